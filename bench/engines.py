@@ -1,16 +1,18 @@
 #!/usr/bin/env python3
-"""What other engines find in what `conifer export` writes.
+"""Measures the recall of other search engines on the files that `conifer export` writes.
 
     python bench/engines.py --conifer target/release/conifer          the table of docs/search.md, "What was tried"
 
-Needs numpy, lancedb, pyarrow, qdrant-client and qdrant-edge-py (pip install them). Two sets of points are made here, exported, and taken in:
+Needs numpy, lancedb, pyarrow, qdrant-client and qdrant-edge-py (install them with pip). The script generates two sets
+of points, exports them and imports them into both engines:
 
-* LanceDB by the `import.py` that lies beside the Parquet file;
-* Qdrant by the requests that `upload.sh` sends. Each is read by the models of Qdrant's own client, which know the REST API, and goes into
-  Qdrant Edge, the engine of the server within this process. What is between them, HTTP, is left out.
+* LanceDB with the `import.py` next to the Parquet file;
+* Qdrant with the requests that `upload.sh` sends. The models of Qdrant's own client parse and validate each request.
+  The requests are then applied to Qdrant Edge, the engine of the server running in this process. HTTP is not used.
 
-A line is a way to search: how many of the ten nearest rows by hyperbolic distance (in double precision, over all rows) are among the engine's first
-ten, and among the ten best of its first hundred, ranked anew as docs/search.md says.
+Each line of the table is a way to search. It reports how many of the ten nearest rows by hyperbolic distance (double
+precision, all rows) are among the engine's first ten, and among the ten best of its first hundred after reranking as
+described in docs/search.md.
 """
 
 import argparse
@@ -28,7 +30,7 @@ from lancedb.index import HnswSq
 from qdrant_client.http import models
 
 ROWS, QUERIES, K, CANDIDATES = 20_000, 50, 10, 100
-# Points with a direction of their own, at depths from `near` to `far` in every factor.
+# Points with random directions, at depths from `near` to `far` in every factor.
 SETS = {
     "hyperboloid": {"kind": "lorentz", "dim": 16, "curv": [0.5], "factors": 1, "near": 0.2, "far": 3.0},
     "product": {"kind": "product_l1", "dim": 32, "curv": [0.5, 1.0, 1.0, 2.0], "factors": 4, "near": 0.1, "far": 1.5},
@@ -47,7 +49,7 @@ def points(of, count, random):
 
 
 def save(folder, of, rows):
-    """An embedding set, as docs of `EmbeddingSet` describe its files."""
+    """Writes an embedding set in the format that the docs of `EmbeddingSet` describe."""
     folder.mkdir()
     data = rows.astype("<f4").tobytes()
     head = json.dumps({"points": {"dtype": "F32", "shape": list(rows.shape), "data_offsets": [0, len(data)]}}).encode()
@@ -62,7 +64,7 @@ def save(folder, of, rows):
 
 
 def factors(of, before=0):
-    """The curvature of every factor, and where its numbers stand when each comes after `before` others of its own."""
+    """The curvature of every factor and the slice of its coordinates, each preceded by `before` extra coordinates."""
     width = of["dim"] // of["factors"]
     for i, curv in enumerate(of["curv"]):
         at = i * (width + before) + before
@@ -70,7 +72,7 @@ def factors(of, before=0):
 
 
 def distances(of, rows, query):
-    """The hyperbolic distance of every row, summed over the factors, in double precision."""
+    """The hyperbolic distance of every row to the query, summed over the factors, in double precision."""
     total = 0.0
     for curv, at in factors(of):
         v, q = (np.sqrt(curv) * it[..., at].astype("f8") for it in (rows, query))
@@ -80,7 +82,7 @@ def distances(of, rows, query):
 
 
 def asked(of, query):
-    """The vector of a query."""
+    """The vector to send as the query, in the layout of the exported vectors."""
     out = []
     for curv, at in factors(of):
         q = query[at].astype("f8")
@@ -89,12 +91,12 @@ def asked(of, query):
 
 
 def read_back(of, vectors):
-    """The points that exported vectors hold: each factor comes after its time."""
+    """Recovers the points from exported vectors, in which the time coordinate precedes each factor."""
     return np.concatenate([vectors[:, at] / np.sqrt(curv) for curv, at in factors(of, before=1)], axis=1)
 
 
 def qdrant(folder):
-    """Ways to search: a name, and a function of (vector, count) that gives the nearest rows and their vectors."""
+    """Yields ways to search: a name and a function of (vector, count) that returns the nearest rows and their vectors."""
     made = models.CreateCollection.model_validate_json((folder / "collection.json").read_text())
     vectors = made.vectors
     index = edge.HnswIndexConfig(m=16, ef_construct=100, full_scan_threshold=10)

@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""How cost grows: training step over batch, PHyCLIP head over factors, loader over threads, text tower over length.
+"""Measures how the cost grows: training step over batch size, PHyCLIP head over factors, loader over threads, text
+tower over length.
 
-    python3 bench/growth.py                 measures all, stores the raw times, draws docs/pictures/growth_*.svg
-    python3 bench/growth.py head loader     some
-    python3 bench/growth.py --draw FILE     draws a stored run once more
-    python3 bench/growth.py --into docs/performance.md   puts pictures and numbers into that file, too
+    python3 bench/growth.py                 measures all groups, stores the raw times, draws docs/pictures/growth_*.svg
+    python3 bench/growth.py head loader     measures some groups
+    python3 bench/growth.py --draw FILE     draws a stored run again
+    python3 bench/growth.py --into docs/performance.md   also writes pictures and numbers into that file
 
-Ours alone: the peer is in `run.py`.
+Only conifer is measured here; `run.py` compares it with PyTorch.
 """
 
 import argparse
@@ -20,7 +21,7 @@ import plot
 from harness import PHOTOS, ROOT, Side
 
 PICTURES = ROOT / "docs/pictures"
-# Photos a case of the loader reads: eight batches of 64.
+# Number of photos that a loader case reads: eight batches of 64.
 READ = 512
 
 
@@ -51,7 +52,7 @@ def text():
 
 
 GROUPS = {"step": step, "head": head, "loader": loader, "text": text}
-# File, title, axes, and what becomes of milliseconds (of x and them).
+# File name, title, axis labels, and the conversion from milliseconds to y (None: y is the extra memory).
 DRAWN = {
     "step": ("growth_step", "ViT-S/16 training step", "photos in a batch", "ms", lambda ms: ms),
     "step_memory": ("growth_memory", "ViT-S/16 training step: memory", "photos in a batch", "MB above weights and inputs", None),
@@ -65,11 +66,11 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("groups", nargs="*", help=", ".join(GROUPS))
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--out", help="file for the raw rounds (bench/results/DATE-CPU-growth.jsonl)")
-    parser.add_argument("--draw", metavar="FILE", help="measure nothing, draw a stored run")
-    parser.add_argument("--pictures", default=PICTURES, help="folder of the pictures (docs/pictures)")
-    parser.add_argument("--into", metavar="FILE", help="also write pictures and numbers between the marks `growth` of this file")
-    parser.add_argument("--no-build", action="store_true", help="the programs of target/release are up to date")
+    parser.add_argument("--out", help="file for the raw rounds (default: bench/results/DATE-CPU-growth.jsonl)")
+    parser.add_argument("--draw", metavar="FILE", help="draw a stored run without measuring")
+    parser.add_argument("--pictures", default=PICTURES, help="output folder for the pictures (default: docs/pictures)")
+    parser.add_argument("--into", metavar="FILE", help="also write pictures and numbers between the `growth` markers of this file")
+    parser.add_argument("--no-build", action="store_true", help="use the existing programs in target/release")
     args = parser.parse_args()
     if args.draw:
         return draw(args.draw, args.pictures, args.into)
@@ -88,7 +89,7 @@ def main():
                     print(f"{case}: skipped, it would take about {need:.0f} MB", file=sys.stderr)
                     out.write(json.dumps({"kind": "skipped", "case": case, "why": f"about {need:.0f} MB needed"}) + "\n")
                     continue
-                # One process each: kept memory of the larger would help the smaller.
+                # One process per case, because memory kept from a larger case would speed up a smaller one.
                 side = Side([program], threads)
                 for number in range(1, args.rounds + 1):
                     found = side.measure(case, iterations)
@@ -100,29 +101,29 @@ def main():
 
 
 def needed(path, batch):
-    """MB that a step at `batch` photos will take, in proportion to the last one measured; nothing known, nothing said."""
+    """Estimated MB for a step with `batch` photos, in proportion to the last measured step; 0 if none was measured."""
     _, records = harness.read(path)
     last = [it for it in records if it["kind"] == "growth" and it["group"] == "step" and it["extra_mb"]]
     return last[-1]["extra_mb"] * batch / last[-1]["x"] if last else 0.0
 
 
 def available():
-    """MB of memory that are free."""
+    """MB of available memory."""
     lines = pathlib.Path("/proc/meminfo").read_text().splitlines()
     return int(next(it for it in lines if it.startswith("MemAvailable")).split()[1]) * 1024 / 1e6
 
 
 def draw(path, folder, into):
-    """One picture for each group of a stored run, and the numbers as Markdown."""
+    """Draws a picture for each group of a stored run and prints the numbers as Markdown."""
     header, records = harness.read(path)
-    told = [f"Measured {header['date'][:10]} on {header['cores']} cores of {header['cpu']}, commit {(header['commit'] or 'unknown')[:12]}. Dashed: cost in proportion."]
+    told = [f"Measured {header['date'][:10]} on {header['cores']} cores of {header['cpu']}, commit {(header['commit'] or 'unknown')[:12]}. Dashed line: cost proportional to x."]
     for key, (name, title, x_label, y_label, value) in DRAWN.items():
         series = {}
         for record in (it for it in records if it["kind"] == "growth" and it["group"] == key.split("_")[0]):
             found = record["extra_mb"] if value is None else value(harness.median(record["ms"]))
             if found is not None:
                 series.setdefault(record["series"], {}).setdefault(record["x"], []).append(found)
-        # Of memory the highest, of times the median of the rounds.
+        # Maximum over rounds for memory, median over rounds for times.
         pick = max if value is None else harness.median
         lines = {label: [(x, pick(ys)) for x, ys in sorted(line.items())] for label, line in series.items()}
         if not lines:

@@ -1,4 +1,4 @@
-"""What `run.py` and `growth.py` share: the two sides as processes, the machine they ran on, the file the raw rounds are kept in."""
+"""Common code of `run.py`, `growth.py` and `search.py`: measuring processes, description of the machine, result files."""
 
 import datetime
 import json
@@ -13,11 +13,11 @@ import time
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent
-# Made on first use, ignored by git: PyTorch's environment, the shards of the whole step.
+# Created on first use and ignored by git: PyTorch's virtual environment, and generated data such as shards.
 VENV, MADE = HERE / ".venv", HERE / ".data"
 PACKAGES = ["torch", "torchvision", "numpy", "pillow", "timm", "open_clip_torch", "webdataset"]
 KEEP_PAGES = "glibc.malloc.mmap_threshold=8589934592:glibc.malloc.trim_threshold=17179869184:glibc.malloc.top_pad=268435456"
-# Public data sets laid out as the paths below say. A case whose data are absent is skipped, and says so.
+# Public data sets with the layout of the paths below. A case whose data are absent is skipped with a message.
 DATA = pathlib.Path(os.environ.get("BENCH_DATA", ROOT.parent / "shared/data"))
 PHOTOS = pathlib.Path(os.environ.get("BENCH_PHOTOS", DATA / "coco_mini/val2017"))
 CAPTIONS = DATA / "flickr8k_grounded/captions.csv"
@@ -26,11 +26,11 @@ GROUNDED = DATA / "flickr8k_grounded/joined_grounded.jsonl"
 
 
 class Ended(Exception):
-    """A side that stopped instead of measuring."""
+    """A measured process ended before it returned a result."""
 
 
 class Side:
-    """One process that measures: a line `CASE ITERATIONS` in, a line of JSON out."""
+    """A measuring process. It reads lines `CASE ITERATIONS` and answers each with a line of JSON."""
 
     def __init__(self, command, threads, **environment):
         count = str(threads)
@@ -46,7 +46,9 @@ class Side:
         )
 
     def measure(self, case, iterations):
-        """{"ms", "check", "peak_mb", "extra_mb"} and `foreign`, the share of the machine that others used meanwhile."""
+        """{"ms", "check", "peak_mb", "extra_mb"}, and `foreign`: the fraction of the machine's CPU time that other
+        processes used meanwhile.
+        """
         start, ours, all_of_it = time.monotonic(), self.cpu(), busy()
         self.process.stdin.write(f"{case} {iterations}\n")
         self.process.stdin.flush()
@@ -58,7 +60,7 @@ class Side:
         return {**json.loads(line), "foreign": round(foreign, 3)}
 
     def cpu(self):
-        """Seconds of processor time of this process and those it started."""
+        """Seconds of CPU time of the process and those it started (its session)."""
         ticks = 0
         for stat in pathlib.Path("/proc").glob("[0-9]*/stat"):
             try:
@@ -75,13 +77,15 @@ class Side:
 
 
 def busy():
-    """Seconds of processor time of the whole machine that were not idle."""
+    """Seconds of non-idle CPU time of the whole machine."""
     fields = [int(it) for it in pathlib.Path("/proc/stat").read_text().splitlines()[0].split()[1:9]]
     return (sum(fields) - fields[3] - fields[4]) / os.sysconf("SC_CLK_TCK")
 
 
 def python(named="BENCH_PYTHON", venv=VENV, packages=PACKAGES):
-    """The Python that has these packages (PyTorch's side): what the environment names, else an environment beside this file, made on first use."""
+    """The Python with these packages: the value of the environment variable `named`, else a virtual environment next to
+    this file, created on first use.
+    """
     if named in os.environ:
         return os.environ[named]
     if not (venv / "bin/python").exists():
@@ -91,19 +95,24 @@ def python(named="BENCH_PYTHON", venv=VENV, packages=PACKAGES):
 
 
 def build():
-    """Builds both programs and returns the folder they are in. The whole workspace: other selections of crates would build the engine again."""
+    """Builds both programs and returns their folder.
+
+    Builds the whole workspace, because another selection of crates would rebuild the tensor engine.
+    """
     subprocess.run(["cargo", "build", "--release", "--workspace", "--bin", "conifer-bench", "--bin", "conifer"], cwd=ROOT, check=True)
     return target()
 
 
 def target():
-    """The folder of the programs."""
+    """The folder of the release programs."""
     found = subprocess.run(["cargo", "metadata", "--format-version=1", "--no-deps"], cwd=ROOT, check=True, capture_output=True)
     return pathlib.Path(json.loads(found.stdout)["target_directory"]) / "release"
 
 
 def shards(programs):
-    """Shards as HyCoCLIP prepares GRIT, from the grounded photos of Flickr8k that have their own shape; made once by `conifer`."""
+    """Makes shards in the format in which HyCoCLIP prepares GRIT, once, from the grounded photos of Flickr8k that keep
+    their aspect ratio.
+    """
     if (MADE / "shards").is_dir():
         return
     MADE.mkdir(exist_ok=True)
@@ -119,7 +128,7 @@ def shards(programs):
 
 
 def large_photos():
-    """Photos of 2,000 pixels, made once."""
+    """Makes the photos of 2,000 pixels, once."""
     if not (MADE / "large").is_dir():
         MADE.mkdir(exist_ok=True)
         subprocess.run([python(), str(HERE / "large_photos.py"), str(PHOTOS), str(MADE / "large.part")], check=True)
@@ -127,7 +136,7 @@ def large_photos():
 
 
 def machine():
-    """What the numbers depend on beside the code."""
+    """Describes the machine and software that the numbers depend on."""
 
     def told(*command):
         found = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
@@ -164,7 +173,10 @@ def machine():
 
 
 def cpu_generation():
-    """The name with family and model, as one name stands for processors whose vector units differ by a factor of two."""
+    """CPU name with family and model.
+
+    Processors with the same name can have vector units that differ by a factor of two.
+    """
     text = pathlib.Path("/proc/cpuinfo").read_text()
     parts = [re.search(rf"{it}\s*:\s*(\d+)", text) for it in ("cpu family", "model")]
     return cpu_name() + (" (family {}, model {})".format(*(it[1] for it in parts)) if all(parts) else "")
@@ -176,7 +188,7 @@ def cpu_name():
 
 
 def results(name, out):
-    """An open file for the raw records; `bench/results/DATE-CPU-NAME.jsonl` unless `out` says otherwise."""
+    """Opens the file for the raw records: `out`, or `bench/results/DATE-CPU-NAME.jsonl` if that is None."""
     if out is None:
         slug = re.sub("[^a-z0-9]+", "-", f"{cpu_name()} {os.cpu_count()} cores".lower()).strip("-")
         stem = f"{datetime.date.today().isoformat()}-{slug}-{name}"
@@ -188,13 +200,13 @@ def results(name, out):
 
 
 def read(path):
-    """Header and records of such a file."""
+    """Reads the header and the records of a result file."""
     lines = [json.loads(line) for line in pathlib.Path(path).read_text().splitlines() if line.strip()]
     return next(it for it in lines if it["kind"] == "machine"), [it for it in lines if it["kind"] != "machine"]
 
 
 def write_into(path, name, text):
-    """Puts `text` between the marks `<!-- NAME: begin -->` and `<!-- NAME: end -->` of a file."""
+    """Replaces the text between the markers `<!-- NAME: begin -->` and `<!-- NAME: end -->` of a file."""
     path = pathlib.Path(path)
     begin, end = f"<!-- {name}: begin -->", f"<!-- {name}: end -->"
     before, rest = path.read_text().split(begin)

@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
-"""Large photos for the cases `loader_large*`: the first twenty JPEG files of a folder, enlarged to 2,000 pixels on the longer side, with
-grain (luma, standard deviation 3, as a camera adds; an enlarged photo alone would have next to no fine coefficients), quality 90.
+"""Makes large photos for the cases `loader_large*` from the first twenty JPEG files of a folder.
+
+They are enlarged to 2,000 pixels on the longer side and saved with quality 90. Luma noise with a standard deviation of
+3 is added, as a camera does, because an enlarged photo alone has almost no high-frequency coefficients.
 
     large_photos.py FROM TO
 """

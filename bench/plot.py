@@ -1,4 +1,4 @@
-"""Curves of growth as SVG, both axes logarithmic: a few lines of our own, so that a picture needs no library and reads in light and dark."""
+"""Growth curves as SVG with logarithmic axes, for light and dark mode, without a plotting library."""
 
 import math
 from html import escape
@@ -19,7 +19,10 @@ text { fill: #ccc } .title { fill: #eee } .ground { fill: #15181c } .grid { stro
 
 
 def curves(title, x_label, y_label, series):
-    """`series`: {name: [(x, y), ...]}. The dashed line has slope 1 (cost in proportion) through the last point of the first series."""
+    """Draws `series`, {name: [(x, y), ...]}.
+
+    A dashed line through the last point of the first series shows cost proportional to x.
+    """
     points = [point for line in series.values() for point in line]
     xs, ys = [x for x, _ in points], [y for _, y in points]
     low_x, high_x = min(xs), max(xs)
@@ -50,7 +53,7 @@ def curves(title, x_label, y_label, series):
     out.append(f'<text text-anchor="middle" x="{(LEFT + WIDTH - RIGHT) / 2}" y="{HEIGHT - 10}">{escape(x_label)}</text>')
     out.append(f'<text text-anchor="start" x="6" y="{TOP - 10}" class="faint">{escape(y_label)}</text>')
     out.append(guide(next(iter(series.values()))[-1], (low_x, high_x), (low_y, high_y), x_of, y_of))
-    # Names at the ends of the lines, pushed apart where they would lie on each other.
+    # Names at the ends of the lines, moved apart where they would overlap.
     ends = sorted((y_of(line[-1][1]), i, name) for i, (name, line) in enumerate(series.items()))
     last = -math.inf
     for y, i, name in ends:
@@ -66,7 +69,7 @@ def curves(title, x_label, y_label, series):
 
 
 def guide(through, xs, ys, x_of, y_of):
-    """The line y / x = constant through a point, cut to the plot."""
+    """The line y / x = constant through a point, clipped to the plot."""
     slope = through[1] / through[0]
     start, end = max(xs[0], ys[0] / slope), min(xs[1], ys[1] / slope)
     if start >= end:
@@ -76,7 +79,7 @@ def guide(through, xs, ys, x_of, y_of):
 
 
 def ticks(low, high):
-    """Round numbers between `low` and `high`, as finely spaced as eight of them allow."""
+    """Round numbers between `low` and `high`, as finely spaced as possible with at most eight of them."""
     powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
     for factors in ((1, 1.5, 2, 3, 4, 5, 6, 8), (1, 2, 5), (1,)):
         found = [factor * 10.0**power for power in powers for factor in factors if low <= factor * 10.0**power <= high]

@@ -1,8 +1,9 @@
-"""The table of a stored run: medians of rounds, ratios, aims, memory."""
+"""Renders a stored run as Markdown tables: medians of rounds, ratios, aims, memory."""
 
 import harness
 
-# PyTorch's time / ours: as it comes, and at its best here, with freed pages kept. What the project set itself.
+# Aims of the project for the ratio PyTorch's time / ours. First with PyTorch's default settings, then with freed pages
+# kept, which is PyTorch's fastest setting here.
 AIMS = {
     "vit_b16_forward": (1.35, 1.25),
     "vit_s16_train": (1.3, 1.2),
@@ -16,16 +17,16 @@ AIMS = {
     "loader": (1.5, None),
     "loader_large_scaled": (2.0, None),
 }
-# Extra memory of ours, MB.
+# Maximum extra memory of conifer, MB.
 MEMORY_AIMS = {"head_phyclip_pair": 40}
-# One thread's time / that of two.
+# Time with one thread / time with two.
 SCALING_AIMS = {"vit_s16_train": 1.8}
-# A round in which others used more of the machine than this is named below the table.
+# Rounds in which other processes used more than this fraction of the CPU time are listed below the table.
 FOREIGN = 0.06
 
 
 def render(header, records, words):
-    """The whole report as Markdown. `words` says what each case is."""
+    """Renders the report as Markdown. `words` maps each case to its description."""
     rounds = [it for it in records if it["kind"] == "round"]
     parts = [about(header)]
     most = max((it["threads"] for it in rounds), default=0)
@@ -40,7 +41,7 @@ def render(header, records, words):
 def about(header):
     versions = ", ".join(f"{name} {version}" for name, version in header["pytorch"].get("versions", {}).items())
     build = "; ".join(header["pytorch"].get("build", []))
-    commit = (header["commit"] or "unknown")[:12] + (" with changes that are not committed" if header["dirty"] else "")
+    commit = (header["commit"] or "unknown")[:12] + (" with uncommitted changes" if header["dirty"] else "")
     lines = [
         f"Measured {header['date'][:10]} on {header['cores']} cores of {header['cpu']} ({', '.join(header['simd'])}), {header['memory_gb']} GB, "
         f"Linux {header['kernel']}, {header['libc']}, {header['rustc']}, commit {commit}.",
@@ -52,7 +53,7 @@ def about(header):
 
 
 def time_of(rounds, case, side):
-    """Median over rounds of the median of a round, ms; nothing where it was not measured."""
+    """Median over rounds of the median of a round, ms; None if it was not measured."""
     found = [harness.median(it["ms"]) for it in rounds if it["case"] == case and it["side"] == side]
     return harness.median(found) if found else None
 
@@ -82,7 +83,7 @@ def table(rounds, words, aims):
 
 
 def scaling(rounds, words):
-    """Time on one thread over time on two, ours and PyTorch's."""
+    """Table of the speedup from one thread to two, for conifer and PyTorch."""
     rows = []
     few, many = ([it for it in rounds if it["threads"] == threads] for threads in (1, 2))
     for case in cases_of(few):
@@ -102,7 +103,7 @@ def scaling(rounds, words):
 
 
 def memory(rounds, words):
-    """Peak of each process, and what the work itself added to it."""
+    """Table of the peak memory of each process, and of the extra memory of the work itself."""
     most = max(it["threads"] for it in rounds)
     rows = []
     for case in cases_of(rounds):
@@ -121,14 +122,14 @@ def memory(rounds, words):
         return ""
     head = "| memory, MB | ours: extra | aim | ours: peak | PyTorch: extra | peak | pages kept: extra | peak |"
     told = (
-        "Extra: by how much the work itself raised the resident memory at its highest, from before the first step on, pages of program code that it "
-        "loaded taken off. Peak: of the whole process, weights, inputs and (PyTorch) libraries included; loader processes of PyTorch are not."
+        "Extra: the peak of the resident memory minus its value before the first step, without program code loaded since then. Peak: peak of the "
+        "whole process, including weights, inputs and PyTorch's libraries, but not PyTorch's loader processes."
     )
     return "\n".join([head, "|---|---|---|---|---|---|---|---|", *rows, "", told])
 
 
 def checks(rounds):
-    """Numbers that both sides must agree on."""
+    """Lists the numbers on which both sides must agree."""
     lines = []
     for case in cases_of(rounds):
         if not case.startswith(("head_", "eval_", "text_bucketed", "step_")):
@@ -136,13 +137,13 @@ def checks(rounds):
         found = {it["side"]: it["check"] for it in rounds if it["case"] == case}
         ours, torch = (", ".join(f"{value:.6f}".rstrip("0").rstrip(".") for value in found.get(side, [])) for side in ("ours", "torch"))
         lines.append(f"* `{case}`: {ours}; PyTorch {torch}")
-    return "What both sides worked out (losses; numbers of tokens; accuracies):\n\n" + "\n".join(lines) if lines else ""
+    return "Results of both sides (losses; numbers of tokens; accuracies):\n\n" + "\n".join(lines) if lines else ""
 
 
 def noise(rounds):
     loud = [it for it in rounds if it.get("foreign", 0) > FOREIGN]
     named = ", ".join(f"{it['case']} {it['side']} round {it['round']} ({100 * it['foreign']:.0f} %)" for it in loud)
-    return f"Others used the machine in: {named}." if loud else ""
+    return f"Other processes used the machine in: {named}." if loud else ""
 
 
 def skipped(records):

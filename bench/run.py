@@ -1,15 +1,16 @@
 #!/usr/bin/env python3
-"""Ratios to PyTorch: one command, both sides in one run, interleaved rounds, raw rounds stored.
+"""Compares conifer with PyTorch. Both sides run in interleaved rounds, and the raw rounds are stored.
 
     python3 bench/run.py                              the table of docs/performance.md, three rounds
     python3 bench/run.py --rounds 5 head_clip 'eval_*'  some cases, by name or pattern
     python3 bench/run.py --threads 1,2 vit_s16_train  the same on one thread and on two
-    python3 bench/run.py --table FILE                 the table of a stored run once more
-    python3 bench/run.py --into docs/performance.md   puts it into that file, too
+    python3 bench/run.py --table FILE                 the table of a stored run
+    python3 bench/run.py --into docs/performance.md   also writes the table into that file
 
-Makes a virtual environment with PyTorch from PyPI beside this file on first use (never a dependency of the
-project), builds our programs in release mode, and prints Markdown: median of rounds, ratio = PyTorch's time / ours,
-PyTorch twice, as it comes and told to keep freed pages (its best setting here), aims, scaling, memory.
+On first use it creates a virtual environment with PyTorch from PyPI next to this file; PyTorch is not a dependency of
+the project. It builds conifer's programs in release mode and prints Markdown: medians of the rounds, the ratio
+PyTorch's time / ours, aims, scaling and memory. PyTorch is measured twice, with default settings and configured to
+keep freed pages (its fastest setting here).
 """
 
 import argparse
@@ -50,11 +51,11 @@ CASES = {
     "loader_large": ("20 photos of 2,000 pixels: the same, decoded in full", 3),
     "loader_large_scaled": ("the same, decoded at scale (Pillow: `Image.draft`)", 3),
 }
-# Cases that need files from outside the repository: without them they are skipped, and the table says so.
+# Cases that need files from outside the repository. Without them they are skipped, and the report says so.
 NEEDS = {"loader": [PHOTOS], "loader_large": [PHOTOS], "loader_large_scaled": [PHOTOS], "step_hycoclip": [GROUNDED, MERGES]}
-# Not of the table: only when asked for.
+# Cases that only run when they are named on the command line.
 APART = ("eval_*", "text_finetune")
-# Measured on one thread too, ours and PyTorch's.
+# Cases that are also measured on one thread.
 SCALED = ["vit_s16_train"]
 
 
@@ -62,11 +63,11 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("cases", nargs="*", help=f"names or patterns; {', '.join(CASES)}")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--threads", help="one or more numbers, with commas (all cores)")
-    parser.add_argument("--out", help="file for the raw rounds (bench/results/DATE-CPU-speed.jsonl)")
-    parser.add_argument("--table", metavar="FILE", help="measure nothing, render a stored run")
-    parser.add_argument("--into", metavar="FILE", help="also write the table between the marks `speed` of this file")
-    parser.add_argument("--no-build", action="store_true", help="the programs of target/release are up to date")
+    parser.add_argument("--threads", help="one or more thread counts, separated by commas (default: all cores)")
+    parser.add_argument("--out", help="file for the raw rounds (default: bench/results/DATE-CPU-speed.jsonl)")
+    parser.add_argument("--table", metavar="FILE", help="render a stored run without measuring")
+    parser.add_argument("--into", metavar="FILE", help="also write the table between the `speed` markers of this file")
+    parser.add_argument("--no-build", action="store_true", help="use the existing programs in target/release")
     args = parser.parse_args()
     words = {case: words for case, (words, _) in CASES.items()}
     if args.table:
@@ -83,7 +84,7 @@ def main():
         jobs += [(case, 1) for case in SCALED]
 
     programs = harness.target() if args.no_build else harness.build()
-    # Named before the hours of measuring: a run whose programs are missing ends here.
+    # Resolved before the measurements, so that a missing program stops the run at once.
     torch_command = [harness.python(), str(harness.HERE / "torch_side.py")]
     with harness.results("speed", args.out) as out:
         print(f"raw rounds: {out.name}", file=sys.stderr)
@@ -92,7 +93,7 @@ def main():
         failed = False
         for case, threads in jobs:
             if absent := [path for path in NEEDS.get(case, []) if not path.exists()]:
-                why = f"there is no {absent[0].name} (BENCH_DATA, BENCH_PHOTOS)"
+                why = f"found no {absent[0].name} (set BENCH_DATA or BENCH_PHOTOS)"
                 print(f"{case}: skipped, {why}", file=sys.stderr)
                 keep({"kind": "skipped", "case": case, "why": why})
                 continue
@@ -118,10 +119,13 @@ def show(path, words, into):
 
 
 def measure(case, threads, rounds, program, torch_command, keep):
-    """All rounds of a case. One process per case and side: memory kept from one case must not help or hurt the next."""
+    """Measures all rounds of a case.
+
+    Each case and side has its own process, so that memory kept from one case does not affect the next.
+    """
     extra = {}
     if case.startswith("text_bucketed"):
-        # Both sides embed texts of the same numbers of tokens.
+        # Both sides embed texts with the same numbers of tokens.
         lengths = Side([program], threads)
         extra["BENCH_LENGTHS"] = ",".join(str(int(it)) for it in lengths.measure("text_lengths", 1)["check"])
         lengths.close()

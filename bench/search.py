@@ -1,15 +1,17 @@
 #!/usr/bin/env python3
-"""Search beside its peers: one command, rounds interleaved, raw rounds stored, tables as Markdown.
+"""Compares search with other libraries in interleaved rounds. Raw rounds are stored, and tables are printed as
+Markdown.
 
-    python3 bench/search.py flat                      one million rows: rankings, batches, half precision, faiss, read bandwidth
+    python3 bench/search.py flat                      one million rows: rankings, batches, half precision, faiss, bandwidth
     python3 bench/search.py product                   a product of 64 factors, PyTorch
-    python3 bench/search.py cells_tree5 ...           cells beside all rows, on one set of points
-    python3 bench/search.py graph_tree5 graph_plain06 cells beside usearch, 20,000 rows
-    python3 bench/search.py --table --into docs/search.md   the tables of all stored groups, between the marks `search` of that file
+    python3 bench/search.py cells_tree5 ...           the cell index against a scan of all rows, on one set of points
+    python3 bench/search.py graph_tree5 graph_plain06 the cell index against usearch, 20,000 rows
+    python3 bench/search.py --table --into docs/search.md   writes the tables of all stored groups into that file
 
-A group is stored in `bench/results/search-GROUP.jsonl`; measuring it again replaces it. `BENCH_SEARCH_PYTHON` names a Python that has numpy,
-faiss-cpu, torch, usearch and numba (else an environment is made beside this file); `BENCH_SEARCH_SET` a folder of embeddings for `cells_set`.
-A peer's package that is absent leaves its rows out, and the run says so.
+A group is stored in `bench/results/search-GROUP.jsonl`; a new measurement replaces it. `BENCH_SEARCH_PYTHON` names a
+Python with numpy, faiss-cpu, torch, usearch and numba; without it a virtual environment is created next to this file.
+`BENCH_SEARCH_SET` names the folder of embeddings for `cells_set`. If a package of a peer is absent, its rows are left
+out with a message.
 """
 
 import argparse
@@ -36,7 +38,7 @@ ANGLES = {"distance": "distance", "down": "angle, rows below", "up": "angle, row
 
 
 def jobs(group):
-    """(side, case, steps in a round) of a group."""
+    """The jobs of a group: (side, case, steps per round)."""
     if group == "flat":
         ours = [("ours", f"plain15/{ranking}/256/flat", 1) for ranking in ANGLES]
         ones = [("ours", f"plain15/{ranking}/1/flat", 9) for ranking in ("distance", "down", "gated", "depth")]
@@ -97,14 +99,14 @@ def commit():
 
 
 class Group:
-    """The stored rounds of a group."""
+    """The stored rounds of a group of cases."""
 
     def __init__(self, name):
         lines = [json.loads(line) for line in (RESULTS / f"search-{name}.jsonl").read_text().splitlines()]
         self.about, self.rounds = lines[0], lines[1:]
 
     def ms(self, case):
-        """Median over rounds of the median of a round; nothing where it was not measured."""
+        """Median over rounds of the median of a round, ms; None if it was not measured."""
         times = [median(it["ms"]) for it in self.rounds if it["case"] == case]
         return median(times) if times else None
 
@@ -190,14 +192,14 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("groups", nargs="*")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--table", action="store_true", help="print the tables of what is stored")
-    parser.add_argument("--into", metavar="FILE", help="write them between the marks `search` of this file")
-    parser.add_argument("--no-build", action="store_true", help="the programs of target/release are up to date")
+    parser.add_argument("--table", action="store_true", help="print the tables of the stored groups")
+    parser.add_argument("--into", metavar="FILE", help="write them between the `search` markers of this file")
+    parser.add_argument("--no-build", action="store_true", help="use the existing programs in target/release")
     args = parser.parse_args()
     if args.groups:
         programs = harness.target() if args.no_build else harness.build()
         for group in args.groups:
-            jobs(group)  # refuses an unknown name before anything is measured
+            jobs(group)  # rejects an unknown name before anything is measured
         for group in args.groups:
             measure(group, args.rounds, programs / "conifer-bench")
     if args.table or args.into:

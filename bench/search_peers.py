@@ -1,6 +1,8 @@
-"""The peers of search, by the protocol of `torch_side.py`: faiss (exact inner products), PyTorch (exact products), usearch (graph).
+"""Search with other libraries, by the protocol of `torch_side.py`: faiss (exact inner products), PyTorch (exact
+products), usearch (graph).
 
-A case is `faiss/BATCH`, `torch_product/BATCH`, `torch_product_best/BATCH` or `usearch/EXPANSION` (rows, queries and answers are files in `BENCH_SEARCH_OUT`).
+A case is `faiss/BATCH`, `torch_product/BATCH`, `torch_product_best/BATCH` or `usearch/EXPANSION`. The latter reads
+rows, queries and the nearest rows from files in `BENCH_SEARCH_OUT`.
 """
 
 import json
@@ -28,7 +30,10 @@ def faiss_flat(batch):
 
 
 def torch_product(batch):
-    """64 factors of 8 at curvature -1 as one expression over all rows; log1p form (torch.acosh is slower), the excess of the rows given."""
+    """64 factors of 8 at curvature -1 as one expression over all rows.
+
+    Uses log1p, because torch.acosh is slower; the excess of the rows is precomputed.
+    """
     torch, rows, queries, excess_of = torch_points(batch)
     excess = excess_of(rows)
 
@@ -41,8 +46,11 @@ def torch_product(batch):
 
 
 def torch_product_best(batch):
-    """The same at its fastest here: stored factor by factor, `bmm`, parts of 10,000 rows. On two cores for a million rows, ms: this 308, parts of 2,000 343,
-    50,000 377; rows first, multiply and sum in parts of 10,000 345, `einsum` in parts of 2,000 517, a block-diagonal matrix 632."""
+    """The fastest variant found for `torch_product`: rows stored factor by factor, `bmm`, blocks of 10,000 rows.
+
+    Times on two cores for a million rows, ms: this variant 308; blocks of 2,000 rows 343, of 50,000 rows 377; rows
+    first with multiply and sum in blocks of 10,000 345; `einsum` in blocks of 2,000 517; a block-diagonal matrix
+    632."""
     torch, rows, queries, excess_of = torch_points(batch)
     rows = rows.permute(1, 0, 2).contiguous()
     excess = excess_of(rows)
@@ -70,7 +78,10 @@ def torch_points(batch):
 
 
 def usearch_graph(expansion):
-    """HNSW by the distance of the hyperboloid as a compiled function (numba): rows carry their time as one more coordinate."""
+    """HNSW with the hyperbolic distance as a compiled function (numba).
+
+    Rows have their time as an additional coordinate.
+    """
     from numba import carray, cfunc, types
     from usearch.index import CompiledMetric, Index, MetricKind, MetricSignature
 
@@ -83,7 +94,7 @@ def usearch_graph(expansion):
         total = np.float32(0)
         for i in range(count):
             total += x[i] * y[i]
-        # Grows with the distance: cosh(d) - 1.
+        # cosh(d) - 1, which grows with the distance d.
         return x[count] * y[count] - total - np.float32(1)
 
     def timed(name):

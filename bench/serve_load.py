@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""Load on `conifer serve`: clients that ask for texts, each the next one as soon as it has its answer.
+"""Load test of `conifer serve`. Each client sends text queries and sends the next one as soon as it has received the
+response.
 
     python3 bench/serve_load.py http://127.0.0.1:7878 --seconds 60 --clients 32 --pid PID
 
-Prints requests, errors by status, percentiles of the time to an answer in milliseconds, and with --pid the resident memory of the server at
-the beginning, at its most, and at the end. Needs nothing but Python 3.9.
+Prints the number of requests, errors by status and percentiles of the latency in milliseconds. With --pid it also
+prints the resident memory of the server: at the beginning, maximum, and at the end. Needs only Python 3.9.
 """
 import argparse
 import asyncio

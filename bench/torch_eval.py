@@ -1,7 +1,8 @@
-"""PyTorch's side of the cases `eval_*`: the published protocols on points that are given, made by the same formula as in `src/eval.rs`.
+"""PyTorch's side of the cases `eval_*`: the published protocols on given points, computed with the same formula as in
+`src/eval.rs`.
 
-Scores are computed in chunks of photos, the way that was the fastest of those tried (see README.md). Only HierarCaps loops over photos
-and levels, as its evaluator does.
+Scores are computed in chunks of photos, the fastest of the variants tried (see README.md). Only HierarCaps loops over
+photos and levels, as its evaluator does.
 """
 
 import math
@@ -13,15 +14,15 @@ DIM, FACTORS = 512, 64
 PHOTOS, CLASSES = 50_000, 1_000
 RETRIEVED, CAPTIONS = 5_000, 5
 CHAINS, TIERS, LEVELS = 1_000, 4, 50
-# Photos scored at once.
+# Number of photos scored at once.
 CHUNK = 1000
-# `torch.acosh` as published, instead of the same by a logarithm, which is many times as fast.
+# If set, use `torch.acosh` as published; the default is the logarithm, which is many times faster.
 ACOSH = "BENCH_ACOSH" in os.environ
 MINUS_ONE = torch.tensor(-1.0)
 
 
 def noise(number, rows, columns=DIM):
-    """In [-1, 1), by formula: lowbias32 (C. Wellons) of the place in list `number`."""
+    """Deterministic noise in [-1, 1): lowbias32 (C. Wellons) of the position in list `number`."""
     x = (torch.arange(rows)[:, None] * DIM + torch.arange(columns)) + (number << 26)
     x = ((x ^ (x >> 16)) * 0x7FEB352D) & 0xFFFFFFFF
     x = ((x ^ (x >> 15)) * 0x846CA68B) & 0xFFFFFFFF
@@ -33,7 +34,7 @@ def curvatures(kind):
 
 
 def points(kind, tangent):
-    """Points from tangent vectors, computed in f64 and rounded once."""
+    """Points from tangent vectors, computed in f64 and rounded once to f32."""
     if kind == "sphere":
         tangent = tangent / tangent.norm(dim=-1, keepdim=True)
     elif kind != "euclidean":
@@ -45,7 +46,7 @@ def points(kind, tangent):
 
 
 class Scores:
-    """Scores of rows against all candidates, larger = more alike."""
+    """Scores of photos against all candidates. Larger means more similar."""
 
     def __init__(self, kind, candidates):
         self.kind, self.c = kind, curvatures(kind).to(torch.float32)
@@ -62,11 +63,11 @@ class Scores:
         if self.kind == "sphere":
             return photos @ self.candidates.T
         if self.kind == "euclidean":
-            # Minus half of the squared distance, which ranks as the distance does.
+            # Minus half of the squared distance, which ranks like the negative distance.
             norms = self.norm + photos.square().sum(-1, keepdim=True)
             return torch.addmm(norms, photos, self.candidates.T, beta=-0.5)
         if self.kind == "lorentz":
-            # MERU's evaluator ranks by the inner product, which orders as the distance does.
+            # MERU's evaluator ranks by the inner product, which orders like the distance.
             time = torch.sqrt(1 / self.c + photos.square().sum(-1, keepdim=True))
             return torch.addmm(time * self.time, photos, self.candidates.T, beta=-1)
         photos = photos.reshape(len(photos), FACTORS, -1).transpose(0, 1).contiguous()
@@ -118,7 +119,9 @@ def retrieve(kind):
 
 
 def hierarcaps():
-    """The released protocol: levels from the least to the greatest radius, the most similar text within each."""
+    """The released protocol: levels from the smallest to the largest radius, and the most similar text within each
+    level.
+    """
     root, photos = noise(4, 1), noise(5, CHAINS)
     out = 0.2 * (torch.arange(CHAINS * TIERS) % TIERS + 1)[:, None] * (1 + 0.2 * noise(6, CHAINS * TIERS, 1))
     texts = root + out * (photos.repeat_interleave(TIERS, 0) + 3 * noise(7, CHAINS * TIERS))

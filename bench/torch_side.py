@@ -1,8 +1,8 @@
 """PyTorch's side of the comparison: the same work, written the way a PyTorch user writes it.
 
-Protocol (the Rust side speaks it too): a line `CASE ITERATIONS` on stdin, a line of JSON
-{"case", "ms": [...], "check": [...], "peak_mb", "extra_mb"} on stdout. `check` are numbers both sides must agree on where the inputs
-are the same by formula; timings of different work would mean nothing.
+Protocol, also used by the Rust side: reads lines `CASE ITERATIONS` from stdin and writes a line of JSON {"case", "ms":
+[...], "check": [...], "peak_mb", "extra_mb"} to stdout for each. `check` holds numbers on which both sides must agree
+if their inputs are computed with the same formula, which proves that they do the same work.
 """
 
 import json
@@ -20,7 +20,7 @@ torch.set_num_threads(int(os.environ.get("THREADS", "2")))
 
 
 def filled(*shape, scale=1.0, phase=0.0):
-    """Deterministic values without a generator: scale * sin(0.7 i + phase), as the Rust side fills its inputs."""
+    """Deterministic input scale * sin(0.7 i + phase), as on the Rust side."""
     i = torch.arange(math.prod(shape), dtype=torch.float64)
     return (scale * torch.sin(0.7 * i + phase)).to(torch.float32).reshape(shape)
 
@@ -124,7 +124,7 @@ def head_hycoclip(image, text, box_image, box_text, s, c):
 
 
 def factor_views(c, *views):
-    """Each view as [64, B, 8], lifted factor by factor; and the l1 distance of two of them."""
+    """Returns each view as [64, B, 8], lifted factor by factor, and the function for the l1 distance of two views."""
     views = [lift(v.reshape(len(v), 64, 8).transpose(0, 1), c[:, None, None]) for v in views]
 
     def pairwise(x, y):
@@ -151,7 +151,7 @@ HEADS = {it.__name__: it for it in (head_clip, head_meru, head_hycoclip, head_ph
 
 
 def pairwise_angle(at, to, c):
-    """[P, C]: MERU's exterior angle at each point of `at` towards each of `to`."""
+    """MERU's exterior angle at each point of `at` towards each point of `to`, [P, C]."""
     ta, tt = torch.sqrt(1 / c + at.square().sum(-1)), torch.sqrt(1 / c + to.square().sum(-1))
     inner = c * (at @ to.T - ta[:, None] * tt[None, :])
     cosine = (tt[None, :] + ta[:, None] * inner) / (at.norm(dim=-1)[:, None] * torch.sqrt((inner**2 - 1).clamp(min=1e-6)) + 1e-6)
@@ -159,7 +159,10 @@ def pairwise_angle(at, to, c):
 
 
 def head_angle():
-    """Visual hierarchies: 640 wholes, 1,280 parts, part j of whole j % 640; both directions with several positives."""
+    """Loss of visual hierarchies:
+
+    640 wholes and 1,280 parts, where part j belongs to whole j % 640; both directions, several positives.
+    """
     whole, part = (filled(rows, 128, scale=0.05, phase=p).requires_grad_() for rows, p in ((640, 0.1), (1280, 0.2)))
     c, s = torch.tensor(1.0, requires_grad=True), torch.tensor(1 / 0.07, requires_grad=True)
     right = torch.arange(1280)[None, :] % 640 == torch.arange(640)[:, None]
@@ -248,7 +251,9 @@ def build(case):
 
 
 def text_finetune():
-    """HierarCaps' step: mean and mini-max of the exterior angles seen from the empty text, and the prior towards the frozen tower."""
+    """Training step of HierarCaps: mean and mini-max of the exterior angles seen from the empty text, and the prior
+    towards the frozen tower.
+    """
     model, frozen = Text(), Text().eval()
     tokens = (torch.arange(64 * 20).reshape(64, 20) * 7919) % 49000
     tokens[:, -1] = 49407
@@ -291,7 +296,7 @@ def loader(folder="BENCH_PHOTOS", most=100, draft=False):
         for photo in photos:
             with Image.open(photo) as picture:
                 if draft:
-                    # As much as keeps a crop of half the area at the model's size: 224 * sqrt(2).
+                    # 224 * sqrt(2): a crop of half the area still has the input size of the model.
                     picture.draft("RGB", (317, 317))
                 total += int(change(picture.convert("RGB"))[0, 0, 0])
         return total
@@ -300,7 +305,7 @@ def loader(folder="BENCH_PHOTOS", most=100, draft=False):
 
 
 def memory(*names):
-    """Bytes of these lines of /proc/self/status; nothing where there is no such file."""
+    """Bytes of these lines of /proc/self/status; None if there is no such file."""
     try:
         status = pathlib.Path("/proc/self/status").read_text()
     except OSError:
@@ -309,7 +314,7 @@ def memory(*names):
 
 
 def mark():
-    """Resident memory now, all and of files; its highest mark is set back to it. As memory.rs does."""
+    """Resets the peak and returns the current resident memory, in total and file-backed, as memory.rs does."""
     try:
         pathlib.Path("/proc/self/clear_refs").write_text("5")
     except OSError:
@@ -318,7 +323,7 @@ def mark():
 
 
 def extra(before):
-    """MB by which the resident memory rose above `before` at its highest, pages of code that was read since taken off."""
+    """MB by which the peak of the resident memory exceeds `before`, without program code loaded since then."""
     if before is None or None in before:
         return None
     peak, file = memory("VmHWM", "RssFile")

@@ -1,7 +1,9 @@
-"""The whole training step and the embedding of captions, as a PyTorch user writes them: timm, torchvision, webdataset, AdamW.
+"""The whole training step and the embedding of captions, as a PyTorch user writes them, with timm, torchvision,
+webdataset and AdamW.
 
-The step is HyCoCLIP's as published: GRIT shards, RandomResizedCrop(224, 0.5-1) of photo and box, texts padded to 77, ViT-S/16 with twelve
-heads, CLIP's text tower, the four contrasts and four cones, AdamW with decay of the weights only.
+The step is that of HyCoCLIP as published: GRIT shards, RandomResizedCrop(224, 0.5-1) of photo and box, texts padded to
+77, ViT-S/16 with twelve heads, CLIP's text tower, four contrastive and four entailment cone losses, and AdamW with
+decay of the weights only.
 """
 
 import math
@@ -33,7 +35,7 @@ class Model(nn.Module):
         self.scale = nn.Parameter(torch.tensor(math.log(1 / 0.07)))
         self.visual_alpha = nn.Parameter(torch.tensor(math.log(512**-0.5)))
         self.textual_alpha = nn.Parameter(torch.tensor(math.log(512**-0.5)))
-        # As published: N(0, 1 / width) projections, so that features have a length of about 1.
+        # As published: projections from N(0, 1 / width), so that features have a length of about 1.
         for projection in (self.visual_proj, self.textual_proj):
             nn.init.normal_(projection.weight, std=projection.in_features**-0.5)
         nn.init.normal_(self.textual.token.weight, std=0.02)
@@ -92,7 +94,7 @@ def step_hycoclip():
     chosen = []
 
     def step():
-        # At the first step, which is not timed.
+        # Choose the loader in the first step, which is not timed.
         if not chosen:
             chosen.extend(fastest(work))
         workers, loader = chosen
@@ -102,13 +104,15 @@ def step_hycoclip():
 
 
 def fastest(work):
-    """A loader with 0, 1 or 2 worker processes, whichever makes the fastest step here, and their number; `BENCH_WORKERS` says otherwise."""
+    """Returns the number of worker processes (0, 1 or 2) with the fastest step here, and its loader. `BENCH_WORKERS`
+    overrides the number.
+    """
     if told := os.environ.get("BENCH_WORKERS"):
         return int(told), iter(batches(int(told)))
     best, warm = None, False
     for workers in (0, 1, 2):
         loader = iter(batches(workers))
-        # Until the workers have filled their buffers they take the processor from the step.
+        # Wait until the workers have filled their buffers, because until then they compete with the step for the CPU.
         next(loader)
         time.sleep(4 * min(workers, 1))
         if not warm:
@@ -126,7 +130,9 @@ def fastest(work):
 
 
 def text_bucketed(longest):
-    """Texts of BENCH_LENGTHS tokens in batches of 32, in the order they come: padded to 77 as CLIP's code does, or to the longest of the batch."""
+    """Texts with BENCH_LENGTHS tokens in batches of 32, in the given order, padded to 77 as in CLIP's code or to the
+    longest of the batch.
+    """
     lengths = [int(it) for it in os.environ["BENCH_LENGTHS"].split(",")]
     model, projection = Text().eval(), nn.Linear(512, 512, bias=False)
     rows = []

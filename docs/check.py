@@ -1,20 +1,20 @@
 #!/usr/bin/env python3
-"""Run the commands of README.md, top to bottom and as written, on a fresh clone. Stop at the first that fails.
+"""Run the commands of README.md and docs/guide.md in order and as written on a fresh clone. Stop at the first failure.
 
     python3 docs/check.py                                   clone, build, run everything
-    python3 docs/check.py --target target                   with the build folder of this checkout
-    python3 docs/check.py --program target/release/conifer  with a program that is built: skips cargo
+    python3 docs/check.py --target target                   use the build folder of this checkout
+    python3 docs/check.py --program target/release/conifer  use a built program and skip cargo
     python3 docs/check.py --list                            only list the commands
 
-Every line of a ```sh block and every line behind `$ ` of a ```console block is a command. A command that serves (serve, front, explore)
-is started, waited for until it prints its address, asked for its page, and stopped: at once, or at the end of its block where the line
-ends with `&`. Before a block, README may say what it takes:
+Commands are all lines of a ```sh block and the lines of a ```console block that begin with `$ `. For a server command (serve, front,
+explore), the script starts the server, waits until it prints its address and requests its page. It then stops the server, or stops it at
+the end of the block if the line ends with `&`. Before a block, a document may list what the block needs:
 
     <!-- needs: PATH, PATH | what it is and where to get it -->
 
-The block is skipped, with that reason, if a path is missing. Paths that are not in the clone are looked for under the data folder
-(`--data`, default ../shared/data beside this checkout) by the table INPUTS, or made by a command of the table MADE. `network` as a
-path means that something is downloaded: such a block is skipped without `--network`.
+If a path is missing, the block is skipped and this reason is printed. Paths that are not in the clone are taken from the data folder
+(`--data`, default ../shared/data beside this checkout) by the table INPUTS, or created by a command of the table MADE. The path
+`network` means that the block downloads something; such a block is skipped without `--network`.
 """
 
 import argparse
@@ -35,14 +35,16 @@ BLOCK = re.compile(r"(?:^<!-- needs: ([^|>]*?)(?:\|([^>]*?))?-->\n+)?^```(sh|con
 SERVES = re.compile(r"(?:^|/)conifer (?:--json )?(serve|front|explore)\b")
 ADDRESS = re.compile(r"http://[\w.\[\]:-]+")
 
-# Inputs of README by their place in the data folder.
+DOCUMENTS = ["README.md", "docs/guide.md"]
+
+# Inputs of the commands, with their paths in the data folder.
 INPUTS = {
     "val2017": "coco_mini/val2017",
     "instances_val2017.json": "coco_mini/annotations/instances_val2017.json",
     "captions_val2017.json": "coco_mini/annotations/captions_val2017.json",
     "bpe_simple_vocab_16e6.txt.gz": "clip_bpe/bpe_simple_vocab_16e6.txt.gz",
 }
-# Inputs that the program makes itself.
+# Inputs that the program creates.
 MADE = {
     "photos": "conifer data toy --out toy-for-photos --size 20 && cp -r toy-for-photos/classes photos",
     "tree.txt": "cp toy-for-photos/tree.txt tree.txt",
@@ -64,7 +66,7 @@ class Failed(Exception):
 
 
 class Server:
-    """A command that serves, from its start to its address."""
+    """A running server command and the address that it printed."""
 
     def __init__(self, command, folder, environment, patience):
         self.command = command.rstrip(" &")
@@ -104,7 +106,7 @@ class Check:
         self.ran = self.skipped = 0
 
     def missing(self, path):
-        """Whether a needed path is absent, after all that can be done for it."""
+        """Return True if a needed path is missing and cannot be linked or created."""
         if path == "network":
             return not self.args.network
         place = self.folder / path
@@ -165,7 +167,7 @@ class Check:
 
 
 def clone(args, folder):
-    """A clone of the last commit, with the README and program of the working tree where they are asked for."""
+    """Clone the last commit; add uncommitted files, the build folder and the program if requested."""
     repository = folder / "conifer"
     subprocess.run(["git", "clone", "--quiet", "--no-hardlinks", str(ROOT), str(repository)], check=True)
     if args.working_tree:
@@ -186,20 +188,21 @@ def clone(args, folder):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--program", type=Path, help="a program that is built; cargo is not run")
-    parser.add_argument("--target", type=Path, help="build folder to use, so that what is built is not built again")
-    parser.add_argument("--data", type=Path, default=ROOT.parent / "shared/data", help="where inputs that README needs may lie")
-    parser.add_argument("--working-tree", action="store_true", help="with the files of this checkout that are not committed")
+    parser.add_argument("--program", type=Path, help="built program to use; cargo is not run")
+    parser.add_argument("--target", type=Path, help="existing build folder to reuse")
+    parser.add_argument("--data", type=Path, default=ROOT.parent / "shared/data", help="folder with the inputs that the commands need")
+    parser.add_argument("--working-tree", action="store_true", help="include uncommitted files of this checkout")
     parser.add_argument("--no-tests", action="store_true", help="skip cargo test")
-    parser.add_argument("--network", action="store_true", help="run blocks that download, too")
+    parser.add_argument("--network", action="store_true", help="also run blocks that download")
     parser.add_argument("--keep", action="store_true", help="keep the clone")
     parser.add_argument("--list", action="store_true", help="list the commands and run none")
-    parser.add_argument("--patience", type=float, default=600, help="seconds that a server may take to print its address")
+    parser.add_argument("--patience", type=float, default=600, help="seconds to wait for a server to print its address")
     args = parser.parse_args()
     if args.list:
-        for needs, reason, commands in blocks((ROOT / "README.md").read_text()):
-            print(f"# needs {', '.join(needs)}: {reason}" if needs else "#")
-            print("\n".join(commands))
+        for document in DOCUMENTS:
+            for needs, reason, commands in blocks((ROOT / document).read_text()):
+                print(f"# {document}: needs {', '.join(needs)}: {reason}" if needs else f"# {document}")
+                print("\n".join(commands))
         return
     folder = Path(tempfile.mkdtemp(prefix="conifer-readme-"))
     started = time.monotonic()
@@ -208,14 +211,16 @@ def main():
         (folder / "home").mkdir()
         environment = {
             **os.environ,
-            # What `cargo install` puts somewhere is found there, and nothing that the user has.
+            # Use an install root and a cache inside the temporary folder, so that nothing of the user's environment is
+            # used.
             "CARGO_INSTALL_ROOT": str(folder / "home"),
             "XDG_CACHE_HOME": str(folder / "home/cache"),
             "PATH": os.pathsep.join([str(folder / "home/bin"), str(repository / "target/release"), os.environ["PATH"]]),
         }
         check = Check(args, repository, environment)
-        for block in blocks((repository / "README.md").read_text()):
-            check.block(*block)
+        for document in DOCUMENTS:
+            for block in blocks((repository / document).read_text()):
+                check.block(*block)
     finally:
         if args.keep:
             print(f"the clone is {folder}", file=sys.stderr)

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Run what README.md shows numbers of, and record the output in docs/numbers (see docs/numbers/README.md).
+"""Run the commands whose numbers README.md shows, and record the output in docs/numbers (see docs/numbers/README.md).
 
-    python3 docs/record.py                     names the recordings
+    python3 docs/record.py                     list the recordings
     python3 docs/record.py NAME... [--program target/release/conifer]
 
-Everything that a recording writes besides its file goes to a temporary folder.
+All other files of a recording go to a temporary folder.
 """
 
 import argparse
@@ -48,7 +48,7 @@ def compare(run):
         run("eval", f"runs/toy_{name}", "--data", "toy", "--split", "test", "--data-option", "size=200",
             "--benchmark", "cross_modal_retrieval", "--out", f"{name}.jsonl", "--no-cache")
     compared, _ = run("eval", "--compare", "clip.jsonl", "phyclip.jsonl")
-    # The names of the two models stand above the table.
+    # The first paragraph names the two models; the table follows it.
     return compared.split("\n\n", 1)[1], {}
 
 
@@ -62,7 +62,7 @@ def table(rows):
 
 
 def runner(program, folder):
-    """Runs the program in the folder; gives stdout and the peak memory of that process in MiB."""
+    """Return a function that runs the program in the folder and returns its stdout and peak memory in MiB."""
     environment = {**os.environ, "HF_HUB_OFFLINE": "1"}
 
     def run(*args):

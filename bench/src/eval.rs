@@ -1,4 +1,5 @@
-//! The scoring of evaluation on points that are given: no encoder runs. `torch_eval.py` makes the same points by the same formula.
+//! Cases `eval_*`: the scoring of the evaluation on given points, without encoders. `torch_eval.py` computes the same
+//! points with the same formula.
 
 use std::io::Write as _;
 use std::sync::Arc;
@@ -8,10 +9,10 @@ use anyhow::{Context as _, bail};
 use conifer_data::transform::EvalCrop;
 use conifer_data::{Broken, ImageRef, Picture, Sample, Source, View};
 use conifer_eval::benchmarks::{HierarcapsPoints, find, hierarcaps_records};
-use conifer_eval::{Context, Embedder, Error, Options, Record, Score, measure};
+use conifer_eval::{Context, EmbeddingModel, Error, Options, Record, Score, measure};
 use conifer_space::{ManifoldSpec, Root, space};
 
-use crate::Numbers;
+use crate::BenchNumbers;
 
 const DIM: usize = 512;
 const FACTORS: usize = 64;
@@ -23,10 +24,11 @@ const CHAINS: usize = 1_000;
 const TIERS: usize = 4;
 const LEVELS: usize = 50;
 
-/// `classify_SPACE`, `retrieve_SPACE` or `hierarcaps`; what is returned are the numbers both sides must agree on.
-pub(crate) fn case(name: &str) -> anyhow::Result<Numbers> {
-    let mut told = false;
-    let (run, wanted): (Run, &'static [[&str; 2]]) = match name.split_once('_') {
+/// Builds the case `classify_SPACE`, `retrieve_SPACE` or `hierarcaps`. Its result is the numbers on which both sides
+/// must agree.
+pub(crate) fn case(name: &str) -> anyhow::Result<BenchNumbers> {
+    let mut reported = false;
+    let (run, wanted): (EvalRun, &'static [[&str; 2]]) = match name.split_once('_') {
         Some(("classify", kind)) => (classify(kind)?, &[["all", "accuracy (macro)"]]),
         Some(("retrieve", kind)) => (
             retrieve(kind)?,
@@ -45,8 +47,8 @@ pub(crate) fn case(name: &str) -> anyhow::Result<Numbers> {
     let name = name.to_owned();
     Ok(Box::new(move || {
         let records = run()?;
-        if !told {
-            told = true;
+        if !reported {
+            reported = true;
             let start = Instant::now();
             let there = records
                 .iter()
@@ -56,9 +58,9 @@ pub(crate) fn case(name: &str) -> anyhow::Result<Numbers> {
                 })
                 .count();
             let ms = start.elapsed().as_secs_f64() * 1e3;
-            writeln!(std::io::stderr(), "eval_{name}: of this {ms:.1} ms are {there} intervals")?;
+            writeln!(std::io::stderr(), "eval_{name}: {ms:.1} ms of this time are spent on {there} intervals")?;
         }
-        // The first record of the protocol first asked for: of HierarCaps that is the released one.
+        // The first matching record belongs to the first protocol, which is the released one for HierarCaps.
         let value = |[split, metric]: &[&str; 2]| {
             let record = records.iter().find(|it| it.split == *split && it.metric == *metric);
             record.map(|it| it.value).with_context(|| format!("no {metric} of {split}"))
@@ -67,21 +69,23 @@ pub(crate) fn case(name: &str) -> anyhow::Result<Numbers> {
     }))
 }
 
-type Run = Box<dyn Fn() -> conifer_eval::Result<Vec<Record>>>;
+type EvalRun = Box<dyn Fn() -> conifer_eval::Result<Vec<Record>>>;
 
-/// 50,000 photos, each the tangent vector of its class and five times as much noise; one prompt a class.
-fn classify(kind: &str) -> anyhow::Result<Run> {
+/// 50,000 photos and 1,000 classes with one prompt each. The tangent vector of a photo is 0.2 times that of its class
+/// plus noise of full size.
+fn classify(kind: &str) -> anyhow::Result<EvalRun> {
     let spec = spec(kind)?;
     let scale = scale(kind);
     let photo = |i: usize, j: usize| scale * (0.2 * noise(0, i % CLASSES, j) + noise(1, i, j));
     let texts = points(&spec, CLASSES, |i, j| scale * noise(0, i, j))?;
     let images = points(&spec, PHOTOS, photo)?;
     let sample = |i: usize| Sample { label: Some(format!("class {:04}", i % CLASSES)), ..bare(i) };
-    run("zero_shot_classification", Given { spec, texts, images }, (0..PHOTOS).map(sample).collect())
+    run("zero_shot_classification", FixedEmbedder { spec, texts, images }, (0..PHOTOS).map(sample).collect())
 }
 
-/// 5,000 photos, each with five captions: its tangent vector and five times as much noise.
-fn retrieve(kind: &str) -> anyhow::Result<Run> {
+/// 5,000 photos with five captions each. The tangent vector of a caption is 0.2 times that of its photo plus noise of
+/// full size.
+fn retrieve(kind: &str) -> anyhow::Result<EvalRun> {
     let spec = spec(kind)?;
     let scale = scale(kind);
     let caption = |i: usize, j: usize| scale * (0.2 * noise(2, i / CAPTIONS, j) + noise(3, i, j));
@@ -89,20 +93,21 @@ fn retrieve(kind: &str) -> anyhow::Result<Run> {
     let texts = points(&spec, RETRIEVED * CAPTIONS, caption)?;
     let sample =
         |i: usize| Sample { captions: (0..CAPTIONS).map(|k| format!("caption {k} of photo {i}")).collect(), ..bare(i) };
-    run("cross_modal_retrieval", Given { spec, texts, images }, (0..RETRIEVED).map(sample).collect())
+    run("cross_modal_retrieval", FixedEmbedder { spec, texts, images }, (0..RETRIEVED).map(sample).collect())
 }
 
-/// The benchmark as a user runs it, intervals and all, with an embedder that has the points already.
-fn run(benchmark: &'static str, given: Given, samples: Vec<Sample>) -> anyhow::Result<Run> {
+/// The benchmark as a user runs it, including the intervals, with an embedder that returns the given points.
+fn run(benchmark: &'static str, given: FixedEmbedder, samples: Vec<Sample>) -> anyhow::Result<EvalRun> {
     let benchmark = find(benchmark)?;
     let options = Options { templates: vec!["{}".into()], ..Options::default() };
-    let source = List(samples);
+    let source = SampleList(samples);
     Ok(Box::new(move || measure(benchmark, &Context::new(&given, &source, None, &options))))
 }
 
-/// 1,000 photos, 4,000 texts, 50 levels: around a root texts that lie the farther out the more specific they are, each on the way to its
-/// photo with three times as much noise. All protocols of the benchmark, each beside shuffled photos.
-fn hierarcaps() -> anyhow::Result<Run> {
+/// 1,000 photos, 4,000 texts and 50 levels. A text is the root plus an offset that grows with its specificity. The
+/// direction of the offset is the vector of its photo plus noise of three times that magnitude. All protocols of the
+/// benchmark are measured, each with the baseline of shuffled photos.
+fn hierarcaps() -> anyhow::Result<EvalRun> {
     let spec = ManifoldSpec::sphere(DIM);
     let root = points(&spec, 1, |_, j| noise(4, 0, j))?;
     let images = points(&spec, CHAINS, |i, j| noise(5, i, j))?;
@@ -121,7 +126,7 @@ fn hierarcaps() -> anyhow::Result<Run> {
     }))
 }
 
-/// Of the products every factor has another curvature, from 0.5 to 1.5.
+/// The factors of a product have different curvatures, from 0.5 to 1.5.
 fn spec(kind: &str) -> anyhow::Result<ManifoldSpec> {
     let curv: Vec<f64> = (0..FACTORS).map(|i| 0.5 + i as f64 / (FACTORS - 1) as f64).collect();
     Ok(match kind {
@@ -134,7 +139,7 @@ fn spec(kind: &str) -> anyhow::Result<ManifoldSpec> {
     })
 }
 
-/// Tangent vectors of about unit length, in a product those of each factor.
+/// Scale for tangent vectors of length about 1, in a product about 1 in each factor.
 fn scale(kind: &str) -> f64 {
     if kind.starts_with("product") { 0.5 } else { 0.08 }
 }
@@ -152,7 +157,7 @@ fn points(spec: &ManifoldSpec, rows: usize, tangent: impl Fn(usize, usize) -> f6
     Ok(all)
 }
 
-/// In [-1, 1), by formula: lowbias32 (C. Wellons) of the place in list number `list`.
+/// Deterministic noise in [-1, 1): lowbias32 (C. Wellons) of the position in the list with index `list`.
 fn noise(list: u32, row: usize, column: usize) -> f64 {
     let mut x = (row * DIM + column) as u32 + (list << 26);
     x = (x ^ (x >> 16)).wrapping_mul(0x7feb_352d);
@@ -160,29 +165,29 @@ fn noise(list: u32, row: usize, column: usize) -> f64 {
     f64::from(x ^ (x >> 16)) / f64::from(1_u32 << 31) - 1.0
 }
 
-/// A sample with a photo that nobody opens.
+/// A sample with a photo that is never opened.
 fn bare(i: usize) -> Sample {
     let photo = Picture { width: 1, height: 1, rgb: vec![0; 3] };
     Sample { id: i.to_string(), image: Some(ImageRef::Pixels(Arc::new(photo))), ..Sample::default() }
 }
 
 /// Points of all texts and photos, in the order of the data set.
-struct Given {
+struct FixedEmbedder {
     spec: ManifoldSpec,
     texts: Vec<f32>,
     images: Vec<f32>,
 }
 
-impl Given {
+impl FixedEmbedder {
     fn all(points: &[f32], asked: usize) -> conifer_eval::Result<Vec<f32>> {
         match asked == points.len() / DIM {
             true => Ok(points.to_vec()),
-            false => Err(Error::Embedder(format!("{asked} points asked for, {} there", points.len() / DIM))),
+            false => Err(Error::Embedder(format!("{asked} points requested, {} available", points.len() / DIM))),
         }
     }
 }
 
-impl Embedder for Given {
+impl EmbeddingModel for FixedEmbedder {
     fn spec(&self) -> &ManifoldSpec {
         &self.spec
     }
@@ -197,9 +202,9 @@ impl Embedder for Given {
     }
 }
 
-struct List(Vec<Sample>);
+struct SampleList(Vec<Sample>);
 
-impl Source for List {
+impl Source for SampleList {
     fn name(&self) -> &str {
         "bench"
     }

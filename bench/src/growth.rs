@@ -1,4 +1,4 @@
-//! How cost grows: the cases `grow_...` of `bench/growth.py`, which has no peer.
+//! Cases `grow_...` of `bench/growth.py`, which measure how the cost grows. They have no PyTorch side.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -13,10 +13,11 @@ use conifer_learn::encoders::{Encoder as _, TextTransformer, Tokens};
 use conifer_learn::params::Init;
 use conifer_space::ManifoldSpec;
 
-use crate::{Case, head_on, photos, preset, vit_train};
+use crate::{BenchCase, head_on, photos, preset, vit_train};
 
-/// `train_BATCH`, `checkpointed_BATCH` (gradient checkpointing), `phyclip_FACTORS_DIM`, `loader_THREADS` (64 photos a batch) or `text_LENGTH` (32 texts).
-pub(crate) fn case(name: &str) -> anyhow::Result<Case> {
+/// Builds the case `train_BATCH`, `checkpointed_BATCH` (gradient checkpointing), `phyclip_FACTORS_DIM`,
+/// `loader_THREADS` (batches of 64 photos) or `text_LENGTH` (32 texts).
+pub(crate) fn case(name: &str) -> anyhow::Result<BenchCase> {
     let mut parts = name.split('_');
     let kind = parts.next().unwrap_or_default();
     let numbers: Vec<usize> = parts.map(|it| it.parse().with_context(|| name.to_owned())).collect::<Result<_, _>>()?;
@@ -37,8 +38,8 @@ fn product() -> anyhow::Result<fn(usize) -> ManifoldSpec> {
     Ok(conifer_learn::methods::entry("phyclip")?.manifold)
 }
 
-/// The text tower without autodiff on 32 texts of `len` tokens.
-fn text(len: usize) -> anyhow::Result<Case> {
+/// Forward pass of the text tower without autodiff on 32 texts of `len` tokens.
+fn text(len: usize) -> anyhow::Result<BenchCase> {
     let device = Device::flex();
     let config = preset::<TextTransformer>("text_l12_w512")?;
     let model = TextTransformer::new(&config, &mut Init::seeded(0, &device))?;
@@ -52,9 +53,9 @@ fn text(len: usize) -> anyhow::Result<Case> {
     }))
 }
 
-/// Eight batches of 64 photos with a caption through the loader, drained as fast as they come.
-fn loader(threads: usize) -> anyhow::Result<Case> {
-    let source: Arc<dyn Source> = Arc::new(Photos(photos("BENCH_PHOTOS", 1000)?));
+/// Reads eight batches of 64 photos with captions from the loader as fast as possible.
+fn loader(threads: usize) -> anyhow::Result<BenchCase> {
+    let source: Arc<dyn Source> = Arc::new(PhotoFiles(photos("BENCH_PHOTOS", 1000)?));
     let config = LoaderConfig { batch_size: 64, workers: threads, prefetch: 2, ..LoaderConfig::default() };
     let mut loader = Loader::new(source, Tokenizer::train(["a photo"], 514)?, config)?;
     Ok(Box::new(move || {
@@ -66,10 +67,10 @@ fn loader(threads: usize) -> anyhow::Result<Case> {
     }))
 }
 
-/// Photos that are files, all with one caption.
-struct Photos(Vec<PathBuf>);
+/// Photo files that all have the same caption.
+struct PhotoFiles(Vec<PathBuf>);
 
-impl Source for Photos {
+impl Source for PhotoFiles {
     fn name(&self) -> &str {
         "photos"
     }

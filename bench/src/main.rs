@@ -1,8 +1,9 @@
-//! Our side of the comparison with PyTorch; `bench/run.py` starts both and interleaves their rounds.
+//! conifer's side of the comparison with PyTorch. `bench/run.py` starts both sides and interleaves their rounds.
 //!
-//! A line `CASE ITERATIONS` on stdin, a line of JSON `{"case", "ms", "check", "peak_mb", "extra_mb"}` on stdout. Inputs are the same by
-//! formula on both sides (`filled`, and `noise` in `eval.rs`), so the `check` values of the heads, the losses, must agree, and those of `eval_*`, the
-//! numbers measured, up to ties. The memory is told by `memory.rs`.
+//! Reads lines `CASE ITERATIONS` from stdin and writes a line of JSON `{"case", "ms", "check", "peak_mb", "extra_mb"}`
+//! to stdout for each. Both sides compute their inputs with the same formulas (`filled`, and `noise` in `eval.rs`). So
+//! the `check` values of the heads (losses) must agree, and those of `eval_*` (metrics) must agree up to ties.
+//! `memory.rs` measures the memory.
 
 mod eval;
 mod growth;
@@ -25,20 +26,20 @@ use conifer_data::transform::Augment;
 use conifer_data::{ImageRef, PixelLimits};
 use conifer_geometry::RootT;
 use conifer_learn::encoders::{Encoder, TextTransformer, Tokens, Vit};
-use conifer_learn::head::{Head, HeadConfig, Side};
-use conifer_learn::methods::{self, Chain, Edges, Embedded, Space};
+use conifer_learn::head::{Head, HeadConfig, Tower};
+use conifer_learn::methods::{self, BatchPoints, BatchSpace, Chain, Edges};
 use conifer_learn::optim::{AdamW, GradientSet, Update};
 use conifer_learn::params::{Init, ParamKind};
 use conifer_space::ManifoldSpec;
 
-/// As the program `conifer` sets it.
+/// Same value as in the program `conifer`.
 const KEPT_BYTES: usize = 1 << 30;
 
 #[global_allocator]
 static ALLOCATOR: conifer_kernels::LargeBlockAllocator = conifer_kernels::LargeBlockAllocator::new(KEPT_BYTES);
 
 fn main() -> anyhow::Result<()> {
-    let mut cases: Vec<(String, Option<memory::Mark>, Numbers)> = Vec::new();
+    let mut cases: Vec<(String, Option<memory::MemoryMark>, BenchNumbers)> = Vec::new();
     for line in std::io::stdin().lock().lines() {
         let line = line?;
         let (name, iterations) = line.split_once(' ').with_context(|| format!("`{line}`: expected CASE ITERATIONS"))?;
@@ -62,20 +63,20 @@ fn main() -> anyhow::Result<()> {
         let mut out = std::io::stdout().lock();
         let megabytes = |bytes: u64| bytes as f64 / 1e6;
         let [peak, extra] = [memory::peak(), before.and_then(memory::extra)].map(|it| it.map(megabytes));
-        let told = serde_json::json!({ "case": name, "ms": ms, "check": check, "peak_mb": peak, "extra_mb": extra });
-        writeln!(out, "{told}")?;
+        let result = serde_json::json!({ "case": name, "ms": ms, "check": check, "peak_mb": peak, "extra_mb": extra });
+        writeln!(out, "{result}")?;
         out.flush()?;
     }
     Ok(())
 }
 
-/// One piece of work; returns a number that depends on all of it.
-type Case = Box<dyn FnMut() -> anyhow::Result<f32>>;
+/// A unit of work. Its result is a number that depends on the whole computation.
+type BenchCase = Box<dyn FnMut() -> anyhow::Result<f32>>;
 
-/// The same for several numbers.
-type Numbers = Box<dyn FnMut() -> anyhow::Result<Vec<f64>>>;
+/// A unit of work with several numbers as its result.
+type BenchNumbers = Box<dyn FnMut() -> anyhow::Result<Vec<f64>>>;
 
-fn numbers(name: &str) -> anyhow::Result<Numbers> {
+fn numbers(name: &str) -> anyhow::Result<BenchNumbers> {
     if let Some(what) = name.strip_prefix("search_") {
         return search::case(what);
     }
@@ -89,7 +90,7 @@ fn numbers(name: &str) -> anyhow::Result<Numbers> {
     }
 }
 
-fn build(name: &str) -> anyhow::Result<Case> {
+fn build(name: &str) -> anyhow::Result<BenchCase> {
     let device = Device::flex();
     match name {
         "vit_b16_forward" => {
@@ -122,7 +123,7 @@ fn build(name: &str) -> anyhow::Result<Case> {
         "loader_large" | "loader_large_scaled" => loading::case(&name["loader_".len()..]),
         _ => match name.split_once('_') {
             Some(("head", "angle")) => head_angle(&device.autodiff()),
-            // CLIP's loss is InfoNCE both ways of whatever similarity the space has.
+            // CLIP's loss is InfoNCE in both directions, on the similarity of the given space.
             Some(("head", "phyclip_pair")) => {
                 head_on("clip", (methods::entry("phyclip")?.manifold)(512), &device.autodiff())
             }
@@ -134,7 +135,7 @@ fn build(name: &str) -> anyhow::Result<Case> {
 }
 
 /// A training step of ViT-S/16 on `batch` photos.
-fn vit_train(batch: usize, device: &Device) -> anyhow::Result<Case> {
+fn vit_train(batch: usize, device: &Device) -> anyhow::Result<BenchCase> {
     let mut model = Some(Vit::new(&preset::<Vit>("vit_s16")?, &mut Init::seeded(0, device))?);
     let pixels = filled([batch, 3, 224, 224], 1.0, 0.0, device);
     let mut optimiser = AdamW::new([0.9, 0.999], 1e-8);
@@ -151,20 +152,21 @@ fn vit_train(batch: usize, device: &Device) -> anyhow::Result<Case> {
     }))
 }
 
-/// Features of 768 samples to the loss and back: scale and curvature included, feature scales 1, as in `torch_side.py`.
-fn head(method: &str, device: &Device) -> anyhow::Result<Case> {
+/// Loss and gradients of the features of 768 samples, including scale and curvature. Feature scales are 1, as in
+/// `torch_side.py`.
+fn head(method: &str, device: &Device) -> anyhow::Result<BenchCase> {
     head_on(method, (methods::entry(method)?.manifold)(512), device)
 }
 
-/// The same in the space `spec`, whose curvatures are 1.
-fn head_on(method: &str, mut spec: ManifoldSpec, device: &Device) -> anyhow::Result<Case> {
+/// As [`head`], in the space `spec` with all curvatures set to 1.
+fn head_on(method: &str, mut spec: ManifoldSpec, device: &Device) -> anyhow::Result<BenchCase> {
     let entry = methods::entry(method)?;
     spec.curv = if spec.kind == "sphere" { Vec::new() } else { vec![1.0; spec.factors] };
     let config = HeadConfig { feature_scale: Some(1.0), learn_feature_scale: false, ..HeadConfig::default() };
     let head = Head::new(&spec, &config, device)?;
     let mut settings = toml::Table::new();
     if method == "phyclip" {
-        // The same work on both sides: boxes against wholes, and the weight of the other cone losses.
+        // Same work as in `torch_side.py`: boxes are contrasted with wholes, and the entailment weight is 0.1.
         settings.insert("box_candidates".into(), "wholes".into());
         settings.insert("entailment_weight".into(), 0.1.into());
     }
@@ -174,12 +176,12 @@ fn head_on(method: &str, mut spec: ManifoldSpec, device: &Device) -> anyhow::Res
     Ok(Box::new(move || {
         let lift = |i: usize, side| head.lift(views[i].clone(), side);
         let boxed = method.views().contains(&conifer_data::View::Boxes);
-        let batch = Embedded {
-            image: Some(lift(0, Side::Image)?),
-            text: Some(lift(1, Side::Text)?),
-            box_image: if boxed { Some(lift(2, Side::Image)?) } else { None },
-            box_text: if boxed { Some(lift(3, Side::Text)?) } else { None },
-            ..Embedded::default()
+        let batch = BatchPoints {
+            image: Some(lift(0, Tower::Image)?),
+            text: Some(lift(1, Tower::Text)?),
+            box_image: if boxed { Some(lift(2, Tower::Image)?) } else { None },
+            box_text: if boxed { Some(lift(3, Tower::Text)?) } else { None },
+            ..BatchPoints::default()
         };
         let loss = method.loss(&batch, &head.space()?)?;
         let value = loss.total.clone().into_scalar::<f32>();
@@ -189,9 +191,10 @@ fn head_on(method: &str, mut spec: ManifoldSpec, device: &Device) -> anyhow::Res
     }))
 }
 
-/// The loss of `visual_hierarchies`, both ways, and back: 640 wholes with two parts each, part j of whole j % 640, at curvature 1 and
-/// temperature 0.07. Who asks whom is found anew in every step, as in training.
-fn head_angle(device: &Device) -> anyhow::Result<Case> {
+/// Loss of `visual_hierarchies` in both directions, and its gradients: 640 wholes and 1,280 parts, where part j belongs
+/// to whole j % 640, at curvature 1 and temperature 0.07. The queries and positives are determined in every step, as in
+/// training.
+fn head_angle(device: &Device) -> anyhow::Result<BenchCase> {
     const WHOLES: usize = 640;
     const PARTS: usize = 1280;
     let entry = methods::entry("visual_hierarchies")?;
@@ -205,10 +208,10 @@ fn head_angle(device: &Device) -> anyhow::Result<Case> {
     let things: Vec<u32> = (0..(WHOLES + PARTS) as u32).collect();
     let edges: Vec<[u32; 2]> = (0..PARTS).map(|part| [(part % WHOLES) as u32, (WHOLES + part) as u32]).collect();
     Ok(Box::new(move || {
-        let lift = |features: &Tensor<2>| head.lift(features.clone(), Side::Image);
+        let lift = |features: &Tensor<2>| head.lift(features.clone(), Tower::Image);
         let points = Tensor::cat(vec![lift(&wholes)?, lift(&parts)?], 0);
         let edges = Edges { points, things: things.clone(), parts: edges.clone() };
-        let batch = Embedded { edges: Some(edges), ..Embedded::default() };
+        let batch = BatchPoints { edges: Some(edges), ..BatchPoints::default() };
         let loss = method.loss(&batch, &head.space()?)?;
         let value = loss.total.clone().into_scalar::<f32>();
         let gradients = loss.total.backward();
@@ -219,9 +222,10 @@ fn head_angle(device: &Device) -> anyhow::Result<Case> {
     }))
 }
 
-/// A step of HierarCaps fine-tuning: CLIP's text tower on 8 chains of 4 right and 4 wrong texts of 20 tokens and the empty text, the radial
-/// loss with its prior (one more pass through the frozen tower), AdamW. Nothing of the image tower.
-fn text_finetune(device: &Device) -> anyhow::Result<Case> {
+/// Fine-tuning step of HierarCaps: CLIP's text tower on 8 chains of 4 correct and 4 wrong texts of 20 tokens and on the
+/// empty text, the radial loss with its prior (another pass, through the frozen tower), and AdamW. The image tower is
+/// not used.
+fn text_finetune(device: &Device) -> anyhow::Result<BenchCase> {
     const CHAINS: usize = 8;
     const LINKS: usize = 8;
     const LEN: usize = 20;
@@ -248,11 +252,12 @@ fn text_finetune(device: &Device) -> anyhow::Result<Case> {
     };
     Ok(Box::new(move || {
         let it = model.take().context("a step failed before")?;
-        let before = head.lift(frozen.forward(texts.clone())?, Side::Text)?.to_device(&autodiff);
-        let points = head.lift(it.forward(texts.clone())?, Side::Text)?;
-        let root = head.lift(it.forward(empty.clone())?, Side::Text)?;
-        let batch = Embedded { chain: Some(chain(points)), frozen_chain: Some(chain(before)), ..Embedded::default() };
-        let space = Space { root: RootT::Point(root.squeeze_dim(0)), ..head.space()? };
+        let before = head.lift(frozen.forward(texts.clone())?, Tower::Text)?.to_device(&autodiff);
+        let points = head.lift(it.forward(texts.clone())?, Tower::Text)?;
+        let root = head.lift(it.forward(empty.clone())?, Tower::Text)?;
+        let batch =
+            BatchPoints { chain: Some(chain(points)), frozen_chain: Some(chain(before)), ..BatchPoints::default() };
+        let space = BatchSpace { root: RootT::Point(root.squeeze_dim(0)), ..head.space()? };
         let loss = method.loss(&batch, &space)?;
         let value = loss.total.clone().into_scalar::<f32>();
         let gradients = GradientSet::take(&it, &mut loss.total.backward());
@@ -262,12 +267,12 @@ fn text_finetune(device: &Device) -> anyhow::Result<Case> {
     }))
 }
 
-/// A million wrong taxa, one for every rank in turn, over 450,000 species under seven ranks whose branching varies as in nature: most genera
-/// have few species, a few have hundreds.
-fn hard_negatives() -> Case {
+/// One million hard negatives, at each rank in turn, in a taxonomy of 450,000 species with seven ranks. The branching
+/// varies as in nature: most genera have few species, and a few have hundreds or more.
+fn hard_negatives() -> BenchCase {
     let path = |species: u64| -> Vec<String> {
         let mixed = species.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40;
-        // Squared, so that the first genera are large.
+        // The square makes the first genera large.
         let genus = (((mixed * mixed) >> 24) * 60_000) >> 24;
         let ranks = [genus / 20_000, genus / 3_000, genus / 600, genus / 100, genus / 12, genus, species];
         ranks.iter().enumerate().map(|(rank, number)| format!("{rank}_{number}")).collect()
@@ -288,9 +293,10 @@ fn hard_negatives() -> Case {
     })
 }
 
-/// The first JPEG files by name of the folder that `variable` names, `count` at most.
+/// The first `count` JPEG files, by name, of the folder in the environment variable `variable`.
 fn photos(variable: &str, count: usize) -> anyhow::Result<Vec<PathBuf>> {
-    let folder = std::env::var(variable).with_context(|| format!("{variable}: expected a folder of JPEG files"))?;
+    let folder =
+        std::env::var(variable).with_context(|| format!("{variable} is not set; expected a folder of JPEG files"))?;
     let mut photos = Vec::new();
     for entry in std::fs::read_dir(&folder).with_context(|| folder.clone())? {
         photos.push(entry?.path());
@@ -298,12 +304,12 @@ fn photos(variable: &str, count: usize) -> anyhow::Result<Vec<PathBuf>> {
     photos.retain(|path| path.extension().is_some_and(|it| it == "jpg"));
     photos.sort();
     photos.truncate(count);
-    anyhow::ensure!(!photos.is_empty(), "{folder}: no .jpg in it");
+    anyhow::ensure!(!photos.is_empty(), "{folder}: no .jpg file found");
     Ok(photos)
 }
 
-/// The first hundred photos decoded and cropped one after the other on this thread.
-fn loader() -> anyhow::Result<Case> {
+/// Decodes and crops the first hundred photos, sequentially on this thread.
+fn loader() -> anyhow::Result<BenchCase> {
     let photos = photos("BENCH_PHOTOS", 100)?;
     let augment = Augment { hflip: 0.5, ..Augment::default() };
     let mut epoch = 0;
@@ -324,7 +330,7 @@ fn preset<E: Encoder>(name: &str) -> anyhow::Result<E::Config> {
     Ok(found.1.clone())
 }
 
-/// `scale * sin(0.7 i + phase)` over all elements, as `torch_side.py` fills its inputs.
+/// `scale * sin(0.7 i + phase)` for each element i, as in `torch_side.py`.
 fn filled<const D: usize>(shape: [usize; D], scale: f64, phase: f64, device: &Device) -> Tensor<D> {
     let values: Vec<f32> =
         (0..shape.iter().product()).map(|i| (scale * (0.7 * i as f64 + phase).sin()) as f32).collect();

@@ -1,29 +1,29 @@
-//! How much memory a piece of work takes, by the kernel's own count (Linux; elsewhere nothing is told).
+//! Memory use of a case, as counted by the kernel. Only on Linux; elsewhere it is unknown.
 
 use std::fs;
 
-/// The resident memory at one time, bytes.
+/// Resident memory at one point in time, bytes.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Mark {
+pub(crate) struct MemoryMark {
     resident: u64,
-    /// Pages of files, which is program code.
+    /// File-backed pages, which are program code.
     file: u64,
 }
 
-/// The memory now. The highest mark is set back to it, so that [`extra`] tells of what comes after.
-pub(crate) fn mark() -> Option<Mark> {
-    // "5" resets the peak (proc(5)); where that is not allowed the extra memory is unknown.
+/// Returns the current memory and resets the peak, so that [`extra`] measures only what follows.
+pub(crate) fn mark() -> Option<MemoryMark> {
+    // Writing "5" resets the peak (proc(5)). Without the permission to do so, the extra memory is unknown.
     fs::write("/proc/self/clear_refs", "5").ok()?;
-    Some(Mark { resident: field("VmRSS:")?, file: field("RssFile:")? })
+    Some(MemoryMark { resident: field("VmRSS:")?, file: field("RssFile:")? })
 }
 
-/// Bytes by which the resident memory rose above `mark` at its highest; program code that was read since does not count.
-pub(crate) fn extra(mark: Mark) -> Option<u64> {
+/// Bytes by which the peak of the resident memory exceeds `mark`. Program code loaded since then is subtracted.
+pub(crate) fn extra(mark: MemoryMark) -> Option<u64> {
     let code = field("RssFile:")?.saturating_sub(mark.file);
     Some(peak()?.saturating_sub(mark.resident).saturating_sub(code))
 }
 
-/// The highest resident memory since the last [`mark`], bytes.
+/// Peak of the resident memory since the last [`mark`], bytes.
 pub(crate) fn peak() -> Option<u64> {
     field("VmHWM:")
 }
@@ -51,7 +51,7 @@ mod tests {
         drop(block);
         assert_eq!(sum, 64 << 20);
         let found = extra(before).unwrap();
-        // Other tests of this binary run beside it.
+        // Other tests of this binary run concurrently.
         assert!((60 << 20..256 << 20).contains(&found), "{found}");
     }
 }

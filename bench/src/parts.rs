@@ -1,4 +1,5 @@
-//! A class graph from as many boxes as OpenImages has: 14 million over 1.9 million photos, 600 classes, as a CSV in a temporary folder.
+//! Case `part_hierarchy`: a class graph from as many boxes as OpenImages has (14 million boxes, 1.9 million photos, 600
+//! classes), read from a CSV in a temporary folder.
 
 use std::fs::File;
 use std::io::{BufWriter, Write as _};
@@ -8,11 +9,11 @@ use std::path::Path;
 use anyhow::Context as _;
 use conifer_data::build::{PartsSpec, build};
 
-use crate::Case;
+use crate::BenchCase;
 
-/// `BENCH_BOXES` boxes (default 14 million) are written once; measured is all that `conifer data parts` does with them, parsing included.
-/// The number returned is that of the relations found.
-pub(crate) fn case() -> anyhow::Result<Case> {
+/// Writes `BENCH_BOXES` boxes (default 14 million) once, then measures everything that `conifer data parts` does with
+/// them, including parsing. The result is the number of relations found.
+pub(crate) fn case() -> anyhow::Result<BenchCase> {
     let boxes = std::env::var("BENCH_BOXES").map_or(Ok(14_000_000), |it| it.parse()).context("BENCH_BOXES")?;
     let folder = tempfile::tempdir()?;
     let table = folder.path().join("boxes.csv");
@@ -22,7 +23,7 @@ pub(crate) fn case() -> anyhow::Result<Case> {
     let mut turn = 0;
     Ok(Box::new(move || {
         turn += 1;
-        // Another folder each time: in the first one the work would be done already.
+        // A new folder each time, because the work is already done in the previous one.
         let out = folder.path().join(turn.to_string());
         let spec = PartsSpec { boxes: vec![table.clone()], out: out.clone(), ..PartsSpec::default() };
         let built = build(&spec, |_| ControlFlow::Continue(()))?.context("stopped")?;
@@ -32,23 +33,26 @@ pub(crate) fn case() -> anyhow::Result<Case> {
     }))
 }
 
-/// Boxes as in OpenImages: 7.4 a photo (some have hundreds), few classes frequent and most rare, sides from a tenth of the photo to all
-/// of it, one in twenty a group; every other box lies in the one before, and is mostly of a class that belongs there. Returns the number of
-/// photos.
+/// Writes boxes with a distribution as in OpenImages, and returns the number of photos.
+///
+/// A photo has 7.4 boxes on average, and some have hundreds. A few classes are frequent and most are rare. Sides of the
+/// outer boxes range from a tenth of the photo to the whole photo. One box in twenty is a group. About half of the
+/// boxes after the first of a photo lie inside the previous box, and these mostly have a class that is determined by
+/// the class of that box.
 fn write_table(path: &Path, boxes: u64) -> anyhow::Result<u64> {
     let mut out = BufWriter::with_capacity(1 << 20, File::create(path)?);
     out.write_all(b"ImageID,Source,LabelName,Confidence,XMin,XMax,YMin,YMax,IsOccluded,IsTruncated,IsGroupOf,IsDepiction,IsInside\n")?;
-    let mut dice = Dice(1);
+    let mut dice = BenchRng(1);
     let (mut photo, mut written) = (0_u64, 0_u64);
     while written < boxes {
         // Ascending, as in the published files.
         let id = photo << 40;
         photo += 1;
-        // Exponential: the mean of its whole part plus one is 7.37.
+        // Exponential distribution. The mean of its integer part plus one is 7.37.
         let count = 1 + (-(1.0 - dice.draw()).ln() * 6.86) as u64;
         let mut last = (0_u64, [0.0_f64, 1.0, 0.0, 1.0]);
         for number in 0..count.min(boxes - written) {
-            // Six digits must tell the borders of what lies inside apart.
+            // The outer box must be large enough for six digits to distinguish the borders of nested boxes.
             let wide = last.1[1] - last.1[0] > 0.02 && last.1[3] - last.1[2] > 0.02;
             let inside = number > 0 && wide && dice.draw() < 0.5;
             let around = if inside { last.1 } else { [0.0, 1.0, 0.0, 1.0] };
@@ -61,7 +65,7 @@ fn write_table(path: &Path, boxes: u64) -> anyhow::Result<u64> {
             let ((x1, x2), (y1, y2)) = (side(around[0], around[1]), side(around[2], around[3]));
             let class = match inside && dice.draw() < 0.7 {
                 true => (last.0 * 7 + 3) % 600,
-                // The number of a class falls off as its rank.
+                // The frequency of a class is about inversely proportional to its index.
                 false => 600_f64.powf(dice.draw()) as u64 % 600,
             };
             let group = u8::from(dice.draw() < 0.05);
@@ -75,10 +79,10 @@ fn write_table(path: &Path, boxes: u64) -> anyhow::Result<u64> {
 }
 
 /// SplitMix64 (Steele et al., 2014).
-struct Dice(u64);
+struct BenchRng(u64);
 
-impl Dice {
-    /// In [0, 1).
+impl BenchRng {
+    /// Uniform in [0, 1).
     fn draw(&mut self) -> f64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;

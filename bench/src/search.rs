@@ -1,4 +1,5 @@
-//! Search: rankings over all rows, cells, and the peers' data. `bench/search.py` starts it, and `search_peers.py` beside it.
+//! Cases `search_*`: rankings over all rows, the cell index, and the data files of the peers. `bench/search.py` runs
+//! them, next to `search_peers.py`.
 
 use std::cell::{OnceCell, RefCell};
 use std::io::Write as _;
@@ -7,22 +8,22 @@ use std::rc::Rc;
 
 use anyhow::{Context as _, bail};
 use conifer_index::{CellIndex, Direction, Effort, Filter, FlatIndex, Gate, Partition, Query, Ranking};
-use conifer_space::{EmbeddingSet, ManifoldSpec, Modality, Root, Source, space};
+use conifer_space::{EmbeddingSet, ManifoldSpec, Modality, Provenance, Root, space};
 use rayon::prelude::*;
 
-use crate::Numbers;
+use crate::BenchNumbers;
 
 const DIM: usize = 512;
 const ROWS: usize = 1_000_000;
-/// Points that are not among the rows.
+/// Number of query points, which are not among the rows.
 const QUERIES: usize = 256;
 const BEST: usize = 10;
-/// Children of a node of the tree, and its levels.
+/// Number of children of a node of the tree.
 const BRANCHES: u64 = 8;
 const LEVELS: u32 = 5;
 
-/// The rows of one name with what was built of them.
-struct Loaded {
+/// Rows and queries of a data set, and the indexes built from them.
+struct LoadedSet {
     set: EmbeddingSet,
     queries: Vec<f32>,
     flat: OnceCell<FlatIndex>,
@@ -31,14 +32,16 @@ struct Loaded {
 }
 
 thread_local! {
-    static LOADED: RefCell<Option<(String, Rc<Loaded>)>> = const { RefCell::new(None) };
+    static LOADED: RefCell<Option<(String, Rc<LoadedSet>)>> = const { RefCell::new(None) };
 }
 
-/// `DATA/RANKING/BATCH/INDEX`, where DATA is a name of [`points`] (`@ROWS` behind it for another number of rows) or `set`, the folder
-/// `BENCH_SEARCH_SET`, and INDEX is `flat`, `half`, `exact` or `approximate`; `DATA/bandwidth`; `DATA/write`.
+/// Builds the case `DATA/RANKING/BATCH/INDEX`, `DATA/bandwidth` or `DATA/write`.
 ///
-/// What is returned: the share of the rows that was visited, in percent, the recall of the ten best, and the number of cells asked for.
-pub(crate) fn case(name: &str) -> anyhow::Result<Numbers> {
+/// DATA is a name of [`points`], with `@ROWS` appended for another number of rows, or `set` for the folder
+/// `BENCH_SEARCH_SET`. INDEX is `flat`, `half`, `exact` or `approximate`. For `exact` and `approximate`, the result is
+/// the percentage of the rows that were visited, the recall of the ten best, and the maximum number of cells to visit.
+/// For `flat` and `half` it is 100, 1 and the number of queries.
+pub(crate) fn case(name: &str) -> anyhow::Result<BenchNumbers> {
     let parts: Vec<&str> = name.split('/').collect();
     let loaded = load(parts[0])?;
     let (ranking, batch, index) = match parts[1..] {
@@ -77,19 +80,19 @@ pub(crate) fn case(name: &str) -> anyhow::Result<Numbers> {
         found.hits.iter().filter(|hit| exact.hits.iter().any(|other| other.row == hit.row)).count()
     });
     let recall = shared.sum::<usize>() as f64 / exact.iter().map(|it| it.hits.len()).sum::<usize>() as f64;
-    let asked = match effort {
+    let cell_limit = match effort {
         Effort::Exact => cells.cells(),
         Effort::Cells(count) => count,
     };
-    let told = vec![100.0 * visited, recall, asked as f64];
+    let result = vec![100.0 * visited, recall, cell_limit as f64];
     Ok(Box::new(move || {
         let query = Query::new(&loaded.set.spec, &loaded.queries[next()]);
         loaded.cells()?.top_k(&query, ranking, BEST, &Filter::All, effort)?;
-        Ok(told.clone())
+        Ok(result.clone())
     }))
 }
 
-impl Loaded {
+impl LoadedSet {
     fn flat(&self) -> anyhow::Result<&FlatIndex> {
         built(&self.flat, || Ok(FlatIndex::new(&self.set)?))
     }
@@ -128,14 +131,15 @@ fn ranking_of(name: &str) -> anyhow::Result<Ranking> {
     })
 }
 
-/// Loads what is not loaded already.
-fn load(name: &str) -> anyhow::Result<Rc<Loaded>> {
+/// Loads a data set unless it is already loaded.
+fn load(name: &str) -> anyhow::Result<Rc<LoadedSet>> {
     if let Some(loaded) = LOADED.with_borrow(|it| it.as_ref().filter(|it| it.0 == name).map(|it| it.1.clone())) {
         return Ok(loaded);
     }
     let (mut set, held) = match name.split_once('@') {
         _ if name == "set" => {
-            let folder = std::env::var("BENCH_SEARCH_SET").context("BENCH_SEARCH_SET names a folder of embeddings")?;
+            let folder = std::env::var("BENCH_SEARCH_SET")
+                .context("BENCH_SEARCH_SET is not set; expected a folder of embeddings")?;
             let set = EmbeddingSet::load(&PathBuf::from(folder))?;
             let step = set.len() / QUERIES;
             let held = (0..set.len()).map(|row| row % step == 0 && row / step < QUERIES).collect();
@@ -151,12 +155,13 @@ fn load(name: &str) -> anyhow::Result<Rc<Loaded>> {
     let count = rows.len() / set.spec.dim;
     (set.points, set.ids, set.modality) = (rows, vec![String::new(); count], vec![Modality::Text; count]);
     set.columns.clear();
-    let loaded = Rc::new(Loaded { set, queries, flat: OnceCell::new(), half: OnceCell::new(), cells: OnceCell::new() });
+    let loaded =
+        Rc::new(LoadedSet { set, queries, flat: OnceCell::new(), half: OnceCell::new(), cells: OnceCell::new() });
     LOADED.set(Some((name.to_owned(), loaded.clone())));
     Ok(loaded)
 }
 
-/// A set, and which of its rows are queries: the last ones.
+/// Generates a set, and marks its last rows as queries.
 fn made(kind: &str, rows: usize) -> anyhow::Result<(EmbeddingSet, Vec<bool>)> {
     let all = rows + QUERIES;
     let (spec, points) = points(kind, all)?;
@@ -167,21 +172,25 @@ fn made(kind: &str, rows: usize) -> anyhow::Result<(EmbeddingSet, Vec<bool>)> {
         modality: vec![Modality::Text; all],
         points,
         columns: Default::default(),
-        source: Source::default(),
+        source: Provenance::default(),
     };
     Ok((set, (0..all).map(|row| row >= rows).collect()))
 }
 
-/// `tree5`, `tree06`: four levels of a tree of eight branches and the rows below them, each a direction 0.6 times as long as the one before, on a
-/// hyperboloid at distances of 0.8 to 1.2 times 5 or 0.6 from the origin. `plain06`, `plain15`: directions without any order, at 0.6 or 1.5.
-/// `product`: 64 factors of 8 in l1, without order.
+/// Generates points.
+///
+/// * `tree5`, `tree06`: four levels of a tree with eight branches per node, and the rows below them. Each level adds a
+///   direction 0.6 times as long as that of the level above. The points are on a hyperboloid at 0.8 to 1.2 times 5 or
+///   0.6 from the origin.
+/// * `plain06`, `plain15`: random directions without a hierarchy, at 0.8 to 1.2 times 0.6 or 1.5 from the origin.
+/// * `product`: 64 factors of dimension 8 in l1, without a hierarchy.
 fn points(kind: &str, rows: usize) -> anyhow::Result<(ManifoldSpec, Vec<f32>)> {
     let (spec, radius, levels) = match kind {
         "tree5" => (ManifoldSpec::lorentz(DIM, 1.0), 5.0, LEVELS),
         "tree06" => (ManifoldSpec::lorentz(DIM, 1.0), 0.6, LEVELS),
         "plain06" => (ManifoldSpec::lorentz(DIM, 1.0), 0.6, 1),
         "plain15" => (ManifoldSpec::lorentz(DIM, 1.0), 1.5, 1),
-        // In every factor a tangent vector of length about 1.5.
+        // The tangent vector of each factor has a length of about 1.5.
         "product" => (ManifoldSpec::product_l1(64, 8, vec![1.0; 64]), 1.5 * 8.0, 1),
         _ => bail!("unknown points `{kind}`"),
     };
@@ -204,7 +213,8 @@ fn points(kind: &str, rows: usize) -> anyhow::Result<(ManifoldSpec, Vec<f32>)> {
     Ok((spec, points))
 }
 
-/// Adds the direction of a node, `length` long: sums of three uniform numbers, nearly normal, made a unit vector.
+/// Adds the direction of a node with the given length. A direction is a normalised vector of sums of three uniform
+/// numbers, which are nearly normal.
 fn add_direction(node: u64, length: f32, out: &mut [f32; DIM]) {
     let mut state = (node + 5).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let mut direction = [0.0_f32; DIM];
@@ -221,7 +231,7 @@ fn add_direction(node: u64, length: f32, out: &mut [f32; DIM]) {
     out.iter_mut().zip(direction).for_each(|(out, v)| *out += scale * v);
 }
 
-/// Reads all numbers once, on all threads.
+/// Reads all values once on all threads, which measures the memory bandwidth.
 fn read(points: &[f32]) -> u32 {
     let part = |part: &[f32]| {
         let mut sums = [0_u32; 32];
@@ -233,12 +243,13 @@ fn read(points: &[f32]) -> u32 {
     points.par_chunks(1 << 18).map(part).reduce(|| 0, u32::wrapping_add)
 }
 
-/// Writes rows and queries for the peers, and the ten nearest rows of every query: `rows.f32`, `queries.f32`, `nearest.u32` in the folder
-/// `BENCH_SEARCH_OUT`.
-fn write(loaded: &Rc<Loaded>) -> anyhow::Result<Numbers> {
+/// Writes rows and queries for the peers, and the ten nearest rows of every query: `rows.f32`, `queries.f32` and
+/// `nearest.u32` in the folder `BENCH_SEARCH_OUT`.
+fn write(loaded: &Rc<LoadedSet>) -> anyhow::Result<BenchNumbers> {
     let loaded = loaded.clone();
     Ok(Box::new(move || {
-        let out = PathBuf::from(std::env::var("BENCH_SEARCH_OUT").context("BENCH_SEARCH_OUT names a folder")?);
+        let out =
+            PathBuf::from(std::env::var("BENCH_SEARCH_OUT").context("BENCH_SEARCH_OUT is not set; expected a folder")?);
         let bytes = |values: &[f32]| values.iter().flat_map(|v| v.to_le_bytes()).collect::<Vec<u8>>();
         std::fs::write(out.join("rows.f32"), bytes(&loaded.set.points))?;
         std::fs::write(out.join("queries.f32"), bytes(&loaded.queries))?;

@@ -1,4 +1,5 @@
-//! The whole training step as a user runs it: the trainer of `conifer train` with its loader, on shards.
+//! Case `step_hycoclip`: the whole training step as a user runs it, with the trainer and loader of `conifer train`, on
+//! shards.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -12,7 +13,7 @@ use conifer_data::{SourceSpec, sources};
 use conifer_learn::config::Config;
 use conifer_learn::train::{Event, Trainer};
 
-use crate::Case;
+use crate::BenchCase;
 
 /// HyCoCLIP's configuration (configs/hycoclip_vit_s.toml) at a batch of 16.
 const CONFIG: &str = r#"
@@ -33,35 +34,36 @@ batch_size = 16
 checkpoint_every = 0
 "#;
 
-/// A trainer in a thread of its own that takes a step whenever it is told to.
-struct Paced {
+/// A trainer on a separate thread that runs one step per request.
+struct SteppedTrainer {
     go: Option<SyncSender<()>>,
-    /// Nothing when the trainer is made, then the loss of each step.
+    /// Receives `None` once the trainer is created, then the loss of each step.
     done: Receiver<Option<f64>>,
     trainer: Option<JoinHandle<anyhow::Result<()>>>,
-    /// Holds the run.
+    /// Keeps the folder of the run until the end.
     _folder: tempfile::TempDir,
 }
 
-/// HyCoCLIP on the shards of `BENCH_SHARDS`, with the merges of `BENCH_MERGES`; returns the loss. `THREADS` is the number of readers, too.
-pub(crate) fn hycoclip() -> anyhow::Result<Case> {
-    let told = |name: &str| std::env::var(name).with_context(|| format!("{name}: not set; bench/run.py sets it"));
+/// HyCoCLIP on the shards of `BENCH_SHARDS`, with the merges of `BENCH_MERGES`. The result is the loss. `THREADS` is
+/// also the number of loader threads.
+pub(crate) fn hycoclip() -> anyhow::Result<BenchCase> {
+    let variable = |name: &str| std::env::var(name).with_context(|| format!("{name}: not set; bench/run.py sets it"));
     let folder = tempfile::tempdir()?;
     let mut config = Config::parse("the whole step", CONFIG, &[])?;
-    config.data.path = Some(PathBuf::from(told("BENCH_SHARDS")?));
-    config.data.workers = told("THREADS")?.parse().context("THREADS")?;
+    config.data.path = Some(PathBuf::from(variable("BENCH_SHARDS")?));
+    config.data.workers = variable("THREADS")?.parse().context("THREADS")?;
     config.tokenizer =
-        conifer_learn::config::TokenizerConfig::ClipMerges { path: told("BENCH_MERGES")?.into(), vocab_size: None };
+        conifer_learn::config::TokenizerConfig::ClipMerges { path: variable("BENCH_MERGES")?.into(), vocab_size: None };
     config.train.out = folder.path().join("run");
-    let mut paced = Paced::start(config, folder)?;
+    let mut paced = SteppedTrainer::start(config, folder)?;
     Ok(Box::new(move || paced.step()))
 }
 
-impl Paced {
+impl SteppedTrainer {
     fn start(config: Config, folder: tempfile::TempDir) -> anyhow::Result<Self> {
         let (go, may_go) = sync_channel(0);
-        let (told, done) = sync_channel(1);
-        let trainer = std::thread::spawn(move || train(config, &may_go, &told));
+        let (losses, done) = sync_channel(1);
+        let trainer = std::thread::spawn(move || train(config, &may_go, &losses));
         let mut paced = Self { go: Some(go), done, trainer: Some(trainer), _folder: folder };
         match paced.done.recv() {
             Ok(_) => Ok(paced),
@@ -88,21 +90,21 @@ impl Paced {
     }
 }
 
-impl Drop for Paced {
+impl Drop for SteppedTrainer {
     fn drop(&mut self) {
-        // An error was told where it happened.
+        // Errors were already reported by [`SteppedTrainer::step`].
         let _ = self.end();
     }
 }
 
-fn train(config: Config, may_go: &Receiver<()>, told: &SyncSender<Option<f64>>) -> anyhow::Result<()> {
+fn train(config: Config, may_go: &Receiver<()>, losses: &SyncSender<Option<f64>>) -> anyhow::Result<()> {
     let spec = SourceSpec { kind: config.data.kind.clone(), path: config.data.path.clone(), ..SourceSpec::default() };
     let source = Arc::from(sources::open(&spec)?);
     let mut trainer = Trainer::new(config, source, &Device::flex())?;
-    let stop = AtomicBool::new(told.send(None).is_err() || may_go.recv().is_err());
+    let stop = AtomicBool::new(losses.send(None).is_err() || may_go.recv().is_err());
     trainer.run(&stop, &mut |event: &Event<'_>| {
         if let Event::Step(record) = event {
-            let heard = told.send(Some(record.loss)).is_ok() && may_go.recv().is_ok();
+            let heard = losses.send(Some(record.loss)).is_ok() && may_go.recv().is_ok();
             stop.fetch_or(!heard, Ordering::Relaxed);
         }
     })?;

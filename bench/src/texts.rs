@@ -1,4 +1,4 @@
-//! Real captions through the text tower: `Embedder::texts`, which puts texts of similar length together.
+//! Embedding of real captions with `Embedder::texts`, which batches texts of similar length.
 
 use std::path::Path;
 
@@ -13,19 +13,19 @@ use conifer_learn::methods;
 use conifer_learn::model::{Model, ModelConfig};
 use conifer_learn::params::Init;
 
-use crate::{Case, Numbers, preset};
+use crate::{BenchCase, BenchNumbers, preset};
 
 const TEXTS: usize = 256;
-/// Of 40,455 captions every 157th: 256 of them, one of each photo at most.
+/// Every 157th of 40,455 captions, of which the first 256 are used: at most one per photo, because a photo has five.
 const EVERY: usize = 157;
 
-/// How many of those 256 captions of Flickr8k have 7, 8, 9 ... 26 tokens, start and end included (counted with CLIP's merges, case
-/// `text_lengths`): for where the captions are absent.
+/// Number of those 256 captions of Flickr8k with 7, 8, 9 ... 26 tokens, including start and end (counted with CLIP's
+/// merges by the case `text_lengths`). Used if the captions are absent.
 const COUNTED: [usize; 20] = [4, 14, 14, 21, 19, 27, 28, 28, 21, 16, 19, 12, 9, 6, 8, 2, 1, 5, 0, 2];
 const SHORTEST: usize = 7;
 
-/// 256 captions embedded, tokenising included; returns how many tokens they have.
-pub(crate) fn bucketed() -> anyhow::Result<Case> {
+/// Embeds 256 captions, including tokenisation. The result is their number of tokens.
+pub(crate) fn bucketed() -> anyhow::Result<BenchCase> {
     let device = Device::flex();
     let captions = captions()?;
     let tokenizer = tokenizer(&captions)?;
@@ -50,8 +50,8 @@ pub(crate) fn bucketed() -> anyhow::Result<Case> {
     }))
 }
 
-/// The number of tokens of each of the captions, for PyTorch's side.
-pub(crate) fn lengths() -> anyhow::Result<Numbers> {
+/// Number of tokens of each caption, for PyTorch's side.
+pub(crate) fn lengths() -> anyhow::Result<BenchNumbers> {
     let captions = captions()?;
     let tokenizer = tokenizer(&captions)?;
     let lengths = captions.iter().map(|it| Ok(tokenizer.encode(it, 77)?.len() as f64));
@@ -59,7 +59,8 @@ pub(crate) fn lengths() -> anyhow::Result<Numbers> {
     Ok(Box::new(move || Ok(lengths.clone())))
 }
 
-/// From `BENCH_CAPTIONS`, a table `image,caption`; where there is none made of single letters, as long as those.
+/// Reads captions from `BENCH_CAPTIONS`, a table `image,caption`. If it does not exist, makes captions of single
+/// letters with the same lengths.
 fn captions() -> anyhow::Result<Vec<String>> {
     captions_of(&std::env::var("BENCH_CAPTIONS").unwrap_or_default())
 }
@@ -67,7 +68,7 @@ fn captions() -> anyhow::Result<Vec<String>> {
 fn captions_of(path: &str) -> anyhow::Result<Vec<String>> {
     if !Path::new(path).exists() {
         let lengths = COUNTED.iter().enumerate().flat_map(|(i, &count)| (0..count).map(move |_| i + SHORTEST));
-        // Letters that differ by text: equal texts would be embedded once.
+        // The letters differ between texts, because equal texts would be embedded only once.
         let letters = |number: usize, len: usize| {
             (0..len - 2).map(|i| ["a", "b", "c", "d"][(number >> (2 * i)) % 4]).collect::<Vec<_>>().join(" ")
         };
@@ -80,7 +81,7 @@ fn captions_of(path: &str) -> anyhow::Result<Vec<String>> {
     Ok(found)
 }
 
-/// CLIP's own where `BENCH_MERGES` is there, else one learnt from the captions; a letter that stands alone is a token of either.
+/// CLIP's tokenizer if `BENCH_MERGES` exists, else one trained on the captions. A single letter is one token in both.
 fn tokenizer(captions: &[String]) -> anyhow::Result<Tokenizer> {
     let merges = std::env::var("BENCH_MERGES").unwrap_or_default();
     Ok(match Path::new(&merges).exists() {
@@ -96,9 +97,9 @@ mod tests {
 
     use super::*;
 
-    /// Without data sets: as many texts, all different, of the lengths that were counted.
+    /// Without data sets, the captions are distinct and have the counted lengths.
     #[test]
-    fn made_captions_have_the_lengths_of_real_ones() {
+    fn generated_captions_have_the_counted_lengths() {
         let captions = captions_of("").unwrap();
         let tokenizer = Tokenizer::train(&captions, 8192).unwrap();
         let lengths: Vec<usize> = captions.iter().map(|it| tokenizer.encode(it, 77).unwrap().len()).collect();

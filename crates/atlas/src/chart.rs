@@ -6,9 +6,9 @@ const LEFT: f64 = 52.0;
 const RIGHT: f64 = 12.0;
 const TOP: f64 = 30.0;
 const BOTTOM: f64 = 38.0;
-/// Bins of a histogram; at a few hundred samples finer bins show noise.
+/// Number of bins of a histogram. With a few hundred samples, finer bins would show noise.
 const BINS: usize = 32;
-/// Colours of the style sheet, `--series-0` and on; more series than this share colours.
+/// Number of colours in the style sheet, from `--series-0`. Further series reuse them.
 const COLOURS: usize = 6;
 
 /// A named line of points.
@@ -16,17 +16,17 @@ const COLOURS: usize = 6;
 pub struct Series {
     /// Name in the legend.
     pub name: String,
-    /// `(x, y)`, ascending in x. Points that are not finite are left out.
+    /// `(x, y)`, ascending in x. Points that are not finite are skipped.
     pub points: Vec<(f64, f64)>,
 }
 
-/// Lines over a common x axis, as an SVG element.
+/// Draws lines over a common x axis as an SVG element.
 pub fn line_chart(title: &str, x_label: &str, series: &[Series]) -> String {
     let finite =
         |s: &Series| s.points.iter().copied().filter(|(x, y)| x.is_finite() && y.is_finite()).collect::<Vec<_>>();
     let lines: Vec<(String, Vec<(f64, f64)>)> = series.iter().map(|s| (s.name.clone(), finite(s))).collect();
     let all: Vec<(f64, f64)> = lines.iter().flat_map(|(_, points)| points.iter().copied()).collect();
-    let frame = Frame::around(&all, false);
+    let frame = ChartFrame::around(&all, false);
     let mut svg = frame.open(title, x_label, lines.iter().map(|(name, _)| name.as_str()));
     for (i, (name, points)) in lines.iter().enumerate() {
         let path: Vec<String> = points.iter().map(|&(x, y)| format!("{:.1},{:.1}", frame.x(x), frame.y(y))).collect();
@@ -41,7 +41,8 @@ pub fn line_chart(title: &str, x_label: &str, series: &[Series]) -> String {
     svg + "</svg>"
 }
 
-/// Overlaid histograms of groups of values (share of the group per bin), as an SVG element.
+/// Draws overlaid histograms of groups of values as an SVG element. The height of a bin is the fraction of the group's
+/// values in it.
 pub fn histogram(title: &str, x_label: &str, groups: &[(String, Vec<f64>)]) -> String {
     let finite: Vec<(String, Vec<f64>)> =
         groups.iter().map(|(n, v)| (n.clone(), v.iter().copied().filter(|v| v.is_finite()).collect())).collect();
@@ -60,7 +61,7 @@ pub fn histogram(title: &str, x_label: &str, groups: &[(String, Vec<f64>)]) -> S
     let bars: Vec<(&str, [f64; BINS])> = finite.iter().map(|(name, values)| (name.as_str(), shares(values))).collect();
     let mut corners = vec![(lo, 0.0), (lo + width * BINS as f64, 0.0)];
     corners.extend(bars.iter().flat_map(|(_, shares)| shares.iter().map(|&s| (lo, s))));
-    let frame = Frame::around(&corners, true);
+    let frame = ChartFrame::around(&corners, true);
     let mut svg = frame.open(title, x_label, bars.iter().map(|(name, _)| *name));
     for (i, (name, shares)) in bars.iter().enumerate() {
         let mut path = format!("M{:.1},{:.1}", frame.x(lo), frame.y(0.0));
@@ -74,18 +75,17 @@ pub fn histogram(title: &str, x_label: &str, groups: &[(String, Vec<f64>)]) -> S
     svg + "</svg>"
 }
 
-/// Text made safe inside HTML and SVG, attributes included.
+/// Escapes text for HTML and SVG, including attributes.
 pub(crate) fn escape(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
-/// The plot area and its two axes.
-struct Frame {
+struct ChartFrame {
     x: [f64; 2],
     y: [f64; 2],
 }
 
-impl Frame {
+impl ChartFrame {
     fn around(points: &[(f64, f64)], from_zero: bool) -> Self {
         let range = |values: &mut dyn Iterator<Item = f64>| {
             let (lo, hi) = values.fold((f64::INFINITY, f64::NEG_INFINITY), |(lo, hi), v| (lo.min(v), hi.max(v)));
@@ -161,7 +161,7 @@ impl Frame {
     }
 }
 
-/// Round numbers (1, 2 or 5 times a power of ten apart) inside `range`, about `count` of them.
+/// Round numbers inside `range`, about `count` of them, at a distance of 1, 2 or 5 times a power of ten.
 fn ticks([lo, hi]: [f64; 2], count: usize) -> Vec<f64> {
     let raw = (hi - lo) / count as f64;
     let power = 10f64.powf(raw.log10().floor());
@@ -171,7 +171,7 @@ fn ticks([lo, hi]: [f64; 2], count: usize) -> Vec<f64> {
     (first..=last).map(|i| i as f64 * step).collect()
 }
 
-/// A tick's number without superfluous digits.
+/// Formats the number of a tick without superfluous digits.
 fn number(value: f64) -> String {
     let magnitude = value.abs();
     if magnitude >= 1e5 || (magnitude > 0.0 && magnitude < 1e-3) {
@@ -210,7 +210,8 @@ mod tests {
 
     #[test]
     fn a_histogram_puts_values_into_their_bins() {
-        // Two groups of equal size, one at each end: the first bin of one is full height, of the other empty.
+        // Two groups of equal size, one at each end: the first bin is at full height for one group and empty for the
+        // other.
         let svg = histogram("t", "x", &[("low".into(), vec![0.0; 4]), ("high".into(), vec![1.0; 4])]);
         let paths: Vec<&str> = svg.match_indices("<path class=\"area").map(|(i, _)| &svg[i..]).collect();
         let first_bin =

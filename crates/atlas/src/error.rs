@@ -1,17 +1,17 @@
 use std::path::PathBuf;
 
-/// What can go wrong while drawing.
+/// Errors of this crate.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The report could not be written.
     #[error("cannot write the report {path}: {source}")]
     Write {
-        /// Where to.
+        /// Path of the report.
         path: PathBuf,
-        /// Why not.
+        /// Cause.
         source: std::io::Error,
     },
 }
 
-/// Result of this crate.
+/// Result type of this crate.
 pub type Result<T> = std::result::Result<T, Error>;

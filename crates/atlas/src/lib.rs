@@ -1,7 +1,18 @@
-//! Pictures: charts as SVG, and one offline HTML report.
+//! Charts as SVG, and a self-contained offline HTML report.
 //!
-//! Charts are our own few lines of SVG, since their colours come from the page's style sheet: the same
-//! picture is right in light and in dark.
+//! The charts are written as SVG without a library, because their colours come from the style sheet of the page. So
+//! they follow light and dark mode.
+//!
+//! ```
+//! use conifer_atlas::{Block, Report};
+//!
+//! let page = Report {
+//!     title: "Results".to_owned(),
+//!     sections: vec![("Recall".to_owned(), vec![Block::Text("It is 0.98.".to_owned())])],
+//!     ..Report::default()
+//! };
+//! assert!(page.html().contains("<h2>Recall</h2>"));
+//! ```
 
 mod chart;
 mod error;

@@ -7,14 +7,14 @@ use base64::engine::general_purpose::STANDARD;
 use crate::chart::escape;
 use crate::{Error, Result};
 
-/// A page of text, tables, charts and pictures in one file that needs no network.
+/// A page of text, tables, charts and pictures in one file that loads nothing from the network.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
     /// Title of the page.
     pub title: String,
-    /// One line below the title.
+    /// A line below the title.
     pub subtitle: String,
-    /// Headed sections, in order.
+    /// Sections with their headings, in order.
     pub sections: Vec<(String, Vec<Block>)>,
 }
 
@@ -23,9 +23,9 @@ pub struct Report {
 pub enum Block {
     /// A paragraph.
     Text(String),
-    /// A table; columns after the first are set as numbers.
+    /// A table. Columns after the first are right-aligned.
     Table {
-        /// Column heads.
+        /// Column headers.
         head: Vec<String>,
         /// Rows of cells.
         rows: Vec<Vec<String>>,
@@ -44,18 +44,18 @@ pub enum Block {
 /// A picture or a text in a strip.
 #[derive(Clone, Debug, Default)]
 pub struct Figure {
-    /// PNG bytes; none for a text alone.
+    /// PNG bytes, or `None` for a text without a picture.
     pub png: Option<Vec<u8>>,
-    /// Text below (or instead of) the picture.
+    /// Text below the picture, or instead of it.
     pub caption: String,
-    /// A small note: a score, a rank, `right`.
+    /// A short note: a score, a rank, `right`.
     pub note: String,
-    /// Set apart as the right answer.
+    /// Highlights the figure as the correct answer.
     pub marked: bool,
 }
 
 impl Report {
-    /// The page.
+    /// Renders the page as HTML.
     pub fn html(&self) -> String {
         let mut out = format!(
             "<!doctype html>\n<html lang=\"en\"><meta charset=\"utf-8\"><meta name=\"viewport\" content=\"width=device-width\">\n<title>{}</title>\n<style>{STYLE}</style>\n<main><h1>{}</h1><p class=\"sub\">{}</p>\n",
@@ -107,7 +107,7 @@ impl Block {
     }
 }
 
-/// A cell of a table. On a narrow screen a row becomes a list, and each cell shows the head of its column before it.
+/// Renders a table cell. On a narrow screen a row becomes a list, and each cell shows the header of its column.
 fn table_cell(head: Option<&String>, text: &str, first: bool) -> String {
     let class = match text {
         "better" => " class=\"better\"",
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cell_knows_the_head_of_its_column_for_narrow_screens() {
+    fn cells_have_the_header_of_their_column() {
         let head = ["what", "value", "better than trivial"].map(String::from).to_vec();
         let rows = vec![["a", "1", "worse"].map(String::from).to_vec()];
         let section = ("numbers".to_owned(), vec![Block::Table { head, rows }]);
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_that_cannot_be_written_says_where() {
+    fn write_errors_name_the_path() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("absent/report.html");
         let error = Report::default().write(&path).unwrap_err().to_string();

@@ -2,34 +2,36 @@ use std::fmt::Write as _;
 
 use crate::chart::escape;
 
-/// Height of a leaf's row; the font has 11 of them.
+/// Height of the row of a leaf, px. The font size is 11 px.
 const ROW: f64 = 17.0;
-/// Width of a letter, generous: a label that is too short for its column is only a longer line.
+/// Assumed width of a character, px. It is generous, because an overestimate only lengthens the connecting line.
 const LETTER: f64 = 7.2;
-/// Between a label and the next column.
+/// Distance between a label and the next column, px.
 const GAP: f64 = 44.0;
 const MARGIN: f64 = 16.0;
 const TOP: f64 = 44.0;
-/// A file that is opened by itself has no page whose colours it could take.
+/// A standalone SVG file cannot use the colours of a page.
 const STYLE: &str = "text{font:11px system-ui,sans-serif;fill:#1d2430}text.title{font-weight:600;font-size:13px}\
     tspan{fill:#6b7480}path{fill:none;stroke:#7c93ad;stroke-opacity:.75}rect.back{fill:#fff}\
     @media(prefers-color-scheme:dark){text{fill:#e4e8ee}tspan{fill:#98a2af}path{stroke:#6f8bab}rect.back{fill:#14181e}}";
 
-/// A node of a tree that is drawn.
+/// A node of a tree drawing.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct TreeNode {
-    /// Edges above it; the next node is at most one deeper.
+    /// Number of edges to the root. At most one more than that of the previous node.
     pub depth: usize,
-    /// Its name.
+    /// Name of the node.
     pub label: String,
-    /// What stands behind the name, paler.
+    /// Text after the name, in a lighter colour.
     pub note: String,
-    /// Share in [0, 1] that makes the line to its parent thicker.
+    /// Weight in [0, 1] that sets the thickness of the line to the parent.
     pub weight: f64,
 }
 
-/// A tree from left to right, `nodes` in preorder: leaves a row each, a parent half-way between its first and its last child. A whole SVG
-/// file, right in light and in dark. Several nodes of depth 0 are drawn below each other.
+/// Draws a tree from left to right as a complete SVG file, for light and dark mode.
+///
+/// `nodes` are in preorder. Each leaf has a row, and a parent is half-way between its first and its last child. Several
+/// nodes of depth 0 are drawn below each other.
 pub fn tree(title: &str, nodes: &[TreeNode]) -> String {
     let heights = heights(nodes);
     let left = columns(nodes);
@@ -42,18 +44,19 @@ pub fn tree(title: &str, nodes: &[TreeNode]) -> String {
          <text class=\"title\" x=\"{MARGIN}\" y=\"24\">{}</text>",
         escape(title)
     );
-    // The nodes above the current one.
+    // Ancestors of the current node.
     let mut above: Vec<usize> = Vec::new();
     for (at, node) in nodes.iter().enumerate() {
         above.truncate(node.depth);
         let (x, y) = (left[node.depth], heights[at]);
-        // Writing to a text cannot fail.
+        // Writing to a `String` cannot fail.
         if let Some(&parent) = above.last() {
             let (from, above) = (left[nodes[parent].depth] + extent(&nodes[parent]) + 4.0, heights[parent]);
             let (to, bend) = (x - 4.0, x - GAP + 8.0);
             let middle = (bend + to) / 2.0;
             let stroke = 0.8 + 3.2 * node.weight.clamp(0.0, 1.0);
-            // The way to the bend is the same for all children; drawn for each it would grow dark.
+            // The segment up to the bend is common to all children. It is drawn once, because repeated translucent
+            // strokes would darken it.
             let start = if at == parent + 1 {
                 format!("{from:.1} {above:.1}H{bend:.1}")
             } else {
@@ -78,12 +81,13 @@ fn is_leaf(nodes: &[TreeNode], at: usize) -> bool {
     nodes.get(at + 1).is_none_or(|next| next.depth <= nodes[at].depth)
 }
 
-/// The y of every node: from the last to the first, so that children come before their parent.
+/// The y coordinate of each node, computed from the last node to the first so that children precede their parent.
 fn heights(nodes: &[TreeNode]) -> Vec<f64> {
     let mut y = vec![0.0; nodes.len()];
     let leaves = (0..nodes.len()).filter(|&at| is_leaf(nodes, at));
     leaves.enumerate().for_each(|(row, at)| y[at] = TOP + ROW * (row as f64 + 0.5));
-    // By depth: heights of the first and the last child seen since the last node above them.
+    // For each depth, the y coordinates of the first and the last child among the nodes visited since the last node of
+    // a smaller depth.
     let mut children: Vec<Option<(f64, f64)>> = Vec::new();
     for (at, node) in nodes.iter().enumerate().rev() {
         children.resize(children.len().max(node.depth + 2), None);
@@ -96,7 +100,7 @@ fn heights(nodes: &[TreeNode]) -> Vec<f64> {
     y
 }
 
-/// The x where each depth begins, and where the last one ends.
+/// The x coordinate at which each depth begins, followed by the end of the last one.
 fn columns(nodes: &[TreeNode]) -> Vec<f64> {
     let depths = nodes.iter().map(|node| node.depth + 1).max().unwrap_or(0);
     let mut widths = vec![0.0_f64; depths];
@@ -122,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn parents_stand_between_their_children() {
+    fn parents_are_centred_on_their_children() {
         // a(b(c, d), e), f
         let nodes = [node(0, "a"), node(1, "b"), node(2, "c"), node(2, "d"), node(1, "e"), node(0, "f")];
         let row = |row: f64| TOP + ROW * (row + 0.5);

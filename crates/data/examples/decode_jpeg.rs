@@ -1,7 +1,11 @@
-//! Decodes the image files named on stdin, one a line, to NAME.ppm, as `conifer` reads them. Prints a line for each: `ok SECONDS`,
-//! `refused SECONDS WHY` or `panic SECONDS`. `fixtures/make_jpegs.py` compares the pixels with Pillow's.
+//! Decodes image files with `conifer`'s decoder, for comparison with other decoders.
 //!
-//! With `--time ROUNDS FILE..` it prints the sum over all files of the shortest of ROUNDS times to decode each, on one thread.
+//! Reads file names from stdin, one per line, and writes the pixels of each to NAME.ppm. Prints one line per file:
+//! `ok SECONDS`, `refused SECONDS WHY` or `panic SECONDS`. `fixtures/make_jpegs.py` compares the pixels with
+//! Pillow's.
+//!
+//! With `--time ROUNDS FILE..` it decodes each file ROUNDS times on one thread, and prints the sum of the shortest
+//! time per file.
 
 use std::hint::black_box;
 use std::io::{self, Write};

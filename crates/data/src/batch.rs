@@ -1,55 +1,59 @@
-//! What a training step reads: plain arrays, one row per sample.
+//! Mini-batches for a training step, as plain arrays with one row per sample.
 
-/// Photos of one size.
+/// Images of equal size.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ImageBatch {
-    /// Rows.
+    /// Number of images.
     pub n: usize,
-    /// Pixels on a side.
+    /// Width and height in pixels.
     pub size: usize,
-    /// `[n, 3, size, size]`, red green blue, 0 to 255.
+    /// `[n, 3, size, size]`, channels red, green, blue, values 0 to 255.
     pub data: Vec<u8>,
 }
 
 /// Token ids of texts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TokenBatch {
-    /// Rows.
+    /// Number of texts.
     pub n: usize,
-    /// Tokens in the longest text.
+    /// Number of tokens of the longest text.
     pub len: usize,
-    /// `[n, len]`; shorter texts are followed by zeros. A causal encoder read at `end` never sees them.
+    /// `[n, len]`; shorter texts are padded with zeros. A causal encoder that reads its output at `end` never attends
+    /// to the padding.
     pub ids: Vec<u32>,
-    /// `[n]`, the position of the end of each text.
+    /// `[n]`, the position of each text's last token.
     pub end: Vec<u32>,
 }
 
-/// Chains of texts, general to specific, as many links in each.
+/// Chains of texts from general to specific, all of the same length.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ChainBatch {
-    /// `[signs * tiers * samples]`: the first tier of all samples, then the second; after the last one the negative tiers, if there are any.
+    /// `[signs * tiers * samples]`: the first tier of all samples, then the second, and so on. Negative tiers, if
+    /// any, follow the positive ones.
     pub texts: TokenBatch,
-    /// Links of a chain.
+    /// Number of tiers in a chain.
     pub tiers: usize,
-    /// Whether each positive tier has a negative one, so that `signs` is 2.
+    /// True if each positive tier has a negative one, so that `signs` is 2.
     pub negatives: bool,
 }
 
-/// Photos and boxes cut out of them, with the relation between wholes and parts. There are more crops than samples.
+/// Photos and boxes cropped from them, with part-of relations. There are more crops than samples.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EdgeBatch {
-    /// `[N]` crops.
+    /// `[N, 3, size, size]`, the crops.
     pub images: ImageBatch,
-    /// `[N]`, what each crop shows; equal for two crops of the same box or photo, wherever in the batch they stand. Counted from 0.
+    /// `[N]`, the id of the object that each crop shows, from 0. Crops of the same box or photo have the same id, also
+    /// in different samples of the batch.
     pub things: Vec<u32>,
-    /// Whole and part, as things: every relation that a sample of this batch declares, once.
+    /// Part-of relations as (whole, part) pairs of ids in `things`, without duplicates.
     pub parts: Vec<[u32; 2]>,
 }
 
-/// The samples of one step. Row i of every part but `edges` belongs to the same sample.
+/// The samples of one training step. Row i of `ids`, `images`, `texts`, `box_images` and `box_texts` belongs to sample
+/// i; The rows of `chains` and `edges` are ordered differently.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Batch {
-    /// Counted through all epochs, from 0.
+    /// Index of the batch, counted from 0 across all epochs.
     pub index: u64,
     /// Ids of the samples.
     pub ids: Vec<String>,
@@ -57,18 +61,18 @@ pub struct Batch {
     pub images: Option<ImageBatch>,
     /// Captions.
     pub texts: Option<TokenBatch>,
-    /// One box of each photo.
+    /// One box crop of each photo.
     pub box_images: Option<ImageBatch>,
-    /// The phrase of that box.
+    /// The phrase of the box in `box_images`.
     pub box_texts: Option<TokenBatch>,
     /// A chain of texts for each sample.
     pub chains: Option<ChainBatch>,
-    /// The photos, their boxes, and which is a part of which.
+    /// Photos and box crops, with part-of relations.
     pub edges: Option<EdgeBatch>,
 }
 
 impl ImageBatch {
-    /// Joins pictures of `3 * size * size` bytes each.
+    /// Concatenates pictures of `3 * size * size` bytes each.
     pub fn from_rows<R: AsRef<[u8]>>(rows: &[R], size: usize) -> Self {
         let mut data = Vec::with_capacity(rows.len() * 3 * size * size);
         for row in rows {
@@ -80,8 +84,9 @@ impl ImageBatch {
 }
 
 impl TokenBatch {
-    /// Pads texts of different lengths. A text ends at its first `end_of_text` (the published models look for the
-    /// largest id and so find the first one), or at its last token when it has none.
+    /// Pads texts to the length of the longest. A text ends at its first `end_of_text`, or at its last token if it has
+    /// none. The published models take the position of the largest id instead. In CLIP's vocabulary that is the same
+    /// position, because end of text is the largest id.
     pub fn from_rows<R: AsRef<[u32]>>(rows: &[R], end_of_text: u32) -> Self {
         let rows = || rows.iter().map(AsRef::as_ref);
         let len = rows().map(<[u32]>::len).max().unwrap_or(0);
@@ -103,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn texts_are_padded_to_the_longest_and_end_at_the_first_end_token() {
+    fn texts_are_padded_to_the_longest() {
         let batch = TokenBatch::from_rows(&[vec![7, 1, 9], vec![7, 9], vec![7, 9, 2, 9], vec![7, 1]], 9);
         assert_eq!((batch.n, batch.len), (4, 4));
         assert_eq!(batch.ids, [7, 1, 9, 0, 7, 9, 0, 0, 7, 9, 2, 9, 7, 1, 0, 0]);
@@ -113,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn pictures_are_joined_in_order() {
+    fn images_are_concatenated_in_order() {
         let batch = ImageBatch::from_rows(&[[1_u8; 12], [2; 12]], 2);
         assert_eq!((batch.n, batch.data.len()), (2, 24));
         assert_eq!((batch.data[11], batch.data[12]), (1, 2));

@@ -1,68 +1,68 @@
-//! What can go wrong before a sample is reached: a request that cannot be served. Bad samples are [`crate::Broken`],
-//! not errors.
+//! Errors of requests that cannot be served, for example a missing file or an invalid setting. Bad samples are
+//! reported as [`crate::Broken`] instead.
 
 use std::path::{Path, PathBuf};
 
-/// The result of this crate; of a sample, `Result<T, Broken>`.
+/// Result type of this crate. Functions that read one sample return `Result<T, Broken>`.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// A request that cannot be served. Every message names the thing, what was found and what was expected.
+/// A request that cannot be served. Every message names the subject, the value found and the value expected.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The operating system refused a file.
+    /// The operating system refused to access a file.
     #[error("data: cannot {action} `{}`: {source}", path.display())]
     Io {
-        /// What was tried: "read", "create", "rename", ...
+        /// The failed action: "read", "create", "rename", ...
         action: &'static str,
         /// The file or folder.
         path: PathBuf,
-        /// The reason of the operating system.
+        /// The error of the operating system.
         source: std::io::Error,
     },
-    /// A file is there, but its content is not what its format says.
+    /// The content of a file does not match its format.
     #[error("data: {place}: {found}; expected {expected}")]
     Format {
-        /// The file and, where there is one, the line or the field.
+        /// The file, and the line or field if known.
         place: String,
-        /// What is there.
+        /// The content found.
         found: String,
-        /// What should be there.
+        /// The content expected.
         expected: String,
     },
-    /// A setting has a value that cannot be used.
+    /// A setting has an invalid value.
     #[error("data: `{key}` is {found}; expected {expected}")]
     Config {
         /// The name of the setting.
         key: String,
-        /// Its value.
+        /// The value found.
         found: String,
-        /// What it may be.
+        /// The valid values.
         expected: String,
     },
-    /// A name is in no registry.
+    /// A name is not in its registry.
     #[error("data: {what} `{found}` is unknown; expected one of: {known}")]
     Unknown {
-        /// What the name stands for: "source kind", "importer", ...
+        /// Kind of name: "source kind", "importer", ...
         what: &'static str,
         /// The name given.
         found: String,
-        /// The names there are, separated by commas.
+        /// The known names, separated by commas.
         known: String,
     },
-    /// A source holds no sample at all.
+    /// A source contains no samples.
     #[error("data: {place} holds no sample; expected {expected}")]
     Empty {
         /// The source.
         place: String,
-        /// What makes a sample there.
+        /// The content that the source needs to yield a sample.
         expected: String,
     },
-    /// Edges that make no single tree.
+    /// The edges of a hierarchy do not form a single tree.
     #[error("data: hierarchy: {found}; expected {expected}")]
     Hierarchy {
-        /// The node or nodes that break it.
+        /// The node or nodes that violate the tree structure.
         found: String,
-        /// What a tree needs.
+        /// The violated requirement.
         expected: String,
     },
     /// More samples were broken than the run allows.
@@ -70,36 +70,34 @@ pub enum Error {
     TooManyBroken {
         /// Number of broken samples.
         broken: u64,
-        /// Number of samples asked for.
+        /// Number of samples requested.
         seen: u64,
-        /// The allowed share, in [0, 1].
+        /// The allowed fraction of broken samples, in [0, 1].
         allowed: f64,
         /// Counts by cause.
         causes: String,
-        /// The first broken sample, in full.
+        /// The full message of the first broken sample.
         first: String,
     },
 }
 
 impl Error {
-    /// For `map_err`: names the action and the file.
+    /// For `map_err`: makes an I/O error that names the action and the file.
     pub(crate) fn io(action: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> Self {
         let path = path.to_owned();
         move |source| Self::Io { action, path, source }
     }
 
-    /// A file whose content is not what its format says.
     pub(crate) fn format(place: impl Into<String>, found: impl Into<String>, expected: impl Into<String>) -> Self {
         Self::Format { place: place.into(), found: found.into(), expected: expected.into() }
     }
 
-    /// A setting with a value that cannot be used.
     pub(crate) fn config(key: impl Into<String>, found: impl Into<String>, expected: impl Into<String>) -> Self {
         Self::Config { key: key.into(), found: found.into(), expected: expected.into() }
     }
 }
 
-/// A fault in one line of JSON: the column counts, the line number of the parser is always 1.
+/// Message of a JSON parse error without the line number, which is always 1 for a single line.
 pub(crate) fn in_one_line(error: &serde_json::Error) -> String {
     let text = error.to_string();
     match text.rsplit_once(" at line ") {

@@ -1,4 +1,4 @@
-//! Files written whole or not at all, and parts of files read without reading the rest.
+//! Atomic file writes, and reads of byte ranges of files.
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Read, Seek, SeekFrom, Write};
@@ -7,31 +7,32 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::error::{Error, Result};
 
-/// Writes `bytes` to `path`: a reader sees the old file or the new one, never a part.
+/// Writes `bytes` to `path` atomically: readers see either the old file or the new one.
 ///
 /// # Errors
-/// The file cannot be written; what was there before is untouched.
+/// The file cannot be written. An existing file stays unchanged.
 pub(crate) fn write_whole(path: &Path, bytes: &[u8]) -> Result<()> {
-    let mut file = NewFile::create(path)?;
+    let mut file = StagedFile::create(path)?;
     file.write_all(bytes).map_err(Error::io("write", path))?;
     file.finish()
 }
 
-/// Opens a regular file for reading. A named pipe without a writer would block for ever, and a device may never end.
+/// Opens a regular file for reading. A named pipe without a writer would block forever, and a device may never end.
 ///
 /// # Errors
-/// As [`File::open`]; what is there is no regular file.
+/// As [`File::open`]. Also if the path is neither a regular file nor a folder.
 pub(crate) fn open_regular(path: &Path) -> io::Result<File> {
-    let refuse = |what: &str| io::Error::new(io::ErrorKind::InvalidInput, format!("it is {what}, no regular file"));
+    let refuse = |what: &str| io::Error::new(io::ErrorKind::InvalidInput, format!("it is {what}, not a regular file"));
     if let Some(what) = not_a_file(&fs::metadata(path)?) {
         return Err(refuse(what));
     }
     File::open(path)
 }
 
-/// What is there, in words, where that is neither a regular file nor a folder (which the system itself refuses to read).
-pub(crate) fn not_a_file(there: &fs::Metadata) -> Option<&'static str> {
-    let kind = there.file_type();
+/// Names the kind of a path that is neither a regular file nor a folder; otherwise `None`. Folders are accepted here
+/// because the operating system already refuses to read them.
+pub(crate) fn not_a_file(metadata: &fs::Metadata) -> Option<&'static str> {
+    let kind = metadata.file_type();
     if kind.is_file() || kind.is_dir() {
         return None;
     }
@@ -48,12 +49,11 @@ pub(crate) fn not_a_file(there: &fs::Metadata) -> Option<&'static str> {
     Some("a device")
 }
 
-/// Bytes `offset..offset + len` of a file.
 pub(crate) fn read_range(path: &Path, offset: u64, len: u64) -> io::Result<Vec<u8>> {
     let mut file = open_regular(path)?;
     file.seek(SeekFrom::Start(offset))?;
     let mut bytes = Vec::new();
-    // `take` and not `with_capacity(len)`: a wrong length must not allocate what the file does not hold.
+    // `take` instead of `with_capacity(len)`: a wrong length must not allocate more than the file holds.
     file.take(len).read_to_end(&mut bytes)?;
     if bytes.len() as u64 == len {
         Ok(bytes)
@@ -65,18 +65,18 @@ pub(crate) fn read_range(path: &Path, offset: u64, len: u64) -> io::Result<Vec<u
     }
 }
 
-/// A file under a temporary name beside its target; gets its name in [`NewFile::finish`], and is removed when dropped
-/// before that.
-pub(crate) struct NewFile {
+/// A file written under a temporary name beside its target. [`StagedFile::finish`] renames it; dropping it without
+/// `finish` removes it.
+pub(crate) struct StagedFile {
     writer: Option<BufWriter<File>>,
     temporary: PathBuf,
     target: PathBuf,
 }
 
-impl NewFile {
-    /// Creates the folders that are missing, and the file.
+impl StagedFile {
+    /// Creates the temporary file and any missing folders.
     pub(crate) fn create(target: &Path) -> Result<Self> {
-        // Two writers of one target in one process must not share a temporary file.
+        // Two writers of the same target in one process need different temporary files.
         static SERIAL: AtomicU64 = AtomicU64::new(0);
         let serial = SERIAL.fetch_add(1, Ordering::Relaxed);
         let name = target
@@ -93,7 +93,7 @@ impl NewFile {
         Ok(Self { writer: Some(BufWriter::new(file)), temporary, target: target.to_owned() })
     }
 
-    /// Flushes to the disk and renames.
+    /// Syncs the file to disk and renames it to its target.
     pub(crate) fn finish(mut self) -> Result<()> {
         let Some(writer) = self.writer.take() else {
             return Ok(());
@@ -104,12 +104,12 @@ impl NewFile {
             .and_then(|file| file.sync_all())
             .and_then(|()| fs::rename(&self.temporary, &self.target));
         if let Err(error) = done {
-            // The failure that matters is already in hand; a left-over temporary file is only untidy.
+            // Report the write error; a left-over temporary file is harmless.
             let _ = fs::remove_file(&self.temporary);
             return Err(Error::io("write", &self.target)(error));
         }
-        // The rename itself is only safe from a power cut once its folder is on the disk; some file systems refuse to
-        // sync a folder.
+        // Sync the folder too, so that the rename survives a power loss. Some file systems cannot sync a folder, so
+        // errors are ignored.
         if let Some(Ok(folder)) = parent(&self.target).map(File::open) {
             let _ = folder.sync_all();
         }
@@ -117,7 +117,7 @@ impl NewFile {
     }
 }
 
-impl Write for NewFile {
+impl Write for StagedFile {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match &mut self.writer {
             Some(writer) => writer.write(bytes),
@@ -133,7 +133,7 @@ impl Write for NewFile {
     }
 }
 
-impl Drop for NewFile {
+impl Drop for StagedFile {
     fn drop(&mut self) {
         if self.writer.take().is_some() {
             let _ = fs::remove_file(&self.temporary);
@@ -141,11 +141,12 @@ impl Drop for NewFile {
     }
 }
 
-/// Removes what killed writers of `target` left behind. Only for a target that one process writes at a time.
+/// Removes temporary files that killed writers of `target` left behind. Call it only if one process at a time writes
+/// `target`.
 pub(crate) fn remove_abandoned(target: &Path) {
     let Some(name) = target.file_name().and_then(|name| name.to_str()) else { return };
     let folder = parent(target).unwrap_or(Path::new("."));
-    // Left-over files are untidy and no more, so nothing here is an error.
+    // Left-over files are harmless, so errors are ignored.
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         let found = entry.file_name();
         let middle = found.to_str().and_then(|it| it.strip_prefix(&format!(".{name}."))?.strip_suffix(".tmp"));
@@ -165,11 +166,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_abandoned_file_leaves_the_old_one_and_nothing_else() {
+    fn dropped_staged_file_keeps_the_target() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("sub/a.txt");
         write_whole(&path, b"old").unwrap();
-        let mut file = NewFile::create(&path).unwrap();
+        let mut file = StagedFile::create(&path).unwrap();
         file.write_all(b"half").unwrap();
         drop(file);
         assert_eq!(fs::read(&path).unwrap(), b"old");
@@ -179,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn a_range_past_the_end_is_an_error_that_says_so() {
+    fn range_past_the_end_is_an_error() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a");
         write_whole(&path, b"0123456789").unwrap();

@@ -1,4 +1,4 @@
-//! Small inputs that tests make for themselves.
+//! Small inputs for tests.
 #![allow(clippy::unwrap_used)]
 
 use std::fs;
@@ -9,12 +9,12 @@ use crate::sample::Picture;
 use crate::shard::{ShardSize, ShardWriter};
 
 /// (extension, content) of each member of a sample.
-pub(crate) type Members<'a> = &'a [(&'a str, &'a [u8])];
+pub(crate) type FixtureMembers<'a> = &'a [(&'a str, &'a [u8])];
 
-/// A folder that is gone when it is dropped.
-pub(crate) struct Folder(tempfile::TempDir);
+/// A temporary folder, removed on drop.
+pub(crate) struct FixtureFolder(tempfile::TempDir);
 
-impl Folder {
+impl FixtureFolder {
     pub(crate) fn new() -> Self {
         Self(tempfile::tempdir().unwrap())
     }
@@ -23,7 +23,7 @@ impl Folder {
         self.0.path()
     }
 
-    /// Writes a file, and the folders it is in.
+    /// Writes a file and creates its folders.
     pub(crate) fn write(&self, name: &str, content: impl AsRef<[u8]>) -> PathBuf {
         let path = self.path().join(name);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -31,8 +31,8 @@ impl Folder {
         path
     }
 
-    /// One shard of (key, members).
-    pub(crate) fn shard(&self, samples: &[(&str, Members<'_>)]) -> PathBuf {
+    /// Writes one shard of (key, members) pairs.
+    pub(crate) fn shard(&self, samples: &[(&str, FixtureMembers<'_>)]) -> PathBuf {
         let mut writer = ShardWriter::new(self.path(), ShardSize::default()).unwrap();
         for (key, members) in samples {
             writer.write(key, members).unwrap();
@@ -41,7 +41,7 @@ impl Folder {
     }
 }
 
-/// The left half black, the right half white.
+/// A picture with a black left half and a white right half.
 pub(crate) fn halves(width: u32, height: u32) -> Picture {
     let row = |_| (0..width).flat_map(|x| [if x < width / 2 { 0 } else { 255 }; 3]);
     Picture::new(width, height, (0..height).flat_map(row).collect()).unwrap()
@@ -51,7 +51,7 @@ pub(crate) fn jpeg(width: u32, height: u32) -> Vec<u8> {
     picture::encode_jpeg(&halves(width, height), 95).unwrap()
 }
 
-/// `../shared/data/<name>`, where a person has put it; says so where it is not.
+/// Path of `../shared/data/<name>`; prints a note and returns `None` if it does not exist.
 pub(crate) fn shared_data(name: &str) -> Option<PathBuf> {
     let path = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/data")).join(name);
     if path.exists() {

@@ -1,4 +1,4 @@
-//! Grounded JSONL: our own format for photographs with captions, phrases, boxes and hierarchies. One JSON object a
+//! Grounded JSONL: the project's format for photos with captions, phrases, boxes and hierarchies. One JSON object per
 //! line, UTF-8.
 //!
 //! ```json
@@ -11,18 +11,18 @@
 //!  "taxon": ["Animalia", "Chordata", "Canis lupus"], "label": "dog", "split": "train", "meta": {"licence": 4}}
 //! ```
 //!
-//! * Every field may be left out. `id` defaults to the line number, `image` is relative to the folder of the JSONL
-//!   file, and lies in that folder or in one that the user names ([`SourceSpec::roots`](crate::SourceSpec::roots)).
-//! * `boxes` are corners `[x1, y1, x2, y2]`, y downwards. **With `width` and `height` they are pixels of a photo of
-//!   that size; without, they are fractions in [0, 1].** The size is that of the boxes, and need not be that of the
-//!   file: a resized photo keeps its boxes.
+//! * All fields are optional. `id` defaults to the line number. `image` is relative to the folder of the JSONL file; it
+//!   must be in that folder or in one that the user allows ([`SourceSpec::roots`](crate::SourceSpec::roots)).
+//! * `boxes` are corners `[x1, y1, x2, y2]`, y downwards. **With `width` and `height` they are in pixels of a photo of
+//!   that size; without, they are fractions in [0, 1].** The size refers to the boxes and may differ from the size of
+//!   the file, so a resized photo keeps its boxes.
 //! * `spans` are `[caption, start, end]` in characters (Unicode scalar values, end excluded). `part_of` is the index of
-//!   another phrase. `score` is a detector's confidence; `crop` a file with the box already cut out; `group_of` says
-//!   that a box holds several things at once (absent: false).
-//! * `wrong` captions are as many as `captions`, each a small change of the one at its place that the photo does not
-//!   show. `grade` is how strongly people say the chain of `tiers` holds.
-//! * `tiers` and `taxon` run from general to specific; negative tiers are as many as positive ones.
-//! * `meta` may hold anything and is not read. Other unknown fields are refused: they are misspelt known ones.
+//!   another phrase. `score` is the confidence of a detector. `crop` is a file with the cropped box. `group_of` marks a
+//!   box that contains several objects (default: false).
+//! * `wrong` has one incorrect caption for each of `captions`, with a small change that makes it false for the photo.
+//!   `grade` is the mean human rating of how strongly the chain of `tiers` holds.
+//! * `tiers` and `taxon` run from general to specific. There are as many negative tiers as positive ones.
+//! * `meta` may contain anything and is ignored. Other unknown fields are errors, because they are usually misspelt.
 
 use std::path::{Path, PathBuf};
 
@@ -33,7 +33,7 @@ use crate::sample::{BBox, Broken, Cause, ImageRef, Phrase, Sample, Span, Tiers};
 /// One line of a grounded JSONL file; see the [module](self) for its fields.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct Record {
+pub struct GroundedRecord {
     /// Unique in the file.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
@@ -43,25 +43,25 @@ pub struct Record {
     /// Width of the photo the boxes were drawn on, in pixels.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub width: Option<f32>,
-    /// Its height.
+    /// Height of the photo the boxes were drawn on, in pixels.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub height: Option<f32>,
     /// Captions of the whole photo.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub captions: Vec<String>,
-    /// Captions that are wrong for the photo, one per caption.
+    /// Incorrect captions, one for each caption.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub wrong: Vec<String>,
-    /// Things in it.
+    /// Phrases with boxes.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub phrases: Vec<PhraseRecord>,
     /// Captions from general to specific.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tiers: Option<Tiers>,
-    /// How strongly the chain holds.
+    /// Human rating of how strongly the chain of tiers holds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub grade: Option<f64>,
-    /// Names from the root of a taxonomy.
+    /// Names from general to specific in a taxonomy.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub taxon: Vec<String>,
     /// Class.
@@ -70,16 +70,16 @@ pub struct Record {
     /// "train", "test", ...
     #[serde(skip_serializing_if = "Option::is_none")]
     pub split: Option<String>,
-    /// Anything else; not read.
+    /// Ignored.
     #[serde(skip_serializing)]
     pub meta: serde::de::IgnoredAny,
 }
 
-/// A phrase of a [`Record`].
+/// A phrase of a [`GroundedRecord`].
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PhraseRecord {
-    /// Its text.
+    /// The text.
     pub text: String,
     /// Corners, in pixels or fractions.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -87,26 +87,25 @@ pub struct PhraseRecord {
     /// `[caption, start, end]`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub spans: Vec<[usize; 3]>,
-    /// Index of the whole it is a part of.
+    /// Index of the phrase that this one is a part of.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub part_of: Option<usize>,
     /// Confidence of a detector.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub score: Option<f32>,
-    /// File with the box cut out.
+    /// File with the cropped box.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub crop: Option<PathBuf>,
-    /// Whether a box holds several things.
+    /// True if a box contains several objects.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub group_of: bool,
 }
 
-impl Record {
-    /// The sample it describes, checked. Paths are taken relative to `folder`; `number` is the id of a record without
-    /// one.
+impl GroundedRecord {
+    /// Converts to a sample and checks it. Paths are relative to `folder`; `number` is the id of a record without one.
     ///
     /// # Errors
-    /// A box, span, text or relation that cannot be (see [`Sample::check`]).
+    /// An invalid box, span, text or relation (see [`Sample::check`]).
     pub fn into_sample(self, folder: &Path, number: impl std::fmt::Display) -> Result<Sample, Broken> {
         let id = self.id.unwrap_or_else(|| number.to_string());
         let size = match (self.width, self.height) {
@@ -151,7 +150,7 @@ impl Record {
         Ok(sample)
     }
 
-    /// The record of a sample: boxes as fractions, photos by the paths that `path` gives them.
+    /// Converts a sample to a record: boxes as fractions, photos with the paths that `path` returns.
     ///
     /// # Errors
     /// Those of `path`.
@@ -188,8 +187,8 @@ impl Record {
     }
 }
 
-/// Fractions from pixels or fractions, rounding at the borders forgiven. `Err` only for the two ways to mix up the
-/// units; other faults are left to [`BBox::check`].
+/// Converts corners in pixels or fractions to fractions; rounding errors at the borders are clipped. Returns an error
+/// only if pixels and fractions appear to be confused; [`BBox::check`] detects other faults.
 fn bbox(corners: [f32; 4], size: Option<(f32, f32)>) -> Result<BBox, String> {
     let Some((width, height)) = size else {
         let [x1, y1, x2, y2] = corners;
@@ -202,10 +201,10 @@ fn bbox(corners: [f32; 4], size: Option<(f32, f32)>) -> Result<BBox, String> {
         };
     };
     let bbox = BBox::from_pixels(corners, width, height);
-    // One pixel and less in a corner of the photo is no thing that anybody names.
+    // Coordinates up to 1 would be a box of one pixel in the top left corner, so they are probably fractions.
     if corners.iter().all(|v| (0.0..=1.0).contains(v)) && width.min(height) > 2.0 {
         return Err(format!(
-            "box is {corners:?} in a photo of {width} x {height}; expected pixels (boxes as fractions go without `width` and `height`)"
+            "box is {corners:?} in a photo of {width} x {height}; expected pixels (omit `width` and `height` for boxes as fractions)"
         ));
     }
     Ok(bbox.clipped())

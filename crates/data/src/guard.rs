@@ -1,20 +1,20 @@
-//! Panics of third-party parsers.
+//! Turns panics of third-party parsers into errors.
 
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind, set_hook, take_hook};
 use std::sync::Once;
 
 thread_local! {
-    /// How many calls of [`catch_panic`] this thread is inside of.
+    /// Number of nested [`catch_panic`] calls on this thread.
     static GUARDED: Cell<usize> = const { Cell::new(0) };
 }
 
-/// The result of `work`, or the message of its panic. For libraries that parse files of others: what they make of a damaged file is an
-/// error of that file. While `work` runs, the panic hook of the program (which prints a backtrace on stderr) is not called for this
-/// thread.
+/// Runs `work` and returns its result, or the message of its panic. Use it for third-party parsers, which may panic on
+/// damaged files. While `work` runs, the program's panic hook (which prints a backtrace to stderr) is not called for
+/// this thread.
 ///
 /// # Errors
-/// The message of the panic.
+/// `work` panicked; the error is the message of the panic.
 pub fn catch_panic<T>(work: impl FnOnce() -> T) -> Result<T, String> {
     static HOOK: Once = Once::new();
     HOOK.call_once(|| {
@@ -29,8 +29,8 @@ pub fn catch_panic<T>(work: impl FnOnce() -> T) -> Result<T, String> {
     let result = catch_unwind(AssertUnwindSafe(work));
     GUARDED.set(GUARDED.get() - 1);
     result.map_err(|panic| match panic.downcast_ref::<String>() {
-        Some(text) => format!("its reader panicked: {text}"),
-        None => format!("its reader panicked: {}", panic.downcast_ref::<&str>().unwrap_or(&"no message")),
+        Some(text) => format!("the parser panicked: {text}"),
+        None => format!("the parser panicked: {}", panic.downcast_ref::<&str>().unwrap_or(&"no message")),
     })
 }
 
@@ -44,10 +44,10 @@ mod tests {
         let row = 7;
         assert_eq!(
             catch_panic(|| assert!(row < 3, "row {row} of 3")),
-            Err("its reader panicked: row 7 of 3".to_owned())
+            Err("the parser panicked: row 7 of 3".to_owned())
         );
-        assert_eq!(catch_panic::<()>(|| panic!("no row")), Err("its reader panicked: no row".to_owned()));
-        // Within another one, and afterwards.
+        assert_eq!(catch_panic::<()>(|| panic!("no row")), Err("the parser panicked: no row".to_owned()));
+        // Nested calls restore the counter.
         let nested = catch_panic(|| catch_panic::<()>(|| panic!("inner")).is_err());
         assert_eq!((nested, GUARDED.get()), (Ok(true), 0));
     }

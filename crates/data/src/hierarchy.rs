@@ -13,7 +13,7 @@ use std::path::Path;
 
 use serde::Deserialize;
 
-pub use breeds::{BREEDS_TASKS, Breeds, BreedsSplit, BreedsTask};
+pub use breeds::{BREEDS_TASKS, BreedsHierarchy, BreedsSplit, BreedsTask};
 pub use named::NamedTree;
 pub use ranks::class_tree;
 pub use taxonomy::{TaxonId, Taxonomy};
@@ -22,9 +22,9 @@ use crate::error::{Error, Result};
 
 /// A tree with one root and one parent for every other node.
 ///
-/// Nodes are numbered in preorder (a parent before its children, children in order of appearance), so that the root is
-/// 0 and a subtree is a range of numbers. Node numbers are only valid in the tree that gave them; methods panic on
-/// numbers `>= len()`, as slices do.
+/// Nodes are numbered in preorder: a parent before its children, children in order of appearance. The root is 0, and a
+/// subtree is a range of numbers. A node number is valid only in the tree that returned it; methods panic if it is
+/// `>= len()`, like slice indexing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tree {
     names: Vec<String>,
@@ -32,56 +32,56 @@ pub struct Tree {
     /// The root is its own parent.
     parents: Vec<usize>,
     depths: Vec<usize>,
-    /// One past the last node of the subtree.
+    /// One past the last node of each subtree.
     ends: Vec<usize>,
 }
 
 impl Tree {
-    /// From (parent, child) pairs in any order. An edge may be repeated.
+    /// Builds a tree from (parent, child) pairs in any order. Edges may repeat.
     ///
     /// # Errors
-    /// No edge, a node with two parents, a cycle, or several roots; the message names them.
+    /// No edge, a node with two parents, a cycle, or several roots. The message names the nodes.
     pub fn from_edges<P, C>(edges: impl IntoIterator<Item = (P, C)>) -> Result<Self>
     where
         P: AsRef<str>,
         C: AsRef<str>,
     {
-        let mut draft = Draft::default();
+        let mut builder = TreeBuilder::default();
         for (parent, child) in edges {
-            draft.edge(parent.as_ref(), child.as_ref())?;
+            builder.edge(parent.as_ref(), child.as_ref())?;
         }
-        draft.finish()
+        builder.finish()
     }
 
-    /// From paths of names, general to specific, all below `root` (which a path may or may not begin with).
+    /// Builds a tree from paths of names, general to specific, below `root`. A path may begin with `root`.
     ///
     /// # Errors
-    /// As [`Tree::from_edges`]: a name at two places has two parents.
+    /// As [`Tree::from_edges`]. A name with different parents in two paths is an error.
     pub fn from_paths<S: AsRef<str>>(root: &str, paths: impl IntoIterator<Item = impl AsRef<[S]>>) -> Result<Self> {
-        let mut draft = Draft::default();
-        draft.number(root);
+        let mut builder = TreeBuilder::default();
+        builder.number(root);
         for path in paths {
             let path = path.as_ref();
             let skip = usize::from(path.first().is_some_and(|first| first.as_ref() == root));
             let mut parent = root;
             for name in &path[skip..] {
-                draft.edge(parent, name.as_ref())?;
+                builder.edge(parent, name.as_ref())?;
                 parent = name.as_ref();
             }
         }
-        draft.finish()
+        builder.finish()
     }
 
-    /// Reads edges from a text file: a parent and a child a line, separated by a tab (names may then hold spaces) or by
-    /// spaces; or, in a `.jsonl` file, `{"parent": "animal", "child": "dog"}` a line. Empty lines and lines that begin
-    /// with `#` are skipped.
+    /// Reads edges from a text file. A line is a parent and a child, separated by a tab (then names may contain spaces)
+    /// or by spaces. In a `.jsonl` file a line is `{"parent": "animal", "child": "dog"}`. Empty lines and lines that
+    /// begin with `#` are skipped.
     ///
     /// # Errors
-    /// A file that cannot be read, a line that is no edge (with its number), or edges that make no tree.
+    /// A file that cannot be read, a line that is not an edge (with its number), or edges that do not form a tree.
     pub fn read_edges(path: &Path) -> Result<Self> {
         let text = fs::read_to_string(path).map_err(Error::io("read", path))?;
         let json = path.extension().is_some_and(|e| e == "jsonl");
-        let mut draft = Draft::default();
+        let mut builder = TreeBuilder::default();
         for (number, line) in text.lines().enumerate() {
             let line = line.trim();
             if line.is_empty() || line.starts_with('#') {
@@ -91,9 +91,9 @@ impl Tree {
                 let place = format!("line {} of `{}`", number + 1, path.display());
                 Error::format(place, format!("{line:?}"), expected)
             })?;
-            draft.edge(&parent, &child)?;
+            builder.edge(&parent, &child)?;
         }
-        draft.finish()
+        builder.finish()
     }
 
     /// Number of nodes; at least 1.
@@ -112,15 +112,15 @@ impl Tree {
         &self.names[node]
     }
 
-    /// The node of a name.
+    /// The node with this name.
     pub fn find(&self, name: &str) -> Option<usize> {
         self.numbers.get(name).copied()
     }
 
-    /// The node of a name that must be there.
+    /// The node with this name, which must exist.
     ///
     /// # Errors
-    /// It is not.
+    /// There is no such node.
     pub fn get(&self, name: &str) -> Result<usize> {
         self.find(name).ok_or_else(|| Error::Hierarchy {
             found: format!("no node `{name}`"),
@@ -128,7 +128,7 @@ impl Tree {
         })
     }
 
-    /// `None` for the root.
+    /// The parent; `None` for the root.
     pub fn parent(&self, node: usize) -> Option<usize> {
         (node != self.root()).then(|| self.parents[node])
     }
@@ -136,54 +136,55 @@ impl Tree {
     /// Children in order of appearance.
     pub fn children(&self, node: usize) -> impl Iterator<Item = usize> {
         let end = self.ends[node];
-        // The first child follows its parent, the next one follows the subtree of the child before it.
+        // The first child follows its parent. Each further child follows the subtree of the previous one.
         let next = move |child: usize| (child < end).then_some(child);
         std::iter::successors(next(node + 1), move |&child| next(self.ends[child]))
     }
 
-    /// Edges between the root and the node; the root has 0.
+    /// Number of edges between the root and the node; 0 for the root.
     pub fn depth(&self, node: usize) -> usize {
         self.depths[node]
     }
 
-    /// The parent, its parent, ..., the root. The node itself is not among them.
+    /// The strict ancestors, from the parent to the root.
     pub fn ancestors(&self, node: usize) -> impl Iterator<Item = usize> {
         std::iter::successors(self.parent(node), |&n| self.parent(n))
     }
 
-    /// From the root to the node, both included: general to specific.
+    /// The nodes from the root to `node`, both included.
     pub fn path(&self, node: usize) -> Vec<usize> {
         let mut path: Vec<_> = std::iter::once(node).chain(self.ancestors(node)).collect();
         path.reverse();
         path
     }
 
-    /// Whether `parent` is a strict ancestor of `child`.
+    /// Returns true if `parent` is a strict ancestor of `child`.
     pub fn is_ancestor(&self, parent: usize, child: usize) -> bool {
         parent < child && child < self.ends[parent]
     }
 
-    /// The lowest common ancestor; a node is its own when the other one is below it.
+    /// The lowest common ancestor. If one node is an ancestor of the other, the result is that node.
     pub fn lca(&self, a: usize, b: usize) -> usize {
         let (mut above, below) = (a.min(b), a.max(b));
-        // In preorder an ancestor of both comes before both, and holds the later one exactly when it reaches past it.
+        // Nodes are in preorder: an ancestor of `above` precedes `below`, and is an ancestor of it if its subtree ends
+        // after `below`.
         while self.ends[above] <= below {
             above = self.parents[above];
         }
         above
     }
 
-    /// Edges on the way from one node to the other: depth(a) + depth(b) - 2 depth(lca).
+    /// Number of edges between two nodes: depth(a) + depth(b) - 2 depth(lca).
     pub fn distance(&self, a: usize, b: usize) -> usize {
         self.depth(a) + self.depth(b) - 2 * self.depth(self.lca(a, b))
     }
 
-    /// The node and everything below it.
+    /// The node and all its descendants.
     pub fn subtree(&self, node: usize) -> Range<usize> {
         node..self.ends[node]
     }
 
-    /// Whether it has no children.
+    /// Returns true if the node has no children.
     pub fn is_leaf(&self, node: usize) -> bool {
         self.ends[node] == node + 1
     }
@@ -193,21 +194,21 @@ impl Tree {
         self.leaves_below(self.root())
     }
 
-    /// The leaves of a subtree, in preorder; a leaf has itself.
+    /// The leaves of a subtree, in preorder. For a leaf: the leaf itself.
     pub fn leaves_below(&self, node: usize) -> impl Iterator<Item = usize> {
         self.subtree(node).filter(|&n| self.is_leaf(n))
     }
 }
 
-/// Nodes in order of appearance, with parents as far as they are known.
+/// A tree under construction: nodes in order of appearance; parents may still be unknown.
 #[derive(Default)]
-struct Draft {
+struct TreeBuilder {
     names: Vec<String>,
     numbers: HashMap<String, usize>,
     parents: Vec<Option<usize>>,
 }
 
-impl Draft {
+impl TreeBuilder {
     fn number(&mut self, name: &str) -> usize {
         if let Some(&number) = self.numbers.get(name) {
             return number;
@@ -246,7 +247,7 @@ impl Draft {
                 children[*parent].push(node);
             }
         }
-        // Preorder without recursion: a chain of a million nodes must not overflow the stack.
+        // Preorder with an explicit stack: recursion would overflow the stack on a chain of a million nodes.
         let mut order = Vec::with_capacity(count);
         let mut renumbered = vec![usize::MAX; count];
         let mut stack = vec![root];
@@ -294,11 +295,12 @@ impl Draft {
         }
     }
 
-    /// Names the first cycle among the nodes that the root does not reach.
+    /// Describes a cycle among the nodes that are not reachable from the root.
     fn cycle(&self, renumbered: &[usize]) -> Error {
         let start = renumbered.iter().position(|&n| n == usize::MAX);
         let up = |node: &usize| self.parents[*node];
-        // From any unreached node the way up never ends, so after `len` steps it is inside the cycle.
+        // Following parents from an unreached node never ends at the root, so after `len` steps the walk is on the
+        // cycle.
         let inside = std::iter::successors(start, up).nth(self.names.len()).unwrap_or(0);
         let mut members: Vec<_> = std::iter::successors(Some(inside), up)
             .skip(1)
@@ -324,12 +326,12 @@ fn text_edge(line: &str) -> Result<(String, String), String> {
 
 fn json_edge(line: &str) -> Result<(String, String), String> {
     #[derive(Deserialize)]
-    struct Edge {
+    struct JsonEdge {
         parent: String,
         child: String,
     }
     serde_json::from_str(line)
-        .map(|Edge { parent, child }| (parent, child))
+        .map(|JsonEdge { parent, child }| (parent, child))
         .map_err(|error| format!("{{\"parent\": ..., \"child\": ...}} ({error})"))
 }
 

@@ -1,4 +1,4 @@
-//! Photographs, captions, boxes, hierarchies and the batches made of them. Knows no tensor engine.
+//! Reads photographs, captions, boxes and hierarchies, and makes batches of them. Independent of any tensor engine.
 //!
 //! ```text
 //! files, shards, tables, folders, the toy world
@@ -7,8 +7,17 @@
 //!   v loader                   Batch, in an order that depends on the seed alone
 //! ```
 //!
-//! One rule runs through the crate: a bad *sample* never stops a run. It comes back as a [`Broken`] with a [`Cause`]
-//! and is counted; a bad *request* (a missing index file, an unknown option) is an [`Error`].
+//! A bad *sample* is returned as a [`Broken`] with a [`Cause`], and counted; the loader stops a run only if too many
+//! samples are broken. A bad *request* (a missing index file, an unknown option) is an [`Error`].
+//!
+//! ```
+//! use conifer_data::{SourceSpec, open};
+//!
+//! let world = open(&SourceSpec { kind: "toy".to_owned(), ..SourceSpec::default() })?;
+//! let sample = world.get(0).expect("the toy world has no broken sample");
+//! assert!(sample.image.is_some() && !sample.captions.is_empty() && sample.label.is_some());
+//! # Ok::<(), conifer_data::Error>(())
+//! ```
 
 pub mod batch;
 pub mod build;
@@ -43,4 +52,4 @@ pub use parts::PartRule;
 pub use picture::{encode_jpeg, encode_png};
 pub use sample::{BBox, Broken, Cause, ImageRef, Phrase, Picture, PixelLimits, Sample, Span, Tiers, View};
 pub use sets::{DATA_SETS, DataSet};
-pub use sources::{Class, SOURCES, Source, SourceEntry, SourceSpec, open};
+pub use sources::{ClassEntry, SOURCES, Source, SourceEntry, SourceSpec, open};

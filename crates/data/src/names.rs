@@ -1,14 +1,14 @@
-//! File names as texts, for ids and labels. A name need not be UTF-8: it may come from an old archive or another system.
+//! Lossless conversion between file names and text, for ids and labels. File names need not be UTF-8, for example in
+//! old archives.
 //!
-//! Bytes that are no UTF-8 are written `\xNN`, with two lower-case hexadecimal digits. A backslash that would read as the start of such a
-//! code is written `\x5c`, so that every name has a text of its own, from which [`path_of`] makes the name again. All other names are
-//! their own text.
+//! Invalid UTF-8 bytes are escaped as `\xNN` with two lower-case hexadecimal digits. A backslash that would start such
+//! an escape is written as `\x5c`, so that the conversion is reversible ([`path_of`]). All other names are unchanged.
 
 use std::ffi::OsStr;
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
-/// The text of a file name.
+/// Converts a file name to text.
 pub(crate) fn text_of(name: &OsStr) -> String {
     let mut text = String::new();
     for chunk in name.as_encoded_bytes().utf8_chunks() {
@@ -19,13 +19,13 @@ pub(crate) fn text_of(name: &OsStr) -> String {
                 c => text.push(c),
             }
         }
-        // Writing to a text cannot fail.
+        // Writing to a string cannot fail.
         chunk.invalid().iter().for_each(|byte| _ = write!(text, "\\x{byte:02x}"));
     }
     text
 }
 
-/// The path of a text: [`text_of`] backwards, for each of its names.
+/// Converts a text back to a path: the inverse of [`text_of`] for each component.
 pub(crate) fn path_of(text: &str) -> PathBuf {
     if !text.contains("\\x") {
         return PathBuf::from(text);
@@ -47,7 +47,7 @@ pub(crate) fn path_of(text: &str) -> PathBuf {
     from_bytes(bytes, text)
 }
 
-/// The byte of a code at the start.
+/// The byte of the escape at the start, if there is one.
 fn code(text: &[u8]) -> Option<u8> {
     let [b'\\', b'x', high, low, ..] = text else { return None };
     let digit = |it: u8| match it {
@@ -64,7 +64,8 @@ fn from_bytes(bytes: Vec<u8>, _: &str) -> PathBuf {
     std::ffi::OsString::from_vec(bytes).into()
 }
 
-/// Elsewhere names are no bytes; those that are no text cannot be made again, and are reported as missing.
+/// On other platforms file names are not byte strings. A name that was not valid text cannot be restored, so its file
+/// is reported as missing.
 #[cfg(not(unix))]
 fn from_bytes(bytes: Vec<u8>, text: &str) -> PathBuf {
     String::from_utf8(bytes).map_or_else(|_| PathBuf::from(text), PathBuf::from)
@@ -77,14 +78,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_name_comes_back() {
+    fn names_round_trip() {
         for (name, text) in [
             (&b"caf\xe9"[..], "caf\\xe9"),
             (b"\xe4\xf6/1.jpg", "\\xe4\\xf6/1.jpg"),
             ("caf\u{e9}".as_bytes(), "caf\u{e9}"),
             (b"a\\b", "a\\b"),
             (b"a\\xzz", "a\\xzz"),
-            // What looks like a code is none.
+            // A name that looks like an escape is itself escaped.
             (b"caf\\xe9", "caf\\x5cxe9"),
             (b"\\\xff\\x4\xff", "\\\\xff\\x4\\xff"),
         ] {

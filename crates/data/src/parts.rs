@@ -1,35 +1,37 @@
-//! When a box is a part of another: the rule behind part-of hierarchies.
+//! The rule that decides whether a box is a part of another box, for part-of hierarchies.
 
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
 use crate::sample::BBox;
 
-/// Rules by which a box is a part of another (Wang et al., "Learning Visual Hierarchies in Hyperbolic Space for Image Retrieval", Sec. 3.1, App. A and B.1).
+/// Conditions under which a box is a part of another (Wang et al., "Learning Visual Hierarchies in Hyperbolic Space for
+/// Image Retrieval", Sec. 3.1, App. A and B.1).
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct PartRule {
-    /// Share of the smaller box's area that lies inside the larger one, at least; in (0, 1].
+    /// Minimum fraction of the smaller box's area that must be inside the larger box, in (0, 1].
     pub containment: f32,
-    /// Share of the photo's area that a box covers, at least; in [0, 1).
+    /// Minimum fraction of the photo's area that a box must cover, in [0, 1).
     pub min_area: f32,
-    /// Whether a box of several things (OpenImages' IsGroupOf) is no part of another box. It still is a part of its photo, and may be a
-    /// whole.
+    /// True if group boxes (OpenImages' IsGroupOf) are excluded as parts of other boxes. They remain parts of their
+    /// photo and may be wholes.
     pub drop_groups: bool,
 }
 
 impl Default for PartRule {
-    /// 80 %, 1 %, groups dropped.
+    /// 80 % containment, 1 % area, groups excluded.
     fn default() -> Self {
         Self { containment: 0.8, min_area: 0.01, drop_groups: true }
     }
 }
 
-/// Boxes are f32 fractions of whole pixels: a box that is inside by exactly the share asked for may come out a rounding below it.
+/// Relative tolerance for rounding: boxes are f32 fractions of whole pixels, so a box at exactly the threshold may be
+/// slightly below it.
 const ROUNDING: f64 = 1e-6;
 
 impl PartRule {
-    /// Refuses shares that no pair of boxes, or every pair, would meet.
+    /// Checks that `containment` and `min_area` are in their ranges.
     ///
     /// # Errors
     /// `containment` outside (0, 1], `min_area` outside [0, 1), or either not a number.
@@ -48,20 +50,22 @@ impl PartRule {
         Ok(())
     }
 
-    /// Whether a box is large enough to be used at all: at least [`PartRule::min_area`] of the photo.
+    /// Returns true if a box is large enough to be used: at least [`PartRule::min_area`] of the photo.
     pub fn keeps(&self, bbox: &BBox) -> bool {
         area(bbox) >= f64::from(self.min_area) * (1.0 - ROUNDING)
     }
 
-    /// Whether a box is a part of another one: [`PartRule::contains`], and with [`PartRule::drop_groups`] no `group` of several things.
+    /// Returns true if a box is a part of another: [`PartRule::contains`] holds and, with [`PartRule::drop_groups`],
+    /// `group` is false.
     pub fn is_part(&self, whole: &BBox, part: &BBox, group: bool) -> bool {
         !(self.drop_groups && group) && self.contains(whole, part)
     }
 
-    /// Whether `part` lies inside `whole`: `area(part) < area(whole)` and `area(part ∩ whole) >= containment * area(part)`.
+    /// Returns true if `part` is inside `whole`: `area(part) < area(whole)` and
+    /// `area(part ∩ whole) >= containment * area(part)`.
     ///
-    /// Of two boxes of equal area neither is a part of the other: which one comes first in a file says nothing, and a relation in both
-    /// directions would be a cycle.
+    /// Of two boxes with equal area neither is a part of the other, because relations in both directions would form a
+    /// cycle.
     pub fn contains(&self, whole: &BBox, part: &BBox) -> bool {
         let own = area(part);
         let axis = |a1: f32, a2: f32, b1: f32, b2: f32| (f64::from(a2.min(b2)) - f64::from(a1.max(b1))).max(0.0);
@@ -70,7 +74,7 @@ impl PartRule {
     }
 }
 
-/// In f64: the f32 product would tie boxes that are not equal.
+/// Computed in f64: rounding in f32 could make different areas equal.
 fn area(bbox: &BBox) -> f64 {
     (f64::from(bbox.x2) - f64::from(bbox.x1)) * (f64::from(bbox.y2) - f64::from(bbox.y1))
 }
@@ -85,21 +89,21 @@ mod tests {
     }
 
     #[test]
-    fn four_fifths_inside_is_a_part_and_less_is_none() {
+    fn containment_threshold_is_inclusive() {
         let rule = PartRule::default();
         let whole = bbox(0.0, 0.0, 0.5, 0.5);
-        // Of width 0.1, reaching over the right border by 0.02 (exactly four fifths inside) and by 0.021.
+        // Width 0.1; the first exceeds the right border by 0.02 (exactly four fifths inside), the second by 0.021.
         assert!(rule.contains(&whole, &bbox(0.42, 0.1, 0.52, 0.3)));
         assert!(!rule.contains(&whole, &bbox(0.421, 0.1, 0.521, 0.3)));
-        assert!(!rule.contains(&whole, &bbox(0.6, 0.6, 0.7, 0.7)), "apart");
-        assert!(!rule.contains(&bbox(0.42, 0.1, 0.52, 0.3), &whole), "a whole is no part of its part");
+        assert!(!rule.contains(&whole, &bbox(0.6, 0.6, 0.7, 0.7)), "disjoint boxes");
+        assert!(!rule.contains(&bbox(0.42, 0.1, 0.52, 0.3), &whole), "a whole must not be a part of its part");
         let strict = PartRule { containment: 1.0, ..rule };
         assert!(!strict.contains(&whole, &bbox(0.42, 0.1, 0.52, 0.3)));
         assert!(strict.contains(&whole, &bbox(0.4, 0.1, 0.5, 0.3)));
     }
 
     #[test]
-    fn boxes_of_one_area_are_no_parts_of_each_other() {
+    fn boxes_of_equal_area_are_not_parts() {
         let rule = PartRule { containment: 0.5, ..PartRule::default() };
         let (one, other) = (bbox(0.0, 0.0, 0.5, 0.5), bbox(0.1, 0.0, 0.6, 0.5));
         assert!(!rule.contains(&one, &one));
@@ -108,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hundredth_of_the_photo_is_kept_and_less_is_not() {
+    fn min_area_is_inclusive() {
         let rule = PartRule::default();
         assert!(rule.keeps(&bbox(0.3, 0.3, 0.4, 0.4)));
         assert!(!rule.keeps(&bbox(0.3, 0.3, 0.4, 0.399)));
@@ -116,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn shares_that_are_none_are_refused() {
+    fn invalid_fractions_are_rejected() {
         let rule = PartRule::default();
         rule.check().unwrap();
         for containment in [0.0, -0.1, 1.1, f32::NAN] {

@@ -1,4 +1,4 @@
-//! From the bytes of an image file to pixels.
+//! Decodes image files to pixels, and encodes pixels as PNG or JPEG.
 
 mod jpeg;
 mod other_formats;
@@ -14,40 +14,43 @@ use crate::files;
 use crate::loader::guarded;
 use crate::sample::{Broken, Cause, ImageRef, Picture, PixelLimits, Sample};
 
-type Fault = (Cause, String);
+type ImageFault = (Cause, String);
 
 impl ImageRef {
-    /// Reads and decodes: JPEG, PNG, WebP, GIF (first frame) or BMP, told apart by content and not by name.
-    /// Transparency is laid over white, grey becomes three equal channels, and the orientation stored by cameras (EXIF)
-    /// is applied, so that rows run as a person sees them.
+    /// Reads and decodes the image: JPEG, PNG, WebP, GIF (first frame) or BMP. The format is detected from the
+    /// content; the file name is ignored.
+    ///
+    /// Transparent pixels are blended with white, and grey is expanded to three equal channels. The EXIF orientation
+    /// is applied, so the picture is upright.
     ///
     /// # Errors
-    /// [`Broken`] under the name of the file or member; limits are checked on the header, before pixels are decoded.
+    /// [`Broken`] with the name of the file or shard member. Limits are checked on the header, before pixels are
+    /// decoded.
     pub fn open(&self, limits: &PixelLimits) -> Result<Picture, Broken> {
         without_panic(|| self.place(), || self.decode(limits))
     }
 
-    /// Width and height as [`ImageRef::open`] would give them, from the header alone.
+    /// Width and height that [`ImageRef::open`] would return, without decoding the pixels.
     ///
     /// # Errors
-    /// As [`ImageRef::open`], as far as the header shows.
+    /// As [`ImageRef::open`], for errors that the header reveals.
     pub fn size(&self, limits: &PixelLimits) -> Result<(u32, u32), Broken> {
         let size = || match (self, self.read(limits.max_bytes)?) {
             (Self::Pixels(picture), _) => Ok((picture.width, picture.height)),
-            (_, bytes) => Ok(Header::read(bytes.as_deref().unwrap_or_default(), limits)?.upright_size()),
+            (_, bytes) => Ok(ImageHeader::read(bytes.as_deref().unwrap_or_default(), limits)?.upright_size()),
         };
         without_panic(|| self.place(), size)
     }
 
-    /// The encoded bytes, at most `max_bytes` of them; `None` for decoded pixels.
+    /// The encoded bytes, at most `max_bytes`; `None` for decoded pixels.
     ///
     /// # Errors
-    /// The file is missing or longer.
+    /// The file is missing, cannot be read, or is longer than `max_bytes`.
     pub fn bytes(&self, max_bytes: u64) -> Result<Option<Cow<'_, [u8]>>, Broken> {
         self.read(max_bytes).map_err(|(cause, detail)| Broken::new(self.place(), cause, detail))
     }
 
-    /// Where it is, for messages.
+    /// Path, shard member or size of the image, for messages.
     pub fn place(&self) -> String {
         match self {
             Self::File(path) => path.display().to_string(),
@@ -59,7 +62,7 @@ impl ImageRef {
         }
     }
 
-    fn decode(&self, limits: &PixelLimits) -> Result<Picture, Fault> {
+    fn decode(&self, limits: &PixelLimits) -> Result<Picture, ImageFault> {
         match (self, self.read(limits.max_bytes)?) {
             (_, Some(bytes)) => decode(&bytes, limits),
             (Self::Pixels(picture), None) => {
@@ -70,7 +73,7 @@ impl ImageRef {
         }
     }
 
-    fn read(&self, max_bytes: u64) -> Result<Option<Cow<'_, [u8]>>, Fault> {
+    fn read(&self, max_bytes: u64) -> Result<Option<Cow<'_, [u8]>>, ImageFault> {
         let missing = |error: std::io::Error| {
             let detail = format!("cannot be read: {error}; expected an image file");
             (Cause::MissingFile, detail)
@@ -101,32 +104,33 @@ impl ImageRef {
     }
 }
 
-/// An image file in memory, of which the header was read.
-pub(crate) struct Encoded<'a> {
+/// An encoded image file in memory, with its parsed header.
+pub(crate) struct EncodedImage<'a> {
     bytes: Cow<'a, [u8]>,
-    header: Header,
+    header: ImageHeader,
 }
 
-/// What can be told of an image file without decoding it.
-struct Header {
+/// Properties of an image file that are known without decoding its pixels.
+struct ImageHeader {
     format: ImageFormat,
-    /// Width and height as stored.
+    /// Width and height before `orientation` is applied.
     size: (u32, u32),
     orientation: Orientation,
 }
 
-/// Pixels of an upright photo, from (`left`, `top`) on.
+/// Pixels of an upright photo. The top left pixel of `picture` is at (`left`, `top`) of the photo.
 pub(crate) struct Cutout {
     pub(crate) picture: Picture,
     pub(crate) left: u32,
     pub(crate) top: u32,
 }
 
-/// A part of a photo at a fraction of its size, as the file stores it: turned for who looks at it by [`StoredPart::upright`].
+/// A part of a photo decoded at reduced scale, in the orientation of the file. [`StoredPart::upright`] applies the
+/// EXIF orientation.
 pub(crate) struct StoredPart {
-    /// The scaled pixels.
+    /// Pixels at reduced scale. They cover at least `window`.
     pub(crate) picture: Picture,
-    /// What was asked for, `[left, top, width, height]` in pixels of `picture`.
+    /// The requested part, `[left, top, width, height]` in pixels of `picture`.
     pub(crate) window: [f64; 4],
     orientation: Orientation,
 }
@@ -136,24 +140,25 @@ impl ImageRef {
     ///
     /// # Errors
     /// As [`ImageRef::size`].
-    pub(crate) fn encoded(&self, limits: &PixelLimits) -> Result<Option<Encoded<'_>>, Broken> {
+    pub(crate) fn encoded(&self, limits: &PixelLimits) -> Result<Option<EncodedImage<'_>>, Broken> {
         let encoded = || {
             let Some(bytes) = self.read(limits.max_bytes)? else { return Ok(None) };
-            let header = Header::read(&bytes, limits)?;
-            Ok(Some(Encoded { bytes, header }))
+            let header = ImageHeader::read(&bytes, limits)?;
+            Ok(Some(EncodedImage { bytes, header }))
         };
         without_panic(|| self.place(), encoded)
     }
 }
 
-impl Encoded<'_> {
-    /// Width and height as [`Encoded::picture`] gives them.
+impl EncodedImage<'_> {
+    /// Width and height of the upright photo.
     pub(crate) fn size(&self) -> (u32, u32) {
         self.header.upright_size()
     }
 
-    /// At least the columns and rows `[x1, y1, x2, y2]` (half open) of the upright photo, pixels as [`ImageRef::open`] gives them; `place` names
-    /// the file in errors. What is damaged behind the part is not noticed.
+    /// Decodes the columns and rows `[x1, y1, x2, y2]` (half open) of the upright photo; the result may be larger. The
+    /// pixels equal those of [`ImageRef::open`]. `place` names the file in errors. Damage after the requested part may
+    /// not be detected.
     ///
     /// # Errors
     /// As [`ImageRef::open`].
@@ -169,13 +174,13 @@ impl Encoded<'_> {
                 return Ok(Cutout { picture, left: 0, top: 0 });
             }
             let [x, y, width, height] = self.stored([x1, y1, x2 - x1, y2 - y1].map(f64::from)).map(|it| it as u32);
-            let part = jpeg::decode(&self.bytes, 1, [x, y, x + width, y + height]).map_err(unreadable)?;
+            let part = jpeg::decode(&self.bytes, 1, [x, y, x + width, y + height]).map_err(jpeg_fault)?;
             Ok(Cutout { picture: upright(part.picture, self.header.orientation), left: x1, top: y1 })
         };
         without_panic(place, cut)
     }
 
-    /// All pixels; `place` names the file in errors.
+    /// Decodes all pixels; `place` names the file in errors.
     ///
     /// # Errors
     /// As [`ImageRef::open`].
@@ -184,8 +189,9 @@ impl Encoded<'_> {
         self.cut([0, 0, width, height], limits, place).map(|it| it.picture)
     }
 
-    /// `[left, top, width, height]` of the upright photo, and `margin` pixels around it as far as there are any, at 1/`scale` (2, 4 or 8).
-    /// `None` for a file that cannot be decoded at that scale, whatever the reason.
+    /// Decodes the part `[left, top, width, height]` of the upright photo at 1/`scale` (2, 4 or 8), plus up to
+    /// `margin` pixels of the photo on each side. Returns `None` if the file cannot be decoded at that scale, for any
+    /// reason.
     pub(crate) fn part(&self, scale: u32, upright: [f64; 4], margin: f64) -> Option<StoredPart> {
         if self.header.format != ImageFormat::Jpeg {
             return None;
@@ -199,14 +205,14 @@ impl Encoded<'_> {
             within((left + width + margin).ceil(), w),
             within((top + height + margin).ceil(), h),
         ];
-        let decode = || jpeg::decode(&self.bytes, scale, part).map_err(unreadable);
+        let decode = || jpeg::decode(&self.bytes, scale, part).map_err(jpeg_fault);
         let part = without_panic(String::new, decode).ok()?;
         let by = f64::from(scale);
         let window = [left / by - f64::from(part.left), top / by - f64::from(part.top), width / by, height / by];
         Some(StoredPart { picture: part.picture, window, orientation: self.header.orientation })
     }
 
-    /// Where a part of the upright photo is in the file.
+    /// Converts `[left, top, width, height]` from coordinates of the upright photo to those of the stored image.
     fn stored(&self, [left, top, width, height]: [f64; 4]) -> [f64; 4] {
         let (w, h) = self.size();
         let (w, h) = (f64::from(w), f64::from(h));
@@ -225,13 +231,13 @@ impl Encoded<'_> {
 }
 
 impl StoredPart {
-    /// A square made of this part, turned as the photo is.
+    /// Applies the photo's EXIF orientation to a square picture resampled from this part.
     pub(crate) fn upright(&self, square: Picture) -> Picture {
         upright(square, self.orientation)
     }
 }
 
-/// Turned as the photo is.
+/// Applies an EXIF orientation.
 fn upright(stored: Picture, orientation: Orientation) -> Picture {
     if orientation == Orientation::NoTransforms {
         return stored;
@@ -246,36 +252,36 @@ fn upright(stored: Picture, orientation: Orientation) -> Picture {
 }
 
 impl Sample {
-    /// The photo, decoded, where the sample has one.
+    /// Decodes the sample's photo; `None` if it has none.
     ///
     /// # Errors
-    /// As [`ImageRef::open`], under the id of the sample.
+    /// As [`ImageRef::open`], with the id of the sample.
     pub fn photo(&self, limits: &PixelLimits) -> Result<Option<Picture>, Broken> {
         self.image.as_ref().map(|image| image.open(limits)).transpose().map_err(|it| it.within(&self.id))
     }
 }
 
-/// Encodes as PNG, without loss.
+/// Encodes as PNG (lossless).
 ///
 /// # Errors
-/// The pixels do not fill width x height.
+/// The length of `rgb` is not `3 * width * height`.
 pub fn encode_png(picture: &Picture) -> Result<Vec<u8>, Broken> {
     let mut bytes = Vec::new();
     let encoder = image::codecs::png::PngEncoder::new(&mut bytes);
     encode(picture, encoder).map(|()| bytes)
 }
 
-/// Encodes as JPEG of a quality in 1 to 100.
+/// Encodes as JPEG with a quality of 1 to 100.
 ///
 /// # Errors
-/// The pixels do not fill width x height, or a side exceeds the 65,535 pixels of the format.
+/// The length of `rgb` is not `3 * width * height`, or a side exceeds 65,535 pixels, the limit of the format.
 pub fn encode_jpeg(picture: &Picture, quality: u8) -> Result<Vec<u8>, Broken> {
     let mut bytes = Vec::new();
     let encoder = image::codecs::jpeg::JpegEncoder::new_with_quality(&mut bytes, quality);
     encode(picture, encoder).map(|()| bytes)
 }
 
-/// The usual file name extension of an encoded image.
+/// The usual file name extension of an encoded image, by its content.
 pub(crate) fn extension(bytes: &[u8]) -> &'static str {
     let format = image::guess_format(bytes).ok();
     format.and_then(|format| format.extensions_str().first().copied()).unwrap_or("jpg")
@@ -283,7 +289,7 @@ pub(crate) fn extension(bytes: &[u8]) -> &'static str {
 
 fn encode(picture: &Picture, encoder: impl image::ImageEncoder) -> Result<(), Broken> {
     let Picture { width, height, rgb } = picture;
-    // `write_image` panics on a wrong length.
+    // Check the length first, because `write_image` panics if it is wrong.
     let pixels = u64::from(*width) * u64::from(*height);
     let expected = format!("{pixels} pixels of 3 bytes");
     let fault = |found: String| {
@@ -297,25 +303,25 @@ fn encode(picture: &Picture, encoder: impl image::ImageEncoder) -> Result<(), Br
     encoder.write_image(rgb, *width, *height, image::ExtendedColorType::Rgb8).map_err(|error| fault(error.to_string()))
 }
 
-/// The result of `read`; a decoder that panics costs its photo and nothing else.
-fn without_panic<T>(place: impl FnOnce() -> String, read: impl FnOnce() -> Result<T, Fault>) -> Result<T, Broken> {
+/// Runs `read` and turns a panic of the decoder into a [`Broken`].
+fn without_panic<T>(place: impl FnOnce() -> String, read: impl FnOnce() -> Result<T, ImageFault>) -> Result<T, Broken> {
     let unnamed = || read().map_err(|(cause, detail)| Broken::new(String::new(), cause, detail));
     guarded(String::new, unnamed).map_err(|broken| Broken { sample: place(), ..broken })
 }
 
-fn decode(bytes: &[u8], limits: &PixelLimits) -> Result<Picture, Fault> {
-    let header = Header::read(bytes, limits)?;
+fn decode(bytes: &[u8], limits: &PixelLimits) -> Result<Picture, ImageFault> {
+    let header = ImageHeader::read(bytes, limits)?;
     if header.format != ImageFormat::Jpeg {
         return other_formats::decode(bytes, &header, limits);
     }
     let (width, height) = header.size;
-    let whole = jpeg::decode(bytes, 1, [0, 0, width, height]).map_err(unreadable)?;
+    let whole = jpeg::decode(bytes, 1, [0, 0, width, height]).map_err(jpeg_fault)?;
     Ok(upright(whole.picture, header.orientation))
 }
 
-impl Header {
-    /// Checks everything that can be checked without decoding.
-    fn read(bytes: &[u8], limits: &PixelLimits) -> Result<Self, Fault> {
+impl ImageHeader {
+    /// Parses the header and runs all checks that need no decoding.
+    fn read(bytes: &[u8], limits: &PixelLimits) -> Result<Self, ImageFault> {
         let Ok(format) = image::guess_format(bytes) else {
             let head: Vec<_> = bytes.iter().take(8).map(|b| format!("{b:02x}")).collect();
             let found = format!("file begins with {}", head.join(" "));
@@ -328,9 +334,9 @@ impl Header {
             let found = format!("JPEG stops after {} bytes without its end marker", bytes.len());
             return Err(undecodable(found, "a whole image"));
         }
-        let jpeg::Summary { size, exif } = jpeg::summary(bytes).map_err(unreadable)?;
+        let jpeg::JpegSummary { size, exif } = jpeg::summary(bytes).map_err(jpeg_fault)?;
         check_size(size.0, size.1, limits)?;
-        // A damaged EXIF block is no reason to lose the photo.
+        // A damaged EXIF block is ignored, because the photo itself can still be used.
         let orientation = exif.and_then(|exif| Orientation::from_exif_chunk(&exif));
         Ok(Self { format, size, orientation: orientation.unwrap_or(Orientation::NoTransforms) })
     }
@@ -341,13 +347,12 @@ impl Header {
     }
 }
 
-/// Whether width and height change places.
 fn is_turned(orientation: Orientation) -> bool {
     use Orientation::{Rotate90, Rotate90FlipH, Rotate270, Rotate270FlipH};
     matches!(orientation, Rotate90 | Rotate270 | Rotate90FlipH | Rotate270FlipH)
 }
 
-fn check_size(width: u32, height: u32, limits: &PixelLimits) -> Result<(), Fault> {
+fn check_size(width: u32, height: u32, limits: &PixelLimits) -> Result<(), ImageFault> {
     let (short, long) = (width.min(height), width.max(height));
     let pixels = u64::from(width) * u64::from(height);
     let found = format!("photo has {width} x {height} pixels");
@@ -360,14 +365,14 @@ fn check_size(width: u32, height: u32, limits: &PixelLimits) -> Result<(), Fault
         return Err((Cause::ImageTooSmall, detail));
     }
     if f64::from(long) > f64::from(short) * f64::from(limits.max_aspect) {
-        let expected = format!("sides of at most {} to 1", limits.max_aspect);
+        let expected = format!("an aspect ratio of at most {} to 1", limits.max_aspect);
         return Err((Cause::ImageTooNarrow, format!("{found}; expected {expected}")));
     }
     Ok(())
 }
 
-/// Whether the end marker is there. Most files simply end with it; in others something follows, and a walk over the markers finds it, past the
-/// thumbnail, a whole JPEG, that cameras put in the header.
+/// True if the file has its end marker (EOI). Most files end with it. If other bytes follow, the function walks over
+/// the marker segments by their lengths. This skips the thumbnail in the EXIF segment, which has an end marker too.
 fn jpeg_is_whole(bytes: &[u8]) -> bool {
     if bytes.ends_with(&[0xff, 0xd9]) {
         return true;
@@ -377,9 +382,9 @@ fn jpeg_is_whole(bytes: &[u8]) -> bool {
         at += step;
         match bytes.get(at + 1) {
             Some(0xd9) => return true,
-            // A fill byte: the marker's code is further on.
+            // A fill byte; the marker code follows later.
             Some(0xff) => at += 1,
-            // Markers without a length (start, restarts) and 0xff inside the compressed data.
+            // Markers without a length field (start of image, restarts), and 0xff inside the compressed data.
             Some(0x00 | 0x01 | 0xd0..=0xd8) => at += 2,
             Some(_) => match bytes.get(at + 2..at + 4) {
                 Some(len) => at += 2 + usize::from(u16::from_be_bytes([len[0], len[1]])),
@@ -391,11 +396,11 @@ fn jpeg_is_whole(bytes: &[u8]) -> bool {
     false
 }
 
-fn unreadable(error: jpeg::Unreadable) -> Fault {
+fn jpeg_fault(error: jpeg::JpegError) -> ImageFault {
     undecodable(error.found, error.expected)
 }
 
-fn undecodable(found: impl Display, expected: &str) -> Fault {
+fn undecodable(found: impl Display, expected: &str) -> ImageFault {
     (Cause::UndecodableImage, format!("{found}; expected {expected}"))
 }
 

@@ -1,14 +1,14 @@
-//! Texts for terminals. Ids, captions and file names come from files of anybody, and a terminal obeys control characters in them: it
-//! changes colours and titles, moves the cursor, or hides what stands before.
+//! Escapes text for output on terminals. Ids, captions and file names come from untrusted files, and a terminal
+//! executes control sequences in them: they change colours and titles, move the cursor, or hide earlier text.
 
 use std::borrow::Cow;
 
-/// The text with control characters as escapes: `\u{1b}`, `\n`. Nothing of it can end its line.
+/// Replaces control characters with escapes such as `\u{1b}` and `\n`. The result is always a single line.
 pub fn one_line(text: &str) -> Cow<'_, str> {
     escaped(text, acts_on_terminal)
 }
 
-/// The same, with its line breaks and tabs.
+/// As [`one_line`], but keeps line breaks and tabs.
 pub fn lines(text: &str) -> Cow<'_, str> {
     escaped(text, |c| acts_on_terminal(c) && !matches!(c, '\n' | '\t'))
 }
@@ -21,7 +21,8 @@ fn escaped(text: &str, escape: impl Fn(char) -> bool) -> Cow<'_, str> {
     Cow::Owned(text.chars().map(shown).collect())
 }
 
-/// Control characters, and those that change the direction in which text runs: with them a name can look like another.
+/// Control characters, line separators, and characters that change the text direction, which can make a name look like
+/// another.
 fn acts_on_terminal(c: char) -> bool {
     c.is_control() || matches!(c, '\u{2028}' | '\u{2029}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
@@ -31,7 +32,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn controls_are_escaped_and_nothing_else() {
+    fn only_control_characters_are_escaped() {
         assert_eq!(one_line("\u{1b}[31mred\n\u{9b}2J\tx\u{7f}"), "\\u{1b}[31mred\\n\\u{9b}2J\\tx\\u{7f}");
         assert_eq!(lines("a\n\tb\u{1b}\rc"), "a\n\tb\\u{1b}\\rc");
         assert_eq!(one_line("exe\u{202e}gpj"), "exe\\u{202e}gpj");

@@ -1,32 +1,32 @@
-//! The one way to draw a random number while reading data: a fresh generator per thing drawn, so that neither the
-//! number of threads nor the place where a run was interrupted changes a draw.
+//! Random generators for reading data. Every draw uses a fresh generator, so neither the number of threads nor an
+//! interruption of the run changes a draw.
 
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 
-/// What a number is drawn for. Two streams of the same sample are independent, so that, say, another augmentation of
-/// the photo leaves the choice of its caption as it was.
+/// Purpose of a random draw. Streams of the same sample are independent: changing the augmentation of the photo does
+/// not change which caption is chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u64)]
 pub enum Stream {
-    /// The order of an epoch (its sample number is 0).
+    /// Order of an epoch; the sample number is 0.
     Order = 0,
-    /// Which caption.
+    /// Choice of a caption.
     Caption = 1,
-    /// Which phrase, and which of its boxes.
+    /// Choice of a phrase, and of one of its boxes.
     Box = 2,
     /// Augmentation of the photo.
     Photo = 3,
     /// Augmentation of the box crop.
     Crop = 4,
-    /// Wrong taxa.
+    /// Negative taxa.
     Negative = 5,
-    /// Boxes, boxes of other photos, and the augmentation of all of them.
+    /// Boxes, boxes of other photos, and their augmentation.
     Edges = 6,
 }
 
-/// The generator of one `stream` of one `sample` in one `epoch` of the run with this `seed`. The four numbers *are* the
-/// 256-bit key of ChaCha8, so different arguments can never share a generator.
+/// The generator for one `stream` of one `sample` in one `epoch` of a run with this `seed`. The four numbers form the
+/// 256-bit key of ChaCha8, so different arguments give different generators.
 pub fn rng_for(seed: u64, epoch: u64, sample: u64, stream: Stream) -> ChaCha8Rng {
     let mut key = [0; 32];
     for (bytes, word) in key.chunks_exact_mut(8).zip([seed, epoch, sample, stream as u64]) {
@@ -42,7 +42,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_argument_changes_the_draw_and_equal_arguments_do_not() {
+    fn draws_depend_on_every_argument() {
         let draw = |seed, epoch, sample, stream| rng_for(seed, epoch, sample, stream).next_u64();
         let base = draw(1, 2, 3, Stream::Photo);
         assert_eq!(base, draw(1, 2, 3, Stream::Photo));

@@ -1,14 +1,18 @@
-//! Which files a record may name: those in the folder of the data file, and those in folders that the user names.
+//! Restricts the files that records may name to the folder of the data file and to folders that the user allows.
 //!
-//! A data file may come from anybody. Without this rule a record such as `{"image": "/home/me/private.jpg"}` would put a private photo
-//! into a shard, or on a server. The rule for a path of a record, taken relative to the folder of its data file:
+//! A data file may come from an untrusted source. Without this check a record such as
+//! `{"image": "/home/me/private.jpg"}` would copy a private photo into a shard or expose it on a server. Rules for a
+//! path in a record, resolved relative to the folder of its data file:
 //!
-//! * It must lead into an allowed folder (a *root*) once all links and `..` are resolved. A root may itself be a link.
-//! * A link that lies directly in a root may lead out of it (`photos -> /mnt/photos` beside the data file), unless it leads to a folder
-//!   that contains the root. Links further down may not lead out: an archive can bring any number of those.
-//! * A file that is not there passes if its path lies in a root as it is written; its reader reports it as missing.
+//! * After resolution of all links and `..` it must be inside an allowed folder (a *root*). A root may itself be a
+//!   link.
+//! * A link directly in a root may point outside of it (`photos -> /mnt/photos` in the folder of the data file), unless
+//!   it points to an ancestor folder of the root. Links further down may not point outside, because an extracted
+//!   archive can contain any links.
+//! * The path of a missing file is accepted if it is lexically inside a root; reading the file then reports it as
+//! missing.
 //!
-//! Paths that a source finds by listing a folder are no paths of records: there, links are followed as the user placed them.
+//! The rules do not apply to paths that a source gets by listing a folder. Links in a listed folder are followed.
 
 use std::fs;
 use std::io;
@@ -18,25 +22,25 @@ use crate::error::{Error, Result};
 use crate::files::not_a_file;
 use crate::hierarchy::Tree;
 use crate::sample::{Broken, Cause, ImageRef, Sample, View};
-use crate::sources::{Class, Source, SourceSpec};
+use crate::sources::{ClassEntry, Source, SourceSpec};
 
-/// Names of the settings with which the user says where the photos of a source are.
+/// Options of sources that contain a folder of photos.
 const FOLDER_OPTIONS: [&str; 2] = ["folder", "images"];
 
 /// Allowed folders.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct AllowedRoots(Vec<Root>);
+pub(crate) struct AllowedRoots(Vec<AllowedRoot>);
 
 #[derive(Clone, Debug, PartialEq)]
-struct Root {
-    /// Absolute, as it was given, without `.` and `..`.
+struct AllowedRoot {
+    /// The absolute path as given, without `.` and `..`.
     written: PathBuf,
-    /// With all links resolved.
+    /// The path with all links resolved.
     real: PathBuf,
 }
 
 impl AllowedRoots {
-    /// Those of `folders` that exist, each once.
+    /// Creates the roots from `folders`. Folders that do not exist and duplicates are skipped.
     pub(crate) fn new(folders: impl IntoIterator<Item = impl AsRef<Path>>) -> Self {
         let mut roots = Vec::new();
         for folder in folders {
@@ -45,7 +49,7 @@ impl AllowedRoots {
                 folder => folder,
             };
             let (Ok(real), Ok(written)) = (fs::canonicalize(folder), std::path::absolute(folder)) else { continue };
-            let root = Root { written: without_dots(&written), real };
+            let root = AllowedRoot { written: without_dots(&written), real };
             if !roots.contains(&root) {
                 roots.push(root);
             }
@@ -53,29 +57,29 @@ impl AllowedRoots {
         Self(roots)
     }
 
-    /// The folders that the user named, which must be there.
+    /// Checks that all folders named by the user exist.
     ///
     /// # Errors
-    /// One is not, or is no folder.
+    /// One of them does not exist or is not a folder.
     pub(crate) fn check_named(folders: &[PathBuf]) -> Result<()> {
         match folders.iter().find(|folder| !folder.is_dir()) {
             None => Ok(()),
             Some(folder) => {
-                let found = format!("`{}`, which is no folder", folder.display());
-                Err(Error::config("roots", found, "folders in which the photos of the data are (--root DIR)"))
+                let found = format!("`{}`, which is not a folder", folder.display());
+                Err(Error::config("roots", found, "folders that contain the photos (--root DIR)"))
             }
         }
     }
 
-    /// The folders, links resolved.
+    /// The allowed folders with links resolved.
     pub(crate) fn folders(&self) -> Vec<PathBuf> {
         self.0.iter().map(|root| root.real.clone()).collect()
     }
 
-    /// The sample, if all its files may be named.
+    /// Returns the sample if all files that it names are allowed.
     ///
     /// # Errors
-    /// [`Cause::OutsideRoots`], or [`Cause::MissingFile`] for what is there and is no file.
+    /// [`Cause::OutsideRoots`], or [`Cause::MissingFile`] for a path that exists but is not a regular file.
     pub(crate) fn admit(&self, sample: Sample) -> Result<Sample, Broken> {
         let crops = sample.phrases.iter().filter_map(|phrase| phrase.crop.as_ref());
         for image in sample.image.iter().chain(crops) {
@@ -92,10 +96,10 @@ impl AllowedRoots {
             (Cause::MissingFile, detail)
         };
         let written = without_dots(&std::path::absolute(path).map_err(unreadable)?);
-        let below = |root: &Root| written.starts_with(&root.written) || written.starts_with(&root.real);
+        let below = |root: &AllowedRoot| written.starts_with(&root.written) || written.starts_with(&root.real);
         match fs::canonicalize(path) {
             Ok(real) => {
-                let inside = |root: &Root| real.starts_with(&root.real) || root.links_to(&written, &real);
+                let inside = |root: &AllowedRoot| real.starts_with(&root.real) || root.links_to(&written, &real);
                 if !self.0.iter().any(inside) {
                     return Err(self.outside(path, &real));
                 }
@@ -106,7 +110,7 @@ impl AllowedRoots {
                 })
             }
             Err(_) if !self.0.iter().any(below) => Err(self.outside(path, &written)),
-            // The reader of the file says so, under the name of the sample.
+            // The reader of the file reports this error with the id of the sample.
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
             Err(error) => Err(unreadable(error)),
         }
@@ -114,7 +118,8 @@ impl AllowedRoots {
 
     fn outside(&self, path: &Path, real: &Path) -> (Cause, String) {
         let allowed: Vec<_> = self.0.iter().map(|root| format!("`{}`", root.written.display())).collect();
-        // The folder as the user would type it; where a link leads out, the folder behind the link.
+        // Suggest the folder as the user would type it. If a link leads outside of it, suggest the link's target
+        // folder.
         let near = without_dots(path);
         let named = self.0.iter().any(|root| std::path::absolute(&near).is_ok_and(|it| it.starts_with(&root.written)));
         let folder = if named { real } else { &near }.parent().unwrap_or(Path::new("/"));
@@ -130,8 +135,9 @@ impl AllowedRoots {
     }
 }
 
-impl Root {
-    /// Whether `written` goes through a link that lies directly in this folder and does not lead above it, and ends, as `real`, behind it.
+impl AllowedRoot {
+    /// Returns whether `written` passes through a link directly in this root, the link does not point to an ancestor of
+    /// the root, and `real` is inside the target of the link.
     fn links_to(&self, written: &Path, real: &Path) -> bool {
         let rest = written.strip_prefix(&self.written).or_else(|_| written.strip_prefix(&self.real));
         let Some(first) = rest.ok().and_then(|rest| rest.components().next()) else { return false };
@@ -141,7 +147,7 @@ impl Root {
     }
 }
 
-/// The path without `.` and `..`, as far as that can be told without looking at the disk.
+/// Lexical normalisation: removes `.` and `..` without disk access.
 fn without_dots(path: &Path) -> PathBuf {
     let mut plain = PathBuf::new();
     for component in path.components() {
@@ -150,7 +156,7 @@ fn without_dots(path: &Path) -> PathBuf {
             Component::ParentDir if matches!(plain.components().next_back(), Some(Component::Normal(_))) => {
                 plain.pop();
             }
-            // Above `/` is `/`.
+            // The parent of `/` is `/`.
             Component::ParentDir if plain.has_root() => {}
             other => plain.push(other),
         }
@@ -158,7 +164,7 @@ fn without_dots(path: &Path) -> PathBuf {
     plain
 }
 
-/// The folders that the files of a source may be in: that of its data file, those of its settings, and those the user names.
+/// The allowed folders of a source: that of its data file, those in its options, and those named by the user.
 pub(crate) fn of_spec(spec: &SourceSpec) -> AllowedRoots {
     let Some(path) = &spec.path else { return AllowedRoots::new(&spec.roots) };
     let base = if path.is_dir() { path } else { path.parent().unwrap_or(Path::new("")) };
@@ -167,7 +173,7 @@ pub(crate) fn of_spec(spec: &SourceSpec) -> AllowedRoots {
     AllowedRoots::new([base.to_owned()].into_iter().chain(options).chain(spec.roots.iter().cloned()))
 }
 
-/// A source together with the folders that its files may be in.
+/// A source whose samples may only use files in the allowed folders.
 pub(crate) struct RootedSource {
     source: Box<dyn Source>,
     roots: AllowedRoots,
@@ -201,7 +207,7 @@ impl Source for RootedSource {
         self.source.fingerprint()
     }
 
-    fn classes(&self) -> Vec<Class> {
+    fn classes(&self) -> Vec<ClassEntry> {
         self.source.classes()
     }
 
@@ -232,11 +238,11 @@ mod tests {
     use std::os::unix::fs::symlink;
 
     use super::*;
-    use crate::fixtures::{Folder, jpeg};
+    use crate::fixtures::{FixtureFolder, jpeg};
 
-    /// `data/` (a root) with photos and links, `photos/` and `private/` beside it.
-    fn folders() -> Folder {
-        let folder = Folder::new();
+    /// A root `data/` with photos and links; `photos/` and `private/` next to it.
+    fn folders() -> FixtureFolder {
+        let folder = FixtureFolder::new();
         for name in ["data/own/1.jpg", "photos/sub/2.jpg", "private/3.jpg"] {
             folder.write(name, jpeg(4, 4));
         }
@@ -255,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_names_only_files_in_its_roots() {
+    fn records_may_only_name_files_in_roots() {
         let folder = folders();
         let data = folder.path().join("data");
         let roots = AllowedRoots::new([&data]);
@@ -267,7 +273,7 @@ mod tests {
             "absent.jpg",
             "linked/sub/2.jpg",
             "photo.jpg",
-            // Out and in again.
+            // Leaves the root and enters it again.
             "../data/own/1.jpg",
         ] {
             assert_eq!(found(good), None, "{good}");
@@ -277,7 +283,7 @@ mod tests {
             "../photos/sub/2.jpg",
             "../private/3.jpg",
             "../private/absent.jpg",
-            // A link further down, one to a folder above, and `..` behind a link.
+            // A link further down, a link to an ancestor folder, and `..` after a link.
             "own/deep/3.jpg",
             "up/private/3.jpg",
             "linked/../private/3.jpg",
@@ -285,19 +291,19 @@ mod tests {
         ] {
             assert_eq!(found(bad), Some(Cause::OutsideRoots), "{bad}");
         }
-        // A root that is a link is followed, and its files may be named by either path.
+        // A root that is a link is resolved; its files may be named by either path.
         let alias = folder.path().join("alias");
         let linked = AllowedRoots::new([&alias]);
         assert_eq!(cause(&linked, &alias.join("own/1.jpg")), None);
         assert_eq!(cause(&linked, &data.join("own/1.jpg")), None);
         assert_eq!(cause(&linked, &alias.join("../private/3.jpg")), Some(Cause::OutsideRoots));
-        // A name that begins like that of a root is another folder.
+        // A folder whose name starts with the name of a root is not inside that root.
         folder.write("data2/4.jpg", jpeg(4, 4));
         assert_eq!(found("../data2/4.jpg"), Some(Cause::OutsideRoots));
     }
 
     #[test]
-    fn a_folder_that_the_user_names_is_allowed() {
+    fn user_roots_are_allowed() {
         let folder = folders();
         let (data, photos) = (folder.path().join("data"), folder.path().join("photos"));
         let (_, detail) = AllowedRoots::new([&data]).check(&data.join("../photos/sub/2.jpg")).unwrap_err();
@@ -308,17 +314,17 @@ mod tests {
         );
         assert_eq!(detail, expected);
         assert_eq!(cause(&AllowedRoots::new([&data, &photos]), &data.join("../photos/sub/2.jpg")), None);
-        // Behind a link, the hint names where it leads.
+        // Behind a link, the hint names the link's target.
         let (_, detail) = AllowedRoots::new([&data]).check(&data.join("own/deep/3.jpg")).unwrap_err();
         let private = folder.path().canonicalize().unwrap().join("private");
         assert!(detail.contains(&format!("add `--root {}`", private.display())), "{detail}");
         let absent = [folder.path().join("absent")];
         let message = AllowedRoots::check_named(&absent).unwrap_err().to_string();
-        assert!(message.contains("absent`, which is no folder; expected folders"), "{message}");
+        assert!(message.contains("absent`, which is not a folder; expected folders"), "{message}");
     }
 
     #[test]
-    fn a_pipe_is_no_photo() {
+    fn pipes_are_not_photos() {
         let folder = folders();
         let pipe = folder.path().join("data/pipe.jpg");
         assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
@@ -328,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn dots_are_taken_out_of_paths() {
+    fn dots_are_removed_from_paths() {
         for (path, plain) in [("a/./b/../c", "a/c"), ("../a/../../b", "../../b"), ("/../a", "/a"), ("a/..", "")] {
             assert_eq!(without_dots(Path::new(path)), Path::new(plain), "{path}");
         }

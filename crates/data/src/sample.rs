@@ -1,4 +1,4 @@
-//! What every source yields: one [`Sample`] per photograph (or per text hierarchy), already validated.
+//! The [`Sample`] that every source yields: one per photograph or text hierarchy, already validated.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -8,15 +8,16 @@ use serde::{Deserialize, Serialize};
 
 use crate::printable::one_line;
 
-/// Longest caption, phrase or tier that is believed, in characters. More is a lost line break or quote in the file, not
-/// a caption; a caption of 10,000 words always exceeds it.
+/// Maximum length of a caption, phrase or tier, in characters. A longer text usually results from a missing line break
+/// or quote in the file.
 pub const MAX_TEXT_CHARS: usize = 16_384;
 
-/// Boxes may reach outside the photo by this share of its side, and are clipped: annotation files round, and give right
-/// borders as `width` or `width + 1`. Beyond it a box is broken.
+/// Boxes may extend beyond the photo by this fraction of its side, and are clipped. Annotation files round
+/// coordinates, and give right borders as `width` or `width + 1`. A box further outside is broken.
 pub const BOX_SLACK: f32 = 0.01;
 
-/// One photograph with all that is known about it. Every part may be absent; [`View`] says what a batch needs.
+/// One photograph with its annotations. Every field except `id` may be empty; [`View`] lists the fields that a batch
+/// needs.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Sample {
     /// Unique within its source.
@@ -25,56 +26,57 @@ pub struct Sample {
     pub image: Option<ImageRef>,
     /// Descriptions of the whole photograph.
     pub captions: Vec<String>,
-    /// Things in the photograph, each with a text and boxes.
+    /// Objects in the photograph, each with a text and boxes.
     pub phrases: Vec<Phrase>,
-    /// Captions that are wrong for the photograph, each a small change of the caption at its place (compositional tests).
+    /// Wrong captions for compositional tests: `wrong[i]` is a small edit of `captions[i]`.
     pub wrong: Vec<String>,
     /// A chain of captions from general to specific.
     pub tiers: Option<Tiers>,
-    /// How strongly the chain holds, as people judged it (HyperLex: 0 to 10).
+    /// Human rating of how strongly the chain of `tiers` holds (HyperLex: 0 to 10).
     pub grade: Option<f64>,
-    /// Names from the root of a taxonomy to this sample's class, general to specific.
+    /// Names from the root of a taxonomy to this sample's class.
     pub taxon: Vec<String>,
-    /// The class.
+    /// Class name.
     pub label: Option<String>,
-    /// "train", "dev", "test", ... where the source says so.
+    /// Split given by the source: "train", "dev", "test", ...
     pub split: Option<String>,
 }
 
-/// A thing in the photograph.
+/// An object in the photograph.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Phrase {
-    /// "a black dog"
+    /// The text, for example "a black dog".
     pub text: String,
-    /// Where it is; several boxes when the text names several things.
+    /// Boxes of the object; several if the text names several objects.
     pub boxes: Vec<BBox>,
-    /// Where the captions mention it.
+    /// Positions of the object in the captions.
     pub spans: Vec<Span>,
-    /// The box as its own picture, where the source stores it cut out (processed GRIT).
+    /// The image of the box, if the source stores it separately (processed GRIT).
     pub crop: Option<ImageRef>,
-    /// Confidence of the detector, where there was one.
+    /// Confidence of the detector, if the box was detected.
     pub score: Option<f32>,
-    /// Index in [`Sample::phrases`] of the whole this thing is a part of.
+    /// Index in [`Sample::phrases`] of the object that contains this part.
     pub part_of: Option<usize>,
-    /// Whether its boxes hold several things each (OpenImages' IsGroupOf): more than five of one class that touch each other.
+    /// True if each box contains a group of objects (OpenImages' IsGroupOf): more than five objects of one class that
+    /// touch each other.
     pub group_of: bool,
 }
 
-/// A rectangle by its corners, as fractions of the photo's width and height: `0 <= x1 < x2 <= 1`, `0 <= y1 < y2 <= 1`;
-/// y grows downwards.
+/// A rectangle given by its corners, as fractions of the photo's width and height: `0 <= x1 < x2 <= 1`, `0 <= y1 < y2
+/// <= 1`. y points down.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct BBox {
-    /// Left.
+    /// Left border.
     pub x1: f32,
-    /// Top.
+    /// Top border.
     pub y1: f32,
-    /// Right.
+    /// Right border.
     pub x2: f32,
-    /// Bottom.
+    /// Bottom border.
     pub y2: f32,
 }
 
-/// Characters `start..end` (Unicode scalar values, half open) of caption number `caption`.
+/// Characters `start..end` (Unicode scalar values, half open) of the caption with index `caption`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Span {
     /// Index in [`Sample::captions`].
@@ -89,17 +91,17 @@ pub struct Span {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Tiers {
-    /// "animal", "dog", "black dog", "black dog in the snow".
+    /// General to specific, for example "animal", "dog", "black dog", "black dog in the snow".
     pub positive: Vec<String>,
-    /// A chain that is wrong for the photograph; empty, or as long as `positive`.
+    /// A chain that is wrong for the photograph. Empty, or as long as `positive`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub negative: Vec<String>,
 }
 
-/// Where a photograph's bytes are. Nothing is read before [`ImageRef::open`].
+/// Location of a photograph's bytes. Nothing is read before [`ImageRef::open`].
 #[derive(Clone, Debug, PartialEq)]
 pub enum ImageRef {
-    /// A file of its own.
+    /// A separate file.
     File(PathBuf),
     /// Bytes `offset..offset + len` of a tar shard.
     Member {
@@ -114,90 +116,91 @@ pub enum ImageRef {
     },
     /// An image file in memory.
     Encoded(Arc<[u8]>),
-    /// Already decoded.
+    /// Decoded pixels.
     Pixels(Arc<Picture>),
 }
 
 /// A decoded photograph.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Picture {
-    /// Pixels in a row.
+    /// Width in pixels.
     pub width: u32,
-    /// Rows.
+    /// Height in pixels.
     pub height: u32,
-    /// `[height, width, 3]`, red green blue, 0 to 255.
+    /// `[height, width, 3]`, channels red, green, blue, values 0 to 255.
     pub rgb: Vec<u8>,
 }
 
-/// What [`ImageRef::open`] accepts; checked on the file's header, before a pixel is decoded.
+/// Limits that [`ImageRef::open`] enforces. They are checked on the file's header, before pixels are decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct PixelLimits {
-    /// Shortest side, in pixels.
+    /// Minimum length of the shorter side, in pixels.
     pub min_side: u32,
-    /// Longer side divided by the shorter one. A 20,000 x 2 photo would be resized to 2,240,000 x 224.
+    /// Maximum ratio of the longer side to the shorter one. Without it, a photo of 20,000 x 2 would be resized to
+    /// 2,240,000 x 224.
     pub max_aspect: f32,
-    /// Width times height.
+    /// Maximum number of pixels, width times height.
     pub max_pixels: u64,
-    /// Length of the encoded file, in bytes.
+    /// Maximum length of the encoded file, in bytes.
     pub max_bytes: u64,
 }
 
 impl Default for PixelLimits {
-    /// 2 pixels, 50 to 1, 100 megapixels, 256 MiB.
+    /// 2 pixels, a ratio of 50 to 1, 100 megapixels, 256 MiB.
     fn default() -> Self {
         Self { min_side: 2, max_aspect: 50.0, max_pixels: 100_000_000, max_bytes: 256 << 20 }
     }
 }
 
-/// A sample that cannot be used, and why. Skipped, counted by [`Cause`] and reported.
+/// A sample that cannot be used, with the reason. Broken samples are skipped, counted by [`Cause`] and reported.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Broken {
-    /// The sample's id, or its place where it has no id.
+    /// The sample's id, or its file and position if it has no id.
     pub sample: String,
-    /// The kind of fault.
+    /// The category of the fault.
     pub cause: Cause,
-    /// What was found and what was expected.
+    /// The value found and the value expected.
     pub detail: String,
 }
 
-/// Kinds of faults, for counting.
+/// Categories of faults, for counting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Cause {
-    /// A file the sample names is not there or cannot be read.
+    /// A file of the sample does not exist or cannot be read.
     MissingFile,
-    /// A file that the sample names lies in no folder where its files may be: see `--root`.
+    /// A file of the sample is outside the allowed folders; see `--root`.
     OutsideRoots,
-    /// The bytes are no image, or end before it does.
+    /// The bytes are not an image, or are incomplete.
     UndecodableImage,
     /// More pixels or bytes than [`PixelLimits`] allows.
     ImageTooLarge,
     /// Fewer pixels on a side than [`PixelLimits`] allows.
     ImageTooSmall,
-    /// Longer for its width than [`PixelLimits`] allows.
+    /// A larger aspect ratio than [`PixelLimits`] allows.
     ImageTooNarrow,
     /// A box outside the photo, inverted or not a number.
     BadBox,
     /// A span outside its caption, or empty.
     BadSpan,
-    /// The sample has no photograph.
+    /// The record has no photograph, but one is needed.
     NoImage,
     /// No caption, or an empty one.
     NoCaption,
-    /// A text of more than [`MAX_TEXT_CHARS`] characters.
+    /// A caption, phrase or tier of more than [`MAX_TEXT_CHARS`] characters.
     CaptionTooLong,
-    /// No phrase with a box.
+    /// No phrase with a usable box or crop.
     NoBox,
-    /// No chain of texts, a shorter one than asked for, or one without its negatives.
+    /// No chain of texts, a chain shorter than requested, or one without its negatives.
     NoChain,
-    /// The record is not what its format says.
+    /// The record does not match its format.
     BadRecord,
-    /// The shard ends, or turns to rubbish, before its end.
+    /// The shard is truncated or has corrupt bytes.
     TornShard,
 }
 
-/// What a batch needs of its samples.
+/// The parts of a sample that a batch needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum View {
@@ -212,13 +215,14 @@ pub enum View {
 }
 
 impl Sample {
-    /// The texts of the taxon and of all above it, general to specific: each its names from the most general rank down, joined by spaces.
+    /// One text per rank of the taxon, general to specific. Each joins the names from the root to that rank with
+    /// spaces.
     pub fn taxon_texts(&self) -> Vec<String> {
         (1..=self.taxon.len()).map(|ranks| self.taxon[..ranks].join(" ")).collect()
     }
 
-    /// Checks what the format of a source cannot guarantee: texts that are neither empty nor absurdly long, boxes in
-    /// the photo, spans in their captions, relations between phrases that exist. Sources call it in `get`.
+    /// Checks that texts are neither empty nor too long, boxes are inside the photo, spans are inside their captions,
+    /// and related phrases exist. Sources call it in `get`.
     pub fn check(&self) -> Result<(), Broken> {
         let broken = |cause, detail| Err(Broken::new(&self.id, cause, detail));
         for (i, caption) in self.captions.iter().enumerate() {
@@ -269,14 +273,14 @@ impl Sample {
 }
 
 impl BBox {
-    /// From corners in pixels of a `width` x `height` photo. Not checked: see [`BBox::check`].
+    /// Makes a box from corners in pixels of a `width` x `height` photo, without checks; see [`BBox::check`].
     pub fn from_pixels([x1, y1, x2, y2]: [f32; 4], width: f32, height: f32) -> Self {
         Self { x1: x1 / width, y1: y1 / height, x2: x2 / width, y2: y2 / height }
     }
 
-    /// The pixels it touches in a `width` x `height` photo: `[x1, y1, x2, y2]`, half open, at least one pixel each way,
-    /// inside the photo. A border within a thousandth of a pixel of a whole number is that number: f32 fractions of
-    /// whole pixels do not come back exactly.
+    /// The pixels that the box touches in a `width` x `height` photo: `[x1, y1, x2, y2]`, half open, at least one
+    /// pixel per axis, inside the photo. A border within 1/1000 pixel of an integer counts as that integer, because
+    /// f32 fractions do not convert back exactly.
     pub fn to_pixels(&self, width: u32, height: u32) -> [u32; 4] {
         let axis = |from: f32, to: f32, side: u32| {
             let last = side.saturating_sub(1);
@@ -289,12 +293,12 @@ impl BBox {
         [x1, y1, x2, y2]
     }
 
-    /// Share of the photo's area.
+    /// Area as a fraction of the photo's area.
     pub fn area(&self) -> f32 {
         (self.x2 - self.x1) * (self.y2 - self.y1)
     }
 
-    /// `Err` says what is wrong: outside the photo, inverted, or not a number.
+    /// `Err` describes the fault: outside the photo, inverted, or not a number.
     pub fn check(&self) -> Result<(), String> {
         let inside = |v: f32| (0.0..=1.0).contains(&v);
         if [self.x1, self.y1, self.x2, self.y2].into_iter().all(inside) && self.x1 < self.x2 && self.y1 < self.y2 {
@@ -303,7 +307,8 @@ impl BBox {
         Err(format!("box is {self}; expected 0 <= x1 < x2 <= 1 and 0 <= y1 < y2 <= 1, as fractions of the photo"))
     }
 
-    /// Clips what lies outside the photo by no more than [`BOX_SLACK`]; leaves the rest for [`BBox::check`] to refuse.
+    /// Clips coordinates that are outside the photo by at most [`BOX_SLACK`]. Others stay, and [`BBox::check`]
+    /// rejects them.
     pub fn clipped(self) -> Self {
         let clip = |v: f32| {
             if (-BOX_SLACK..=1.0 + BOX_SLACK).contains(&v) { v.clamp(0.0, 1.0) } else { v }
@@ -319,12 +324,12 @@ impl fmt::Display for BBox {
 }
 
 impl Span {
-    /// `Err` says what is wrong: no such caption, empty, or past its end.
+    /// `Err` describes the fault: the caption does not exist, or the span is empty or ends after it.
     pub fn check(&self, captions: &[String]) -> Result<(), String> {
         let Self { caption, start, end } = *self;
         let Some(text) = captions.get(caption) else {
             return Err(format!(
-                "span [{caption}, {start}, {end}] names caption {caption}; expected one of the {} captions, from 0",
+                "span [{caption}, {start}, {end}] names caption {caption}; expected one of the {} captions, counted from 0",
                 captions.len()
             ));
         };
@@ -337,13 +342,13 @@ impl Span {
         ))
     }
 
-    /// The characters it covers; `None` when it is outside `captions`.
+    /// The covered text; `None` if it is not inside `captions`.
     pub fn text<'a>(&self, captions: &'a [String]) -> Option<&'a str> {
         char_slice(captions.get(self.caption)?, self.start, self.end)
     }
 }
 
-/// Characters `start..end` of a text; `None` when they are not all there.
+/// Characters `start..end` of a text; `None` if the text is shorter.
 pub(crate) fn char_slice(text: &str, start: usize, end: usize) -> Option<&str> {
     let mut borders = text.char_indices().map(|(at, _)| at).chain(std::iter::once(text.len()));
     let from = borders.nth(start)?;
@@ -354,19 +359,20 @@ pub(crate) fn char_slice(text: &str, start: usize, end: usize) -> Option<&str> {
 }
 
 impl Picture {
-    /// `rgb` is `[height, width, 3]`; `None` when its length says otherwise.
+    /// `rgb` is `[height, width, 3]`; `None` if its length does not match.
     pub fn new(width: u32, height: u32, rgb: Vec<u8>) -> Option<Self> {
         (rgb.len() as u64 == u64::from(width) * u64::from(height) * 3).then_some(Self { width, height, rgb })
     }
 }
 
 impl Broken {
-    /// A sample that cannot be used.
+    /// Makes a [`Broken`] from its parts.
     pub fn new(sample: impl Into<String>, cause: Cause, detail: impl Into<String>) -> Self {
         Self { sample: sample.into(), cause, detail: detail.into() }
     }
 
-    /// The same fault, under the name of the sample it was found in (an image only knows its path).
+    /// Replaces the name with the id of the sample, and moves the old name into the detail. Errors of an image name its
+    /// path, because an image does not know its sample.
     pub fn within(mut self, sample: &str) -> Self {
         if self.sample != sample {
             self.detail = format!("`{}`: {}", self.sample, self.detail);
@@ -378,7 +384,7 @@ impl Broken {
 
 impl fmt::Display for Broken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Ids and details quote the data, which may hold anything: one fault stays one line.
+        // Ids and details quote data that may contain line breaks. The message must stay on one line.
         let (sample, detail) = (one_line(&self.sample), one_line(&self.detail));
         write!(f, "sample `{sample}`: {}: {detail}", self.cause.name())
     }
@@ -387,7 +393,7 @@ impl fmt::Display for Broken {
 impl std::error::Error for Broken {}
 
 impl Cause {
-    /// Every cause, in the order of reports.
+    /// Every cause, in the order used by reports.
     pub const ALL: &[Self] = &[
         Self::MissingFile,
         Self::OutsideRoots,
@@ -406,7 +412,7 @@ impl Cause {
         Self::TornShard,
     ];
 
-    /// As in reports and JSON: "missing_file".
+    /// Name in reports and JSON, for example "missing_file".
     pub fn name(self) -> &'static str {
         match self {
             Self::MissingFile => "missing_file",
@@ -435,7 +441,7 @@ impl fmt::Display for Cause {
 }
 
 impl View {
-    /// As in configs and reports: "pair".
+    /// Name in configs and reports, for example "pair".
     pub fn name(self) -> &'static str {
         match self {
             Self::Pair => "pair",
@@ -450,7 +456,7 @@ fn check_text(text: &str) -> Result<(), (Cause, String)> {
     if text.trim().is_empty() {
         return Err((Cause::NoCaption, "is empty; expected a text".to_owned()));
     }
-    // Bytes bound characters from above, so the count is only taken for texts that may be too long.
+    // The number of characters is at most the number of bytes, so count them only if the bytes exceed the limit.
     if text.len() > MAX_TEXT_CHARS {
         let chars = text.chars().count();
         if chars > MAX_TEXT_CHARS {

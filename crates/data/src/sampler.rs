@@ -1,4 +1,4 @@
-//! Which sample goes where: the order of an epoch as a function of (seed, epoch), without a stored list.
+//! Order of the samples in an epoch, as a function of (seed, epoch), without a stored list.
 
 use std::ops::Range;
 
@@ -7,7 +7,7 @@ use rand::Rng;
 use crate::error::{Error, Result};
 use crate::rng::{Stream, rng_for};
 
-/// Cuts epochs of `samples` samples into batches.
+/// Splits epochs of `samples` samples into batches.
 #[derive(Clone, Debug)]
 pub struct Sampler {
     samples: u64,
@@ -16,18 +16,19 @@ pub struct Sampler {
     seed: u64,
 }
 
-/// The order of one epoch.
+/// The sample order of one epoch.
 #[derive(Clone, Debug)]
-pub struct Epoch {
+pub struct EpochOrder {
     order: Permutation,
     batch_size: u64,
 }
 
 impl Sampler {
-    /// `drop_last` leaves the last, smaller batch of each epoch away; its samples come in other epochs.
+    /// With `drop_last`, the last, smaller batch of each epoch is skipped. Its samples appear in other epochs.
     ///
     /// # Errors
-    /// No batch can be made: `batch_size` is 0, there is no sample, or `drop_last` and fewer samples than one batch.
+    /// There would be no batch: `batch_size` is 0, there are no samples, or `drop_last` is set and there are fewer
+    /// samples than one batch.
     pub fn new(samples: u64, batch_size: u64, drop_last: bool, seed: u64) -> Result<Self> {
         let least = if drop_last { batch_size } else { 1 };
         if batch_size == 0 || samples < least {
@@ -40,47 +41,52 @@ impl Sampler {
         Ok(Self { samples, batch_size, drop_last, seed })
     }
 
-    /// Batches in an epoch.
+    /// Number of batches in an epoch.
     pub fn batches(&self) -> u64 {
         if self.drop_last { self.samples / self.batch_size } else { self.samples.div_ceil(self.batch_size) }
     }
 
-    /// Positions in the epoch that batch number `batch < batches()` is made of.
+    /// Positions in the epoch that form batch `batch`, which must be less than `batches()`.
     pub fn positions(&self, batch: u64) -> Range<u64> {
         let start = batch * self.batch_size;
         start..(start + self.batch_size).min(self.samples)
     }
 
-    /// The order of epoch number `epoch`.
-    pub fn epoch(&self, epoch: u64) -> Epoch {
-        Epoch { order: Permutation::new(self.samples, self.seed, epoch), batch_size: self.batch_size }
+    /// The sample order of epoch `epoch`.
+    pub fn epoch(&self, epoch: u64) -> EpochOrder {
+        EpochOrder { order: Permutation::new(self.samples, self.seed, epoch), batch_size: self.batch_size }
     }
 }
 
-impl Epoch {
-    /// The sample at `position`, then its replacements, in the order in which they are tried when samples are broken:
-    /// the samples in the same place of the following full batches, then (a set of hardly more than one batch) those at
-    /// the following positions. The former keeps two broken samples of one batch from being replaced by the same third
-    /// one, which a contrastive loss would punish as a false negative.
+impl EpochOrder {
+    /// The sample at `position`, then its replacements in the order in which they are tried if samples are broken.
+    ///
+    /// The first replacements are the samples at the same offset in the following full batches. With these, two broken
+    /// samples of a batch never get the same replacement, which would be a false negative in a contrastive loss. After
+    /// them come the samples at the following positions, so that a set of only one or two batches also has enough
+    /// candidates.
     pub fn candidates(&self, position: u64) -> impl Iterator<Item = u64> + '_ {
         let Self { order, batch_size } = self;
         let samples = order.len;
         let full = samples / batch_size;
-        let (batch, place) = (position / batch_size, position % batch_size);
+        let (batch, offset) = (position / batch_size, position % batch_size);
         let own = std::iter::once(position);
         let following = (1..=full)
-            .map(move |step| (batch + step) % full * batch_size + place)
+            .map(move |step| (batch + step) % full * batch_size + offset)
             .filter(move |&other| other != position);
         let rest = (1..samples).map(move |step| (position + step) % samples);
         own.chain(following).chain(rest).map(|position| order.at(position))
     }
 }
 
-/// A bijection of `0..len` that looks random, evaluated at any place in constant time and memory: a Feistel network on
-/// the smallest even number of bits that holds `len`, walked until it lands inside (Black and Rogaway 2002, "Ciphers
-/// with arbitrary finite domains", their cycle-walking cipher; two steps on average at most, four at worst).
+/// A pseudo-random permutation of `0..len`, evaluated at any position in constant time and memory.
 ///
-/// A shuffled list of 20 million indices would cost 160 MB and has to be rebuilt to resume; this costs 80 bytes.
+/// It is a Feistel network on the smallest even number of bits that can represent every value below `len`, repeated
+/// until the value is below `len` (the cycle-walking cipher of Black and Rogaway 2002, "Ciphers with arbitrary finite
+/// domains"). The domain has at most `4 * len` values, so this takes at most four steps on average.
+///
+/// A shuffled list of 20 million indices would take 160 MB and must be rebuilt to resume a run; a [`Permutation`] takes
+/// 80 bytes.
 #[derive(Clone, Debug)]
 pub struct Permutation {
     len: u64,
@@ -88,19 +94,19 @@ pub struct Permutation {
     keys: [u64; ROUNDS],
 }
 
-/// Four rounds are a pseudo-random permutation when the round function is (Luby and Rackoff 1988); the halves of a
-/// small set are only a few bits wide, so more are spent. The bias left is below what the test in this file can see.
+/// Four rounds give a pseudo-random permutation if the round function is pseudo-random (Luby and Rackoff 1988). The
+/// halves of a small domain have only a few bits, so more rounds are used.
 const ROUNDS: usize = 8;
 
 impl Permutation {
-    /// The order of `0..len` in this epoch of the run with this seed.
+    /// The permutation of `0..len` for an epoch of a run with this seed.
     pub fn new(len: u64, seed: u64, epoch: u64) -> Self {
         let mut rng = rng_for(seed, epoch, 0, Stream::Order);
         let bits = u64::BITS - len.saturating_sub(1).leading_zeros();
         Self { len, half_bits: bits.div_ceil(2).max(1), keys: std::array::from_fn(|_| rng.next_u64()) }
     }
 
-    /// What stands at `position < len`.
+    /// The value at `position < len`.
     pub fn at(&self, position: u64) -> u64 {
         debug_assert!(position < self.len, "position {position} of {}", self.len);
         let mut value = self.shuffle(position);
@@ -135,7 +141,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_epoch_holds_every_sample_once() {
+    fn every_epoch_contains_every_sample_once() {
         for len in [1, 2, 3, 4, 5, 15, 16, 17, 100, 1000, 4097] {
             for epoch in 0..3 {
                 let order = Permutation::new(len, 7, epoch);
@@ -146,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn epochs_and_seeds_differ_and_repeat() {
+    fn epochs_are_reproducible_and_differ() {
         let order = |seed, epoch| {
             let order = Permutation::new(50, seed, epoch);
             (0..50).map(|p| order.at(p)).collect::<Vec<_>>()
@@ -156,11 +162,11 @@ mod tests {
         assert_ne!(order(1, 0), order(2, 0));
     }
 
-    /// Over 4,000 epochs of six samples, how often does sample `s` stand at position `p`, and which of the 720 orders
-    /// occur? Expected 666.7 per cell of the 6 x 6 table, standard deviation sqrt(4000 * 1/6 * 5/6) = 23.6, allowed 5
-    /// of them; orders: 720 * (1 - exp(-4000 / 720)) = 717.2 expected.
+    /// Counts over 4,000 epochs of six samples how often each sample is at each position, and which of the 720 orders
+    /// occur. Expected: 666.7 per cell of the 6 x 6 table with standard deviation sqrt(4000 * 1/6 * 5/6) = 23.6 (5
+    /// standard deviations are allowed), and 720 * (1 - exp(-4000 / 720)) = 717.2 orders.
     #[test]
-    fn positions_and_orders_are_even_even_for_six_samples() {
+    fn permutations_of_six_samples_are_uniform() {
         let mut table = [[0_u32; 6]; 6];
         let mut orders = BTreeSet::new();
         for epoch in 0..4000 {
@@ -186,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn a_set_smaller_than_a_batch_is_refused() {
+    fn fewer_samples_than_a_batch_are_rejected() {
         let message = Sampler::new(3, 4, true, 0).unwrap_err().to_string();
         assert!(message.contains("`batch_size` is 4; expected 1 to 3"), "{message}");
         assert!(Sampler::new(0, 4, false, 0).is_err());
@@ -195,10 +201,10 @@ mod tests {
     }
 
     #[test]
-    fn replacements_of_one_batch_never_meet_and_reach_everything() {
+    fn replacements_are_distinct_within_a_batch() {
         let epoch = Sampler::new(23, 5, true, 3).unwrap().epoch(1);
         let tries: Vec<Vec<u64>> = (5..10).map(|p| epoch.candidates(p).collect()).collect();
-        // Four full batches: the sample itself and three replacements before the order of last resort.
+        // Four full batches: the sample itself and three replacements, before the fallback order.
         for round in 0..4 {
             let chosen: BTreeSet<_> = tries.iter().map(|list| list[round]).collect();
             assert_eq!(chosen.len(), 5, "round {round}");
@@ -209,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_small_batch_has_replacements_too() {
+    fn smaller_last_batch_has_replacements() {
         let epoch = Sampler::new(7, 5, false, 3).unwrap().epoch(0);
         assert_eq!(epoch.candidates(6).collect::<BTreeSet<_>>().len(), 7);
         let single = Sampler::new(1, 5, false, 3).unwrap().epoch(0);

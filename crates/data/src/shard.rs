@@ -1,5 +1,6 @@
-//! Tar shards in the WebDataset layout: the members of one sample lie behind each other and share their name up to the
-//! first dot (`000123.jpg`, `000123.txt`, `000123.json`). Read at random places, written with rotation.
+//! Reads and writes tar shards in the WebDataset layout. The members of a sample are adjacent and have the same name up
+//! to the first dot (`000123.jpg`, `000123.txt`, `000123.json`). Reading supports random access; writing starts a new
+//! shard at a size limit.
 
 mod pattern;
 mod walk;
@@ -17,83 +18,84 @@ use crate::sample::{Broken, Cause, ImageRef};
 pub use pattern::expand;
 pub use writer::{ShardSize, ShardWriter};
 
-use walk::{Member, walk};
+use walk::{TarMember, walk};
 
-/// Extensions of members that are photographs, in order of preference.
+/// Extensions of photographs, in order of preference.
 pub(crate) const IMAGE_EXTENSIONS: &[&str] = &["jpg", "jpeg", "png", "webp", "gif", "bmp"];
 
-/// Longest text or JSON member that is believed, in bytes.
+/// Maximum length of a text or JSON member, in bytes.
 const MAX_TEXT_BYTES: u64 = 16 << 20;
 
-/// An index over the samples of many shards: 24 bytes a sample in memory, so that the twenty million of GRIT fit.
+/// An index of the samples of many shards. It takes 24 bytes of memory per sample, so that the 20 million samples of
+/// GRIT fit.
 pub struct Shards {
     files: Vec<PathBuf>,
-    slots: Vec<Slot>,
-    tears: Vec<Tear>,
+    slots: Vec<TarSlot>,
+    torn: Vec<TornShard>,
     fingerprint: String,
 }
 
-/// A shard that stops or turns to rubbish before its end. What comes before is used.
+/// A shard that is truncated or has corrupt bytes. Samples before the damage are used.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Tear {
+pub struct TornShard {
     /// The shard.
     pub shard: PathBuf,
-    /// Whole samples before the tear.
+    /// Number of complete samples before the damage.
     pub samples: usize,
-    /// What was found where, and what was expected.
+    /// Description of the damage: its position, the bytes found and the bytes expected.
     pub detail: String,
 }
 
 /// The members of one sample.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Record {
-    /// What the names of its members share.
+pub struct ShardRecord {
+    /// The common part of the names of all members.
     pub key: String,
     shard: PathBuf,
-    members: Vec<Member>,
+    members: Vec<TarMember>,
 }
 
 #[derive(Clone, Copy)]
-enum Slot {
-    /// Bytes `offset..offset + len` of a shard: the headers and contents of one sample.
+enum TarSlot {
+    /// Bytes `offset..offset + len` of a shard: headers and contents of one sample.
     Sample { shard: u32, offset: u64, len: u64 },
-    /// Stands for what was lost, so that whoever counts broken samples counts it too.
-    Tear(u32),
+    /// The damaged end of a shard, which counts as one broken sample; an index in `torn`.
+    Torn(u32),
 }
 
 impl Shards {
-    /// Reads the headers of all shards of a pattern (see [`expand`]), in parallel. No photograph is read.
+    /// Reads the headers of all shards that match a pattern (see [`expand`]), in parallel. No photograph is read.
     ///
     /// # Errors
-    /// No file of that pattern, a file that cannot be opened, or not a single whole sample. A torn shard is no error:
-    /// see [`Shards::tears`].
+    /// No file matches, a file cannot be opened, or no sample is complete. A damaged shard is not an error; see
+    /// [`Shards::torn`].
     pub fn open(pattern: &Path) -> Result<Self> {
         let files = expand(pattern)?;
         let indexed = files.par_iter().map(|path| index(path)).collect::<Result<Vec<_>>>()?;
-        let (mut slots, mut tears) = (Vec::new(), Vec::new());
+        let (mut slots, mut torn) = (Vec::new(), Vec::new());
         let mut hash = Sha256::new();
         for (number, (one, path)) in indexed.into_iter().zip(&files).enumerate() {
             hash.update(path.file_name().unwrap_or_default().as_encoded_bytes());
             hash.update(one.hash);
             let shard = number as u32;
-            slots.extend(one.samples.into_iter().map(|(offset, len)| Slot::Sample { shard, offset, len }));
-            if let Some(tear) = one.tear {
-                slots.push(Slot::Tear(tears.len() as u32));
-                tears.push(tear);
+            slots.extend(one.samples.into_iter().map(|(offset, len)| TarSlot::Sample { shard, offset, len }));
+            if let Some(torn_shard) = one.torn_shard {
+                slots.push(TarSlot::Torn(torn.len() as u32));
+                torn.push(torn_shard);
             }
         }
-        if slots.len() == tears.len() {
+        if slots.len() == torn.len() {
             let place = format!("shards `{}`", pattern.display());
-            return Err(match tears.first() {
-                Some(tear) => Error::format(place, tear.to_string(), "a tar file"),
+            return Err(match torn.first() {
+                Some(torn_shard) => Error::format(place, torn_shard.to_string(), "a tar file"),
                 None => Error::Empty { place, expected: "members with a name and an extension".to_owned() },
             });
         }
-        Ok(Self { files, slots, tears, fingerprint: hex(hash) })
+        Ok(Self { files, slots, torn, fingerprint: hex(hash) })
     }
 
-    /// Number of samples, plus one for each torn shard.
-    #[expect(clippy::len_without_is_empty, reason = "opening refuses empty shards")]
+    /// Number of samples, plus one per damaged shard.
+    #[expect(clippy::len_without_is_empty, reason = "`open` rejects empty shards")]
     pub fn len(&self) -> usize {
         self.slots.len()
     }
@@ -103,58 +105,58 @@ impl Shards {
         &self.files
     }
 
-    /// What was lost.
-    pub fn tears(&self) -> &[Tear] {
-        &self.tears
+    /// The damaged shards.
+    pub fn torn(&self) -> &[TornShard] {
+        &self.torn
     }
 
-    /// SHA-256 (hex) over the shards' names, the members' names and lengths, and the contents of all members that are
-    /// no photographs.
+    /// SHA-256 (hex) of the shards' names, the members' names and lengths, and the contents of members that are not
+    /// photographs.
     pub fn fingerprint(&self) -> &str {
         &self.fingerprint
     }
 
-    /// The members of sample `index`, without the photographs' bytes.
+    /// The members of sample `index`. The bytes of photographs are not read.
     ///
     /// # Errors
-    /// [`Cause::TornShard`] in the place of what a torn shard lost; [`Cause::MissingFile`] when the shard is gone.
-    pub fn record(&self, index: usize) -> Result<Record, Broken> {
+    /// [`Cause::TornShard`] for the damaged end of a shard; [`Cause::MissingFile`] if the shard has been removed.
+    pub fn record(&self, index: usize) -> Result<ShardRecord, Broken> {
         let (shard, offset, len) = match self.slots[index] {
-            Slot::Sample { shard, offset, len } => (&self.files[shard as usize], offset, len),
-            Slot::Tear(number) => return Err(self.tears[number as usize].clone().into()),
+            TarSlot::Sample { shard, offset, len } => (&self.files[shard as usize], offset, len),
+            TarSlot::Torn(number) => return Err(self.torn[number as usize].clone().into()),
         };
         let place = || format!("{} at byte {offset}", shard.display());
         let file = open_regular(shard).map_err(|error| {
             let detail = format!("shard cannot be read: {error}; expected a tar file");
             Broken::new(place(), Cause::MissingFile, detail)
         })?;
-        let mut members: Vec<Member> = Vec::new();
+        let mut members: Vec<TarMember> = Vec::new();
         walk(file, offset, offset + len, |member, _| {
             members.push(member);
             Ok(())
         })
         .map_err(|found| {
-            let detail = format!("{found}; expected the members that were there at the start");
+            let detail = format!("{found}; expected the members that were indexed when the shard was opened");
             Broken::new(place(), Cause::TornShard, detail)
         })?;
         let Some(key) = members.first().map(|m| m.key.clone()) else {
             return Err(Broken::new(
                 place(),
                 Cause::TornShard,
-                "no member; expected those that were there at the start",
+                "no member; expected the members that were indexed when the shard was opened",
             ));
         };
-        Ok(Record { key, shard: shard.clone(), members })
+        Ok(ShardRecord { key, shard: shard.clone(), members })
     }
 }
 
-impl Record {
+impl ShardRecord {
     /// Extensions of the members, in order.
     pub fn extensions(&self) -> impl Iterator<Item = &str> {
         self.members.iter().map(|m| m.extension.as_str())
     }
 
-    /// The first photograph whose extension is `prefix` + one of jpg, jpeg, png, webp, gif, bmp.
+    /// The first photograph whose extension is `prefix` followed by jpg, jpeg, png, webp, gif or bmp.
     pub fn image(&self, prefix: &str) -> Option<ImageRef> {
         let member = IMAGE_EXTENSIONS.iter().find_map(|ext| self.member(&format!("{prefix}{ext}")))?;
         Some(ImageRef::Member {
@@ -165,12 +167,12 @@ impl Record {
         })
     }
 
-    /// The content of a text member; `None` when there is none of that extension.
+    /// The content of a text member; `None` if no member has that extension.
     ///
     /// # Errors
-    /// It is no UTF-8, longer than 16 MiB, or cannot be read.
+    /// The member is not UTF-8, is longer than 16 MiB, or cannot be read.
     pub fn text(&self, extension: &str) -> Result<Option<String>, Broken> {
-        let Some(Member { offset, len, name, .. }) = self.member(extension) else {
+        let Some(TarMember { offset, len, name, .. }) = self.member(extension) else {
             return Ok(None);
         };
         let fault = |cause, found: String, expected: &str| {
@@ -189,28 +191,28 @@ impl Record {
             fault(Cause::MissingFile, found, "a text")
         })?;
         String::from_utf8(bytes).map(Some).map_err(|error| {
-            let found = format!("is no UTF-8: {}", error.utf8_error());
+            let found = format!("is not UTF-8: {}", error.utf8_error());
             fault(Cause::BadRecord, found, "a text")
         })
     }
 
-    /// As [`Record::text`], for a member that has to be there.
+    /// As [`ShardRecord::text`], for a required member.
     ///
     /// # Errors
-    /// Also when it is not.
+    /// As [`ShardRecord::text`], or the member does not exist.
     pub fn need_text(&self, extension: &str) -> Result<String, Broken> {
         self.text(extension)?.ok_or_else(|| self.lacks(&format!("`.{extension}`")))
     }
 
-    /// As [`Record::image`], for a photograph that has to be there.
+    /// As [`ShardRecord::image`], for a required photograph.
     ///
     /// # Errors
-    /// It is not.
+    /// The photograph does not exist.
     pub fn need_image(&self, prefix: &str) -> Result<ImageRef, Broken> {
         self.image(prefix).ok_or_else(|| self.lacks(&format!("`.{prefix}jpg` or another photograph")))
     }
 
-    /// A fault of this record.
+    /// A [`Broken`] for this record, with the shard's path in its detail.
     pub(crate) fn broken(&self, cause: Cause, detail: String) -> Broken {
         Broken::new(&self.key, cause, format!("{detail} (in `{}`)", self.shard.display()))
     }
@@ -221,38 +223,38 @@ impl Record {
         self.broken(Cause::BadRecord, detail)
     }
 
-    fn member(&self, extension: &str) -> Option<&Member> {
+    fn member(&self, extension: &str) -> Option<&TarMember> {
         self.members.iter().find(|m| m.extension == extension)
     }
 }
 
-impl std::fmt::Display for Tear {
+impl std::fmt::Display for TornShard {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Self { shard, samples, detail } = self;
-        write!(f, "`{}` is torn after {samples} whole samples: {detail}", shard.display())
+        write!(f, "`{}` is damaged after {samples} complete samples: {detail}", shard.display())
     }
 }
 
-impl From<Tear> for Broken {
-    fn from(tear: Tear) -> Self {
-        Self::new(tear.shard.display().to_string(), Cause::TornShard, tear.to_string())
+impl From<TornShard> for Broken {
+    fn from(torn_shard: TornShard) -> Self {
+        Self::new(torn_shard.shard.display().to_string(), Cause::TornShard, torn_shard.to_string())
     }
 }
 
-/// Hexadecimal digits of a hash.
+/// Hexadecimal digits of the digest.
 pub(crate) fn hex(hash: Sha256) -> String {
     hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-struct Indexed {
+struct TarIndex {
     /// (offset, length) of each sample.
     samples: Vec<(u64, u64)>,
-    tear: Option<Tear>,
+    torn_shard: Option<TornShard>,
     hash: [u8; 32],
 }
 
-/// One pass over a shard's headers.
-fn index(path: &Path) -> Result<Indexed> {
+/// Indexes a shard in one pass over its headers.
+fn index(path: &Path) -> Result<TarIndex> {
     let file = open_regular(path).map_err(Error::io("open shard", path))?;
     let len = file.metadata().map_err(Error::io("open shard", path))?.len();
     let mut samples: Vec<(u64, u64)> = Vec::new();
@@ -274,14 +276,14 @@ fn index(path: &Path) -> Result<Indexed> {
         }
         Ok(())
     });
-    let tear = walked.err().map(|torn| {
-        // The sample in whose members the tear lies is lost with them.
+    let torn_shard = walked.err().map(|torn| {
+        // The damaged member's sample is incomplete, so drop it.
         if torn.key.is_some_and(|key| key == current) {
             samples.pop();
         }
-        Tear { shard: path.to_owned(), samples: samples.len(), detail: torn.detail }
+        TornShard { shard: path.to_owned(), samples: samples.len(), detail: torn.detail }
     });
-    Ok(Indexed { samples, tear, hash: hash.finalize().into() })
+    Ok(TarIndex { samples, torn_shard, hash: hash.finalize().into() })
 }
 
 struct HashWriter<'a>(&'a mut Sha256);

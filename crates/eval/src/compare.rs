@@ -5,13 +5,13 @@ use rand_chacha::ChaCha8Rng;
 use rayon::prelude::*;
 use serde::Serialize;
 
-use crate::metrics::Units;
+use crate::metrics::BootstrapUnits;
 use crate::{Outcomes, Record, ResultLine};
 
-/// Two models on the same number.
+/// Comparison of two models on one number.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Comparison {
-    /// The task of a suite, where one ran it.
+    /// Task of the suite that measured the number, if any.
     pub task: Option<String>,
     /// As in [`Record::benchmark`].
     pub benchmark: String,
@@ -25,67 +25,66 @@ pub struct Comparison {
     pub first: Option<f64>,
     /// The second model's value.
     pub second: Option<f64>,
-    /// Number of queries of the first, or of the second where only it has the number.
+    /// Number of queries of the first model, or of the second if only it has the number.
     pub n: usize,
-    /// What can be said of the difference.
+    /// Result of the comparison.
     #[serde(flatten)]
     pub verdict: Verdict,
 }
 
-/// What can be said of a difference.
+/// Result of a comparison.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "verdict", rename_all = "snake_case")]
 pub enum Verdict {
-    /// Both were measured on the same queries.
+    /// Both models were measured on the same queries.
     Paired {
         /// Second minus first.
         difference: f64,
-        /// Its 95 % percentile bootstrap interval, resampling queries.
+        /// 95 % percentile bootstrap interval of the difference, resampling queries.
         interval: [f64; 2],
-        /// Two-sided p of no difference; see [`compare_results`].
+        /// Two-sided p-value of the hypothesis of no difference; see [`compare_results`].
         p: f64,
-        /// Resamples drawn.
+        /// Number of resamples.
         resamples: usize,
     },
-    /// There is no paired comparison.
+    /// No paired comparison is possible.
     NotCompared {
-        /// Why.
+        /// Why not.
         reason: String,
     },
 }
 
-/// Resamples of a comparison: a p of 0.05 is then known to within 0.004 (two standard errors).
-const MOST_RESAMPLES: usize = 10_000;
-/// With many queries fewer do, so that a comparison takes seconds, not minutes: the difference is then all but normal, and what
-/// 1000 resamples leave open is far below what would change a conclusion.
-const LEAST_RESAMPLES: usize = 1_000;
-/// Of correlations: each resample is ranked anew, and 10,000 took a minute.
-const MOST_RANKED: usize = 2_000;
-/// Queries drawn in a comparison, about.
-const DRAWS: usize = 200_000_000;
+/// Maximum number of resamples. It determines a p of 0.05 to within about 0.006 (two standard errors).
+const MAX_RESAMPLES: usize = 10_000;
+/// Minimum number of resamples, used from 200,000 queries on to limit the time of a comparison.
+const MIN_RESAMPLES: usize = 1_000;
+/// Maximum number of resamples of a correlation. It is smaller, because each resample is ranked again.
+const MAX_RANKED_RESAMPLES: usize = 2_000;
+/// Approximate number of queries drawn in a comparison, over all resamples.
+const TOTAL_DRAWS: usize = 200_000_000;
 
-/// What can be said of the numbers of one name.
-fn row(names: Names<'_>, first: &[&Record], second: &[&Record], seed: u64) -> Comparison {
+/// Compares the records of one key.
+fn row(key: ComparisonKey<'_>, first: &[&Record], second: &[&Record], seed: u64) -> Comparison {
     let verdict = match (first, second) {
         ([first], [second]) => paired(first, second, seed),
-        (_, []) => not("only the first model has this number"),
-        ([], _) => not("only the second model has this number"),
-        _ => not("a model has several different numbers of this name"),
+        (_, []) => not_compared("only the first model has this number"),
+        ([], _) => not_compared("only the second model has this number"),
+        _ => not_compared("a model has several different numbers with this name"),
     };
-    unlike(names, first, second, verdict)
+    comparison(key, first, second, verdict)
 }
 
-fn unlike(names: Names<'_>, first: &[&Record], second: &[&Record], verdict: Verdict) -> Comparison {
+fn comparison(key: ComparisonKey<'_>, first: &[&Record], second: &[&Record], verdict: Verdict) -> Comparison {
     let one = |records: &[&Record]| match records {
         [one] => Some(one.value),
         _ => None,
     };
     Comparison {
         task: None,
-        benchmark: names.benchmark.into(),
-        split: names.split.into(),
-        protocol: names.protocol.into(),
-        metric: names.metric.into(),
+        benchmark: key.benchmark.into(),
+        split: key.split.into(),
+        protocol: key.protocol.into(),
+        metric: key.metric.into(),
         first: one(first),
         second: one(second),
         n: first.first().or(second.first()).map_or(0, |record| record.n),
@@ -93,63 +92,68 @@ fn unlike(names: Names<'_>, first: &[&Record], second: &[&Record], verdict: Verd
     }
 }
 
-/// Compares two result files number by number: lines are paired by task, benchmark, split, protocol, metric, data and settings.
-/// Numbers of one name but of other data or settings are not compared; the row says what differs. `progress` hears how many names
-/// are done, and of how many.
+/// Compares two result files number by number.
 ///
-/// The paired bootstrap (Efron and Tibshirani 1993, chapter 16) draws the same queries for both models, `R` times: 10,000, or
-/// `2e8 / n` and at least 1,000 where `n` is above 20,000. With `d` the differences of the resamples,
-/// `p = min(1, 2 min(1 + #(d <= 0), 1 + #(d >= 0)) / (R + 1))`, and at least `2^(1 - m)` for `m` drawn units (queries, or
-/// clusters of them): the exact test that flips the sign of each unit's difference goes no lower, and the bootstrap of a few
-/// equal differences would. Correlations are resampled at most 2,000 times. A resample without a number (a correlation of equal
-/// values) counts on both sides, and is left out of the interval. p is of one comparison: nothing corrects for their number.
+/// Lines are paired by task, benchmark, split, protocol, metric, data and settings. Numbers of the same name with
+/// different data or settings are not compared, and the row says what differs. `progress` receives the number of names
+/// done and their total.
 ///
-/// Deterministic in `seed`.
+/// The paired bootstrap (Efron and Tibshirani 1993, chapter 16) draws the same queries for both models in each of `R`
+/// resamples. `R` is 10,000. For more than 20,000 queries `n` it is `2e8 / n`, but at least 1,000, and for correlations
+/// it is at most 2,000. With `d` the differences of the resamples, `p = min(1, 2 min(1 + #(d <= 0), 1 + #(d >= 0)) / (R
+/// + 1))`. The bootstrap of a few equal differences would give too small a p, so p is at least `2^(1 - m)` for `m`
+/// drawn units (queries, or clusters of queries). This is the smallest p of the exact test that flips the signs of the
+/// differences. A resample without a value (a correlation of equal values) counts on both sides and is left out of the
+/// interval. p is not corrected for multiple comparisons.
+///
+/// The result is deterministic in `seed`.
 pub fn compare_results(
     a: &[ResultLine],
     b: &[ResultLine],
     seed: u64,
     progress: &mut dyn FnMut(usize, usize),
 ) -> Vec<Comparison> {
-    let mut groups: BTreeMap<(String, Names<'_>), Group<'_>> = BTreeMap::new();
+    let mut groups: BTreeMap<(String, ComparisonKey<'_>), ComparedLines<'_>> = BTreeMap::new();
     for (side, lines) in [a, b].into_iter().enumerate() {
         for line in lines {
             let next = groups.len();
-            let (_, sides) =
-                groups.entry((line.run(), Names::of(&line.record))).or_insert_with(|| (next, Default::default()));
-            // A number that stands there again, beside another trivial answer, is one number.
+            let (_, sides) = groups
+                .entry((line.run(), ComparisonKey::of(&line.record)))
+                .or_insert_with(|| (next, Default::default()));
+            // A number that is repeated with another baseline counts once.
             let again = |it: &&ResultLine| {
                 let (old, new) = (&it.record, &line.record);
-                old.value == new.value && old.outcomes == new.outcomes && unlike_in(it, line).is_none()
+                old.value == new.value && old.outcomes == new.outcomes && setting_difference(it, line).is_none()
             };
             if !sides[side].iter().any(again) {
                 sides[side].push(line);
             }
         }
     }
-    // In the order of the files.
+    // Restore the order of the files.
     let mut rows: Vec<_> = groups.into_iter().collect();
     rows.sort_by_key(|(_, (order, _))| *order);
     let total = rows.len();
     let mut all = Vec::new();
-    for (done, ((_, names), (_, [first, second]))) in rows.into_iter().enumerate() {
+    for (done, ((_, key), (_, [first, second]))) in rows.into_iter().enumerate() {
         progress(done, total);
         let task = first.iter().chain(&second).find_map(|line| line.task.as_ref()).map(|it| it.task.clone());
-        let rows = of_one_name(names, &first, &second, seed);
+        let rows = compare_key(key, &first, &second, seed);
         all.extend(rows.into_iter().map(|it| Comparison { task: task.clone(), ..it }));
     }
     all
 }
 
-/// Where a group of lines first stood, and its lines in either file.
-type Group<'a> = (usize, [Vec<&'a ResultLine>; 2]);
+/// Order of first occurrence of a group, and its lines in either file.
+type ComparedLines<'a> = (usize, [Vec<&'a ResultLine>; 2]);
 
-/// Lines of one name and task: a row for each data and settings.
-fn of_one_name(names: Names<'_>, first: &[&ResultLine], second: &[&ResultLine], seed: u64) -> Vec<Comparison> {
-    let row_of = |first: &[&ResultLine], second: &[&ResultLine]| row(names, &records(first), &records(second), seed);
+/// Compares the lines of one key and task. Returns one row for each combination of data and settings.
+fn compare_key(key: ComparisonKey<'_>, first: &[&ResultLine], second: &[&ResultLine], seed: u64) -> Vec<Comparison> {
+    let row_of = |first: &[&ResultLine], second: &[&ResultLine]| row(key, &records(first), &records(second), seed);
     let (mut rows, mut alone, mut rest) = (Vec::new(), Vec::new(), second.to_vec());
-    for like in alike(first) {
-        let (with, without) = rest.into_iter().partition::<Vec<_>, _>(|line| unlike_in(like[0], line).is_none());
+    for like in group_by_settings(first) {
+        let (with, without) =
+            rest.into_iter().partition::<Vec<_>, _>(|line| setting_difference(like[0], line).is_none());
         rest = without;
         match with.as_slice() {
             [] => alone.push(like),
@@ -158,12 +162,12 @@ fn of_one_name(names: Names<'_>, first: &[&ResultLine], second: &[&ResultLine], 
     }
     if rows.is_empty()
         && let ([one, ..], [other, ..]) = (alone.as_slice(), rest.as_slice())
-        && let Some(reason) = unlike_in(one[0], other)
+        && let Some(reason) = setting_difference(one[0], other)
     {
-        return vec![unlike(names, &records(first), &records(second), Verdict::NotCompared { reason })];
+        return vec![comparison(key, &records(first), &records(second), Verdict::NotCompared { reason })];
     }
     rows.extend(alone.iter().map(|first| row_of(first, &[])));
-    rows.extend(alike(&rest).iter().map(|second| row_of(&[], second)));
+    rows.extend(group_by_settings(&rest).iter().map(|second| row_of(&[], second)));
     rows
 }
 
@@ -171,11 +175,11 @@ fn records<'a>(lines: &[&'a ResultLine]) -> Vec<&'a Record> {
     lines.iter().map(|line| &line.record).collect()
 }
 
-/// The lines of each data and settings; none of them is empty.
-fn alike<'a>(lines: &[&'a ResultLine]) -> Vec<Vec<&'a ResultLine>> {
+/// Groups lines by data and settings. No group is empty.
+fn group_by_settings<'a>(lines: &[&'a ResultLine]) -> Vec<Vec<&'a ResultLine>> {
     let mut groups: Vec<Vec<&ResultLine>> = Vec::new();
     for line in lines {
-        match groups.iter_mut().find(|group| unlike_in(group[0], line).is_none()) {
+        match groups.iter_mut().find(|group| setting_difference(group[0], line).is_none()) {
             Some(group) => group.push(line),
             None => groups.push(vec![line]),
         }
@@ -183,8 +187,8 @@ fn alike<'a>(lines: &[&'a ResultLine]) -> Vec<Vec<&'a ResultLine>> {
     groups
 }
 
-/// In what two numbers of one name are of different things: the data, or a setting.
-fn unlike_in(first: &ResultLine, second: &ResultLine) -> Option<String> {
+/// Describes the difference in data or settings of two lines; `None` if there is none.
+fn setting_difference(first: &ResultLine, second: &ResultLine) -> Option<String> {
     let (a, b) = (&first.data_sha256, &second.data_sha256);
     if a != b {
         return Some(format!(
@@ -192,16 +196,19 @@ fn unlike_in(first: &ResultLine, second: &ResultLine) -> Option<String> {
             first.line, second.line
         ));
     }
-    let differing = first.told().into_iter().zip(second.told()).find_map(|((name, a), (_, b))| match (a, b) {
-        // What a file of an older version does not say is not held against it.
-        (Some(a), Some(b)) if a.is != b.is => Some((name, a.shown, b.shown)),
-        _ => None,
-    });
+    let differing =
+        first.compared_settings().into_iter().zip(second.compared_settings()).find_map(|((name, a), (_, b))| {
+            match (a, b) {
+                // A setting that a file of an older version lacks is not a difference.
+                (Some(a), Some(b)) if a.compared != b.compared => Some((name, a.shown, b.shown)),
+                _ => None,
+            }
+        });
     let (name, a, b) = differing?;
     Some(format!("other settings: {name} is {a} in the first, {b} in the second"))
 }
 
-/// Rows of cells for people, the head first.
+/// Table for display. The first row is the header.
 pub fn comparison_table(comparisons: &[Comparison]) -> Vec<Vec<String>> {
     let head = [
         "task",
@@ -242,41 +249,41 @@ pub fn comparison_table(comparisons: &[Comparison]) -> Vec<Vec<String>> {
     rows
 }
 
-/// What a number is called.
+/// Key of a number.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Names<'a> {
+struct ComparisonKey<'a> {
     benchmark: &'a str,
     split: &'a str,
     protocol: &'a str,
     metric: &'a str,
 }
 
-impl<'a> Names<'a> {
+impl<'a> ComparisonKey<'a> {
     fn of(record: &'a Record) -> Self {
         let Record { benchmark, split, protocol, metric, .. } = record;
         Self { benchmark, split, protocol, metric }
     }
 }
 
-fn not(reason: &str) -> Verdict {
+fn not_compared(reason: &str) -> Verdict {
     Verdict::NotCompared { reason: reason.into() }
 }
 
 fn paired(first: &Record, second: &Record, seed: u64) -> Verdict {
     let (Some(a), Some(b)) = (&first.outcomes, &second.outcomes) else {
-        return not("no per-query outcomes");
+        return not_compared("no per-query outcomes");
     };
     if !a.pairs_with(b) || first.clusters != second.clusters {
-        return not("different queries");
+        return not_compared("different queries");
     }
     let units = a.units(first.clusters.as_deref());
     if units.len() < 2 {
-        return not("fewer than two queries");
+        return not_compared("fewer than two queries");
     }
-    let most = if matches!(a, Outcomes::Spearman { .. }) { MOST_RANKED } else { MOST_RESAMPLES };
-    let resamples = (DRAWS / a.len()).clamp(LEAST_RESAMPLES, most);
+    let most = if matches!(a, Outcomes::Spearman { .. }) { MAX_RANKED_RESAMPLES } else { MAX_RESAMPLES };
+    let resamples = (TOTAL_DRAWS / a.len()).clamp(MIN_RESAMPLES, most);
     let mut differences = resampled(a, b, &units, resamples, seed);
-    // NaN on both sides: it speaks for no difference.
+    // NaN counts on both sides, because it is no evidence of a difference.
     let side = |wrong: fn(f64) -> bool| 1 + differences.iter().filter(|&&d| !wrong(d)).count();
     let tail = side(|d| d > 0.0).min(side(|d| d < 0.0));
     let least = (1.0 - units.len() as f64).exp2();
@@ -285,13 +292,14 @@ fn paired(first: &Record, second: &Record, seed: u64) -> Verdict {
     differences.sort_by(f64::total_cmp);
     let at = |q: f64| differences.get((differences.len().saturating_sub(1) as f64 * q).round() as usize).copied();
     let (Some(low), Some(high)) = (at(0.025), at(0.975)) else {
-        return not("no resample has a number");
+        return not_compared("no resample has a number");
     };
     Verdict::Paired { difference: b.value() - a.value(), interval: [low, high], p, resamples }
 }
 
-/// Second minus first on the same resampled queries. Every resample has a stream of its own, so that threads change nothing.
-fn resampled(a: &Outcomes, b: &Outcomes, units: &Units, resamples: usize, seed: u64) -> Vec<f64> {
+/// Second minus first on the same resampled queries. Each resample has a separate random stream, so the result does not
+/// depend on the threads.
+fn resampled(a: &Outcomes, b: &Outcomes, units: &BootstrapUnits, resamples: usize, seed: u64) -> Vec<f64> {
     let (a, b) = (a.draws(), b.draws());
     (0..resamples)
         .into_par_iter()

@@ -3,29 +3,29 @@ use conifer_space::{ManifoldSpec, Root};
 
 use crate::Result;
 
-/// Anything that turns texts and photographs into points of one space.
+/// Embeds texts and photos as points of one space.
 ///
-/// A benchmark asks for points and for nothing else: which method trained the model, and which encoder
-/// it has, cannot be asked for.
-pub trait Embedder {
-    /// The space all points live in.
+/// A benchmark asks only for points. It cannot see the training method or the encoders.
+pub trait EmbeddingModel {
+    /// Space of all points.
     fn spec(&self) -> &ManifoldSpec;
 
-    /// The most general point: the origin of a hyperbolic space, the embedding of the empty text on a sphere.
+    /// The most general point, for example the origin of a hyperbolic space or the embedding of the empty text on a
+    /// sphere.
     ///
     /// # Errors
-    /// Fails where the root has to be embedded and that fails.
+    /// The root has to be embedded and embedding fails.
     fn root(&self) -> Result<Root>;
 
-    /// Points of `texts`, row-major `[texts.len(), dim]`.
+    /// Points of `texts`, row-major `[texts.len(), dim]`. Every text has a point, including the empty text.
     ///
     /// # Errors
-    /// Fails when the model fails; any text, empty ones too, has a point.
+    /// The model fails.
     fn texts(&self, texts: &[String]) -> Result<Vec<f32>>;
 
-    /// Points of `images`, row-major `[images.len(), dim]`, prepared as `crop` says.
+    /// Points of `images`, row-major `[images.len(), dim]`, cropped as `crop` says. No image is skipped.
     ///
     /// # Errors
-    /// [`crate::Error::Broken`] when a picture cannot be read: nothing is dropped.
+    /// [`crate::Error::Broken`] if an image cannot be read.
     fn images(&self, images: &[ImageRef], crop: conifer_data::transform::EvalCrop) -> Result<Vec<f32>>;
 }

@@ -1,31 +1,31 @@
-/// What can go wrong while measuring.
+/// Errors of the evaluation.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The data set lacks something that the benchmark needs.
+    /// The data set lacks an input that the benchmark needs.
     #[error("{benchmark}: {missing} is missing; {expected}")]
     Missing {
         /// Name of the benchmark.
         benchmark: &'static str,
         /// What is missing.
         missing: String,
-        /// What would do.
+        /// The requirement, or the next step.
         expected: String,
     },
-    /// Samples that cannot be used. Nothing is dropped in silence: the sample set is part of the number.
+    /// Some samples cannot be used. They are not dropped, because the number depends on the set of samples.
     #[error(
-        "{benchmark}: {count} of {total} samples cannot be used, first: {first}; mend or remove them, the result would not be comparable"
+        "{benchmark}: {count} of {total} samples cannot be used, first: {first}; repair them or remove them from the data set; they are not skipped, because the result would not be comparable"
     )]
     Broken {
         /// Name of the benchmark.
         benchmark: &'static str,
-        /// How many samples failed.
+        /// Number of samples that failed.
         count: usize,
-        /// How many there are.
+        /// Number of samples.
         total: usize,
-        /// The first failure, in words.
+        /// Description of the first failure.
         first: String,
     },
-    /// An argument of a metric or an option has no meaning.
+    /// The value of an argument or option is invalid.
     #[error("{name} is {found}; expected {expected}")]
     Argument {
         /// Name of the argument.
@@ -35,33 +35,33 @@ pub enum Error {
         /// What is allowed.
         expected: String,
     },
-    /// A label that the tree, or the data set's list of classes, does not know.
-    #[error("label `{label}` is no {known} ({count} known, e.g. `{example}`)")]
+    /// A label is not in the tree, or not in the class list of the data set.
+    #[error("label `{label}` is not a {known} ({count} known, e.g. `{example}`)")]
     UnknownLabel {
         /// The label.
         label: String,
-        /// What it should be.
+        /// Expected kind of label, e.g. `node of the class tree`.
         known: &'static str,
-        /// How many there are.
+        /// Number of known labels.
         count: usize,
-        /// One that exists, to show the spelling.
+        /// A known label, to show the spelling.
         example: String,
     },
-    /// A file of results that cannot be used.
+    /// A result file is invalid.
     #[error("{file}: {faults}")]
     Results {
-        /// The file.
+        /// Name of the file.
         file: String,
-        /// What is wrong, each with the number of its line.
+        /// The faults, each with its line number.
         faults: String,
     },
     /// The embedder failed.
     #[error("embedding failed: {0}")]
     Embedder(String),
-    /// A space was asked for something it cannot do.
+    /// A space operation failed.
     #[error(transparent)]
     Space(#[from] conifer_space::Error),
-    /// A search was asked for something it cannot do.
+    /// A search operation failed.
     #[error(transparent)]
     Index(#[from] conifer_index::Error),
     /// The data crate failed.
@@ -69,5 +69,5 @@ pub enum Error {
     Data(#[from] conifer_data::Error),
 }
 
-/// Result of this crate.
+/// Result type of this crate.
 pub type Result<T> = std::result::Result<T, Error>;

@@ -1,10 +1,20 @@
-//! From embeddings to numbers: metrics, and the benchmarks built on them.
+//! Metrics on embeddings, and the benchmarks built on them.
 //!
-//! * [`metrics`]: pure functions of arrays, labels and trees. No files, no models, no spaces.
-//! * [`benchmarks`]: one file per protocol. A benchmark sees points and the space they live in
-//!   (and an [`Embedder`] for prompts and photographs), never the method or the encoder behind them.
-//! * [`suite`]: the tables of a paper, measured and set beside the published numbers.
-//! * [`Record`]: one measured number with its sample size, interval and trivial baseline.
+//! * [`metrics`]: pure functions of arrays, labels and trees, without files, models or spaces.
+//! * [`benchmarks`]: one file per protocol. A benchmark sees points, their space and an [`EmbeddingModel`] for prompts
+//!   and photos, but not the training method or the encoders.
+//! * [`suite`]: measures the tables of a paper and shows them next to the published numbers.
+//! * [`Record`]: one measured number with its sample size, interval and baseline.
+//!
+//! ```
+//! use conifer_eval::metrics::{bootstrap_mean, hit_at_k, rank_of_best};
+//!
+//! // Scores of four candidates for two queries; the right candidates are 1 and 2.
+//! let (first, second) = ([0.2, 0.9, 0.1, 0.3], [0.8, 0.1, 0.7, 0.2]);
+//! let ranks = [rank_of_best(&first, |i| i == 1), rank_of_best(&second, |i| i == 2)].map(|it| it.unwrap());
+//! assert_eq!((hit_at_k(&ranks, 1), hit_at_k(&ranks, 2)), (0.5, 1.0));
+//! assert!(bootstrap_mean(&[1.0, 0.0, 1.0, 1.0], 0).is_some_and(|[low, high]| low < 0.75 && 0.75 < high));
+//! ```
 
 pub mod benchmarks;
 mod compare;
@@ -18,12 +28,12 @@ mod score;
 mod settings;
 pub mod suite;
 
-pub use benchmarks::{BENCHMARKS, Benchmark, Context, Input, Options, measure};
+pub use benchmarks::{BENCHMARKS, Benchmark, Context, Options, RequiredInput, measure};
 pub use compare::{Comparison, Verdict, compare_results, comparison_table};
-pub use embedder::Embedder;
+pub use embedder::EmbeddingModel;
 pub use error::{Error, Result};
 pub use outcomes::Outcomes;
-pub use record::{Baseline, Place, Record, table};
+pub use record::{Baseline, Record, RecordKey, table};
 pub use results::{ResultLine, read_results};
 pub use score::{Score, similarity_rows};
 pub use settings::{TreeFile, settings};

@@ -1,39 +1,39 @@
 use serde::{Deserialize, Serialize};
 
-use crate::metrics::{Orders, Units, bootstrap_units};
+use crate::metrics::{BootstrapUnits, SpearmanRanks, bootstrap_units};
 
-/// A number over rows.
-pub(crate) type Statistic<'a> = Box<dyn Fn(&[usize]) -> f64 + Sync + 'a>;
+/// A statistic of the rows with the given indices.
+pub(crate) type RowStatistic<'a> = Box<dyn Fn(&[usize]) -> f64 + Sync + 'a>;
 
-/// What every query contributed to a number. The number, its interval and the comparison of two models on the same
-/// queries are computed from this.
+/// Per-query values of a metric, with the statistic that combines them. The number, its interval and the paired
+/// comparison of two models are computed from these values.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "statistic", rename_all = "snake_case")]
 pub enum Outcomes {
-    /// The number is the mean.
+    /// The number is the mean of the values.
     Mean {
         /// One value per query.
         values: Vec<f64>,
     },
-    /// The number is the mean over groups of the mean within a group: macro accuracy, groups being classes.
+    /// The number is the mean over groups of the mean within each group, e.g. macro accuracy with classes as groups.
     MeanOfGroups {
         /// One value per query.
         values: Vec<f64>,
         /// The group of each query.
         groups: Vec<u32>,
     },
-    /// The number is the harmonic mean of two means: F1 of mean precision and mean recall.
+    /// The number is the harmonic mean of two means, e.g. F1 of mean precision and mean recall.
     HarmonicMean {
         /// One value per query.
         first: Vec<f64>,
         /// One value per query.
         second: Vec<f64>,
     },
-    /// The number is Spearman's rank correlation; 0 where one side is the same for every query.
+    /// The number is Spearman's rank correlation, or 0 if one side is constant.
     Spearman {
-        /// What the model says of each query.
+        /// Score of the model for each query.
         found: Vec<f64>,
-        /// What people say of it.
+        /// Human grade of each query.
         truth: Vec<f64>,
     },
 }
@@ -48,7 +48,7 @@ impl Outcomes {
         }
     }
 
-    /// No query at all.
+    /// Returns true if there are no queries.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -58,49 +58,51 @@ impl Outcomes {
         self.over(&(0..self.len()).collect::<Vec<_>>())
     }
 
-    /// The number over these queries, each below [`Outcomes::len`]; NaN for none.
+    /// The number over the given queries, each below [`Outcomes::len`]. NaN if `rows` is empty.
     pub fn over(&self, rows: &[usize]) -> f64 {
         self.draws()(rows)
     }
 
-    /// [`Outcomes::over`] for many draws: what is the same for each of them is done once.
-    pub(crate) fn draws(&self) -> Statistic<'_> {
+    /// [`Outcomes::over`] for many resamples. Work that is common to all of them is done once.
+    pub(crate) fn draws(&self) -> RowStatistic<'_> {
         match self {
             Self::Mean { values } => Box::new(|rows| mean(values, rows)),
             Self::MeanOfGroups { values, groups } => {
-                let there = groups.iter().max().map_or(0, |&last| last as usize + 1);
-                Box::new(move |rows| mean_of_groups(values, groups, there, rows))
+                let group_count = groups.iter().max().map_or(0, |&last| last as usize + 1);
+                Box::new(move |rows| mean_of_groups(values, groups, group_count, rows))
             }
             Self::HarmonicMean { first, second } => Box::new(|rows| {
                 let (a, b) = (mean(first, rows), mean(second, rows));
                 if a + b > 0.0 { 2.0 * a * b / (a + b) } else { 0.0 }
             }),
             Self::Spearman { found, truth } => {
-                let orders = Orders::new(found, truth);
+                let ranks = SpearmanRanks::new(found, truth);
                 Box::new(move |rows| {
-                    let rho = orders.over(rows);
-                    // Undefined where all are equal: an answer that orders nothing, as a resample of one query does.
+                    let rho = ranks.over(rows);
+                    // Undefined if all values are equal, as in a resample of one query. A constant score counts as
+                    // correlation 0.
                     if rho.is_nan() && !rows.is_empty() { 0.0 } else { rho }
                 })
             }
         }
     }
 
-    /// What a resample draws: whole `clusters` where queries hang together; else queries, within their groups where the
-    /// number is a mean of groups, so that no group is missing from a resample.
-    pub fn units(&self, clusters: Option<&[u32]>) -> Units {
+    /// Units that a resample draws: whole `clusters` if queries are dependent, otherwise queries. For a mean of groups,
+    /// queries are drawn within their groups, so that no group is missing from a resample.
+    pub fn units(&self, clusters: Option<&[u32]>) -> BootstrapUnits {
         match (clusters, self) {
-            (Some(clusters), _) => Units::clusters(clusters),
-            (None, Self::MeanOfGroups { groups, .. }) => Units::strata(groups),
-            _ => Units::Rows(self.len()),
+            (Some(clusters), _) => BootstrapUnits::clusters(clusters),
+            (None, Self::MeanOfGroups { groups, .. }) => BootstrapUnits::strata(groups),
+            _ => BootstrapUnits::Rows(self.len()),
         }
     }
 
     /// 95 % percentile bootstrap interval of the number, drawing `units`; see [`crate::metrics::bootstrap_units`].
     ///
-    /// Where every answer is right, or every one wrong, all resamples are alike: then the exact binomial bound (Clopper and
-    /// Pearson 1934) of as many answers as there are units.
-    pub fn interval(&self, units: &Units, seed: u64) -> Option<[f64; 2]> {
+    /// For a mean or a mean of groups whose values are all 1 or all 0, all resamples are equal. Then the exact binomial
+    /// bound (Clopper and Pearson 1934) for as many answers as units is used instead. Otherwise `None` for fewer
+    /// than two units.
+    pub fn interval(&self, units: &BootstrapUnits, seed: u64) -> Option<[f64; 2]> {
         let exact = 0.025_f64.powf(1.0 / units.len() as f64);
         match self {
             Self::Mean { values } | Self::MeanOfGroups { values, .. } if values.len() > 1 => {
@@ -116,7 +118,8 @@ impl Outcomes {
         bootstrap_units(units, seed, self.draws())
     }
 
-    /// Whether the other was measured on the same queries, as far as it shows: as many, of the same groups or with the same truth.
+    /// Returns true if `other` can come from the same queries: the statistic and the number of queries are equal, and
+    /// so are the groups or the grades.
     pub fn pairs_with(&self, other: &Self) -> bool {
         self.len() == other.len()
             && match (self, other) {
@@ -132,9 +135,9 @@ fn mean(values: &[f64], rows: &[usize]) -> f64 {
     rows.iter().map(|&row| values[row]).sum::<f64>() / rows.len() as f64
 }
 
-/// Groups are numbered below `there`; one without a row is left out.
-fn mean_of_groups(values: &[f64], groups: &[u32], there: usize, rows: &[usize]) -> f64 {
-    let mut sums = vec![(0.0, 0usize); there];
+/// Group indices are less than `group_count`. Groups without a row are left out.
+fn mean_of_groups(values: &[f64], groups: &[u32], group_count: usize, rows: &[usize]) -> f64 {
+    let mut sums = vec![(0.0, 0usize); group_count];
     for &row in rows {
         let (sum, count) = &mut sums[groups[row] as usize];
         *sum += values[row];

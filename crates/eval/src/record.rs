@@ -2,36 +2,36 @@ use serde::{Deserialize, Serialize};
 
 use crate::Outcomes;
 
-/// One measured number, with what is needed to trust it.
+/// A measured number with its sample size, interval and baseline.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Record {
     /// Name of the benchmark in [`crate::BENCHMARKS`].
     pub benchmark: String,
-    /// Which part of the data: `text_to_image`, `all`, a rank ...
+    /// Part of the data: `text_to_image`, `all`, a rank.
     pub split: String,
-    /// Which variant of the protocol, where published evaluators differ.
+    /// Variant of the protocol, where published evaluators differ.
     pub protocol: String,
     /// Name of the metric, e.g. `recall@10`.
     pub metric: String,
-    /// The value; rates in `[0, 1]`.
+    /// The value. Rates are in `[0, 1]`.
     pub value: f64,
     /// 95 % bootstrap interval of the value over the queries.
     pub interval: Option<[f64; 2]>,
-    /// Number of queries behind the value.
+    /// Number of queries.
     pub n: usize,
-    /// What a trivial answer gets on the same data.
+    /// Value of a trivial answer on the same data.
     pub baseline: Option<Baseline>,
-    /// What each query contributed, where the value is a statistic over queries: for paired comparisons.
+    /// Per-query values, for paired comparisons. Absent if the value is not a statistic over queries.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outcomes: Option<Outcomes>,
-    /// Which queries hang together, a number for each: the photo of a caption. Absent where each stands for itself.
+    /// Cluster id of each query, e.g. the photo of a caption. Absent if the queries are independent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clusters: Option<Vec<u32>>,
 }
 
-/// Where a number belongs: the names of a [`Record`].
+/// Names that identify a [`Record`].
 #[derive(Clone, Copy, Debug)]
-pub struct Place<'a> {
+pub struct RecordKey<'a> {
     /// As in [`Record::benchmark`].
     pub benchmark: &'a str,
     /// As in [`Record::split`].
@@ -43,24 +43,25 @@ pub struct Place<'a> {
 }
 
 impl Record {
-    /// The record of a statistic over queries, with its interval.
-    pub fn of(place: Place<'_>, outcomes: impl Into<Outcomes>, baseline: Option<Baseline>, seed: u64) -> Self {
-        Self::with(place, outcomes.into(), None, baseline, seed)
+    /// Creates the record of a statistic over queries, with its interval.
+    pub fn of(key: RecordKey<'_>, outcomes: impl Into<Outcomes>, baseline: Option<Baseline>, seed: u64) -> Self {
+        Self::with(key, outcomes.into(), None, baseline, seed)
     }
 
-    /// The same for queries that hang together: `clusters` has a number for each, and the interval draws whole clusters.
+    /// As [`Record::of`], for dependent queries. `clusters` has the cluster id of each query, and the bootstrap draws
+    /// whole clusters.
     pub fn clustered(
-        place: Place<'_>,
+        key: RecordKey<'_>,
         outcomes: impl Into<Outcomes>,
         clusters: Vec<u32>,
         baseline: Option<Baseline>,
         seed: u64,
     ) -> Self {
-        Self::with(place, outcomes.into(), Some(clusters), baseline, seed)
+        Self::with(key, outcomes.into(), Some(clusters), baseline, seed)
     }
 
     fn with(
-        place: Place<'_>,
+        key: RecordKey<'_>,
         outcomes: Outcomes,
         clusters: Option<Vec<u32>>,
         baseline: Option<Baseline>,
@@ -68,10 +69,10 @@ impl Record {
     ) -> Self {
         let units = outcomes.units(clusters.as_deref());
         Self {
-            benchmark: place.benchmark.into(),
-            split: place.split.into(),
-            protocol: place.protocol.into(),
-            metric: place.metric.into(),
+            benchmark: key.benchmark.into(),
+            split: key.split.into(),
+            protocol: key.protocol.into(),
+            metric: key.metric.into(),
             value: outcomes.value(),
             interval: outcomes.interval(&units, seed),
             n: outcomes.len(),
@@ -81,19 +82,19 @@ impl Record {
         }
     }
 
-    /// The same without what each query gave, for a reader who wants the numbers.
+    /// Copy without the per-query values, for readers who only want the numbers.
     #[must_use]
     pub fn without_outcomes(&self) -> Self {
         Self { outcomes: None, clusters: None, ..self.clone() }
     }
 }
 
-/// What a trivial answer gets.
+/// Value of a trivial answer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Baseline {
-    /// The trivial answer: `chance`, `caption length (words)` ...
+    /// Name of the trivial answer, e.g. `chance` or `caption length (words)`.
     pub name: String,
-    /// Its value of the same metric.
+    /// Value of the same metric.
     pub value: f64,
 }
 
@@ -103,13 +104,13 @@ impl Baseline {
         Self::named("chance", value)
     }
 
-    /// The value of a trivial answer that has a name.
+    /// Value of a named trivial answer.
     pub fn named(name: &str, value: f64) -> Option<Self> {
         Some(Self { name: name.into(), value })
     }
 }
 
-/// Rows of cells for people, the head first.
+/// Table for display. The first row is the header.
 pub fn table(records: &[Record]) -> Vec<Vec<String>> {
     let head = ["benchmark", "split", "protocol", "metric", "value", "95 % interval", "n", "baseline"];
     let mut rows = vec![head.map(String::from).to_vec()];

@@ -1,91 +1,92 @@
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::suite::Setting;
+use crate::suite::TaskSettings;
 use crate::{Error, Outcomes, Record, Result};
 
-/// A line of a result file, as `conifer eval --out` writes them.
+/// A line of a result file written by `conifer eval --out`.
 #[derive(Clone, Debug)]
 pub struct ResultLine {
-    /// Its number, from 1.
+    /// Line number, from 1.
     pub line: usize,
-    /// The number that was measured.
+    /// The measured number.
     pub record: Record,
-    /// How its task was run, where a suite ran it.
-    pub task: Option<Setting>,
+    /// Settings of the task, if a suite measured the number.
+    pub task: Option<TaskSettings>,
     /// Model, data and version.
     pub produced_by: Value,
     /// Hash of the data set, from `produced_by`.
     pub data_sha256: String,
 }
 
-/// What a line says of a setting.
-pub(crate) struct Told {
-    /// What two lines have to share.
-    pub(crate) is: Value,
-    /// The same for people.
+/// Value of a setting of a line.
+pub(crate) struct ComparedSetting {
+    /// Value that has to be equal in two lines for them to be compared.
+    pub(crate) compared: Value,
+    /// Value for display.
     pub(crate) shown: String,
 }
 
-impl Told {
-    fn of(is: &Value) -> Self {
-        let shown = match is {
+impl ComparedSetting {
+    fn of(value: &Value) -> Self {
+        let shown = match value {
             Value::Null => "not set".into(),
             Value::String(text) => format!("`{text}`"),
             other => other.to_string(),
         };
-        Self { is: is.clone(), shown }
+        Self { compared: value.clone(), shown }
     }
 
-    /// A file or a set of prompts: its hash counts, its name is shown beside.
-    fn hashed(is: &Value, name: &str) -> Self {
-        match (is["sha256"].as_str(), is[name].as_str()) {
+    /// Setting that is a file or a set of prompts. The hash is compared; the name is only displayed.
+    fn hashed(value: &Value, name: &str) -> Self {
+        match (value["sha256"].as_str(), value[name].as_str()) {
             (Some(hash), Some(name)) => {
                 let short = hash.get(..12).unwrap_or(hash);
-                Self { is: hash.into(), shown: format!("`{name}` (sha256 {short})") }
+                Self { compared: hash.into(), shown: format!("`{name}` (sha256 {short})") }
             }
-            _ => Self::of(is),
+            _ => Self::of(value),
         }
     }
 }
 
 impl ResultLine {
-    /// What tells the runs of a suite apart, besides the settings that are compared by name; empty outside of suites.
+    /// Identifies the run within a suite by task, data set, score, gate and steps, which
+    /// [`ResultLine::compared_settings`] does not list. Empty outside a suite.
     pub(crate) fn run(&self) -> String {
         self.task
             .as_ref()
             .map_or_else(String::new, |it| format!("{} {} {:?} {} {:?}", it.task, it.data, it.score, it.gate, it.steps))
     }
 
-    /// The settings that two numbers have to share to be compared, always the same names in the same order; `None` for what the
-    /// line does not say.
-    pub(crate) fn told(&self) -> [(&'static str, Option<Told>); 4] {
+    /// Settings that have to be equal for two numbers to be compared. The names and their order are fixed; the value is
+    /// `None` if the line lacks the setting.
+    pub(crate) fn compared_settings(&self) -> [(&'static str, Option<ComparedSetting>); 4] {
         let by = &self.produced_by;
         let setting = |name: &str| by["settings"].get(name);
-        let of_task = |value: Option<Value>| value.as_ref().map(Told::of);
+        let of_task = |value: Option<Value>| value.as_ref().map(ComparedSetting::of);
         let crop = self.task.as_ref().and_then(|it| serde_json::to_value(it.crop).ok());
         [
-            ("crop", setting("crop").map(Told::of).or_else(|| of_task(crop))),
-            ("prompts", setting("prompts").map(|it| Told::hashed(it, "name"))),
-            ("root_text", setting("root_text").or_else(|| by.get("root_text")).map(Told::of)),
-            ("tree", setting("tree").map(|it| Told::hashed(it, "path"))),
+            ("crop", setting("crop").map(ComparedSetting::of).or_else(|| of_task(crop))),
+            ("prompts", setting("prompts").map(|it| ComparedSetting::hashed(it, "name"))),
+            ("root_text", setting("root_text").or_else(|| by.get("root_text")).map(ComparedSetting::of)),
+            ("tree", setting("tree").map(|it| ComparedSetting::hashed(it, "path"))),
         ]
     }
 }
 
-/// Most groups of a statistic: a file that names more is damaged, and would only cost memory.
-const MOST_GROUPS: u32 = 10_000_000;
+/// Exclusive upper bound on group indices. A larger index means a damaged file and would allocate too much memory.
+const MAX_GROUPS: u32 = 10_000_000;
 
-/// Faults of a file that are told; a file of another kind has one in every line.
-const MOST_FAULTS: usize = 5;
-/// Characters of a line that are shown.
-const SHOWN: usize = 40;
+/// Maximum number of faults in a message. A file of another format has a fault in every line.
+const MAX_FAULTS: usize = 5;
+/// Number of characters of an invalid line that are shown.
+const SHOWN_CHARS: usize = 40;
 
-/// Reads a result file, one JSON object a line; `file` is named in messages. Blank lines are skipped.
+/// Reads a result file with one JSON object per line. `file` is the name for messages. Blank lines are skipped.
 ///
 /// # Errors
-/// Lines that are no records, that do not say on which data they were measured, or whose number is not what their outcomes give;
-/// the first five are told, each with its line, and how many more there are.
+/// There are no lines; or a line is not a record, lacks the hash of its data, or has a value that does not match its
+/// outcomes. The message lists the first five faults with their lines and the number of the others.
 pub fn read_results(file: &str, text: &str) -> Result<Vec<ResultLine>> {
     let (mut lines, mut faults) = (Vec::new(), Vec::new());
     for (at, text) in text.lines().enumerate().filter(|(_, text)| !text.trim().is_empty()) {
@@ -96,12 +97,12 @@ pub fn read_results(file: &str, text: &str) -> Result<Vec<ResultLine>> {
     }
     match faults.is_empty() {
         true if lines.is_empty() => {
-            Err(Error::Results { file: file.into(), faults: "no line; expected one record a line".into() })
+            Err(Error::Results { file: file.into(), faults: "no lines; expected one JSON record per line".into() })
         }
         true => Ok(lines),
         false => {
-            let more = faults.len().saturating_sub(MOST_FAULTS);
-            faults.truncate(MOST_FAULTS);
+            let more = faults.len().saturating_sub(MAX_FAULTS);
+            faults.truncate(MAX_FAULTS);
             let more = if more > 0 { format!("; and {more} more") } else { String::new() };
             Err(Error::Results { file: file.into(), faults: faults.join("; ") + &more })
         }
@@ -110,25 +111,26 @@ pub fn read_results(file: &str, text: &str) -> Result<Vec<ResultLine>> {
 
 fn line(number: usize, text: &str) -> std::result::Result<ResultLine, String> {
     #[derive(Deserialize)]
-    struct Around {
-        task: Option<Setting>,
+    struct LineEnvelope {
+        task: Option<TaskSettings>,
         produced_by: Option<Value>,
     }
     if !text.trim_start().starts_with('{') {
-        return Err(format!("`{}`; expected a JSON object", text.trim().chars().take(SHOWN).collect::<String>()));
+        return Err(format!("`{}`; expected a JSON object", text.trim().chars().take(SHOWN_CHARS).collect::<String>()));
     }
     let record: Record = serde_json::from_str(text).map_err(|error| in_line(&error))?;
-    let around: Around = serde_json::from_str(text).map_err(|error| in_line(&error))?;
-    let produced_by = around.produced_by.ok_or("no `produced_by`; expected what `conifer eval --out` writes")?;
+    let envelope: LineEnvelope = serde_json::from_str(text).map_err(|error| in_line(&error))?;
+    let produced_by =
+        envelope.produced_by.ok_or("no `produced_by`; expected a file written by `conifer eval --out`")?;
     let data_sha256 =
-        produced_by["data_sha256"].as_str().ok_or("no `produced_by.data_sha256`; expected a text")?.into();
+        produced_by["data_sha256"].as_str().ok_or("no `produced_by.data_sha256`; expected a string")?.into();
     if let Some(outcomes) = &record.outcomes {
         check(&record, outcomes)?;
     }
-    Ok(ResultLine { line: number, record, task: around.task, produced_by, data_sha256 })
+    Ok(ResultLine { line: number, record, task: envelope.task, produced_by, data_sha256 })
 }
 
-/// Line numbers of the parser are always 1.
+/// Removes the line number from an error of the JSON parser. It is always 1, because each line is parsed separately.
 fn in_line(error: &serde_json::Error) -> String {
     let text = error.to_string();
     match text.rsplit_once(" at line ") {
@@ -137,7 +139,7 @@ fn in_line(error: &serde_json::Error) -> String {
     }
 }
 
-/// That the outcomes are whole and give the number they stand beside.
+/// Checks that the outcomes are complete and give the value of the record.
 fn check(record: &Record, outcomes: &Outcomes) -> std::result::Result<(), String> {
     let (first, second) = match outcomes {
         Outcomes::Mean { values } => (values.len(), values.len()),
@@ -146,15 +148,15 @@ fn check(record: &Record, outcomes: &Outcomes) -> std::result::Result<(), String
         Outcomes::Spearman { found, truth } => (found.len(), truth.len()),
     };
     if first != second || first != record.n {
-        return Err(format!("n is {}, but there are {first} and {second} outcomes; expected one a query", record.n));
+        return Err(format!("n is {}, but there are {first} and {second} outcomes; expected one per query", record.n));
     }
     if let Outcomes::MeanOfGroups { groups, .. } = outcomes
-        && let Some(group) = groups.iter().find(|&&group| group >= MOST_GROUPS)
+        && let Some(group) = groups.iter().find(|&&group| group >= MAX_GROUPS)
     {
-        return Err(format!("a query is of group {group}; expected less than {MOST_GROUPS}"));
+        return Err(format!("a query has group number {group}; expected less than {MAX_GROUPS}"));
     }
     let value = outcomes.value();
-    // Sums of other orders differ in the last digits.
+    // The order of summation changes the last digits.
     if (value - record.value).abs() > 1e-6 * record.value.abs().max(1.0) {
         return Err(format!("the value is {}, but its outcomes give {value}", record.value));
     }
@@ -173,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_are_read_and_faults_are_told_with_their_line() {
+    fn faults_are_reported_with_their_line() {
         let by = r#"{"data_sha256":"d"}"#;
         let good = text(0.5, r#"{"statistic":"mean","values":[0.0,1.0]}"#, by);
         let lines = read_results("a.jsonl", &format!("{good}\n\n{good}\n")).unwrap();
@@ -191,7 +193,7 @@ mod tests {
             "a.jsonl: line 1: EOF",
             "line 3: n is 2, but there are 2 and 1 outcomes",
             "line 4: the value is 0.9, but its outcomes give 0.5",
-            "line 5: a query is of group 4000000000",
+            "line 5: a query has group number 4000000000",
             "line 6: no `produced_by.data_sha256`",
         ] {
             assert!(message.contains(words), "`{words}` is not in {message}");

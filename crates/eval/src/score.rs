@@ -6,15 +6,15 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Error, Result};
 
-/// Which similarity ranks the candidates, where papers and released evaluators differ.
+/// Similarity that ranks the candidates, where papers and released evaluators differ.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Score {
-    /// The similarity that training used: minus the distance, cosine on the sphere.
+    /// The similarity used in training: the negative distance, or the cosine on the sphere.
     #[default]
     Similarity,
-    /// The inner product `<x,y>_L`, summed over factors: what the released MERU family ranks by. Ranks as
-    /// `Similarity` in one Lorentz space; differs in a product whose curvatures differ.
+    /// The inner product `<x,y>_L`, summed over factors, by which the released code of the MERU family ranks. In a
+    /// single Lorentz space it ranks like `Similarity`; in a product of several it does not.
     Inner,
 }
 
@@ -37,13 +37,13 @@ impl From<Score> for Ranking {
     }
 }
 
-/// Calls `row(i, scores)` for each query `i` with its scores against every candidate, in parallel, and
-/// returns the results in query order: [`conifer_index::score_rows`]. Memory: a few rows of scores per thread.
+/// Calls `row(i, scores)` for each query `i` with its scores against all candidates, in parallel. Returns the results
+/// in query order; for the memory see [`conifer_index::score_rows`].
 ///
 /// `queries` `[M, dim]` and `candidates` `[N, dim]` are row-major points of `spec`.
 ///
 /// # Errors
-/// A spec that names no space, or points that are not whole.
+/// `spec` is not a valid space, or the length of the points is not a multiple of `dim`.
 pub fn similarity_rows<R: Send>(
     spec: &ManifoldSpec,
     score: Score,
@@ -54,13 +54,14 @@ pub fn similarity_rows<R: Send>(
     Ok(score_rows(spec, score.into(), queries, candidates, row)?)
 }
 
-/// Ranks (0 = best) in both directions of one table: of every query its best right candidate, and of every candidate its
-/// one right query; see [`crate::metrics::rank_of_best`] for ties. Each score is computed once.
+/// Ranks (0 = best) in both directions: for each query the rank of its best correct candidate, and for each candidate
+/// the rank of its only correct query. The score matrix is computed once for both directions. Ties are as in
+/// [`crate::metrics::rank_of_best`].
 ///
-/// `query_of[j]` is the query for which candidate `j` is right; every query has at least one.
+/// `query_of[j]` is the query for which candidate `j` is correct. Every query has at least one correct candidate.
 ///
 /// # Errors
-/// Those of [`similarity_rows`], and a score that is not a number.
+/// Those of [`similarity_rows`]; the score of a correct pair is NaN; or a query has no correct candidate.
 pub(crate) fn ranks_both_ways(
     spec: &ManifoldSpec,
     score: Score,

@@ -5,22 +5,22 @@ use conifer_data::transform::EvalCrop;
 use conifer_space::points::sha256_hex;
 use serde_json::{Value, json};
 
-use crate::benchmarks::{Benchmark, Input};
+use crate::benchmarks::{Benchmark, RequiredInput};
 use crate::{Error, Options, Result};
 
-/// A tree of classes with the file that it was read from.
+/// A class tree and the file it was read from.
 #[derive(Clone, Debug)]
 pub struct TreeFile {
     /// The tree.
     pub tree: Tree,
-    /// Its file.
+    /// Path of the file.
     pub path: PathBuf,
     /// SHA-256 of the file, hexadecimal.
     pub sha256: String,
 }
 
 impl TreeFile {
-    /// The tree that the ranks of a data set make. Its hash is that of its edges, in the form of a file.
+    /// Wraps the tree that the ranks of a data set form. The hash is that of its edges in the file format.
     pub fn of_ranks(tree: Tree) -> Self {
         let edge = |node| Some(format!("{}\t{}\n", tree.name(tree.parent(node)?), tree.name(node)));
         let edges: String = (0..tree.len()).filter_map(edge).collect();
@@ -30,27 +30,27 @@ impl TreeFile {
     /// Reads a file of edges.
     ///
     /// # Errors
-    /// As [`Tree::read_edges`].
+    /// Those of [`Tree::read_edges`].
     pub fn read(path: &Path) -> Result<Self> {
         let tree = Tree::read_edges(path)?;
         let bytes = std::fs::read(path).map_err(|error| Error::Argument {
             name: path.display().to_string(),
             found: error.to_string(),
-            expected: "a file of edges that can be read".into(),
+            expected: "a readable file of edges".into(),
         })?;
         Ok(Self { tree, path: path.into(), sha256: sha256_hex(&bytes) })
     }
 }
 
-/// How a benchmark was run, as `produced_by.settings` of result files: what decides a number besides model and data. What the
-/// benchmark does not look at is null.
+/// Settings of a benchmark run, stored as `produced_by.settings` in result files. They decide the number in addition to
+/// the model and the data. `crop`, `prompts` and `tree` are null if the benchmark does not use them.
 pub fn settings(
     benchmark: &dyn Benchmark,
     options: &Options,
     tree: Option<&TreeFile>,
     root_text: Option<&str>,
 ) -> Value {
-    let crop = benchmark.needs().contains(&Input::Images).then_some(match options.crop {
+    let crop = benchmark.needs().contains(&RequiredInput::Images).then_some(match options.crop {
         EvalCrop::Center => "center",
         EvalCrop::Squeeze => "squeeze",
     });
@@ -78,7 +78,7 @@ mod tests {
     use crate::benchmarks::find;
 
     #[test]
-    fn settings_say_what_a_benchmark_looks_at() {
+    fn unused_settings_are_null() {
         let folder = std::env::temp_dir().join(format!("conifer-settings-{}", std::process::id()));
         std::fs::write(&folder, "root a\nroot b\n").unwrap();
         let tree = TreeFile::read(&folder);

@@ -1,12 +1,12 @@
-//! [`Error`]: what can be wrong with the description of a space.
+//! [`Error`]: errors of specs and curvatures.
 
-/// An error of this crate. Each message names the thing, the value found and what was expected.
+/// An error of this crate. Each message names the item, the value found and the value expected.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The description itself is not valid, or its kind is unknown.
+    /// The spec is invalid, or its kind is unknown.
     #[error(transparent)]
     Spec(#[from] conifer_space::Error),
-    /// The curvature tensor does not fit the description.
+    /// The curvature tensor does not match the spec.
     #[error("geometry: curvature of `{kind}` has {found} value(s); expected {expected}")]
     CurvatureCount {
         /// Kind of the space.
@@ -16,12 +16,12 @@ pub enum Error {
         /// One value per Lorentz factor.
         expected: usize,
     },
-    /// A kind that `conifer_space` knows, but this crate does not.
-    #[error("geometry: no manifold over tensors is named `{kind}`; expected one of {expected}")]
+    /// A kind that `conifer_space` supports, but this crate does not.
+    #[error("geometry: the tensor implementation of the manifold kind `{kind}` is missing; expected one of {expected}")]
     UnknownKind {
-        /// Kind asked for.
+        /// The requested kind.
         kind: String,
-        /// Kinds of [`crate::MANIFOLDS`].
+        /// The kinds in [`crate::MANIFOLDS`].
         expected: String,
     },
 }

@@ -1,51 +1,52 @@
-//! [`gradcheck`]: the gradient of any tensor function against central differences, in `f64`.
+//! [`gradcheck`]: compares the gradient of a tensor function with central differences, in `f64`.
 
 use burn::tensor::{DType, Device, Tensor, TensorData};
 
-/// A component of a gradient that central differences do not confirm.
+/// A gradient component that differs from the central difference.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[error(
     "gradient of input {input} at [{row}, {column}] is {analytic:e}; \
      expected {numeric:e} within {allowed:e} (central difference)"
 )]
 pub struct GradMismatch {
-    /// Position in the list of inputs.
+    /// Index of the input.
     pub input: usize,
     /// Row of the component.
     pub row: usize,
     /// Column of the component.
     pub column: usize,
-    /// What backpropagation says; 0 where the input got no gradient at all.
+    /// The backpropagated value; 0 if the input received no gradient.
     pub analytic: f64,
-    /// What the differences say.
+    /// The central difference.
     pub numeric: f64,
-    /// How far apart the two may be.
+    /// Allowed difference between the two.
     pub allowed: f64,
 }
 
 /// Checks the gradient of `f` with respect to every component of every input (each `[rows, columns]`).
 ///
-/// Both sides run in `f64` on the CPU: `f` gets tensors of that dtype and must not cast them down. Its outputs are
-/// added with unequal weights, so that errors of opposite sign in two outputs do not cancel. The difference quotient is
-/// the five-point one, `(8 (f(x+h) - f(x-h)) - (f(x+2h) - f(x-2h))) / 12h`, with `h` one part in 10^4 of the largest
-/// component of the input (of one where all are zero): its error is of order `h^4`, so features of `f` finer than about
-/// a hundred steps (a kink, two points that nearly meet) are not resolved and are no place to check.
+/// Both sides run in `f64` on the CPU: `f` gets `f64` tensors and must not cast them to a narrower type. Its outputs
+/// are added with unequal weights, so that errors of opposite sign in two outputs do not cancel. The difference
+/// quotient is the five-point one, `(8 (f(x+h) - f(x-h)) - (f(x+2h) - f(x-2h))) / 12h`. `h` is 1e-4 of the largest
+/// component of the input (1e-4 if all are zero). The error of the quotient is of order `h^4`. Do not check within
+/// about a hundred steps `h` of a kink or of two coinciding points, because the quotient does not resolve such
+/// features.
 ///
 /// Two components agree when they differ by at most `tolerance` times the largest component of that input's gradient,
-/// plus what rounding does to the quotient. 1e-6 suits smooth functions.
+/// plus the rounding error of the quotient. 1e-6 suits smooth functions.
 ///
 /// # Errors
-/// The first component that does not agree, or that is not finite.
+/// The first component that does not agree or is not finite.
 ///
 /// # Panics
-/// Where an input is not a matrix, or its data are not floating point: errors of the calling test.
+/// Panics if an input is not a matrix or not floating point: these are errors of the calling test.
 pub fn gradcheck(
     inputs: &[TensorData],
     tolerance: f64,
     f: impl Fn(Vec<Tensor<2>>) -> Tensor<1>,
 ) -> Result<(), GradMismatch> {
-    let inputs: Vec<Matrix> = inputs.iter().map(Matrix::new).collect();
-    let value = |at: &[Matrix]| -> f64 {
+    let inputs: Vec<InputMatrix> = inputs.iter().map(InputMatrix::new).collect();
+    let value = |at: &[InputMatrix]| -> f64 {
         let device = Device::flex();
         let outputs = f(at.iter().map(|m| m.tensor(&device)).collect());
         outputs.into_data().iter::<f64>().zip(weights()).map(|(v, w)| v * w).sum()
@@ -67,11 +68,11 @@ pub fn gradcheck(
                 (8.0 * (at(1.0) - at(-1.0)) - (at(2.0) - at(-2.0))) / (12.0 * step)
             })
             .collect();
-        // Each of the four values is off by some units in the last place of the largest intermediate result.
+        // Allows an error of several hundred `f64::EPSILON` in each of the four values, relative to the value or to 1.
         let rounding = 1e3 * f64::EPSILON * size / step;
         let allowed = tolerance * numeric.iter().fold(0.0_f64, |m, v| m.max(v.abs())) + rounding;
         for (i, (&analytic, &numeric)) in gradient.iter().zip(&numeric).enumerate() {
-            let agrees = (analytic - numeric).abs() <= allowed; // false where one is NaN
+            let agrees = (analytic - numeric).abs() <= allowed; // false if either is NaN
             if !agrees {
                 let (row, column) = (i / inputs[input].columns, i % inputs[input].columns);
                 return Err(GradMismatch { input, row, column, analytic, numeric, allowed });
@@ -82,7 +83,7 @@ pub fn gradcheck(
 }
 
 /// Backpropagated gradient of each input.
-fn gradients(inputs: &[Matrix], f: &impl Fn(Vec<Tensor<2>>) -> Tensor<1>) -> Vec<Vec<f64>> {
+fn gradients(inputs: &[InputMatrix], f: &impl Fn(Vec<Tensor<2>>) -> Tensor<1>) -> Vec<Vec<f64>> {
     let device = Device::flex().autodiff();
     let leaves: Vec<_> = inputs.iter().map(|m| m.tensor(&device).require_grad()).collect();
     let outputs = f(leaves.clone());
@@ -100,22 +101,22 @@ fn gradients(inputs: &[Matrix], f: &impl Fn(Vec<Tensor<2>>) -> Tensor<1>) -> Vec
         .collect()
 }
 
-/// Between 1/2 and 3/2, without a pattern that a sum over rows could share.
+/// Output weights between 1/2 and 3/2, without a pattern that could cancel in a sum over rows.
 fn weights() -> impl Iterator<Item = f64> {
     (1..).map(|i: u32| 1.0 + 0.5 * (f64::from(i) * 2.4).cos())
 }
 
 #[derive(Clone)]
-struct Matrix {
+struct InputMatrix {
     values: Vec<f64>,
     rows: usize,
     columns: usize,
 }
 
-impl Matrix {
+impl InputMatrix {
     fn new(data: &TensorData) -> Self {
         let [rows, columns] = data.shape().dims();
-        Matrix { values: data.iter::<f64>().collect(), rows, columns }
+        InputMatrix { values: data.iter::<f64>().collect(), rows, columns }
     }
 
     fn tensor(&self, device: &Device) -> Tensor<2> {
@@ -134,28 +135,28 @@ mod tests {
     }
 
     #[test]
-    fn accepts_a_right_gradient() {
+    fn accepts_a_correct_gradient() {
         gradcheck(&point(), 1e-8, |x| (x[0].clone().tanh() * x[1].clone()).sum_dim(1).squeeze_dim(1)).unwrap();
     }
 
-    /// `detach` hides the dependence on the second input from backpropagation, not from the differences.
+    /// `detach` hides the dependence on the second input from backpropagation, but not from the differences.
     #[test]
-    fn refuses_a_missing_gradient() {
+    fn rejects_a_missing_gradient() {
         let found = gradcheck(&point(), 1e-6, |x| (x[0].clone() * x[1].clone().detach()).sum()).unwrap_err();
         assert_eq!((found.input, found.row, found.column, found.analytic), (1, 0, 0, 0.0));
         // d/dy sum_i w (x_i0 y_0 + x_i1 y_1) = w (0.3 + 2.0) with the first weight w = 1 + cos(2.4) / 2
         assert!((found.numeric - 2.3 * (1.0 + 0.5 * 2.4_f64.cos())).abs() < 1e-9);
     }
 
-    /// A constant has no graph at all; that is right only for inputs it does not depend on.
+    /// A constant output has no autodiff graph, and its gradient is zero.
     #[test]
     fn a_constant_has_zero_gradient() {
         gradcheck(&point(), 1e-6, |x| x[0].clone().detach().sum() * 0.0).unwrap();
     }
 
-    /// The square root at zero: backpropagation says NaN (0 times infinity).
+    /// The square root at zero: backpropagation returns NaN (0 times infinity).
     #[test]
-    fn refuses_a_gradient_that_is_not_finite() {
+    fn rejects_a_gradient_that_is_not_finite() {
         let zero = [TensorData::from([[0.0]])];
         let found = gradcheck(&zero, 1e-6, |x| (x[0].clone().square().sqrt() * 1.0).sum()).unwrap_err();
         assert!(found.analytic.is_nan());

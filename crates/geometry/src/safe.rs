@@ -1,29 +1,29 @@
-//! The functions of [`conifer_space::safe`] over tensors: finite values *and* finite gradients everywhere.
+//! The functions of [`conifer_space::safe`] on tensors, with finite values *and* finite gradients everywhere.
 //!
-//! Every epsilon comes from there. A mask after an operation does not stop its gradient from being NaN (zero times
-//! infinity), so each function here first replaces the arguments at which its slope has no bound, then applies the
-//! operation, then puts in the value that belongs there; the gradient at those arguments is zero.
+//! All epsilons come from `conifer_space::safe`. If only the result of an operation is masked, its gradient can still
+//! be NaN (zero times infinity). Each function here therefore replaces the arguments at which the derivative is
+//! unbounded, applies the operation, and then inserts the correct value; the gradient at those arguments is zero.
 
 use burn::tensor::{DType, Tensor};
 use conifer_space::safe;
 
-/// A step above one that the dtype can hold.
+/// Relative difference from 1 that survives a few rounded operations in this dtype.
 pub(crate) fn eps(dtype: DType) -> f64 {
     if dtype == DType::F64 { safe::EPS_F64 } else { f64::from(safe::EPS_F32) }
 }
 
-/// The shortest length we divide by.
+/// The smallest length used as a divisor.
 pub(crate) fn tiny(dtype: DType) -> f64 {
     if dtype == DType::F64 { safe::TINY_F64 } else { f64::from(safe::TINY_F32) }
 }
 
-/// `sqrt(max(v, 0))`; below the square of [`tiny`], where the slope has no bound, value and gradient are 0.
+/// `sqrt(max(v, 0))`. Below the square of [`tiny`], where the derivative is unbounded, value and gradient are 0.
 pub(crate) fn sqrt<const D: usize>(v: Tensor<D>) -> Tensor<D> {
     let nothing = v.clone().lower_elem(tiny(v.dtype()).powi(2));
     v.mask_fill(nothing.clone(), 1.0).sqrt().mask_fill(nothing, 0.0)
 }
 
-/// Sum of products over the last dimension, which stays with size 1: `[.., d], [.., d] -> [.., 1]`.
+/// Sum of products over the last dimension, which is kept with size 1: `[.., d], [.., d] -> [.., 1]`.
 pub(crate) fn dot<const D: usize>(x: Tensor<D>, y: Tensor<D>) -> Tensor<D> {
     (x * y).sum_dim(D - 1)
 }
@@ -33,13 +33,13 @@ pub(crate) fn square<const D: usize>(x: Tensor<D>) -> Tensor<D> {
     dot(x.clone(), x)
 }
 
-/// Length over the last dimension: `[.., d] -> [.., 1]`. Its gradient at zero is zero.
+/// Length over the last dimension: `[.., d] -> [.., 1]`. The gradient at the zero vector is zero.
 pub(crate) fn norm<const D: usize>(x: Tensor<D>) -> Tensor<D> {
     sqrt(square(x))
 }
 
-/// `numerator / denominator` for a denominator that is not negative, and 0 where it is too short to divide by: the
-/// direction of a vector without length. The numerator may have more columns, `[.., d] / [.., 1]`.
+/// `numerator / denominator` for a non-negative denominator, and 0 where the denominator is at most [`tiny`]. Used for
+/// the direction of a vector that may have length zero. The numerator may have more columns, `[.., d] / [.., 1]`.
 pub(crate) fn ratio<const D: usize>(numerator: Tensor<D>, denominator: Tensor<D>) -> Tensor<D> {
     let nothing = denominator.clone().lower_equal_elem(tiny(denominator.dtype()));
     let zero = nothing.clone().expand(numerator.dims());
@@ -47,21 +47,21 @@ pub(crate) fn ratio<const D: usize>(numerator: Tensor<D>, denominator: Tensor<D>
 }
 
 /// Angle of the vector (`along`, `across`) with `across >= 0`, radians in `[0, pi]`: `atan2(across, along)`, and 0 for
-/// a vector without length. Unlike `acos` of a quotient its slope is bounded where trained embeddings live, at 0 and
-/// pi.
+/// the zero vector. Unlike that of `acos` of a quotient, its derivative is bounded at 0 and pi, near which the angles
+/// of trained embeddings lie.
 pub(crate) fn angle<const D: usize>(across: Tensor<D>, along: Tensor<D>) -> Tensor<D> {
     let length = across.clone().square() + along.clone().square();
     let nothing = length.lower_elem(tiny(across.dtype()).powi(2));
     across.mask_fill(nothing.clone(), 0.0).atan2(along.mask_fill(nothing, 1.0))
 }
 
-/// What `u` in `acosh(1 + u)` counts as at least, [`eps`] squared: the slope `1 / sqrt(u (u + 2))` stays below
-/// `1 / eps`, and the value at zero is `sqrt(2) eps`.
+/// Lower limit of `u` in `acosh(1 + u)`, [`eps`] squared. The derivative `1 / sqrt(u (u + 2))` then stays below `1 /
+/// eps`, and the value at `u = 0` is `sqrt(2) eps`.
 pub(crate) fn acosh_floor(dtype: DType) -> f64 {
     eps(dtype).powi(2)
 }
 
-/// `sinh(r) / r` for `r >= 0`, and `2^15 / r` beyond the longest rapidity that lifts without being shortened.
+/// `sinh(r) / r` for `r >= 0`, and `2^15 / r` beyond [`safe::MAX_RAPIDITY`].
 pub(crate) fn sinhc<const D: usize>(r: Tensor<D>) -> Tensor<D> {
     let short = r.clone().lower_equal_elem(tiny(r.dtype()));
     let r = r.mask_fill(short.clone(), 1.0);
@@ -75,10 +75,10 @@ pub(crate) fn asinhc<const D: usize>(s: Tensor<D>) -> Tensor<D> {
     (s.clone().asinh() / s).mask_fill(short, 1.0)
 }
 
-/// `asin(arm / reach)` from the square of the reach, and pi/2 where the reach is shorter than the arm. Radians.
+/// `asin(arm / reach)` from the square of `reach`, and pi/2 where `reach < arm`. Radians.
 ///
-/// In the form `atan2(arm, sqrt(reach^2 - arm^2))`, whose slope at `reach = arm` is bounded by the spacing of floating
-/// point numbers there.
+/// Computed as `atan2(arm, sqrt(reach^2 - arm^2))`, whose derivative at `reach = arm` is bounded by the spacing of
+/// floating-point numbers there.
 pub(crate) fn aperture<const D: usize>(arm: f64, reach_squared: Tensor<D>) -> Tensor<D> {
     let arms = reach_squared.full_like(arm);
     angle(arms, sqrt(reach_squared - arm * arm))

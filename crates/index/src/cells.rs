@@ -1,4 +1,4 @@
-//! Exact search that looks at a part of the rows.
+//! Exact search that visits only some of the rows.
 
 mod balls;
 mod discs;
@@ -14,73 +14,76 @@ use rayon::prelude::*;
 use crate::error::{Error, Result};
 use crate::filter::Filter;
 use crate::query::{Hit, Query, Ranking};
-use crate::scan::Floor;
+use crate::scan::LowerBound;
 use crate::store::Snapshot;
-use crate::table::{Looker, Store, Table, View};
-use balls::{Asked, Balls};
-use discs::{Discs, Dots, Offer};
+use crate::table::{PreparedRanking, RowScanner, SearchTable, TablePrecision};
+use balls::{BallQuery, Balls};
+use discs::{CentreDots, DiscBound, Discs};
 
-/// The rows of a set in cells around centres (k-means in the geometry of the space).
+/// A set whose rows are partitioned into cells around centres (k-means in the geometry of the space).
 ///
-/// What is known of a cell, its centre and its radius, bounds the score of every row in it; a cell whose bound is worse than the
-/// `k` rows found so far is left out. The answer is to the bit that of [`FlatIndex`](crate::FlatIndex); how many rows it took to find
-/// is reported. In many dimensions near-flat data is as far from every centre as from any other, and most cells have to be visited.
-/// [`Effort::Cells`] stops after the most promising cells.
+/// The centre and the radius of a cell bound the scores of all its rows. A cell whose bound is worse than the `k` best
+/// rows found so far is skipped. With [`Effort::Exact`] the result equals that of [`FlatIndex`](crate::FlatIndex) bit
+/// for bit; [`CellHits::visited`] reports how many rows were compared. In many dimensions near-flat data is about
+/// equally far from every centre, and most cells have to be visited. [`Effort::Cells`] stops after the most promising
+/// cells.
 pub struct CellIndex {
-    table: Table,
-    /// The row of the set at every place of the table.
+    table: SearchTable,
+    /// Maps a table position to the row of the set.
     order: Vec<u32>,
-    /// The place of every row of the set.
-    places: Vec<u32>,
-    /// The places of every cell.
+    /// Maps a row of the set to its table position.
+    positions: Vec<u32>,
+    /// Table positions of each cell.
     cells: Vec<Range<usize>>,
     balls: Balls,
-    /// Where there are faster bounds.
+    /// Faster bounds; `None` for spaces that have none.
     discs: Option<Discs>,
-    /// Every row.
-    all: Kept,
+    /// The selection without a filter: all rows.
+    all: FilteredRows,
     seed: u64,
 }
 
-/// How to make cells.
+/// Settings of the k-means partition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Partition {
-    /// Number of cells; 0 takes the root of the number of rows.
+    /// Number of cells; 0 means the square root of the number of rows.
     pub cells: usize,
-    /// Rounds of k-means, on at most 64 rows a cell.
+    /// Rounds of k-means, on a sample of at most 64 rows per cell.
     pub rounds: usize,
-    /// Decides with which rows it begins.
+    /// Seed of the sample and of the initial centres.
     pub seed: u64,
 }
 
-/// How far to look.
+/// The number of cells that a search visits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effort {
-    /// Until no other row can be among the best.
+    /// Search until no other row can be among the best.
     Exact,
-    /// In so many of the most promising cells that hold rows which pass the filter (fewer where the others are known to be worse). Where
-    /// that is a large part of the rows, all are looked at, which takes less time.
+    /// Visit at most this many of the most promising cells that hold rows which pass the filter. Cells that are known
+    /// to be worse are skipped. If the cells hold a large fraction of the rows, all rows are scanned instead, which
+    /// takes less time.
     Cells(usize),
 }
 
-/// The answer to one point of a query.
+/// The result for one point of a query.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Found {
+pub struct CellHits {
     /// The best rows, best first.
     pub hits: Vec<Hit>,
     /// Rows that were compared with the point.
     pub visited: usize,
 }
 
-/// The share of the rows up to which a query looks into cells by itself; all rows at once, for all queries that need them, are looked at
-/// several times as fast.
-const WORTH: f64 = 0.2;
+/// Largest fraction of the rows that pass the filter which a query visits cell by cell, after the first cells have
+/// given it a threshold. Above it, the query joins a scan of all rows that is shared by several queries and is several
+/// times as fast per row.
+const MAX_VISITED_FRACTION: f64 = 0.2;
 
-/// Queries whose dot products with the centres are worked out together.
-const TOGETHER: usize = 16;
+/// Queries whose dot products with the centres are computed together.
+const QUERY_CHUNK: usize = 16;
 
-/// Cells that an exact search looks into before it sorts those that are left.
-const FIRST: usize = 2;
+/// Cells that an exact search visits before it sorts the remaining ones.
+const FIRST_CELLS: usize = 2;
 
 impl Default for Partition {
     fn default() -> Self {
@@ -89,38 +92,40 @@ impl Default for Partition {
 }
 
 impl CellIndex {
-    /// Sorts the rows of a set into cells. The points are moved, not copied. The same set and partition give the same cells, whatever
-    /// the number of threads.
+    /// Partitions the rows of a set into cells. The points are moved, not copied. The same set and partition give the
+    /// same cells for any number of threads.
     ///
     /// # Errors
-    /// Those of [`FlatIndex::new`](crate::FlatIndex::new), and a space whose cells have no bounds here.
+    /// Returns the errors of [`FlatIndex::new`](crate::FlatIndex::new). Fails if there are no cell bounds for the
+    /// space.
     pub fn new(set: EmbeddingSet, partition: Partition) -> Result<Self> {
-        Self::stored(set, partition, Store::Whole)
+        Self::stored(set, partition, TablePrecision::Full)
     }
 
-    /// The same with the points rounded to half precision, see [`FlatIndex::half`](crate::FlatIndex::half).
+    /// As [`CellIndex::new`], with the points rounded to half precision, see
+    /// [`FlatIndex::half`](crate::FlatIndex::half).
     ///
     /// # Errors
-    /// Those of [`FlatIndex::half`](crate::FlatIndex::half).
+    /// Returns the errors of [`FlatIndex::half`](crate::FlatIndex::half) and of [`CellIndex::new`].
     pub fn half(set: EmbeddingSet, partition: Partition) -> Result<Self> {
-        Self::stored(set, partition, Store::Half)
+        Self::stored(set, partition, TablePrecision::Half)
     }
 
-    /// The rows of a snapshot, sorted into cells. Points that others share, or that lie in files, are copied.
+    /// Partitions the rows of a snapshot into cells. Points that are shared or memory-mapped are copied.
     ///
     /// # Errors
-    /// Those of [`CellIndex::new`] and of [`Snapshot::check`].
+    /// Returns the errors of [`CellIndex::new`] and of [`Snapshot::check`].
     pub fn on(rows: &Snapshot, partition: Partition) -> Result<Self> {
-        Self::sorted(Table::of(rows)?, partition)
+        Self::sorted(SearchTable::of(rows)?, partition)
     }
 
-    fn stored(set: EmbeddingSet, partition: Partition, store: Store) -> Result<Self> {
-        Self::sorted(Table::new(set, store)?, partition)
+    fn stored(set: EmbeddingSet, partition: Partition, precision: TablePrecision) -> Result<Self> {
+        Self::sorted(SearchTable::new(set, precision)?, partition)
     }
 
-    fn sorted(mut table: Table, partition: Partition) -> Result<Self> {
+    fn sorted(mut table: SearchTable, partition: Partition) -> Result<Self> {
         if table.scan.is_none() {
-            // What bounds a cell is geometry: it must be known for the space.
+            // The cell bounds depend on the geometry, so an unknown space cannot have cells.
             let expected = "the sphere, flat space, a hyperboloid or a product of hyperboloids";
             return Err(Error::invalid("the space of an index with cells", &table.spec, expected));
         }
@@ -132,16 +137,16 @@ impl CellIndex {
         let cell_of = means::nearest(&table, &(0..table.len() as u32).collect::<Vec<u32>>(), &centres)?;
         let mut order: Vec<u32> = (0..table.len() as u32).collect();
         order.sort_by_key(|row| (cell_of[*row as usize], *row));
-        let mut places = vec![0; order.len()];
-        order.iter().enumerate().for_each(|(place, row)| places[*row as usize] = place as u32);
+        let mut positions = vec![0; order.len()];
+        order.iter().enumerate().for_each(|(position, row)| positions[*row as usize] = position as u32);
         let first = |cell: usize| order.partition_point(|row| (cell_of[*row as usize] as usize) < cell);
         let cells: Vec<Range<usize>> = (0..count).map(|cell| first(cell)..first(cell + 1)).collect();
         table.arrange(&order);
         let balls = Balls::new(&table, &centres, &cells)?;
         let discs = balls.discs(&centres);
         let starts = std::iter::once(0).chain(cells.iter().map(|cell| cell.end)).collect();
-        let all = Kept { places: (0..order.len() as u32).collect(), starts };
-        Ok(CellIndex { table, order, places, cells, balls, discs, all, seed: partition.seed })
+        let all = FilteredRows { positions: (0..order.len() as u32).collect(), starts };
+        Ok(CellIndex { table, order, positions, cells, balls, discs, all, seed: partition.seed })
     }
 
     /// Number of rows.
@@ -149,7 +154,7 @@ impl CellIndex {
         self.table.len()
     }
 
-    /// Whether there are no rows.
+    /// True if there are no rows.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -164,7 +169,7 @@ impl CellIndex {
         &self.table.spec
     }
 
-    /// The root from which angles are seen.
+    /// The root of the hierarchy, to which exterior angles and depths refer.
     pub fn root(&self) -> &Root {
         &self.table.root
     }
@@ -174,11 +179,11 @@ impl CellIndex {
         self.table.space.as_ref()
     }
 
-    /// For every point of the query, the `k` best rows that pass the filter, as [`FlatIndex::top_k`](crate::FlatIndex::top_k) orders
-    /// them.
+    /// Returns, for every point of the query, the `k` best rows that pass the filter, in the order of
+    /// [`FlatIndex::top_k`](crate::FlatIndex::top_k).
     ///
     /// # Errors
-    /// Those of [`FlatIndex::top_k`](crate::FlatIndex::top_k).
+    /// Returns the errors of [`FlatIndex::top_k`](crate::FlatIndex::top_k).
     pub fn top_k(
         &self,
         query: &Query<'_>,
@@ -186,140 +191,143 @@ impl CellIndex {
         k: usize,
         filter: &Filter<'_>,
         effort: Effort,
-    ) -> Result<Vec<Found>> {
+    ) -> Result<Vec<CellHits>> {
         ranking.check()?;
         let queries: Vec<&[f32]> = query.checked(self.space())?.collect();
         let passing;
-        let kept = match filter {
+        let filtered = match filter {
             Filter::All => &self.all,
             _ => {
-                passing = Kept::new(self, filter)?;
+                passing = FilteredRows::new(self, filter)?;
                 &passing
             }
         };
-        let k = k.min(kept.places.len());
+        let k = k.min(filtered.positions.len());
         if k == 0 {
-            return Ok(vec![Found { hits: Vec::new(), visited: 0 }; queries.len()]);
+            return Ok(vec![CellHits { hits: Vec::new(), visited: 0 }; queries.len()]);
         }
-        let some = |points: &[&[f32]]| -> Vec<Option<Found>> {
+        let some = |points: &[&[f32]]| -> Vec<Option<CellHits>> {
             let dots = self.dots(points, ranking);
             let dots = dots.as_ref();
             let one = |(i, point): (usize, &&[f32])| {
-                self.top_k_of_one(point, dots.map(|dots| (dots, i)), ranking, k, kept, effort)
+                self.top_k_of_one(point, dots.map(|dots| (dots, i)), ranking, k, filtered, effort)
             };
             points.iter().enumerate().map(one).collect()
         };
-        let found: Vec<Option<Found>> = queries.par_chunks(TOGETHER).flat_map_iter(some).collect();
-        // Queries for which the cells rule out too little share a look at all rows, which is cheaper than one look each.
+        let found: Vec<Option<CellHits>> = queries.par_chunks(QUERY_CHUNK).flat_map_iter(some).collect();
+        // Queries for which the cells exclude too few rows share one scan of all rows, which is cheaper than a visit
+        // each.
         let pairs = queries.iter().zip(&found);
         let rest: Vec<&[f32]> = pairs.filter(|(_, found)| found.is_none()).map(|(point, _)| *point).collect();
-        let number = |place: u32| self.order[place as usize] as usize;
-        let mut rest = self.table.best_of(&rest, ranking, k, &kept.places, number).into_iter();
-        let mut of_all = || Found { hits: rest.next().unwrap_or_default(), visited: kept.places.len() };
+        let number = |position: u32| self.order[position as usize] as usize;
+        let mut rest = self.table.best_of(&rest, ranking, k, &filtered.positions, number).into_iter();
+        let mut of_all = || CellHits { hits: rest.next().unwrap_or_default(), visited: filtered.positions.len() };
         Ok(found.into_iter().map(|found| found.unwrap_or_else(&mut of_all)).collect())
     }
 
-    /// The dot products of points with the centres, where bounds are made of them.
-    fn dots(&self, points: &[&[f32]], ranking: Ranking) -> Option<Dots> {
-        self.discs.as_ref().filter(|discs| discs.bounds(ranking)).map(|discs| discs.dots(points))
+    /// Dot products of points with the centres; `None` if the bounds of this ranking do not use them.
+    fn dots(&self, points: &[&[f32]], ranking: Ranking) -> Option<CentreDots> {
+        self.discs.as_ref().filter(|discs| discs.has_bounds(ranking)).map(|discs| discs.dots(points))
     }
 
-    /// The cells that hold rows which may be found, in no particular order.
+    /// The cells that may hold a result, in no particular order.
     fn candidates(
         &self,
-        asked: &Asked,
-        dots: Option<(&Dots, usize)>,
+        query_point: &BallQuery,
+        dots: Option<(&CentreDots, usize)>,
         ranking: Ranking,
-        view: &View<'_>,
-        kept: &Kept,
+        prepared: &PreparedRanking<'_>,
+        filtered: &FilteredRows,
     ) -> Vec<Candidate> {
-        let filled = (0..self.cells.len()).filter(|cell| !kept.of(*cell).is_empty());
+        let filled = (0..self.cells.len()).filter(|cell| !filtered.of(*cell).is_empty());
         if let (Some(discs), Some((dots, query))) = (&self.discs, dots) {
-            let offers = discs.offers(asked, dots, query, ranking, filled);
-            let candidate = |offer: Offer| Candidate {
-                cell: offer.cell as usize,
-                order: offer.order,
-                floor: view.floor(offer.floor),
+            let cell_bounds = discs.cell_bounds(query_point, dots, query, ranking, filled);
+            let candidate = |bound: DiscBound| Candidate {
+                cell: bound.cell as usize,
+                order: bound.order,
+                lower_bound: prepared.lower_bound(bound.lower_bound),
                 rough: true,
             };
-            return offers.into_iter().map(candidate).collect();
+            return cell_bounds.into_iter().map(candidate).collect();
         }
         let candidate = |cell: usize| {
-            let promise = self.balls.promise(asked, cell, ranking);
-            let floor = view.floor(Floor::Score(promise.floor));
-            promise.passes(ranking).then_some(Candidate { cell, order: promise.order, floor, rough: false })
+            let cell_bound = self.balls.cell_bound(query_point, cell, ranking);
+            let lower_bound = prepared.lower_bound(LowerBound::Score(cell_bound.lower_bound));
+            cell_bound.passes(ranking).then_some(Candidate { cell, order: cell_bound.order, lower_bound, rough: false })
         };
         filled.filter_map(candidate).collect()
     }
 
-    /// `None` where it would take more than [`WORTH`] of the rows.
+    /// Returns `None` if, once there is a threshold, the remaining candidate cells hold more than
+    /// [`MAX_VISITED_FRACTION`] of the rows that pass the filter.
     fn top_k_of_one(
         &self,
         point: &[f32],
-        dots: Option<(&Dots, usize)>,
+        dots: Option<(&CentreDots, usize)>,
         ranking: Ranking,
         k: usize,
-        kept: &Kept,
+        filtered: &FilteredRows,
         effort: Effort,
-    ) -> Option<Found> {
+    ) -> Option<CellHits> {
         let queries = [point];
-        let view = self.table.view(&queries, ranking);
-        let mut looker = view.looker(k);
-        let asked = self.balls.asked(point);
-        let mut first = self.candidates(&asked, dots, ranking, &view, kept);
+        let prepared = self.table.prepare(&queries, ranking);
+        let mut scanner = prepared.scanner(k);
+        let query_point = self.balls.query_point(point);
+        let mut first = self.candidates(&query_point, dots, ranking, &prepared, filtered);
         let most = match effort {
             Effort::Exact => usize::MAX,
             Effort::Cells(most) => most,
         };
-        let mut rest = Candidate::behind(&mut first, FIRST.min(most));
-        drop(Candidate::behind(&mut rest, most.saturating_sub(first.len())));
+        let mut rest = Candidate::split_after(&mut first, FIRST_CELLS.min(most));
+        drop(Candidate::split_after(&mut rest, most.saturating_sub(first.len())));
         first.sort_unstable_by(Candidate::compare);
         let mut visited = 0;
-        let mut visit = |looker: &mut Looker<'_>, candidate: &Candidate| {
-            let open = |floor: f32| floor <= looker.threshold(0);
-            if !open(candidate.floor) {
+        let mut visit = |scanner: &mut RowScanner<'_>, candidate: &Candidate| {
+            let open = |lower_bound: f32| lower_bound <= scanner.threshold(0);
+            if !open(candidate.lower_bound) {
                 return;
             }
             if candidate.rough {
-                // Worth a closer look before all of its rows are.
-                let promise = self.balls.promise(&asked, candidate.cell, ranking);
-                if !promise.passes(ranking) || !open(view.floor(Floor::Score(promise.floor))) {
+                // This lower bound is loose. Compute the tight one before visiting the rows.
+                let cell_bound = self.balls.cell_bound(&query_point, candidate.cell, ranking);
+                if !cell_bound.passes(ranking) || !open(prepared.lower_bound(LowerBound::Score(cell_bound.lower_bound)))
+                {
                     return;
                 }
             }
-            looker.look(kept.of(candidate.cell));
-            visited += kept.of(candidate.cell).len();
+            scanner.scan(filtered.of(candidate.cell));
+            visited += filtered.of(candidate.cell).len();
         };
-        first.iter().for_each(|candidate| visit(&mut looker, candidate));
-        rest.retain(|candidate| candidate.floor <= looker.threshold(0));
+        first.iter().for_each(|candidate| visit(&mut scanner, candidate));
+        rest.retain(|candidate| candidate.lower_bound <= scanner.threshold(0));
         rest.sort_unstable_by(Candidate::compare);
         let mut judged = false;
         for (i, candidate) in rest.iter().enumerate() {
-            if !judged && looker.threshold(0) < f32::INFINITY {
-                // The first rows say how good the best ones are; is the rest worth a look of its own?
-                let open = rest[i..].iter().filter(|other| other.floor <= looker.threshold(0));
-                let rows: usize = open.map(|other| kept.of(other.cell).len()).sum();
-                if rows as f64 > WORTH * kept.places.len() as f64 {
+            if !judged && scanner.threshold(0) < f32::INFINITY {
+                // The first rows give a threshold. Estimate from it whether visiting the remaining cells is worth it.
+                let open = rest[i..].iter().filter(|other| other.lower_bound <= scanner.threshold(0));
+                let rows: usize = open.map(|other| filtered.of(other.cell).len()).sum();
+                if rows as f64 > MAX_VISITED_FRACTION * filtered.positions.len() as f64 {
                     return None;
                 }
                 judged = true;
             }
-            visit(&mut looker, candidate);
+            visit(&mut scanner, candidate);
         }
-        let rows = looker.selections.swap_remove(0).into_rows();
-        let number = |place: u32| self.order[place as usize] as usize;
-        Some(Found { hits: self.table.exact(point, ranking, k, rows, number), visited })
+        let rows = scanner.selections.swap_remove(0).into_rows();
+        let number = |position: u32| self.order[position as usize] as usize;
+        Some(CellHits { hits: self.table.exact(point, ranking, k, rows, number), visited })
     }
 }
 
-/// A cell that may hold what is searched for.
+/// A cell that may hold a result.
 struct Candidate {
     cell: usize,
-    /// Small first.
+    /// Visiting order, smallest first.
     order: f64,
-    /// On the scale of the keys.
-    floor: f32,
-    /// Whether there is a better floor to be had.
+    /// Lower bound on the keys of the rows.
+    lower_bound: f32,
+    /// True if [`Balls::cell_bound`] gives a tighter lower bound.
     rough: bool,
 }
 
@@ -328,8 +336,8 @@ impl Candidate {
         a.order.total_cmp(&b.order).then(a.cell.cmp(&b.cell))
     }
 
-    /// Leaves the first `count` in `candidates`, and takes the others out; both in no particular order.
-    fn behind(candidates: &mut Vec<Candidate>, count: usize) -> Vec<Candidate> {
+    /// Keeps the first `count` of `candidates` and returns the others, both in no particular order.
+    fn split_after(candidates: &mut Vec<Candidate>, count: usize) -> Vec<Candidate> {
         if candidates.len() <= count {
             return Vec::new();
         }
@@ -338,27 +346,27 @@ impl Candidate {
     }
 }
 
-/// The places of the rows that pass a filter, cell by cell.
-struct Kept {
-    places: Vec<u32>,
-    /// Where the places of each cell begin, and the end.
+/// Table positions of the rows that pass a filter, grouped by cell.
+struct FilteredRows {
+    positions: Vec<u32>,
+    /// Offset of each cell in `positions`, and the total at the end.
     starts: Vec<usize>,
 }
 
-impl Kept {
+impl FilteredRows {
     fn new(index: &CellIndex, filter: &Filter<'_>) -> Result<Self> {
-        let bitmap = filter.bitmap(&index.table, &|row| index.places[row] as usize)?;
-        let (mut places, mut starts) = (Vec::new(), vec![0]);
+        let bitmap = filter.bitmap(&index.table, &|row| index.positions[row] as usize)?;
+        let (mut positions, mut starts) = (Vec::new(), vec![0]);
         for cell in &index.cells {
-            let passing = cell.clone().filter(|place| bitmap.contains(index.order[*place] as usize));
-            places.extend(passing.map(|place| place as u32));
-            starts.push(places.len());
+            let passing = cell.clone().filter(|position| bitmap.contains(index.order[*position] as usize));
+            positions.extend(passing.map(|position| position as u32));
+            starts.push(positions.len());
         }
-        Ok(Kept { places, starts })
+        Ok(FilteredRows { positions, starts })
     }
 
     fn of(&self, cell: usize) -> &[u32] {
-        &self.places[self.starts[cell]..self.starts[cell + 1]]
+        &self.positions[self.starts[cell]..self.starts[cell + 1]]
     }
 }
 

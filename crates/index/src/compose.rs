@@ -1,25 +1,26 @@
-//! Queries made of several points.
+//! Queries composed of several points.
 
 use conifer_space::{ManifoldSpec, Root, space};
 
 use crate::error::{Error, Result};
 use crate::query::Query;
 
-/// The point that is, factor by factor, the most specific one of the points of a query: the part that lies farthest from the origin,
-/// the first of equally far ones.
+/// Returns the conjunction of the points of a query: in each factor, the part that is farthest from the origin, with
+/// ties to the first.
 ///
-/// On a product of hyperboloids whose factors stand for concepts this is "dog AND car": what PHyCLIP embeds of both together is far from
-/// the origin in the factors of either, as the element-wise maximum of a Boolean algebra (Sec. 4.3). A space of one factor has the most
-/// specific point itself as the answer.
+/// On a product of hyperboloids whose factors represent concepts this is "dog AND car": PHyCLIP embeds both together
+/// far from the origin in the factors of either, like the element-wise maximum of a Boolean algebra (Sec. 4.3). In a
+/// space with one factor the result is the most specific point itself.
 ///
 /// # Errors
-/// No point at all, or those of a search: points that are not whole, not finite or not on their space.
+/// Fails if there is no point. Returns the errors of a search: incomplete points, points that are not finite or not on
+/// the space.
 pub fn conjunction(points: &Query<'_>) -> Result<Vec<f32>> {
     let spec = points.spec();
     let whole = space::<f32>(spec)?;
     let mut points = points.checked(whole.as_ref())?;
     let Some(mut composed) = points.next().map(<[f32]>::to_vec) else {
-        return Err(Error::invalid("a query to compose", "no point", "at least one"));
+        return Err(Error::invalid("a query to compose", "empty", "at least one point"));
     };
     let part = factor(spec)?;
     for point in points {
@@ -32,7 +33,7 @@ pub fn conjunction(points: &Query<'_>) -> Result<Vec<f32>> {
     Ok(composed)
 }
 
-/// A space in which depths order as in each factor: curvature changes the unit, not the order.
+/// Flat space, whose depths order like the depths in each factor: curvature changes the unit, not the order.
 fn factor(spec: &ManifoldSpec) -> Result<Box<dyn conifer_space::Space<f32>>> {
     Ok(space(&ManifoldSpec::euclidean(spec.factor_dim()))?)
 }
@@ -50,6 +51,6 @@ mod tests {
         let line = ManifoldSpec::euclidean(1);
         assert_eq!(conjunction(&Query::new(&line, &[1.0, -4.0, 2.0])).unwrap(), [-4.0]);
         let message = conjunction(&Query::new(&spec, &[])).unwrap_err().to_string();
-        assert_eq!(message, "search: a query to compose is no point; expected at least one");
+        assert_eq!(message, "search: a query to compose is empty; expected at least one point");
     }
 }

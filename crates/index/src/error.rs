@@ -1,13 +1,13 @@
-//! The one error type of this crate.
+//! Error type of this crate.
 
 use std::path::{Path, PathBuf};
 
 use conifer_space::ManifoldSpec;
 
-/// What can go wrong in a search. Every message names the thing, the value found and what was expected.
+/// Errors of searches and stores. A message about an invalid value says what was found and what was expected.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The query lives in another space than the rows.
+    /// The query is from another space than the rows.
     #[error("search: the query is a point of {query}; expected {index}, the space of the index")]
     OtherSpace {
         /// The space of the query.
@@ -15,29 +15,29 @@ pub enum Error {
         /// The space of the index.
         index: String,
     },
-    /// A value of the query or of a traversal is not what it must be.
+    /// An argument of a query or of a traversal is invalid.
     #[error("search: {what} is {found}; expected {expected}")]
     Invalid {
-        /// The value, with enough context to find it.
+        /// The argument, with enough context to find it.
         what: String,
-        /// What was found.
+        /// The value found.
         found: String,
-        /// What a valid value looks like.
+        /// A description of the valid values.
         expected: String,
     },
-    /// A file of a store is not what was written, or an argument does not fit the store.
+    /// A file of a store is damaged, or an argument does not fit the store.
     #[error("store: `{}`: {what} is {found}; expected {expected}", .path.display())]
     Store {
         /// The store, or the file in it.
         path: PathBuf,
         /// The value, with enough context to find it.
         what: String,
-        /// What was found.
+        /// The value found.
         found: String,
-        /// What a valid value looks like.
+        /// A description of the valid values.
         expected: String,
     },
-    /// Rows to append have an id and a modality that rows of the store have.
+    /// Rows to append have the id and modality of rows that the store already has.
     #[error(
         "store: `{}`: the set to append has {rows} of {of} rows whose id and modality are in the store, the first is `{id}` ({modality}); \
          expected new rows",
@@ -46,31 +46,31 @@ pub enum Error {
     Repeated {
         /// The store.
         path: PathBuf,
-        /// How many of the rows.
+        /// Number of such rows.
         rows: usize,
-        /// Rows of the set.
+        /// Number of rows of the set.
         of: usize,
-        /// The id of the first.
+        /// The id of the first such row.
         id: String,
-        /// Its modality.
+        /// The modality of that row.
         modality: &'static str,
     },
-    /// The operating system refused a file operation.
+    /// A file operation failed.
     #[error("cannot {action} `{}`: {source}", .path.display())]
     Io {
         /// The operation, as a verb.
         action: &'static str,
         /// The file or folder.
         path: PathBuf,
-        /// The system's reason.
+        /// The error of the operating system.
         source: std::io::Error,
     },
-    /// The set is not a valid set of embeddings.
+    /// An error of the space crate, for example an invalid embedding set.
     #[error(transparent)]
     Space(#[from] conifer_space::Error),
 }
 
-/// Result with this crate's [`Error`].
+/// Result with the [`Error`] type of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 impl Error {
@@ -87,13 +87,13 @@ impl Error {
         Error::Store { path: path.to_owned(), what: what.into(), found: found.to_string(), expected: expected.into() }
     }
 
-    /// For `map_err`: attaches the operation and the path to an error of the system.
+    /// For `map_err`: adds the operation and the path to an I/O error.
     pub(crate) fn io(action: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> Self {
         let path = path.to_owned();
         move |source| Error::Io { action, path, source }
     }
 
-    /// Names both spaces in short, or in full where they differ only in what the short form leaves out.
+    /// Names both spaces in their short form, or in full if the short forms are equal.
     pub(crate) fn other_space(query: &ManifoldSpec, index: &ManifoldSpec) -> Self {
         let (short_query, short_index) = (query.to_string(), index.to_string());
         if short_query == short_index {

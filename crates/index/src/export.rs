@@ -1,25 +1,26 @@
-//! Vectors for engines that rank by the Euclidean distance and know no other geometry.
+//! Export of embeddings as vectors for engines that rank by Euclidean distance only.
 //!
-//! Of a point `x` of the hyperboloid with curvature `-c`, the vector is `[sqrt(c) t(x), sqrt(c) x, sqrt(M - s)]`, where `s` is the
-//! squared length of the others and `M` is the same for all rows. Of a query `q` it is `[-sqrt(c) t(q), sqrt(c) q, 0]`. Their squared
-//! distance is then
+//! For a point `x` of the hyperboloid with curvature `-c`, the vector is `[sqrt(c) t(x), sqrt(c) x, sqrt(M - s)]`,
+//! where `s` is the squared length of the other components and `M` is the same for all rows. For a query `q` it is
+//! `[-sqrt(c) t(q), sqrt(c) q, 0]`. Their squared distance is
 //!
 //! `M + |query vector|^2 + 2 cosh(sqrt(c) d(q, x))`,
 //!
-//! which grows with the distance `d`: Euclidean neighbours are the hyperbolic ones, in graph indexes too, which an inner product leads
-//! astray. Factors of a product stand one after the other before the one last number; the sum of their `cosh(sqrt(c_i) d_i)` is what is
-//! ranked by then, near the distance but not in its order: the best few hundred are to be ranked anew ([`Augmented::point`],
-//! [`conifer_space::Space::dist`]). On the sphere and in flat space the vector is the point.
+//! which grows with the distance `d`. So Euclidean neighbours are the hyperbolic neighbours. For a product, the factors
+//! are concatenated before the single last component, and the engine ranks by the sum of `cosh(sqrt(c_i) d_i)`. That is
+//! close to the order of the distance but not equal to it, so the client must re-rank the best few hundred results
+//! ([`Augmented::point`], [`conifer_space::Space::dist`]). On the sphere and in flat space the vector is the point.
 //!
-//! Engines calculate in `f32`, which has no digits left for near neighbours far out (`cosh` is 5,500 times the square of a chord at
-//! distance 5 from the origin): there, too, candidates are ranked anew.
+//! Engines calculate in `f32`, which cannot distinguish near neighbours far from the origin: for two neighbours at
+//! `sqrt(c) d = 5` from it, `cosh(sqrt(c) d(q, x))`, about 1, is the difference of two terms of about 5,500. Re-rank
+//! the results there, too.
 
 use conifer_space::ManifoldSpec;
 use serde_json::{Value, json};
 
 use crate::error::{Error, Result};
 
-/// The vectors of one space, see [`crate::export`].
+/// Converts points of one space to vectors, see [`crate::export`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct Augmented {
     spec: ManifoldSpec,
@@ -27,10 +28,10 @@ pub struct Augmented {
 }
 
 impl Augmented {
-    /// Room for rows of which every factor is up to `radius` away from the origin.
+    /// Creates vectors for rows of which every factor is at most at distance `radius` from the origin.
     ///
     /// # Errors
-    /// A spec that is not valid; a radius that is not positive, or so large that `f32` cannot hold the vectors.
+    /// Fails if the spec is invalid, or if the radius is not positive or so large that the vectors overflow `f32`.
     pub fn within(spec: &ManifoldSpec, radius: f64) -> Result<Self> {
         let squares = spec.curv.iter().map(|c| (2.0 * c.sqrt() * radius).cosh());
         let bound = squares.sum::<f64>();
@@ -40,10 +41,10 @@ impl Augmented {
         Self::bounded(spec, bound)
     }
 
-    /// Room for these points `[N, dim]`, and for others whose vectors are up to a tenth longer.
+    /// Creates vectors for these points `[N, dim]` and for others whose vectors are at most a tenth longer.
     ///
     /// # Errors
-    /// A spec that is not valid; points that are too far out for `f32`.
+    /// Fails if the spec is invalid or if a point is so far from the origin that its vector overflows `f32`.
     pub fn around<'a>(spec: &ManifoldSpec, points: impl Iterator<Item = std::borrow::Cow<'a, [f32]>>) -> Result<Self> {
         let plain = Self::bounded(spec, 0.0)?;
         let mut vector = Vec::new();
@@ -63,36 +64,36 @@ impl Augmented {
         Ok(Augmented { spec: spec.clone(), bound })
     }
 
-    /// Numbers of a vector.
+    /// Number of components of a vector.
     pub fn dim(&self) -> usize {
         if self.is_plain() { self.spec.dim } else { self.spec.dim + self.spec.factors + 1 }
     }
 
-    /// `M`; meaningless where vectors are points.
+    /// The bound `M`; it has no meaning if the vectors are the points.
     pub fn bound(&self) -> f64 {
         self.bound
     }
 
-    /// Whether the order of the Euclidean distances is that of the distances of the space, up to rounding.
+    /// True if the Euclidean distances have the same order as the distances of the space, up to rounding.
     pub fn is_exact(&self) -> bool {
         self.spec.factors == 1
     }
 
-    /// The vector of a row.
+    /// Returns the vector of a row.
     ///
     /// # Errors
-    /// A row further out than there is room for.
+    /// Fails if the row is farther from the origin than the bound allows.
     pub fn row(&self, point: &[f32]) -> Result<Vec<f32>> {
         let vector = self.wide_row(point)?;
         Ok(vector.into_iter().map(|v| v as f32).collect())
     }
 
-    /// The vector of a query.
+    /// Returns the vector of a query.
     pub fn query(&self, point: &[f32]) -> Vec<f32> {
         self.wide_query(point).into_iter().map(|v| v as f32).collect()
     }
 
-    /// The point of which [`Augmented::row`] made a vector, up to rounding.
+    /// Returns the point whose vector [`Augmented::row`] returned, up to rounding.
     pub fn point(&self, vector: &[f32]) -> Vec<f32> {
         if self.is_plain() {
             return vector.to_vec();
@@ -101,13 +102,14 @@ impl Augmented {
         factors.flat_map(|(part, c)| part[1..].iter().map(move |v| (f64::from(*v) / c.sqrt()) as f32)).collect()
     }
 
-    /// The sum over factors of `cosh(sqrt(c) d)`, from the squared Euclidean distance of a row's vector to a query's.
+    /// The sum over factors of `cosh(sqrt(c) d)`, from the squared Euclidean distance between the vectors of a row and
+    /// a query.
     pub fn cosh(&self, query: &[f32], square: f64) -> f64 {
         let length: f64 = query.iter().map(|v| f64::from(*v).powi(2)).sum();
         (square - self.bound - length) / 2.0
     }
 
-    /// What a client has to know, to write down beside the vectors.
+    /// Describes the vectors in JSON, for the clients of an export.
     pub fn describe(&self) -> Value {
         let (row, query) = if self.is_plain() {
             ("x", "q")
@@ -117,19 +119,19 @@ impl Augmented {
                 "[-sqrt(c) t(q), sqrt(c) q] of every factor, then 0",
             )
         };
-        let mut told = json!({
+        let mut description = json!({
             "metric": "euclidean", "dim": self.dim(), "vector": row, "query": query, "exact_order": self.is_exact(),
             "spec": self.spec,
         });
         if !self.is_plain() {
-            told["bound"] = json!(self.bound);
-            told["sum_of_cosh"] =
+            description["bound"] = json!(self.bound);
+            description["sum_of_cosh"] =
                 json!("(squared distance - bound - |query|^2) / 2 = sum over factors of cosh(sqrt(c) d)");
         }
-        told
+        description
     }
 
-    /// Whether points are vectors already.
+    /// True if the vectors are the points.
     fn is_plain(&self) -> bool {
         self.spec.curv.is_empty()
     }
@@ -190,15 +192,15 @@ mod tests {
         a.iter().zip(b).map(|(a, b)| (a - b) * (a - b)).sum()
     }
 
-    /// `values` in order, ties by number.
+    /// Indices in the order of `values`, ties by index.
     fn order(values: &[f64]) -> Vec<usize> {
         let mut order: Vec<usize> = (0..values.len()).collect();
         order.sort_by(|a, b| values[*a].total_cmp(&values[*b]).then(a.cmp(b)));
         order
     }
 
-    /// Without the rounding of the engine, Euclidean neighbours are the neighbours of the space, one by one: of random points, whose
-    /// distances differ by more than the rounding of f64 (1e-12 at cosh 100), in the order of the oracle.
+    /// Without the rounding of the engine, the Euclidean order equals the order of the distances in f64. The distances
+    /// of random points differ by more than the rounding of f64 (1e-12 at cosh 100).
     #[test]
     fn euclidean_order_is_that_of_the_space() {
         for spec in [
@@ -228,11 +230,11 @@ mod tests {
         }
     }
 
-    /// As an engine does it: vectors and distances in f32, the best hundred of 2,000 ranked anew by the points that the vectors hold. On a
-    /// hyperboloid that finds the ten best in their order; of products, whose surrogate is not their distance, nine of ten (0.978 and 0.863
-    /// of ten were found in 12,000 rows with mean radius 0.6 and 5.1).
+    /// Vectors and distances are in f32 as in an engine, and the best hundred of 2,000 rows are re-ranked by the points
+    /// recovered from the vectors. On a hyperboloid the ten best rows are exact. For products, whose surrogate is not
+    /// the distance, at least nine of ten are found on average.
     #[test]
-    fn ranked_anew_the_ten_best_are_exact() {
+    fn ten_best_after_reranking() {
         let products = [ManifoldSpec::product_l1(8, 4, vec![1.0; 8]), ManifoldSpec::product_l2(8, 4, vec![0.7; 8])];
         for spec in products.into_iter().chain([ManifoldSpec::lorentz(16, 1.0)]) {
             let (rows, queries) = (random_points(&spec, 2000, 3), random_points(&spec, 20, 4));
@@ -259,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_beyond_the_room_are_refused() {
+    fn rows_beyond_the_radius_are_rejected() {
         let spec = ManifoldSpec::lorentz(3, 1.0);
         let vectors = Augmented::within(&spec, 2.0).unwrap();
         // |x| = sinh(d).

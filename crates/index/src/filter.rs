@@ -1,14 +1,14 @@
-//! Which rows may be found.
+//! Filters: which rows a search may return.
 
 use conifer_space::Modality;
 use rayon::prelude::*;
 
 use crate::error::{Error, Result};
 use crate::query::Query;
-use crate::table::Table;
+use crate::table::SearchTable;
 use crate::traverse::Cone;
 
-/// Which rows may be found. Filters of filters are made with [`Filter::And`], [`Filter::Or`] and [`Filter::Not`].
+/// Selects the rows that a search may return. [`Filter::And`], [`Filter::Or`] and [`Filter::Not`] combine filters.
 #[derive(Clone, Copy, Default)]
 pub enum Filter<'a> {
     /// Every row.
@@ -16,27 +16,28 @@ pub enum Filter<'a> {
     All,
     /// Rows of one of these modalities.
     Modality(&'a [Modality]),
-    /// Rows whose value in `column`, one value per row, is one of `wanted`: a class, a rank, a split.
+    /// Rows whose value in `column`, which has one value per row, is one of `wanted`. Example: a class, a rank or a
+    /// split.
     Column {
         /// The values of all rows, [`conifer_space::EmbeddingSet::columns`].
         column: &'a [String],
         /// The values to keep.
         wanted: &'a [&'a str],
     },
-    /// Rows whose [`depth`](conifer_space::Space::depth) lies between these two, both included.
+    /// Rows whose [`depth`](conifer_space::Space::depth) is between these two values, both included.
     Depth(f32, f32),
-    /// Rows inside the cone of a point, which is their parent: `Space::cone_excess(apex, row) <= 0`. Its negation excludes what the
-    /// point stands for.
+    /// Rows inside the cone of a point, with the point as their parent: `Space::cone_excess(point, row) <= 0`. The
+    /// negation excludes everything below that point.
     Inside(Query<'a>, Cone),
-    /// These rows, in any order: a subtree of a hierarchy.
+    /// These rows, in any order. Example: a subtree of a hierarchy.
     Set(&'a [usize]),
-    /// Rows for which the function says yes.
+    /// Rows for which the function returns `true`.
     Rows(&'a (dyn Fn(usize) -> bool + Sync)),
-    /// Rows that pass all of these; every row when there are none.
+    /// Rows that pass all of these filters; every row if the list is empty.
     And(&'a [Filter<'a>]),
-    /// Rows that pass one of these; no row when there are none.
+    /// Rows that pass at least one of these filters; no row if the list is empty.
     Or(&'a [Filter<'a>]),
-    /// Rows that do not pass.
+    /// Rows that do not pass the filter.
     Not(&'a Filter<'a>),
 }
 
@@ -47,7 +48,7 @@ pub(crate) struct Bitmap {
     rows: usize,
 }
 
-/// Rows of one word.
+/// Rows per word.
 const BITS: usize = u64::BITS as usize;
 
 impl Bitmap {
@@ -93,7 +94,7 @@ impl Bitmap {
     }
 }
 
-/// What is looked for, however often it is named.
+/// The values in order, without duplicates.
 fn sorted<T: Ord + Copy>(wanted: &[T]) -> Vec<T> {
     let mut wanted = wanted.to_vec();
     wanted.sort_unstable();
@@ -102,21 +103,21 @@ fn sorted<T: Ord + Copy>(wanted: &[T]) -> Vec<T> {
 }
 
 impl Filter<'_> {
-    /// The rows of a table that pass. Row `i` of the set is row `place(i)` of the table.
+    /// Returns the rows that pass. Row `i` of the set is row `position(i)` of the table.
     ///
     /// # Errors
-    /// A column with another number of values than there are rows; a row past the end; a depth that is not a number; an apex that is
-    /// not one point of the space.
-    pub(crate) fn bitmap(&self, table: &Table, place: &(dyn Fn(usize) -> usize + Sync)) -> Result<Bitmap> {
+    /// Fails if the length of a column is not the number of rows, if a row is out of range, if a depth is NaN, or if
+    /// the query of [`Filter::Inside`] is not exactly one point of the space.
+    pub(crate) fn bitmap(&self, table: &SearchTable, position: &(dyn Fn(usize) -> usize + Sync)) -> Result<Bitmap> {
         let rows = table.len();
         let all = |filters: &[Filter<'_>]| -> Result<Vec<Bitmap>> {
-            filters.iter().map(|filter| filter.bitmap(table, place)).collect()
+            filters.iter().map(|filter| filter.bitmap(table, position)).collect()
         };
         Ok(match self {
             Filter::All => Bitmap::of(rows, |_| true),
             Filter::Modality(wanted) => {
                 let wanted = sorted(wanted);
-                Bitmap::of(rows, |row| wanted.binary_search(&table.modality[place(row)]).is_ok())
+                Bitmap::of(rows, |row| wanted.binary_search(&table.modality[position(row)]).is_ok())
             }
             Filter::Column { column, wanted } => {
                 if column.len() != rows {
@@ -131,12 +132,12 @@ impl Filter<'_> {
                     return Err(Error::invalid("the depth of a filter", "NaN", "a number"));
                 }
                 let depths = table.depths();
-                Bitmap::of(rows, |row| (*least..=*most).contains(&depths[place(row)]))
+                Bitmap::of(rows, |row| (*least..=*most).contains(&depths[position(row)]))
             }
             Filter::Inside(apex, cone) => {
                 let apex = apex.single("the apex of a filter", table.space.as_ref())?;
                 Bitmap::of(rows, |row| {
-                    let point = table.row(place(row));
+                    let point = table.row(position(row));
                     let (least, scale) = (cone.min_radius, cone.aperture_scale);
                     table.space.cone_excess(apex, &point, least, scale, &table.root) <= 0.0
                 })
@@ -158,7 +159,7 @@ impl Filter<'_> {
             Filter::Or(filters) => {
                 all(filters)?.iter().fold(Bitmap::of(rows, |_| false), |any, one| any.combine(one, |a, b| a | b))
             }
-            Filter::Not(filter) => filter.bitmap(table, place)?.negated(),
+            Filter::Not(filter) => filter.bitmap(table, position)?.negated(),
         })
     }
 }

@@ -8,52 +8,52 @@ use crate::error::Result;
 use crate::filter::Filter;
 use crate::query::{Hit, Query, Ranking};
 use crate::store::Snapshot;
-use crate::table::{Store, Table};
+use crate::table::{SearchTable, TablePrecision};
 
-/// All rows of a set, compared with the query one by one.
+/// An index that compares the query with every row of a set.
 ///
-/// A first pass bounds the score of every row from one dot product (per factor); the rows that may be among the `k` best
-/// are then scored exactly, with [`Space`]. The answer is that of scoring every row exactly, whatever the number of
-/// threads.
+/// A first pass bounds the score of every row from one dot product per factor. The rows that may be among the `k` best
+/// are then scored exactly with [`Space`]. The result equals exact scoring of every row, for any number of threads.
 ///
-/// The bounds allow for the rounding of the exact scores as it was measured up to norm 1e4 at curvatures 0.1 to 10. Every
-/// published model lives within norm 10; further out the exact scores themselves lose digits.
+/// The bounds allow for the rounding of the exact scores as measured up to norm 1e4 at curvatures 0.1 to 10. Farther
+/// out the exact scores themselves lose digits.
 pub struct FlatIndex {
-    table: Table,
+    table: SearchTable,
 }
 
 impl FlatIndex {
-    /// Copies the points of a set and precomputes what searching needs.
+    /// Copies the points of a set and precomputes the values that a search needs.
     ///
     /// # Errors
-    /// The set does not pass [`EmbeddingSet::check`], or has more than 2^32 rows.
+    /// Fails if the set does not pass [`EmbeddingSet::check`] or has 2^32 rows or more.
     pub fn new(set: &EmbeddingSet) -> Result<Self> {
         Self::of(geometry_of(set))
     }
 
-    /// As [`FlatIndex::new`], with the points of the set themselves: no copy is made.
+    /// As [`FlatIndex::new`], but takes the points of the set without a copy.
     ///
     /// # Errors
-    /// Those of [`FlatIndex::new`].
+    /// Returns the errors of [`FlatIndex::new`].
     pub fn of(set: EmbeddingSet) -> Result<Self> {
-        Ok(FlatIndex { table: Table::new(set, Store::Whole)? })
+        Ok(FlatIndex { table: SearchTable::new(set, TablePrecision::Full)? })
     }
 
-    /// Over the rows of a snapshot, whose points are shared: nothing is copied. They are read once, and what is no point of the space is
-    /// found then.
+    /// Indexes the rows of a snapshot. The points are shared, not copied. They are read once to check that they are
+    /// points of the space.
     ///
     /// # Errors
-    /// Those of [`Snapshot::check`].
+    /// Returns the errors of [`Snapshot::check`].
     pub fn on(rows: &Snapshot) -> Result<Self> {
-        Ok(FlatIndex { table: Table::of(rows)? })
+        Ok(FlatIndex { table: SearchTable::of(rows)? })
     }
 
-    /// Stores the points rounded to half precision, in half the memory. Scores are those of the stored points, exactly.
+    /// Stores the points rounded to half precision, in half the memory. Scores are the exact scores of the rounded
+    /// points.
     ///
     /// # Errors
-    /// Those of [`FlatIndex::new`], and a coordinate beyond 65,504.
+    /// Returns the errors of [`FlatIndex::new`]. Fails if the absolute value of a coordinate is above 65,504.
     pub fn half(set: &EmbeddingSet) -> Result<Self> {
-        Ok(FlatIndex { table: Table::new(geometry_of(set), Store::Half)? })
+        Ok(FlatIndex { table: SearchTable::new(geometry_of(set), TablePrecision::Half)? })
     }
 
     /// Number of rows.
@@ -61,7 +61,7 @@ impl FlatIndex {
         self.table.len()
     }
 
-    /// Whether there are no rows.
+    /// True if there are no rows.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -71,7 +71,7 @@ impl FlatIndex {
         &self.table.spec
     }
 
-    /// The root from which angles are seen.
+    /// The root of the hierarchy, to which exterior angles and depths refer.
     pub fn root(&self) -> &Root {
         &self.table.root
     }
@@ -81,17 +81,17 @@ impl FlatIndex {
         self.table.space.as_ref()
     }
 
-    /// The coordinates of row `i`, which must be below [`FlatIndex::len`], as they are stored.
+    /// The stored coordinates of row `i`, which must be below [`FlatIndex::len`].
     pub fn row(&self, i: usize) -> Cow<'_, [f32]> {
         self.table.row(i)
     }
 
-    /// For every point of the query, the `k` best rows that pass the filter, best first; equal scores in the order of
-    /// their rows. Fewer than `k` where fewer rows pass.
+    /// Returns, for every point of the query, the `k` best rows that pass the filter, best first. Equal scores are
+    /// ordered by row. The result is shorter if fewer than `k` rows pass.
     ///
     /// # Errors
-    /// The query lives in another space, does not consist of whole points, is not finite, or is not on the space; the
-    /// limit of a gate is not a number; a filter that does not fit, see [`Filter`].
+    /// Fails if the query is from another space, has incomplete points, is not finite or is not on the space; if the
+    /// limit of a gate is NaN; or if the filter does not fit, see [`Filter`].
     pub fn top_k(&self, query: &Query<'_>, ranking: Ranking, k: usize, filter: &Filter<'_>) -> Result<Vec<Vec<Hit>>> {
         ranking.check()?;
         let queries: Vec<&[f32]> = query.checked(self.space())?.collect();
@@ -110,25 +110,25 @@ impl FlatIndex {
         Ok(self.table.best_of(&queries, ranking, k, rows, |row| row as usize))
     }
 
-    /// The rows that pass a filter, in order: how many there are, and, as [`Filter::Set`], the same filter evaluated once for several
-    /// searches.
+    /// Returns the rows that pass a filter, in order. Use it to count them, or as a [`Filter::Set`] to evaluate a
+    /// filter once for several searches.
     ///
     /// # Errors
-    /// A filter that does not fit, see [`Filter`].
+    /// Fails if the filter does not fit, see [`Filter`].
     pub fn passing(&self, filter: &Filter<'_>) -> Result<Vec<usize>> {
         let rows = filter.bitmap(&self.table, &|row| row)?.rows();
         Ok(rows.into_iter().map(|row| row as usize).collect())
     }
 
-    /// Puts hits in the order from general to specific: by [`Space::depth`], equal depths by their rows. With `k` hits of
-    /// any ranking these are the `k` best, shown as a path through the hierarchy.
+    /// Sorts hits from general to specific: by [`Space::depth`], ties by row. Use it to show the `k` best hits of any
+    /// ranking as a path through the hierarchy.
     pub fn general_first(&self, hits: &mut [Hit]) {
         let depth = |hit: &Hit| self.space().depth(&self.row(hit.row), self.root());
         hits.sort_by(|a, b| depth(a).total_cmp(&depth(b)).then(a.row.cmp(&b.row)));
     }
 }
 
-/// A copy of a set without what an index does not keep.
+/// A copy of a set, without the ids and columns that an index does not keep.
 fn geometry_of(set: &EmbeddingSet) -> EmbeddingSet {
     EmbeddingSet {
         spec: set.spec.clone(),

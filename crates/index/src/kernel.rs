@@ -1,24 +1,24 @@
-//! Dot products of points with points, for the widest registers of the machine.
+//! Dot products of points with points, in the widest vector registers of the machine.
 //!
-//! One side lies side by side, [`LANES`] points to a register (a panel); the other is read where it stands, a coordinate at a
-//! time. So the points of an index are never rearranged. A sum runs over [`RUN`] coordinates before it joins the others, in
-//! the order of the coordinates, for every pair alike: a dot product does not depend on where in a tile the two stand.
+//! One side is packed into panels, whose columns hold [`LANES`] points each. The other side is read in place, one
+//! coordinate at a time, so the points of an index are not copied. Each sum runs over [`RUN`] coordinates before it is
+//! added to the total, in the order of the coordinates and in the same way for every pair. So a dot product does not
+//! depend on the positions of the two points in a tile.
 
 use half::f16;
 use macerator::{AutoArch, Simd, WithSimd};
 
 use crate::raw::tile;
 
-/// Points side by side: one register of AVX-512, two of AVX2.
+/// Points per panel column: one register of AVX-512, two of AVX2.
 pub(crate) const LANES: usize = 16;
-/// Coordinates summed before the sum joins the others: keeps long `f32` sums accurate and a panel in the first cache.
+/// Coordinates per partial sum. Keeps long `f32` sums accurate and a panel in the L1 cache.
 pub(crate) const RUN: usize = 64;
-/// Points of the other side are taken in multiples of this: a common multiple of the heights of the tiles.
+/// The number of points of the other side is padded to a multiple of this, a common multiple of the tile heights.
 pub(crate) const ROWS: usize = 12;
-/// Registers side by side in a wide panel.
+/// Columns of a wide panel.
 pub(crate) const WIDE: usize = 4;
 
-/// One number for each of [`LANES`] points.
 #[derive(Clone, Copy, Debug)]
 #[repr(C, align(64))]
 pub(crate) struct Lanes(pub(crate) [f32; LANES]);
@@ -32,33 +32,34 @@ impl Lanes {
     }
 }
 
-/// Largest error of a dot product of `dim` terms, computed here or by [`conifer_space::slices`], with respect to the product of
-/// the lengths: half a machine epsilon for every rounding that one term can go through, which are at most `RUN` in its run,
-/// one for each run, and (there) one in eight and the joining of eight sums.
+/// Largest error of a dot product of `dim` terms, computed here or by [`conifer_space::slices`], relative to the
+/// product of the lengths. It is half a machine epsilon for every rounding that one term can go through: here at most
+/// `RUN` in its run and one per run, there one per eight coordinates and those of the reduction of eight sums.
 pub(crate) fn dot_error(dim: usize) -> f32 {
     let here = dim.min(RUN) + dim.div_ceil(RUN);
     let there = dim / 8 + 8 + 2;
     f32::EPSILON / 2.0 * here.max(there) as f32
 }
 
-/// How many registers a panel has side by side when there are points enough: [`WIDE`] where 24 sums fit into registers.
+/// Columns of a panel if there are enough points: [`WIDE`] on machines with registers of [`LANES`] numbers, else 1.
 pub(crate) fn wide() -> usize {
-    struct Lanes32;
-    impl WithSimd for Lanes32 {
+    struct LaneCount;
+    impl WithSimd for LaneCount {
         type Output = usize;
         #[inline(always)]
         fn with_simd<S: Simd>(self) -> usize {
             S::lanes32()
         }
     }
-    if AutoArch::new().dispatch(Lanes32) >= LANES { WIDE } else { 1 }
+    if AutoArch::new().dispatch(LaneCount) >= LANES { WIDE } else { 1 }
 }
 
-/// Adds the dot products of `points` (a multiple of [`ROWS`]) with a panel of `width` registers, 1 or [`WIDE`], to `out`
-/// `[points, width]`. `panel` is `[coordinates, width]`; of every point the coordinates at `from` on count.
+/// Adds the dot products of `points` (a multiple of [`ROWS`]) with a panel of `width` columns, 1 or [`WIDE`], to `out`
+/// `[points, width]`. `panel` is `[coordinates, width]` and is multiplied with the coordinates of every point from
+/// `from` on.
 #[inline(always)]
 pub(crate) fn add_dots<S: Simd>(panel: &[Lanes], width: usize, points: &[&[f32]], from: usize, out: &mut [Lanes]) {
-    // A block of a tile's height and as many sums as fit into the registers of the machine: 24 of 32, 12 of 16.
+    // A tile has 24 sums for wide panels on machines with 32 registers, else 12.
     macro_rules! tiles {
         ($at:expr, $panel:expr, $rows:expr, $registers:expr, $columns:expr) => {
             for (points, out) in points.chunks_exact($rows).zip(out.chunks_exact_mut($rows * width)) {
@@ -82,24 +83,25 @@ pub(crate) fn add_dots<S: Simd>(panel: &[Lanes], width: usize, points: &[&[f32]]
     }
 }
 
-/// `<x, y>` of every query with every row of `rows` `[n, dim]`: `[queries, n]`, with the error of [`dot_error`].
+/// Dot products `<x, y>` of every query with every row of `rows` `[n, dim]`: `[queries, n]`, with the error of
+/// [`dot_error`].
 pub(crate) fn dots(queries: &[&[f32]], rows: &[f32], dim: usize) -> Vec<f32> {
     let mut out = vec![0.0; queries.len() * (rows.len() / dim)];
-    AutoArch::new().dispatch(Dots { queries, rows, dim, out: &mut out });
+    AutoArch::new().dispatch(RowDots { queries, rows, dim, out: &mut out });
     out
 }
 
-/// Queries up to which a panel would be mostly empty.
+/// Up to this many queries are multiplied one by one, because a panel would be mostly empty.
 const FEW: usize = 3;
 
-struct Dots<'a> {
+struct RowDots<'a> {
     queries: &'a [&'a [f32]],
     rows: &'a [f32],
     dim: usize,
     out: &'a mut [f32],
 }
 
-impl WithSimd for Dots<'_> {
+impl WithSimd for RowDots<'_> {
     type Output = ();
 
     #[inline(always)]
@@ -140,20 +142,21 @@ impl WithSimd for Dots<'_> {
 }
 
 /// A stored coordinate.
-pub(crate) trait Stored: Copy + Send + Sync + 'static {
+pub(crate) trait StoredCoordinate: Copy + Send + Sync + 'static {
     fn wide(self) -> f32;
 
-    /// From its bytes in a file, as many as it takes.
+    /// Reads a number from exactly `size_of::<Self>()` little-endian bytes.
     fn from_le(bytes: &[u8]) -> Self;
 
     /// `<x, y>`.
     fn dot<S: Simd>(x: &[f32], y: &[Self]) -> f32;
 
-    /// [`LANES`] dot products of eight numbers each, which stand one behind another; `false` where the machine has no fast way.
+    /// Computes [`LANES`] dot products of eight consecutive numbers each. Returns `false` if the machine has no fast
+    /// instruction for it.
     fn dots_of_eight<S: Simd>(x: &[f32], y: &[Self], out: &mut Lanes) -> bool;
 }
 
-impl Stored for f32 {
+impl StoredCoordinate for f32 {
     #[inline(always)]
     fn wide(self) -> f32 {
         self
@@ -174,9 +177,10 @@ impl Stored for f32 {
     }
 }
 
-impl Stored for f16 {
-    /// By the bits, for finite numbers, so that it compiles to vector instructions: exponent and mantissa moved to their place
-    /// in an `f32`, which is then off by the difference of the biases; this holds for the smallest numbers too.
+impl StoredCoordinate for f16 {
+    /// Converts a finite number by its bits, so that it compiles to vector instructions. The exponent and mantissa are
+    /// shifted to their position in an `f32`, and a multiplication corrects the exponent bias. This is also exact for
+    /// subnormal numbers.
     #[inline(always)]
     fn wide(self) -> f32 {
         let bits = u32::from(self.to_bits());
@@ -188,7 +192,7 @@ impl Stored for f16 {
         bytes.try_into().map_or(f16::NAN, f16::from_le_bytes)
     }
 
-    /// Where there is no instruction for it, part after part is made `f32`, in the first cache.
+    /// Without a conversion instruction, blocks are converted to `f32` in the L1 cache.
     #[inline(always)]
     fn dot<S: Simd>(x: &[f32], y: &[f16]) -> f32 {
         if let Some(dot) = crate::raw::dot_half::<S>(x, y) {
@@ -212,9 +216,9 @@ impl Stored for f16 {
     }
 }
 
-/// `<x, y>` of coordinates as they are stored.
+/// `<x, y>` with `y` in its stored precision.
 #[inline(always)]
-pub(crate) fn dot<S: Simd, E: Stored>(x: &[f32], y: &[E]) -> f32 {
+pub(crate) fn dot<S: Simd, E: StoredCoordinate>(x: &[f32], y: &[E]) -> f32 {
     E::dot::<S>(x, y)
 }
 
@@ -222,7 +226,6 @@ pub(crate) fn dot<S: Simd, E: Stored>(x: &[f32], y: &[E]) -> f32 {
 mod tests {
     use super::*;
 
-    /// Every finite number of half precision.
     #[test]
     fn halves_are_read_exactly() {
         for bits in 0..=u16::MAX {
@@ -243,7 +246,7 @@ mod tests {
         }
     }
 
-    /// Of lengths with and without an instruction, against f64.
+    /// Lengths with and without a special instruction are compared with f64.
     #[test]
     fn dots_of_halves_keep_their_error() {
         for dim in [1, 31, 32, 64, 96, 500, 512, 1024] {
@@ -255,14 +258,14 @@ mod tests {
         }
     }
 
-    struct Both<'a> {
+    struct DotsProbe<'a> {
         panel: &'a [Lanes],
         width: usize,
         points: &'a [&'a [f32]],
         left: &'a [Vec<f32>],
     }
 
-    impl WithSimd for Both<'_> {
+    impl WithSimd for DotsProbe<'_> {
         type Output = (Vec<Lanes>, Vec<Vec<f32>>);
         #[inline(always)]
         fn with_simd<S: Simd>(self) -> Self::Output {
@@ -273,7 +276,7 @@ mod tests {
         }
     }
 
-    /// Both forms against sums in f64, of lengths around every block size: within the error that bounds allow for.
+    /// Compares tiles and single dot products with sums in f64, for lengths around every block size.
     #[test]
     fn dots_keep_their_error() {
         let mut random = 7_u64;
@@ -290,8 +293,8 @@ mod tests {
                 .map(|(k, column)| Lanes::from_fn(|lane| left[column * LANES + lane][k]))
                 .collect();
             let points: Vec<&[f32]> = right.iter().map(Vec::as_slice).collect();
-            let both = Both { panel: &panel, width, points: &points, left: &left };
-            let (tiles, singles) = AutoArch::new().dispatch(both);
+            let probe = DotsProbe { panel: &panel, width, points: &points, left: &left };
+            let (tiles, singles) = AutoArch::new().dispatch(probe);
             for (i, x) in left.iter().enumerate() {
                 for (j, y) in right.iter().enumerate() {
                     let terms = || x.iter().zip(y).map(|(a, b)| f64::from(*a) * f64::from(*b));

@@ -1,6 +1,6 @@
-//! Numbers in a file, read where they stand.
+//! Memory-mapped arrays of numbers.
 
-#![allow(unsafe_code, reason = "a mapped file is memory that safe code cannot vouch for")]
+#![allow(unsafe_code, reason = "memory-mapping a file and reading it as a slice is unsafe")]
 
 use std::fs::File;
 use std::io;
@@ -9,36 +9,37 @@ use std::marker::PhantomData;
 use half::f16;
 use memmap2::Mmap;
 
-use crate::kernel::Stored;
+use crate::kernel::StoredCoordinate;
 
-/// Little-endian numbers of a file that is never written to again. The file may be removed meanwhile; it must not be cut or changed.
-pub(crate) struct Mapped<E> {
+/// A little-endian array in a file that is never modified. The file may be deleted while it is mapped; it must not be
+/// truncated or changed.
+pub(crate) struct MappedArray<E> {
     map: Mmap,
     offset: usize,
     count: usize,
     element: PhantomData<E>,
 }
 
-/// A number of which every pattern of bits is one, stored little endian.
+/// A number type for which every bit pattern is valid, stored in little-endian order.
 ///
 /// # Safety
-/// Every `size_of::<Self>()` bytes, aligned for it, must be a value.
-pub(crate) unsafe trait Plain: Stored {}
+/// Every `size_of::<Self>()` aligned bytes must be a valid value.
+pub(crate) unsafe trait MappedCoordinate: StoredCoordinate {}
 
-// SAFETY: every four bytes are an `f32`.
-unsafe impl Plain for f32 {}
-// SAFETY: an `f16` is a transparent `u16`.
-unsafe impl Plain for f16 {}
+// SAFETY: every four bytes are a valid `f32`.
+unsafe impl MappedCoordinate for f32 {}
+// SAFETY: `f16` is a transparent wrapper around `u16`.
+unsafe impl MappedCoordinate for f16 {}
 
-impl<E: Plain> Mapped<E> {
-    /// Maps `count` numbers from byte `offset` on; `None` where they cannot be read as they stand: the machine is big endian, or they are
-    /// not aligned in the file.
+impl<E: MappedCoordinate> MappedArray<E> {
+    /// Maps `count` numbers from byte `offset` on. Returns `None` if they cannot be mapped, because the machine is big
+    /// endian or the numbers are not aligned in the file.
     ///
     /// # Errors
-    /// The file is shorter; the system refuses.
+    /// Fails if the file is too short or cannot be mapped.
     pub(crate) fn open(file: &File, offset: u64, count: usize) -> io::Result<Option<Self>> {
-        // SAFETY: files of a store are never changed once they have their name, and whoever may write to its folder is trusted with
-        // that, as with the program itself; removing a file leaves what is mapped.
+        // SAFETY: the files of a store are never changed after the rename to their final name. A process that may write
+        // to the folder of the store is trusted not to change them. Deleting a file does not unmap it.
         let map = unsafe { Mmap::map(file) }?;
         let bytes =
             count.checked_mul(size_of::<E>()).and_then(|bytes| bytes.checked_add(usize::try_from(offset).ok()?));
@@ -47,13 +48,18 @@ impl<E: Plain> Mapped<E> {
         }
         let offset = offset as usize;
         let aligned = (map.as_ptr() as usize + offset).is_multiple_of(align_of::<E>());
-        Ok((cfg!(target_endian = "little") && aligned).then_some(Mapped { map, offset, count, element: PhantomData }))
+        Ok((cfg!(target_endian = "little") && aligned).then_some(MappedArray {
+            map,
+            offset,
+            count,
+            element: PhantomData,
+        }))
     }
 
     #[inline(always)]
     pub(crate) fn numbers(&self) -> &[E] {
-        // SAFETY: `open` found the numbers within the map, and aligned; the map lives as long as the slice; of an `E` every pattern of
-        // bits is a value; nobody writes to the map.
+        // SAFETY: `open` checked that the numbers are within the map and aligned. The map lives as long as the slice.
+        // Every bit pattern is a valid `E`. The mapped file is never written to.
         unsafe { std::slice::from_raw_parts(self.map.as_ptr().add(self.offset).cast::<E>(), self.count) }
     }
 }

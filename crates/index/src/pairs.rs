@@ -1,4 +1,4 @@
-//! Scores of every query against every candidate, a few rows of the table at a time.
+//! Scores of every query against every candidate, computed in tiles.
 
 use conifer_space::spaces::lorentz::time_excess;
 use conifer_space::vector::ln_1p;
@@ -9,28 +9,30 @@ use rayon::prelude::*;
 use crate::error::{Error, Result};
 use crate::query::Ranking;
 
-/// Candidates scored side by side: two AVX2 registers, one of AVX-512.
+/// Candidates per tile: two AVX2 registers, one of AVX-512.
 const LANES: usize = 16;
-/// Queries that share a candidate while it is in a register.
+/// Queries per tile, which share each loaded candidate.
 const GROUP: usize = 8;
-/// Coordinates summed before the sum joins the others: keeps long `f32` sums accurate.
+/// Coordinates per partial sum: keeps long `f32` sums accurate.
 const RUN: usize = 64;
-/// Scores held by one thread.
+/// Largest number of scores that one thread holds, before the rows are rounded up to a multiple of [`GROUP`].
 const BLOCK_SCORES: usize = 2 << 20;
-/// Most queries of a block: enough to pay for reading all candidates.
+/// Largest number of queries in a block: enough to amortise reading all candidates.
 const BLOCK_ROWS: usize = 64;
 
-/// Calls `row(i, scores)` for each query `i` with its score against every candidate, in parallel; results in query order.
+/// Calls `row(i, scores)` for each query `i` with its scores against all candidates. The calls run in parallel; the
+/// results are in query order.
 ///
-/// `queries` `[M, dim]` and `candidates` `[N, dim]` are row-major points of `spec`. [`Ranking::Distance`] gives distances,
-/// [`Ranking::Similarity`] and [`Ranking::Inner`] what [`Space`] calls so. On the spaces of this crate's own scan a score comes
-/// from the dot product (of each factor), the form that training and the published evaluators use: within a few units in
-/// the last place of `c |x| |y|` of the exact one. The order of additions is the same for every pair, so equal points have
-/// equal scores, however many there are of either side and whatever the number of threads. Memory: one copy of the
-/// candidates, and 8 MiB of scores a thread or one group of rows.
+/// `queries` `[M, dim]` and `candidates` `[N, dim]` are row-major points of `spec`. [`Ranking::Distance`] gives
+/// distances; [`Ranking::Similarity`] and [`Ranking::Inner`] give the values that [`Space`] defines. On the built-in
+/// spaces a score is computed from the dot products of the factors, as in training and in the published evaluators. Its
+/// error is a few units in the last place of `c |x| |y|`. The order of additions is the same for every pair. So equal
+/// points have equal scores, for any number of points and threads. Memory: one copy of the candidates, and per thread
+/// the scores of at most 64 queries: as many as fit in 8 MiB, rounded up to a multiple of eight.
 ///
 /// # Errors
-/// A spec that names no space; points that are not whole; a ranking by angle.
+/// Fails if the spec is invalid, if points are incomplete, or if the ranking is not distance, similarity or inner
+/// product.
 pub fn score_rows<R: Send>(
     spec: &ManifoldSpec,
     ranking: Ranking,
@@ -39,10 +41,10 @@ pub fn score_rows<R: Send>(
     row: impl Fn(usize, &[f32]) -> R + Sync,
 ) -> Result<Vec<R>> {
     let space = checked(spec, ranking, [("queries", queries), ("candidates", candidates)])?;
-    let Some(form) = Form::of(spec, ranking) else {
+    let Some(formula) = ScoreFormula::of(spec, ranking) else {
         return Ok(one_by_one(space.as_ref(), ranking, queries, candidates, row));
     };
-    let (table, count) = (Columns::new(spec, candidates), candidates.len() / spec.dim);
+    let (table, count) = (CandidateBlocks::new(spec, candidates), candidates.len() / spec.dim);
     let width = table.blocks() * LANES;
     let rows = (BLOCK_SCORES / width.max(1)).clamp(1, BLOCK_ROWS).next_multiple_of(GROUP);
     let blocks: Vec<Vec<R>> = queries
@@ -51,42 +53,43 @@ pub fn score_rows<R: Send>(
         .map_init(
             || vec![0.0_f32; rows * width],
             |scores, (block, queries)| {
-                let asked = queries.len() / spec.dim;
-                form.fill(&Rows::new(spec, queries), &table, scores, width);
-                (0..asked).map(|i| row(block * rows + i, &scores[i * width..][..count])).collect()
+                let in_block = queries.len() / spec.dim;
+                formula.fill(&QueryBlocks::new(spec, queries), &table, scores, width);
+                (0..in_block).map(|i| row(block * rows + i, &scores[i * width..][..count])).collect()
             },
         )
         .collect();
     Ok(blocks.into_iter().flatten().collect())
 }
 
-/// The score of `left` row i with `right` row i, for every i: to the bit what [`score_rows`] says of the two.
+/// Scores row i of `left` with row i of `right`, for every i. The scores equal those of [`score_rows`] bit for bit.
 ///
 /// # Errors
-/// Those of [`score_rows`], and lists of different lengths.
+/// Returns the errors of [`score_rows`]. Fails if the two lists have different lengths.
 pub fn score_pairs(spec: &ManifoldSpec, ranking: Ranking, left: &[f32], right: &[f32]) -> Result<Vec<f32>> {
     let space = checked(spec, ranking, [("the left side", left), ("the right side", right)])?;
     if left.len() != right.len() {
         let found = format!("{} points", left.len() / spec.dim);
         return Err(Error::invalid("the left side", found, format!("{}, one a pair", right.len() / spec.dim)));
     }
-    let Some(form) = Form::of(spec, ranking) else {
+    let Some(formula) = ScoreFormula::of(spec, ranking) else {
         let pairs = left.par_chunks_exact(spec.dim).zip(right.par_chunks_exact(spec.dim));
         return Ok(pairs.map(|(x, y)| ranking.score(space.as_ref(), &Root::Origin, x, y)).collect());
     };
-    // Of the tile of GROUP rows and as many columns the diagonal is asked for: small beside a table of all pairs.
+    // Each tile computes all GROUP x LANES pairs and keeps the diagonal. That is little work compared with a table of
+    // all pairs.
     let blocks = left.par_chunks(GROUP * spec.dim).zip(right.par_chunks(GROUP * spec.dim));
     let scores: Vec<Vec<f32>> = blocks
         .map(|(left, right)| {
             let mut scores = vec![0.0; GROUP * LANES];
-            form.fill(&Rows::new(spec, left), &Columns::new(spec, right), &mut scores, LANES);
+            formula.fill(&QueryBlocks::new(spec, left), &CandidateBlocks::new(spec, right), &mut scores, LANES);
             (0..left.len() / spec.dim).map(|i| scores[i * LANES + i]).collect()
         })
         .collect();
     Ok(scores.concat())
 }
 
-/// The space, once the points are known to be whole and the ranking to have no root.
+/// Returns the space, after checking that the points are complete and that the ranking needs no root.
 fn checked(spec: &ManifoldSpec, ranking: Ranking, lists: [(&str, &[f32]); 2]) -> Result<Box<dyn Space<f32>>> {
     let space = space::<f32>(spec)?;
     for (what, points) in lists {
@@ -105,16 +108,16 @@ fn checked(spec: &ManifoldSpec, ranking: Ranking, lists: [(&str, &[f32]); 2]) ->
     }
 }
 
-/// How a score comes from dot products and one number per point and factor.
-struct Form {
+/// Computes a score from the dot products and one number per point and factor.
+struct ScoreFormula {
     metric: Metric,
-    /// Coordinates of a factor.
+    /// Coordinates per factor.
     dim: usize,
-    /// Per factor.
+    /// Curvature per factor.
     curv: Vec<f32>,
-    /// Per factor: what its term counts.
+    /// Weight of the term of each factor.
     weight: Vec<f32>,
-    /// Distances, and their negatives.
+    /// 1 for distances, -1 for similarities.
     sign: f32,
 }
 
@@ -124,25 +127,25 @@ enum Metric {
     Dot,
     /// `|x - y|`.
     Chord,
-    /// The sum of the factors' distances.
+    /// The weighted sum of the factors' distances.
     Sum,
-    /// The root of the sum of their squares.
+    /// The root of the weighted sum of their squares.
     RootOfSquares,
     /// `<x, y>_L`, summed over factors.
     Lorentz,
 }
 
-/// [`Form::fill`] for the instructions of this machine. No closure: those are called through a function of their own, which is
-/// compiled for the least machine.
-struct Fill<'a> {
-    form: &'a Form,
-    rows: &'a Rows,
-    table: &'a Columns,
+/// [`ScoreFormula::fill`] for the instruction set of this machine. It is a struct because closures are compiled as
+/// separate functions for the baseline instruction set.
+struct FillScores<'a> {
+    formula: &'a ScoreFormula,
+    rows: &'a QueryBlocks,
+    table: &'a CandidateBlocks,
     scores: &'a mut [f32],
     width: usize,
 }
 
-impl WithSimd for Fill<'_> {
+impl WithSimd for FillScores<'_> {
     type Output = ();
 
     #[inline(always)]
@@ -151,7 +154,7 @@ impl WithSimd for Fill<'_> {
         for group in 0..self.table.blocks() {
             let blocks = self.scores.chunks_mut(GROUP * self.width).take(self.rows.blocks());
             for (block, scores) in blocks.enumerate() {
-                self.form.tile::<S>(self.rows, block, self.table, group, &mut tile);
+                self.formula.tile::<S>(self.rows, block, self.table, group, &mut tile);
                 for (score, values) in scores.chunks_mut(self.width).zip(&tile) {
                     score[group * LANES..][..LANES].copy_from_slice(values);
                 }
@@ -160,8 +163,8 @@ impl WithSimd for Fill<'_> {
     }
 }
 
-impl Form {
-    /// `None` where this ranking of this space has no such form.
+impl ScoreFormula {
+    /// Returns `None` if the ranking of this space has no such form.
     fn of(spec: &ManifoldSpec, ranking: Ranking) -> Option<Self> {
         let metric = match (spec.kind.as_str(), ranking) {
             ("sphere", Ranking::Similarity | Ranking::Inner) | ("euclidean", Ranking::Inner) => Metric::Dot,
@@ -187,18 +190,18 @@ impl Form {
         Some(Self { metric, dim: spec.factor_dim(), curv, weight, sign })
     }
 
-    /// The scores of `rows` against all candidates, row by row, `width` apart.
-    fn fill(&self, rows: &Rows, table: &Columns, scores: &mut [f32], width: usize) {
-        AutoArch::new().dispatch(Fill { form: self, rows, table, scores, width });
+    /// Writes the scores of `rows` against all candidates, with `width` scores per row.
+    fn fill(&self, rows: &QueryBlocks, table: &CandidateBlocks, scores: &mut [f32], width: usize) {
+        AutoArch::new().dispatch(FillScores { formula: self, rows, table, scores, width });
     }
 
-    /// A block of queries against a group of candidates.
+    /// Computes one tile: a block of queries against a group of candidates.
     #[inline(always)]
     fn tile<S: Simd>(
         &self,
-        rows: &Rows,
+        rows: &QueryBlocks,
         block: usize,
-        table: &Columns,
+        table: &CandidateBlocks,
         group: usize,
         total: &mut [[f32; LANES]; GROUP],
     ) {
@@ -207,7 +210,7 @@ impl Form {
             let (left, right) = (rows.factor(block, factor, self.dim), table.factor(group, factor, self.dim));
             let (a, b) = (rows.extra(block, factor), table.extra(group, factor));
             if self.dim <= RUN {
-                // A short factor stays in registers, one query after the other.
+                // A short factor stays in registers, so process one query after the other.
                 for query in 0..GROUP {
                     let mut dots = [0.0_f32; LANES];
                     for (x, y) in left.iter().zip(right) {
@@ -231,7 +234,6 @@ impl Form {
         }
     }
 
-    /// Adds the term of one factor.
     #[inline(always)]
     fn add_term(
         &self,
@@ -263,7 +265,7 @@ impl Form {
     }
 }
 
-/// Zero for what only rounding can have led below it. What is no number stays none, which `max` would hide.
+/// Clamps rounding errors below zero. Unlike `max`, it keeps NaN.
 #[inline(always)]
 fn not_below_zero(u: f32) -> f32 {
     if u < 0.0 { 0.0 } else { u }
@@ -276,19 +278,19 @@ fn rapidity(u: f32) -> f32 {
     ln_1p(u + (u * (u + 2.0)).sqrt())
 }
 
-/// `sum + x y`, rounded once where the machine has an instruction for it.
+/// `sum + x y`, fused if the machine has an instruction for it.
 #[inline(always)]
 fn plus_products<S: Simd>(sum: [f32; LANES], x: f32, y: &[f32; LANES]) -> [f32; LANES] {
     let fused = <f32 as VFma>::is_accelerated::<S>();
     std::array::from_fn(|lane| if fused { x.mul_add(y[lane], sum[lane]) } else { sum[lane] + x * y[lane] })
 }
 
-/// Dot products of `GROUP` queries with `LANES` candidates, coordinate by coordinate.
 #[inline(always)]
 fn dots<S: Simd>(left: &[[f32; GROUP]], right: &[[f32; LANES]]) -> [[f32; LANES]; GROUP] {
     let mut total = [[0.0_f32; LANES]; GROUP];
     for (left, right) in left.chunks(RUN).zip(right.chunks(RUN)) {
-        // A name for each query: an array of them, indexed in a loop, would be written to memory at every step.
+        // A named variable for each query stays in registers. An array indexed in a loop would be written to memory at
+        // every step.
         let [mut a, mut b, mut c, mut d, mut e, mut f, mut g, mut h] = [[0.0_f32; LANES]; GROUP];
         for (x, y) in left.iter().zip(right) {
             a = plus_products::<S>(a, x[0], y);
@@ -306,7 +308,7 @@ fn dots<S: Simd>(left: &[[f32; GROUP]], right: &[[f32; LANES]]) -> [[f32; LANES]
     total
 }
 
-/// Points of which `WIDE` lie side by side, coordinate by coordinate; the last ones are zero.
+/// Points in blocks of `WIDE`, interleaved by coordinate; the last block is padded with zeros.
 struct Interleaved<const WIDE: usize> {
     coordinates: Vec<[f32; WIDE]>,
     /// Per factor: `sqrt(c) t - 1` on a hyperboloid, the squared norm elsewhere.
@@ -315,8 +317,8 @@ struct Interleaved<const WIDE: usize> {
     factors: usize,
 }
 
-type Columns = Interleaved<LANES>;
-type Rows = Interleaved<GROUP>;
+type CandidateBlocks = Interleaved<LANES>;
+type QueryBlocks = Interleaved<GROUP>;
 
 impl<const WIDE: usize> Interleaved<WIDE> {
     fn new(spec: &ManifoldSpec, points: &[f32]) -> Self {
@@ -341,7 +343,7 @@ impl<const WIDE: usize> Interleaved<WIDE> {
         it
     }
 
-    /// How often `WIDE` points stand there.
+    /// Number of blocks of `WIDE` points.
     fn blocks(&self) -> usize {
         self.coordinates.len() / self.dim
     }
@@ -357,7 +359,7 @@ impl<const WIDE: usize> Interleaved<WIDE> {
     }
 }
 
-/// A space that is not known here: every pair by itself.
+/// Scores every pair with [`Space`], for spaces without a [`ScoreFormula`].
 fn one_by_one<R: Send>(
     space: &dyn Space<f32>,
     ranking: Ranking,

@@ -1,11 +1,11 @@
-//! What a search is asked, and what it answers.
+//! Queries, rankings and hits.
 
 use conifer_space::safe::{FARTHEST, UNIT_TOLERANCE};
 use conifer_space::{EmbeddingSet, ManifoldSpec, Root, Space};
 
 use crate::error::{Error, Result};
 
-/// Points to search for, with the space they belong to.
+/// Points to search for, with the space that they belong to.
 #[derive(Clone, Copy, Debug)]
 pub struct Query<'a> {
     spec: &'a ManifoldSpec,
@@ -13,17 +13,17 @@ pub struct Query<'a> {
 }
 
 impl<'a> Query<'a> {
-    /// Row-major points `[Q, dim]` of `spec`; one point is a query with one row.
+    /// Creates a query from row-major points `[Q, dim]` of `spec`; a single point has Q = 1.
     pub fn new(spec: &'a ManifoldSpec, points: &'a [f32]) -> Self {
         Query { spec, points }
     }
 
-    /// Every row of a set.
+    /// A query with every row of a set.
     pub fn set(set: &'a EmbeddingSet) -> Self {
         Query::new(&set.spec, &set.points)
     }
 
-    /// Row `i` of a set, which must be below its length.
+    /// A query with row `i` of a set, which must be below its length.
     pub fn row(set: &'a EmbeddingSet, i: usize) -> Self {
         Query::new(&set.spec, set.row(i))
     }
@@ -33,7 +33,7 @@ impl<'a> Query<'a> {
         self.spec
     }
 
-    /// The point of a query that is to have just one.
+    /// Returns the only point of the query; fails if there is not exactly one.
     pub(crate) fn single(&self, what: &str, space: &dyn Space<f32>) -> Result<&'a [f32]> {
         let mut points = self.checked(space)?;
         match (points.next(), points.len()) {
@@ -45,11 +45,11 @@ impl<'a> Query<'a> {
         }
     }
 
-    /// The points one by one, once they are known to be points of `space`, that of the index.
+    /// Checks that the points belong to `space`, the space of the index, and iterates over them.
     ///
     /// # Errors
-    /// Another space than the index has; a number of coordinates that is no multiple of `dim`; a coordinate that is not
-    /// finite; a point that is not on the space, or farther out than [`FARTHEST`].
+    /// Fails if the space differs from that of the index, if the number of coordinates is not a multiple of `dim`, if a
+    /// coordinate is not finite, or if a point is not on the space or is farther out than [`FARTHEST`].
     pub(crate) fn checked(&self, space: &dyn Space<f32>) -> Result<std::slice::ChunksExact<'a, f32>> {
         let index = space.spec();
         if self.spec != index {
@@ -79,46 +79,47 @@ impl<'a> Query<'a> {
     }
 }
 
-/// What makes one row better than another.
+/// The order in which rows are returned.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Ranking {
-    /// [`Space::dist`], small first.
+    /// By [`Space::dist`], smallest first.
     Distance,
-    /// [`Space::similarity`], large first: the cosine on the sphere, minus the distance elsewhere.
+    /// By [`Space::similarity`], largest first: the cosine on the sphere, the negated distance elsewhere.
     Similarity,
-    /// [`Space::inner`], large first. On one hyperboloid this ranks as the distance does; on a product it is the score
-    /// with which PHyCLIP was evaluated, which does not.
+    /// By [`Space::inner`], largest first. On a single hyperboloid the order is that of the distance. On a product it
+    /// differs, and it is the score with which PHyCLIP was evaluated.
     Inner,
-    /// [`Space::exterior_angle`] seen from the root of the index, small first: "what lies below / above this?".
+    /// By [`Space::exterior_angle`] with respect to the root of the index, smallest first: the descendants or ancestors
+    /// of a point.
     Angle(Direction),
-    /// Only the rows that pass the gate, by [`Space::similarity`], large first: the gated angle of visual hierarchies
-    /// (Wang et al., App. B.2).
+    /// Only rows that pass the gate, by [`Space::similarity`], largest first: the gated entailment angle of visual
+    /// hierarchies (Wang et al., App. B.2).
     Gated(Gate),
-    /// Only the rows that pass the gate, by [`Space::depth`] from the root of the index, small first: from general to
-    /// specific, as visual hierarchies show their results. `k` counts from the general end.
+    /// Only rows that pass the gate, by [`Space::depth`] from the root of the index, smallest first: from general to
+    /// specific, as visual hierarchies show their results. A search returns the `k` most general of them.
     Depth(Gate),
 }
 
-/// A limit that rows must keep, whatever they are ranked by.
+/// A limit that rows must satisfy in addition to the ranking.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Gate {
-    /// [`Space::exterior_angle`] at most this, radians.
+    /// [`Space::exterior_angle`] is at most this, radians.
     Angle(Direction, f32),
-    /// [`Space::dist`] at most this.
+    /// [`Space::dist`] is at most this.
     Distance(f32),
 }
 
-/// Which side of the hierarchy the rows are on.
+/// The side of the hierarchy on which the rows are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
-    /// The query is the parent, the rows are its children: from general to specific.
+    /// The query is the parent and the rows are its children: from general to specific.
     Down,
     /// The rows are the parents of the query: from specific to general.
     Up,
 }
 
 impl Ranking {
-    /// The value by which rows are ranked, in its own unit, whether or not the row passes the gate.
+    /// The value by which rows are ranked, in its own unit. The gate is not applied.
     pub(crate) fn score(self, space: &dyn Space<f32>, root: &Root, query: &[f32], row: &[f32]) -> f32 {
         match self {
             Ranking::Distance => space.dist(query, row),
@@ -130,7 +131,7 @@ impl Ranking {
         }
     }
 
-    /// The score turned so that the smaller one is the better one.
+    /// The score with its sign changed if needed, so that smaller is better.
     pub(crate) fn key(self, score: f32) -> f32 {
         match self {
             Ranking::Distance | Ranking::Angle(_) | Ranking::Depth(_) => score,
@@ -138,7 +139,6 @@ impl Ranking {
         }
     }
 
-    /// What a row must keep to be found at all.
     pub(crate) fn gate(self) -> Option<Gate> {
         match self {
             Ranking::Gated(gate) | Ranking::Depth(gate) => Some(gate),
@@ -147,7 +147,7 @@ impl Ranking {
     }
 
     /// # Errors
-    /// A gate whose limit is not a number.
+    /// Fails if the limit of the gate is NaN.
     pub(crate) fn check(self) -> Result<()> {
         match self.gate() {
             Some(gate) if gate.limit().is_nan() => Err(Error::invalid("the gate", "NaN", "a number")),
@@ -157,7 +157,7 @@ impl Ranking {
 }
 
 impl Gate {
-    /// The ranking by what the gate limits.
+    /// The ranking by the value that the gate limits.
     pub(crate) fn ranking(self) -> Ranking {
         match self {
             Gate::Angle(direction, _) => Ranking::Angle(direction),
@@ -172,17 +172,16 @@ impl Gate {
         }
     }
 
-    /// Whether a row passes.
     pub(crate) fn admits(self, space: &dyn Space<f32>, root: &Root, query: &[f32], row: &[f32]) -> bool {
         self.ranking().score(space, root, query, row) <= self.limit()
     }
 }
 
-/// One row that was found.
+/// A row that was found.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Hit {
-    /// Row of the set from which the index was made.
+    /// Row index in the set that was indexed.
     pub row: usize,
-    /// The score by which it was ranked: a distance, similarity, inner product, depth, or angle in radians.
+    /// The score of the ranking: a distance, similarity, inner product, depth, or angle in radians.
     pub score: f32,
 }

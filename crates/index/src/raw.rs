@@ -1,4 +1,4 @@
-//! Registers loaded from where rows and panels stand, which safe code cannot say for a register of any width.
+//! SIMD kernels that load vector registers from slices by pointer, which needs unsafe code for registers of any width.
 
 #![allow(unsafe_code, reason = "vector registers are read from and written to slices by pointer")]
 #![allow(clippy::needless_range_loop, reason = "plain loops over registers are unrolled; iterators are not always")]
@@ -8,12 +8,12 @@ use macerator::{Scalar, Simd, Vector, vload_unaligned, vstore_unaligned};
 
 use crate::kernel::{LANES, Lanes};
 
-/// Adds to `out` `[R, width]`, in `V` registers from `first` on, the sums over `count` coordinates of `R` points times a panel
-/// `[count, width]`, see [`crate::kernel::add_dots`]. A register of the machine may be shorter than [`Lanes`]: `first` and `V` count
-/// those of the machine.
+/// Multiplies `R` points with a panel `[count, width]` over the `count` coordinates `at`, and adds the sums to `V`
+/// registers of `out` `[R, width]`, starting at register `first`. See [`crate::kernel::add_dots`]. `first` and `V`
+/// count machine registers, which may be shorter than [`Lanes`].
 ///
 /// # Panics
-/// A slice that is shorter than that; a range that ends before it begins.
+/// Panics if a slice is too short or if `at` ends before it begins.
 #[inline(always)]
 pub(crate) fn tile<S: Simd, const R: usize, const V: usize>(
     panel: &[Lanes],
@@ -38,7 +38,8 @@ pub(crate) fn tile<S: Simd, const R: usize, const V: usize>(
     for k in 0..count {
         let mut side = [zero; V];
         for v in 0..V {
-            // SAFETY: k is below `count`, of which the panel has `stride` numbers each, and (first + V) lanes are within a stride.
+            // SAFETY: k is below `count`, the panel has `count` rows of `stride` numbers, and (first + V) registers fit
+            // into a stride.
             side[v] = unsafe { vload_unaligned(panel.add(k * stride + (first + v) * lanes)) };
         }
         for r in 0..R {
@@ -52,7 +53,7 @@ pub(crate) fn tile<S: Simd, const R: usize, const V: usize>(
     let out = out.as_mut_ptr().cast::<f32>();
     for r in 0..R {
         for v in 0..V {
-            // SAFETY: `out` has R strides, and (first + V) lanes are within a stride.
+            // SAFETY: `out` has R strides, and (first + V) registers fit into a stride.
             unsafe {
                 let place = out.add(r * stride + (first + v) * lanes);
                 let sum: Vector<S, f32> = vload_unaligned(place);
@@ -62,10 +63,10 @@ pub(crate) fn tile<S: Simd, const R: usize, const V: usize>(
     }
 }
 
-/// Whether every number, times `factor`, is above its limit.
+/// True if every number times `factor` is above its limit.
 ///
 /// # Panics
-/// Fewer limits than numbers.
+/// Panics if there are fewer limits than numbers.
 #[inline(always)]
 pub(crate) fn all_above<S: Simd>(numbers: &[Lanes], factor: f32, limits: &[Lanes]) -> bool {
     assert!(limits.len() >= numbers.len());
@@ -75,7 +76,7 @@ pub(crate) fn all_above<S: Simd>(numbers: &[Lanes], factor: f32, limits: &[Lanes
         (numbers.as_ptr().cast::<f32>(), limits.as_ptr().cast::<f32>(), numbers.len() * LANES / lanes);
     let mut all = true;
     for i in 0..count {
-        // SAFETY: `count` registers make up the numbers, and there are as many limits.
+        // SAFETY: `numbers` consists of `count` registers, and `limits` is at least as long.
         let (number, limit): (Vector<S, f32>, Vector<S, f32>) =
             unsafe { (vload_unaligned(numbers.add(i * lanes)), vload_unaligned(limits.add(i * lanes))) };
         all &= (number * factor).gt(limit).all();
@@ -83,10 +84,10 @@ pub(crate) fn all_above<S: Simd>(numbers: &[Lanes], factor: f32, limits: &[Lanes
     all
 }
 
-/// `<x, y>`, four registers of sums.
+/// The dot product `<x, y>`, summed in four registers.
 ///
 /// # Panics
-/// Lists of different lengths.
+/// Panics if the lengths differ.
 #[inline(always)]
 pub(crate) fn dot<S: Simd>(x: &[f32], y: &[f32]) -> f32 {
     assert!(x.len() == y.len());
@@ -96,7 +97,7 @@ pub(crate) fn dot<S: Simd>(x: &[f32], y: &[f32]) -> f32 {
     let (left, right) = (x.as_ptr(), y.as_ptr());
     macro_rules! add_product {
         ($sum:ident, $k:expr) => {
-            // SAFETY: the loops keep the register that begins at k within both lists.
+            // SAFETY: the loops keep the register that begins at k within both slices.
             let (x, y): (Vector<S, f32>, Vector<S, f32>) =
                 unsafe { (vload_unaligned(left.add($k)), vload_unaligned(right.add($k))) };
             $sum = x.mul_add(y, $sum);
@@ -121,11 +122,11 @@ pub(crate) fn dot<S: Simd>(x: &[f32], y: &[f32]) -> f32 {
     total
 }
 
-/// `<x, y>` of finite numbers in half precision, with the instruction that reads sixteen of them; `None` where the machine (or the list)
-/// is not for it.
+/// The dot product `<x, y>` with finite half-precision numbers, by the AVX-512 instruction that converts sixteen at a
+/// time. Returns `None` if the machine has no AVX-512 or the length is not a multiple of `2 LANES`.
 ///
 /// # Panics
-/// Lists of different lengths.
+/// Panics if the lengths differ.
 #[inline(always)]
 pub(crate) fn dot_half<S: Simd>(x: &[f32], y: &[f16]) -> Option<f32> {
     assert!(x.len() == y.len());
@@ -133,8 +134,8 @@ pub(crate) fn dot_half<S: Simd>(x: &[f32], y: &[f16]) -> Option<f32> {
     if f32::lanes::<S>() == LANES && x.len().is_multiple_of(2 * LANES) {
         use std::arch::x86_64::*;
         let (left, right) = (x.as_ptr(), y.as_ptr());
-        // SAFETY: on this architecture only AVX-512 has registers of sixteen, and this code runs where `S` was found; two registers
-        // from k on lie within both lists, whose length is a multiple of theirs.
+        // SAFETY: on x86_64 only AVX-512 has registers of sixteen `f32`, and this code runs only where `S` was
+        // detected. Two registers from k on lie within both slices, whose length is a multiple of `2 LANES`.
         return Some(unsafe {
             let (mut a, mut b) = (_mm512_setzero_ps(), _mm512_setzero_ps());
             for k in (0..x.len()).step_by(2 * LANES) {
@@ -149,17 +150,18 @@ pub(crate) fn dot_half<S: Simd>(x: &[f32], y: &[f16]) -> Option<f32> {
     None
 }
 
-/// [`LANES`] dot products of eight numbers each, which stand one behind another; `false` where the machine is not for it.
+/// Computes [`LANES`] dot products of eight consecutive numbers each. Returns `false` if the machine has no AVX-512.
 ///
 /// # Panics
-/// Lists of another length than `8 LANES`.
+/// Panics if a length is not `8 LANES`.
 #[inline(always)]
 pub(crate) fn dots_of_eight<S: Simd>(x: &[f32], y: &[f32], out: &mut Lanes) -> bool {
     assert!(x.len() == 8 * LANES && y.len() == 8 * LANES);
     #[cfg(target_arch = "x86_64")]
     if f32::lanes::<S>() == LANES {
         use std::arch::x86_64::*;
-        // SAFETY: registers of sixteen are those of AVX-512, for which this code was chosen; eight of them make up each list.
+        // SAFETY: registers of sixteen `f32` exist on AVX-512 only, so the machine has it. Each slice has eight such
+        // registers.
         unsafe {
             let mut products = [_mm512_setzero_ps(); 8];
             for i in 0..8 {
@@ -174,17 +176,17 @@ pub(crate) fn dots_of_eight<S: Simd>(x: &[f32], y: &[f32], out: &mut Lanes) -> b
     false
 }
 
-/// [`dots_of_eight`] with numbers in half precision.
+/// As [`dots_of_eight`], with `y` in half precision.
 ///
 /// # Panics
-/// Lists of another length than `8 LANES`.
+/// Panics if a length is not `8 LANES`.
 #[inline(always)]
 pub(crate) fn dots_of_eight_halves<S: Simd>(x: &[f32], y: &[f16], out: &mut Lanes) -> bool {
     assert!(x.len() == 8 * LANES && y.len() == 8 * LANES);
     #[cfg(target_arch = "x86_64")]
     if f32::lanes::<S>() == LANES {
         use std::arch::x86_64::*;
-        // SAFETY: as in `dots_of_eight`; a register of halves is half as long.
+        // SAFETY: as in `dots_of_eight`; a register of half-precision numbers has half the bytes.
         unsafe {
             let mut products = [_mm512_setzero_ps(); 8];
             for i in 0..8 {
@@ -199,17 +201,19 @@ pub(crate) fn dots_of_eight_halves<S: Simd>(x: &[f32], y: &[f16], out: &mut Lane
     false
 }
 
-/// The sums of the halves of eight registers, the first half of the first register first.
+/// Sums the lower and the upper eight numbers of each of eight registers. Stores the sixteen sums to `out`, starting
+/// with the lower half of the first register.
 ///
 /// # Safety
-/// The machine has AVX-512.
+/// The machine must have AVX-512.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
 unsafe fn store_sums_of_eight(p: [std::arch::x86_64::__m512; 8], out: &mut Lanes) {
     use std::arch::x86_64::*;
-    // SAFETY: the caller has AVX-512; `out` holds one register.
+    // SAFETY: the caller guarantees AVX-512; `out` holds one register.
     unsafe {
-        // Numbers of two registers side by side, added: after both steps every quarter holds one number of each of four registers.
+        // Adds adjacent numbers of two registers. After both steps, every quarter holds one partial sum of each of four
+        // registers.
         macro_rules! pairs {
             ($a:expr, $b:expr) => {
                 _mm512_castps_pd(_mm512_add_ps(_mm512_unpacklo_ps($a, $b), _mm512_unpackhi_ps($a, $b)))
@@ -227,7 +231,7 @@ unsafe fn store_sums_of_eight(p: [std::arch::x86_64::__m512; 8], out: &mut Lanes
         let first = fours!(front, middle);
         let (middle, back) = (pairs!(p[4], p[5]), pairs!(p[6], p[7]));
         let last = fours!(middle, back);
-        // Even and odd quarters: the two quarters of each half.
+        // Add even and odd quarters, the two quarters of each half.
         let even = _mm512_shuffle_f32x4::<0b10_00_10_00>(first, last);
         let odd = _mm512_shuffle_f32x4::<0b11_01_11_01>(first, last);
         let order = _mm512_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7, 8, 12, 9, 13, 10, 14, 11, 15);

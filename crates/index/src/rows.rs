@@ -1,4 +1,4 @@
-//! The coordinates of all rows, as they are stored.
+//! Storage of the coordinates of all rows.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -6,185 +6,183 @@ use std::sync::Arc;
 use half::f16;
 
 use crate::error::{Error, Result};
-use crate::kernel::Stored as _;
-use crate::mapped::{Mapped, Plain};
+use crate::kernel::StoredCoordinate as _;
+use crate::mapped::{MappedArray, MappedCoordinate};
 
-/// Row-major coordinates, in memory or in files that are mapped into it. A clone shares them.
+/// Row-major coordinates, in memory or in memory-mapped files. A clone shares them.
 #[derive(Clone)]
-pub(crate) enum Rows {
-    /// As they were computed.
-    F32(Parts<f32>),
-    /// Rounded to half precision; these are then the points that the index knows.
-    F16(Parts<f16>),
+pub(crate) enum PointRows {
+    /// Full precision, as computed by the model.
+    F32(GatheredRows<f32>),
+    /// Rounded to half precision. The index then treats the rounded points as exact.
+    F16(GatheredRows<f16>),
 }
 
-/// Rows of several parts, in an order of their own.
+/// Rows gathered from several arrays in any order.
 #[derive(Clone)]
-pub(crate) struct Parts<E> {
-    parts: Vec<Part<E>>,
-    /// `None` where the rows are those of a single part, in its order.
-    places: Option<Arc<[Place]>>,
+pub(crate) struct GatheredRows<E> {
+    arrays: Vec<CoordinateArray<E>>,
+    /// `None` if the rows are those of a single array in its order.
+    locations: Option<Arc<[RowLocation]>>,
 }
 
-/// Coordinates in one piece.
+/// A contiguous array of coordinates.
 #[derive(Clone)]
-pub(crate) enum Part<E> {
+pub(crate) enum CoordinateArray<E> {
     Owned(Arc<Vec<E>>),
-    Mapped(Arc<Mapped<E>>),
+    Mapped(Arc<MappedArray<E>>),
 }
 
-/// Where a row stands.
+/// Location of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
-    pub(crate) part: u32,
+pub(crate) struct RowLocation {
+    pub(crate) array: u32,
     pub(crate) row: u32,
 }
 
-/// [`Parts`], for a loop over many rows.
+/// A borrowed form of [`GatheredRows`], for loops over many rows.
 #[derive(Clone, Copy)]
-pub(crate) struct Lines<'a, E> {
-    whole: &'a [E],
-    parts: &'a [Part<E>],
-    places: Option<&'a [Place]>,
+pub(crate) struct RowsView<'a, E> {
+    single: &'a [E],
+    arrays: &'a [CoordinateArray<E>],
+    locations: Option<&'a [RowLocation]>,
 }
 
-impl Rows {
-    /// As they were computed.
+impl PointRows {
+    /// Takes the coordinates without rounding.
     pub(crate) fn owned(points: Vec<f32>) -> Self {
-        Rows::F32(Parts::whole(Part::Owned(Arc::new(points))))
+        PointRows::F32(GatheredRows::single(CoordinateArray::Owned(Arc::new(points))))
     }
 
     /// Rounds every coordinate to half precision.
     ///
     /// # Errors
-    /// A coordinate beyond 65,504.
+    /// Fails if the absolute value of a coordinate is above 65,504.
     pub(crate) fn half(points: &[f32]) -> Result<Self> {
         let halves: Vec<f16> = points.iter().map(|v| f16::from_f32(*v)).collect();
         match halves.iter().position(|v| !v.is_finite()) {
             Some(i) => Err(Error::invalid("a coordinate to be stored in half precision", points[i], "at most 65504")),
-            None => Ok(Rows::F16(Parts::whole(Part::Owned(Arc::new(halves))))),
+            None => Ok(PointRows::F16(GatheredRows::single(CoordinateArray::Owned(Arc::new(halves))))),
         }
     }
 
-    /// How many rows of `dim` coordinates there are.
+    /// Number of rows of `dim` coordinates.
     pub(crate) fn len(&self, dim: usize) -> usize {
         match self {
-            Rows::F32(parts) => parts.len(dim),
-            Rows::F16(parts) => parts.len(dim),
+            PointRows::F32(gathered) => gathered.len(dim),
+            PointRows::F16(gathered) => gathered.len(dim),
         }
     }
 
-    /// Row `i`; `scratch` is written where the coordinates are not stored as `f32`.
+    /// Row `i`. `scratch` is overwritten if the coordinates are not stored as `f32`.
     #[inline(always)]
     pub(crate) fn row<'a>(&'a self, i: usize, dim: usize, scratch: &'a mut Vec<f32>) -> &'a [f32] {
         match self {
-            Rows::F32(parts) => parts.view().row(i, dim),
-            Rows::F16(parts) => {
+            PointRows::F32(gathered) => gathered.view().row(i, dim),
+            PointRows::F16(gathered) => {
                 scratch.clear();
-                scratch.extend(parts.view().row(i, dim).iter().map(|v| v.wide()));
+                scratch.extend(gathered.view().row(i, dim).iter().map(|v| v.wide()));
                 scratch
             }
         }
     }
 
-    /// Row `i`, copied where the coordinates are not stored as `f32`.
+    /// Row `i`, copied if the coordinates are not stored as `f32`.
     pub(crate) fn get(&self, i: usize, dim: usize) -> Cow<'_, [f32]> {
         match self {
-            Rows::F32(parts) => Cow::Borrowed(parts.view().row(i, dim)),
-            Rows::F16(parts) => Cow::Owned(parts.view().row(i, dim).iter().map(|v| v.wide()).collect()),
+            PointRows::F32(gathered) => Cow::Borrowed(gathered.view().row(i, dim)),
+            PointRows::F16(gathered) => Cow::Owned(gathered.view().row(i, dim).iter().map(|v| v.wide()).collect()),
         }
     }
 
-    /// Puts the row that was at `order[i]` at place `i`: without a second copy where nobody shares the rows, else (and where they lie
-    /// in files) in a copy.
+    /// Moves the row at `order[i]` to position `i`. Works in place if the rows are in memory and not shared, else on a
+    /// copy.
     pub(crate) fn arrange(&mut self, dim: usize, order: &[u32]) {
         match self {
-            Rows::F32(parts) => parts.arrange(dim, order),
-            Rows::F16(parts) => parts.arrange(dim, order),
+            PointRows::F32(gathered) => gathered.arrange(dim, order),
+            PointRows::F16(gathered) => gathered.arrange(dim, order),
         }
     }
 
-    /// These rows, which must be there, where they lie.
+    /// These rows, without a copy of their coordinates. Every row number must be valid.
     pub(crate) fn select(&self, rows: &[usize]) -> Self {
         match self {
-            Rows::F32(parts) => Rows::F32(parts.select(rows)),
-            Rows::F16(parts) => Rows::F16(parts.select(rows)),
+            PointRows::F32(gathered) => PointRows::F32(gathered.select(rows)),
+            PointRows::F16(gathered) => PointRows::F16(gathered.select(rows)),
         }
     }
 }
 
-impl<E: Plain> Parts<E> {
-    /// The rows of one part, in its order.
-    pub(crate) fn whole(part: Part<E>) -> Self {
-        Parts { parts: vec![part], places: None }
+impl<E: MappedCoordinate> GatheredRows<E> {
+    pub(crate) fn single(array: CoordinateArray<E>) -> Self {
+        GatheredRows { arrays: vec![array], locations: None }
     }
 
-    /// The rows at these places, each within its part.
-    pub(crate) fn gathered(parts: Vec<Part<E>>, places: Vec<Place>) -> Self {
-        Parts { parts, places: Some(places.into()) }
+    /// The rows at these locations, which must be valid.
+    pub(crate) fn gathered(arrays: Vec<CoordinateArray<E>>, locations: Vec<RowLocation>) -> Self {
+        GatheredRows { arrays, locations: Some(locations.into()) }
     }
 
     pub(crate) fn len(&self, dim: usize) -> usize {
-        match &self.places {
-            Some(places) => places.len(),
-            None => self.view().whole.len() / dim,
+        match &self.locations {
+            Some(locations) => locations.len(),
+            None => self.view().single.len() / dim,
         }
     }
 
     #[inline(always)]
-    pub(crate) fn view(&self) -> Lines<'_, E> {
-        let whole = if self.places.is_none() { self.parts[0].numbers() } else { &[] };
-        Lines { whole, parts: &self.parts, places: self.places.as_deref() }
+    pub(crate) fn view(&self) -> RowsView<'_, E> {
+        let single = if self.locations.is_none() { self.arrays[0].numbers() } else { &[] };
+        RowsView { single, arrays: &self.arrays, locations: self.locations.as_deref() }
     }
 
     fn select(&self, rows: &[usize]) -> Self {
-        let place = |row: &usize| match &self.places {
-            // Indexes hold less than 2^32 rows.
-            None => Place { part: 0, row: *row as u32 },
-            Some(places) => places[*row],
+        let location = |row: &usize| match &self.locations {
+            // An index holds less than 2^32 rows.
+            None => RowLocation { array: 0, row: *row as u32 },
+            Some(locations) => locations[*row],
         };
-        Parts::gathered(self.parts.clone(), rows.iter().map(place).collect())
+        GatheredRows::gathered(self.arrays.clone(), rows.iter().map(location).collect())
     }
 
     fn arrange(&mut self, dim: usize, order: &[u32]) {
-        if self.places.is_none()
-            && let Part::Owned(values) = &mut self.parts[0]
+        if self.locations.is_none()
+            && let CoordinateArray::Owned(values) = &mut self.arrays[0]
             && let Some(values) = Arc::get_mut(values)
         {
             return cycle(values, dim, order);
         }
-        let lines = self.view();
+        let view = self.view();
         let mut values = Vec::with_capacity(order.len() * dim);
-        order.iter().for_each(|row| values.extend_from_slice(lines.row(*row as usize, dim)));
-        *self = Parts::whole(Part::Owned(Arc::new(values)));
+        order.iter().for_each(|row| values.extend_from_slice(view.row(*row as usize, dim)));
+        *self = GatheredRows::single(CoordinateArray::Owned(Arc::new(values)));
     }
 }
 
-impl<E: Plain> Part<E> {
+impl<E: MappedCoordinate> CoordinateArray<E> {
     #[inline(always)]
     pub(crate) fn numbers(&self) -> &[E] {
         match self {
-            Part::Owned(values) => values,
-            Part::Mapped(mapped) => mapped.numbers(),
+            CoordinateArray::Owned(values) => values,
+            CoordinateArray::Mapped(mapped) => mapped.numbers(),
         }
     }
 }
 
-impl<'a, E: Plain> Lines<'a, E> {
-    /// Row `i`.
+impl<'a, E: MappedCoordinate> RowsView<'a, E> {
     #[inline(always)]
     pub(crate) fn row(&self, i: usize, dim: usize) -> &'a [E] {
-        match self.places {
-            None => &self.whole[i * dim..][..dim],
-            Some(places) => {
-                let Place { part, row } = places[i];
-                &self.parts[part as usize].numbers()[row as usize * dim..][..dim]
+        match self.locations {
+            None => &self.single[i * dim..][..dim],
+            Some(locations) => {
+                let RowLocation { array, row } = locations[i];
+                &self.arrays[array as usize].numbers()[row as usize * dim..][..dim]
             }
         }
     }
 }
 
-/// Puts the row that was at `order[i]` at place `i`, cycle after cycle.
+/// Moves the row at `order[i]` to position `i` in place, one permutation cycle after the other.
 fn cycle<T: Copy>(values: &mut [T], dim: usize, order: &[u32]) {
     let mut done = vec![false; order.len()];
     for start in 0..order.len() {
@@ -192,16 +190,16 @@ fn cycle<T: Copy>(values: &mut [T], dim: usize, order: &[u32]) {
             continue;
         }
         let first: Vec<T> = values[start * dim..(start + 1) * dim].to_vec();
-        let mut place = start;
+        let mut position = start;
         loop {
-            done[place] = true;
-            let from = order[place] as usize;
+            done[position] = true;
+            let from = order[position] as usize;
             if from == start {
-                values[place * dim..(place + 1) * dim].copy_from_slice(&first);
+                values[position * dim..(position + 1) * dim].copy_from_slice(&first);
                 break;
             }
-            values.copy_within(from * dim..(from + 1) * dim, place * dim);
-            place = from;
+            values.copy_within(from * dim..(from + 1) * dim, position * dim);
+            position = from;
         }
     }
 }

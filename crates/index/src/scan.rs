@@ -1,56 +1,57 @@
-//! Cheap bounds on the score of every row, from one dot product per row (and factor).
+//! Cheap bounds on the score of every row, from one dot product per row and factor.
 //!
-//! A bound is an interval that contains the value that [`Space`](conifer_space::Space) computes, or a number that grows with it, so
-//! that the rows worth an exact look are a handful more than asked for. A space that is not known here is searched exactly, row by row.
+//! A bound is an interval that contains the value that [`Space`](conifer_space::Space) computes, or a monotone function
+//! of it. Only the few rows whose bounds overlap those of the `k` best need exact scores. For an unknown space every
+//! row is scored exactly.
 
-mod form;
-mod places;
+mod formula;
 mod sweep;
 mod terms;
+mod values;
 
 use conifer_space::safe::bounds;
 use conifer_space::{ManifoldSpec, Root};
 
 use crate::kernel::dot_error;
 use crate::query::Ranking;
-use crate::rows::Rows;
-use form::{Form, Limit};
-use places::Places;
+use crate::rows::PointRows;
+use formula::{BoundFormula, FormulaLimit};
 pub(crate) use sweep::{BLOCK, Scratch, Sweep};
 use terms::Factor;
 pub(crate) use terms::{acosh_1p_below, turn_of};
+use values::RowValues;
 
-/// What is known of all rows of one space besides their coordinates.
+/// Precomputed values of all rows for the bounds.
 pub(crate) struct Scan {
     spec: ManifoldSpec,
     factors: Vec<Factor>,
     at_origin: bool,
-    /// The root, zero where it is the origin.
+    /// The root; zeros for the origin.
     root: Vec<f32>,
-    rows: Places,
+    rows: RowValues,
 }
 
-/// What to compute for a ranking.
+/// The formulas that bound a ranking and its gate.
 #[derive(Clone, Copy)]
-pub(crate) struct Plan {
-    key: Form,
-    gate: Option<(Form, Limit)>,
+pub(crate) struct BoundPlan {
+    key: BoundFormula,
+    gate: Option<(BoundFormula, FormulaLimit)>,
 }
 
-/// No score is better than this.
+/// A lower bound on scores, on one of three scales.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Floor {
-    /// A distance, an angle, a depth or minus an inner product.
+pub(crate) enum LowerBound {
+    /// A distance, an angle, a depth or a negated inner product.
     Score(f64),
-    /// `cosh(sqrt(c) d) - 1` of a distance in one hyperboloid.
+    /// `cosh(sqrt(c) d) - 1` of a distance on a single hyperboloid.
     Excess(f64),
-    /// [`turn_of`] an angle in one hyperboloid.
+    /// [`turn_of`] an angle on a single hyperboloid.
     Turn(f64),
 }
 
 impl Scan {
-    /// For the rows of a space, `None` if it is not known here.
-    pub(crate) fn new(spec: &ManifoldSpec, root: &Root, rows: &Rows) -> Option<Self> {
+    /// Precomputes the values of the rows; `None` if the space has no bounds.
+    pub(crate) fn new(spec: &ManifoldSpec, root: &Root, rows: &PointRows) -> Option<Self> {
         if !matches!(spec.kind.as_str(), "sphere" | "euclidean" | "lorentz" | "product_l1" | "product_l2") {
             return None;
         }
@@ -58,46 +59,48 @@ impl Scan {
             Root::Origin => vec![0.0; spec.dim],
             Root::Point(point) => point.iter().map(|v| *v as f32).collect(),
         };
-        // Both this dot product and the one in the exact score are rounded, and what they are put together with.
+        // Accounts for the rounding of this dot product, of the one in the exact score, and of the terms that are added
+        // to them.
         let rounding = 2.0 * dot_error(spec.factor_dim()) + 4.0 * f32::EPSILON;
         let square = conifer_space::slices::dot(&at, &at);
         let curv = (0..spec.factors).map(|i| spec.curv.get(i).map_or(1.0, |c| *c as f32));
-        // Every term is at most twice its size, and is added up here and there.
+        // The absolute value of a term of `MinusInner` is at most twice its `times`, and the terms are summed both here
+        // and in the exact score.
         let joining = 4.0 * errors::joining(spec.factors) as f32;
         let factors =
             curv.map(|curv| Factor { curv, unit: 1.0 / curv.sqrt(), rounding, root: square, joining }).collect();
-        let places = Places::of(spec, &at, rows);
-        Some(Scan { spec: spec.clone(), factors, at_origin: matches!(root, Root::Origin), root: at, rows: places })
+        let values = RowValues::of(spec, &at, rows);
+        Some(Scan { spec: spec.clone(), factors, at_origin: matches!(root, Root::Origin), root: at, rows: values })
     }
 
-    /// How to bound a ranking; `None` where this space has no cheap bound for it.
-    pub(crate) fn plan(&self, ranking: Ranking) -> Option<Plan> {
-        let form = |ranking| Form::of(&self.spec, self.at_origin, ranking);
+    /// Selects the bounds of a ranking; `None` if the space has no cheap bound for it.
+    pub(crate) fn plan(&self, ranking: Ranking) -> Option<BoundPlan> {
+        let formula = |ranking| BoundFormula::of(&self.spec, self.at_origin, ranking);
         let gate = match ranking.gate() {
             Some(gate) => {
-                let form = form(gate.ranking())?;
-                Some((form, form.limit(&self.factors, gate.limit())))
+                let formula = formula(gate.ranking())?;
+                Some((formula, formula.limit(&self.factors, gate.limit())))
             }
             None => None,
         };
-        Some(Plan { key: form(ranking)?, gate })
+        Some(BoundPlan { key: formula(ranking)?, gate })
     }
 }
 
-/// A floor as a key of `f32` that is not above it.
-pub(crate) fn below(floor: f64) -> f32 {
-    (floor - bounds::KEY * floor.abs()) as f32
+/// Converts a lower bound to an `f32` key that is not above it.
+pub(crate) fn below(lower_bound: f64) -> f32 {
+    (lower_bound - bounds::KEY * lower_bound.abs()) as f32
 }
 
-impl Floor {
-    /// The number, on its scale.
+impl LowerBound {
+    /// The value, on the scale of its variant.
     pub(crate) fn value(self) -> f64 {
-        let (Floor::Score(value) | Floor::Excess(value) | Floor::Turn(value)) = self;
+        let (LowerBound::Score(value) | LowerBound::Excess(value) | LowerBound::Turn(value)) = self;
         value
     }
 }
 
-/// How far exact scores may be from what they would be without rounding.
+/// Bounds on the rounding errors of the exact scores.
 pub(crate) mod errors {
     pub(crate) use super::terms::{
         angle_error as angle, chord_distance_error as chord_distance, distance_error as distance,

@@ -1,8 +1,8 @@
-//! The k best of many rows whose scores are only known to lie in an interval.
+//! Selection of the k best of many rows whose scores are only known to lie in intervals.
 
 use std::collections::BinaryHeap;
 
-/// An interval that contains the key of a row; small keys are better.
+/// An interval that contains the key of a row. Smaller keys are better.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Bounds {
     pub(crate) low: f32,
@@ -10,33 +10,32 @@ pub(crate) struct Bounds {
 }
 
 impl Bounds {
-    /// Nothing is known: the row must be looked at.
+    /// No information: the row must be scored exactly.
     pub(crate) const UNKNOWN: Bounds = Bounds { low: f32::NEG_INFINITY, high: f32::INFINITY };
 
-    /// Nothing but this key.
+    /// An interval of a single key.
     pub(crate) fn exactly(key: f32) -> Self {
         Bounds { low: key, high: key }.or_unknown()
     }
 
-    /// Itself, or [`Bounds::UNKNOWN`] where the arithmetic left the numbers.
+    /// The interval, or [`Bounds::UNKNOWN`] if one of its ends is NaN.
     pub(crate) fn or_unknown(self) -> Self {
         if self.low.is_nan() || self.high.is_nan() { Bounds::UNKNOWN } else { self }
     }
 }
 
-/// Collects every row that may be among the k best: those whose low end is not above the k-th smallest high end.
-/// That set depends on the rows alone, not on their order or on how they were split, so neither does a search.
+/// Collects every row that may be among the k best: the rows whose lower bound is at most the k-th smallest upper
+/// bound. That set does not depend on the order of the rows or on how they were split over threads.
 pub(crate) struct Selection {
     k: usize,
-    /// The k smallest high ends so far, the largest on top.
-    highs: BinaryHeap<Total>,
+    /// The k smallest upper bounds so far, with the largest on top.
+    highs: BinaryHeap<OrderedF32>,
     candidates: Vec<(f32, u32)>,
-    /// Candidates at which the hopeless ones are thrown out next.
+    /// Number of candidates at which [`Selection::prune`] runs next.
     prune_at: usize,
 }
 
 impl Selection {
-    /// For the `k` best rows, `k >= 1`.
     pub(crate) fn new(k: usize) -> Self {
         Selection { k, highs: BinaryHeap::new(), candidates: Vec::new(), prune_at: 4 * k + 256 }
     }
@@ -46,14 +45,14 @@ impl Selection {
             return;
         }
         self.candidates.push((bounds.low, row));
-        self.push_high(Total(bounds.high));
+        self.push_high(OrderedF32(bounds.high));
         if self.candidates.len() >= self.prune_at {
             self.prune();
             self.prune_at = 2 * self.candidates.len() + self.k + 256;
         }
     }
 
-    /// Adds what another selection with the same `k` has seen.
+    /// Merges another selection with the same `k`.
     pub(crate) fn merge(mut self, mut other: Selection) -> Selection {
         self.candidates.append(&mut other.candidates);
         other.highs.into_iter().for_each(|high| self.push_high(high));
@@ -66,15 +65,15 @@ impl Selection {
         self.candidates.into_iter().map(|(_, row)| row)
     }
 
-    /// No row above this is among the k best.
+    /// A row with a lower bound above this is not among the k best.
     pub(crate) fn threshold(&self) -> f32 {
         match self.highs.peek() {
-            Some(Total(high)) if self.highs.len() == self.k => *high,
+            Some(OrderedF32(high)) if self.highs.len() == self.k => *high,
             _ => f32::INFINITY,
         }
     }
 
-    fn push_high(&mut self, high: Total) {
+    fn push_high(&mut self, high: OrderedF32) {
         if self.highs.len() < self.k {
             self.highs.push(high);
         } else if let Some(mut largest) = self.highs.peek_mut()
@@ -90,25 +89,25 @@ impl Selection {
     }
 }
 
-/// `f32` in its total order.
+/// `f32` with its total order.
 #[derive(Clone, Copy)]
-struct Total(f32);
+struct OrderedF32(f32);
 
-impl PartialEq for Total {
+impl PartialEq for OrderedF32 {
     fn eq(&self, other: &Self) -> bool {
         self.cmp(other).is_eq()
     }
 }
 
-impl Eq for Total {}
+impl Eq for OrderedF32 {}
 
-impl PartialOrd for Total {
+impl PartialOrd for OrderedF32 {
     fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl Ord for Total {
+impl Ord for OrderedF32 {
     fn cmp(&self, other: &Self) -> std::cmp::Ordering {
         self.0.total_cmp(&other.0)
     }
@@ -128,10 +127,10 @@ mod tests {
         rows
     }
 
-    /// Keys 0..6 known to within 1.2, k = 2: the second smallest high end is 2.2, the low ends up to it are those of
-    /// 0, 1, 2 and 3 (1.8).
+    /// Keys 0..6 with an error of 1.2 and k = 2: the second smallest upper bound is 2.2, and the lower bounds of rows
+    /// 0, 1, 2 and 3 (1.8) are at most that.
     #[test]
-    fn keeps_exactly_what_may_win() {
+    fn keeps_exactly_the_rows_that_may_be_best() {
         let mut selection = Selection::new(2);
         for row in [5, 3, 0, 4, 1, 2] {
             selection.push(row, around(row as f32, 1.2));
@@ -139,7 +138,7 @@ mod tests {
         assert_eq!(rows(selection), [0, 1, 2, 3]);
     }
 
-    /// 10,000 exact keys in a scrambled order, with many ties, in one piece and in three: pruning loses nothing.
+    /// 10,000 exact keys in a scrambled order with many ties, in one selection and in three.
     #[test]
     fn split_and_order_change_nothing() {
         let key = |row: u32| (row * 7919 % 1000) as f32;

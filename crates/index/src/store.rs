@@ -1,25 +1,31 @@
-//! A folder of embeddings that grows and shrinks, and is searched meanwhile.
+//! A store: a folder of embeddings with atomic appends and deletions, which can be searched while a process writes to
+//! it.
 //!
 //! # Layout (version 1)
 //!
 //! | path | content |
 //! |---|---|
-//! | `versions/NNNNNNNN.json` | what the store holds at version N: space, root, segments, deleted rows, with length and sha256 of every file; its last field is the sha256 of the bytes before it |
-//! | `segments/NNNNNNNN/` | rows that came with version N: a set of embeddings, in the format of [`conifer_space::points`] |
-//! | `deleted/NNNNNNNN-MMMMMMMM.bits` | which rows of segment M are gone since version N: a bit for each, in little-endian words of 64 |
-//! | `lock`, `tmp/` | held by the one who writes; what is not finished, see below |
+//! | `versions/NNNNNNNN.json` | manifest of version N: space, root, segments, deleted rows, lengths and checksums |
+//! | `segments/NNNNNNNN/` | rows added by version N: an embedding set in the format of [`conifer_space::points`] |
+//! | `deleted/NNNNNNNN-MMMMMMMM.bits` | bitmap of the rows of segment M that are deleted as of version N |
+//! | `lock`, `tmp/` | the lock of the writer; unfinished files, see below |
 //!
-//! A file is never changed once it has its name: everything is made in `tmp/`, flushed to the disk and renamed, the file of the
-//! version last. So a reader, who needs no lock, sees a version whole or not at all, and a process that is killed (or a machine that
-//! stops) leaves the store at its last version. Files that a version needs stay until [`Store::gc`] removes the version; a reader that
-//! has opened them keeps them even then. A new store is made in a temporary folder beside its place and renamed
-//! ([`Store::create_with`]).
+//! A manifest holds the length and the sha256 of every file of its version. The last field of a manifest is the sha256
+//! of the bytes before that field. A bitmap has one bit per row, in little-endian 64-bit words.
 //!
-//! The next one that writes removes what was left half done, and nothing else: what carries a mark in `tmp/`. The file of a version
-//! is its own mark: until the rename that commits it, it is `tmp/NNNNNNNN.begun`, and the files that came with it belong to nobody; when
-//! the version is to go, it becomes `tmp/NNNNNNNN.removed` first, and what it and no other version needs goes before it. Files that no
-//! version names and that carry no mark ([`Store::unlisted`]) stay where they are, as after somebody has moved the file of a damaged
-//! version aside. Versions are counted on above every number that is in use in the store.
+//! A file never changes once it has its final name. The writer creates every file in `tmp/`, flushes it to the disk and
+//! renames it, the manifest of the version last. So a reader needs no lock and sees either all of a version or nothing
+//! of it. A process that is killed, or a machine that stops, leaves the store at its last version. The files of a
+//! version stay until [`Store::gc`] removes the version; a reader that has opened them keeps them even then. A new
+//! store is created in a temporary folder next to its path, which is then renamed ([`Store::create_with`]).
+//!
+//! The next writer removes unfinished work, which it identifies by marker files in `tmp/`. It removes nothing else. The
+//! manifest of a version is its own marker. Until the rename that commits the version, the marker is
+//! `tmp/NNNNNNNN.begun`, and the files created for the version belong to no version. To remove a version, its manifest
+//! is first renamed to `tmp/NNNNNNNN.removed`. The files that no other version needs are deleted next, and the marker
+//! last. Files that no manifest lists and that have no marker ([`Store::unlisted`]) stay, for example after the user
+//! has moved the manifest of a damaged version to another path. A new version gets a number above every number in use
+//! in the store.
 
 mod disk;
 mod segment;
@@ -37,51 +43,53 @@ use conifer_space::points::Element;
 use conifer_space::{EmbeddingSet, ManifoldSpec, Modality, Root, files};
 
 use crate::error::{Error, Result};
-use segment::{Content, Gone};
+use segment::{DeletedRows, SegmentContent};
 pub use snapshot::Snapshot;
-pub use upkeep::{Removed, Report};
+pub use upkeep::{Removed, StoreCheck};
 pub use version::Version;
-use version::{Manifest, Segment, file_name, number_of};
+use version::{Segment, VersionManifest, file_name, number_of};
 use writer::Writer;
 
 /// A store of embeddings on disk, see [`Store::append`], [`Store::delete`] and [`Store::snapshot`].
 ///
-/// Rows are numbered per version: those that are there, in the order in which they came.
+/// Row numbers belong to a version: its rows are numbered in the order in which they were appended, without the deleted
+/// ones.
 #[derive(Clone, Debug)]
 pub struct Store {
     dir: PathBuf,
-    /// The name in messages, while the store is made in a temporary folder.
+    /// The final path, for messages, while the store is created in a temporary folder.
     name: Option<PathBuf>,
 }
 
-/// What [`Store::append_with`] does with rows whose id and modality a row of the store has. (A photo and its caption may share an id.)
+/// Handling of rows whose id and modality the store already has, in [`Store::append_with`]. (A photo and its caption
+/// may share an id.)
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Duplicates {
-    /// Nothing is appended: [`Error::Repeated`].
+    /// Append nothing and return [`Error::Repeated`].
     Refuse,
-    /// The other rows are appended.
+    /// Append the other rows.
     Skip,
-    /// All rows are appended.
+    /// Append all rows.
     Keep,
 }
 
-/// What [`Store::append_with`] did.
+/// The result of [`Store::append_with`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Appended {
-    /// The version with the new rows; the newest one, where none was appended.
+    /// The version with the new rows, or the newest version if no row was appended.
     pub version: Version,
-    /// Rows that were left out.
+    /// Number of rows that were not appended.
     pub skipped: usize,
 }
 
-/// What [`Store::delete`] did.
+/// The result of [`Store::delete`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Deletion {
-    /// The version without them; the newest one, where nothing was deleted.
+    /// The version without the rows, or the newest version if no row was deleted.
     pub version: Version,
-    /// Rows that are gone.
+    /// Number of deleted rows.
     pub rows: usize,
-    /// Ids that no row had.
+    /// Ids that no row has.
     pub absent: Vec<String>,
 }
 
@@ -91,25 +99,26 @@ const DELETED: &str = "deleted";
 const TMP: &str = "tmp";
 const LOCK: &str = "lock";
 const FOLDERS: [&str; 4] = [SEGMENTS, DELETED, TMP, VERSIONS];
-/// How often a reader looks for a newer version when the one it reads is removed under its hands.
+/// Attempts of a reader to open the newest version, if the version it reads is removed concurrently.
 const TRIES: usize = 16;
 
 impl Store {
-    /// Makes an empty store for points of one space, seen from one root, which it keeps as `element`: [`Element::F16`] takes half the
-    /// space and rounds every coordinate to 11 significant bits.
+    /// Creates an empty store for points of one space with one root. Coordinates are stored as `element`:
+    /// [`Element::F16`] takes half the disk space and rounds every coordinate to 11 significant bits.
     ///
     /// # Errors
-    /// Those of [`Store::create_with`].
+    /// Returns the errors of [`Store::create_with`].
     pub fn create(dir: &Path, spec: ManifoldSpec, root: Root, element: Element) -> Result<Self> {
         Ok(Self::create_with(dir, spec, root, element, |_| Ok::<(), Error>(()))?.0)
     }
 
-    /// As [`Store::create`], with what `fill` puts into the store: it is made in a temporary folder beside `dir`, which is renamed to
-    /// `dir` when `fill` has succeeded. So there is a store with these rows, or none.
+    /// As [`Store::create`], and lets `fill` add rows before the store becomes visible. The store is created in a
+    /// temporary folder next to `dir`, which is renamed to `dir` after `fill` has succeeded. So either a complete store
+    /// appears at `dir` or nothing.
     ///
     /// # Errors
-    /// `dir` is a store already or holds other files; a spec or root that is not valid; [`Element::BF16`]; what `fill` returns; the
-    /// system refuses. Nothing is at `dir` then that was not there before.
+    /// Fails if `dir` is a store or contains other files, if the spec or the root is invalid, if `element` is
+    /// [`Element::BF16`], if a file operation fails, or with the error of `fill`. `dir` is then unchanged.
     pub fn create_with<T, E: From<Error> + From<conifer_space::Error>>(
         dir: &Path,
         spec: ManifoldSpec,
@@ -120,10 +129,10 @@ impl Store {
         spec.check()?;
         root.check(&spec)?;
         if element == Element::BF16 {
-            return Err(Error::store(dir, "the form of its numbers", element.name(), "F32 or F16").into());
+            return Err(Error::store(dir, "the element type", element.name(), "F32 or F16").into());
         }
         let store = Store { dir: dir.to_owned(), name: None };
-        // What an older version of conifer left of a creation that was interrupted is no obstacle.
+        // Remains of an interrupted creation by an older version of conifer may be replaced.
         let may_replace = |_: &Path| -> Result<(), E> {
             store.check_empty()?;
             Ok(store.clear_begun()?)
@@ -134,7 +143,7 @@ impl Store {
                 disk::create_dir(&fresh.join(folder))?;
             }
             disk::sync(fresh)?;
-            made.publish(&Manifest::new(spec, root, element), &[])?;
+            made.publish(&VersionManifest::new(spec, root, element), &[])?;
             fill(&made)
         })?;
         Ok((store, filled))
@@ -143,17 +152,17 @@ impl Store {
     /// Opens a store.
     ///
     /// # Errors
-    /// `dir` is no store; its newest version is damaged or was written by a later conifer.
+    /// Fails if `dir` is not a store, or if its newest version is damaged or was written by a later version of conifer.
     pub fn open(dir: &Path) -> Result<Self> {
         let store = Store { dir: dir.to_owned(), name: None };
         store.newest()?;
         Ok(store)
     }
 
-    /// Opens a store whose newest version may be damaged, to [`Store::check`] it or to read an older one.
+    /// Opens a store whose newest version may be damaged, for [`Store::check`] or to read an older version.
     ///
     /// # Errors
-    /// `dir` is no store.
+    /// Fails if `dir` is not a store.
     pub fn open_any(dir: &Path) -> Result<Self> {
         let store = Store { dir: dir.to_owned(), name: None };
         if store.newest_number()?.is_none() {
@@ -162,17 +171,17 @@ impl Store {
         Ok(store)
     }
 
-    /// Whether a folder looks like a store (and not like a set of embeddings).
+    /// True if a folder looks like a store, as opposed to an embedding set.
     pub fn is_store(dir: &Path) -> bool {
         dir.join(VERSIONS).is_dir()
     }
 
-    /// Where it is.
+    /// The folder of the store.
     pub fn dir(&self) -> &Path {
         &self.dir
     }
 
-    /// Where it is, or will be.
+    /// The path for messages: the final path of the store.
     fn name(&self) -> &Path {
         self.name.as_deref().unwrap_or(&self.dir)
     }
@@ -180,23 +189,23 @@ impl Store {
     /// The space of its points.
     ///
     /// # Errors
-    /// Those of [`Store::open`].
+    /// Returns the errors of [`Store::open`].
     pub fn spec(&self) -> Result<ManifoldSpec> {
         Ok(self.newest()?.spec)
     }
 
-    /// The root from which its points are seen.
+    /// The root of the hierarchy of its points.
     ///
     /// # Errors
-    /// Those of [`Store::open`].
+    /// Returns the errors of [`Store::open`].
     pub fn root(&self) -> Result<Root> {
         Ok(self.newest()?.root)
     }
 
-    /// How it keeps its numbers.
+    /// The number type in which coordinates are stored.
     ///
     /// # Errors
-    /// Those of [`Store::open`].
+    /// Returns the errors of [`Store::open`].
     pub fn element(&self) -> Result<Element> {
         Ok(self.newest()?.element())
     }
@@ -204,28 +213,29 @@ impl Store {
     /// The newest version.
     ///
     /// # Errors
-    /// Those of [`Store::open`].
+    /// Returns the errors of [`Store::open`].
     pub fn version(&self) -> Result<Version> {
         Ok(self.newest()?.version())
     }
 
-    /// The versions that are still there, oldest first.
+    /// The existing versions, oldest first.
     ///
     /// # Errors
-    /// One of them is damaged.
+    /// Fails if one of them is damaged.
     pub fn versions(&self) -> Result<Vec<Version>> {
         self.numbers()?.into_iter().map(|number| Ok(self.read(number)?.version())).collect()
     }
 
-    /// The rows of the newest version, to search.
+    /// Opens the rows of the newest version for a search.
     ///
     /// # Errors
-    /// Those of [`Store::open`]; a file of the version is missing, of another length, or (but for the points, which are not read) damaged.
+    /// Returns the errors of [`Store::open`]. Fails if a file of the version is missing, has a wrong length, or is
+    /// damaged. The points are not read, so damage in them is not found here.
     pub fn snapshot(&self) -> Result<Snapshot> {
         for _ in 1..TRIES {
             let newest = self.newest_number()?;
             match self.newest().and_then(|manifest| Snapshot::assemble(&self.dir, &manifest)) {
-                // Perhaps because somebody removed that version, once there was a newer one.
+                // The version may have been removed after a newer one was committed.
                 Err(_) if self.newest_number()? != newest => {}
                 other => return other,
             }
@@ -233,28 +243,30 @@ impl Store {
         Snapshot::assemble(&self.dir, &self.newest()?)
     }
 
-    /// The rows of an older version.
+    /// Opens the rows of an older version.
     ///
     /// # Errors
-    /// No such version; those of [`Store::snapshot`].
+    /// Fails if there is no such version. Returns the errors of [`Store::snapshot`].
     pub fn snapshot_of(&self, number: u64) -> Result<Snapshot> {
-        Snapshot::assemble(&self.dir, &self.known(number)?)
+        Snapshot::assemble(&self.dir, &self.manifest_of(number)?)
     }
 
-    /// Adds all rows of a set, whatever their ids: [`Store::append_with`] and [`Duplicates::Keep`].
+    /// Appends all rows of a set, without a check for duplicates: [`Store::append_with`] with [`Duplicates::Keep`].
     ///
     /// # Errors
-    /// Those of [`Store::append_with`].
+    /// Returns the errors of [`Store::append_with`].
     pub fn append(&self, set: &EmbeddingSet, progress: &mut dyn FnMut(usize)) -> Result<Version> {
         Ok(self.append_with(set, Duplicates::Keep, progress)?.version)
     }
 
-    /// Adds the rows of a set behind those that are there; an empty set adds nothing. `progress` hears how many are written. When this
-    /// returns, the rows are on the disk. Unless duplicates are kept, the ids of all rows of the store are read.
+    /// Appends the rows of a set to the rows of the store; an empty set changes nothing. `progress` is called with the
+    /// number of rows written. When this function returns, the rows are on the disk. Unless duplicates are kept, this
+    /// function reads the ids of all rows of the store.
     ///
     /// # Errors
-    /// A set of another space, root or (where both say which) other weights than the rows that are there; duplicates, where they are
-    /// refused; somebody else writes; the system refuses. The store is what it was then.
+    /// Fails if the set has another space, root or (if both are known) other weights than the store, if it has
+    /// duplicates and they are refused, if another process writes to the store, or if a file operation fails. The store
+    /// is then unchanged.
     pub fn append_with(
         &self,
         set: &EmbeddingSet,
@@ -287,15 +299,15 @@ impl Store {
         Ok(Appended { version, skipped: repeated.len() })
     }
 
-    /// Rows of a set whose id and modality a row of the store has.
-    fn repeated(&self, newest: &Manifest, set: &EmbeddingSet) -> Result<Vec<usize>> {
-        // By id: the modalities of the rows of the store that have it.
+    /// Rows of a set whose id and modality the store already has.
+    fn repeated(&self, newest: &VersionManifest, set: &EmbeddingSet) -> Result<Vec<usize>> {
+        // Maps an id to the modalities of the rows of the store with this id.
         let mut there: HashMap<&str, Vec<Modality>> = set.ids.iter().map(|id| (id.as_str(), Vec::new())).collect();
         for segment in &newest.segments {
-            let (rows, gone) = segment::open(&self.dir, segment)?;
+            let (rows, deleted_rows) = segment::open(&self.dir, segment)?;
             for (row, (id, modality)) in rows.ids.iter().zip(&rows.modality).enumerate() {
                 if let Some(found) = there.get_mut(id.as_str())
-                    && !gone.contains(row)
+                    && !deleted_rows.contains(row)
                     && !found.contains(modality)
                 {
                     found.push(*modality);
@@ -306,7 +318,7 @@ impl Store {
     }
 
     fn write_rows(writer: Writer<'_>, set: &EmbeddingSet, progress: &mut dyn FnMut(usize)) -> Result<Version> {
-        let content = Content {
+        let content = SegmentContent {
             spec: &set.spec,
             root: &set.root,
             source: set.source.clone(),
@@ -323,14 +335,15 @@ impl Store {
         writer.with_segment(next, &content, progress)
     }
 
-    /// Deletes all rows that have one of these ids (a photo and its caption may share one).
+    /// Deletes all rows that have one of these ids. (A photo and its caption may share an id.)
     ///
     /// # Errors
-    /// Those of [`Store::snapshot`]; somebody else writes; the system refuses. The store is what it was then.
+    /// Returns the errors of [`Store::snapshot`]. Fails if another process writes to the store or if a file operation
+    /// fails. The store is then unchanged.
     pub fn delete(&self, ids: &[String]) -> Result<Deletion> {
         let mut wanted: HashMap<&str, bool> = ids.iter().map(|id| (id.as_str(), false)).collect();
         let writer = Writer::begin(self)?;
-        let mut gone = Vec::new();
+        let mut deleted_rows = Vec::new();
         for segment in &writer.newest.segments {
             let (set, mut rows) = segment::open(&self.dir, segment)?;
             for (i, id) in set.ids.iter().enumerate() {
@@ -341,48 +354,51 @@ impl Store {
                     rows.insert(i);
                 }
             }
-            gone.push(rows);
+            deleted_rows.push(rows);
         }
         let absent = ids.iter().filter(|id| wanted.remove(id.as_str()) == Some(false)).cloned().collect();
-        let (version, rows) = writer.without(&gone)?;
+        let (version, rows) = writer.without(&deleted_rows)?;
         Ok(Deletion { version, rows, absent })
     }
 
-    /// Deletes rows by their numbers in one version, which they name; some may be deleted already.
+    /// Deletes rows by their row numbers in version `number`. Rows that were deleted since then are ignored.
     ///
     /// # Errors
-    /// No such version; a row that it does not have; its rows were put together anew since ([`Store::compact`]); those of [`Store::delete`].
+    /// Fails if there is no such version, if it does not have one of the rows, or if its rows were compacted since then
+    /// ([`Store::compact`]). Returns the errors of [`Store::delete`].
     pub fn delete_rows(&self, number: u64, rows: &[usize]) -> Result<Deletion> {
         let writer = Writer::begin(self)?;
-        let seen = self.known(number)?;
-        let mut places = Vec::new();
-        for (i, segment) in seen.segments.iter().enumerate() {
-            let (set, gone) = segment::open(&self.dir, segment)?;
-            places.extend((0..set.len()).filter(|row| !gone.contains(*row)).map(|row| (i, row)));
+        let old_version = self.manifest_of(number)?;
+        let mut locations = Vec::new();
+        for (i, segment) in old_version.segments.iter().enumerate() {
+            let (set, deleted_rows) = segment::open(&self.dir, segment)?;
+            locations.extend((0..set.len()).filter(|row| !deleted_rows.contains(*row)).map(|row| (i, row)));
         }
         let position = |old: &Segment| writer.newest.segments.iter().position(|it| it.name == old.name);
         let open = |it: &Segment| Ok(segment::open(&self.dir, it)?.1);
-        let mut gone: Vec<Gone> = writer.newest.segments.iter().map(open).collect::<Result<_>>()?;
+        let mut deleted_rows: Vec<DeletedRows> = writer.newest.segments.iter().map(open).collect::<Result<_>>()?;
         for row in rows {
-            let Some((segment, place)) = places.get(*row) else {
-                let expected = format!("a row below {}, of version {number}", places.len());
+            let Some((segment, location)) = locations.get(*row) else {
+                let expected = format!("a row below {}, of version {number}", locations.len());
                 return Err(Error::store(&self.dir, "a row to delete", row, expected));
             };
-            let Some(now) = position(&seen.segments[*segment]) else {
-                let found = format!("of version {number}, before rows were put together anew");
+            let Some(now) = position(&old_version.segments[*segment]) else {
+                let found = format!("of version {number}, older than the last compaction");
                 return Err(Error::store(&self.dir, "a row to delete", found, "a row of a later version"));
             };
-            gone[now].insert(*place);
+            deleted_rows[now].insert(*location);
         }
-        let (version, rows) = writer.without(&gone)?;
+        let (version, rows) = writer.without(&deleted_rows)?;
         Ok(Deletion { version, rows, absent: Vec::new() })
     }
 
-    /// Puts all rows that are there into one segment, and leaves the deleted ones out. Row numbers stay. Space is given back by
-    /// [`Store::gc`], once nobody needs the older versions. `progress` hears how many rows are written.
+    /// Copies all rows into one segment and drops the deleted rows. Does nothing if there is at most one segment and no
+    /// deleted row. Row numbers do not change. [`Store::gc`] frees the disk space of the older versions. `progress` is
+    /// called with the number of rows written.
     ///
     /// # Errors
-    /// Those of [`Store::snapshot`]; somebody else writes; the system refuses. The store is what it was then.
+    /// Returns the errors of [`Store::snapshot`]. Fails if another process writes to the store or if a file operation
+    /// fails. The store is then unchanged.
     pub fn compact(&self, progress: &mut dyn FnMut(usize)) -> Result<Version> {
         let writer = Writer::begin(self)?;
         if writer.newest.segments.iter().all(|it| it.deleted.is_none()) && writer.newest.segments.len() <= 1 {
@@ -395,7 +411,7 @@ impl Store {
         if rows.is_empty() {
             return writer.commit(&next, &[]);
         }
-        let content = Content {
+        let content = SegmentContent {
             spec: &rows.spec,
             root: &rows.root,
             source: rows.source.clone(),
@@ -408,8 +424,8 @@ impl Store {
         writer.with_segment(next, &content, progress)
     }
 
-    /// That a set may join the rows that are there.
-    fn check_fits(&self, newest: &Manifest, set: &EmbeddingSet) -> Result<()> {
+    /// Checks that a set can be appended to the store.
+    fn check_fits(&self, newest: &VersionManifest, set: &EmbeddingSet) -> Result<()> {
         if set.spec != newest.spec {
             let (found, expected) = (set.spec.to_string(), newest.spec.to_string());
             let (found, expected) = if found == expected {
@@ -432,7 +448,7 @@ impl Store {
         let (found, known) = (&set.source.weights, &newest.weights);
         if !found.is_empty() && !known.is_empty() && found != known {
             let found = format!("sha256 {found} ({})", set.source.model);
-            let expected = format!("{known}: points of different models do not compare");
+            let expected = format!("{known}: points of different models are not comparable");
             return Err(Error::store(self.name(), "the weights that made a set to append", found, expected));
         }
         if newest.rows() + set.len() >= u32::MAX as usize {
@@ -442,7 +458,7 @@ impl Store {
         Ok(())
     }
 
-    /// The numbers of the versions that are there, in order.
+    /// The numbers of the existing versions, in order.
     fn numbers(&self) -> Result<Vec<u64>> {
         let names = disk::names(&self.dir.join(VERSIONS))?;
         let of_version = |name: &String| number_of(name).filter(|number| *name == file_name(*number));
@@ -455,8 +471,9 @@ impl Store {
         Ok(self.numbers()?.last().copied())
     }
 
-    /// The file of the newest version. One that is damaged is an error: an older one would silently lack what was committed.
-    fn newest(&self) -> Result<Manifest> {
+    /// The manifest of the newest version. Fails if that manifest is damaged: an older version would silently lack
+    /// committed changes.
+    fn newest(&self) -> Result<VersionManifest> {
         for _ in 1..TRIES {
             let number = self.newest_number()?.ok_or_else(|| self.no_version())?;
             match self.read(number) {
@@ -467,27 +484,32 @@ impl Store {
         self.read(self.newest_number()?.ok_or_else(|| self.no_version())?)
     }
 
-    fn known(&self, number: u64) -> Result<Manifest> {
+    fn manifest_of(&self, number: u64) -> Result<VersionManifest> {
         let numbers = self.numbers()?;
         if !numbers.contains(&number) {
             let there = numbers.iter().map(u64::to_string).collect::<Vec<_>>().join(", ");
-            return Err(Error::store(&self.dir, "the version", number, format!("one that is there: {there}")));
+            return Err(Error::store(
+                &self.dir,
+                "the version",
+                number,
+                format!("one of the existing versions: {there}"),
+            ));
         }
         self.read(number)
     }
 
-    fn read(&self, number: u64) -> Result<Manifest> {
-        Manifest::read(&self.dir.join(VERSIONS).join(file_name(number)), number)
+    fn read(&self, number: u64) -> Result<VersionManifest> {
+        VersionManifest::read(&self.dir.join(VERSIONS).join(file_name(number)), number)
     }
 
     fn no_version(&self) -> Error {
         let found = if !self.dir.exists() {
             "not there"
         } else if self.dir.join("manifest.json").exists() {
-            "without versions: a set of embeddings"
+            "an embedding set without versions"
         } else {
             "without a version"
         };
-        Error::store(&self.dir, "the folder", found, "a store, as `Store::create` makes it")
+        Error::store(&self.dir, "the folder", found, "a store (`conifer store create` makes one)")
     }
 }

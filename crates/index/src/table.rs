@@ -1,4 +1,4 @@
-//! Rows with their geometry: what every index searches.
+//! Rows with their geometry, the data that every index searches.
 
 use std::borrow::Cow;
 use std::sync::OnceLock;
@@ -9,63 +9,62 @@ use rayon::prelude::*;
 
 use crate::error::{Error, Result};
 use crate::query::{Hit, Ranking};
-use crate::rows::Rows;
-use crate::scan::{self, BLOCK, Floor, Plan, Scan, Scratch, Sweep};
+use crate::rows::PointRows;
+use crate::scan::{self, BLOCK, BoundPlan, LowerBound, Scan, Scratch, Sweep};
 use crate::select::{Bounds, Selection};
 use crate::store::Snapshot;
 
-/// Queries that share a look at the rows: enough to pay for reading them, few enough for the cache.
+/// Queries per pass over the rows: enough to amortise reading the rows, few enough for the cache.
 pub(crate) const GROUP: usize = 256;
 
-/// Rows that a thread takes at a time: enough to be worth it, few enough for an even share.
-pub(crate) const TAKEN: usize = 768;
+/// Rows that a thread takes at a time: enough to amortise the overhead, few enough to balance the load.
+pub(crate) const CHUNK_ROWS: usize = 768;
 
-pub(crate) struct Table {
+pub(crate) struct SearchTable {
     pub(crate) spec: ManifoldSpec,
     pub(crate) root: Root,
     pub(crate) space: Box<dyn Space<f32>>,
     pub(crate) scan: Option<Scan>,
-    pub(crate) rows: Rows,
+    pub(crate) rows: PointRows,
     pub(crate) modality: Vec<Modality>,
     depths: OnceLock<Vec<f32>>,
     all: OnceLock<Vec<u32>>,
 }
 
-/// How a table stores its rows.
-pub(crate) enum Store {
-    Whole,
+pub(crate) enum TablePrecision {
+    Full,
     Half,
 }
 
-impl Table {
+impl SearchTable {
     /// # Errors
-    /// The set does not pass [`EmbeddingSet::check`], has more than 2^32 rows, or does not fit into half precision.
-    pub(crate) fn new(set: EmbeddingSet, store: Store) -> Result<Self> {
+    /// Fails if the set does not pass [`EmbeddingSet::check`], has 2^32 rows or more, or overflows half precision.
+    pub(crate) fn new(set: EmbeddingSet, precision: TablePrecision) -> Result<Self> {
         set.check()?;
         if u32::try_from(set.len()).is_err() {
             return Err(Error::invalid("the number of rows", set.len(), "less than 2^32"));
         }
         let EmbeddingSet { spec, root, modality, points, .. } = set;
-        let rows = match store {
-            Store::Whole => Rows::owned(points),
-            Store::Half => Rows::half(&points)?,
+        let rows = match precision {
+            TablePrecision::Full => PointRows::owned(points),
+            TablePrecision::Half => PointRows::half(&points)?,
         };
         Self::on(spec, root, rows, modality)
     }
 
-    /// Over the rows of a snapshot, which are shared.
+    /// Takes the rows of a snapshot, which are shared.
     ///
     /// # Errors
-    /// Those of [`Snapshot::check`].
+    /// Returns the errors of [`Snapshot::check`].
     pub(crate) fn of(rows: &Snapshot) -> Result<Self> {
         rows.check()?;
         Self::on(rows.spec.clone(), rows.root.clone(), rows.rows.clone(), rows.modality.clone())
     }
 
-    /// Rows that are known to be points of the space, fewer than 2^32.
-    fn on(spec: ManifoldSpec, root: Root, rows: Rows, modality: Vec<Modality>) -> Result<Self> {
+    /// The rows must be valid points of the space, fewer than 2^32.
+    fn on(spec: ManifoldSpec, root: Root, rows: PointRows, modality: Vec<Modality>) -> Result<Self> {
         let scan = Scan::new(&spec, &root, &rows);
-        Ok(Table {
+        Ok(SearchTable {
             space: space(&spec)?,
             spec,
             root,
@@ -77,7 +76,7 @@ impl Table {
         })
     }
 
-    /// Works out anew what depends on the order of the rows.
+    /// Recomputes the values that depend on the order of the rows.
     pub(crate) fn rescan(&mut self) {
         self.scan = Scan::new(&self.spec, &self.root, &self.rows);
         self.depths = OnceLock::new();
@@ -87,7 +86,7 @@ impl Table {
         self.modality.len()
     }
 
-    /// The number of every row.
+    /// All row numbers.
     pub(crate) fn all(&self) -> &[u32] {
         self.all.get_or_init(|| (0..self.len() as u32).collect())
     }
@@ -96,18 +95,19 @@ impl Table {
         self.rows.get(i, self.spec.dim)
     }
 
-    /// [`Space::depth`] of every row, worked out when first asked for.
+    /// [`Space::depth`] of every row, computed on first use.
     pub(crate) fn depths(&self) -> &[f32] {
         if let Some(depths) = self.depths.get() {
             return depths;
         }
-        // Not under the lock: a thread that waits there for others takes up other work, which may come here, too, and wait for itself.
+        // Compute outside the lock: a rayon thread that waits under the lock may steal a task that needs the same lock,
+        // and deadlock.
         let depth = |scratch: &mut Vec<f32>, i| self.space.depth(self.rows.row(i, self.spec.dim, scratch), &self.root);
         let depths = (0..self.len()).into_par_iter().map_init(Vec::new, depth).collect();
         self.depths.get_or_init(|| depths)
     }
 
-    /// The `k` best of `candidates`, rows of this table, by their exact scores; equal scores in the order of `number`.
+    /// The `k` best of the rows `candidates` by their exact scores; equal scores are ordered by `number`.
     pub(crate) fn exact(
         &self,
         query: &[f32],
@@ -131,9 +131,9 @@ impl Table {
         hits
     }
 
-    /// The `k` best (at least one) of `rows` for every query, equal scores in the order of `number`.
+    /// The `k` best (at least one) of `rows` for every query; equal scores are ordered by `number`.
     ///
-    /// Each thread takes rows until none are left; which rows may be among the best does not depend on who saw them.
+    /// Threads take chunks of rows until none are left. The result does not depend on which thread takes which rows.
     pub(crate) fn best_of(
         &self,
         queries: &[&[f32]],
@@ -143,46 +143,46 @@ impl Table {
         number: impl Fn(u32) -> usize + Sync,
     ) -> Vec<Vec<Hit>> {
         let of_group = |queries: &[&[f32]]| -> Vec<Vec<Hit>> {
-            let view = self.view(queries, ranking);
-            let taken = AtomicUsize::new(0);
-            let threads = rayon::current_num_threads().min(rows.len().div_ceil(TAKEN));
-            let seen = (0..threads).into_par_iter().map(|_| {
-                let mut looker = view.looker(k);
-                while let Some(rows) = rows.chunks(TAKEN).nth(taken.fetch_add(1, Ordering::Relaxed)) {
-                    looker.look(rows);
+            let prepared = self.prepare(queries, ranking);
+            let next_chunk = AtomicUsize::new(0);
+            let threads = rayon::current_num_threads().min(rows.len().div_ceil(CHUNK_ROWS));
+            let per_thread = (0..threads).into_par_iter().map(|_| {
+                let mut scanner = prepared.scanner(k);
+                while let Some(rows) = rows.chunks(CHUNK_ROWS).nth(next_chunk.fetch_add(1, Ordering::Relaxed)) {
+                    scanner.scan(rows);
                 }
-                looker.selections
+                scanner.selections
             });
             let merge = |a: Vec<Selection>, b: Vec<Selection>| a.into_iter().zip(b).map(|(a, b)| a.merge(b)).collect();
-            let selections = seen.reduce_with(merge).unwrap_or_default();
+            let selections = per_thread.reduce_with(merge).unwrap_or_default();
             let pairs = queries.par_iter().zip(selections);
             pairs.map(|(query, selection)| self.exact(query, ranking, k, selection.into_rows(), &number)).collect()
         };
         queries.par_chunks(GROUP).flat_map_iter(of_group).collect()
     }
 
-    /// How to look at rows for these queries.
-    pub(crate) fn view<'a>(&'a self, queries: &[&'a [f32]], ranking: Ranking) -> View<'a> {
+    /// Prepares a ranking for these queries.
+    pub(crate) fn prepare<'a>(&'a self, queries: &[&'a [f32]], ranking: Ranking) -> PreparedRanking<'a> {
         let plan = self.scan.as_ref().and_then(|scan| Some((scan, scan.plan(ranking)?)));
         let depths = if matches!(ranking, Ranking::Depth(_)) { self.depths() } else { &[] };
-        let sweep = plan.map(|(scan, plan): (&Scan, Plan)| Sweep::new(scan, plan, queries));
-        View { table: self, ranking, queries: queries.to_vec(), sweep, depths }
+        let sweep = plan.map(|(scan, plan): (&Scan, BoundPlan)| Sweep::new(scan, plan, queries));
+        PreparedRanking { table: self, ranking, queries: queries.to_vec(), sweep, depths }
     }
 }
 
-/// A table as some queries see it.
-pub(crate) struct View<'a> {
-    table: &'a Table,
+/// A table prepared for some queries and a ranking.
+pub(crate) struct PreparedRanking<'a> {
+    table: &'a SearchTable,
     ranking: Ranking,
     queries: Vec<&'a [f32]>,
-    /// `None` where there are no cheap bounds.
+    /// `None` if there are no cheap bounds.
     sweep: Option<Sweep<'a>>,
     depths: &'a [f32],
 }
 
-/// What one thread has seen.
-pub(crate) struct Looker<'a> {
-    view: &'a View<'a>,
+/// The state of one thread of a scan.
+pub(crate) struct RowScanner<'a> {
+    prepared: &'a PreparedRanking<'a>,
     pub(crate) selections: Vec<Selection>,
     limits: Vec<f32>,
     scratch: Scratch,
@@ -190,12 +190,12 @@ pub(crate) struct Looker<'a> {
     found: Vec<(u32, u32)>,
 }
 
-impl<'a> View<'a> {
-    /// For the `k` best rows of each query, `k >= 1`.
-    pub(crate) fn looker(&'a self, k: usize) -> Looker<'a> {
+impl<'a> PreparedRanking<'a> {
+    /// Starts a scan for the `k` best rows of each query, `k >= 1`.
+    pub(crate) fn scanner(&'a self, k: usize) -> RowScanner<'a> {
         let count = self.queries.len();
-        Looker {
-            view: self,
+        RowScanner {
+            prepared: self,
             selections: (0..count).map(|_| Selection::new(k)).collect(),
             limits: vec![f32::INFINITY; count],
             scratch: Scratch::default(),
@@ -204,16 +204,16 @@ impl<'a> View<'a> {
         }
     }
 
-    /// Where a floor lies on the scale of the keys.
-    pub(crate) fn floor(&self, floor: Floor) -> f32 {
-        match (&self.sweep, floor) {
-            (Some(sweep), floor) => sweep.floor(floor),
-            (None, Floor::Score(floor)) => scan::below(floor),
+    /// Converts a lower bound to the scale of the keys.
+    pub(crate) fn lower_bound(&self, lower_bound: LowerBound) -> f32 {
+        match (&self.sweep, lower_bound) {
+            (Some(sweep), lower_bound) => sweep.lower_bound(lower_bound),
+            (None, LowerBound::Score(lower_bound)) => scan::below(lower_bound),
             (None, _) => f32::NEG_INFINITY,
         }
     }
 
-    /// Bounds on the key of a row, or nothing when it does not pass the gate.
+    /// Bounds on the key of a row; `None` if the row does not pass the gate.
     pub(crate) fn bounds(&self, query: usize, row: usize, point: &[f32]) -> Option<Bounds> {
         if let Some(sweep) = &self.sweep {
             return sweep.bounds(query, row, point, self.depths);
@@ -224,23 +224,23 @@ impl<'a> View<'a> {
     }
 }
 
-impl Looker<'_> {
-    /// No row whose key is above this is among the best of a query.
+impl RowScanner<'_> {
+    /// A row whose key is above this is not among the best rows of the query.
     pub(crate) fn threshold(&self, query: usize) -> f32 {
         self.limits[query]
     }
 
-    /// Looks at these rows.
-    pub(crate) fn look(&mut self, numbers: &[u32]) {
+    /// Scans these rows.
+    pub(crate) fn scan(&mut self, numbers: &[u32]) {
         numbers.chunks(BLOCK).for_each(|numbers| self.block(numbers));
     }
 
     fn block(&mut self, numbers: &[u32]) {
-        let Table { rows, spec, .. } = self.view.table;
-        match &self.view.sweep {
+        let SearchTable { rows, spec, .. } = self.prepared.table;
+        match &self.prepared.sweep {
             Some(sweep) => {
-                let depths = self.view.depths;
-                sweep.look(rows, numbers, depths, &self.limits, &mut self.scratch, &mut self.found);
+                let depths = self.prepared.depths;
+                sweep.find_candidates(rows, numbers, depths, &self.limits, &mut self.scratch, &mut self.found);
             }
             None => {
                 let queries = 0..self.selections.len() as u32;
@@ -251,7 +251,7 @@ impl Looker<'_> {
         for (i, query) in &self.found {
             let (row, query) = (numbers[*i as usize], *query as usize);
             let point = rows.row(row as usize, spec.dim, &mut self.wide);
-            if let Some(bounds) = self.view.bounds(query, row as usize, point) {
+            if let Some(bounds) = self.prepared.bounds(query, row as usize, point) {
                 self.selections[query].push(row, bounds);
                 self.limits[query] = self.selections[query].threshold();
             }

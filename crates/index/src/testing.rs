@@ -1,10 +1,10 @@
-//! Points and the slow twin for the tests of every index.
+//! Random points and a slow reference search for the tests of every index.
 
 #![allow(clippy::unwrap_used)]
 
 use std::collections::BTreeMap;
 
-use conifer_space::{EmbeddingSet, ManifoldSpec, Modality, Root, Source, space};
+use conifer_space::{EmbeddingSet, ManifoldSpec, Modality, Provenance, Root, space};
 
 use crate::query::{Direction, Gate, Hit, Ranking};
 
@@ -68,8 +68,8 @@ pub(crate) fn roots(spec: &ManifoldSpec) -> [Root; 2] {
     [Root::Origin, Root::Point(point.iter().map(|v| f64::from(*v)).collect())]
 }
 
-/// Random points, of which every tenth occurs twice, followed by the points that break formulas: the origin, opposite
-/// and nearly equal points, and norms from 1e-6 to 10 on one ray.
+/// Random points, of which every tenth occurs twice, followed by numerical edge cases: the origin, opposite and nearly
+/// equal points, and norms from 1e-6 to 10 on one ray.
 pub(crate) fn cloud(spec: &ManifoldSpec, count: usize, seed: u64) -> Vec<f32> {
     let mut points = random_points(spec, count, seed);
     let repeated: Vec<f32> = points.chunks_exact(spec.dim).step_by(10).flatten().copied().collect();
@@ -88,12 +88,12 @@ pub(crate) fn cloud(spec: &ManifoldSpec, count: usize, seed: u64) -> Vec<f32> {
     points
 }
 
-/// Lifts of tangent vectors with uniform components, about three curvature radii long at most.
+/// Lifts of tangent vectors with uniform components, at most three curvature radii long in each factor.
 pub(crate) fn random_points(spec: &ManifoldSpec, count: usize, seed: u64) -> Vec<f32> {
     let space = space::<f32>(spec).unwrap();
     let mut state = seed;
     let mut uniform = || {
-        // Knuth's MMIX generator; the high bits are good enough for scattering points.
+        // Knuth's MMIX generator; only the high bits are random enough.
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (state >> 40) as f32 / (1_u32 << 24) as f32 - 0.5
     };
@@ -119,6 +119,6 @@ pub(crate) fn set_of(spec: &ManifoldSpec, root: Root, points: Vec<f32>) -> Embed
         modality: vec![Modality::Text; count],
         points,
         columns: BTreeMap::new(),
-        source: Source::default(),
+        source: Provenance::default(),
     }
 }

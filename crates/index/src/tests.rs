@@ -1,5 +1,6 @@
-//! Cells, all rows and every row scored by [`Space`](conifer_space::Space) give the same answer to the bit, and that is the answer of
-//! `f64` within its budget: on random spaces, roots, rows, queries, rankings, gates and filters, with ties and with what breaks formulas.
+//! Randomised comparison of the cells, the flat index and exact scoring by [`Space`](conifer_space::Space), which must
+//! agree bit for bit and stay within an error budget of `f64`. Spaces, roots, rows, queries, rankings, gates and
+//! filters are random, with ties and numerical edge cases.
 
 #![allow(clippy::unwrap_used)]
 
@@ -12,10 +13,10 @@ use crate::testing::{PLAIN, naive, set_of};
 use crate::traverse::Cone;
 use crate::{Direction, Filter, FlatIndex, Gate, Hit, Query, Ranking};
 
-/// Numbers for making cases.
-struct Random(SplitMix);
+/// Random numbers for test cases.
+struct TestRandom(SplitMix);
 
-impl Random {
+impl TestRandom {
     fn uniform(&mut self) -> f64 {
         self.0.uniform()
     }
@@ -28,7 +29,7 @@ impl Random {
         items[self.below(items.len())]
     }
 
-    /// Evenly between the logarithms.
+    /// Log-uniform between `least` and `most`.
     fn size(&mut self, least: f64, most: f64) -> f64 {
         (least.ln() + self.uniform() * (most.ln() - least.ln())).exp()
     }
@@ -38,15 +39,15 @@ impl Random {
     }
 }
 
-/// A set and what is asked of it.
-struct Case {
+/// A set with queries.
+struct SearchCase {
     spec: ManifoldSpec,
     root: Root,
     rows: Vec<f32>,
     queries: Vec<f32>,
 }
 
-fn spec(random: &mut Random) -> ManifoldSpec {
+fn spec(random: &mut TestRandom) -> ManifoldSpec {
     let dims = [1, 2, 3, 7, 8, 16, 19, 33, 64, 65, 130];
     match random.below(5) {
         0 => ManifoldSpec::sphere(random.one_of(&dims[1..])),
@@ -63,26 +64,26 @@ fn spec(random: &mut Random) -> ManifoldSpec {
     }
 }
 
-/// Clusters, doubles, near doubles, opposite and stretched points, the root and points beside it; norms from 1e-6 to 1e4, all of a size, or
-/// spread.
-fn case(seed: u64) -> Case {
-    let random = &mut Random(SplitMix::new(seed));
+/// Clusters, duplicates, near duplicates, opposite and scaled points, the root and points next to it. Norms are from
+/// 1e-6 to 1e4, either all of one size or spread.
+fn case(seed: u64) -> SearchCase {
+    let random = &mut TestRandom(SplitMix::new(seed));
     let spec = spec(random);
     let sphere = spec.kind == "sphere";
     let (spread, base) = (random.below(4), random.size(1e-6, 1e4));
-    let fresh = |random: &mut Random| -> Vec<f64> {
+    let fresh = |random: &mut TestRandom| -> Vec<f64> {
         let mut point = Vec::new();
         for _ in 0..spec.factors {
             let part: Vec<f64> = (0..spec.factor_dim()).map(|_| random.normal()).collect();
             let length = part.iter().map(|v| v * v).sum::<f64>().sqrt().max(1e-30);
-            let wanted = match spread {
+            let norm = match spread {
                 _ if sphere => 1.0,
                 0 => random.size(1e-6, 1e4),
                 1 => base * random.size(0.5, 2.0),
                 2 => random.size(0.01, 10.0),
                 _ => base * random.size(0.1, 1.0),
             };
-            point.extend(part.iter().map(|v| v / length * wanted));
+            point.extend(part.iter().map(|v| v / length * norm));
         }
         point
     };
@@ -96,11 +97,11 @@ fn case(seed: u64) -> Case {
         Root::Point(point) => point.clone(),
     };
     let centres: Vec<Vec<f64>> = (0..8).map(|_| fresh(random)).collect();
-    let near = |random: &mut Random, point: &[f64], share: f64| {
+    let near = |random: &mut TestRandom, point: &[f64], share: f64| {
         let unit = point.iter().map(|v| v * v).sum::<f64>().sqrt() / (point.len() as f64).sqrt();
         on_space(point.iter().map(|v| v + share * unit * random.normal()).collect())
     };
-    let pick = |random: &mut Random, rows: &[Vec<f64>]| -> Vec<f64> {
+    let pick = |random: &mut TestRandom, rows: &[Vec<f64>]| -> Vec<f64> {
         match random.below(12) {
             3..=5 => {
                 let (share, centre) = (random.size(1e-3, 0.5), random.below(8));
@@ -128,15 +129,15 @@ fn case(seed: u64) -> Case {
         let row = pick(random, &rows);
         rows.push(row);
     }
-    // One by one, in a small panel, in a wide one.
+    // Up to 3 queries are scored one by one, 4 and 5 in a narrow panel, and 35 in a wide panel.
     let queries: Vec<Vec<f64>> = (0..random.one_of(&[1, 2, 3, 4, 5, 35])).map(|_| pick(random, &rows)).collect();
     let narrow = |points: Vec<Vec<f64>>| points.concat().into_iter().map(|v| v as f32).collect();
-    Case { rows: narrow(rows), queries: narrow(queries), spec, root }
+    SearchCase { rows: narrow(rows), queries: narrow(queries), spec, root }
 }
 
-/// The plain rankings, and two gated ones whose limit is just that of some row, holds for all or for none.
-fn rankings(random: &mut Random, case: &Case) -> Vec<Ranking> {
-    let Case { spec, root, rows, queries } = case;
+/// The plain rankings, and two gated ones whose limit is the exact value of some row, or admits all rows or none.
+fn rankings(random: &mut TestRandom, case: &SearchCase) -> Vec<Ranking> {
+    let SearchCase { spec, root, rows, queries } = case;
     let space = space::<f32>(spec).unwrap();
     let mut rankings = PLAIN.to_vec();
     for _ in 0..2 {
@@ -148,7 +149,7 @@ fn rankings(random: &mut Random, case: &Case) -> Vec<Ranking> {
             Gate::Distance(space.dist(query, row)),
             Gate::Angle(Direction::Down, 3.2),
             Gate::Distance(-1.0),
-            // What a row that is the query keeps.
+            // The exact value of a row that equals the query.
             Gate::Distance(space.dist(row, row)),
         ]);
         rankings.push(if random.below(2) == 0 { Ranking::Gated(gate) } else { Ranking::Depth(gate) });
@@ -156,12 +157,12 @@ fn rankings(random: &mut Random, case: &Case) -> Vec<Ranking> {
     rankings
 }
 
-/// Scores are numbers of `f32` to the bit: minus zero and zero are not the same.
+/// Scores are compared by their bits, which distinguish zero from minus zero.
 fn bits(found: &[Vec<Hit>]) -> Vec<Vec<(usize, u32)>> {
     found.iter().map(|hits| hits.iter().map(|hit| (hit.row, hit.score.to_bits())).collect()).collect()
 }
 
-/// The best `k` of every list that pass.
+/// The best `k` hits that pass, for every query.
 fn best(all: &[Vec<Hit>], k: usize, passes: &dyn Fn(usize) -> bool) -> Vec<Vec<(usize, u32)>> {
     let of = |hits: &Vec<Hit>| hits.iter().filter(|hit| passes(hit.row)).take(k).copied().collect();
     bits(&all.iter().map(of).collect::<Vec<Vec<Hit>>>())
@@ -169,7 +170,7 @@ fn best(all: &[Vec<Hit>], k: usize, passes: &dyn Fn(usize) -> bool) -> Vec<Vec<(
 
 fn agree(seed: u64) {
     let mut case = case(seed);
-    let random = &mut Random(SplitMix::new(seed ^ 0xabc_def0));
+    let random = &mut TestRandom(SplitMix::new(seed ^ 0xabc_def0));
     let half = random.below(3) == 0 && case.rows.iter().all(|v| v.abs() < 6e4);
     if half {
         case.rows.iter_mut().for_each(|v| *v = half::f16::from_f32(*v).to_f32());
@@ -177,7 +178,7 @@ fn agree(seed: u64) {
     let count = case.rows.len() / case.spec.dim;
     let set = set_of(&case.spec, case.root.clone(), case.rows.clone());
     if set.check().is_err() {
-        // A point of the sphere that half precision took off it.
+        // Rounding to half precision moved a point off the sphere.
         return;
     }
     let partition = Partition { cells: random.one_of(&[0, count, count / 3 + 1, 7, 1]), rounds: random.below(4), seed };
@@ -206,7 +207,7 @@ fn agree(seed: u64) {
         let context = || format!("seed {seed}: {}, {ranking:?}, half {half}, {partition:?}", case.spec);
         let all = naive(&case.spec, &case.root, &case.rows, &case.queries, ranking, usize::MAX);
         within_budget(&case, ranking, &all, &context);
-        cells.floors_hold(&case.queries, ranking, &context);
+        cells.lower_bounds_hold(&case.queries, ranking, &context);
         let hits = |filter: &Filter<'_>, k: usize| {
             let found = cells.top_k(&query, ranking, k, filter, Effort::Exact).unwrap();
             bits(&found.into_iter().map(|it| it.hits).collect::<Vec<_>>())
@@ -225,13 +226,14 @@ fn agree(seed: u64) {
     }
 }
 
-/// Every score is that of `f64` up to its error: relative 2e-6 for distances and 4e-5 radians for angles, growing with
-/// `sqrt(c) t` of both points ([`crate::scan::errors`]); for inner products that of the dot products, relative to the lengths.
-fn within_budget(case: &Case, ranking: Ranking, all: &[Vec<Hit>], context: &dyn Fn() -> String) {
-    let Case { spec, root, rows, queries } = case;
+/// Compares every score with `f64`. The error budget is relative 2e-6 for distances and 4e-5 radians for angles, plus
+/// terms that grow with `sqrt(c) t` of both points ([`crate::scan::errors`]). For inner products it is that of the dot
+/// products, relative to the lengths.
+fn within_budget(case: &SearchCase, ranking: Ranking, all: &[Vec<Hit>], context: &dyn Fn() -> String) {
+    let SearchCase { spec, root, rows, queries } = case;
     let space = space::<f64>(spec).unwrap();
     let wide = |point: &[f32]| -> Vec<f64> { point.iter().map(|v| f64::from(*v)).collect() };
-    // As the exact scores see it.
+    // Rounded to `f32`, as the exact scores use it.
     let root = match root {
         Root::Origin => Root::Origin,
         Root::Point(point) => Root::Point(point.iter().map(|v| f64::from(*v as f32)).collect()),

@@ -1,9 +1,9 @@
-//! Walks through a set of embeddings: from a point towards the root, or to another point, naming what lies nearest.
+//! Traversals: sample the path from a point to the root, or to another point, and name the nearest row at every step.
 //!
-//! The path is a geodesic of the space, sampled at `steps` points, both ends included. To the origin of a hyperboloid
-//! that is MERU's straight line in the tangent space at the origin (Desai et al. 2023, Section 4.3); on the sphere it is
-//! the arc. At every point the nearest row ([`Ranking::Similarity`]) is taken, with a [`Cone`] only among the rows whose
-//! cone contains the point. Rows are reported once, in the order in which they are first met.
+//! The path is a geodesic of the space, sampled at `steps` points including both ends. Towards the origin of a
+//! hyperboloid it equals MERU's straight line in the tangent space at the origin (Desai et al. 2023, Section 4.3); on
+//! the sphere it is the arc. Each sample takes the nearest row by [`Ranking::Similarity`]. With a [`Cone`], only rows
+//! whose cone contains the sample are admitted. Rows are reported once, in the order in which they first occur.
 
 use conifer_space::Root;
 use conifer_space::safe::UNIT_TOLERANCE;
@@ -14,49 +14,49 @@ use crate::filter::Filter;
 use crate::flat::FlatIndex;
 use crate::query::{Hit, Query, Ranking};
 
-/// How to walk.
+/// Settings of a traversal.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Traversal {
-    /// Points on the path, both ends included; at least 2.
+    /// Number of samples on the path, including both ends; at least 2.
     pub steps: usize,
-    /// Admit only rows whose cone contains the point; `None` admits every row (HyCoCLIP's interpolation).
+    /// Admits only rows whose cone contains the sample; `None` admits every row (HyCoCLIP's interpolation).
     pub cone: Option<Cone>,
 }
 
-/// The cone that a row must have around a point to be named for it: `Space::cone_excess <= 0`, the row as the parent.
+/// The cone of a row, which must contain the sample: `Space::cone_excess <= 0` with the row as the parent.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Cone {
-    /// The constant K.
+    /// The constant K of `Space::half_aperture`. Near the root a cone is a half-space.
     pub min_radius: f32,
     /// Factor on the half-aperture.
     pub aperture_scale: f32,
 }
 
-/// Something met on the way.
+/// A row or the root that a traversal passes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Stop {
-    /// What was met.
-    pub place: Place,
-    /// Where it was first the nearest: the fraction of the path that lies behind, in [0, 1].
+    /// The row, or the root.
+    pub place: StopPlace,
+    /// The fraction of the path, in [0, 1], at which it first is the nearest.
     pub at: f32,
-    /// Its similarity to the point of the path there.
+    /// Its similarity to the sample there.
     pub similarity: f32,
 }
 
-/// One point of a walk.
+/// One sample of a traversal.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Step {
-    /// The fraction of the path that lies behind, in [0, 1].
+    /// The fraction of the path, in [0, 1].
     pub at: f32,
-    /// The nearest row that is admitted there.
+    /// The nearest admitted row.
     pub nearest: Option<Hit>,
-    /// The similarity of the point to the end of the path.
+    /// The similarity of the sample to the end of the path.
     pub to_end: f32,
 }
 
-/// What can be met on a walk.
+/// The kinds of stops.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum StopPlace {
     /// A row of the index.
     Row(usize),
     /// The root.
@@ -71,19 +71,19 @@ impl Default for Traversal {
 }
 
 impl Default for Cone {
-    /// `K = 0.1` and the whole aperture, as in MERU.
+    /// `K = 0.1` and the full aperture, as in MERU.
     fn default() -> Self {
         Cone { min_radius: 0.1, aperture_scale: 1.0 }
     }
 }
 
 impl FlatIndex {
-    /// Walks from the single point `from` to the root of the index. The root competes with the rows at every step, needs
-    /// no cone, and is the last stop.
+    /// Traverses the path from the single point `from` to the root of the index. The root competes with the rows at
+    /// every step, is always admitted, and is the last stop.
     ///
     /// # Errors
-    /// `from` is not one point of the space of the index; fewer than two steps; the sphere with the origin as its root,
-    /// which is no point of it.
+    /// Fails if `from` is not exactly one point of the space of the index, if there are fewer than two steps, or if the
+    /// root is not a point of the space, such as the origin on the sphere.
     pub fn traverse_to_root(&self, from: &Query<'_>, traversal: &Traversal, filter: &Filter<'_>) -> Result<Vec<Stop>> {
         let mut stops = Vec::new();
         let mut root_stop = None;
@@ -91,21 +91,22 @@ impl FlatIndex {
             match step.nearest {
                 Some(hit) => push_new(&mut stops, hit, step.at),
                 None => {
-                    root_stop = root_stop.or(Some(Stop { place: Place::Root, at: step.at, similarity: step.to_end }))
+                    root_stop =
+                        root_stop.or(Some(Stop { place: StopPlace::Root, at: step.at, similarity: step.to_end }))
                 }
             }
         }
         let root = self.root_point()?;
-        let at_end = Stop { place: Place::Root, at: 1.0, similarity: self.space().similarity(&root, &root) };
+        let at_end = Stop { place: StopPlace::Root, at: 1.0, similarity: self.space().similarity(&root, &root) };
         stops.push(root_stop.unwrap_or(at_end));
         Ok(stops)
     }
 
-    /// Every point of the walk of [`FlatIndex::traverse_to_root`], for whoever puts several indexes together: a row is named where it is
-    /// at least as similar as the root.
+    /// Returns every sample of [`FlatIndex::traverse_to_root`], for callers that merge several indexes. A sample has a
+    /// row only if the row is at least as similar as the root.
     ///
     /// # Errors
-    /// Those of [`FlatIndex::traverse_to_root`].
+    /// Returns the errors of [`FlatIndex::traverse_to_root`].
     pub fn steps_to_root(&self, from: &Query<'_>, traversal: &Traversal, filter: &Filter<'_>) -> Result<Vec<Step>> {
         let root = self.root_point()?;
         let path = self.path("the start of a traversal", from, &root, traversal.steps)?;
@@ -116,10 +117,11 @@ impl FlatIndex {
         Ok(nearest.into_iter().zip(to_root).enumerate().map(step).collect())
     }
 
-    /// Walks from the single point `from` to the single point `to`.
+    /// Traverses the path from the single point `from` to the single point `to`.
     ///
     /// # Errors
-    /// `from` or `to` is not one point of the space of the index; fewer than two steps.
+    /// Fails if `from` or `to` is not exactly one point of the space of the index, or if there are fewer than two
+    /// steps.
     pub fn traverse_between(
         &self,
         from: &Query<'_>,
@@ -136,10 +138,10 @@ impl FlatIndex {
         Ok(stops)
     }
 
-    /// Every point of the walk of [`FlatIndex::traverse_between`], for whoever puts several indexes together.
+    /// Returns every sample of [`FlatIndex::traverse_between`], for callers that merge several indexes.
     ///
     /// # Errors
-    /// Those of [`FlatIndex::traverse_between`].
+    /// Returns the errors of [`FlatIndex::traverse_between`].
     pub fn steps_between(
         &self,
         from: &Query<'_>,
@@ -165,12 +167,12 @@ impl FlatIndex {
         };
         if f64::from(self.space().off_manifold(&root)) > UNIT_TOLERANCE {
             let expected = format!("a root on the {} to walk to", self.spec());
-            return Err(Error::invalid("the root of the index", "no point of the space", expected));
+            return Err(Error::invalid("the root of the index", "not a point of the space", expected));
         }
         Ok(root)
     }
 
-    /// `steps` points of the geodesic, row major.
+    /// `steps` points on the geodesic, row major.
     fn path(&self, what: &str, from: &Query<'_>, to: &[f32], steps: usize) -> Result<Vec<f32>> {
         let from = from.single(what, self.space())?;
         if steps < 2 {
@@ -183,10 +185,10 @@ impl FlatIndex {
         Ok(path)
     }
 
-    /// For every point of a path, the nearest row that is admitted and at least as similar as `at_least`.
+    /// For every sample of a path, the nearest row that is admitted and whose similarity is at least `at_least`.
     ///
-    /// Cones are tested in the order of nearness, for the 64 nearest rows of every point; then, in the points that are still open
-    /// and whose 64th row was near enough, for all rows.
+    /// Cones are tested on the 64 nearest rows of each sample, nearest first. If none of them is admitted and the 64th
+    /// is still similar enough, all rows are tested.
     fn nearest_on_path(
         &self,
         path: &[f32],
@@ -216,8 +218,8 @@ impl FlatIndex {
         Ok(nearest)
     }
 
-    /// The nearest of `rows` that is admitted and at least as similar as `at_least`, for the points `open`; of equal ones the first. Nothing is
-    /// kept of the others, however many there are.
+    /// For the samples `open`, the nearest of `rows` that is admitted and whose similarity is at least `at_least`; the
+    /// first of equal ones. Memory does not grow with the number of rows.
     fn nearest_of_all(
         &self,
         points: &[&[f32]],
@@ -246,14 +248,13 @@ impl FlatIndex {
         rows.par_iter().fold(none, look).reduce(none, join)
     }
 
-    /// Whether the cone of a row contains a point.
     fn contains(&self, cone: Cone, row: usize, point: &[f32]) -> bool {
         let parent = self.row(row);
         self.space().cone_excess(&parent, point, cone.min_radius, cone.aperture_scale, self.root()) <= 0.0
     }
 }
 
-/// Rows of every point that are tested in the order of nearness: enough for most walks, few enough to keep.
+/// Number of nearest rows per sample that are tested first.
 const FIRST: usize = 64;
 
 /// Position of step `i` on the path, exactly 0 and 1 at its ends.
@@ -262,7 +263,7 @@ fn fraction(i: usize, steps: usize) -> f32 {
 }
 
 fn push_new(stops: &mut Vec<Stop>, hit: Hit, at: f32) {
-    let place = Place::Row(hit.row);
+    let place = StopPlace::Row(hit.row);
     if stops.iter().all(|stop| stop.place != place) {
         stops.push(Stop { place, at, similarity: hit.score });
     }

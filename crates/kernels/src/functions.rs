@@ -1,24 +1,27 @@
-//! Functions of one number as vectors of the machine compute them: no calls, no branches, fused multiply-add where there is one.
+//! Scalar functions for SIMD loops: branch-free, without calls, with fused multiply-add if the machine has it.
 //!
-//! What uses them must be `inline(always)` down from a `WithSimd`, or it is compiled for the least machine.
+//! Callers must be `inline(always)` from a `WithSimd` down; otherwise they are compiled for the baseline instruction
+//! set.
 
 use macerator::{Simd, VFma};
 
-/// Numbers side by side: one register of AVX-512, two of AVX2.
+/// Numbers per SIMD step: one register of AVX-512, two of AVX2.
 pub(crate) const LANES: usize = 16;
 
-/// `a b + c`, rounded once where the machine has an instruction for it.
+/// `a b + c`, rounded once if the machine has an instruction for it.
 #[inline(always)]
 pub(crate) fn fma<S: Simd>(a: f32, b: f32, c: f32) -> f32 {
     if <f32 as VFma>::is_accelerated::<S>() { a.mul_add(b, c) } else { a * b + c }
 }
 
-/// `exp(x)`, within 2e-7 of it; 0 below -87.3, where the result would be no normal number, infinity above 88.7. NaN stays NaN.
+/// `exp(x)` with a relative error of at most 2e-7. It is 0 below -87.3, where the result is subnormal, and infinity
+/// above 88.7. NaN stays NaN.
 ///
-/// `x = n ln 2 + r` with `|r| <= ln(2) / 2`, and the series of `exp(r)`, whose next term is 5e-9 of it.
+/// `x = n ln 2 + r` with `|r| <= ln(2) / 2`, and `exp(r)` is computed by its series, whose first omitted term is 5e-9.
 #[inline(always)]
 pub(crate) fn exp<S: Simd>(x: f32) -> f32 {
-    /// `1.5 * 2^23`: added to a number below 2^22, it rounds it to an integer, which is then in the lowest bits.
+    /// `1.5 * 2^23`: adding it to a number below 2^22 rounds that number to an integer, which is then in the lowest
+    /// bits.
     const ROUNDER: f32 = 12_582_912.0;
     let (least, most) = (-87.33, 88.72);
     let (gone, over) = (x < least, x > most);
@@ -26,13 +29,13 @@ pub(crate) fn exp<S: Simd>(x: f32) -> f32 {
     let x = if over { most } else { x };
     let shifted = fma::<S>(x, std::f32::consts::LOG2_E, ROUNDER);
     let n = shifted - ROUNDER;
-    // ln 2 in two parts, of which the first has few digits: its product with n is exact.
+    // ln 2 is split in two parts. The first has few digits, so that its product with n is exact.
     let r = fma::<S>(n, 2.121_944_4e-4, fma::<S>(n, -0.693_359_4, x));
     let mut series = 1.0 / 5040.0;
     for coefficient in [1.0 / 720.0, 1.0 / 120.0, 1.0 / 24.0, 1.0 / 6.0, 0.5, 1.0, 1.0] {
         series = fma::<S>(series, r, coefficient);
     }
-    // 2^n in two factors: n is up to 128, and 2^128 is no number.
+    // 2^n is split in two factors, because n is at most 128 and 2^128 overflows `f32`.
     let n = shifted.to_bits() as i32 - ROUNDER.to_bits() as i32;
     let half = n >> 1;
     let power = |n: i32| f32::from_bits(((n + 127) as u32) << 23);
@@ -41,11 +44,13 @@ pub(crate) fn exp<S: Simd>(x: f32) -> f32 {
     if over { f32::INFINITY } else { value }
 }
 
-/// The normal distribution function `Phi(x)`, within 1.5e-7, and the density `phi(x)`, within 4e-7 of it times `1 + x^2`.
+/// The normal distribution function `Phi(x)` with an error of at most 1.5e-7, and the density `phi(x)` with a relative
+/// error of at most 4e-7 `(1 + x^2)`.
 ///
-/// `Phi(-|x|) = exp(-x^2 / 2) (1/2 + v P(v))` with `v = s / (1 + s)`, `s = 0.34 |x|`. The polynomial is our own fit of
-/// `erfcx(|x| / sqrt 2) / 2` over `|x| <= 14` by reweighted least squares, at most 1.5e-8 of the value off; the rest is rounding (8e-8 with
-/// an exact `exp`). In `v`, which is small where the slope is large, less is lost by it than in `1 / (1 + s)`.
+/// `Phi(-|x|) = exp(-x^2 / 2) (1/2 + v P(v))` with `v = s / (1 + s)` and `s = 0.34 |x|`. The polynomial P was fitted
+/// for this crate to `erfcx(|x| / sqrt 2) / 2` over `|x| <= 14` by reweighted least squares, with an error of at most
+/// 1.5e-8 of the value. The remaining error is rounding (8e-8 with an exact `exp`). `v` is small near `x = 0`, where
+/// the derivative is largest, so rounding costs less precision than with the variable `1 / (1 + s)`.
 #[inline(always)]
 pub(crate) fn normal<S: Simd>(x: f32) -> (f32, f32) {
     const FIT: [f32; 9] = [
@@ -61,7 +66,8 @@ pub(crate) fn normal<S: Simd>(x: f32) -> (f32, f32) {
     ];
     let size = x.abs();
     let bell = exp::<S>(-0.5 * x * x);
-    // Past 20 the bell is zero; without the bound, infinity would be divided by itself.
+    // The bound does not change the result, because `exp(-20^2 / 2)` is 0 here. Without it, infinity would be divided
+    // by infinity.
     let s = 0.34 * if size > 20.0 { 20.0 } else { size };
     let v = s / (1.0 + s);
     let mut fit = FIT[0];
@@ -79,7 +85,7 @@ pub(crate) fn sigmoid<S: Simd>(x: f32) -> f32 {
     1.0 / (1.0 + exp::<S>(-x))
 }
 
-/// The sum of sixteen numbers, always in the same order.
+/// The sum of sixteen numbers in a fixed order.
 #[inline(always)]
 pub(crate) fn sum(lanes: &[f32; LANES]) -> f32 {
     let mut eight = [0.0; 8];
@@ -99,9 +105,9 @@ mod tests {
 
     use super::*;
 
-    struct Each<'a>(&'a [f32]);
+    struct FunctionProbe<'a>(&'a [f32]);
 
-    impl WithSimd for Each<'_> {
+    impl WithSimd for FunctionProbe<'_> {
         type Output = Vec<[f32; 3]>;
 
         #[inline(always)]
@@ -115,7 +121,7 @@ mod tests {
         }
     }
 
-    /// `erfc` by its series (small arguments) and its continued fraction (large ones), in f64.
+    /// The oracle in f64: `erfc` by its series for small arguments and by its continued fraction for large ones.
     fn normal_exact(x: f64) -> f64 {
         let t = x.abs() * std::f64::consts::FRAC_1_SQRT_2;
         let tail = if t < 2.0 {
@@ -136,7 +142,7 @@ mod tests {
     fn accurate_over_the_whole_range() {
         let xs: Vec<f32> = (-8730..8870).map(|i| i as f32 * 0.01 + 0.003).filter(|x| *x < 88.7).collect();
         let mut worst = 0.0_f64;
-        for (&x, [exp, below, density]) in xs.iter().zip(AutoArch::new().dispatch(Each(&xs))) {
+        for (&x, [exp, below, density]) in xs.iter().zip(AutoArch::new().dispatch(FunctionProbe(&xs))) {
             let x = f64::from(x);
             assert!((f64::from(exp) / x.exp() - 1.0).abs() < 2e-7, "exp({x}) = {exp:e}");
             worst = worst.max((f64::from(below) - normal_exact(x)).abs());
@@ -147,8 +153,9 @@ mod tests {
     }
 
     #[test]
-    fn ends_and_numbers_that_are_none() {
-        let found = AutoArch::new().dispatch(Each(&[0.0, -200.0, f32::NEG_INFINITY, 200.0, f32::INFINITY, f32::NAN]));
+    fn limits_and_nan() {
+        let found =
+            AutoArch::new().dispatch(FunctionProbe(&[0.0, -200.0, f32::NEG_INFINITY, 200.0, f32::INFINITY, f32::NAN]));
         assert_eq!(found[0][0], 1.0);
         assert_eq!(found[1], [0.0, 0.0, 0.0]);
         assert_eq!(found[2], [0.0, 0.0, 0.0]);

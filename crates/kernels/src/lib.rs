@@ -1,16 +1,26 @@
-//! What the tensor engine lacks.
+//! Tensor operations and a memory allocator that Burn lacks.
 //!
-//! * [`LargeBlockAllocator`]: a global allocator that keeps large blocks instead of giving them back to the system.
-//! * [`linear`](fn@linear), [`linear_add`], [`feed_forward`](fn@feed_forward), [`attention`](fn@attention), [`self_attention`],
-//!   [`layer_norm`](fn@layer_norm), [`gelu`], [`quick_gelu`]: the parts of a transformer, each forward and backward in one operation
-//!   on all threads.
+//! * [`LargeBlockAllocator`]: a global allocator that caches large blocks instead of returning them to the system.
+//! * [`linear`](fn@linear), [`linear_add`], [`feed_forward`](fn@feed_forward), [`attention`](fn@attention),
+//!   [`self_attention`], [`layer_norm`](fn@layer_norm), [`gelu`], [`quick_gelu`]: the parts of a transformer, each
+//!   fused forward and backward on all threads.
 //! * [`pairwise_distance`]: hyperbolic distances of all pairs, in one space or a product.
 //! * [`info_nce`] and [`multi_positive_nce`]: contrastive losses of a table of similarities.
 //! * [`unit_rows`]: rows divided by their length.
-//! * [`lift`](fn@lift), [`cone_hinge`], [`pairwise_exterior_angle`] and [`angle_contrast`]: the maps and angles of hyperbolic heads.
-//!   Their slow twins are the compositions of `conifer_geometry`, which works with more spaces, roots and devices.
+//! * [`lift`](fn@lift), [`cone_hinge`], [`pairwise_exterior_angle`] and [`angle_contrast`]: the maps and angles of
+//!   hyperbolic heads. Their reference implementations are in `conifer_geometry`, which supports more spaces, roots and
+//!   devices.
 //!
-//! Every other fused operation has a slow twin, `..._plain`, composed of the engine's operations.
+//! Every other fused operation has a reference implementation `..._plain`, composed of Burn's operations.
+//!
+//! ```
+//! use burn::tensor::{Device, Tensor};
+//!
+//! let rows = Tensor::<2>::from_floats([[3.0, 4.0], [0.0, 2.0]], &Device::flex());
+//! let unit = conifer_kernels::unit_rows(rows, 1e-12).into_data().to_vec::<f32>()?;
+//! assert!(unit.iter().zip([0.6, 0.8, 0.0, 1.0]).all(|(a, b)| (a - b).abs() < 1e-6));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 pub mod activation;
 pub mod alloc;
@@ -37,13 +47,13 @@ mod trigonometry;
 
 pub use activation::{Activation, gelu, gelu_plain, quick_gelu, quick_gelu_plain};
 pub use alloc::{AllocStats, LargeBlockAllocator};
-pub use angle::{Answers, Bend, angle_contrast, pairwise_exterior_angle};
+pub use angle::{AngleGeometry, PairLabels, angle_contrast, pairwise_exterior_angle};
 pub use attention::{Mask, attention, attention_plain, self_attention, self_attention_plain};
-pub use cone::{Cone, cone_hinge};
-pub use distance::{DistanceRule, Norm, pairwise_distance, pairwise_distance_plain};
+pub use cone::{ConeHinge, cone_hinge};
+pub use distance::{DistanceNorm, DistanceRule, pairwise_distance, pairwise_distance_plain};
 pub use feed_forward::{feed_forward, feed_forward_plain};
 pub use layer_norm::{layer_norm, layer_norm_plain};
 pub use lift::lift;
 pub use linear::{linear, linear_add, linear_add_plain, linear_plain};
-pub use nce::{Asking, NceRule, info_nce, info_nce_plain, multi_positive_nce, multi_positive_nce_plain};
+pub use nce::{NceRule, QuerySide, info_nce, info_nce_plain, multi_positive_nce, multi_positive_nce_plain};
 pub use unit::{unit_rows, unit_rows_plain};

@@ -1,7 +1,7 @@
-//! Matrix products and memory as the fused operations need them: the engine's own matrix products on slices, arrays that are
-//! written for the first time in parallel, and arrays cut into columns for several threads.
+//! Matrix products and memory access for the fused operations: Burn's matrix products on slices, new arrays that are
+//! first written in parallel, and arrays split into columns for several threads.
 //!
-//! All `unsafe` of the fused operations is here; what leaves this file is safe.
+//! All `unsafe` code of the fused operations is in this file, behind a safe interface.
 #![allow(unsafe_code, reason = "the matrix products take pointers, and threads write to columns of one array")]
 
 use std::marker::PhantomData;
@@ -11,9 +11,9 @@ use std::ops::Range;
 use gemm::Parallelism;
 use rayon::prelude::*;
 
-/// A matrix in a slice: the entry `(i, j)` is at `i row_stride + j column_stride`.
+/// A matrix in a slice, with the entry `(i, j)` at `i row_stride + j column_stride`.
 #[derive(Clone, Copy)]
-pub(crate) struct View<'a> {
+pub(crate) struct MatrixView<'a> {
     data: &'a [f32],
     rows: usize,
     columns: usize,
@@ -21,15 +21,15 @@ pub(crate) struct View<'a> {
     column_stride: usize,
 }
 
-impl<'a> View<'a> {
+impl<'a> MatrixView<'a> {
     /// # Panics
-    /// Where an entry would lie outside of the slice.
+    /// Panics if an entry is outside of the slice.
     pub(crate) fn new(data: &'a [f32], [rows, columns]: [usize; 2], [row_stride, column_stride]: [usize; 2]) -> Self {
         if rows > 0 && columns > 0 {
             let last = |count: usize, stride: usize| (count - 1).checked_mul(stride);
             let last = last(rows, row_stride).zip(last(columns, column_stride)).and_then(|(i, j)| i.checked_add(j));
             let inside = last.is_some_and(|last| last < data.len());
-            assert!(inside, "a matrix of {rows} x {columns} in {} numbers", data.len());
+            assert!(inside, "a matrix of {rows} x {columns} exceeds its slice of {} numbers", data.len());
         }
         Self { data, rows, columns, row_stride, column_stride }
     }
@@ -44,13 +44,13 @@ impl<'a> View<'a> {
         }
     }
 
-    /// Rows and columns.
     pub(crate) fn shape(&self) -> [usize; 2] {
         [self.rows, self.columns]
     }
 }
 
-/// Part of an array that one thread may write to: `rows` runs of `columns` numbers, `stride` apart.
+/// A part of an array that one thread may write: `rows` rows of `columns` contiguous numbers, which start `stride`
+/// apart.
 pub(crate) struct Panel<'a> {
     start: *mut f32,
     rows: usize,
@@ -59,39 +59,39 @@ pub(crate) struct Panel<'a> {
     of: PhantomData<&'a mut [f32]>,
 }
 
-// SAFETY: a panel is the only way to its numbers for as long as it lives, like the mutable slice it comes from.
+// SAFETY: while a panel lives, it is the only access to its numbers, like the mutable slice that it comes from.
 unsafe impl Send for Panel<'_> {}
 
 impl<'a> Panel<'a> {
-    /// The first `columns` of every `stride` numbers, `rows` times.
+    /// Creates a panel of the first `columns` of every `stride` numbers, `rows` times.
     ///
     /// # Panics
-    /// Where the last row would end outside of the slice, or rows would overlap.
+    /// Panics if the last row ends outside of the slice or if rows overlap.
     pub(crate) fn new(data: &'a mut [f32], [rows, columns]: [usize; 2], stride: usize) -> Self {
         let end = if rows == 0 { Some(0) } else { area(rows - 1, stride).checked_add(columns) };
-        assert!(columns <= stride && end.is_some_and(|end| end <= data.len()), "a panel too large");
+        assert!(columns <= stride && end.is_some_and(|end| end <= data.len()), "the panel exceeds its slice");
         Self { start: data.as_mut_ptr(), rows, columns, stride, of: PhantomData }
     }
 
-    /// Cuts an array of rows of `stride` numbers into blocks of `height` rows, and every block into panels of `columns`
-    /// numbers: those of the first block from left to right, then those of the second.
+    /// Splits an array of rows of `stride` numbers into blocks of `height` rows, and every block into panels of
+    /// `columns` numbers. Panels are ordered by block, then from left to right.
     ///
     /// # Panics
-    /// Where the array or its rows do not divide so.
+    /// Panics if the array or its rows cannot be split evenly.
     pub(crate) fn cut(data: &'a mut [f32], height: usize, stride: usize, columns: usize) -> Vec<Self> {
         if data.is_empty() {
             return Vec::new();
         }
         assert!(
             stride.is_multiple_of(columns) && data.len().is_multiple_of(area(height, stride)),
-            "panels that do not divide"
+            "the array cannot be split into equal panels"
         );
         let mut panels = Vec::with_capacity(data.len() / (height * columns));
         for block in data.chunks_exact_mut(height * stride) {
             let start = block.as_mut_ptr();
             for first in (0..stride).step_by(columns) {
-                // SAFETY: `first < stride <= block.len()`. Panels of a block share no number: they begin a multiple of `columns`
-                // apart within rows that are `stride` apart, and are `columns` wide.
+                // SAFETY: `first < stride <= block.len()`. Panels of a block share no number: each is `columns` wide,
+                // and their starts are multiples of `columns` within rows that are `stride` apart.
                 let start = unsafe { start.add(first) };
                 panels.push(Self { start, rows: height, columns, stride, of: PhantomData });
             }
@@ -99,49 +99,50 @@ impl<'a> Panel<'a> {
         panels
     }
 
-    /// Row `i`.
+    /// Returns row `i`.
     ///
     /// # Panics
-    /// Where there is none.
+    /// Panics if there is no such row.
     pub(crate) fn row(&mut self, i: usize) -> &mut [f32] {
         assert!(i < self.rows, "row {i} of {}", self.rows);
-        // SAFETY: inside of the array by construction, and this panel alone may write there; borrowed from `self`.
+        // SAFETY: the row is inside the array by construction, only this panel may write to it, and it is borrowed from
+        // `self`.
         unsafe { std::slice::from_raw_parts_mut(self.start.add(i * self.stride), self.columns) }
     }
 
     /// Overwrites the panel with `scale left right`, on this thread.
     ///
     /// # Panics
-    /// Where the shapes do not fit together.
-    pub(crate) fn product(&mut self, left: View<'_>, right: View<'_>, scale: f32) {
+    /// Panics if the shapes do not match.
+    pub(crate) fn product(&mut self, left: MatrixView<'_>, right: MatrixView<'_>, scale: f32) {
         assert_eq!([self.rows, self.columns], [left.rows, right.columns], "shape of a product");
-        // SAFETY: the panel has that shape, its numbers are initialised, and no other thread can reach them.
+        // SAFETY: the panel has this shape, its numbers are initialised, and no other thread can access them.
         unsafe { multiply(self.start, self.stride, left, right, None, scale, Parallelism::None) }
     }
 }
 
-/// Numbers of so many rows. Every bound below rests on it, so it must not wrap around.
+/// The number of entries of a matrix. All bounds checks below depend on it, so it must not wrap around.
 ///
 /// # Panics
-/// Where there are more than memory has addresses.
+/// Panics if the product overflows.
 fn area(rows: usize, columns: usize) -> usize {
     let (count, wrapped) = rows.overflowing_mul(columns);
-    assert!(!wrapped, "{rows} x {columns} numbers");
+    assert!(!wrapped, "{rows} x {columns} numbers exceed the address space");
     count
 }
 
-/// `left right`, row after row, on all threads.
+/// The product `left right`, row major, computed on all threads.
 ///
 /// # Panics
-/// Where the shapes do not fit together.
-pub(crate) fn product(left: View<'_>, right: View<'_>) -> Vec<f32> {
+/// Panics if the shapes do not match.
+pub(crate) fn product(left: MatrixView<'_>, right: MatrixView<'_>) -> Vec<f32> {
     let count = area(left.rows, right.columns);
     if left.columns == 0 {
         return vec![0.0; count];
     }
     let mut out = Vec::with_capacity(count);
-    // SAFETY: room for `left.rows` rows of `right.columns` numbers; all are written, none is read: the factor of what is there
-    // is none.
+    // SAFETY: `out` has room for `left.rows` rows of `right.columns` numbers. Without `keep` all of them are written
+    // and none is read.
     unsafe {
         multiply(out.as_mut_ptr(), right.columns, left, right, None, 1.0, Parallelism::Rayon(0));
         out.set_len(count);
@@ -149,33 +150,34 @@ pub(crate) fn product(left: View<'_>, right: View<'_>) -> Vec<f32> {
     out
 }
 
-/// `out += left right`, on all threads; `out` is row after row.
+/// Adds `left right` to the row-major `out`, on all threads.
 ///
 /// # Panics
-/// Where the shapes do not fit together.
-pub(crate) fn add_product(out: &mut [f32], left: View<'_>, right: View<'_>) {
+/// Panics if the shapes do not match.
+pub(crate) fn add_product(out: &mut [f32], left: MatrixView<'_>, right: MatrixView<'_>) {
     assert_eq!(out.len(), area(left.rows, right.columns), "shape of a product");
-    // SAFETY: `out` has that shape and is initialised.
+    // SAFETY: `out` has this shape and is initialised.
     unsafe { multiply(out.as_mut_ptr(), right.columns, left, right, Some(1.0), 1.0, Parallelism::Rayon(0)) }
 }
 
-/// `out = keep out + scale left right`; without `keep`, `out` is not read.
+/// Computes `out = keep out + scale left right`. Without `keep`, `out` is not read.
 ///
 /// # Safety
-/// `out` is valid for writes of `left.rows` rows of `right.columns` numbers, `stride >= right.columns` apart, and where `keep`
-/// is given initialised. Nobody else reads or writes them meanwhile.
+/// `out` must be valid for writes of `left.rows` rows of `right.columns` numbers, `stride >= right.columns` apart. With
+/// `keep` they must be initialised. No other thread may access them meanwhile.
 unsafe fn multiply(
     out: *mut f32,
     stride: usize,
-    left: View<'_>,
-    right: View<'_>,
+    left: MatrixView<'_>,
+    right: MatrixView<'_>,
     keep: Option<f32>,
     scale: f32,
     parallelism: Parallelism,
 ) {
     assert_eq!(left.columns, right.rows, "inner sizes of a product");
     let step = |stride: usize| isize::try_from(stride).unwrap_or(isize::MAX);
-    // SAFETY: the operands are inside of their slices (checked by `View::new`), the result is what the caller promises.
+    // SAFETY: the operands are inside their slices (checked by `MatrixView::new`), and the caller guarantees the
+    // result.
     unsafe {
         gemm::gemm(
             left.rows,
@@ -201,11 +203,11 @@ unsafe fn multiply(
     }
 }
 
-/// Rows a thread takes at a time. Fixed: sums over rows are added up block by block.
+/// Rows per task. It is constant because sums over rows are added block by block, in a fixed order.
 pub(crate) const BLOCK: usize = 32;
 
-/// A new array of `count` rows of `width` numbers, zero when `write(rows, numbers)` is called for each block of them, in
-/// parallel; and what the calls return, in order. Rows without numbers make no blocks.
+/// Creates an array of `count` rows of `width` numbers. Calls `write(rows, numbers)` in parallel for each block, whose
+/// numbers are zero, and returns the results in order. Rows of width 0 have no blocks.
 pub(crate) fn new_rows<R: Send>(
     count: usize,
     width: usize,
@@ -213,18 +215,18 @@ pub(crate) fn new_rows<R: Send>(
 ) -> (Vec<f32>, Vec<R>) {
     let total = count * width;
     let mut out: Vec<f32> = Vec::with_capacity(total);
-    let room = &mut out.spare_capacity_mut()[..total];
-    let results = room
+    let spare = &mut out.spare_capacity_mut()[..total];
+    let results = spare
         .par_chunks_mut((BLOCK * width).max(1))
         .enumerate()
         .map(|(block, numbers)| write(block * BLOCK..((block + 1) * BLOCK).min(count), zeroed(numbers)))
         .collect();
-    // SAFETY: the blocks cover the room, and every one of them has been set to zero.
+    // SAFETY: the blocks cover `spare`, and `zeroed` initialised each of them.
     unsafe { out.set_len(total) };
     (out, results)
 }
 
-/// The same beside an array of that shape, whose blocks are handed out too.
+/// As [`new_rows`], and passes the same block of the array `beside` to `write`.
 pub(crate) fn new_rows_beside<R: Send>(
     beside: &mut [f32],
     width: usize,
@@ -233,8 +235,8 @@ pub(crate) fn new_rows_beside<R: Send>(
     let (total, chunk) = (beside.len(), (BLOCK * width).max(1));
     let count = total.checked_div(width).unwrap_or(0);
     let mut out: Vec<f32> = Vec::with_capacity(total);
-    let room = &mut out.spare_capacity_mut()[..total];
-    let results = room
+    let spare = &mut out.spare_capacity_mut()[..total];
+    let results = spare
         .par_chunks_mut(chunk)
         .zip(beside.par_chunks_mut(chunk))
         .enumerate()
@@ -242,19 +244,20 @@ pub(crate) fn new_rows_beside<R: Send>(
             write(block * BLOCK..((block + 1) * BLOCK).min(count), zeroed(numbers), beside)
         })
         .collect();
-    // SAFETY: the blocks cover the room, and every one of them has been set to zero.
+    // SAFETY: the blocks cover `spare`, and `zeroed` initialised each of them.
     unsafe { out.set_len(total) };
     (out, results)
 }
 
-/// Sets memory to zero; while it is in the cache, this costs next to nothing.
-fn zeroed(room: &mut [MaybeUninit<f32>]) -> &mut [f32] {
-    room.fill(MaybeUninit::new(0.0));
-    // SAFETY: all of it has just been written, and `MaybeUninit<f32>` has the layout of `f32`.
-    unsafe { &mut *(std::ptr::from_mut(room) as *mut [f32]) }
+/// Sets memory to zero. The caller writes to it next, while it is in the cache, so this costs little.
+fn zeroed(spare: &mut [MaybeUninit<f32>]) -> &mut [f32] {
+    spare.fill(MaybeUninit::new(0.0));
+    // SAFETY: all numbers were just written, and `MaybeUninit<f32>` has the layout of `f32`.
+    unsafe { &mut *(std::ptr::from_mut(spare) as *mut [f32]) }
 }
 
-/// Runs `work` on a thread of the pool: called from any other thread, each parallel loop inside would wait to be woken.
+/// Runs `work` on a thread of the pool. Outside the pool the calling thread would block and wake up again for each
+/// parallel loop.
 pub(crate) fn in_pool<R: Send>(work: impl FnOnce() -> R + Send) -> R {
     rayon::scope(|_| work())
 }
@@ -265,9 +268,9 @@ mod tests {
 
     #[test]
     fn products_of_strided_matrices() {
-        // [[1, 2], [3, 4], [5, 6]] in rows of three, times its transpose, by hand.
+        // [[1, 2], [3, 4], [5, 6]] in rows of three, times its transpose, computed by hand.
         let data = [1.0, 2.0, 0.0, 3.0, 4.0, 0.0, 5.0, 6.0];
-        let a = View::new(&data, [3, 2], [3, 1]);
+        let a = MatrixView::new(&data, [3, 2], [3, 1]);
         let expected = [5.0, 11.0, 17.0, 11.0, 25.0, 39.0, 17.0, 39.0, 61.0];
         assert_eq!(product(a, a.transposed()), expected);
         let mut out = [1.0; 9];
@@ -276,20 +279,20 @@ mod tests {
         let mut wide = [7.0; 12];
         Panel::new(&mut wide, [3, 3], 4).product(a, a.transposed(), 2.0);
         assert_eq!(wide, [10.0, 22.0, 34.0, 7.0, 22.0, 50.0, 78.0, 7.0, 34.0, 78.0, 122.0, 7.0]);
-        assert_eq!(product(View::new(&data, [3, 0], [3, 1]), View::new(&data, [0, 2], [1, 1])), [0.0; 6]);
+        assert_eq!(product(MatrixView::new(&data, [3, 0], [3, 1]), MatrixView::new(&data, [0, 2], [1, 1])), [0.0; 6]);
     }
 
-    /// Sizes whose product wraps around to something small: no view, no panel and no result may come of them.
+    /// Sizes whose product wraps around to a small number must be rejected by every constructor and product.
     #[test]
-    fn sizes_beyond_the_addresses_are_refused() {
+    fn overflowing_sizes_are_rejected() {
         const HALF: usize = 1 << (usize::BITS - 1);
-        // One number, over and over.
-        fn repeated(rows: usize, columns: usize) -> View<'static> {
-            View::new(&[1.0], [rows, columns], [0, 0])
+        // A matrix whose entries are all the same number in memory.
+        fn repeated(rows: usize, columns: usize) -> MatrixView<'static> {
+            MatrixView::new(&[1.0], [rows, columns], [0, 0])
         }
         let attempts: [fn(); 6] = [
-            || _ = View::new(&[1.0], [3, 1], [HALF, 1]),
-            || _ = View::new(&[1.0], [2, 2], [usize::MAX, 1]),
+            || _ = MatrixView::new(&[1.0], [3, 1], [HALF, 1]),
+            || _ = MatrixView::new(&[1.0], [2, 2], [usize::MAX, 1]),
             || _ = Panel::new(&mut [0.0], [3, 1], HALF),
             || _ = Panel::cut(&mut [0.0; 4], HALF + 1, 4, 2),
             || _ = product(repeated(HALF, 1), repeated(1, 2)),

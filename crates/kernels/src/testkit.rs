@@ -1,9 +1,9 @@
-//! What the tests of the fused operations share.
+//! Test helpers for the fused operations: random inputs, oracles and comparisons.
 
 use burn::tensor::{Device, Tensor, TensorData};
 
-/// Numbers in (-1, 1), another list for each seed (SplitMix64; Steele, Lea, Flood 2014). A sine of the index will not do: rows of it
-/// lie in one plane, and many of them nearly on one line.
+/// Random numbers in (-1, 1), different for each seed (SplitMix64; Steele, Lea, Flood 2014). Sines of the index are not
+/// suitable, because all rows would lie in one plane.
 pub(crate) fn random(count: usize, seed: u64) -> Vec<f32> {
     let mut state = seed << 32;
     let next = || {
@@ -16,23 +16,23 @@ pub(crate) fn random(count: usize, seed: u64) -> Vec<f32> {
     std::iter::repeat_with(next).take(count).collect()
 }
 
-/// Curvatures of many factors, from 0.5 to 2.
+/// Curvatures for `count` factors, from 0.5 to 2.
 pub(crate) fn curvatures(count: usize) -> Vec<f32> {
     random(count, 9).into_iter().map(|v| 2_f32.powf(v)).collect()
 }
 
-/// An input of an operation: row-major numbers and their shape, a row of one number each for a vector.
+/// An input of an operation: row-major numbers and their shape. A vector is a matrix with one row.
 #[derive(Clone, Debug)]
-pub(crate) struct Input(pub(crate) Vec<f32>, pub(crate) [usize; 2]);
+pub(crate) struct TestInput(pub(crate) Vec<f32>, pub(crate) [usize; 2]);
 
-/// The value and the gradient by every input, for the sum of the outputs times `upstream`.
+/// The value, and the gradients of the sum of the outputs times `upstream` with respect to every input.
 pub(crate) fn outcome<const D: usize>(
-    inputs: &[Input],
+    inputs: &[TestInput],
     upstream: &[f32],
     run: impl Fn(Vec<Tensor<2>>) -> Tensor<D>,
 ) -> Vec<Vec<f64>> {
     let device = Device::flex().autodiff();
-    let leaf = |it: &Input| Tensor::<2>::from_data(TensorData::new(it.0.clone(), it.1), &device).require_grad();
+    let leaf = |it: &TestInput| Tensor::<2>::from_data(TensorData::new(it.0.clone(), it.1), &device).require_grad();
     let leaves: Vec<_> = inputs.iter().map(leaf).collect();
     let out = run(leaves.clone());
     let weights = Tensor::<D>::from_data(TensorData::new(upstream.to_vec(), out.dims()), &device);
@@ -41,11 +41,12 @@ pub(crate) fn outcome<const D: usize>(
     std::iter::once(numbers(out)).chain(leaves.iter().map(of)).collect()
 }
 
-/// The same from a function over `f64` slices: its values, and the gradients from central differences of four points (error of order
-/// `h^4`, `h` one part in 10^4 of the largest number of the input). With each of them what rounding does to it: nothing to speak of
-/// for the values; for a quotient, each of the four values is off by some units in the last place of the largest result between.
+/// As [`outcome`], for a function over `f64` slices. Gradients are central differences of four points (error of order
+/// `h^4`, with `h` one part in 10^4 of the largest number of the input, or of 1e-3 if that is larger). Each result is
+/// returned with a bound on its rounding error: 0 for the values; for a gradient, that of a difference quotient whose
+/// values have an error of about 100 `f64::EPSILON`.
 pub(crate) fn oracle(
-    inputs: &[Input],
+    inputs: &[TestInput],
     upstream: &[f32],
     run: impl Fn(&[Vec<f64>]) -> Vec<f64>,
 ) -> Vec<(Vec<f64>, f64)> {
@@ -73,17 +74,17 @@ pub(crate) fn oracle(
     all
 }
 
-/// Length of the difference beyond `rounding`, over the length of what is expected.
+/// Length of the difference less `rounding`, divided by the length of the expected vector.
 pub(crate) fn error(found: &[f64], (expected, rounding): &(Vec<f64>, f64)) -> f64 {
     assert_eq!(found.len(), expected.len());
     let length = |v: &mut dyn Iterator<Item = f64>| v.map(|a| a * a).sum::<f64>().sqrt();
     let difference = length(&mut found.iter().zip(expected).map(|(f, e)| f - e));
-    // The other way round a difference that is none would count as nothing.
+    // The comparison is false for a NaN difference, so that a NaN does not count as equal.
     let beyond = if difference <= *rounding { 0.0 } else { difference - rounding };
     beyond / length(&mut expected.iter().copied()).max(f64::MIN_POSITIVE)
 }
 
-/// Panics where value or gradients depend on the number of threads.
+/// Panics if the value or a gradient depends on the number of threads.
 pub(crate) fn same_bits_on_any_number_of_threads(run: impl Fn() -> Vec<Vec<f64>> + Sync) {
     let on = |threads: usize| match rayon::ThreadPoolBuilder::new().num_threads(threads).build() {
         Ok(pool) => pool.install(&run),

@@ -1,6 +1,6 @@
-//! A trained model at work: photographs and texts to points, and to an [`EmbeddingSet`] that carries its space.
+//! Embeds photographs and texts with a trained model, into points or an [`EmbeddingSet`] that carries its space.
 
-mod ahead;
+mod prefetch;
 mod rows;
 
 use std::path::Path;
@@ -13,7 +13,7 @@ use conifer_data::tokenizer::Tokenizer;
 use conifer_data::transform::{EvalCrop, evaluate};
 use conifer_data::{Broken, ImageRef, PixelLimits};
 use conifer_space::points::sha256_hex;
-use conifer_space::{EmbeddingSet, ManifoldSpec, Modality, Root, Source};
+use conifer_space::{EmbeddingSet, ManifoldSpec, Modality, Provenance, Root};
 use rayon::prelude::*;
 
 pub use rows::by_length;
@@ -24,13 +24,13 @@ use crate::model::{Model, pixels};
 use crate::root::Apex;
 use crate::{Error, Result};
 
-/// Called with the number of rows done and their total, after every batch.
-pub type Progress<'a> = &'a mut dyn FnMut(usize, usize);
+/// Called after every batch with the number of finished rows and the total.
+pub type EmbedProgress<'a> = &'a mut dyn FnMut(usize, usize);
 
-/// A model without autodiff, its tokenizer and what it must be fed.
+/// A model without autodiff, with its tokenizer and its manifest.
 ///
-/// The points of a row do not depend on the rows beside it, except for the last bits: matrix products of other sizes add in another
-/// order.
+/// The point of a row does not depend on the other rows of its batch, except for the last bits: matrix products of
+/// different sizes sum in a different order.
 #[derive(Debug)]
 pub struct Embedder {
     name: String,
@@ -46,10 +46,12 @@ pub struct Embedder {
 }
 
 impl Embedder {
-    /// `name` is what embeddings will say they come from. A model on a device with autodiff is taken to the plain device.
+    /// `name` becomes the `model` field of every set's [`Provenance`]. A model on an autodiff device is converted to
+    /// the plain device.
     ///
     /// # Errors
-    /// [`Error::Setting`] if the tokenizer is not the model's: it has ids the model has no rows for, or ends texts with another id.
+    /// [`Error::Setting`] if the tokenizer does not belong to the model: it has ids beyond the model's vocabulary, or
+    /// another end-of-text id.
     pub fn new(name: impl Into<String>, model: &Model, manifest: Manifest, tokenizer: Tokenizer) -> Result<Self> {
         manifest.check_tokenizer(&tokenizer)?;
         let model = model.valid();
@@ -67,7 +69,8 @@ impl Embedder {
         })
     }
 
-    /// Opens whatever [`checkpoint::open`] takes; embeddings will name the file or folder that it was read from.
+    /// Opens anything that [`checkpoint::open`] accepts. The path that was read becomes the model name of the
+    /// embeddings.
     ///
     /// # Errors
     /// As [`checkpoint::open`] and [`Embedder::new`]; [`Error::Setting`] for a model without a tokenizer.
@@ -78,12 +81,12 @@ impl Embedder {
         Self::new(opened.path.display().to_string(), &opened.model, opened.manifest, tokenizer)
     }
 
-    /// What embeddings say they come from.
+    /// The model name that is recorded in embeddings.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The same with `rows` photographs or texts at a time (32 unless said): memory against speed.
+    /// Sets the batch size (default: 32 photographs or texts). A larger batch is faster and takes more memory.
     #[must_use]
     pub fn with_batch(mut self, rows: usize) -> Self {
         self.batch = rows.max(1);
@@ -95,13 +98,14 @@ impl Embedder {
         &self.spec
     }
 
-    /// How the model must be fed.
+    /// The model's manifest.
     pub fn manifest(&self) -> &Manifest {
         &self.manifest
     }
 
-    /// The apex of the cones: the root of the checkpoint if it has one (on a sphere normalised), else the apex that its manifest names; else
-    /// on a sphere the embedding of the empty text, and in any other space the origin.
+    /// The root, from which the cones are seen. The first of these that exists: the stored root of the checkpoint, the
+    /// root that the manifest names, on a sphere the embedding of the empty text, the origin. On a sphere the point is
+    /// normalised.
     ///
     /// # Errors
     /// If the text cannot be embedded.
@@ -109,11 +113,12 @@ impl Embedder {
         if let Some(root) = self.root.get() {
             return Ok(root.clone());
         }
-        let root = self.find_root()?;
+        let root = self.compute_root()?;
         Ok(self.root.get_or_init(|| root).clone())
     }
 
-    /// The same, with the embedding of `text` as apex: for a published model that does not tell the text it was trained with.
+    /// Uses the embedding of `text` as the root, for a published model that does not record the root text of its
+    /// training.
     #[must_use]
     pub fn with_root_text(mut self, text: &str) -> Self {
         self.manifest.root = None;
@@ -122,7 +127,7 @@ impl Embedder {
         self
     }
 
-    fn find_root(&self) -> Result<Root> {
+    fn compute_root(&self) -> Result<Root> {
         let sphere = self.spec.kind == "sphere";
         let embed = |text: &str| -> Result<Vec<f64>> {
             Ok(self.texts(&[text], &mut |_, _| {})?.into_iter().map(f64::from).collect())
@@ -140,11 +145,12 @@ impl Embedder {
         Ok(Root::Point(point.into_iter().map(|x| x / norm).collect()))
     }
 
-    /// Points of `texts`, row-major `[N, dim]`, in their order. Equal texts are embedded once, texts of similar length together.
+    /// Embeds `texts`. Points are row-major, `[N, dim]`, in input order. Equal texts are embedded once; texts of
+    /// similar length share a batch.
     ///
     /// # Errors
-    /// If the tokenizer or the model fails; every text has a point, an empty one too.
-    pub fn texts<S: AsRef<str> + Sync>(&self, texts: &[S], progress: Progress<'_>) -> Result<Vec<f32>> {
+    /// If the tokenizer or the model fails. Every text has a point, even an empty one.
+    pub fn texts<S: AsRef<str> + Sync>(&self, texts: &[S], progress: EmbedProgress<'_>) -> Result<Vec<f32>> {
         let rows = self.tokenize(texts)?;
         let dim = self.spec.dim;
         let mut points = vec![0.0; texts.len() * dim];
@@ -152,26 +158,26 @@ impl Embedder {
         for chunk in by_length(&rows).chunks(self.batch) {
             let rows: Vec<&[u32]> = chunk.iter().map(|(row, _)| *row).collect();
             let embedded = self.token_batch(&rows)?;
-            for ((_, places), point) in chunk.iter().zip(embedded.chunks_exact(dim)) {
-                for &place in places {
-                    points[place * dim..][..dim].copy_from_slice(point);
+            for ((_, positions), point) in chunk.iter().zip(embedded.chunks_exact(dim)) {
+                for &position in positions {
+                    points[position * dim..][..dim].copy_from_slice(point);
                 }
-                done += places.len();
+                done += positions.len();
             }
             progress(done, texts.len());
         }
         Ok(points)
     }
 
-    /// Points of `images`, row-major `[N, dim]`, in their order.
+    /// Embeds `images`. Points are row-major, `[N, dim]`, in input order.
     ///
     /// # Errors
-    /// [`Error::Broken`] if a photograph cannot be read: nothing is dropped.
-    pub fn images(&self, images: &[ImageRef], crop: EvalCrop, progress: Progress<'_>) -> Result<Vec<f32>> {
+    /// [`Error::Broken`] if a photograph cannot be read; none is skipped.
+    pub fn images(&self, images: &[ImageRef], crop: EvalCrop, progress: EmbedProgress<'_>) -> Result<Vec<f32>> {
         self.images_with(images, crop, progress, |_| {})
     }
 
-    /// A set of texts: `ids` name the rows, `data` says where they come from.
+    /// Embeds texts into a set. `ids` name the rows; `data` names their source.
     ///
     /// # Errors
     /// As [`Embedder::texts`]; [`Error::Space`] if there is not one id per text.
@@ -181,7 +187,7 @@ impl Embedder {
         texts: &[S],
         modality: Modality,
         data: &str,
-        progress: Progress<'_>,
+        progress: EmbedProgress<'_>,
     ) -> Result<EmbeddingSet> {
         let points = self.texts(texts, progress)?;
         let mut hashes = self.fingerprint().to_owned();
@@ -192,7 +198,7 @@ impl Embedder {
         self.set(ids, modality, points, data, &hashes)
     }
 
-    /// A set of photographs, cropped as `crop` says: `ids` name the rows, `data` says where they come from.
+    /// Embeds photographs into a set. `crop` selects the crop, `ids` name the rows, and `data` names their source.
     ///
     /// # Errors
     /// As [`Embedder::images`]; [`Error::Space`] if there is not one id per photograph.
@@ -203,29 +209,30 @@ impl Embedder {
         crop: EvalCrop,
         modality: Modality,
         data: &str,
-        progress: Progress<'_>,
+        progress: EmbedProgress<'_>,
     ) -> Result<EmbeddingSet> {
         let mut hashes = self.fingerprint().to_owned();
         let points = self.images_with(images, crop, progress, |pixels| hashes += &sha256_hex(pixels))?;
         self.set(ids, modality, points, data, &hashes)
     }
 
-    /// What the text tower reads of each text: token ids up to its context.
+    /// Token ids of each text, truncated to the context of the text tower.
     ///
     /// # Errors
-    /// A text that the tokenizer cannot read.
+    /// If the tokenizer cannot encode a text.
     pub fn tokenize<S: AsRef<str> + Sync>(&self, texts: &[S]) -> Result<Vec<Vec<u32>>> {
         let context = self.model.config().textual.reads().context;
         let encode = |text: &S| Ok(self.tokenizer.encode(text.as_ref(), context)?);
         texts.par_iter().map(encode).collect()
     }
 
-    /// Shows the pixels of every photograph, `[3, size, size]`, to `seen`, in order. A batch is read while the one before is computed.
+    /// Passes the pixels of every photograph, `[3, size, size]`, to `seen` in order. The next batch is read while the
+    /// current one is computed.
     fn images_with(
         &self,
         images: &[ImageRef],
         crop: EvalCrop,
-        progress: Progress<'_>,
+        progress: EmbedProgress<'_>,
         mut seen: impl FnMut(&[u8]),
     ) -> Result<Vec<f32>> {
         let size = self.model.config().visual.reads().image_size;
@@ -235,7 +242,7 @@ impl Embedder {
             let rows: Vec<Result<Vec<u8>, Broken>> = chunk.par_iter().map(read).collect();
             rows.into_iter().collect()
         });
-        ahead::ahead(batches, |rows| {
+        prefetch::prefetch(batches, |rows| {
             let rows = rows.map_err(|first| {
                 let only = Error::Broken { count: 1, total: images.len(), first: first.to_string() };
                 self.unreadable(images).unwrap_or(only)
@@ -250,7 +257,7 @@ impl Embedder {
         Ok(points)
     }
 
-    /// [`Error::Broken`] of those of `images` that cannot be read, counted over all of them; `None` if all can be.
+    /// An [`Error::Broken`] with the number of unreadable photographs among `images`; `None` if all can be read.
     pub fn unreadable(&self, images: &[ImageRef]) -> Option<Error> {
         let broken: Vec<Broken> = images.par_iter().filter_map(|image| image.open(&self.limits).err()).collect();
         let first = broken.first()?.to_string();
@@ -265,7 +272,7 @@ impl Embedder {
         data: &str,
         hashes: &str,
     ) -> Result<EmbeddingSet> {
-        let source = Source {
+        let source = Provenance {
             model: self.name.clone(),
             data: data.to_owned(),
             hash: sha256_hex(hashes.as_bytes()),
@@ -276,31 +283,32 @@ impl Embedder {
         Ok(EmbeddingSet::new(self.spec.clone(), self.root()?, ids, modalities, points, source)?)
     }
 
-    /// sha256 of the tokenizer.
+    /// SHA-256 of the tokenizer's JSON, in hex.
     ///
     /// # Errors
-    /// A tokenizer that cannot be written down.
+    /// If the tokenizer cannot be serialised.
     pub fn tokenizer_fingerprint(&self) -> Result<String> {
         Ok(sha256_hex(self.tokenizer.to_json()?.as_bytes()))
     }
 
-    /// sha256 over the weights, computed once.
+    /// SHA-256 over the weights, in hex; computed once.
     pub fn fingerprint(&self) -> &str {
         self.fingerprint.get_or_init(|| fingerprint(&checkpoint::export(&self.model)))
     }
 }
 
-/// The numbers of points; one that is none would win or lose every comparison in silence.
+/// The values of the points. A value that is not finite is an error, because comparisons with it are meaningless.
 fn finite(points: Tensor<2>) -> Result<Vec<f32>> {
     let values: Vec<f32> = points.into_data().iter::<f32>().collect();
     match values.iter().find(|value| !value.is_finite()) {
         None => Ok(values),
-        Some(value) => Err(Error::setting("an embedding", value, "finite numbers (did training run away?)")),
+        Some(value) => Err(Error::setting("an embedding", value, "finite numbers (did training diverge?)")),
     }
 }
 
 fn fingerprint(weights: &Weights) -> String {
-    let tensor = |(name, array): (&String, &checkpoint::Array)| format!("{name}{}", sha256_hex(&array.to_le_bytes()));
+    let tensor =
+        |(name, array): (&String, &checkpoint::WeightArray)| format!("{name}{}", sha256_hex(&array.to_le_bytes()));
     sha256_hex(weights.iter().map(tensor).collect::<String>().as_bytes())
 }
 

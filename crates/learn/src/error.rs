@@ -1,9 +1,9 @@
-//! The one error type of this crate.
+//! The error type of this crate.
 
 use std::path::{Path, PathBuf};
 
-/// Everything that can go wrong while building, training, saving or loading a model. Each message names the thing, the value
-/// found and what was expected.
+/// An error while building, training, saving, loading or running a model. Each message names the setting, file or
+/// tensor, the value found and the value expected.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A file or folder could not be read or written.
@@ -11,38 +11,38 @@ pub enum Error {
     Io {
         /// The file or folder.
         path: PathBuf,
-        /// The system's reason.
+        /// The error of the operating system.
         source: std::io::Error,
     },
     /// A setting has a value outside its range, or two settings contradict each other.
     #[error("learn: `{name}` is {found}; expected {expected}")]
     Setting {
-        /// Dotted name of the setting (`encoders.visual.patch`).
+        /// Dotted name of the setting (`optim.lr`).
         name: String,
         /// The value found.
         found: String,
-        /// What would have been accepted.
+        /// The accepted values.
         expected: String,
     },
-    /// A name that no registry knows.
+    /// A name that is not in its registry.
     #[error("learn: unknown {kind} `{name}`; known: {known}")]
     Unknown {
-        /// What was looked up (`encoder`, `method`, `manifold`).
+        /// Kind of the name (`encoder`, `method`, `schedule`).
         kind: &'static str,
-        /// The name asked for.
+        /// The requested name.
         name: String,
         /// The names that exist, separated by commas.
         known: String,
     },
-    /// A file that was read does not hold what its format promises.
+    /// A file whose content does not follow its format.
     #[error("learn: {}: {detail}", path.display())]
     Format {
         /// The file.
         path: PathBuf,
-        /// What was found and what was expected.
+        /// The content found and the content expected.
         detail: String,
     },
-    /// A tensor with another shape than the caller promised.
+    /// A tensor whose shape differs from the expected one.
     #[error("learn: `{name}` has shape {found:?}; expected {expected}")]
     Shape {
         /// Name of the tensor.
@@ -60,40 +60,40 @@ pub enum Error {
         /// One line per tensor: its name, the shape found, the shape expected.
         problems: Vec<String>,
     },
-    /// Photographs that cannot be read, where none may be left out.
+    /// Photographs that cannot be read, where all are required.
     #[error("learn: {count} of {total} photographs cannot be read; first: {first}")]
     Broken {
-        /// How many.
+        /// Number of unreadable photographs.
         count: usize,
-        /// Of how many that were looked at.
+        /// Number of photographs that were checked.
         total: usize,
-        /// The first, with its cause.
+        /// The first failure, with its cause.
         first: String,
     },
-    /// What watches a run could not measure its model.
+    /// An evaluation during training failed.
     #[error("learn: the evaluation after step {step} failed: {source}")]
     Evaluation {
-        /// Updates made.
+        /// Number of updates before the evaluation.
         step: u64,
-        /// Why.
+        /// The cause.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
-    /// Something from the engine-free frontier (spaces, sets of embeddings).
+    /// An error of `conifer-space` (spaces, embedding sets).
     #[error(transparent)]
     Space(#[from] conifer_space::Error),
-    /// Something from the manifolds over tensors.
+    /// An error of `conifer-geometry` (manifolds over tensors).
     #[error(transparent)]
     Geometry(#[from] conifer_geometry::Error),
-    /// Something from the data.
+    /// An error of `conifer-data`.
     #[error(transparent)]
     Data(#[from] conifer_data::Error),
 }
 
-/// Result of this crate.
+/// Result with this crate's [`Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 impl Error {
-    /// An [`Error::Io`] for `path`; made for `map_err(Error::io(path))`.
+    /// Returns a function that builds an [`Error::Io`] for `path`, for use in `map_err(Error::io(path))`.
     pub fn io(path: impl AsRef<Path>) -> impl FnOnce(std::io::Error) -> Self {
         let path = path.as_ref().to_path_buf();
         move |source| Self::Io { path, source }
@@ -110,7 +110,6 @@ impl Error {
     }
 }
 
-/// The first problems, and how many there are.
 fn summary(problems: &[String]) -> String {
     const SHOWN: usize = 12;
     let shown: Vec<&str> = problems.iter().take(SHOWN).map(String::as_str).collect();

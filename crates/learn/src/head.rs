@@ -1,4 +1,4 @@
-//! From encoder features to points: the scales before the lift, the curvature of the space and the temperature after it.
+//! Maps encoder features to points: feature scales before the lift, curvature of the space, and temperature.
 
 use burn::module::{Module, Param};
 use burn::tensor::{DType, Device, Tensor, TensorData};
@@ -6,47 +6,49 @@ use conifer_geometry::{Manifold, RootT, manifold};
 use conifer_space::ManifoldSpec;
 use serde::{Deserialize, Serialize};
 
-use crate::methods::Space;
-use crate::params::Point;
+use crate::methods::BatchSpace;
+use crate::params::FreePoint;
 use crate::scalars::BoundedScalar;
 use crate::{Error, Result};
 
-/// Which tower a feature comes from: each has its own scale.
+/// The tower that a feature comes from. Each tower has its own feature scale.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Side {
+pub enum Tower {
     /// Photographs and boxes cut out of them.
     Image,
     /// Captions and phrases.
     Text,
 }
 
-/// Settings of a [`Head`]: first values and ranges of its scalars, all learned in log space.
+/// Settings of a [`Head`]: initial values and ranges of its scalars. All scalars are learned in log space.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct HeadConfig {
-    /// First curvature c of every Lorentz factor for which the manifold's own list gives none. 1 (HyCoCLIP App. B, PHyCLIP App. C.3).
+    /// Initial curvature c of every Lorentz factor, unless the manifold lists curvatures: 1 (HyCoCLIP App. B, PHyCLIP
+    /// App. C.3).
     pub curv: f64,
     /// Whether the curvature is learned (all papers: yes).
     pub learn_curv: bool,
     /// Range of every curvature: [0.1, 10] (PHyCLIP App. C.3).
     pub curv_range: [f64; 2],
-    /// First feature scale; absent: 1/sqrt(D) with D the whole dimension (HyCoCLIP App. B and PHyCLIP App. C.3: 1/sqrt(512)),
-    /// or with `reference` 1/sqrt(dimension of one factor), as PHyCLIP's code does.
+    /// Initial feature scale. Default: 1/sqrt(D), where D is the whole dimension (HyCoCLIP App. B and PHyCLIP App. C.3:
+    /// 1/sqrt(512)). With `reference`: 1/sqrt(dimension of one factor), as in PHyCLIP's code.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub feature_scale: Option<f64>,
     /// Whether the feature scales are learned.
     pub learn_feature_scale: bool,
-    /// Largest feature scale: 1 (released code of the MERU family). There is no smallest.
+    /// Largest feature scale: 1 (released code of the MERU family). There is no lower bound.
     pub max_feature_scale: f64,
-    /// One feature scale per factor of a product space (PHyCLIP's code) instead of one for all (PHyCLIP App. C.3).
+    /// Whether each factor of a product space has its own feature scale (PHyCLIP's code) or all share one (PHyCLIP App.
+    /// C.3).
     pub feature_scale_per_factor: bool,
-    /// First temperature of the contrastive softmax: 0.07 (HyCoCLIP App. B, PHyCLIP App. C.3).
+    /// Initial temperature of the contrastive softmax: 0.07 (HyCoCLIP App. B, PHyCLIP App. C.3).
     pub temperature: f64,
     /// Whether the temperature is learned.
     pub learn_temperature: bool,
-    /// Smallest temperature: 0.01 (same sources). There is no largest.
+    /// Smallest temperature: 0.01 (same sources). There is no upper bound.
     pub min_temperature: f64,
-    /// First values as in the released code where they differ from the paper.
+    /// Whether to use the released code's initial values where they differ from the paper's.
     pub reference: bool,
 }
 
@@ -68,35 +70,37 @@ impl Default for HeadConfig {
     }
 }
 
-/// The learnable scalars around a manifold. Works in f32 whatever the encoders run in.
+/// The learnable scalars around a manifold. They are computed in f32 for any precision of the encoders.
 ///
 /// | scalar | Lorentz | product of K factors | sphere | Euclidean |
 /// |---|---|---|---|---|
-/// | curvature | `curv` | `curvs.0` ... | - | - |
-/// | feature scales | `visual_alpha`, `textual_alpha` | `visual_concept_alphas.0` ..., `textual_concept_alphas.0` ... | - | as Lorentz |
+/// | curvature | `curv` | `curvs.i` | - | - |
+/// | feature scales | `visual_alpha`, `textual_alpha` | `{visual,textual}_concept_alphas.i` | - | as Lorentz |
 /// | 1/temperature | `logit_scale` | `logit_scale` | `logit_scale` | `logit_scale` |
 ///
-/// The names are those of the published checkpoints. A sphere has no scale, since its lift divides by the norm.
+/// The names are those of the published checkpoints; i counts the factors from 0. A sphere has no feature scale,
+/// because its lift divides by the norm.
 #[derive(Module, Debug)]
 pub struct Head {
     curv: Option<BoundedScalar>,
     visual_scale: Option<BoundedScalar>,
     textual_scale: Option<BoundedScalar>,
     logit_scale: BoundedScalar,
-    /// The apex of the cones where it is kept beside the weights; absent: the origin, or what a step embeds.
-    root: Option<Point>,
+    /// The root of the cones, if it is stored beside the weights. `None`: the origin, or a text that each training step
+    /// embeds.
+    root: Option<FreePoint>,
     #[module(skip)]
     spec: ManifoldSpec,
 }
 
 impl Head {
-    /// A head on the space `spec`; an empty `spec.curv` is filled from `config.curv`.
+    /// Builds a head on the space `spec`. An empty `spec.curv` is filled from `config.curv`.
     ///
     /// # Errors
-    /// [`Error::Space`] if the space is impossible, [`Error::Setting`] if a first value lies outside its range.
+    /// [`Error::Space`] if the space is invalid, [`Error::Setting`] if an initial value is out of range.
     pub fn new(spec: &ManifoldSpec, config: &HeadConfig, device: &Device) -> Result<Self> {
         let mut spec = spec.clone();
-        // Before a list of `factors` numbers is made.
+        // Check the size before allocating a list of `factors` numbers.
         spec.check_size()?;
         let kind = conifer_space::entry(&spec.kind)?;
         if kind.curved && spec.curv.is_empty() {
@@ -116,7 +120,7 @@ impl Head {
             let init = vec![first; names.len()];
             BoundedScalar::new(names, &init, [0.0, config.max_feature_scale], config.learn_feature_scale, device)
         };
-        // Without tangent vectors (the sphere) the lift divides by the norm, and a scale would do nothing.
+        // The lift of a sphere divides by the norm, so a scale would have no effect.
         let scaled = kind.tangent_norm.is_some();
         let visual_scale = scaled.then(|| scale("visual_alpha", "visual_concept_alphas"));
         let textual_scale = scaled.then(|| scale("textual_alpha", "textual_concept_alphas"));
@@ -144,10 +148,11 @@ impl Head {
         })
     }
 
-    /// The same head with another apex of the cones, kept as it is; `learn` makes it a parameter. Absent: the origin.
+    /// Stores `point` as the root of the cones; `learn` makes it trainable. `None`: the origin.
     ///
     /// # Errors
-    /// [`Error::Setting`] if the point has another dimension than the space.
+    /// [`Error::Setting`] if the dimension of the point differs from that of the space, [`Error::Space`] if the space
+    /// rejects the point.
     pub fn with_root(mut self, point: Option<&[f64]>, learn: bool, device: &Device) -> Result<Self> {
         self.root = match point {
             None => None,
@@ -159,26 +164,26 @@ impl Head {
                 conifer_space::Root::Point(point.to_vec()).check(&self.spec())?;
                 let values: Vec<f32> = point.iter().map(|&x| x as f32).collect();
                 let point = Tensor::from_data(TensorData::new(values, [self.spec.dim]), (device, DType::F32));
-                Some(Point { value: Param::from_tensor(point).set_require_grad(learn) })
+                Some(FreePoint { value: Param::from_tensor(point).set_require_grad(learn) })
             }
         };
         Ok(self)
     }
 
-    /// The same head with its scalars as constants; a learned root goes on learning.
+    /// Turns the scalars into constants. A learned root stays trainable.
     #[must_use]
     pub fn freeze_scalars(mut self) -> Self {
         let root = self.root.take();
         Self { root, ..self.no_grad() }
     }
 
-    /// The apex of the cones, if it is kept here.
+    /// The root of the cones, if it is stored in this head.
     pub fn root(&self) -> Option<Vec<f64>> {
         let root = self.root.as_ref()?;
         Some(root.value.val().into_data().iter::<f32>().map(f64::from).collect())
     }
 
-    /// The space with its current curvatures, as numbers: what is written beside embeddings.
+    /// The space with its current curvatures as numbers, as stored beside embeddings.
     pub fn spec(&self) -> ManifoldSpec {
         ManifoldSpec { curv: self.curv.as_ref().map(BoundedScalar::values).unwrap_or_default(), ..self.spec.clone() }
     }
@@ -186,28 +191,29 @@ impl Head {
     /// The manifold with its current curvatures, differentiable.
     ///
     /// # Errors
-    /// [`Error::Geometry`] if the geometry refuses the space; a head that could be built never meets it.
+    /// [`Error::Geometry`] if the geometry rejects the space. [`Head::new`] has checked the space, so this should not
+    /// happen.
     pub fn manifold(&self) -> Result<Box<dyn Manifold>> {
         Ok(manifold(&self.spec, self.curv.as_ref().map(BoundedScalar::value))?)
     }
 
-    /// Features `[B, D]` of one tower to points `[B, D]` (space components): `lift(scale * features)`, in f32.
+    /// Maps features `[B, D]` of one tower to points `[B, D]` (space components): `lift(scale * features)`, in f32.
     ///
     /// # Errors
-    /// [`Error::Shape`] if the features have another width than the space.
-    pub fn lift(&self, features: Tensor<2>, side: Side) -> Result<Tensor<2>> {
+    /// [`Error::Shape`] if the width of the features differs from the dimension of the space.
+    pub fn lift(&self, features: Tensor<2>, tower: Tower) -> Result<Tensor<2>> {
         let [rows, width] = features.dims();
         if width != self.spec.dim {
             return Err(Error::Shape {
-                name: format!("features ({side:?})"),
+                name: format!("features ({tower:?})"),
                 found: vec![rows, width],
                 expected: format!("[B, {}] (the dimension of the space)", self.spec.dim),
             });
         }
         let features = features.cast(DType::F32);
-        let scale = match side {
-            Side::Image => &self.visual_scale,
-            Side::Text => &self.textual_scale,
+        let scale = match tower {
+            Tower::Image => &self.visual_scale,
+            Tower::Text => &self.textual_scale,
         };
         let manifold = self.manifold()?;
         Ok(match scale {
@@ -216,18 +222,18 @@ impl Head {
         })
     }
 
-    /// What a method needs beside the points: the manifold, the root (what is kept, on a sphere at length 1; else the origin) and this
-    /// step's 1/temperature.
+    /// Inputs of a method besides the points: the manifold, the root and the current 1/temperature. The root is the
+    /// stored point (normalised to length 1 on a sphere), or else the origin.
     ///
     /// # Errors
     /// As [`Head::manifold`].
-    pub fn space(&self) -> Result<Space> {
+    pub fn space(&self) -> Result<BatchSpace> {
         let manifold = self.manifold()?;
         let root = self.root.as_ref().map(|root| match self.spec.kind.as_str() {
             "sphere" => manifold.lift(root.value.val().unsqueeze()).squeeze_dim(0),
             _ => root.value.val(),
         });
-        Ok(Space {
+        Ok(BatchSpace {
             root: root.map_or(RootT::Origin, RootT::Point),
             manifold,
             curv: self.curv.as_ref().map(BoundedScalar::value),
@@ -248,16 +254,16 @@ impl Head {
         }
     }
 
-    /// Every scalar of this head: for the log, for the exporter (published names), for the optimiser (no weight decay).
+    /// Every scalar of this head. The logs and the export of the weights use this list.
     pub fn scalars(&self) -> Vec<&BoundedScalar> {
         let optional = [&self.curv, &self.visual_scale, &self.textual_scale];
         optional.into_iter().flatten().chain([&self.logit_scale]).collect()
     }
 
-    /// The head with the logarithms a published checkpoint holds; `lookup` finds one by its published name.
+    /// Loads the logarithms of a published checkpoint. `lookup` returns the value stored under a published name.
     ///
     /// # Errors
-    /// Whatever `lookup` returns for a name it does not know, and [`Error::Setting`] for a value that is not finite.
+    /// The error of `lookup` for a missing name; [`Error::Setting`] for a value that is not finite.
     pub fn with_log_values(self, mut lookup: impl FnMut(&str) -> Result<f32>) -> Result<Self> {
         let mut load = |scalar: BoundedScalar| {
             let logs = scalar.names().iter().map(|name| lookup(name)).collect::<Result<Vec<_>>>()?;

@@ -1,5 +1,5 @@
-//! What every training objective obeys. The tests run over [`METHODS`](crate::methods::METHODS), so a new method gets them by
-//! its registry line.
+//! Tests of properties that every training objective must have. They run over [`METHODS`](crate::methods::METHODS), so
+//! a new registry entry is tested automatically.
 #![cfg(test)]
 #![allow(clippy::unwrap_used)]
 
@@ -12,12 +12,12 @@ use crate::head::{Head, HeadConfig};
 use crate::methods::testkit::{
     Features, device, embed, head, head_at, method, numbers, pass, relative, scalar, settings, space_f64, try_pass,
 };
-use crate::methods::{Edges, Embedded, METHODS, MethodEntry, Space, entry};
+use crate::methods::{BatchPoints, BatchSpace, Edges, METHODS, MethodEntry, entry};
 
 const ROWS: usize = 8;
 const DIM: usize = 16;
 
-/// The paper's space in a small dimension, with curvatures given.
+/// The default space of the method in a small dimension, with curvatures filled in.
 fn spec(entry: &MethodEntry) -> ManifoldSpec {
     filled((entry.manifold)(DIM))
 }
@@ -29,7 +29,8 @@ fn filled(mut spec: ManifoldSpec) -> ManifoldSpec {
     spec
 }
 
-/// Settings that change what a method reads or computes, each tried by the laws that ask for no particular one.
+/// The candidate settings that the method accepts. Each changes what the method reads or computes; tests that need no
+/// particular setting run over all of them.
 fn variants(entry: &MethodEntry) -> Vec<&'static str> {
     let candidates = [
         "",
@@ -45,8 +46,8 @@ fn variants(entry: &MethodEntry) -> Vec<&'static str> {
 }
 
 #[test]
-fn registry_line_and_method_agree() {
-    for line in METHODS {
+fn registry_entry_and_method_agree() {
+    for line in &METHODS {
         let built = method(line.name, "");
         assert_eq!((built.name(), built.reference(), built.views()), (line.name, line.reference, line.views));
         spec(line).check().unwrap();
@@ -55,20 +56,24 @@ fn registry_line_and_method_agree() {
         assert_eq!(loss.total.dims(), [1]);
         for term in line.terms {
             let [values] = loss.term(term).unwrap().dims();
-            assert!(values > 0 && values.is_multiple_of(ROWS), "{}: {term} has as many values per sample", line.name);
+            assert!(
+                values > 0 && values.is_multiple_of(ROWS),
+                "{}: {term} has a whole number of values per sample",
+                line.name
+            );
         }
     }
     let mut names: Vec<_> = METHODS.iter().map(|line| line.name).collect();
     names.sort_unstable();
     names.dedup();
-    assert_eq!(names.len(), METHODS.len());
+    assert_eq!(names.len(), METHODS.iter().len());
     let unknown = entry("bogus").err().unwrap().to_string();
-    assert!(unknown.contains("bogus") && unknown.contains(METHODS[0].name), "{unknown}");
+    assert!(unknown.contains("bogus") && unknown.contains(&METHODS.names()), "{unknown}");
 }
 
 #[test]
-fn settings_are_complete_stable_and_closed() {
-    for line in METHODS {
+fn settings_are_completed_and_unknown_keys_are_rejected() {
+    for line in &METHODS {
         let complete = (line.resolve)(&settings("")).unwrap();
         assert_eq!((line.resolve)(&complete).unwrap(), complete, "{}: resolving twice changes nothing", line.name);
         let terms: Vec<_> = complete["terms"].as_table().unwrap().keys().map(String::as_str).collect();
@@ -94,18 +99,18 @@ fn settings_are_complete_stable_and_closed() {
     }
 }
 
-/// Value and gradients stay finite where formulas are delicate, on every space, in f32.
+/// Value and gradients stay finite at numerically difficult inputs, on every space, in f32.
 #[test]
 fn finite_on_the_edge_batch() {
-    for line in METHODS {
-        for kind in SPACES {
+    for line in &METHODS {
+        for kind in &SPACES {
             for spec in [4, 2].map(|factors| edge_space(kind.kind, if kind.factored { factors } else { 1 })) {
                 let head = Head::new(&spec, &HeadConfig::default(), &device()).unwrap();
                 for text in variants(line) {
                     let method = method(line.name, text);
                     let found = match try_pass(&head, method.as_ref(), &edge_batch()) {
                         Ok(found) => found,
-                        // What is written for some spaces only (released apertures) refuses the others by name.
+                        // Some forms (released apertures) support only some spaces; the error names `manifold.kind`.
                         Err(error) => {
                             assert!(
                                 error.to_string().contains("manifold.kind"),
@@ -141,7 +146,8 @@ fn edge_space(kind: &str, factors: usize) -> ManifoldSpec {
     }
 }
 
-/// Per row one difficulty: zeros, tiny, far, all views equal, mirrored, collinear, one factor zero, a repeated row.
+/// One numerically difficult case per row: zeros, tiny, far, far beside near, all views equal, mirrored, collinear,
+/// half of the coordinates zero, a repeated row, the origin beside an ordinary point.
 fn edge_batch() -> Features {
     let mut batch = Features::random(5, 11, DIM);
     let scale = |rows: &mut Vec<Vec<f64>>, row: usize, factor: f64| rows[row].iter_mut().for_each(|x| *x *= factor);
@@ -150,7 +156,7 @@ fn edge_batch() -> Features {
         scale(rows, 0, 0.0);
         scale(rows, 1, 1e-6);
         scale(rows, 2, 1e4);
-        // Far and near in one pair.
+        // A far and a near point in one pair.
         scale(rows, 3, if view % 2 == 0 { 1e4 } else { 1e-6 });
         rows[4] = first[4].clone();
         rows[5] = first[5].clone();
@@ -168,14 +174,15 @@ fn edge_batch() -> Features {
 #[test]
 fn permuting_the_batch_changes_nothing() {
     let order = [3, 0, 7, 1, 6, 2, 5, 4];
-    for line in METHODS {
+    for line in &METHODS {
         for text in variants(line) {
             let method = method(line.name, text);
             let head = head(&spec(line));
             let features = Features::random(2, ROWS, DIM);
             let (plain, permuted) =
                 (pass(&head, method.as_ref(), &features), pass(&head, method.as_ref(), &features.reordered(&order)));
-            // Sums of eight f32 in another order; of terms that may cancel.
+            // Eight f32 values are summed in another order. The bound scales with the largest term, because terms may
+            // cancel.
             let size = line.terms.iter().filter_map(|term| plain.loss.term(term));
             let size = size.flat_map(numbers).map(f64::abs).fold(plain.total.abs(), f64::max);
             assert!((plain.total - permuted.total).abs() <= 2e-6 * size, "{} `{text}`", line.name);
@@ -190,8 +197,8 @@ fn permuting_the_batch_changes_nothing() {
 
 #[test]
 fn every_term_is_used_and_can_be_switched_off() {
-    for line in METHODS {
-        // Warm enough that no contrast is won by every query.
+    for line in &METHODS {
+        // A high temperature, so that no contrastive term is saturated.
         let head = head_at(&spec(line), 0.7);
         let features = Features::random(3, ROWS, DIM);
         let all = pass(&head, method(line.name, "").as_ref(), &features);
@@ -208,11 +215,12 @@ fn every_term_is_used_and_can_be_switched_off() {
             let others = line.terms.iter().filter(|other| *other != term).map(|other| format!("terms.{other} = false"));
             let alone = pass(&head, method(line.name, &others.collect::<Vec<_>>().join("\n")).as_ref(), &features);
             let (a, b) = (numbers(alone.loss.term(term).unwrap()), numbers(all.loss.term(term).unwrap()));
-            // Not bitwise: alone, a direction may be computed from its own matrix instead of the transposed one of the other.
+            // Not bitwise equal: alone, a direction may be computed from its own matrix instead of the transpose of the
+            // other direction's.
             assert!(relative(&a, &b) < 1e-5, "{}: {term} is the same alone as with the others: {a:?} {b:?}", line.name);
             assert!(
                 (alone.total - (all.total - without.total)).abs() <= 1e-5 * all.total.abs(),
-                "{}: the total is a sum",
+                "{}: the total is the sum of the terms",
                 line.name
             );
         }
@@ -223,9 +231,9 @@ fn every_term_is_used_and_can_be_switched_off() {
 #[test]
 fn gradient_is_the_derivative_of_the_value() {
     const ROWS: usize = 3;
-    for line in METHODS {
+    for line in &METHODS {
         let spec = spec(line);
-        // Scaled as a head does, so that points lie where embeddings lie.
+        // Scaled so that the points lie in the usual range of embeddings.
         let features =
             Features::random(4, ROWS, DIM).0.map(|view| view.into_iter().flatten().map(|x| 0.3 * x).collect());
         let mut inputs: Vec<TensorData> = features.map(|view: Vec<f64>| TensorData::new(view, [ROWS, DIM])).into();
@@ -235,11 +243,11 @@ fn gradient_is_the_derivative_of_the_value() {
         }
         for text in variants(line) {
             let method = method(line.name, text);
-            let lifted = |inputs: &[Tensor<2>], space: &Space| {
+            let lifted = |inputs: &[Tensor<2>], space: &BatchSpace| {
                 let views = std::array::from_fn(|view| inputs[view].clone());
                 embed(&views, |tangent, _| space.manifold.lift(tangent))
             };
-            // What the model was before its first step does not move with it.
+            // The frozen points belong to the initial model, so the perturbation must not move them.
             let before: Vec<Tensor<2>> =
                 inputs.iter().map(|data| Tensor::from_data(data.clone(), (&device(), DType::F64))).collect();
             let plain = space_f64(&spec, None, before[4].clone().reshape([-1]));
@@ -247,7 +255,7 @@ fn gradient_is_the_derivative_of_the_value() {
             let checked = gradcheck(&inputs, 1e-6, |inputs| {
                 let row = |input: usize| inputs.get(input).map(|row| row.clone().reshape([-1]));
                 let space = space_f64(&spec, row(5), row(4).unwrap());
-                let batch = Embedded { frozen_chain: frozen.clone(), ..lifted(&inputs, &space) };
+                let batch = BatchPoints { frozen_chain: frozen.clone(), ..lifted(&inputs, &space) };
                 method.loss(&batch, &space).unwrap().total
             });
             assert_eq!(checked, Ok(()), "{} with `{text}`", line.name);
@@ -257,12 +265,12 @@ fn gradient_is_the_derivative_of_the_value() {
 
 /// A scalar without gradient would silently never be learned.
 #[test]
-fn every_scalar_of_the_head_learns() {
-    for line in METHODS {
+fn every_scalar_of_the_head_receives_a_gradient() {
+    for line in &METHODS {
         for text in variants(line) {
             let found = pass(&head(&spec(line)), method(line.name, text).as_ref(), &Features::random(7, ROWS, DIM));
             assert!(!found.scalars.is_empty());
-            // Only a contrast has a temperature, and only what is read of a tower its scale.
+            // The temperature affects only contrastive terms, and a feature scale only the views of its tower.
             let contrasts = line.terms.iter().any(|term| term.starts_with("contrast"));
             let reads = |some: &[View]| some.iter().any(|view| line.views.contains(view));
             let read = |name: &str| match name {
@@ -281,7 +289,7 @@ fn every_scalar_of_the_head_learns() {
 
 #[test]
 fn declared_views_are_exactly_those_read() {
-    for line in METHODS {
+    for line in &METHODS {
         let only = |term: &&str| {
             let others = line.terms.iter().filter(move |other| *other != term);
             others.map(|other| format!("terms.{other} = false")).collect::<Vec<_>>().join("\n")
@@ -318,9 +326,9 @@ fn declared_views_are_exactly_those_read() {
             for (incomplete, read) in [
                 (without([0, 1]), declared(0)),
                 (without([2, 3]), declared(2)),
-                (Embedded { chain: None, ..complete.clone() }, chains),
-                (Embedded { frozen_chain: None, ..complete.clone() }, frozen),
-                (Embedded { edges: None, ..complete.clone() }, edges),
+                (BatchPoints { chain: None, ..complete.clone() }, chains),
+                (BatchPoints { frozen_chain: None, ..complete.clone() }, frozen),
+                (BatchPoints { edges: None, ..complete.clone() }, edges),
             ] {
                 match method.loss(&incomplete, &space) {
                     Ok(_) => assert!(!read, "{} `{text}`: a declared view is not read", line.name),
@@ -336,8 +344,8 @@ fn declared_views_are_exactly_those_read() {
 }
 
 #[test]
-fn views_that_do_not_fit_together_are_refused() {
-    for line in METHODS {
+fn mismatched_views_are_rejected() {
+    for line in &METHODS {
         let head = head(&spec(line));
         let space = head.space().unwrap();
         let method = method(line.name, "");
@@ -355,30 +363,30 @@ fn views_that_do_not_fit_together_are_refused() {
             continue;
         }
         let nothing = Tensor::<2>::zeros([0, DIM], &device());
-        let empty = Embedded {
+        let empty = BatchPoints {
             image: Some(nothing.clone()),
             text: Some(nothing.clone()),
             box_image: Some(nothing.clone()),
             box_text: Some(nothing.clone()),
             edges: Some(Edges { points: nothing, things: Vec::new(), parts: Vec::new() }),
-            ..Embedded::default()
+            ..BatchPoints::default()
         };
         let message = method.loss(&empty, &space).err().unwrap().to_string();
         assert!(message.contains("at least 1"), "{message}");
     }
 }
 
-fn embedded(head: &Head, features: &Features) -> Embedded {
+fn embedded(head: &Head, features: &Features) -> BatchPoints {
     let leaves = std::array::from_fn(|view| features.leaf(view, DType::F32, &device()));
-    embed(&leaves, |points, side| head.lift(points, side).unwrap())
+    embed(&leaves, |points, tower| head.lift(points, tower).unwrap())
 }
 
-fn take(batch: &mut Embedded, view: usize) {
+fn take(batch: &mut BatchPoints, view: usize) {
     *[&mut batch.image, &mut batch.text, &mut batch.box_image, &mut batch.box_text][view] = None;
 }
 
 mod limits {
-    //! Where one method becomes another.
+    //! Special cases in which one method equals another.
     use super::*;
 
     fn total(name: &str, text: &str, spec: &ManifoldSpec, features: &Features) -> f64 {
@@ -386,7 +394,7 @@ mod limits {
     }
 
     fn same(a: f64, b: f64) {
-        // Different orders of the same f32 sums.
+        // The same f32 terms, summed in different orders.
         assert!((a - b).abs() <= 2e-6 * b.abs(), "{a} {b}");
     }
 
@@ -412,7 +420,7 @@ mod limits {
         let no_boxes: Vec<_> = entry("hycoclip").unwrap().terms.iter().filter(|term| term.contains("box")).collect();
         let mut text: Vec<_> = no_boxes.iter().map(|term| format!("terms.{term} = false")).collect();
         text.push("aperture_scale.inter = 1.0".into());
-        // 1/2 and 0.2 against 1/4 and 0.1.
+        // Weights 1/2 and 0.2 against 1/4 and 0.1.
         same(total("meru", "", &spec, &features), 2.0 * total("hycoclip", &text.join("\n"), &spec, &features));
     }
 
@@ -451,8 +459,9 @@ mod limits {
         }
     }
 
-    /// Texts on the ray before their photographs, boxes before their wholes, directions orthogonal: no cone is violated and the
-    /// contrastive part tends to its minimum, 0, as the temperature falls.
+    /// Each text lies on the ray between the origin and its photograph, each box between the origin and its whole, and
+    /// different samples have orthogonal directions. No cone is violated, and the contrastive part tends to its
+    /// minimum, 0, as the temperature falls.
     #[test]
     fn the_ideal_configuration_reaches_the_minimum() {
         let ideal = |length: f64| {

@@ -1,9 +1,21 @@
-//! Training hierarchical vision-language embeddings: encoders, the model, its losses, the trainer, checkpoints, and the way from
-//! photographs and captions to an [`EmbeddingSet`](conifer_space::EmbeddingSet).
+//! Training of hierarchical vision-language embeddings: encoders, model, losses, trainer and checkpoints, and the
+//! embedding of photographs and captions into an [`EmbeddingSet`](conifer_space::EmbeddingSet).
 //!
-//! A batch goes through [`encoders`] (features), [`model`] (projection, scale) and the head (points on a manifold); one of the
-//! [`methods`] turns the points into a loss; [`train`] takes the step; [`checkpoint`] keeps the result; [`embed`] uses it.
-//! This is the only crate between the data and the tensor engine: what it hands on (`EmbeddingSet`) needs no engine at all.
+//! The [`encoders`] map a batch to features. The [`model`] projects them and its head lifts them to points on a
+//! manifold. One of the [`methods`] computes a loss from the points. [`train`] runs the optimiser, [`checkpoint`]
+//! stores the result, and [`embed`] applies it. Only this crate connects the data to the tensor engine; an
+//! `EmbeddingSet` needs no engine.
+//!
+//! ```
+//! use conifer_learn::config::Config;
+//!
+//! let text = "data = { kind = 'toy' }\nmethod = { kind = 'hycoclip' }\ntrain = { steps = 10 }";
+//! let config = Config::parse("experiment.toml", text, &[])?.resolve()?;
+//! assert_eq!(config.optim.betas, [0.9, 0.98]); // a default of the papers, filled in by `resolve`
+//! let typo = Config::parse("experiment.toml", "train = { stepz = 10 }", &[]).unwrap_err();
+//! assert!(typo.to_string().contains("steps"), "the message names the nearest key");
+//! # Ok::<(), conifer_learn::Error>(())
+//! ```
 
 pub mod checkpoint;
 pub mod config;

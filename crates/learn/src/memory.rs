@@ -1,7 +1,7 @@
-//! How much memory the process has used.
+//! Reads the peak memory of the process.
 
-/// Most memory that the process ever had at a time, in MiB (`VmHWM` of Linux: resident pages, the model, the batches and what the
-/// allocator keeps for reuse); `None` on other systems.
+/// Peak resident memory of the process in MiB (`VmHWM` on Linux), including pages that the allocator keeps for reuse;
+/// `None` on other systems.
 pub fn peak_rss_mb() -> Option<f64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
@@ -14,10 +14,10 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
 
-    /// A block of 64 MiB that is written to raises the mark by as much, unless more was in use before.
+    /// Writing to a block of 64 MiB raises the peak by as much, unless more was resident before.
     #[test]
     #[cfg(target_os = "linux")]
-    fn the_mark_rises_with_what_is_used() {
+    fn peak_memory_rises_with_allocations() {
         let resident = || {
             let statm = std::fs::read_to_string("/proc/self/statm").unwrap();
             statm.split(' ').nth(1).unwrap().parse::<f64>().unwrap() * 4096.0 / 1048576.0
@@ -26,7 +26,7 @@ mod tests {
         let block = std::hint::black_box(vec![1u8; 64 << 20]);
         let here = resident();
         let after = peak_rss_mb().unwrap();
-        // The kernel counts pages of a thread in batches: some may not be counted yet.
+        // The kernel updates page counters per thread in batches, so a few pages may be missing.
         assert!(here > 64.0 && after >= before.max(here - 8.0), "{before} {here} {after}");
         drop(block);
         assert!(peak_rss_mb().unwrap() >= after - 8.0);

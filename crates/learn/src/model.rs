@@ -1,4 +1,4 @@
-//! Two towers and a head: from pixels and tokens to points.
+//! The model: two towers and a head, which map pixels and tokens to points.
 
 use burn::module::Module;
 use burn::tensor::{DType, Device, Tensor, TensorData};
@@ -8,10 +8,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::Result;
 use crate::encoders::{TextualConfig, TextualEncoder, Tokens, VisualConfig, VisualEncoder};
-use crate::head::{Head, Side};
-use crate::params::{Fill, Init, Matrix};
+use crate::head::{Head, Tower};
+use crate::params::{Fill, Init, LinearWeight};
 
-/// Architecture of the two towers, and the statistics their pixels are normalised with.
+/// Architecture of the two towers, and the pixel statistics.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ModelConfig {
@@ -19,7 +19,7 @@ pub struct ModelConfig {
     pub visual: VisualConfig,
     /// The text encoder.
     pub textual: TextualConfig,
-    /// Normalisation of the pixels, inside the model.
+    /// Pixel normalisation, applied inside the model.
     #[serde(default)]
     pub pixels: PixelStatistics,
 }
@@ -28,9 +28,9 @@ pub struct ModelConfig {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PixelStatistics {
-    /// Subtracted first.
+    /// Subtracted from each channel.
     pub mean: [f32; 3],
-    /// Then divided by.
+    /// Divisor of each channel, after the mean is subtracted.
     pub std: [f32; 3],
 }
 
@@ -41,16 +41,19 @@ impl Default for PixelStatistics {
     }
 }
 
-/// An image encoder, a text encoder, a projection each into the tangent space at the origin, and the [`Head`] that scales and lifts.
+/// An image encoder, a text encoder, a linear projection of each into the tangent space at the origin, and the [`Head`]
+/// that scales and lifts.
 ///
-/// A Burn module. Its parameters are walked with [`visit_params`](crate::params::visit_params) and
-/// [`map_params`](crate::params::map_params), which give every one a name and a kind, in a fixed order.
+/// A Burn module. [`visit_params`](crate::params::visit_params) and [`map_params`](crate::params::map_params) iterate
+/// over its parameters in a fixed order and give the name and the kind of each.
 ///
-/// **Training.** Build it on a device with autodiff. `device.autodiff().gradient_checkpointing()` makes the backward pass compute
-/// cheap results again instead of keeping them (Burn's balanced strategy, and the hidden layer of feed-forward parts: about 20 % less memory
-/// for 10 % more time, the same gradients). Inputs may live on the plain device; there is nothing to differentiate in them.
+/// **Training.** Build the model on a device with autodiff. With `device.autodiff().gradient_checkpointing()` the
+/// backward pass recomputes cheap results instead of storing them (Burn's balanced strategy, and the hidden layer of
+/// feed-forward blocks): less memory and more time, with the same gradients. Inputs may be on the plain device, because
+/// they need no gradient.
 ///
-/// **Inference.** [`Module::valid`] gives the model without autodiff: no graph is kept and the fused attention runs.
+/// **Inference.** [`Module::valid`] returns the model without autodiff: no graph is stored and the fused attention
+/// runs.
 #[derive(Module, Debug)]
 pub struct Model {
     /// Image encoder.
@@ -70,13 +73,13 @@ pub struct Model {
 /// Linear map without bias, `[B, width] -> [B, D]`.
 #[derive(Module, Debug)]
 pub struct Projection {
-    weight: Matrix,
+    weight: LinearWeight,
 }
 
-/// A part of a model, by the name of its field.
+/// A part of a model that can be frozen, by its field name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Part {
+pub enum ModelPart {
     /// The image encoder.
     Visual,
     /// The text encoder.
@@ -90,25 +93,26 @@ pub enum Part {
 }
 
 impl Model {
-    /// The same model with these parts as constants.
+    /// Freezes `parts`: their parameters become constants.
     #[must_use]
-    pub fn freeze(mut self, parts: &[Part]) -> Self {
+    pub fn freeze(mut self, parts: &[ModelPart]) -> Self {
         for part in parts {
             match part {
-                Part::Visual => self.visual = self.visual.no_grad(),
-                Part::Textual => self.textual = self.textual.no_grad(),
-                Part::VisualProj => self.visual_proj = self.visual_proj.no_grad(),
-                Part::TextualProj => self.textual_proj = self.textual_proj.no_grad(),
-                Part::Head => self.head = self.head.freeze_scalars(),
+                ModelPart::Visual => self.visual = self.visual.no_grad(),
+                ModelPart::Textual => self.textual = self.textual.no_grad(),
+                ModelPart::VisualProj => self.visual_proj = self.visual_proj.no_grad(),
+                ModelPart::TextualProj => self.textual_proj = self.textual_proj.no_grad(),
+                ModelPart::Head => self.head = self.head.freeze_scalars(),
             }
         }
         self
     }
 
-    /// A new model with the published initialisation: encoders as their own documentation says, projections N(0, 1/width).
+    /// Builds a model with the published initialisation: encoders as their docs state, projections N(0, 1/width).
     ///
     /// # Errors
-    /// [`Error::Setting`](crate::Error::Setting) for an impossible architecture, or one that is larger than `init` allows.
+    /// [`Error::Setting`](crate::Error::Setting) for an impossible architecture, or one that is larger than `init`
+    /// allows.
     pub fn new(config: &ModelConfig, head: Head, init: &mut Init) -> Result<Self> {
         let dim = head.spec().dim;
         let visual = config.visual.build(init)?;
@@ -125,9 +129,9 @@ impl Model {
         Ok(model)
     }
 
-    /// The same towers under new projections into the space of `head`.
+    /// Replaces the head and both projections, for the space of `head`. The towers stay.
     #[must_use]
-    pub fn project_anew(self, head: Head, init: &mut Init) -> Self {
+    pub fn with_new_projections(self, head: Head, init: &mut Init) -> Self {
         let dim = head.spec().dim;
         Self {
             visual_proj: Projection::new(init, self.visual.width(), dim),
@@ -142,10 +146,11 @@ impl Model {
         &self.config
     }
 
-    /// Pixels in `[0, 1]`, `[B, 3, H, W]`, to tangent vectors before scaling, `[B, D]`, f32. Pixels are normalised here.
+    /// Maps pixels in `[0, 1]`, `[B, 3, H, W]`, to f32 tangent vectors before scaling, `[B, D]`. Normalises the pixels
+    /// first.
     ///
     /// # Errors
-    /// [`Error::Shape`](crate::Error::Shape) if the photographs have another size than the encoder reads.
+    /// [`Error::Shape`](crate::Error::Shape) if the image size differs from that of the encoder.
     pub fn encode_images(&self, pixels: Tensor<4>) -> Result<Tensor<2>> {
         let device = pixels.device();
         let channels =
@@ -155,7 +160,7 @@ impl Model {
         Ok(self.visual_proj.forward(features))
     }
 
-    /// Token ids to tangent vectors before scaling, `[B, D]`, f32.
+    /// Maps token ids to f32 tangent vectors before scaling, `[B, D]`.
     ///
     /// # Errors
     /// [`Error::Shape`](crate::Error::Shape) if the texts are longer than the context.
@@ -163,20 +168,20 @@ impl Model {
         Ok(self.textual_proj.forward(self.textual.forward(tokens)?))
     }
 
-    /// Photographs to points (space components), `[B, D]`.
+    /// Maps photographs to points (space components), `[B, D]`.
     ///
     /// # Errors
     /// As [`Model::encode_images`].
     pub fn embed_images(&self, pixels: Tensor<4>) -> Result<Tensor<2>> {
-        self.head.lift(self.encode_images(pixels)?, Side::Image)
+        self.head.lift(self.encode_images(pixels)?, Tower::Image)
     }
 
-    /// Texts to points (space components), `[B, D]`.
+    /// Maps texts to points (space components), `[B, D]`.
     ///
     /// # Errors
     /// As [`Model::encode_texts`].
     pub fn embed_texts(&self, tokens: Tokens) -> Result<Tensor<2>> {
-        self.head.lift(self.encode_texts(tokens)?, Side::Text)
+        self.head.lift(self.encode_texts(tokens)?, Tower::Text)
     }
 }
 
@@ -185,20 +190,21 @@ impl Projection {
         Self { weight: init.matrix(width, dim, Fill::Normal((width as f64).powf(-0.5))) }
     }
 
-    /// `[B, width] -> [B, D]`, f32 from here on.
+    /// `[B, width] -> [B, D]`. The result is f32 in any encoder precision.
     fn forward(&self, features: Tensor<2>) -> Tensor<2> {
         features.matmul(self.weight.value.val()).cast(DType::F32)
     }
 }
 
-/// Pixels of a batch, `[B, 3, size, size]` in `[0, 1]`, on the plain side of `device`: there is nothing to differentiate in them.
+/// Pixels of a batch, `[B, 3, size, size]` in `[0, 1]`, on the plain version of `device`, because they need no
+/// gradient.
 pub fn pixels(batch: &ImageBatch, device: &Device) -> Tensor<4> {
     let values: Vec<f32> = batch.data.par_iter().map(|&byte| f32::from(byte) / 255.0).collect();
     let shape = [batch.n, 3, batch.size, batch.size];
     Tensor::from_data(TensorData::new(values, shape), &device.clone().without_autodiff())
 }
 
-/// Tokens of a batch, on the plain side of `device`.
+/// Tokens of a batch, on the plain version of `device`.
 pub fn tokens(batch: &TokenBatch, device: &Device) -> Tokens {
     let device = device.clone().without_autodiff();
     let integers = |ids: &[u32]| ids.iter().map(|&id| id as i32).collect::<Vec<_>>();

@@ -1,16 +1,17 @@
-//! Parameters of a model, one by one: each with its name and what it is.
+//! Names and kinds of a model's parameters, and traversals over them.
 //!
-//! A model is a tree of Burn modules. Its leaves are the types of this file ([`Matrix`], [`Bias`], [`Norm`], [`Fixed`], [`Statistic`]) and
-//! [`BoundedScalar`](crate::scalars); the **type** of a leaf says what kind of parameter it holds, so nobody ever searches a name for
-//! "bias" or "curv". A bare `Param` in any other struct (class token, positions, embedding table) is a weight.
+//! A model is a tree of Burn modules. Its leaves are the types of this file ([`LinearWeight`], [`Bias`], [`NormParam`],
+//! [`FreePoint`], [`FixedTable`], [`Statistic`]) and [`BoundedScalar`](crate::scalars). The **type** of a leaf
+//! determines the kind of its parameter, so no code searches names for "bias" or "curv". A bare `Param` in any other
+//! struct (class token, positions, embedding table) is a weight.
 //!
-//! [`visit_params`] and [`map_params`] walk the parameters in declaration order, which is the same for the same architecture;
-//! optimiser, checkpoints and logs are written against these two:
+//! [`visit_params`] and [`map_params`] traverse the parameters in declaration order, which is fixed for an
+//! architecture. The optimiser, checkpoints and logs use these two:
 //!
 //! ```ignore
 //! impl ParamMapper for Step<'_> {
 //!     fn map<const D: usize>(&mut self, param: &ParamInfo<'_>, value: Tensor<D>) -> Tensor<D> {
-//!         match value.grad(self.gradients) {            // the leaf itself arrives here
+//!         match value.grad(self.gradients) {            // `value` is the leaf itself
 //!             Some(gradient) => value.inner() - gradient * self.rate,
 //!             None => value,                            // frozen, or fixed
 //!         }
@@ -19,9 +20,9 @@
 //! let model = map_params(model, &mut step);
 //! ```
 //!
-//! Names are paths of fields: `visual.blocks.0.attn.qkv.weight`, `textual_proj.weight`, `head.curv`. Leaf types and the variants of
-//! the encoder enums add nothing to the path, so below `visual` and `textual` a name is the published key (see
-//! [`checkpoint`](crate::checkpoint), which also knows the published names of the head's scalars).
+//! Names are paths of fields: `visual.blocks.0.attn.qkv.weight`, `textual_proj.weight`, `head.curv`. Leaf types and the
+//! variants of the encoder enums add nothing to the path, so below `visual` and `textual` a name is the published key
+//! (see [`checkpoint`](crate::checkpoint), which also knows the published names of the head's scalars).
 
 use burn::module::{Module, ModuleMapper, ModuleVisitor, Param};
 use burn::tensor::{Device, Tensor, TensorData};
@@ -30,12 +31,12 @@ use rand_chacha::ChaCha8Rng;
 
 use crate::{Error, Result};
 
-/// What a parameter is, for the optimiser.
+/// The kind of a parameter, which decides how the optimiser treats it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ParamKind {
     /// Matrix, embedding table, class token, learned positions: trained with weight decay.
     Weight,
-    /// Additive bias, or a free point: no weight decay.
+    /// Additive bias, or a root stored as a parameter ([`FreePoint`]): no weight decay.
     Bias,
     /// Gain or bias of a normalisation: no weight decay.
     Norm,
@@ -48,40 +49,41 @@ pub enum ParamKind {
 /// Name and kind of one parameter.
 #[derive(Clone, Copy, Debug)]
 pub struct ParamInfo<'a> {
-    /// Path of fields from the module that is walked, joined by dots.
+    /// Field path from the traversed module, joined by dots.
     pub name: &'a str,
-    /// What it is.
+    /// Kind of the parameter.
     pub kind: ParamKind,
-    /// `true` for a [`Matrix`]: kept as `[in, out]` (what the engine multiplies without a copy), published as `[out, in]`.
+    /// `true` for a [`LinearWeight`]: stored in memory as `[in, out]`, which the engine multiplies without a copy, and
+    /// published as `[out, in]`.
     pub transposed: bool,
 }
 
-/// Is shown every parameter.
+/// A visitor of parameters.
 pub trait ParamVisitor {
     /// Called once per parameter, in order, with the leaf itself.
     fn visit<const D: usize>(&mut self, param: &ParamInfo<'_>, value: &Tensor<D>);
 }
 
-/// Replaces every parameter.
+/// A mapper that replaces parameters.
 pub trait ParamMapper {
     /// Called once per parameter, in order, with the leaf itself; returns its new value, of the same shape.
     fn map<const D: usize>(&mut self, param: &ParamInfo<'_>, value: Tensor<D>) -> Tensor<D>;
 }
 
-/// Shows every parameter of `module` to `visitor`.
+/// Calls `visitor` for every parameter of `module`.
 pub fn visit_params<M: Module>(module: &M, visitor: &mut impl ParamVisitor) {
-    module.visit(&mut Walk::new(visitor));
+    module.visit(&mut ParamTraversal::new(visitor));
 }
 
-/// Replaces every parameter of `module` by what `mapper` returns. The result is a leaf: cut from any graph, with the gradient
-/// requirement and the checkpointing strategy that the parameter had.
+/// Replaces every parameter of `module` by the result of `mapper`. The result is a leaf, detached from any graph. It
+/// keeps the parameter's gradient requirement and checkpointing strategy.
 pub fn map_params<M: Module>(module: M, mapper: &mut impl ParamMapper) -> M {
-    module.map(&mut Walk::new(mapper))
+    module.map(&mut ParamTraversal::new(mapper))
 }
 
-/// Weight of a linear map, kept as `[in, out]`.
+/// Weight of a linear map, stored as `[in, out]`.
 #[derive(Module, Debug)]
-pub struct Matrix {
+pub struct LinearWeight {
     /// The parameter.
     pub value: Param<Tensor<2>>,
 }
@@ -95,46 +97,46 @@ pub struct Bias {
 
 /// Gain or bias `[width]` of a normalisation.
 #[derive(Module, Debug)]
-pub struct Norm {
+pub struct NormParam {
     /// The parameter.
     pub value: Param<Tensor<1>>,
 }
 
-/// A free point `[D]`: no weight decay.
+/// A point `[D]` stored as a parameter, such as the root of the cones: no weight decay.
 #[derive(Module, Debug)]
-pub struct Point {
+pub struct FreePoint {
     /// The parameter.
     pub value: Param<Tensor<1>>,
 }
 
 /// A table `[1, tokens, width]` that is stored with the model and never trained.
 #[derive(Module, Debug)]
-pub struct Fixed {
+pub struct FixedTable {
     /// The parameter; it requires no gradient.
     pub value: Param<Tensor<3>>,
 }
 
-/// A row `[C]` that is stored with the model and never trained: a statistic of the data it was trained on.
+/// A row `[C]` that is stored with the model and never trained: a statistic of the training data.
 #[derive(Module, Debug)]
 pub struct Statistic {
     /// The parameter; it requires no gradient.
     pub value: Param<Tensor<1>>,
 }
 
-/// Where the values of new parameters come from: a seeded generator, read in order of construction, or nowhere (zeros, for a
-/// model that is about to be loaded).
+/// Source of the initial values of new parameters: a seeded generator, consumed in construction order, or zeros for a
+/// model that is about to be loaded.
 #[derive(Debug)]
 pub struct Init {
     rng: Option<ChaCha8Rng>,
     device: Device,
-    /// Most numbers of all parameters together.
-    most: f64,
-    /// Numbers asked for so far.
-    asked: f64,
+    /// Largest allowed number of values over all parameters.
+    limit: f64,
+    /// Number of values requested so far.
+    requested: f64,
 }
 
-/// Most parameters of a model (2^33): the largest published CLIP has 2.5 thousand million.
-const MOST_PARAMETERS: f64 = 8_589_934_592.0;
+/// Upper limit of the parameter count (2^33). open_clip's ViT-bigG-14 has 2.5e9.
+const MAX_PARAMETERS: f64 = 8_589_934_592.0;
 
 /// Distribution of the initial values of one parameter.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -155,37 +157,39 @@ impl Init {
 
     /// Parameters on `device` that hold zeros until they are loaded.
     pub fn blank(device: &Device) -> Self {
-        Self { rng: None, device: device.clone(), most: MOST_PARAMETERS, asked: 0.0 }
+        Self { rng: None, device: device.clone(), limit: MAX_PARAMETERS, requested: 0.0 }
     }
 
-    /// Zeros, to be loaded from `weights`: a description of a model that is far larger than its weights takes no memory. (Twice the
-    /// weights and 2^20 numbers, so that a few missing tensors are named one by one.)
+    /// Zeros, to be overwritten from `weights`. The size limit is twice the weights plus 2^20 numbers, so a config that
+    /// describes a far larger model allocates no memory. The margin admits a few missing tensors, which are then
+    /// reported by name.
     pub(crate) fn blank_for(weights: &crate::checkpoint::Weights, device: &Device) -> Self {
         let stored: f64 =
             weights.values().map(|array| array.shape.iter().map(|side| *side as f64).product::<f64>()).sum();
-        Self { most: (2.0 * stored + f64::from(1 << 20)).min(MOST_PARAMETERS), ..Self::blank(device) }
+        Self { limit: (2.0 * stored + f64::from(1 << 20)).min(MAX_PARAMETERS), ..Self::blank(device) }
     }
 
-    /// Takes room for one more parameter; without room the parameter must not be allocated, and [`Init::check`] fails.
+    /// Counts one more parameter against the limit. If this returns `false`, the parameter must not be allocated and
+    /// [`Init::check`] fails.
     fn reserve(&mut self, shape: &[usize]) -> bool {
-        // As a float, which does not overflow.
-        self.asked += shape.iter().map(|side| *side as f64).product::<f64>();
-        self.asked <= self.most
+        // In f64, which does not overflow.
+        self.requested += shape.iter().map(|side| *side as f64).product::<f64>();
+        self.requested <= self.limit
     }
 
-    /// To be called once a module is built.
+    /// Checks the size limit. Call it after a module is built.
     ///
     /// # Errors
-    /// [`Error::Setting`] if it has more parameters than allowed; the module then holds placeholders.
+    /// [`Error::Setting`] if the module has more parameters than allowed. It then holds placeholders.
     pub fn check(&self) -> Result<()> {
-        if self.asked <= self.most {
+        if self.requested <= self.limit {
             return Ok(());
         }
-        let found = format!("an architecture of at least {:.2e} numbers", self.asked);
-        Err(Error::setting("model", found, format!("at most {:.2e}, by the size of its weights", self.most)))
+        let found = format!("an architecture of at least {:.2e} numbers", self.requested);
+        Err(Error::setting("model", found, format!("at most {:.2e}, the limit for weights of this size", self.limit)))
     }
 
-    /// Where the parameters live.
+    /// The device of the parameters.
     pub fn device(&self) -> &Device {
         &self.device
     }
@@ -203,9 +207,9 @@ impl Init {
         Param::from_tensor(Tensor::from_data(TensorData::new(values, shape), &self.device))
     }
 
-    /// A [`Matrix`] from `width_in` to `width_out`.
-    pub fn matrix(&mut self, width_in: usize, width_out: usize, fill: Fill) -> Matrix {
-        Matrix { value: self.param([width_in, width_out], fill) }
+    /// A [`LinearWeight`] from `width_in` to `width_out`.
+    pub fn matrix(&mut self, width_in: usize, width_out: usize, fill: Fill) -> LinearWeight {
+        LinearWeight { value: self.param([width_in, width_out], fill) }
     }
 
     /// A [`Bias`].
@@ -213,9 +217,9 @@ impl Init {
         Bias { value: self.param([width], fill) }
     }
 
-    /// A [`Norm`].
-    pub fn norm(&mut self, width: usize, value: f32) -> Norm {
-        Norm { value: self.param([width], Fill::Constant(value)) }
+    /// A [`NormParam`].
+    pub fn norm(&mut self, width: usize, value: f32) -> NormParam {
+        NormParam { value: self.param([width], Fill::Constant(value)) }
     }
 
     /// A [`Statistic`].
@@ -223,11 +227,11 @@ impl Init {
         Statistic { value: self.param([width], Fill::Constant(value)).set_require_grad(false) }
     }
 
-    /// A [`Fixed`] table; its values are data, so they are set even in a blank model.
-    pub fn fixed(&mut self, shape: [usize; 3], values: impl FnOnce() -> Vec<f32>) -> Fixed {
+    /// A [`FixedTable`]. Its values are not loaded, so they are set even in a blank model.
+    pub fn fixed(&mut self, shape: [usize; 3], values: impl FnOnce() -> Vec<f32>) -> FixedTable {
         let (shape, values) = if self.reserve(&shape) { (shape, values()) } else { ([1; 3], vec![0.0]) };
         let table = Tensor::from_data(TensorData::new(values, shape), &self.device);
-        Fixed { value: Param::from_tensor(table).set_require_grad(false) }
+        FixedTable { value: Param::from_tensor(table).set_require_grad(false) }
     }
 }
 
@@ -250,14 +254,14 @@ fn normals(rng: &mut ChaCha8Rng, count: usize, std: f64) -> Vec<f32> {
     values
 }
 
-/// Follows Burn's traversal and keeps the name and the kind of where it is.
-struct Walk<'a, T> {
+/// Follows Burn's traversal and tracks the name and the kind of the current parameter.
+struct ParamTraversal<'a, T> {
     inner: &'a mut T,
     path: Vec<String>,
     containers: Vec<&'static str>,
 }
 
-impl<'a, T> Walk<'a, T> {
+impl<'a, T> ParamTraversal<'a, T> {
     fn new(inner: &'a mut T) -> Self {
         Self { inner, path: Vec::new(), containers: Vec::new() }
     }
@@ -288,24 +292,24 @@ impl<'a, T> Walk<'a, T> {
     }
 
     fn transposed(&self) -> bool {
-        self.containers.last() == Some(&MATRIX)
+        self.containers.last() == Some(&LINEAR_WEIGHT)
     }
 }
 
-const MATRIX: &str = "Struct:Matrix";
+const LINEAR_WEIGHT: &str = "Struct:LinearWeight";
 
-/// The leaf types, as Burn's traversal reports them.
+/// The leaf types, by the container names of Burn's traversal.
 const LEAVES: &[(&str, ParamKind)] = &[
-    (MATRIX, ParamKind::Weight),
+    (LINEAR_WEIGHT, ParamKind::Weight),
     ("Struct:Bias", ParamKind::Bias),
-    ("Struct:Norm", ParamKind::Norm),
-    ("Struct:Point", ParamKind::Bias),
-    ("Struct:Fixed", ParamKind::Fixed),
+    ("Struct:NormParam", ParamKind::Norm),
+    ("Struct:FreePoint", ParamKind::Bias),
+    ("Struct:FixedTable", ParamKind::Fixed),
     ("Struct:Statistic", ParamKind::Fixed),
     ("Struct:BoundedScalar", ParamKind::Scalar),
 ];
 
-impl<T: ParamVisitor> ModuleVisitor for Walk<'_, T> {
+impl<T: ParamVisitor> ModuleVisitor for ParamTraversal<'_, T> {
     fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
         let name = self.name();
         let info = ParamInfo { name: &name, kind: self.kind(), transposed: self.transposed() };
@@ -321,7 +325,7 @@ impl<T: ParamVisitor> ModuleVisitor for Walk<'_, T> {
     }
 }
 
-impl<T: ParamMapper> ModuleMapper for Walk<'_, T> {
+impl<T: ParamMapper> ModuleMapper for ParamTraversal<'_, T> {
     fn map_float<const D: usize>(&mut self, param: Param<Tensor<D>>) -> Param<Tensor<D>> {
         let name = self.name();
         let info = ParamInfo { name: &name, kind: self.kind(), transposed: self.transposed() };
@@ -353,20 +357,20 @@ mod tests {
     use super::*;
 
     #[derive(Module, Debug)]
-    struct Tree {
+    struct BranchedModule {
         bare: Param<Tensor<3>>,
         branches: Vec<Branch>,
-        table: Fixed,
+        table: FixedTable,
     }
 
     #[derive(Module, Debug)]
     struct Branch {
-        weight: Matrix,
+        weight: LinearWeight,
         bias: Bias,
-        gain: Norm,
+        gain: NormParam,
     }
 
-    fn tree(device: &Device) -> Tree {
+    fn tree(device: &Device) -> BranchedModule {
         let mut init = Init::seeded(1, device);
         let mut branch = || Branch {
             weight: init.matrix(2, 3, Fill::Normal(1.0)),
@@ -374,7 +378,7 @@ mod tests {
             gain: init.norm(3, 1.0),
         };
         let branches = vec![branch(), branch()];
-        Tree {
+        BranchedModule {
             bare: init.param([1, 1, 2], Fill::Uniform(1.0)),
             branches,
             table: init.fixed([1, 1, 2], || vec![3.0, 4.0]),
@@ -382,15 +386,15 @@ mod tests {
     }
 
     #[test]
-    fn the_type_of_a_leaf_is_its_kind_and_adds_nothing_to_its_name() {
+    fn leaf_types_determine_kinds_and_add_nothing_to_names() {
         #[derive(Default)]
-        struct List(Vec<(String, ParamKind, bool)>);
-        impl ParamVisitor for List {
+        struct ParamList(Vec<(String, ParamKind, bool)>);
+        impl ParamVisitor for ParamList {
             fn visit<const D: usize>(&mut self, param: &ParamInfo<'_>, _: &Tensor<D>) {
                 self.0.push((param.name.to_owned(), param.kind, param.transposed));
             }
         }
-        let mut list = List::default();
+        let mut list = ParamList::default();
         visit_params(&tree(&Device::flex()), &mut list);
         let expected = [
             ("bare", ParamKind::Weight, false),
@@ -406,7 +410,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mapped_parameter_is_a_leaf_with_the_settings_it_had() {
+    fn mapped_parameters_are_leaves_and_keep_their_settings() {
         struct Double;
         impl ParamMapper for Double {
             fn map<const D: usize>(&mut self, _: &ParamInfo<'_>, value: Tensor<D>) -> Tensor<D> {
@@ -425,14 +429,14 @@ mod tests {
             assert_eq!(bias.into_data().iter::<f32>().collect::<Vec<_>>(), [1.0; 3]);
             assert_eq!(table.into_data().iter::<f32>().collect::<Vec<_>>(), [6.0, 8.0]);
         }
-        // On a plain device nothing is tracked, and training can still be turned on later.
+        // On a plain device nothing is tracked, and training can still be enabled later.
         let mapped = map_params(tree(&plain), &mut Double);
         assert!(!mapped.bare.val().is_autodiff());
         assert!(mapped.train().branches[0].weight.value.val().is_require_grad());
     }
 
     #[test]
-    fn an_architecture_without_room_is_refused_before_it_is_allocated() {
+    fn oversized_architectures_are_rejected_before_allocation() {
         let mut init = Init::blank(&Device::flex());
         init.check().unwrap();
         // 2^80 bytes, whose count does not fit into 64 bits.

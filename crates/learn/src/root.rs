@@ -1,32 +1,33 @@
-//! The apex of the cones: which point it is.
+//! The root: the point from which the cones of a run or of a finished model are seen.
 
 use serde::{Deserialize, Serialize};
 
-/// Where the root of a run comes from (HierarCaps Sec. 2 and Table 2).
+/// Source of the root during training (HierarCaps Sec. 2 and Table 2).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RootKind {
     /// The origin of the space.
     #[default]
     Origin,
-    /// A text under the weights of the moment; gradient flows through its embedding.
+    /// The embedding of a text under the current weights; gradient flows through it.
     Text,
-    /// The same text under the first weights, a constant.
+    /// The embedding of the same text under the initial weights, as a constant.
     FixedText,
-    /// The mean of all texts of the chains under the first weights, on a sphere brought to length 1, a constant.
+    /// The mean of all chain texts under the initial weights, as a constant; normalised to length 1 on a sphere.
     FixedMean,
-    /// A free point of its own (on a sphere its direction counts), at first that text: with frozen towers, "only learning root".
+    /// A parameter, initialised with the embedding of that text. On a sphere only its direction matters. With frozen
+    /// towers this is "only learning root" of Table 2.
     Learned,
 }
 
 impl RootKind {
-    /// Whether the root is a point that is kept beside the weights.
-    pub fn is_kept(self) -> bool {
+    /// True if the root is a point that is stored beside the weights.
+    pub fn is_stored(self) -> bool {
         matches!(self, Self::FixedText | Self::FixedMean | Self::Learned)
     }
 }
 
-/// The apex of the cones of a finished model, where it is no point that lies beside the weights: what the manifest says of it.
+/// The root of a finished model as its manifest records it, if no point is stored beside the weights.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Apex {

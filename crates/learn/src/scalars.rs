@@ -5,16 +5,16 @@ use burn::tensor::{DType, Device, Tensor, TensorData};
 
 use crate::{Error, Result};
 
-/// One or several positive numbers that are learned in log space and kept in a range.
+/// One or several positive numbers, learned in log space and kept in a range.
 ///
-/// The stored parameter is `log v`, shape `[K]` (`K` = 1, or one entry per factor of a product space); the value used in
-/// formulas is `v = exp(log v)`. Learning the logarithm keeps `v` positive and makes a step a relative change (MERU, Sec. 3.2;
-/// HyCoCLIP App. B: "all of these scalar values are learned in the logarithmic space").
+/// The stored parameter is `log v`, shape `[K]` (`K` = 1, or one entry per factor of a product space); the value used
+/// in formulas is `v = exp(log v)`. Learning the logarithm keeps `v` positive and makes a step a relative change (MERU,
+/// Sec. 3.2; HyCoCLIP App. B: "all of these scalar values are learned in the logarithmic space").
 ///
-/// The range is enforced by [`BoundedScalar::project`] *after* a step, never inside the graph: a scalar at its bound still
-/// receives the gradient that can bring it back. Scalars are never weight-decayed: decay would pull `v` towards 1. An optimiser
-/// recognises them by type, from [`Head::scalars`](crate::head::Head::scalars) or from the container name
-/// `Struct:BoundedScalar` of a module visitor, not by the spelling of a parameter's name.
+/// The range is enforced by [`BoundedScalar::project`] *after* a step, never inside the graph: a scalar at its bound
+/// still receives the gradient that can bring it back. Scalars are never weight-decayed: decay would pull `v` towards
+/// 1. An optimiser recognises them by type, from [`Head::scalars`](crate::head::Head::scalars) or from the container
+/// name `Struct:BoundedScalar` of a module visitor, not by the spelling of a parameter's name.
 #[derive(Module, Debug)]
 pub struct BoundedScalar {
     log: Param<Tensor<1>>,
@@ -24,16 +24,17 @@ pub struct BoundedScalar {
     range: [f64; 2],
 }
 
-/// Relative error that storing `log v` in f32 may leave in v: half an ulp of a logarithm up to 16 is 5e-7.
-const STORED: f64 = 1e-6;
+/// Relative error in v from storing `log v` in f32: half an ulp of a logarithm up to 16 is 5e-7.
+const ROUNDING: f64 = 1e-6;
 
 impl BoundedScalar {
-    /// A scalar with the published `names` of its entries, their first values `init` and their common `range` `[low, high]`.
+    /// Builds a scalar whose entries have the published `names`, the initial values `init` and the common `range`
+    /// `[low, high]`.
     ///
     /// `low` may be 0 and `high` infinite: no bound on that side. `learn = false` freezes the values.
     ///
     /// # Errors
-    /// [`Error::Setting`] if the range is empty or not positive, or an initial value lies outside.
+    /// [`Error::Setting`] if the range is empty or not positive, or an initial value is out of range.
     pub fn new(names: Vec<String>, init: &[f64], range: [f64; 2], learn: bool, device: &Device) -> Result<Self> {
         let what = names.first().cloned().unwrap_or_default();
         let [low, high] = range;
@@ -48,8 +49,8 @@ impl BoundedScalar {
         if names.len() != init.len() || names.is_empty() {
             return Err(Error::setting(what, format!("{} values", init.len()), format!("{} values", names.len())));
         }
-        // A value that comes back from a stored f32 logarithm may miss its bound by a rounding.
-        let near = |value: f64| value >= low * (1.0 - STORED) && value <= high * (1.0 + STORED);
+        // A value restored from an f32 logarithm may exceed its bound by a rounding error.
+        let near = |value: f64| value >= low * (1.0 - ROUNDING) && value <= high * (1.0 + ROUNDING);
         for (name, &value) in names.iter().zip(init) {
             if !(value.is_finite() && value > 0.0 && near(value)) {
                 return Err(Error::setting(name, value, format!("a positive number in [{low}, {high}]")));
@@ -74,8 +75,8 @@ impl BoundedScalar {
         self.log.val().into_data().iter::<f32>().collect()
     }
 
-    /// The same scalar with other stored logarithms, as read from a checkpoint. Values outside the range are kept: a checkpoint
-    /// is reproduced as it is, and the trainer projects after its first step.
+    /// Replaces the stored logarithms by those of a checkpoint. Values outside the range are kept, so that the
+    /// checkpoint is reproduced exactly; the trainer moves them into the range after its first step.
     ///
     /// # Errors
     /// [`Error::Shape`] if there is not one number per name, [`Error::Setting`] if one is not finite.
@@ -104,7 +105,7 @@ impl BoundedScalar {
         let [low, high] = self.range.map(f64::ln);
         self.log = self.log.map(|log| {
             let learn = log.is_require_grad();
-            // Off the graph, and back as a fresh leaf: the clamp must not become part of the next step's gradient.
+            // Detach before the clamp and return a fresh leaf, so that the clamp is not part of the next step's graph.
             log.set_require_grad(false).clamp(low, high).set_require_grad(false).set_require_grad(learn)
         });
         self
@@ -116,7 +117,7 @@ impl BoundedScalar {
         self.names.len()
     }
 
-    /// Published name of each entry: `["curv"]`, or `["curvs.0", "curvs.1", ...]`. Exported as that many 0-dim tensors.
+    /// Published name of each entry: `["curv"]`, or `["curvs.0", "curvs.1", ...]`. Each is exported as a 0-dim tensor.
     pub fn names(&self) -> &[String] {
         &self.names
     }
@@ -126,7 +127,7 @@ impl BoundedScalar {
         self.range
     }
 
-    /// Whether a step may change the values.
+    /// True if a step may change the values.
     pub fn is_learned(&self) -> bool {
         self.log.is_require_grad()
     }
@@ -138,7 +139,7 @@ impl BoundedScalar {
     }
 }
 
-/// Heads stay in f32 whatever dtype the device creates by default.
+/// In f32, whatever default dtype the device has.
 fn vector(values: Vec<f32>, device: &Device) -> Tensor<1> {
     let shape = [values.len()];
     Tensor::from_data(TensorData::new(values, shape), (device, DType::F32))
@@ -183,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn no_bound_on_a_side_is_allowed() {
+    fn a_range_may_have_no_lower_bound() {
         let device = Device::flex();
         let s = BoundedScalar::new(vec!["visual_alpha".into()], &[0.5], [0.0, 1.0], true, &device).unwrap();
         let s = s.with_log_values(&[-40.0]).unwrap().project();
@@ -192,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_at_its_bound_survives_being_stored_and_read_back() {
+    fn a_value_at_its_bound_round_trips() {
         let device = Device::flex();
         for bound in [0.1, 10.0, 100.0, 1e6] {
             let range = [0.1_f64.min(bound), bound];
@@ -203,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn bad_values_are_refused_with_their_name() {
+    fn invalid_values_are_rejected_with_their_name() {
         let device = Device::flex();
         let make = |init: &[f64], range| BoundedScalar::new(vec!["curv".into()], init, range, true, &device);
         for (result, word) in [

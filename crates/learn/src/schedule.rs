@@ -2,18 +2,18 @@
 
 use crate::error::{Error, Result};
 
-/// A decay after the warm-up: progress in [0, 1] to a factor in [0, 1].
+/// A decay after the warm-up: maps progress in [0, 1] to a factor in [0, 1].
 #[derive(Clone, Copy, Debug)]
 pub struct ScheduleEntry {
     /// Name in the configuration (`optim.schedule`).
     pub name: &'static str,
     /// One line for listings.
     pub summary: &'static str,
-    /// The factor on the peak learning rate at `progress` (0 = end of the warm-up, 1 = end of the run).
+    /// Factor that multiplies the peak learning rate at `progress` (0 = end of the warm-up, 1 = end of the run).
     pub factor: fn(progress: f64) -> f64,
 }
 
-/// Every decay; a new one is one line here.
+/// Every decay.
 pub const SCHEDULES: &[ScheduleEntry] = &[
     ScheduleEntry {
         name: "cosine",
@@ -23,13 +23,13 @@ pub const SCHEDULES: &[ScheduleEntry] = &[
     ScheduleEntry { name: "linear", summary: "a straight line from the peak to 0", factor: |progress| 1.0 - progress },
     ScheduleEntry {
         name: "one_cycle",
-        summary: "up from a 25th of the peak over three tenths, then down to a 10,000th of that, half cosines (PyTorch's OneCycleLR with constant betas; RCME)",
+        summary: "half cosines: up from 1/25 of the peak during the first 30 %, then down to 1/10,000 of that start (PyTorch's OneCycleLR with constant betas; RCME)",
         factor: one_cycle,
     },
-    ScheduleEntry { name: "constant", summary: "the peak for ever", factor: |_| 1.0 },
+    ScheduleEntry { name: "constant", summary: "constant at the peak", factor: |_| 1.0 },
 ];
 
-/// A learning rate for every step of a run.
+/// The learning rate of every step of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Schedule {
     peak: f64,
@@ -40,13 +40,14 @@ pub struct Schedule {
 }
 
 impl Schedule {
-    /// A schedule which rises linearly to `peak` over `warmup` steps and then follows the decay `name` until `steps`.
+    /// A schedule that rises linearly to `peak` over `warmup` steps and then follows the decay `name` until `steps`.
     ///
-    /// With `reference` the first step has learning rate 0, as in the released MERU family: `peak * step / warmup` (0 to
-    /// warmup - 1). Without it the ramp is shifted by one step, `peak * (step + 1) / warmup`, so that no step is wasted.
+    /// With `reference` the first step has learning rate 0, as in the released MERU family: `peak * step / warmup` (0
+    /// to warmup - 1). Without `reference` the ramp is shifted by one step, `peak * (step + 1) / warmup`, so that no
+    /// step has learning rate 0.
     ///
     /// # Errors
-    /// An unknown name.
+    /// [`Error::Unknown`] if there is no decay `name`.
     pub fn new(name: &str, peak: f64, warmup: u64, steps: u64, reference: bool) -> Result<Self> {
         let entry = SCHEDULES.iter().find(|entry| entry.name == name).ok_or_else(|| Error::Unknown {
             kind: "schedule",
@@ -74,15 +75,15 @@ pub fn names() -> String {
     names.join(", ")
 }
 
-/// Smith and Topin 2017 with PyTorch's numbers: start `1/25`, summit at 0.3, end `1/25 * 1e-4`.
+/// Smith and Topin 2017 with PyTorch's constants: start 1/25, peak at 0.3, end 1/25 * 1e-4.
 fn one_cycle(progress: f64) -> f64 {
     const START: f64 = 1.0 / 25.0;
     const END: f64 = START * 1e-4;
-    const SUMMIT: f64 = 0.3;
-    if progress < SUMMIT {
-        1.0 + (START - 1.0) * cosine(progress / SUMMIT)
+    const PEAK_AT: f64 = 0.3;
+    if progress < PEAK_AT {
+        1.0 + (START - 1.0) * cosine(progress / PEAK_AT)
     } else {
-        END + (1.0 - END) * cosine((progress - SUMMIT) / (1.0 - SUMMIT))
+        END + (1.0 - END) * cosine((progress - PEAK_AT) / (1.0 - PEAK_AT))
     }
 }
 
@@ -97,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reference_warm_up_starts_at_zero_and_ours_at_the_first_rung() {
+    fn reference_warm_up_starts_at_zero_and_the_default_one_step_higher() {
         let reference = Schedule::new("cosine", 5e-4, 4, 12, true).unwrap();
         let ours = Schedule::new("cosine", 5e-4, 4, 12, false).unwrap();
         // peak * step / 4 and peak * (step + 1) / 4, by hand
@@ -130,8 +131,8 @@ mod tests {
         }
     }
 
-    /// torch.optim.lr_scheduler.OneCycleLR(max_lr=1, total_steps=101): 0.04 at step 0, 1 at 30, 4e-6 at 100, and by its formula
-    /// 0.04 + 0.96 / 2 half way up, at 15.
+    /// torch.optim.lr_scheduler.OneCycleLR(max_lr=1, total_steps=101): 0.04 at step 0, 1 at 30, 4e-6 at 100, and by its
+    /// formula 0.04 + 0.96 / 2 half way up, at 15.
     #[test]
     fn one_cycle_passes_through_pytorchs_points() {
         let factor = SCHEDULES.iter().find(|entry| entry.name == "one_cycle").unwrap().factor;
@@ -141,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn no_warm_up_and_a_warm_up_as_long_as_the_run_are_fine() {
+    fn no_warm_up_and_a_warm_up_as_long_as_the_run_are_accepted() {
         assert_eq!(Schedule::new("linear", 1.0, 0, 10, true).unwrap().lr(0), 1.0);
         assert_eq!(Schedule::new("cosine", 1.0, 10, 10, true).unwrap().lr(9), 0.9);
     }

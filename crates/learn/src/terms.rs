@@ -1,53 +1,54 @@
-//! Loss terms: pure functions of points and scalars, one value per sample. The caller takes the mean.
+//! Loss terms: pure functions of points and scalars that return one value per sample. The caller takes the mean.
 
 use std::sync::Arc;
 
 use burn::tensor::{Bool, Device, Int, Tensor, TensorData};
 pub use conifer_geometry::ConeShape;
 use conifer_geometry::RootT;
-use conifer_kernels::{self as kernels, Answers, Asking, NceRule};
+use conifer_kernels::{self as kernels, NceRule, PairLabels, QuerySide};
 use serde::{Deserialize, Serialize};
 
-use crate::methods::Space;
+use crate::methods::BatchSpace;
 use crate::{Error, Result};
 
 /// Which candidates a query is compared with in the denominator of [`info_nce`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Denominator {
-    /// Every candidate, the positive among them (PHyCLIP Eq. 3; the released code of all four systems): an ordinary softmax,
-    /// the loss is >= 0.
+    /// Every candidate, including the positive (PHyCLIP Eq. 3; the released code of all four systems): an ordinary
+    /// softmax. The loss is >= 0.
     #[default]
     All,
-    /// Every candidate but the positive (as HyCoCLIP Eq. 5 is printed): "decoupled", the loss has no lower bound of 0.
+    /// Every candidate except the positive (as HyCoCLIP Eq. 5 is printed): "decoupled". The loss has no lower bound.
     Negatives,
 }
 
-/// Contrastive loss of query i against N candidates, of which candidate i is its positive: `[M, N] -> [M]`, N >= M.
+/// Contrastive loss of query i against N candidates; candidate i is its positive: `[M, N] -> [M]`, N >= M.
 ///
 /// `l_i = log sum_k exp(s S_ik) - s S_ii`, with S the similarity (`similarity`, queries in rows), s = 1/temperature
-/// (`logit_scale`, `[1]`), and k over all candidates or over the negatives only. Source: PHyCLIP Eq. 3, HyCoCLIP Eq. 5 with
-/// the sign of the distance put right (DEVIATIONS.md). With [`Denominator::Negatives`] N must be at least 2.
+/// (`logit_scale`, `[1]`), and k over all candidates or over the negatives only. Source: PHyCLIP Eq. 3, HyCoCLIP Eq. 5
+/// with the sign of the distance corrected (DEVIATIONS.md). With [`Denominator::Negatives`] N must be at least 2.
 pub fn info_nce(similarity: Tensor<2>, logit_scale: Tensor<1>, denominator: Denominator) -> Tensor<1> {
-    kernels::info_nce(similarity, logit_scale, denominator.rule(Asking::Rows))
+    kernels::info_nce(similarity, logit_scale, denominator.rule(QuerySide::Rows))
 }
 
-/// [`info_nce`] of the rows and of the columns of a square table, `[B, B] -> ([B], [B])`: what asks and what answers change places.
+/// [`info_nce`] over the rows and over the columns of a square table, for both directions: `[B, B] -> ([B], [B])`.
 pub fn info_nce_both_ways(
     similarity: Tensor<2>,
     logit_scale: Tensor<1>,
     denominator: Denominator,
 ) -> (Tensor<1>, Tensor<1>) {
     let [rows, _] = similarity.dims();
-    let losses = kernels::info_nce(similarity, logit_scale, denominator.rule(Asking::Both));
+    let losses = kernels::info_nce(similarity, logit_scale, denominator.rule(QuerySide::Both));
     (losses.clone().slice(0..rows), losses.slice(rows..2 * rows))
 }
 
-/// Contrastive loss of M queries against N candidates of which several may be right: `[M, N] -> [M]`.
+/// Contrastive loss of M queries against N candidates with any number of positives: `[M, N] -> [M]`.
 ///
-/// `l_i = log sum_{k not in same_i} exp(s S_ik) - log sum_{k in positive_i} exp(s S_ik)`, with S the similarity (queries in rows) and
-/// s = 1/temperature (`logit_scale`, `[1]`). `positive` `[M, N]` is true for right answers, `same` for candidates that are the query
-/// itself. A query without a right answer adds 0. Source: Wang et al., Sec. 3.2 ("multi-positive InfoNCE", the sum inside the logarithm).
+/// `l_i = log sum_{k not in same_i} exp(s S_ik) - log sum_{k in positive_i} exp(s S_ik)`, with S the similarity
+/// (queries in rows) and s = 1/temperature (`logit_scale`, `[1]`). `positive` `[M, N]` is true for positives, `same`
+/// for candidates that are left out because they show the query's own object. A query without positives has loss 0.
+/// Source: Wang et al., Sec. 3.2 ("multi-positive InfoNCE", the sum inside the logarithm).
 pub fn multi_positive_nce(
     similarity: Tensor<2>,
     logit_scale: Tensor<1>,
@@ -57,31 +58,31 @@ pub fn multi_positive_nce(
     kernels::multi_positive_nce(similarity, logit_scale, positive, same)
 }
 
-/// Contrast of W wholes and P parts among points `[N, D]` by the exterior angles between them, `([W], [P])`: what each whole asks, what
-/// each part asks.
+/// Contrastive losses between W wholes and P parts among points `[N, D]`, by the exterior angles between them. Returns
+/// `([W], [P])`: the losses with wholes as queries and with parts as queries.
 ///
-/// [`multi_positive_nce`] of `pi - X(whole, part)`, in which a part lies straight behind its whole, and of `X(part, whole)`, in which the
-/// part sees the whole back towards the root; X is the exterior angle at its first argument. Source: Wang et al., Sec. 3.2.
-pub fn angle_contrast(space: &Space, points: &Tensor<2>, answers: &Arc<Answers>) -> (Tensor<1>, Tensor<1>) {
-    let [wholes, parts] = answers.shape();
+/// The losses are [`multi_positive_nce`] of `pi - X(whole, part)` and of `X(part, whole)`, where X is the exterior
+/// angle at its first argument. The first is largest when the part lies straight behind its whole, the second when the
+/// whole lies straight back towards the root. Source: Wang et al., Sec. 3.2.
+pub fn angle_contrast(space: &BatchSpace, points: &Tensor<2>, labels: &Arc<PairLabels>) -> (Tensor<1>, Tensor<1>) {
+    let [wholes, parts] = labels.shape();
     let fused = space.manifold.fused_angles(points, &space.root).and_then(|angles| {
         let (scale, tiny) = (space.logit_scale.clone(), angles.tiny);
-        kernels::angle_contrast(points.clone(), angles.curv, scale, answers, angles.bend, tiny)
+        kernels::angle_contrast(points.clone(), angles.curv, scale, labels, angles.geometry, tiny)
     });
     if let Some(losses) = fused {
         return (losses.clone().slice(0..wholes), losses.slice(wholes..wholes + parts));
     }
-    let [whole, part] = [answers.wholes(), answers.parts()].map(|rows| select(points, rows));
+    let [whole, part] = [labels.wholes(), labels.parts()].map(|rows| select(points, rows));
     let angle =
         |at: &Tensor<2>, to: &Tensor<2>| space.manifold.pairwise_exterior_angle(at.clone(), to.clone(), &space.root);
-    let [positive, same] = masks(answers, &points.device());
+    let [positive, same] = masks(labels, &points.device());
     let down = -angle(&whole, &part) + std::f64::consts::PI;
     let down = multi_positive_nce(down, space.logit_scale.clone(), positive.clone(), same.clone());
     let up = angle(&part, &whole);
     (down, multi_positive_nce(up, space.logit_scale.clone(), positive.transpose(), same.transpose()))
 }
 
-/// Some rows.
 pub(crate) fn select(points: &Tensor<2>, rows: &[u32]) -> Tensor<2> {
     let rows: Vec<i32> = rows.iter().map(|&row| row as i32).collect();
     let count = rows.len();
@@ -89,10 +90,10 @@ pub(crate) fn select(points: &Tensor<2>, rows: &[u32]) -> Tensor<2> {
     points.clone().select(0, rows)
 }
 
-/// The cells of right answers and of things that meet themselves as masks, `[W, P]`.
-pub(crate) fn masks(answers: &Answers, device: &Device) -> [Tensor<2, Bool>; 2] {
-    [answers.positive(), answers.same()].map(|cells| {
-        let shape @ [rows, columns] = answers.shape();
+/// Masks `[W, P]` of the positives, and of the pairs in which both sides show the same object.
+pub(crate) fn masks(labels: &PairLabels, device: &Device) -> [Tensor<2, Bool>; 2] {
+    [labels.positive(), labels.same()].map(|cells| {
+        let shape @ [rows, columns] = labels.shape();
         let mut table = vec![false; rows * columns];
         cells.iter().for_each(|&[row, column]| table[row as usize * columns + column as usize] = true);
         Tensor::from_data(TensorData::new(table, shape), device)
@@ -100,26 +101,31 @@ pub(crate) fn masks(answers: &Answers, device: &Device) -> [Tensor<2, Bool>; 2] 
 }
 
 impl Denominator {
-    fn rule(self, asking: Asking) -> NceRule {
-        NceRule { asking, with_positive: self == Denominator::All }
+    fn rule(self, side: QuerySide) -> NceRule {
+        NceRule { side, with_positive: self == Denominator::All }
     }
 }
 
 /// Violation of the cone of `parent` by `child`, row by row, radians: `[B, D], [B, D] -> [B]`.
 ///
-/// `max(0, ext(parent, child) - aperture_scale * aperture(parent))`, apertures cut at `max_aperture`; on a product space the mean of the factors' violations.
-/// 0 when the child lies in the cone. Source: HyCoCLIP Eq. 10 (MERU: `aperture_scale` = 1), PHyCLIP Eq. 5.
+/// `max(0, ext(parent, child) - aperture_scale * aperture(parent))`, with apertures clamped to `max_aperture`; on a
+/// product space the mean over the factors. 0 when the child lies in the cone. Source: HyCoCLIP Eq. 10 (MERU:
+/// `aperture_scale` = 1), PHyCLIP Eq. 5.
 ///
 /// # Errors
-/// [`Error::Setting`] if a `max_aperture` meets a root other than the origin, for which no released code exists.
-pub fn cone(space: &Space, parent: Tensor<2>, child: Tensor<2>, shape: &ConeShape) -> Result<Tensor<1>> {
+/// [`Error::Setting`] if `max_aperture` is set and the root is not the origin: no released code covers that case.
+pub fn cone(space: &BatchSpace, parent: Tensor<2>, child: Tensor<2>, shape: &ConeShape) -> Result<Tensor<1>> {
     if shape.max_aperture.is_some() && !matches!(space.root, RootT::Origin) {
-        return Err(Error::setting("root", "a point", "the origin, with the largest aperture of released code"));
+        return Err(Error::setting(
+            "root",
+            "a point",
+            "the origin, because the largest aperture of released code (`reference = true`) is defined only there",
+        ));
     }
     Ok(space.manifold.cone_hinge(parent, child, shape, &space.root))
 }
 
-/// Mean of `[B]` values over a list of at least one, sample by sample.
+/// Elementwise mean over a non-empty list of `[B]` tensors.
 pub(crate) fn mean(values: Vec<Tensor<1>>) -> Tensor<1> {
     let values: Tensor<2> = Tensor::stack(values, 0);
     values.mean_dim(0).squeeze_dim(0)

@@ -1,16 +1,16 @@
-//! Angles and apertures of cones over straight lines, shared by the sphere and flat space.
+//! Angles and apertures of cones along straight lines, shared by the sphere and Euclidean space.
 
 use crate::real::Real;
 use crate::root::RootView;
 use crate::safe;
 use crate::slices::sums;
 
-/// Angle between `a = parent - root` and `b = child - parent`, radians in [0, pi]; zero when one has no length.
+/// Angle between `a = parent - root` and `b = child - parent`, radians in [0, pi]; zero if `a` or `b` has length zero.
 ///
-/// This is `acos(<a, b> / (|a| |b|))` of HierarCaps (Eq. 1, there with `b - a` for our `b`) and, by the law of cosines,
-/// `acos((|y|^2 - |x|^2 - |x - y|^2) / (2 |x| |x - y|))` of Wang et al. (Eq. 10) with `x, y` measured from the root.
-/// `acos` has infinite slope at both ends, where trained embeddings live; W. Kahan's
-/// `2 atan2(|a/|a| - b/|b||, |a/|a| + b/|b||)` is accurate everywhere.
+/// This is `acos(<a, b> / (|a| |b|))` of HierarCaps (Eq. 1, which writes `b - a` for `b` here). By the law of cosines
+/// it is also `acos((|y|^2 - |x|^2 - |x - y|^2) / (2 |x| |x - y|))` of Wang et al. (Eq. 10) with `x, y` measured from
+/// the root. The derivative of `acos` is infinite at both ends, near which the angles of trained embeddings lie; W.
+/// Kahan's `2 atan2(|a/|a| - b/|b||, |a/|a| + b/|b||)` is accurate everywhere.
 pub(crate) fn chord_angle<T: Real>(parent: &[T], child: &[T], root: RootView<'_>) -> T {
     let (mut aa, mut bb) = (T::ZERO, T::ZERO);
     for (i, (p, c)) in parent.iter().zip(child).enumerate() {
@@ -42,7 +42,8 @@ pub(crate) fn chord_depth<T: Real>(x: &[T], root: RootView<'_>) -> T {
     }
 }
 
-/// `asin(K / depth)`, pi/2 within `K` of the root. Ganea et al. 2018 (flat cones); HierarCaps' `sin = min(1, eps / d_r)`.
+/// `asin(K / depth)`; pi/2 within distance `K` of the root. Ganea et al. 2018 (flat cones); `sin = min(1, eps / d_r)`
+/// of HierarCaps.
 pub(crate) fn chord_half_aperture<T: Real>(depth: T, min_radius: T) -> T {
     if depth > min_radius { safe::asin(min_radius / depth) } else { T::PI / T::TWO }
 }

@@ -1,49 +1,49 @@
-//! The one error type of this crate.
+//! The error type of this crate.
 
 use std::path::{Path, PathBuf};
 
-/// What can go wrong with a spec, a root or a set of embeddings. Every message names the thing, the value found and
-/// what was expected.
+/// An error about a spec, a root or an embedding set. Every message names the item, the value found and the value
+/// expected.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The `kind` of a spec is in no registry line.
+    /// The `kind` of a spec is not in [`SPACES`](crate::SPACES).
     #[error("manifold: `kind` is `{kind}`; expected one of {known}")]
     UnknownKind {
-        /// The name that was asked for.
+        /// The unknown kind.
         kind: String,
-        /// The names that exist, joined for reading.
+        /// The known kinds, joined with commas.
         known: String,
     },
-    /// A field of a spec, a root or a set does not hold what it must.
+    /// A field of a spec, a root or a set has an invalid value.
     #[error("{what} is {found}; expected {expected}")]
     Invalid {
-        /// The field, with enough context to find it.
+        /// The field and where it is.
         what: String,
         /// The value found.
         found: String,
-        /// What a valid value looks like.
+        /// Description of a valid value.
         expected: String,
     },
-    /// A file of an embedding set exists, but its content is not what the format says.
+    /// A file of an embedding set violates the format.
     #[error("embedding set: `{}`: {what} is {found}; expected {expected}", .path.display())]
     Format {
         /// The file.
         path: PathBuf,
-        /// The part of the file.
+        /// The invalid part of the file.
         what: String,
         /// The value found.
         found: String,
-        /// What a valid value looks like.
+        /// Description of a valid value.
         expected: String,
     },
-    /// The operating system refused a file operation.
+    /// The operating system reported an error for a file operation.
     #[error("cannot {action} `{}`: {source}", .path.display())]
     Io {
         /// The operation, as a verb.
         action: &'static str,
         /// The file or folder.
         path: PathBuf,
-        /// The system's reason.
+        /// The error of the operating system.
         source: std::io::Error,
     },
 }
@@ -65,7 +65,7 @@ impl Error {
         Error::Format { path: path.to_owned(), what: what.into(), found: found.to_string(), expected: expected.into() }
     }
 
-    /// For `map_err`: attaches the operation and the path to an error of the system.
+    /// For `map_err`: adds the operation and the path to an I/O error.
     pub(crate) fn io(action: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> Self {
         let path = path.to_owned();
         move |source| Error::Io { action, path, source }

@@ -1,7 +1,7 @@
-//! What every space must obey: one conformance suite over the registry.
+//! Conformance suite for spaces: properties that every entry of the registry must satisfy.
 //!
-//! [`check_space`] runs every law on every sample spec of a registry line, in `f64` for the mathematics and in `f32`
-//! for the behaviour of what search runs. A new space is proven by being listed in [`crate::SPACES`].
+//! [`check_space`] runs every law on every sample spec of a registry entry, in `f64` for the mathematics and in `f32`
+//! for the numerics of search. Listing a new space in [`crate::SPACES`] puts it under test.
 
 mod cones;
 mod metric;
@@ -17,14 +17,14 @@ use crate::root::Root;
 use crate::space::{Space, SpaceEntry};
 use crate::spec::ManifoldSpec;
 
-/// A law that a space broke.
+/// A violation of a law by a space.
 #[derive(Clone, Debug)]
 pub struct Violation {
     /// Name of the law.
     pub law: &'static str,
-    /// The space that broke it.
+    /// The space that violates the law.
     pub spec: ManifoldSpec,
-    /// What was found and what was expected.
+    /// The value found and the value expected.
     pub detail: String,
 }
 
@@ -34,12 +34,12 @@ impl fmt::Display for Violation {
     }
 }
 
-/// Every violation of a law by the sample specs of `entry`, at most one per law and spec; empty for a sound space.
-/// `seed` decides the specs and the points; the same seed gives the same answer.
+/// Returns all violations by the sample specs of `entry`, at most one per law and spec; empty for a correct space.
+/// `seed` determines the specs and the points; the same seed gives the same result.
 pub fn check_space(entry: &SpaceEntry, seed: u64) -> Vec<Violation> {
     let mut violations = Vec::new();
     for spec in (entry.sample)(seed) {
-        let case = Case::new(entry, spec, seed);
+        let case = LawCase::new(entry, spec, seed);
         for (law, holds) in LAWS {
             if let Err(detail) = holds(&case) {
                 violations.push(Violation { law, spec: case.spec.clone(), detail });
@@ -49,8 +49,8 @@ pub fn check_space(entry: &SpaceEntry, seed: u64) -> Vec<Violation> {
     violations
 }
 
-/// A law: `Err` tells what was found and what was expected.
-type Law = fn(&Case<'_>) -> Result<(), String>;
+/// A law. `Err` describes the value found and the value expected.
+type Law = fn(&LawCase<'_>) -> Result<(), String>;
 
 const LAWS: &[(&str, Law)] = &[
     ("unlift inverts lift", metric::unlift_inverts_lift),
@@ -68,29 +68,29 @@ const LAWS: &[(&str, Law)] = &[
     ("a root at the origin is the origin", cones::root_at_the_origin),
     ("mirror images are alike", cones::mirror_images),
     ("aperture narrows with depth", cones::aperture_narrows),
-    ("cone excess tells inside from outside", cones::excess_tells_inside),
+    ("cone excess tells inside from outside", cones::excess_separates_inside_and_outside),
     ("everything is finite", numerics::everything_is_finite),
     ("f32 follows f64", numerics::f32_follows_f64),
 ];
 
-/// One spec with its geometry and some points.
-struct Case<'a> {
+/// One spec with its geometry and sample points.
+struct LawCase<'a> {
     entry: &'a SpaceEntry,
     spec: ManifoldSpec,
     exact: Box<dyn Space<f64>>,
     fast: Box<dyn Space<f32>>,
-    /// Tangent vectors of lengths 0.05 to 3 in units of the curvature radius, per factor.
+    /// Tangent vectors with lengths 0.05 to 3 in units of the curvature radius, per factor.
     tangents: Vec<Vec<f64>>,
-    /// Their lifts.
+    /// The lifts of `tangents`.
     points: Vec<Vec<f64>>,
 }
 
-impl<'a> Case<'a> {
+impl<'a> LawCase<'a> {
     fn new(entry: &'a SpaceEntry, spec: ManifoldSpec, seed: u64) -> Self {
         let (exact, fast) = ((entry.build_f64)(&spec), (entry.build_f32)(&spec));
         let mut random = SplitMix(seed);
         let tangents: Vec<_> = (0..7).map(|_| random_tangent(&spec, &mut random)).collect();
-        let mut case = Case { entry, spec, exact, fast, tangents, points: Vec::new() };
+        let mut case = LawCase { entry, spec, exact, fast, tangents, points: Vec::new() };
         case.points = case.tangents.iter().map(|v| case.lift(v)).collect();
         case
     }
@@ -117,14 +117,14 @@ impl<'a> Case<'a> {
         out
     }
 
-    /// The roots to try: the origin where there is one, and a point.
+    /// Roots to test: the origin where the space has one, and a point.
     fn roots(&self) -> Vec<Root> {
         let point = Root::Point(self.points[0].clone());
         if self.has_origin() { vec![Root::Origin, point] } else { vec![point] }
     }
 }
 
-/// `found` within `tolerance` of `expected`.
+/// Checks that `found` is within `tolerance` of `expected`.
 fn close(what: &str, found: f64, expected: f64, tolerance: f64) -> Result<(), String> {
     if (found - expected).abs() <= tolerance {
         Ok(())
@@ -133,7 +133,7 @@ fn close(what: &str, found: f64, expected: f64, tolerance: f64) -> Result<(), St
     }
 }
 
-/// Every component within `tolerance`, relative to the longest component of `expected` or to one.
+/// Checks that every component is within `tolerance`, relative to the largest component of `expected` or to one.
 fn all_close(what: &str, found: &[f64], expected: &[f64], tolerance: f64) -> Result<(), String> {
     let size = expected.iter().fold(1.0_f64, |m, v| m.max(v.abs()));
     let worst = found.iter().zip(expected).map(|(f, e)| (f - e).abs()).fold(0.0, f64::max);
@@ -160,11 +160,11 @@ fn random_tangent(spec: &ManifoldSpec, random: &mut SplitMix) -> Vec<f64> {
     tangent
 }
 
-/// SplitMix64 (Steele, Lea, Flood 2014): enough randomness for test points and samples, without a dependency.
+/// SplitMix64 (Steele, Lea, Flood 2014): a small random generator for test points and samples, without a dependency.
 pub struct SplitMix(pub(crate) u64);
 
 impl SplitMix {
-    /// The sequence of a seed.
+    /// Creates the generator for a seed.
     pub fn new(seed: u64) -> Self {
         SplitMix(seed)
     }

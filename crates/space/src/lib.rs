@@ -1,18 +1,33 @@
-//! The spaces in which embeddings live, without a tensor engine.
+//! Geometry of the embedding spaces on plain slices, without a tensor engine, and the file format of embedding sets.
 //!
-//! * [`ManifoldSpec`] says which space a set of points belongs to; it is plain data and travels with the points.
-//! * [`Space`] is the geometry of one space on plain slices, in `f32` (what search runs) and in `f64` (the oracle of
-//!   everything else). [`SPACES`] lists every space; [`space()`] builds one from its spec.
-//! * [`Root`] is the apex of the cones: the origin, or a point. Which root is data, never a code path of the caller.
-//! * [`EmbeddingSet`] is a set of points with its spec, on disk and in memory: the border between learning and
-//!   everything that only searches, measures or draws.
-//! * [`files`] writes files and folders whole or not at all.
-//! * [`vector`] holds functions of one number that compile to vector instructions.
-//! * [`safe`] holds every epsilon of the house; [`laws`] is what each space must obey.
+//! * [`ManifoldSpec`] describes a space. It is plain data and is stored with the points.
+//! * [`Space`] is the geometry of one space, in `f32` (used by search) and in `f64` (the reference for the other
+//!   implementations). [`SPACES`] lists every space; [`space()`] builds one from its spec.
+//! * [`Root`] is the root from which the cones are seen: the origin or a point. Callers pass it to each function.
+//! * [`EmbeddingSet`] is a set of points with its spec, in memory and on disk. Training writes it; search, evaluation
+//!   and plots read it.
+//! * [`files`] writes files and folders atomically.
+//! * [`vector`] holds scalar functions that the compiler can vectorise.
+//! * [`safe`] holds the epsilons and clamped functions; [`laws`] is the conformance suite for spaces.
 //!
 //! Conventions. Points are stored by their *space* components, `dim` numbers; the time component of the hyperboloid,
 //! `t(x) = sqrt(1/c + |x|^2)`, is recomputed. `curv` is `c > 0`, the sectional curvature is `-c`, and
-//! `<x, x>_L = -1/c`. Angles are radians. `parent` (general, near the root) always comes before `child` (specific).
+//! `<x, x>_L = -1/c`. Angles are in radians. `parent` (general, near the root) always comes before `child` (specific).
+//!
+//! ```
+//! use conifer_space::{ManifoldSpec, Root, space};
+//!
+//! // A hyperbolic plane of curvature -1. `lift` maps a tangent vector at the origin to a point.
+//! let plane = space::<f64>(&ManifoldSpec::lorentz(2, 1.0))?;
+//! let (mut animal, mut dog) = ([0.0; 2], [0.0; 2]);
+//! plane.lift(&[0.5, 0.0], &mut animal);
+//! plane.lift(&[2.0, 0.1], &mut dog);
+//! assert!((plane.depth(&animal, &Root::Origin) - 0.5).abs() < 1e-12);
+//! // `dog` lies in the cone of `animal`, but `animal` does not lie in the cone of `dog`.
+//! assert!(plane.cone_excess(&animal, &dog, 0.1, 1.0, &Root::Origin) < 0.0);
+//! assert!(plane.cone_excess(&dog, &animal, 0.1, 1.0, &Root::Origin) > 0.0);
+//! # Ok::<(), conifer_space::Error>(())
+//! ```
 
 mod cone;
 mod error;
@@ -20,6 +35,7 @@ pub mod files;
 pub mod laws;
 pub mod points;
 mod real;
+mod registry;
 mod root;
 pub mod safe;
 pub mod slices;
@@ -29,8 +45,9 @@ mod spec;
 pub mod vector;
 
 pub use error::{Error, Result};
-pub use points::{EmbeddingSet, Modality, Source};
+pub use points::{EmbeddingSet, Modality, Provenance};
 pub use real::Real;
+pub use registry::Registry;
 pub use root::Root;
 pub use space::{SPACES, Space, SpaceEntry, entry, space};
 pub use spec::ManifoldSpec;

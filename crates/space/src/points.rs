@@ -1,7 +1,8 @@
-//! A set of embeddings that knows its space, and its form on disk.
+//! Embedding sets: points with their space and metadata, and the file format.
 //!
 //! # Format (versions 1 and 2)
-//! A folder with three files (and a fourth that may be absent), readable without us (Python: `safetensors.numpy.load_file`, `json.loads` per line):
+//! A folder with three files and an optional fourth one. Other programs can read it (Python:
+//! `safetensors.numpy.load_file`, `json.loads` per line):
 //!
 //! | file | content |
 //! |---|---|
@@ -10,10 +11,11 @@
 //! | `manifest.json` | `format`, `version`, `rows`, `columns`, `spec`, `root`, `source`, and per file its length and sha256 |
 //! | `identity.json` | optional: the settings of the command that wrote the set, an object of strings ([`StoredSet::identity`]) |
 //!
-//! `root` is `"origin"` or `{"point": [dim numbers]}`; `spec` is a [`ManifoldSpec`]. `files` may be left out by another
-//! writer; everything else is required and checked. A folder is written under a temporary name, flushed to the disk
-//! and renamed, so that a reader sees a whole set or none, see [`EmbeddingSet::save`]; one that is written as its rows are made, see
-//! [`Draft`]. A set in half precision has version 2, which older readers refuse by its number; otherwise the two are the same.
+//! `root` is `"origin"` or `{"point": [dim numbers]}`; `spec` is a [`ManifoldSpec`]. Other writers may omit `files`,
+//! `source.weights`, `spec.factors` (default 1) and `spec.curv` (default empty); everything else is required and
+//! checked. [`EmbeddingSet::save`] writes a folder under a temporary name, flushes it to the disk and renames it, so
+//! that a reader sees a complete set or none. [`Draft`] writes a set while its rows are produced. A set in half
+//! precision has version 2, which older readers reject; otherwise the two versions are the same.
 
 mod draft;
 mod element;
@@ -30,7 +32,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-pub use draft::{Difference, Draft, Plan, first_difference};
+pub use draft::{Draft, DraftPlan, SettingDifference, first_difference};
 pub use element::Element;
 pub use lock::Lock;
 pub use stored::StoredSet;
@@ -41,27 +43,27 @@ use crate::safe;
 use crate::space::space;
 use crate::spec::ManifoldSpec;
 
-/// Points of one space, in order, each with an id, a modality and free columns.
+/// Ordered points of one space, each with an id, a modality and metadata columns.
 #[derive(Clone, Debug, PartialEq)]
 pub struct EmbeddingSet {
     /// The space the points belong to.
     pub spec: ManifoldSpec,
-    /// The apex of its cones.
+    /// The root from which the cones are seen.
     pub root: Root,
-    /// One name per row; need not be unique (a photo and its caption may share one).
+    /// One name per row. Names may repeat (a photo and its caption may share one).
     pub ids: Vec<String>,
-    /// What each row embeds.
+    /// The kind of input of each row.
     pub modality: Vec<Modality>,
-    /// Row major `[N, dim]`: space components.
+    /// Space components, row-major `[N, dim]`.
     pub points: Vec<f32>,
-    /// Free metadata, one list of N strings per name: caption, path, label, parent_id, level, ... The names `id` and
-    /// `modality` are taken.
+    /// Metadata, one list of N strings per column name: caption, path, label, parent_id, level, ... The names `id` and
+    /// `modality` are reserved.
     pub columns: BTreeMap<String, Vec<String>>,
-    /// Where the points come from.
-    pub source: Source,
+    /// Provenance of the points.
+    pub source: Provenance,
 }
 
-/// What a row embeds.
+/// The kind of input that a row embeds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Modality {
@@ -76,7 +78,7 @@ pub enum Modality {
 }
 
 impl Modality {
-    /// The word in files and tables: `image`, `text`, `box_image`, `box_text`.
+    /// The name in files and tables: `image`, `text`, `box_image`, `box_text`.
     pub fn name(self) -> &'static str {
         match self {
             Modality::Image => "image",
@@ -87,35 +89,36 @@ impl Modality {
     }
 }
 
-/// Where a set comes from.
+/// Provenance of a set.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Source {
+pub struct Provenance {
     /// The model, by name or path.
     pub model: String,
     /// The data, by name or path.
     pub data: String,
-    /// sha256 of whatever made the points ([`sha256_hex`]); empty if unknown.
+    /// A sha256 ([`sha256_hex`]) that identifies what produced the points; empty if unknown.
     pub hash: String,
     /// Version of conifer that wrote the set.
     pub conifer: String,
-    /// sha256 of the weights that made the points: queries have to come from the same ones. Empty if unknown, or if there were several.
+    /// sha256 of the model weights that produced the points; queries must use the same weights. Empty if unknown or if
+    /// there were several.
     #[serde(default)]
     pub weights: String,
 }
 
 impl EmbeddingSet {
-    /// A checked set without columns.
+    /// Creates and checks a set without columns.
     ///
     /// # Errors
-    /// Those of [`EmbeddingSet::check`].
+    /// The errors of [`EmbeddingSet::check`].
     pub fn new(
         spec: ManifoldSpec,
         root: Root,
         ids: Vec<String>,
         modality: Vec<Modality>,
         points: Vec<f32>,
-        source: Source,
+        source: Provenance,
     ) -> Result<Self> {
         let columns = BTreeMap::new();
         let set = EmbeddingSet { spec, root, ids, modality, points, columns, source };
@@ -128,12 +131,12 @@ impl EmbeddingSet {
         self.ids.len()
     }
 
-    /// Whether there are no rows.
+    /// Returns true if the set has no rows.
     pub fn is_empty(&self) -> bool {
         self.ids.is_empty()
     }
 
-    /// The `dim` space components of row `i`, which must be below [`EmbeddingSet::len`].
+    /// The `dim` space components of row `i`. Panics unless `i` is below [`EmbeddingSet::len`].
     pub fn row(&self, i: usize) -> &[f32] {
         &self.points[i * self.spec.dim..(i + 1) * self.spec.dim]
     }
@@ -143,11 +146,11 @@ impl EmbeddingSet {
         self.points.chunks_exact(self.spec.dim)
     }
 
-    /// Checks that the fields belong together.
+    /// Checks that all fields are valid and consistent.
     ///
     /// # Errors
-    /// A spec or root that is not valid; a list of another length than `ids`; a reserved column name; a component
-    /// that is not finite, or a row that is not on the space; a source hash that is not sha256.
+    /// An invalid spec or root; a list whose length differs from `ids`; a reserved column name; a component that is not
+    /// finite; a row that is not on the space or beyond [`safe::FARTHEST`]; a source hash that is not sha256.
     pub fn check(&self) -> Result<()> {
         self.spec.check()?;
         self.root.check(&self.spec)?;
@@ -169,10 +172,10 @@ impl EmbeddingSet {
         self.check_points()
     }
 
-    /// The rows at `indices`, in that order; an index may repeat.
+    /// Returns the rows at `indices`, in that order; an index may repeat.
     ///
     /// # Errors
-    /// An index past the end.
+    /// An index is out of range.
     pub fn select(&self, indices: &[usize]) -> Result<Self> {
         if let Some(i) = indices.iter().find(|i| **i >= self.len()) {
             let expected = format!("a row below {}", self.len());
@@ -190,11 +193,12 @@ impl EmbeddingSet {
         })
     }
 
-    /// The rows of all `sets`, one set after the other, with the union of their columns: empty text where a set lacks
-    /// one. The sources are joined; two different hashes become the hash of both.
+    /// Concatenates `sets` with the union of their columns; a column that a set lacks becomes empty strings. Different
+    /// names in the sources are joined with ` + `, different hashes become the sha256 of their concatenation, and
+    /// different weights become empty.
     ///
     /// # Errors
-    /// No set at all; sets of different spaces or roots.
+    /// `sets` is empty; the sets differ in their space or root.
     pub fn concat(sets: &[&EmbeddingSet]) -> Result<Self> {
         let Some((first, rest)) = sets.split_first() else {
             return Err(Error::invalid("embedding sets to join", "an empty list", "at least one"));
@@ -207,7 +211,7 @@ impl EmbeddingSet {
             }
             if set.root != joined.root {
                 let what = "root of a set to join";
-                return Err(Error::invalid(what, "another one", "the root of the first set"));
+                return Err(Error::invalid(what, "different", "the root of the first set"));
             }
             let names: BTreeSet<_> = joined.columns.keys().chain(set.columns.keys()).cloned().collect();
             for name in names {
@@ -229,116 +233,118 @@ impl EmbeddingSet {
     fn check_points(&self) -> Result<()> {
         let space = space::<f32>(&self.spec)?;
         for (i, row) in self.rows().enumerate() {
-            let place = || format!("embedding set: row {i} (`{}`)", self.ids[i]);
+            let row_name = || format!("embedding set: row {i} (`{}`)", self.ids[i]);
             if let Some(at) = row.iter().position(|v| !v.is_finite()) {
-                let what = format!("{}, component {at},", place());
+                let what = format!("{}, component {at},", row_name());
                 return Err(Error::invalid(what, row[at], "a finite number"));
             }
             let reach = self.spec.reach(row);
             if reach > safe::FARTHEST {
-                let what = format!("{}, `sqrt(c) |x|`,", place());
+                let what = format!("{}, `sqrt(c) |x|`,", row_name());
                 return Err(Error::invalid(what, reach, format!("at most {:e}", safe::FARTHEST)));
             }
             let off = space.off_manifold(row);
             if f64::from(off) > safe::UNIT_TOLERANCE {
-                let found = format!("{off} off the {}", self.spec);
-                let expected = format!("at most {}: was it lifted?", safe::UNIT_TOLERANCE);
-                return Err(Error::invalid(place(), found, expected));
+                let found = format!("{off} away from the {}", self.spec);
+                let expected =
+                    format!("at most {}; lift or normalise the points before storing them", safe::UNIT_TOLERANCE);
+                return Err(Error::invalid(row_name(), found, expected));
             }
         }
         Ok(())
     }
 }
 
-/// sha256 of `bytes` as 64 hex digits.
+/// Returns the sha256 of `bytes` as 64 hex digits.
 pub fn sha256_hex(bytes: &[u8]) -> String {
     hex(Sha256::new_with_prefix(bytes))
 }
 
-/// A finished hash as 64 hex digits.
+/// Finishes a hash and returns it as 64 hex digits.
 fn hex(hash: Sha256) -> String {
     hash.finalize().iter().map(|b| format!("{b:02x}")).collect()
 }
 
-/// Most bytes of a line of `rows.jsonl`, with its break: one without an end would fill the memory of whoever reads it.
-const MOST_LINE: usize = 1 << 24;
+/// Largest length of a line of `rows.jsonl` in bytes, with its line break. Without a limit, a file without line breaks
+/// could exhaust the memory of the reader.
+const MAX_LINE_BYTES: usize = 1 << 24;
 
-/// Refuses a folder that holds anything but the files of a set: what we did not write is not removed.
+/// Returns an error if the folder holds anything but the files of a set, so that saving never deletes foreign files.
 fn may_replace(dir: &Path) -> Result<()> {
     for entry in std::fs::read_dir(dir).map_err(Error::io("list", dir))? {
         let name = entry.map_err(Error::io("list", dir))?.file_name();
-        if !Manifest::OWNED.iter().any(|owned| name == **owned) {
-            let expected = format!("only {} (it would be replaced)", Manifest::OWNED.join(", "));
+        if !SetManifest::OWNED.iter().any(|owned| name == **owned) {
+            let expected = format!("only {}, because the folder would be replaced", SetManifest::OWNED.join(", "));
             return Err(Error::format(dir, "an entry", format!("`{}`", name.display()), expected));
         }
     }
     Ok(())
 }
 
-/// Names of the fields that every line of `rows.jsonl` has besides the columns.
+/// Field names that every line of `rows.jsonl` has besides the columns.
 const RESERVED: [&str; 2] = ["id", "modality"];
 
 /// `manifest.json`.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Manifest {
+struct SetManifest {
     format: String,
     version: u32,
     rows: usize,
     columns: Vec<String>,
     spec: ManifoldSpec,
     root: Root,
-    source: Source,
+    source: Provenance,
     #[serde(default)]
-    files: BTreeMap<String, Seal>,
+    files: BTreeMap<String, FileChecksum>,
 }
 
-/// What a finished file looks like, to tell a damaged one.
+/// Length and checksum of a finished file, to detect damage.
 #[derive(Serialize, Deserialize, PartialEq)]
 #[serde(deny_unknown_fields)]
-struct Seal {
+struct FileChecksum {
     bytes: u64,
     sha256: String,
 }
 
-impl Manifest {
+impl SetManifest {
     const FORMAT: &str = "conifer embedding set";
-    /// The versions that are read.
+    /// The versions that this build reads.
     const VERSIONS: [u32; 2] = [1, 2];
     const FILE: &str = "manifest.json";
     const POINTS: &str = "points.safetensors";
     const ROWS: &str = "rows.jsonl";
-    /// What decided the rows, by name; only in sets that a [`Draft`] wrote.
+    /// The settings that determined the rows, by name; only in sets that a [`Draft`] wrote.
     const IDENTITY: &str = "identity.json";
-    /// Name of the tensor in [`Manifest::POINTS`].
+    /// Name of the tensor in [`SetManifest::POINTS`].
     const TENSOR: &str = "points";
-    /// What a folder may hold that a set takes the place of.
-    const OWNED: [&str; 4] = [Manifest::POINTS, Manifest::ROWS, Manifest::FILE, Manifest::IDENTITY];
-    /// Files that every set has.
+    /// The files that a folder may hold if saving is to replace it.
+    const OWNED: [&str; 4] = [SetManifest::POINTS, SetManifest::ROWS, SetManifest::FILE, SetManifest::IDENTITY];
+    /// Required files.
     #[cfg(test)]
-    const REQUIRED: [&str; 3] = [Manifest::POINTS, Manifest::ROWS, Manifest::FILE];
+    const REQUIRED: [&str; 3] = [SetManifest::POINTS, SetManifest::ROWS, SetManifest::FILE];
 
-    /// The version of a set with such points: the first that has them.
+    /// The format version of a set with this element type: the first version that supports it.
     fn version_of(element: Element) -> u32 {
         if element == Element::F32 { 1 } else { 2 }
     }
 }
 
-impl Source {
+impl Provenance {
     fn check(&self) -> Result<()> {
         let hash = &self.hash;
         if hash.is_empty() || hash.len() == 64 && hash.bytes().all(|b| b.is_ascii_hexdigit()) {
             return Ok(());
         }
-        Err(Error::invalid("embedding set: `source.hash`", format!("`{hash}`"), "64 hex digits, or nothing"))
+        Err(Error::invalid("embedding set: `source.hash`", format!("`{hash}`"), "64 hex digits, or an empty string"))
     }
 
-    fn joined(&self, other: &Source) -> Source {
+    fn joined(&self, other: &Provenance) -> Provenance {
         let both = |a: &str, b: &str| match a == b {
             true => a.to_owned(),
             false => format!("{a} + {b}"),
         };
-        Source {
+        Provenance {
             model: both(&self.model, &other.model),
             data: both(&self.data, &other.data),
             hash: match self.hash == other.hash {

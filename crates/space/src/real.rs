@@ -1,4 +1,4 @@
-//! The two number types on which every space works.
+//! The two floating-point types that every space supports.
 
 use std::fmt::{Debug, Display};
 use std::ops::{Add, AddAssign, Div, Mul, Neg, Sub};
@@ -6,7 +6,7 @@ use std::ops::{Add, AddAssign, Div, Mul, Neg, Sub};
 use crate::space::{Space, SpaceEntry};
 use crate::spec::ManifoldSpec;
 
-/// `f32` (what search runs) or `f64` (the oracle). Sealed: no other type implements it.
+/// `f32` (used by search) or `f64` (the reference). Sealed: no other type implements it.
 pub trait Real:
     sealed::Sealed
     + Copy
@@ -34,9 +34,9 @@ pub trait Real:
     const PI: Self;
     /// `"f32"` or `"f64"`, for messages.
     const NAME: &'static str;
-    /// See [`crate::safe`]: a step above one that this type can hold.
+    /// Relative difference from 1 that survives a few rounded operations; see [`crate::safe`].
     const EPS: Self;
-    /// See [`crate::safe`]: the shortest length we divide by.
+    /// Smallest length used as a divisor; see [`crate::safe`].
     const TINY: Self;
 
     /// The nearest value of this type.
@@ -47,9 +47,9 @@ pub trait Real:
     fn sqrt(self) -> Self;
     /// Absolute value.
     fn abs(self) -> Self;
-    /// The larger of the two; the other one where one is NaN.
+    /// The larger of the two; if one is NaN, the other one.
     fn max(self, other: Self) -> Self;
-    /// The smaller of the two; the other one where one is NaN.
+    /// The smaller of the two; if one is NaN, the other one.
     fn min(self, other: Self) -> Self;
     /// Sine of an angle in radians.
     fn sin(self) -> Self;
@@ -65,7 +65,7 @@ pub trait Real:
     fn asinh(self) -> Self;
     /// `ln(1 + self)`, accurate near zero.
     fn ln_1p(self) -> Self;
-    /// Neither infinite nor NaN.
+    /// True if the value is neither infinite nor NaN.
     fn is_finite(self) -> bool;
 
     #[doc(hidden)]

@@ -1,4 +1,4 @@
-//! The apex of the cones.
+//! [`Root`]: the root from which the cones are seen.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,15 +7,15 @@ use crate::real::Real;
 use crate::safe::FARTHEST;
 use crate::spec::ManifoldSpec;
 
-/// The point from which depth is measured and to which every cone opens. A value, so that "which root" is one line
-/// of a config or a manifest.
+/// The point from which depths are measured and cones are seen. It is a value, so a config or manifest can choose the
+/// root.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Root {
-    /// The origin of the coordinates (MERU, HyCoCLIP, PHyCLIP).
+    /// The origin (MERU, HyCoCLIP, PHyCLIP).
     #[default]
     Origin,
-    /// A fixed point of the space by its `dim` components, for example the embedding of the empty text (Radial
+    /// A fixed point of the space, given by its `dim` components, for example the embedding of the empty text (Radial
     /// Embeddings) or of "Eukarya" (RCME).
     Point(Vec<f64>),
 }
@@ -24,8 +24,8 @@ impl Root {
     /// Checks that the root is a point of `spec`.
     ///
     /// # Errors
-    /// A point of the wrong length, with a component that is not finite, or farther out than [`FARTHEST`]: depths and angles seen from
-    /// there would be no numbers.
+    /// The point has the wrong length or a non-finite component, or it is farther out than [`FARTHEST`]: depths and
+    /// angles measured from there would not be finite.
     pub fn check(&self, spec: &ManifoldSpec) -> Result<()> {
         let Root::Point(point) = self else {
             return Ok(());
@@ -55,7 +55,7 @@ impl Root {
     }
 }
 
-/// A root, or the part of it that lies in one factor, by reference.
+/// A borrowed root, or its components in one factor.
 #[derive(Clone, Copy)]
 pub(crate) enum RootView<'a> {
     Origin,
@@ -63,7 +63,6 @@ pub(crate) enum RootView<'a> {
 }
 
 impl RootView<'_> {
-    /// Component `i` of the root.
     pub(crate) fn at<T: Real>(&self, i: usize) -> T {
         match self {
             RootView::Origin => T::ZERO,
@@ -71,7 +70,7 @@ impl RootView<'_> {
         }
     }
 
-    /// The part in the factor that owns components `range`.
+    /// The components `range` of the root, those of one factor.
     pub(crate) fn slice(&self, range: std::ops::Range<usize>) -> Self {
         match self {
             RootView::Origin => RootView::Origin,

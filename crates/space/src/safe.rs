@@ -1,94 +1,101 @@
-//! Every epsilon and every clamped inverse function of the house, each with its reason on the line.
+//! Epsilons and clamped inverse functions, each with its reason.
 //!
-//! The published systems write `1e-8` everywhere. In `f32` that is no number at all beside one (`1 + 1e-8 == 1`), so
-//! their clamps on `acosh`, `asin` and `acos` do nothing there. Here an epsilon must exist in the type it is used with,
-//! and a test asserts it.
+//! The published systems use `1e-8` everywhere. In `f32` that has no effect when added to one (`1 + 1e-8 == 1`), so
+//! their clamps on `acosh`, `asin` and `acos` do nothing. Every epsilon here is representable in the type it is used
+//! with; a test asserts this.
 
 use crate::real::Real;
 
-/// Step above one that survives in `f32` (machine epsilon 1.2e-7) after a few rounded operations.
+/// Relative difference from 1 that survives a few rounded operations in `f32` (machine epsilon 1.2e-7).
 pub const EPS_F32: f32 = 1e-6;
-/// Step above one that survives in `f64` (machine epsilon 2.2e-16) after a few rounded operations.
+/// Relative difference from 1 that survives a few rounded operations in `f64` (machine epsilon 2.2e-16).
 pub const EPS_F64: f64 = 1e-14;
-/// Shortest length we divide by in `f32`: its square, 1e-36, is still a normal number (the smallest is 1.2e-38).
+/// Smallest length used as a divisor in `f32`: its square, 1e-36, is still a normal number (the smallest is 1.2e-38).
 pub const TINY_F32: f32 = 1e-18;
-/// Shortest length we divide by in `f64`: its square, 1e-300, is still a normal number (the smallest is 2.2e-308).
+/// Smallest length used as a divisor in `f64`: its square, 1e-300, is still a normal number (the smallest is 2.2e-308).
 pub const TINY_F64: f64 = 1e-150;
-/// Largest `sqrt(c) |x|` a lift can produce, 2^15: a longer tangent vector is shortened to it, because `sinh` leaves
-/// `f32` at 89 and squares of the result leave it at 45. The value is that of the published hyperbolic models.
+/// Largest `sqrt(c) |x|` that a lift produces, 2^15. Longer tangent vectors are shortened, because `sinh` overflows
+/// `f32` at 89 and the square of its result at 45. The published hyperbolic models use the same value.
 pub const MAX_SINH: f64 = 32768.0;
-/// Longest `sqrt(c) |v|` that lifts without being shortened: `asinh(2^15)`.
+/// Largest `sqrt(c) |v|` that a lift does not shorten: `asinh(2^15)`.
 pub const MAX_RAPIDITY: f64 = 11.090_354_889_191_955;
-/// How far `| |x| - 1 |` may be from zero for a stored point of the sphere: loose enough for embeddings that were
-/// normalised in half precision (bfloat16 keeps 8 bits), tight enough to catch features that never were normalised.
+/// Largest `| |x| - 1 |` of a stored point on the sphere. It accepts embeddings that were normalised in half precision
+/// (bfloat16 keeps 8 bits) and rejects features that were never normalised.
 pub const UNIT_TOLERANCE: f64 = 1e-2;
 
-/// The farthest point that has scores, as `sqrt(c) |x|` in every factor (`|x|` where there is no curvature): `cosh` of the distance between
-/// two such points, 2e18, and its square are still numbers of `f32`. Lifts end at [`MAX_SINH`].
+/// Largest `sqrt(c) |x|` per factor (`|x|` in spaces without curvature) of a point that can be scored. The `cosh` of
+/// the distance between two such points, 2e18, and its square are finite in `f32`. Lifts produce at most [`MAX_SINH`].
 pub const FARTHEST: f32 = 1e9;
-/// Largest number of coordinates of a space: published models have at most 4,096, and a projection to this many takes 0.3 GB.
-pub const MOST_DIM: usize = 1 << 16;
-/// Curvature parameters for which lengths up to [`FARTHEST`] have squares in `f32`.
+/// Largest `dim` of a space. Published models have at most 4,096; an `f32` projection from 1,024 features to this size
+/// takes 0.3 GB.
+pub const MAX_DIM: usize = 1 << 16;
+/// Allowed curvature parameters c. In this range a point with `sqrt(c) |x|` up to [`FARTHEST`] has a finite `|x|^2` in
+/// `f32`.
 pub const CURVATURES: std::ops::RangeInclusive<f64> = 1e-9..=1e9;
 
-/// How far two computations of one embedding may be apart, relative to its length: a batch of another size rounds otherwise in
-/// the last digits (1e-6 and less), and another model or program differs by far more.
+/// Largest difference between two computations of one embedding, relative to its length. A different batch size changes
+/// the last digits (1e-6 and less); another model or program differs by far more.
 pub const SAME_POINT: f32 = 1e-4;
 
-/// What bounds of scores (crate `index`) leave as room for rounding, so that no row is lost: of the exact scores in `f32`, which are measured
-/// budgets, and of the bounds themselves.
+/// Error allowances of the score bounds in crate `index`. They cover rounding of the exact `f32` scores (from measured
+/// error budgets) and of the bounds themselves, so that no row is lost.
 pub mod bounds {
-    /// Rounding of the exact distance, relative: its budget up to norm 10, with a factor of four in hand.
+    /// Relative rounding error of the exact distance: four times the budget for norms up to 10.
     pub const DIST_ERROR: f32 = 2e-6;
-    /// What it grows by for every unit of `sqrt(c) t`: the budgets of norms 1e2 to 1e4 (which are twice what was measured).
+    /// Growth of [`DIST_ERROR`] per unit of `sqrt(c) t`: from the budgets for norms 1e2 to 1e4, which are twice the
+    /// measured errors.
     pub const FAR_DIST_ERROR: f32 = 7e-7;
-    /// Rounding of an exact angle, radians: its budget up to norm 10, with a factor of two in hand.
+    /// Rounding error of an exact angle, radians: twice the budget for norms up to 10.
     pub const ANGLE_ERROR: f32 = 4e-5;
-    /// What it grows by for every unit of `sqrt(c) t`, as above.
+    /// Growth of [`ANGLE_ERROR`] per unit of `sqrt(c) t`, derived like [`FAR_DIST_ERROR`].
     pub const FAR_ANGLE_ERROR: f32 = 7e-6;
-    /// Rounding of the exact score of flat space and the sphere (an arc or an angle, radians, or a relative distance), on the scale
-    /// of a cosine.
+    /// Rounding error of the exact score in Euclidean space and on the sphere, on the scale of a cosine. The score is
+    /// an arc or angle in radians, or a relative distance.
     pub const CHORD_ERROR: f32 = 4e-6;
-    /// What squares and products of numbers below 1e-19 lose, whatever their size: a thousand times the smallest number for each of ten
-    /// thousand terms is less.
+    /// Absolute error of sums of squares and products of numbers below 1e-19, which underflow. It is 2^23 times the
+    /// smallest subnormal number: about a thousand of them for each of eight thousand terms.
     pub const UNDERFLOW: f32 = f32::MIN_POSITIVE;
-    /// The same where a product in `f32` goes on in `f64`, with room for the sizes of both sides.
+    /// [`UNDERFLOW`] where an `f32` product is used in an `f64` computation, with room for the magnitude of the
+    /// operands.
     pub const UNDERFLOW_OF_F32: f64 = 1e-36;
-    /// A result in `f64` after some thousand roundings of 1.1e-16, relative.
+    /// Relative error of an `f64` result after several thousand roundings of 1.1e-16.
     pub const ROUNDED: f64 = 1e-12;
-    /// The same after a chain of hyperbolic functions and their inverses, which multiply an error; also an angle in radians.
+    /// Relative error of an `f64` result after a chain of hyperbolic functions and their inverses, which amplify
+    /// errors; also the absolute error of such an angle, radians.
     pub const CHAINED: f64 = 1e-9;
-    /// Radians: near 0 and pi an angle has half the digits of its cosine, the root of [`ROUNDED`].
+    /// Error of an angle near 0 and pi, radians. There an angle has half the digits of its cosine, so this is the
+    /// square root of [`ROUNDED`].
     pub const HALF_THE_DIGITS: f64 = 1e-6;
-    /// A leg of a triangle that is shorter than this (at curvature -1), in `f64`, has no direction.
+    /// Legs of a hyperbolic triangle shorter than this (at curvature -1, in `f64`) are treated as having no direction.
     pub const SHORT_LEG: f64 = 1e-12;
-    /// The same relative to its terms, where one of them comes from `f32`.
+    /// [`SHORT_LEG`] for sides with a term computed in `f32`, relative to the terms of the side.
     pub const SHORT_SIDE: f64 = 1e-6;
-    /// A key in `f64` that becomes one in `f32` (6e-8), with a factor of ten in hand.
+    /// Relative error of converting a ranking key from `f64` to `f32` (6e-8), with a safety factor of ten.
     pub const KEY: f64 = 1e-6;
-    /// A place on the scale of a turn (`index`), in `f32`.
+    /// Error of a position on the turn scale of crate `index` (`turn_of`), in `f32`.
     pub const TURN: f64 = 2e-6;
-    /// An angle that is worked out in `f32` by the approximation of half a turn, with a factor of two in hand.
+    /// Error of an angle computed in `f32` by [`half_turn`](crate::vector::half_turn), radians, with a safety factor of
+    /// two.
     pub const TURN_ERROR: f32 = 8e-7;
-    /// A distance that is worked out in `f32` with a polynomial for the logarithm, relative: with a factor of two in hand.
+    /// Relative error of a distance computed in `f32` with a polynomial for the logarithm, with a safety factor of two.
     pub const LOGARITHM_ERROR: f32 = 2e-5;
 }
 
-/// `asin` for an argument that may leave [-1, 1] by rounding, or on purpose (an aperture that covers everything).
-/// Radians in [-pi/2, pi/2].
+/// `asin` with its argument clamped to [-1, 1]. The argument may leave that range by rounding, or on purpose (an
+/// aperture that covers everything). Radians in [-pi/2, pi/2].
 pub fn asin<T: Real>(sine: T) -> T {
     sine.max(-T::ONE).min(T::ONE).asin()
 }
 
-/// `acosh(1 + u)` without forming `1 + u`: `ln_1p(u + sqrt(u (u + 2)))`. An argument below zero, which only rounding
-/// can produce, counts as zero. Relative error is that of `u` itself plus a few units in the last place.
+/// `acosh(1 + u)` without forming `1 + u`: `ln_1p(u + sqrt(u (u + 2)))`. Negative arguments, which only rounding can
+/// produce, count as zero. The relative error is that of `u` plus a few units in the last place.
 pub fn acosh_1p<T: Real>(u: T) -> T {
     let u = u.max(T::ZERO);
     (u + (u * (u + T::TWO)).sqrt()).ln_1p()
 }
 
-/// `sinh(r) / r` for `r >= 0`; 1 at zero, and `2^15 / r` past [`MAX_RAPIDITY`] so that the result times `r` stays
-/// where squares can be formed.
+/// `sinh(r) / r` for `r >= 0`; 1 at zero, and `2^15 / r` beyond [`MAX_RAPIDITY`], so that `(r sinhc(r))^2` stays
+/// finite.
 pub fn sinhc<T: Real>(r: T) -> T {
     if r > T::from_f64(MAX_RAPIDITY) {
         T::from_f64(MAX_SINH) / r
@@ -104,8 +111,8 @@ pub fn asinhc<T: Real>(s: T) -> T {
     if s > T::TINY { s.asinh() / s } else { T::ONE }
 }
 
-/// `numerator / denominator`, and zero where the denominator is too short to divide by ([`Real::TINY`]): the direction
-/// of a vector without length.
+/// `numerator / denominator`, or zero where the denominator is at most [`Real::TINY`]. Used for the direction of a
+/// vector that may have length zero.
 pub fn ratio<T: Real>(numerator: T, denominator: T) -> T {
     if denominator > T::TINY { numerator / denominator } else { T::ZERO }
 }
@@ -114,18 +121,18 @@ pub fn ratio<T: Real>(numerator: T, denominator: T) -> T {
 mod tests {
     use super::*;
 
-    /// One plus or minus an epsilon is not one, and a squared `TINY` is a normal number.
+    /// One plus or minus an epsilon differs from one, and a squared `TINY` is a normal number.
     #[test]
     fn epsilons_exist_in_their_type() {
         const { assert!(1.0 + EPS_F32 != 1.0 && 1.0 - EPS_F32 != 1.0) };
         const { assert!(1.0 + EPS_F64 != 1.0 && 1.0 - EPS_F64 != 1.0) };
         assert!((TINY_F32 * TINY_F32).is_normal() && (TINY_F64 * TINY_F64).is_normal());
         assert!((1.0_f32 / TINY_F32).is_finite() && (1.0_f64 / TINY_F64).is_finite());
-        assert_eq!(1.0_f32 + 1e-8, 1.0, "the published 1e-8 is no epsilon in f32");
+        assert_eq!(1.0_f32 + 1e-8, 1.0, "the published epsilon 1e-8 has no effect in f32");
     }
 
     #[test]
-    fn the_two_ends_of_the_lift_agree() {
+    fn sinhc_is_continuous_at_max_rapidity() {
         assert_eq!(MAX_SINH.asinh(), MAX_RAPIDITY);
         let at = MAX_RAPIDITY as f32;
         let above = at * 1.0001;

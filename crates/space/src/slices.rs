@@ -1,11 +1,11 @@
-//! Sums over slices, in a fixed order that the compiler turns into vector instructions.
+//! Sums over slices in a fixed order that the compiler can vectorise.
 
 use crate::real::Real;
 
-/// Partial sums kept side by side; also what makes long `f32` sums eight times more accurate than a plain loop.
+/// Number of partial sums. Partial sums also reduce the worst-case rounding error of long sums about eightfold.
 const LANES: usize = 8;
 
-/// `sum_i f(x_i, y_i)` for N quantities in one pass. The order of additions depends on the length alone.
+/// `sum_i f(x_i, y_i)` for N quantities in one pass. The order of additions depends only on the length.
 pub fn sums<T: Real, const N: usize>(x: &[T], y: &[T], f: impl Fn(T, T) -> [T; N]) -> [T; N] {
     debug_assert_eq!(x.len(), y.len(), "two points of one space");
     let mut lanes = [[T::ZERO; LANES]; N];
@@ -22,7 +22,7 @@ pub fn sums<T: Real, const N: usize>(x: &[T], y: &[T], f: impl Fn(T, T) -> [T; N
     let mut total = [T::ZERO; N];
     for (sum, lane) in total.iter_mut().zip(&lanes) {
         let [a, b, c, d, e, f, g, h] = *lane;
-        *sum = ((a + e) + (c + g)) + ((b + f) + (d + h)); // a tree: four times shorter a chain than one by one
+        *sum = ((a + e) + (c + g)) + ((b + f) + (d + h)); // pairwise: shorter dependency chain than adding in sequence
     }
     for (a, b) in x_rest.iter().zip(y_rest) {
         for (sum, term) in total.iter_mut().zip(f(*a, *b)) {
@@ -60,7 +60,7 @@ pub fn combined<T: Real>(a: T, x: &[T], b: T, y: &[T], out: &mut [T]) {
 mod tests {
     use super::*;
 
-    /// Lengths around the block size: whole numbers, so every order of additions gives the same value.
+    /// Lengths around the block size. The terms are integers, so every order of additions gives the same value.
     #[test]
     fn sums_cover_blocks_and_rest() {
         for n in [0_usize, 1, 7, 8, 9, 16, 19] {

@@ -1,19 +1,19 @@
-//! The description of a space, as stored beside every set of embeddings.
+//! [`ManifoldSpec`]: kind, dimension and curvatures of a space, stored with every embedding set.
 
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
-use crate::safe::{CURVATURES, MOST_DIM};
+use crate::safe::{CURVATURES, MAX_DIM};
 use crate::slices;
 use crate::space::entry;
 
-/// Which space a set of points belongs to. Plain data; [`crate::space()`] turns it into geometry.
+/// Kind, dimension and curvatures of the space that a set of points belongs to. [`crate::space()`] builds its geometry.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ManifoldSpec {
     /// Name of the space in [`crate::SPACES`]: `sphere`, `euclidean`, `lorentz`, `product_l1`, `product_l2`.
     pub kind: String,
-    /// Numbers stored per point, over all factors.
+    /// Numbers stored per point, summed over all factors.
     pub dim: usize,
     /// Number of factors K; each has `dim / factors` components, stored one factor after the other.
     #[serde(default = "one")]
@@ -30,7 +30,7 @@ impl ManifoldSpec {
         Self::flat("sphere", dim)
     }
 
-    /// Flat space of `dim` coordinates.
+    /// Euclidean space of `dim` coordinates.
     pub fn euclidean(dim: usize) -> Self {
         Self::flat("euclidean", dim)
     }
@@ -40,13 +40,13 @@ impl ManifoldSpec {
         ManifoldSpec { curv: vec![curv], ..Self::flat("lorentz", dim) }
     }
 
-    /// `factors` hyperboloids of `factor_dim` space components each; the distance is the mean of the factor distances.
+    /// `factors` hyperboloids of `factor_dim` space components each. The distance is the mean of the factor distances.
     pub fn product_l1(factors: usize, factor_dim: usize, curv: Vec<f64>) -> Self {
         Self::product("product_l1", factors, factor_dim, curv)
     }
 
-    /// `factors` hyperboloids of `factor_dim` space components each; the distance is the root mean square of the
-    /// factor distances.
+    /// `factors` hyperboloids of `factor_dim` space components each. The distance is the root mean square of the factor
+    /// distances.
     pub fn product_l2(factors: usize, factor_dim: usize, curv: Vec<f64>) -> Self {
         Self::product("product_l2", factors, factor_dim, curv)
     }
@@ -56,11 +56,11 @@ impl ManifoldSpec {
         self.dim / self.factors.max(1)
     }
 
-    /// Checks every field against the registry line of `kind`.
+    /// Checks every field against the registry entry of `kind`.
     ///
     /// # Errors
-    /// Unknown kind; `dim` of zero; a number of factors that the kind does not take or that does not divide `dim`; a
-    /// number of curvatures other than the kind needs; a curvature that is not a finite positive number.
+    /// Unknown kind; `dim` out of range; a number of factors that the kind does not allow or that does not divide
+    /// `dim`; a number of curvatures other than the kind needs; a curvature outside [`CURVATURES`].
     pub fn check(&self) -> Result<()> {
         self.check_size()?;
         let entry = entry(&self.kind)?;
@@ -84,15 +84,16 @@ impl ManifoldSpec {
         }
     }
 
-    /// Checks everything but the curvatures, which a model fills in: nothing may be allocated by `dim` and `factors` before.
+    /// Checks everything except the curvatures, which a model supplies later. Call it before allocating memory by `dim`
+    /// or `factors`.
     ///
     /// # Errors
-    /// Unknown kind; a `dim` outside 1 to [`MOST_DIM`]; a number of factors that does not divide `dim`.
+    /// Unknown kind; a `dim` outside 1 to [`MAX_DIM`]; a number of factors that does not divide `dim`.
     pub fn check_size(&self) -> Result<()> {
         entry(&self.kind)?;
         let field = |name: &str| format!("manifold `{}`: `{name}`", self.kind);
-        if !(1..=MOST_DIM).contains(&self.dim) {
-            return Err(Error::invalid(field("dim"), self.dim, format!("1 to {MOST_DIM}")));
+        if !(1..=MAX_DIM).contains(&self.dim) {
+            return Err(Error::invalid(field("dim"), self.dim, format!("1 to {MAX_DIM}")));
         }
         if self.factors == 0 || !self.dim.is_multiple_of(self.factors) {
             let expected = format!("a divisor of `dim` = {}", self.dim);
@@ -101,8 +102,8 @@ impl ManifoldSpec {
         Ok(())
     }
 
-    /// How far a point is out: the largest `sqrt(c) |x|` of its factors, `|x|` where there is no curvature; infinite where a square is.
-    /// Points up to [`FARTHEST`](crate::safe::FARTHEST) have scores.
+    /// The largest `sqrt(c) |x|` over the factors of a point (`|x|` in spaces without curvature); infinite if a square
+    /// overflows. Points up to [`FARTHEST`](crate::safe::FARTHEST) can be scored.
     pub fn reach(&self, point: &[f32]) -> f32 {
         let of_factor =
             |(i, part): (usize, &[f32])| slices::norm(part) * self.curv.get(i).map_or(1.0, |c| c.sqrt() as f32);
@@ -118,7 +119,7 @@ impl ManifoldSpec {
     }
 }
 
-/// `lorentz(dim 64, c 1)`, `product_l1(dim 512 = 64 x 8, c 0.1..1.3)`: for messages and reports.
+/// Formats as `lorentz(dim 64, c 1)` or `product_l1(dim 512 = 64 x 8, c 0.1..1.3)` for messages and reports.
 impl std::fmt::Display for ManifoldSpec {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{}(dim {}", self.kind, self.dim)?;
@@ -145,15 +146,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_bad_field_has_its_message() {
+    fn invalid_fields_are_reported() {
         let message = |spec: ManifoldSpec| spec.check().unwrap_err().to_string();
         let product = |curv| ManifoldSpec::product_l1(2, 3, curv);
         assert_eq!(
             message(ManifoldSpec::flat("torus", 4)),
-            format!(
-                "manifold: `kind` is `torus`; expected one of {}",
-                crate::SPACES.iter().map(|it| it.kind).collect::<Vec<_>>().join(", ")
-            )
+            format!("manifold: `kind` is `torus`; expected one of {}", crate::SPACES.names())
         );
         assert_eq!(message(ManifoldSpec::sphere(0)), "manifold `sphere`: `dim` is 0; expected 1 to 65536");
         assert_eq!(

@@ -1,9 +1,9 @@
-//! Functions of one number in a form that the compiler turns into vector instructions: no calls, no branches.
+//! Scalar functions without calls or branches, so that the compiler can vectorise them.
 
 /// `ln(1 + t)` in `f32` for `t >= 0`, within 2 units in the last place; NaN stays NaN.
 ///
-/// `1 + t = 2^e m` with `m` between the roots of 1/2 and 2, and `ln m = 2 artanh((m - 1) / (m + 1))` by its series.
-/// Where `e = 0`, `m - 1` is `t` itself, free of the rounding of `1 + t`.
+/// `1 + t = 2^e m` with `m` between `sqrt(1/2)` and `sqrt(2)`, and `ln m = 2 artanh((m - 1) / (m + 1))` by its series.
+/// Where `e = 0`, `m - 1` is `t` itself, without the rounding of `1 + t`.
 #[inline(always)]
 pub fn ln_1p(t: f32) -> f32 {
     const ROOT_HALF: u32 = std::f32::consts::FRAC_1_SQRT_2.to_bits();
@@ -15,15 +15,15 @@ pub fn ln_1p(t: f32) -> f32 {
     let s = f / (2.0 + f);
     let z = s * s; // at most 0.0295: the next term of the series is 2e-9 of the sum
     let series = 2.0 * s * (1.0 + z * (1.0 / 3.0 + z * (0.2 + z * (1.0 / 7.0 + z * (1.0 / 9.0)))));
-    // The last term is zero for numbers, and NaN for what is none: its bits must not pass for a number.
+    // `0.0 * t` is zero for finite `t` and propagates NaN: the bit manipulation above would turn NaN into a number.
     exponent as f32 * std::f32::consts::LN_2 + series + 0.0 * t
 }
 
-/// The angle of the vector (`along`, `across`) in `f32` for `across >= 0`, radians in [0, pi], within 4e-7; pi/2 for the vector
-/// without length, NaN stays NaN.
+/// The angle of the vector (`along`, `across`) in `f32` for `across >= 0`, radians in [0, pi], with an error of at most
+/// 4e-7. The zero vector has angle pi/2; NaN stays NaN.
 ///
-/// With `t` the shorter component over the longer one, `artan(t)` is `t` times a polynomial of degree 8 in `t^2`, fitted at
-/// Chebyshev nodes of [0, 1] (off by 1.1e-7).
+/// With `t` the shorter component over the longer one, `artan(t)` is `t` times a polynomial of degree 8 in `t^2`,
+/// fitted at Chebyshev nodes of [0, 1] (error 1.1e-7).
 #[inline(always)]
 pub fn half_turn(across: f32, along: f32) -> f32 {
     let length = along.abs();
@@ -40,7 +40,7 @@ pub fn half_turn(across: f32, along: f32) -> f32 {
 mod tests {
     use super::*;
 
-    /// Against `f64` on directions all around the half circle and lengths from 1e-15 to 1e15.
+    /// Compares with `f64` in directions all around the half circle and lengths from 1e-15 to 1e15.
     #[test]
     fn half_turn_keeps_its_error() {
         for step in 0..=100_000 {

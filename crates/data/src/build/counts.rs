@@ -1,4 +1,4 @@
-//! How often boxes of one class are parts of boxes of another.
+//! Counts how often boxes of one class are parts of boxes of another class.
 
 use std::collections::HashMap;
 
@@ -7,58 +7,59 @@ use serde::{Deserialize, Serialize};
 use crate::parts::PartRule;
 use crate::sample::{BBox, Broken, Cause};
 
-/// The number of a class in the [`PartCounts`] that gave it.
+/// Index of a class in the [`PartCounts`] that returned it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ClassId(u32);
 
 /// A box of a photo.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ClassBox {
-    /// What is in it.
+    /// The class.
     pub class: ClassId,
-    /// Where, in fractions of the photo.
+    /// The box, in fractions of the photo.
     pub bbox: BBox,
-    /// Whether it holds several things of its class.
+    /// True if the box contains several objects of its class.
     pub group_of: bool,
 }
 
-/// Counts over any number of photos; integers only, so that the sum over parts of a data set is the count over the whole of it.
+/// Counts over any number of photos. All counts are integer sums, so a data set can be counted in blocks and the block
+/// counts added.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PartCounts {
     /// Photos with at least one box.
     pub photos: u64,
-    /// Boxes that were read, broken ones not counted.
+    /// Number of boxes read, excluding broken ones.
     pub boxes: u64,
     /// Boxes left out because they are smaller than [`PartRule::min_area`].
     pub small: u64,
-    /// What was left out because it cannot be, by cause.
+    /// Number of unusable boxes and photos, by cause.
     pub broken: CauseCounts,
-    /// The first of each cause, in the order of the files.
+    /// The first examples of each cause, in the order of the files.
     pub examples: Vec<Broken>,
     names: Vec<String>,
     numbers: HashMap<String, u32>,
-    /// Boxes of each class that were used.
+    /// Number of boxes used, by class.
     instances: Vec<u64>,
-    pairs: HashMap<(u32, u32), Pair>,
+    pairs: HashMap<(u32, u32), PairCounts>,
 }
 
 /// Counts by cause, in the order of the causes.
 pub type CauseCounts = std::collections::BTreeMap<Cause, u64>;
 
-/// What is known of (class of the whole, class of the part).
+/// Counts for a pair (class of the whole, class of the part).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Pair {
-    /// Pairs of boxes.
+pub struct PairCounts {
+    /// Number of box pairs.
     pub count: u64,
-    /// Wholes that have at least one such part.
+    /// Number of wholes with at least one such part.
     pub wholes: u64,
 }
 
-/// How many broken boxes are kept as examples, for each cause.
+/// Maximum number of broken boxes and photos kept as examples, per cause.
 const EXAMPLES: usize = 5;
 
 impl PartCounts {
-    /// The number of a class, new or known.
+    /// Returns the index of a class; adds the class if it is new.
     pub fn class(&mut self, name: &str) -> ClassId {
         if let Some(&number) = self.numbers.get(name) {
             return ClassId(number);
@@ -70,8 +71,8 @@ impl PartCounts {
         ClassId(number)
     }
 
-    /// Adds the boxes of one photo: for every ordered pair (whole, part) that `rule` allows, one to the count of their classes; for every
-    /// whole, one to the wholes of each class among its parts. Quadratic in the number of boxes of the photo.
+    /// Adds the boxes of one photo. Every ordered pair (whole, part) that `rule` accepts adds one to the count of its
+    /// classes. Every whole adds one to `wholes` for each class among its parts. Quadratic in the number of boxes.
     pub fn add_photo(&mut self, boxes: &[ClassBox], rule: &PartRule) {
         if boxes.is_empty() {
             return;
@@ -104,7 +105,7 @@ impl PartCounts {
         }
     }
 
-    /// Adds the counts of what comes behind in the files.
+    /// Adds the counts of the blocks that follow.
     pub fn merge(&mut self, next: Self) {
         self.photos += next.photos;
         self.boxes += next.boxes;
@@ -117,7 +118,7 @@ impl PartCounts {
         for (cause, count) in next.broken {
             *self.broken.entry(cause).or_default() += count;
         }
-        // Their numbers in `self`, by their numbers in `next`.
+        // Class indices of `next`, mapped to indices of `self`.
         let ours: Vec<u32> = next.names.iter().map(|name| self.class(name).0).collect();
         for (number, count) in ours.iter().zip(next.instances) {
             self.instances[*number as usize] += count;
@@ -139,21 +140,21 @@ impl PartCounts {
         &self.names[class.0 as usize]
     }
 
-    /// How many boxes of a class were used.
+    /// Number of boxes of a class that were used.
     pub fn instances(&self, class: ClassId) -> u64 {
         self.instances[class.0 as usize]
     }
 
-    /// Every pair (whole, part) that occurs, ordered by the numbers of the classes.
-    pub fn pairs(&self) -> Vec<(ClassId, ClassId, Pair)> {
+    /// Every pair (whole, part) that occurs, ordered by the class indices.
+    pub fn pairs(&self) -> Vec<(ClassId, ClassId, PairCounts)> {
         let mut pairs: Vec<_> = self.pairs.iter().map(|(&(w, p), &pair)| (ClassId(w), ClassId(p), pair)).collect();
         pairs.sort_unstable_by_key(|&(whole, part, _)| (whole, part));
         pairs
     }
 
-    /// For a state file.
-    pub(super) fn stored(&self) -> Stored {
-        Stored {
+    /// Converts to the form in the state file.
+    pub(super) fn stored(&self) -> StoredCounts {
+        StoredCounts {
             photos: self.photos,
             boxes: self.boxes,
             small: self.small,
@@ -168,9 +169,9 @@ impl PartCounts {
         }
     }
 
-    /// From a state file; `None` when its numbers name classes that are not there.
-    pub(super) fn restored(stored: Stored) -> Option<Self> {
-        let Stored { photos, boxes, small, broken, examples, classes, pairs } = stored;
+    /// Restores from the state file; `None` if a pair refers to an unknown class.
+    pub(super) fn restored(stored: StoredCounts) -> Option<Self> {
+        let StoredCounts { photos, boxes, small, broken, examples, classes, pairs } = stored;
         let examples = examples.into_iter().map(|(sample, cause, detail)| Broken { sample, cause, detail }).collect();
         let mut it = Self { photos, boxes, small, broken, examples, ..Self::default() };
         for (name, instances) in classes {
@@ -180,22 +181,23 @@ impl PartCounts {
         for [whole, part, count, wholes] in pairs {
             let known = |number: u64| u32::try_from(number).ok().filter(|&it_| (it_ as usize) < it.names.len());
             let key = (known(whole)?, known(part)?);
-            it.pairs.insert(key, Pair { count, wholes });
+            it.pairs.insert(key, PairCounts { count, wholes });
         }
         Some(it)
     }
 }
 
-/// [`PartCounts`] as they are written.
+/// [`PartCounts`] as stored in the state file.
 #[derive(Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Stored {
+pub(super) struct StoredCounts {
     photos: u64,
     boxes: u64,
     small: u64,
     broken: CauseCounts,
     examples: Vec<(String, Cause, String)>,
     classes: Vec<(String, u64)>,
-    /// Whole, part, count, wholes.
+    /// One entry per pair of classes: index of the whole's class, index of the part's class, number of box pairs,
+    /// number of wholes with such a part.
     pairs: Vec<[u64; 4]>,
 }

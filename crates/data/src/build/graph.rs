@@ -1,4 +1,4 @@
-//! The graph of classes: which class is a part of which, as a rule.
+//! The graph of part-of relations between classes.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;
@@ -8,25 +8,25 @@ use serde::{Deserialize, Serialize};
 use super::counts::PartCounts;
 use crate::error::{Error, Result};
 
-/// When a pair of classes is a relation and not an accident (Wang et al., App. A).
+/// Thresholds that separate part-of relations from coincidences (Wang et al., App. A).
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct Thresholds {
-    /// Pairs of boxes, at least.
+pub struct PartThresholds {
+    /// Minimum number of box pairs.
     pub min_count: u64,
-    /// Share of the boxes of the whole's class that have such a part, at least; in [0, 1].
+    /// Minimum fraction of the boxes of the whole's class that have such a part, in [0, 1].
     pub min_share: f64,
 }
 
-impl Default for Thresholds {
-    /// Those of OpenImages: 50 pairs, 10 %. For LVIS the paper takes 5 and 5 %.
+impl Default for PartThresholds {
+    /// The values for OpenImages: 50 pairs, 10 %. For LVIS the paper uses 5 pairs and 5 %.
     fn default() -> Self {
         Self { min_count: 50, min_share: 0.1 }
     }
 }
 
-impl Thresholds {
-    /// Refuses a share that is none.
+impl PartThresholds {
+    /// Checks the range of `min_share`.
     ///
     /// # Errors
     /// `min_share` outside [0, 1] or not a number.
@@ -38,59 +38,62 @@ impl Thresholds {
     }
 }
 
-/// A class and a class of its parts.
+/// A relation between a class and a class of its parts.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Edge {
+pub struct PartEdge {
     /// The whole.
     pub parent: String,
     /// The part.
     pub child: String,
-    /// Pairs of boxes.
+    /// Number of box pairs.
     pub count: u64,
     /// `wholes with such a part / boxes of the whole's class`, in (0, 1].
     pub share: f64,
 }
 
-/// Classes and their parts, without cycles. A class may be a part of several.
+/// An acyclic graph of classes and their parts. A class may be a part of several classes.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct PartGraph {
-    /// By parent, the most usual part first.
-    pub edges: Vec<Edge>,
-    /// Relations that are frequent and usual, but would close a cycle with more usual ones (a thing within a thing of its own class among
-    /// them); in the order in which they were refused.
-    pub refused: Vec<Edge>,
+    /// Edges grouped by parent, sorted by decreasing `share` within a parent.
+    pub edges: Vec<PartEdge>,
+    /// Relations that pass the thresholds but would close a cycle with stronger ones, including a class within itself;
+    /// in the order in which they were rejected.
+    pub refused: Vec<PartEdge>,
 }
 
-/// A class at one of its places in the graph.
+/// An occurrence of a class in the tree view of the graph.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PartRow<'a> {
-    /// Edges above it.
+    /// Number of edges between the root of this row and this occurrence.
     pub depth: usize,
     /// The class.
     pub name: &'a str,
-    /// It has parts, which stand at an earlier row.
+    /// True if the class has parts and they are listed below an earlier row.
     pub again: bool,
-    /// The relation to the class above it.
-    pub edge: Option<&'a Edge>,
+    /// The relation to the class of the parent row; `None` for a root.
+    pub edge: Option<&'a PartEdge>,
 }
 
-/// What stands for the photo as a whole above the classes that are parts of none, in [`PartGraph::tree_edges`].
+/// The artificial root in [`PartGraph::tree_edges`], which represents the whole photo.
 pub const SCENE: &str = "(scene)";
 
 impl PartGraph {
-    /// The pairs with `count >= min_count` and `share >= min_share`. They are entered by falling share, then by falling count, then by the
-    /// names of whole and part; one whose part already reaches its whole would close a cycle and is refused. The order depends on the
-    /// counts alone, so the same counts give the same graph.
+    /// Builds the graph from the pairs with `count >= min_count` and `share >= min_share`.
     ///
-    /// `display` are names for the names that were counted; where it has none, or gives one to two classes, the counted name shows.
-    pub fn new(counts: &PartCounts, thresholds: &Thresholds, display: &HashMap<String, String>) -> Self {
+    /// Edges are added in order of decreasing `share`, then decreasing count, then names of whole and part. An edge is
+    /// rejected if a path already leads from its part to its whole, because the edge would close a cycle. The order
+    /// does not depend on the order of the input, so the graph is deterministic.
+    ///
+    /// `display` maps counted names to display names. The counted name is used if there is no display name or if two
+    /// classes have the same one.
+    pub fn new(counts: &PartCounts, thresholds: &PartThresholds, display: &HashMap<String, String>) -> Self {
         let names = shown(counts, display);
-        let mut found: Vec<Edge> = (counts.pairs().into_iter())
+        let mut found: Vec<PartEdge> = (counts.pairs().into_iter())
             .filter_map(|(whole, part, pair)| {
                 let share = pair.wholes as f64 / counts.instances(whole) as f64;
                 let kept = pair.count >= thresholds.min_count && share >= thresholds.min_share;
                 let name = |class| names[counts.name(class)].clone();
-                kept.then(|| Edge { parent: name(whole), child: name(part), count: pair.count, share })
+                kept.then(|| PartEdge { parent: name(whole), child: name(part), count: pair.count, share })
             })
             .collect();
         found.sort_by(|a, b| {
@@ -111,19 +114,20 @@ impl PartGraph {
         it
     }
 
-    /// `parent<TAB>child`, a line each.
+    /// The edges as lines of `parent<TAB>child`.
     pub fn edge_lines(&self) -> String {
         self.edges.iter().map(|edge| format!("{}\t{}\n", edge.parent, edge.child)).collect()
     }
 
-    /// The same as a tree, for [`crate::hierarchy::Tree::read_edges`]: each class below the one it is most usually a part of (then the most
-    /// frequent, then the first name), those that are parts of none below [`SCENE`].
+    /// The graph as a tree, for [`crate::hierarchy::Tree::read_edges`]. The parent of each class is that of its edge
+    /// with the largest `share` (ties: the largest count, then the first parent name). Classes that are part of no
+    /// other are below [`SCENE`].
     pub fn tree_edges(&self) -> String {
-        let mut best: HashMap<&str, &Edge> = HashMap::new();
+        let mut best: HashMap<&str, &PartEdge> = HashMap::new();
         for edge in &self.edges {
             let held = best.entry(&edge.child).or_insert(edge);
             let order = edge.share.total_cmp(&held.share).then(edge.count.cmp(&held.count));
-            // Edges come by parent, so of equals the first name stays.
+            // Edges are sorted by parent, so the first name wins among equals.
             if order.is_gt() {
                 *held = edge;
             }
@@ -134,7 +138,7 @@ impl PartGraph {
         lines.concat()
     }
 
-    /// Classes that have parts and are part of none, by name.
+    /// Classes that have parts and are not a part of any class, sorted by name.
     pub fn roots(&self) -> Vec<&str> {
         let children: HashSet<_> = self.edges.iter().map(|edge| edge.child.as_str()).collect();
         let mut roots: Vec<_> = self.edges.iter().map(|edge| edge.parent.as_str()).collect();
@@ -143,21 +147,22 @@ impl PartGraph {
         roots
     }
 
-    /// The graph as the rows of a tree, a class before its parts. A class stands below every class it is a part of; its own parts follow the
-    /// first time, and [`PartRow::again`] stands for them after that: written out each time, a graph of 600 classes can have millions of rows.
+    /// The graph as rows of a tree in preorder. A class is listed below every class that it is a part of. Its own parts
+    /// are listed at its first occurrence only, and [`PartRow::again`] marks the later ones: a full expansion of a
+    /// graph with 600 classes can have millions of rows.
     pub fn rows(&self) -> Vec<PartRow<'_>> {
-        let mut below: HashMap<&str, Vec<&Edge>> = HashMap::new();
+        let mut below: HashMap<&str, Vec<&PartEdge>> = HashMap::new();
         for edge in &self.edges {
             below.entry(&edge.parent).or_default().push(edge);
         }
         let mut rows = Vec::new();
-        let mut told = HashSet::new();
-        // (name, depth, the edge that leads there); without recursion, as chains may be long.
-        let mut stack: Vec<(&str, usize, Option<&Edge>)> =
+        let mut expanded = HashSet::new();
+        // (name, depth, incoming edge). An explicit stack, because chains may be long.
+        let mut stack: Vec<(&str, usize, Option<&PartEdge>)> =
             self.roots().into_iter().rev().map(|root| (root, 0, None)).collect();
         while let Some((name, depth, edge)) = stack.pop() {
             let parts = below.get(name).map_or(&[][..], Vec::as_slice);
-            let first = told.insert(name);
+            let first = expanded.insert(name);
             rows.push(PartRow { depth, name, again: !first && !parts.is_empty(), edge });
             if first {
                 stack.extend(parts.iter().rev().map(|edge| (edge.child.as_str(), depth + 1, Some(*edge))));
@@ -166,20 +171,20 @@ impl PartGraph {
         rows
     }
 
-    /// [`PartGraph::rows`], indented.
+    /// [`PartGraph::rows`] as indented text.
     pub fn to_text(&self) -> String {
         let mut text = String::new();
         for PartRow { depth, name, again, edge } in self.rows() {
             let more = if again { " ..." } else { "" };
             let numbers = edge.map_or(String::new(), |edge| format!("  {:.1} % {}", 100.0 * edge.share, edge.count));
-            // Writing to a text cannot fail.
+            // Writing to a string cannot fail.
             let _ = writeln!(text, "{:1$}{name}{more}{numbers}", "", 2 * depth);
         }
         text
     }
 }
 
-/// What to call each class; two classes of one display name keep their own.
+/// The displayed name of each class. Classes with the same display name keep their own names.
 fn shown<'a>(counts: &'a PartCounts, display: &HashMap<String, String>) -> HashMap<&'a str, String> {
     let mut uses: HashMap<&str, usize> = HashMap::new();
     let named = |name: &str| display.get(name).map(String::as_str);
@@ -195,7 +200,7 @@ fn shown<'a>(counts: &'a PartCounts, display: &HashMap<String, String>) -> HashM
     counts.classes().map(one).collect()
 }
 
-/// Whether a way down leads from one class to another; a class reaches itself.
+/// Returns whether a path leads from one class to another. A class reaches itself.
 fn reaches(below: &HashMap<String, Vec<String>>, from: &str, to: &str) -> bool {
     let mut seen = HashSet::from([from]);
     let mut stack = vec![from];

@@ -1,4 +1,4 @@
-//! Files of boxes as blocks that hold whole photos, and the counts of a block.
+//! Splits files of boxes into blocks of whole photos, and counts the pairs of a block.
 
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Read, Seek, SeekFrom};
@@ -9,81 +9,84 @@ use rayon::prelude::*;
 use super::counts::{ClassBox, ClassId, PartCounts};
 use crate::error::{Error, Result, in_one_line};
 use crate::files::open_regular;
-use crate::grounded::Record;
-use crate::import::instances::{self, Photo};
-use crate::import::openimages::Columns;
+use crate::grounded::GroundedRecord;
+use crate::import::instances::{self, InstancePhoto};
+use crate::import::openimages::OpenImagesColumns;
 use crate::parts::PartRule;
 use crate::sample::{Broken, Cause};
 
-/// A file of boxes, its format known by its name.
+/// A file of boxes; the extension determines its format.
 pub(super) struct BoxFile {
     pub(super) path: PathBuf,
-    /// Bytes, as of opening.
+    /// Size in bytes when it was opened.
     pub(super) len: u64,
-    /// Where the first block begins: behind the header of a table.
-    pub(super) start: Place,
-    format: Format,
+    /// Start of the first block; in a table, the first row after the header.
+    pub(super) start: FilePosition,
+    format: BoxFormat,
 }
 
-enum Format {
+enum BoxFormat {
     /// OpenImages CSV.
-    Table(Columns),
+    Table(OpenImagesColumns),
     /// Grounded JSONL.
-    Lines,
-    /// COCO or LVIS JSON, read at once: its boxes and its photos are two lists.
-    Whole,
+    Jsonl,
+    /// COCO or LVIS JSON, loaded as a whole because photos and boxes are separate lists.
+    Json,
 }
 
-/// A place in a file: between two photos.
+/// A position in a file, between two photos.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct FilePosition {
     pub(super) byte: u64,
-    /// Lines before it.
+    /// Number of lines before it.
     pub(super) line: u64,
 }
 
-/// Bytes of a file, from one place to another.
-pub(super) struct Block {
+/// A contiguous range of bytes of a file.
+pub(super) struct FileBlock {
     start: u64,
     bytes: Vec<u8>,
 }
 
-/// What a block held.
+/// Result of counting a block.
 #[derive(Default)]
-pub(super) struct Counted {
+pub(super) struct BlockCounts {
     pub(super) counts: PartCounts,
-    /// Hashes of the photos' ids and the line of their first box, counted from 0 in the block; only where the rows of a photo could lie apart.
+    /// Hashes of the photo ids, with the line of their first box (counted from 0 in the block). Filled only for formats
+    /// in which the rows of a photo might not be adjacent.
     pub(super) photos: Vec<(u64, u64)>,
     pub(super) lines: u64,
-    /// The byte of the file behind it.
+    /// File offset of the end of the block.
     pub(super) end: u64,
-    /// (line in the block counted from 0, fault): who knows the lines before the block gives them their names.
+    /// Faults as (line in the block counted from 0, cause, message). [`BlockCounts::named`] adds the line number in the
+    /// file.
     pub(super) faults: Vec<(u64, Cause, String)>,
 }
 
-/// A photo with more bytes of boxes than this is no photo, but a file of another kind.
+/// Maximum size of a block, in bytes. A file in which one photo has more bytes of boxes is rejected.
 const MAX_BLOCK: usize = 1 << 28;
 
 impl BoxFile {
-    /// Sees that the file is there and, for a table, where its columns are.
+    /// Opens the file and, for a table, locates its columns.
     ///
     /// # Errors
-    /// An extension that is none of .csv, .jsonl, .json; a file that cannot be read; a table without a column that is needed.
+    /// An extension other than .csv, .jsonl and .json; a file that cannot be read; a table that lacks a required
+    /// column.
     pub(super) fn open(path: &Path) -> Result<Self> {
         let file = open_regular(path).map_err(Error::io("read", path))?;
         let len = file.metadata().map_err(Error::io("read", path))?.len();
-        let mut start = Place::default();
+        let mut start = FilePosition::default();
         let format = match path.extension().and_then(|it| it.to_str()) {
             Some("csv") => {
                 let mut header = Vec::new();
-                // A header is short; what is not may be a file without line breaks.
+                // Limits the memory for a file without line breaks. A header is much shorter.
                 let limit = file.take(1 << 16);
                 BufReader::new(limit).read_until(b'\n', &mut header).map_err(Error::io("read", path))?;
-                start = Place { byte: header.len() as u64, line: 1 };
-                Format::Table(Columns::new(path, &header)?)
+                start = FilePosition { byte: header.len() as u64, line: 1 };
+                BoxFormat::Table(OpenImagesColumns::new(path, &header)?)
             }
-            Some("jsonl") => Format::Lines,
-            Some("json") => Format::Whole,
+            Some("jsonl") => BoxFormat::Jsonl,
+            Some("json") => BoxFormat::Json,
             _ => {
                 let expected =
                     "a file of boxes: .csv (OpenImages), .json (COCO or LVIS instances), .jsonl (grounded); unpacked";
@@ -93,16 +96,16 @@ impl BoxFile {
         Ok(Self { path: path.to_owned(), len, start, format })
     }
 
-    /// The next block: `size` bytes or so, up to the end of a photo. `None` behind the last one.
+    /// Reads the next block: about `size` bytes, up to the end of a photo. `None` at the end of the file.
     ///
     /// # Errors
-    /// The file cannot be read, or is shorter than it was; more than 256 MiB without the end of a photo.
-    pub(super) fn block(&self, start: u64, size: usize) -> Result<Option<Block>> {
+    /// The file cannot be read or has become shorter, or more than 256 MiB contain no end of a photo.
+    pub(super) fn block(&self, start: u64, size: usize) -> Result<Option<FileBlock>> {
         if start >= self.len {
             return Ok(None);
         }
-        if matches!(self.format, Format::Whole) {
-            return Ok(Some(Block { start, bytes: Vec::new() }));
+        if matches!(self.format, BoxFormat::Json) {
+            return Ok(Some(FileBlock { start, bytes: Vec::new() }));
         }
         let mut file = open_regular(&self.path).map_err(Error::io("read", &self.path))?;
         file.seek(SeekFrom::Start(start)).map_err(Error::io("read", &self.path))?;
@@ -114,32 +117,33 @@ impl BoxFile {
             if (found as u64) < missing {
                 let place = format!("`{}`", self.path.display());
                 let found = format!("ends {} bytes after byte {start}", bytes.len());
-                return Err(Error::format(place, found, format!("{} bytes, as at the start", self.len)));
+                return Err(Error::format(place, found, format!("{} bytes, the size when it was opened", self.len)));
             }
             if start + wanted == self.len {
-                return Ok(Some(Block { start, bytes }));
+                return Ok(Some(FileBlock { start, bytes }));
             }
             if let Some(end) = self.cut(&bytes) {
                 bytes.truncate(end);
-                return Ok(Some(Block { start, bytes }));
+                return Ok(Some(FileBlock { start, bytes }));
             }
             if size >= MAX_BLOCK {
                 let place = format!("`{}` from byte {start}", self.path.display());
                 return Err(Error::format(
                     place,
                     format!("{size} bytes without the end of a photo"),
-                    "the boxes of a photo",
+                    "at most this many bytes for the boxes of one photo",
                 ));
             }
             size *= 2;
         }
     }
 
-    /// Where the last photo that may go on behind these bytes begins; `None` when no other one is before it. Lines that are no row belong to
-    /// no photo, as in [`count_rows`].
+    /// Offset at which `bytes` is cut so that the block ends with a whole photo. In a table this is the start of the
+    /// last photo, which may continue after these bytes; `None` if there is no photo before it. Malformed lines belong
+    /// to no photo, as in [`count_rows`].
     fn cut(&self, bytes: &[u8]) -> Option<usize> {
         let end = bytes.iter().rposition(|&byte| byte == b'\n')? + 1;
-        let Format::Table(columns) = &self.format else { return Some(end) };
+        let BoxFormat::Table(columns) = &self.format else { return Some(end) };
         let (mut end, mut last) = (end, None);
         while end > 0 {
             let begin = bytes[..end - 1].iter().rposition(|&byte| byte == b'\n').map_or(0, |at| at + 1);
@@ -154,21 +158,21 @@ impl BoxFile {
         None
     }
 
-    /// Counts the pairs in a block.
+    /// Counts the pairs of a block.
     ///
     /// # Errors
-    /// Only for files that are read at once: they cannot be read, or are of another format.
-    pub(super) fn count(&self, block: &Block, rule: &PartRule) -> Result<Counted> {
+    /// Only for files that are loaded as a whole: the file cannot be read or has another format.
+    pub(super) fn count(&self, block: &FileBlock, rule: &PartRule) -> Result<BlockCounts> {
         match &self.format {
-            Format::Table(columns) => Ok(count_rows(columns, block, rule)),
-            Format::Lines => Ok(count_records(block, rule)),
-            Format::Whole => self.count_all(rule),
+            BoxFormat::Table(columns) => Ok(count_rows(columns, block, rule)),
+            BoxFormat::Jsonl => Ok(count_records(block, rule)),
+            BoxFormat::Json => self.count_all(rule),
         }
     }
 
-    fn count_all(&self, rule: &PartRule) -> Result<Counted> {
+    fn count_all(&self, rule: &PartRule) -> Result<BlockCounts> {
         let (photos, faults) = instances::read_photos(&self.path)?;
-        let count = |photos: &[Photo]| {
+        let count = |photos: &[InstancePhoto]| {
             let mut counts = PartCounts::default();
             let mut boxes = Vec::new();
             for photo in photos {
@@ -183,7 +187,7 @@ impl BoxFile {
         let mut counts = PartCounts::default();
         faults.into_iter().for_each(|fault| counts.add_broken(fault));
         parts.into_iter().for_each(|part| counts.merge(part));
-        Ok(Counted { counts, end: self.len, ..Counted::default() })
+        Ok(BlockCounts { counts, end: self.len, ..BlockCounts::default() })
     }
 }
 
@@ -191,11 +195,11 @@ fn class_box((class, bbox, group_of): (ClassId, crate::sample::BBox, bool)) -> C
     ClassBox { class, bbox, group_of }
 }
 
-fn count_rows(columns: &Columns, block: &Block, rule: &PartRule) -> Counted {
-    let mut it = Counted { end: block.start + block.bytes.len() as u64, ..Counted::default() };
+fn count_rows(columns: &OpenImagesColumns, block: &FileBlock, rule: &PartRule) -> BlockCounts {
+    let mut it = BlockCounts { end: block.start + block.bytes.len() as u64, ..BlockCounts::default() };
     let mut boxes: Vec<ClassBox> = Vec::new();
     let mut now = "";
-    // The numbers of labels, without a copy of each row's.
+    // Avoids an allocation for the label of every row.
     let mut classes: HashMap<&str, ClassId> = HashMap::new();
     for line in lines(&block.bytes) {
         let number = it.lines;
@@ -223,8 +227,8 @@ fn count_rows(columns: &Columns, block: &Block, rule: &PartRule) -> Counted {
     it
 }
 
-fn count_records(block: &Block, rule: &PartRule) -> Counted {
-    let mut it = Counted { end: block.start + block.bytes.len() as u64, ..Counted::default() };
+fn count_records(block: &FileBlock, rule: &PartRule) -> BlockCounts {
+    let mut it = BlockCounts { end: block.start + block.bytes.len() as u64, ..BlockCounts::default() };
     let mut boxes = Vec::new();
     for line in lines(&block.bytes) {
         let number = it.lines;
@@ -233,7 +237,7 @@ fn count_records(block: &Block, rule: &PartRule) -> Counted {
         if line.is_empty() {
             continue;
         }
-        let record = serde_json::from_slice::<Record>(line).map_err(|error| {
+        let record = serde_json::from_slice::<GroundedRecord>(line).map_err(|error| {
             (Cause::BadRecord, format!("{}; expected a record of grounded JSONL", in_one_line(&error)))
         });
         let sample = record.and_then(|record| {
@@ -244,7 +248,7 @@ fn count_records(block: &Block, rule: &PartRule) -> Counted {
             Ok(sample) => {
                 boxes.clear();
                 for phrase in &sample.phrases {
-                    // Tabs and line breaks would be borders in the files of edges.
+                    // Tabs and line breaks are separators in the edge files.
                     let name = phrase.text.split_whitespace().collect::<Vec<_>>().join(" ");
                     let class = it.counts.class(&name);
                     boxes.extend(phrase.boxes.iter().map(|&bbox| ClassBox { class, bbox, group_of: phrase.group_of }));
@@ -256,19 +260,19 @@ fn count_records(block: &Block, rule: &PartRule) -> Counted {
     it
 }
 
-impl Block {
-    /// The byte of `file` behind it.
+impl FileBlock {
+    /// File offset of the end of the block.
     pub(super) fn end(&self, file: &BoxFile) -> u64 {
         match file.format {
-            Format::Whole => file.len,
+            BoxFormat::Json => file.len,
             _ => self.start + self.bytes.len() as u64,
         }
     }
 }
 
-impl Counted {
-    /// The counts, with the names of the faults' lines, which begin behind `start`.
-    pub(super) fn named(self, file: &BoxFile, start: Place) -> PartCounts {
+impl BlockCounts {
+    /// The counts, with the faults named by their lines in the file. `start` is the position of the block.
+    pub(super) fn named(self, file: &BoxFile, start: FilePosition) -> PartCounts {
         let mut counts = self.counts;
         for (line, cause, detail) in self.faults {
             let place = format!("line {} of `{}`", start.line + line + 1, file.path.display());
@@ -278,14 +282,14 @@ impl Counted {
     }
 }
 
-/// Without line breaks and the spaces around; the last one may lack its break.
+/// Lines without surrounding whitespace; the last one may lack its line break.
 fn lines(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
     let bytes = bytes.strip_suffix(b"\n").unwrap_or(bytes);
     bytes.split(|&byte| byte == b'\n').map(<[u8]>::trim_ascii)
 }
 
-/// FNV-1a, 64 bits: of two million photos, two share it with a chance of one in ten million. Not the hash of the standard library, which
-/// may change between versions: these are kept on disk.
+/// FNV-1a, 64 bits. Among two million photos the probability of a collision is about one in ten million. The hash of
+/// the standard library is unsuitable because it may change between versions and these hashes are stored on disk.
 fn fnv(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, &byte| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3))
 }

@@ -1,10 +1,10 @@
-//! What is made from a data set before training: hierarchies of classes from the boxes of its photos.
+//! Builds class hierarchies from the boxes of a data set before training.
 //!
 //! ```text
 //! boxes of photos (OpenImages CSV, COCO and LVIS JSON, grounded JSONL)
 //!   | inputs    blocks of whole photos, in the order of the files
-//!   | counts    class pairs (whole, part), in parallel; sums, so the order of work does not show
-//!   v graph     pairs that are frequent and usual -> a class graph without cycles
+//!   | counts    (whole, part) class pairs, in parallel; sums do not depend on the order of the work
+//!   v graph     pairs that pass the thresholds -> a class graph without cycles
 //! ```
 
 pub mod counts;
@@ -14,8 +14,8 @@ pub mod parts;
 mod state;
 
 pub use counts::{ClassBox, ClassId, PartCounts};
-pub use graph::{Edge, PartGraph, PartRow, Thresholds};
-pub use parts::{Built, PartsSpec, Progress, build};
+pub use graph::{PartEdge, PartGraph, PartRow, PartThresholds};
+pub use parts::{BuildProgress, BuiltGraph, PartsSpec, build};
 
 #[cfg(test)]
 mod tests;

@@ -1,4 +1,4 @@
-//! From files of boxes to a graph of classes and their parts: [`build`].
+//! Builds a graph of classes and their parts from files of boxes: [`build`].
 
 use std::collections::HashMap;
 use std::ops::ControlFlow;
@@ -9,69 +9,73 @@ use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use super::counts::{CauseCounts, PartCounts};
-use super::graph::{Edge, PartGraph, Thresholds};
-use super::inputs::{BoxFile, Place};
-use super::state::State;
+use super::graph::{PartEdge, PartGraph, PartThresholds};
+use super::inputs::{BoxFile, FilePosition};
+use super::state::BuildState;
 use crate::error::{Error, Result};
 use crate::files;
 use crate::import::openimages::read_names;
 use crate::parts::PartRule;
 
-/// What to build.
+/// Input, output and settings of a build.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct PartsSpec {
-    /// Files of boxes: OpenImages `.csv`, COCO or LVIS `.json`, grounded `.jsonl`. Several are one data set; the rows of a photo lie next to
-    /// each other in one of them.
+    /// Files of boxes: OpenImages `.csv`, COCO or LVIS `.json`, grounded `.jsonl`. Several files form one data set. All
+    /// rows of a photo must be adjacent and in one file.
     pub boxes: Vec<PathBuf>,
     /// Display names of the labels (`class-descriptions-boxable.csv`).
     pub names: Option<PathBuf>,
-    /// The folder for the results, and for the state from which a run that was stopped goes on.
+    /// The folder for the results and for the state from which an interrupted run resumes.
     pub out: PathBuf,
-    /// When a box is a part of another.
+    /// The conditions under which a box is a part of another.
     pub rule: PartRule,
-    /// When a pair of classes is a relation.
-    pub thresholds: Thresholds,
+    /// The thresholds above which a pair of classes becomes a part-of relation.
+    pub thresholds: PartThresholds,
 }
 
-/// How far a build is.
+/// Progress of a build.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Progress {
-    /// Bytes that were counted.
+pub struct BuildProgress {
+    /// Number of bytes counted so far.
     pub done: u64,
-    /// Bytes of all files.
+    /// Total size of all files in bytes.
     pub total: u64,
-    /// Boxes that were read.
+    /// Number of boxes read so far.
     pub boxes: u64,
 }
 
-/// What came out.
-pub struct Built {
+/// Result of a build.
+pub struct BuiltGraph {
     /// All counts.
     pub counts: PartCounts,
-    /// The relations among them.
+    /// The relations derived from the counts.
     pub graph: PartGraph,
-    /// `parts.json` (everything), `edges.tsv` (parent, child), `tree.tsv` (one parent a class), `tree.txt` (to read).
+    /// `parts.json` (everything), `edges.tsv` (parent, child), `tree.tsv` (one parent per class), `tree.txt`
+    /// (human-readable).
     pub files: Vec<PathBuf>,
 }
 
-/// Bytes of a block. Small enough that the blocks in flight take little memory, large enough that merging their counts costs nothing.
+/// Block size in bytes. A larger block takes more memory; a smaller one increases the time spent on merging counts.
 const BLOCK: usize = 4 << 20;
 
-/// How often the state is written down.
+/// Interval between saves of the state.
 const SAVE_EVERY: Duration = Duration::from_secs(5);
 
-/// Counts the pairs of all boxes and writes the class graph to `spec.out`. Blocks of the files are counted on all threads of the rayon pool;
-/// memory holds a few blocks, the counts and 8 bytes a photo (JSON files are read at once). `progress` is told after every few blocks and
-/// may stop the work: `None` is returned, and the next call goes on from there, as it does after a crash. The results are byte for byte
-/// the same however often it was stopped.
+/// Counts the part pairs of all boxes and writes the class graph to `spec.out`.
 ///
-/// With the counts complete, another call with other thresholds or names only makes the graph anew.
+/// Blocks of the files are counted in parallel on the rayon pool. Memory holds a few blocks, the counts and 8 bytes per
+/// photo; a JSON file is loaded as a whole.
+///
+/// `progress` is called after every few blocks and may stop the work. The result is then `None`. The next call resumes
+/// from the saved state, as it does after a crash. Interruptions do not change the written files.
+///
+/// If the counts are complete, a call with other thresholds or names only rebuilds the graph.
 ///
 /// # Errors
-/// Settings out of range, no file of boxes, files that cannot be read or lack a column, a photo whose rows lie apart, a folder with the
-/// state of other files.
-pub fn build(spec: &PartsSpec, progress: impl FnMut(&Progress) -> ControlFlow<()>) -> Result<Option<Built>> {
+/// Settings out of range, no file of boxes, a file that cannot be read or lacks a column, a photo whose rows are not
+/// adjacent, or an output folder whose saved state belongs to other files.
+pub fn build(spec: &PartsSpec, progress: impl FnMut(&BuildProgress) -> ControlFlow<()>) -> Result<Option<BuiltGraph>> {
     build_in_blocks(spec, BLOCK, SAVE_EVERY, progress)
 }
 
@@ -79,26 +83,26 @@ pub(super) fn build_in_blocks(
     spec: &PartsSpec,
     block: usize,
     save_every: Duration,
-    mut progress: impl FnMut(&Progress) -> ControlFlow<()>,
-) -> Result<Option<Built>> {
+    mut progress: impl FnMut(&BuildProgress) -> ControlFlow<()>,
+) -> Result<Option<BuiltGraph>> {
     spec.rule.check()?;
     spec.thresholds.check()?;
     if spec.boxes.is_empty() {
-        return Err(Error::config("boxes", "no file", "at least one file of boxes"));
+        return Err(Error::config("boxes", "empty", "at least one file of boxes"));
     }
     let boxes = spec.boxes.iter().map(|path| BoxFile::open(path)).collect::<Result<Vec<_>>>()?;
     let names = spec.names.as_deref().map(read_names).transpose()?.unwrap_or_default();
-    let mut state = State::open(&spec.out, &boxes, &spec.rule)?;
+    let mut state = BuildState::open(&spec.out, &boxes, &spec.rule)?;
     let total = boxes.iter().map(|file| file.len).sum();
     let mut saved = Instant::now();
     while let Some(file) = boxes.get(state.file) {
-        let start = state.place.byte;
+        let start = state.position.byte;
         count_some(file, block, &spec.rule, &mut state)?;
         let before: u64 = boxes[..state.file].iter().map(|file| file.len).sum();
-        let now = Progress { done: before + state.place.byte, total, boxes: state.counts.boxes };
-        if state.place.byte == start {
+        let now = BuildProgress { done: before + state.position.byte, total, boxes: state.counts.boxes };
+        if state.position.byte == start {
             state.file += 1;
-            state.place = boxes.get(state.file).map_or(Place::default(), |file| file.start);
+            state.position = boxes.get(state.file).map_or(FilePosition::default(), |file| file.start);
         }
         let stop = progress(&now).is_break();
         if stop || saved.elapsed() >= save_every || state.file == boxes.len() {
@@ -115,15 +119,15 @@ pub(super) fn build_in_blocks(
     }
     let graph = PartGraph::new(&state.counts, &spec.thresholds, &names);
     let files = write(spec, &state.counts, &graph, &names)?;
-    Ok(Some(Built { counts: state.counts, graph, files }))
+    Ok(Some(BuiltGraph { counts: state.counts, graph, files }))
 }
 
-/// Counts the next few blocks of a file; at its end, none.
-fn count_some(file: &BoxFile, size: usize, rule: &PartRule, state: &mut State) -> Result<()> {
-    // Two a thread: while one takes long, the others still have work.
+/// Counts the next blocks of a file. Does nothing at the end of the file.
+fn count_some(file: &BoxFile, size: usize, rule: &PartRule, state: &mut BuildState) -> Result<()> {
+    // Two blocks per thread, so that no thread is idle while another works on a slow block.
     let many = 2 * rayon::current_num_threads();
     let mut blocks = Vec::with_capacity(many);
-    let mut start = state.place.byte;
+    let mut start = state.position.byte;
     while blocks.len() < many
         && let Some(block) = file.block(start, size)?
     {
@@ -135,38 +139,38 @@ fn count_some(file: &BoxFile, size: usize, rule: &PartRule, state: &mut State) -
         let one = one?;
         for &(photo, line) in &one.photos {
             if !state.see(photo) {
-                let place = format!("line {} of `{}`", state.place.line + line + 1, file.path.display());
+                let place = format!("line {} of `{}`", state.position.line + line + 1, file.path.display());
                 let expected =
-                    "the rows of a photo next to each other, and each photo in one file (sort the rows by ImageID)";
-                return Err(Error::format(place, "a photo that had its rows before", expected));
+                    "all rows of a photo next to each other, and each photo in one file (sort the rows by ImageID)";
+                return Err(Error::format(place, "a row of a photo whose earlier rows are elsewhere", expected));
             }
         }
-        let next = Place { byte: one.end, line: state.place.line + one.lines };
-        state.counts.merge(one.named(file, state.place));
-        state.place = next;
+        let next = FilePosition { byte: one.end, line: state.position.line + one.lines };
+        state.counts.merge(one.named(file, state.position));
+        state.position = next;
     }
     Ok(())
 }
 
-/// `parts.json`.
+/// Content of `parts.json`.
 #[derive(Serialize)]
-struct Report<'a> {
+struct PartsFile<'a> {
     rule: PartRule,
-    thresholds: Thresholds,
+    thresholds: PartThresholds,
     photos: u64,
     boxes: u64,
     small: u64,
     broken: &'a CauseCounts,
     broken_examples: Vec<String>,
-    classes: Vec<Class<'a>>,
-    edges: &'a [Edge],
-    refused: &'a [Edge],
-    /// Label of the whole, label of the part, pairs of boxes, wholes with such a part.
+    classes: Vec<ClassRow<'a>>,
+    edges: &'a [PartEdge],
+    refused: &'a [PartEdge],
+    /// Label of the whole, label of the part, number of box pairs, number of wholes with such a part.
     pairs: Vec<(&'a str, &'a str, u64, u64)>,
 }
 
 #[derive(Serialize)]
-struct Class<'a> {
+struct ClassRow<'a> {
     label: &'a str,
     name: &'a str,
     boxes: u64,
@@ -181,7 +185,7 @@ fn write(
     let mut classes: Vec<_> = (counts.classes())
         .map(|class| {
             let label = counts.name(class);
-            Class { label, name: names.get(label).map_or(label, String::as_str), boxes: counts.instances(class) }
+            ClassRow { label, name: names.get(label).map_or(label, String::as_str), boxes: counts.instances(class) }
         })
         .collect();
     classes.sort_by_key(|class| class.label);
@@ -189,7 +193,7 @@ fn write(
         .map(|(whole, part, pair)| (counts.name(whole), counts.name(part), pair.count, pair.wholes))
         .collect();
     pairs.sort_unstable();
-    let whole = Report {
+    let whole = PartsFile {
         rule: spec.rule,
         thresholds: spec.thresholds,
         photos: counts.photos,

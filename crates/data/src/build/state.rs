@@ -1,4 +1,4 @@
-//! What a build has done so far, on disk: killed at any moment, it goes on after the last block that was written down.
+//! Persistent state of a build. A build that was killed at any time resumes after the last block that was saved.
 
 use std::collections::HashSet;
 use std::fs::{self, OpenOptions};
@@ -7,59 +7,60 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::counts::{PartCounts, Stored};
-use super::inputs::{BoxFile, Place};
+use super::counts::{PartCounts, StoredCounts};
+use super::inputs::{BoxFile, FilePosition};
 use crate::error::{Error, Result};
 use crate::files;
 use crate::parts::PartRule;
 
-/// Counts, and how far in which file they reach.
-pub(super) struct State {
+/// The counts, and the position that they cover.
+pub(super) struct BuildState {
     folder: PathBuf,
-    key: Key,
+    key: BuildKey,
     pub(super) counts: PartCounts,
     pub(super) file: usize,
-    pub(super) place: Place,
+    pub(super) position: FilePosition,
     seen: HashSet<u64>,
     /// Hashes that are not on disk yet.
     fresh: Vec<u64>,
 }
 
-/// What the counts depend on. Paths do not count: a data set may move.
+/// Identifies the input and the settings of the counts. The folders of the files are excluded, so that a data set can
+/// be moved.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-struct Key {
+struct BuildKey {
     /// Name and length of each file.
     boxes: Vec<(String, u64)>,
     rule: PartRule,
 }
 
-/// `state.json`.
+/// Content of `state.json`.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct OnDisk {
+struct StateFile {
     format: u32,
-    key: Key,
+    key: BuildKey,
     file: usize,
     byte: u64,
     line: u64,
-    /// How many hashes of [`PHOTOS`] count; what is behind them was written for a state that was not.
+    /// Number of valid hashes in [`PHOTOS`]. The hashes after them belong to a save that did not complete.
     photos: usize,
-    counts: Stored,
+    counts: StoredCounts,
 }
 
 const FORMAT: u32 = 1;
 const STATE: &str = "state.json";
-/// Hashes of the ids of the photos so far, 8 bytes each, little endian.
+/// Hashes of the ids of the photos seen so far, 8 bytes each, little endian.
 const PHOTOS: &str = "photos.bin";
 
-impl State {
-    /// The state in `folder`, or the beginning.
+impl BuildState {
+    /// Loads the state from `folder`, or creates an empty one.
     ///
     /// # Errors
-    /// The folder cannot be made, or holds the state of other files or another rule, or one that cannot be read.
+    /// The folder cannot be created, or its state cannot be read or belongs to other files or another rule.
     pub(super) fn open(folder: &Path, boxes: &[BoxFile], rule: &PartRule) -> Result<Self> {
         let name = |file: &BoxFile| file.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        let key = Key { boxes: boxes.iter().map(|file| (name(file), file.len)).collect(), rule: *rule };
+        let key = BuildKey { boxes: boxes.iter().map(|file| (name(file), file.len)).collect(), rule: *rule };
         let path = folder.join(STATE);
         fs::create_dir_all(folder).map_err(Error::io("create", folder))?;
         files::remove_abandoned(&path);
@@ -68,7 +69,7 @@ impl State {
             key,
             counts: PartCounts::default(),
             file: 0,
-            place: boxes.first().map_or(Place::default(), |file| file.start),
+            position: boxes.first().map_or(FilePosition::default(), |file| file.start),
             seen: HashSet::new(),
             fresh: Vec::new(),
         };
@@ -78,16 +79,16 @@ impl State {
             Err(error) => return Err(Error::io("read", &path)(error)),
         };
         let fault = |found: String, expected: &str| {
-            let expected = format!("{expected} (delete the folder to begin anew)");
+            let expected = format!("{expected} (delete the folder to start over)");
             Error::format(format!("`{}`", path.display()), found, expected)
         };
-        let disk: OnDisk =
+        let disk: StateFile =
             serde_json::from_slice(&bytes).map_err(|error| fault(error.to_string(), "the state of an earlier run"))?;
         if disk.format != FORMAT {
             return Err(fault(format!("format {}", disk.format), &format!("format {FORMAT}")));
         }
         if disk.key != it.key {
-            let show = |key: &Key| serde_json::to_string(key).unwrap_or_default();
+            let show = |key: &BuildKey| serde_json::to_string(key).unwrap_or_default();
             return Err(fault(format!("the state of {}", show(&disk.key)), &format!("that of {}", show(&it.key))));
         }
         let photos = folder.join(PHOTOS);
@@ -96,19 +97,19 @@ impl State {
             it.seen = hashes.chunks_exact(8).filter_map(|it| Some(u64::from_le_bytes(it.try_into().ok()?))).collect();
         }
         it.counts = PartCounts::restored(disk.counts)
-            .ok_or_else(|| fault("a pair of unknown classes".into(), "numbers of classes that are listed"))?;
-        (it.file, it.place) = (disk.file, Place { byte: disk.byte, line: disk.line });
+            .ok_or_else(|| fault("a pair of unknown classes".into(), "indices of listed classes"))?;
+        (it.file, it.position) = (disk.file, FilePosition { byte: disk.byte, line: disk.line });
         Ok(it)
     }
 
-    /// Notes a photo; `false` when it was there before.
+    /// Records a photo. Returns `false` if it was seen before.
     pub(super) fn see(&mut self, photo: u64) -> bool {
         let new = self.seen.insert(photo);
         self.fresh.extend(new.then_some(photo));
         new
     }
 
-    /// Writes the state down. The photos come first: without a state that counts them, they do not count.
+    /// Saves the state. Photo hashes are written before the state file, because surplus hashes are ignored on loading.
     ///
     /// # Errors
     /// A file cannot be written.
@@ -127,12 +128,12 @@ impl State {
             write().map_err(Error::io("write", &path))?;
             self.fresh.clear();
         }
-        let disk = OnDisk {
+        let disk = StateFile {
             format: FORMAT,
             key: self.key.clone(),
             file: self.file,
-            byte: self.place.byte,
-            line: self.place.line,
+            byte: self.position.byte,
+            line: self.position.line,
             photos: self.seen.len(),
             counts: self.counts.stored(),
         };

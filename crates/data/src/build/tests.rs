@@ -10,7 +10,7 @@ use rand_chacha::ChaCha8Rng;
 
 use super::parts::build_in_blocks;
 use super::*;
-use crate::fixtures::{Folder, shared_data};
+use crate::fixtures::{FixtureFolder, shared_data};
 use crate::hierarchy::Tree;
 use crate::parts::PartRule;
 use crate::sample::{BBox, Cause};
@@ -27,11 +27,11 @@ fn table(rows: &[String]) -> String {
 }
 
 fn spec(out: PathBuf, boxes: &[PathBuf]) -> PartsSpec {
-    let thresholds = Thresholds { min_count: 1, min_share: 0.0 };
+    let thresholds = PartThresholds { min_count: 1, min_share: 0.0 };
     PartsSpec { boxes: boxes.into(), out, thresholds, ..PartsSpec::default() }
 }
 
-fn run(spec: &PartsSpec) -> Built {
+fn run(spec: &PartsSpec) -> BuiltGraph {
     build(spec, |_| ControlFlow::Continue(())).unwrap().unwrap()
 }
 
@@ -39,9 +39,8 @@ fn message(spec: &PartsSpec) -> String {
     build(spec, |_| ControlFlow::Continue(())).err().unwrap().to_string()
 }
 
-/// (whole, part) -> (count, wholes)
 fn pairs(counts: &PartCounts) -> BTreeMap<(String, String), (u64, u64)> {
-    let named = |(w, p, it): (_, _, counts::Pair)| {
+    let named = |(w, p, it): (_, _, counts::PairCounts)| {
         ((counts.name(w).to_owned(), counts.name(p).to_owned()), (it.count, it.wholes))
     };
     counts.pairs().into_iter().map(named).collect()
@@ -51,10 +50,11 @@ const BIKE: [f32; 4] = [0.1, 0.1, 0.9, 0.9];
 const WHEEL: [f32; 4] = [0.1, 0.5, 0.4, 0.8];
 const OTHER_WHEEL: [f32; 4] = [0.6, 0.5, 0.9, 0.8];
 
-/// Two bicycles with wheels, one without; a wheel too small; wheels in a group; a wheel three quarters inside.
+/// Two bicycles with wheels, one without. One wheel is too small, one box contains a group of wheels, and one wheel is
+/// only three quarters inside its bicycle.
 #[test]
 fn parts_of_three_bicycles() {
-    let folder = Folder::new();
+    let folder = FixtureFolder::new();
     let rows = [
         row("a", "bike", BIKE, 0),
         row("a", "wheel", WHEEL, 0),
@@ -74,7 +74,10 @@ fn parts_of_three_bicycles() {
     assert_eq!((counts.photos, counts.boxes, counts.small), (3, 9, 1));
     let instances: Vec<_> = counts.classes().map(|it| (counts.name(it), counts.instances(it))).collect();
     assert_eq!(instances, [("bike", 3), ("wheel", 5)]);
-    assert_eq!(built.graph.edges, [Edge { parent: "bike".into(), child: "wheel".into(), count: 3, share: 2.0 / 3.0 }]);
+    assert_eq!(
+        built.graph.edges,
+        [PartEdge { parent: "bike".into(), child: "wheel".into(), count: 3, share: 2.0 / 3.0 }]
+    );
     assert_eq!(built.graph.to_text(), "bike\n  wheel  66.7 % 3\n");
     let report = fs::read_to_string(&built.files[0]).unwrap();
     let head = r#"{"rule":{"containment":0.8,"min_area":0.01,"drop_groups":true},"thresholds":{"min_count":1,"min_share":0.0},"photos":3"#;
@@ -102,7 +105,7 @@ fn random_table(photos: u64, rng: &mut ChaCha8Rng) -> Vec<String> {
             let corners = [x1, y1, x2.min(1.0), y2.min(1.0)];
             let group = u8::from(rng.random_bool(0.1));
             rows.push(row(&format!("p{photo}"), &format!("/m/{}", rng.random_range(0..7)), corners, group));
-            // Between the boxes of a photo, which they must not part.
+            // Invalid lines between the boxes of a photo must not split it.
             if photo % 9 == 4 && number == 0 {
                 rows.push(row("elsewhere", "/m/1", [f32::NAN, 0.0, 1.0, 1.0], 0));
                 rows.push("short\n".to_owned());
@@ -113,8 +116,8 @@ fn random_table(photos: u64, rng: &mut ChaCha8Rng) -> Vec<String> {
     rows
 }
 
-/// The same counts by the plain way: all rows at once, photo by photo.
-fn slowly(rows: &[String]) -> BTreeMap<(String, String), (u64, u64)> {
+/// Reference implementation: all rows at once, photo by photo.
+fn reference_counts(rows: &[String]) -> BTreeMap<(String, String), (u64, u64)> {
     let mut photos: BTreeMap<&str, Vec<(&str, BBox, bool)>> = BTreeMap::new();
     for line in rows {
         let fields: Vec<_> = line.trim().split(',').collect();
@@ -145,11 +148,11 @@ fn slowly(rows: &[String]) -> BTreeMap<(String, String), (u64, u64)> {
 }
 
 #[test]
-fn blocks_of_any_size_count_the_same() {
+fn counts_do_not_depend_on_block_size() {
     let rows = random_table(60, &mut ChaCha8Rng::seed_from_u64(1));
-    let expected = slowly(&rows);
+    let expected = reference_counts(&rows);
     assert!(expected.len() > 30, "{}", expected.len());
-    let folder = Folder::new();
+    let folder = FixtureFolder::new();
     let boxes = folder.write("boxes.csv", table(&rows));
     for size in [1, 100, 1000, 5000, 1 << 20] {
         let spec = spec(folder.path().join(format!("out{size}")), std::slice::from_ref(&boxes));
@@ -162,7 +165,7 @@ fn blocks_of_any_size_count_the_same() {
             format!("sample `line {line} of `{}``: bad_box: box is [NaN, 0, 1, 1]; expected", boxes.display());
         assert!(example.starts_with(&expected), "{example}");
     }
-    // Without a line break at the end, and with those of Windows.
+    // No line break at the end, and Windows line breaks.
     let text = table(&rows);
     let windows = folder.write("windows.csv", text.trim_end().replace('\n', "\r\n"));
     let spec = spec(folder.path().join("windows"), &[windows]);
@@ -170,18 +173,18 @@ fn blocks_of_any_size_count_the_same() {
     assert_eq!(pairs(&built.counts), expected);
 }
 
-/// All files of a folder by name.
+/// Content of all files of a folder, by name.
 fn files(folder: &Path) -> BTreeMap<String, Vec<u8>> {
     let read = |it: fs::DirEntry| (it.file_name().into_string().unwrap(), fs::read(it.path()).unwrap());
     fs::read_dir(folder).unwrap().map(|it| read(it.unwrap())).collect()
 }
 
-/// Two files; stopped after every step.
+/// Two files, stopped after every step.
 #[test]
-fn stopped_and_gone_on_with_gives_the_same_bytes() {
+fn stopped_build_resumes_with_the_same_bytes() {
     let rows = random_table(80, &mut ChaCha8Rng::seed_from_u64(2));
     let middle = rows.iter().position(|line| line.starts_with("p40,")).unwrap();
-    let folder = Folder::new();
+    let folder = FixtureFolder::new();
     let boxes = [folder.write("a.csv", table(&rows[..middle])), folder.write("b.csv", table(&rows[middle..]))];
     let (whole, often) = (spec(folder.path().join("whole"), &boxes), spec(folder.path().join("often"), &boxes));
     run(&whole);
@@ -204,11 +207,11 @@ fn slow_spec(folder: &Path) -> PartsSpec {
     spec(folder.join("out"), &[folder.join("boxes.csv")])
 }
 
-/// Not a test: what the next one starts and kills.
+/// Not a test: the process that the next test starts and kills.
 #[test]
 fn victim() {
     let Some(folder) = std::env::var_os(VICTIM) else { return };
-    let slow = |_: &Progress| {
+    let slow = |_: &BuildProgress| {
         std::thread::sleep(Duration::from_millis(5));
         ControlFlow::Continue(())
     };
@@ -216,8 +219,8 @@ fn victim() {
 }
 
 #[test]
-fn killed_and_gone_on_with_gives_the_same_bytes() {
-    let folder = Folder::new();
+fn killed_build_resumes_with_the_same_bytes() {
+    let folder = FixtureFolder::new();
     let rows = random_table(400, &mut ChaCha8Rng::seed_from_u64(3));
     let boxes = folder.write("boxes.csv", table(&rows));
     let spec = slow_spec(folder.path());
@@ -241,8 +244,8 @@ fn killed_and_gone_on_with_gives_the_same_bytes() {
         let stored: serde_json::Value = serde_json::from_slice(&fs::read(&state).unwrap()).unwrap();
         partly += u32::from(stored["file"] == 0);
     }
-    assert!(partly > 0, "it was never killed on its way");
-    // What a writer that was killed at its worst moment leaves behind.
+    assert!(partly > 0, "no run was killed before it finished");
+    // A temporary file as left behind by a writer that was killed.
     fs::write(spec.out.join(".state.json.4711-0.tmp"), "{\"format\"").unwrap();
     run(&spec);
     let whole = super::tests::spec(folder.path().join("whole"), &[boxes]);
@@ -251,29 +254,29 @@ fn killed_and_gone_on_with_gives_the_same_bytes() {
 }
 
 #[test]
-fn other_thresholds_read_nothing_again() {
-    let folder = Folder::new();
+fn changed_thresholds_reuse_the_counts() {
+    let folder = FixtureFolder::new();
     let rows = [row("a", "bike", BIKE, 0), row("a", "wheel", WHEEL, 0), row("b", "bike", BIKE, 0)];
     let boxes = folder.write("boxes.csv", table(&rows));
     let mut spec = spec(folder.path().join("out"), std::slice::from_ref(&boxes));
     assert_eq!(run(&spec).graph.edges.len(), 1);
-    // Of the same length, so that only who reads it would see.
+    // Same length, so that only reading the file would reveal the change.
     fs::write(&boxes, format!("{HEADER}\n{}", "x".repeat(rows.concat().len()))).unwrap();
-    spec.thresholds = Thresholds { min_count: 1, min_share: 0.51 };
+    spec.thresholds = PartThresholds { min_count: 1, min_share: 0.51 };
     assert_eq!(run(&spec).graph.edges.len(), 0);
     spec.thresholds.min_share = 0.5;
     assert_eq!(run(&spec).graph.edges.len(), 1);
 }
 
 #[test]
-fn requests_that_cannot_be_served() {
-    let folder = Folder::new();
+fn invalid_requests_are_rejected() {
+    let folder = FixtureFolder::new();
     let out = folder.path().join("out");
-    assert_eq!(message(&spec(out.clone(), &[])), "data: `boxes` is no file; expected at least one file of boxes");
+    assert_eq!(message(&spec(out.clone(), &[])), "data: `boxes` is empty; expected at least one file of boxes");
     let packed = folder.write("a.csv.gz", "");
     assert!(message(&spec(out.clone(), &[packed])).ends_with("unpacked"));
     let bad =
-        PartsSpec { thresholds: Thresholds { min_count: 1, min_share: 10.0 }, ..spec(out.clone(), &["a".into()]) };
+        PartsSpec { thresholds: PartThresholds { min_count: 1, min_share: 10.0 }, ..spec(out.clone(), &["a".into()]) };
     assert_eq!(message(&bad), "data: `min_share` is 10; expected a share, 0 to 1");
 
     let header = folder.write("header.csv", HEADER.replace("XMax", "Xmax"));
@@ -295,12 +298,12 @@ fn requests_that_cannot_be_served() {
     let other = PartsSpec { rule: PartRule { containment: 0.9, ..PartRule::default() }, ..spec(out, &[one]) };
     let text = message(&other);
     assert!(text.contains("\"containment\":0.8") && text.contains("\"containment\":0.9"), "{text}");
-    assert!(text.contains("delete the folder to begin anew"), "{text}");
+    assert!(text.contains("delete the folder to start over"), "{text}");
 }
 
 #[test]
-fn the_three_formats_say_the_same() {
-    let folder = Folder::new();
+fn formats_give_the_same_counts() {
+    let folder = FixtureFolder::new();
     let table = folder.write(
         "boxes.csv",
         table(&[row("7", "/m/bike", BIKE, 0), row("7", "/m/wheel", WHEEL, 0), row("8", "/m/wheel", WHEEL, 1)]),
@@ -332,7 +335,7 @@ fn the_three_formats_say_the_same() {
     }
 }
 
-/// Counts as they would come from photos that each hold one whole with one part.
+/// Counts of photos that each contain one whole with one part.
 fn counts(relations: &[(&str, &str, u64)], alone: &[(&str, u64)]) -> PartCounts {
     let mut counts = PartCounts::default();
     let bbox = |[x1, y1, x2, y2]: [f32; 4]| BBox { x1, y1, x2, y2 };
@@ -349,21 +352,21 @@ fn counts(relations: &[(&str, &str, u64)], alone: &[(&str, u64)]) -> PartCounts 
 }
 
 #[test]
-fn frequent_and_usual_pairs_are_kept() {
-    // 50 of 500 are a tenth; 49 pairs are too few; 50 of 501 are less than a tenth.
+fn thresholds_are_inclusive() {
+    // 50 of 500 is exactly 10 %; 49 pairs are too few; 50 of 501 is below 10 %.
     let counts = counts(&[("a", "x", 50), ("b", "x", 49), ("c", "x", 50)], &[("a", 450), ("c", 451)]);
-    let graph = PartGraph::new(&counts, &Thresholds::default(), &HashMap::new());
+    let graph = PartGraph::new(&counts, &PartThresholds::default(), &HashMap::new());
     assert_eq!(graph.edge_lines(), "a\tx\n");
-    let lvis = Thresholds { min_count: 5, min_share: 0.05 };
+    let lvis = PartThresholds { min_count: 5, min_share: 0.05 };
     assert_eq!(PartGraph::new(&counts, &lvis, &HashMap::new()).edges.len(), 3);
 }
 
-/// face in person 60 of 60 wholes, person in car 50 of 60, car in person 10 of 70: the last would close a cycle; so would person in person.
+/// The edges "car in person" and "person in person" are rejected, because each would close a cycle.
 #[test]
-fn the_less_usual_relation_of_a_cycle_is_refused() {
+fn weakest_relation_of_a_cycle_is_rejected() {
     let relations = [("person", "face", 60), ("person", "car", 10), ("car", "person", 50), ("person", "person", 20)];
     let counts = counts(&relations, &[]);
-    let all = Thresholds { min_count: 1, min_share: 0.0 };
+    let all = PartThresholds { min_count: 1, min_share: 0.0 };
     let graph = PartGraph::new(&counts, &all, &HashMap::new());
     assert_eq!(graph.edge_lines(), "car\tperson\nperson\tface\n");
     let refused: Vec<_> = graph.refused.iter().map(|edge| (&*edge.parent, &*edge.child)).collect();
@@ -371,25 +374,26 @@ fn the_less_usual_relation_of_a_cycle_is_refused() {
     assert_eq!(graph.roots(), ["car"]);
 }
 
-/// wheel stands below both, its own part once; tyre is most usually a part of the wheel.
+/// wheel is listed below both wholes, its own part only once. The edge from wheel to tyre has the largest `share` of
+/// the edges to tyre.
 #[test]
-fn a_class_of_two_wholes_is_told_twice_and_its_parts_once() {
+fn shared_parts_are_expanded_once() {
     let relations =
         [("car", "wheel", 8), ("bike", "wheel", 9), ("wheel", "tyre", 20), ("bike", "tyre", 3), ("house", "door", 4)];
     let counts = counts(&relations, &[]);
-    let all = Thresholds { min_count: 1, min_share: 0.0 };
+    let all = PartThresholds { min_count: 1, min_share: 0.0 };
     let door = HashMap::from([("door".to_owned(), "Door".to_owned())]);
     let graph = PartGraph::new(&counts, &all, &door);
     let expected = "bike\n  wheel  75.0 % 9\n    tyre  54.1 % 20\n  tyre  25.0 % 3\ncar\n  wheel ...  100.0 % 8\nhouse\n  Door  100.0 % 4\n";
     assert_eq!(graph.to_text(), expected);
 
-    let folder = Folder::new();
+    let folder = FixtureFolder::new();
     let tree = Tree::read_edges(&folder.write("tree.tsv", graph.tree_edges())).unwrap();
     let parent = |name: &str| tree.name(tree.parent(tree.get(name).unwrap()).unwrap());
     assert_eq!([parent("tyre"), parent("wheel"), parent("bike")], ["wheel", "car", graph::SCENE]);
     assert_eq!(tree.len(), 1 + 6);
 
-    // One name for two classes is none.
+    // A display name of two classes is not used.
     let same = HashMap::from([("car", "it"), ("bike", "it")].map(|(a, b)| (a.to_owned(), b.to_owned())));
     assert_eq!(PartGraph::new(&counts, &all, &same).roots(), ["bike", "car", "house"]);
 }
@@ -397,9 +401,9 @@ fn a_class_of_two_wholes_is_told_twice_and_its_parts_once() {
 #[test]
 fn lvis_as_published() {
     let Some(path) = shared_data("lvis/lvis_val_100.json") else { return };
-    let folder = Folder::new();
+    let folder = FixtureFolder::new();
     let mut spec = spec(folder.path().join("out"), &[path]);
-    spec.thresholds = Thresholds { min_count: 5, min_share: 0.05 };
+    spec.thresholds = PartThresholds { min_count: 5, min_share: 0.05 };
     let built = run(&spec);
     assert_eq!((built.counts.boxes, built.counts.broken.len()), (977, 0));
     assert!(!built.graph.edges.is_empty());

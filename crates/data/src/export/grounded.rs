@@ -1,4 +1,4 @@
-//! Samples as grounded JSONL.
+//! Writes samples as grounded JSONL.
 
 use std::fs;
 use std::io::Write;
@@ -7,37 +7,37 @@ use std::sync::OnceLock;
 
 use sha2::{Digest, Sha256};
 
-use super::{Form, photo_bytes};
+use super::{ExportFormat, photo_bytes};
 use crate::error::{Error, Result};
-use crate::files::NewFile;
-use crate::grounded::Record;
+use crate::files::StagedFile;
+use crate::grounded::GroundedRecord;
 use crate::picture;
 use crate::sample::{Broken, Cause, ImageRef, PixelLimits, Sample};
 use crate::shard::hex;
 
-/// A grounded JSONL file that is being written.
+/// A grounded JSONL file under construction.
 pub(super) struct GroundedFile {
-    file: NewFile,
+    file: StagedFile,
     path: PathBuf,
-    /// Absolute; photo paths are relative to it.
+    /// Absolute path of the folder of the file; photo paths are relative to it.
     folder: PathBuf,
-    /// Name of the folder for photos that are no files yet.
+    /// Name of the folder for photos that are not files yet.
     photos: String,
-    /// Folders of photos that are not below `folder`.
+    /// Photo folders outside of `folder`.
     roots: Vec<LinkedRoot>,
     limits: PixelLimits,
 }
 
-/// A folder of photos elsewhere, and the link to it beside the file, which is made when it is first needed.
+/// A folder of photos outside of the file's folder, and the link to it, which is created when it is first needed.
 struct LinkedRoot {
-    /// Links resolved.
+    /// The path with links resolved.
     target: PathBuf,
     link: PathBuf,
     made: OnceLock<bool>,
 }
 
-/// A line, and the photos it names that have to be written (relative path, content).
-pub(super) struct Line {
+/// A line, and the photos that it refers to and that are not files yet (relative path, content).
+pub(super) struct GroundedLine {
     json: Vec<u8>,
     photos: Vec<(PathBuf, Vec<u8>)>,
 }
@@ -46,14 +46,14 @@ impl GroundedFile {
     pub(super) fn create(path: &Path, roots: &[PathBuf], limits: &PixelLimits) -> Result<Self> {
         let stem = path.file_stem().unwrap_or_default().to_string_lossy();
         let folder = path.parent().unwrap_or(Path::new(""));
-        // Creates the folder, too.
-        let file = NewFile::create(path)?;
+        // This also creates the folder.
+        let file = StagedFile::create(path)?;
         let folder = absolute(folder).map_err(Error::io("find", folder))?;
         let roots = linked_roots(&folder, &stem, roots);
         Ok(Self { file, path: path.to_owned(), folder, photos: format!("{stem}_photos"), roots, limits: *limits })
     }
 
-    /// The path of a photo in the file, after `photos` has been told of those that must be written.
+    /// Returns the path of a photo for the record. A photo that is not a file yet is added to `photos`.
     fn place(&self, image: &ImageRef, photos: &mut Vec<(PathBuf, Vec<u8>)>) -> Result<PathBuf, Broken> {
         let content = match image {
             ImageRef::File(path) => {
@@ -69,9 +69,10 @@ impl GroundedFile {
         Ok(path)
     }
 
-    /// The path of a photo that is a file: below the folder of the JSONL file, through a link beside it, or the way from there.
+    /// The path of a photo file as written to the record: inside the folder of the JSONL file, otherwise through a link
+    /// in that folder, otherwise relative with `..`.
     fn place_of_file(&self, path: &Path) -> std::io::Result<PathBuf> {
-        // A link beside the file that leads to the photos needs no other.
+        // A photo that is reached through an existing link in the folder needs no new link.
         let written = std::path::absolute(path)?;
         if let Ok(inside) = written.strip_prefix(&self.folder)
             && !inside.components().any(|it| it == Component::ParentDir)
@@ -92,12 +93,13 @@ impl GroundedFile {
     }
 }
 
-/// The links that may be made in `folder` to the folders of photos that are not below it.
+/// The links that may be created in `folder`, for the photo folders outside of it.
 fn linked_roots(folder: &Path, stem: &str, roots: &[PathBuf]) -> Vec<LinkedRoot> {
     let mut targets: Vec<_> = roots.iter().filter_map(|root| fs::canonicalize(root).ok()).collect();
     targets.sort();
     targets.dedup();
-    // A link to a folder above its own is not followed by readers. Of a root above `folder`, the folders beside the way down are linked.
+    // Readers do not follow a link to an ancestor folder. For a root above `folder`, link the siblings of each folder
+    // on the path from that root down to `folder` instead.
     let (above, mut targets): (Vec<_>, Vec<_>) = targets.into_iter().partition(|target| folder.starts_with(target));
     if let Some(top) = above.first() {
         for on_the_way in folder.ancestors().skip(1).take_while(|it| it.starts_with(top)) {
@@ -107,13 +109,13 @@ fn linked_roots(folder: &Path, stem: &str, roots: &[PathBuf]) -> Vec<LinkedRoot>
             targets.extend(inside.iter().filter_map(|it| fs::canonicalize(it).ok()));
         }
     }
-    // The innermost first, so that a photo gets the shortest path.
+    // Innermost first, so that each photo gets the shortest path.
     targets.sort_by(|a, b| b.components().count().cmp(&a.components().count()).then_with(|| a.cmp(b)));
     targets.dedup();
     let mut numbers = 1_u32..;
     let mut linked = |target: PathBuf| {
         let names = numbers.by_ref().map(|number| folder.join(format!("{stem}_root{number}")));
-        // A link of an earlier export to the same folder is used again; anything else of that name is left alone.
+        // Reuse a link of an earlier export to the same folder. Never replace anything else with that name.
         let mut free = names.filter(|link| match fs::symlink_metadata(link) {
             Err(_) => true,
             Ok(there) => there.is_symlink() && fs::canonicalize(link).is_ok_and(|it| it == target),
@@ -124,7 +126,8 @@ fn linked_roots(folder: &Path, stem: &str, roots: &[PathBuf]) -> Vec<LinkedRoot>
 }
 
 impl LinkedRoot {
-    /// Makes the link, once. Some systems and file systems know no links, or not for everybody: the file then needs `--root`.
+    /// Creates the link on the first call; returns whether it exists. Some file systems have no links or require
+    /// privileges for them. Reading the JSONL file then needs `--root`.
     fn is_made(&self, folder: &Path) -> bool {
         *self.made.get_or_init(|| self.link.is_dir() || symlink(&relative(folder, &self.target), &self.link).is_ok())
     }
@@ -140,30 +143,30 @@ fn symlink(target: &Path, link: &Path) -> std::io::Result<()> {
     std::os::windows::fs::symlink_dir(target, link)
 }
 
-impl Form for GroundedFile {
-    type Ready = Line;
+impl ExportFormat for GroundedFile {
+    type Ready = GroundedLine;
 
-    fn prepare(&self, sample: &Sample) -> Result<Line, Broken> {
+    fn prepare(&self, sample: &Sample) -> Result<GroundedLine, Broken> {
         let mut photos = Vec::new();
-        let record = Record::from_sample(sample, |image| self.place(image, &mut photos))
+        let record = GroundedRecord::from_sample(sample, |image| self.place(image, &mut photos))
             .map_err(|broken: Broken| broken.within(&sample.id))?;
         let mut json = serde_json::to_vec(&record)
             .map_err(|error| Broken::new(&sample.id, Cause::BadRecord, format!("{error}; expected paths in UTF-8")))?;
         json.push(b'\n');
-        Ok(Line { json, photos })
+        Ok(GroundedLine { json, photos })
     }
 
-    fn put(&mut self, line: Line) -> Result<()> {
+    fn put(&mut self, line: GroundedLine) -> Result<()> {
         for (path, content) in line.photos {
             let path = self.folder.join(path);
-            // Named by its content: a file of that name and length is that photo.
+            // The name is a hash of the content, so a file with this name and length is the same photo.
             if fs::metadata(&path).is_ok_and(|meta| meta.len() == content.len() as u64) {
                 continue;
             }
             if let Some(folder) = path.parent() {
                 fs::create_dir_all(folder).map_err(Error::io("create", folder))?;
             }
-            // Not synced one by one: nothing names them before the JSONL file is finished.
+            // No fsync: nothing refers to the photos before the JSONL file is complete.
             fs::write(&path, content).map_err(Error::io("write", &path))?;
         }
         self.file.write_all(&line.json).map_err(Error::io("write", &self.path))
@@ -175,13 +178,13 @@ impl Form for GroundedFile {
     }
 }
 
-/// Without links, `.` and `..` where the path exists; otherwise only made absolute.
+/// Resolves links, `.` and `..` if the path exists; otherwise only makes it absolute.
 fn absolute(path: &Path) -> std::io::Result<PathBuf> {
     let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
     fs::canonicalize(path).or_else(|_| std::path::absolute(path))
 }
 
-/// The way from a folder to a file, both absolute; `/` between folders whatever the system, since the file may travel.
+/// The relative path from a folder to a file; both must be absolute.
 fn relative(folder: &Path, file: &Path) -> PathBuf {
     let (from, to): (Vec<_>, Vec<_>) = (folder.components().collect(), file.components().collect());
     let shared = from.iter().zip(&to).take_while(|(a, b)| a == b).count();
@@ -197,7 +200,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ways_from_folder_to_file() {
+    fn relative_paths_to_files() {
         for (folder, file, way) in [
             ("/a/b", "/a/b/c.jpg", "c.jpg"),
             ("/a/b", "/a/x/c.jpg", "../x/c.jpg"),

@@ -1,4 +1,4 @@
-//! Writing samples down again: as grounded JSONL or as shards.
+//! Writes samples as grounded JSONL or as shards.
 
 mod grounded;
 mod shards;
@@ -18,105 +18,111 @@ use crate::sample::{Broken, Cause, ImageRef, PixelLimits, Sample};
 use crate::shard::ShardSize;
 use crate::sources::Source;
 
-/// Where samples go, and in which form.
+/// Output format and location.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Target {
-    /// A file in the format of [`crate::grounded`]. Photos that are files stay where they are and are named by relative
-    /// paths; others (members of shards, pictures in memory) are written into `<name of the file>_photos`, named by
-    /// their content.
+pub enum ExportTarget {
+    /// A file in the format of [`crate::grounded`]. Photos that are files are not copied; records refer to them by
+    /// relative paths. Other photos (members of shards, pictures in memory) are written to the folder
+    /// `<name of the file>_photos`, named by their content hash.
     ///
-    /// A record may only name files in the folder of its file. So where photos are elsewhere, a link `<name of the file>_root<n>` to their
-    /// folder is put beside the file, and they are named by paths through it: the file can be read again as it is.
+    /// A record may only name files in the folder of its JSONL file. If photos are elsewhere, a link
+    /// `<name of the file>_root<n>` to their folder is created next to the file, and their paths go through it. The
+    /// file can then be read without further options.
     Grounded {
         /// The `.jsonl` file.
         path: PathBuf,
     },
-    /// Plain shards: `<number>.jpg` (or as it was encoded), `.txt` with the first caption, `.json` with the whole
-    /// record. Read by the source `image_text_shards`.
+    /// Plain shards: `<number>.jpg` (or the original encoding), `.txt` with the first caption, `.json` with the whole
+    /// record. The source `image_text_shards` reads them.
     Pairs {
         /// The folder of the shards.
         folder: PathBuf,
-        /// When to begin the next shard.
+        /// Maximum size of a shard.
         size: ShardSize,
     },
-    /// Shards as HyCoCLIP prepares them, read by the source `grit_processed`: photo and boxes each brought to a white
-    /// `side` x `side` square ([`crate::transform::white_pad`]), JPEG. The caption is the first one, and of every
-    /// phrase the first box of more than `min_area` pixels is taken. A sample without such a box is skipped.
+    /// Shards as prepared by HyCoCLIP; the source `grit_processed` reads them. The photo and the boxes are each fitted
+    /// into a white `side` x `side` square ([`crate::transform::white_pad`]) and stored as JPEG. The caption is the
+    /// first one. Each phrase contributes its separate crop if it has one, otherwise its first box of more than
+    /// `min_area` pixels. A sample without any such crop or box is skipped.
     Boxes {
         /// The folder of the shards.
         folder: PathBuf,
-        /// When to begin the next shard.
+        /// Maximum size of a shard.
         size: ShardSize,
-        /// How boxes are cut.
-        cut: Cut,
+        /// Settings of the cropped boxes.
+        cut: CropSettings,
     },
 }
 
-/// How photos and boxes are stored in [`Target::Boxes`].
+/// Size, quality and box filter of [`ExportTarget::Boxes`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Cut {
-    /// Side of the white square, in pixels.
+pub struct CropSettings {
+    /// Side length of the white square, in pixels.
     pub side: u32,
-    /// Boxes of this many pixels of the photo, or fewer, are left out.
+    /// Boxes of at most this many pixels of the photo are skipped.
     pub min_area: u64,
-    /// Quality of the JPEG, 1 to 100.
+    /// JPEG quality, 1 to 100.
     pub quality: u8,
 }
 
-impl Default for Cut {
-    /// HyCoCLIP's: 224 pixels, 32 x 32, quality 95.
+impl Default for CropSettings {
+    /// The values of HyCoCLIP: 224 pixels, 32 x 32, quality 95.
     fn default() -> Self {
         Self { side: 224, min_area: 32 * 32, quality: 95 }
     }
 }
 
-/// What was written, and what was not.
+/// Result of an export.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Report {
-    /// Samples written.
+pub struct ExportReport {
+    /// Number of samples written.
     pub written: u64,
-    /// Faults by cause: a sample that was skipped, or a single box of one that was written without it.
+    /// Number of faults by cause: skipped samples, and single boxes omitted from samples that were written.
     pub skipped: BTreeMap<Cause, u64>,
     /// The first few faults of each cause.
     pub examples: Vec<Broken>,
-    /// The files that hold the result.
+    /// The files written.
     pub files: Vec<PathBuf>,
-    /// Of an import that reads a folder of photos: how many of them have a record.
+    /// For an import from a folder of photos: number of photos with and without a record.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub folder: Option<FolderShare>,
 }
 
-/// Photos of a folder, and those of them that no record names.
+/// Coverage of a folder of photos by records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct FolderShare {
-    /// All photos in the folder and the folders below it.
+    /// Number of photos in the folder and its subfolders.
     pub photos: u64,
-    /// Photos without a record.
+    /// Number of photos without a record.
     pub without_record: u64,
 }
 
-/// Faults of one cause that are kept in full.
+/// Maximum number of example faults per cause.
 const EXAMPLES: u64 = 3;
 
-/// Samples in flight: enough to keep all threads busy, few enough for the memory.
+/// Number of samples processed at a time: enough to keep all threads busy, few enough to fit in memory.
 const CHUNK: usize = 256;
 
-/// Writes all samples in order; pictures are encoded in parallel. Nothing appears under its final name before it is
-/// whole. `roots` are the folders in which the photos of the samples are ([`Source::roots`]); each photo that is copied is decoded first,
-/// so that no other file gets into a shard under the name of a photo.
+/// Writes all samples in order. Pictures are encoded in parallel. Files appear under their final names only when they
+/// are complete.
+///
+/// `roots` are the folders of the photos ([`Source::roots`]). Each photo is decoded before it is copied, so that a
+/// record cannot copy a file of another kind into a shard.
 ///
 /// # Errors
-/// The target cannot be written. Broken samples are no error: they are in the report.
+/// The target cannot be written, or no sample could be written. Broken samples are not errors; the report lists them.
 pub fn write(
     samples: impl Iterator<Item = Result<Sample, Broken>>,
     roots: &[PathBuf],
-    target: &Target,
+    target: &ExportTarget,
     limits: &PixelLimits,
-) -> Result<Report> {
+) -> Result<ExportReport> {
     match target {
-        Target::Grounded { path } => drive(samples, grounded::GroundedFile::create(path, roots, limits)?),
-        Target::Pairs { folder, size } => drive(samples, shards::PairShards::create(folder, *size, limits)?),
-        Target::Boxes { folder, size, cut } => drive(samples, shards::BoxShards::create(folder, *size, *cut, limits)?),
+        ExportTarget::Grounded { path } => drive(samples, grounded::GroundedFile::create(path, roots, limits)?),
+        ExportTarget::Pairs { folder, size } => drive(samples, shards::PairShards::create(folder, *size, limits)?),
+        ExportTarget::Boxes { folder, size, cut } => {
+            drive(samples, shards::BoxShards::create(folder, *size, *cut, limits)?)
+        }
     }
 }
 
@@ -125,34 +131,37 @@ pub fn samples(source: &dyn Source) -> impl Iterator<Item = Result<Sample, Broke
     (0..source.len()).map(|index| source.get(index))
 }
 
-/// A form of output.
-trait Form: Sync {
-    /// What goes to the disk for one sample.
+/// An output format.
+trait ExportFormat: Sync {
+    /// The encoded data of one sample.
     type Ready: Send;
 
-    /// Reads and encodes; called from many threads.
+    /// Reads and encodes a sample; called from many threads.
     fn prepare(&self, sample: &Sample) -> Result<Self::Ready, Broken>;
 
-    /// Appends; called in the order of the samples.
+    /// Appends a sample; called in the order of the samples.
     fn put(&mut self, ready: Self::Ready) -> Result<()>;
 
-    /// Gives the files their names.
+    /// Moves the files to their final names.
     fn finish(self) -> Result<Vec<PathBuf>>;
 }
 
-fn drive<F: Form>(mut samples: impl Iterator<Item = Result<Sample, Broken>>, mut form: F) -> Result<Report> {
-    let mut report = Report::default();
+fn drive<F: ExportFormat>(
+    mut samples: impl Iterator<Item = Result<Sample, Broken>>,
+    mut format: F,
+) -> Result<ExportReport> {
+    let mut report = ExportReport::default();
     loop {
         let chunk: Vec<_> = samples.by_ref().take(CHUNK).collect();
         if chunk.is_empty() {
             break;
         }
         let ready: Vec<_> =
-            chunk.into_par_iter().map(|sample| sample.and_then(|sample| prepare(&form, &sample))).collect();
+            chunk.into_par_iter().map(|sample| sample.and_then(|sample| prepare(&format, &sample))).collect();
         for one in ready {
             match one {
                 Ok(ready) => {
-                    form.put(ready)?;
+                    format.put(ready)?;
                     report.written += 1;
                 }
                 Err(broken) => report.skip(broken),
@@ -160,22 +169,22 @@ fn drive<F: Form>(mut samples: impl Iterator<Item = Result<Sample, Broken>>, mut
         }
     }
     if report.written == 0 {
-        // What stands under the name of the target is better than an empty file.
+        // Keep the existing target file instead of replacing it with an empty one.
         return Err(Error::Empty {
             place: "the export".to_owned(),
             expected: format!("a sample that can be written ({report})"),
         });
     }
-    report.files = form.finish()?;
+    report.files = format.finish()?;
     Ok(report)
 }
 
-/// A decoder that panics costs its sample.
-fn prepare<F: Form>(form: &F, sample: &Sample) -> Result<F::Ready, Broken> {
-    guarded(|| sample.id.clone(), || form.prepare(sample))
+/// Prepares a sample. A panic in a decoder makes this sample broken.
+fn prepare<F: ExportFormat>(format: &F, sample: &Sample) -> Result<F::Ready, Broken> {
+    guarded(|| sample.id.clone(), || format.prepare(sample))
 }
 
-/// The encoded bytes of a photo, once they were decoded without a fault.
+/// The encoded bytes of a photo, verified by decoding them.
 fn photo_bytes(image: &ImageRef, limits: &PixelLimits) -> Result<Vec<u8>, Broken> {
     let bytes: Arc<[u8]> = match image {
         ImageRef::Pixels(picture) => return picture::encode_png(picture),
@@ -187,7 +196,7 @@ fn photo_bytes(image: &ImageRef, limits: &PixelLimits) -> Result<Vec<u8>, Broken
     Ok(bytes.to_vec())
 }
 
-impl Report {
+impl ExportReport {
     fn skip(&mut self, broken: Broken) {
         let count = self.skipped.entry(broken.cause).or_default();
         *count += 1;
@@ -197,8 +206,8 @@ impl Report {
     }
 }
 
-/// "2302 samples written; bad_box 3, missing_file 1", then the examples, one a line.
-impl fmt::Display for Report {
+/// "2302 samples written; bad_box 3, missing_file 1", then one example per line.
+impl fmt::Display for ExportReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} samples written", self.written)?;
         for (i, (cause, count)) in self.skipped.iter().enumerate() {

@@ -1,54 +1,57 @@
-//! Samples as shards.
+//! Writes samples as shards.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
-use super::{Cut, Form, photo_bytes};
+use super::{CropSettings, ExportFormat, photo_bytes};
 use crate::error::{Error, Result};
-use crate::grounded::Record;
+use crate::grounded::GroundedRecord;
 use crate::picture;
 use crate::sample::{Broken, Cause, ImageRef, Picture, PixelLimits, Sample};
 use crate::shard::{ShardSize, ShardWriter};
 use crate::transform::{crop_pixels, white_pad};
 
 /// (extension, content) of every member of a sample.
-type Members = Vec<(String, Vec<u8>)>;
+type EncodedMembers = Vec<(String, Vec<u8>)>;
 
-/// Plain shards that are being written.
+/// Plain shards under construction.
 pub(super) struct PairShards {
-    out: Numbered,
+    out: NumberedWriter,
     limits: PixelLimits,
 }
 
-/// Shards with boxes that are being written.
+/// Box shards under construction.
 pub(super) struct BoxShards {
-    out: Numbered,
-    cut: Cut,
+    out: NumberedWriter,
+    cut: CropSettings,
     limits: PixelLimits,
 }
 
-/// Keys are running numbers: ids may hold dots, or be paths.
-struct Numbered {
+/// Assigns running numbers as keys, because ids may contain dots or be paths.
+struct NumberedWriter {
     writer: ShardWriter,
     next: u64,
 }
 
 impl PairShards {
     pub(super) fn create(folder: &Path, size: ShardSize, limits: &PixelLimits) -> Result<Self> {
-        Ok(Self { out: Numbered::create(folder, size)?, limits: *limits })
+        Ok(Self { out: NumberedWriter::create(folder, size)?, limits: *limits })
     }
 }
 
-impl Form for PairShards {
-    type Ready = Members;
+impl ExportFormat for PairShards {
+    type Ready = EncodedMembers;
 
-    fn prepare(&self, sample: &Sample) -> Result<Members, Broken> {
+    fn prepare(&self, sample: &Sample) -> Result<EncodedMembers, Broken> {
         let (image, caption) = pair(sample)?;
         let bytes = photo_bytes(image, &self.limits).map_err(|broken| broken.within(&sample.id))?;
-        // The photo is a member of its own, and crops would need one each.
+        // The photo is a separate member, so the record does not name it. Crops have no member, so they are rejected.
         let bare = Sample { image: None, ..sample.clone() };
-        let record = Record::from_sample(&bare, |crop| {
-            let detail = format!("a crop of its own, {}; expected boxes (write box shards instead)", crop.place());
+        let record = GroundedRecord::from_sample(&bare, |crop| {
+            let detail = format!(
+                "a phrase with a separate crop file, {}; expected boxes (write box shards instead)",
+                crop.place()
+            );
             Err(Broken::new(&sample.id, Cause::BadRecord, detail))
         })?;
         let json = serde_json::to_vec(&record)
@@ -60,7 +63,7 @@ impl Form for PairShards {
         ])
     }
 
-    fn put(&mut self, members: Members) -> Result<()> {
+    fn put(&mut self, members: EncodedMembers) -> Result<()> {
         self.out.put(&members)
     }
 
@@ -70,21 +73,21 @@ impl Form for PairShards {
 }
 
 impl BoxShards {
-    pub(super) fn create(folder: &Path, size: ShardSize, cut: Cut, limits: &PixelLimits) -> Result<Self> {
+    pub(super) fn create(folder: &Path, size: ShardSize, cut: CropSettings, limits: &PixelLimits) -> Result<Self> {
         if cut.side == 0 || cut.side > 4096 {
             return Err(Error::config("side", cut.side.to_string(), "1 to 4096 pixels"));
         }
         if !(1..=100).contains(&cut.quality) {
             return Err(Error::config("quality", cut.quality.to_string(), "1 to 100"));
         }
-        Ok(Self { out: Numbered::create(folder, size)?, cut, limits: *limits })
+        Ok(Self { out: NumberedWriter::create(folder, size)?, cut, limits: *limits })
     }
 
     fn encode(&self, picture: &Picture) -> Result<Vec<u8>, Broken> {
         picture::encode_jpeg(&white_pad(picture, self.cut.side), self.cut.quality)
     }
 
-    /// The picture of a phrase: its crop, or its first box that is large enough.
+    /// The picture of a phrase: its crop file, or its first box that is large enough.
     fn part(&self, photo: &Picture, phrase: &crate::Phrase) -> Result<Option<Picture>, Broken> {
         if let Some(crop) = &phrase.crop {
             return crop.open(&self.limits).map(Some);
@@ -95,10 +98,10 @@ impl BoxShards {
     }
 }
 
-impl Form for BoxShards {
-    type Ready = Members;
+impl ExportFormat for BoxShards {
+    type Ready = EncodedMembers;
 
-    fn prepare(&self, sample: &Sample) -> Result<Members, Broken> {
+    fn prepare(&self, sample: &Sample) -> Result<EncodedMembers, Broken> {
         let (image, caption) = pair(sample)?;
         let named = |broken: Broken| broken.within(&sample.id);
         let photo = image.open(&self.limits).map_err(named)?;
@@ -106,7 +109,7 @@ impl Form for BoxShards {
             ("child.jpg".to_owned(), self.encode(&photo).map_err(named)?),
             ("child.txt".to_owned(), caption.as_bytes().to_vec()),
         ];
-        let mut parents = Members::new();
+        let mut parents = EncodedMembers::new();
         let mut seen = HashSet::new();
         for phrase in &sample.phrases {
             if seen.contains(phrase.text.as_str()) {
@@ -128,7 +131,7 @@ impl Form for BoxShards {
         Ok(members)
     }
 
-    fn put(&mut self, members: Members) -> Result<()> {
+    fn put(&mut self, members: EncodedMembers) -> Result<()> {
         self.out.put(&members)
     }
 
@@ -137,12 +140,12 @@ impl Form for BoxShards {
     }
 }
 
-impl Numbered {
+impl NumberedWriter {
     fn create(folder: &Path, size: ShardSize) -> Result<Self> {
         Ok(Self { writer: ShardWriter::new(folder, size)?, next: 0 })
     }
 
-    fn put(&mut self, members: &Members) -> Result<()> {
+    fn put(&mut self, members: &EncodedMembers) -> Result<()> {
         let members: Vec<_> = members.iter().map(|(extension, content)| (extension.as_str(), &content[..])).collect();
         self.writer.write(&format!("{:09}", self.next), &members)?;
         self.next += 1;

@@ -3,7 +3,7 @@ use std::fs;
 use std::path::Path;
 
 use super::*;
-use crate::fixtures::{Folder, halves, jpeg};
+use crate::fixtures::{FixtureFolder, halves, jpeg};
 use crate::sample::{BBox, ImageRef, Phrase, Span};
 use crate::sources::{self, SourceSpec};
 
@@ -28,13 +28,13 @@ fn sample(id: &str, image: ImageRef) -> Sample {
     }
 }
 
-fn write(samples: Vec<Sample>, target: &Target) -> Report {
+fn write(samples: Vec<Sample>, target: &ExportTarget) -> ExportReport {
     super::write(samples.into_iter().map(Ok), &[], target, &PixelLimits::default()).unwrap()
 }
 
 #[test]
-fn grounded_jsonl_comes_back() {
-    let folder = Folder::new();
+fn grounded_jsonl_round_trips() {
+    let folder = FixtureFolder::new();
     let photo = folder.write("elsewhere/1.jpg", jpeg(100, 80));
     let originals = vec![
         sample("file", ImageRef::File(photo)),
@@ -42,32 +42,32 @@ fn grounded_jsonl_comes_back() {
         sample("encoded", ImageRef::Encoded(jpeg(100, 80).into())),
     ];
     let path = folder.path().join("out/a.jsonl");
-    let target = Target::Grounded { path: path.clone() };
+    let target = ExportTarget::Grounded { path: path.clone() };
     let roots = [folder.path().join("elsewhere"), folder.path().to_owned()];
     let report = super::write(originals.clone().into_iter().map(Ok), &roots, &target, &PixelLimits::default()).unwrap();
     assert_eq!((report.written, report.skipped.len(), &report.files[..]), (3, 0, &[path.clone()][..]));
 
     let text = fs::read_to_string(&path).unwrap();
-    // A record may not lead out of the folder of its file, so there is a link beside it.
+    // A record may not name files outside of its folder, so a link is created in it.
     assert!(text.starts_with("{\"id\":\"file\",\"image\":\"a_root1/1.jpg\",\"captions\""), "{text}");
     assert_eq!(fs::read_link(folder.path().join("out/a_root1")).unwrap(), Path::new("../elsewhere"));
     assert!(text.contains("\"image\":\"a_photos/"), "{text}");
     let limits = PixelLimits::default();
     for (read, original) in samples(&*open("jsonl", &path)).zip(originals) {
         let read = read.unwrap();
-        // The photo is the same, wherever it is; everything else is equal.
+        // The photo has the same pixels; everything else is equal.
         let pixels = |sample: &Sample| sample.image.as_ref().unwrap().open(&limits).unwrap();
         assert_eq!(pixels(&read), pixels(&original), "{}", read.id);
         assert_eq!(Sample { image: None, ..read }, Sample { image: None, ..original });
     }
 }
 
-/// Photos are named by their content: the same photo twice is one file, and writing again changes nothing.
+/// Photos are named by their content: a repeated photo is one file, and a second export changes nothing.
 #[test]
-fn grounded_jsonl_can_be_written_again() {
-    let folder = Folder::new();
+fn repeated_export_is_identical() {
+    let folder = FixtureFolder::new();
     let path = folder.path().join("a.jsonl");
-    let target = Target::Grounded { path: path.clone() };
+    let target = ExportTarget::Grounded { path: path.clone() };
     let image = || ImageRef::Pixels(Arc::new(halves(20, 20)));
     write(vec![sample("1", image()), sample("2", image())], &target);
     let first = fs::read(&path).unwrap();
@@ -77,15 +77,15 @@ fn grounded_jsonl_can_be_written_again() {
 }
 
 #[test]
-fn plain_shards_come_back() {
-    let folder = Folder::new();
+fn plain_shards_round_trip() {
+    let folder = FixtureFolder::new();
     let originals = vec![
         sample("a.b/c", ImageRef::Encoded(jpeg(100, 80).into())),
         sample("pixels", ImageRef::Pixels(Arc::new(halves(100, 80)))),
         sample("gone", ImageRef::File("no/such.jpg".into())),
     ];
     let size = ShardSize { samples: 1, ..ShardSize::default() };
-    let report = write(originals, &Target::Pairs { folder: folder.path().to_owned(), size });
+    let report = write(originals, &ExportTarget::Pairs { folder: folder.path().to_owned(), size });
     assert_eq!((report.written, report.files.len()), (2, 2));
     assert_eq!(report.skipped, BTreeMap::from([(Cause::MissingFile, 1)]));
     assert_eq!(report.examples[0].sample, "gone");
@@ -98,13 +98,14 @@ fn plain_shards_come_back() {
     assert_eq!(read[1].image.as_ref().unwrap().open(&limits).unwrap(), halves(100, 80));
 }
 
-/// 100 x 80 in a white 40 x 40 square: 40 x 32, so rows 0 to 3 and 36 to 39 are white. The left half is black, and its
-/// box is 50 x 80: 25 x 40 in the square, from column 7 on. The dot has one pixel and is left out.
+/// The photo of 100 x 80 pixels becomes 40 x 32 in a white 40 x 40 square, so rows 0 to 3 and 36 to 39 are white. The
+/// box of the black left half, 50 x 80, becomes 25 x 40 and starts at column 7. The dot is smaller than `min_area` and
+/// is skipped.
 #[test]
-fn box_shards_come_back_white_padded() {
-    let folder = Folder::new();
-    let cut = Cut { side: 40, min_area: 100, quality: 95 };
-    let target = Target::Boxes { folder: folder.path().to_owned(), size: ShardSize::default(), cut };
+fn box_shards_are_white_padded() {
+    let folder = FixtureFolder::new();
+    let cut = CropSettings { side: 40, min_area: 100, quality: 95 };
+    let target = ExportTarget::Boxes { folder: folder.path().to_owned(), size: ShardSize::default(), cut };
     let image = || ImageRef::Pixels(Arc::new(halves(100, 80)));
     let small = Sample { phrases: vec![boxed("dot", [0.0, 0.0, 0.01, 0.01])], ..sample("small", image()) };
     let mut twice = sample("twice", image());
@@ -133,30 +134,36 @@ fn box_shards_come_back_white_padded() {
 
 #[test]
 fn settings_out_of_range() {
-    let create = |cut: Cut| {
-        let target = Target::Boxes { folder: "x".into(), size: ShardSize::default(), cut };
+    let create = |cut: CropSettings| {
+        let target = ExportTarget::Boxes { folder: "x".into(), size: ShardSize::default(), cut };
         super::write(std::iter::empty(), &[], &target, &PixelLimits::default()).unwrap_err().to_string()
     };
-    assert_eq!(create(Cut { side: 0, ..Cut::default() }), "data: `side` is 0; expected 1 to 4096 pixels");
-    assert_eq!(create(Cut { quality: 101, ..Cut::default() }), "data: `quality` is 101; expected 1 to 100");
+    assert_eq!(
+        create(CropSettings { side: 0, ..CropSettings::default() }),
+        "data: `side` is 0; expected 1 to 4096 pixels"
+    );
+    assert_eq!(
+        create(CropSettings { quality: 101, ..CropSettings::default() }),
+        "data: `quality` is 101; expected 1 to 100"
+    );
 }
 
-/// A folder that cannot be made, since a file is in its place: an error, and the file is untouched.
+/// The folder cannot be created because a file has its name: an error, and the file is unchanged.
 #[test]
-fn a_target_that_cannot_be_written() {
-    let folder = Folder::new();
+fn unwritable_target_is_an_error() {
+    let folder = FixtureFolder::new();
     let file = folder.write("taken", "old");
-    let target = Target::Grounded { path: file.join("a.jsonl") };
+    let target = ExportTarget::Grounded { path: file.join("a.jsonl") };
     let error = super::write(std::iter::empty(), &[], &target, &PixelLimits::default()).unwrap_err();
     assert!(error.to_string().starts_with("data: cannot create `"), "{error}");
     assert_eq!(fs::read(&file).unwrap(), b"old");
 }
 
 #[test]
-fn reports_count_everything_and_quote_a_few() {
+fn reports_count_all_faults_and_keep_few_examples() {
     let faults = (0..10).map(|i| Err(Broken::new(i.to_string(), Cause::BadBox, "bad")));
-    let folder = Folder::new();
-    let target = Target::Grounded { path: folder.path().join("a.jsonl") };
+    let folder = FixtureFolder::new();
+    let target = ExportTarget::Grounded { path: folder.path().join("a.jsonl") };
     let faults =
         faults.chain([Ok(Sample { id: "good".to_owned(), captions: vec!["a dog".to_owned()], ..Sample::default() })]);
     let report = super::write(faults, &[], &target, &PixelLimits::default()).unwrap();
@@ -167,22 +174,22 @@ fn reports_count_everything_and_quote_a_few() {
     );
 }
 
-/// What stands under the name of the target is better than an empty file.
+/// An export without samples does not replace an existing target file.
 #[test]
-fn an_export_of_nothing_is_an_error_and_replaces_nothing() {
-    let folder = Folder::new();
+fn empty_export_is_an_error_and_keeps_the_target() {
+    let folder = FixtureFolder::new();
     let path = folder.write("a.jsonl", "old");
     let faults = std::iter::once(Err(Broken::new("0", Cause::BadBox, "bad")));
-    let target = Target::Grounded { path: path.clone() };
+    let target = ExportTarget::Grounded { path: path.clone() };
     let error = super::write(faults, &[], &target, &PixelLimits::default()).unwrap_err().to_string();
     assert!(error.contains("bad_box 1"), "{error}");
     assert_eq!(fs::read(&path).unwrap(), b"old");
 }
 
-/// A record may name any file of the folder; only photos get into a shard.
+/// A record may name any file of the folder; only photos are copied into a shard.
 #[test]
-fn what_is_no_photo_is_not_copied() {
-    let folder = Folder::new();
+fn only_photos_are_copied() {
+    let folder = FixtureFolder::new();
     let photo = jpeg(100, 80);
     let secret = folder.write("secret.jpg", "root:x:0:0:root:/root:/bin/bash\n");
     let cut = folder.write("cut.jpg", &photo[..photo.len() / 2]);
@@ -192,35 +199,36 @@ fn what_is_no_photo_is_not_copied() {
         files.map(|(id, path)| sample(id, ImageRef::File(path.clone()))).to_vec()
     };
     let out = folder.path().join("pairs");
-    let report = write(originals(), &Target::Pairs { folder: out.clone(), size: ShardSize::default() });
+    let report = write(originals(), &ExportTarget::Pairs { folder: out.clone(), size: ShardSize::default() });
     assert_eq!((report.written, &report.skipped), (1, &BTreeMap::from([(Cause::UndecodableImage, 2)])));
     assert_eq!(report.examples.iter().map(|it| &*it.sample).collect::<Vec<_>>(), ["secret", "cut"]);
     let shard = fs::read(out.join("00000.tar")).unwrap();
     assert!(!shard.windows(7).any(|bytes| bytes == b"root:x:"));
-    // The bytes of a photo stay as they are.
+    // The bytes of a photo are copied unchanged.
     assert!(shard.windows(photo.len()).any(|bytes| bytes == photo));
 
-    // Members of shards become files of their own: the same holds for them.
+    // Shard members become separate files; they are checked in the same way.
     let encoded =
         vec![sample("text", ImageRef::Encoded(b"no photo"[..].into())), sample("whole", ImageRef::File(whole))];
-    let report = write(encoded, &Target::Grounded { path: folder.path().join("b.jsonl") });
+    let report = write(encoded, &ExportTarget::Grounded { path: folder.path().join("b.jsonl") });
     assert_eq!((report.written, &report.skipped), (1, &BTreeMap::from([(Cause::UndecodableImage, 1)])));
 }
 
-/// Photos above the folder of the file: a link to the folder above would not be followed, one to the folder beside is.
+/// The root is an ancestor of the JSONL file's folder. Readers do not follow a link to an ancestor, so the subfolder
+/// with the photos is linked.
 #[cfg(unix)]
 #[test]
-fn photos_beside_the_way_down_are_linked() {
-    let folder = Folder::new();
+fn sibling_photo_folders_are_linked() {
+    let folder = FixtureFolder::new();
     let photo = folder.write("photos/deep/1.jpg", jpeg(20, 20));
     let path = folder.path().join("out/here/a.jsonl");
-    let target = Target::Grounded { path: path.clone() };
+    let target = ExportTarget::Grounded { path: path.clone() };
     for _ in 0..2 {
         let samples = [Ok(sample("1", ImageRef::File(photo.clone())))].into_iter();
         super::write(samples, &[folder.path().to_owned()], &target, &PixelLimits::default()).unwrap();
     }
     assert_eq!(fs::read_link(folder.path().join("out/here/a_root1")).unwrap(), Path::new("../../photos"));
-    assert_eq!(fs::read_dir(folder.path().join("out/here")).unwrap().count(), 2, "the link is used again");
+    assert_eq!(fs::read_dir(folder.path().join("out/here")).unwrap().count(), 2, "the link must be reused");
     let read = samples(&*open("jsonl", &path)).next().unwrap().unwrap();
     assert_eq!(read.image.unwrap().open(&PixelLimits::default()).unwrap().width, 20);
 }

@@ -2,7 +2,7 @@
 use super::*;
 
 fn read(json: &str) -> Result<Sample, Broken> {
-    serde_json::from_str::<Record>(json).unwrap().into_sample(Path::new("data"), 17)
+    serde_json::from_str::<GroundedRecord>(json).unwrap().into_sample(Path::new("data"), 17)
 }
 
 fn detail(json: &str, cause: Cause) -> String {
@@ -36,33 +36,33 @@ fn every_field() {
 }
 
 #[test]
-fn nothing_is_required() {
+fn all_fields_are_optional() {
     assert_eq!(read("{}").unwrap(), Sample { id: "17".to_owned(), ..Sample::default() });
 }
 
-/// Fractions go out, so the size is gone; all else comes back.
+/// A record made from a sample has boxes as fractions and no size; everything else is equal.
 #[test]
-fn a_sample_comes_back_from_its_record() {
+fn samples_round_trip() {
     let sample = read(FULL).unwrap();
     let path = |image: &ImageRef| match image {
         ImageRef::File(path) => Ok::<_, ()>(path.strip_prefix("data").unwrap().to_owned()),
         _ => Err(()),
     };
-    let line = serde_json::to_string(&Record::from_sample(&sample, path).unwrap()).unwrap();
+    let line = serde_json::to_string(&GroundedRecord::from_sample(&sample, path).unwrap()).unwrap();
     assert_eq!(read(&line).unwrap(), sample);
     assert!(!line.contains("width") && !line.contains("meta"), "{line}");
-    assert_eq!(line.matches("group_of").count(), 1, "false goes without saying: {line}");
+    assert_eq!(line.matches("group_of").count(), 1, "`group_of` must be omitted if false: {line}");
 }
 
 #[test]
-fn misspelt_fields_are_refused() {
-    let error = serde_json::from_str::<Record>(r#"{"caption": ["a"]}"#).unwrap_err();
+fn unknown_fields_are_rejected() {
+    let error = serde_json::from_str::<GroundedRecord>(r#"{"caption": ["a"]}"#).unwrap_err();
     assert!(error.to_string().starts_with("unknown field `caption`, expected one of `id`, `image`"), "{error}");
-    assert!(serde_json::from_str::<Record>(r#"{"phrases": [{"phrase": "a"}]}"#).is_err());
+    assert!(serde_json::from_str::<GroundedRecord>(r#"{"phrases": [{"phrase": "a"}]}"#).is_err());
 }
 
 #[test]
-fn boxes_outside_and_inverted() {
+fn invalid_boxes_are_rejected() {
     let one = |corners: &str| {
         let json = format!(r#"{{"width": 100, "height": 100, "phrases": [{{"text": "dog", "boxes": [{corners}]}}]}}"#);
         detail(&json, Cause::BadBox)
@@ -74,13 +74,13 @@ fn boxes_outside_and_inverted() {
 }
 
 #[test]
-fn a_pixel_too_far_is_clipped() {
+fn boxes_one_pixel_outside_are_clipped() {
     let sample = read(r#"{"width": 500, "height": 375, "phrases": [{"text": "a", "boxes": [[-1, 0, 501, 375.5]]}]}"#);
     assert_eq!(sample.unwrap().phrases[0].boxes, [BBox { x1: 0.0, y1: 0.0, x2: 1.0, y2: 1.0 }]);
 }
 
 #[test]
-fn units_mixed_up() {
+fn mixed_units_are_rejected() {
     let pixels = detail(r#"{"phrases": [{"text": "dog", "boxes": [[10, 10, 50, 60]]}]}"#, Cause::BadBox);
     assert!(pixels.ends_with("as fractions of the photo (boxes in pixels need `width` and `height`)"), "{pixels}");
     let fractions = detail(
@@ -89,7 +89,7 @@ fn units_mixed_up() {
     );
     assert_eq!(
         fractions,
-        "phrase 0 (\"dog\"): box is [0.1, 0.1, 0.5, 1.0] in a photo of 640 x 480; expected pixels (boxes as fractions go without `width` and `height`)"
+        "phrase 0 (\"dog\"): box is [0.1, 0.1, 0.5, 1.0] in a photo of 640 x 480; expected pixels (omit `width` and `height` for boxes as fractions)"
     );
     assert_eq!(
         detail(r#"{"width": 640}"#, Cause::BadRecord),

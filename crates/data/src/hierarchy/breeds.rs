@@ -1,4 +1,5 @@
-//! The tasks of BREEDS (Santurkar et al. 2021): classes of ImageNet as subclasses of superclasses of one level.
+//! The BREEDS tasks (Santurkar et al. 2021): superclasses at one level of the hierarchy, with ImageNet classes as
+//! subclasses.
 
 use std::collections::{BTreeSet, HashMap};
 use std::fs;
@@ -8,10 +9,10 @@ use super::mersenne::Mersenne;
 use super::named::NamedTree;
 use crate::error::{Error, Result, in_one_line};
 
-/// The seed that the four tasks are published with.
+/// The seed of the four published tasks.
 const SEED: u32 = 2;
 
-/// Every published task.
+/// The four published tasks.
 pub const BREEDS_TASKS: &[BreedsTask] = &[
     BreedsTask { name: "entity13", level: 3, ancestor: None, subclasses: 20 },
     BreedsTask { name: "entity30", level: 4, ancestor: None, subclasses: 8 },
@@ -19,69 +20,70 @@ pub const BREEDS_TASKS: &[BreedsTask] = &[
     BreedsTask { name: "nonliving26", level: 5, ancestor: Some("n00021939"), subclasses: 4 },
 ];
 
-/// What makes a task: its superclasses are the nodes of a level that have subclasses enough.
+/// Definition of a task. Its superclasses are the nodes of a level that have enough subclasses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BreedsTask {
-    /// As published, in small letters.
+    /// The published name, in lower case.
     pub name: &'static str,
-    /// Edges between the root and the superclasses.
+    /// Depth of the superclasses (number of edges from the root).
     pub level: usize,
-    /// The superclasses are below (or are) this node, where one is named.
+    /// If set, only this node and its descendants can be superclasses.
     pub ancestor: Option<&'static str>,
-    /// Subclasses of each superclass: superclasses with fewer are no part of the task, of more a draw is taken.
+    /// Number of subclasses of each superclass. Superclasses with fewer are excluded; from larger ones a random subset
+    /// is drawn.
     pub subclasses: usize,
 }
 
-/// How the subclasses of a superclass are parted into a source and a target domain.
+/// How the subclasses of a superclass are divided into a source and a target domain.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum BreedsSplit {
-    /// Not at all: all are in the source.
+    /// No division: all are in the source.
     #[default]
     None,
     /// At random.
     Rand,
-    /// Similar ones on both sides.
+    /// Similar subclasses are divided between both domains.
     Good,
-    /// Similar ones on one side.
+    /// Similar subclasses are in the same domain.
     Bad,
 }
 
 /// A superclass with its subclasses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Superclass {
-    /// The node.
+    /// Identifier of the node.
     pub wnid: String,
-    /// Indices in [`Breeds::classes`], in the order of the draw.
+    /// Source subclasses: indices in [`BreedsHierarchy::classes`], in the order of the draw.
     pub source: Vec<usize>,
-    /// The same of the target domain; empty for [`BreedsSplit::None`].
+    /// Target subclasses; empty for [`BreedsSplit::None`].
     pub target: Vec<usize>,
 }
 
-/// A class of the data set below which the tasks lie: of ImageNet.
+/// A class of ImageNet, the data set from which the tasks are derived.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BreedsClass {
-    /// "n01614925".
+    /// The identifier: "n01614925".
     pub wnid: String,
-    /// "bald eagle", "American eagle", ...: the most usual one first.
+    /// The names, the most common first: "bald eagle", "American eagle", ...
     pub words: Vec<String>,
 }
 
-/// What a name stands for.
+/// Result of the lookup of a name.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Meaning {
-    /// The class of this index in [`Breeds::classes`].
+pub enum NameLookup {
+    /// The class of this index in [`BreedsHierarchy::classes`].
     Class(usize),
     /// Several classes, by their indices.
     Several(Vec<usize>),
-    /// A node of the hierarchy that is no class.
+    /// A node of the hierarchy that is not a class.
     Inner,
-    /// Nothing.
+    /// Not in the hierarchy.
     Unknown,
 }
 
 /// The "info" folder of BREEDS: its hierarchy and the classes of ImageNet.
 #[derive(Clone, Debug)]
-pub struct Breeds {
+pub struct BreedsHierarchy {
     named: NamedTree,
     classes: Vec<BreedsClass>,
     of_wnid: HashMap<String, usize>,
@@ -89,12 +91,13 @@ pub struct Breeds {
     inner_words: BTreeSet<String>,
 }
 
-impl Breeds {
-    /// Reads `class_hierarchy.txt` and `node_names.txt` (see [`NamedTree::read_breeds`]) and `dataset_class_info.json`: a list of
-    /// `[number, wnid, "name, other name"]`, numbered from 0. The hierarchy holds not all classes of ImageNet.
+impl BreedsHierarchy {
+    /// Reads `class_hierarchy.txt` and `node_names.txt` (see [`NamedTree::read_breeds`]) and `dataset_class_info.json`,
+    /// a list of `[number, wnid, "name, other name"]`, numbered from 0. The hierarchy does not contain all classes of
+    /// ImageNet.
     ///
     /// # Errors
-    /// A file that cannot be read or is of another format, a class twice.
+    /// A file that cannot be read or has another format, a duplicate class.
     pub fn read(folder: &Path) -> Result<Self> {
         let named = NamedTree::read_breeds(folder)?;
         let path = folder.join("dataset_class_info.json");
@@ -106,7 +109,10 @@ impl Breeds {
         let (mut of_wnid, mut of_words) = (HashMap::new(), HashMap::<String, Vec<usize>>::new());
         for (index, (number, wnid, names)) in rows.into_iter().enumerate() {
             if number != index {
-                return Err(fault(format!("class `{wnid}` has number {number}"), &format!("{index}, its place")));
+                return Err(fault(
+                    format!("class `{wnid}` has number {number}"),
+                    &format!("{index}, its position in the list"),
+                ));
             }
             if of_wnid.insert(wnid.clone(), index).is_some() {
                 return Err(fault(format!("class `{wnid}` twice"), "each class once"));
@@ -126,31 +132,32 @@ impl Breeds {
         &self.classes
     }
 
-    /// What to call a node of the hierarchy: its first word, its identifier where it has none.
+    /// The display name of a node: its first word, or its identifier if it has none.
     pub fn word<'a>(&'a self, wnid: &'a str) -> &'a str {
         let words = self.named.tree.find(wnid).and_then(|node| self.named.words(node).first());
         words.map_or(wnid, String::as_str)
     }
 
-    /// What a name stands for: a wnid, or any word of a class however it is cased and joined ("BALD_EAGLE").
-    pub fn meaning(&self, name: &str) -> Meaning {
+    /// Looks up a name: a wnid, or any word of a class regardless of case and word separators ("BALD_EAGLE").
+    pub fn look_up(&self, name: &str) -> NameLookup {
         if let Some(&class) = self.of_wnid.get(name) {
-            return Meaning::Class(class);
+            return NameLookup::Class(class);
         }
         let word = spelling(name);
         match self.of_words.get(&word).map(Vec::as_slice) {
-            Some(&[class]) => Meaning::Class(class),
-            Some(several) => Meaning::Several(several.to_vec()),
-            None if self.named.tree.find(name).is_some() || self.inner_words.contains(&word) => Meaning::Inner,
-            None => Meaning::Unknown,
+            Some(&[class]) => NameLookup::Class(class),
+            Some(several) => NameLookup::Several(several.to_vec()),
+            None if self.named.tree.find(name).is_some() || self.inner_words.contains(&word) => NameLookup::Inner,
+            None => NameLookup::Unknown,
         }
     }
 
-    /// The superclasses of a task with their subclasses, superclasses in the order of their identifiers: what BREEDS' code
-    /// (`breeds_helpers.py`, balanced) gives for the same files.
+    /// The superclasses of a task with their subclasses, sorted by identifier. The result equals that of the BREEDS
+    /// code (`breeds_helpers.py`, balanced) on the same files.
     ///
     /// # Errors
-    /// A hierarchy without the task's ancestor, no superclass with subclasses enough, or subclasses that the split cannot halve.
+    /// A hierarchy without the task's ancestor, no superclass with enough subclasses, or subclasses that the split
+    /// cannot divide into halves.
     pub fn superclasses(&self, task: &BreedsTask, split: BreedsSplit) -> Result<Vec<Superclass>> {
         let tree = &self.named.tree;
         let below = task.ancestor.map_or(Ok(0), |name| tree.get(name))?;
@@ -164,7 +171,7 @@ impl Breeds {
             let expected = format!("nodes of level {} with {} classes below each", task.level, task.subclasses);
             return Err(Error::Hierarchy { found: format!("no superclass of {}", task.name), expected });
         }
-        // One generator for all: what a superclass gets depends on those before it.
+        // One generator serves all superclasses, so a draw depends on the draws before it.
         let mut generator = Mersenne::new(SEED);
         found
             .into_iter()
@@ -192,7 +199,7 @@ impl Breeds {
             .collect()
     }
 
-    /// The classes below a node (a class: itself), sorted.
+    /// The classes below a node (for a class: itself), sorted.
     fn classes_below(&self, node: usize) -> Vec<&str> {
         let tree = &self.named.tree;
         let names = tree.subtree(node).map(|it| tree.name(it));
@@ -201,8 +208,9 @@ impl Breeds {
         classes
     }
 
-    /// The classes below each child of the first node, from `node` down, that has several; the largest group first, equal ones in the
-    /// order of their nodes.
+    /// Groups of classes below `node`. Descends from `node` as long as the node has exactly one child. Each child of
+    /// the first node with several children gives a group. The largest group is first; groups of equal size are sorted
+    /// by the identifier of the child.
     fn kinds(&self, node: usize) -> Vec<Vec<&str>> {
         let tree = &self.named.tree;
         let children = |node: usize| {
@@ -222,10 +230,10 @@ impl Breeds {
 }
 
 impl BreedsTask {
-    /// The task of a name.
+    /// The task with this name.
     ///
     /// # Errors
-    /// There is none; the message lists the known ones.
+    /// There is no such task; the message lists the known ones.
     pub fn named(name: &str) -> Result<&'static Self> {
         BREEDS_TASKS.iter().find(|task| task.name == name).ok_or_else(|| Error::Unknown {
             what: "task of BREEDS",
@@ -238,7 +246,7 @@ impl BreedsTask {
 impl BreedsSplit {
     const ALL: [Self; 4] = [Self::None, Self::Rand, Self::Good, Self::Bad];
 
-    /// As in options: "none", "rand", "good", "bad".
+    /// The name used in options: "none", "rand", "good", "bad".
     pub fn name(self) -> &'static str {
         match self {
             Self::None => "none",
@@ -248,10 +256,10 @@ impl BreedsSplit {
         }
     }
 
-    /// The split of a name.
+    /// The split with this name.
     ///
     /// # Errors
-    /// There is none; the message lists the known ones.
+    /// There is no such split; the message lists the known ones.
     pub fn named(name: &str) -> Result<Self> {
         Self::ALL.into_iter().find(|split| split.name() == name).ok_or_else(|| Error::Unknown {
             what: "split of BREEDS",
@@ -261,7 +269,7 @@ impl BreedsSplit {
     }
 }
 
-/// Each group is halved between the two sides as far as they have room.
+/// Divides each group evenly between source and target, as far as they have room.
 fn good_halves<'a>(groups: &[Vec<&'a str>], half: usize) -> [Vec<&'a str>; 2] {
     let [mut source, mut target] = [Vec::new(), Vec::new()];
     for group in groups {
@@ -276,7 +284,8 @@ fn good_halves<'a>(groups: &[Vec<&'a str>], half: usize) -> [Vec<&'a str>; 2] {
     [source, target]
 }
 
-/// Each group goes whole to the emptier side that has room; what does not fit there fills the side that is short at the end.
+/// Assigns each group to the source while it is no larger than the target and has room, otherwise to the target.
+/// Classes that do not fit fill the side that is short at the end.
 fn bad_halves<'a>(groups: &[Vec<&'a str>], half: usize) -> [Vec<&'a str>; 2] {
     let [mut source, mut target, mut spare] = [Vec::new(), Vec::new(), Vec::new()];
     for group in groups {
@@ -290,14 +299,15 @@ fn bad_halves<'a>(groups: &[Vec<&'a str>], half: usize) -> [Vec<&'a str>; 2] {
     }
     let short = |side: &Vec<&str>| half - side.len();
     let (source_short, target_short) = (short(&source), short(&target));
-    // As in the published code both take from the front; only one of them can be short.
+    // As in the published code, both sides take spare classes from the front. At most one side takes any, because only
+    // one can be short.
     source.extend(spare.iter().take(source_short));
     target.extend(spare.iter().take(target_short));
     [source, target]
 }
 
-/// Letters and digits in lower case, one space between words: "Bald_Eagle", "bald-eagle" and "bald eagle" are one. Apostrophes
-/// join ("lady's", "LADYS").
+/// Normalised spelling: letters and digits in lower case, one space between words. "Bald_Eagle", "bald-eagle" and "bald
+/// eagle" are equal. Apostrophes are removed ("lady's", "LADYS").
 fn spelling(name: &str) -> String {
     let joined: String = name.chars().filter(|letter| !matches!(letter, '\'' | '\u{2019}')).collect();
     let words = joined.split(|letter: char| !letter.is_alphanumeric()).filter(|word| !word.is_empty());

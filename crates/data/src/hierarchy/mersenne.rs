@@ -1,8 +1,10 @@
-//! The draws of NumPy's old generator, `numpy.random.RandomState`: published data sets are a seed and a call of it.
+//! Reproduces NumPy's legacy generator `numpy.random.RandomState`, because the published BREEDS tasks are defined by
+//! its output for a seed.
 
 use rand_mt::Mt;
 
-/// `RandomState` of one number: the Mersenne Twister MT19937 (Matsumoto and Nishimura 1998), and NumPy's choices from it.
+/// `RandomState` with an integer seed: the Mersenne Twister MT19937 (Matsumoto and Nishimura 1998) with NumPy's
+/// sampling methods.
 pub(super) struct Mersenne(Mt);
 
 impl Mersenne {
@@ -10,7 +12,7 @@ impl Mersenne {
         Self(Mt::new(seed))
     }
 
-    /// Uniform in `0..=most`: masked to the bits of `most`, and drawn again where it is larger.
+    /// Uniform in `0..=most`, by rejection sampling: random bits masked to the width of `most`.
     fn up_to(&mut self, most: u32) -> u32 {
         let mask = u32::MAX.checked_shr(most.leading_zeros()).unwrap_or(0);
         loop {
@@ -21,8 +23,8 @@ impl Mersenne {
         }
     }
 
-    /// `RandomState.choice(items, count, replace=False)`: the first `count` (or all there are) of a Fisher-Yates shuffle that runs from
-    /// the last place down. Nothing is drawn for fewer than two items.
+    /// `RandomState.choice(items, count, replace=False)`: the first `count` items (or all) of a Fisher-Yates shuffle
+    /// that runs from the last index down. With fewer than two items no random number is drawn.
     pub(super) fn choose<T: Clone>(&mut self, items: &[T], count: usize) -> Vec<T> {
         let mut shuffled = items.to_vec();
         for at in (1..shuffled.len()).rev() {
@@ -37,16 +39,16 @@ impl Mersenne {
 mod tests {
     use super::*;
 
-    /// The C++ standard (`std::mt19937`, [rand.predef]) states the 10000th number of the seed 5489.
+    /// The C++ standard (`std::mt19937`, [rand.predef]) specifies the 10000th output for the seed 5489.
     #[test]
-    fn the_ten_thousandth_number_of_the_standard() {
+    fn output_matches_the_cpp_standard() {
         let mut generator = Mersenne::new(5489);
         let last = (0..10_000).map(|_| generator.0.next_u32()).last();
         assert_eq!(last, Some(4_123_659_995));
     }
 
     #[test]
-    fn a_choice_holds_each_item_once() {
+    fn choices_are_without_replacement() {
         let items: Vec<u32> = (0..50).collect();
         let mut chosen = Mersenne::new(2).choose(&items, 50);
         assert_ne!(chosen, items);

@@ -1,4 +1,4 @@
-//! Trees of classes as they are published, with the words people use for their nodes: [`TREES`].
+//! Readers of published class trees, including the words for their nodes: [`TREES`].
 
 use std::collections::{HashMap, HashSet};
 use std::fs;
@@ -7,15 +7,15 @@ use std::path::Path;
 
 use serde::Deserialize;
 
-use super::{Draft, Tree};
+use super::{Tree, TreeBuilder};
 use crate::error::{Error, Result, in_one_line};
 use crate::files::open_regular;
 use crate::import::openimages::read_names;
 
-/// The noun above all others in WordNet 3.0.
+/// The root of the nouns in WordNet 3.0.
 const ENTITY: &str = "n00001740";
 
-/// Every published form of a tree that can be read.
+/// All supported tree formats.
 pub const TREES: &[TreeEntry] = &[
     TreeEntry {
         kind: "wordnet",
@@ -24,42 +24,42 @@ pub const TREES: &[TreeEntry] = &[
     },
     TreeEntry {
         kind: "breeds",
-        summary: "hierarchy of BREEDS: a folder with class_hierarchy.txt and node_names.txt",
+        summary: "the BREEDS hierarchy: a folder with class_hierarchy.txt and node_names.txt",
         read: NamedTree::read_breeds,
     },
     TreeEntry {
         kind: "open_images",
-        summary: "classes of Open Images: bbox_labels_600_hierarchy.json; words from class-descriptions-boxable.csv beside it",
+        summary: "classes of Open Images: bbox_labels_600_hierarchy.json; words from class-descriptions-boxable.csv in the same folder",
         read: NamedTree::read_open_images,
     },
     TreeEntry {
         kind: "edges",
-        summary: "a parent and a child a line (tab or space between them), or .jsonl: trees over ImageNet, our own",
+        summary: "one parent and child per line (separated by a tab or space), or .jsonl: ImageNet trees, custom trees",
         read: NamedTree::read_edges,
     },
 ];
 
-/// One form of a tree.
+/// A tree format.
 #[derive(Debug)]
 pub struct TreeEntry {
-    /// Its name, on the command line.
+    /// The name on the command line.
     pub kind: &'static str,
-    /// One line for people.
+    /// Short description for help texts.
     pub summary: &'static str,
     /// Reads the file or folder.
     pub read: fn(&Path) -> Result<NamedTree>,
 }
 
-/// A tree and the words for its nodes.
+/// A tree with words for its nodes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NamedTree {
-    /// By identifier: "n" and eight digits in WordNet, "/m/..." in Open Images.
+    /// The tree of identifiers: "n" and eight digits in WordNet, "/m/..." in Open Images.
     pub tree: Tree,
-    /// By node of the tree; the most usual word first. Empty where the files give none.
+    /// Words of each node, the most common first. Empty if the files have none.
     pub words: Vec<Vec<String>>,
 }
 
-/// A node of the file of Open Images. A class stands at several places, and not at all of them with everything below it.
+/// A node of the Open Images file. A class can occur several times, and an occurrence may lack some of its descendants.
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
 struct OpenImagesNode {
@@ -71,37 +71,39 @@ struct OpenImagesNode {
 }
 
 impl NamedTree {
-    /// A file of edges, without words: [`Tree::read_edges`].
+    /// Reads a file of edges, without words: see [`Tree::read_edges`].
     ///
     /// # Errors
-    /// As there.
+    /// Those of [`Tree::read_edges`].
     pub fn read_edges(path: &Path) -> Result<Self> {
         let tree = Tree::read_edges(path)?;
         Ok(Self { words: vec![Vec::new(); tree.len()], tree })
     }
 
-    /// The is-a tree of Open Images' boxable classes, `bbox_labels_600_hierarchy.json`: nested objects with `LabelName`, `Subcategory` and
-    /// `Part`. It is no tree but a graph: of several classes above one, the first in the file is the parent. `Part` says what a class has,
-    /// not what is one, so its border is not crossed; what lies below a part is read. A class that stands as a part alone is left out, unless
-    /// it has subcategories: then it is a second root, which is an error. Words come from `class-descriptions-boxable.csv`, where that lies
-    /// beside the file.
+    /// Reads the is-a tree of the boxable classes of Open Images, `bbox_labels_600_hierarchy.json`: nested objects with
+    /// `LabelName`, `Subcategory` and `Part`.
+    ///
+    /// The published hierarchy is a graph. If a class has several parents, the first in the file is used. `Part` edges
+    /// are part-of relations, so they are not added to the tree, but the subcategories of a part are. A class that
+    /// occurs only as a part is excluded; if it has subcategories, it becomes a second root, which is an error. Words
+    /// come from `class-descriptions-boxable.csv` in the same folder, if it exists.
     ///
     /// # Errors
-    /// A file that cannot be read or is of another format, a class that is only a part and has subcategories, a cycle.
+    /// A file that cannot be read or has another format, a class that is only a part and has subcategories, a cycle.
     pub fn read_open_images(path: &Path) -> Result<Self> {
         let text = fs::read_to_string(path).map_err(Error::io("read", path))?;
         let root: OpenImagesNode = serde_json::from_str(&text).map_err(|error| {
             let expected = "nested objects with `LabelName`, `Subcategory` and `Part`";
             Error::format(format!("`{}`", path.display()), in_one_line(&error), expected)
         })?;
-        let mut draft = Draft::default();
+        let mut builder = TreeBuilder::default();
         let mut placed = HashSet::new();
-        // In the order of the file; serde_json has limited the depth.
+        // In the order of the file. serde_json limits the nesting depth.
         let mut stack = vec![&root];
         while let Some(node) = stack.pop() {
             for child in &node.subcategory {
                 if placed.insert(&child.label_name) {
-                    draft.edge(&node.label_name, &child.label_name)?;
+                    builder.edge(&node.label_name, &child.label_name)?;
                 }
             }
             stack.extend(node.part.iter().rev());
@@ -109,26 +111,29 @@ impl NamedTree {
         }
         let names = path.with_file_name("class-descriptions-boxable.csv");
         let names = if names.is_file() { read_names(&names)? } else { HashMap::new() };
-        Self::new(draft, names.into_iter().map(|(label, name)| (label, vec![name])).collect())
+        Self::new(builder, names.into_iter().map(|(label, name)| (label, vec![name])).collect())
     }
 
-    /// The nouns of WordNet, from the folder of its dictionary (Debian's package `wordnet-base`: `/usr/share/wordnet`) or from `data.noun`
-    /// itself; the format is `wndb(5WN)`. Nodes are "n" and the offset, as in ImageNet when the version is 3.0. Nouns are no tree but a
-    /// graph: of several hypernyms the first in the file is the parent, and an instance (`@i`: a river, a person) is below its first class
-    /// where it has no hypernym.
+    /// Reads the nouns of WordNet from the dictionary folder (Debian's package `wordnet-base`: `/usr/share/wordnet`) or
+    /// from `data.noun` itself; the format is `wndb(5WN)`.
+    ///
+    /// Nodes are "n" and the offset, as in ImageNet for version 3.0. The nouns form a graph. If a noun has several
+    /// hypernyms, the first in the file is the parent. An instance (pointer `@i`; for example a river or a person)
+    /// without a hypernym is below the first class that it is an instance of.
     ///
     /// # Errors
-    /// A file that cannot be read, a line (named by its number) of another format, several nouns without a hypernym, a cycle.
+    /// A file that cannot be read, a line of another format (with its number), several nouns without a hypernym, a
+    /// cycle.
     pub fn read_wordnet(path: &Path) -> Result<Self> {
         let path = if path.is_dir() { path.join("data.noun") } else { path.to_owned() };
         let file = BufReader::new(open_regular(&path).map_err(Error::io("read", &path))?);
-        let mut draft = Draft::default();
+        let mut builder = TreeBuilder::default();
         let mut words = HashMap::new();
         for (number, line) in file.split(b'\n').enumerate() {
             let line = line.map_err(Error::io("read", &path))?;
-            // Glosses hold other encodings in some editions; what is read of a line is ASCII.
+            // Glosses of some editions use other encodings. The fields that are read are ASCII.
             let line = String::from_utf8_lossy(&line);
-            // The licence stands at the top, indented.
+            // The licence at the top of the file is indented.
             if line.starts_with("  ") || line.trim().is_empty() {
                 continue;
             }
@@ -138,20 +143,22 @@ impl NamedTree {
                 Error::format(format!("line {} of `{}`", number + 1, path.display()), format!("{head:?}"), expected)
             })?;
             match &synset.parent {
-                Some(parent) => draft.edge(parent, &synset.id)?,
-                None => _ = draft.number(&synset.id),
+                Some(parent) => builder.edge(parent, &synset.id)?,
+                None => _ = builder.number(&synset.id),
             }
             words.insert(synset.id, synset.words);
         }
-        Self::new(draft, words)
+        Self::new(builder, words)
     }
 
-    /// The hierarchy of BREEDS (Santurkar et al.; its code's "info" folder): `class_hierarchy.txt`, a parent and a child a line, and
-    /// `node_names.txt`, a node and its names a line. The modified hierarchy is a tree; in the one of WordNet a node keeps the parent that the
-    /// file names first, and what has none (instances: their classes are not in the file) is put below entity, which is above every noun.
+    /// Reads the BREEDS hierarchy (Santurkar et al.; the "info" folder of its code): `class_hierarchy.txt` with a
+    /// parent and a child per line, and `node_names.txt` with a node and its names per line.
+    ///
+    /// The modified hierarchy is a tree. In the WordNet hierarchy a node keeps the first parent in the file, and a node
+    /// without a parent (an instance whose class is not in the file) is placed below "entity", the root of all nouns.
     ///
     /// # Errors
-    /// A file that cannot be read, a line (named by its number) of another format, several roots, a cycle.
+    /// A file that cannot be read, a line of another format (with its number), several roots, a cycle.
     pub fn read_breeds(folder: &Path) -> Result<Self> {
         let read = |name: &str| {
             let path = folder.join(name);
@@ -161,20 +168,20 @@ impl NamedTree {
             Error::format(format!("line {} of `{}`", number + 1, path.display()), format!("{line:?}"), expected)
         };
         let (path, text) = read("class_hierarchy.txt")?;
-        let mut draft = Draft::default();
+        let mut builder = TreeBuilder::default();
         let mut placed = HashSet::new();
         for (number, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
             let [parent, child] = line.split_whitespace().collect::<Vec<_>>()[..] else {
                 return Err(fault(&path, number, line, "a parent and a child"));
             };
             if placed.insert(child) {
-                draft.edge(parent, child)?;
+                builder.edge(parent, child)?;
             }
         }
-        if draft.numbers.contains_key(ENTITY) {
+        if builder.numbers.contains_key(ENTITY) {
             let roots: Vec<_> =
-                draft.names.iter().filter(|it| *it != ENTITY && !placed.contains(it.as_str())).cloned().collect();
-            roots.iter().try_for_each(|root| draft.edge(ENTITY, root))?;
+                builder.names.iter().filter(|it| *it != ENTITY && !placed.contains(it.as_str())).cloned().collect();
+            roots.iter().try_for_each(|root| builder.edge(ENTITY, root))?;
         }
         let (path, text) = read("node_names.txt")?;
         let mut words = HashMap::new();
@@ -184,18 +191,18 @@ impl NamedTree {
             };
             words.insert(node.to_owned(), names.split(", ").map(|name| name.trim().to_owned()).collect());
         }
-        Self::new(draft, words)
+        Self::new(builder, words)
     }
 
-    /// The words of a node; empty where there are none.
+    /// The words of a node; may be empty.
     pub fn words(&self, node: usize) -> &[String] {
         &self.words[node]
     }
 
-    /// The node of an identifier, else of a word that only one node has.
+    /// Returns the node with this identifier, or the only node with this word.
     ///
     /// # Errors
-    /// There is none, or there are several, which the message names.
+    /// There is no such node, or there are several; the message lists them.
     pub fn find(&self, name: &str) -> Result<usize> {
         if let Some(node) = self.tree.find(name) {
             return Ok(node);
@@ -212,7 +219,8 @@ impl NamedTree {
         }
     }
 
-    /// What to call each node: its first word; where it has none, or two nodes have the same, its identifier stands (behind the word).
+    /// A unique label of each node: its first word. If the word is ambiguous, the identifier is appended. Without a
+    /// word, the identifier alone is the label.
     pub fn labels(&self) -> Vec<String> {
         let mut uses: HashMap<&str, usize> = HashMap::new();
         self.words.iter().filter_map(|words| words.first()).for_each(|word| *uses.entry(word).or_default() += 1);
@@ -229,21 +237,21 @@ impl NamedTree {
         (0..self.tree.len()).map(label).collect()
     }
 
-    fn new(draft: Draft, mut words: HashMap<String, Vec<String>>) -> Result<Self> {
-        let tree = draft.finish()?;
+    fn new(builder: TreeBuilder, mut words: HashMap<String, Vec<String>>) -> Result<Self> {
+        let tree = builder.finish()?;
         let words = (0..tree.len()).map(|node| words.remove(tree.name(node)).unwrap_or_default()).collect();
         Ok(Self { tree, words })
     }
 }
 
-/// A line of `data.noun`.
 struct Synset {
     id: String,
     words: Vec<String>,
     parent: Option<String>,
 }
 
-/// `offset lex_filenum ss_type w_cnt (word lex_id)... p_cnt (symbol offset pos source/target)... | gloss`; `w_cnt` is hexadecimal.
+/// Parses `offset lex_filenum ss_type w_cnt (word lex_id)... p_cnt (symbol offset pos source/target)... | gloss`. The
+/// field `w_cnt` is hexadecimal.
 fn synset(line: &str) -> Option<Synset> {
     let offset = |text: &str| {
         let digits = text.len() == 8 && text.bytes().all(|byte| byte.is_ascii_digit());
@@ -278,9 +286,10 @@ fn synset(line: &str) -> Option<Synset> {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use crate::fixtures::{Folder, shared_data};
+    use crate::fixtures::{FixtureFolder, shared_data};
 
-    /// Lines in the format of WordNet 3.0, made up: an entity, two things, a dog of both, a dog that is an instance.
+    /// Made-up lines in the WordNet 3.0 format: an entity, two of its children, a dog below both, and an instance of
+    /// dog.
     const NOUNS: &str = "  1 This software and database is being provided to you.\n\
         00001740 03 n 01 entity 0 002 ~ 00001930 n 0000 ~ 00002137 n 0000 | that which exists | or not\n\
         00001930 03 n 01 physical_entity 0 001 @ 00001740 n 0000 | a thing\n\
@@ -289,8 +298,8 @@ mod tests {
         02085374 05 n 01 Rex 0 001 @i 02084071 n 0000 | a dog\n";
 
     #[test]
-    fn wordnet_by_first_hypernyms() {
-        let folder = Folder::new();
+    fn wordnet_nodes_are_below_their_first_hypernym() {
+        let folder = FixtureFolder::new();
         folder.write("data.noun", NOUNS);
         let NamedTree { tree, words } = NamedTree::read_wordnet(folder.path()).unwrap();
         let path = |name: &str| tree.path(tree.get(name).unwrap()).iter().map(|&n| tree.name(n)).collect::<Vec<_>>();
@@ -301,8 +310,8 @@ mod tests {
     }
 
     #[test]
-    fn lines_that_are_no_nouns_are_named() {
-        let folder = Folder::new();
+    fn malformed_lines_are_reported_with_their_number() {
+        let folder = FixtureFolder::new();
         let read = |text: &str| NamedTree::read_wordnet(&folder.write("data.noun", text)).unwrap_err().to_string();
         let text = read(&NOUNS.replace("n 01 physical", "v 01 physical"));
         assert!(text.contains("line 3 of ") && text.contains("\"00001930 03 v 01 physical_entity"), "{text}");
@@ -315,8 +324,8 @@ mod tests {
     }
 
     #[test]
-    fn breeds_by_first_parents() {
-        let folder = Folder::new();
+    fn breeds_nodes_are_below_their_first_parent() {
+        let folder = FixtureFolder::new();
         folder.write("node_names.txt", "a\tthing\nb\tdog, domestic dog\n");
         folder.write("class_hierarchy.txt", "a b\na c\nb d\nc d\n");
         let NamedTree { tree, words } = NamedTree::read_breeds(folder.path()).unwrap();
@@ -334,8 +343,8 @@ mod tests {
     }
 
     #[test]
-    fn open_images_by_first_parents() {
-        let folder = Folder::new();
+    fn open_images_nodes_are_below_their_first_parent() {
+        let folder = FixtureFolder::new();
         let path = folder.write(
             "hierarchy.json",
             r#"{"LabelName": "/m/0", "Subcategory": [
@@ -367,7 +376,7 @@ mod tests {
     }
 
     #[test]
-    fn hierarchies_as_published() {
+    fn published_hierarchies() {
         let (Some(breeds), Some(wordnet), Some(imagenet)) = (
             shared_data("breeds/modified"),
             shared_data("breeds/wordnet"),
@@ -391,9 +400,9 @@ mod tests {
         assert_eq!(named.tree.len(), 602);
     }
 
-    /// Debian's package, where it is installed.
+    /// Uses Debian's WordNet package if it is installed.
     #[test]
-    fn wordnet_as_published() {
+    fn published_wordnet() {
         let folder = Path::new("/usr/share/wordnet");
         if !folder.join("data.noun").exists() {
             eprintln!("skipped: {} not found", folder.display());

@@ -1,18 +1,22 @@
-//! The tree of classes that the ranks of samples make.
+//! Builds the class tree from the taxa and labels of samples.
 
 use std::collections::{HashMap, HashSet};
 
 use super::Tree;
 use crate::sources::Source;
 
-/// Names of the node above all others, where the taxa do not begin with the same name; the first that is no other node's.
+/// Candidate names of an artificial root, which is added if the taxa differ in their first name. The first candidate
+/// that is not the name of a node is used.
 const ROOTS: [&str; 3] = ["all", "all taxa", "the root of all taxa"];
 
-/// The tree over `classes`, each a taxon (general to specific) and a label. Labels are nodes of that name: the last of their taxon, also
-/// where the label is a binomial, one of the ranks above, or a node of its own below the taxon. Another taxon of the same name as one
-/// before it is called by its parent too: "Prunella (Lamiaceae)".
+/// Builds the tree over `classes`; each is a taxon (general to specific) and a label.
 ///
-/// `None` where no taxon has two ranks, or a label belongs to two taxa, which a tree cannot tell.
+/// Every label becomes the name of a node. If the label equals the last name of the taxon or is a binomial of the last
+/// two names, it names the last node. If it equals a higher rank, it names that node. Otherwise it becomes a child of
+/// the last node. If a name occurs in several paths, a later occurrence is extended by the name of its parent:
+/// "Prunella (Lamiaceae)".
+///
+/// `None` if no taxon has two ranks, or if a label belongs to two taxa, which a tree cannot represent.
 pub fn class_tree<'a>(classes: impl IntoIterator<Item = (&'a [String], &'a str)>) -> Option<Tree> {
     let mut classes: Vec<(&[String], &str)> = classes.into_iter().filter(|(taxon, _)| !taxon.is_empty()).collect();
     let mut seen = HashSet::new();
@@ -20,7 +24,7 @@ pub fn class_tree<'a>(classes: impl IntoIterator<Item = (&'a [String], &'a str)>
     if classes.iter().all(|(taxon, _)| taxon.len() < 2) {
         return None;
     }
-    // Nodes by their paths; a label below its taxon is one more name.
+    // Nodes are identified by their paths. A label below its taxon extends the path by one name.
     let mut name_of: HashMap<Vec<&str>, String> = HashMap::new();
     let mut path_of: HashMap<String, Vec<&str>> = HashMap::new();
     let mut paths = Vec::with_capacity(classes.len());
@@ -71,7 +75,7 @@ pub fn class_tree<'a>(classes: impl IntoIterator<Item = (&'a [String], &'a str)>
     Tree::from_edges(edges).ok()
 }
 
-/// The tree of all samples of a source that can be read; `None` also where a label has no taxon, and so no place in the tree.
+/// The tree of all readable samples of a source. Also `None` if a sample has a label but no taxon.
 pub(crate) fn of_samples(source: &dyn Source) -> Option<Tree> {
     let mut classes = HashSet::new();
     for sample in (0..source.len()).filter_map(|index| source.get(index).ok()) {
@@ -80,7 +84,7 @@ pub(crate) fn of_samples(source: &dyn Source) -> Option<Tree> {
             label => _ = classes.insert((sample.taxon, label.unwrap_or_default())),
         }
     }
-    // In an order that does not depend on hashes.
+    // Sort: the iteration order of hash sets is random.
     let mut classes: Vec<_> = classes.into_iter().collect();
     classes.sort();
     class_tree(classes.iter().map(|(taxon, label)| (&taxon[..], label.as_str())))
@@ -103,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn epithets_that_two_species_share_are_two_classes() {
+    fn shared_epithets_are_separate_classes() {
         let found = tree(&[
             ("Aves>Pellorneidae>Malacocincla>abbotti", "Malacocincla abbotti"),
             ("Aves>Sulidae>Papasula>abbotti", "Papasula abbotti"),
@@ -116,16 +120,16 @@ mod tests {
     }
 
     #[test]
-    fn labels_stand_where_they_belong() {
-        // A name at two places, a label that is no taxon, one that is a higher rank.
+    fn labels_become_nodes() {
+        // A name that occurs in two paths, a label that is not in its taxon, and a label that equals a higher rank.
         let found = tree(&[("A>x>1", "one"), ("B>x>2", "2"), ("B>y>3", "y"), ("B>y>4", "y")]).unwrap();
         assert_eq!(path(&found, "one"), "all>A>x>1>one");
         assert_eq!(path(&found, "2"), "all>B>x (B)>2");
         assert_eq!(path(&found, "y"), "all>B>y");
         assert_eq!(found.children(found.find("y").unwrap()).count(), 2);
-        // Neighbours of one name.
+        // Two adjacent ranks with the same name.
         assert_eq!(path(&tree(&[("A>A>1", "1"), ("A>b>2", "2")]).unwrap(), "1"), "A>A (A)>1");
-        // Nothing that a tree could tell.
+        // Cases that a tree cannot represent.
         assert_eq!(tree(&[("A", "A"), ("B", "B")]), None);
         assert_eq!(tree(&[("A>x", "dog"), ("B>y", "dog")]), None);
         assert_eq!(tree(&[]), None);

@@ -1,24 +1,25 @@
-//! A taxonomy by its paths, and taxa that are wrong for a sample, but only just.
+//! A taxonomy given by paths, and sampling of negative taxa for contrastive training.
 //!
-//! Unlike the nodes of a [`Tree`](super::Tree), a taxon is known by its whole path: two genera of different kingdoms may share a name.
+//! Unlike a node of a [`Tree`](super::Tree), a taxon is identified by its whole path: two genera of different kingdoms
+//! may have the same name.
 
 use std::collections::HashMap;
 
 use rand::seq::IndexedRandom;
 use rand::{Rng, RngExt};
 
-/// All taxa of a data set. Ranks are counted from 0, the most general; what lies above them is the root.
+/// All taxa of a data set. Ranks are numbered from 0, the most general. Above them is the root.
 #[derive(Clone, Debug, Default)]
 pub struct Taxonomy {
-    /// Names by their number.
+    /// Interned names.
     names: Vec<String>,
-    /// The root first.
+    /// All taxa; the first is the root.
     taxa: Vec<Taxon>,
-    /// Where a name leads from a taxon.
+    /// (parent, name) -> child.
     below: HashMap<(u32, u32), u32>,
-    /// The number of a name.
+    /// Name -> index in `names`.
     numbers: HashMap<String, u32>,
-    /// All taxa of a rank.
+    /// Taxa of each rank.
     ranks: Vec<Vec<u32>>,
 }
 
@@ -29,14 +30,14 @@ struct Taxon {
     children: Vec<u32>,
 }
 
-/// A taxon of the taxonomy that gave it.
+/// A taxon, valid for the taxonomy that returned it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TaxonId(u32);
 
 const ROOT: u32 = 0;
 
 impl Taxonomy {
-    /// The taxa that lie on `paths`, general to specific. Paths may repeat and may end at any rank.
+    /// Builds a taxonomy from paths, general to specific. Paths may repeat and may end at any rank.
     pub fn new<P: AsRef<[String]>>(paths: impl IntoIterator<Item = P>) -> Self {
         let mut it = Self { taxa: vec![Taxon::default()], ..Self::default() };
         for path in paths {
@@ -48,12 +49,12 @@ impl Taxonomy {
         it
     }
 
-    /// Number of taxa, the root not counted.
+    /// Number of taxa, without the root.
     pub fn len(&self) -> usize {
         self.taxa.len().saturating_sub(1)
     }
 
-    /// Whether there is none.
+    /// Returns true if there are no taxa.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -67,15 +68,15 @@ impl Taxonomy {
         (here != ROOT).then_some(TaxonId(here))
     }
 
-    /// Its names, general to specific.
+    /// The names on the path to a taxon, general to specific.
     pub fn path(&self, taxon: TaxonId) -> Vec<&str> {
         let name = |id: &u32| self.names[self.taxa[*id as usize].name as usize].as_str();
         self.line(taxon).iter().map(name).collect()
     }
 
-    /// A taxon of rank `rank` that is wrong for `own` and as near to it as can be: a sibling of its own taxon of that rank; where that has
-    /// none, a descendant of a sibling of the nearest ancestor that has one (RCME Sec. 4.3). Nothing if `own` does not reach that rank, or
-    /// there is no other taxon of it.
+    /// Samples a wrong taxon of rank `rank` that is as close as possible to `own`: a sibling of the ancestor of `own`
+    /// at that rank. If it has no sibling, a descendant of a sibling of the nearest ancestor that has one (RCME Sec.
+    /// 4.3). `None` if `own` does not reach that rank, or if the rank has no other taxon.
     pub fn hard_negative(&self, own: TaxonId, rank: usize, rng: &mut impl Rng) -> Option<TaxonId> {
         let line = self.line(own);
         for up in (0..=rank).rev() {
@@ -90,7 +91,7 @@ impl Taxonomy {
         None
     }
 
-    /// Any other taxon of rank `rank`, each as likely as the next.
+    /// Samples another taxon of rank `rank` uniformly.
     pub fn random_negative(&self, own: TaxonId, rank: usize, rng: &mut impl Rng) -> Option<TaxonId> {
         let own = *self.line(own).get(rank)?;
         let all = self.ranks.get(rank).filter(|all| all.len() > 1)?;
@@ -102,7 +103,7 @@ impl Taxonomy {
         }
     }
 
-    /// The taxon and all above it, the most general first.
+    /// The taxon and its ancestors, the most general first.
     fn line(&self, TaxonId(mut taxon): TaxonId) -> Vec<u32> {
         let mut line = Vec::with_capacity(self.ranks.len());
         while taxon != ROOT {
@@ -136,9 +137,10 @@ impl Taxonomy {
         taxon
     }
 
-    /// A random taxon `levels` below one of `from`, `except` for one of those, if any branch is that deep.
+    /// Samples a taxon `levels` ranks below one of `from`; taxa below `except` are excluded. `None` if no branch is
+    /// deep enough.
     fn pick(&self, from: &[u32], except: Option<u32>, levels: usize, rng: &mut impl Rng) -> Option<u32> {
-        // Nearly always one of the first draws will do, and a list of ten thousand siblings is not copied for it.
+        // Try a few draws first, because they usually succeed and avoid copying a long list of siblings.
         const DRAWS: usize = 4;
         let good = |taxon: u32, rng: &mut _| match levels {
             _ if Some(taxon) == except => None,
@@ -175,18 +177,18 @@ mod tests {
         text.split(' ').map(str::to_owned).collect()
     }
 
-    /// Two kingdoms; "x" is a genus name in both; one path ends early.
+    /// Two kingdoms. "x" is a genus name in both. One path ends early.
     fn taxonomy() -> Taxonomy {
         Taxonomy::new(["A m x 1", "A m x 2", "A m y 3", "A n z 4", "B o x 5", "B p", "A m x 1"].map(path))
     }
 
-    /// Everything that comes out in many draws.
+    /// The set of results of many draws.
     fn all(draw: impl Fn(&mut ChaCha8Rng) -> Option<String>) -> BTreeSet<String> {
         (0..200).filter_map(|seed| draw(&mut ChaCha8Rng::seed_from_u64(seed))).collect()
     }
 
     #[test]
-    fn a_hard_negative_is_a_sibling_or_the_nearest_there_is() {
+    fn hard_negatives_are_siblings_or_nearest_taxa() {
         let taxonomy = taxonomy();
         assert_eq!(taxonomy.len(), 2 + 4 + 4 + 5);
         let hard = |from: &str, rank: usize| {
@@ -200,12 +202,12 @@ mod tests {
         assert_eq!(hard("A m x 1", 2), set(&["A m y"]));
         assert_eq!(hard("A m x 1", 1), set(&["A n"]));
         assert_eq!(hard("A m x 1", 0), set(&["B"]));
-        // No sibling: down from the parent's sibling.
+        // No sibling: descend from a sibling of the parent.
         assert_eq!(hard("A m y 3", 3), set(&["A m x 1", "A m x 2"]));
         assert_eq!(hard("A n z 4", 3), set(&["A m x 1", "A m x 2", "A m y 3"]));
-        // The sibling "B p" ends too early, so up to the other kingdom.
+        // The sibling "B p" ends too early, so the result comes from the other kingdom.
         assert_eq!(hard("B o x 5", 3), set(&["A m x 1", "A m x 2", "A m y 3", "A n z 4"]));
-        // Unknown, too short, alone.
+        // An unknown taxon, a taxon that does not reach the rank, a taxonomy with one taxon per rank.
         assert!(hard("A q", 1).is_empty() && hard("A m", 3).is_empty());
         let alone = Taxonomy::new([path("A m")]);
         let own = alone.find(&path("A m")).unwrap();
@@ -214,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn a_random_negative_is_any_other_of_the_rank() {
+    fn random_negatives_have_the_same_rank() {
         let taxonomy = taxonomy();
         let own = taxonomy.find(&path("A m x 1")).unwrap();
         let found = all(|rng| Some(taxonomy.path(taxonomy.random_negative(own, 2, rng)?).join(" ")));

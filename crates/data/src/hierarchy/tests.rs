@@ -4,7 +4,7 @@ use crate::fixtures::shared_data;
 
 /// thing > { animal > { dog > { puppy }, cat }, plant }
 fn tree() -> Tree {
-    // Out of order on purpose.
+    // Deliberately out of order.
     Tree::from_edges([
         ("dog", "puppy"),
         ("thing", "animal"),
@@ -25,7 +25,7 @@ fn message(edges: &[(&str, &str)]) -> String {
 }
 
 #[test]
-fn numbers_are_in_preorder() {
+fn nodes_are_numbered_in_preorder() {
     let tree = tree();
     assert_eq!(names(&tree, 0..tree.len()), ["thing", "animal", "dog", "puppy", "cat", "plant"]);
     for node in 0..tree.len() {
@@ -60,7 +60,7 @@ fn relations() {
     assert!(!tree.is_ancestor(puppy, dog));
 }
 
-/// The definition: the last node that the two paths from the root share.
+/// Compares with the definition: the last common node of the two paths from the root.
 #[test]
 fn lca_and_distance_agree_with_the_paths() {
     let tree = tree();
@@ -141,14 +141,13 @@ fn edge_files() {
 
 /// A chain deep enough to overflow the stack of a recursive build.
 #[test]
-fn deep_chains_need_no_stack() {
+fn deep_chains_do_not_overflow_the_stack() {
     let edges = (0..200_000).map(|i| (i.to_string(), (i + 1).to_string()));
     let tree = Tree::from_edges(edges).unwrap();
     assert_eq!(tree.depth(tree.get("200000").unwrap()), 200_000);
 }
 
-/// The hierarchies of `../shared/data`: counts as its README states them (hycoclip: 1,371 edges; cvjena: 1,784; breeds:
-/// 1,327).
+/// Node counts from the README of `../shared/data` (edges: hycoclip 1,371; cvjena 1,784; breeds 1,327).
 #[test]
 fn published_trees() {
     for (file, nodes) in [

@@ -1,13 +1,13 @@
-//! COCO: `instances_*.json` (boxes of 80 classes) and `captions_*.json`, joined by photo. A phrase is the name of a
-//! class, with all its boxes in the photo; regions marked as crowds are no boxes of a thing and are left out
-//! (<https://cocodataset.org/#format-data>).
+//! COCO: `instances_*.json` (boxes of 80 classes) and `captions_*.json`, joined by photo
+//! (<https://cocodataset.org/#format-data>). A phrase is a class name with all boxes of this class in the photo. Crowd
+//! regions are skipped because they are not boxes of single objects.
 
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
 use super::shared::{add_box, mentions, photo, read_json};
-use super::{ImporterEntry, Input, Inputs, Samples};
+use super::{ImporterEntry, ImporterInput, ImporterInputs, Samples};
 use crate::error::{Error, Result};
 use crate::sample::{BBox, Broken, Cause, Sample};
 
@@ -15,29 +15,29 @@ pub(super) const ENTRY: ImporterEntry = ImporterEntry {
     name: "coco",
     summary: "COCO boxes and captions",
     inputs: &[
-        Input { name: "images", help: "the folder of the photos", required: true },
-        Input { name: "instances", help: "instances_*.json", required: false },
-        Input { name: "captions", help: "captions_*.json", required: false },
+        ImporterInput { name: "images", help: "the folder of the photos", required: true },
+        ImporterInput { name: "instances", help: "instances_*.json", required: false },
+        ImporterInput { name: "captions", help: "captions_*.json", required: false },
     ],
     read,
 };
 
-/// Fields that are not named here, segmentations above all, are skipped while reading.
+/// Other fields, mainly segmentations, are skipped.
 #[derive(Deserialize)]
-struct Instances {
-    images: Vec<Image>,
-    annotations: Vec<Instance>,
-    categories: Vec<Category>,
+struct CocoInstances {
+    images: Vec<CocoImage>,
+    annotations: Vec<CocoInstance>,
+    categories: Vec<CocoCategory>,
 }
 
 #[derive(Deserialize)]
-struct Captions {
-    images: Vec<Image>,
-    annotations: Vec<Caption>,
+struct CocoCaptions {
+    images: Vec<CocoImage>,
+    annotations: Vec<CocoCaption>,
 }
 
 #[derive(Deserialize)]
-struct Image {
+struct CocoImage {
     id: u64,
     file_name: String,
     width: f32,
@@ -45,7 +45,7 @@ struct Image {
 }
 
 #[derive(Deserialize)]
-struct Instance {
+struct CocoInstance {
     image_id: u64,
     category_id: u64,
     /// Left, top, width, height in pixels.
@@ -55,35 +55,35 @@ struct Instance {
 }
 
 #[derive(Deserialize)]
-struct Category {
+struct CocoCategory {
     id: u64,
     name: String,
 }
 
 #[derive(Deserialize)]
-struct Caption {
+struct CocoCaption {
     id: u64,
     image_id: u64,
     caption: String,
 }
 
-/// A photo and what belongs to it.
-struct Joined {
-    image: Image,
+/// A photo with its boxes and captions.
+struct CocoPhoto {
+    image: CocoImage,
     boxes: Vec<(u64, [f32; 4])>,
     captions: Vec<(u64, String)>,
 }
 
-fn read(inputs: &Inputs) -> Result<Samples> {
+fn read(inputs: &ImporterInputs) -> Result<Samples> {
     if inputs.get("instances").or(inputs.get("captions")).is_none() {
         return Err(Error::config("inputs of coco", "images alone", "instances, captions, or both"));
     }
     let folder = inputs.need("images")?.to_owned();
-    let mut photos: BTreeMap<u64, Joined> = BTreeMap::new();
+    let mut photos: BTreeMap<u64, CocoPhoto> = BTreeMap::new();
     let mut names: BTreeMap<u64, String> = BTreeMap::new();
     let mut lost = Vec::new();
     if let Some(path) = inputs.get("instances") {
-        let file: Instances = read_json(path, "images, annotations with bbox, categories")?;
+        let file: CocoInstances = read_json(path, "images, annotations with bbox, categories")?;
         names.extend(file.categories.into_iter().map(|category| (category.id, category.name)));
         add_images(&mut photos, file.images);
         for one in file.annotations.into_iter().filter(|one| one.iscrowd == 0) {
@@ -94,7 +94,7 @@ fn read(inputs: &Inputs) -> Result<Samples> {
         }
     }
     if let Some(path) = inputs.get("captions") {
-        let file: Captions = read_json(path, "images, annotations with caption")?;
+        let file: CocoCaptions = read_json(path, "images, annotations with caption")?;
         add_images(&mut photos, file.images);
         for one in file.annotations {
             match photos.get_mut(&one.image_id) {
@@ -118,19 +118,19 @@ fn read(inputs: &Inputs) -> Result<Samples> {
     Ok(Box::new(lost.into_iter().map(Err).chain(samples)))
 }
 
-fn add_images(photos: &mut BTreeMap<u64, Joined>, images: Vec<Image>) {
+fn add_images(photos: &mut BTreeMap<u64, CocoPhoto>, images: Vec<CocoImage>) {
     for image in images {
-        photos.entry(image.id).or_insert_with(|| Joined { image, boxes: Vec::new(), captions: Vec::new() });
+        photos.entry(image.id).or_insert_with(|| CocoPhoto { image, boxes: Vec::new(), captions: Vec::new() });
     }
 }
 
 fn orphan(image: u64, what: &str) -> Broken {
-    let detail = format!("a {what} of photo {image}; expected that photo among the images");
+    let detail = format!("a {what} of photo {image}; expected this photo in the list of images");
     Broken::new(image.to_string(), Cause::BadRecord, detail)
 }
 
-fn sample(joined: Joined, names: &BTreeMap<u64, String>, out: &mut Vec<Result<Sample, Broken>>) -> Sample {
-    let Joined { image, boxes, mut captions } = joined;
+fn sample(joined: CocoPhoto, names: &BTreeMap<u64, String>, out: &mut Vec<Result<Sample, Broken>>) -> Sample {
+    let CocoPhoto { image, boxes, mut captions } = joined;
     let id = image.id.to_string();
     let (mut phrases, mut faults) = (Vec::new(), Vec::new());
     for (category, [x, y, w, h]) in boxes {
@@ -144,7 +144,7 @@ fn sample(joined: Joined, names: &BTreeMap<u64, String>, out: &mut Vec<Result<Sa
         }
     }
     out.extend(faults.into_iter().map(Err));
-    // The order of the file is not the order in which they were written down.
+    // Sort by id: the file is not in the order of annotation.
     captions.sort();
     let captions: Vec<_> = captions.into_iter().map(|(_, text)| text).collect();
     for phrase in &mut phrases {

@@ -1,14 +1,14 @@
-//! Flickr30k Entities as published: `Sentences/<photo>.txt` with five captions in the markup `[/EN#<chain>/<type>
-//! phrase]`, and `Annotations/<photo>.xml` with the boxes of each chain
-//! (<https://github.com/BryanPlummer/flickr30k_entities>). Without annotations the phrases come without boxes. A
-//! Markdown file in which `![<photo>]` begins the captions of a photo is read, too.
+//! Flickr30k Entities as published (<https://github.com/BryanPlummer/flickr30k_entities>): `Sentences/<photo>.txt` with
+//! five captions in the markup `[/EN#<chain>/<type> phrase]`, and `Annotations/<photo>.xml` with the boxes of each
+//! chain. Without annotations the phrases have no boxes. The sentences may also be a Markdown file in which
+//! `![<photo>]` precedes the captions of each photo.
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::shared::{add_box, photo};
-use super::{ImporterEntry, Input, Inputs, Samples};
+use super::{ImporterEntry, ImporterInput, ImporterInputs, Samples};
 use crate::error::{Error, Result};
 use crate::sample::{BBox, Broken, Cause, Phrase, Sample, Span};
 
@@ -16,17 +16,21 @@ pub(super) const ENTRY: ImporterEntry = ImporterEntry {
     name: "flickr_entities",
     summary: "Flickr30k Entities: marked-up captions, boxes in XML",
     inputs: &[
-        Input { name: "sentences", help: "the folder Sentences of <photo>.txt, or one Markdown file", required: true },
-        Input { name: "images", help: "the folder of <photo>.jpg", required: true },
-        Input { name: "annotations", help: "the folder Annotations of <photo>.xml", required: false },
-        Input { name: "train", help: "list of photos of the train split, one a line", required: false },
-        Input { name: "val", help: "list of photos of the val split", required: false },
-        Input { name: "test", help: "list of photos of the test split", required: false },
+        ImporterInput {
+            name: "sentences",
+            help: "the folder Sentences of <photo>.txt, or one Markdown file",
+            required: true,
+        },
+        ImporterInput { name: "images", help: "the folder of <photo>.jpg", required: true },
+        ImporterInput { name: "annotations", help: "the folder Annotations of <photo>.xml", required: false },
+        ImporterInput { name: "train", help: "list of photos of the train split, one per line", required: false },
+        ImporterInput { name: "val", help: "list of photos of the val split", required: false },
+        ImporterInput { name: "test", help: "list of photos of the test split", required: false },
     ],
     read,
 };
 
-fn read(inputs: &Inputs) -> Result<Samples> {
+fn read(inputs: &ImporterInputs) -> Result<Samples> {
     let photos = sentences(inputs.need("sentences")?)?;
     let folder = inputs.need("images")?.to_owned();
     let annotations = inputs.get("annotations").map(Path::to_owned);
@@ -48,10 +52,10 @@ fn read(inputs: &Inputs) -> Result<Samples> {
     })))
 }
 
-/// The marked-up captions of a photo; those of a folder are read when their turn comes.
-type Lines = Result<Vec<String>, Broken>;
+/// The marked-up captions of a photo. Those of a folder are read here, so an unreadable file is one broken sample.
+type MarkedCaptions = Result<Vec<String>, Broken>;
 
-fn sentences(path: &Path) -> Result<Vec<(String, Lines)>> {
+fn sentences(path: &Path) -> Result<Vec<(String, MarkedCaptions)>> {
     if path.is_file() {
         let text = fs::read_to_string(path).map_err(Error::io("read", path))?;
         return Ok(markdown(&text).into_iter().map(|(id, lines)| (id, Ok(lines))).collect());
@@ -77,7 +81,7 @@ fn sentences(path: &Path) -> Result<Vec<(String, Lines)>> {
         .collect())
 }
 
-/// `![id](...)`, then the captions between two lines of three backticks.
+/// Parses `![id](...)` followed by a fenced block of captions.
 fn markdown(text: &str) -> Vec<(String, Vec<String>)> {
     let mut photos: Vec<(String, Vec<String>)> = Vec::new();
     let mut inside = false;
@@ -107,12 +111,12 @@ fn sample(id: &str, lines: &[String], annotations: Option<&Path>, faults: &mut V
         }
     };
     let mut sample = Sample { id: id.to_owned(), ..Sample::default() };
-    // (chain, text) of sample.phrases.
+    // (chain, text) of each entry of sample.phrases.
     let mut known: Vec<(String, String)> = Vec::new();
     for (caption, line) in lines.iter().enumerate() {
         let (text, marks) = unmark(line)
             .map_err(|found| wrong(format!("caption {caption}: {found}"), "[/EN#<chain>/<type> phrase]"))?;
-        // Chain 0 is for words that name nothing visible ("each other").
+        // Chain 0 marks words that refer to nothing visible ("each other").
         for mark in marks.into_iter().filter(|mark| mark.chain != "0") {
             let span = Span { caption, start: mark.start, end: mark.start + mark.text.chars().count() };
             let key = (mark.chain, mark.text);
@@ -135,15 +139,15 @@ fn sample(id: &str, lines: &[String], annotations: Option<&Path>, faults: &mut V
 }
 
 /// A phrase in a marked-up caption.
-struct Mark {
+struct PhraseMark {
     chain: String,
     text: String,
-    /// Its first character in the plain caption.
+    /// Index of its first character in the plain caption.
     start: usize,
 }
 
-/// The caption without its markup, and what was marked.
-fn unmark(line: &str) -> Result<(String, Vec<Mark>), String> {
+/// Returns the caption without markup, and the marked phrases.
+fn unmark(line: &str) -> Result<(String, Vec<PhraseMark>), String> {
     let (mut plain, mut marks) = (String::new(), Vec::new());
     let mut rest = line;
     while let Some(open) = rest.find("[/EN#") {
@@ -155,7 +159,7 @@ fn unmark(line: &str) -> Result<(String, Vec<Mark>), String> {
             return Err(format!("{:?}", &rest[open..open + "[/EN#".len() + close + 1]));
         };
         plain.push_str(&rest[..open]);
-        marks.push(Mark { chain: chain.to_owned(), text: text.to_owned(), start: plain.chars().count() });
+        marks.push(PhraseMark { chain: chain.to_owned(), text: text.to_owned(), start: plain.chars().count() });
         plain.push_str(text);
         rest = &body[close + 1..];
     }
@@ -163,8 +167,8 @@ fn unmark(line: &str) -> Result<(String, Vec<Mark>), String> {
     Ok((plain, marks))
 }
 
-/// The boxes of every chain. The files are written by one program in one shape, so that tags can be found without an
-/// XML parser.
+/// Parses the boxes of every chain. All files have the same shape, so searching for tags suffices instead of an XML
+/// parser.
 fn chains(xml: &str) -> Result<BTreeMap<String, Vec<BBox>>, String> {
     let number = |text: &str, tag: &str| {
         let value = tagged(text, tag).next().ok_or_else(|| format!("no <{tag}>"))?;
@@ -174,7 +178,7 @@ fn chains(xml: &str) -> Result<BTreeMap<String, Vec<BBox>>, String> {
     let (width, height) = (number(size, "width")?, number(size, "height")?);
     let mut chains: BTreeMap<String, Vec<BBox>> = BTreeMap::new();
     for object in tagged(xml, "object") {
-        // Chains that fill the scene or are not to be seen have no <bndbox>.
+        // Chains that fill the scene or are not visible have no <bndbox>.
         for bounds in tagged(object, "bndbox") {
             let corners =
                 [number(bounds, "xmin")?, number(bounds, "ymin")?, number(bounds, "xmax")?, number(bounds, "ymax")?];
@@ -187,7 +191,7 @@ fn chains(xml: &str) -> Result<BTreeMap<String, Vec<BBox>>, String> {
     Ok(chains)
 }
 
-/// The contents of all `<tag>...</tag>`.
+/// The contents of all elements `<tag>...</tag>`.
 fn tagged<'a>(text: &'a str, tag: &str) -> impl Iterator<Item = &'a str> {
     let (open, close) = (format!("<{tag}>"), format!("</{tag}>"));
     let mut rest = text;

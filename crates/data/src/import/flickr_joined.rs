@@ -1,44 +1,44 @@
-//! Flickr8k with the phrases of Flickr30k Entities, joined into one JSON object a line: `file` (relative to the JSONL
-//! file), `width`, `height`, `split`, `captions`, and `phrases` of `phrase`, `boxes` (pixels), `captions` (`[caption,
-//! start, end]` in characters).
+//! Flickr8k with the phrases of Flickr30k Entities, joined into one JSON object per line: `file` (relative to the JSONL
+//! file), `width`, `height`, `split`, `captions`, and `phrases` of `phrase`, `boxes` (pixels), `captions`
+//! (`[caption, start, end]` in characters).
 
 use std::path::Path;
 
 use serde::Deserialize;
 
 use super::shared::{add_box, json_lines, photo};
-use super::{ImporterEntry, Input, Inputs, Samples};
+use super::{ImporterEntry, ImporterInput, ImporterInputs, Samples};
 use crate::error::Result;
 use crate::sample::{BBox, Broken, Phrase, Sample, Span};
 
 pub(super) const ENTRY: ImporterEntry = ImporterEntry {
     name: "flickr_joined",
     summary: "Flickr8k: photos, captions, phrases and boxes joined in one JSONL file",
-    inputs: &[Input { name: "records", help: "the joined JSONL file", required: true }],
+    inputs: &[ImporterInput { name: "records", help: "the joined JSONL file", required: true }],
     read,
 };
 
 #[derive(Deserialize)]
-struct Joined {
+struct FlickrRecord {
     file: String,
     width: f32,
     height: f32,
     split: Option<String>,
     captions: Vec<String>,
-    phrases: Vec<JoinedPhrase>,
+    phrases: Vec<FlickrPhrase>,
 }
 
 #[derive(Deserialize)]
-struct JoinedPhrase {
+struct FlickrPhrase {
     phrase: String,
     boxes: Vec<[f32; 4]>,
     captions: Vec<[usize; 3]>,
 }
 
-fn read(inputs: &Inputs) -> Result<Samples> {
+fn read(inputs: &ImporterInputs) -> Result<Samples> {
     let path = inputs.need("records")?;
     let folder = path.parent().unwrap_or(Path::new("")).to_owned();
-    let records = json_lines::<Joined>(path, "file, width, height, captions, phrases")?;
+    let records = json_lines::<FlickrRecord>(path, "file, width, height, captions, phrases")?;
     Ok(Box::new(records.flat_map(move |record| {
         let mut faults = Vec::new();
         let sample = record.and_then(|record| sample(&folder, record, &mut faults));
@@ -46,8 +46,8 @@ fn read(inputs: &Inputs) -> Result<Samples> {
     })))
 }
 
-fn sample(folder: &Path, record: Joined, faults: &mut Vec<Broken>) -> Result<Sample, Broken> {
-    // The name of the photo without its folder: the same photo may come from several.
+fn sample(folder: &Path, record: FlickrRecord, faults: &mut Vec<Broken>) -> Result<Sample, Broken> {
+    // The file name without its folder: the same photo may be in several folders.
     let id = record.file.rsplit('/').next().unwrap_or_default().trim_end_matches(".jpg").to_owned();
     let image = photo(folder, &record.file, &id)?;
     let mut phrases = Vec::with_capacity(record.phrases.len());

@@ -1,6 +1,6 @@
 //! Flickr8k with the phrases of Flickr30k Entities, as tables: `phrase_boxes.tsv` (image, phrase, xmin, ymin, xmax,
-//! ymax in pixels) and `captions.csv` (image, caption), with lists of the photos of each split. Phrases are looked for
-//! in the captions.
+//! ymax in pixels), `captions.csv` (image, caption), and lists of the photos of each split. Spans come from a search
+//! for the phrases in the captions.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -9,7 +9,7 @@ use std::path::Path;
 use serde::Deserialize;
 
 use super::shared::{add_box, mentions, photo, table};
-use super::{ImporterEntry, Input, Inputs, Samples};
+use super::{ImporterEntry, ImporterInput, ImporterInputs, Samples};
 use crate::error::{Error, Result};
 use crate::sample::{BBox, Broken, PixelLimits, Sample};
 
@@ -17,17 +17,17 @@ pub(super) const ENTRY: ImporterEntry = ImporterEntry {
     name: "flickr_tables",
     summary: "Flickr8k: tables of captions and of phrases with boxes",
     inputs: &[
-        Input { name: "captions", help: "CSV of image, caption", required: true },
-        Input { name: "images", help: "the folder of the photos", required: true },
-        Input { name: "phrases", help: "TSV of image, phrase, xmin, ymin, xmax, ymax", required: false },
-        Input {
+        ImporterInput { name: "captions", help: "CSV of image, caption", required: true },
+        ImporterInput { name: "images", help: "the folder of the photos", required: true },
+        ImporterInput { name: "phrases", help: "TSV of image, phrase, xmin, ymin, xmax, ymax", required: false },
+        ImporterInput {
             name: "sizes",
-            help: "TSV of image, width, height of the photos the boxes were drawn on; without it, those of the files",
+            help: "TSV of image, width, height of the photos on which the boxes were drawn; default: the sizes of the files",
             required: false,
         },
-        Input { name: "train", help: "list of photos of the train split, one a line", required: false },
-        Input { name: "dev", help: "list of photos of the dev split", required: false },
-        Input { name: "test", help: "list of photos of the test split", required: false },
+        ImporterInput { name: "train", help: "list of photos of the train split, one per line", required: false },
+        ImporterInput { name: "dev", help: "list of photos of the dev split", required: false },
+        ImporterInput { name: "test", help: "list of photos of the test split", required: false },
     ],
     read,
 };
@@ -56,15 +56,15 @@ struct SizeRow {
 }
 
 #[derive(Default)]
-struct Photo {
+struct FlickrPhoto {
     captions: Vec<String>,
     phrases: Vec<(String, [f32; 4])>,
     size: Option<(f32, f32)>,
     split: Option<&'static str>,
 }
 
-fn read(inputs: &Inputs) -> Result<Samples> {
-    let mut photos: BTreeMap<String, Photo> = BTreeMap::new();
+fn read(inputs: &ImporterInputs) -> Result<Samples> {
+    let mut photos: BTreeMap<String, FlickrPhoto> = BTreeMap::new();
     let mut lost = Vec::new();
     for row in table::<CaptionRow>(inputs.need("captions")?, "columns image, caption")? {
         match row {
@@ -114,7 +114,7 @@ fn read(inputs: &Inputs) -> Result<Samples> {
     Ok(Box::new(lost.into_iter().map(Err).chain(samples)))
 }
 
-fn sample(folder: &Path, name: String, found: Photo, faults: &mut Vec<Broken>) -> Result<Sample, Broken> {
+fn sample(folder: &Path, name: String, found: FlickrPhoto, faults: &mut Vec<Broken>) -> Result<Sample, Broken> {
     let image = photo(folder, &name, &name)?;
     let mut phrases = Vec::new();
     if !found.phrases.is_empty() {

@@ -1,7 +1,7 @@
-//! HierarCaps as published: tables of caption tiers joined by ` => `, general to specific. The test table has `id`,
-//! `captions`, `image_url`; the expanded and training tables have `positive`, `negative`, and mostly `image_url`. A
-//! sample's caption is its most specific tier. Without a folder of photos the samples are texts only
-//! (<https://github.com/TAU-VAILab/hierarcaps>).
+//! HierarCaps as published (<https://github.com/TAU-VAILab/hierarcaps>): tables of caption tiers joined by ` => `,
+//! general to specific. The test table has `id`, `captions`, `image_url`. The expanded and training tables have
+//! `positive`, `negative`, and usually `image_url`. The caption of a sample is its most specific tier. Without a folder
+//! of photos the samples have texts only.
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -9,7 +9,7 @@ use std::path::Path;
 use serde::Deserialize;
 
 use super::shared::{photo, table};
-use super::{ImporterEntry, Input, Inputs, Samples};
+use super::{ImporterEntry, ImporterInput, ImporterInputs, Samples};
 use crate::error::Result;
 use crate::sample::{Broken, Cause, Sample, Tiers};
 
@@ -17,19 +17,19 @@ pub(super) const ENTRY: ImporterEntry = ImporterEntry {
     name: "hierarcaps",
     summary: "HierarCaps: tiers of captions, positive and negative",
     inputs: &[
-        Input { name: "table", help: "CSV (or .csv.gz) of captions or of positive, negative", required: true },
-        Input {
+        ImporterInput { name: "table", help: "CSV (or .csv.gz) of captions or of positive, negative", required: true },
+        ImporterInput {
             name: "images",
-            help: "the folder of the photos, by the last part of image_url (COCO: by the names of 2014 or 2017)",
+            help: "the folder of the photos, named by the last component of image_url (for COCO: the 2014 or 2017 name)",
             required: false,
         },
-        Input { name: "exclude", help: "another table whose photos are left out", required: false },
+        ImporterInput { name: "exclude", help: "another table whose photos are excluded", required: false },
     ],
     read,
 };
 
 #[derive(Deserialize)]
-struct Row {
+struct HierarCapsRow {
     id: Option<String>,
     captions: Option<String>,
     positive: Option<String>,
@@ -39,13 +39,13 @@ struct Row {
 
 const COLUMNS: &str = "columns id, captions, image_url or positive, negative, image_url";
 
-fn read(inputs: &Inputs) -> Result<Samples> {
+fn read(inputs: &ImporterInputs) -> Result<Samples> {
     let folder = inputs.get("images").map(Path::to_owned);
     let mut excluded = HashSet::new();
     if let Some(path) = inputs.get("exclude") {
-        excluded.extend(table::<Row>(path, COLUMNS)?.filter_map(|row| row.ok()?.file().map(str::to_owned)));
+        excluded.extend(table::<HierarCapsRow>(path, COLUMNS)?.filter_map(|row| row.ok()?.file().map(str::to_owned)));
     }
-    let rows = table::<Row>(inputs.need("table")?, COLUMNS)?;
+    let rows = table::<HierarCapsRow>(inputs.need("table")?, COLUMNS)?;
     Ok(Box::new(rows.enumerate().filter_map(move |(number, row)| {
         let row = match row {
             Ok(row) if row.file().is_some_and(|file| excluded.contains(file)) => return None,
@@ -55,14 +55,14 @@ fn read(inputs: &Inputs) -> Result<Samples> {
     })))
 }
 
-impl Row {
-    /// The last part of the address.
+impl HierarCapsRow {
+    /// The last component of the URL.
     fn file(&self) -> Option<&str> {
         self.image_url.as_deref()?.rsplit('/').next()
     }
 }
 
-fn sample(row: Row, number: usize, folder: Option<&Path>) -> Result<Sample, Broken> {
+fn sample(row: HierarCapsRow, number: usize, folder: Option<&Path>) -> Result<Sample, Broken> {
     let id = row.id.clone().unwrap_or_else(|| number.to_string());
     let fault = |cause, detail: &str| Broken::new(&id, cause, detail);
     let image = match (folder, row.file()) {
@@ -83,7 +83,8 @@ fn sample(row: Row, number: usize, folder: Option<&Path>) -> Result<Sample, Brok
     })
 }
 
-/// COCO gave its photos other names in 2017: `000000000042.jpg` for `COCO_val2014_000000000042.jpg`. The name that is there counts.
+/// COCO renamed its photos in 2017: `COCO_val2014_000000000042.jpg` became `000000000042.jpg`. Returns the name that
+/// exists in the folder.
 fn name_in<'a>(folder: &Path, file: &'a str) -> &'a str {
     let later = file.strip_prefix("COCO_").and_then(|rest| rest.split_once('_')).map(|(_, name)| name);
     later.filter(|name| !folder.join(file).exists() && folder.join(name).exists()).unwrap_or(file)

@@ -1,26 +1,26 @@
-//! The HierarCaps test set joined with COCO, one JSON object a line: `file`, `tiers`, `captions`, and `boxes` of
-//! `[name, x1, y1, x2, y2]` in pixels of the original photo. The photos are letterboxed: `letterbox` = {scale, pad_x,
-//! pad_y} takes an original pixel to `x * scale + pad_x`, in a square whose side is the longer side of the photo times
-//! `scale`.
+//! The HierarCaps test set joined with COCO, one JSON object per line: `file`, `tiers`, `captions`, and `boxes` of
+//! `[name, x1, y1, x2, y2]` in pixels of the original photo. The photos are letterboxed: with `letterbox` = {scale,
+//! pad_x, pad_y}, an original pixel x is at `x * scale + pad_x` in a square whose side is `scale` times the longer side
+//! of the photo.
 
 use std::path::Path;
 
 use serde::Deserialize;
 
 use super::shared::{add_box, json_lines, mentions, photo};
-use super::{ImporterEntry, Input, Inputs, Samples};
+use super::{ImporterEntry, ImporterInput, ImporterInputs, Samples};
 use crate::error::Result;
 use crate::sample::{BBox, Broken, Sample, Tiers};
 
 pub(super) const ENTRY: ImporterEntry = ImporterEntry {
     name: "hierarcaps_joined",
     summary: "HierarCaps test set with the captions and boxes of COCO, joined in one JSONL file",
-    inputs: &[Input { name: "records", help: "the joined JSONL file", required: true }],
+    inputs: &[ImporterInput { name: "records", help: "the joined JSONL file", required: true }],
     read,
 };
 
 #[derive(Deserialize)]
-struct Joined {
+struct HierarCapsRecord {
     id: u64,
     file: String,
     width: f32,
@@ -38,10 +38,10 @@ struct Letterbox {
     pad_y: f32,
 }
 
-fn read(inputs: &Inputs) -> Result<Samples> {
+fn read(inputs: &ImporterInputs) -> Result<Samples> {
     let path = inputs.need("records")?;
     let folder = path.parent().unwrap_or(Path::new("")).to_owned();
-    let records = json_lines::<Joined>(path, "id, file, width, height, letterbox, tiers, captions, boxes")?;
+    let records = json_lines::<HierarCapsRecord>(path, "id, file, width, height, letterbox, tiers, captions, boxes")?;
     Ok(Box::new(records.flat_map(move |record| {
         let mut faults = Vec::new();
         let sample = record.and_then(|record| sample(&folder, record, &mut faults));
@@ -49,7 +49,7 @@ fn read(inputs: &Inputs) -> Result<Samples> {
     })))
 }
 
-fn sample(folder: &Path, record: Joined, faults: &mut Vec<Broken>) -> Result<Sample, Broken> {
+fn sample(folder: &Path, record: HierarCapsRecord, faults: &mut Vec<Broken>) -> Result<Sample, Broken> {
     let id = record.id.to_string();
     let image = photo(folder, &record.file, &id)?;
     let Letterbox { scale, pad_x, pad_y } = record.letterbox;

@@ -1,6 +1,7 @@
-//! COCO and LVIS `instances` files (<https://cocodataset.org/#format-data>, <https://www.lvisdataset.org/dataset>): every box is a phrase
-//! of its own, whose text is the name of its category (`_` becomes a space); regions marked as crowds are groups. The photo is the file
-//! that `file_name` says, or the last part of `coco_url` (LVIS v1 has only that). For one phrase a category, and captions: importer `coco`.
+//! COCO and LVIS `instances` files (<https://cocodataset.org/#format-data>, <https://www.lvisdataset.org/dataset>).
+//! Every box is a separate phrase, whose text is the category name with `_` replaced by a space. Crowd regions are
+//! group boxes. The photo is `file_name`, or the last component of `coco_url` (LVIS v1 has only the latter). For one
+//! phrase per category, and for captions, use the importer `coco`.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -8,39 +9,39 @@ use std::path::Path;
 use serde::Deserialize;
 
 use super::shared::{photo, read_json};
-use super::{ImporterEntry, Input, Inputs, Samples};
+use super::{ImporterEntry, ImporterInput, ImporterInputs, Samples};
 use crate::error::{Error, Result};
 use crate::sample::{BBox, Broken, Cause, Phrase, Sample};
 
 pub(super) const ENTRY: ImporterEntry = ImporterEntry {
     name: "instances",
-    summary: "COCO and LVIS boxes, one phrase a box, crowds marked",
+    summary: "COCO and LVIS boxes, one phrase per box, crowds marked",
     inputs: &[
-        Input { name: "images", help: "the folder of the photos", required: true },
-        Input { name: "instances", help: "instances_*.json or lvis_v1_*.json", required: true },
+        ImporterInput { name: "images", help: "the folder of the photos", required: true },
+        ImporterInput { name: "instances", help: "instances_*.json or lvis_v1_*.json", required: true },
     ],
     read,
 };
 
 /// A photo and its boxes.
-pub(crate) struct Photo {
+pub(crate) struct InstancePhoto {
     pub(crate) id: u64,
-    /// File names under which the photo may be found, the likeliest first.
+    /// Candidate file names of the photo, the most likely first.
     pub(crate) files: Vec<String>,
-    /// (name of the category, box, whether it is a crowd).
+    /// (category name, box, true if it is a crowd).
     pub(crate) boxes: Vec<(String, BBox, bool)>,
 }
 
-/// Fields that are not named here, segmentations above all, are skipped while reading.
+/// Other fields, mainly segmentations, are skipped.
 #[derive(Deserialize)]
-struct File {
-    images: Vec<Image>,
-    annotations: Vec<Annotation>,
-    categories: Vec<Category>,
+struct InstancesFile {
+    images: Vec<InstancesImage>,
+    annotations: Vec<InstancesAnnotation>,
+    categories: Vec<InstancesCategory>,
 }
 
 #[derive(Deserialize)]
-struct Image {
+struct InstancesImage {
     id: u64,
     file_name: Option<String>,
     coco_url: Option<String>,
@@ -49,32 +50,33 @@ struct Image {
 }
 
 #[derive(Deserialize)]
-struct Annotation {
+struct InstancesAnnotation {
     #[serde(default)]
     id: u64,
     image_id: u64,
     category_id: u64,
-    /// Left, top, width, height in pixels; `null` where a program wrote what is not a number.
+    /// Left, top, width, height in pixels; `null` where the writer had a NaN.
     bbox: Vec<Option<f32>>,
     #[serde(default)]
     iscrowd: u8,
 }
 
 #[derive(Deserialize)]
-struct Category {
+struct InstancesCategory {
     id: u64,
     name: String,
 }
 
-/// The photos of a file, by their ids, and what is broken in it.
+/// Reads the photos of a file, sorted by id, and the broken annotations.
 ///
 /// # Errors
-/// The file cannot be read, or is no JSON with images, annotations and categories; the message names the field and the line. Also two
-/// categories of one id.
-pub(crate) fn read_photos(path: &Path) -> Result<(Vec<Photo>, Vec<Broken>)> {
-    let File { images, annotations, categories } = read_json(path, "images, annotations with bbox, categories")?;
+/// The file cannot be read, or is not JSON with images, annotations and categories (the message names the field and the
+/// line), or one category id has two names.
+pub(crate) fn read_photos(path: &Path) -> Result<(Vec<InstancePhoto>, Vec<Broken>)> {
+    let InstancesFile { images, annotations, categories } =
+        read_json(path, "images, annotations with bbox, categories")?;
     let mut names = BTreeMap::new();
-    for Category { id, name } in categories {
+    for InstancesCategory { id, name } in categories {
         let name = name.replace('_', " ");
         if let Some(other) = names.insert(id, name.clone()).filter(|other| *other != name) {
             let found = format!("category {id} is `{other}` and `{name}`");
@@ -82,19 +84,19 @@ pub(crate) fn read_photos(path: &Path) -> Result<(Vec<Photo>, Vec<Broken>)> {
         }
     }
     let mut photos = BTreeMap::new();
-    for Image { id, file_name, coco_url, width, height } in images {
+    for InstancesImage { id, file_name, coco_url, width, height } in images {
         let last = coco_url.as_deref().and_then(|url| url.rsplit('/').next()).map(str::to_owned);
         let files = file_name.into_iter().chain(last).collect();
-        photos.entry(id).or_insert_with(|| (Photo { id, files, boxes: Vec::new() }, width, height));
+        photos.entry(id).or_insert_with(|| (InstancePhoto { id, files, boxes: Vec::new() }, width, height));
     }
     let mut faults = Vec::new();
-    for Annotation { id, image_id, category_id, bbox, iscrowd } in annotations {
+    for InstancesAnnotation { id, image_id, category_id, bbox, iscrowd } in annotations {
         let mut fault = |cause, detail: String| {
             let detail = format!("annotation {id} of `{}`: {detail}", path.display());
             faults.push(Broken::new(image_id.to_string(), cause, detail));
         };
         let Some((photo, width, height)) = photos.get_mut(&image_id) else {
-            fault(Cause::BadRecord, format!("a box of photo {image_id}; expected that photo among the images"));
+            fault(Cause::BadRecord, format!("a box of photo {image_id}; expected this photo in the list of images"));
             continue;
         };
         let Some(name) = names.get(&category_id) else {
@@ -115,10 +117,10 @@ pub(crate) fn read_photos(path: &Path) -> Result<(Vec<Photo>, Vec<Broken>)> {
     Ok((photos.into_values().map(|(photo, ..)| photo).collect(), faults))
 }
 
-fn read(inputs: &Inputs) -> Result<Samples> {
+fn read(inputs: &ImporterInputs) -> Result<Samples> {
     let folder = inputs.need("images")?.to_owned();
     let (photos, faults) = read_photos(inputs.need("instances")?)?;
-    let samples = photos.into_iter().map(move |Photo { id, files, boxes }| {
+    let samples = photos.into_iter().map(move |InstancePhoto { id, files, boxes }| {
         let id = id.to_string();
         let Some(likeliest) = files.first() else {
             let detail = "neither file_name nor coco_url; expected the photo's file";

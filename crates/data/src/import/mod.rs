@@ -1,5 +1,5 @@
-//! From the files of published data sets to samples, one file per format, all listed in [`IMPORTERS`]; [`import`]
-//! writes them down as grounded JSONL or shards.
+//! Importers of published data sets: one module per format, all registered in [`IMPORTERS`]. [`import`] writes their
+//! samples as grounded JSONL or shards.
 
 pub mod coco;
 pub mod flickr_entities;
@@ -19,34 +19,35 @@ use std::sync::{Arc, Mutex, PoisonError};
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
-use crate::export::{self, FolderShare, Report, Target};
+use crate::export::{self, ExportReport, ExportTarget, FolderShare};
 use crate::names::path_of;
 use crate::roots::AllowedRoots;
 use crate::sample::{Broken, ImageRef, PixelLimits, Sample};
 use crate::sources::image_folder::collect;
 
-/// What an importer yields. Next to samples there may be faults of single boxes, of samples that come without them.
+/// The output of an importer. An `Err` can be a fault of a single box; the sample itself is then returned separately,
+/// without that box.
 pub type Samples = Box<dyn Iterator<Item = Result<Sample, Broken>> + Send>;
 
-/// One line of the registry.
+/// An entry of the registry of importers.
 pub struct ImporterEntry {
-    /// "coco"
+    /// The name: "coco".
     pub name: &'static str,
-    /// One line for `--help`.
+    /// Short description for `--help`.
     pub summary: &'static str,
-    /// The files it reads.
-    pub inputs: &'static [Input],
-    /// Reads the annotations; photos are looked for, not decoded.
-    pub read: fn(&Inputs) -> Result<Samples>,
+    /// The files that it reads.
+    pub inputs: &'static [ImporterInput],
+    /// Reads the annotations. Photos are not decoded.
+    pub read: fn(&ImporterInputs) -> Result<Samples>,
 }
 
-/// A file or folder an importer reads.
-pub struct Input {
-    /// As in [`ImportSpec::inputs`].
+/// A file or folder that an importer reads.
+pub struct ImporterInput {
+    /// The key in [`ImportSpec::inputs`].
     pub name: &'static str,
-    /// What is in it.
+    /// The required content, for help texts.
     pub help: &'static str,
-    /// Whether the importer does without.
+    /// True if the importer cannot work without it.
     pub required: bool,
 }
 
@@ -62,24 +63,24 @@ pub const IMPORTERS: &[ImporterEntry] = &[
     hierarcaps_joined::ENTRY,
 ];
 
-/// What to import.
+/// Configuration of an import.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ImportSpec {
     /// A name in [`IMPORTERS`].
     pub kind: String,
-    /// Its files by the names of [`ImporterEntry::inputs`].
+    /// The input files, keyed by the names in [`ImporterEntry::inputs`].
     pub inputs: BTreeMap<String, PathBuf>,
-    /// The split of all samples for which the files name none.
+    /// The split of samples for which the files give none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub split: Option<String>,
-    /// Folders, besides those of the inputs, in which the photos may be that the files name.
+    /// Folders, in addition to those of the inputs, in which the files may name photos.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub roots: Vec<PathBuf>,
 }
 
-/// The files given to an importer, checked against those it knows.
-pub struct Inputs {
+/// The input files of an importer, checked against its declared inputs.
+pub struct ImporterInputs {
     importer: &'static str,
     files: BTreeMap<String, PathBuf>,
 }
@@ -88,8 +89,8 @@ pub struct Inputs {
 ///
 /// # Errors
 /// Those of [`read`] and [`export::write`].
-pub fn import(spec: &ImportSpec, target: &Target, limits: &PixelLimits) -> Result<Report> {
-    // Hashes, since data sets have millions of photos.
+pub fn import(spec: &ImportSpec, target: &ExportTarget, limits: &PixelLimits) -> Result<ExportReport> {
+    // Hashes instead of paths, because data sets have millions of photos.
     let named: Arc<Mutex<HashSet<u64>>> = Arc::default();
     let seen = Arc::clone(&named);
     let samples = read_seeing(spec, move |path| {
@@ -112,7 +113,7 @@ fn hash_of(path: &Path) -> u64 {
     hasher.finish()
 }
 
-/// The folders that the user names, and those of the files that the user names.
+/// The folders named by the user, and the folders of the files named by the user.
 fn roots_of(spec: &ImportSpec) -> AllowedRoots {
     let folder = |input: &PathBuf| match input.is_dir() {
         true => input.clone(),
@@ -121,15 +122,15 @@ fn roots_of(spec: &ImportSpec) -> AllowedRoots {
     AllowedRoots::new(spec.inputs.values().map(folder).chain(spec.roots.iter().cloned()))
 }
 
-/// The samples of a published data set, checked.
+/// Reads the samples of a published data set and checks them.
 ///
 /// # Errors
-/// An unknown importer or input, an input that is missing, or a file of another format.
+/// An unknown importer or input, a missing input, or a file of another format.
 pub fn read(spec: &ImportSpec) -> Result<Samples> {
     read_seeing(spec, |_| {})
 }
 
-/// As [`read`]; `seen` gets the photo of every sample, whether or not the sample is broken.
+/// Like [`read`], but calls `seen` with the photo of every sample, broken or not.
 fn read_seeing(spec: &ImportSpec, seen: impl Fn(&Path) + Send + 'static) -> Result<Samples> {
     let entry = IMPORTERS.iter().find(|entry| entry.name == spec.kind).ok_or_else(|| Error::Unknown {
         what: "importer",
@@ -152,7 +153,7 @@ fn read_seeing(spec: &ImportSpec, seen: impl Fn(&Path) + Send + 'static) -> Resu
             _ => {}
         }
     }
-    let inputs = Inputs { importer: entry.name, files: spec.inputs.clone() };
+    let inputs = ImporterInputs { importer: entry.name, files: spec.inputs.clone() };
     let split = spec.split.clone();
     AllowedRoots::check_named(&spec.roots)?;
     let roots = roots_of(spec);
@@ -168,16 +169,16 @@ fn read_seeing(spec: &ImportSpec, seen: impl Fn(&Path) + Send + 'static) -> Resu
     })))
 }
 
-impl Inputs {
-    /// An input that may be absent.
+impl ImporterInputs {
+    /// The path of an optional input.
     pub fn get(&self, name: &str) -> Option<&Path> {
         self.files.get(name).map(PathBuf::as_path)
     }
 
-    /// An input that has to be there.
+    /// The path of a required input.
     ///
     /// # Errors
-    /// It is not.
+    /// It is missing.
     pub fn need(&self, name: &str) -> Result<&Path> {
         self.get(name)
             .ok_or_else(|| Error::config(format!("input {name} of {}", self.importer), "not given", "a file or folder"))

@@ -1,14 +1,16 @@
-//! OpenImages boxes (V4 and later; <https://storage.googleapis.com/openimages/web/download_v7.html>): a CSV with a row a box, the rows of a
-//! photo next to each other, coordinates as fractions of the photo. Every box is a phrase of its own, whose text is the display name of
-//! its label; a label without one keeps its MID ("/m/011k07"). Columns are found by name, in any order; `IsGroupOf` may be absent
-//! (no box is a group then). Fields hold no commas and no line breaks; quotes around a field are taken off.
+//! OpenImages boxes, V4 and later (<https://storage.googleapis.com/openimages/web/download_v7.html>): a CSV with one
+//! row per box. The rows of a photo are adjacent, and coordinates are fractions of the photo.
+//!
+//! Every box is a separate phrase, whose text is the display name of its label, or the MID ("/m/011k07") if there is
+//! none. Columns are found by name, in any order. `IsGroupOf` may be missing; then no box is a group. Fields must not
+//! contain commas or line breaks; quotes around a field are removed.
 
 use std::collections::{HashMap, HashSet};
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 
 use super::shared::{open_text, photo};
-use super::{ImporterEntry, Input, Inputs, Samples};
+use super::{ImporterEntry, ImporterInput, ImporterInputs, Samples};
 use crate::error::{Error, Result};
 use crate::sample::{BBox, Broken, Cause, Phrase, Sample};
 
@@ -16,38 +18,38 @@ pub(super) const ENTRY: ImporterEntry = ImporterEntry {
     name: "openimages",
     summary: "OpenImages boxes, groups marked",
     inputs: &[
-        Input { name: "images", help: "the folder of the photos, <ImageID>.jpg", required: true },
-        Input { name: "boxes", help: "*-annotations-bbox.csv (or .csv.gz)", required: true },
-        Input { name: "names", help: "class-descriptions-boxable.csv", required: false },
+        ImporterInput { name: "images", help: "the folder of the photos, <ImageID>.jpg", required: true },
+        ImporterInput { name: "boxes", help: "*-annotations-bbox.csv (or .csv.gz)", required: true },
+        ImporterInput { name: "names", help: "class-descriptions-boxable.csv", required: false },
     ],
     read,
 };
 
-/// Where the columns of a boxes CSV are.
+/// The positions of the columns of a boxes CSV.
 #[derive(Clone, Debug)]
-pub(crate) struct Columns {
-    /// The slot of each column that is read.
+pub(crate) struct OpenImagesColumns {
+    /// For each column of the file: its index in [`COLUMNS`] if it is read.
     slots: Vec<Option<usize>>,
 }
 
 /// A row of a boxes CSV.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Row<'a> {
+pub(crate) struct OpenImagesRow<'a> {
     pub(crate) image: &'a str,
     pub(crate) label: &'a str,
     pub(crate) bbox: BBox,
     pub(crate) group_of: bool,
 }
 
-/// In the order of the slots; the last one may be absent.
+/// The columns that are read; the last one is optional.
 const COLUMNS: [&str; 7] = ["ImageID", "LabelName", "XMin", "YMin", "XMax", "YMax", "IsGroupOf"];
 const GROUP: usize = 6;
 
-impl Columns {
-    /// From the first line of a file.
+impl OpenImagesColumns {
+    /// Parses the header line.
     ///
     /// # Errors
-    /// A column is missing or is there twice; the message names it.
+    /// A column is missing or occurs twice; the message names it.
     pub(crate) fn new(path: &Path, header: &[u8]) -> Result<Self> {
         let header = String::from_utf8_lossy(header.strip_prefix(b"\xef\xbb\xbf").unwrap_or(header)).into_owned();
         let names: Vec<&str> = header.trim_end_matches(['\r', '\n']).split(',').map(|name| bare(name).trim()).collect();
@@ -68,11 +70,11 @@ impl Columns {
         Ok(Self { slots })
     }
 
-    /// A row without its line break.
+    /// Parses a row without its line break.
     ///
     /// # Errors
-    /// What is wrong with it: its length, a coordinate that is no number, a box that cannot be.
-    pub(crate) fn row<'a>(&self, line: &'a [u8]) -> Result<Row<'a>, (Cause, String)> {
+    /// A wrong number of fields, a coordinate that is not a number, or an invalid box.
+    pub(crate) fn row<'a>(&self, line: &'a [u8]) -> Result<OpenImagesRow<'a>, (Cause, String)> {
         let bad = |detail: String| (Cause::BadRecord, detail);
         let line = str::from_utf8(line).map_err(|error| bad(format!("{error}; expected UTF-8")))?;
         let mut fields = [""; COLUMNS.len()];
@@ -97,14 +99,14 @@ impl Columns {
         };
         let bbox = BBox { x1: number(2)?, y1: number(3)?, x2: number(4)?, y2: number(5)? }.clipped();
         bbox.check().map_err(|detail| (Cause::BadBox, detail))?;
-        Ok(Row { image, label, bbox, group_of: fields[GROUP] == "1" })
+        Ok(OpenImagesRow { image, label, bbox, group_of: fields[GROUP] == "1" })
     }
 }
 
-/// Display names by MID: `LabelName,DisplayName` a row, with or without that header.
+/// Reads display names by MID: rows of `LabelName,DisplayName`, with or without this header.
 ///
 /// # Errors
-/// The file cannot be read, or a row (named by its number) has other than two fields.
+/// The file cannot be read, or a row (named by its number) does not have two fields.
 pub(crate) fn read_names(path: &Path) -> Result<HashMap<String, String>> {
     let mut reader = csv::ReaderBuilder::new().has_headers(false).flexible(true).from_reader(open_text(path)?);
     let mut names = HashMap::new();
@@ -128,16 +130,16 @@ pub(crate) fn read_names(path: &Path) -> Result<HashMap<String, String>> {
     Ok(names)
 }
 
-fn read(inputs: &Inputs) -> Result<Samples> {
+fn read(inputs: &ImporterInputs) -> Result<Samples> {
     let folder = inputs.need("images")?.to_owned();
     let path = inputs.need("boxes")?.to_owned();
     let names = inputs.get("names").map(read_names).transpose()?.unwrap_or_default();
     let mut lines = BufReader::new(open_text(&path)?);
     let mut header = Vec::new();
     lines.read_until(b'\n', &mut header).map_err(Error::io("read", &path))?;
-    let columns = Columns::new(&path, &header)?;
+    let columns = OpenImagesColumns::new(&path, &header)?;
     let (mut now, mut seen, mut number, mut line) = (None::<Sample>, HashSet::new(), 1_u64, Vec::new());
-    // One photo at a time: the whole of a training set's boxes is more than memory should hold.
+    // Read one photo at a time, because the boxes of a training set may not fit in memory.
     let photos = std::iter::from_fn(move || {
         let mut out = Vec::new();
         loop {
@@ -151,7 +153,7 @@ fn read(inputs: &Inputs) -> Result<Samples> {
                 }
                 Ok(_) => {}
                 Err(error) => {
-                    // The rest is lost; what came before is not.
+                    // The rest of the file is lost; the samples before it are kept.
                     out.extend(now.take().map(Ok));
                     out.push(Err(Broken::new(place(), Cause::MissingFile, format!("{error}; expected a row"))));
                     line.clear();
@@ -178,7 +180,7 @@ fn read(inputs: &Inputs) -> Result<Samples> {
                     out.extend(now.take().map(Ok));
                     if !seen.insert(row.image.to_owned()) {
                         let detail = format!(
-                            "a box of photo `{}`, which had its rows before; expected the rows of a photo next to each other",
+                            "a box of photo `{}`, whose earlier rows are elsewhere in the file; expected all rows of a photo next to each other",
                             row.image
                         );
                         out.push(Err(Broken::new(place(), Cause::BadRecord, detail)));
@@ -199,7 +201,7 @@ fn read(inputs: &Inputs) -> Result<Samples> {
     })))
 }
 
-/// A field without the quotes around it.
+/// A field without surrounding quotes.
 fn bare(field: &str) -> &str {
     field.strip_prefix('"').and_then(|it| it.strip_suffix('"')).unwrap_or(field)
 }

@@ -1,4 +1,4 @@
-//! What several importers need.
+//! Helpers shared by several importers.
 
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
@@ -9,7 +9,7 @@ use crate::error::{Error, Result, in_one_line};
 use crate::files::open_regular;
 use crate::sample::{BBox, Broken, Cause, ImageRef, Phrase, Span};
 
-/// A photo that has to be there.
+/// The path of a photo; an error if it is not a file.
 pub(crate) fn photo(folder: &Path, name: &str, sample: &str) -> Result<ImageRef, Broken> {
     let path = folder.join(name);
     if path.is_file() {
@@ -19,12 +19,12 @@ pub(crate) fn photo(folder: &Path, name: &str, sample: &str) -> Result<ImageRef,
     Err(Broken::new(sample, Cause::MissingFile, detail))
 }
 
-/// Adds a box to the phrase of that text, which is made where there is none. A box that cannot be is a fault of its
-/// own: one slip of an annotator is no reason to lose the photo.
+/// Adds a box to the phrase with this text, creating the phrase if necessary. An invalid box is reported as a separate
+/// fault, so that one annotation error does not drop the photo.
 pub(crate) fn add_box(phrases: &mut Vec<Phrase>, faults: &mut Vec<Broken>, sample: &str, text: &str, bbox: BBox) {
     let bbox = bbox.clipped();
     if let Err(detail) = bbox.check() {
-        faults.push(Broken::new(sample, Cause::BadBox, format!("left out of {text:?}: {detail}")));
+        faults.push(Broken::new(sample, Cause::BadBox, format!("skipped for phrase {text:?}: {detail}")));
         return;
     }
     match phrases.iter_mut().find(|phrase| phrase.text == text) {
@@ -34,7 +34,7 @@ pub(crate) fn add_box(phrases: &mut Vec<Phrase>, faults: &mut Vec<Broken>, sampl
     }
 }
 
-/// Where each caption first mentions a text: whole words, upper and lower case alike (ASCII).
+/// The first mention of a text in each caption, as whole words and ignoring ASCII case.
 pub(crate) fn mentions(captions: &[String], text: &str) -> Vec<Span> {
     let first = |(caption, words): (usize, &String)| {
         let at = find_words(words, text)?;
@@ -44,12 +44,12 @@ pub(crate) fn mentions(captions: &[String], text: &str) -> Vec<Span> {
     captions.iter().enumerate().filter_map(first).collect()
 }
 
-/// Byte offset of the first place where `text` stands as whole words.
+/// Byte offset of the first occurrence of `text` as whole words.
 fn find_words(words: &str, text: &str) -> Option<usize> {
     if text.is_empty() {
         return None;
     }
-    // ASCII case folding keeps every byte offset.
+    // ASCII case folding preserves byte offsets.
     let (hay, needle) = (words.to_ascii_lowercase(), text.to_ascii_lowercase());
     let free = |c: Option<char>| !c.is_some_and(char::is_alphanumeric);
     hay.match_indices(&needle)
@@ -57,14 +57,15 @@ fn find_words(words: &str, text: &str) -> Option<usize> {
         .map(|(at, _)| at)
 }
 
-/// A JSON file, read as a stream: what the type does not ask for (segmentations) takes no memory.
+/// Reads a JSON file as a stream, so that fields which the type does not declare (such as segmentations) are not kept
+/// in memory.
 pub(crate) fn read_json<T: DeserializeOwned>(path: &Path, expected: &str) -> Result<T> {
     let file = BufReader::new(open_regular(path).map_err(Error::io("read", path))?);
     serde_json::from_reader(file)
         .map_err(|error| Error::format(format!("`{}`", path.display()), error.to_string(), expected))
 }
 
-/// A text file, unpacked where its name ends in `.gz`.
+/// Opens a text file; decompresses it if its name ends in `.gz`.
 pub(crate) fn open_text(path: &Path) -> Result<Box<dyn Read + Send>> {
     let file = open_regular(path).map_err(Error::io("read", path))?;
     Ok(if path.extension().is_some_and(|e| e == "gz") {
@@ -74,7 +75,8 @@ pub(crate) fn open_text(path: &Path) -> Result<Box<dyn Read + Send>> {
     })
 }
 
-/// The records of a JSON-lines file. Empty lines are passed over; a line that is no record is broken.
+/// Iterates over the records of a JSON Lines file. Empty lines are skipped. A line that is not a valid record is
+/// broken.
 pub(crate) fn json_lines<T: DeserializeOwned>(
     path: &Path,
     expected: &'static str,
@@ -94,7 +96,7 @@ pub(crate) fn json_lines<T: DeserializeOwned>(
     }))
 }
 
-/// A table with a header, each row as the type says.
+/// Iterates over the rows of a table with a header, deserialised by column name.
 pub(crate) fn table<T: DeserializeOwned + Send + 'static>(
     path: &Path,
     expected: &'static str,
@@ -107,7 +109,7 @@ pub(crate) fn table<T: DeserializeOwned + Send + 'static>(
         .flexible(true)
         .from_reader(open_text(path)?);
     let place = format!("`{}`", path.display());
-    // Without this a file of another kind would be one fault per row.
+    // Reject a file of another kind here; otherwise every row would be reported as broken.
     let header = reader.headers().map_err(|error| Error::format(&place, error.to_string(), expected))?;
     if header.len() < 2 {
         let found = format!("header {:?}", header.iter().collect::<Vec<_>>());
@@ -123,7 +125,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_and_not_parts_of_words() {
+    fn only_whole_words_match() {
         assert_eq!(find_words("A cat and a Cathedral", "cat"), Some(2));
         assert_eq!(find_words("A cathedral", "cat"), None);
         assert_eq!(find_words("concat cat", "cat"), Some(7));

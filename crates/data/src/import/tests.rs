@@ -1,7 +1,7 @@
 #![allow(clippy::unwrap_used)]
 use super::*;
-use crate::export::Cut;
-use crate::fixtures::{Folder, jpeg, shared_data};
+use crate::export::CropSettings;
+use crate::fixtures::{FixtureFolder, jpeg, shared_data};
 use crate::sample::{BBox, Cause, Span};
 use crate::shard::ShardSize;
 use crate::sources::{self, SourceSpec};
@@ -30,13 +30,13 @@ fn message(spec: &ImportSpec) -> String {
 }
 
 #[test]
-fn requests_that_cannot_be_served() {
+fn invalid_requests_are_rejected() {
     let names: Vec<_> = IMPORTERS.iter().map(|entry| entry.name).collect();
     assert_eq!(
         message(&spec("voc", &[])),
         format!("data: importer `voc` is unknown; expected one of: {}", names.join(", "))
     );
-    let folder = Folder::new();
+    let folder = FixtureFolder::new();
     let here = folder.path().to_owned();
     assert_eq!(
         message(&spec("coco", &[("image", here.clone())])),
@@ -55,7 +55,7 @@ fn requests_that_cannot_be_served() {
 }
 
 #[test]
-fn every_importer_says_what_it_reads() {
+fn every_importer_documents_its_inputs() {
     for entry in IMPORTERS {
         assert!(entry.inputs.iter().any(|input| input.required), "{}", entry.name);
         let inputs = (entry.inputs.iter()).map(|input| (input.name, PathBuf::from("no/such/file"))).collect::<Vec<_>>();
@@ -63,11 +63,11 @@ fn every_importer_says_what_it_reads() {
     }
 }
 
-/// Two photos of 100 x 50: boxes [x, y, width, height], one past the border, one of width 0, a crowd, an unknown class;
-/// captions out of order.
+/// Two photos of 100 x 50. Boxes [x, y, width, height]: one exceeds the border, one has width 0, one is a crowd, one
+/// has an unknown class. The captions are out of order.
 #[test]
 fn coco() {
-    let folder = Folder::new();
+    let folder = FixtureFolder::new();
     folder.write("photos/1.jpg", jpeg(100, 50));
     let instances = folder.write(
         "instances.json",
@@ -104,12 +104,15 @@ fn coco() {
         [("1", Cause::BadBox), ("1", Cause::BadRecord), ("2", Cause::MissingFile), ("7", Cause::BadRecord)]
     );
     let bad = faults.iter().find(|f| f.cause == Cause::BadBox).unwrap();
-    assert!(bad.detail.starts_with("left out of \"dog\": box is [0.05, 0.1, 0.05, 0.28]; expected 0 <= x1"), "{bad}");
+    assert!(
+        bad.detail.starts_with("skipped for phrase \"dog\": box is [0.05, 0.1, 0.05, 0.28]; expected 0 <= x1"),
+        "{bad}"
+    );
 }
 
 #[test]
-fn coco_of_another_shape() {
-    let folder = Folder::new();
+fn malformed_coco_files() {
+    let folder = FixtureFolder::new();
     let path = folder.write("a.json", r#"{"images": []}"#);
     let text = message(&spec("coco", &[("images", folder.path().to_owned()), ("instances", path)]));
     assert!(text.contains("missing field `annotations`"), "{text}");
@@ -123,7 +126,7 @@ const XML: &str = "<annotation>\n<filename>7.jpg</filename>\n<size><width>100</w
 
 #[test]
 fn flickr_entities() {
-    let folder = Folder::new();
+    let folder = FixtureFolder::new();
     folder.write("images/7.jpg", jpeg(100, 50));
     folder.write(
         "Sentences/7.txt",
@@ -158,7 +161,7 @@ fn flickr_entities() {
 
 #[test]
 fn flickr_entities_with_faults() {
-    let folder = Folder::new();
+    let folder = FixtureFolder::new();
     for id in [1, 2, 3] {
         folder.write(&format!("i/{id}.jpg"), jpeg(8, 8));
     }
@@ -185,7 +188,7 @@ fn flickr_entities_with_faults() {
 
 #[test]
 fn flickr_tables() {
-    let folder = Folder::new();
+    let folder = FixtureFolder::new();
     folder.write("i/a.jpg", jpeg(100, 50));
     folder.write("i/b.jpg", jpeg(50, 50));
     let write = |name: &str, text: &str| folder.write(name, text);
@@ -208,7 +211,7 @@ fn flickr_tables() {
     ];
     let (samples, faults) = split(&spec("flickr_tables", &inputs));
     let [a, b] = &samples[..] else { panic!("two photos are there") };
-    // The size is that of the table; b's is that of its file.
+    // The size of a comes from the table, the size of b from its file.
     assert_eq!(a.phrases[0].boxes[0], BBox { x1: 0.05, y1: 0.05, x2: 0.25, y2: 0.25 });
     assert_eq!(a.phrases[0].boxes.len(), 2);
     assert_eq!(a.phrases[0].spans, [Span { caption: 1, start: 8, end: 17 }]);
@@ -220,7 +223,7 @@ fn flickr_tables() {
 
 #[test]
 fn flickr_joined() {
-    let folder = Folder::new();
+    let folder = FixtureFolder::new();
     folder.write("i/a.jpg", jpeg(8, 8));
     let records = folder.write(
         "a.jsonl",
@@ -241,7 +244,7 @@ fn flickr_joined() {
 
 #[test]
 fn hierarcaps() {
-    let folder = Folder::new();
+    let folder = FixtureFolder::new();
     folder.write("i/x.jpg", jpeg(8, 8));
     let test = folder.write(
         "t.csv",
@@ -258,7 +261,7 @@ fn hierarcaps() {
     let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
     std::io::Write::write_all(&mut packed, expanded.as_bytes()).unwrap();
     let expanded = folder.write("e.csv.gz", packed.finish().unwrap());
-    // Texts alone; the photos of the test table are left out.
+    // Texts only; the photos of the test table are excluded.
     let (samples, faults) = split(&spec("hierarcaps", &[("table", expanded), ("exclude", test)]));
     let [e] = &samples[..] else { panic!("one is left") };
     let tiers = e.tiers.as_ref().unwrap();
@@ -267,11 +270,11 @@ fn hierarcaps() {
     assert_eq!(faults[0].detail, "1 negative tiers; expected 2, one per positive tier");
 }
 
-/// A photo of 480 x 640 in 256 x 256: scale 0.4, 32 pixels of white left and right. x = 80 -> (80 * 0.4 + 32) / 256 =
+/// A photo of 480 x 640 in 256 x 256: scale 0.4, 32 pixels of padding left and right. x = 80 -> (80 * 0.4 + 32) / 256 =
 /// 0.25; y = 320 -> 0.5.
 #[test]
 fn hierarcaps_joined() {
-    let folder = Folder::new();
+    let folder = FixtureFolder::new();
     folder.write("images/a.jpg", jpeg(256, 256));
     let records = folder.write(
         "a.jsonl",
@@ -289,13 +292,14 @@ fn hierarcaps_joined() {
     assert_eq!((samples[0].tiers.as_ref().unwrap().positive.len(), &*samples[0].id), (2, "3"));
 }
 
-/// Reads real files, writes grounded JSONL, reads that again; (samples, phrases, boxes, spans, faults).
+/// Imports real files to grounded JSONL and reads the result. Returns (samples, phrases, boxes, phrases with spans,
+/// faults).
 fn round(kind: &str, inputs: &[(&str, &str)]) -> Option<[usize; 5]> {
     let inputs = inputs.iter().map(|(name, path)| Some((*name, shared_data(path)?))).collect::<Option<Vec<_>>>()?;
-    let folder = Folder::new();
+    let folder = FixtureFolder::new();
     let path = folder.path().join("a.jsonl");
     let report =
-        import(&spec(kind, &inputs), &Target::Grounded { path: path.clone() }, &PixelLimits::default()).unwrap();
+        import(&spec(kind, &inputs), &ExportTarget::Grounded { path: path.clone() }, &PixelLimits::default()).unwrap();
     eprintln!("{kind}: {report}");
     let source =
         sources::open(&SourceSpec { kind: "jsonl".to_owned(), path: Some(path), ..SourceSpec::default() }).unwrap();
@@ -311,7 +315,8 @@ fn round(kind: &str, inputs: &[(&str, &str)]) -> Option<[usize; 5]> {
     ])
 }
 
-/// Counts as the README of the data states them: 2,302 photos, 7,950 phrases, 11,147 boxes, 7,853 phrases in a caption.
+/// Counts from the README of the data: 2,302 photos, 7,950 phrases, 11,147 boxes, 7,853 phrases that occur in a
+/// caption.
 #[test]
 fn real_flickr_joined() {
     if let Some(counts) = round("flickr_joined", &[("records", "flickr8k_grounded/joined_grounded.jsonl")]) {
@@ -319,7 +324,7 @@ fn real_flickr_joined() {
     }
 }
 
-/// 1,000 photos, 7,831 boxes.
+/// The data has 1,000 photos and 7,831 boxes.
 #[test]
 fn real_hierarcaps_joined() {
     if let Some([samples, _, boxes, ..]) =
@@ -329,7 +334,7 @@ fn real_hierarcaps_joined() {
     }
 }
 
-/// 23,479 rows, of which 18,770 are of other photos than the test set's.
+/// The expanded table has 23,479 rows, of which 18,770 refer to photos outside the test set.
 #[test]
 fn real_hierarcaps_tables() {
     let test = "hierarcaps/hierarcaps_test.csv";
@@ -342,9 +347,9 @@ fn real_hierarcaps_tables() {
     }
 }
 
-/// 80 training photos with 739 boxes, 8 of them of crowds. Phrases and mentions as a few lines of Python's json and re
-/// count them: {(image_id, category_id)} without crowds, and those whose name stands in a caption of the photo. As
-/// shards with boxes they come back, too.
+/// 80 training photos with 739 boxes, 8 of them crowds. The phrase count is that of distinct (image_id, category_id)
+/// pairs without crowds; the span count is that of pairs whose name occurs in a caption. Both were computed with a
+/// short Python script. The test also exports to box shards and reads them.
 #[test]
 fn real_coco() {
     let inputs = [
@@ -354,8 +359,12 @@ fn real_coco() {
     ];
     let Some(counts) = round("coco", &inputs) else { return };
     assert_eq!(counts, [80, 302, 731, 105, 0]);
-    let folder = Folder::new();
-    let target = Target::Boxes { folder: folder.path().to_owned(), size: ShardSize::default(), cut: Cut::default() };
+    let folder = FixtureFolder::new();
+    let target = ExportTarget::Boxes {
+        folder: folder.path().to_owned(),
+        size: ShardSize::default(),
+        cut: CropSettings::default(),
+    };
     let inputs = inputs.map(|(name, file)| (name, shared_data(file).unwrap()));
     let report = import(&spec("coco", &inputs), &target, &PixelLimits::default()).unwrap();
     let source =
@@ -375,7 +384,7 @@ fn real_flickr_entities() {
     }
 }
 
-/// 1,000 photos are in that folder; the other 7,091 of the table are missing.
+/// The folder has 1,000 photos; the other 7,091 photos of the table are missing.
 #[test]
 fn real_flickr_tables() {
     let at = |name: &str| format!("flickr8k_grounded/{name}");
@@ -391,10 +400,11 @@ fn real_flickr_tables() {
 const HEADER: &str =
     "ImageID,Source,LabelName,Confidence,XMin,XMax,YMin,YMax,IsOccluded,IsTruncated,IsGroupOf,IsDepiction,IsInside";
 
-/// One phrase a box; a label without a name; broken rows by their lines; a photo that is not there; rows apart.
+/// One phrase per box; a label without a name; broken rows with line numbers; a missing photo; a photo with
+/// non-adjacent rows.
 #[test]
 fn openimages() {
-    let folder = Folder::new();
+    let folder = FixtureFolder::new();
     for photo in ["a", "b", "c"] {
         folder.write(&format!("photos/{photo}.jpg"), jpeg(100, 50));
     }
@@ -429,15 +439,15 @@ fn openimages() {
     assert_eq!(found[2], line(6, "bad_record: 3 fields; expected 13"));
     assert!(found[3].starts_with("sample `gone`: missing_file: "), "{}", found[3]);
     assert!(
-        found[4].starts_with(&line(9, "bad_record: a box of photo `a`, which had its rows before")),
+        found[4].starts_with(&line(9, "bad_record: a box of photo `a`, whose earlier rows are elsewhere in the file")),
         "{}",
         found[4]
     );
 }
 
 #[test]
-fn openimages_of_another_shape() {
-    let folder = Folder::new();
+fn malformed_openimages_files() {
+    let folder = FixtureFolder::new();
     let photos = folder.path().to_owned();
     let read = |header: &str, names: &str| {
         let boxes = folder.write("boxes.csv", header);
@@ -454,10 +464,10 @@ fn openimages_of_another_shape() {
     assert!(text.contains("row 2 of ") && text.ends_with("1 fields; expected a label and its display name"), "{text}");
 }
 
-/// One phrase a box, crowds as groups, the photo by either of its names.
+/// One phrase per box; crowds as groups; the photo found by either of its names.
 #[test]
 fn instances() {
-    let folder = Folder::new();
+    let folder = FixtureFolder::new();
     folder.write("photos/000001.jpg", jpeg(100, 50));
     let path = folder.write(
         "lvis.json",
@@ -504,7 +514,7 @@ fn instances_as_published() {
 }
 
 #[test]
-fn names_of_openimages_as_published() {
+fn published_openimages_names() {
     let Some(path) = shared_data("openimages/class-descriptions-boxable.csv") else { return };
     let names = openimages::read_names(&path).unwrap();
     assert_eq!((names.len(), names["/m/011k07"].as_str()), (601, "Tortoise"));

@@ -1,77 +1,78 @@
-//! Decoded photos kept in memory.
+//! Cache of decoded photos in memory.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::sample::Picture;
 
-/// A decoded photo, perhaps shrunk. Cheap to clone.
+/// A decoded photo, possibly shrunk. Cheap to clone.
 #[derive(Clone, Debug)]
-pub(super) struct Photo {
+pub(super) struct DecodedPhoto {
     pub(super) picture: Arc<Picture>,
     /// Width and height before shrinking.
     pub(super) original: (u32, u32),
 }
 
-/// Which picture of a sample: the photo itself; the `n`-th usable box or crop of its phrases; the `n`-th of all its boxes.
+/// Identifies an image of a sample: the photo, the `n`-th usable box or crop of its phrases, or the `n`-th of all its
+/// boxes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Part {
+pub(super) enum SampleImageKey {
     Whole,
     Box(usize),
     Edge(u32),
 }
 
-/// Keeps photos until `budget` bytes are full.
+/// Stores photos until `budget` bytes are used. Nothing is evicted.
 #[derive(Debug)]
-pub(super) struct Cache {
+pub(super) struct PixelCache {
     budget: u64,
-    kept: Mutex<Kept>,
+    state: Mutex<PixelCacheState>,
 }
 
 #[derive(Debug, Default)]
-struct Kept {
+struct PixelCacheState {
     bytes: u64,
-    photos: HashMap<(u64, Part), Photo>,
+    photos: HashMap<(u64, SampleImageKey), DecodedPhoto>,
 }
 
-impl Cache {
+impl PixelCache {
     pub(super) fn new(budget: u64) -> Self {
-        Self { budget, kept: Mutex::default() }
+        Self { budget, state: Mutex::default() }
     }
 
-    pub(super) fn get(&self, sample: u64, part: Part) -> Option<Photo> {
-        // A panic elsewhere cannot leave the map half written, so a poisoned lock is still good.
-        let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        kept.photos.get(&(sample, part)).cloned()
+    pub(super) fn get(&self, sample: u64, key: SampleImageKey) -> Option<DecodedPhoto> {
+        // A panic in another thread cannot leave the map half written, so the data of a poisoned lock are valid.
+        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.photos.get(&(sample, key)).cloned()
     }
 
-    pub(super) fn put(&self, sample: u64, part: Part, photo: &Photo) {
-        let bytes = (photo.picture.rgb.len() + ENTRY) as u64;
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        let fits = kept.bytes + bytes <= self.budget;
-        if fits && kept.photos.insert((sample, part), photo.clone()).is_none() {
-            kept.bytes += bytes;
+    pub(super) fn put(&self, sample: u64, key: SampleImageKey, photo: &DecodedPhoto) {
+        let bytes = (photo.picture.rgb.len() + ENTRY_BYTES) as u64;
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let fits = state.bytes + bytes <= self.budget;
+        if fits && state.photos.insert((sample, key), photo.clone()).is_none() {
+            state.bytes += bytes;
         }
     }
 }
 
-/// Bytes of an entry beside its pixels: the map's slot and the structs, rounded up.
-const ENTRY: usize = 128;
+/// Bytes of an entry in addition to its pixels: the map slot and the structs, rounded up.
+const ENTRY_BYTES: usize = 128;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn keeps_no_more_than_its_budget() {
-        let cache = Cache::new(3 * (300 + ENTRY as u64));
+    fn budget_is_not_exceeded() {
+        let cache = PixelCache::new(3 * (300 + ENTRY_BYTES as u64));
         let picture = Arc::new(Picture { width: 10, height: 10, rgb: vec![0; 300] });
-        let photo = Photo { picture, original: (10, 10) };
+        let photo = DecodedPhoto { picture, original: (10, 10) };
         for sample in [0, 0, 1, 2, 3] {
-            cache.put(sample, Part::Whole, &photo);
+            cache.put(sample, SampleImageKey::Whole, &photo);
         }
-        let kept = (0..4).map(|sample| cache.get(sample, Part::Whole).is_some());
-        assert_eq!(kept.collect::<Vec<_>>(), [true, true, true, false]);
-        assert!(cache.get(0, Part::Box(0)).is_none());
+        let cached = (0..4).map(|sample| cache.get(sample, SampleImageKey::Whole).is_some());
+        assert_eq!(cached.collect::<Vec<_>>(), [true, true, true, false]);
+        assert!(cache.get(0, SampleImageKey::Box(0)).is_none());
     }
 }

@@ -7,43 +7,44 @@ use crate::error::{Error, Result};
 use crate::sample::{PixelLimits, View};
 use crate::transform::Augment;
 
-/// How samples become batches. What changes a batch: everything except `workers` and `prefetch`.
+/// Settings of the loader. `workers` and `prefetch` do not change the batches.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct LoaderConfig {
-    /// [`View::Pair`]: photo and caption. [`View::Boxes`]: also one box of the photo and its phrase. [`View::Chain`]: a chain of texts.
-    /// [`View::Edges`]: the photo, its boxes, and which is a part of which.
+    /// Parts of a batch. [`View::Pair`]: photo and caption. [`View::Boxes`]: a pair, plus one box of the photo and
+    /// its phrase. [`View::Chain`]: a chain of texts. [`View::Edges`]: the photo, its boxes, and their part-of
+    /// relations.
     pub views: Vec<View>,
-    /// Samples in a batch.
+    /// Number of samples per batch.
     pub batch_size: usize,
-    /// Of the order, the choices and the augmentation.
+    /// Seed of the sample order, the random choices and the augmentation.
     pub seed: u64,
-    /// Pixels on a side.
+    /// Width and height of images, in pixels.
     pub image_size: usize,
-    /// Longest text, in tokens.
+    /// Maximum length of a text, in tokens.
     pub context: usize,
-    /// Applied to photo and box alike, with independent draws.
+    /// Augmentation of photos and box crops, with independent draws for each.
     pub augment: Augment,
-    /// Which of a photo's captions.
+    /// Choice of the caption.
     pub caption: CaptionChoice,
-    /// Which chain of texts.
+    /// Choice of the chain of texts.
     pub chain: ChainChoice,
-    /// Which boxes, and what they are parts of.
+    /// Choice of boxes and part-of relations.
     pub edges: EdgeChoice,
-    /// Boxes (and ready-made crops) of fewer pixels, measured in the original photo, are not used. HyCoCLIP's
-    /// preparation of GRIT keeps more than 32 x 32 = 1024; small pictures need less.
+    /// Minimum area of a box, in pixels of the original photo. Smaller boxes are not used. HyCoCLIP's preparation of
+    /// GRIT keeps boxes above 32 x 32 = 1024; small pictures need a lower limit.
     pub min_box_pixels: u32,
-    /// Which photos are accepted.
+    /// Limits on photos.
     pub limits: PixelLimits,
-    /// Leave the last, smaller batch of each epoch away.
+    /// Skip the last, smaller batch of each epoch.
     pub drop_last: bool,
-    /// A run stops when more than this share of the samples it asked for was broken (from 100 samples on).
+    /// Maximum fraction of broken samples. The run stops if it is exceeded after at least 100 samples.
     pub max_broken_share: f64,
-    /// Keep decoded photos in memory.
-    pub cache_pixels: Option<CachePixels>,
-    /// Threads that read; 0 is one per core.
+    /// Cache of decoded photos in memory.
+    pub cache_pixels: Option<PixelCacheConfig>,
+    /// Number of reader threads; 0 means one per core.
     pub workers: usize,
-    /// Batches that may be ready or in the making at a time: with their size, the bound on the loader's memory.
+    /// Maximum number of batches that are in preparation or ready, which bounds the memory for finished rows.
     pub prefetch: usize,
 }
 
@@ -51,63 +52,66 @@ pub struct LoaderConfig {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CaptionChoice {
-    /// Any, anew each epoch.
+    /// A random caption in each epoch.
     #[default]
     Random,
-    /// The first.
+    /// The first caption.
     First,
-    /// Any of those that mention the phrase drawn for [`View::Boxes`], by its spans, else by its words; any, where none
-    /// does.
+    /// A random caption that mentions the phrase drawn for [`View::Boxes`]: one with a span of the phrase, or, if the
+    /// phrase has no spans, one that contains its text. If no caption mentions the phrase, any caption.
     WithPhrase,
-    /// Any tier of its chain of texts, anew each epoch (HierarCaps' "FT with CLIP objective").
+    /// A random tier of the chain of texts in each epoch (HierarCaps' "FT with CLIP objective").
     Tier,
 }
 
-/// Which chain of texts of a sample is used, and how much of it.
+/// Which chain of texts of a sample is used, and which of its tiers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ChainChoice {
-    /// Where it comes from.
-    pub of: ChainOf,
-    /// Its links: of a longer chain the last ones, the most specific; a shorter one is broken. 4 (HierarCaps).
+    /// Source of the chain.
+    pub of: ChainSource,
+    /// Number of tiers. From a longer chain the last, most specific ones are used; a sample with a shorter chain is
+    /// broken. 4 in HierarCaps.
     pub tiers: usize,
-    /// A link that is left out, counted from 0, the most general. (1: the "3 tiers" of HierarCaps' supplement, Table 2, with `tiers = 3`.)
+    /// Index of a tier to leave out; 0 is the most general. (1 with `tiers = 3` gives the "3 tiers" of HierarCaps'
+    /// supplement, Table 2.)
     #[serde(skip_serializing_if = "Option::is_none")]
     pub without: Option<usize>,
-    /// Whether each link comes with one that is wrong for the photo: the negative tiers of the sample, or of a taxon another one of its
-    /// rank, drawn anew each epoch. A sample without them is broken.
+    /// Add to each tier a negative text, which is wrong for the photo. For [`ChainSource::Tiers`] these are the
+    /// negative tiers of the sample; for [`ChainSource::Taxon`] another taxon of the same rank is drawn in each epoch.
+    /// A sample without negatives is broken.
     pub negatives: bool,
-    /// Which other taxon: a sibling, or the nearest there is (RCME Sec. 4.3), instead of any.
+    /// Draw a sibling taxon or the nearest other taxon (RCME Sec. 4.3) as the negative, instead of any taxon.
     pub hard: bool,
 }
 
 impl Default for ChainChoice {
     fn default() -> Self {
-        Self { of: ChainOf::Tiers, tiers: 4, without: None, negatives: true, hard: true }
+        Self { of: ChainSource::Tiers, tiers: 4, without: None, negatives: true, hard: true }
     }
 }
 
-/// Where a chain of texts comes from.
+/// Source of a chain of texts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum ChainOf {
+pub enum ChainSource {
     /// Captions from general to specific, with their negatives (HierarCaps).
     #[default]
     Tiers,
-    /// Names of the taxon, each link with all names before it: "Animalia", "Animalia Chordata", ... (BioCLIP, RCME).
+    /// Names of the taxon, each text with all names before it: "Animalia", "Animalia Chordata", ... (BioCLIP, RCME).
     Taxon,
 }
 
-/// Decoding costs more than everything else done to a photo. With this setting each photo and each box crop is shrunk
-/// before it is augmented, *whether or not* there was room to keep it, so that the room changes no batch.
+/// Settings of the cache of decoded photos, which avoids repeated decoding. Photos and box crops are shrunk before
+/// augmentation *even if* the cache is full, so `bytes` does not change the batches.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct CachePixels {
-    /// Memory for pixels, in bytes. What comes when it is full is decoded anew each time: in a random order, keeping
-    /// the first is as good as any.
+pub struct PixelCacheConfig {
+    /// Memory for pixels, in bytes. Photos that no longer fit are decoded each time. Nothing is evicted, because every
+    /// epoch reads every photo once in random order, so no photo is more likely to be needed soon.
     pub bytes: u64,
-    /// The shorter side is shrunk to this multiple of `image_size`. A crop of half the area has a side of 0.7, so 1.5
-    /// keeps every crop at or above the model's resolution.
+    /// The shorter side is shrunk to this multiple of `image_size`. A square crop of half a square photo has 0.71 of
+    /// its side, so with 1.5 it still has more pixels than the model's input.
     pub shorter_side: f32,
 }
 
@@ -134,17 +138,17 @@ impl Default for LoaderConfig {
     }
 }
 
-impl Default for CachePixels {
+impl Default for PixelCacheConfig {
     fn default() -> Self {
         Self { bytes: 1 << 30, shorter_side: 1.5 }
     }
 }
 
 impl LoaderConfig {
-    /// Whether the settings make sense.
+    /// Checks the settings.
     ///
     /// # Errors
-    /// Names the first setting out of its range.
+    /// Names the first setting that is out of its range.
     pub fn check(&self) -> Result<()> {
         let wrong = |key: &str, found: String, expected: &str| Err(Error::config(key, found, expected));
         if self.views.is_empty() {

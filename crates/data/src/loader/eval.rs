@@ -1,41 +1,41 @@
-//! Photos for measuring and embedding: each once, in order, nothing drawn.
+//! Images for evaluation and embedding: each image once, in order, without random augmentation.
 
 use std::sync::Arc;
 
 use super::guard::guarded;
-use super::ordered::Ordered;
+use super::ordered::OrderedParallelMap;
 use crate::batch::ImageBatch;
 use crate::sample::{Broken, ImageRef, PixelLimits};
 use crate::transform::{EvalCrop, evaluate};
 
-/// One photo as `[3, size, size]` bytes.
+/// Decodes one image to `[3, size, size]` bytes.
 ///
 /// # Errors
-/// The photo is missing, cannot be decoded, or is beyond `limits`.
+/// The image is missing, cannot be decoded, or exceeds `limits`.
 pub fn eval_pixels(image: &ImageRef, size: usize, crop: EvalCrop, limits: &PixelLimits) -> Result<Vec<u8>, Broken> {
     guarded(|| image.place(), || Ok(evaluate(&image.open(limits)?, size as u32, crop)))
 }
 
-/// Some of the photos, in order.
+/// A batch of consecutive images.
 #[derive(Clone, Debug)]
 pub struct EvalBatch {
-    /// `[n]`, which of the photos each row is.
+    /// `[n]`, the index of each row's image in the input list.
     pub rows: Vec<usize>,
-    /// The photos that could be read.
+    /// The images that could be read.
     pub images: ImageBatch,
-    /// Those that could not, with their numbers.
+    /// The images that could not be read, with their indices.
     pub broken: Vec<(usize, Broken)>,
 }
 
 /// Iterator of [`eval_batches`].
 pub struct EvalBatches {
-    pixels: Ordered<usize, (usize, Result<Vec<u8>, Broken>)>,
+    pixels: OrderedParallelMap<usize, (usize, Result<Vec<u8>, Broken>)>,
     batch_size: usize,
     size: usize,
 }
 
-/// All `images`, `batch_size` at a time (broken ones included in the count), read by `workers` threads (0: one per core) at most two
-/// batches ahead.
+/// Reads all `images` in batches of `batch_size` images, broken ones included. Reads at most two batches ahead on
+/// `workers` threads (0: one per core).
 pub fn eval_batches(
     images: Vec<ImageRef>,
     size: usize,
@@ -46,7 +46,7 @@ pub fn eval_batches(
 ) -> EvalBatches {
     let batch_size = batch_size.max(1);
     let images = Arc::new(images);
-    let pixels = Ordered::new(0..images.len(), workers, 2 * batch_size, move |row| {
+    let pixels = OrderedParallelMap::new(0..images.len(), workers, 2 * batch_size, move |row| {
         (row, eval_pixels(&images[row], size, crop, &limits))
     });
     EvalBatches { pixels, batch_size, size }

@@ -1,9 +1,9 @@
-//! Decoders meet any bytes there are. One that panics costs its photo, not a run of days.
+//! Turns panics of image decoders into broken samples, so that one bad photo does not end a long run.
 
 use crate::guard::catch_panic;
 use crate::sample::{Broken, Cause};
 
-/// The result of `read`; [`Broken`] under the name `place` when it panics.
+/// Runs `read`. If it panics, the result is a [`Broken`] whose sample name is `place()`.
 ///
 /// # Errors
 /// Those of `read`, and its panic.
@@ -19,7 +19,7 @@ mod tests {
     fn a_panic_becomes_a_broken_sample() {
         let place = || "photo.jpg".to_owned();
         let found = guarded::<()>(place, || panic!("row {} of 3", 7)).map_err(|broken| broken.to_string());
-        assert_eq!(found, Err("sample `photo.jpg`: undecodable_image: its reader panicked: row 7 of 3".to_owned()));
+        assert_eq!(found, Err("sample `photo.jpg`: undecodable_image: the parser panicked: row 7 of 3".to_owned()));
         assert_eq!(guarded(place, || Ok(5)), Ok(5));
     }
 }

@@ -1,8 +1,9 @@
-//! Batches for training: read, augmented and tokenised by a few threads ahead of the model, the same whatever their
-//! number.
+//! Training batches, read, augmented and tokenised ahead of the model by several threads. The result does not depend
+//! on the number of threads.
 //!
-//! Every draw is a function of (seed, epoch, sample), the order a function of (seed, epoch); a place in the run is two
-//! numbers ([`LoaderState`]), and going on from there gives the same bytes as never having stopped.
+//! Every random draw is a function of (seed, epoch, sample), and the sample order is a function of (seed, epoch, number
+//! of samples). A position in the run is an epoch and an offset in it ([`LoaderState`]). A resumed loader returns the
+//! same bytes as an uninterrupted one.
 
 mod cache;
 mod config;
@@ -18,7 +19,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-pub use config::{CachePixels, CaptionChoice, ChainChoice, ChainOf, LoaderConfig};
+pub use config::{CaptionChoice, ChainChoice, ChainSource, LoaderConfig, PixelCacheConfig};
 pub use edges::EdgeChoice;
 pub use eval::{EvalBatch, EvalBatches, eval_batches, eval_pixels};
 pub use guard::guarded;
@@ -31,74 +32,74 @@ use crate::sample::{Broken, View};
 use crate::sampler::Sampler;
 use crate::sources::{Source, image_folder};
 use crate::tokenizer::Tokenizer;
-use cache::Cache;
-use edges::{Classes, Edges, Thing};
-use ordered::Ordered;
-use row::{Chain, Half, Row, RowMaker};
+use cache::PixelCache;
+use edges::{BoxKey, ClassBoxes, EdgeRow};
+use ordered::OrderedParallelMap;
+use row::{ChainTokens, ImageTextPair, LoaderRow, RowMaker};
 
-/// An endless iterator of batches, epoch after epoch. Ends only after an error.
+/// An iterator over the batches of one epoch after another. It ends only after an error.
 pub struct Loader {
     maker: Arc<RowMaker>,
     sampler: Sampler,
     state: LoaderState,
     report: BrokenReport,
-    /// Started by the first batch.
-    rows: Option<Ordered<Place, Found>>,
+    /// Created with the first batch.
+    rows: Option<OrderedParallelMap<EpochPosition, RowAttempt>>,
     failed: bool,
 }
 
-/// A place in a run.
+/// A position in a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LoaderState {
-    /// Epochs completed.
+    /// Number of completed epochs.
     pub epoch: u64,
-    /// Samples of the current epoch that earlier batches were made of.
+    /// Number of positions of the current epoch that earlier batches have used.
     pub position: u64,
 }
 
-/// A position of an epoch.
+/// A position in an epoch.
 #[derive(Clone, Copy, Debug)]
-struct Place {
+struct EpochPosition {
     epoch: u64,
     position: u64,
 }
 
-/// What came of a position: the broken samples that were met first, then a row, unless everything tried was broken.
-struct Found {
+/// Result for one position: the broken samples found first, then a row, or `None` if all candidates were broken.
+struct RowAttempt {
     broken: Vec<Broken>,
-    row: Option<Row>,
+    row: Option<LoaderRow>,
 }
 
 impl Loader {
-    /// No photo is read before the first batch is asked for. The names of all samples are, where wrong taxa or boxes of other photos are to be
-    /// drawn among them (`chain.of = "taxon"`, `edges.cross`).
+    /// Creates a loader. No photo is read before the first batch. If negative taxa or boxes of other photos are drawn
+    /// (`chain.of = "taxon"`, `edges.cross`), the annotations of all samples are read here.
     ///
     /// # Errors
-    /// A setting out of its range, a view that the source does not have, or too few samples for one batch.
+    /// A setting is out of its range, the source does not support a view, or there are too few samples for one batch.
     pub fn new(source: Arc<dyn Source>, tokenizer: Tokenizer, config: LoaderConfig) -> Result<Self> {
         config.check()?;
-        if let Some(absent) = config.views.iter().find(|view| !source.views().contains(view)) {
+        if let Some(missing) = config.views.iter().find(|view| !source.views().contains(view)) {
             let views: Vec<_> = source.views().iter().map(|view| view.name()).collect();
-            let there = if views.is_empty() { "none".to_owned() } else { views.join(", ") };
-            let mut expected = format!("one of the views of source {}: {there}", source.name());
-            if *absent == View::Pair && source.name() == image_folder::ENTRY.kind {
-                expected += " (photos in folders have no captions; the option caption makes them of the names of the folders: \
+            let supported = if views.is_empty() { "none".to_owned() } else { views.join(", ") };
+            let mut expected = format!("one of the views of source {}: {supported}", source.name());
+            if *missing == View::Pair && source.name() == image_folder::ENTRY.kind {
+                expected += " (photos in folders have no captions; the option `caption` makes captions from the folder names: \
                              caption=\"a photo of a {label}\")";
             }
-            return Err(Error::config("view", absent.name(), expected));
+            return Err(Error::config("view", missing.name(), expected));
         }
-        // Every text needs its start and end, even an empty one.
+        // Every text, even an empty one, needs its start and end tokens.
         tokenizer.encode("", config.context)?;
         let sampler = Sampler::new(source.len() as u64, config.batch_size as u64, config.drop_last, config.seed)?;
-        let cache = config.cache_pixels.map(|cache| Cache::new(cache.bytes));
+        let cache = config.cache_pixels.map(|cache| PixelCache::new(cache.bytes));
         let chain = &config.chain;
-        let taxa = config.views.contains(&View::Chain) && chain.of == ChainOf::Taxon && chain.negatives;
-        // A broken sample has no taxon; the loader will count it when its turn comes.
+        let taxa = config.views.contains(&View::Chain) && chain.of == ChainSource::Taxon && chain.negatives;
+        // Broken samples have no taxon here; the loader counts them when it reads them for a batch.
         let paths = || (0..source.len()).filter_map(|index| source.get(index).ok()).map(|sample| sample.taxon);
         let taxonomy = taxa.then(|| Taxonomy::new(paths()));
         let crossed = config.views.contains(&View::Edges) && config.edges.cross > 0;
-        let classes = if crossed { Classes::of(source.as_ref(), &config.edges.rule) } else { Classes::default() };
+        let classes = if crossed { ClassBoxes::of(source.as_ref(), &config.edges.rule) } else { ClassBoxes::default() };
         Ok(Self {
             maker: Arc::new(RowMaker { source, tokenizer, config, cache, taxonomy, classes }),
             sampler,
@@ -109,10 +110,10 @@ impl Loader {
         })
     }
 
-    /// Goes to a place in the run: the next batch is the one that followed it.
+    /// Sets the position in the run. The next batch is the one that followed this position.
     ///
     /// # Errors
-    /// The place is not between two batches, so it belongs to another batch size or data set.
+    /// The position is not a batch boundary of this batch size and data set.
     pub fn resume(&mut self, state: LoaderState) -> Result<()> {
         let batch_size = self.maker.config.batch_size as u64;
         let between = state.position.is_multiple_of(batch_size);
@@ -130,47 +131,47 @@ impl Loader {
         Ok(())
     }
 
-    /// The place after the last batch that was returned.
+    /// The position after the last returned batch.
     pub fn state(&self) -> LoaderState {
         self.state
     }
 
-    /// Batches in one epoch.
+    /// Number of batches in one epoch.
     pub fn batches_per_epoch(&self) -> u64 {
         self.sampler.batches()
     }
 
-    /// What was broken in the batches returned since the loader was made.
+    /// Broken samples in the batches returned since the loader was created.
     pub fn report(&self) -> &BrokenReport {
         &self.report
     }
 
-    /// Positions of batch number `index`, counted through all epochs.
-    fn places(sampler: &Sampler, index: u64) -> impl Iterator<Item = Place> + use<> {
+    /// Positions of batch `index`, counted across all epochs.
+    fn positions(sampler: &Sampler, index: u64) -> impl Iterator<Item = EpochPosition> + use<> {
         let (epoch, batch) = (index / sampler.batches(), index % sampler.batches());
-        sampler.positions(batch).map(move |position| Place { epoch, position })
+        sampler.positions(batch).map(move |position| EpochPosition { epoch, position })
     }
 
-    fn start(&self, index: u64) -> Ordered<Place, Found> {
+    fn start(&self, index: u64) -> OrderedParallelMap<EpochPosition, RowAttempt> {
         let sampler = self.sampler.clone();
-        let places = (index..).flat_map(move |index| Self::places(&sampler, index));
+        let positions = (index..).flat_map(move |index| Self::positions(&sampler, index));
         let (sampler, maker) = (self.sampler.clone(), self.maker.clone());
         let config = &self.maker.config;
         let ahead = config.prefetch * config.batch_size;
-        Ordered::new(places, config.workers, ahead, move |place| find(&sampler, &maker, place))
+        OrderedParallelMap::new(positions, config.workers, ahead, move |at| first_usable_row(&sampler, &maker, at))
     }
 
     fn next_batch(&mut self) -> Result<Batch> {
         let index =
             self.state.epoch * self.batches_per_epoch() + self.state.position / self.maker.config.batch_size as u64;
-        let expected = Self::places(&self.sampler, index).count();
+        let expected = Self::positions(&self.sampler, index).count();
         let mut rows = match self.rows.take() {
             Some(rows) => rows,
             None => self.start(index),
         };
         let allowed = self.maker.config.max_broken_share;
         let mut batch = Vec::with_capacity(expected);
-        for Found { broken, row } in rows.by_ref().take(expected) {
+        for RowAttempt { broken, row } in rows.by_ref().take(expected) {
             self.report.seen += broken.len() as u64 + u64::from(row.is_some());
             broken.into_iter().for_each(|broken| self.report.add(broken));
             self.report.check(allowed)?;
@@ -187,7 +188,7 @@ impl Loader {
         Ok(self.join(index, batch))
     }
 
-    fn join(&self, index: u64, rows: Vec<Row>) -> Batch {
+    fn join(&self, index: u64, rows: Vec<LoaderRow>) -> Batch {
         let mut ids = Vec::with_capacity(rows.len());
         let (mut photos, mut boxes, mut chains, mut edges) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         for row in rows {
@@ -199,25 +200,25 @@ impl Loader {
         }
         let views = &self.maker.config.views;
         let reads = |some: &[View]| some.iter().any(|view| views.contains(view));
-        let halves = |wanted: bool, halves: &[Half]| wanted.then(|| self.join_halves(halves)).unzip();
-        let (images, texts) = halves(reads(&[View::Pair, View::Boxes]), &photos);
-        let (box_images, box_texts) = halves(reads(&[View::Boxes]), &boxes);
+        let join = |requested: bool, pairs: &[ImageTextPair]| requested.then(|| self.join_pairs(pairs)).unzip();
+        let (images, texts) = join(reads(&[View::Pair, View::Boxes]), &photos);
+        let (box_images, box_texts) = join(reads(&[View::Boxes]), &boxes);
         let chains = reads(&[View::Chain]).then(|| self.join_chains(&chains));
         let edges = reads(&[View::Edges]).then(|| self.join_edges(edges));
         Batch { index, ids, images, texts, box_images, box_texts, chains, edges }
     }
 
-    /// All crops side by side; what several rows show is one thing.
-    fn join_edges(&self, rows: Vec<Edges>) -> EdgeBatch {
-        let mut numbers: HashMap<Thing, u32> = HashMap::new();
-        let mut number = |thing: Thing| {
+    /// Concatenates the crops of all rows. An object gets the same id in all rows.
+    fn join_edges(&self, rows: Vec<EdgeRow>) -> EdgeBatch {
+        let mut numbers: HashMap<BoxKey, u32> = HashMap::new();
+        let mut number = |key: BoxKey| {
             let next = numbers.len() as u32;
-            *numbers.entry(thing).or_insert(next)
+            *numbers.entry(key).or_insert(next)
         };
         let (mut pixels, mut things, mut parts) = (Vec::new(), Vec::new(), BTreeSet::new());
-        for Edges { crops, parts: relations } in rows {
-            for (thing, crop) in crops {
-                things.push(number(thing));
+        for EdgeRow { crops, parts: relations } in rows {
+            for (key, crop) in crops {
+                things.push(number(key));
                 pixels.push(crop);
             }
             parts.extend(relations.into_iter().map(|(whole, part)| [number(whole), number(part)]));
@@ -226,8 +227,8 @@ impl Loader {
         EdgeBatch { images, things, parts: parts.into_iter().collect() }
     }
 
-    /// Link by link, the samples of a link side by side.
-    fn join_chains(&self, chains: &[Chain]) -> ChainBatch {
+    /// Orders texts by tier, then by sample.
+    fn join_chains(&self, chains: &[ChainTokens]) -> ChainBatch {
         let config = &self.maker.config.chain;
         let links = if config.negatives { 2 * config.tiers } else { config.tiers };
         let texts: Vec<_> = (0..links).flat_map(|link| chains.iter().map(move |chain| &chain[link])).collect();
@@ -235,9 +236,9 @@ impl Loader {
         ChainBatch { texts, tiers: config.tiers, negatives: config.negatives }
     }
 
-    fn join_halves(&self, halves: &[Half]) -> (ImageBatch, TokenBatch) {
-        let images: Vec<_> = halves.iter().map(|half| &half.image).collect();
-        let texts: Vec<_> = halves.iter().map(|half| &half.text).collect();
+    fn join_pairs(&self, pairs: &[ImageTextPair]) -> (ImageBatch, TokenBatch) {
+        let images: Vec<_> = pairs.iter().map(|pair| &pair.image).collect();
+        let texts: Vec<_> = pairs.iter().map(|pair| &pair.text).collect();
         (
             ImageBatch::from_rows(&images, self.maker.config.image_size),
             TokenBatch::from_rows(&texts, self.maker.tokenizer.end_of_text()),
@@ -258,18 +259,18 @@ impl Iterator for Loader {
     }
 }
 
-/// More broken samples than this in a row means that nothing is usable.
-const MOST_TRIES: usize = 1000;
+/// Maximum number of candidates tried for one position. If all of them are broken, the loader returns an error.
+const MAX_TRIES: usize = 1000;
 
-fn find(sampler: &Sampler, maker: &RowMaker, place: Place) -> Found {
+fn first_usable_row(sampler: &Sampler, maker: &RowMaker, at: EpochPosition) -> RowAttempt {
     let mut broken = Vec::new();
-    for index in sampler.epoch(place.epoch).candidates(place.position).take(MOST_TRIES) {
-        match maker.row(place.epoch, index) {
-            Ok(row) => return Found { broken, row: Some(row) },
+    for index in sampler.epoch(at.epoch).candidates(at.position).take(MAX_TRIES) {
+        match maker.row(at.epoch, index) {
+            Ok(row) => return RowAttempt { broken, row: Some(row) },
             Err(error) => broken.push(error),
         }
     }
-    Found { broken, row: None }
+    RowAttempt { broken, row: None }
 }
 
 #[cfg(test)]

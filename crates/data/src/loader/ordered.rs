@@ -1,5 +1,5 @@
-//! A bounded parallel map that keeps the order: what lets the loader use any number of threads and still give the same
-//! batches.
+//! A parallel map with bounded lookahead that preserves order, so that batches do not depend on the number of
+//! threads.
 
 use std::any::Any;
 use std::collections::BTreeMap;
@@ -9,23 +9,23 @@ use std::thread::JoinHandle;
 
 use crossbeam_channel::{Receiver, Sender, unbounded};
 
-/// The results of `work` on each of `jobs`, in the order of the jobs, made by a few threads ahead of time.
-pub(super) struct Ordered<J, O> {
+/// Results of `work` on each of `jobs`, in the order of the jobs, computed ahead of time by several threads.
+pub(super) struct OrderedParallelMap<J, O> {
     jobs: Box<dyn Iterator<Item = J> + Send>,
-    /// Jobs handed out and not yet returned: the bound on memory.
+    /// Maximum number of jobs that are handed out but not yet returned. This bounds memory.
     ahead: usize,
     todo: Option<Sender<(u64, J)>>,
     done: Receiver<(u64, std::thread::Result<O>)>,
-    /// Finished out of order.
+    /// Results that finished before an earlier job.
     waiting: BTreeMap<u64, std::thread::Result<O>>,
     handed_out: u64,
     returned: u64,
     threads: Vec<JoinHandle<()>>,
 }
 
-impl<J: Send + 'static, O: Send + 'static> Ordered<J, O> {
-    /// `workers` threads, or one per core for 0; `ahead` jobs are in work or finished at a time. No job is begun before
-    /// the first result is asked for.
+impl<J: Send + 'static, O: Send + 'static> OrderedParallelMap<J, O> {
+    /// Starts `workers` threads (0: one per core). At most `ahead` jobs are running or finished but not returned. No
+    /// job starts before the first call of `next`.
     pub(super) fn new(
         jobs: impl Iterator<Item = J> + Send + 'static,
         workers: usize,
@@ -39,14 +39,14 @@ impl<J: Send + 'static, O: Send + 'static> Ordered<J, O> {
             let (next_job, finished, work) = (next_job.clone(), finished.clone(), work.clone());
             let begun = std::thread::Builder::new().spawn(move || {
                 for (number, job) in next_job {
-                    // A panic travels to the caller instead of leaving it waiting for a result that never comes.
+                    // Forward a panic to the caller, which would otherwise wait forever for this result.
                     let result = catch_unwind(AssertUnwindSafe(|| work(job)));
                     if finished.send((number, result)).is_err() {
                         return;
                     }
                 }
             });
-            // Where the system refuses another thread, those that run do the work.
+            // If a thread cannot be started, use those that were.
             begun.ok()
         };
         let threads = match workers {
@@ -54,8 +54,8 @@ impl<J: Send + 'static, O: Send + 'static> Ordered<J, O> {
             n => n,
         };
         let threads: Vec<_> = (0..threads).map_while(start).collect();
-        // Else every row would be missing, in silence.
-        assert!(!threads.is_empty(), "the system starts no thread to read data with");
+        // Without any thread, the iterator would silently end at once.
+        assert!(!threads.is_empty(), "cannot start a thread to read data");
         Self {
             jobs: Box::new(jobs),
             ahead: ahead.max(1),
@@ -79,7 +79,7 @@ impl<J: Send + 'static, O: Send + 'static> Ordered<J, O> {
     }
 }
 
-impl<J: Send + 'static, O: Send + 'static> Iterator for Ordered<J, O> {
+impl<J: Send + 'static, O: Send + 'static> Iterator for OrderedParallelMap<J, O> {
     type Item = O;
 
     fn next(&mut self) -> Option<O> {
@@ -105,10 +105,11 @@ impl<J: Send + 'static, O: Send + 'static> Iterator for Ordered<J, O> {
     }
 }
 
-/// Waits for the jobs in work, at most one per thread; the others are not begun.
-impl<J, O> Drop for Ordered<J, O> {
+/// Waits for running jobs, at most one per thread. Jobs that have not started are dropped.
+impl<J, O> Drop for OrderedParallelMap<J, O> {
     fn drop(&mut self) {
-        // No more jobs for idle threads; and a busy one stops when nobody takes its result.
+        // Idle threads get no more jobs. Busy threads stop after their current job, because their result has no
+        // receiver.
         self.todo = None;
         self.done = crossbeam_channel::never();
         for thread in self.threads.drain(..) {
@@ -125,22 +126,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn order_is_kept_whatever_takes_longest() {
+    fn order_does_not_depend_on_duration() {
         for threads in [0, 1, 4] {
             let work = |n: u64| {
                 std::thread::sleep(Duration::from_micros(200 * (n % 3)));
                 n * n
             };
-            let squares: Vec<_> = Ordered::new(0..50, threads, 8, work).collect();
+            let squares: Vec<_> = OrderedParallelMap::new(0..50, threads, 8, work).collect();
             assert_eq!(squares, (0..50).map(|n| n * n).collect::<Vec<_>>());
         }
     }
 
     #[test]
-    fn no_more_than_ahead_are_begun() {
+    fn lookahead_is_bounded() {
         let begun = Arc::new(AtomicUsize::new(0));
         let counter = begun.clone();
-        let mut results = Ordered::new(0..1000, 4, 5, move |n: u32| {
+        let mut results = OrderedParallelMap::new(0..1000, 4, 5, move |n: u32| {
             counter.fetch_add(1, Ordering::SeqCst);
             n
         });
@@ -154,7 +155,7 @@ mod tests {
     #[test]
     #[should_panic(expected = "job 3 is bad")]
     fn a_panic_reaches_the_caller() {
-        let results = Ordered::new(0..10, 2, 4, |n: u32| {
+        let results = OrderedParallelMap::new(0..10, 2, 4, |n: u32| {
             assert!(n != 3, "job {n} is bad");
             n
         });

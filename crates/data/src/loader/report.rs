@@ -1,4 +1,4 @@
-//! What was broken so far.
+//! Statistics of broken samples.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -6,25 +6,25 @@ use std::fmt;
 use crate::error::Error;
 use crate::sample::{Broken, Cause};
 
-/// Samples asked for and found broken, since the loader was made. A broken sample counts each time it is met, once per
-/// epoch or more often.
+/// Numbers of requested and broken samples since the loader was created. A broken sample counts each time it is
+/// requested, which can be more than once per epoch.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BrokenReport {
-    /// Samples asked for.
+    /// Number of samples requested.
     pub seen: u64,
-    /// How many of them were broken, by cause.
+    /// Number of broken samples, by cause.
     pub counts: BTreeMap<Cause, u64>,
-    /// The first few, each sample once.
+    /// The first few broken samples, without repetition.
     pub examples: Vec<Broken>,
 }
 
-/// The share of broken samples means nothing before.
-const LEAST_SEEN: u64 = 100;
+/// Minimum number of requested samples before the fraction of broken ones is checked.
+const MIN_SEEN: u64 = 100;
 
-const MOST_EXAMPLES: usize = 3;
+const MAX_EXAMPLES: usize = 3;
 
 impl BrokenReport {
-    /// Broken samples of any cause.
+    /// Total number of broken samples.
     pub fn broken(&self) -> u64 {
         self.counts.values().sum()
     }
@@ -32,15 +32,16 @@ impl BrokenReport {
     pub(super) fn add(&mut self, broken: Broken) {
         *self.counts.entry(broken.cause).or_default() += 1;
         let new = self.examples.iter().all(|example| example.sample != broken.sample);
-        if new && self.examples.len() < MOST_EXAMPLES {
+        if new && self.examples.len() < MAX_EXAMPLES {
             self.examples.push(broken);
         }
     }
 
-    /// An error when more than `allowed` of at least [`LEAST_SEEN`] samples were broken.
+    /// Returns an error if at least [`MIN_SEEN`] samples were requested and more than the fraction `allowed` of them
+    /// was broken.
     pub(super) fn check(&self, allowed: f64) -> Result<(), Error> {
         let too_many = self.broken() as f64 > allowed * self.seen as f64;
-        if too_many && self.seen >= LEAST_SEEN {
+        if too_many && self.seen >= MIN_SEEN {
             return Err(self.error(allowed));
         }
         Ok(())
@@ -62,7 +63,7 @@ impl BrokenReport {
     }
 }
 
-/// "12 of 4800 samples were broken (missing_file 10, no_box 2)"
+/// Example: "12 of 4800 samples were broken (missing_file 10, no_box 2)".
 impl fmt::Display for BrokenReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} of {} samples were broken", self.broken(), self.seen)?;

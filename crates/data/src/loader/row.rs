@@ -1,4 +1,4 @@
-//! One sample of a batch: choose, read, augment.
+//! Makes one row of a batch: chooses texts and boxes, then reads and augments the images.
 
 use std::cell::OnceCell;
 use std::sync::Arc;
@@ -6,78 +6,78 @@ use std::sync::Arc;
 use rand::Rng;
 use rand::seq::IndexedRandom;
 
-use super::cache::{Cache, Part, Photo};
-use super::config::{CaptionChoice, ChainChoice, ChainOf, LoaderConfig};
-use super::edges::{Classes, Edges};
+use super::cache::{DecodedPhoto, PixelCache, SampleImageKey};
+use super::config::{CaptionChoice, ChainChoice, ChainSource, LoaderConfig};
+use super::edges::{ClassBoxes, EdgeRow};
 use super::guard::guarded;
 use crate::hierarchy::Taxonomy;
-use crate::picture::Encoded;
+use crate::picture::EncodedImage;
 use crate::rng::{Stream, rng_for};
 use crate::sample::{Broken, Cause, ImageRef, Phrase, Picture, PixelLimits, Sample, View};
 use crate::sources::Source;
 use crate::tokenizer::Tokenizer;
 use crate::transform::{crop_pixels, shrink};
 
-/// Makes rows; shared by the threads.
+/// Makes rows. Shared by all threads.
 pub(super) struct RowMaker {
     pub(super) source: Arc<dyn Source>,
     pub(super) tokenizer: Tokenizer,
     pub(super) config: LoaderConfig,
-    pub(super) cache: Option<Cache>,
-    /// Of all samples, where wrong taxa are drawn from it.
+    pub(super) cache: Option<PixelCache>,
+    /// Taxonomy of all samples, if negative taxa are drawn.
     pub(super) taxonomy: Option<Taxonomy>,
-    /// Of all samples, where boxes of other photos are drawn.
-    pub(super) classes: Classes,
+    /// Classes of all samples, if boxes of other photos are drawn.
+    pub(super) classes: ClassBoxes,
 }
 
-/// One row of every part of a batch.
+/// One row of each field of a batch.
 #[derive(Debug)]
-pub(super) struct Row {
+pub(super) struct LoaderRow {
     pub(super) id: String,
-    /// The photo and a caption, for [`View::Pair`] and [`View::Boxes`].
-    pub(super) photo: Option<Half>,
-    /// The box and its phrase, for [`View::Boxes`].
-    pub(super) boxed: Option<Half>,
-    /// The links as tokens, for [`View::Chain`]: the positive ones, then the negative ones.
-    pub(super) chain: Option<Chain>,
-    /// For [`View::Edges`].
-    pub(super) edges: Option<Edges>,
+    /// Photo and caption, for [`View::Pair`] and [`View::Boxes`].
+    pub(super) photo: Option<ImageTextPair>,
+    /// Box crop and its phrase, for [`View::Boxes`].
+    pub(super) boxed: Option<ImageTextPair>,
+    /// Token ids of the chain's texts, for [`View::Chain`]: positive texts, then negative ones.
+    pub(super) chain: Option<ChainTokens>,
+    /// Crops and relations, for [`View::Edges`].
+    pub(super) edges: Option<EdgeRow>,
 }
 
-/// The texts of a chain, as tokens.
-pub(super) type Chain = Vec<Vec<u32>>;
+/// Token ids of the texts of a chain.
+pub(super) type ChainTokens = Vec<Vec<u32>>;
 
-/// A picture and its text.
+/// An image and its text.
 #[derive(Debug)]
-pub(super) struct Half {
+pub(super) struct ImageTextPair {
     pub(super) image: Vec<u8>,
     pub(super) text: Vec<u32>,
 }
 
-/// The phrase and box that were drawn.
-struct Drawn<'a> {
+/// A drawn phrase and box.
+struct DrawnBox<'a> {
     phrase: &'a Phrase,
-    part: Part,
-    area: Area<'a>,
+    key: SampleImageKey,
+    image: PhraseImage<'a>,
 }
 
-/// Where the picture of a phrase comes from.
+/// Source of the image of a phrase.
 #[derive(Clone, Copy)]
-enum Area<'a> {
-    /// Already cut out.
+enum PhraseImage<'a> {
+    /// A separately stored crop.
     Crop(&'a ImageRef),
-    /// Pixels of the original photo.
+    /// A rectangle of the original photo, in pixels.
     Pixels([u32; 4]),
 }
 
 impl RowMaker {
-    /// The row of sample `index` in this epoch; equal for equal arguments, whichever thread asks, whatever the cache
-    /// holds.
-    pub(super) fn row(&self, epoch: u64, index: u64) -> Result<Row, Broken> {
+    /// The row of sample `index` in this epoch. It depends on the data, the configuration and the arguments, not on the
+    /// thread or the content of the cache.
+    pub(super) fn row(&self, epoch: u64, index: u64) -> Result<LoaderRow, Broken> {
         guarded(|| format!("{}[{index}]", self.source.name()), || self.try_row(epoch, index))
     }
 
-    fn try_row(&self, epoch: u64, index: u64) -> Result<Row, Broken> {
+    fn try_row(&self, epoch: u64, index: u64) -> Result<LoaderRow, Broken> {
         let reads = |view| self.config.views.contains(&view);
         let sample = self.source.get(index as usize)?;
         let chain = reads(View::Chain).then(|| self.chain(epoch, index, &sample)).transpose()?;
@@ -86,18 +86,24 @@ impl RowMaker {
             false => (None, None),
         };
         let edges = reads(View::Edges).then(|| self.edges(epoch, index, &sample)).transpose()?;
-        Ok(Row { id: sample.id, photo, boxed, chain, edges })
+        Ok(LoaderRow { id: sample.id, photo, boxed, chain, edges })
     }
 
-    /// Photo and caption, and where `with_box` asks for it a box and its phrase.
-    fn pair(&self, epoch: u64, index: u64, sample: &Sample, with_box: bool) -> Result<(Half, Option<Half>), Broken> {
+    /// Photo and caption, and with `with_box` also a box and its phrase.
+    fn pair(
+        &self,
+        epoch: u64,
+        index: u64,
+        sample: &Sample,
+        with_box: bool,
+    ) -> Result<(ImageTextPair, Option<ImageTextPair>), Broken> {
         let rng = |stream| rng_for(self.config.seed, epoch, index, stream);
         if self.config.caption != CaptionChoice::Tier && !sample.captions.iter().any(|text| is_text(text)) {
             return Err(Broken::new(&sample.id, Cause::NoCaption, "no caption; expected at least one"));
         }
         let decoded = self.decoded(sample)?;
-        let whole = || self.photo(sample, index, Part::Whole, || decoded.get());
-        // A photo that only its own crop is taken of need not be decoded in full.
+        let whole = || self.photo(sample, index, SampleImageKey::Whole, || decoded.get());
+        // Decode only a part of the photo if its crop is all that is needed.
         let encoded =
             if self.needs_only_a_part() { decoded.encoded().map_err(|it| it.within(&sample.id))? } else { None };
         let size = match encoded {
@@ -118,51 +124,51 @@ impl RowMaker {
         };
         let boxed = match &drawn {
             None => None,
-            Some(Drawn { phrase, part, area }) => {
-                let open = || match area {
-                    Area::Crop(image) => image.open(&self.config.limits).map(Arc::new),
-                    Area::Pixels(pixels) => Ok(Arc::new(crop_pixels(&*decoded.get()?, *pixels))),
+            Some(DrawnBox { phrase, key, image }) => {
+                let open = || match image {
+                    PhraseImage::Crop(image) => image.open(&self.config.limits).map(Arc::new),
+                    PhraseImage::Pixels(pixels) => Ok(Arc::new(crop_pixels(&*decoded.get()?, *pixels))),
                 };
-                let crop = self.photo(sample, index, *part, open)?;
-                Some(self.half(sample, &crop, &phrase.text, &mut rng(Stream::Crop))?)
+                let crop = self.photo(sample, index, *key, open)?;
+                Some(self.image_text(sample, &crop, &phrase.text, &mut rng(Stream::Crop))?)
             }
         };
-        let cut = drawn.is_some_and(|drawn| matches!(drawn.area, Area::Pixels(_)));
+        let cut = drawn.is_some_and(|drawn| matches!(drawn.image, PhraseImage::Pixels(_)));
         let (rng, LoaderConfig { augment, image_size, limits, .. }) = (&mut rng(Stream::Photo), &self.config);
         let photo = match encoded {
             Some(encoded) if !cut => {
                 let place = || decoded.image.place();
                 let image = augment.open_encoded(encoded, limits, *image_size as u32, rng, place);
-                Half { image: image.map_err(|it| it.within(&sample.id))?, text: self.tokens(sample, caption)? }
+                ImageTextPair { image: image.map_err(|it| it.within(&sample.id))?, text: self.tokens(sample, caption)? }
             }
-            _ => self.half(sample, &whole()?, caption, rng)?,
+            _ => self.image_text(sample, &whole()?, caption, rng)?,
         };
         Ok((photo, boxed))
     }
 
-    /// Whether a part of the photo is all that a row takes of it: what is kept in a cache is whole.
+    /// True if a row may decode only a part of the photo. Not possible with the pixel cache, which stores whole photos.
     fn needs_only_a_part(&self) -> bool {
         self.config.augment.needs_only_a_part() && self.config.cache_pixels.is_none()
     }
 
-    /// All links that the sample has of the kind that was asked for, general to specific.
+    /// All texts of the sample's chain of the configured kind, general to specific.
     fn links(&self, sample: &Sample) -> Vec<String> {
         match self.config.chain.of {
-            ChainOf::Tiers => sample.tiers.as_ref().map(|tiers| tiers.positive.clone()).unwrap_or_default(),
-            ChainOf::Taxon => sample.taxon_texts(),
+            ChainSource::Tiers => sample.tiers.as_ref().map(|tiers| tiers.positive.clone()).unwrap_or_default(),
+            ChainSource::Taxon => sample.taxon_texts(),
         }
     }
 
-    /// The chain that was asked for, general to specific.
-    fn chain(&self, epoch: u64, index: u64, sample: &Sample) -> Result<Chain, Broken> {
+    /// The configured chain, general to specific, followed by its negatives.
+    fn chain(&self, epoch: u64, index: u64, sample: &Sample) -> Result<ChainTokens, Broken> {
         let ChainChoice { tiers, without, negatives, hard, .. } = self.config.chain;
         let broken = |detail: String| Broken::new(&sample.id, Cause::NoChain, detail);
         let positive = self.links(sample);
-        let kept: Vec<usize> = (0..positive.len()).filter(|&link| Some(link) != without).collect();
-        let Some(first) = kept.len().checked_sub(tiers) else {
-            return Err(broken(format!("a chain of {}; expected at least {tiers} links", kept.len())));
+        let used: Vec<usize> = (0..positive.len()).filter(|&link| Some(link) != without).collect();
+        let Some(first) = used.len().checked_sub(tiers) else {
+            return Err(broken(format!("a chain of {}; expected at least {tiers} links", used.len())));
         };
-        let kept = &kept[first..];
+        let used = &used[first..];
         let wrong: Vec<String> = match (&self.taxonomy, negatives) {
             (_, false) => Vec::new(),
             (Some(taxonomy), true) => {
@@ -172,24 +178,24 @@ impl RowMaker {
                     true => taxonomy.hard_negative(own?, rank, &mut rng),
                     false => taxonomy.random_negative(own?, rank, &mut rng),
                 };
-                let others: Option<Vec<_>> = kept.iter().map(|&rank| other(rank)).collect();
-                let others =
-                    others.ok_or_else(|| broken("no other taxon of its rank; expected two or more".to_owned()))?;
+                let others: Option<Vec<_>> = used.iter().map(|&rank| other(rank)).collect();
+                let others = others
+                    .ok_or_else(|| broken("no other taxon of the same rank; expected at least two".to_owned()))?;
                 others.into_iter().map(|taxon| taxonomy.path(taxon).join(" ")).collect()
             }
             (None, true) if wrong_texts(sample).len() != positive.len() => {
-                return Err(broken("no negative chain; expected one (or chain.negatives = false)".to_owned()));
+                return Err(broken("no negative chain; expected one (or set chain.negatives = false)".to_owned()));
             }
-            (None, true) => kept.iter().map(|&link| wrong_texts(sample)[link].clone()).collect(),
+            (None, true) => used.iter().map(|&link| wrong_texts(sample)[link].clone()).collect(),
         };
-        kept.iter().map(|&link| &positive[link]).chain(&wrong).map(|text| self.tokens(sample, text)).collect()
+        used.iter().map(|&link| &positive[link]).chain(&wrong).map(|text| self.tokens(sample, text)).collect()
     }
 
-    /// The photo of a sample, decoded when it is first asked for, and once.
-    pub(super) fn decoded<'a>(&'a self, sample: &'a Sample) -> Result<Decoded<'a>, Broken> {
+    /// The photo of a sample, decoded at most once, on first use.
+    pub(super) fn decoded<'a>(&'a self, sample: &'a Sample) -> Result<LazyPhoto<'a>, Broken> {
         let image = sample.image.as_ref();
         let image = image.ok_or_else(|| Broken::new(&sample.id, Cause::NoImage, "no photo; expected one"))?;
-        Ok(Decoded { image, limits: &self.config.limits, encoded: OnceCell::new(), picture: OnceCell::new() })
+        Ok(LazyPhoto { image, limits: &self.config.limits, encoded: OnceCell::new(), picture: OnceCell::new() })
     }
 
     fn tokens(&self, sample: &Sample, text: &str) -> Result<Vec<u32>, Broken> {
@@ -197,21 +203,30 @@ impl RowMaker {
         encoded.map_err(|error| Broken::new(&sample.id, Cause::BadRecord, error.to_string()))
     }
 
-    fn half(&self, sample: &Sample, photo: &Photo, text: &str, rng: &mut impl Rng) -> Result<Half, Broken> {
+    fn image_text(
+        &self,
+        sample: &Sample,
+        photo: &DecodedPhoto,
+        text: &str,
+        rng: &mut impl Rng,
+    ) -> Result<ImageTextPair, Broken> {
         let LoaderConfig { augment, image_size, .. } = &self.config;
-        Ok(Half { image: augment.apply(&photo.picture, *image_size as u32, rng), text: self.tokens(sample, text)? })
+        Ok(ImageTextPair {
+            image: augment.apply(&photo.picture, *image_size as u32, rng),
+            text: self.tokens(sample, text)?,
+        })
     }
 
-    /// A part of the sample as it goes into augmentation: from the cache; else from `open`, and shrunk where a cache is
-    /// asked for.
+    /// Returns an image of the sample before augmentation, from the cache or from `open`. The image is shrunk if a
+    /// cache is configured.
     pub(super) fn photo(
         &self,
         sample: &Sample,
         index: u64,
-        part: Part,
+        key: SampleImageKey,
         open: impl FnOnce() -> Result<Arc<Picture>, Broken>,
-    ) -> Result<Photo, Broken> {
-        if let Some(photo) = self.cache.as_ref().and_then(|cache| cache.get(index, part)) {
+    ) -> Result<DecodedPhoto, Broken> {
+        if let Some(photo) = self.cache.as_ref().and_then(|cache| cache.get(index, key)) {
             return Ok(photo);
         }
         let mut picture = open().map_err(|broken| broken.within(&sample.id))?;
@@ -220,50 +235,50 @@ impl RowMaker {
             let limit = cache.shorter_side * self.config.image_size as f32;
             picture = shrink(&picture, limit.ceil() as u32).map_or(picture, Arc::new);
         }
-        let photo = Photo { picture, original };
+        let photo = DecodedPhoto { picture, original };
         if let Some(cache) = &self.cache {
-            cache.put(index, part, &photo);
+            cache.put(index, key, &photo);
         }
         Ok(photo)
     }
 
-    /// A phrase, each as likely as any other that has a usable box or crop; then one of its usable boxes.
+    /// Draws a phrase uniformly from those with a usable box or crop, then one of its usable boxes.
     fn draw_box<'a>(
         &self,
         sample: &'a Sample,
         (width, height): (u32, u32),
         rng: &mut impl Rng,
-    ) -> Result<Drawn<'a>, Broken> {
+    ) -> Result<DrawnBox<'a>, Broken> {
         let least = self.config.min_box_pixels;
-        let mut parts = (0..).map(Part::Box);
-        let mut areas = |phrase: &'a Phrase| -> Vec<(Part, Area<'a>)> {
+        let mut keys = (0..).map(SampleImageKey::Box);
+        let mut images = |phrase: &'a Phrase| -> Vec<(SampleImageKey, PhraseImage<'a>)> {
             let pixels = phrase.boxes.iter().map(|bbox| bbox.to_pixels(width, height));
             let large = |&[x1, y1, x2, y2]: &[u32; 4]| u64::from(x2 - x1) * u64::from(y2 - y1) >= u64::from(least);
             match &phrase.crop {
-                Some(crop) => parts.by_ref().zip([Area::Crop(crop)]).collect(),
-                None => parts.by_ref().zip(pixels.filter(large).map(Area::Pixels)).collect(),
+                Some(crop) => keys.by_ref().zip([PhraseImage::Crop(crop)]).collect(),
+                None => keys.by_ref().zip(pixels.filter(large).map(PhraseImage::Pixels)).collect(),
             }
         };
         let usable: Vec<_> = sample
             .phrases
             .iter()
             .filter(|phrase| is_text(&phrase.text))
-            .map(|phrase| (phrase, areas(phrase)))
-            .filter(|(_, areas)| !areas.is_empty())
+            .map(|phrase| (phrase, images(phrase)))
+            .filter(|(_, images)| !images.is_empty())
             .collect();
-        if let Some((phrase, areas)) = usable.choose(rng)
-            && let Some((part, area)) = areas.choose(rng)
+        if let Some((phrase, images)) = usable.choose(rng)
+            && let Some((key, image)) = images.choose(rng)
         {
-            return Ok(Drawn { phrase, part: *part, area: *area });
+            return Ok(DrawnBox { phrase, key: *key, image: *image });
         }
         let phrases = sample.phrases.len();
         let boxes: usize = sample.phrases.iter().map(|phrase| phrase.boxes.len()).sum();
-        let expected = format!("a crop or a box of at least {least} pixels of the {width} x {height}");
+        let expected = format!("a crop or a box of at least {least} pixels in the {width} x {height} photo");
         let detail = format!("{phrases} phrases with {boxes} boxes; expected a phrase with {expected}");
         Err(Broken::new(&sample.id, Cause::NoBox, detail))
     }
 
-    /// A caption; there is one that is not blank.
+    /// Draws a caption. At least one caption must not be blank.
     fn draw_caption<'a>(&self, sample: &'a Sample, phrase: Option<&Phrase>, rng: &mut impl Rng) -> &'a str {
         let all = || sample.captions.iter().enumerate().filter(|(_, text)| is_text(text));
         let text = |(_, text): (usize, &'a String)| text.as_str();
@@ -285,17 +300,17 @@ impl RowMaker {
     }
 }
 
-/// See [`RowMaker::decoded`].
-pub(super) struct Decoded<'a> {
+/// A photo that is decoded on first use; see [`RowMaker::decoded`].
+pub(super) struct LazyPhoto<'a> {
     image: &'a ImageRef,
     limits: &'a PixelLimits,
-    encoded: OnceCell<Option<Encoded<'a>>>,
+    encoded: OnceCell<Option<EncodedImage<'a>>>,
     picture: OnceCell<Arc<Picture>>,
 }
 
-impl<'a> Decoded<'a> {
-    /// The file with its header, read once; `None` for decoded pixels.
-    fn encoded(&self) -> Result<Option<&Encoded<'a>>, Broken> {
+impl<'a> LazyPhoto<'a> {
+    /// The file with its parsed header, read once; `None` for decoded pixels.
+    fn encoded(&self) -> Result<Option<&EncodedImage<'a>>, Broken> {
         if self.encoded.get().is_none() {
             let encoded = self.image.encoded(self.limits)?;
             return Ok(self.encoded.get_or_init(|| encoded).as_ref());

@@ -8,10 +8,10 @@ use crate::rng::{Stream, rng_for};
 use crate::sample::{BBox, Cause, ImageRef, Phrase, Picture, PixelLimits, Sample, Span, Tiers};
 use crate::transform::{Augment, Crop, EvalCrop, crop_pixels, evaluate};
 
-/// Samples in memory; `None` panics when asked for.
-struct Memory(Vec<Option<Sample>>);
+/// Samples in memory; reading a `None` panics.
+struct MemorySource(Vec<Option<Sample>>);
 
-impl Source for Memory {
+impl Source for MemorySource {
     fn name(&self) -> &str {
         "memory"
     }
@@ -39,7 +39,7 @@ fn picture(seed: u64) -> Picture {
 const BOXES: [BBox; 3] = [
     BBox { x1: 0.0, y1: 0.0, x2: 0.5, y2: 0.5 },
     BBox { x1: 0.25, y1: 0.5, x2: 1.0, y2: 1.0 },
-    // 1 to 4 pixels of a photo of 24 to 32 x 20.
+    // 1 to 4 pixels of photos with 24 to 32 x 20 pixels.
     BBox { x1: 0.0, y1: 0.0, x2: 0.05, y2: 0.05 },
 ];
 
@@ -80,16 +80,15 @@ fn config() -> LoaderConfig {
 }
 
 fn loader(samples: Vec<Option<Sample>>, config: LoaderConfig) -> Loader {
-    Loader::new(Arc::new(Memory(samples)), tokenizer(), config).unwrap()
+    Loader::new(Arc::new(MemorySource(samples)), tokenizer(), config).unwrap()
 }
 
 fn take(loader: &mut Loader, n: usize) -> Vec<Batch> {
     loader.take(n).map(Result::unwrap).collect()
 }
 
-/// A caption may be any link of the chain.
 #[test]
-fn a_tier_can_stand_for_the_caption() {
+fn tiers_as_captions() {
     let chain = ["dog", "cat"].map(str::to_owned).to_vec();
     let tiers = Tiers { positive: chain.clone(), negative: Vec::new() };
     let with = Sample { captions: Vec::new(), tiers: Some(tiers), ..sample(0) };
@@ -98,7 +97,7 @@ fn a_tier_can_stand_for_the_caption() {
     let tokenizer = tokenizer();
     let mut seen = BTreeSet::new();
     for batch in take(&mut loader_of, 40) {
-        assert_eq!(batch.ids, ["s0"], "the other one has no chain");
+        assert_eq!(batch.ids, ["s0"], "the other sample has no chain");
         seen.insert(batch.texts.unwrap().ids);
     }
     let expected = chain.iter().map(|text| tokenizer.encode(text, 12).unwrap()).collect();
@@ -112,9 +111,10 @@ fn edges(samples: Vec<Option<Sample>>, choice: EdgeChoice) -> crate::batch::Edge
     take(&mut loader(samples, config), 1).remove(0).edges.unwrap()
 }
 
-/// One photo per sample, each of its boxes a part of it and of the boxes around it, boxes of its classes from other photos.
+/// One photo per sample. Each box is a part of the photo and of the boxes around it. Boxes of the same classes from
+/// other photos are added.
 #[test]
-fn edges_join_photos_boxes_and_classes() {
+fn edge_batches_contain_relations() {
     let bbox = |x1: f32, x2: f32| BBox { x1, y1: 0.1, x2, y2: 0.9 };
     let phrase = |text: &str, boxes: Vec<BBox>| Phrase { text: text.to_owned(), boxes, ..Phrase::default() };
     let with = |number: u64, phrases: Vec<Phrase>| Some(Sample { phrases, ..sample(number) });
@@ -124,35 +124,35 @@ fn edges_join_photos_boxes_and_classes() {
 
     let one = edges(vec![with(0, nested())], alone);
     assert_eq!((one.things.clone(), one.images.n), (vec![0, 1, 2, 3], 4));
-    assert_eq!(one.parts, [[0, 1], [0, 2], [0, 3], [1, 2]], "the first wheel is on the bicycle, the other is not");
+    assert_eq!(one.parts, [[0, 1], [0, 2], [0, 3], [1, 2]], "only the first wheel is inside the bicycle");
 
-    // A wheel that stands for many is a part of the photo only; said relations hold wherever the boxes are.
+    // A group of wheels is a part of the photo only. A `part_of` of the data holds wherever the boxes are.
     let mut group = nested();
     group[1].group_of = true;
     assert_eq!(edges(vec![with(0, group.clone())], alone).parts, [[0, 1], [0, 2], [0, 3]]);
     let rule = crate::parts::PartRule { drop_groups: false, ..alone.rule };
     assert_eq!(edges(vec![with(0, group)], EdgeChoice { rule, ..alone }).parts.len(), 4);
-    let mut said = nested();
-    said[1].part_of = Some(0);
-    assert_eq!(edges(vec![with(0, said)], alone).parts, [[0, 1], [0, 2], [0, 3], [1, 2], [1, 3]]);
+    let mut declared = nested();
+    declared[1].part_of = Some(0);
+    assert_eq!(edges(vec![with(0, declared)], alone).parts, [[0, 1], [0, 2], [0, 3], [1, 2], [1, 3]]);
 
-    // Two crops of each box show one thing; fewer boxes are drawn than there are.
+    // Two crops of a box have the same id. At most `boxes` boxes are drawn.
     let twice = edges(vec![with(0, nested())], EdgeChoice { copies: 2, ..alone });
     assert_eq!(twice.things, [0, 1, 1, 2, 2, 3, 3]);
     assert_eq!(twice.parts, one.parts);
     assert_eq!(edges(vec![with(0, nested())], EdgeChoice { boxes: 2, ..alone }).images.n, 3);
 
-    // Cross-image: each photo gets the wheel of the other one, which is the same thing wherever it stands.
+    // Cross-image: each photo gets the wheel of the other photo, which has the same id everywhere.
     let wheel = |number| with(number, vec![phrase("wheel", vec![bbox(0.1, 0.7)])]);
     let crossed = edges(vec![wheel(0), wheel(1)], EdgeChoice { cross: 1, ..alone });
     assert_eq!(crossed.things, [0, 1, 2, 3, 2, 1]);
     assert_eq!(crossed.parts.len(), 4, "both photos hold both wheels: {:?}", crossed.parts);
-    // Nobody else has a cat.
+    // No other photo has a cat.
     let lonely =
         edges(vec![wheel(0), with(1, vec![phrase("cat", vec![bbox(0.1, 0.7)])])], EdgeChoice { cross: 3, ..alone });
     assert_eq!((lonely.images.n, lonely.parts.len()), (4, 2));
 
-    // Without a box that is large enough a sample is broken.
+    // A sample without a large enough box is broken.
     let small = with(1, vec![phrase("speck", vec![bbox(0.5, 0.505)])]);
     let config =
         LoaderConfig { views: vec![View::Edges], batch_size: 1, max_broken_share: 1.0, edges: alone, ..config() };
@@ -163,21 +163,22 @@ fn edges_join_photos_boxes_and_classes() {
 
 #[test]
 fn edges_do_not_depend_on_threads_or_cache() {
-    let run = |workers: usize, cache: Option<CachePixels>| {
+    let run = |workers: usize, cache: Option<PixelCacheConfig>| {
         let edges = EdgeChoice { cross: 2, copies: 2, ..EdgeChoice::default() };
         let config = LoaderConfig { views: vec![View::Edges], workers, edges, cache_pixels: cache, ..config() };
         take(&mut loader(samples(9), config), 5)
     };
     let plain = run(1, None);
     assert_eq!(plain, run(3, None));
-    let room = |bytes| Some(CachePixels { bytes, shorter_side: 1.5 });
-    assert_eq!(run(1, room(0)), run(3, room(1 << 20)), "what is kept changes nothing");
+    let room = |bytes| Some(PixelCacheConfig { bytes, shorter_side: 1.5 });
+    assert_eq!(run(1, room(0)), run(3, room(1 << 20)), "the size of the cache changes nothing");
     assert_ne!(plain[0].edges, plain[2].edges);
 }
 
-/// Tiers or the names of a taxon, the last links of a longer chain, link by link; a chain that lacks something is broken.
+/// Chains come from tiers or from the names of a taxon, and use the last texts of a longer chain. A sample that lacks
+/// a text is broken.
 #[test]
-fn chains_come_link_by_link() {
+fn chains_are_ordered_by_tier() {
     let chained = |id: &str, links: &[&str], negatives: &[&str]| {
         let texts = |list: &[&str]| list.iter().map(|it| (*it).to_owned()).collect::<Vec<_>>();
         Sample {
@@ -214,7 +215,8 @@ fn chains_come_link_by_link() {
     for (row, text) in ["dog", "dog", "cat", "cat", "snow", "snow", "and", "and"].into_iter().enumerate() {
         assert_eq!(words(&chains, row), tokenizer.encode(text, 12).unwrap(), "row {row}: {text}");
     }
-    let (ids, chains) = batch(ChainChoice { of: ChainOf::Taxon, tiers: 3, negatives: false, ..ChainChoice::default() });
+    let (ids, chains) =
+        batch(ChainChoice { of: ChainSource::Taxon, tiers: 3, negatives: false, ..ChainChoice::default() });
     assert_eq!((chains.tiers, chains.negatives, chains.texts.n), (3, false, 6));
     let expected = |id: &str| match id {
         "a" => ["a", "a dog", "a dog cat"],
@@ -227,7 +229,7 @@ fn chains_come_link_by_link() {
         }
     }
 
-    // Without the middle link of three, and the wrong text beside it.
+    // Leave out the middle of three tiers, together with its negative.
     let (ids, chains) = batch(ChainChoice { tiers: 2, without: Some(1), ..ChainChoice::default() });
     let expected = |id: &str| if id == "a" { ["a", "cat", "on", "and"] } else { ["dog", "cat", "snow", "and"] };
     for (column, id) in ids.iter().enumerate() {
@@ -236,8 +238,8 @@ fn chains_come_link_by_link() {
         }
     }
 
-    // Wrong taxa: of the two links of "a dog", another "a ..." is nearer than "dog and".
-    let (ids, chains) = batch(ChainChoice { of: ChainOf::Taxon, tiers: 2, ..ChainChoice::default() });
+    // Negative taxa are drawn for both tiers.
+    let (ids, chains) = batch(ChainChoice { of: ChainSource::Taxon, tiers: 2, ..ChainChoice::default() });
     assert_eq!((chains.tiers, chains.negatives, chains.texts.n), (2, true, 8));
     for (column, id) in ids.iter().enumerate() {
         for link in 0..2 {
@@ -247,9 +249,9 @@ fn chains_come_link_by_link() {
     }
 }
 
-/// Every augmentation and both views, over an epoch's end: 22 samples make 5 batches of 4.
+/// All augmentations and both views, across the end of an epoch: 22 samples make 5 batches of 4.
 #[test]
-fn workers_prefetch_and_interruptions_change_nothing() {
+fn batches_do_not_depend_on_workers_or_interruptions() {
     for view in [View::Pair, View::Boxes] {
         let config = |workers, prefetch| LoaderConfig {
             views: vec![view],
@@ -277,7 +279,7 @@ fn workers_prefetch_and_interruptions_change_nothing() {
 }
 
 #[test]
-fn an_epoch_holds_every_sample_once_and_epochs_differ() {
+fn epochs_contain_every_sample_once() {
     let config = LoaderConfig { drop_last: false, ..config() };
     let mut loader = loader(samples(10), config);
     assert_eq!(loader.batches_per_epoch(), 3);
@@ -291,10 +293,10 @@ fn an_epoch_holds_every_sample_once_and_epochs_differ() {
     assert_ne!(ids(0..3), ids(3..6));
 }
 
-/// With nothing random in the transform, each row must be exactly the photo, one of the boxes that are large enough,
-/// and its phrase.
+/// Without randomness in the transform, each row must be exactly the photo, one of the large enough boxes, and its
+/// phrase.
 #[test]
-fn rows_are_what_they_say() {
+fn rows_match_their_samples() {
     let tokenizer = tokenizer();
     let texts = |texts: &[&str]| texts.iter().map(|text| tokenizer.encode(text, 12).unwrap()).collect::<Vec<_>>();
     let config = LoaderConfig {
@@ -321,13 +323,13 @@ fn rows_are_what_they_say() {
             seen.insert((caption, phrase, boxed.unwrap()));
         }
     }
-    // Caption 0 or 2, and "dog" in either box or "cat" in its large one: all six, and nothing else.
+    // Caption 0 or 2, with "dog" in either box or "cat" in its large box: exactly these six combinations.
     let expected = [0, 1].iter().flat_map(|&c| [(c, 0, 0), (c, 0, 1), (c, 1, 1)]);
     assert_eq!(seen, expected.collect());
 }
 
 #[test]
-fn a_phrase_brings_its_caption_when_asked_to() {
+fn with_phrase_chooses_a_matching_caption() {
     let with = |caption, strip: bool| {
         let mut samples = samples(8);
         if strip {
@@ -344,14 +346,14 @@ fn a_phrase_brings_its_caption_when_asked_to() {
     };
     let any = with(CaptionChoice::Random, false);
     assert_eq!(any.len(), 4, "two captions, two phrases");
-    // By its spans, "dog" is in the first caption only; by its words, in both.
+    // By spans, "dog" is only in the first caption; by words, in both.
     assert_eq!(with(CaptionChoice::WithPhrase, false).len(), 2);
     assert_eq!(with(CaptionChoice::WithPhrase, true).len(), 3);
     assert_eq!(with(CaptionChoice::First, false).len(), 2);
 }
 
 #[test]
-fn ready_made_crops_are_used_as_they_are() {
+fn stored_crops_are_used() {
     let mut samples = samples(4);
     for sample in samples.iter_mut().flatten() {
         let crop = ImageRef::Pixels(Arc::new(picture(99)));
@@ -366,22 +368,23 @@ fn ready_made_crops_are_used_as_they_are() {
     assert_eq!(batch.box_images.unwrap().data, evaluate(&picture(99), 8, EvalCrop::Center).repeat(4));
 }
 
-/// The third epoch reads what the first two have kept; a cache with room for one photo keeps next to nothing.
+/// The third epoch uses photos cached by the first two. A cache for one photo caches almost nothing.
 #[test]
-fn room_in_the_cache_changes_nothing() {
+fn cache_size_does_not_change_batches() {
     let with = |bytes, shorter_side| {
-        let cache_pixels = Some(CachePixels { bytes, shorter_side });
+        let cache_pixels = Some(PixelCacheConfig { bytes, shorter_side });
         let config = LoaderConfig { views: vec![View::Boxes], cache_pixels, ..config() };
         take(&mut loader(samples(9), config), 6)
     };
     assert_eq!(with(1 << 20, 1.5), with(600, 1.5));
     assert_ne!(with(1 << 20, 1.5), with(1 << 20, 1.0));
-    // Photos of 20 pixels are not shrunk at 3 x 8: as without a cache.
+    // Photos of 20 pixels are not shrunk to 3 x 8, so the result equals that without a cache.
     let config = LoaderConfig { views: vec![View::Boxes], ..config() };
     assert_eq!(with(1 << 20, 3.0), take(&mut loader(samples(9), config), 6));
 }
 
-/// Every way a sample can be broken, each replaced by a sound one, never the same twice in a batch.
+/// Covers the ways in which a sample can be broken. Each broken sample is replaced by a valid one, which appears once
+/// per batch.
 #[test]
 fn broken_samples_are_replaced_and_counted() {
     let mut samples = samples(40);
@@ -417,7 +420,8 @@ fn broken_samples_are_replaced_and_counted() {
 
     let report = one.report();
     assert_eq!(four.report(), report);
-    // 40 rows were asked for, and one more for each broken sample, of which nine are met in their own place.
+    // 40 rows were returned, and every broken sample was one more request. Each of the nine broken samples was read at
+    // least once.
     assert_eq!(report.seen, 40 + report.broken());
     assert!(report.broken() >= 9);
     let causes: Vec<_> = report.counts.keys().copied().collect();
@@ -437,7 +441,7 @@ fn broken_samples_are_replaced_and_counted() {
 }
 
 #[test]
-fn a_run_stops_past_the_allowed_share() {
+fn too_many_broken_samples_stop_the_run() {
     let mut samples = samples(50);
     for sample in samples.iter_mut().take(20).flatten() {
         sample.captions.clear();
@@ -446,7 +450,7 @@ fn a_run_stops_past_the_allowed_share() {
     assert_eq!(take(&mut with(0.6), 60).len(), 60);
     let mut strict = with(0.1);
     let results: Vec<_> = strict.by_ref().take(60).collect();
-    // Not before 100 samples were asked for; then the error, then nothing.
+    // The error comes after at least 100 samples; after it the iterator ends.
     assert!(results.len() > 10 && results.len() < 26, "{}", results.len());
     let message = results.last().unwrap().as_ref().unwrap_err().to_string();
     assert!(message.contains("samples are broken (no_caption ") && message.contains("at most 10.0 %"), "{message}");
@@ -455,7 +459,7 @@ fn a_run_stops_past_the_allowed_share() {
 }
 
 #[test]
-fn a_set_without_any_usable_sample_ends_with_an_error() {
+fn only_broken_samples_is_an_error() {
     let mut samples = samples(6);
     samples.iter_mut().flatten().for_each(|sample| sample.phrases.clear());
     let mut loader = loader(samples, LoaderConfig { views: vec![View::Boxes], max_broken_share: 1.0, ..config() });
@@ -465,9 +469,10 @@ fn a_set_without_any_usable_sample_ends_with_an_error() {
 }
 
 #[test]
-fn requests_that_cannot_be_served() {
-    let new =
-        |config| Loader::new(Arc::new(Memory(samples(6))), tokenizer(), config).map(|_| ()).unwrap_err().to_string();
+fn invalid_requests_are_rejected() {
+    let new = |config| {
+        Loader::new(Arc::new(MemorySource(samples(6))), tokenizer(), config).map(|_| ()).unwrap_err().to_string()
+    };
     for (config, expected) in [
         (LoaderConfig { views: vec![], ..config() }, "`views` is none; expected pair, boxes, chain or edges"),
         (LoaderConfig { edges: EdgeChoice { boxes: 0, ..EdgeChoice::default() }, ..config() }, "`edges.boxes` is 0"),
@@ -496,7 +501,7 @@ fn requests_that_cannot_be_served() {
 }
 
 #[test]
-fn photos_for_measuring_keep_their_order_and_name_the_broken() {
+fn eval_batches_keep_the_order() {
     let mut images: Vec<_> = (0..7).map(|seed| ImageRef::Pixels(Arc::new(picture(seed)))).collect();
     images[2] = ImageRef::File("nowhere.jpg".into());
     let limits = PixelLimits::default();
@@ -512,8 +517,8 @@ fn photos_for_measuring_keep_their_order_and_name_the_broken() {
     assert_eq!(eval_batches(Vec::new(), 8, EvalCrop::Center, limits, 3, 1).count(), 0);
 }
 
-/// Decoding at a scale: the same batches whatever the number of threads, other pixels than in full, everything drawn the same. Photos that boxes
-/// are cut out of are decoded in full.
+/// Decoding at a scale gives the same batches for any number of threads. Pixels differ from full-size decoding, but
+/// all draws are the same. Photos with box crops are decoded in full size.
 #[test]
 fn decoding_at_scale_changes_pixels_only() {
     let with_file = |number: u64| {

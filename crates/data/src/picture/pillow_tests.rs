@@ -1,4 +1,5 @@
-//! Files of `fixtures/jpeg`, written by `fixtures/make_jpegs.py`, against the pixels that Pillow decodes from them.
+//! Compares the decoded files of `fixtures/jpeg` (written by `fixtures/make_jpegs.py`) with the pixels that Pillow
+//! decodes from them.
 #![allow(clippy::unwrap_used)]
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -8,21 +9,21 @@ use sha2::{Digest, Sha256};
 use super::*;
 
 #[derive(serde::Deserialize)]
-struct Pixels {
+struct PillowPixels {
     width: u32,
     height: u32,
     rgb_sha256: String,
 }
 
-/// Single pixels and rows are within these limits.
+/// Limits that also accept files with a single pixel, row or column.
 fn limits() -> PixelLimits {
     PixelLimits { min_side: 1, ..PixelLimits::default() }
 }
 
 /// Name and expected pixels of each file.
-fn files() -> BTreeMap<String, (ImageRef, Pixels)> {
+fn files() -> BTreeMap<String, (ImageRef, PillowPixels)> {
     let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/jpeg");
-    let pixels: BTreeMap<String, Pixels> =
+    let pixels: BTreeMap<String, PillowPixels> =
         serde_json::from_slice(&fs::read(folder.join("pixels.json")).unwrap()).unwrap();
     pixels
         .into_iter()
@@ -34,7 +35,7 @@ fn files() -> BTreeMap<String, (ImageRef, Pixels)> {
 }
 
 #[test]
-fn jpegs_of_every_kind_have_the_pixels_of_pillow() {
+fn pixels_equal_pillow() {
     let files = files();
     assert_eq!(files.len(), 55);
     for (name, (image, expected)) in files {
@@ -46,10 +47,10 @@ fn jpegs_of_every_kind_have_the_pixels_of_pillow() {
     }
 }
 
-/// A part of a file of several scans, or of unusual sampling, is cut out of the same pixels.
+/// Includes files with several scans and with unusual sampling.
 #[test]
-fn parts_of_every_kind_are_cut_out_of_the_whole() {
-    for (name, (image, Pixels { width, height, .. })) in files() {
+fn decoded_parts_equal_the_whole_photo() {
+    for (name, (image, PillowPixels { width, height, .. })) in files() {
         let whole = image.open(&limits()).unwrap();
         for part in [[0, 0, width, height], [width / 2, height / 3, width / 2 + 1, height], [width / 3, 0, width, 1]] {
             let cut = image.encoded(&limits()).unwrap().unwrap().cut(part, &limits(), String::new).unwrap();
@@ -59,13 +60,14 @@ fn parts_of_every_kind_are_cut_out_of_the_whole() {
     }
 }
 
-/// Every file is refused wherever it ends too early. (The end marker itself is checked before anything is decoded.)
+/// A truncated file without an end marker is rejected. With an end marker appended it may decode; if it is rejected,
+/// the cause must be right.
 #[test]
-fn files_that_lack_their_end_are_refused() {
+fn truncated_files_are_rejected() {
     for (name, (image, _)) in files() {
         let ImageRef::Encoded(bytes) = image else { unreachable!("files are read above") };
         for keep in (2..bytes.len() - 2).step_by(13) {
-            // With an end marker, as a program writes it that lost a part: what is missing are data.
+            // With an end marker the file may decode or be rejected. A rejection must have the right cause.
             let torn = [&bytes[..keep], &[0xff, 0xd9]].concat();
             let result = ImageRef::Encoded(torn.into()).open(&limits());
             if let Err(broken) = result {
@@ -77,7 +79,8 @@ fn files_that_lack_their_end_are_refused() {
     }
 }
 
-/// Start of a progressive grey JPEG: a quantisation table of ones, one-bit codes for `dc` and `ac`, and the frame header.
+/// Start of a progressive grey JPEG: a quantisation table of ones, one-bit codes for the symbols `dc` and `ac`, and the
+/// frame header.
 fn progressive_start(side: u16, dc: u8, ac: u8) -> Vec<u8> {
     let mut bytes = vec![0xff, 0xd8, 0xff, 0xdb, 0, 67, 0];
     bytes.extend([1; 64]);
@@ -91,15 +94,16 @@ fn progressive_start(side: u16, dc: u8, ac: u8) -> Vec<u8> {
     bytes
 }
 
-/// Coefficients `from` to `to` of all bits.
+/// Appends a scan of coefficients `from` to `to` with all their bits.
 fn scan(bytes: &mut Vec<u8>, from: u8, to: u8, data: &[u8]) {
     bytes.extend([0xff, 0xda, 0, 8, 1, 1, 0x00, from, to, 0]);
     bytes.extend(data);
 }
 
-/// 10,000 x 10,000 pixels in a file of a few bytes: refused before memory is taken for their coefficients.
+/// A file of a few bytes that declares 10,000 x 10,000 pixels is rejected before memory is allocated for the
+/// coefficients.
 #[test]
-fn a_header_without_data_takes_no_memory() {
+fn header_without_data_allocates_no_memory() {
     let mut bytes = progressive_start(10_000, 0, 0);
     scan(&mut bytes, 0, 0, &[0; 1000]);
     bytes.extend([0xff, 0xd9]);
@@ -112,14 +116,15 @@ fn a_header_without_data_takes_no_memory() {
     assert_eq!(broken.cause, Cause::ImageTooLarge);
 }
 
-/// A scan of 250,000 blocks in 15 bytes (runs of 32,767 blocks without coefficients), 5,000 times.
+/// Repeats a scan of 250,000 blocks in 15 bytes (EOB runs of 32,767 blocks) up to 5,000 times.
 #[test]
-fn scans_without_number_are_refused() {
+fn too_many_scans_are_rejected() {
     let with = |scans: usize| {
         let mut bytes = progressive_start(4000, 0, 0xe0);
         scan(&mut bytes, 0, 0, &[0; 250_000 / 8]);
         for _ in 0..scans {
-            // Symbol 0 (one bit), then 14 bits of ones: 8 runs, more than there are blocks. Bytes of ones are stuffed.
+            // Eight EOB runs: the one-bit code of symbol 0xe0 (EOB14), then its 14 extra bits, all ones. The runs cover
+            // more blocks than the photo has. Bytes 0xff are stuffed.
             let mut data = Vec::new();
             let bits: Vec<u8> = (0..8).flat_map(|_| std::iter::once(0).chain([1; 14])).collect();
             for byte in bits.chunks(8).map(|bits| bits.iter().fold(0, |sum, bit| 2 * sum + bit)) {
@@ -134,14 +139,13 @@ fn scans_without_number_are_refused() {
     assert_eq!(with(20).map(|picture| picture.rgb[0]), Ok(128));
     assert_eq!(
         with(5000).unwrap_err().detail,
-        "JPEG has 100 scans or more of 4000 x 4000 pixels; expected at most 32 full ones for a photo of that size"
+        "JPEG has at least 100 scans of 4000 x 4000 pixels; expected at most 32 full scans for a photo of this size"
     );
 }
 
-/// Where a decoder panics, one photo is broken.
 #[test]
-fn a_panic_is_one_broken_photo() {
+fn panics_become_broken_photos() {
     let broken = without_panic::<Picture>(|| "a.png".to_owned(), || panic!("index 9 of 8")).unwrap_err();
     assert_eq!((broken.sample.as_str(), broken.cause), ("a.png", Cause::UndecodableImage));
-    assert_eq!(broken.detail, "its reader panicked: index 9 of 8");
+    assert_eq!(broken.detail, "the parser panicked: index 9 of 8");
 }

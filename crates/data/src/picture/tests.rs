@@ -7,7 +7,7 @@ use image::{ExtendedColorType, ImageEncoder};
 use super::*;
 use crate::fixtures::shared_data;
 
-/// 16 x 12, a colour ramp.
+/// A colour ramp of 16 x 12 pixels.
 fn ramp() -> Picture {
     let rgb = (0..12u8).flat_map(|y| (0..16u8).flat_map(move |x| [x * 16, y * 20, 128])).collect();
     Picture::new(16, 12, rgb).unwrap()
@@ -28,8 +28,8 @@ fn fault(bytes: &[u8]) -> (Cause, String) {
     (broken.cause, broken.detail)
 }
 
-/// The same JPEG with an EXIF block (TIFF, big endian, one entry: tag 0x0112 orientation, SHORT) after its start
-/// marker.
+/// Inserts an EXIF block after the start marker of a JPEG. The block is TIFF, big endian, with one entry: tag 0x0112
+/// (orientation), type SHORT.
 fn with_orientation(jpeg: &[u8], orientation: u8) -> Vec<u8> {
     let mut tiff = b"Exif\0\0MM\0\x2a\0\0\0\x08\0\x01".to_vec();
     tiff.extend([0x01, 0x12, 0, 3, 0, 0, 0, 1, 0, orientation, 0, 0]);
@@ -52,7 +52,7 @@ fn every_format_by_content() {
     for format in [ImageFormat::Png, ImageFormat::Bmp, ImageFormat::WebP] {
         assert_eq!(open(&encoded(format)).unwrap(), rgb, "{format:?}");
     }
-    // Lossy ones: the size, and a colour to within what the loss allows.
+    // Lossy formats: the size, and colours within the tolerance of the compression.
     for format in [ImageFormat::Jpeg, ImageFormat::Gif] {
         let picture = open(&encoded(format)).unwrap();
         assert_eq!((picture.width, picture.height), (16, 12), "{format:?}");
@@ -64,7 +64,7 @@ fn every_format_by_content() {
 /// Black at alpha 0 -> white; black at alpha 51 = 255 * 0.2 -> 255 * 0.8 = 204; red at alpha 255 -> red; grey 100 at
 /// alpha 127 -> (100 * 127 + 255 * 128) / 255 = 177.8.
 #[test]
-fn transparency_is_laid_over_white() {
+fn transparency_is_blended_with_white() {
     let rgba = [[0, 0, 0, 0], [0, 0, 0, 51], [255, 0, 0, 255], [100, 100, 100, 127]];
     let picture = open(&png(rgba.as_flattened(), 2, 2, ExtendedColorType::Rgba8)).unwrap();
     assert_eq!(picture.rgb, [[255, 255, 255], [204, 204, 204], [255, 0, 0], [178, 178, 178]].as_flattened());
@@ -79,11 +79,11 @@ fn grey_becomes_three_channels() {
     assert_eq!(picture.rgb, [[0; 3], [50; 3], [100; 3], [255; 3]].as_flattened());
 }
 
-/// EXIF 6 = the camera was turned: the stored photo must be rotated by 90 degrees clockwise, so the stored top left
-/// pixel ends up top right.
+/// EXIF orientation 6: the stored photo must be rotated by 90 degrees clockwise, so the stored top left pixel becomes
+/// the top right one.
 #[test]
-fn cameras_that_were_turned() {
-    // One black block of 8 x 8 (JPEG's own block, so that it stays sharp) at the top left of 24 x 16.
+fn exif_orientation_is_applied() {
+    // One black block of 8 x 8 at the top left of 24 x 16. It coincides with a JPEG block, so it stays sharp.
     let rgb = (0..16).flat_map(|y| (0..24).flat_map(move |x| [if x < 8 && y < 8 { 0 } else { 255 }; 3])).collect();
     let jpeg = encode_jpeg(&Picture::new(24, 16, rgb).unwrap(), 95).unwrap();
     let at = |picture: &Picture, x: u32, y: u32| picture.rgb[3 * (y * picture.width + x) as usize];
@@ -108,7 +108,7 @@ fn truncated_jpeg() {
     }
 }
 
-/// The end marker of the thumbnail in a camera's EXIF block is not the photo's.
+/// The end marker of the thumbnail in an EXIF block does not count as the photo's end marker.
 #[test]
 fn truncated_jpeg_with_a_whole_thumbnail() {
     let small = encode_jpeg(&ramp(), 50).unwrap();
@@ -117,15 +117,15 @@ fn truncated_jpeg_with_a_whole_thumbnail() {
     jpeg.extend(&small);
     jpeg.extend(&encode_jpeg(&ramp(), 90).unwrap()[2..]);
     assert_eq!(open(&jpeg).unwrap().width, 16);
-    // What some programs append is no harm.
+    // Bytes that programs append after the end marker are ignored.
     assert_eq!(open(&[&jpeg[..], &[0; 100]].concat()).unwrap().width, 16);
     let (_, detail) = fault(&jpeg[..jpeg.len() - 20]);
     assert!(detail.contains("without its end marker"), "{detail}");
 }
 
 #[test]
-fn random_bytes_behind_a_jpeg_header() {
-    // A linear congruential generator (Knuth's MMIX constants): the same rubbish on every run.
+fn random_bytes_after_a_jpeg_header() {
+    // A linear congruential generator (Knuth's MMIX constants) gives the same random bytes on every run.
     let mut state = 7u64;
     let rubbish: Vec<u8> = std::iter::repeat_with(|| {
         state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
@@ -172,15 +172,15 @@ fn sizes_out_of_bounds() {
     );
     assert_eq!(
         fault(&grey(20_000, 2)),
-        (Cause::ImageTooNarrow, "photo has 20000 x 2 pixels; expected sides of at most 50 to 1".to_owned())
+        (Cause::ImageTooNarrow, "photo has 20000 x 2 pixels; expected an aspect ratio of at most 50 to 1".to_owned())
     );
     assert_eq!(open(&grey(100, 2)).unwrap().width, 100);
 }
 
-/// The header alone says 60,000 x 60,000; there is no pixel behind it, so a decoder that looked further would complain
-/// of something else.
+/// The header declares 60,000 x 60,000 pixels, but no pixel data follow. A decoder that read past the header would
+/// report a different error.
 #[test]
-fn a_bomb_is_refused_by_its_header() {
+fn oversized_image_is_rejected_by_its_header() {
     let mut bomb = png(&[0; 4], 2, 2, ExtendedColorType::L8);
     bomb[16..24].copy_from_slice(&[0, 0, 0xea, 0x60, 0, 0, 0xea, 0x60]);
     let crc = png_crc(&bomb[12..29]);
@@ -191,23 +191,24 @@ fn a_bomb_is_refused_by_its_header() {
     );
 }
 
-/// A PNG chunk with its length and check sum.
+/// A PNG chunk with its length and CRC.
 fn png_chunk(kind: &[u8; 4], content: &[u8]) -> Vec<u8> {
     let named = [kind.as_slice(), content].concat();
     let length = (content.len() as u32).to_be_bytes();
     [&length, named.as_slice(), &png_crc(&named).to_be_bytes()].concat()
 }
 
-/// A colour profile of 40 MB that 40 kB unpack to never reaches the decoder, which would unpack it; a short one does.
+/// A compressed colour profile of 40 kB that decompresses to 40 MB is removed before the decoder sees it. A short
+/// profile is kept.
 #[test]
-fn long_colour_profiles_of_png_are_left_out() {
+fn long_png_colour_profiles_are_removed() {
     let profile = |length: usize| {
         let mut packed = flate2::write::ZlibEncoder::new(b"bomb\0\0".to_vec(), flate2::Compression::best());
         packed.write_all(&vec![0; length]).unwrap();
         png_chunk(b"iCCP", &packed.finish().unwrap())
     };
     let plain = encode_png(&ramp()).unwrap();
-    // Behind the signature and IHDR.
+    // Inserts chunks after the signature and IHDR.
     let with = |chunks: &[u8]| [&plain[..33], chunks, &plain[33..]].concat();
     let bomb = profile(40_000_000);
     assert!((20_000..80_000).contains(&bomb.len()), "{}", bomb.len());
@@ -220,13 +221,13 @@ fn long_colour_profiles_of_png_are_left_out() {
         assert_eq!(open(&bytes).unwrap(), ramp());
     }
     assert_eq!(open(&with(&short)).unwrap(), ramp());
-    // A chunk that says it is longer than the file.
+    // A chunk whose declared length exceeds the file.
     let mut torn = with(&bomb);
     torn[33..37].copy_from_slice(&[0x7f, 0xff, 0xff, 0xff]);
     assert_eq!(fault(&torn).0, Cause::UndecodableImage);
 }
 
-/// The check sum of PNG chunks, bit by bit (PNG specification, annex D).
+/// CRC-32 of PNG chunks, computed bit by bit (PNG specification, annex D).
 fn png_crc(bytes: &[u8]) -> u32 {
     !bytes.iter().fold(u32::MAX, |crc, &byte| {
         (0..8).fold(crc ^ u32::from(byte), |c, _| if c & 1 == 1 { 0xedb8_8320 ^ (c >> 1) } else { c >> 1 })
@@ -253,7 +254,7 @@ fn files_missing_empty_or_too_long() {
 }
 
 #[test]
-fn members_of_a_shard_by_their_place() {
+fn shard_members_are_read_by_offset() {
     let folder = tempfile::tempdir().unwrap();
     let shard = folder.path().join("0.tar");
     let image = encode_png(&ramp()).unwrap();
@@ -267,7 +268,7 @@ fn members_of_a_shard_by_their_place() {
 }
 
 #[test]
-fn pixels_in_memory_have_limits_too() {
+fn limits_apply_to_pixels_in_memory() {
     let limits = PixelLimits::default();
     let open = |picture| ImageRef::Pixels(Arc::new(picture)).open(&limits);
     assert_eq!(open(ramp()).unwrap(), ramp());
@@ -277,12 +278,12 @@ fn pixels_in_memory_have_limits_too() {
 }
 
 #[test]
-fn pixels_of_a_wrong_length_are_not_written() {
+fn pixels_of_wrong_length_are_not_encoded() {
     let picture = Picture { width: 2, height: 2, rgb: vec![0; 3] };
     assert_eq!(encode_png(&picture).unwrap_err().detail, "3 bytes; expected 4 pixels of 3 bytes");
 }
 
-/// Some of the photographs of `../shared/data` (256 x 256, a few of them grey).
+/// Decodes some photographs of `../shared/data` (256 x 256, a few of them grey).
 #[test]
 fn real_photographs_decode() {
     let Some(folder) = shared_data("hierarcaps/images") else { return };
@@ -294,12 +295,15 @@ fn real_photographs_decode() {
     }
 }
 
-/// All eight ways to hold a camera, cuts and windows: a crop decoded at a scale shows what the crop of the whole photo shows, and draws as much.
-/// The photo rises by 0.4 levels a pixel to the right and 0.3 down, and a resampled ramp is a ramp; what is left are the roundings of both
-/// decoders (1.9, see `jpeg`) and of resampling (1), and at its borders kernels that are cut off at a pixel of up to 8, half of which are 1.6
-/// levels. Anything mixed up would be off by a hundred.
+/// A crop decoded at a scale matches the crop of the photo decoded in full, for all eight EXIF orientations. Both
+/// consume the same number of random values.
+///
+/// The photo is a ramp of 0.4 levels per pixel to the right and 0.3 down, and resampling a ramp gives a ramp. The
+/// remaining difference comes from the rounding of both decoders (1.9 levels, see `jpeg`) and of resampling (1 level).
+/// At the borders, kernels are truncated at a scaled pixel, which covers up to 8 photo pixels; half of it is 4 * 0.4 =
+/// 1.6 levels. A wrong orientation or offset would differ by about 100 levels.
 #[test]
-fn a_crop_at_scale_is_the_crop_whichever_way_the_camera_was_held() {
+fn scaled_crop_matches_for_all_orientations() {
     use rand::Rng;
 
     use crate::rng::{Stream, rng_for};
@@ -325,9 +329,10 @@ fn a_crop_at_scale_is_the_crop_whichever_way_the_camera_was_held() {
     }
 }
 
-/// All eight ways to hold a camera again: the crop of a photo of which no more was decoded is, byte for byte, the crop of the whole photo.
+/// For all eight EXIF orientations, a crop made by decoding only part of the photo equals the crop of the whole photo
+/// byte for byte.
 #[test]
-fn a_crop_needs_no_more_than_its_part_of_the_photo() {
+fn partial_decoding_gives_equal_crops() {
     use crate::rng::{Stream, rng_for};
     use crate::transform::{Augment, Crop};
 
@@ -351,9 +356,9 @@ fn a_crop_needs_no_more_than_its_part_of_the_photo() {
     }
 }
 
-/// Too small a crop, another format: the whole photo.
+/// A crop that is too small, or a format other than JPEG, falls back to full-size decoding.
 #[test]
-fn what_cannot_be_decoded_at_scale_is_decoded_in_full() {
+fn falls_back_to_full_size_decoding() {
     use crate::rng::{Stream, rng_for};
     use crate::transform::{Augment, Crop};
 

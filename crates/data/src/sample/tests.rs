@@ -18,7 +18,7 @@ fn sample() -> Sample {
     }
 }
 
-/// The fault of the good sample after `spoil`.
+/// The fault of the valid sample after `spoil` has changed it.
 fn fault(spoil: impl FnOnce(&mut Sample)) -> (Cause, String) {
     let mut bad = sample();
     spoil(&mut bad);
@@ -28,12 +28,12 @@ fn fault(spoil: impl FnOnce(&mut Sample)) -> (Cause, String) {
 }
 
 #[test]
-fn a_good_sample_passes() {
+fn valid_sample_passes() {
     sample().check().unwrap();
 }
 
 #[test]
-fn spans_count_characters_and_not_bytes() {
+fn spans_are_character_offsets() {
     let sample = sample();
     let span = sample.phrases[0].spans[0];
     assert_eq!(span.text(&sample.captions), Some("a grün dog"));
@@ -92,11 +92,11 @@ fn span_outside_its_caption() {
     );
     let (cause, detail) = fault(|s| s.phrases[0].spans[0].caption = 3);
     assert_eq!(cause, Cause::BadSpan);
-    assert!(detail.ends_with("names caption 3; expected one of the 1 captions, from 0"));
+    assert!(detail.ends_with("names caption 3; expected one of the 1 captions, counted from 0"));
 }
 
 #[test]
-fn a_part_of_nothing() {
+fn part_of_unknown_phrase() {
     for whole in [1, 2] {
         let (cause, detail) = fault(|s| s.phrases[1].part_of = Some(whole));
         assert_eq!(cause, Cause::BadRecord);
@@ -115,7 +115,7 @@ fn tiers_of_unequal_length() {
 }
 
 #[test]
-fn clipping_forgives_rounding_only() {
+fn clipping_is_limited_to_rounding_errors() {
     let near = BBox { x1: -0.005, y1: 0.0, x2: 1.009, y2: 1.0 };
     let whole = BBox { x1: 0.0, y1: 0.0, x2: 1.0, y2: 1.0 };
     assert_eq!(near.clipped(), whole);
@@ -124,17 +124,17 @@ fn clipping_forgives_rounding_only() {
 }
 
 #[test]
-fn pixels_of_a_box_are_inside_and_never_none() {
+fn box_pixels_are_inside_and_not_empty() {
     let bbox = |x1, y1, x2, y2| BBox { x1, y1, x2, y2 };
     assert_eq!(BBox::from_pixels([10.0, 20.0, 30.0, 40.0], 100.0, 50.0).to_pixels(100, 50), [10, 20, 30, 40]);
-    // A thousandth of a pixel in the last corner.
+    // A box of 1/1000 pixel in the last corner.
     assert_eq!(bbox(0.9999, 0.9999, 1.0, 1.0).to_pixels(10, 10), [9, 9, 10, 10]);
-    // Touched pixels count in full: 0.55 * 10 = 5.5 -> from 5, 0.61 * 10 = 6.1 -> to 7.
+    // Partly covered pixels count in full: 0.55 * 10 = 5.5 starts at 5, and 0.61 * 10 = 6.1 ends at 7.
     assert_eq!(bbox(0.55, 0.0, 0.61, 1.0).to_pixels(10, 1), [5, 0, 7, 1]);
 }
 
 #[test]
-fn names_of_causes_are_those_of_serde() {
+fn cause_names_match_serde() {
     for &cause in Cause::ALL {
         assert_eq!(serde_json::to_string(&cause).unwrap(), format!("\"{}\"", cause.name()));
     }

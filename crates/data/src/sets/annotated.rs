@@ -1,4 +1,4 @@
-//! Sets whose labels are in MAT-files or in the description of drawn scenes.
+//! Data sets whose labels are in MAT-files or in scene descriptions.
 
 use std::path::{Path, PathBuf};
 
@@ -6,17 +6,17 @@ use serde::Deserialize;
 
 use super::DataSet;
 use super::archive::Archive;
-use super::labelled::{Labelled, PathsFrom};
-use super::mat::{self, Value};
+use super::labelled::{LabelledPhotos, PathOrigin};
+use super::mat::{self, MatValue};
 use crate::error::{Error, Result};
 use crate::import::shared::read_json;
-use crate::sources::{Class, Source};
+use crate::sources::{ClassEntry, Source};
 
 pub(super) const CARS: DataSet = DataSet {
     name: "cars",
     title: "Stanford Cars, test",
     layout: "stanford_cars/{cars_test_annos_withlabels.mat, devkit/cars_meta.mat, cars_test/<n>.jpg}",
-    get: "https://ai.stanford.edu/~jkrause/cars/car_dataset.html (gone; copies are on Kaggle), with \
+    get: "https://ai.stanford.edu/~jkrause/cars/car_dataset.html (offline; copies are on Kaggle), with \
           cars_test_annos_withlabels.mat",
     classes: 196,
     photos: 8041,
@@ -39,7 +39,7 @@ pub(super) const FLOWERS102: DataSet = DataSet {
 
 pub(super) const CLEVR: DataSet = DataSet {
     name: "clevr",
-    title: "CLEVR, number of objects, the first 5,000 of validation (the MERU family takes 5,000 in the order of tfds)",
+    title: "CLEVR, number of objects, the first 5,000 of validation (the MERU family uses 5,000 in the order of tfds)",
     layout: "CLEVR_v1.0/{scenes/CLEVR_val_scenes.json, images/val/<photo>.png}",
     get: "https://cs.stanford.edu/people/jcjohns/clevr, CLEVR_v1.0.zip",
     classes: 8,
@@ -52,19 +52,23 @@ pub(super) const CLEVR: DataSet = DataSet {
 fn cars(folder: &Path) -> Result<Box<dyn Source>> {
     let archive = Archive::new(&CARS, folder, &["stanford_cars"]);
     let path = archive.find(&["devkit/cars_meta.mat", "cars_meta.mat"])?;
-    let Value::Cells(cells) = mat::read(&path, "class_names")? else {
-        return Err(Error::format(format!("`class_names` of `{}`", path.display()), "another kind", "cells"));
+    let MatValue::Cells(cells) = mat::read(&path, "class_names")? else {
+        return Err(Error::format(
+            format!("`class_names` of `{}`", path.display()),
+            "an array of another kind",
+            "cells",
+        ));
     };
     let labels: Vec<String> = cells.iter().filter_map(|cell| cell.text().map(str::to_owned)).collect();
     if labels.len() != cells.len() {
         let found = format!("{} texts in {} cells", labels.len(), cells.len());
-        return Err(Error::format(format!("`class_names` of `{}`", path.display()), found, "a text in each"));
+        return Err(Error::format(format!("`class_names` of `{}`", path.display()), found, "a text in each cell"));
     }
     let path = archive.find(&["cars_test_annos_withlabels.mat", "devkit/cars_test_annos_withlabels.mat"])?;
     let place = |at: &str| format!("`annotations{at}` of `{}`", path.display());
     let expected = "structs with a file name `fname` and a number `class`";
-    let Value::Structs(fields, values) = mat::read(&path, "annotations")? else {
-        return Err(Error::format(place(""), "another kind", expected));
+    let MatValue::Structs(fields, values) = mat::read(&path, "annotations")? else {
+        return Err(Error::format(place(""), "an array of another kind", expected));
     };
     let field = |name: &str| {
         let at = fields.iter().position(|field| field == name);
@@ -73,8 +77,8 @@ fn cars(folder: &Path) -> Result<Box<dyn Source>> {
     let (fname, class) = (field("fname")?, field("class")?);
     let mut rows = Vec::new();
     for (number, one) in values.chunks(fields.len()).enumerate() {
-        let photo = one.get(fname).and_then(Value::text);
-        let label = one.get(class).and_then(Value::number).and_then(|class| labels.get(index(class)?));
+        let photo = one.get(fname).and_then(MatValue::text);
+        let label = one.get(class).and_then(MatValue::number).and_then(|class| labels.get(index(class)?));
         match (photo, label) {
             (Some(photo), Some(label)) => rows.push((photo.to_owned(), label.clone())),
             _ => {
@@ -93,8 +97,8 @@ fn flowers(folder: &Path) -> Result<Box<dyn Source>> {
     let numbers = |file: &str, name: &str| {
         let path = archive.find(&[file])?;
         match mat::read(&path, name)? {
-            Value::Numbers(numbers) => Ok(numbers),
-            _ => Err(Error::format(format!("`{name}` of `{}`", path.display()), "another kind", "numbers")),
+            MatValue::Numbers(numbers) => Ok(numbers),
+            _ => Err(Error::format(format!("`{name}` of `{}`", path.display()), "an array of another kind", "numbers")),
         }
     };
     let classes = numbers("imagelabels.mat", "labels")?;
@@ -104,7 +108,7 @@ fn flowers(folder: &Path) -> Result<Box<dyn Source>> {
             let expected = format!("a photo from 1 to {}, as in imagelabels.mat", classes.len());
             return Err(Error::format("`tstid` of setid.mat of flowers102", photo.to_string(), expected));
         };
-        // Displayed without a point: checked to be whole, or no class.
+        // Whole f64 values are formatted without a decimal point. A class that is not a whole number matches no label.
         rows.push((format!("image_{photo:05}.jpg"), class.to_string()));
     }
     let labels = (1..=FLOWERS102.classes).map(|class| class.to_string()).collect();
@@ -112,25 +116,25 @@ fn flowers(folder: &Path) -> Result<Box<dyn Source>> {
     finish(&archive, "test", archive.base.join("jpg"), rows, labels, names)
 }
 
-/// Index of what the file counts from 1.
+/// Converts a 1-based number of the file to an index.
 fn index(number: f64) -> Option<usize> {
     (number >= 1.0 && number.fract() == 0.0).then(|| number as usize - 1)
 }
 
 fn clevr(folder: &Path) -> Result<Box<dyn Source>> {
     #[derive(Deserialize)]
-    struct File {
-        scenes: Vec<Scene>,
+    struct ClevrFile {
+        scenes: Vec<ClevrScene>,
     }
     #[derive(Deserialize)]
-    struct Scene {
+    struct ClevrScene {
         image_filename: String,
         objects: Vec<serde::de::IgnoredAny>,
     }
     let archive = Archive::new(&CLEVR, folder, &["CLEVR_v1.0"]);
     let path = archive.find(&["scenes/CLEVR_val_scenes.json"])?;
-    let file: File = read_json(&path, "scenes with image_filename and objects")?;
-    let row = |scene: Scene| (scene.image_filename, scene.objects.len().to_string());
+    let file: ClevrFile = read_json(&path, "scenes with image_filename and objects")?;
+    let row = |scene: ClevrScene| (scene.image_filename, scene.objects.len().to_string());
     let rows = file.scenes.into_iter().take(CLEVR.photos).map(row).collect();
     let labels: Vec<_> = (3..=10).map(|count| count.to_string()).collect();
     let names = archive.names(Some(labels.clone()))?;
@@ -145,6 +149,6 @@ fn finish(
     labels: Vec<String>,
     names: Vec<String>,
 ) -> Result<Box<dyn Source>> {
-    let classes = labels.into_iter().zip(names).map(|(label, name)| Class { label, name, taxon: Vec::new() });
-    Labelled::files(archive.set, split, photos, rows, classes.collect(), PathsFrom::Records)
+    let classes = labels.into_iter().zip(names).map(|(label, name)| ClassEntry { label, name, taxon: Vec::new() });
+    LabelledPhotos::files(archive.set, split, photos, rows, classes.collect(), PathOrigin::Records)
 }

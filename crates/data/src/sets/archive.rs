@@ -1,4 +1,4 @@
-//! Where a data set's files lie, and what its classes are called.
+//! Locates the files of a data set and the names of its classes.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -9,25 +9,25 @@ use super::DataSet;
 use crate::error::{Error, Result};
 use crate::import::shared::{open_text, read_json};
 
-/// A data set's folder. What its archive unpacks to may lie in it, or be it.
+/// The folder of a data set. It contains the unpacked archive, either directly or in the archive's own subfolder.
 pub(super) struct Archive<'a> {
     pub(super) set: &'static DataSet,
     folder: &'a Path,
-    /// The archive's own folder.
+    /// The folder with the content of the archive.
     pub(super) base: PathBuf,
 }
 
 impl<'a> Archive<'a> {
-    /// `inner` are the names of the archive's own folder; the first that is there is taken, and else the set's folder.
+    /// `inner` are candidate names of the archive's own subfolder. If none exists, the set's folder is used.
     pub(super) fn new(set: &'static DataSet, folder: &'a Path, inner: &[&str]) -> Self {
         let base = inner.iter().map(|name| folder.join(name)).find(|path| path.is_dir());
         Self { set, folder, base: base.unwrap_or_else(|| folder.to_owned()) }
     }
 
-    /// The first of these files or folders that is there: in the archive's folder, or in that of the set.
+    /// The first of these files or folders that exists, in the archive's folder or in the set's folder.
     ///
     /// # Errors
-    /// None is; the message says what is needed, and where to get it.
+    /// None exists. The message lists the required files and the download location.
     pub(super) fn find(&self, names: &[&str]) -> Result<PathBuf> {
         let places = names.iter().flat_map(|name| [self.base.join(name), self.folder.join(name)]);
         let mut places: Vec<_> = places.collect();
@@ -40,14 +40,14 @@ impl<'a> Archive<'a> {
         }
     }
 
-    /// The error for a file that is not there.
+    /// The error for a missing file.
     pub(super) fn lacks(&self, path: &Path) -> Error {
         let DataSet { name, layout, get, .. } = self.set;
         let place = format!("data set {name}: `{}`", path.display());
-        Error::format(place, "not there", format!("{layout}; get it: {get}"))
+        Error::format(place, "not found", format!("{layout}; download: {get}"))
     }
 
-    /// The lines of a text file that are not empty, with their numbers from 1.
+    /// The non-empty lines of a text file, with line numbers from 1.
     pub(super) fn lines(&self, names: &[&str]) -> Result<(PathBuf, Vec<(usize, String)>)> {
         let path = self.find(names)?;
         let text = fs::read_to_string(&path).map_err(Error::io("read", &path))?;
@@ -56,7 +56,7 @@ impl<'a> Archive<'a> {
         Ok((path, lines))
     }
 
-    /// A file's bytes, unpacked where only its packed form is there.
+    /// The content of a file; reads the gzip version if only that exists.
     pub(super) fn unpacked(&self, name: &str) -> Result<(PathBuf, Vec<u8>)> {
         let path = self.find(&[name, &format!("{name}.gz")])?;
         let mut bytes = Vec::new();
@@ -64,16 +64,17 @@ impl<'a> Archive<'a> {
         Ok((path, bytes))
     }
 
-    /// What prompts call the classes, in the order of the data set: of `class_names.json` in the set's folder or the one
-    /// above it, where that file names this set; else `own`.
+    /// The class names for prompts, in the order of the data set. They come from `class_names.json` in the set's folder
+    /// or its parent, if that file has an entry for this set; otherwise from `own`.
     ///
     /// # Errors
-    /// Neither is there, or the file has another number of names than the set has classes.
+    /// There are no names, or the file has the wrong number of names.
     pub(super) fn names(&self, own: Option<Vec<String>>) -> Result<Vec<String>> {
         let above = self.folder.parent().filter(|path| !path.as_os_str().is_empty()).unwrap_or(Path::new("."));
         let files = [self.folder.join(NAMES), above.join(NAMES)];
         for path in files.iter().filter(|path| path.exists()) {
-            let lists: BTreeMap<String, serde_json::Value> = read_json(path, "lists of names by data set")?;
+            let lists: BTreeMap<String, serde_json::Value> =
+                read_json(path, "an object with a list of class names per data set")?;
             let keys = [self.set.name].into_iter().chain(key(self.set.name));
             let Some((key, list)) = keys.into_iter().find_map(|key| lists.get_key_value(key)) else { continue };
             let place = format!("`{key}` of `{}`", path.display());
@@ -89,20 +90,20 @@ impl<'a> Archive<'a> {
             let key = key(self.set.name).unwrap_or(self.set.name);
             let place = format!("names of the classes of {}: `{}`", self.set.name, files[1].display());
             let expected = format!(
-                "{{\"{key}\": [{} names], ...}}; get it: {NAMES_FROM}, save it under this name",
+                "{{\"{key}\": [{} names], ...}}; download: {NAMES_FROM}, save it under this name",
                 self.set.classes
             );
-            Error::format(place, "not there, or without this set", expected)
+            Error::format(place, "not found, or has no entry for this set", expected)
         })
     }
 }
 
 const NAMES: &str = "class_names.json";
 
-/// MIT licence; its lists are OpenAI's, from the data/prompts.md of openai/CLIP.
+/// Where to download the class names (MIT licence). The lists come from data/prompts.md of openai/CLIP.
 const NAMES_FROM: &str = "https://github.com/LAION-AI/CLIP_benchmark, file clip_benchmark/datasets/en_classnames.json";
 
-/// What that file calls a set, where it is not our name.
+/// The key of a set in `class_names.json`, if it differs from the name of the set.
 fn key(set: &str) -> Option<&'static str> {
     match set {
         "imagenet" => Some("imagenet1k"),

@@ -1,4 +1,4 @@
-//! Sets of photos with captions, for retrieval.
+//! Data sets of photos with captions, for retrieval.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -28,7 +28,7 @@ pub(super) const COCO: DataSet = DataSet {
     read: |folder| {
         let archive = Archive::new(&COCO, folder, &[]);
         let path = archive.find(&["annotations/captions_val2017.json", "captions_val2017.json"])?;
-        Ok(Box::new(Coco::open(&path, folder.join("val2017"))?))
+        Ok(Box::new(CocoCaptionSet::open(&path, folder.join("val2017"))?))
     },
 };
 
@@ -47,7 +47,7 @@ pub(super) const COCO_KARPATHY: DataSet = DataSet {
 
 pub(super) const FLICKR30K: DataSet = DataSet {
     name: "flickr30k",
-    title: "Flickr30k, Karpathy's test split, five captions a photo",
+    title: "Flickr30k, Karpathy's test split, five captions per photo",
     layout: "dataset_flickr30k.json and flickr30k-images/<photo>.jpg",
     get: "https://cs.stanford.edu/people/karpathy/deepimagesent/caption_datasets.zip, and the photos from \
           https://shannon.cs.illinois.edu/DenotationGraph",
@@ -71,50 +71,50 @@ fn karpathy(set: &'static DataSet, folder: &Path, file: &str, images: &str) -> R
     Ok(Box::new(source))
 }
 
-/// COCO's captions, photos by number and captions in the order they were written.
-struct Coco {
+/// COCO captions: photos sorted by id, captions sorted by id.
+struct CocoCaptionSet {
     folder: PathBuf,
-    photos: Vec<Photo>,
+    photos: Vec<CaptionedPhoto>,
     fingerprint: String,
 }
 
 #[derive(Deserialize)]
-struct File {
-    images: Vec<Image>,
-    annotations: Vec<Caption>,
+struct CaptionsFile {
+    images: Vec<CaptionsImage>,
+    annotations: Vec<CaptionsEntry>,
 }
 
 #[derive(Deserialize)]
-struct Image {
+struct CaptionsImage {
     id: u64,
     file_name: String,
 }
 
 #[derive(Deserialize)]
-struct Caption {
+struct CaptionsEntry {
     id: u64,
     image_id: u64,
     caption: String,
 }
 
 #[derive(Default)]
-struct Photo {
+struct CaptionedPhoto {
     file: String,
     captions: Vec<(u64, String)>,
 }
 
-impl Coco {
+impl CocoCaptionSet {
     fn open(path: &Path, folder: PathBuf) -> Result<Self> {
-        let file: File = read_json(path, "images, annotations with caption")?;
+        let file: CaptionsFile = read_json(path, "images, annotations with caption")?;
         let place = || format!("`{}`", path.display());
-        let photo = |image: Image| (image.id, Photo { file: image.file_name, captions: Vec::new() });
+        let photo = |image: CaptionsImage| (image.id, CaptionedPhoto { file: image.file_name, captions: Vec::new() });
         let mut photos: BTreeMap<_, _> = file.images.into_iter().map(photo).collect();
-        for Caption { id, image_id, caption } in file.annotations {
+        for CaptionsEntry { id, image_id, caption } in file.annotations {
             match photos.get_mut(&image_id) {
                 Some(photo) => photo.captions.push((id, caption.trim().to_owned())),
                 None => {
                     let found = format!("caption {id} of photo {image_id}");
-                    return Err(Error::format(place(), found, "that photo among the images"));
+                    return Err(Error::format(place(), found, "this photo in the list of images"));
                 }
             }
         }
@@ -131,7 +131,7 @@ impl Coco {
     }
 }
 
-impl Source for Coco {
+impl Source for CocoCaptionSet {
     fn name(&self) -> &str {
         COCO.name
     }
@@ -141,7 +141,7 @@ impl Source for Coco {
     }
 
     fn get(&self, index: usize) -> Result<Sample, Broken> {
-        let Photo { file, captions } = &self.photos[index];
+        let CaptionedPhoto { file, captions } = &self.photos[index];
         let sample = Sample {
             id: file.clone(),
             image: Some(ImageRef::File(self.folder.join(file))),

@@ -1,21 +1,21 @@
-//! Sets with one folder of photos per class.
+//! Data sets with one folder of photos per class.
 
 use std::fs;
 use std::path::Path;
 
 use super::DataSet;
 use super::archive::Archive;
-use super::labelled::{Labelled, PathsFrom};
+use super::labelled::{LabelledPhotos, PathOrigin};
 use crate::error::{Error, Result};
 use crate::names::{path_of, text_of};
-use crate::sources::{Class, Source, image_folder};
+use crate::sources::{ClassEntry, Source, image_folder};
 
 pub(super) const IMAGENET: DataSet = DataSet {
     name: "imagenet",
     title: "ImageNet (ILSVRC2012), validation",
     layout: "val/<wnid>/<photo>.JPEG, and LOC_synset_mapping.txt (a line `<wnid> <names>` for each class) unless all \
              1,000 folders are there",
-    get: "https://image-net.org, ILSVRC2012_img_val.tar sorted into folders, as torchvision's ImageFolder reads it",
+    get: "https://image-net.org, ILSVRC2012_img_val.tar sorted into class folders, as for torchvision's ImageFolder",
     classes: 1000,
     photos: 50_000,
     tree: Some("imagenet_isa.txt"),
@@ -36,8 +36,8 @@ pub(super) const IMAGENET: DataSet = DataSet {
 
 pub(super) const CALTECH101: DataSet = DataSet {
     name: "caltech101",
-    title: "Caltech-101 with its background class, all 9,144 photos (the MERU family takes the 6,084 of tfds's `test`, \
-            drawn by a generator of its own)",
+    title: "Caltech-101 with its background class, all 9,144 photos (the MERU family uses the 6,084 of the tfds split `test`, \
+            which tfds draws at random)",
     layout: "101_ObjectCategories/<class>/image_0001.jpg, 102 folders with BACKGROUND_Google",
     get: "https://data.caltech.edu/records/mzrjq-6wc02",
     classes: 102,
@@ -53,7 +53,7 @@ pub(super) const CALTECH101: DataSet = DataSet {
 
 pub(super) const EUROSAT: DataSet = DataSet {
     name: "eurosat",
-    title: "EuroSAT (RGB), all 27,000 photos (the MERU family takes tfds's train[10000:15000], in an order of its own)",
+    title: "EuroSAT (RGB), all 27,000 photos (the MERU family uses train[10000:15000] of tfds, in the order of tfds)",
     layout: "2750/<class>/<class>_1.jpg (or EuroSAT_RGB/, EuroSAT/2750/, or the class folders themselves)",
     get: "https://zenodo.org/records/7711810, EuroSAT_RGB.zip",
     classes: 10,
@@ -61,7 +61,7 @@ pub(super) const EUROSAT: DataSet = DataSet {
     tree: None,
     beside: &[],
     read: |folder| {
-        // Names: openai/CLIP, data/prompts.md (MIT).
+        // Class names from openai/CLIP, data/prompts.md (MIT).
         let classes = [
             ("AnnualCrop", "annual crop land"),
             ("Forest", "forest"),
@@ -82,7 +82,7 @@ pub(super) const EUROSAT: DataSet = DataSet {
 
 pub(super) const RESISC45: DataSet = DataSet {
     name: "resisc45",
-    title: "NWPU-RESISC45, all 31,500 photos (the MERU family takes tfds's train[20%:], in an order of its own)",
+    title: "NWPU-RESISC45, all 31,500 photos (the MERU family uses train[20%:] of tfds, in the order of tfds)",
     layout: "NWPU-RESISC45/<class>/<class>_001.jpg, 45 folders",
     get: "https://gcheng-nwpu.github.io/#Datasets",
     classes: 45,
@@ -131,8 +131,8 @@ pub(super) const SST2: DataSet = DataSet {
 pub(super) const PCAM: DataSet = DataSet {
     name: "pcam",
     title: "PatchCamelyon, test",
-    layout: "test/0/<n>.png (no tumour) and test/1/<n>.png: the published files are HDF5, which is not read here; write \
-             the pictures of camelyonpatch_level_2_split_test_x.h5 into the folders that test_y.h5 says",
+    layout: "test/0/<n>.png (no tumour) and test/1/<n>.png: the published HDF5 files are not supported; write \
+             the pictures of camelyonpatch_level_2_split_test_x.h5 into the folders given by the labels in test_y.h5",
     get: "https://github.com/basveeling/pcam",
     classes: 2,
     photos: 32_768,
@@ -140,13 +140,13 @@ pub(super) const PCAM: DataSet = DataSet {
     beside: &[],
     read: |folder| {
         let archive = Archive::new(&PCAM, folder, &[]);
-        // Names: openai/CLIP, data/prompts.md (MIT).
+        // Class names from openai/CLIP, data/prompts.md (MIT).
         let names = ["lymph node", "lymph node containing metastatic tumor tissue"].map(str::to_owned).to_vec();
         open(&archive, "test", &["test"], ["0", "1"].map(str::to_owned).to_vec(), Some(names))
     },
 };
 
-/// Photos of the class folders in `inside`, with the classes in the given order.
+/// Opens the photos of the class folders in `inside`, with the classes in the given order.
 fn open(
     archive: &Archive<'_>,
     split: &'static str,
@@ -162,7 +162,7 @@ fn open(
         return Err(Error::format(place, found, format!("{}: {}", set.classes, set.layout)));
     }
     let mut photos = Vec::new();
-    // A folder that is none of the classes is told by the label it gives its photos.
+    // Unknown folders are included here. `LabelledPhotos` rejects them, because their label has no class.
     for label in folders(&root)? {
         image_folder::collect(&root.join(path_of(&label)), &format!("{label}/"), &mut photos)?;
     }
@@ -173,11 +173,11 @@ fn open(
     };
     let rows = photos.into_iter().map(label).collect();
     let names = archive.names(own)?;
-    let classes = labels.into_iter().zip(names).map(|(label, name)| Class { label, name, taxon: Vec::new() });
-    Labelled::files(set, split, root, rows, classes.collect(), PathsFrom::Listing)
+    let classes = labels.into_iter().zip(names).map(|(label, name)| ClassEntry { label, name, taxon: Vec::new() });
+    LabelledPhotos::files(set, split, root, rows, classes.collect(), PathOrigin::Listing)
 }
 
-/// Names of the folders in a folder, sorted by their bytes; hidden ones are passed over.
+/// Names of the subfolders, sorted bytewise; hidden ones are skipped.
 fn folders(root: &Path) -> Result<Vec<String>> {
     let mut names = Vec::new();
     for entry in fs::read_dir(root).map_err(Error::io("list", root))? {

@@ -1,4 +1,4 @@
-//! Sets of hierarchies, word pairs, compositions and boxes, read by the sources and importers of their formats.
+//! Data sets of hierarchies, word pairs, compositions and boxes, read by the sources and importers of their formats.
 
 use std::path::{Path, PathBuf};
 
@@ -38,13 +38,13 @@ pub(super) const HYPERLEX: DataSet = DataSet {
     read: |folder| source("hyperlex", &Archive::new(&HYPERLEX, folder, &[]).find(&["hyperlex-all.txt"])?, &[]),
 };
 
-/// A task of BREEDS over the photos of the set `imagenet`.
+/// Defines the data set of a BREEDS task over the photos of the set `imagenet`.
 macro_rules! breeds {
     ($($constant:ident, $name:literal, $task:literal, $classes:literal, $photos:literal;)*) => {$(
         pub(super) const $constant: DataSet = DataSet {
             name: $name,
             title: concat!("BREEDS ", $task, " over ImageNet val"),
-            layout: "imagenet/ as the set of that name, and breeds/ with class_hierarchy.txt, node_names.txt and \
+            layout: "imagenet/ as for the set `imagenet`, and breeds/ with class_hierarchy.txt, node_names.txt and \
                      dataset_class_info.json",
             get: "https://github.com/MadryLab/BREEDS-Benchmarks, imagenet_class_hierarchy/modified",
             classes: $classes,
@@ -70,7 +70,7 @@ breeds! {
 
 pub(super) const SUGARCREPE: DataSet = DataSet {
     name: "sugarcrepe",
-    title: "SugarCrepe, 7,511 captions with a wrong one, of COCO val2017",
+    title: "SugarCrepe, 7,511 pairs of a correct and an incorrect caption, on COCO val2017",
     layout: "add_att.json and the six others, and the photos in images/ (or in ../coco/val2017/)",
     get: "https://github.com/RAIVNLab/sugar-crepe, data",
     classes: 0,
@@ -87,8 +87,8 @@ pub(super) const SUGARCREPE: DataSet = DataSet {
 
 pub(super) const VL_CHECKLIST: DataSet = DataSet {
     name: "vl_checklist",
-    title: "VL-CheckList, objects by place and size",
-    layout: "Object/Location/... and Object/Size/..., and images/ with the folders vg, hake and swig of photos",
+    title: "VL-CheckList, objects by location and size",
+    layout: "Object/Location/... and Object/Size/..., and images/ with the photo folders vg, hake and swig",
     get: "https://github.com/om-ai-lab/VL-CheckList, data; photos of Visual Genome, HAKE and SWiG",
     classes: 0,
     photos: 0,
@@ -104,7 +104,7 @@ pub(super) const VL_CHECKLIST: DataSet = DataSet {
 
 pub(super) const VG_ATTRIBUTION: DataSet = DataSet {
     name: "vg_attribution",
-    title: "VG-Attribution of ARO, 28,748 captions with the attributes exchanged",
+    title: "VG-Attribution of ARO, 28,748 captions with swapped attributes",
     layout: "visual_genome_attribution.json, and the photos in images/",
     get: "https://github.com/mertyg/vision-language-models-are-bows",
     classes: 0,
@@ -198,12 +198,12 @@ pub(super) const RARE_SPECIES: DataSet = DataSet {
     },
 };
 
-/// The folder of all sets, for one that reads the folders of others.
+/// The folder of all sets, for a set that reads the folders of others.
 fn root_of(folder: &Path) -> &Path {
     folder.parent().unwrap_or(folder)
 }
 
-/// A path as an option, which a source takes as relative to its folder unless it is whole.
+/// An absolute path, because sources resolve relative paths in options against their own folder.
 fn whole(path: &Path) -> Result<PathBuf> {
     std::path::absolute(path).map_err(Error::io("find", path))
 }

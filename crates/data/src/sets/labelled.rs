@@ -10,73 +10,73 @@ use crate::files;
 use crate::names::path_of;
 use crate::sample::{Broken, Cause, ImageRef, Picture, Sample, View};
 use crate::shard::hex;
-use crate::sources::{Class, Source};
+use crate::sources::{ClassEntry, Source};
 
-/// Photographs with a class each, and the list of all classes.
-pub(super) struct Labelled {
+/// Photos with one class each, and the list of all classes.
+pub(super) struct LabelledPhotos {
     set: &'static DataSet,
-    photos: Photos,
-    /// Indices of `classes`, one per photo.
+    photos: PhotoStorage,
+    /// Indices into `classes`, one per photo.
     labels: Vec<u32>,
-    classes: Vec<Class>,
+    classes: Vec<ClassEntry>,
     split: &'static str,
     fingerprint: String,
 }
 
-/// Where the photographs are.
-pub(super) enum Photos {
-    /// A folder, and a path in it for each photo.
-    Files(PathBuf, Vec<String>, PathsFrom),
-    /// Pixels in one file.
-    Records(Records),
+/// Storage of the photos.
+pub(super) enum PhotoStorage {
+    /// A folder, and the relative path of each photo.
+    Files(PathBuf, Vec<String>, PathOrigin),
+    /// Raw pixels in one file.
+    Records(RawRecords),
 }
 
-/// Where the paths of photographs come from.
+/// Origin of the photo paths.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum PathsFrom {
-    /// A file of the data set, which may name any file.
+pub(super) enum PathOrigin {
+    /// A file of the data set, which may name any file, so the paths are checked.
     Records,
-    /// The folder itself.
+    /// A listing of the folder.
     Listing,
 }
 
-/// Photographs of one size, as bytes without a header each.
-pub(super) struct Records {
+/// Photos of equal size as raw bytes without headers.
+pub(super) struct RawRecords {
     pub(super) path: PathBuf,
-    /// The content of the file, where it is packed.
+    /// The decompressed content, if the file is compressed or was loaded anyway.
     pub(super) memory: Option<Vec<u8>>,
-    /// Bytes in front of the first record.
+    /// Number of bytes before the first record.
     pub(super) start: usize,
-    /// Bytes in front of the pixels of a record.
+    /// Number of bytes before the pixels of a record.
     pub(super) lead: usize,
     /// Width and height.
     pub(super) side: usize,
-    pub(super) pixels: Pixels,
+    pub(super) pixels: PixelLayout,
 }
 
-/// The order of the bytes.
+/// Layout of the pixels of a record.
 #[derive(Clone, Copy)]
-pub(super) enum Pixels {
-    /// One byte a pixel, row by row.
+pub(super) enum PixelLayout {
+    /// One byte per pixel, row by row.
     Grey,
-    /// All of red, all of green, all of blue, each row by row.
+    /// The planes red, green and blue, each row by row.
     Planes,
-    /// As `Planes`, each column by column.
+    /// Like `Planes`, but each plane column by column.
     Columns,
 }
 
-impl Labelled {
-    /// `rows` are (photo, label) for [`Photos::Files`]; labels name `classes`.
+impl LabelledPhotos {
+    /// Creates a source of files. `rows` are (photo, label) pairs; every label must be that of a class.
     ///
     /// # Errors
-    /// Another number of classes than the set has, two of one label, a label that is none of them, no photo.
+    /// A wrong number of classes, a duplicate label, a label without a class, or no photo.
     pub(super) fn files(
         set: &'static DataSet,
         split: &'static str,
         folder: PathBuf,
         rows: Vec<(String, String)>,
-        classes: Vec<Class>,
-        paths: PathsFrom,
+        classes: Vec<ClassEntry>,
+        paths: PathOrigin,
     ) -> Result<Box<dyn Source>> {
         let place = format!("data set {}: `{}`", set.name, folder.display());
         let number: HashMap<_, _> = classes.iter().zip(0_u32..).map(|(class, i)| (class.label.as_str(), i)).collect();
@@ -91,29 +91,29 @@ impl Labelled {
             }
             photos.push(photo);
         }
-        Self::checked(set, split, Photos::Files(folder, photos, paths), labels, classes)
+        Self::checked(set, split, PhotoStorage::Files(folder, photos, paths), labels, classes)
     }
 
-    /// `labels` are indices of `classes`.
+    /// Creates a source of records. `labels` are indices into `classes`.
     ///
     /// # Errors
-    /// Another number of classes than the set has, two of one label, a label beyond them, no photo.
+    /// A wrong number of classes, a duplicate label, an index out of range, or no photo.
     pub(super) fn records(
         set: &'static DataSet,
         split: &'static str,
-        records: Records,
+        records: RawRecords,
         labels: Vec<u32>,
-        classes: Vec<Class>,
+        classes: Vec<ClassEntry>,
     ) -> Result<Box<dyn Source>> {
-        Self::checked(set, split, Photos::Records(records), labels, classes)
+        Self::checked(set, split, PhotoStorage::Records(records), labels, classes)
     }
 
     fn checked(
         set: &'static DataSet,
         split: &'static str,
-        photos: Photos,
+        photos: PhotoStorage,
         labels: Vec<u32>,
-        classes: Vec<Class>,
+        classes: Vec<ClassEntry>,
     ) -> Result<Box<dyn Source>> {
         let place = format!("data set {}: `{}`", set.name, photos.place().display());
         if classes.len() != set.classes {
@@ -142,7 +142,7 @@ impl Labelled {
     }
 }
 
-impl Source for Labelled {
+impl Source for LabelledPhotos {
     fn name(&self) -> &str {
         self.set.name
     }
@@ -162,33 +162,33 @@ impl Source for Labelled {
         })
     }
 
-    /// None that training could use: no captions, no boxes.
+    /// Empty, because the samples have neither captions nor boxes.
     fn views(&self) -> &[View] {
         &[]
     }
 
-    /// Over the classes, their names, and the name and class of each photo.
+    /// Hash of the classes, their names, and the id and class of each photo.
     fn fingerprint(&self) -> String {
         self.fingerprint.clone()
     }
 
-    fn classes(&self) -> Vec<Class> {
+    fn classes(&self) -> Vec<ClassEntry> {
         self.classes.clone()
     }
 
     fn lists_files(&self) -> bool {
-        matches!(self.photos, Photos::Files(_, _, PathsFrom::Listing))
+        matches!(self.photos, PhotoStorage::Files(_, _, PathOrigin::Listing))
     }
 
     fn roots(&self) -> Vec<PathBuf> {
         match &self.photos {
-            Photos::Files(folder, ..) => vec![folder.clone()],
-            Photos::Records(_) => Vec::new(),
+            PhotoStorage::Files(folder, ..) => vec![folder.clone()],
+            PhotoStorage::Records(_) => Vec::new(),
         }
     }
 }
 
-impl Photos {
+impl PhotoStorage {
     fn place(&self) -> &Path {
         match self {
             Self::Files(folder, ..) => folder,
@@ -205,23 +205,25 @@ impl Photos {
 
     fn open(&self, index: usize) -> Result<ImageRef, Broken> {
         match self {
-            Self::Files(folder, photos, PathsFrom::Listing) => Ok(ImageRef::File(folder.join(path_of(&photos[index])))),
-            Self::Files(folder, photos, PathsFrom::Records) => Ok(ImageRef::File(folder.join(&photos[index]))),
+            Self::Files(folder, photos, PathOrigin::Listing) => {
+                Ok(ImageRef::File(folder.join(path_of(&photos[index]))))
+            }
+            Self::Files(folder, photos, PathOrigin::Records) => Ok(ImageRef::File(folder.join(&photos[index]))),
             Self::Records(records) => records.picture(index).map(|it| ImageRef::Pixels(Arc::new(it))),
         }
     }
 }
 
-impl Records {
-    /// Bytes of a record.
+impl RawRecords {
+    /// Size of a record in bytes.
     pub(super) fn stride(&self) -> usize {
         self.lead + self.side * self.side * self.pixels.channels()
     }
 
-    /// How many records a file of `len` bytes holds.
+    /// Number of records in a file of `len` bytes.
     ///
     /// # Errors
-    /// The last one is not whole.
+    /// The last record is incomplete.
     pub(super) fn count(&self, len: usize) -> Result<usize> {
         let stride = self.stride();
         match len.checked_sub(self.start).filter(|rest| rest % stride == 0) {
@@ -252,9 +254,9 @@ impl Records {
         };
         let bytes = bytes.ok_or_else(|| torn("the file is shorter".to_owned()))?;
         let rgb = match self.pixels {
-            Pixels::Grey => bytes.iter().flat_map(|&grey| [grey; 3]).collect(),
-            Pixels::Planes => (0..area).flat_map(|at| [0, 1, 2].map(|c| bytes[c * area + at])).collect(),
-            Pixels::Columns => {
+            PixelLayout::Grey => bytes.iter().flat_map(|&grey| [grey; 3]).collect(),
+            PixelLayout::Planes => (0..area).flat_map(|at| [0, 1, 2].map(|c| bytes[c * area + at])).collect(),
+            PixelLayout::Columns => {
                 let at = |i: usize| i % self.side * self.side + i / self.side;
                 (0..area).flat_map(|i| [0, 1, 2].map(|c| bytes[c * area + at(i)])).collect()
             }
@@ -263,7 +265,7 @@ impl Records {
     }
 }
 
-impl Pixels {
+impl PixelLayout {
     fn channels(self) -> usize {
         match self {
             Self::Grey => 1,

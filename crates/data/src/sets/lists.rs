@@ -1,13 +1,13 @@
-//! Sets with a text file that lists the photos of the test split.
+//! Data sets whose test split is a text file with a list of photos.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use super::DataSet;
 use super::archive::Archive;
-use super::labelled::{Labelled, PathsFrom};
+use super::labelled::{LabelledPhotos, PathOrigin};
 use crate::error::{Error, Result};
-use crate::sources::{Class, Source};
+use crate::sources::{ClassEntry, Source};
 
 pub(super) const FOOD101: DataSet = DataSet {
     name: "food101",
@@ -20,7 +20,8 @@ pub(super) const FOOD101: DataSet = DataSet {
     beside: &[],
     read: |folder| {
         let archive = Archive::new(&FOOD101, folder, &["food-101"]);
-        let list = List { file: &["meta/test.txt"], photos: "images", row: by_folder, expected: "<class>/<photo>" };
+        let list =
+            PhotoList { file: &["meta/test.txt"], photos: "images", row: by_folder, expected: "<class>/<photo>" };
         let labels = plain(&archive, &["meta/classes.txt"])?;
         list.open(&archive, Some(labels), spaced)
     },
@@ -28,8 +29,8 @@ pub(super) const FOOD101: DataSet = DataSet {
 
 pub(super) const SUN397: DataSet = DataSet {
     name: "sun397",
-    title: "SUN397, test part 1 (the MERU family takes it from tfds, shrunk to 120,000 pixels a photo)",
-    layout: "SUN397/{ClassName.txt, a/abbey/<photo>.jpg, ...} and Testing_01.txt (of Partitions.zip) in it, beside it or in \
+    title: "SUN397, test part 1 (the MERU family uses the tfds version, with photos reduced to 120,000 pixels)",
+    layout: "SUN397/{ClassName.txt, a/abbey/<photo>.jpg, ...} and Testing_01.txt (of Partitions.zip) in it, next to it or in \
              Partitions/",
     get: "https://vision.princeton.edu/projects/2010/SUN, SUN397.tar.gz and Partitions.zip",
     classes: 397,
@@ -38,10 +39,10 @@ pub(super) const SUN397: DataSet = DataSet {
     beside: &[],
     read: |folder| {
         let archive = Archive::new(&SUN397, folder, &["SUN397"]);
-        let list = List {
+        let list = PhotoList {
             file: &["Testing_01.txt", "Partitions/Testing_01.txt"],
             photos: "",
-            // A leading `/` would leave the folder.
+            // A leading `/` would make the path absolute.
             row: |line| {
                 let photo = line.trim_start_matches('/');
                 Some((photo.to_owned(), format!("/{}", photo.rsplit_once('/')?.0)))
@@ -49,7 +50,7 @@ pub(super) const SUN397: DataSet = DataSet {
             expected: "/<letter>/<class>/<photo>",
         };
         let labels = plain(&archive, &["ClassName.txt", "Partitions/ClassName.txt"])?;
-        // `/a/apartment_building/outdoor`
+        // Label: `/a/apartment_building/outdoor`
         list.open(&archive, Some(labels), |label| spaced(label.get(3..).unwrap_or(label)))
     },
 };
@@ -65,7 +66,7 @@ pub(super) const AIRCRAFT: DataSet = DataSet {
     beside: &[],
     read: |folder| {
         let archive = Archive::new(&AIRCRAFT, folder, &["fgvc-aircraft-2013b/data", "data"]);
-        let list = List {
+        let list = PhotoList {
             file: &["images_variant_test.txt"],
             photos: "images",
             row: |line| line.split_once(' ').map(|(photo, label)| (format!("{photo}.jpg"), label.to_owned())),
@@ -87,7 +88,8 @@ pub(super) const DTD: DataSet = DataSet {
     beside: &[],
     read: |folder| {
         let archive = Archive::new(&DTD, folder, &["dtd"]);
-        let list = List { file: &["labels/test1.txt"], photos: "images", row: by_folder, expected: "<class>/<photo>" };
+        let list =
+            PhotoList { file: &["labels/test1.txt"], photos: "images", row: by_folder, expected: "<class>/<photo>" };
         list.open(&archive, None, str::to_owned)
     },
 };
@@ -103,10 +105,10 @@ pub(super) const PETS: DataSet = DataSet {
     beside: &[],
     read: |folder| {
         let archive = Archive::new(&PETS, folder, &["oxford-iiit-pet"]);
-        let list = List {
+        let list = PhotoList {
             file: &["annotations/test.txt"],
             photos: "images",
-            // `american_bulldog_201 2 2 1`: name, class, species, breed in the species.
+            // `american_bulldog_201 2 2 1`: name, class, species, breed within the species.
             row: |line| {
                 let name = line.split(' ').next()?;
                 Some((format!("{name}.jpg"), name.rsplit_once('_')?.0.to_owned()))
@@ -129,7 +131,7 @@ pub(super) const CUB2011: DataSet = DataSet {
     read: cub,
 };
 
-/// Four tables that share the number of the photo or of the class.
+/// Joins four tables on the numbers of photos and classes.
 fn cub(folder: &Path) -> Result<Box<dyn Source>> {
     let archive = Archive::new(&CUB2011, folder, &["CUB_200_2011"]);
     let images = pairs(&archive, "images.txt")?;
@@ -150,26 +152,26 @@ fn cub(folder: &Path) -> Result<Box<dyn Source>> {
             }
         }
     }
-    // `001.Black_footed_Albatross`
+    // Label: `001.Black_footed_Albatross`
     let name = |label: &str| spaced(label.split_once('.').map_or(label, |(_, name)| name));
     let labels: Vec<_> = classes.into_iter().map(|(_, label)| label).collect();
     finish(&archive, "images", rows, labels, name)
 }
 
-/// A list of photos, one a line.
-struct List {
-    /// Where it may be.
+/// A text file that lists one photo per line.
+struct PhotoList {
+    /// Candidate paths of the list.
     file: &'static [&'static str],
     /// The folder of the photos.
     photos: &'static str,
-    /// Photo, below that folder, and label.
+    /// Parses a line into the photo (relative to that folder) and its label.
     row: fn(&str) -> Option<(String, String)>,
-    /// What a line looks like, for messages.
+    /// Format of a line, for messages.
     expected: &'static str,
 }
 
-impl List {
-    /// Without `labels` the classes are those of the rows, sorted without regard to upper and lower case.
+impl PhotoList {
+    /// Opens the set. Without `labels`, the classes are the labels of the rows, sorted case-insensitively.
     fn open(
         &self,
         archive: &Archive<'_>,
@@ -200,25 +202,25 @@ fn finish(
     name: impl Fn(&str) -> String,
 ) -> Result<Box<dyn Source>> {
     let names = archive.names(Some(labels.iter().map(|label| name(label)).collect()))?;
-    let classes = labels.into_iter().zip(names).map(|(label, name)| Class { label, name, taxon: Vec::new() });
-    // The folder may be absent, like any of its photos.
-    Labelled::files(archive.set, "test", archive.base.join(photos), rows, classes.collect(), PathsFrom::Records)
+    let classes = labels.into_iter().zip(names).map(|(label, name)| ClassEntry { label, name, taxon: Vec::new() });
+    // The folder of the photos may be missing, like any photo.
+    LabelledPhotos::files(archive.set, "test", archive.base.join(photos), rows, classes.collect(), PathOrigin::Records)
 }
 
-/// `<class>/<photo>`; Food-101 leaves out the extension.
+/// Parses `<class>/<photo>`. The list of Food-101 omits the extension.
 fn by_folder(line: &str) -> Option<(String, String)> {
     let (label, file) = line.split_once('/')?;
     let extension = if file.contains('.') { "" } else { ".jpg" };
     Some((format!("{line}{extension}"), label.to_owned()))
 }
 
-/// The lines of a file.
+/// The non-empty lines of a file.
 fn plain(archive: &Archive<'_>, names: &[&str]) -> Result<Vec<String>> {
     let (_, lines) = archive.lines(names)?;
     Ok(lines.into_iter().map(|(_, line)| line).collect())
 }
 
-/// The lines of a table of two columns.
+/// The rows of a two-column table.
 fn pairs(archive: &Archive<'_>, name: &str) -> Result<Vec<(String, String)>> {
     let (path, lines) = archive.lines(&[name])?;
     let pair = |(number, line): (usize, String)| match line.split_once(' ') {
@@ -232,7 +234,6 @@ fn pairs(archive: &Archive<'_>, name: &str) -> Result<Vec<(String, String)>> {
     lines.into_iter().map(pair).collect()
 }
 
-/// `_` and `/` as spaces.
 fn spaced(label: &str) -> String {
     label.replace(['_', '/'], " ")
 }

@@ -1,5 +1,5 @@
-//! MATLAB's MAT-files of version 5 (MathWorks, "MAT-File Format", level 5), as far as annotation files use them:
-//! numbers, texts, cells and structs, compressed or not, of either byte order.
+//! Reader of MATLAB MAT-files, version 5 (MathWorks, "MAT-File Format", level 5). Supports what annotation files use:
+//! numbers, text, cells and structs, compressed or not, in either byte order.
 
 use std::fs;
 use std::io::Read;
@@ -9,26 +9,26 @@ use flate2::read::ZlibDecoder;
 
 use crate::error::{Error, Result};
 
-/// An array. Elements run down the columns first, as in the file.
+/// An array, in column-major order.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Value {
-    /// Of any numeric class.
+pub(super) enum MatValue {
+    /// A numeric array, converted to `f64`.
     Numbers(Vec<f64>),
-    /// A row of characters.
+    /// A character array.
     Text(String),
-    /// Arrays of any kind.
-    Cells(Vec<Value>),
-    /// The names of the fields, and the structs one after another, each with its fields in that order.
-    Structs(Vec<String>, Vec<Value>),
-    /// Sparse arrays, objects, functions.
+    /// A cell array.
+    Cells(Vec<MatValue>),
+    /// The field names, and the field values of all structs: struct by struct, in the order of the names.
+    Structs(Vec<String>, Vec<MatValue>),
+    /// Unsupported classes: sparse arrays, objects, functions.
     Other,
 }
 
-/// The array called `name` of a file.
+/// Reads the array `name` of a file.
 ///
 /// # Errors
-/// The file cannot be read, is of another format (version 7.3 is HDF5), ends early, or has no such array.
-pub(super) fn read(path: &Path, name: &str) -> Result<Value> {
+/// The file cannot be read, has another format (version 7.3 is HDF5), is truncated, or has no such array.
+pub(super) fn read(path: &Path, name: &str) -> Result<MatValue> {
     let bytes = fs::read(path).map_err(Error::io("read", path))?;
     let place = || format!("`{}`", path.display());
     let arrays = parse(&bytes).map_err(|found| Error::format(place(), found, "a MAT-file of version 5"))?;
@@ -39,8 +39,8 @@ pub(super) fn read(path: &Path, name: &str) -> Result<Value> {
     }
 }
 
-impl Value {
-    /// Its only number, where it has one.
+impl MatValue {
+    /// The number, if this is a single number.
     pub(super) fn number(&self) -> Option<f64> {
         match self {
             Self::Numbers(numbers) => numbers.first().copied().filter(|_| numbers.len() == 1),
@@ -48,7 +48,7 @@ impl Value {
         }
     }
 
-    /// Its text, where it is one.
+    /// The text, if this is a text.
     pub(super) fn text(&self) -> Option<&str> {
         match self {
             Self::Text(text) => Some(text),
@@ -60,41 +60,41 @@ impl Value {
 const COMPRESSED: u32 = 15;
 const MATRIX: u32 = 14;
 
-/// Arrays inside each other; annotation files have two levels.
+/// Limit of the nesting depth. Annotation files have two levels.
 const MAX_DEPTH: usize = 16;
 
-type Named = (String, Value);
+type NamedArray = (String, MatValue);
 
-fn parse(bytes: &[u8]) -> Result<Vec<Named>, String> {
+fn parse(bytes: &[u8]) -> Result<Vec<NamedArray>, String> {
     let swapped = match bytes.get(126..128) {
         Some(b"IM") => false,
         Some(b"MI") => true,
         _ => return Err("no byte order mark at byte 126".to_owned()),
     };
-    let mut input = Input { rest: bytes.get(128..).unwrap_or_default(), swapped };
+    let mut input = MatReader { rest: bytes.get(128..).unwrap_or_default(), swapped };
     let mut arrays = Vec::new();
     while !input.rest.is_empty() {
         let (kind, data) = input.element()?;
         match kind {
-            MATRIX => arrays.push(matrix(Input { rest: data, swapped }, 0)?),
+            MATRIX => arrays.push(matrix(MatReader { rest: data, swapped }, 0)?),
             COMPRESSED => {
                 let mut unpacked = Vec::new();
                 ZlibDecoder::new(data).read_to_end(&mut unpacked).map_err(|error| error.to_string())?;
-                let (kind, data) = Input { rest: &unpacked, swapped }.element()?;
+                let (kind, data) = MatReader { rest: &unpacked, swapped }.element()?;
                 if kind == MATRIX {
-                    arrays.push(matrix(Input { rest: data, swapped }, 0)?);
+                    arrays.push(matrix(MatReader { rest: data, swapped }, 0)?);
                 }
             }
-            // Data between the arrays has no name to ask for.
+            // Other elements have no name.
             _ => {}
         }
     }
     Ok(arrays)
 }
 
-fn matrix(mut input: Input<'_>, depth: usize) -> Result<Named, String> {
+fn matrix(mut input: MatReader<'_>, depth: usize) -> Result<NamedArray, String> {
     if input.rest.is_empty() {
-        return Ok((String::new(), Value::Numbers(Vec::new())));
+        return Ok((String::new(), MatValue::Numbers(Vec::new())));
     }
     if depth > MAX_DEPTH {
         return Err(format!("arrays nested more than {MAX_DEPTH} deep"));
@@ -104,7 +104,7 @@ fn matrix(mut input: Input<'_>, depth: usize) -> Result<Named, String> {
     let count = input.numbers()?.iter().product::<f64>() as usize;
     let name = latin(input.element()?.1);
     let value = match class {
-        1 => Value::Cells((0..count).map(|_| input.array(depth)).collect::<Result<_, _>>()?),
+        1 => MatValue::Cells((0..count).map(|_| input.array(depth)).collect::<Result<_, _>>()?),
         2 => {
             let width = input.numbers()?.first().map_or(0, |&width| width as usize);
             let (_, names) = input.element()?;
@@ -114,31 +114,31 @@ fn matrix(mut input: Input<'_>, depth: usize) -> Result<Named, String> {
             let fields: Vec<_> = names.chunks(width).map(latin).collect();
             let values =
                 (0..count.saturating_mul(fields.len())).map(|_| input.array(depth)).collect::<Result<_, _>>()?;
-            Value::Structs(fields, values)
+            MatValue::Structs(fields, values)
         }
-        4 => Value::Text(input.text()?),
-        6..=15 => Value::Numbers(input.numbers()?),
-        _ => Value::Other,
+        4 => MatValue::Text(input.text()?),
+        6..=15 => MatValue::Numbers(input.numbers()?),
+        _ => MatValue::Other,
     };
     Ok((name, value))
 }
 
-/// What is still to be read.
-struct Input<'a> {
+/// The unread rest of the data.
+struct MatReader<'a> {
     rest: &'a [u8],
     swapped: bool,
 }
 
-impl<'a> Input<'a> {
-    /// An array inside another.
-    fn array(&mut self, depth: usize) -> Result<Value, String> {
+impl<'a> MatReader<'a> {
+    /// Reads a nested array.
+    fn array(&mut self, depth: usize) -> Result<MatValue, String> {
         match self.element()? {
-            (MATRIX, data) => Ok(matrix(Input { rest: data, swapped: self.swapped }, depth + 1)?.1),
-            (kind, _) => Err(format!("data of type {kind} where an array was due")),
+            (MATRIX, data) => Ok(matrix(MatReader { rest: data, swapped: self.swapped }, depth + 1)?.1),
+            (kind, _) => Err(format!("data of type {kind} instead of an array")),
         }
     }
 
-    /// Type and content of the next element: a tag of 8 bytes and data padded to 8, or both in 8 bytes.
+    /// Reads the type and content of the next element: a tag of 8 bytes and data padded to 8 bytes, or both in 8 bytes.
     fn element(&mut self) -> Result<(u32, &'a [u8]), String> {
         let tag = self.word()?;
         let (kind, len, small) = match tag >> 16 {
@@ -158,7 +158,7 @@ impl<'a> Input<'a> {
     }
 
     fn word(&mut self) -> Result<u32, String> {
-        let (word, rest) = self.rest.split_first_chunk().ok_or("the end inside an element")?;
+        let (word, rest) = self.rest.split_first_chunk().ok_or("the file ends inside an element")?;
         self.rest = rest;
         Ok(if self.swapped { u32::from_be_bytes(*word) } else { u32::from_le_bytes(*word) })
     }
@@ -186,13 +186,13 @@ impl<'a> Input<'a> {
             9 => read!(f64),
             12 => read!(i64),
             13 => read!(u64),
-            _ => Err(format!("data of type {kind} where numbers were due")),
+            _ => Err(format!("data of type {kind} instead of numbers")),
         }
     }
 
-    /// Characters are bytes (UTF-8) or numbers (UTF-16, UTF-32).
+    /// Reads characters, stored as bytes (UTF-8) or 16-bit units (UTF-16).
     fn text(&mut self) -> Result<String, String> {
-        let (kind, data) = Input { rest: self.rest, swapped: self.swapped }.element()?;
+        let (kind, data) = MatReader { rest: self.rest, swapped: self.swapped }.element()?;
         match kind {
             1 | 2 | 16 => {
                 self.element()?;
@@ -206,12 +206,12 @@ impl<'a> Input<'a> {
                 self.element()?;
                 Ok(text)
             }
-            _ => Err(format!("data of type {kind} where characters were due")),
+            _ => Err(format!("data of type {kind} instead of characters")),
         }
     }
 }
 
-/// A name: ASCII, filled up with zeros.
+/// A name: ASCII, padded with zeros.
 fn latin(bytes: &[u8]) -> String {
     bytes.iter().take_while(|&&byte| byte != 0).map(|&byte| char::from(byte)).collect()
 }

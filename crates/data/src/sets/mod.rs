@@ -1,8 +1,8 @@
-//! The evaluation data sets of the papers as they lie on disk, each in the folder that its name says.
+//! The evaluation data sets of the papers, each read from `<root>/<name>/` in the layout of its published archive.
 //!
-//! The twenty classification sets of the MERU family, sets for retrieval, and those of hierarchies, compositions and boxes. A set is read from the layout that
-//! its own archive unpacks to. A photo that is not there stays a sample, to be told by whoever reads it; a class
-//! list that is too short is an error.
+//! These are the twenty classification sets of the MERU family, sets for retrieval, and sets of hierarchies,
+//! compositions and boxes. A listed photo whose file is missing still counts as a sample; reading it fails. A class
+//! list of the wrong length is an error.
 
 use std::path::{Path, PathBuf};
 
@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 use crate::hierarchy::Tree;
 use crate::roots::{AllowedRoots, RootedSource};
 use crate::sample::{Broken, Sample, View};
-use crate::sources::{Class, Source};
+use crate::sources::{ClassEntry, Source};
 
 mod annotated;
 mod archive;
@@ -22,29 +22,29 @@ mod lists;
 mod mat;
 mod records;
 
-/// A data set, one split of it.
+/// One split of a data set.
 pub struct DataSet {
-    /// Name in configs, records and on the command line, and of its folder.
+    /// Name in configs, records and on the command line; also the name of its folder.
     pub name: &'static str,
-    /// In full, with the split, and what differs from the published evaluations.
+    /// Full name with the split, and differences from the published evaluations.
     pub title: &'static str,
-    /// What `<root>/<name>/` has to hold.
+    /// Required content of `<root>/<name>/`.
     pub layout: &'static str,
-    /// Where to get it.
+    /// Download location.
     pub get: &'static str,
-    /// Number of classes, 0 where there are none.
+    /// Number of classes; 0 if there are none.
     pub classes: usize,
-    /// Number of samples (photos, or items of which several share a photo), 0 where nobody says.
+    /// Number of samples (photos, or items of which several can have the same photo); 0 if unknown.
     pub photos: usize,
-    /// A file below the set's folder with a line `parent child` for each edge of a tree over its labels.
+    /// A file in the set's folder with one line `parent child` per edge of a tree over its labels.
     pub tree: Option<&'static str>,
-    /// Folders beside its own that it reads instead of it; empty where it has one of its own.
+    /// Names of the folders below `<root>` that the set reads instead of `<root>/<name>`; empty for most sets.
     pub beside: &'static [&'static str],
-    /// Reads its files; the argument is `<root>/<name>`. See [`DataSet::open`].
+    /// Reads the files in `<root>/<name>`. See [`DataSet::open`].
     read: fn(&Path) -> Result<Box<dyn Source>>,
 }
 
-/// Every data set, the classification sets in the order of the tables of the MERU family.
+/// All data sets. The classification sets are in the order of the tables of the MERU family.
 pub const DATA_SETS: &[DataSet] = &[
     folders::IMAGENET,
     lists::FOOD101,
@@ -86,22 +86,23 @@ pub const DATA_SETS: &[DataSet] = &[
 ];
 
 impl DataSet {
-    /// Opens it; `folder` is `<root>/<name>`. No photo is read, but for CIFAR and MNIST, which are one file. What it gives knows how
-    /// many samples the whole set has ([`Source::complete`]).
+    /// Opens the data set in `folder`, which is `<root>/<name>`. Reads no photo, except for CIFAR and MNIST, whose
+    /// photos are in one file that is kept in memory. [`Source::complete`] returns the size of the published set, if
+    /// known.
     ///
     /// # Errors
-    /// A file that is not there or of another format, a class list of another length.
+    /// A file that is missing or has another format, or a class list of another length.
     pub fn open(&'static self, folder: &Path) -> Result<Box<dyn Source>> {
         let above = folder.parent().unwrap_or(Path::new(""));
         let source = (self.read)(folder)?;
-        // The folders that the layout names may be links.
+        // The folders named by the layout may be links.
         let beside = self.beside.iter().map(|it| above.join(it));
         let roots = AllowedRoots::new([folder.to_owned()].into_iter().chain(beside).chain(source.roots()));
         let source = Box::new(RootedSource::new(source, roots));
-        Ok(Box::new(Opened { set: self, source }))
+        Ok(Box::new(OpenedSet { set: self, source }))
     }
 
-    /// Whether the folders that it reads are below `root`.
+    /// Returns true if the folders of the set exist below `root`.
     pub fn is_below(&self, root: &Path) -> bool {
         match self.beside {
             [] => root.join(self.name).is_dir(),
@@ -122,13 +123,13 @@ pub fn find(name: &str) -> Result<&'static DataSet> {
     })
 }
 
-/// What a data set reads, under its name and with its published size.
-struct Opened {
+/// The source of a data set, with the name and the published size of the set.
+struct OpenedSet {
     set: &'static DataSet,
     source: Box<dyn Source>,
 }
 
-impl Source for Opened {
+impl Source for OpenedSet {
     fn name(&self) -> &str {
         self.set.name
     }
@@ -149,7 +150,7 @@ impl Source for Opened {
         self.source.fingerprint()
     }
 
-    fn classes(&self) -> Vec<Class> {
+    fn classes(&self) -> Vec<ClassEntry> {
         self.source.classes()
     }
 

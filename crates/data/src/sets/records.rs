@@ -1,12 +1,12 @@
-//! Sets whose photos are bytes in one file.
+//! Data sets whose photos are raw pixels in a single file.
 
 use std::fs;
 
 use super::DataSet;
 use super::archive::Archive;
-use super::labelled::{Labelled, Pixels, Records};
+use super::labelled::{LabelledPhotos, PixelLayout, RawRecords};
 use crate::error::{Error, Result};
-use crate::sources::{Class, Source};
+use crate::sources::{ClassEntry, Source};
 
 pub(super) const CIFAR10: DataSet = DataSet {
     name: "cifar10",
@@ -51,24 +51,24 @@ pub(super) const STL10: DataSet = DataSet {
         let archive = Archive::new(&STL10, folder, &["stl10_binary"]);
         let path = archive.find(&["test_X.bin"])?;
         let len = fs::metadata(&path).map_err(Error::io("read", &path))?.len();
-        let records = Records { path, memory: None, start: 0, lead: 0, side: 96, pixels: Pixels::Columns };
+        let records = RawRecords { path, memory: None, start: 0, lead: 0, side: 96, pixels: PixelLayout::Columns };
         let count = records.count(usize::try_from(len).unwrap_or(usize::MAX))?;
         let (place, bytes) = archive.unpacked("test_y.bin")?;
         if bytes.len() != count {
             let found = format!("{} labels", bytes.len());
             return Err(Error::format(format!("`{}`", place.display()), found, format!("{count}, one per photo")));
         }
-        // 1 to 10; 0 becomes a number that is no class.
+        // Labels are 1 to 10; 0 wraps around to an invalid class.
         let labels = bytes.iter().map(|&label| u32::from(label).wrapping_sub(1)).collect();
         let classes = listed(&archive, "class_names.txt")?;
-        Labelled::records(&STL10, "test", records, labels, classes)
+        LabelledPhotos::records(&STL10, "test", records, labels, classes)
     },
 };
 
 pub(super) const MNIST: DataSet = DataSet {
     name: "mnist",
     title: "MNIST, test",
-    layout: "MNIST/raw/{t10k-images-idx3-ubyte, t10k-labels-idx1-ubyte}, with .gz or without (or the files themselves)",
+    layout: "MNIST/raw/{t10k-images-idx3-ubyte, t10k-labels-idx1-ubyte}, with or without .gz (the folders are optional)",
     get: "https://ossci-datasets.s3.amazonaws.com/mnist, the two t10k files",
     classes: 10,
     photos: 10_000,
@@ -80,7 +80,7 @@ pub(super) const MNIST: DataSet = DataSet {
         let (place, digits) = archive.unpacked("t10k-labels-idx1-ubyte")?;
         let word = |bytes: &[u8], at: usize| bytes.get(4 * at..).and_then(|it| it.first_chunk().copied());
         let header: Vec<_> = (0..4).filter_map(|at| word(&pixels, at).map(u32::from_be_bytes)).collect();
-        let records = Records { path, memory: None, start: 16, lead: 0, side: 28, pixels: Pixels::Grey };
+        let records = RawRecords { path, memory: None, start: 16, lead: 0, side: 28, pixels: PixelLayout::Grey };
         let count = records.count(pixels.len())?;
         if header != [0x803, count as u32, 28, 28] {
             let place = format!("header of `{}`", records.path.display());
@@ -93,29 +93,29 @@ pub(super) const MNIST: DataSet = DataSet {
         }
         let labels = digits.iter().skip(8).map(|&digit| u32::from(digit)).collect();
         let classes = classes(&archive, (0..10).map(|digit| digit.to_string()).collect())?;
-        Labelled::records(&MNIST, "test", Records { memory: Some(pixels), ..records }, labels, classes)
+        LabelledPhotos::records(&MNIST, "test", RawRecords { memory: Some(pixels), ..records }, labels, classes)
     },
 };
 
-/// Records of `lead` label bytes, the last of them the class, and 32 x 32 pixels.
+/// Reads records of `lead` label bytes, the last of which is the class, and 32 x 32 pixels.
 fn cifar(archive: &Archive<'_>, file: &str, meta: &str, lead: usize) -> Result<Box<dyn Source>> {
     let path = archive.find(&[file])?;
-    // 31 MB: read for the labels, so kept.
+    // The file is loaded for the labels and kept in memory (31 MB).
     let bytes = fs::read(&path).map_err(Error::io("read", &path))?;
-    let records = Records { path, memory: None, start: 0, lead, side: 32, pixels: Pixels::Planes };
+    let records = RawRecords { path, memory: None, start: 0, lead, side: 32, pixels: PixelLayout::Planes };
     records.count(bytes.len())?;
     let labels = bytes.iter().skip(lead - 1).step_by(records.stride()).map(|&label| u32::from(label)).collect();
     let classes = listed(archive, meta)?;
-    Labelled::records(archive.set, "test", Records { memory: Some(bytes), ..records }, labels, classes)
+    LabelledPhotos::records(archive.set, "test", RawRecords { memory: Some(bytes), ..records }, labels, classes)
 }
 
-/// Classes of a file with a label in each line.
-fn listed(archive: &Archive<'_>, file: &str) -> Result<Vec<Class>> {
+/// Classes listed in a file, one label per line.
+fn listed(archive: &Archive<'_>, file: &str) -> Result<Vec<ClassEntry>> {
     let (_, lines) = archive.lines(&[file])?;
     classes(archive, lines.into_iter().map(|(_, line)| line).collect())
 }
 
-fn classes(archive: &Archive<'_>, labels: Vec<String>) -> Result<Vec<Class>> {
+fn classes(archive: &Archive<'_>, labels: Vec<String>) -> Result<Vec<ClassEntry>> {
     let names = archive.names(Some(labels.iter().map(|label| label.replace('_', " ")).collect()))?;
-    Ok(labels.into_iter().zip(names).map(|(label, name)| Class { label, name, taxon: Vec::new() }).collect())
+    Ok(labels.into_iter().zip(names).map(|(label, name)| ClassEntry { label, name, taxon: Vec::new() }).collect())
 }

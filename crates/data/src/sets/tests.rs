@@ -5,19 +5,18 @@ use std::fs;
 use std::io::Write as _;
 
 use super::*;
-use crate::fixtures::{Folder, jpeg, shared_data};
+use crate::fixtures::{FixtureFolder, jpeg, shared_data};
 use crate::sample::{ImageRef, PixelLimits};
 
 mod layouts;
 mod mats;
 mod real;
 
-/// Opens a set in `<folder>/<name>`.
-fn open(folder: &Folder, name: &str) -> Result<Box<dyn Source>> {
+fn open(folder: &FixtureFolder, name: &str) -> Result<Box<dyn Source>> {
     find(name)?.open(&folder.path().join(name))
 }
 
-fn message(folder: &Folder, name: &str) -> String {
+fn message(folder: &FixtureFolder, name: &str) -> String {
     open(folder, name).err().unwrap().to_string()
 }
 
@@ -40,7 +39,7 @@ fn class(source: &dyn Source, index: usize) -> (String, String) {
     (class.label, class.name)
 }
 
-/// `c000`, `c001`, ..., one a line.
+/// `c000`, `c001`, ..., one per line.
 fn labels(count: usize) -> String {
     (0..count).fold(String::new(), |mut text, i| {
         writeln!(text, "c{i:03}").unwrap();
@@ -48,8 +47,8 @@ fn labels(count: usize) -> String {
     })
 }
 
-/// A file of names: `name 0`, `name 1`, ... under each key.
-fn names(folder: &Folder, path: &str, lists: &[(&str, usize)]) {
+/// Writes a file of class names: `name 0`, `name 1`, ... under each key.
+fn names(folder: &FixtureFolder, path: &str, lists: &[(&str, usize)]) {
     let list = |count| (0..count).map(|i| format!("name {i}")).collect::<Vec<_>>();
     let file: serde_json::Map<_, _> = lists.iter().map(|&(key, n)| (key.to_owned(), list(n).into())).collect();
     folder.write(path, serde_json::to_vec(&file).unwrap());
@@ -62,8 +61,8 @@ fn pixel(source: &dyn Source, index: usize, x: usize, y: usize) -> [u8; 3] {
 }
 
 #[test]
-fn every_set_is_named_once_and_tells_what_it_lacks() {
-    let folder = Folder::new();
+fn set_names_are_unique_and_missing_files_are_reported() {
+    let folder = FixtureFolder::new();
     let mut known: Vec<_> = DATA_SETS.iter().map(|set| set.name).collect();
     assert_eq!(
         find("svhn").err().unwrap().to_string(),
@@ -72,7 +71,7 @@ fn every_set_is_named_once_and_tells_what_it_lacks() {
     for set in DATA_SETS {
         let text = message(&folder, set.name);
         assert!(text.starts_with(&format!("data: data set {}: `", set.name)), "{text}");
-        assert!(text.ends_with(&format!("not there; expected {}; get it: {}", set.layout, set.get)), "{text}");
+        assert!(text.ends_with(&format!("not found; expected {}; download: {}", set.layout, set.get)), "{text}");
     }
     known.sort_unstable();
     known.dedup();

@@ -1,31 +1,31 @@
-//! Names of many files in one string.
+//! Expands a pattern to a list of shard files.
 
 use std::fs;
 use std::path::{Component, Path, PathBuf};
 
 use crate::error::{Error, Result};
 
-/// Longest list a pattern may stand for; a mistyped range must not fill the memory.
+/// Maximum number of files of a pattern, so that a mistyped range cannot exhaust memory.
 const MAX_FILES: usize = 1_000_000;
 
-/// The files a pattern stands for.
+/// Expands a pattern to files.
 ///
-/// * a folder: its `*.tar`, sorted by name;
-/// * `{000..010}`: numbers, as wide as the first one is written; `{a,b}`: alternatives. The order is the one written,
-///   and a file that is not there is an error, since it was asked for;
-/// * `*` and `?` in any component: the names that are there, sorted.
+/// * A folder: its `*.tar` files, sorted by name.
+/// * `{000..010}`: numbers, zero-padded to the width of the first one. `{a,b}`: alternatives. The order is as
+///   written, and a missing file is an error.
+/// * `*` and `?` in any component: the existing names that match, sorted.
 ///
 /// # Errors
-/// A malformed pattern, a file that is missing, or no file at all.
+/// The pattern is malformed, a file is missing, or no file matches.
 pub fn expand(pattern: &Path) -> Result<Vec<PathBuf>> {
     let bad = |found: &str, expected: &str| {
         let place = format!("shards `{}`", pattern.display());
         Err(Error::format(place, found, expected))
     };
     let Some(text) = pattern.to_str() else {
-        return bad("a name that is no UTF-8", "a pattern in UTF-8");
+        return bad("a name that is not UTF-8", "a pattern in UTF-8");
     };
-    // A file whose name has braces or stars is itself before it is a pattern.
+    // An existing file takes precedence, even if its name contains braces or stars.
     if pattern.is_file() {
         return Ok(vec![pattern.to_owned()]);
     }
@@ -48,12 +48,12 @@ pub fn expand(pattern: &Path) -> Result<Vec<PathBuf>> {
         }
     }
     if files.is_empty() {
-        return bad("no file of that name", "at least one shard");
+        return bad("no matching file", "at least one shard");
     }
     Ok(files)
 }
 
-/// Resolves the first group of braces, then the rest.
+/// Expands the first group of braces, then the rest recursively.
 fn braces(text: &str) -> Result<Vec<String>, String> {
     let Some(open) = text.find('{') else {
         return match text.find('}') {
@@ -88,7 +88,7 @@ fn range(first: &str, last: &str) -> Result<Vec<String>, String> {
     Ok((from..=to).map(|n| format!("{n:0width$}")).collect())
 }
 
-/// The paths that match, sorted; a folder that is not there matches nothing.
+/// The matching paths, sorted. A missing folder matches nothing.
 pub(super) fn glob(pattern: &Path) -> Result<Vec<PathBuf>> {
     let mut found = vec![PathBuf::new()];
     for component in pattern.components() {
@@ -113,7 +113,7 @@ pub(super) fn glob(pattern: &Path) -> Result<Vec<PathBuf>> {
             for entry in entries {
                 let name = entry.map_err(Error::io("list", folder))?.file_name();
                 let text: Vec<_> = name.to_string_lossy().chars().collect();
-                // As in a shell, a hidden name has to be asked for.
+                // As in a shell, wildcards do not match a leading dot.
                 if matches(&wild, &text) && (wild[0] == '.' || text[0] != '.') {
                     next.push(folder.join(name));
                 }
@@ -126,7 +126,8 @@ pub(super) fn glob(pattern: &Path) -> Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-/// `*` is any run of characters, `?` is any one. Linear: on a mismatch only the last star is stretched.
+/// Wildcard match: `*` matches any run of characters, `?` any single one. Backtracks only to the last star, so there
+/// is no exponential worst case.
 fn matches(pattern: &[char], text: &[char]) -> bool {
     let (mut p, mut t) = (0, 0);
     let mut star: Option<(usize, usize)> = None;
@@ -192,7 +193,7 @@ mod tests {
 
         let message = |pattern: &str| expand(pattern).unwrap_err().to_string();
         assert!(message("x/{0..2}.tar").contains("cannot open shard `"));
-        assert!(message("none/*.tar").ends_with("no file of that name; expected at least one shard"));
+        assert!(message("none/*.tar").ends_with("no matching file; expected at least one shard"));
         assert!(message("z/{0..b}").ends_with("expected numbers in `{0..b}`, the smaller one first"));
         fs::create_dir(root.join("empty")).unwrap();
         assert!(message("empty").ends_with("a folder without `*.tar`; expected at least one shard"));

@@ -4,8 +4,8 @@ use std::io::Write;
 
 use super::*;
 
-/// A tar by hand, so that the reader is not tested against our own writer: ustar headers of 512 bytes (POSIX.1-1988),
-/// contents padded to 512.
+/// Builds a tar by hand, so that the reader is tested independently of the writer: ustar headers of 512 bytes
+/// (POSIX.1-1988), contents padded to 512.
 fn raw_tar(members: &[(&str, u8, &[u8])]) -> Vec<u8> {
     let mut out = Vec::new();
     for (name, kind, content) in members {
@@ -39,7 +39,7 @@ fn shard(bytes: &[u8]) -> (tempfile::TempDir, PathBuf) {
     (folder, path)
 }
 
-/// Two samples with a folder, a record of WebDataset and a hidden file between them.
+/// Two samples, with a folder, a WebDataset record and a hidden file between them.
 fn two_samples() -> Vec<u8> {
     raw_tar(&[
         ("x/", b'5', b""),
@@ -53,10 +53,10 @@ fn two_samples() -> Vec<u8> {
 }
 
 #[test]
-fn samples_at_random_places() {
+fn samples_are_read_in_any_order() {
     let (_folder, path) = shard(&finished(two_samples()));
     let shards = Shards::open(&path).unwrap();
-    assert_eq!((shards.len(), shards.tears().len()), (2, 0));
+    assert_eq!((shards.len(), shards.torn().len()), (2, 0));
     for (index, key, text) in [(1, "x/2", "two"), (0, "x/1", "grün")] {
         let record = shards.record(index).unwrap();
         assert_eq!(record.key, key);
@@ -69,7 +69,7 @@ fn samples_at_random_places() {
 }
 
 #[test]
-fn members_that_are_not_there() {
+fn missing_members() {
     let (_folder, path) = shard(&finished(two_samples()));
     let record = Shards::open(&path).unwrap().record(0).unwrap();
     assert_eq!(record.text("json").unwrap(), None);
@@ -80,16 +80,16 @@ fn members_that_are_not_there() {
 }
 
 #[test]
-fn text_that_is_none() {
+fn invalid_text_members() {
     let (_folder, path) = shard(&finished(raw_tar(&[("1.txt", b'0', b"ab\xff")])));
     let record = Shards::open(&path).unwrap().record(0).unwrap();
     let broken = record.need_text("txt").unwrap_err();
     assert_eq!(broken.cause, Cause::BadRecord);
-    assert!(broken.detail.contains("is no UTF-8"), "{broken}");
+    assert!(broken.detail.contains("is not UTF-8"), "{broken}");
 }
 
-/// Names of 150 characters: GNU's way (member `L` with the name as content) and PAX's (member `x` with `len
-/// path=name\n`).
+/// Names of 150 characters in GNU format (a member of type `L` with the name as content) and in PAX format (a member
+/// of type `x` with `len path=name\n`).
 #[test]
 fn long_names() {
     let long = format!("{}.jpg", "k".repeat(150));
@@ -110,19 +110,19 @@ fn long_names() {
     }
 }
 
-/// Cut at and around every border, and here and there: never a panic, every whole sample before the cut is there, and
-/// what is lost is reported exactly when a member is cut.
+/// Truncates the shard around every border and at regular steps. Nothing panics, every complete sample before the cut
+/// is readable, and damage is reported if and only if a member is cut.
 #[test]
-fn torn_anywhere() {
+fn truncation_at_any_byte() {
     let whole = two_samples();
-    // Ends of the blocks of sample 1 (folder 512, photo 512 + 1024, record 1024, text 1024, hidden 1024).
+    // End of sample 1: folder 512, photo 512 + 1024, record 1024, text 1024; the hidden file has another 1024.
     let after_first = 512 + 1536 + 1024 + 1024;
     let borders: [usize; 8] = [0, 512, 2048, 3072, 4096, 5120, 6144, 7168];
     assert_eq!(whole.len(), 7168);
     let around = borders.iter().flat_map(|&b| [b.saturating_sub(1), b, b + 1]);
     for keep in around.chain((0..whole.len()).step_by(97)).filter(|&k| k < whole.len()) {
         let (_folder, path) = shard(&whole[..keep]);
-        // Padding behind a content is not missed.
+        // A cut within the padding after a member counts as a cut at the border.
         let at_border =
             |b: &usize| keep == *b || (keep < *b && whole[keep..*b].iter().all(|&x| x == 0) && *b - keep < 512);
         match Shards::open(&path) {
@@ -131,7 +131,7 @@ fn torn_anywhere() {
                 assert!(error.to_string().starts_with("data: shards `"));
             }
             Ok(shards) => {
-                let torn = shards.tears().len();
+                let torn = shards.torn().len();
                 assert_eq!(torn == 0, borders.iter().any(at_border), "{keep}");
                 let samples = shards.len() - torn;
                 for index in 0..samples {
@@ -150,7 +150,7 @@ fn torn_anywhere() {
 }
 
 #[test]
-fn the_message_of_a_tear() {
+fn truncation_message() {
     // The photo of sample 2 begins at 5120 + 512.
     let (_folder, path) = shard(&two_samples()[..5120 + 512 + 100]);
     let shards = Shards::open(&path).unwrap();
@@ -159,24 +159,24 @@ fn the_message_of_a_tear() {
     assert_eq!(
         broken.to_string(),
         format!(
-            "sample `{0}`: torn_shard: `{0}` is torn after 1 whole samples: member `x/2.jpg` has 100 of its 512 bytes; expected all of them",
+            "sample `{0}`: torn_shard: `{0}` is damaged after 1 complete samples: member `x/2.jpg` has 100 of its 512 bytes; expected all of them",
             path.display()
         )
     );
 }
 
 #[test]
-fn rubbish_in_the_middle() {
+fn corrupt_bytes_in_the_middle() {
     let mut tar = two_samples();
     tar.splice(5120..5632, [b'?'; 512]);
     let (_folder, path) = shard(&finished(tar));
     let shards = Shards::open(&path).unwrap();
-    assert_eq!((shards.len(), shards.tears()[0].samples), (2, 1));
-    assert!(shards.tears()[0].detail.ends_with("at byte 5120; expected a tar header"), "{}", shards.tears()[0]);
+    assert_eq!((shards.len(), shards.torn()[0].samples), (2, 1));
+    assert!(shards.torn()[0].detail.ends_with("at byte 5120; expected a tar header"), "{}", shards.torn()[0]);
 }
 
 #[test]
-fn no_tar_at_all_and_an_empty_one() {
+fn other_formats_and_empty_shards() {
     let (_folder, path) = shard(&[b'x'; 2000]);
     let error = Shards::open(&path).err().unwrap().to_string();
     assert!(error.ends_with("; expected a tar file"), "{error}");
@@ -186,7 +186,7 @@ fn no_tar_at_all_and_an_empty_one() {
 }
 
 #[test]
-fn a_shard_that_vanishes_or_shrinks_while_in_use() {
+fn shard_deleted_or_truncated_after_opening() {
     let (_folder, path) = shard(&finished(two_samples()));
     let shards = Shards::open(&path).unwrap();
     fs::OpenOptions::new().write(true).open(&path).unwrap().set_len(600).unwrap();
@@ -196,7 +196,7 @@ fn a_shard_that_vanishes_or_shrinks_while_in_use() {
 }
 
 #[test]
-fn fingerprints_follow_names_and_texts_but_not_places() {
+fn fingerprints_depend_on_names_and_texts_only() {
     let hash = |tar: Vec<u8>| {
         let (_folder, path) = shard(&finished(tar));
         Shards::open(&path).unwrap().fingerprint().to_owned()
@@ -219,13 +219,13 @@ fn written_shards_rotate_and_read_back() {
         let key = if i == 2 { long.clone() } else { format!("{i:03}") };
         writer.write(&key, &[("jpg", &vec![i as u8; len]), ("txt", b"t")]).unwrap();
     }
-    // Shards: {0, 1} by count, {2, 3} by count, {4}.
+    // Shards: {0, 1} and {2, 3} closed by count, then {4}.
     let files = writer.finish().unwrap();
     let names: Vec<_> = files.iter().map(|f| f.file_name().unwrap()).collect();
     assert_eq!(names, ["00000.tar", "00001.tar", "00002.tar"]);
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 3);
     let shards = Shards::open(folder.path()).unwrap();
-    assert_eq!((shards.len(), shards.tears().len()), (5, 0));
+    assert_eq!((shards.len(), shards.torn().len()), (5, 0));
     assert_eq!(shards.record(2).unwrap().key, long);
     for (i, len) in contents.into_iter().enumerate() {
         let image = shards.record(i).unwrap().need_image("").unwrap();
@@ -234,7 +234,7 @@ fn written_shards_rotate_and_read_back() {
 }
 
 #[test]
-fn a_big_sample_closes_its_shard() {
+fn large_sample_closes_its_shard() {
     let folder = tempfile::tempdir().unwrap();
     let size = ShardSize { samples: 100, bytes: 10 };
     let mut writer = ShardWriter::new(folder.path(), size).unwrap();
@@ -245,16 +245,16 @@ fn a_big_sample_closes_its_shard() {
 }
 
 #[test]
-fn shards_of_another_run_are_left_alone() {
+fn existing_shards_are_not_overwritten() {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("00007.tar"), "old").unwrap();
     let error = ShardWriter::new(folder.path(), ShardSize::default()).err().unwrap().to_string();
-    let found = format!("`{}` with 1 shards in it", folder.path().display());
-    assert_eq!(error, format!("data: `folder` is {found}; expected one without `*.tar`"));
+    let found = format!("`{}` with 1 shards", folder.path().display());
+    assert_eq!(error, format!("data: `folder` is {found}; expected a folder without `*.tar` files"));
 }
 
 #[test]
-fn names_that_would_not_come_back() {
+fn names_that_cannot_be_read_back_are_rejected() {
     let folder = tempfile::tempdir().unwrap();
     let mut writer = ShardWriter::new(folder.path(), ShardSize::default()).unwrap();
     for key in ["", "a.b", "__x", "a/", "/a"] {
@@ -266,9 +266,9 @@ fn names_that_would_not_come_back() {
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
 }
 
-/// An interrupted writer leaves the whole shards and no half of one.
+/// An interrupted writer leaves complete shards only.
 #[test]
-fn an_abandoned_writer() {
+fn dropped_writer_leaves_complete_shards_only() {
     let folder = tempfile::tempdir().unwrap();
     let size = ShardSize { samples: 2, ..ShardSize::default() };
     let mut writer = ShardWriter::new(folder.path(), size).unwrap();
@@ -282,23 +282,24 @@ fn an_abandoned_writer() {
 
 /// Bytes appended by another program behind the end-of-archive marker are not read.
 #[test]
-fn nothing_is_read_behind_the_end_marker() {
+fn bytes_after_the_end_marker_are_ignored() {
     let (_folder, path) = shard(&finished(two_samples()));
     fs::OpenOptions::new().append(true).open(&path).unwrap().write_all(&[b'?'; 700]).unwrap();
     let shards = Shards::open(&path).unwrap();
-    assert_eq!((shards.len(), shards.tears().len()), (2, 0));
+    assert_eq!((shards.len(), shards.torn().len()), (2, 0));
 }
 
-/// A record of a POSIX archive: its length in decimal digits (itself included), a blank, key, `=`, value, line break.
+/// A PAX record: its length in decimal digits (including the digits), a space, key, `=`, value, line break.
 fn pax_record(key: &str, value: &str) -> Vec<u8> {
     let rest = format!(" {key}={value}\n");
     let digits = (1..).find(|digits| (rest.len() + digits).to_string().len() == *digits).unwrap();
     format!("{}{rest}", rest.len() + digits).into_bytes()
 }
 
-/// What `tar --format=posix` writes for long and for non-ASCII names, also behind a global header as `git archive` writes one.
+/// The headers that `tar --format=posix` writes for long and non-ASCII names, after a global header as `git archive`
+/// writes it.
 #[test]
-fn posix_headers_name_the_members() {
+fn posix_headers_give_member_names() {
     let long = format!("{}/1", "folder".repeat(40));
     let names = ["jpg", "txt"].map(|extension| pax_record("path", &format!("{long}.{extension}")));
     let other = [pax_record("mtime", "1700000000.123456789"), pax_record("path", "grün.jpg")].concat();
@@ -313,7 +314,7 @@ fn posix_headers_name_the_members() {
     ]));
     let (_folder, path) = shard(&tar);
     let shards = Shards::open(&path).unwrap();
-    assert_eq!((shards.len(), shards.tears().len()), (2, 0));
+    assert_eq!((shards.len(), shards.torn().len()), (2, 0));
     let one = shards.record(0).unwrap();
     assert_eq!((one.key.as_str(), one.text("txt").unwrap().as_deref()), (long.as_str(), Some("one")));
     assert_eq!(one.need_image("").unwrap().bytes(1 << 20).unwrap().unwrap()[..], [7; 700]);
@@ -322,12 +323,12 @@ fn posix_headers_name_the_members() {
     assert_eq!(two.need_image("").unwrap().bytes(1 << 20).unwrap().unwrap()[..], [8; 512]);
 }
 
-/// Sparse files store parts of their content: as they lie in the archive they are rubbish.
+/// Sparse files store only parts of their content, so the stored bytes must not be used as they are.
 #[test]
-fn sparse_members_are_refused_by_name() {
+fn sparse_members_are_rejected() {
     let records = [pax_record("GNU.sparse.major", "1"), pax_record("GNU.sparse.name", "x/3.jpg")].concat();
     let posix = raw_tar(&[("PaxHeaders/3", b'x', &records), ("GNUSparseFile.0/3.jpg", b'0', &[0; 512])]);
-    // The old form: the real size stands at byte 483 of the header, the list of parts from 386 on.
+    // The old format: the real size is at byte 483 of the header, the list of parts at byte 386.
     let mut old = raw_tar(&[("x/3.jpg", b'S', &[9; 512])]);
     old[257..265].copy_from_slice(b"ustar  \0");
     old[386..410].copy_from_slice(b"00000004000\x0000000001000\0");
@@ -339,12 +340,12 @@ fn sparse_members_are_refused_by_name() {
         let begin = two_samples().len();
         let (_folder, path) = shard(&finished([two_samples(), sparse].concat()));
         let shards = Shards::open(&path).unwrap();
-        // What comes before is used, and the rest counts as broken.
-        assert_eq!((shards.len(), shards.tears().len()), (3, 1));
+        // Samples before the sparse member are used; the rest counts as one broken sample.
+        assert_eq!((shards.len(), shards.torn().len()), (3, 1));
         let expected = format!(
             "member `{name}` at byte {begin} is a sparse file of GNU tar; expected whole files (pack the shard again without --sparse)"
         );
-        assert_eq!(shards.tears()[0].detail, expected);
+        assert_eq!(shards.torn()[0].detail, expected);
         assert_eq!(shards.record(2).unwrap_err().cause, Cause::TornShard);
     }
 }

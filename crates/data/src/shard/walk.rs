@@ -1,4 +1,4 @@
-//! One pass over a part of a tar file.
+//! Walks over the members in a byte range of a tar file.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
@@ -7,48 +7,48 @@ const BLOCK: u64 = 512;
 
 /// A member that belongs to a sample.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Member {
-    /// The name up to the first dot of its last component, folders included.
+pub(super) struct TarMember {
+    /// The name up to the first dot of its last component, including folders.
     pub(super) key: String,
-    /// What follows that dot, in lower case: "jpg", "parent000.txt".
+    /// The rest of the name after that dot, in lower case: "jpg", "parent000.txt".
     pub(super) extension: String,
     /// The full name.
     pub(super) name: String,
-    /// First byte of its headers, those of a long name included.
+    /// Offset of the member's first header block, including header blocks for a long name.
     pub(super) begin: u64,
-    /// First byte of its content.
+    /// Offset of the member's content.
     pub(super) offset: u64,
-    /// Length of its content.
+    /// Length of the content, in bytes.
     pub(super) len: u64,
-    /// One past its last block.
+    /// End of the member's last block (exclusive).
     pub(super) end: u64,
 }
 
-/// The point behind which nothing can be read.
+/// Damage after which nothing more can be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Torn {
-    /// Key of the member that is cut off, where its name could still be read.
+pub(super) struct TarDamage {
+    /// Key of the incomplete member, if its name was readable.
     pub(super) key: Option<String>,
-    /// What was found, and what was expected.
+    /// The content found and the content expected.
     pub(super) detail: String,
 }
 
-impl std::fmt::Display for Torn {
+impl std::fmt::Display for TarDamage {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(&self.detail)
     }
 }
 
-/// Calls `visit` for every member in bytes `start..stop` that belongs to a sample; its content can be read then and
-/// only then. Folders, links, names without a dot, hidden names and names that begin with `__` (WebDataset's own
-/// records) are passed over.
+/// Calls `visit` for every member in bytes `start..stop` that belongs to a sample. Its content can only be read
+/// during the call. Skips folders, links, names without a dot, hidden names, and names that begin with `__`
+/// (WebDataset's own records).
 pub(super) fn walk(
     mut file: File,
     start: u64,
     stop: u64,
-    mut visit: impl FnMut(Member, &mut dyn Read) -> io::Result<()>,
-) -> Result<(), Torn> {
-    let lost = |begin: u64, found: String| Torn {
+    mut visit: impl FnMut(TarMember, &mut dyn Read) -> io::Result<()>,
+) -> Result<(), TarDamage> {
+    let lost = |begin: u64, found: String| TarDamage {
         key: None,
         detail: format!("{found} at byte {begin}; expected a tar header"),
     };
@@ -58,9 +58,9 @@ pub(super) fn walk(
     }
     file.seek(SeekFrom::Start(start)).map_err(|e| lost(start, e.to_string()))?;
     let mut begin = start;
-    let mut archive = tar::Archive::new(Window { file, start });
+    let mut archive = tar::Archive::new(OffsetFile { file, start });
     let mut entries = archive.entries_with_seek().map_err(|e| lost(start, e.to_string()))?;
-    // Never ask for a member behind `stop`: it belongs to another sample, and may be torn.
+    // Do not read beyond `stop`, because the next member belongs to another sample and may be damaged.
     while begin < stop {
         let mut entry = match entries.next() {
             None => return Ok(()),
@@ -69,7 +69,7 @@ pub(super) fn walk(
         };
         let name = String::from_utf8_lossy(&entry.path_bytes()).into_owned();
         if is_sparse(&mut entry).map_err(|e| lost(begin, e.to_string()))? {
-            return Err(Torn {
+            return Err(TarDamage {
                 detail: format!(
                     "member `{name}` at byte {begin} is a sparse file of GNU tar; expected whole files (pack the shard again without \
                      --sparse)"
@@ -79,10 +79,10 @@ pub(super) fn walk(
         }
         let (offset, len) = (start + entry.raw_file_position(), entry.size());
         let parts = split(&name).filter(|_| entry.header().entry_type().is_file());
-        // Seeking past the end of a file is no error, so the length has to be compared.
+        // Seeking past the end of a file succeeds, so compare the length.
         let content_end = offset.saturating_add(len);
         if content_end > file_len {
-            return Err(Torn {
+            return Err(TarDamage {
                 detail: format!(
                     "member `{name}` has {} of its {len} bytes; expected all of them",
                     file_len.saturating_sub(offset)
@@ -92,7 +92,7 @@ pub(super) fn walk(
         }
         let end = offset + len.next_multiple_of(BLOCK);
         if let Some((key, extension)) = parts {
-            let member = Member {
+            let member = TarMember {
                 key: key.to_owned(),
                 extension: extension.to_lowercase(),
                 name: name.clone(),
@@ -108,18 +108,18 @@ pub(super) fn walk(
     Ok(())
 }
 
-/// Whether only parts of the member are stored. In the old form the header says so, in that of POSIX archives a record does, and the
-/// member looks like any other, with a list of parts in front of its content.
+/// True if only parts of the member's content are stored. The old format marks this in the header. The POSIX format
+/// marks it in a PAX record, and prepends a list of parts to the content of an otherwise normal member.
 fn is_sparse<R: Read>(entry: &mut tar::Entry<'_, R>) -> io::Result<bool> {
     if entry.header().entry_type().is_gnu_sparse() {
         return Ok(true);
     }
     let Some(records) = entry.pax_extensions()? else { return Ok(false) };
-    // A record that is none is no sign of a sparse file.
+    // A malformed record does not indicate a sparse file.
     Ok(records.flatten().any(|record| record.key_bytes().starts_with(b"GNU.sparse.")))
 }
 
-/// Key and extension of a member's name: split at the first dot behind the last slash.
+/// Splits a member's name into key and extension at the first dot after the last slash.
 fn split(name: &str) -> Option<(&str, &str)> {
     let name = name.strip_prefix("./").unwrap_or(name);
     let base = name.rfind('/').map_or(0, |slash| slash + 1);
@@ -129,19 +129,19 @@ fn split(name: &str) -> Option<(&str, &str)> {
     (!hidden && !extension.is_empty()).then_some((key, extension))
 }
 
-/// A file whose positions count from `start`: the tar reader takes the place where it begins for 0.
-struct Window {
+/// A file with positions relative to `start`, because the tar reader assumes that it starts at 0.
+struct OffsetFile {
     file: File,
     start: u64,
 }
 
-impl Read for Window {
+impl Read for OffsetFile {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         self.file.read(into)
     }
 }
 
-impl Seek for Window {
+impl Seek for OffsetFile {
     fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
         let at = match to {
             SeekFrom::Start(at) => self.file.seek(SeekFrom::Start(self.start + at))?,

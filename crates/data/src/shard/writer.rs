@@ -1,28 +1,28 @@
-//! Writing shards.
+//! Writes samples to shards.
 
 use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Result};
-use crate::files::NewFile;
+use crate::files::StagedFile;
 
-/// When to begin the next shard.
+/// Limits at which a new shard is started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ShardSize {
-    /// Most samples in a shard.
+    /// Maximum number of samples in a shard.
     pub samples: usize,
-    /// A shard is closed once its contents reach this many bytes.
+    /// A shard is closed once its contents have at least this many bytes.
     pub bytes: u64,
 }
 
 impl Default for ShardSize {
-    /// 10,000 samples (as img2dataset) or 1 GiB.
+    /// 10,000 samples (as in img2dataset) or 1 GiB.
     fn default() -> Self {
         Self { samples: 10_000, bytes: 1 << 30 }
     }
 }
 
-/// Writes `00000.tar`, `00001.tar`, ... into a folder. Each appears under its name once it is whole. The bytes depend
-/// on the samples alone: no times, no owners.
+/// Writes `00000.tar`, `00001.tar`, ... to a folder. A shard appears under its final name once it is complete. The
+/// bytes depend on the samples alone, without timestamps or owners.
 pub struct ShardWriter {
     folder: PathBuf,
     size: ShardSize,
@@ -32,17 +32,17 @@ pub struct ShardWriter {
 
 struct OpenShard {
     path: PathBuf,
-    tar: tar::Builder<NewFile>,
+    tar: tar::Builder<StagedFile>,
     samples: usize,
     bytes: u64,
 }
 
 impl ShardWriter {
-    /// Nothing is written before the first sample.
+    /// Creates a writer. Nothing is written before the first sample.
     ///
     /// # Errors
-    /// A size of zero, or shards in the folder already: those of another run would be overwritten in part, and read
-    /// together with ours.
+    /// A size is zero, or the folder already contains shards. Some of those would be overwritten, and the others
+    /// would be read together with the new ones.
     pub fn new(folder: &Path, size: ShardSize) -> Result<Self> {
         if size.samples == 0 || size.bytes == 0 {
             let found = format!("{} samples, {} bytes", size.samples, size.bytes);
@@ -50,16 +50,16 @@ impl ShardWriter {
         }
         let shards = super::pattern::glob(&folder.join("*.tar"))?.len();
         if shards > 0 {
-            let found = format!("`{}` with {shards} shards in it", folder.display());
-            return Err(Error::config("folder", found, "one without `*.tar`"));
+            let found = format!("`{}` with {shards} shards", folder.display());
+            return Err(Error::config("folder", found, "a folder without `*.tar` files"));
         }
         Ok(Self { folder: folder.to_owned(), size, open: None, done: Vec::new() })
     }
 
-    /// Appends a sample: its key, and (extension, content) of each member.
+    /// Appends a sample: its key, and the extension and content of each member.
     ///
     /// # Errors
-    /// A key or extension that would not be read back (see [`crate::shard`]), or a file that cannot be written.
+    /// The key or an extension cannot be read back (see [`crate::shard`]), or the file cannot be written.
     pub fn write(&mut self, key: &str, members: &[(&str, &[u8])]) -> Result<()> {
         let bad = |found: &str, expected: &str| Err(Error::config("member of a shard", format!("`{found}`"), expected));
         let base = key.rsplit('/').next().unwrap_or_default();
@@ -96,10 +96,10 @@ impl ShardWriter {
         }
     }
 
-    /// Closes the last shard; gives all of them.
+    /// Closes the last shard and returns the paths of all shards.
     ///
     /// # Errors
-    /// It cannot be written.
+    /// The shard cannot be written.
     pub fn finish(mut self) -> Result<Vec<PathBuf>> {
         if let Some(shard) = self.open.take() {
             self.close(shard)?;
@@ -109,7 +109,7 @@ impl ShardWriter {
 
     fn begin(&self) -> Result<OpenShard> {
         let path = self.folder.join(format!("{:05}.tar", self.done.len()));
-        Ok(OpenShard { tar: tar::Builder::new(NewFile::create(&path)?), path, samples: 0, bytes: 0 })
+        Ok(OpenShard { tar: tar::Builder::new(StagedFile::create(&path)?), path, samples: 0, bytes: 0 })
     }
 
     fn close(&mut self, shard: OpenShard) -> Result<()> {

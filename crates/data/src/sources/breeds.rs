@@ -1,4 +1,4 @@
-//! The photos of a task of BREEDS (Santurkar et al. 2021), in one folder per class of ImageNet.
+//! Photos of a BREEDS task (Santurkar et al. 2021), in one folder per ImageNet class.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs;
@@ -8,37 +8,37 @@ use serde::Deserialize;
 use sha2::{Digest, Sha256};
 
 use super::image_folder::collect;
-use super::{Class, Source, SourceEntry, SourceSpec};
+use super::{ClassEntry, Source, SourceEntry, SourceSpec};
 use crate::error::{Error, Result};
-use crate::hierarchy::breeds::{Breeds, BreedsSplit, BreedsTask, Meaning};
+use crate::hierarchy::breeds::{BreedsHierarchy, BreedsSplit, BreedsTask, NameLookup};
 use crate::names::path_of;
 use crate::sample::{Broken, ImageRef, Sample, View};
 use crate::shard::hex;
 
 pub(super) const ENTRY: SourceEntry = SourceEntry {
     kind: "breeds",
-    summary: "a task of BREEDS: photos in one folder per class of ImageNet, with superclass and subclass",
-    inputs: "path: the folder of class folders, called by wnid or by name (\"bald_eagle\"); options: info (folder with class_hierarchy.txt, \
-             node_names.txt and dataset_class_info.json), task (entity13, entity30, living17 or nonliving26), unknown (\"error\", the default, or \
-             \"skip\": leave out folders that are no node), partition (none, the default, rand, good or bad); split: source or target, where \
-             there is a partition",
+    summary: "a BREEDS task: photos in one folder per ImageNet class, with superclass and subclass",
+    inputs: "path: the folder of class folders, named by wnid or by class name (\"bald_eagle\"); options: info (folder with class_hierarchy.txt, \
+             node_names.txt and dataset_class_info.json), task (entity13, entity30, living17 or nonliving26), unknown (folders that are not in the hierarchy: \"error\", the default, or \
+             \"skip\"), partition (none, the default, rand, good or bad); split: source or target, required with \
+             a partition other than none",
     open: |spec| Ok(Box::new(BreedsPhotos::open(spec)?)),
 };
 
-/// The photos of the classes of a task. A sample has its wnid as the label and the words of its superclass and of its class, the first
-/// of each, as the taxon. Photos of other classes of the hierarchy are no part of the task.
+/// The photos of the classes of a task. The label of a sample is the wnid of its class. Its taxon is the first name of
+/// the superclass and the first name of the class. Photos of other classes of the hierarchy are excluded.
 pub struct BreedsPhotos {
     root: PathBuf,
-    /// Relative to the root, sorted, each with the index of its class.
+    /// Paths relative to the root, sorted, each with the index of its class.
     photos: Vec<(String, usize)>,
-    classes: Vec<Class>,
+    classes: Vec<ClassEntry>,
     split: Option<String>,
     left_out: Option<String>,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-struct Options {
+struct BreedsOptions {
     info: Option<PathBuf>,
     task: Option<String>,
     unknown: Option<String>,
@@ -46,13 +46,13 @@ struct Options {
 }
 
 impl BreedsPhotos {
-    /// Lists the photos and computes the task.
+    /// Lists the photos and computes the classes of the task.
     ///
     /// # Errors
-    /// A file or folder that cannot be read, options that are missing or unknown, a folder of photos that is no node (unless these are
-    /// skipped) or may be several classes, no photo of the task.
+    /// A file or folder that cannot be read, missing or unknown options, a photo folder whose name is not in the
+    /// hierarchy (unless skipped) or matches several classes, no photo of the task.
     pub fn open(spec: &SourceSpec) -> Result<Self> {
-        let options: Options = spec.parse_options()?;
+        let options: BreedsOptions = spec.parse_options()?;
         let root = spec.need_path()?.clone();
         let mut files = Vec::new();
         collect(&root, "", &mut files)?;
@@ -69,7 +69,7 @@ impl BreedsPhotos {
             Some("skip") => true,
             Some(other) => return Err(Error::config("unknown", format!("{other:?}"), "\"error\" or \"skip\"")),
         };
-        let breeds = Breeds::read(info)?;
+        let breeds = BreedsHierarchy::read(info)?;
         let classes = classes(&breeds, task, options.partition.as_deref(), spec.split.as_deref())?;
         let of_wnid: HashMap<_, _> =
             classes.iter().zip(0..).map(|(class, index)| (class.label.as_str(), index)).collect();
@@ -80,19 +80,21 @@ impl BreedsPhotos {
             let fault = |found: String, expected: &str| {
                 Err(Error::format(format!("folder `{}`", root.join(folder).display()), found, expected))
             };
-            let class = match breeds.meaning(folder) {
-                Meaning::Class(class) => in_task(class),
-                Meaning::Inner => None,
-                Meaning::Several(several) if several.iter().all(|&class| in_task(class).is_none()) => None,
-                Meaning::Several(several) => {
+            let class = match breeds.look_up(folder) {
+                NameLookup::Class(class) => in_task(class),
+                NameLookup::Inner => None,
+                NameLookup::Several(several) if several.iter().all(|&class| in_task(class).is_none()) => None,
+                NameLookup::Several(several) => {
                     let wnids: Vec<_> =
                         several.iter().filter_map(|&it| Some(&*breeds.classes().get(it)?.wnid)).collect();
-                    return fault(format!("its name is that of {}", wnids.join(" and ")), "one of these as its name");
+                    return fault(
+                        format!("its name matches the classes {}", wnids.join(" and ")),
+                        "one of these wnids as its name",
+                    );
                 }
-                Meaning::Unknown if skip => continue,
-                Meaning::Unknown => {
-                    let expected =
-                        "a wnid or the name of a class of ImageNet (unknown = \"skip\" leaves such folders out)";
+                NameLookup::Unknown if skip => continue,
+                NameLookup::Unknown => {
+                    let expected = "a wnid or the name of an ImageNet class (unknown = \"skip\" skips such folders)";
                     return fault("its name is no node of the hierarchy".to_owned(), expected);
                 }
             };
@@ -148,7 +150,7 @@ impl Source for BreedsPhotos {
         &[View::Chain]
     }
 
-    /// Over the names and lengths of the photos and over the classes of the task.
+    /// Hash of the names and lengths of the photos and of the classes of the task.
     fn fingerprint(&self) -> String {
         let mut hash = Sha256::new();
         for class in &self.classes {
@@ -161,7 +163,7 @@ impl Source for BreedsPhotos {
         hex(hash)
     }
 
-    fn classes(&self) -> Vec<Class> {
+    fn classes(&self) -> Vec<ClassEntry> {
         self.classes.clone()
     }
 
@@ -170,24 +172,33 @@ impl Source for BreedsPhotos {
     }
 }
 
-/// The folder a photo lies in.
+/// The folder that contains a photo.
 fn folder(file: &str) -> &str {
     file.rsplit('/').nth(1).unwrap_or("")
 }
 
-/// The classes of a task (of a half of it), superclass by superclass.
-fn classes(breeds: &Breeds, task: &BreedsTask, partition: Option<&str>, half: Option<&str>) -> Result<Vec<Class>> {
+/// The classes of a task, or of one half of it, ordered by superclass.
+fn classes(
+    breeds: &BreedsHierarchy,
+    task: &BreedsTask,
+    partition: Option<&str>,
+    half: Option<&str>,
+) -> Result<Vec<ClassEntry>> {
     let partition = partition.map_or(Ok(BreedsSplit::None), BreedsSplit::named)?;
     let target = match (partition, half) {
         (BreedsSplit::None, None) => false,
         (BreedsSplit::None, Some(half)) => {
-            return Err(Error::config("split of source breeds", format!("{half:?}"), "none without a partition"));
+            return Err(Error::config(
+                "split of source breeds",
+                format!("{half:?}"),
+                "no split, because no partition is set",
+            ));
         }
         (_, Some("source")) => false,
         (_, Some("target")) => true,
         (_, other) => {
             let found = other.map_or_else(|| "not given".to_owned(), |half| format!("{half:?}"));
-            return Err(Error::config("split of source breeds", found, "source or target, since there is a partition"));
+            return Err(Error::config("split of source breeds", found, "source or target, because a partition is set"));
         }
     };
     let mut classes = Vec::new();
@@ -197,7 +208,7 @@ fn classes(breeds: &Breeds, task: &BreedsTask, partition: Option<&str>, half: Op
             let Some(class) = breeds.classes().get(class) else { continue };
             let name = class.words.first().unwrap_or(&class.wnid).clone();
             let taxon = vec![general.to_owned(), name.clone()];
-            classes.push(Class { label: class.wnid.clone(), name, taxon });
+            classes.push(ClassEntry { label: class.wnid.clone(), name, taxon });
         }
     }
     Ok(classes)
@@ -209,7 +220,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::fixtures::{Folder, jpeg, shared_data};
+    use crate::fixtures::{FixtureFolder, jpeg, shared_data};
     use crate::sources::open;
 
     fn spec(path: PathBuf, split: Option<&str>, options: serde_json::Value) -> SourceSpec {
@@ -223,9 +234,10 @@ mod tests {
         }
     }
 
-    /// Below the ancestor of living17, at its level 5: dogs of four classes; cats of one, too few. A zebra outside.
-    fn fixture() -> Folder {
-        let folder = Folder::new();
+    /// A hierarchy for the task living17. At its level are "dog", with four classes, and "cat", with one class, which
+    /// is too few. The zebra is not below the ancestor of the task.
+    fn fixture() -> FixtureFolder {
+        let folder = FixtureFolder::new();
         let chain = "n00001740 n00004258\nn00004258 one\none two\ntwo three\nthree dog\nthree cat\nn00001740 zebra\n";
         folder.write("info/class_hierarchy.txt", chain.to_owned() + "dog d1\ndog d2\ndog d3\ndog d4\ncat c1\n");
         folder.write("info/node_names.txt", "dog\tdog, domestic dog\ncat\tcat\n");
@@ -264,7 +276,7 @@ mod tests {
         let folder = fixture();
         let (photos, info) = (folder.path().join("photos"), folder.path().join("info"));
         let source = open(&spec(photos.clone(), None, json!({"info": info, "task": "living17"}))).unwrap();
-        // The zebra, both cranes and the folder of all dogs are of the hierarchy, but not of the task.
+        // The zebra, both cranes and the folder of all dogs are in the hierarchy, but not in the task.
         let samples: Vec<_> = (0..source.len()).map(|index| source.get(index).unwrap()).collect();
         let found: Vec<_> =
             samples.iter().map(|it| (&*it.id, it.label.as_deref().unwrap(), it.taxon.join(" > "))).collect();
@@ -285,14 +297,14 @@ mod tests {
             let options = json!({"info": info, "task": "living17", "partition": "good"});
             open(&spec(photos.clone(), Some(half), options)).unwrap()
         });
-        // Four groups of one: the first two are the source.
+        // Four groups of one class: the first two form the source half.
         assert_eq!(halves.each_ref().map(|it| it.classes()[0].label.clone()), ["d1", "d3"]);
         assert_eq!(halves.each_ref().map(|it| it.len()), [3, 1]);
         assert_ne!(halves[0].fingerprint(), source.fingerprint());
     }
 
     #[test]
-    fn unknown_folders_are_an_error_or_told() {
+    fn unknown_folders_are_an_error_or_reported() {
         let folder = fixture();
         folder.write("photos/DODO/a.jpg", jpeg(4, 4));
         folder.write("photos/DODO/b.jpg", jpeg(4, 4));
@@ -312,22 +324,23 @@ mod tests {
             (None, json!({"info": info, "task": "living18"}), "task of BREEDS `living18` is unknown"),
             (None, json!({"info": info, "task": "living17", "unknown": "no"}), "`unknown` is \"no\""),
             (None, json!({"info": info, "task": "living17", "partition": "worse"}), "split of BREEDS `worse`"),
-            (None, json!({"info": info, "task": "living17", "partition": "bad"}), "source or target, since"),
-            (Some("source"), options.clone(), "none without a partition"),
+            (None, json!({"info": info, "task": "living17", "partition": "bad"}), "source or target, because"),
+            (Some("source"), options.clone(), "no split, because no partition is set"),
             (None, json!({"info": info, "task": "entity13", "unknown": "skip"}), "no superclass of entity13"),
         ] {
             let text = fails(split, options);
             assert!(text.contains(message), "{text}");
         }
-        // Two classes are called so, one of them of the task.
+        // Two classes have this name; one of them is in the task.
         folder.write("photos/mastiff/a.jpg", jpeg(4, 4));
         let text = fails(None, options);
-        assert!(text.contains("photos/mastiff`: its name is that of d4 and far2"), "{text}");
+        assert!(text.contains("photos/mastiff`: its name matches the classes d4 and far2"), "{text}");
     }
 
-    /// Our photos of birds: eleven folders bear a name of ImageNet, `PURPLE_GALLINULE` one of a node above classes.
+    /// The shared bird photos: eleven folders have the name of an ImageNet class, `PURPLE_GALLINULE` that of an inner
+    /// node.
     #[test]
-    fn birds_at_hand() {
+    fn shared_bird_photos() {
         let (Some(info), Some(birds)) = (shared_data("breeds/modified"), shared_data("birds525/images")) else {
             return;
         };
@@ -340,7 +353,7 @@ mod tests {
         assert_eq!(taxa.len(), 9);
         taxa.dedup();
         assert_eq!(taxa, ["bird > American coot", "bird > indigo bunting", "bird > limpkin"]);
-        let told = source.left_out().unwrap();
-        assert_eq!(told, "1422 photos in 474 of 486 folders left out: no node of the hierarchy");
+        let left_out = source.left_out().unwrap();
+        assert_eq!(left_out, "1422 photos in 474 of 486 folders left out: no node of the hierarchy");
     }
 }

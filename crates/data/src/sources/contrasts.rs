@@ -1,7 +1,10 @@
-//! Tests of composition: items of a photo, a caption that is right for it, and one that is wrong by a small change.
+//! Shared code of compositionality benchmarks: items of a photo, a correct caption, and an incorrect caption that
+//! differs from it slightly.
 //!
-//! Texts lose the blanks around them: published files have some, and no tokenizer of the family sees them.
+//! Leading and trailing whitespace is removed from the texts: some published files contain it, and the tokenizers of
+//! this project ignore it.
 
+use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -14,48 +17,71 @@ use crate::error::{Error, Result};
 use crate::sample::{BBox, Broken, Cause, ImageRef, Phrase, PixelLimits, Sample, View};
 use crate::shard::hex;
 
-/// A list of items, in the order of their files.
-pub(super) struct Contrasts {
+/// The items of a benchmark, in the order of their files.
+pub(super) struct ContrastSource {
     kind: &'static str,
-    items: Vec<Result<Item, Broken>>,
-    photos: Option<Photos>,
+    items: Vec<Result<ContrastItem, Broken>>,
+    photos: Option<ContrastPhotos>,
     views: Vec<View>,
     fingerprint: String,
 }
 
 /// One photo with its two captions.
-#[derive(Clone, Debug)]
-pub(super) struct Item {
+#[derive(Clone)]
+pub(super) struct ContrastItem {
     pub(super) id: String,
-    /// As the file names it.
+    /// The name in the file.
     pub(super) photo: String,
     pub(super) caption: String,
     pub(super) wrong: String,
     pub(super) subset: Option<String>,
     pub(super) label: Option<String>,
-    pub(super) region: Option<Region>,
+    pub(super) region: Option<ContrastRegion>,
 }
 
-/// The part of the photo that the captions are about.
-#[derive(Clone, Debug)]
-pub(super) struct Region {
-    /// What is in it.
+/// The region of the photo that the captions describe.
+#[derive(Clone)]
+pub(super) struct ContrastRegion {
+    /// Names of the objects in the region.
     pub(super) text: String,
     /// Left, top, right, bottom, in pixels.
     pub(super) corners: [f32; 4],
 }
 
-/// Where photos are.
-pub(super) struct Photos {
+/// The fingerprint of a source is a hash of this text. The text contains the former name of the struct, so that
+/// fingerprints of older runs stay valid.
+impl fmt::Debug for ContrastItem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Item")
+            .field("id", &self.id)
+            .field("photo", &self.photo)
+            .field("caption", &self.caption)
+            .field("wrong", &self.wrong)
+            .field("subset", &self.subset)
+            .field("label", &self.label)
+            .field("region", &self.region)
+            .finish()
+    }
+}
+
+/// Nested in the text of [`ContrastItem`]; contains the former name of this struct for the same reason.
+impl fmt::Debug for ContrastRegion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Region").field("text", &self.text).field("corners", &self.corners).finish()
+    }
+}
+
+/// The folder of the photos, with a function that gives the candidate file names of a photo.
+pub(super) struct ContrastPhotos {
     folder: PathBuf,
     names: fn(&str) -> Vec<String>,
 }
 
-impl Photos {
-    /// The folder `images`, taken relative to `base`; a photo has one of the `names` there.
+impl ContrastPhotos {
+    /// Opens the folder `images`, relative to `base`. `names` returns the file names under which a photo may be stored.
     ///
     /// # Errors
-    /// It is no folder.
+    /// `images` is not a folder.
     pub(super) fn open(spec: &SourceSpec, base: &Path, images: &Path, names: fn(&str) -> Vec<String>) -> Result<Self> {
         let folder = base.join(images);
         if folder.is_dir() {
@@ -65,7 +91,7 @@ impl Photos {
         Err(Error::config(key, found, "a folder of photos"))
     }
 
-    /// The first of its names that is there, else the first.
+    /// The first candidate that exists; if there is none, the first candidate.
     fn find(&self, photo: &str) -> PathBuf {
         let mut paths = (self.names)(photo).into_iter().map(|name| self.folder.join(name));
         let first = paths.next().unwrap_or_else(|| self.folder.join(photo));
@@ -76,10 +102,15 @@ impl Photos {
     }
 }
 
-impl Contrasts {
+impl ContrastSource {
     /// # Errors
-    /// No item.
-    pub(super) fn new(spec: &SourceSpec, kind: &'static str, items: Items, photos: Option<Photos>) -> Result<Self> {
+    /// There are no items.
+    pub(super) fn new(
+        spec: &SourceSpec,
+        kind: &'static str,
+        items: ContrastItems,
+        photos: Option<ContrastPhotos>,
+    ) -> Result<Self> {
         if items.0.is_empty() {
             let place = spec.path.as_ref().map_or_else(String::new, |path| format!("`{}`", path.display()));
             let expected = match &spec.split {
@@ -100,7 +131,7 @@ impl Contrasts {
     }
 }
 
-impl Source for Contrasts {
+impl Source for ContrastSource {
     fn name(&self) -> &str {
         self.kind
     }
@@ -139,8 +170,9 @@ impl Source for Contrasts {
     }
 }
 
-impl Region {
-    /// As a phrase with its box, which needs the size of the photo. What lies outside the photo is cut off.
+impl ContrastRegion {
+    /// Converts the region to a phrase with a box in fractions, which needs the size of the photo. The box is clipped
+    /// to the photo.
     fn in_photo(self, image: &ImageRef, sample: &str) -> Result<Phrase, Broken> {
         let (width, height) = image.size(&PixelLimits::default()).map_err(|broken| broken.within(sample))?;
         let bbox = BBox::from_pixels(self.corners, width as f32, height as f32);
@@ -156,21 +188,21 @@ impl Region {
     }
 }
 
-/// Items while they are read.
+/// Collects items from files.
 #[derive(Default)]
-pub(super) struct Items(Vec<Result<Item, Broken>>);
+pub(super) struct ContrastItems(Vec<Result<ContrastItem, Broken>>);
 
-impl Items {
-    /// The records of a file, each under its id; one that is no record is broken.
+impl ContrastItems {
+    /// Adds the records of a file, each under its id. A record that cannot be parsed becomes a broken item.
     ///
     /// # Errors
-    /// The file has none.
+    /// The file has no records.
     pub(super) fn add<T: DeserializeOwned>(
         &mut self,
         file: &Path,
         records: impl Iterator<Item = (String, Value)>,
         expected: &str,
-        item: impl Fn(String, T) -> Result<Item, Broken>,
+        item: impl Fn(String, T) -> Result<ContrastItem, Broken>,
     ) -> Result<()> {
         let before = self.0.len();
         self.0.extend(records.map(|(id, value)| match serde_json::from_value(value) {
@@ -185,11 +217,11 @@ impl Items {
     }
 }
 
-/// The file itself, or the JSON files of the folder, sorted; in folders within it down to `depth`. Hidden ones are
-/// passed over.
+/// The file itself, or the JSON files of the folder, sorted; folders are searched down to `depth`. Hidden files are
+/// skipped.
 ///
 /// # Errors
-/// A folder that cannot be read, or no such file in it.
+/// A folder that cannot be read, or no JSON file.
 pub(super) fn json_files(path: &Path, depth: usize) -> Result<Vec<PathBuf>> {
     if path.is_file() {
         return Ok(vec![path.to_owned()]);
@@ -221,15 +253,15 @@ fn collect(folder: &Path, depth: usize, files: &mut Vec<PathBuf>) -> Result<()> 
     Ok(())
 }
 
-/// The name of a file without its extension.
+/// The file name without its extension.
 pub(super) fn stem(file: &Path) -> String {
     file.file_stem().unwrap_or_default().to_string_lossy().into_owned()
 }
 
-/// Checks that the split asked for is one of the subsets.
+/// Checks that the requested split is one of the subsets.
 ///
 /// # Errors
-/// It is none.
+/// The split is not one of the subsets.
 pub(super) fn known_subset(spec: &SourceSpec, what: &'static str, subsets: &[&str]) -> Result<()> {
     match &spec.split {
         Some(split) if !subsets.contains(&&**split) => {

@@ -5,7 +5,7 @@ use std::fs;
 use serde_json::json;
 
 use super::*;
-use crate::fixtures::{Folder, jpeg, shared_data};
+use crate::fixtures::{FixtureFolder, jpeg, shared_data};
 use crate::sample::{BBox, Cause, ImageRef};
 
 fn spec(kind: &str, path: impl Into<PathBuf>, options: serde_json::Value) -> SourceSpec {
@@ -21,7 +21,6 @@ fn message(spec: &SourceSpec) -> String {
     open(spec).err().unwrap().to_string()
 }
 
-/// Samples by subset and label.
 fn counts(source: &dyn Source) -> BTreeMap<(Option<String>, Option<String>), usize> {
     let mut counts = BTreeMap::new();
     for index in 0..source.len() {
@@ -33,7 +32,7 @@ fn counts(source: &dyn Source) -> BTreeMap<(Option<String>, Option<String>), usi
 
 #[test]
 fn sugarcrepe() {
-    let folder = Folder::new();
+    let folder = FixtureFolder::new();
     folder.write("photos/000000000042.jpg", jpeg(40, 20));
     folder.write("photos/COCO_val2014_000000000043.jpg", jpeg(40, 20));
     let item = |photo: u32, right: &str, wrong: &str| json!({"filename": format!("{photo:012}.jpg"), "caption": right, "negative_caption": wrong});
@@ -53,7 +52,8 @@ fn sugarcrepe() {
     assert_eq!((&*first.id, first.split.as_deref()), ("add_att/0", Some("add_att")));
     assert_eq!((&*first.captions[0], &*first.wrong[0]), ("a", "a b"));
     assert_eq!((&*second.id, &*second.captions[0]), ("swap_obj/0", "a cat on a dog"));
-    // By its own name, by that of 2014, and by its own again where there is neither.
+    // The first photo exists under the name in the file, the second under its 2014 name. The third does not exist, so
+    // the path has the name in the file.
     assert_eq!([file(1), file(2), file(0)], ["000000000042.jpg", "COCO_val2014_000000000043.jpg", "000000000044.jpg"]);
     let broken = source.get(3).unwrap_err();
     assert_eq!((&*broken.sample, broken.cause), ("swap_obj/2", Cause::BadRecord));
@@ -86,7 +86,7 @@ fn sugarcrepe() {
 
 #[test]
 fn vl_checklist() {
-    let folder = Folder::new();
+    let folder = FixtureFolder::new();
     folder.write("photos/vg/VG_100K/1.jpg", jpeg(40, 20));
     folder.write("photos/2.jpg", jpeg(40, 20));
     let pair = |photo: &str, right: &[&str], wrong: &[&str]| json!([photo, {"POS": right, "NEG": wrong}]);
@@ -94,7 +94,7 @@ fn vl_checklist() {
     folder.write("data/Object/Location/vg_location/vg_obj_margin.json", margin.to_string());
     let agent = json!([pair("2.jpg", &["c"], &["d"]), ["2.jpg"]]);
     let agent = folder.write("data/Object/Size/swig_size/swig_agent/swig_agent_small.json", agent.to_string());
-    // Attributes and relations are other tests.
+    // Files of attributes and relations belong to other benchmarks and are ignored.
     folder.write("data/Attribute/vg/color.json", json!([pair("2.jpg", &["c"], &["d"])]).to_string());
     let all = spec("vl_checklist", folder.path().join("data"), json!({"images": "../photos"}));
 
@@ -138,7 +138,7 @@ fn vl_checklist() {
 
 #[test]
 fn vg_attribution() {
-    let folder = Folder::new();
+    let folder = FixtureFolder::new();
     folder.write("images/1.jpg", jpeg(300, 200));
     let item = |photo: &str, [x, y, w, h]: [i32; 4]| {
         json!({"image_path": photo, "bbox_x": x, "bbox_y": y, "bbox_w": w, "bbox_h": h, "attributes": ["open", "crouched"],
@@ -168,9 +168,9 @@ fn vg_attribution() {
     let one = source.get(0).unwrap();
     assert_eq!((&*one.id, one.split.as_deref(), one.label.as_deref()), ("0", None, Some("open_crouched")));
     assert_eq!((&*one.captions[0], &*one.phrases[0].text), ("the crouched cat and the open door", "cat and door"));
-    // Whole pixels come back as they were: left, top, left + width, top + height.
+    // A box inside the photo is kept: left, top, left + width, top + height.
     assert_eq!(one.phrases[0].boxes[0].to_pixels(300, 200), [13, 7, 114, 66]);
-    // 250 + 100 and 150 + 100 lie outside the photo of 300 x 200, and are cut off.
+    // 250 + 100 and 150 + 100 are outside the photo of 300 x 200, so the box is clipped.
     let cut = source.get(1).unwrap().phrases[0].boxes[0];
     assert_eq!(cut, BBox { x1: 250.0 / 300.0, y1: 0.75, x2: 1.0, y2: 1.0 });
     let causes: Vec<_> = (2..6).map(|index| source.get(index).unwrap_err().cause).collect();
@@ -178,13 +178,14 @@ fn vg_attribution() {
     assert_eq!(&*source.get(4).unwrap_err().sample, "4");
     assert_eq!(source.get(6).unwrap().phrases[0].text, "the crouched cat and the open door");
 
-    assert!(message(&split(&all, "test")).contains("these files know no splits"));
+    assert!(message(&split(&all, "test")).contains("files of this kind have no splits"));
     assert!(message(&spec("vg_attribution", &path, json!({"images": "no"}))).contains("a folder of photos"));
     folder.write("visual_genome_attribution.json", "[]");
     assert!(message(&all).contains("holds no sample; expected image_path, bbox_x"), "{}", message(&all));
 }
 
-/// Counted with Python's `len` over the seven files; 1,544 items name one of the 1,000 photos of HierarCaps.
+/// The counts of the subsets come from Python's `len` over the seven files. 1,544 items refer to one of the 1,000
+/// photos of HierarCaps.
 #[test]
 fn sugarcrepe_as_released() {
     let Some(path) = shared_data("sugarcrepe") else { return };
@@ -208,7 +209,7 @@ fn sugarcrepe_as_released() {
     assert_eq!((0..source.len()).filter(there).count(), 1544);
 }
 
-/// The two files at hand, counted with Python's `len`.
+/// The counts come from Python's `len` over the two files of the shared data.
 #[test]
 fn vl_checklist_as_released() {
     let Some(path) = shared_data("vl_checklist") else { return };

@@ -1,4 +1,4 @@
-//! Tables of photos and captions: one row a pair. Rows with the same photo, wherever they are, make one sample with
+//! Tables of photos and captions, one pair per row. Rows with the same photo, adjacent or not, form one sample with
 //! several captions.
 
 use std::collections::HashMap;
@@ -19,24 +19,24 @@ pub(super) const ENTRY: SourceEntry = SourceEntry {
     kind: "csv_pairs",
     summary: "CSV or TSV of photo and caption",
     inputs: "path: the table; split: the value of split_column; options: image, caption (columns, default the names \
-             \"image\", \"caption\"), label, split_column, header (default true; without one columns are numbers from 0), \
-             delimiter (default: tab for .tsv, else comma), quoting (default: not for .tsv), folder (of the photos, relative to the table)",
+             \"image\", \"caption\"), label, split_column, header (default true; if false, columns are numbers from 0), \
+             delimiter (default: tab for .tsv, otherwise comma), quoting (default: false for .tsv, otherwise true), folder (of the photos, relative to the table)",
     open: |spec| Ok(Box::new(CsvPairs::open(spec)?)),
 };
 
-/// A table of pairs; in memory are the places of the rows.
+/// A table of pairs. Only the file offsets of the rows are kept in memory.
 pub struct CsvPairs {
     path: PathBuf,
     folder: PathBuf,
-    options: Options,
-    columns: Columns,
-    samples: Vec<Rows>,
+    options: CsvPairsOptions,
+    columns: CsvColumns,
+    samples: Vec<CsvPhotoRows>,
     fingerprint: String,
 }
 
 #[derive(Clone, Debug, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-struct Options {
+struct CsvPairsOptions {
     image: String,
     caption: String,
     label: Option<String>,
@@ -47,7 +47,7 @@ struct Options {
     folder: PathBuf,
 }
 
-impl Default for Options {
+impl Default for CsvPairsOptions {
     fn default() -> Self {
         Self {
             image: "image".to_owned(),
@@ -62,39 +62,40 @@ impl Default for Options {
     }
 }
 
-/// Numbers of the columns.
-struct Columns {
+/// Indices of the columns.
+struct CsvColumns {
     image: usize,
     caption: usize,
     label: Option<usize>,
     split: Option<usize>,
-    /// Fields of the header; more of them in a row are a text that was not quoted.
+    /// Number of header fields. A row with more fields contains an unquoted delimiter.
     count: Option<usize>,
 }
 
 /// The rows of one photo.
-struct Rows {
-    first: Row,
-    /// Empty, and without memory of its own, for tables with one row a photo.
-    more: Vec<Row>,
+struct CsvPhotoRows {
+    first: CsvRow,
+    /// Empty, without heap memory, in tables with one row per photo.
+    more: Vec<CsvRow>,
 }
 
 #[derive(Clone, Copy)]
-struct Row {
+struct CsvRow {
     offset: u64,
     len: u32,
-    /// Counted from 1, the header included, as spreadsheets do; quoted line breaks make lines another thing.
+    /// Counted from 1 and including the header, as in spreadsheets. It differs from the line number if quoted fields
+    /// contain line breaks.
     number: u32,
 }
 
 impl CsvPairs {
-    /// Reads the table once and keeps the places of its rows.
+    /// Reads the table once and indexes its rows.
     ///
     /// # Errors
-    /// It cannot be read, lacks a column, or has no row (of the split).
+    /// The file cannot be read, lacks a column, or has no row (of the split).
     pub fn open(spec: &SourceSpec) -> Result<Self> {
         let path = spec.need_path()?;
-        let mut options: Options = spec.parse_options()?;
+        let mut options: CsvPairsOptions = spec.parse_options()?;
         let tabs = path.extension().is_some_and(|e| e.eq_ignore_ascii_case("tsv"));
         let delimiter = *options.delimiter.get_or_insert(if tabs { '\t' } else { ',' });
         options.quoting.get_or_insert(!tabs);
@@ -102,7 +103,7 @@ impl CsvPairs {
             return Err(Error::config("delimiter", format!("{delimiter:?}"), "an ASCII character"));
         }
         if spec.split.is_some() && options.split_column.is_none() {
-            return Err(Error::config("split_column", "not given", "a column, since a split is asked for"));
+            return Err(Error::config("split_column", "not given", "a column name, because a split is set"));
         }
         let folder = path.parent().unwrap_or(Path::new("")).join(&options.folder);
         let file = open_regular(path).map_err(Error::io("read", path))?;
@@ -116,7 +117,7 @@ impl CsvPairs {
         } else {
             options.columns(path, &ByteRecord::new())?
         };
-        let mut samples: Vec<Rows> = Vec::new();
+        let mut samples: Vec<CsvPhotoRows> = Vec::new();
         let mut of_image: HashMap<Vec<u8>, usize> = HashMap::new();
         let mut hash = Sha256::new();
         let mut start = reader.position().clone();
@@ -136,32 +137,35 @@ impl CsvPairs {
                 hash.update(field);
                 hash.update([0]);
             }
-            let at =
-                Row { offset: begin.byte(), len: u32::try_from(end.byte() - begin.byte()).unwrap_or(u32::MAX), number };
-            // A row without a photo stays on its own, to be reported.
+            let at = CsvRow {
+                offset: begin.byte(),
+                len: u32::try_from(end.byte() - begin.byte()).unwrap_or(u32::MAX),
+                number,
+            };
+            // A row without a photo name becomes a separate sample, which is reported as broken.
             match row.get(columns.image).filter(|name| !name.is_empty()) {
                 Some(name) if of_image.contains_key(name) => samples[of_image[name]].more.push(at),
                 name => {
                     of_image.extend(name.map(|name| (name.to_owned(), samples.len())));
-                    samples.push(Rows { first: at, more: Vec::new() });
+                    samples.push(CsvPhotoRows { first: at, more: Vec::new() });
                 }
             }
         }
         if samples.is_empty() {
             let expected = match &spec.split {
                 Some(split) => format!("rows of split `{split}`"),
-                None => "a row behind the header".to_owned(),
+                None => "at least one row after the header".to_owned(),
             };
             return Err(Error::Empty { place: format!("`{}`", path.display()), expected });
         }
         Ok(Self { path: path.clone(), folder, options, columns, samples, fingerprint: hex(hash) })
     }
 
-    fn place(&self, row: Row) -> String {
+    fn place(&self, row: CsvRow) -> String {
         format!("row {} of `{}`", row.number, self.path.display())
     }
 
-    fn row(&self, row: Row) -> Result<StringRecord, Broken> {
+    fn row(&self, row: CsvRow) -> Result<StringRecord, Broken> {
         let fault = |cause, found: String| {
             Broken::new(self.place(row), cause, format!("{found}; expected a row of the table in UTF-8"))
         };
@@ -193,11 +197,11 @@ impl Source for CsvPairs {
     }
 
     fn get(&self, index: usize) -> Result<Sample, Broken> {
-        let Rows { first, more } = &self.samples[index];
+        let CsvPhotoRows { first, more } = &self.samples[index];
         let fields = self.row(*first)?;
-        let get = |fields: &StringRecord, column: usize, name: &str, row: &Row| {
+        let get = |fields: &StringRecord, column: usize, name: &str, row: &CsvRow| {
             fields.get(column).map(str::to_owned).ok_or_else(|| {
-                let detail = format!("{} fields; expected `{name}` in number {column}, counted from 0", fields.len());
+                let detail = format!("{} fields; expected `{name}` in field {column}, counted from 0", fields.len());
                 Broken::new(self.place(*row), Cause::BadRecord, detail)
             })
         };
@@ -231,18 +235,18 @@ impl Source for CsvPairs {
     }
 }
 
-impl Options {
+impl CsvPairsOptions {
     fn reader<R: Read>(&self, input: R) -> csv::Reader<R> {
         ReaderBuilder::new()
             .has_headers(false)
-            // A row of another length is a broken sample, not the end of the run.
+            // A row with a different number of fields is a broken sample, not a fatal error.
             .flexible(true)
             .delimiter(self.delimiter.unwrap_or(',') as u8)
             .quoting(self.quoting.unwrap_or(true))
             .from_reader(input)
     }
 
-    fn columns(&self, path: &Path, header: &ByteRecord) -> Result<Columns> {
+    fn columns(&self, path: &Path, header: &ByteRecord) -> Result<CsvColumns> {
         let names: Vec<_> = header
             .iter()
             .map(|name| String::from_utf8_lossy(name.strip_prefix(b"\xef\xbb\xbf").unwrap_or(name)).trim().to_owned())
@@ -254,13 +258,13 @@ impl Options {
             };
             let expected = match self.header {
                 true => format!("one of {}", names.join(", ")),
-                false => "a number from 0, since `header` is false".to_owned(),
+                false => "a number from 0, because `header` is false".to_owned(),
             };
             number.ok_or_else(|| {
                 Error::format(format!("column of `{}`", path.display()), format!("`{column}`"), expected)
             })
         };
-        Ok(Columns {
+        Ok(CsvColumns {
             image: find(&self.image)?,
             caption: find(&self.caption)?,
             label: self.label.as_deref().map(find).transpose()?,

@@ -1,12 +1,12 @@
-//! GRIT as HyCoCLIP prepares it: shards of `<key>.child.jpg`, `<key>.child.txt` (the photo and its caption),
-//! `<key>.numparents.txt`, and `<key>.parent000.jpg`, `<key>.parent000.txt`, ... (boxes, cut out, and their phrases;
-//! "parent" since a box is more general than its photo). [`crate::export`] writes the same layout.
+//! GRIT as prepared by HyCoCLIP: shards of `<key>.child.jpg` and `<key>.child.txt` (the photo and its caption),
+//! `<key>.numparents.txt`, and `<key>.parent000.jpg`, `<key>.parent000.txt`, ... (cropped boxes and their phrases; they
+//! are called "parent" because a box is more general than its photo). [`crate::export`] writes the same layout.
 
 use super::jsonl::NoOptions;
 use super::{Source, SourceEntry, SourceSpec};
 use crate::error::Result;
 use crate::sample::{Broken, Cause, Phrase, Sample, View};
-use crate::shard::{Record, Shards};
+use crate::shard::{ShardRecord, Shards};
 
 pub(super) const ENTRY: SourceEntry = SourceEntry {
     kind: "grit_processed",
@@ -73,8 +73,8 @@ impl Source for GritProcessed {
     }
 }
 
-/// The number of boxes; as many texts must be there, or a member was lost.
-fn count(record: &Record) -> Result<usize, Broken> {
+/// The number of boxes. It must equal the number of texts; otherwise a member is missing.
+fn count(record: &ShardRecord) -> Result<usize, Broken> {
     let there = record.extensions().filter(|e| e.starts_with("parent") && e.ends_with(".txt")).count();
     let text = record.need_text("numparents.txt")?;
     match text.trim().parse() {

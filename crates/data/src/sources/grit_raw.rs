@@ -1,13 +1,14 @@
-//! GRIT as img2dataset downloads it: shards of `<key>.jpg`, `<key>.txt` and `<key>.json`, the latter with `caption`,
-//! `noun_chunks` and `ref_exps`. Each of these two is a list of `[start, end, x1, y1, x2, y2, score]`: characters of
-//! the caption, a box in fractions of the photo, a confidence (<https://huggingface.co/datasets/zzliang/GRIT>).
+//! GRIT as downloaded by img2dataset: shards of `<key>.jpg`, `<key>.txt` and `<key>.json`. The JSON has `caption`,
+//! `noun_chunks` and `ref_exps`. Each of the latter two is a list of `[start, end, x1, y1, x2, y2, score]`: a character
+//! range of the caption, a box in fractions of the photo, a confidence
+//! (<https://huggingface.co/datasets/zzliang/GRIT>).
 
 use serde::Deserialize;
 
 use super::{Source, SourceEntry, SourceSpec};
 use crate::error::{Error, Result};
 use crate::sample::{BBox, Broken, Cause, Phrase, Sample, Span, View, char_slice};
-use crate::shard::{Record, Shards};
+use crate::shard::{ShardRecord, Shards};
 
 pub(super) const ENTRY: SourceEntry = SourceEntry {
     kind: "grit_raw",
@@ -19,24 +20,24 @@ pub(super) const ENTRY: SourceEntry = SourceEntry {
 /// Downloaded GRIT shards.
 pub struct GritRaw {
     shards: Shards,
-    options: Options,
+    options: GritRawOptions,
 }
 
 #[derive(Deserialize)]
 #[serde(default, deny_unknown_fields)]
-struct Options {
-    /// Boxes with a lower score are left out. GRIT itself was cut at 0.65.
+struct GritRawOptions {
+    /// Boxes with a lower score are dropped. GRIT itself uses a threshold of 0.65.
     min_score: f32,
 }
 
-impl Default for Options {
+impl Default for GritRawOptions {
     fn default() -> Self {
         Self { min_score: 0.0 }
     }
 }
 
 #[derive(Deserialize)]
-struct Annotation {
+struct GritAnnotation {
     caption: Option<String>,
     #[serde(default)]
     noun_chunks: Vec<[f64; 7]>,
@@ -48,9 +49,9 @@ impl GritRaw {
     /// Indexes the shards.
     ///
     /// # Errors
-    /// See [`Shards::open`]; also an option out of range.
+    /// See [`Shards::open`]; also if an option is out of range.
     pub fn open(spec: &SourceSpec) -> Result<Self> {
-        let options: Options = spec.parse_options()?;
+        let options: GritRawOptions = spec.parse_options()?;
         if !(0.0..=1.0).contains(&options.min_score) {
             return Err(Error::config("min_score", options.min_score.to_string(), "0 to 1"));
         }
@@ -72,7 +73,7 @@ impl Source for GritRaw {
         let record = self.shards.record(index)?;
         let image = record.need_image("")?;
         let json = record.need_text("json")?;
-        let annotation: Annotation = serde_json::from_str(&json).map_err(|error| {
+        let annotation: GritAnnotation = serde_json::from_str(&json).map_err(|error| {
             let detail = format!("`.json`: {error}; expected caption, noun_chunks and ref_exps");
             record.broken(Cause::BadRecord, detail)
         })?;
@@ -97,10 +98,10 @@ impl Source for GritRaw {
     }
 }
 
-/// One phrase for each text, with all its boxes and places: the same words usually come as a noun chunk and as a
-/// referring expression.
+/// One phrase for each distinct text, with all its boxes and spans. The same text usually occurs as a noun chunk and as
+/// a referring expression.
 fn phrases<'a>(
-    record: &Record,
+    record: &ShardRecord,
     caption: &str,
     rows: impl Iterator<Item = &'a [f64; 7]>,
 ) -> Result<Vec<Phrase>, Broken> {

@@ -1,4 +1,4 @@
-//! HyperLex (Vulic et al. 2017): pairs of words with people's answers to "to what degree is X a type of Y?".
+//! HyperLex (Vulic et al. 2017): word pairs with human ratings of "to what degree is X a type of Y?".
 
 use std::collections::HashMap;
 use std::fs;
@@ -16,32 +16,33 @@ pub(super) const ENTRY: SourceEntry = SourceEntry {
     kind: "hyperlex",
     summary: "HyperLex: graded pairs of a specific and a general word",
     inputs: "path: hyperlex-all.txt (or another file of its format), or the folder that holds it; split: N (nouns) or V (verbs)",
-    open: |spec| Ok(Box::new(HyperLex::open(spec)?)),
+    open: |spec| Ok(Box::new(HyperLexPairs::open(spec)?)),
 };
 
-/// The columns that are read; the answers of the single raters stand behind them.
+/// The columns that are read. The scores of the individual raters follow them.
 const COLUMNS: [&str; 6] = ["WORD1", "WORD2", "POS", "TYPE", "AVG_SCORE", "AVG_SCORE_0_10"];
 
-/// The pairs of a file. A sample has the chain Y, X (the general word first), its mean answer from 0 to 10 as the grade, the relation
-/// that WordNet has between the words ("hyp-1", "cohyp", ...; "r-" when it runs from Y to X) as the label, and "N" or "V" as the split.
-pub struct HyperLex {
+/// The pairs of a file. A sample has the chain Y, X (the general word first). Its grade is the mean rating from 0 to
+/// 10. Its label is the WordNet relation between the words ("hyp-1", "cohyp", ...; the prefix "r-" marks the direction
+/// from Y to X). Its split is "N" or "V".
+pub struct HyperLexPairs {
     path: PathBuf,
-    /// With their numbers in the file, from 1.
+    /// Lines with their numbers in the file, from 1.
     lines: Vec<(usize, String)>,
     fingerprint: String,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-struct Options {}
+struct HyperLexOptions {}
 
-impl HyperLex {
-    /// Reads the file; it has a few thousand lines.
+impl HyperLexPairs {
+    /// Reads the file, which has a few thousand lines.
     ///
     /// # Errors
-    /// It cannot be read, has another header, holds a pair twice, or no pair (of the split).
+    /// The file cannot be read, has another header, contains a pair twice, or has no pair (of the split).
     pub fn open(spec: &SourceSpec) -> Result<Self> {
-        let Options {} = spec.parse_options()?;
+        let HyperLexOptions {} = spec.parse_options()?;
         let path = spec.need_path()?;
         let path = if path.is_dir() { path.join("hyperlex-all.txt") } else { path.clone() };
         let text = fs::read_to_string(&path).map_err(Error::io("read", &path))?;
@@ -67,7 +68,7 @@ impl HyperLex {
                 return Err(Error::format(
                     place(&path, number),
                     format!("{line:?}"),
-                    format!("a pair that line {before} lacks"),
+                    format!("each pair once (line {before} has the same pair)"),
                 ));
             }
             hash.update(fields.join(" "));
@@ -76,7 +77,7 @@ impl HyperLex {
         }
         if kept.is_empty() {
             let expected = spec.split.as_ref().map_or_else(
-                || "a pair behind the header".to_owned(),
+                || "at least one pair after the header".to_owned(),
                 |split| format!("pairs of split `{split}` (N or V)"),
             );
             return Err(Error::Empty { place: format!("`{}`", path.display()), expected });
@@ -85,7 +86,7 @@ impl HyperLex {
     }
 }
 
-impl Source for HyperLex {
+impl Source for HyperLexPairs {
     fn name(&self) -> &str {
         ENTRY.kind
     }
@@ -112,7 +113,7 @@ fn place(path: &Path, number: usize) -> String {
     format!("line {number} of `{}`", path.display())
 }
 
-/// `Err` says what is wrong with the line.
+/// Parses a line. The error describes the fault.
 fn sample(line: &str) -> Result<Sample, String> {
     let fields: Vec<_> = line.split_whitespace().take(COLUMNS.len()).collect();
     let [specific, general, class, relation, _, grade] = fields[..] else {
@@ -139,7 +140,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
-    use crate::fixtures::{Folder, shared_data};
+    use crate::fixtures::{FixtureFolder, shared_data};
     use crate::sources::open;
 
     const TEXT: &str = "WORD1 WORD2 POS TYPE AVG_SCORE AVG_SCORE_0_10 STD SCORES..\n\
@@ -152,7 +153,7 @@ mod tests {
 
     #[test]
     fn the_second_word_is_the_general_one() {
-        let folder = Folder::new();
+        let folder = FixtureFolder::new();
         folder.write("hyperlex-all.txt", TEXT);
         let source = open(&spec(folder.path(), None)).unwrap();
         assert_eq!((source.len(), source.views()), (3, &[View::Chain][..]));
@@ -169,17 +170,18 @@ mod tests {
     }
 
     #[test]
-    fn faults_are_named() {
-        let folder = Folder::new();
+    fn malformed_input_is_reported() {
+        let folder = FixtureFolder::new();
         let write = |text: &str| folder.write("pairs.txt", text);
         let fails = |path: &Path, split| open(&spec(path, split)).err().unwrap().to_string();
         assert!(fails(&write("a b N hyp-1 6.00 10.0\n"), None).contains("expected a header: WORD1 WORD2"));
         let text = fails(&write(&TEXT.replace("fish trout", "trout fish")), None);
-        assert!(text.contains("line 3 of ") && text.contains("a pair that line 2 lacks"), "{text}");
+        assert!(text.contains("line 3 of ") && text.contains("line 2 has the same pair"), "{text}");
         let text = fails(&write(TEXT), Some("A"));
         assert!(text.contains("pairs of split `A` (N or V)"), "{text}");
         assert!(
-            fails(&write("WORD1 WORD2 POS TYPE AVG_SCORE AVG_SCORE_0_10\n"), None).contains("a pair behind the header")
+            fails(&write("WORD1 WORD2 POS TYPE AVG_SCORE AVG_SCORE_0_10\n"), None)
+                .contains("one pair after the header")
         );
         for (good, bad, message) in [
             ("10.0", "10.5", "AVG_SCORE_0_10 is `10.5`"),
@@ -193,7 +195,7 @@ mod tests {
         }
     }
 
-    /// Totals as the README of HyperLex states them; relations as counted with `cut -d' ' -f4 | sort | uniq -c`.
+    /// Totals as stated in the README of HyperLex; relations as counted with `cut -d' ' -f4 | sort | uniq -c`.
     #[test]
     fn the_pairs_as_published() {
         let Some(folder) = shared_data("hyperlex") else { return };
@@ -207,7 +209,8 @@ mod tests {
             those.map(|it| it.grade.unwrap()).collect()
         };
         assert_eq!((of("hyp-1").len(), of("r-hyp-1").len(), of("no-rel").len()), (384, 98, 290));
-        // The question is asked of WORD1: where WordNet has WORD2 above it people agree (mean 7.86), turned round they do not (4.75).
+        // Raters judge whether WORD1 is a type of WORD2. The mean rating is 7.86 where WordNet has WORD2 above WORD1,
+        // and 4.75 in the opposite direction.
         let mean = |grades: Vec<f64>| grades.iter().sum::<f64>() / grades.len() as f64;
         assert!((mean(of("hyp-1")) - 7.86479).abs() < 1e-4 && (mean(of("r-hyp-1")) - 4.75408).abs() < 1e-4);
         for (split, count) in [("N", 2163), ("V", 453)] {

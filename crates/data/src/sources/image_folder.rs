@@ -1,5 +1,5 @@
-//! Folders of photographs, one folder a class. Nested folders are a hierarchy: `animal/dog/1.jpg` has the label "dog"
-//! and the taxon animal, dog.
+//! Folders of photos, one folder per class. Nested folders form a hierarchy: `animal/dog/1.jpg` has the label "dog" and
+//! the taxon animal, dog.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -19,14 +19,14 @@ pub(crate) const ENTRY: SourceEntry = SourceEntry {
     kind: "image_folder",
     summary: "photos in one folder per class",
     inputs: "path: the folder of class folders; split: a folder between the two (path/<split>/<class>/...); \
-             options: caption (a template with {label}, e.g. \"a photo of a {label}\"; `_` in labels becomes a space)",
+             options: caption (a template with {label}, such as \"a photo of a {label}\"; `_` in labels becomes a space)",
     open: |spec| Ok(Box::new(ImageFolder::open(spec)?)),
 };
 
 /// Folders of photos.
 pub struct ImageFolder {
     root: PathBuf,
-    /// Relative to the root, sorted, with `/` between folders.
+    /// Paths relative to the root, sorted, with `/` as separator.
     files: Vec<String>,
     split: Option<String>,
     caption: Option<String>,
@@ -35,18 +35,18 @@ pub struct ImageFolder {
 
 #[derive(Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-struct Options {
-    /// Without it there are no captions, and the photos serve classification only.
+struct ImageFolderOptions {
+    /// Without this option there are no captions, and the photos serve classification only.
     caption: Option<String>,
 }
 
 impl ImageFolder {
-    /// Lists the photos (by extension), in the order of their paths. Hidden files and folders are passed over.
+    /// Lists the photos (by extension), ordered by path. Hidden files and folders are skipped.
     ///
     /// # Errors
     /// The folder cannot be read or holds no photo, or the template has no `{label}`.
     pub fn open(spec: &SourceSpec) -> Result<Self> {
-        let Options { caption } = spec.parse_options()?;
+        let ImageFolderOptions { caption } = spec.parse_options()?;
         if let Some(template) = caption.as_ref().filter(|t| !t.contains("{label}")) {
             return Err(Error::config("caption", format!("{template:?}"), "a template with `{label}`"));
         }
@@ -109,7 +109,7 @@ impl Source for ImageFolder {
         true
     }
 
-    /// Of nested folders.
+    /// Available if folders are nested.
     fn class_tree(&self) -> Option<Tree> {
         if self.views.contains(&View::Chain) { of_samples(self) } else { None }
     }
@@ -118,7 +118,7 @@ impl Source for ImageFolder {
         &self.views
     }
 
-    /// Over the names and lengths of the files.
+    /// Hash of the names and lengths of the files.
     fn fingerprint(&self) -> String {
         let mut hash = Sha256::new();
         for file in &self.files {
@@ -130,19 +130,20 @@ impl Source for ImageFolder {
     }
 }
 
-/// The innermost folder.
+/// The name of the innermost folder.
 fn label(file: &str) -> Option<&str> {
     file.rsplit('/').nth(1)
 }
 
-/// Deeper nesting is a link that leads back to a folder above it.
+/// Maximum nesting depth. Deeper nesting indicates a link to an ancestor folder.
 const MAX_DEPTH: usize = 32;
 
-/// Adds the photos below a folder, by their paths in it behind `prefix`, as texts: [`path_of`] makes paths of them.
+/// Collects the photos below a folder. Paths are relative to it, prefixed with `prefix`, as texts that [`path_of`]
+/// converts to paths.
 pub(crate) fn collect(folder: &Path, prefix: &str, files: &mut Vec<String>) -> Result<()> {
     if prefix.matches('/').count() > MAX_DEPTH {
         let expected = format!("folders nested at most {MAX_DEPTH} deep");
-        return Err(Error::format(format!("`{}`", folder.display()), "more folders inside each other", expected));
+        return Err(Error::format(format!("`{}`", folder.display()), "more nested folders", expected));
     }
     for entry in fs::read_dir(folder).map_err(Error::io("list", folder))? {
         let entry = entry.map_err(Error::io("list", folder))?;

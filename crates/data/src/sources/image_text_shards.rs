@@ -1,4 +1,4 @@
-//! Plain image-text shards in the WebDataset layout: `<key>.jpg` with `<key>.txt`, or with the caption in `<key>.json`
+//! Plain image-text shards in the WebDataset layout: `<key>.jpg` with the caption in `<key>.txt` or in `<key>.json`
 //! (RedCaps).
 
 use serde::Deserialize;
@@ -7,33 +7,33 @@ use serde_json::{Map, Value};
 use super::{Source, SourceEntry, SourceSpec, list};
 use crate::error::{Error, Result};
 use crate::sample::{Broken, Cause, Sample, View};
-use crate::shard::{Record, Shards};
+use crate::shard::{ShardRecord, Shards};
 
 pub(super) const ENTRY: SourceEntry = SourceEntry {
     kind: "image_text_shards",
     summary: "plain WebDataset shards: photo and caption",
-    inputs: "path: pattern of .tar shards; options: text (members, by commas, with a caption each, default txt), \
-             json_key (field of the .json member, default \"caption\"; read where no text member is there)",
+    inputs: "path: pattern of .tar shards; options: text (extensions of the members with one caption each, separated by commas, default txt), \
+             json_key (caption field of the .json member, default \"caption\"; used if there is no text member)",
     open: |spec| Ok(Box::new(ImageTextShards::open(spec)?)),
 };
 
 /// Shards of photos and captions.
 pub struct ImageTextShards {
     shards: Shards,
-    options: Options,
+    options: ImageTextShardsOptions,
 }
 
 #[derive(Deserialize)]
 #[serde(default, deny_unknown_fields)]
-struct Options {
-    /// Extensions of members that hold one caption each; those that are there are taken, in this order.
+struct ImageTextShardsOptions {
+    /// Extensions of members that contain one caption each. All members that exist are used, in this order.
     #[serde(deserialize_with = "list")]
     text: Vec<String>,
-    /// Field of the `.json` member, taken where no text member is there.
+    /// Field of the `.json` member, used if there is no text member.
     json_key: String,
 }
 
-impl Default for Options {
+impl Default for ImageTextShardsOptions {
     fn default() -> Self {
         Self { text: vec!["txt".to_owned()], json_key: "caption".to_owned() }
     }
@@ -43,9 +43,9 @@ impl ImageTextShards {
     /// Indexes the shards.
     ///
     /// # Errors
-    /// See [`Shards::open`]; also options that name no text.
+    /// See [`Shards::open`]; also if the options select no caption.
     pub fn open(spec: &SourceSpec) -> Result<Self> {
-        let options: Options = spec.parse_options()?;
+        let options: ImageTextShardsOptions = spec.parse_options()?;
         if options.text.is_empty() && options.json_key.is_empty() {
             return Err(Error::config("text", "[], with an empty json_key", "a member with captions"));
         }
@@ -53,7 +53,7 @@ impl ImageTextShards {
         Ok(Self { shards: Shards::open(spec.need_path()?)?, options })
     }
 
-    fn captions(&self, record: &Record) -> Result<Vec<String>, Broken> {
+    fn captions(&self, record: &ShardRecord) -> Result<Vec<String>, Broken> {
         let mut captions = Vec::new();
         for extension in &self.options.text {
             captions.extend(record.text(extension)?.map(|text| text.trim().to_owned()));

@@ -1,5 +1,5 @@
-//! The files of a published data set as an importer reads them, without writing them down first: for evaluation sets, which
-//! are small. Training sets are imported once, to JSONL or shards (`crate::import`).
+//! Reads the files of a published data set with its importer, without converting them first. Intended for evaluation
+//! sets, which are small. Training sets are converted once, to JSONL or shards (`crate::import`).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,7 +7,7 @@ use sha2::{Digest, Sha256};
 
 use super::{Source, SourceEntry, SourceSpec};
 use crate::error::{Error, Result};
-use crate::grounded::Record;
+use crate::grounded::GroundedRecord;
 use crate::import::{IMPORTERS, ImportSpec, read};
 use crate::sample::{Broken, Cause, ImageRef, Sample, View};
 use crate::shard::hex;
@@ -15,26 +15,26 @@ use crate::shard::hex;
 pub(super) const ENTRY: SourceEntry = SourceEntry {
     kind: "imported",
     summary: "files of COCO, LVIS, OpenImages, Flickr30k Entities or HierarCaps, read by their importer",
-    inputs: "path: the folder to which the files are relative; split: keep this one; options: importer (a name of `conifer data \
-             import --help`), and the files it reads by their names there",
-    open: |spec| Ok(Box::new(Imported::open(spec)?)),
+    inputs: "path: the folder that file options are relative to; split: keep only this split; options: importer (a name from `conifer data \
+             import --help`), and the input files of this importer under the names listed there",
+    open: |spec| Ok(Box::new(ImportedSamples::open(spec)?)),
 };
 
-/// The samples of an importer, in memory.
-pub struct Imported {
+/// The samples of an importer, held in memory.
+pub struct ImportedSamples {
     samples: Vec<Result<Sample, Broken>>,
     views: Vec<View>,
     broken_boxes: usize,
     fingerprint: String,
 }
 
-impl Imported {
+impl ImportedSamples {
     /// Reads all annotations.
     ///
     /// # Errors
-    /// Those of [`crate::import::read`], an option that is no text, and a split without a sample.
+    /// Those of [`crate::import::read`], an option that is not a string, and a split without samples.
     pub fn open(spec: &SourceSpec) -> Result<Self> {
-        let Options { importer, files } = Options::of(spec)?;
+        let ImportedOptions { importer, files } = ImportedOptions::of(spec)?;
         let folder = spec.need_path()?;
         let kind = importer.ok_or_else(|| {
             let known: Vec<_> = IMPORTERS.iter().map(|entry| entry.name).collect();
@@ -43,11 +43,11 @@ impl Imported {
         })?;
         let inputs = files.into_iter().map(|(name, file)| (name, folder.join(file))).collect();
         let (mut samples, mut broken_boxes) = (Vec::new(), 0);
-        // The folder is named by the user, and what the files name is taken from there.
+        // Allow the folder given by the user, because the annotation files refer to photos in it.
         let roots = [folder.clone()].into_iter().chain(spec.roots.iter().cloned()).collect();
         for sample in read(&ImportSpec { kind, inputs, roots, ..ImportSpec::default() })? {
             match sample {
-                // The sample comes by itself, without the box.
+                // The importer also yields the sample itself, without the broken box.
                 Err(fault) if fault.cause == Cause::BadBox => broken_boxes += 1,
                 Ok(sample) if spec.split.is_some() && sample.split != spec.split => {}
                 other => samples.push(other),
@@ -66,13 +66,13 @@ impl Imported {
     }
 }
 
-struct Options {
+struct ImportedOptions {
     importer: Option<String>,
     files: BTreeMap<String, String>,
 }
 
-impl Options {
-    /// Names that no importer knows are refused as in other sources; those of another importer are by [`read`].
+impl ImportedOptions {
+    /// Rejects options that are not an input of any importer. [`read`] rejects inputs of another importer.
     fn of(spec: &SourceSpec) -> Result<Self> {
         let inputs = || IMPORTERS.iter().flat_map(|entry| entry.inputs).map(|input| input.name);
         let known: BTreeSet<&str> = inputs().chain(["importer"]).collect();
@@ -81,7 +81,7 @@ impl Options {
             return Err(Error::config(
                 "options of source imported",
                 serde_json::to_string(&spec.options).unwrap_or_default(),
-                format!("other settings: unknown field `{unknown}`, expected one of {}", known.join(", ")),
+                format!("valid options (unknown field `{unknown}`, expected one of {})", known.join(", ")),
             ));
         }
         let mut files: BTreeMap<String, String> = spec.parse_options()?;
@@ -89,7 +89,7 @@ impl Options {
     }
 }
 
-impl Source for Imported {
+impl Source for ImportedSamples {
     fn name(&self) -> &str {
         ENTRY.kind
     }
@@ -125,7 +125,7 @@ fn views(samples: &[Result<Sample, Broken>]) -> Vec<View> {
     views
 }
 
-/// Photos count by their file names.
+/// Hash of the samples, with the file names of their photos instead of the paths.
 fn fingerprint(samples: &[Result<Sample, Broken>]) -> String {
     let file = |image: &ImageRef| -> Result<std::path::PathBuf, std::convert::Infallible> {
         Ok(match image {
@@ -136,7 +136,7 @@ fn fingerprint(samples: &[Result<Sample, Broken>]) -> String {
     let mut hash = Sha256::new();
     for sample in samples {
         let text = match sample {
-            Ok(sample) => Record::from_sample(sample, file).ok().and_then(|it| serde_json::to_string(&it).ok()),
+            Ok(sample) => GroundedRecord::from_sample(sample, file).ok().and_then(|it| serde_json::to_string(&it).ok()),
             Err(broken) => Some(format!("{} {}", broken.sample, broken.cause.name())),
         };
         hash.update(text.unwrap_or_default());

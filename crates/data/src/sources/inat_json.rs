@@ -1,12 +1,13 @@
-//! iNaturalist 2021 (<https://github.com/visipedia/inat_comp/tree/master/2021>): `train.json`, `val.json`, with the ranks of each category;
-//! where a file lists images only, the ranks are those in the names of their folders. The label is genus and epithet.
+//! iNaturalist 2021 (<https://github.com/visipedia/inat_comp/tree/master/2021>): `train.json`, `val.json`, with the
+//! ranks of each category. If a file has images only, the ranks are parsed from the folder names. The label is genus
+//! and epithet.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
-use super::taxa::{Paths, RANKS, Row, Taxa, binomial, inat_names, no_taxon};
+use super::taxa::{RANKS, TaxonPaths, TaxonPhotos, TaxonRow, binomial, inat_names, no_taxon};
 use super::{SourceEntry, SourceSpec};
 use crate::error::{Error, Result};
 use crate::import::shared::read_json;
@@ -20,33 +21,33 @@ pub(super) const ENTRY: SourceEntry = SourceEntry {
 
 #[derive(Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-struct Options {
+struct InatJsonOptions {
     folder: PathBuf,
 }
 
 #[derive(Deserialize)]
-struct Content {
-    images: Vec<Image>,
+struct InatFile {
+    images: Vec<InatImage>,
     #[serde(default)]
-    annotations: Vec<Annotation>,
+    annotations: Vec<InatAnnotation>,
     #[serde(default)]
-    categories: Vec<Category>,
+    categories: Vec<InatCategory>,
 }
 
 #[derive(Deserialize)]
-struct Image {
+struct InatImage {
     id: u64,
     file_name: String,
 }
 
 #[derive(Deserialize)]
-struct Annotation {
+struct InatAnnotation {
     image_id: u64,
     category_id: u64,
 }
 
 #[derive(Deserialize)]
-struct Category {
+struct InatCategory {
     id: u64,
     kingdom: String,
     phylum: String,
@@ -57,12 +58,12 @@ struct Category {
     specific_epithet: String,
 }
 
-fn open(spec: &SourceSpec) -> Result<Taxa> {
-    let Options { folder } = spec.parse_options()?;
+fn open(spec: &SourceSpec) -> Result<TaxonPhotos> {
+    let InatJsonOptions { folder } = spec.parse_options()?;
     spec.no_split()?;
     let path = spec.need_path()?;
     let expected = "images with id and file_name; categories with the ranks kingdom to specific_epithet; annotations";
-    let Content { images, annotations, categories } = read_json(path, expected)?;
+    let InatFile { images, annotations, categories } = read_json(path, expected)?;
     let mut names: HashMap<u64, Vec<String>> = HashMap::new();
     for it in categories {
         let ranks = vec![it.kingdom, it.phylum, it.class, it.order, it.family, it.genus, it.specific_epithet];
@@ -72,10 +73,10 @@ fn open(spec: &SourceSpec) -> Result<Taxa> {
         }
     }
     let of_image: HashMap<_, _> = annotations.into_iter().map(|it| (it.image_id, it.category_id)).collect();
-    let (mut rows, mut paths) = (Vec::with_capacity(images.len()), Paths::default());
+    let (mut rows, mut paths) = (Vec::with_capacity(images.len()), TaxonPaths::default());
     let root = path.parent().unwrap_or(Path::new("")).join(folder);
     let ranks = RANKS.map(str::to_owned);
-    for Image { id, file_name } in images {
+    for InatImage { id, file_name } in images {
         let place = || format!("image {id} of `{}`", path.display());
         let found = match of_image.get(&id) {
             Some(category) => names
@@ -89,7 +90,7 @@ fn open(spec: &SourceSpec) -> Result<Taxa> {
             .and_then(|names| paths.enter(names, &ranks, place))
             .map_err(|detail| no_taxon(&file_name, format!("{}: {detail}", place())));
         let label = number.as_ref().ok().and_then(|&number| binomial(paths.get(number)));
-        rows.push(Row { image: root.join(&file_name), id: file_name, path: number, label, caption: None });
+        rows.push(TaxonRow { image: root.join(&file_name), id: file_name, path: number, label, caption: None });
     }
-    Taxa::new(ENTRY.kind, None, rows, paths, || (format!("`{}`", path.display()), "images".to_owned()))
+    TaxonPhotos::new(ENTRY.kind, None, rows, paths, || (format!("`{}`", path.display()), "images".to_owned()))
 }

@@ -11,7 +11,7 @@ use sha2::{Digest, Sha256};
 use super::{Source, SourceEntry};
 use crate::error::{Error, Result, in_one_line};
 use crate::files::{self, open_regular};
-use crate::grounded::Record;
+use crate::grounded::GroundedRecord;
 use crate::hierarchy::Tree;
 use crate::hierarchy::ranks::of_samples;
 use crate::sample::{Broken, Cause, Sample, View};
@@ -27,32 +27,32 @@ pub(super) const ENTRY: SourceEntry = SourceEntry {
     },
 };
 
-/// How many samples are read at the start to see what they provide.
+/// Maximum number of lines that are parsed on opening to determine the views that the file provides.
 const PROBED: usize = 1000;
 
-/// A grounded JSONL file, indexed by line: 16 bytes a sample in memory.
+/// A grounded JSONL file with an index of its lines, which takes 16 bytes of memory per sample.
 pub struct Jsonl {
     path: PathBuf,
     folder: PathBuf,
-    lines: Vec<Line>,
+    lines: Vec<JsonlLine>,
     views: Vec<View>,
     has_taxa: bool,
     fingerprint: String,
 }
 
 #[derive(Clone, Copy)]
-struct Line {
+struct JsonlLine {
     offset: u64,
     len: u32,
     number: u32,
 }
 
 impl Jsonl {
-    /// Finds the lines, of one split where one is given. A line that is no record stays, and is broken when it is asked
-    /// for.
+    /// Indexes the lines of the file, or those of one split. A line that is not a valid record is kept; reading it
+    /// gives a broken sample.
     ///
     /// # Errors
-    /// The file cannot be read, or has no line (of that split).
+    /// The file cannot be read, or has no line (of the split).
     pub fn open(path: &Path, split: Option<&str>) -> Result<Self> {
         let mut file = BufReader::new(open_regular(path).map_err(Error::io("read", path))?);
         let mut lines = Vec::new();
@@ -64,7 +64,7 @@ impl Jsonl {
             let too_long = |_| Error::format(place(path, number), format!("{} bytes", line.len()), "less than 4 GiB");
             let len = u32::try_from(line.len()).map_err(too_long)?;
             if is_wanted(&line, split, &mut splits) {
-                lines.push(Line { offset, len, number });
+                lines.push(JsonlLine { offset, len, number });
                 hash.update(line.trim_ascii());
                 hash.update(b"\n");
             }
@@ -93,12 +93,12 @@ impl Jsonl {
         Ok(source)
     }
 
-    fn read(&self, line: Line) -> Result<Sample, Broken> {
+    fn read(&self, line: JsonlLine) -> Result<Sample, Broken> {
         let bytes = files::read_range(&self.path, line.offset, u64::from(line.len)).map_err(|error| {
-            let detail = format!("cannot be read: {error}; expected the line that was there at the start");
+            let detail = format!("cannot be read: {error}; expected the file to be unchanged since it was opened");
             Broken::new(place(&self.path, line.number), Cause::MissingFile, detail)
         })?;
-        let record: Record = serde_json::from_slice(without_mark(&bytes)).map_err(|error| {
+        let record: GroundedRecord = serde_json::from_slice(without_mark(&bytes)).map_err(|error| {
             let detail = format!("{}; expected a record of grounded JSONL", in_one_line(&error));
             Broken::new(place(&self.path, line.number), Cause::BadRecord, detail)
         })?;
@@ -108,7 +108,7 @@ impl Jsonl {
         })
     }
 
-    /// Notes what the first readable samples provide.
+    /// Collects the views that the valid records among the first [`PROBED`] lines provide.
     fn probe(&mut self) {
         let mut views = BTreeSet::new();
         for number in 0..self.lines.len().min(PROBED) {
@@ -151,16 +151,16 @@ impl Source for Jsonl {
     }
 }
 
-/// For sources that have no options: refuses any.
+/// Options of sources without options: any option is an error.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct NoOptions {}
 
-/// Whether a line is of the split. Empty lines are not; lines whose split cannot be read are, so that they get
-/// reported.
+/// Returns true if a line belongs to the split. Empty lines do not belong to it. Lines whose split cannot be parsed are
+/// included, so that they are reported.
 fn is_wanted(line: &[u8], split: Option<&str>, splits: &mut BTreeSet<String>) -> bool {
     #[derive(Deserialize)]
-    struct Split<'a> {
+    struct SplitField<'a> {
         #[serde(borrow)]
         split: Option<Cow<'a, str>>,
     }
@@ -169,10 +169,10 @@ fn is_wanted(line: &[u8], split: Option<&str>, splits: &mut BTreeSet<String>) ->
         return false;
     }
     let Some(wanted) = split else { return true };
-    match serde_json::from_slice::<Split<'_>>(line) {
+    match serde_json::from_slice::<SplitField<'_>>(line) {
         Err(_) => true,
-        Ok(Split { split: None }) => false,
-        Ok(Split { split: Some(found) }) => {
+        Ok(SplitField { split: None }) => false,
+        Ok(SplitField { split: Some(found) }) => {
             if !splits.contains(&*found) {
                 splits.insert(found.to_string());
             }
@@ -181,7 +181,7 @@ fn is_wanted(line: &[u8], split: Option<&str>, splits: &mut BTreeSet<String>) ->
     }
 }
 
-/// The text behind a byte order mark, which some editors write.
+/// Strips a UTF-8 byte order mark, which some editors write.
 fn without_mark(bytes: &[u8]) -> &[u8] {
     bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes)
 }

@@ -1,5 +1,5 @@
-//! The splits of Karpathy and Li (2015, "Deep Visual-Semantic Alignments"): `dataset_coco.json`,
-//! `dataset_flickr30k.json` and `dataset_flickr8k.json`, each photo with its split and its sentences.
+//! The Karpathy splits (Karpathy and Li 2015, "Deep Visual-Semantic Alignments"): `dataset_coco.json`,
+//! `dataset_flickr30k.json` and `dataset_flickr8k.json`, with the split and the sentences of each photo.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -16,48 +16,48 @@ use crate::shard::hex;
 pub(super) const ENTRY: SourceEntry = SourceEntry {
     kind: "karpathy",
     summary: "COCO, Flickr30k or Flickr8k captions with the splits of Karpathy and Li",
-    inputs: "path: the dataset_*.json; split: train, val, test or restval (COCO's training takes train and restval); \
-             options: images (the folder of the photos, from that of the file; its own folder), captions (at most so \
-             many of each photo, the first ones; all)",
+    inputs: "path: the dataset_*.json; split: train, val, test or restval (for COCO, models are usually trained on train and restval); \
+             options: images (the folder of the photos, relative to the file; default: the folder of the file), captions (use at most this \
+             many captions of each photo, the first ones; default: all)",
     open: |spec| Ok(Box::new(Karpathy::open(spec)?)),
 };
 
 /// Photos with captions, all in memory (COCO: 123,287 photos, 40 MB).
 pub struct Karpathy {
     folder: PathBuf,
-    photos: Vec<Photo>,
+    photos: Vec<KarpathyPhoto>,
     fingerprint: String,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-struct Options {
+struct KarpathyOptions {
     images: PathBuf,
     captions: Option<usize>,
 }
 
 #[derive(Deserialize)]
-struct File {
-    images: Vec<Image>,
+struct KarpathyFile {
+    images: Vec<KarpathyImage>,
 }
 
-/// Of COCO's file, `filepath` is the folder of the photo; the others have none.
+/// In the COCO file, `filepath` is the folder of the photo. The other files do not have it.
 #[derive(Deserialize)]
-struct Image {
+struct KarpathyImage {
     #[serde(default)]
     filepath: PathBuf,
     filename: String,
     split: String,
-    sentences: Vec<Sentence>,
+    sentences: Vec<KarpathySentence>,
 }
 
-/// Tokens and numbers are skipped while reading.
+/// Tokens and ids are skipped.
 #[derive(Deserialize)]
-struct Sentence {
+struct KarpathySentence {
     raw: String,
 }
 
-struct Photo {
+struct KarpathyPhoto {
     file: PathBuf,
     id: String,
     captions: Vec<String>,
@@ -68,20 +68,20 @@ impl Karpathy {
     /// Reads the file.
     ///
     /// # Errors
-    /// It cannot be read, is of another format, or has no photo of the split.
+    /// The file cannot be read, has another format, or has no photo of the split.
     pub fn open(spec: &SourceSpec) -> Result<Self> {
         let path = spec.need_path()?;
-        let options: Options = spec.parse_options()?;
+        let options: KarpathyOptions = spec.parse_options()?;
         if options.captions == Some(0) {
             return Err(Error::config("captions", "0", "at least 1"));
         }
-        let file: File = read_json(path, "images, each with filename, split and sentences with raw")?;
+        let file: KarpathyFile = read_json(path, "images, each with filename, split and sentences with raw")?;
         let splits: BTreeSet<_> = file.images.iter().map(|image| image.split.clone()).collect();
-        let wanted = |image: &Image| spec.split.as_ref().is_none_or(|split| *split == image.split);
-        let photo = |Image { filepath, filename, split, sentences }: Image| {
+        let wanted = |image: &KarpathyImage| spec.split.as_ref().is_none_or(|split| *split == image.split);
+        let photo = |KarpathyImage { filepath, filename, split, sentences }: KarpathyImage| {
             let texts = sentences.into_iter().take(options.captions.unwrap_or(usize::MAX));
             let captions = texts.map(|it| it.raw.trim().to_owned()).collect();
-            Photo { file: filepath.join(&filename), id: filename, captions, split }
+            KarpathyPhoto { file: filepath.join(&filename), id: filename, captions, split }
         };
         let photos: Vec<_> = file.images.into_iter().filter(wanted).map(photo).collect();
         if photos.is_empty() {
@@ -109,7 +109,7 @@ impl Source for Karpathy {
     }
 
     fn get(&self, index: usize) -> Result<Sample, Broken> {
-        let Photo { file, id, captions, split } = &self.photos[index];
+        let KarpathyPhoto { file, id, captions, split } = &self.photos[index];
         let sample = Sample {
             id: id.clone(),
             image: Some(ImageRef::File(self.folder.join(file))),

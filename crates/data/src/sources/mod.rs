@@ -1,4 +1,4 @@
-//! Where samples come from: one file per format, all listed in [`SOURCES`].
+//! Sources of samples: one module per file format, all registered in [`SOURCES`].
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -35,59 +35,61 @@ pub mod vl_checklist;
 
 pub use taxa::class_name;
 
-/// A finite, indexable collection of samples. `get` may be called from many threads, in any order, and gives the same
-/// sample every time.
+/// A finite, indexable collection of samples. `get` may be called from many threads in any order and must return the
+/// same sample for the same index every time.
 pub trait Source: Send + Sync {
-    /// The name of its kind in [`SOURCES`], or of its data set in [`crate::DATA_SETS`].
+    /// The kind in [`SOURCES`], or the name of the data set in [`crate::DATA_SETS`].
     fn name(&self) -> &str;
 
     /// Number of samples, broken ones included.
     fn len(&self) -> usize;
 
-    /// Sample `index`, validated; `index < len()`. A fault of the file is [`Broken`], never a panic.
+    /// Returns sample `index`, validated. `index` must be below `len()`. A fault in the file gives [`Broken`], never a
+    /// panic.
     fn get(&self, index: usize) -> Result<Sample, Broken>;
 
-    /// What its samples can provide.
+    /// The views that its samples can provide.
     fn views(&self) -> &[View];
 
-    /// SHA-256 (hex) of the records: equal for equal data wherever the files lie. Photographs count by name, in shards
-    /// also by length.
+    /// SHA-256 (hex) of the records. Equal data has equal fingerprints, independent of the location of the files. The
+    /// pixels of photos in files are not hashed, only their names and, for shards and folders of photos, their lengths.
     fn fingerprint(&self) -> String;
 
-    /// Every class of the data set, whether or not a sample of it is here, in the order of the data set. Empty where the
+    /// Every class of the data set, in the order of the data set, including classes without a sample here. Empty if the
     /// source knows only the classes of its samples.
-    fn classes(&self) -> Vec<Class> {
+    fn classes(&self) -> Vec<ClassEntry> {
         Vec::new()
     }
 
-    /// The tree of the classes, whose nodes the labels are, where the source knows the ranks above them.
+    /// The tree of the classes, with the labels as nodes, if the source knows the ranks above the classes.
     fn class_tree(&self) -> Option<Tree> {
         None
     }
 
-    /// Whether it finds its photos by listing a folder. Paths of all other sources come from records, which may name any file.
+    /// True if the photos are found by listing a folder. All other sources take paths from records, which may name any
+    /// file.
     fn lists_files(&self) -> bool {
         false
     }
 
-    /// The folders in which the files of its samples are, as far as they are known.
+    /// The folders that contain the files of the samples, as far as the source knows them.
     fn roots(&self) -> Vec<PathBuf> {
         Vec::new()
     }
 
-    /// Number of samples of the whole data set (or of this split of it), where that is known: with fewer here, some are
-    /// absent without a record that names them.
+    /// Number of samples of the complete published data set (or of this split), if known. It exceeds `len()` if only
+    /// some of the samples are present.
     fn complete(&self) -> Option<usize> {
         None
     }
 
-    /// What the options of this source left out of its files, in words ("475 of 486 folders: no class of ImageNet"): records of
-    /// benchmarks repeat it.
+    /// Message about the samples that the options excluded ("1422 photos in 474 of 486 folders left out: no node of the
+    /// hierarchy"). Benchmark records include it.
     fn left_out(&self) -> Option<String> {
         None
     }
 
-    /// No sample at all.
+    /// True if there is no sample.
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -95,44 +97,44 @@ pub trait Source: Send + Sync {
 
 /// A class of a data set.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Class {
+pub struct ClassEntry {
     /// As in [`Sample::label`].
     pub label: String,
-    /// What a prompt calls it.
+    /// The name to use in prompts.
     pub name: String,
     /// As in [`Sample::taxon`]; may be empty.
     pub taxon: Vec<String>,
 }
 
-/// Which source, as written in a config.
+/// A source as written in a config.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SourceSpec {
-    /// A name in [`SOURCES`].
+    /// A kind in [`SOURCES`].
     pub kind: String,
-    /// The file, folder, or pattern of shards.
+    /// The file, the folder, or the pattern of shards.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<PathBuf>,
-    /// Keep only the samples of this split, where the source has splits.
+    /// Keep only the samples of this split, if the source has splits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub split: Option<String>,
-    /// Folders, besides that of the data file, in which the files may be that its records name.
+    /// Folders, in addition to that of the data file, in which records may name files.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub roots: Vec<PathBuf>,
-    /// Settings of this kind of source; unknown ones are refused.
+    /// Options of this kind of source; unknown options are an error.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub options: BTreeMap<String, serde_json::Value>,
 }
 
-/// One line of the registry.
+/// An entry of the registry of sources.
 pub struct SourceEntry {
     /// As in [`SourceSpec::kind`].
     pub kind: &'static str,
-    /// One line for `--help`.
+    /// Short description for `--help`.
     pub summary: &'static str,
-    /// What [`SourceSpec::path`] and [`SourceSpec::options`] mean here.
+    /// Help text for [`SourceSpec::path`], [`SourceSpec::split`] and [`SourceSpec::options`] of this kind.
     pub inputs: &'static str,
-    /// Opens it: reads what is needed to know the number of samples, and no photograph.
+    /// Opens the source. Reads the records or an index of them, but no photo.
     pub open: fn(&SourceSpec) -> Result<Box<dyn Source>>,
 }
 
@@ -158,11 +160,12 @@ pub const SOURCES: &[SourceEntry] = &[
     breeds::ENTRY,
 ];
 
-/// Opens the source that `spec` names. A sample whose record names a file outside the folder of the data file and outside
-/// [`SourceSpec::roots`] is broken ([`Cause::OutsideRoots`](crate::Cause::OutsideRoots)).
+/// Opens the source that `spec` describes. A sample is broken ([`Cause::OutsideRoots`](crate::Cause::OutsideRoots)) if
+/// its record names a file outside the folder of the data file and outside [`SourceSpec::roots`].
 ///
 /// # Errors
-/// An unknown kind or option, a file that is missing or of another format, a root that is no folder, or a source without any sample.
+/// An unknown kind or option, a file that is missing or has another format, a root that is not a folder, or a source
+/// without samples.
 pub fn open(spec: &SourceSpec) -> Result<Box<dyn Source>> {
     let entry = entry(&spec.kind)?;
     if let Some(path) = &spec.path
@@ -171,7 +174,7 @@ pub fn open(spec: &SourceSpec) -> Result<Box<dyn Source>> {
         return Err(Error::format(
             format!("`{}`", path.display()),
             what,
-            "a regular file or a folder (its parts are read at any place)",
+            "a regular file or a folder (the reader needs random access)",
         ));
     }
     let source = (entry.open)(spec)?;
@@ -179,7 +182,7 @@ pub fn open(spec: &SourceSpec) -> Result<Box<dyn Source>> {
     Ok(Box::new(RootedSource::new(source, roots::of_spec(spec))))
 }
 
-/// The registry line of a kind of source.
+/// The registry entry of a kind of source.
 ///
 /// # Errors
 /// [`Error::Unknown`] with the known kinds.
@@ -191,10 +194,11 @@ pub fn entry(kind: &str) -> Result<&'static SourceEntry> {
     })
 }
 
-/// A list of names, also as one text with commas between them, as it is easily typed: `ranks=genus,species`.
+/// Deserialises a list of names, or one string of names separated by commas, which is easier to type:
+/// `ranks=genus,species`.
 fn list<'de, D: serde::Deserializer<'de>>(input: D) -> std::result::Result<Vec<String>, D::Error> {
     #[derive(Deserialize)]
-    #[serde(untagged, expecting = "names by commas, or a list of names")]
+    #[serde(untagged, expecting = "a list of names, or names separated by commas")]
     enum OneOrMany {
         One(String),
         Many(Vec<String>),
@@ -205,7 +209,7 @@ fn list<'de, D: serde::Deserializer<'de>>(input: D) -> std::result::Result<Vec<S
     })
 }
 
-/// The kind of source that reads a path as it is, without options.
+/// The kind of source that can read a path without options, by its extension.
 fn kind_of_path(path: &Path) -> Option<&'static str> {
     match path.extension().and_then(|it| it.to_str()) {
         Some("jsonl") => Some(jsonl::ENTRY.kind),
@@ -216,14 +220,14 @@ fn kind_of_path(path: &Path) -> Option<&'static str> {
     }
 }
 
-/// Whether a kind of source is one that a path shows by itself ([`SourceSpec::of_text`]).
+/// Returns true if [`SourceSpec::of_text`] can infer this kind from a path.
 pub fn shows_in_path(kind: &str) -> bool {
     [jsonl::ENTRY.kind, csv_pairs::ENTRY.kind, image_text_shards::ENTRY.kind, image_folder::ENTRY.kind].contains(&kind)
 }
 
 impl SourceSpec {
-    /// The source that a text names: `KIND`, `KIND:PATH`, or a path whose kind shows (.jsonl, .csv, .tsv, .tar, a folder). `None` where
-    /// the kind does not show.
+    /// Parses `KIND`, `KIND:PATH`, or a path from which the kind can be inferred (.jsonl, .csv, .tsv, .tar, a folder).
+    /// `None` if the kind cannot be inferred.
     pub fn of_text(text: &str) -> Option<Self> {
         let known = |kind: &str| SOURCES.iter().any(|entry| entry.kind == kind);
         if known(text) {
@@ -235,7 +239,7 @@ impl SourceSpec {
         };
         Some(Self { kind: kind.to_owned(), path: Some(path.into()), ..Self::default() })
     }
-    /// The options as a struct of the source (`#[serde(default, deny_unknown_fields)]`).
+    /// Deserialises the options into the options struct of a source (`#[serde(default, deny_unknown_fields)]`).
     ///
     /// # Errors
     /// An unknown option or one of the wrong type.
@@ -246,15 +250,15 @@ impl SourceSpec {
             Error::config(
                 format!("options of source {}", self.kind),
                 shown.to_string(),
-                format!("other settings: {error}"),
+                format!("valid options ({error})"),
             )
         })
     }
 
-    /// The path, which this kind of source needs.
+    /// Returns the path, which this kind of source requires.
     ///
     /// # Errors
-    /// There is none.
+    /// The path is missing.
     pub fn need_path(&self) -> Result<&PathBuf> {
         self.path.as_ref().ok_or_else(|| {
             Error::config(
@@ -265,17 +269,17 @@ impl SourceSpec {
         })
     }
 
-    /// Refuses a split, for sources without splits.
+    /// Rejects a split, for sources without splits.
     ///
     /// # Errors
-    /// There is one.
+    /// A split is set.
     pub fn no_split(&self) -> Result<()> {
         match &self.split {
             None => Ok(()),
             Some(split) => Err(Error::config(
                 format!("split of source {}", self.kind),
                 format!("{split:?}"),
-                "none: these files know no splits (give another path)",
+                "no split: files of this kind have no splits (select the split by its path)",
             )),
         }
     }

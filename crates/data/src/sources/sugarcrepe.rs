@@ -6,42 +6,42 @@ use std::path::PathBuf;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::contrasts::{Contrasts, Item, Items, Photos, json_files, known_subset, stem};
+use super::contrasts::{ContrastItem, ContrastItems, ContrastPhotos, ContrastSource, json_files, known_subset, stem};
 use super::{SourceEntry, SourceSpec};
 use crate::error::{Error, Result};
 use crate::import::shared::read_json;
 
 pub(super) const ENTRY: SourceEntry = SourceEntry {
     kind: "sugarcrepe",
-    summary: "SugarCrepe: photos of COCO with a right and a wrong caption, in seven subsets",
+    summary: "SugarCrepe: COCO photos with a correct and an incorrect caption, in seven subsets",
     inputs: "path: the folder of the JSON files, or one of them; split: one of add_att, add_obj, replace_att, replace_obj, \
-             replace_rel, swap_att, swap_obj; options: images (folder of the photos, by their names of 2017 or \
-             COCO_val2014_*, relative to the folder of the files)",
+             replace_rel, swap_att, swap_obj; options: images (folder of the photos, named as in COCO 2017 or \
+             COCO_val2014_*, relative to the folder of the JSON files)",
     open: |spec| Ok(Box::new(open(spec)?)),
 };
 
-/// The subsets, by the names of their files.
+/// The subsets, equal to the names of their files.
 const SUBSETS: &[&str] = &["add_att", "add_obj", "replace_att", "replace_obj", "replace_rel", "swap_att", "swap_obj"];
 
 #[derive(Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-struct Options {
-    /// Without it the samples are texts only.
+struct SugarCrepeOptions {
+    /// Without this option the samples have texts only.
     images: Option<PathBuf>,
 }
 
 #[derive(Deserialize)]
-struct Record {
+struct SugarCrepeRecord {
     filename: String,
     caption: String,
     negative_caption: String,
 }
 
-fn open(spec: &SourceSpec) -> Result<Contrasts> {
-    let Options { images } = spec.parse_options()?;
+fn open(spec: &SourceSpec) -> Result<ContrastSource> {
+    let SugarCrepeOptions { images } = spec.parse_options()?;
     let path = spec.need_path()?;
     known_subset(spec, "subset of SugarCrepe", SUBSETS)?;
-    let mut items = Items::default();
+    let mut items = ContrastItems::default();
     for file in json_files(path, 0)? {
         let subset = stem(&file);
         if !SUBSETS.contains(&&*subset) {
@@ -58,8 +58,8 @@ fn open(spec: &SourceSpec) -> Result<Contrasts> {
         let expected = "an object of {\"<number>\": {filename, caption, negative_caption}}";
         let records: Map<String, Value> = read_json(&file, expected)?;
         let records = records.into_iter().map(|(number, value)| (format!("{subset}/{number}"), value));
-        items.add(&file, records, "filename, caption and negative_caption", |id, record: Record| {
-            Ok(Item {
+        items.add(&file, records, "filename, caption and negative_caption", |id, record: SugarCrepeRecord| {
+            Ok(ContrastItem {
                 id,
                 photo: record.filename,
                 caption: record.caption,
@@ -71,11 +71,12 @@ fn open(spec: &SourceSpec) -> Result<Contrasts> {
         })?;
     }
     let base = if path.is_file() { path.parent().unwrap_or(path) } else { path };
-    let photos = images.map(|images| Photos::open(spec, base, &images, names)).transpose()?;
-    Contrasts::new(spec, ENTRY.kind, items, photos)
+    let photos = images.map(|images| ContrastPhotos::open(spec, base, &images, names)).transpose()?;
+    ContrastSource::new(spec, ENTRY.kind, items, photos)
 }
 
-/// The photos of val2017 are photos of val2014, which had other names: `COCO_val2014_000000000042.jpg`.
+/// Candidate names of a photo: val2017 is a subset of val2014, which used other names
+/// (`COCO_val2014_000000000042.jpg`).
 fn names(file: &str) -> Vec<String> {
     vec![file.to_owned(), format!("COCO_val2014_{file}")]
 }

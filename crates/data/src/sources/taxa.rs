@@ -1,4 +1,4 @@
-//! What the sources of photos with a taxon share: paths of names kept once, and a look at whether they can be a taxonomy.
+//! Shared code of sources of photos with taxa: interned taxonomic paths and a check that they form a valid taxonomy.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::PathBuf;
@@ -11,39 +11,39 @@ use crate::hierarchy::{Tree, class_tree};
 use crate::sample::{Broken, Cause, ImageRef, Sample, View};
 use crate::shard::hex;
 
-/// Photos, each with a taxon; in memory are their names and every path once.
-pub(super) struct Taxa {
+/// Photos with taxa. Memory holds the photo names, and each distinct path once.
+pub(super) struct TaxonPhotos {
     kind: &'static str,
     split: Option<String>,
-    rows: Vec<Row>,
-    paths: Paths,
+    rows: Vec<TaxonRow>,
+    paths: TaxonPaths,
     views: Vec<View>,
     fingerprint: String,
 }
 
-/// A photo.
-pub(super) struct Row {
+pub(super) struct TaxonRow {
     pub(super) id: String,
     pub(super) image: PathBuf,
-    /// The number of its path, or why it has none.
+    /// The index of the photo's path in [`TaxonPaths`], or the error that explains why there is none.
     pub(super) path: Result<u32, Box<Broken>>,
     pub(super) label: Option<String>,
     pub(super) caption: Option<String>,
 }
 
-/// Distinct paths from general to specific, by number, each with the place where it first stands.
+/// Interned paths from general to specific, each with the file and line where it first occurs.
 #[derive(Default)]
-pub(super) struct Paths {
+pub(super) struct TaxonPaths {
     names: Vec<Vec<String>>,
     places: Vec<String>,
     numbers: HashMap<Vec<String>, u32>,
 }
 
-impl Paths {
-    /// The number of a path. `place` says where it stands, for messages.
+impl TaxonPaths {
+    /// Interns a path and returns its index. `place` returns the file and line where it occurs; `ranks` are the
+    /// expected ranks, for messages.
     ///
     /// # Errors
-    /// No name, an empty name, or a name that comes again further down; `ranks` are what the names should be, for the message.
+    /// The path is empty, has an empty name, or has a name that recurs further down.
     pub(super) fn enter(
         &mut self,
         names: Vec<String>,
@@ -60,7 +60,7 @@ impl Paths {
             let rank = ranks.get(empty).map_or(String::new(), |rank| format!(" `{rank}`"));
             return Err(format!("rank{rank} is empty in {}; expected a name at every rank", names.join(" > ")));
         }
-        // Neighbours may share their name, as the only genus of a family does in common names.
+        // Adjacent ranks may have the same name, such as a family and its only genus in common names.
         let mut known = HashSet::new();
         let mut last = None;
         if let Some(again) =
@@ -75,11 +75,11 @@ impl Paths {
         Ok(number)
     }
 
-    /// Looks for a name that is above itself by way of several paths: `A > B` in one and `B > A` in another. The same name at two places
-    /// (genera of two kingdoms) is no fault.
+    /// Detects cycles across several paths: `A > B` in one path and `B > A` in another. The same name below two parents
+    /// (genera of two kingdoms) is allowed.
     ///
     /// # Errors
-    /// A cycle, with the place of each of its links.
+    /// A cycle; the message contains the file and line of each of its edges.
     pub(super) fn check(&self) -> Result<()> {
         let mut below: BTreeMap<&str, BTreeMap<&str, usize>> = BTreeMap::new();
         for (number, names) in self.names.iter().enumerate() {
@@ -87,7 +87,7 @@ impl Paths {
                 below.entry(&pair[0]).or_default().entry(&pair[1]).or_insert(number);
             }
         }
-        // Names are taken away while nothing is above them; what remains is in a cycle or below one.
+        // Topological sort (Kahn): remove names without a parent. The names that remain are on a cycle or below one.
         let mut above: HashMap<&str, usize> = HashMap::new();
         for child in below.values().flat_map(|children| children.keys().copied()) {
             *above.entry(child).or_default() += 1;
@@ -103,7 +103,7 @@ impl Paths {
                 }
             }
         }
-        // Names with parts left that no cycle holds lie below one; the way up from there leads into it.
+        // A remaining name may only be below a cycle; following parents from there leads into the cycle.
         let Some((&start, _)) = below.first_key_value() else { return Ok(()) };
         let mut parents: HashMap<&str, &str> = HashMap::new();
         for (parent, children) in &below {
@@ -130,14 +130,15 @@ impl Paths {
     }
 }
 
-impl Taxa {
+impl TaxonPhotos {
     /// # Errors
-    /// A cycle, or no photo; `place` and `expected` are for the message.
+    /// A cycle, or no photo. `place` returns the location and the expected content for the message about missing
+    /// photos.
     pub(super) fn new(
         kind: &'static str,
         split: Option<String>,
-        rows: Vec<Row>,
-        paths: Paths,
+        rows: Vec<TaxonRow>,
+        paths: TaxonPaths,
         place: impl FnOnce() -> (String, String),
     ) -> Result<Self> {
         if rows.is_empty() {
@@ -162,7 +163,7 @@ impl Taxa {
     }
 }
 
-impl Source for Taxa {
+impl Source for TaxonPhotos {
     fn name(&self) -> &str {
         self.kind
     }
@@ -214,11 +215,11 @@ impl Source for Taxa {
     }
 }
 
-/// The seven ranks of BioCLIP, RCME and iNaturalist.
+/// The seven ranks used by BioCLIP, RCME and iNaturalist.
 pub(super) const RANKS: [&str; 7] = ["kingdom", "phylum", "class", "order", "family", "genus", "species"];
 
-/// What the class of a taxon is called, where the data give it no name: its last name. An epithet ("abbotti") says nothing without its
-/// genus, so a species is called by both. A name is taken for an epithet if it is one word in lower case behind one in upper case.
+/// The class name of a taxon without a label: its last name. An epithet alone ("abbotti") is ambiguous, so a species
+/// gets genus and epithet. The last name counts as an epithet if it is one lower-case word after one capitalised word.
 pub fn class_name(taxon: &[String]) -> String {
     let begins = |name: &str, is: fn(char) -> bool| name.chars().next().is_some_and(is);
     match taxon {
@@ -235,13 +236,15 @@ pub fn class_name(taxon: &[String]) -> String {
     }
 }
 
-/// The class of a path that ends in genus and epithet: epithets alone ("alba") are shared by many species.
+/// The class name of a path that ends in genus and epithet. An epithet alone is ambiguous: many species are called
+/// "alba".
 pub(super) fn binomial(names: &[String]) -> Option<String> {
     let [.., genus, epithet] = names else { return None };
     Some(format!("{genus} {epithet}"))
 }
 
-/// The seven names in a folder of iNaturalist 2021, `00007_Animalia_Arthropoda_Arachnida_Araneae_Araneidae_Agalenatea_redii`.
+/// The seven names in a folder name of iNaturalist 2021,
+/// `00007_Animalia_Arthropoda_Arachnida_Araneae_Araneidae_Agalenatea_redii`.
 pub(super) fn inat_names(folder: &str) -> Result<Vec<String>, String> {
     let parts: Vec<_> = folder.splitn(8, '_').collect();
     match &parts[..] {
@@ -254,7 +257,7 @@ pub(super) fn inat_names(folder: &str) -> Result<Vec<String>, String> {
     }
 }
 
-/// A photo whose taxon cannot be read.
+/// A broken photo whose taxon cannot be read.
 pub(super) fn no_taxon(id: &str, detail: String) -> Box<Broken> {
     Box::new(Broken::new(id, Cause::BadRecord, detail))
 }

@@ -1,8 +1,9 @@
-//! Tables of photos with their taxa: a row a photo, a column a rank; or with a name that a second table, a taxonomy, knows the ranks of.
+//! CSV or TSV tables of photos with taxa. A row is a photo. Its ranks are columns of the table, or come from a second
+//! table, the taxonomy.
 //!
-//! With `taxonomy`, the row whose `taxonomy_key` equals the photo's `key` gives the ranks. Names are compared by their letters and digits
-//! alone, upper and lower case alike: "ABBOTTS BABBLER" is "Abbott's Babbler". Ranks are looked for among the taxonomy's columns, then
-//! among the table's.
+//! With the option `taxonomy`, the ranks come from the row whose `taxonomy_key` equals the photo's `key`. Keys are
+//! compared by letters and digits only, ignoring case: "ABBOTTS BABBLER" equals "Abbott's Babbler". A rank is taken
+//! from the taxonomy if it has such a column, otherwise from the table.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -11,7 +12,7 @@ use std::path::{Path, PathBuf};
 use csv::StringRecord;
 use serde::Deserialize;
 
-use super::taxa::{Paths, Row, Taxa, binomial, no_taxon};
+use super::taxa::{TaxonPaths, TaxonPhotos, TaxonRow, binomial, no_taxon};
 use super::{SourceEntry, SourceSpec, list};
 use crate::error::{Error, Result};
 use crate::files::open_regular;
@@ -20,16 +21,16 @@ use crate::sample::{Broken, Cause};
 pub(super) const ENTRY: SourceEntry = SourceEntry {
     kind: "taxon_table",
     summary: "CSV or TSV of photos with a column for each rank of a taxonomy",
-    inputs: "path: the table, with a header; split: the value of split_column; options: ranks (columns by commas, general to specific: ranks=kingdom,phylum), \
-             image (column, default \"image\"), label (column; default: the last rank, of a species genus and epithet), caption (column), split_column, folder (of the \
-             photos, relative to the table), delimiter (default: tab for .tsv, else comma), taxonomy (another table, relative to this \
-             one, that has the ranks), key (column of this table) and taxonomy_key (column of that one) by which they are joined",
+    inputs: "path: the table, with a header; split: the value of split_column; options: ranks (columns separated by commas, general to specific: ranks=kingdom,phylum), \
+             image (column, default \"image\"), label (column; default: the last rank, or genus and epithet for species), caption (column), split_column, folder (of the \
+             photos, relative to the table), delimiter (default: tab for .tsv, otherwise comma), taxonomy (a second table with the ranks, relative to this \
+             one), key (column of this table) and taxonomy_key (column of the taxonomy) on which the two are joined",
     open: |spec| Ok(Box::new(open(spec)?)),
 };
 
 #[derive(Clone, Debug, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-struct Options {
+struct TaxonTableOptions {
     image: String,
     #[serde(deserialize_with = "list")]
     ranks: Vec<String>,
@@ -43,7 +44,7 @@ struct Options {
     taxonomy_key: Option<String>,
 }
 
-impl Default for Options {
+impl Default for TaxonTableOptions {
     fn default() -> Self {
         Self {
             image: "image".to_owned(),
@@ -60,62 +61,61 @@ impl Default for Options {
     }
 }
 
-/// A table with a header.
-struct Table {
+struct TaxonTable {
     path: PathBuf,
     columns: Vec<String>,
     reader: csv::Reader<File>,
 }
 
-/// Where the name of a rank is.
-enum From {
+/// The column of a rank.
+enum RankColumn {
     Table(usize),
     Taxonomy(usize),
 }
 
-/// A row of the taxonomy.
-struct Known {
+/// The ranks that the taxonomy has for a name.
+struct TaxonomyEntry {
     names: Vec<String>,
     line: u64,
-    /// Another row of that name that says something else.
+    /// Line of another row with the same name but different ranks.
     other: Option<u64>,
 }
 
-/// Reads the table, and the taxonomy, once.
-fn open(spec: &SourceSpec) -> Result<Taxa> {
-    let options: Options = spec.parse_options()?;
+/// Reads the table, and the taxonomy if there is one.
+fn open(spec: &SourceSpec) -> Result<TaxonPhotos> {
+    let options: TaxonTableOptions = spec.parse_options()?;
     let path = spec.need_path()?;
     let beside = path.parent().unwrap_or(Path::new(""));
-    // A path that is not there is the more likely mistake, and no option mends it.
-    let mut table = Table::open(path, options.delimiter)?;
+    // Open the table before checking the options: a wrong path is the more likely mistake.
+    let mut table = TaxonTable::open(path, options.delimiter)?;
     check_ranks(&options.ranks)?;
     let mut taxonomy = match (&options.taxonomy, &options.key, &options.taxonomy_key) {
         (None, None, None) => None,
         (Some(other), Some(key), Some(other_key)) => {
-            let other = Table::open(&beside.join(other), None)?;
+            let other = TaxonTable::open(&beside.join(other), None)?;
             Some((table.column(key)?, other.column(other_key)?, other))
         }
         _ => return Err(Error::config("taxonomy, key, taxonomy_key", "only some of them", "all three, or none")),
     };
     if spec.split.is_some() && options.split_column.is_none() {
-        return Err(Error::config("split_column", "not given", "a column, since a split is asked for"));
+        return Err(Error::config("split_column", "not given", "a column name, because a split is set"));
     }
     let image = table.column(&options.image)?;
     let label = options.label.as_deref().map(|it| table.column(it)).transpose()?;
     let caption = options.caption.as_deref().map(|it| table.column(it)).transpose()?;
     let split = options.split_column.as_deref().map(|it| table.column(it)).transpose()?;
     let place = |rank: &String| match &taxonomy {
-        Some((.., other)) if other.columns.contains(rank) => other.column(rank).map(From::Taxonomy),
-        _ => table.column(rank).map(From::Table),
+        Some((.., other)) if other.columns.contains(rank) => other.column(rank).map(RankColumn::Taxonomy),
+        _ => table.column(rank).map(RankColumn::Table),
     };
     let places = options.ranks.iter().map(place).collect::<Result<Vec<_>>>()?;
-    let known = match &mut taxonomy {
-        Some((_, key, other)) => other.read_known(*key, &places)?,
+    let entries = match &mut taxonomy {
+        Some((_, key, other)) => other.read_entries(*key, &places)?,
         None => HashMap::new(),
     };
     let folder = beside.join(&options.folder);
     let of_species = ends_in_species(&options.ranks);
-    let (mut rows, mut paths) = (Vec::new(), Paths::default());
+    let (mut rows, mut paths) = (Vec::new(), TaxonPaths::default());
     let mut record = StringRecord::new();
     while let Some(line) = table.next(&mut record)? {
         let field = |column: usize| record.get(column).unwrap_or_default().trim();
@@ -126,12 +126,12 @@ fn open(spec: &SourceSpec) -> Result<Taxa> {
         }
         let place = || format!("line {line} of `{}`", path.display());
         let id = field(image).to_owned();
-        let joined = taxonomy.as_ref().map(|(key, _, other)| join(&known, field(*key), other)).transpose();
+        let joined = taxonomy.as_ref().map(|(key, _, other)| join(&entries, field(*key), other)).transpose();
         let number = joined.and_then(|joined| {
             let mut joined = joined.into_iter().flatten();
             let names = places.iter().map(|place| match place {
-                From::Table(column) => field(*column).to_owned(),
-                From::Taxonomy(_) => joined.next().cloned().unwrap_or_default(),
+                RankColumn::Table(column) => field(*column).to_owned(),
+                RankColumn::Taxonomy(_) => joined.next().cloned().unwrap_or_default(),
             });
             paths.enter(names.collect(), &options.ranks, place)
         });
@@ -149,22 +149,24 @@ fn open(spec: &SourceSpec) -> Result<Taxa> {
         let text = |column: Option<usize>| column.map(&field).filter(|text| !text.is_empty()).map(str::to_owned);
         let of_species = || number.as_ref().ok().filter(|_| of_species).and_then(|&it| species(paths.get(it)));
         let label = text(label).or_else(of_species);
-        rows.push(Row { image: folder.join(&id), path: number, label, caption: text(caption), id });
+        rows.push(TaxonRow { image: folder.join(&id), path: number, label, caption: text(caption), id });
     }
-    Taxa::new(ENTRY.kind, spec.split.clone(), rows, paths, || {
-        let rows =
-            spec.split.as_ref().map_or("a row behind the header".to_owned(), |it| format!("rows of split `{it}`"));
+    TaxonPhotos::new(ENTRY.kind, spec.split.clone(), rows, paths, || {
+        let rows = spec
+            .split
+            .as_ref()
+            .map_or("at least one row after the header".to_owned(), |it| format!("rows of split `{it}`"));
         (format!("`{}`", path.display()), rows)
     })
 }
 
-/// Whether the last two ranks are genus and species.
+/// Returns whether the last two ranks are genus and species.
 fn ends_in_species(ranks: &[String]) -> bool {
     let is = |rank: &str, names: &[&str]| names.iter().any(|name| rank.eq_ignore_ascii_case(name));
     matches!(ranks, [.., genus, last] if is(genus, &["genus"]) && is(last, &["species", "specific_epithet", "epithet"]))
 }
 
-/// Genus and epithet, where the table does not write the species with its genus already.
+/// Genus and epithet; the last name alone if it already includes the genus.
 fn species(names: &[String]) -> Option<String> {
     let [.., genus, species] = names else { return None };
     let whole = plain(species).starts_with(&plain(genus)) && species.contains(char::is_whitespace);
@@ -185,24 +187,28 @@ fn check_ranks(ranks: &[String]) -> Result<()> {
     Ok(())
 }
 
-/// The ranks that the taxonomy knows of a name.
-fn join<'a>(known: &'a HashMap<String, Known>, name: &str, other: &Table) -> Result<&'a [String], String> {
+/// Looks up a name in the taxonomy and returns its ranks.
+fn join<'a>(
+    entries: &'a HashMap<String, TaxonomyEntry>,
+    name: &str,
+    other: &TaxonTable,
+) -> Result<&'a [String], String> {
     let place = other.path.display();
-    match known.get(&plain(name)) {
-        Some(Known { names, other: None, .. }) => Ok(names),
-        Some(Known { line, other: Some(second), .. }) => {
+    match entries.get(&plain(name)) {
+        Some(TaxonomyEntry { names, other: None, .. }) => Ok(names),
+        Some(TaxonomyEntry { line, other: Some(second), .. }) => {
             Err(format!("`{name}` is in lines {line} and {second} of `{place}` with different ranks; expected one"))
         }
-        None => Err(format!("`{name}` is not in `{place}`; expected one of its {} names", known.len())),
+        None => Err(format!("`{name}` is not in `{place}`; expected one of its {} names", entries.len())),
     }
 }
 
-/// Letters and digits, in lower case.
+/// Join key: letters and digits in lower case.
 fn plain(name: &str) -> String {
     name.chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase).collect()
 }
 
-impl Table {
+impl TaxonTable {
     fn open(path: &Path, delimiter: Option<char>) -> Result<Self> {
         let tabs = path.extension().is_some_and(|e| e.eq_ignore_ascii_case("tsv"));
         let delimiter = delimiter.unwrap_or(if tabs { '\t' } else { ',' });
@@ -218,7 +224,7 @@ impl Table {
         Ok(Self { path: path.to_owned(), columns, reader })
     }
 
-    /// The number of a column.
+    /// The index of a column.
     fn column(&self, name: &str) -> Result<usize> {
         let mut places = (0..self.columns.len()).filter(|&it| self.columns[it] == name);
         let fault = |found: String| {
@@ -232,7 +238,7 @@ impl Table {
         }
     }
 
-    /// The next row and its line.
+    /// Reads the next row; returns its line number.
     fn next(&mut self, record: &mut StringRecord) -> Result<Option<u64>> {
         let there = self.reader.read_record(record).map_err(|error| {
             Error::format(format!("`{}`", self.path.display()), error.to_string(), "a table in UTF-8")
@@ -240,26 +246,26 @@ impl Table {
         Ok(there.then(|| record.position().map_or(0, csv::Position::line)))
     }
 
-    /// The ranks of all names.
-    fn read_known(&mut self, key: usize, places: &[From]) -> Result<HashMap<String, Known>> {
-        let mut known: HashMap<String, Known> = HashMap::new();
+    /// Reads the ranks of all names in the taxonomy.
+    fn read_entries(&mut self, key: usize, places: &[RankColumn]) -> Result<HashMap<String, TaxonomyEntry>> {
+        let mut entries: HashMap<String, TaxonomyEntry> = HashMap::new();
         let mut record = StringRecord::new();
         while let Some(line) = self.next(&mut record)? {
             let name = plain(record.get(key).unwrap_or_default());
             let names: Vec<_> = (places.iter())
                 .filter_map(|place| match place {
-                    From::Taxonomy(column) => Some(record.get(*column).unwrap_or_default().trim().to_owned()),
-                    From::Table(_) => None,
+                    RankColumn::Taxonomy(column) => Some(record.get(*column).unwrap_or_default().trim().to_owned()),
+                    RankColumn::Table(_) => None,
                 })
                 .collect();
             if name.is_empty() {
                 continue;
             }
-            let it = known.entry(name).or_insert_with(|| Known { names: names.clone(), line, other: None });
+            let it = entries.entry(name).or_insert_with(|| TaxonomyEntry { names: names.clone(), line, other: None });
             if it.names != names && it.other.is_none() {
                 it.other = Some(line);
             }
         }
-        Ok(known)
+        Ok(entries)
     }
 }

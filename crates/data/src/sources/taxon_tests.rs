@@ -2,7 +2,7 @@
 use serde_json::json;
 
 use super::*;
-use crate::fixtures::{Folder, jpeg, shared_data};
+use crate::fixtures::{FixtureFolder, jpeg, shared_data};
 use crate::sample::{Cause, ImageRef, PixelLimits};
 
 fn spec(kind: &str, path: impl Into<PathBuf>, options: serde_json::Value) -> SourceSpec {
@@ -23,7 +23,7 @@ const TABLE: &str = "image,order,genus,species,name,set\n\
 
 #[test]
 fn a_column_for_each_rank() {
-    let folder = Folder::new();
+    let folder = FixtureFolder::new();
     folder.write("photos/a.jpg", jpeg(20, 10));
     let path = folder.write("table.csv", TABLE);
     let ranks = json!({"ranks": ["order", "genus", "species"], "caption": "name", "folder": "photos"});
@@ -36,7 +36,7 @@ fn a_column_for_each_rank() {
         (Some("Turdus merula"), &["Blackbird, common".to_owned()][..])
     );
     assert_eq!(one.image.unwrap().open(&PixelLimits::default()).unwrap().width, 20);
-    // A genus name in two orders is no fault.
+    // The same genus name in two orders is allowed.
     assert_eq!(source.get(4).unwrap().taxon, ["Galliformes", "Turdus", "alba"]);
     let fault = |index: usize| source.get(index).unwrap_err().to_string();
     let place = |line: u32| format!("line {line} of `{}`", path.display());
@@ -58,8 +58,8 @@ fn a_column_for_each_rank() {
 }
 
 #[test]
-fn ranks_from_another_table_by_name() {
-    let folder = Folder::new();
+fn ranks_from_a_second_table() {
+    let folder = FixtureFolder::new();
     let path = folder.write(
         "photos.tsv",
         "file\tlabel\tkingdom\nx.jpg\tABBOTTS BABBLER\tAnimalia\ny.jpg\tPhoenix\tAnimalia\nz.jpg\tTwin\tAnimalia\n",
@@ -84,8 +84,8 @@ fn ranks_from_another_table_by_name() {
 }
 
 #[test]
-fn tables_that_cannot_be_taxonomies() {
-    let folder = Folder::new();
+fn invalid_taxonomies_are_rejected() {
+    let folder = FixtureFolder::new();
     let path = folder.write("t.csv", "image,a,b,a2,b\nx.jpg,A,B,C,D\n");
     let with = |ranks: serde_json::Value| message(&spec("taxon_table", &path, json!({"ranks": ranks})));
     assert_eq!(with(json!([])), "data: `ranks` is not given; expected columns from general to specific");
@@ -100,7 +100,7 @@ fn tables_that_cannot_be_taxonomies() {
     let error = message(&spec("taxon_table", &path, json!({"ranks": ["a"], "image": "photo"})));
     assert!(error.contains("no column `photo`"), "{error}");
 
-    // A above B in line 2, B above C in line 3, C above A in line 5; E hangs below and is no part of it.
+    // The cycle is A > B (line 2), B > C (line 3), C > A (line 5). E is below the cycle and not on it.
     let path = folder.write("c.csv", "image,r,s\n1,A,B\n2,B,C\n3,B,C\n4,C,A\n5,C,E\n6,E,F\n7,Z,A\n");
     let error = message(&spec("taxon_table", &path, json!({"ranks": ["r", "s"]})));
     for (link, line) in [("`A` > `B`", 2), ("`B` > `C`", 3), ("`C` > `A`", 5)] {
@@ -125,7 +125,7 @@ fn birds_as_published() {
     assert!(matches!(one.image, Some(ImageRef::File(path)) if path.is_file()));
     assert_eq!((0..source.len()).filter(|&it| source.get(it).is_err()).count(), 0);
 
-    // The same photos by their common names and eBird's own table.
+    // The same photos, joined with the eBird taxonomy by their common names.
     let joined = json!({"image": "file", "ranks": ["order", "familySciName", "sciName"],
         "taxonomy": "ebird_taxonomy.csv", "key": "common_name", "taxonomy_key": "comName"});
     let other = open(&spec("taxon_table", &path, joined)).unwrap();
@@ -133,10 +133,10 @@ fn birds_as_published() {
     assert_eq!((0..other.len()).filter(|&it| other.get(it).is_err()).count(), 0);
 }
 
-/// "abbotti" is the epithet of two birds; their ranks make a tree without a file of edges.
+/// Two birds have the epithet "abbotti"; their ranks give a tree without an edge file.
 #[test]
-fn species_are_called_by_both_names() {
-    let folder = Folder::new();
+fn species_labels_are_binomials() {
+    let folder = FixtureFolder::new();
     let rows = "file,genus,species,common\n1.jpg,Malacocincla,abbotti,Babbler\n2.jpg,Papasula,abbotti,Booby\n";
     let path = folder.write("birds.csv", rows);
     let labels = |options: serde_json::Value| {
@@ -144,7 +144,7 @@ fn species_are_called_by_both_names() {
         let labels: Vec<_> = (0..source.len()).map(|it| source.get(it).unwrap().label.unwrap()).collect();
         (labels, source.class_tree().unwrap())
     };
-    // A list may be typed with commas.
+    // A list may be a string with commas.
     for ranks in [json!("genus, species"), json!(["genus", "species"])] {
         let (found, tree) = labels(json!({"image": "file", "ranks": ranks}));
         assert_eq!(found, ["Malacocincla abbotti", "Papasula abbotti"]);
@@ -154,13 +154,13 @@ fn species_are_called_by_both_names() {
     let (found, tree) = labels(json!({"image": "file", "ranks": "genus,species", "label": "common"}));
     assert_eq!(found, ["Babbler", "Booby"]);
     assert!(tree.is_leaf(tree.get("Booby").unwrap()));
-    // A species that is written with its genus, or in capitals.
+    // A species name that includes the genus, and one in capitals.
     let path = folder.write("b.csv", "image,Genus,Species\n1.jpg,Turdus,Turdus merula\n2.jpg,SULA,NEBOUXII\n");
     let source = open(&spec("taxon_table", &path, json!({"ranks": "Genus,Species"}))).unwrap();
     let labels: Vec<_> = (0..2).map(|it| source.get(it).unwrap().label.unwrap()).collect();
     assert_eq!(labels, ["Turdus merula", "SULA NEBOUXII"]);
     let message = message(&spec("taxon_table", &path, json!({"ranks": 7})));
-    assert!(message.contains("names by commas, or a list of names"), "{message}");
+    assert!(message.contains("a list of names, or names separated by commas"), "{message}");
 }
 
 const CATEGORY: &str = r#"{"id": 7, "kingdom": "Animalia", "phylum": "Chordata", "class": "Aves", "order": "Passeriformes",
@@ -168,7 +168,7 @@ const CATEGORY: &str = r#"{"id": 7, "kingdom": "Animalia", "phylum": "Chordata",
 
 #[test]
 fn inat_json() {
-    let folder = Folder::new();
+    let folder = FixtureFolder::new();
     let images = r#"{"id": 1, "file_name": "val/x/1.jpg"}, {"id": 2, "file_name": "val/x/2.jpg"}, {"id": 3, "file_name": "val/x/3.jpg"}"#;
     let annotations = r#"{"image_id": 1, "category_id": 7}, {"image_id": 2, "category_id": 8}"#;
     let text = format!("{{\"images\": [{images}], \"annotations\": [{annotations}], \"categories\": [{CATEGORY}]}}");
@@ -189,8 +189,8 @@ fn inat_json() {
 }
 
 #[test]
-fn inat_by_its_folders() {
-    let folder = Folder::new();
+fn inat_folders() {
+    let folder = FixtureFolder::new();
     let names = "00007_Animalia_Arthropoda_Arachnida_Araneae_Araneidae_Agalenatea_redii";
     folder.write(&format!("val/{names}/1.jpg"), jpeg(4, 4));
     folder.write("val/spiders/2.jpg", jpeg(4, 4));
@@ -204,7 +204,7 @@ fn inat_by_its_folders() {
     assert_eq!(fault.detail, "folder `spiders`; expected NNNNN_Kingdom_Phylum_Class_Order_Family_Genus_species");
     assert_eq!((fault.cause, &*fault.sample), (Cause::BadRecord, "spiders/2.jpg"));
 
-    // A file without categories says the same.
+    // A JSON file without categories gives the same taxon.
     let json = format!("{{\"images\": [{{\"id\": 1, \"file_name\": \"val/{names}/1.jpg\"}}]}}");
     let source = open(&spec("inat_json", folder.write("test.json", json), json!({}))).unwrap();
     assert_eq!(source.get(0).unwrap().taxon, one.taxon);
@@ -220,7 +220,7 @@ fn inat_as_published() {
 
 #[test]
 fn tree_of_life() {
-    let folder = Folder::new();
+    let folder = FixtureFolder::new();
     let photo = jpeg(8, 8);
     let taxon = "Animalia Chordata Aves Passeriformes Turdidae Turdus merula";
     let sentence = format!("a photo of {taxon} merula with common name Blackbird.");
@@ -233,7 +233,7 @@ fn tree_of_life() {
     ]);
     let tags = b"a photo of kingdom Animalia phylum Chordata class Aves order Passeriformes family Turdidae genus Turdus species merula.";
     let gap = b"a photo of kingdom Animalia phylum Chordata family Turdidae genus Turdus species merula.";
-    let other = Folder::new();
+    let other = FixtureFolder::new();
     let tagged = other.shard(&[
         ("a", &[("jpg", &photo), ("taxontag.txt", &tags[..]), ("taxonomic_name.txt", b"Animalia")]),
         ("b", &[("jpg", &photo), ("taxontag.txt", &gap[..])]),

@@ -4,7 +4,7 @@ use std::fs;
 use serde_json::json;
 
 use super::*;
-use crate::fixtures::{Folder, jpeg};
+use crate::fixtures::{FixtureFolder, jpeg};
 use crate::sample::{BBox, Cause, ImageRef, PixelLimits, Span};
 
 fn spec(kind: &str, path: impl Into<PathBuf>) -> SourceSpec {
@@ -25,7 +25,7 @@ fn texts(list: &[&str]) -> Vec<String> {
 }
 
 #[test]
-fn names_are_unique_and_told_when_one_is_wrong() {
+fn kinds_are_unique_and_listed_if_unknown() {
     let mut names: Vec<_> = SOURCES.iter().map(|entry| entry.kind).collect();
     assert_eq!(
         message(&spec("tfds", "x")),
@@ -37,12 +37,12 @@ fn names_are_unique_and_told_when_one_is_wrong() {
 }
 
 #[test]
-fn every_source_of_files_refuses_unknown_options_and_missing_paths() {
+fn unknown_options_and_missing_paths_are_rejected() {
     for entry in SOURCES.iter().filter(|entry| entry.kind != "toy") {
         let unknown = with(spec(entry.kind, "nowhere"), json!({"colour": 1}));
         let text = message(&unknown);
         let head = format!(
-            "data: `options of source {}` is {{\"colour\":1}}; expected other settings: unknown field",
+            "data: `options of source {}` is {{\"colour\":1}}; expected valid options (unknown field",
             entry.kind
         );
         assert!(text.starts_with(&head), "{text}");
@@ -61,7 +61,7 @@ fn every_source_of_files_refuses_unknown_options_and_missing_paths() {
 
 #[test]
 fn jsonl() {
-    let folder = Folder::new();
+    let folder = FixtureFolder::new();
     folder.write("photos/1.jpg", jpeg(40, 20));
     let path = folder.write(
         "a.jsonl",
@@ -78,7 +78,7 @@ fn jsonl() {
     assert_eq!((&*one.id, &one.captions[..]), ("one", &texts(&["a dog"])[..]));
     let picture = one.image.unwrap().open(&PixelLimits::default()).unwrap();
     assert_eq!((picture.width, picture.height), (40, 20));
-    // The id is the number of the line, empty ones counted.
+    // The default id is the line number; empty lines count.
     assert_eq!(source.get(1).unwrap().id, "3");
 
     let torn = source.get(2).unwrap_err();
@@ -88,13 +88,13 @@ fn jsonl() {
     let mut test = spec("jsonl", &path);
     test.split = Some("test".to_owned());
     let source = open(&test).unwrap();
-    // The torn line could be of any split.
+    // The torn line is kept because its split is unknown.
     assert_eq!((source.len(), source.get(0).unwrap().id), (2, "3".to_owned()));
 }
 
 #[test]
 fn jsonl_faults_name_their_line() {
-    let folder = Folder::new();
+    let folder = FixtureFolder::new();
     let path = folder.write(
         "a.jsonl",
         "{\"captions\": [\"a dog\"], \"phrases\": [{\"text\": \"dog\", \"boxes\": [[0.5, 0, 0.2, 1]]}]}\n\
@@ -117,7 +117,7 @@ fn jsonl_faults_name_their_line() {
 
 #[test]
 fn jsonl_without_lines() {
-    let folder = Folder::new();
+    let folder = FixtureFolder::new();
     let path = folder.write("a.jsonl", "{\"split\": \"train\"}\n{\"split\": \"dev\"}\n\n");
     let mut test = spec("jsonl", &path);
     test.split = Some("test".to_owned());
@@ -130,9 +130,9 @@ fn jsonl_without_lines() {
 }
 
 #[test]
-fn fingerprints_are_of_the_records_and_not_of_their_place() {
+fn fingerprints_do_not_depend_on_the_location() {
     let hash = |text: &str| {
-        let folder = Folder::new();
+        let folder = FixtureFolder::new();
         open(&spec("jsonl", folder.write("a.jsonl", text))).unwrap().fingerprint()
     };
     let base = hash("{\"captions\": [\"a\"]}\n{\"captions\": [\"b\"]}\n");
@@ -141,16 +141,16 @@ fn fingerprints_are_of_the_records_and_not_of_their_place() {
     assert_ne!(base, hash("{\"captions\": [\"b\"]}\n{\"captions\": [\"a\"]}\n"));
 }
 
-fn grit(folder: &Folder, json: &str) -> Box<dyn Source> {
+fn grit(folder: &FixtureFolder, json: &str) -> Box<dyn Source> {
     let photo = jpeg(40, 20);
     let path = folder.shard(&[("000", &[("jpg", &photo), ("json", json.as_bytes()), ("txt", b"not this one")])]);
     open(&spec("grit_raw", path)).unwrap()
 }
 
-/// The caption has two letters outside ASCII before the phrases: offsets are characters.
+/// The caption has two non-ASCII letters: spans are character offsets, not byte offsets.
 #[test]
 fn grit_as_downloaded() {
-    let folder = Folder::new();
+    let folder = FixtureFolder::new();
     let source = grit(
         &folder,
         r#"{"caption": "Jürgen and a dög run", "url": "x", "width": 40,
@@ -162,7 +162,7 @@ fn grit_as_downloaded() {
     assert_eq!((&*sample.id, &*sample.captions[0]), ("000", "Jürgen and a dög run"));
     let [dog, man] = &sample.phrases[..] else { panic!("two phrases") };
     assert_eq!((&*dog.text, &*man.text), ("a dög", "Jürgen"));
-    // Three rows of one text, of which two are the same box; 1.0000001 is clipped.
+    // Three rows have the same text, and two of them the same box; 1.0000001 is clipped to 1.
     let right = BBox { x1: 0.5, y1: 0.0, x2: 1.0, y2: 1.0 };
     assert_eq!(dog.boxes, [BBox { x1: 0.0, x2: 0.5, ..right }, right]);
     assert_eq!(dog.spans, [Span { caption: 0, start: 11, end: 16 }]);
@@ -173,7 +173,7 @@ fn grit_as_downloaded() {
 #[test]
 fn grit_faults() {
     let fault = |json: &str| {
-        let folder = Folder::new();
+        let folder = FixtureFolder::new();
         let broken = grit(&folder, json).get(0).unwrap_err();
         (broken.cause, broken.detail)
     };
@@ -189,8 +189,8 @@ fn grit_faults() {
 }
 
 #[test]
-fn grit_scores_can_be_cut() {
-    let folder = Folder::new();
+fn grit_min_score() {
+    let folder = FixtureFolder::new();
     drop(grit(&folder, r#"{"caption": "a dog", "noun_chunks": [[0, 1, 0, 0, 1, 1, 0.5], [2, 5, 0, 0, 1, 1, 0.75]]}"#));
     let cut = with(spec("grit_raw", folder.path()), json!({"min_score": 0.75}));
     let phrases = open(&cut).unwrap().get(0).unwrap().phrases;
@@ -202,7 +202,7 @@ fn grit_scores_can_be_cut() {
 #[test]
 fn grit_as_prepared() {
     let (photo, crop) = (jpeg(32, 32), jpeg(16, 16));
-    let folder = Folder::new();
+    let folder = FixtureFolder::new();
     let members: &[(&str, &[u8])] = &[
         ("child.jpg", &photo),
         ("child.txt", b"a dog and a cat"),
@@ -233,7 +233,7 @@ fn grit_as_prepared() {
 #[test]
 fn plain_shards() {
     let photo = jpeg(8, 8);
-    let folder = Folder::new();
+    let folder = FixtureFolder::new();
     let path = folder.shard(&[
         ("a", &[("jpg", &photo), ("txt", b" a dog \n")]),
         ("b", &[("png", &photo), ("json", br#"{"caption": "a cat", "subreddit": "cats"}"#)]),
@@ -259,12 +259,12 @@ fn plain_shards() {
     assert_eq!(source.get(1).unwrap().captions, ["cats"]);
 }
 
-/// A shard cut off in the middle of its last photo: the samples before it are used, the loss is a broken sample of its
-/// own.
+/// A shard cut off in the middle of its last photo: the samples before the cut are used, and the cut gives one broken
+/// sample.
 #[test]
 fn torn_shard() {
     let photo = jpeg(8, 8);
-    let folder = Folder::new();
+    let folder = FixtureFolder::new();
     let path =
         folder.shard(&[("a", &[("txt", b"a dog"), ("jpg", &photo)]), ("b", &[("txt", b"a cat"), ("jpg", &photo)])]);
     let blocks = 512 + 512 + 512 + photo.len().next_multiple_of(512);
@@ -277,7 +277,7 @@ fn torn_shard() {
     assert_eq!(broken.cause, Cause::TornShard);
     assert!(
         broken.detail.ends_with(&format!(
-            "is torn after 1 whole samples: member `b.jpg` has 100 of its {} bytes; expected all of them",
+            "is damaged after 1 complete samples: member `b.jpg` has 100 of its {} bytes; expected all of them",
             photo.len()
         )),
         "{broken}"
@@ -286,7 +286,7 @@ fn torn_shard() {
 
 #[test]
 fn tables() {
-    let folder = Folder::new();
+    let folder = FixtureFolder::new();
     folder.write("photos/1.jpg", jpeg(8, 8));
     let path = folder.write(
         "a.csv",
@@ -305,9 +305,9 @@ fn tables() {
     let broken = source.get(3).unwrap_err();
     assert_eq!(
         (broken.cause, &*broken.detail),
-        (Cause::BadRecord, "1 fields; expected `caption` in number 1, counted from 0")
+        (Cause::BadRecord, "1 fields; expected `caption` in field 1, counted from 0")
     );
-    // The header is row 1, and a quoted line break begins no row.
+    // The header is row 1, and a quoted line break does not start a row.
     assert_eq!(broken.sample, format!("row 6 of `{}`", path.display()));
 
     let mut test = photos.clone();
@@ -319,8 +319,8 @@ fn tables() {
 
 #[test]
 fn tables_of_other_shapes() {
-    let folder = Folder::new();
-    // Conceptual Captions: no header, caption first; quotes are letters in TSV.
+    let folder = FixtureFolder::new();
+    // Conceptual Captions: no header, caption first; in TSV, quotes are ordinary characters.
     let path = folder.write("cc.tsv", "a \"dog\tx.jpg\nb\ty.jpg\n");
     let numbered = json!({"header": false, "image": "1", "caption": "0"});
     let source = open(&with(spec("csv_pairs", &path), numbered)).unwrap();
@@ -338,8 +338,8 @@ fn tables_of_other_shapes() {
 }
 
 #[test]
-fn bytes_that_are_no_text() {
-    let folder = Folder::new();
+fn rows_that_are_not_utf8() {
+    let folder = FixtureFolder::new();
     let path = folder.write("a.csv", b"image,caption\nx.jpg,gr\xfcn\n");
     let broken = open(&spec("csv_pairs", &path)).unwrap().get(0).unwrap_err();
     assert_eq!((broken.cause, broken.sample), (Cause::BadRecord, format!("row 2 of `{}`", path.display())));
@@ -347,7 +347,7 @@ fn bytes_that_are_no_text() {
 
 #[test]
 fn folders() {
-    let folder = Folder::new();
+    let folder = FixtureFolder::new();
     for name in ["train/animal/black_dog/2.JPG", "train/animal/cat/1.png", "train/food/3.jpg", "test/food/4.jpg"] {
         folder.write(name, jpeg(8, 8));
     }
@@ -375,10 +375,10 @@ fn folders() {
     );
 }
 
-/// What a source of files says does not depend on who asks, nor on the order.
+/// `get` does not depend on the thread or on the order of the calls.
 #[test]
-fn sources_are_pure() {
-    let folder = Folder::new();
+fn get_is_deterministic() {
+    let folder = FixtureFolder::new();
     let path =
         folder.write("a.csv", (0..50).fold("image,caption\n".to_owned(), |t, i| t + &format!("{i}.jpg,text {i}\n")));
     let source = open(&spec("csv_pairs", path)).unwrap();
@@ -402,7 +402,7 @@ fn sources_are_pure() {
 
 #[test]
 fn karpathy() {
-    let folder = Folder::new();
+    let folder = FixtureFolder::new();
     let photo = |name: &str, split: &str| {
         let sentences = json!([{"raw": " a dog\n", "tokens": ["a", "dog"], "sentid": 7}, {"raw": "a cat"}]);
         json!({"filepath": "val2014", "filename": name, "imgid": 0, "split": split, "sentences": sentences})
@@ -431,10 +431,10 @@ fn karpathy() {
     assert!(message(&all).contains("missing field `split`"), "{}", message(&all));
 }
 
-/// One rule for all sources whose records name files.
+/// The rule applies to all sources whose records name files.
 #[test]
-fn records_name_files_of_their_folders_only() {
-    let folder = Folder::new();
+fn records_may_only_name_files_in_their_folders() {
+    let folder = FixtureFolder::new();
     folder.write("photos/1.jpg", jpeg(4, 4));
     let record = r#"{"image": "../photos/1.jpg", "captions": ["a"]}"#;
     let crop = r#"{"captions": ["a"], "phrases": [{"text": "b", "crop": "/etc/hostname"}]}"#;
@@ -471,14 +471,14 @@ fn records_name_files_of_their_folders_only() {
         roots,
         ..SourceSpec::default()
     };
-    assert!(open(&spec).err().unwrap().to_string().contains("absent`, which is no folder"));
+    assert!(open(&spec).err().unwrap().to_string().contains("absent`, which is not a folder"));
 }
 
 #[cfg(unix)]
 #[test]
-fn names_that_are_no_utf8_are_read() {
+fn non_utf8_file_names_are_read() {
     use std::os::unix::ffi::OsStrExt as _;
-    let folder = Folder::new();
+    let folder = FixtureFolder::new();
     let class = folder.path().join(std::ffi::OsStr::from_bytes(b"caf\xe9"));
     std::fs::create_dir(&class).unwrap();
     std::fs::write(class.join(std::ffi::OsStr::from_bytes(b"\xff.jpg")), jpeg(4, 4)).unwrap();
@@ -492,11 +492,11 @@ fn names_that_are_no_utf8_are_read() {
     assert_eq!(samples[1].image.as_ref().unwrap().open(&PixelLimits::default()).unwrap().width, 4);
 }
 
-/// A pipe without a writer would block for ever.
+/// Opening a pipe without a writer would block forever.
 #[cfg(unix)]
 #[test]
-fn a_pipe_is_no_data_file() {
-    let folder = Folder::new();
+fn pipes_are_not_data_files() {
+    let folder = FixtureFolder::new();
     let pipe = folder.path().join("pipe.jsonl");
     assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
     for entry in SOURCES.iter().filter(|entry| entry.kind != "toy") {
@@ -507,9 +507,9 @@ fn a_pipe_is_no_data_file() {
 }
 
 #[test]
-fn sources_are_known_by_their_paths() {
+fn kinds_are_inferred_from_paths() {
     let named = |text: &str| SourceSpec::of_text(text).map(|it| (it.kind, it.path));
-    let folder = Folder::new();
+    let folder = FixtureFolder::new();
     let text = folder.path().to_str().unwrap();
     assert_eq!(named("a/b.tsv"), Some(("csv_pairs".to_owned(), Some("a/b.tsv".into()))));
     assert_eq!(named("a.tar"), Some(("image_text_shards".to_owned(), Some("a.tar".into()))));

@@ -1,4 +1,5 @@
-//! The toy world as a source. [`crate::export`] writes it as files like any other source; its gallery also becomes an image folder here.
+//! The toy world as a source. [`crate::export`] writes it to files like any other source; this module also writes its
+//! gallery as an image folder.
 
 use std::fs;
 use std::path::Path;
@@ -14,56 +15,56 @@ use crate::error::{Error, Result};
 use crate::sample::{Broken, Sample, View};
 use crate::shard::hex;
 use crate::toy::{
-    ClassChoice, Contrasts, Gallery, Scene, Split, ToyConfig, ToyWorld, Words, captions_in, render, tiers,
+    ClassChoice, Gallery, Scene, TextChoice, ToyConfig, ToyContrasts, ToySplit, ToyWorld, captions_in, render, tiers,
 };
 
 pub(super) const ENTRY: SourceEntry = SourceEntry {
     kind: "toy",
-    summary: "the drawn toy world: no download, any size, all views",
-    inputs: "split: train (default), val, test or held_out; options: size (4096 scenes), resolution (64 pixels), seed (0), \
-             classes (all; seen: without the eight held-out classes; held_out: one of them in every scene), words (captions; \
-             general: class names and nodes above them by themselves, too; names: mostly these), singles (0: per cent of scenes with one object), \
-             per_class (instead of scenes, this many pictures of single objects of each class), hard_negatives (false; true: \
-             one sample for each wrong caption of each scene, by kinds)",
+    summary: "the synthetic toy world: no download, any size, all views",
+    inputs: "split: train (default), val, test or held_out; options: size (number of scenes, default 4096), resolution (pixels, default 64), seed (default 0), \
+             classes (all, the default; seen: without the eight held-out classes; held_out: one of them in every scene), words (captions, the default; \
+             general: also texts that name one object by its class or a more general name; names: mostly such texts; mixed: general in one half of the scenes, names in the other), singles (percentage of additional scenes with one object, default 0), \
+             per_class (generate this many pictures of single objects of each class instead of scenes), hard_negatives (default false; true: \
+             one sample for each wrong caption of each scene, with the kind of the error as its split)",
     open: |spec| open(spec),
 };
 
 #[derive(Deserialize)]
 #[serde(default, deny_unknown_fields)]
-struct Options {
+struct ToyOptions {
     size: usize,
     resolution: u32,
     seed: u64,
     classes: ClassChoice,
-    words: Words,
+    words: TextChoice,
     singles: u8,
     per_class: Option<usize>,
     hard_negatives: bool,
 }
 
-impl Default for Options {
+impl Default for ToyOptions {
     fn default() -> Self {
         let ToyConfig { size, resolution, seed, classes, words, singles, .. } = ToyConfig::default();
         Self { size, resolution, seed, classes, words, singles, per_class: None, hard_negatives: false }
     }
 }
 
-/// Scenes are drawn when they are asked for, but where each stands is kept in memory.
-const MOST_SCENES: usize = 10_000_000;
+/// Maximum number of scenes, for worlds given in a config or on the command line.
+const MAX_SCENES: usize = 10_000_000;
 
 fn open(spec: &SourceSpec) -> Result<Box<dyn Source>> {
     if let Some(path) = &spec.path {
         return Err(Error::config(
             "path of source toy",
             format!("`{}`", path.display()),
-            "none: it is drawn, not read",
+            "no path: the toy world is generated, not read",
         ));
     }
-    let Options { size, resolution, seed, classes, words, singles, per_class, hard_negatives } =
+    let ToyOptions { size, resolution, seed, classes, words, singles, per_class, hard_negatives } =
         spec.parse_options()?;
-    let split = spec.split.as_deref().map_or(Ok(Split::Train), Split::named)?;
-    if size > MOST_SCENES {
-        return Err(Error::config("size of the toy world", size.to_string(), format!("at most {MOST_SCENES} scenes")));
+    let split = spec.split.as_deref().map_or(Ok(ToySplit::Train), ToySplit::named)?;
+    if size > MAX_SCENES {
+        return Err(Error::config("size of the toy world", size.to_string(), format!("at most {MAX_SCENES} scenes")));
     }
     let world = ToyWorld::new(ToyConfig { size, resolution, seed, split, classes, words, singles })?;
     Ok(match (per_class, hard_negatives) {
@@ -73,8 +74,8 @@ fn open(spec: &SourceSpec) -> Result<Box<dyn Source>> {
         (Some(count), true) => {
             return Err(Error::config(
                 "hard_negatives of the toy world",
-                format!("true beside per_class = {count}"),
-                "one of the two",
+                format!("true together with per_class = {count}"),
+                "only one of the two options",
             ));
         }
     })
@@ -126,13 +127,13 @@ impl Source for Gallery {
     }
 }
 
-impl Source for Contrasts {
+impl Source for ToyContrasts {
     fn name(&self) -> &str {
         ENTRY.kind
     }
 
     fn len(&self) -> usize {
-        Contrasts::len(self)
+        ToyContrasts::len(self)
     }
 
     fn get(&self, index: usize) -> std::result::Result<Sample, Broken> {
@@ -143,25 +144,26 @@ impl Source for Contrasts {
         &[View::Pair, View::Boxes, View::Edges]
     }
 
-    /// That of the scenes, and the texts of every sample.
+    /// Hash of the scenes' fingerprint and of the texts of every sample.
     fn fingerprint(&self) -> String {
-        let scenes = fingerprint(self.world().config(), Contrasts::len(self), |index| self.scene(index));
+        let scenes = fingerprint(self.world().config(), ToyContrasts::len(self), |index| self.scene(index));
         let mut hash = Sha256::new();
         hash.update(format!("hard negatives: {scenes}\n"));
-        (0..Contrasts::len(self)).for_each(|index| hash.update(format!("{:?}\n", self.texts(index))));
+        (0..ToyContrasts::len(self)).for_each(|index| hash.update(format!("{:?}\n", self.texts(index))));
         hex(hash)
     }
 }
 
-/// Scenes are a function of the configuration and of this program. The first ones stand for the program: another drawing or another
-/// wording gives another fingerprint.
+/// Hash of the configuration and of up to 64 scenes, rendered and with their texts. The fingerprint therefore also
+/// changes if a new version of the program changes the drawings or the wording.
 fn fingerprint(config: ToyConfig, len: usize, scene: impl Fn(usize) -> Scene) -> String {
     const SAMPLED: usize = 64;
     let mut hash = Sha256::new();
     let ToyConfig { size, resolution, seed, split, classes, words, singles } = config;
     let world = format!("ToyConfig {{ size: {size}, resolution: {resolution}, seed: {seed}, split: {split:?} }}");
     hash.update(format!("toy world: {world}, {len} pictures\n"));
-    // Choices that came later are hashed only where they are made: the fingerprints of older runs and sets stay valid.
+    // Options added later are hashed only if they differ from the default, so that fingerprints of older runs and data
+    // sets stay valid.
     let ordinary = ToyConfig::default();
     if (classes, words, singles) != (ordinary.classes, ordinary.words, ordinary.singles) {
         hash.update(format!("{classes:?} {words:?} {singles}\n"));
@@ -174,7 +176,7 @@ fn fingerprint(config: ToyConfig, len: usize, scene: impl Fn(usize) -> Scene) ->
     hex(hash)
 }
 
-/// Writes a gallery as one folder of PNG pictures for each class: `<folder>/<class>/<number>.png`.
+/// Writes a gallery as an image folder with one folder of PNG files per class: `<folder>/<class>/<number>.png`.
 ///
 /// # Errors
 /// A file cannot be written.
@@ -190,7 +192,7 @@ pub fn write_folder(gallery: &Gallery, folder: &Path) -> Result<()> {
         PngEncoder::new(&mut bytes)
             .write_image(&picture.rgb, picture.width, picture.height, ExtendedColorType::Rgb8)
             .map_err(|error| Error::format(format!("`{}`", path.display()), error.to_string(), "a picture"))?;
-        // Plain writes: to sync thousands of small files one by one would take longer than to draw them again.
+        // No fsync: syncing thousands of small files would take longer than generating them again.
         fs::write(&path, bytes).map_err(Error::io("write", &path))
     })
 }
@@ -203,7 +205,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::export::{self, Target};
+    use crate::export::{self, ExportTarget};
     use crate::sample::{ImageRef, PixelLimits};
     use crate::toy::class_names;
 
@@ -213,7 +215,7 @@ mod tests {
     }
 
     fn small_world() -> ToyWorld {
-        ToyWorld::new(ToyConfig { size: 12, resolution: 48, seed: 3, split: Split::Val, ..ToyConfig::default() })
+        ToyWorld::new(ToyConfig { size: 12, resolution: 48, seed: 3, split: ToySplit::Val, ..ToyConfig::default() })
             .unwrap()
     }
 
@@ -230,15 +232,19 @@ mod tests {
     }
 
     #[test]
-    fn hard_negatives_are_samples_of_their_own() {
+    fn hard_negatives_are_separate_samples() {
         use crate::toy::hard_negatives;
         let source = crate::open(&spec(Some("test"), json!({"size": 6, "hard_negatives": true}))).unwrap();
-        let world = ToyWorld::new(ToyConfig { size: 6, split: Split::Test, ..ToyConfig::default() }).unwrap();
+        let world = ToyWorld::new(ToyConfig { size: 6, split: ToySplit::Test, ..ToyConfig::default() }).unwrap();
         // Scene by scene, in the order in which the world lists them.
         let expected: Vec<_> =
             (0..6).flat_map(|i| hard_negatives(&world.scene(i)).into_iter().map(move |it| (i, it))).collect();
         assert_eq!(source.len(), expected.len());
-        assert!(source.len() > 6 && source.len() <= 42, "one to seven a scene, {} of six", source.len());
+        assert!(
+            source.len() > 6 && source.len() <= 42,
+            "expected one to seven per scene, found {} for six scenes",
+            source.len()
+        );
         for (index, (scene, it)) in expected.iter().enumerate() {
             let sample = source.get(index).unwrap();
             sample.check().unwrap();
@@ -254,18 +260,18 @@ mod tests {
     }
 
     #[test]
-    fn refuses_what_it_does_not_know() {
+    fn invalid_options_are_rejected() {
         for (spec, message) in [
             (spec(Some("dev"), json!({})), "split of the toy world `dev` is unknown"),
             (spec(None, json!({"sise": 5})), "sise"),
             (
                 spec(None, json!({"per_class": 1, "hard_negatives": true})),
-                "is true beside per_class = 1; expected one of the two",
+                "is true together with per_class = 1; expected only one of the two options",
             ),
             (spec(None, json!({"resolution": 1})), "`resolution of the toy world` is 1; expected 16 to 4096"),
             (
                 SourceSpec { path: Some("x".into()), ..spec(None, json!({})) },
-                "`path of source toy` is `x`; expected none",
+                "`path of source toy` is `x`; expected no path",
             ),
         ] {
             let Err(error) = crate::open(&spec) else { unreachable!("{spec:?} was accepted") };
@@ -274,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn fingerprints_tell_worlds_apart() {
+    fn fingerprints_differ_between_worlds() {
         let config = small_world().config();
         let of = |config| Source::fingerprint(&ToyWorld::new(config).unwrap());
         let base = of(config);
@@ -284,7 +290,7 @@ mod tests {
             ToyConfig { size: 13, ..config },
             ToyConfig { resolution: 49, ..config },
             ToyConfig { seed: 4, ..config },
-            ToyConfig { split: Split::Test, ..config },
+            ToyConfig { split: ToySplit::Test, ..config },
         ] {
             assert_ne!(base, of(other), "{other:?}");
         }
@@ -292,13 +298,14 @@ mod tests {
     }
 
     #[test]
-    fn comes_back_from_grounded_jsonl_as_it_was() {
+    fn world_round_trips_through_grounded_jsonl() {
         let world = small_world();
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("val.jsonl");
         let limits = PixelLimits::default();
         let report =
-            export::write(export::samples(&world), &[], &Target::Grounded { path: path.clone() }, &limits).unwrap();
+            export::write(export::samples(&world), &[], &ExportTarget::Grounded { path: path.clone() }, &limits)
+                .unwrap();
         assert_eq!(report.written, 12);
         let read = crate::sources::open(&SourceSpec {
             kind: "jsonl".to_owned(),
@@ -317,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn a_gallery_becomes_an_image_folder() {
+    fn gallery_is_written_as_image_folder() {
         let gallery = small_world().gallery(1).unwrap();
         let folder = tempfile::tempdir().unwrap();
         write_folder(&gallery, folder.path()).unwrap();

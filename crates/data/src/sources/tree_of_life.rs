@@ -1,8 +1,13 @@
-//! TreeOfLife-10M shards as BioCLIP packs them (<https://github.com/Imageomics/bioclip>): a photo with text members. The taxon is the
-//! member `.taxonTag.txt` ("a photo of kingdom Animalia phylum Chordata ... ."), up to the first rank that has no name: what is below a gap
-//! would stand at the wrong rank. Where it is absent, `.taxonomic_name.txt` ("Animalia Chordata ... Turdus merula"), or `.taxon.txt` ("a photo
-//! of Animalia Chordata ... ."): the first six words are kingdom to genus, the rest is the epithet, and a gap cannot be seen. A taxon that is
-//! known to a higher rank only has fewer names. The label is genus and epithet, or the last name there is.
+//! TreeOfLife-10M shards as packed by BioCLIP (<https://github.com/Imageomics/bioclip>): photos with text members.
+//!
+//! The taxon comes from the first of these members that exists:
+//! * `.taxonTag.txt` ("a photo of kingdom Animalia phylum Chordata ... ."). The taxon ends before the first rank
+//!   without a name, because otherwise each lower rank would take the position of the rank above it.
+//! * `.taxonomic_name.txt` ("Animalia Chordata ... Turdus merula"), then `.taxon.txt` ("a photo of Animalia Chordata
+//!   ... ."). The first six words are kingdom to genus, the rest is the epithet. Missing ranks cannot be detected.
+//!
+//! A photo that is identified to a higher rank only has a taxon with fewer names. The label is genus and epithet, or
+//! the last available name.
 
 use serde::Deserialize;
 
@@ -17,7 +22,7 @@ use crate::shard::Shards;
 pub(super) const ENTRY: SourceEntry = SourceEntry {
     kind: "tree_of_life",
     summary: "TreeOfLife WebDataset shards: photos with seven ranks and captions",
-    inputs: "path: pattern of .tar shards; options: text (members, by commas, that are captions, those that are there are taken; default \
+    inputs: "path: pattern of .tar shards; options: text (caption members, separated by commas; members that do not exist are skipped; default \
              sci, com, taxon, sci_com, taxon_com)",
     open: |spec| Ok(Box::new(TreeOfLife::open(spec)?)),
 };
@@ -25,18 +30,18 @@ pub(super) const ENTRY: SourceEntry = SourceEntry {
 /// Shards of photos with taxa.
 pub struct TreeOfLife {
     shards: Shards,
-    options: Options,
+    options: TreeOfLifeOptions,
 }
 
 #[derive(Deserialize)]
 #[serde(default, deny_unknown_fields)]
-struct Options {
-    /// Members without `.txt`.
+struct TreeOfLifeOptions {
+    /// Names of members without `.txt`.
     #[serde(deserialize_with = "list")]
     text: Vec<String>,
 }
 
-impl Default for Options {
+impl Default for TreeOfLifeOptions {
     fn default() -> Self {
         Self { text: ["sci", "com", "taxon", "sci_com", "taxon_com"].map(str::to_owned).into() }
     }
@@ -65,7 +70,7 @@ impl Source for TreeOfLife {
 
     fn get(&self, index: usize) -> Result<Sample, Broken> {
         let record = self.shards.record(index)?;
-        // Names of members arrive in lower case.
+        // The shard reader converts member names to lower case.
         let tagged = record.text("taxontag.txt")?.and_then(|text| Some((tagged(&text)?, text)));
         let (taxon, text) = match tagged {
             Some(found) => found,
@@ -111,13 +116,13 @@ impl Source for TreeOfLife {
     }
 }
 
-/// The names in "a photo of kingdom Animalia phylum Chordata ... species merula with common name Blackbird.", up to the first rank that has
-/// none; `None` for a text that does not begin with a rank.
+/// Parses "a photo of kingdom Animalia phylum Chordata ... species merula with common name Blackbird.", up to the first
+/// rank without a name. `None` if the text does not begin with a rank.
 fn tagged(text: &str) -> Option<Vec<String>> {
     let mut found: [Vec<&str>; RANKS.len()] = Default::default();
     let mut now = None;
     for word in bare(text).split_whitespace() {
-        // Ranks fall; a later word that is a higher rank's name belongs to a name.
+        // Ranks must occur in order. A later word that equals a higher rank is part of a name.
         match RANKS.iter().position(|&rank| rank == word).filter(|&rank| now.is_none_or(|now| rank > now)) {
             Some(rank) => now = Some(rank),
             None => found[now?].push(word),
@@ -127,14 +132,14 @@ fn tagged(text: &str) -> Option<Vec<String>> {
     Some(found.iter().take_while(|name| !name.is_empty()).map(|name| name.join(" ")).collect())
 }
 
-/// Without what stands around the names.
+/// Strips the words around the names.
 fn bare(text: &str) -> &str {
     let text = text.trim();
     let text = text.strip_prefix("a photo of ").unwrap_or(text).trim_end_matches('.');
     text.split(" with common name ").next().unwrap_or(text)
 }
 
-/// The names in "a photo of Animalia Chordata Aves Passeriformes Turdidae Turdus merula with common name Blackbird."
+/// Parses "a photo of Animalia Chordata Aves Passeriformes Turdidae Turdus merula with common name Blackbird."
 fn names(text: &str) -> Vec<String> {
     let words: Vec<_> = bare(text).split_whitespace().collect();
     let ranks = RANKS.len() - 1;

@@ -1,8 +1,8 @@
 //! VL-CheckList, object part (Zhao et al. 2022, <https://github.com/om-ai-lab/VL-CheckList>): JSON lists of
-//! `[photo, {"POS": [text], "NEG": [text]}]`. Only the first text of each side is used, as its evaluator does.
+//! `[photo, {"POS": [text], "NEG": [text]}]`. Only the first text of each list is used, as in the official evaluator.
 //!
-//! A file is a corpus cut to a subset, and both are in its name: `vg_obj_margin.json` is `vg_obj` at `Location/margin`.
-//! The split of a sample is its subset, the label its corpus.
+//! A file is one subset of a corpus, and its name contains both: `vg_obj_margin.json` is the subset `Location/margin`
+//! of `vg_obj`. The split of a sample is the subset, its label is the corpus.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::contrasts::{Contrasts, Item, Items, Photos, json_files, known_subset, stem};
+use super::contrasts::{ContrastItem, ContrastItems, ContrastPhotos, ContrastSource, json_files, known_subset, stem};
 use super::{SourceEntry, SourceSpec};
 use crate::error::{Error, Result};
 use crate::import::shared::read_json;
@@ -18,9 +18,9 @@ use crate::sample::{Broken, Cause};
 
 pub(super) const ENTRY: SourceEntry = SourceEntry {
     kind: "vl_checklist",
-    summary: "VL-CheckList, objects: photos with a right and a wrong caption, by location and size",
+    summary: "VL-CheckList, objects: photos with a correct and an incorrect caption, by location and size",
     inputs: "path: its data folder, or one of the files; split: Location/center, Location/mid, Location/margin, Size/large, \
-             Size/medium or Size/small; options: images (folder of the photos, or of the folders vg, hake, swig of photos, \
+             Size/medium or Size/small; options: images (folder of the photos, or of the photo folders vg, hake and swig, \
              relative to the path's folder)",
     open: |spec| Ok(Box::new(open(spec)?)),
 };
@@ -29,36 +29,37 @@ pub(super) const ENTRY: SourceEntry = SourceEntry {
 const SUBSETS: &[&str] =
     &["Location/center", "Location/mid", "Location/margin", "Size/large", "Size/medium", "Size/small"];
 
-/// The corpora that subsets are cut from.
+/// The corpora.
 const CORPORA: &[&str] = &["hake_obj", "swig_agent", "swig_destination", "swig_item", "swig_tool", "vg_obj", "vg_subj"];
 
-/// `data/Object/Location/swig_location/swig_agent/` is four folders below `data`.
+/// Depth limit of the search for JSON files; `data/Object/Location/swig_location/swig_agent/` is four folders below
+/// `data`.
 const DEPTH: usize = 8;
 
 #[derive(Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-struct Options {
-    /// Without it the samples are texts only.
+struct VlChecklistOptions {
+    /// Without this option the samples have texts only.
     images: Option<PathBuf>,
 }
 
 #[derive(Deserialize)]
-struct Texts {
+struct VlChecklistTexts {
     #[serde(rename = "POS")]
     right: Vec<String>,
     #[serde(rename = "NEG")]
     wrong: Vec<String>,
 }
 
-fn open(spec: &SourceSpec) -> Result<Contrasts> {
-    let Options { images } = spec.parse_options()?;
+fn open(spec: &SourceSpec) -> Result<ContrastSource> {
+    let VlChecklistOptions { images } = spec.parse_options()?;
     let path = spec.need_path()?;
     known_subset(spec, "subset of VL-CheckList", SUBSETS)?;
-    // Beside the objects lie attributes and relations, which are other tests.
+    // The folder also contains attributes and relations, which are other benchmarks.
     let objects = path.join("Object");
     let files = json_files(if objects.is_dir() { &objects } else { path }, DEPTH)?;
     let mut seen = BTreeSet::new();
-    let mut items = Items::default();
+    let mut items = ContrastItems::default();
     for file in files {
         let name = stem(&file);
         let place = || format!("`{}`", file.display());
@@ -84,31 +85,37 @@ fn open(spec: &SourceSpec) -> Result<Contrasts> {
         })?;
     }
     let base = if path.is_file() { path.parent().unwrap_or(path) } else { path };
-    let photos = images.map(|images| Photos::open(spec, base, &images, names)).transpose()?;
-    Contrasts::new(spec, ENTRY.kind, items, photos)
+    let photos = images.map(|images| ContrastPhotos::open(spec, base, &images, names)).transpose()?;
+    ContrastSource::new(spec, ENTRY.kind, items, photos)
 }
 
-fn item(id: String, photo: String, texts: Texts, corpus: &str, subset: &str) -> Result<Item, Broken> {
+fn item(
+    id: String,
+    photo: String,
+    texts: VlChecklistTexts,
+    corpus: &str,
+    subset: &str,
+) -> Result<ContrastItem, Broken> {
     let (Some(caption), Some(wrong)) = (texts.right.into_iter().next(), texts.wrong.into_iter().next()) else {
         return Err(Broken::new(id, Cause::NoCaption, "an empty list of POS or NEG; expected a text in each"));
     };
     let (subset, label) = (Some(subset.to_owned()), Some(corpus.to_owned()));
-    Ok(Item { id, photo, caption, wrong, subset, label, region: None })
+    Ok(ContrastItem { id, photo, caption, wrong, subset, label, region: None })
 }
 
-/// Corpus and subset of a file.
+/// Corpus and subset of a file name.
 fn parts(name: &str) -> Option<(&'static str, &'static str)> {
     let (corpus, part) = name.rsplit_once('_')?;
     let corpus = CORPORA.iter().copied().find(|it| *it == corpus)?;
     Some((corpus, SUBSETS.iter().copied().find(|it| last(it) == part)?))
 }
 
-/// "margin" of "Location/margin".
+/// The last component of a subset name: "margin" of "Location/margin".
 fn last(subset: &str) -> &str {
     subset.rsplit_once('/').map_or(subset, |(_, last)| last)
 }
 
-/// The released configuration keeps the photos of each origin in a folder of its own.
+/// Candidate names of a photo: the released configuration has one folder per origin.
 fn names(file: &str) -> Vec<String> {
     std::iter::once(file.to_owned()).chain(["vg", "hake", "swig"].map(|origin| format!("{origin}/{file}"))).collect()
 }

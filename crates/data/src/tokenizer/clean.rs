@@ -1,29 +1,30 @@
-//! Text clean-up before CLIP's byte pairs: `ftfy.fix_text`, HTML unescape, white space, lower case.
+//! Cleans text before CLIP's byte-pair encoding: `ftfy.fix_text`, HTML unescaping, white space, lower case.
 //!
-//! The published systems call ftfy. Its Rust port, `plsfix`, is a tree of 120 crates (`cargo tree`; the ICU family
-//! for the most part), for a step that leaves nearly every caption as it is. What ftfy does to captions fits
-//! this page:
+//! The published systems use ftfy. Its Rust port, `plsfix`, has 120 crates in its dependency tree (`cargo tree`;
+//! mostly the ICU family), although this step leaves nearly every caption unchanged. The parts of ftfy that matter
+//! for captions are implemented here:
 //!
 //! | ftfy 6 step | here |
 //! |---|---|
 //! | unescape HTML where the text has no `<` | same, by `html-escape` (entities with their semicolon) |
-//! | UTF-8 read as Windows-1252 or Latin-1 | [`repair_mojibake`]; ftfy also knows rarer encodings |
+//! | UTF-8 read as Windows-1252 or Latin-1 | [`repair_mojibake`]; ftfy also handles rarer encodings |
 //! | C1 controls as Windows-1252, ligatures, full and half width, quotes, controls | [`fold`], same characters |
 //! | Unicode NFC | same |
-//! | terminal escapes, lone surrogates | only the control character is removed; cannot occur in a Rust string |
+//! | terminal escapes, lone surrogates | only the control character is removed; surrogates cannot occur in a Rust
+//! string |
 //!
-//! Measured against ftfy 6.3.1: the 499 golden texts and all 123,615 captions, phrases and names in the public files we
-//! build with give the same token ids (seven of them are not ASCII, 96 hold a `&`); of 531 texts in twenty languages,
-//! read in the wrong encoding on purpose, 523 do, and the other eight are ones that ftfy leaves garbled.
+//! Compared with ftfy 6.3.1, the token ids are equal for the 499 golden texts and for all 123,615 captions, phrases
+//! and names of the public data files used here (7 of them are not ASCII, 96 contain `&`). Of 531 texts in twenty
+//! languages that were decoded with the wrong encoding on purpose, 523 give equal ids; ftfy leaves the other eight
+//! garbled.
 
 use std::borrow::Cow;
 
 use html_escape::decode_html_entities;
 use tokenizers::NormalizedString;
 
-/// The text as CLIP's byte pairs want it: repaired, unescaped (twice more, as published), white space collapsed,
-/// stripped, lower case. Applying it to its own result changes nothing, unless the text was escaped more than three
-/// times.
+/// Cleans a text for CLIP's encoding: repaired, unescaped (two more times, as published), white space collapsed and
+/// stripped, lower case. The function is idempotent, unless the text was escaped more than three times.
 pub(super) fn clean(text: &str) -> String {
     let fixed = fix_text(text);
     let once = decode_html_entities(&fixed);
@@ -40,12 +41,12 @@ pub(super) fn clean(text: &str) -> String {
 
 fn fix_text(text: &str) -> Cow<'_, str> {
     let text = if text.contains('<') { Cow::Borrowed(text) } else { decode_html_entities(text) };
-    // Nothing below touches the 95 printable ASCII characters or white space: most captions end here.
+    // The steps below do not change printable ASCII or white space, so most captions return here.
     if text.bytes().all(|b| matches!(b, b' '..=b'~' | b'\t' | b'\n')) {
         return text;
     }
     let mut text = text.into_owned();
-    // Text may have gone through the wrong encoding more than once; each repair shortens it, three are plenty.
+    // Text can be decoded with the wrong encoding more than once. At most three such errors are repaired.
     for _ in 0..3 {
         match repair_mojibake(&text) {
             Some(repaired) => text = repaired,
@@ -58,14 +59,15 @@ fn fix_text(text: &str) -> Cow<'_, str> {
     Cow::Owned(normalised.get().to_owned())
 }
 
-/// What Windows-1252 has at bytes 0x80..=0x9F; the five gaps hold the control character of that number.
+/// The characters of Windows-1252 at bytes 0x80..=0x9F. The five unassigned bytes map to the control character of the
+/// same number.
 const WINDOWS_1252: [char; 32] = [
     '€', '\u{81}', '‚', 'ƒ', '„', '…', '†', '‡', 'ˆ', '‰', 'Š', '‹', 'Œ', '\u{8d}', 'Ž', '\u{8f}', '\u{90}', '‘', '’',
     '“', '”', '•', '–', '—', '˜', '™', 'š', '›', 'œ', '\u{9d}', 'ž', 'Ÿ',
 ];
 
-/// Replaces characters that are UTF-8 read as Windows-1252 or Latin-1 ("schÃ¶n") by what they were ("schön"); `None`
-/// when there are none.
+/// Repairs characters that are UTF-8 decoded as Windows-1252 or Latin-1 ("schÃ¶n" becomes "schön"). Returns `None` if
+/// there are none.
 fn repair_mojibake(text: &str) -> Option<String> {
     let mut result = String::with_capacity(text.len());
     let mut run = Vec::new();
@@ -83,7 +85,7 @@ fn repair_mojibake(text: &str) -> Option<String> {
     changed.then_some(result)
 }
 
-/// The byte 0x80..=0xFF that reads as `c` in Windows-1252 or Latin-1.
+/// The byte 0x80..=0xFF that decodes to `c` in Windows-1252 or Latin-1.
 fn high_byte(c: char) -> Option<u8> {
     match c {
         '\u{80}'..='\u{ff}' => Some(c as u8),
@@ -91,7 +93,8 @@ fn high_byte(c: char) -> Option<u8> {
     }
 }
 
-/// Appends `run`, its valid UTF-8 parts decoded, to `result`; says whether there were any. `next` follows the run.
+/// Appends `run` to `result` with its valid UTF-8 parts decoded. Returns whether any part was decoded. `next` is the
+/// character after the run.
 fn repair_run(run: &[(char, u8)], next: Option<char>, result: &mut String) -> bool {
     let bytes: Vec<u8> = run.iter().map(|&(_, byte)| byte).collect();
     let mut rest = run;
@@ -112,8 +115,9 @@ fn repair_run(run: &[(char, u8)], next: Option<char>, result: &mut String) -> bo
     changed
 }
 
-/// Three bytes that happen to be UTF-8 are hardly ever meant as they read, nor are two that begin with `Â` or `Ã`.
-/// Other pairs may be a capital and a punctuation mark ("CAFÉ™"): outside of a word in small letters, they stay.
+/// True if a valid UTF-8 sequence is a decoding error. Sequences of three or more bytes almost always are, and so are
+/// pairs that begin with `Â` or `Ã`. Other pairs can be a capital letter followed by punctuation ("CAFÉ™"), so they are
+/// kept, unless they are next to a lower-case letter.
 fn is_mojibake(read_as: &[(char, u8)], before: Option<char>, after: Option<char>) -> bool {
     const AFTER_A_CAPITAL: &str = "‚„…†‡‰‹‘’“”•–—™›\u{a0}¡§©«®°»¿´·";
     match read_as {
@@ -126,7 +130,7 @@ fn is_mojibake(read_as: &[(char, u8)], before: Option<char>, after: Option<char>
     }
 }
 
-/// One character as plain as it can be written without a change of meaning; nothing for control characters.
+/// Replaces one character by a simpler equivalent; control characters are removed.
 fn fold(c: char) -> impl Iterator<Item = char> {
     let plain = match c {
         '\u{80}'..='\u{9f}' => WINDOWS_1252[c as usize - 0x80].to_string(),
@@ -153,7 +157,7 @@ fn compatible(c: char) -> String {
 mod tests {
     use super::*;
 
-    /// Right column: Python `ftfy.fix_text` 6.3.1, `html.unescape` twice, `" ".join(t.split()).lower()`.
+    /// Expected values: Python `ftfy.fix_text` 6.3.1, `html.unescape` twice, `" ".join(t.split()).lower()`.
     #[test]
     fn agrees_with_ftfy() {
         for (text, expected) in [

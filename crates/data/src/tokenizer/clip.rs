@@ -1,4 +1,4 @@
-//! The layout of CLIP's vocabulary (Radford et al. 2021, released `simple_tokenizer`): 256 bytes, the same 256 at the
+//! CLIP's vocabulary layout (Radford et al. 2021, released `simple_tokenizer`): 256 bytes, the same 256 bytes at the
 //! end of a word, one token per merge in the order of the merges, start of text, end of text.
 
 use tokenizers::models::bpe::{BPE, Merges, Vocab};
@@ -22,9 +22,10 @@ const END_OF_TEXT: &str = "<|endoftext|>";
 /// Size of CLIP's vocabulary: 512 + 48,894 merges + 2.
 const CLIP_VOCAB: usize = 49_408;
 
-/// Contractions, runs of letters, single digits, runs of everything else that is not white space. (CLIP's own
-/// expression also names the two special tokens; the library finds those first.)
-const WORDS: &str = r"'s|'t|'re|'ve|'m|'ll|'d|[\p{L}]+|[\p{N}]|[^\s\p{L}\p{N}]+";
+/// Splits text into contractions, runs of letters, single digits, and runs of other characters except white space.
+/// (CLIP's own expression also contains the two special tokens; the library matches those before it applies this
+/// one.)
+const WORD_PATTERN: &str = r"'s|'t|'re|'ve|'m|'ll|'d|[\p{L}]+|[\p{N}]|[^\s\p{L}\p{N}]+";
 
 /// Number of merges in a vocabulary of this size.
 pub(super) fn merges_of(vocab_size: usize) -> Result<usize> {
@@ -37,14 +38,14 @@ pub(super) fn merges_of(vocab_size: usize) -> Result<usize> {
     })
 }
 
-/// Two tokens a line; a first line with `#version` is a title.
+/// Parses merges, two tokens per line. A first line that contains `#version` is skipped.
 pub(super) fn parse_merges(place: &str, text: &str, vocab_size: Option<usize>) -> Result<Merges> {
-    let wanted = merges_of(vocab_size.unwrap_or(CLIP_VOCAB))?;
+    let count = merges_of(vocab_size.unwrap_or(CLIP_VOCAB))?;
     let title = usize::from(text.lines().next().is_some_and(|line| line.contains("#version")));
     let lines = text.lines().enumerate().skip(title);
     let merges: Merges = lines
         .filter(|(_, line)| !line.trim().is_empty())
-        .take(wanted)
+        .take(count)
         .map(|(number, line)| match line.split_whitespace().collect::<Vec<_>>()[..] {
             [left, right] => Ok((left.to_owned(), right.to_owned())),
             _ => {
@@ -58,7 +59,7 @@ pub(super) fn parse_merges(place: &str, text: &str, vocab_size: Option<usize>) -
         })
         .collect::<Result<_>>()?;
     match vocab_size {
-        Some(size) if merges.len() < wanted => Err(Error::config(
+        Some(size) if merges.len() < count => Err(Error::config(
             "vocab_size",
             size.to_string(),
             format!("at most {}: `{place}` holds {} merges", 514 + merges.len(), merges.len()),
@@ -67,8 +68,8 @@ pub(super) fn parse_merges(place: &str, text: &str, vocab_size: Option<usize>) -
     }
 }
 
-/// The tokenizer of these merges, fit to be saved for the `tokenizers` library: its normaliser repeats what that
-/// library can of the clean-up, and changes nothing in a text that is already clean.
+/// Builds the tokenizer of these merges. When it is saved and loaded by the `tokenizers` library, its normaliser does
+/// the part of the cleaning that this library supports. The normaliser does not change text that is already clean.
 pub(super) fn build(merges: &[(String, String)]) -> tokenizers::Result<Tokenizer> {
     let vocab: Vocab = base_tokens()
         .into_iter()
@@ -92,9 +93,9 @@ pub(super) fn build(merges: &[(String, String)]) -> tokenizers::Result<Tokenizer
     Ok(tokenizer)
 }
 
-/// Cuts a text into words, and writes each word's bytes as the printable characters of [`byte_chars`].
+/// Splits a text into words, and maps each word's bytes to the printable characters of [`byte_chars`].
 pub(super) fn words() -> tokenizers::Result<PreTokenizerWrapper> {
-    let split = Split::new(SplitPattern::Regex(WORDS.to_owned()), SplitDelimiterBehavior::Removed, true)?;
+    let split = Split::new(SplitPattern::Regex(WORD_PATTERN.to_owned()), SplitDelimiterBehavior::Removed, true)?;
     let bytes = ByteLevel::new(false, true, false);
     Ok(PreTokenizers::new(vec![split.into(), bytes.into()]).into())
 }
@@ -106,7 +107,7 @@ pub(super) fn base_tokens() -> Vec<String> {
     bytes.iter().cloned().chain(at_end).collect()
 }
 
-/// A printable character per byte, in the order of CLIP's ids: first the bytes that print as themselves in Latin-1,
+/// A printable character for each byte, in the order of CLIP's ids: first the bytes that are printable in Latin-1,
 /// then the other 68 as U+0100 and up (the table of GPT-2).
 fn byte_chars() -> impl Iterator<Item = char> {
     let printable = ('!'..='~').chain('¡'..='¬').chain('®'..='ÿ');

@@ -1,7 +1,8 @@
-//! What a `tokenizer.json` is checked for before the `tokenizers` library builds it.
+//! Checks on an untrusted `tokenizer.json` before the `tokenizers` library parses it.
 //!
-//! The library trusts its files: parts of it panic on damaged ones (so it runs under [`guard::catch_panic`]), allocate what a length
-//! field says, or multiply the length of every text. The last two cannot be caught afterwards, so they are computed here.
+//! The library trusts its files. On damaged files it can panic, allocate as much memory as a length field says, or
+//! multiply the length of every text. Panics are caught by [`guard::catch_panic`]. The other two cannot be caught, so
+//! the file is checked for them here.
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -9,31 +10,32 @@ use serde_json::Value;
 use crate::error::{Error, Result};
 use crate::guard;
 
-/// Most bytes of a `tokenizer.json` or a list of merges, also after unpacking: those of multilingual models have 35 MB.
-pub(super) const MOST_BYTES: u64 = 1 << 26;
+/// Maximum size in bytes of a `tokenizer.json` or a list of merges, also after decompression.
+pub(super) const MAX_BYTES: u64 = 1 << 26;
 
-/// How many times longer than its text a normalised text may become. The largest of a published tokenizer (ALBERT) is 545.
-const MOST_GROWTH: f64 = 4096.0;
+/// Maximum ratio of normalised length to text length. The largest ratio of a published tokenizer (ALBERT) is 545.
+const MAX_GROWTH: f64 = 4096.0;
 
 const EXPECTED: &str = "a tokenizer.json of the tokenizers library";
 
-/// The parts that are looked at. (Everything else is checked to be JSON.)
+/// The parts that are checked. All other parts only have to be valid JSON.
 #[derive(Deserialize)]
-struct Parts {
+struct TokenizerParts {
     #[serde(default)]
     normalizer: Value,
 }
 
-/// The tokenizer that a `tokenizer.json` describes.
+/// Parses a `tokenizer.json`.
 ///
 /// # Errors
-/// No JSON; a normaliser that would make texts too long, or whose tables do not fit into the file; what the library refuses or panics on.
+/// The file is not JSON, its normaliser would make texts too long, the normaliser's tables exceed the file, or the
+/// library rejects the file or panics.
 pub(super) fn parse(place: &str, bytes: &[u8]) -> Result<tokenizers::Tokenizer> {
     let refused = |found: String| Error::format(place, found, EXPECTED);
-    let parts: Parts = serde_json::from_slice(bytes).map_err(|error| refused(error.to_string()))?;
+    let parts: TokenizerParts = serde_json::from_slice(bytes).map_err(|error| refused(error.to_string()))?;
     let growth = growth(&parts.normalizer).map_err(refused)?;
-    if growth > MOST_GROWTH {
-        let expected = format!("one that makes them at most {MOST_GROWTH} times longer");
+    if growth > MAX_GROWTH {
+        let expected = format!("one that makes them at most {MAX_GROWTH} times longer");
         return Err(Error::format(place, format!("a normalizer that makes texts {growth:.3e} times longer"), expected));
     }
     guard::catch_panic(|| tokenizers::Tokenizer::from_bytes(bytes))
@@ -41,9 +43,9 @@ pub(super) fn parse(place: &str, bytes: &[u8]) -> Result<tokenizers::Tokenizer> 
         .map_err(|error| refused(error.to_string()))
 }
 
-/// An upper bound of (bytes after) / (bytes before) of a normaliser, for texts of at least one byte.
+/// Upper bound of (bytes after) / (bytes before) for a normaliser, for texts of at least one byte.
 ///
-/// The kind is read off the keys, not the `type`, which the library does not need either.
+/// The kind is detected by its keys instead of `type`, because the library does not require `type` either.
 fn growth(normalizer: &Value) -> Result<f64, String> {
     if let Some(parts) = normalizer.get("normalizers").and_then(Value::as_array) {
         return parts.iter().try_fold(1.0, |product, part| Ok(product * growth(part)?));
@@ -54,7 +56,7 @@ fn growth(normalizer: &Value) -> Result<f64, String> {
         return match (pattern("String"), pattern("Regex")) {
             (Some(""), _) | (_, Some("")) => Err("a Replace normalizer with an empty pattern".to_owned()),
             (Some(pattern), _) => Ok((content.len() as f64 / pattern.len() as f64).max(1.0)),
-            // It may match between any two bytes.
+            // A regular expression can match between any two bytes, and at both ends.
             _ => Ok(1.0 + content.len() as f64),
         };
     }
@@ -65,24 +67,24 @@ fn growth(normalizer: &Value) -> Result<f64, String> {
         return longest_rewrite(map.as_str().unwrap_or_default());
     }
     Ok(match text("type").unwrap_or_default() {
-        // U+FDFA, 3 bytes, becomes 18 letters.
+        // Worst case: U+FDFA (3 bytes) becomes 18 characters (33 bytes).
         "NFKC" | "NFKD" => 11.0,
-        // U+0390, 2 bytes, becomes three code points.
+        // Worst case: U+0390 (2 bytes) becomes three code points.
         "NFC" | "NFD" => 3.0,
-        // NFD, spaces around Chinese characters, and lower case.
+        // Product of NFD, spaces around Chinese characters, and lower case.
         "BertNormalizer" | "Bert" => 6.0,
         "Lowercase" => 1.5,
-        // Bytes above 127 become characters of two bytes.
+        // Bytes above 127 become two-byte characters.
         "ByteLevel" => 2.0,
         _ => 1.0,
     })
 }
 
-/// The longest text that a compiled map of sentencepiece writes for one character: a count of bytes, a trie of so many bytes, and texts
-/// that end with a zero.
+/// Length in bytes of the longest replacement in a compiled sentencepiece map. The map has a 4-byte trie size, the
+/// trie, and zero-terminated texts.
 fn longest_rewrite(map: &str) -> Result<f64, String> {
     let wrong = |what: &str| format!("a Precompiled normalizer {what}");
-    let bytes = base64(map).ok_or_else(|| wrong("whose map is no base64"))?;
+    let bytes = base64(map).ok_or_else(|| wrong("whose map is not base64"))?;
     let (length, rest) = bytes.split_first_chunk::<4>().ok_or_else(|| wrong("with an empty map"))?;
     let trie = u32::from_le_bytes(*length) as usize;
     if trie > rest.len() {
@@ -95,7 +97,7 @@ fn longest_rewrite(map: &str) -> Result<f64, String> {
     Ok((longest as f64).max(1.0))
 }
 
-/// The bytes of a text in the standard alphabet.
+/// Decodes base64 in the standard alphabet.
 fn base64(text: &str) -> Option<Vec<u8>> {
     let mut bytes = Vec::with_capacity(text.len() / 4 * 3);
     let (mut group, mut bits) = (0_u32, 0);
@@ -144,7 +146,7 @@ mod tests {
         Tokenizer::train(["a black dog", "a black cat"], 520).unwrap().to_json().unwrap()
     }
 
-    /// Opens a tokenizer with one part replaced, and encodes a text with it; what it is refused with.
+    /// Opens a tokenizer with one part replaced and encodes a text with it. Returns the error message.
     fn refused(part: &str, value: &Value) -> String {
         let mut json: Value = serde_json::from_str(&whole()).unwrap();
         json[part] = value.clone();
@@ -162,12 +164,12 @@ mod tests {
     }
 
     #[test]
-    fn hostile_normalizers_are_refused() {
+    fn hostile_normalizers_are_rejected() {
         for kind in ["String", "Regex"] {
             let message = refused("normalizer", &replace(kind, "", "x"));
             assert!(message.contains("tokenizer.json: a Replace normalizer with an empty pattern"), "{message}");
         }
-        // 2^40 times the text.
+        // 2^40 times the length of the text.
         let chain = vec![replace("String", "a", "aa"); 40];
         for chain in [json!({ "type": "Sequence", "normalizers": chain }), json!({ "normalizers": chain })] {
             let message = refused("normalizer", &chain);
@@ -180,13 +182,13 @@ mod tests {
         let message = refused("normalizer", &json!({ "type": "Precompiled", "precompiled_charsmap": "" }));
         assert!(message.contains("with an empty map"), "{message}");
         let message = refused("normalizer", &json!({ "type": "Precompiled", "precompiled_charsmap": "*" }));
-        assert!(message.contains("no base64"), "{message}");
-        // The library would reserve 8 GB for this trie.
+        assert!(message.contains("not base64"), "{message}");
+        // The library would allocate 8 GB for this trie.
         let message = refused("normalizer", &precompiled(&[0xfc, 0xff, 0xff, 0xff, 1, 2, 3, 4]));
         assert!(message.contains("a trie of 4294967292 bytes in a map of 8"), "{message}");
         let message = refused("normalizer", &precompiled(&[0; 8]));
         assert!(message.contains("an empty trie"), "{message}");
-        // Its only unit leads outside of the trie: the library panics when it looks up a letter.
+        // The only unit of the trie points outside of the trie, so the library panics on any lookup.
         let message = refused("normalizer", &precompiled(&[&[4, 0, 0, 0, 0, 0xff, 0xff, 0xff][..], b"x\0"].concat()));
         assert!(message.contains("panicked"), "{message}");
         let long = [&[4, 0, 0, 0, 0, 0, 0, 0][..], &[b'x'; 10_000]].concat();
@@ -194,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn other_hostile_parts_are_refused() {
+    fn other_hostile_parts_are_rejected() {
         for (part, value) in [
             ("normalizer", json!({ "type": "Replace" })),
             ("pre_tokenizer", json!({ "type": "Nothing" })),
@@ -209,7 +211,7 @@ mod tests {
         }
     }
 
-    /// Cut anywhere: an error, never a panic.
+    /// A file truncated at any position gives an error and never a panic.
     #[test]
     fn every_truncation_is_an_error() {
         let whole = whole();
@@ -223,7 +225,7 @@ mod tests {
         parse("t.json", whole.as_bytes()).unwrap();
     }
 
-    /// Replacements within a valid document, which the library's own parsers see.
+    /// Changes values within a valid document, so that the library's own parsers read them.
     #[test]
     fn damaged_values_do_not_panic() {
         let whole = whole();
@@ -235,13 +237,13 @@ mod tests {
             ("\"Removed\"", "\"Doubled\""),
         ] {
             assert!(whole.contains(from), "{from}");
-            // Some of them are valid; none may panic here.
+            // Some of the changed files are valid. Parsing must not panic.
             drop(parse("t.json", whole.replace(from, to).as_bytes()));
         }
     }
 
     #[test]
-    fn published_chains_are_taken() {
+    fn published_normalizers_are_accepted() {
         let albert = json!({ "type": "Sequence", "normalizers": [
             replace("String", "``", "\""), replace("String", "''", "\""), { "type": "NFKD" }, { "type": "StripAccents" },
             { "type": "Lowercase" }, { "type": "Precompiled", "precompiled_charsmap":
@@ -256,9 +258,9 @@ mod tests {
         }
     }
 
-    /// 80 MiB of one letter are 0.35 MB of gzip.
+    /// 80 MiB of a single letter in a small gzip file.
     #[test]
-    fn a_gzip_bomb_is_not_unpacked() {
+    fn gzip_bomb_is_rejected() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("merges.txt.gz");
         let file = std::fs::File::create(&path).unwrap();

@@ -1,8 +1,8 @@
-//! From text to token ids.
+//! Tokenizers: from text to token ids.
 //!
-//! [`Tokenizer`] is CLIP's byte-pair encoding from the published merges, one of the same family trained on the user's
-//! captions, or whatever a `tokenizer.json` of the `tokenizers` library describes. Texts for CLIP's family are first
-//! cleaned as the published systems do (see `clean`); any other `tokenizer.json` brings its own normalisation.
+//! [`Tokenizer`] is CLIP's byte-pair encoding with the published merges, the same encoding trained on the user's
+//! captions, or any `tokenizer.json` of the `tokenizers` library. For CLIP's encoding, texts are first cleaned as in
+//! the published systems (see `clean`). Any other `tokenizer.json` defines its own normalisation.
 
 mod clean;
 mod clip;
@@ -20,13 +20,13 @@ use crate::batch::TokenBatch;
 use crate::error::{Error, Result};
 use crate::{files, guard};
 
-/// Token ids of texts, between a start and an end token. Cheap to clone; shared by threads.
+/// Encodes texts as token ids between a start and an end token. Cheap to clone, and shared by threads.
 #[derive(Clone)]
-pub struct Tokenizer(Arc<Inner>);
+pub struct Tokenizer(Arc<TokenizerInner>);
 
-struct Inner {
+struct TokenizerInner {
     model: tokenizers::Tokenizer,
-    /// Of CLIP's family: texts are cleaned as the published systems do.
+    /// True for CLIP's encoding, for which texts are cleaned.
     clip: bool,
     vocab_size: usize,
     start: Option<u32>,
@@ -34,19 +34,19 @@ struct Inner {
 }
 
 impl Tokenizer {
-    /// CLIP's byte pairs from a list of merges: the published `bpe_simple_vocab_16e6.txt.gz`, the same unpacked, or any
-    /// `merges.txt`. `vocab_size` says how many merges are read: vocabulary = 256 bytes + 256 bytes at the end of a
-    /// word + merges + start + end. `None` is CLIP's 49,408 (the published file holds far more merges than were used),
-    /// or fewer where the file is shorter.
+    /// Loads CLIP's byte-pair encoding from a list of merges: the published `bpe_simple_vocab_16e6.txt.gz`, the same
+    /// file decompressed, or any `merges.txt`. `vocab_size` determines the number of merges: vocabulary = 256 bytes +
+    /// 256 bytes at the end of a word + merges + start + end. `None` means CLIP's 49,408, or fewer if the file is
+    /// shorter. The published file contains far more merges than CLIP uses.
     ///
     /// # Errors
-    /// An unreadable file, a line that is no pair, a pair of unknown tokens, a `vocab_size` below 514 or above what the
-    /// file holds.
+    /// The file is unreadable, a line is not a pair, a pair has unknown tokens, or `vocab_size` is below 514 or needs
+    /// more merges than the file contains.
     pub fn from_merges(path: &Path, vocab_size: Option<usize>) -> Result<Self> {
         let place = path.display().to_string();
         let mut bytes = read_bounded(path)?;
         if bytes.starts_with(&GZIP_MAGIC) {
-            // A small file can unpack to a thousand times its size.
+            // A small file can decompress to a thousand times its size.
             bytes = at_most(&place, flate2::read::MultiGzDecoder::new(bytes.as_slice()))?
                 .map_err(|error| Error::format(&place, error.to_string(), MERGES_FILE))?;
         }
@@ -54,18 +54,20 @@ impl Tokenizer {
         Self::from_clip(&place, &clip::parse_merges(&place, &text, vocab_size)?)
     }
 
-    /// Any tokenizer saved by the `tokenizers` library, Python's or [`Tokenizer::save`]. Its truncation and padding are
-    /// ignored: the caller of [`Tokenizer::encode`] gives the context, a batch pads itself.
+    /// Loads a tokenizer saved by the `tokenizers` library (Python's, or [`Tokenizer::save`]). Its truncation and
+    /// padding settings are ignored: [`Tokenizer::encode`] takes the context length, and batches are padded
+    /// separately.
     ///
     /// # Errors
-    /// An unreadable file, one of another format, or a tokenizer without an end-of-text token.
+    /// The file is unreadable or has another format, or the tokenizer has no end-of-text token.
     pub fn from_tokenizer_json(path: &Path) -> Result<Self> {
         let place = path.display().to_string();
         let model = hostile::parse(&place, &read_bounded(path)?)?;
         Self::new(&place, model)
     }
 
-    /// Either of the two, by its name: `*.json` is a `tokenizer.json`, everything else a list of merges of CLIP's size.
+    /// Loads a tokenizer by file name: `*.json` as a `tokenizer.json`, everything else as a list of merges with
+    /// CLIP's size.
     ///
     /// # Errors
     /// As [`Tokenizer::from_tokenizer_json`] and [`Tokenizer::from_merges`].
@@ -76,21 +78,21 @@ impl Tokenizer {
         }
     }
 
-    /// Byte pairs of CLIP's family learnt from `captions` (Sennrich et al. 2016, "Neural machine translation of rare
-    /// words with subword units"): again and again the most frequent pair of neighbours becomes a token, ties going to
-    /// the pair with the smaller ids. Equal captions in any order give an equal tokenizer.
+    /// Learns byte pairs in CLIP's layout from `captions` (Sennrich et al. 2016, "Neural machine translation of rare
+    /// words with subword units"). Repeatedly merges the most frequent pair of adjacent tokens; ties go to the pair
+    /// with the smaller ids. The same captions in any order give the same tokenizer.
     ///
-    /// `vocab_size` is an upper bound: no pair that occurs only once is merged.
+    /// `vocab_size` is an upper bound, because pairs that occur only once are not merged.
     ///
     /// # Errors
-    /// `vocab_size` below 514, the vocabulary without any merge.
+    /// `vocab_size` is below 514, the size of the vocabulary without merges.
     pub fn train<S: AsRef<str>>(captions: impl IntoIterator<Item = S>, vocab_size: usize) -> Result<Self> {
         let merges = clip::merges_of(vocab_size)?;
         Self::from_clip("the trained merges", &train::learn_merges(captions, merges)?)
     }
 
-    /// Writes a `tokenizer.json`, which [`Tokenizer::from_tokenizer_json`] and Python's `tokenizers` read. The file
-    /// appears whole or not at all.
+    /// Writes a `tokenizer.json` atomically. [`Tokenizer::from_tokenizer_json`] and Python's `tokenizers` can read
+    /// it.
     ///
     /// # Errors
     /// The file cannot be written.
@@ -98,10 +100,10 @@ impl Tokenizer {
         files::write_whole(path, self.to_json()?.as_bytes())
     }
 
-    /// The content of its `tokenizer.json`.
+    /// The content of the `tokenizer.json`.
     ///
     /// # Errors
-    /// A part of it that has no such form.
+    /// A part of the tokenizer cannot be serialised.
     pub fn to_json(&self) -> Result<String> {
         let failed = |error: tokenizers::Error| {
             Error::format("a tokenizer", error.to_string(), "one that can be written as tokenizer.json")
@@ -109,13 +111,13 @@ impl Tokenizer {
         self.0.model.to_string(true).map_err(failed)
     }
 
-    /// Start, the text's tokens, end; never more than `context` ids: a text that is too long loses its last tokens,
-    /// never the end token.
+    /// Encodes a text as start token, text tokens, end token. The result has at most `context` ids: a longer text
+    /// loses its last tokens, but never the end token.
     ///
     /// # Errors
-    /// `context` has no room for start and end, or the model of a `tokenizer.json` cannot represent the text.
+    /// `context` is too small for start and end, or the model of a `tokenizer.json` cannot represent the text.
     pub fn encode(&self, text: &str, context: usize) -> Result<Vec<u32>> {
-        let Inner { model, clip, start, end, .. } = &*self.0;
+        let TokenizerInner { model, clip, start, end, .. } = &*self.0;
         let least = usize::from(start.is_some()) + 1;
         let Some(room) = context.checked_sub(least) else {
             return Err(Error::config("context", context.to_string(), format!("at least {least}")));
@@ -128,7 +130,7 @@ impl Tokenizer {
         Ok(start.iter().chain(tokens).chain([end]).copied().collect())
     }
 
-    /// Many texts at once, on all cores, one row each in the same order.
+    /// Encodes texts in parallel on all cores, one row each in the same order.
     ///
     /// # Errors
     /// As [`Tokenizer::encode`].
@@ -137,17 +139,18 @@ impl Tokenizer {
         Ok(TokenBatch::from_rows(&rows, self.end_of_text()))
     }
 
-    /// One more than the largest id: rows of an embedding table.
+    /// Largest id plus one: the number of rows of an embedding table.
     pub fn vocab_size(&self) -> usize {
         self.0.vocab_size
     }
 
-    /// The token before each text; `None` where there is none (T5).
+    /// The token before each text; `None` if there is none (T5).
     pub fn start_of_text(&self) -> Option<u32> {
         self.0.start
     }
 
-    /// The token after each text, whose place is where CLIP's text encoder is read. The largest id in CLIP's family.
+    /// The token after each text. CLIP's text encoder reads its output at this position. It is the largest id in
+    /// CLIP's encoding.
     pub fn end_of_text(&self) -> u32 {
         self.0.end
     }
@@ -161,8 +164,8 @@ impl Tokenizer {
         let invalid = |found: String| Error::format(place, found, "a tokenizer that ends each text with one token");
         model.with_padding(None);
         model.with_truncation(None).map_err(|error| invalid(error.to_string()))?;
-        // What surrounds a text is asked of the tokenizer itself, so that BERT's [CLS] and [SEP] or T5's lone </s> work
-        // as well.
+        // Encode a sample text to find the tokens around it. This also works for BERT's [CLS] and [SEP] and for T5's
+        // single </s>.
         let sample = guard::catch_panic(|| model.encode("a", true))
             .map_err(invalid)?
             .map_err(|error| invalid(format!("it cannot encode \"a\": {error}")))?;
@@ -175,7 +178,7 @@ impl Tokenizer {
             ([start], [end]) => (Some(*start), *end),
             _ => {
                 let (before, after) = (before.len(), after.len());
-                return Err(invalid(format!("the tokenizer puts {before} tokens before and {after} after a text")));
+                return Err(invalid(format!("the tokenizer adds {before} tokens before and {after} after a text")));
             }
         };
         let clip = match model.get_model() {
@@ -183,7 +186,7 @@ impl Tokenizer {
             _ => false,
         };
         let vocab_size = model.get_vocab(true).into_values().max().map_or(0, |id| id as usize + 1);
-        Ok(Self(Arc::new(Inner { model, clip, vocab_size, start, end })))
+        Ok(Self(Arc::new(TokenizerInner { model, clip, vocab_size, start, end })))
     }
 }
 
@@ -198,26 +201,26 @@ impl std::fmt::Debug for Tokenizer {
 
 const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
 
-const MERGES_FILE: &str = "byte pairs, two tokens a line, as in CLIP's bpe_simple_vocab_16e6.txt";
+const MERGES_FILE: &str = "byte pairs, two tokens per line, as in CLIP's bpe_simple_vocab_16e6.txt";
 
 fn cannot_encode(text: &str, error: String) -> Error {
     let start: String = text.chars().take(40).collect();
     Error::format(format!("text {start:?}"), error, "a text that the tokenizer's model can represent")
 }
 
-/// The bytes of a file that is not larger than a tokenizer can be.
+/// Reads a file of at most [`hostile::MAX_BYTES`] bytes.
 fn read_bounded(path: &Path) -> Result<Vec<u8>> {
     let file = std::fs::File::open(path).map_err(Error::io("read", path))?;
     at_most(&path.display().to_string(), file)?.map_err(Error::io("read", path))
 }
 
-/// All bytes of a reader; an error of its own if there are more than a tokenizer can have.
+/// Reads all bytes of a reader; an error if there are more than [`hostile::MAX_BYTES`].
 fn at_most(place: &str, reader: impl Read) -> Result<std::io::Result<Vec<u8>>> {
     let mut bytes = Vec::new();
-    let read = reader.take(hostile::MOST_BYTES + 1).read_to_end(&mut bytes);
-    if bytes.len() as u64 > hostile::MOST_BYTES {
-        let expected = format!("at most {} bytes, several times the largest published tokenizer", hostile::MOST_BYTES);
-        return Err(Error::format(place, format!("more than {} bytes", hostile::MOST_BYTES), expected));
+    let read = reader.take(hostile::MAX_BYTES + 1).read_to_end(&mut bytes);
+    if bytes.len() as u64 > hostile::MAX_BYTES {
+        let expected = format!("at most {} bytes, several times the largest published tokenizer", hostile::MAX_BYTES);
+        return Err(Error::format(place, format!("more than {} bytes", hostile::MAX_BYTES), expected));
     }
     Ok(read.map(|_| bytes))
 }

@@ -25,26 +25,26 @@ fn clip() -> Option<Tokenizer> {
     Some(Tokenizer::from_merges(&path, None).unwrap())
 }
 
-/// 499 texts with the ids of the published tokenizer (goldens/README.md), each again after a round trip through
+/// Compares 499 texts with the ids of the published tokenizer (goldens/README.md), also after a round trip through
 /// `tokenizer.json`.
 #[test]
 fn golden_texts_have_the_published_ids() {
     #[derive(serde::Deserialize)]
-    struct Golden {
+    struct GoldenText {
         text: String,
         ids: Vec<u32>,
     }
     let (Some(clip), Some(path)) = (clip(), shared("goldens/tokenizer/clip_tokenizer.json")) else {
         return;
     };
-    let goldens: Vec<Golden> = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
+    let goldens: Vec<GoldenText> = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
     assert_eq!(goldens.len(), 499);
     assert_eq!((clip.vocab_size(), clip.start_of_text(), clip.end_of_text()), (49_408, Some(49_406), 49_407));
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("tokenizer.json");
     clip.save(&file).unwrap();
     let again = Tokenizer::open(&file).unwrap();
-    for Golden { text, ids } in goldens {
+    for GoldenText { text, ids } in goldens {
         assert_eq!(clip.encode(&text, 1000).unwrap(), ids, "{text:?}");
         assert_eq!(again.encode(&text, 1000).unwrap(), ids, "{text:?} after a round trip");
     }
@@ -55,13 +55,12 @@ fn a_trained_tokenizer_has_clips_layout() {
     let trained = Tokenizer::train(CAPTIONS, 530).unwrap();
     assert_eq!(trained.vocab_size(), 530);
     assert_eq!((trained.start_of_text(), trained.end_of_text()), (Some(528), 529));
-    // Ids 0..256 are the bytes from "!" on, 256 more those at the end of a word: "a</w>" is 256 + ('a' - '!').
+    // Ids 0..256 are the bytes from "!" on, the next 256 those at the end of a word: "a</w>" is 256 + ('a' - '!').
     assert_eq!(trained.encode("z", 77).unwrap(), [528, 256 + 89, 529]);
 }
 
-/// Counted by hand: of all pairs in `CAPTIONS` as CLIP cuts them, "d o" is in 4 words (dog, dog, dogs, dog) and comes
-/// before "a t" in id order only if as frequent: "t h" 3, "c a" 3 (cat, cat, cats), "r u" 3, "u n" 3, "o g" 2 at the
-/// end of a word differs from "o g" in dogs.
+/// Counted by hand in `CAPTIONS`, split as in CLIP: "d o" (dog, dog, dogs, dog), "t h" and "h e</w>" (the) occur 4
+/// times each, all other pairs less often. The tie goes to the pair with the smaller ids, "d o".
 #[test]
 fn the_most_frequent_pair_is_merged_first() {
     let first = train::learn_merges(CAPTIONS, 1).unwrap();
@@ -78,7 +77,7 @@ fn training_depends_on_the_captions_only() {
     assert_eq!(names.len(), forward.len());
 }
 
-/// The slow twin counts every pair anew before each merge.
+/// The naive implementation recounts all pairs before each merge.
 #[test]
 fn training_equals_the_naive_algorithm() {
     let text = "the black dog runs the black cat runs in snow no dogs no cats in the backyard \
@@ -139,7 +138,7 @@ fn saving_keeps_every_id() {
 }
 
 #[test]
-fn empty_and_endless_texts() {
+fn empty_and_long_texts() {
     let trained = Tokenizer::train(CAPTIONS, 560).unwrap();
     let (start, end) = (trained.start_of_text().unwrap(), trained.end_of_text());
     assert_eq!(trained.encode("", 77).unwrap(), [start, end]);
@@ -173,7 +172,7 @@ fn merges_files() {
     let plain = write("merges.txt", b"#version: 0.2\nd o\ndo g</w>\n\n");
     let tokenizer = Tokenizer::open(&plain).unwrap();
     assert_eq!(tokenizer.vocab_size(), 516);
-    // 514 = 512 + the second merge's place; 515 and 516 would be start and end with three merges.
+    // 512 + 2 merges: the second merge has id 513, and start and end are 514 and 515.
     assert_eq!(tokenizer.encode("dog", 77).unwrap(), [514, 513, 515]);
     assert_eq!(Tokenizer::from_merges(&plain, Some(515)).unwrap().vocab_size(), 515);
 
@@ -196,9 +195,10 @@ fn merges_files() {
     }
 }
 
-/// A word list with [CLS] and [SEP]: not of CLIP's family, so its text is not cleaned, and its own template is used.
+/// A word-level model with [CLS] and [SEP]. It is not CLIP's encoding, so the text is not cleaned, and its own
+/// template is used.
 #[test]
-fn any_tokenizer_json_works() {
+fn other_tokenizer_json_files_work() {
     let json = |processor: &str| {
         format!(
             r#"{{"version":"1.0","padding":null,"added_tokens":[],"normalizer":null,"decoder":null,

@@ -1,5 +1,6 @@
-//! Learns byte pairs from captions. The library's own trainer walks hash maps with random seeds and numbers the tokens
-//! in another order than CLIP; this one is deterministic and keeps CLIP's layout.
+//! Learns byte pairs from captions. The trainer of the `tokenizers` library is not used: it iterates over randomly
+//! seeded hash maps, and numbers tokens in a different order from CLIP. This one is deterministic and keeps CLIP's
+//! layout.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap, HashMap};
@@ -10,42 +11,43 @@ use tokenizers::{OffsetReferential, OffsetType, PreTokenizedString, PreTokenizer
 use super::{clean, clip};
 use crate::error::{Error, Result};
 
-type Pair = (u32, u32);
+type TokenPair = (u32, u32);
 
-/// At most `merges` pairs, most frequent first.
+/// Learns at most `merges` pairs, most frequent first.
 pub(super) fn learn_merges<S: AsRef<str>>(captions: impl IntoIterator<Item = S>, merges: usize) -> Result<Merges> {
     let mut tokens = clip::base_tokens();
-    let mut known: HashMap<String, u32> = tokens.iter().cloned().zip(0..).collect();
-    let mut corpus = Corpus::new(count_words(captions)?, &known);
+    let mut ids: HashMap<String, u32> = tokens.iter().cloned().zip(0..).collect();
+    let mut corpus = Corpus::new(count_words(captions)?, &ids);
     let mut learnt = Merges::new();
     while learnt.len() < merges
         && let Some((left, right)) = corpus.most_frequent()
     {
         let parts = (tokens[left as usize].clone(), tokens[right as usize].clone());
         let token = format!("{}{}", parts.0, parts.1);
-        // "ab" + "c" after "a" + "bc": two merges of one name would leave a hole in the ids.
-        if known.contains_key(&token) {
+        // Skip a pair whose concatenation is already a token ("ab" + "c" after "a" + "bc"): two merges with the same
+        // token would leave a gap in the ids.
+        if ids.contains_key(&token) {
             continue;
         }
         let id = tokens.len() as u32;
         corpus.merge((left, right), id);
-        known.insert(token.clone(), id);
+        ids.insert(token.clone(), id);
         tokens.push(token);
         learnt.push(parts);
     }
     Ok(learnt)
 }
 
-/// Words as CLIP cuts them, bytes as printable characters, with the number of times each occurs; sorted, so that the
-/// order of the captions has no influence.
+/// Counts words, split as in CLIP, with bytes as printable characters. The map is sorted, so the order of the
+/// captions has no influence.
 fn count_words<S: AsRef<str>>(captions: impl IntoIterator<Item = S>) -> Result<BTreeMap<String, u64>> {
     let failed =
         |error: tokenizers::Error| Error::format("captions", error.to_string(), "texts that can be cut into words");
-    let cutter = clip::words().map_err(failed)?;
+    let splitter = clip::words().map_err(failed)?;
     let mut counts = BTreeMap::new();
     for caption in captions {
         let mut text = PreTokenizedString::from(clean::clean(caption.as_ref()));
-        cutter.pre_tokenize(&mut text).map_err(failed)?;
+        splitter.pre_tokenize(&mut text).map_err(failed)?;
         for (word, _, _) in text.get_splits(OffsetReferential::Original, OffsetType::None) {
             *counts.entry(word.to_owned()).or_default() += 1;
         }
@@ -53,14 +55,14 @@ fn count_words<S: AsRef<str>>(captions: impl IntoIterator<Item = S>) -> Result<B
     Ok(counts)
 }
 
-/// The words as sequences of tokens, and how often each pair of neighbours occurs.
+/// The words as token sequences, with the frequency of each pair of adjacent tokens.
 struct Corpus {
     words: Vec<(Vec<u32>, u64)>,
-    counts: HashMap<Pair, u64>,
-    /// Words that hold the pair, or once did.
-    places: HashMap<Pair, BTreeSet<usize>>,
-    /// Candidates; an entry whose count is no longer true is passed over.
-    queue: BinaryHeap<(u64, Reverse<Pair>)>,
+    counts: HashMap<TokenPair, u64>,
+    /// Words that contain the pair, or contained it before a merge.
+    words_with: HashMap<TokenPair, BTreeSet<usize>>,
+    /// Candidate pairs by frequency. Entries with an outdated count are skipped.
+    queue: BinaryHeap<(u64, Reverse<TokenPair>)>,
 }
 
 impl Corpus {
@@ -72,8 +74,12 @@ impl Corpus {
             });
             (tokens.collect(), count)
         });
-        let mut corpus =
-            Self { words: words.collect(), counts: HashMap::new(), places: HashMap::new(), queue: BinaryHeap::new() };
+        let mut corpus = Self {
+            words: words.collect(),
+            counts: HashMap::new(),
+            words_with: HashMap::new(),
+            queue: BinaryHeap::new(),
+        };
         for word in 0..corpus.words.len() {
             corpus.count(word);
         }
@@ -81,8 +87,8 @@ impl Corpus {
         corpus
     }
 
-    /// The most frequent pair, removed from the candidates; `None` when no pair is left that occurs twice.
-    fn most_frequent(&mut self) -> Option<Pair> {
+    /// Removes and returns the most frequent pair; `None` if no pair occurs at least twice.
+    fn most_frequent(&mut self) -> Option<TokenPair> {
         while let Some((count, Reverse(pair))) = self.queue.pop() {
             if count < 2 {
                 return None;
@@ -94,10 +100,9 @@ impl Corpus {
         None
     }
 
-    /// Replaces `pair` by `token` in every word.
-    fn merge(&mut self, pair: Pair, token: u32) {
+    fn merge(&mut self, pair: TokenPair, token: u32) {
         let mut touched = BTreeSet::new();
-        for word in self.places.remove(&pair).unwrap_or_default() {
+        for word in self.words_with.remove(&pair).unwrap_or_default() {
             touched.extend(self.uncount(word));
             let tokens = &mut self.words[word].0;
             let mut merged = Vec::with_capacity(tokens.len());
@@ -117,21 +122,21 @@ impl Corpus {
         }
     }
 
-    /// Adds the pairs of a word to the counts, and returns them.
-    fn count(&mut self, word: usize) -> Vec<Pair> {
+    /// Adds the pairs of a word to the counts, and returns the pairs.
+    fn count(&mut self, word: usize) -> Vec<TokenPair> {
         let (tokens, times) = &self.words[word];
-        let pairs: Vec<Pair> = tokens.windows(2).map(|w| (w[0], w[1])).collect();
+        let pairs: Vec<TokenPair> = tokens.windows(2).map(|w| (w[0], w[1])).collect();
         for pair in &pairs {
             *self.counts.entry(*pair).or_default() += times;
-            self.places.entry(*pair).or_default().insert(word);
+            self.words_with.entry(*pair).or_default().insert(word);
         }
         pairs
     }
 
-    /// Takes the pairs of a word from the counts, and returns them.
-    fn uncount(&mut self, word: usize) -> Vec<Pair> {
+    /// Subtracts the pairs of a word from the counts, and returns the pairs.
+    fn uncount(&mut self, word: usize) -> Vec<TokenPair> {
         let (tokens, times) = &self.words[word];
-        let pairs: Vec<Pair> = tokens.windows(2).map(|w| (w[0], w[1])).collect();
+        let pairs: Vec<TokenPair> = tokens.windows(2).map(|w| (w[0], w[1])).collect();
         for pair in &pairs {
             if let Some(count) = self.counts.get_mut(pair) {
                 *count -= times;

@@ -1,16 +1,16 @@
-//! Backgrounds: where a scene takes place, what can be met there, how it is painted.
+//! Backgrounds of scenes: which habitats they host, where objects stand, and the colour of object outlines.
 //!
-//! They are paler than any object and have no rim, so that they stay behind.
+//! Backgrounds are paler than the objects and have no outline, so that objects stand out.
 
 use serde::{Deserialize, Serialize};
 
 use super::classes::Habitat;
 use super::palette::Rgb;
 
-/// Where a scene takes place.
+/// The setting of a scene.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-#[allow(missing_docs)] // the names say it
+#[allow(missing_docs)] // the names are self-explanatory
 pub enum Background {
     Meadow,
     Forest,
@@ -25,14 +25,14 @@ pub enum Background {
     Reef,
 }
 
-/// How objects rest on a background.
+/// How objects are placed on a background.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Ground {
-    /// They stand, their feet below this height (a fraction of the picture, downwards).
+    /// Objects stand on the ground; their feet are below this height (fraction of the picture height, downwards).
     Firm(f32),
-    /// They float, their waterline below this height.
+    /// Objects float; their waterline is below this height (fraction of the picture height, downwards).
     Water(f32),
-    /// They hover anywhere.
+    /// Objects hover at any height.
     Nowhere,
 }
 
@@ -52,7 +52,7 @@ impl Background {
         Self::Reef,
     ];
 
-    /// After an object: "a cat in a meadow".
+    /// The phrase that follows an object in a caption: "in a meadow".
     pub fn place(self) -> &'static str {
         match self {
             Self::Meadow => "in a meadow",
@@ -69,7 +69,7 @@ impl Background {
         }
     }
 
-    /// On its own: "a meadow with a cat".
+    /// The noun phrase for the background alone: "a meadow".
     pub fn setting(self) -> &'static str {
         match self {
             Self::Meadow => "a meadow",
@@ -113,7 +113,8 @@ impl Background {
         }
     }
 
-    /// What the rim of an object leans to here: dark by day, moonlit at night.
+    /// Colour of object outlines on this background, and the fraction by which it is mixed into the object's colour:
+    /// dark by day, pale at night.
     pub(crate) fn rim(self) -> (Rgb, f32) {
         match self {
             Self::Night => (Rgb(224, 228, 250), 0.75),

@@ -1,29 +1,30 @@
-//! Which classes a world shows, and which of them a quickstart never sees.
+//! Class filters of a toy world, and the classes that are held out of training.
 
 use serde::{Deserialize, Serialize};
 
-use super::classes::Class;
+use super::classes::ToyClass;
 
-/// Which classes the scenes of a world show and its texts name.
+/// The classes that the scenes of a world show and its texts name.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ClassChoice {
     /// Every class.
     #[default]
     All,
-    /// Every class but [`HELD_OUT_CLASSES`]: neither pictures nor texts, true or false, contain one of those.
+    /// Every class except [`HELD_OUT_CLASSES`]. Neither the pictures nor the texts, positive or negative, contain one
+    /// of those.
     Seen,
-    /// The main object of every scene is one of [`HELD_OUT_CLASSES`]; everything else may be of any class.
+    /// The main object of every scene is one of [`HELD_OUT_CLASSES`]; other objects may be of any class.
     HeldOut,
 }
 
-/// Classes that a world of the choice `seen` never shows or names. The parent of each keeps a class that is drawn like it, so that a model
-/// that knows the parent can place the class there.
+/// Classes that a world with the choice `seen` never shows or names. Each has a sibling that is not held out and has a
+/// similar drawing, so that a model can infer the parent of the held-out class.
 pub const HELD_OUT_CLASSES: [&str; 8] = ["swan", "parrot", "cow", "willow", "truck", "pear", "mug", "axe"];
 
 impl ClassChoice {
-    /// Whether the main object of a scene may be of this class.
-    pub fn admits_main(self, class: Class) -> bool {
+    /// Returns whether the main object of a scene may be of this class.
+    pub fn admits_main(self, class: ToyClass) -> bool {
         match self {
             Self::All => true,
             Self::Seen => !class.is_held_out(),
@@ -31,14 +32,14 @@ impl ClassChoice {
         }
     }
 
-    /// Whether any other object, or a text, may be of this class.
-    pub fn admits(self, class: Class) -> bool {
+    /// Returns whether the other objects and the texts of a scene may be of this class.
+    pub fn admits(self, class: ToyClass) -> bool {
         self != Self::Seen || !class.is_held_out()
     }
 }
 
-impl Class {
-    /// Whether it is one of [`HELD_OUT_CLASSES`].
+impl ToyClass {
+    /// Returns whether the class is one of [`HELD_OUT_CLASSES`].
     pub fn is_held_out(self) -> bool {
         HELD_OUT_CLASSES.contains(&self.name())
     }

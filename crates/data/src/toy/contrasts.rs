@@ -1,4 +1,4 @@
-//! The world as a test of composition.
+//! The toy world as a benchmark of compositional understanding: pictures with a correct and an incorrect caption.
 
 use rayon::prelude::*;
 
@@ -7,36 +7,36 @@ use super::scene::Scene;
 use super::world::ToyWorld;
 use crate::sample::{Phrase, Sample};
 
-/// Pictures with a right and a wrong caption: one for each hard negative of each scene of a world.
+/// Pictures with a correct and an incorrect caption: one sample for each hard negative of each scene of a world.
 #[derive(Clone, Debug)]
-pub struct Contrasts {
+pub struct ToyContrasts {
     world: ToyWorld,
-    /// Number of the scene, and one of its hard negatives.
+    /// Index of the scene, and one of its hard negatives.
     items: Vec<(usize, HardNegative)>,
 }
 
 impl ToyWorld {
-    /// One sample for each of the [`hard_negatives`] of its scenes, scene by scene.
-    pub fn contrasts(&self) -> Contrasts {
+    /// One sample for each of the [`hard_negatives`] of each scene, ordered by scene.
+    pub fn contrasts(&self) -> ToyContrasts {
         let of_scene = |number| hard_negatives(&self.scene(number)).into_iter().map(move |it| (number, it));
         let items = (0..self.config().size).into_par_iter().flat_map_iter(of_scene).collect();
-        Contrasts { world: self.clone(), items }
+        ToyContrasts { world: self.clone(), items }
     }
 }
 
-impl Contrasts {
+impl ToyContrasts {
     /// Number of samples.
-    #[allow(clippy::len_without_is_empty)] // never empty: in every scene a thing can be replaced
+    #[allow(clippy::len_without_is_empty)] // never empty: every scene allows at least `replace_object`
     pub fn len(&self) -> usize {
         self.items.len()
     }
 
-    /// The world it is drawn from.
+    /// The world that the scenes are from.
     pub fn world(&self) -> &ToyWorld {
         &self.world
     }
 
-    /// What was done to the caption of sample `index`, with both texts.
+    /// The hard negative of sample `index`: the kind of the edit and both texts.
     pub fn texts(&self, index: usize) -> &HardNegative {
         &self.items[index].1
     }
@@ -46,12 +46,12 @@ impl Contrasts {
         self.world.scene(self.items[index].0)
     }
 
-    /// Sample `index`: the picture with its phrases, the right caption and the wrong one; split and label are the kind of
-    /// the change.
+    /// Sample `index`: the picture with its phrases, the correct caption and the incorrect one. Split and label are the
+    /// kind of the edit.
     pub fn sample(&self, index: usize) -> Sample {
         let (number, HardNegative { kind, caption, negative }) = &self.items[index];
         let sample = self.world.sample(*number);
-        // Spans would point into captions that are no longer there.
+        // The spans refer to captions that this sample does not have.
         let phrases = sample.phrases.into_iter().map(|phrase| Phrase { spans: Vec::new(), ..phrase }).collect();
         Sample {
             id: format!("{}/{}", sample.id, kind.name()),

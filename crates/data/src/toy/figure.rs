@@ -1,34 +1,33 @@
-//! A finished drawing: measured once, scaled to the unit square, then painted in any colour at any place.
+//! Compiled drawings of object classes: measured once, scaled to the unit square, then painted in any colour and
+//! position.
 
 use tiny_skia::{
     Color, GradientStop, LinearGradient, Paint, Path, Pixmap, PixmapMut, Point, Rect, Shader, SpreadMode, Transform,
 };
 
 use super::palette::{GLOW, Ink, Rgb, SHADE};
-use super::shape::{At, RULE, Sketch};
+use super::shape::{RULE, SheetPoint, Sketch};
 use super::silhouette;
 use crate::sample::BBox;
 
-/// Side of the square on which outlines and the visible extent of parts are measured, in pixels.
+/// Side length of the raster on which outlines and the visible extent of parts are measured, in pixels.
 const GRID: u32 = 512;
 
-/// A part is worth naming when this share of it is not covered by later shapes.
+/// Minimum visible fraction of a part, after later shapes are drawn, for the part to be listed.
 const VISIBLE: f32 = 0.3;
 
-/// A measured drawing. All coordinates are fractions of its frame, the box around everything drawn, rim included.
-pub(crate) struct Figure {
+/// A measured drawing. All coordinates are fractions of its frame: the tight box around all shapes, rims included.
+pub(crate) struct ToyFigure {
     /// Width over height of the frame.
     pub(crate) aspect: f32,
-    /// Where something small may sit.
-    pub(crate) perch: Option<At>,
-    /// The visible, named parts.
-    pub(crate) parts: Vec<Part>,
+    /// The point on which a small object can sit, if there is one.
+    pub(crate) perch: Option<SheetPoint>,
+    pub(crate) parts: Vec<FigurePart>,
     rim: Path,
     shapes: Vec<(Path, Ink)>,
 }
 
-/// One visible instance of a named part.
-pub(crate) struct Part {
+pub(crate) struct FigurePart {
     pub(crate) name: &'static str,
     pub(crate) bounds: BBox,
 }
@@ -40,8 +39,8 @@ pub(crate) struct Tint {
     pub(crate) rim: Rgb,
 }
 
-impl Figure {
-    /// Draws and measures. `None` when nothing was drawn.
+impl ToyFigure {
+    /// Draws and measures the figure. `None` if nothing was drawn.
     pub(crate) fn new(draw: fn(&mut Sketch)) -> Option<Self> {
         let mut sketch = Sketch::default();
         draw(&mut sketch);
@@ -68,7 +67,7 @@ impl Figure {
         })
     }
 
-    /// Paints the drawing so that its frame fills `bounds` (in pixels).
+    /// Paints the drawing so that its frame fills `bounds` (left, top, right, bottom in pixels).
     pub(crate) fn paint(&self, canvas: &mut PixmapMut<'_>, bounds: [f32; 4], flip: bool, tint: Tint) {
         let [x1, y1, x2, y2] = bounds;
         let place = if flip {
@@ -77,7 +76,7 @@ impl Figure {
             Transform::from_row(x2 - x1, 0.0, 0.0, y2 - y1, x1, y1)
         };
         fill(canvas, &self.rim, solid(tint.rim), place);
-        // One light for all: each tone runs from warm and pale at the top of the object to cool and dark at its foot.
+        // Lighting common to all objects: each tone runs from warm and pale at the top to cool and dark at the bottom.
         let tones = [tint.body, tint.body.mix(GLOW, 0.42), tint.body.mix(SHADE, 0.26)].map(shaded);
         for (path, ink) in &self.shapes {
             let shader = match ink {
@@ -113,7 +112,7 @@ fn fill(canvas: &mut PixmapMut<'_>, path: &Path, shader: Shader<'_>, place: Tran
     canvas.fill_path(path, &paint, RULE, place, None);
 }
 
-/// One outline around all shapes and their rims.
+/// One outline around the union of all shapes and their rims.
 fn outline(sketch: &Sketch, to_unit: Transform) -> Option<Path> {
     let mut grid = Pixmap::new(GRID, GRID)?;
     let place = to_unit.post_scale(GRID as f32, GRID as f32);
@@ -127,13 +126,14 @@ fn outline(sketch: &Sketch, to_unit: Transform) -> Option<Path> {
     silhouette::trace(&mask, GRID as usize)
 }
 
-/// Paint for measuring: a number instead of a colour, and no soft edges.
+/// Paint for measurements: writes `number` to the red channel, without anti-aliasing.
 fn numbered(number: u8) -> Paint<'static> {
     Paint { shader: Shader::SolidColor(Color::from_rgba8(number, 0, 0, 255)), anti_alias: false, ..Paint::default() }
 }
 
-/// Boxes of the parts as they are seen: every shape is drawn in the number of its part, and what is left of each number is measured.
-fn visible_parts(shapes: &[(Path, Ink)], owner: &[Option<usize>], names: &[&'static str]) -> Option<Vec<Part>> {
+/// Bounding boxes of the visible parts: paints every shape with the number of its part, then measures the pixels that
+/// remain of each number.
+fn visible_parts(shapes: &[(Path, Ink)], owner: &[Option<usize>], names: &[&'static str]) -> Option<Vec<FigurePart>> {
     let mut grid = Pixmap::new(GRID, GRID)?;
     let place = Transform::from_scale(GRID as f32, GRID as f32);
     let mut drawn = vec![0_u32; names.len()];
@@ -145,21 +145,21 @@ fn visible_parts(shapes: &[(Path, Ink)], owner: &[Option<usize>], names: &[&'sta
             drawn[part] += (bounds.width() * bounds.height() * (GRID * GRID) as f32) as u32;
         }
     }
-    let mut seen = vec![([GRID, GRID, 0, 0], 0_u32); names.len()];
+    let mut visible = vec![([GRID, GRID, 0, 0], 0_u32); names.len()];
     for (i, pixel) in grid.pixels().iter().enumerate() {
         if pixel.red() > 0 {
-            let (bounds, count) = &mut seen[usize::from(pixel.red()) - 1];
+            let (bounds, count) = &mut visible[usize::from(pixel.red()) - 1];
             let (x, y) = (i as u32 % GRID, i as u32 / GRID);
             *bounds = [bounds[0].min(x), bounds[1].min(y), bounds[2].max(x + 1), bounds[3].max(y + 1)];
             *count += 1;
         }
     }
-    let parts = names.iter().zip(&seen).zip(&drawn);
+    let parts = names.iter().zip(&visible).zip(&drawn);
     Some(
         parts
             .filter(|((_, (_, count)), drawn)| *count as f32 >= VISIBLE * **drawn as f32)
             .filter(|((_, (_, count)), _)| *count > 0)
-            .map(|((name, (bounds, _)), _)| Part {
+            .map(|((name, (bounds, _)), _)| FigurePart {
                 name,
                 bounds: BBox::from_pixels(bounds.map(|v| v as f32), GRID as f32, GRID as f32),
             })

@@ -1,49 +1,49 @@
-//! From what is to be said to a sentence, with the place of every thing in it. Nothing here looks at a scene: a [`Description`] may well be
-//! false, and hard negatives are.
+//! Turns descriptions into sentences and records the character span of every object. This module does not check
+//! descriptions against a scene, because hard negatives are false by design.
 
 use super::backdrop::Background;
 use super::palette::Colour;
-use super::scene::{RelationKind, Scene, Size};
+use super::scene::{ObjectSize, RelationKind, Scene};
 
-/// What a caption says.
+/// The content of a caption.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Description {
-    /// The things, at least one.
+    /// The objects, at least one.
     pub(crate) mentions: Vec<Mention>,
-    /// How the first lies to the second.
+    /// The relation of the first object to the second.
     pub(crate) relation: Option<RelationKind>,
-    /// Where.
+    /// The background.
     pub(crate) place: Option<Background>,
-    /// Parts that can be seen.
+    /// Visible parts.
     pub(crate) parts: Vec<PartMention>,
 }
 
-/// A thing, as far as it is described.
+/// An object with the attributes that a caption states.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Mention {
-    /// Which object of the scene is meant.
+    /// Index of the object in the scene.
     pub(crate) object: usize,
-    /// The class, or a more general name.
+    /// The class or an ancestor of it.
     pub(crate) noun: &'static str,
     pub(crate) colour: Option<Colour>,
-    pub(crate) size: Option<Size>,
+    pub(crate) size: Option<ObjectSize>,
 }
 
-/// "the wheels of the car"
+/// A mention of a part: "the wheels of the car".
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct PartMention {
-    /// Which object of the scene is meant.
+    /// Index of the object in the scene.
     pub(crate) object: usize,
     /// The name of the object.
     pub(crate) noun: &'static str,
     pub(crate) part: &'static str,
-    /// More than one.
+    /// Use the plural.
     pub(crate) many: bool,
 }
 
-/// The build of a sentence.
+/// The sentence pattern.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Form {
+pub(crate) enum SentenceForm {
     /// "a cat on a sofa in a room"
     Plain,
     /// "in a room, a cat is on a sofa"
@@ -56,47 +56,50 @@ pub(crate) enum Form {
     Photo,
 }
 
-/// How a description is put into words.
+/// The wording of a description.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Style {
-    pub(crate) form: Form,
-    /// Little, big, beside, on top of ... instead of the usual words.
+pub(crate) struct SentenceStyle {
+    pub(crate) form: SentenceForm,
+    /// Use synonyms: little, big, beside, on top of ...
     pub(crate) synonyms: bool,
 }
 
-/// A sentence and where it speaks of what.
+/// A sentence with the spans of the objects and parts that it mentions.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Said {
+pub(crate) struct SpannedSentence {
     pub(crate) text: String,
-    pub(crate) places: Vec<Place>,
+    pub(crate) spans: Vec<MentionSpan>,
 }
 
-/// Characters `start..end` speak of an object, or of a part of it.
+/// The span of an object or of one of its parts: characters `start..end`.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Place {
+pub(crate) struct MentionSpan {
     pub(crate) object: usize,
     pub(crate) part: Option<&'static str>,
     pub(crate) start: usize,
     pub(crate) end: usize,
 }
 
-impl Style {
-    pub(crate) const PLAIN: Self = Self { form: Form::Plain, synonyms: false };
+impl SentenceStyle {
+    pub(crate) const PLAIN: Self = Self { form: SentenceForm::Plain, synonyms: false };
 }
 
 impl Description {
-    /// Puts it into words.
-    pub(crate) fn say(&self, style: Style) -> Said {
-        let mut s =
-            Sentence { said: Said { text: String::new(), places: Vec::new() }, length: 0, synonyms: style.synonyms };
+    /// Generates the sentence.
+    pub(crate) fn say(&self, style: SentenceStyle) -> SpannedSentence {
+        let mut s = SentenceBuilder {
+            sentence: SpannedSentence { text: String::new(), spans: Vec::new() },
+            length: 0,
+            synonyms: style.synonyms,
+        };
         match (style.form, self.place) {
-            (Form::PlaceFirst, Some(place)) => {
+            (SentenceForm::PlaceFirst, Some(place)) => {
                 s.words(place.place());
                 s.words(if self.relation.is_some() { ", " } else { " there is " });
                 let rest = self.core(&mut s, " is ");
                 s.list(" with ", rest);
             }
-            (Form::Setting, Some(place)) => {
+            (SentenceForm::Setting, Some(place)) => {
                 s.words(place.setting());
                 s.words(" with ");
                 let rest = self.core(&mut s, " ");
@@ -104,9 +107,9 @@ impl Description {
             }
             (form, place) => {
                 match form {
-                    Form::Picture => s.words("a picture of "),
-                    Form::Photo => s.words("a photo of "),
-                    Form::Plain | Form::PlaceFirst | Form::Setting => {}
+                    SentenceForm::Picture => s.words("a picture of "),
+                    SentenceForm::Photo => s.words("a photo of "),
+                    SentenceForm::Plain | SentenceForm::PlaceFirst | SentenceForm::Setting => {}
                 }
                 let rest = self.core(&mut s, " ");
                 if let Some(place) = place {
@@ -120,16 +123,16 @@ impl Description {
             s.words(if i == 0 { ", showing " } else { " and " });
             s.part(part);
         }
-        s.said
+        s.sentence
     }
 
-    /// Whether it is true of the scene. Parts are not looked at.
+    /// Returns whether the description is true of the scene. Parts are ignored.
     pub(crate) fn holds(&self, scene: &Scene) -> bool {
         self.place.is_none_or(|place| place == scene.background) && self.assign(scene, &mut Vec::new())
     }
 
-    /// The things themselves: two that are related, else all of them. Returns those still to be said.
-    fn core(&self, s: &mut Sentence, verb: &str) -> &[Mention] {
+    /// Writes the related pair, or all objects if there is no relation. Returns the mentions that remain to be written.
+    fn core(&self, s: &mut SentenceBuilder, verb: &str) -> &[Mention] {
         match (self.relation, self.mentions.as_slice()) {
             (Some(kind), [first, second, rest @ ..]) => {
                 s.mention(first);
@@ -146,7 +149,8 @@ impl Description {
         }
     }
 
-    /// Whether the mentions still without an object can be given different ones, so that each fits and the relation holds.
+    /// Backtracking search: whether the remaining mentions can be assigned distinct objects that match them and satisfy
+    /// the relation.
     fn assign(&self, scene: &Scene, given: &mut Vec<usize>) -> bool {
         let Some(mention) = self.mentions.get(given.len()) else {
             return match (self.relation, given.as_slice()) {
@@ -170,12 +174,11 @@ impl Description {
     }
 }
 
-/// "a" or "an", by the letter: no name of this world needs the ear.
+/// "a" or "an", by the first letter. No name of this world is an exception.
 pub(crate) fn article(next: &str) -> &'static str {
     if next.starts_with(['a', 'e', 'i', 'o', 'u']) { "an" } else { "a" }
 }
 
-/// "wheels", "leaves"
 pub(crate) fn plural(noun: &str) -> String {
     match noun {
         "leaf" => "leaves".to_owned(),
@@ -202,28 +205,28 @@ fn relation_words(kind: RelationKind, synonyms: bool) -> &'static str {
     }
 }
 
-fn size_word(size: Size, synonyms: bool) -> &'static str {
+fn size_word(size: ObjectSize, synonyms: bool) -> &'static str {
     match (size, synonyms) {
         (_, false) => size.name(),
-        (Size::Small, true) => "little",
-        (Size::Large, true) => "big",
+        (ObjectSize::Small, true) => "little",
+        (ObjectSize::Large, true) => "big",
     }
 }
 
-/// A sentence in the making; counts characters as it goes.
-struct Sentence {
-    said: Said,
+/// A sentence under construction; `length` counts characters.
+struct SentenceBuilder {
+    sentence: SpannedSentence,
     length: usize,
     synonyms: bool,
 }
 
-impl Sentence {
+impl SentenceBuilder {
     fn words(&mut self, words: &str) {
-        self.said.text.push_str(words);
+        self.sentence.text.push_str(words);
         self.length += words.chars().count();
     }
 
-    /// "a, b and c", after `opening`; nothing for no mention.
+    /// Writes "a, b and c" after `opening`; writes nothing for an empty list.
     fn list(&mut self, opening: &str, mentions: &[Mention]) {
         for (i, mention) in mentions.iter().enumerate() {
             self.words(match i {
@@ -265,6 +268,6 @@ impl Sentence {
 
     fn mark(&mut self, object: usize, part: Option<&'static str>, start: usize) {
         let end = self.length;
-        self.said.places.push(Place { object, part, start, end });
+        self.sentence.spans.push(MentionSpan { object, part, start, end });
     }
 }

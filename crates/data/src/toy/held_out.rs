@@ -1,28 +1,29 @@
-//! Pairs that only the split `held_out` shows: one colour and one background of each class. Whoever reads "a purple cow" right there has
-//! put a colour and a class together that were never seen together.
+//! Pairs that occur only in the split `held_out`: one colour and one background of each class. They test compositional
+//! generalisation: a model that reads "a purple cow" correctly has combined a colour and a class that it never saw
+//! together.
 
 use super::backdrop::Background;
-use super::classes::Class;
+use super::classes::ToyClass;
 use super::palette::Colour;
 
-/// The colour in which the class is never seen elsewhere.
-pub fn held_out_colour(class: Class) -> Colour {
-    // 3 is prime to the ten colours: neighbours in the tree, which look alike, hold out different ones.
+/// The colour in which the class occurs in the split `held_out` only.
+pub fn held_out_colour(class: ToyClass) -> Colour {
+    // 3 is coprime to the ten colours, so that neighbours in the tree, which look alike, hold out different colours.
     Colour::ALL[(3 * class.index() + 5) % Colour::ALL.len()]
 }
 
-/// The background on which the class is never seen elsewhere.
-pub fn held_out_background(class: Class) -> Background {
-    let homes: Vec<Background> = homes(class).collect();
-    homes[(5 * class.index() + 1) % homes.len()]
+/// The background on which the class occurs in the split `held_out` only.
+pub fn held_out_background(class: ToyClass) -> Background {
+    let backgrounds: Vec<Background> = backgrounds_of(class).collect();
+    backgrounds[(5 * class.index() + 1) % backgrounds.len()]
 }
 
-/// Whether the pair is left to the split `held_out`.
-pub fn is_held_out(class: Class, colour: Colour, background: Background) -> bool {
+/// Returns whether the combination occurs in the split `held_out` only.
+pub fn is_held_out(class: ToyClass, colour: Colour, background: Background) -> bool {
     held_out_colour(class) == colour || held_out_background(class) == background
 }
 
-/// Every background of the class. Each habitat has at least three.
-pub(crate) fn homes(class: Class) -> impl Iterator<Item = Background> {
+/// Every background on which the class can occur. Each habitat has at least three.
+pub(crate) fn backgrounds_of(class: ToyClass) -> impl Iterator<Item = Background> {
     Background::ALL.iter().copied().filter(move |background| class.lives_in(*background))
 }

@@ -1,53 +1,53 @@
-//! Who is in a scene, and where: classes, colours and sizes are drawn first, then columns of one thing or two, then places within them.
+//! Generates scenes: draws classes, colours and sizes, arranges the objects in columns of one or two, then positions
+//! them.
 
 use super::backdrop::{Background, Ground};
 use super::choice::ClassChoice;
-use super::classes::{Class, Habitat};
-use super::dice::Dice;
-use super::held_out::{held_out_background, held_out_colour, homes};
+use super::classes::{Habitat, ToyClass};
+use super::held_out::{backgrounds_of, held_out_background, held_out_colour};
 use super::palette::Colour;
-use super::scene::{NEIGHBOURS, Object, Relation, RelationKind, Scene, Size, overlap};
+use super::rng::ToyRng;
+use super::scene::{MAX_NEIGHBOUR_GAP, ObjectSize, Relation, RelationKind, Scene, SceneObject, overlap};
 use crate::sample::BBox;
 
-/// What is asked of a scene.
+/// Constraints on a scene.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Brief {
-    /// The class of the main object; any when `None`.
-    pub(crate) main: Option<Class>,
-    /// One object and no more.
+pub(crate) struct SceneConstraints {
+    /// The class of the main object; `None` for a random class.
+    pub(crate) main: Option<ToyClass>,
+    /// The scene has a single object.
     pub(crate) alone: bool,
-    /// The main object shows a held-out pair; else no object does.
+    /// The main object shows a held-out pair. Otherwise no object does.
     pub(crate) held_out: bool,
-    /// Which classes are met.
+    /// The classes that may occur.
     pub(crate) classes: ClassChoice,
 }
 
-/// A cast that finds no place is sent away this often, before the main object stays alone.
-const TRIES: usize = 40;
+/// Number of failed layouts after which a scene is reduced to the main object.
+const MAX_FAILURES: usize = 40;
 
-/// Objects keep this distance from the border of the picture.
+/// Minimum distance of objects from the border of the picture, as a fraction of the picture.
 const MARGIN: f32 = 0.015;
 
-/// What stands in front may hide this share of the box behind.
-const HIDDEN: f32 = 0.3;
+/// Maximum fraction of the rear box that an object in front may hide.
+const MAX_HIDDEN_SHARE: f32 = 0.3;
 
-/// Makes up a scene.
-pub(crate) fn compose(dice: &mut Dice, brief: Brief) -> Scene {
-    let main = brief.main.unwrap_or_else(|| any_class(dice, brief.classes));
+pub(crate) fn compose(rng: &mut ToyRng, constraints: SceneConstraints) -> Scene {
+    let main = constraints.main.unwrap_or_else(|| any_class(rng, constraints.classes));
     let mut failures = 0;
     loop {
-        // One object alone always finds its place, so that the loop ends.
-        let cast = Cast::draw(dice, main, brief, brief.alone || failures >= TRIES);
-        match cast.arrange(dice) {
-            Some(scene) if is_sound(&scene) => return scene,
+        // A single object always fits, so the loop terminates.
+        let draft = SceneDraft::draw(rng, main, constraints, constraints.alone || failures >= MAX_FAILURES);
+        match draft.arrange(rng) {
+            Some(scene) if is_valid(&scene) => return scene,
             _ => failures += 1,
         }
     }
 }
 
-/// A column of the picture: one object, or two, one over or before the other.
+/// A column of the picture: one object, or two of which one is above or in front of the other.
 #[derive(Clone, Copy, Debug)]
-enum Column {
+enum SceneColumn {
     Single(usize),
     /// `upper` is On, Above or InFrontOf `lower`.
     Stack {
@@ -57,24 +57,24 @@ enum Column {
     },
 }
 
-/// The objects, without their places.
-struct Cast {
+/// The objects before positioning.
+struct SceneDraft {
     background: Background,
-    /// With empty boxes; the main object first.
-    objects: Vec<Object>,
+    /// Objects with empty boxes; the main object is the first.
+    objects: Vec<SceneObject>,
     /// From left to right.
-    columns: Vec<Column>,
-    /// Which classes may join.
+    columns: Vec<SceneColumn>,
+    /// The classes that may be added.
     classes: ClassChoice,
 }
 
-impl Cast {
-    fn draw(dice: &mut Dice, main: Class, brief: Brief, alone: bool) -> Self {
-        let (background, colour) = pair(dice, main, brief.held_out);
-        let mut cast =
-            Self { background, objects: vec![object(main, colour)], columns: Vec::new(), classes: brief.classes };
-        // One to four objects with shares 5, 8, 5, 2 of 20.
-        let count = match dice.below(20) {
+impl SceneDraft {
+    fn draw(rng: &mut ToyRng, main: ToyClass, constraints: SceneConstraints, alone: bool) -> Self {
+        let (background, colour) = draw_setting(rng, main, constraints.held_out);
+        let mut draft =
+            Self { background, objects: vec![object(main, colour)], columns: Vec::new(), classes: constraints.classes };
+        // One to four objects with probabilities 5/20, 8/20, 5/20 and 2/20.
+        let count = match rng.below(20) {
             _ if alone => 1,
             0..5 => 1,
             5..13 => 2,
@@ -83,64 +83,64 @@ impl Cast {
         };
         let stacks = match count {
             1 => 0,
-            2 => usize::from(dice.chance(0.5)),
-            3 => usize::from(dice.chance(0.6)),
-            _ => 1 + usize::from(dice.chance(0.4)),
+            2 => usize::from(rng.chance(0.5)),
+            3 => usize::from(rng.chance(0.6)),
+            _ => 1 + usize::from(rng.chance(0.4)),
         };
         for stack in 0..stacks {
-            let leader = if stack == 0 { Some(0) } else { cast.join(dice, |_| true) };
+            let leader = if stack == 0 { Some(0) } else { draft.add_object(rng, |_| true) };
             let Some(leader) = leader else { break };
-            let column = cast.stack(dice, leader);
-            cast.columns.push(column.unwrap_or(Column::Single(leader)));
+            let column = draft.add_partner(rng, leader);
+            draft.columns.push(column.unwrap_or(SceneColumn::Single(leader)));
         }
-        if cast.columns.is_empty() {
-            cast.columns.push(Column::Single(0));
+        if draft.columns.is_empty() {
+            draft.columns.push(SceneColumn::Single(0));
         }
-        while cast.objects.len() < count {
-            let Some(next) = cast.join(dice, |_| true) else {
+        while draft.objects.len() < count {
+            let Some(next) = draft.add_object(rng, |_| true) else {
                 break;
             };
-            cast.columns.push(Column::Single(next));
+            draft.columns.push(SceneColumn::Single(next));
         }
-        cast.shuffle(dice);
-        cast.size(dice);
-        cast
+        draft.shuffle(rng);
+        draft.size(rng);
+        draft
     }
 
-    /// Adds an object of a new class and a new colour that goes with this background.
-    fn join(&mut self, dice: &mut Dice, fits: impl Fn(Class) -> bool) -> Option<usize> {
-        let classes: Vec<Class> = Class::all()
+    /// Adds an object with a new class and a new colour that may occur on this background. Returns its index.
+    fn add_object(&mut self, rng: &mut ToyRng, fits: impl Fn(ToyClass) -> bool) -> Option<usize> {
+        let classes: Vec<ToyClass> = ToyClass::all()
             .filter(|class| self.classes.admits(*class))
             .filter(|class| class.lives_in(self.background) && fits(*class))
             .filter(|class| held_out_background(*class) != self.background)
             .filter(|class| self.objects.iter().all(|o| o.class != *class))
             .collect();
-        let class = dice.choose(&classes)?;
+        let class = rng.choose(&classes)?;
         let colours: Vec<Colour> = Colour::ALL
             .iter()
             .copied()
             .filter(|colour| held_out_colour(class) != *colour)
             .filter(|colour| self.objects.iter().all(|o| o.colour != *colour))
             .collect();
-        self.objects.push(object(class, dice.choose(&colours)?));
+        self.objects.push(object(class, rng.choose(&colours)?));
         Some(self.objects.len() - 1)
     }
 
-    /// Finds a partner with whom `leader` makes a stack.
-    fn stack(&mut self, dice: &mut Dice, leader: usize) -> Option<Column> {
+    /// Adds a partner that forms a stack with `leader`.
+    fn add_partner(&mut self, rng: &mut ToyRng, leader: usize) -> Option<SceneColumn> {
         let ground = self.background.ground();
         let class = self.objects[leader].class;
-        let flies = move |c: Class| ground == Ground::Nowhere || c.habitat() == Habitat::Air;
-        let stands = move |c: Class| ground == Ground::Nowhere || c.habitat() != Habitat::Air;
-        let carries = |c: Class| c.figure().is_some_and(|figure| figure.perch.is_some());
+        let flies = move |c: ToyClass| ground == Ground::Nowhere || c.habitat() == Habitat::Air;
+        let stands = move |c: ToyClass| ground == Ground::Nowhere || c.habitat() != Habitat::Air;
+        let carries = |c: ToyClass| c.figure().is_some_and(|figure| figure.perch.is_some());
         let firm = matches!(ground, Ground::Firm(_));
-        type Fits<'a> = &'a dyn Fn(Class) -> bool;
-        let roles: [(RelationKind, bool, Fits<'_>, Fits<'_>); 3] = [
+        type ClassFilter<'a> = &'a dyn Fn(ToyClass) -> bool;
+        let roles: [(RelationKind, bool, ClassFilter<'_>, ClassFilter<'_>); 3] = [
             (RelationKind::On, ground != Ground::Nowhere, &|c| c.is_small(), &|c| carries(c)),
             (RelationKind::Above, true, &|c| flies(c), &|c| stands(c)),
             (RelationKind::InFrontOf, firm, &|c| stands(c), &|c| stands(c)),
         ];
-        let mut open: Vec<(RelationKind, bool, Fits<'_>)> = Vec::new();
+        let mut open: Vec<(RelationKind, bool, ClassFilter<'_>)> = Vec::new();
         for (kind, possible, upper, lower) in roles {
             if possible && upper(class) {
                 open.push((kind, true, lower));
@@ -149,77 +149,79 @@ impl Cast {
                 open.push((kind, false, upper));
             }
         }
-        let (kind, leads, fits) = dice.choose(&open)?;
-        let partner = self.join(dice, fits)?;
+        let (kind, leads, fits) = rng.choose(&open)?;
+        let partner = self.add_object(rng, fits)?;
         let (upper, lower) = if leads { (leader, partner) } else { (partner, leader) };
-        Some(Column::Stack { kind, upper, lower })
+        Some(SceneColumn::Stack { kind, upper, lower })
     }
 
-    fn shuffle(&mut self, dice: &mut Dice) {
+    fn shuffle(&mut self, rng: &mut ToyRng) {
         for last in (1..self.columns.len()).rev() {
-            self.columns.swap(last, dice.below(last + 1));
+            self.columns.swap(last, rng.below(last + 1));
         }
     }
 
-    /// Gives sizes, and boxes of these sizes that stand on y = 0 at x = 0. The more columns, the less room for large things.
-    fn size(&mut self, dice: &mut Dice) {
+    /// Chooses sizes and creates boxes whose foot is at y = 0 and whose left side is at x = 0. More columns allow fewer
+    /// large objects.
+    fn size(&mut self, rng: &mut ToyRng) {
         let columns = self.columns.len();
         let (large, longest) = [(0.6, 0.62), (0.5, 0.47), (0.3, 0.42)][columns.clamp(1, 3) - 1];
-        let mut sizes = vec![Size::Small; self.objects.len()];
+        let mut sizes = vec![ObjectSize::Small; self.objects.len()];
         for column in &self.columns {
             match *column {
-                Column::Single(index) => {
-                    if dice.chance(large) {
-                        sizes[index] = Size::Large;
+                SceneColumn::Single(index) => {
+                    if rng.chance(large) {
+                        sizes[index] = ObjectSize::Large;
                     }
                 }
-                Column::Stack { kind, upper, lower } => {
+                SceneColumn::Stack { kind, upper, lower } => {
                     let apart = kind == RelationKind::Above;
-                    let of_lower = !apart || dice.chance(0.4);
-                    sizes[lower] = if of_lower { Size::Large } else { Size::Small };
-                    if apart && !of_lower && dice.chance(0.4) {
-                        sizes[upper] = Size::Large;
+                    let of_lower = !apart || rng.chance(0.4);
+                    sizes[lower] = if of_lower { ObjectSize::Large } else { ObjectSize::Small };
+                    if apart && !of_lower && rng.chance(0.4) {
+                        sizes[upper] = ObjectSize::Large;
                     }
                 }
             }
         }
         for (object, size) in self.objects.iter_mut().zip(sizes) {
             let (shortest, limit) = size.range();
-            let side = dice.between(shortest, limit.min(longest));
+            let side = rng.between(shortest, limit.min(longest));
             let aspect = object.class.figure().map_or(1.0, |figure| figure.aspect);
             object.size = size;
-            object.flip = dice.chance(0.5);
+            object.flip = rng.chance(0.5);
             object.bounds = BBox { x1: 0.0, y1: -side / aspect.max(1.0), x2: side * aspect.min(1.0), y2: 0.0 };
         }
     }
 
-    /// Gives every object its place; `None` when there is no room.
-    fn arrange(mut self, dice: &mut Dice) -> Option<Scene> {
+    /// Positions all objects; `None` if they do not fit.
+    fn arrange(mut self, rng: &mut ToyRng) -> Option<Scene> {
         for column in self.columns.clone() {
-            self.pile(dice, column);
+            self.arrange_stack(rng, column);
         }
         let widths: Vec<f32> = self.columns.iter().map(|c| self.extent(*c)[2]).collect();
-        let lefts = spread(dice, &widths)?;
-        let row = self.row(dice)?;
+        let lefts = spread(rng, &widths)?;
+        let row = self.row(rng)?;
         for (column, left) in self.columns.clone().into_iter().zip(lefts) {
-            let foot = self.foot(dice, column, row);
+            let foot = self.foot(rng, column, row);
             for index in members(column) {
                 shift(&mut self.objects[index], left, foot);
             }
         }
-        let relations = self.relations(dice)?;
+        let relations = self.relations(rng)?;
         Some(Scene {
             background: self.background,
             objects: self.objects,
             relations,
             classes: self.classes,
-            variant: dice.word(),
+            variant: rng.word(),
         })
     }
 
-    /// Puts the upper object of a stack in its place over the lower one, and moves both to x >= 0.
-    fn pile(&mut self, dice: &mut Dice, column: Column) {
-        let Column::Stack { kind, upper, lower } = column else {
+    /// Positions the upper object of a stack relative to the lower one, and shifts both so that the column starts at
+    /// zero.
+    fn arrange_stack(&mut self, rng: &mut ToyRng, column: SceneColumn) {
+        let SceneColumn::Stack { kind, upper, lower } = column else {
             return;
         };
         let (over, under) = (self.objects[upper], self.objects[lower]);
@@ -227,10 +229,10 @@ impl Cast {
         let (x, y) = match kind {
             RelationKind::On => {
                 let (x, y) = under.perch().unwrap_or((0.0, 0.0));
-                (x - width / 2.0 + dice.between(-0.01, 0.01), y + 0.012)
+                (x - width / 2.0 + rng.between(-0.01, 0.01), y + 0.012)
             }
-            RelationKind::Above => (dice.between(0.0, 1.0) * room, under.bounds.y1 - dice.between(0.015, 0.09)),
-            _ => (dice.pick([-0.35 * width, under.bounds.x2 - 0.65 * width]), dice.between(0.07, 0.13)),
+            RelationKind::Above => (rng.between(0.0, 1.0) * room, under.bounds.y1 - rng.between(0.015, 0.09)),
+            _ => (rng.pick([-0.35 * width, under.bounds.x2 - 0.65 * width]), rng.between(0.07, 0.13)),
         };
         shift(&mut self.objects[upper], x, y);
         let [left, _, _, _] = self.extent(column);
@@ -239,8 +241,7 @@ impl Cast {
         }
     }
 
-    /// Left, top, right and bottom of a column.
-    fn extent(&self, column: Column) -> [f32; 4] {
+    fn extent(&self, column: SceneColumn) -> [f32; 4] {
         members(column)
             .map(|index| self.objects[index].bounds)
             .map(|b| [b.x1, b.y1, b.x2, b.y2])
@@ -248,8 +249,8 @@ impl Cast {
             .unwrap_or_default()
     }
 
-    /// The height at which the columns stand, within the ground and low enough for the tallest.
-    fn row(&self, dice: &mut Dice) -> Option<f32> {
+    /// The common foot height of the columns: within the ground, and low enough for the tallest column.
+    fn row(&self, rng: &mut ToyRng) -> Option<f32> {
         let extents = self.columns.iter().map(|column| self.extent(*column));
         let [tallest, deepest] =
             extents.fold([0.0_f32; 2], |[tall, deep], [_, top, _, bottom]| [tall.max(-top), deep.max(bottom)]);
@@ -258,45 +259,46 @@ impl Cast {
             Ground::Nowhere => 0.0,
         };
         let (highest, lowest) = (ground.max(tallest + MARGIN), 1.0 - MARGIN - deepest);
-        (highest <= lowest).then(|| dice.between(highest, lowest))
+        (highest <= lowest).then(|| rng.between(highest, lowest))
     }
 
-    /// The height at which one column stands, near that of the row.
-    fn foot(&self, dice: &mut Dice, column: Column, row: f32) -> f32 {
+    /// The foot height of one column, near that of the row.
+    fn foot(&self, rng: &mut ToyRng, column: SceneColumn, row: f32) -> f32 {
         let [_, top, _, bottom] = self.extent(column);
         let height = bottom - top;
-        let wanted = match (column, self.background.ground()) {
-            (_, Ground::Nowhere) => row + dice.between(-0.4, 0.4) * height,
-            (Column::Single(index), _) if self.objects[index].class.habitat() == Habitat::Air => {
+        let target = match (column, self.background.ground()) {
+            (_, Ground::Nowhere) => row + rng.between(-0.4, 0.4) * height,
+            (SceneColumn::Single(index), _) if self.objects[index].class.habitat() == Habitat::Air => {
                 let alone = self.columns.len() == 1;
                 let lift = if alone { (0.1, 0.5) } else { (0.03, 0.2) };
-                row - dice.between(lift.0, lift.1)
+                row - rng.between(lift.0, lift.1)
             }
-            (_, Ground::Firm(ground) | Ground::Water(ground)) => (row + dice.between(-0.05, 0.05)).max(ground + 0.05),
+            (_, Ground::Firm(ground) | Ground::Water(ground)) => (row + rng.between(-0.05, 0.05)).max(ground + 0.05),
         };
-        wanted.max(MARGIN - top).min(1.0 - MARGIN - bottom)
+        target.max(MARGIN - top).min(1.0 - MARGIN - bottom)
     }
 
-    /// What is worth telling: the relation of every stack, and how each column lies to the one before it.
-    fn relations(&self, dice: &mut Dice) -> Option<Vec<Relation>> {
+    /// The relations that captions may state: one for each stack, and one for each pair of adjacent columns. `None` if
+    /// the relation chosen for a pair of columns does not hold.
+    fn relations(&self, rng: &mut ToyRng) -> Option<Vec<Relation>> {
         let mut relations = Vec::new();
         for column in &self.columns {
-            if let Column::Stack { kind, upper, lower } = *column {
-                relations.push(tell(dice, kind, upper, lower));
+            if let SceneColumn::Stack { kind, upper, lower } = *column {
+                relations.push(maybe_inverted(rng, kind, upper, lower));
             }
         }
         for pair in self.columns.windows(2) {
             let (subject, object) = (foremost(pair[0]), foremost(pair[1]));
             let gap = self.objects[object].bounds.x1 - self.objects[subject].bounds.x2;
-            let near = gap < NEIGHBOURS - 0.01 && dice.chance(0.7);
+            let near = gap < MAX_NEIGHBOUR_GAP - 0.01 && rng.chance(0.7);
             let kind = if near { RelationKind::NextTo } else { RelationKind::LeftOf };
             let (a, b) = (&self.objects[subject], &self.objects[object]);
             if !a.relates(kind, b) {
                 return None;
             }
-            relations.push(tell(dice, kind, subject, object));
+            relations.push(maybe_inverted(rng, kind, subject, object));
         }
-        // The main object's relation first, told of it.
+        // Move a relation of the main object to the front, and make the main object its subject.
         if let Some(first) = relations.iter().position(|r| r.subject == 0 || r.object == 0) {
             relations.swap(0, first);
             let r = &mut relations[0];
@@ -308,60 +310,60 @@ impl Cast {
     }
 }
 
-/// The relation, told of either of the two.
-fn tell(dice: &mut Dice, kind: RelationKind, subject: usize, object: usize) -> Relation {
-    if dice.chance(0.35) {
+/// Inverts the relation with probability 0.35.
+fn maybe_inverted(rng: &mut ToyRng, kind: RelationKind, subject: usize, object: usize) -> Relation {
+    if rng.chance(0.35) {
         return Relation { kind: kind.inverse(), subject: object, object: subject };
     }
     Relation { kind, subject, object }
 }
 
-fn members(column: Column) -> impl Iterator<Item = usize> {
+fn members(column: SceneColumn) -> impl Iterator<Item = usize> {
     let (first, second) = match column {
-        Column::Single(index) => (index, None),
-        Column::Stack { upper, lower, .. } => (lower, Some(upper)),
+        SceneColumn::Single(index) => (index, None),
+        SceneColumn::Stack { upper, lower, .. } => (lower, Some(upper)),
     };
     std::iter::once(first).chain(second)
 }
 
-/// The member that neighbours are told of: what stands on the ground.
-fn foremost(column: Column) -> usize {
+/// The object of a column that its relations to neighbouring columns refer to: the lower one of a stack.
+fn foremost(column: SceneColumn) -> usize {
     match column {
-        Column::Single(index) => index,
-        Column::Stack { lower, .. } => lower,
+        SceneColumn::Single(index) => index,
+        SceneColumn::Stack { lower, .. } => lower,
     }
 }
 
-/// Left borders of columns of these widths, with chance gaps; `None` when they do not fit.
-fn spread(dice: &mut Dice, widths: &[f32]) -> Option<Vec<f32>> {
+/// Left borders of columns of the given widths, with random gaps; `None` if they do not fit.
+fn spread(rng: &mut ToyRng, widths: &[f32]) -> Option<Vec<f32>> {
     let room = 1.0 - 2.0 * MARGIN - widths.iter().sum::<f32>();
     let gaps = widths.len() - 1;
     let least = 0.008 * gaps as f32;
     if room < least {
         return None;
     }
-    // Close neighbours in half of the scenes, as far as there is room for anything else.
-    let close = dice.chance(0.5);
+    // In half of the scenes each gap is limited to about 0.05, even if there is room for more.
+    let close = rng.chance(0.5);
     let widest = if close { 0.05 } else { room };
     let mut left_over = room - least;
-    let mut wanted = Vec::with_capacity(gaps);
+    let mut gap_widths = Vec::with_capacity(gaps);
     for gap in 0..gaps {
         let share = left_over / (gaps - gap) as f32;
-        let extra = dice.between(0.0, share.min(widest));
+        let extra = rng.between(0.0, share.min(widest));
         left_over -= extra;
-        wanted.push(0.008 + extra);
+        gap_widths.push(0.008 + extra);
     }
-    let mut x = MARGIN + dice.between(0.0, left_over);
+    let mut x = MARGIN + rng.between(0.0, left_over);
     let mut lefts = Vec::with_capacity(widths.len());
     for (i, width) in widths.iter().enumerate() {
         lefts.push(x);
-        x += width + wanted.get(i).copied().unwrap_or(0.0);
+        x += width + gap_widths.get(i).copied().unwrap_or(0.0);
     }
     Some(lefts)
 }
 
-/// Everything inside the picture and readable, and every relation true.
-fn is_sound(scene: &Scene) -> bool {
+/// Returns whether all objects are inside the picture, no object hides too much of another, and all relations hold.
+fn is_valid(scene: &Scene) -> bool {
     let inside = |b: &BBox| b.x1 >= 0.0 && b.y1 >= 0.0 && b.x2 <= 1.0 && b.y2 <= 1.0;
     let readable = |i: usize, j: usize| {
         let (a, b) = (scene.objects[i], scene.objects[j]);
@@ -374,7 +376,7 @@ fn is_sound(scene: &Scene) -> bool {
             .into_iter()
             .find(|(front, back)| front.relates(RelationKind::InFrontOf, back) || front.relates(RelationKind::On, back))
             .map(|(_, back)| back.bounds.area());
-        shared <= behind.map_or(1e-4, |area| HIDDEN * area)
+        shared <= behind.map_or(1e-4, |area| MAX_HIDDEN_SHARE * area)
     };
     let n = scene.objects.len();
     scene.objects.iter().all(|o| inside(&o.bounds))
@@ -382,31 +384,38 @@ fn is_sound(scene: &Scene) -> bool {
         && scene.relations.iter().all(|r| scene.relates(r.kind, r.subject, r.object))
 }
 
-fn object(class: Class, colour: Colour) -> Object {
-    Object { class, colour, size: Size::Small, flip: false, bounds: BBox { x1: 0.0, y1: 0.0, x2: 0.0, y2: 0.0 } }
+fn object(class: ToyClass, colour: Colour) -> SceneObject {
+    SceneObject {
+        class,
+        colour,
+        size: ObjectSize::Small,
+        flip: false,
+        bounds: BBox { x1: 0.0, y1: 0.0, x2: 0.0, y2: 0.0 },
+    }
 }
 
-fn shift(object: &mut Object, x: f32, y: f32) {
+fn shift(object: &mut SceneObject, x: f32, y: f32) {
     let b = &mut object.bounds;
     (b.x1, b.x2) = (b.x1 + x, b.x2 + x);
     (b.y1, b.y2) = (b.y1 + y, b.y2 + y);
 }
 
-fn any_class(dice: &mut Dice, choice: ClassChoice) -> Class {
-    let classes: Vec<Class> = Class::all().filter(|class| choice.admits_main(*class)).collect();
-    classes[dice.below(classes.len())]
+fn any_class(rng: &mut ToyRng, choice: ClassChoice) -> ToyClass {
+    let classes: Vec<ToyClass> = ToyClass::all().filter(|class| choice.admits_main(*class)).collect();
+    classes[rng.below(classes.len())]
 }
 
-/// A background and a colour for the main object. Where held-out pairs are asked for, one of the two or both are.
-fn pair(dice: &mut Dice, class: Class, held_out: bool) -> (Background, Colour) {
+/// A background and a colour for the main object. With `held_out`, at least one of them is a held-out choice for its
+/// class.
+fn draw_setting(rng: &mut ToyRng, class: ToyClass, held_out: bool) -> (Background, Colour) {
     let (rare_place, rare_colour) = (held_out_background(class), held_out_colour(class));
-    let (place_rare, colour_rare) = match dice.below(3) {
+    let (place_rare, colour_rare) = match rng.below(3) {
         _ if !held_out => (false, false),
         0 => (true, false),
         1 => (false, true),
         _ => (true, true),
     };
-    let places: Vec<Background> = homes(class).filter(|b| (*b == rare_place) == place_rare).collect();
+    let places: Vec<Background> = backgrounds_of(class).filter(|b| (*b == rare_place) == place_rare).collect();
     let colours: Vec<Colour> = Colour::ALL.iter().copied().filter(|c| (*c == rare_colour) == colour_rare).collect();
-    (dice.choose(&places).unwrap_or(rare_place), dice.choose(&colours).unwrap_or(rare_colour))
+    (rng.choose(&places).unwrap_or(rare_place), rng.choose(&colours).unwrap_or(rare_colour))
 }

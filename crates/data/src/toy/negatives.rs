@@ -1,19 +1,20 @@
-//! Captions that are wrong by one small thing: a thing, an attribute or a relation replaced, swapped or added.
+//! Hard negative captions: an object, an attribute or a relation is replaced, swapped or added, which makes the caption
+//! false.
 
 use serde::{Deserialize, Serialize};
 
 use super::caption::nucleus;
-use super::classes::Class;
-use super::dice::Dice;
-use super::grammar::{Description, Mention, Style};
+use super::classes::ToyClass;
+use super::grammar::{Description, Mention, SentenceStyle};
 use super::held_out::{held_out_background, held_out_colour};
 use super::palette::Colour;
-use super::scene::{RelationKind, Scene, Size};
+use super::rng::ToyRng;
+use super::scene::{ObjectSize, RelationKind, Scene};
 
-/// A true caption of a scene, and one that differs from it in one thing and is false.
+/// A true caption of a scene, and a false one that differs from it by one edit.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HardNegative {
-    /// What was done.
+    /// The kind of the edit.
     pub kind: NegativeKind,
     /// True of the scene.
     pub caption: String,
@@ -21,23 +22,23 @@ pub struct HardNegative {
     pub negative: String,
 }
 
-/// How a caption was made wrong.
+/// The edit that makes a caption false.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum NegativeKind {
-    /// One thing became another: "a red cat" for "a red dog".
+    /// One object is replaced: "a red cat" for "a red dog".
     ReplaceObject,
-    /// One colour or size became another.
+    /// One colour or size is replaced.
     ReplaceAttribute,
-    /// One relation became another.
+    /// One relation is replaced.
     ReplaceRelation,
-    /// Two things changed places, with all that is said of them.
+    /// Two objects are exchanged, together with their attributes.
     SwapObject,
-    /// Two things exchanged their colours.
+    /// The colours of two objects are exchanged.
     SwapAttribute,
-    /// A thing that is not there was added.
+    /// An object that is not in the scene is added.
     AddObject,
-    /// A colour or a size that is wrong was added.
+    /// A wrong colour or size is added.
     AddAttribute,
 }
 
@@ -53,7 +54,7 @@ impl NegativeKind {
         Self::AddAttribute,
     ];
 
-    /// As in reports: "replace_object".
+    /// The name used in reports: "replace_object".
     pub fn name(self) -> &'static str {
         match self {
             Self::ReplaceObject => "replace_object",
@@ -67,54 +68,55 @@ impl NegativeKind {
     }
 }
 
-/// One hard negative of each kind that the scene allows (swaps and relations need two objects), always the same for the same scene.
+/// One hard negative of each kind that the scene allows (swaps and relations need two objects). The result is
+/// deterministic for each scene.
 pub fn hard_negatives(scene: &Scene) -> Vec<HardNegative> {
-    let mut dice = Dice::new([scene.variant, 0, 0, NEGATIVES]);
+    let mut rng = ToyRng::new([scene.variant, 0, 0, NEGATIVES]);
     NegativeKind::ALL
         .iter()
         .filter_map(|&kind| {
             let mut caption = nucleus(scene);
             if kind == NegativeKind::AddAttribute {
-                bare(&mut dice, &mut caption);
+                strip_attributes(&mut rng, &mut caption);
             }
-            let negative = edit(&mut dice, scene, &caption, kind)?;
+            let negative = edit(&mut rng, scene, &caption, kind)?;
             Some(HardNegative {
                 kind,
-                caption: caption.say(Style::PLAIN).text,
-                negative: negative.say(Style::PLAIN).text,
+                caption: caption.say(SentenceStyle::PLAIN).text,
+                negative: negative.say(SentenceStyle::PLAIN).text,
             })
         })
         .collect()
 }
 
-/// A description that is false of the scene and differs from a true one in one thing.
-pub(super) fn contradict(dice: &mut Dice, scene: &Scene, truth: &Description) -> Description {
-    let open: Vec<Description> = NegativeKind::ALL.iter().filter_map(|kind| edit(dice, scene, truth, *kind)).collect();
-    // A thing can always be replaced: there are far more classes than objects.
-    let chosen = dice.below(open.len());
+/// A false description that differs from a true one by one edit.
+pub(super) fn contradict(rng: &mut ToyRng, scene: &Scene, truth: &Description) -> Description {
+    let open: Vec<Description> = NegativeKind::ALL.iter().filter_map(|kind| edit(rng, scene, truth, *kind)).collect();
+    // `ReplaceObject` is always possible: there are far more classes than objects.
+    let chosen = rng.below(open.len());
     open.into_iter().nth(chosen).unwrap_or_else(|| truth.clone())
 }
 
 const NEGATIVES: u64 = 3;
 
-/// The change of this kind, if there is one that makes the description false.
-fn edit(dice: &mut Dice, scene: &Scene, truth: &Description, kind: NegativeKind) -> Option<Description> {
+/// Applies an edit of this kind; `None` if it is not possible or does not make the description false.
+fn edit(rng: &mut ToyRng, scene: &Scene, truth: &Description, kind: NegativeKind) -> Option<Description> {
     let mut edited = truth.clone();
-    let which = dice.below(edited.mentions.len());
+    let which = rng.below(edited.mentions.len());
     match kind {
         NegativeKind::ReplaceObject => {
             let mention = &mut edited.mentions[which];
-            mention.noun = stranger(dice, scene, *mention)?.name();
+            mention.noun = absent_class(rng, scene, *mention)?.name();
         }
         NegativeKind::ReplaceAttribute => {
             let mention = &mut edited.mentions[which];
             match mention.size {
-                Some(size) if dice.chance(0.3) => mention.size = Some(other_size(size)),
-                _ => mention.colour = Some(other_colour(dice, scene, mention, mention.colour?)?),
+                Some(size) if rng.chance(0.3) => mention.size = Some(other_size(size)),
+                _ => mention.colour = Some(other_colour(rng, scene, mention, mention.colour?)?),
             }
         }
         NegativeKind::ReplaceRelation => {
-            edited.relation = Some(other_relation(dice, edited.relation?));
+            edited.relation = Some(other_relation(rng, edited.relation?));
         }
         NegativeKind::SwapObject => {
             edited.relation?;
@@ -127,11 +129,11 @@ fn edit(dice: &mut Dice, scene: &Scene, truth: &Description, kind: NegativeKind)
             (first.colour, second.colour) = (Some(second.colour?), Some(first.colour?));
         }
         NegativeKind::AddObject => {
-            let class = stranger(dice, scene, edited.mentions[which])?;
+            let class = absent_class(rng, scene, edited.mentions[which])?;
             edited.mentions.push(Mention {
                 object: scene.objects.len(),
                 noun: class.name(),
-                colour: dice.choose(&colours(class)),
+                colour: rng.choose(&colours(class)),
                 size: None,
             });
         }
@@ -140,7 +142,7 @@ fn edit(dice: &mut Dice, scene: &Scene, truth: &Description, kind: NegativeKind)
             let object = scene.objects.get(mention.object)?;
             match (mention.colour, mention.size) {
                 (None, _) => {
-                    mention.colour = Some(other_colour(dice, scene, mention, object.colour)?);
+                    mention.colour = Some(other_colour(rng, scene, mention, object.colour)?);
                 }
                 (_, None) => mention.size = Some(other_size(object.size)),
                 _ => return None,
@@ -151,17 +153,18 @@ fn edit(dice: &mut Dice, scene: &Scene, truth: &Description, kind: NegativeKind)
     (fair && truth.holds(scene) && !edited.holds(scene)).then_some(edited)
 }
 
-/// Whether it names a class in its held-out colour. No text of a training split may.
+/// Returns whether the description names a class in its held-out colour. No text of a training split may do so.
 fn names_held_out(description: &Description) -> bool {
     description.mentions.iter().any(|mention| {
-        let class = Class::named(mention.noun);
+        let class = ToyClass::named(mention.noun);
         class.is_some_and(|class| mention.colour == Some(held_out_colour(class)))
     })
 }
 
-/// Takes the colour or the size off every thing, so that one can be added.
-fn bare(dice: &mut Dice, description: &mut Description) {
-    let colour = dice.chance(0.6);
+/// Removes the sizes of all objects, and with probability 0.6 also the colours, so that [`NegativeKind::AddAttribute`]
+/// can add one.
+fn strip_attributes(rng: &mut ToyRng, description: &mut Description) {
+    let colour = rng.chance(0.6);
     for mention in &mut description.mentions {
         if colour {
             mention.colour = None;
@@ -170,53 +173,54 @@ fn bare(dice: &mut Dice, description: &mut Description) {
     }
 }
 
-/// A class that is not in the scene but might be, a near relative of the one mentioned more often than not; none that would make a
-/// held-out pair.
-fn stranger(dice: &mut Dice, scene: &Scene, mention: Mention) -> Option<Class> {
+/// A class that is not in the scene but may occur on its background, often one that is close in the tree to the class
+/// of `mention`. It never forms a held-out pair with the background or the colour of `mention`.
+fn absent_class(rng: &mut ToyRng, scene: &Scene, mention: Mention) -> Option<ToyClass> {
     let near = scene.objects.get(mention.object).map(|object| object.class);
-    let mut candidates: Vec<Class> = Class::all()
+    let mut candidates: Vec<ToyClass> = ToyClass::all()
         .filter(|class| scene.objects.iter().all(|object| object.class != *class))
         .filter(|class| scene.classes.admits(*class) && class.lives_in(scene.background))
         .filter(|class| held_out_background(*class) != scene.background)
         .filter(|class| mention.colour.is_none_or(|c| c != held_out_colour(*class)))
         .collect();
-    let relatives: Vec<Class> =
+    let relatives: Vec<ToyClass> =
         candidates.iter().copied().filter(|class| near.is_some_and(|near| near.path()[1] == class.path()[1])).collect();
-    if !relatives.is_empty() && dice.chance(0.6) {
+    if !relatives.is_empty() && rng.chance(0.6) {
         candidates = relatives;
     }
-    dice.choose(&candidates)
+    rng.choose(&candidates)
 }
 
-fn colours(class: Class) -> Vec<Colour> {
+fn colours(class: ToyClass) -> Vec<Colour> {
     let all = Colour::ALL.iter().copied();
     all.filter(|colour| *colour != held_out_colour(class)).collect()
 }
 
-/// Another colour; that of another object of the scene in half of the cases, if it may be.
-fn other_colour(dice: &mut Dice, scene: &Scene, mention: &Mention, not: Colour) -> Option<Colour> {
-    let class = Class::named(mention.noun)?;
+/// Another colour that is allowed for the class; in half of the cases the colour of another object of the scene, if
+/// possible.
+fn other_colour(rng: &mut ToyRng, scene: &Scene, mention: &Mention, not: Colour) -> Option<Colour> {
+    let class = ToyClass::named(mention.noun)?;
     let mut candidates = colours(class);
     candidates.retain(|colour| *colour != not);
     let present: Vec<Colour> =
         scene.objects.iter().map(|object| object.colour).filter(|colour| candidates.contains(colour)).collect();
-    if !present.is_empty() && dice.chance(0.5) {
+    if !present.is_empty() && rng.chance(0.5) {
         candidates = present;
     }
-    dice.choose(&candidates)
+    rng.choose(&candidates)
 }
 
-fn other_size(size: Size) -> Size {
+fn other_size(size: ObjectSize) -> ObjectSize {
     match size {
-        Size::Small => Size::Large,
-        Size::Large => Size::Small,
+        ObjectSize::Small => ObjectSize::Large,
+        ObjectSize::Large => ObjectSize::Small,
     }
 }
 
-fn other_relation(dice: &mut Dice, kind: RelationKind) -> RelationKind {
+fn other_relation(rng: &mut ToyRng, kind: RelationKind) -> RelationKind {
     match kind {
         RelationKind::NextTo => {
-            dice.pick([RelationKind::On, RelationKind::Under, RelationKind::Above, RelationKind::Below])
+            rng.pick([RelationKind::On, RelationKind::Under, RelationKind::Above, RelationKind::Below])
         }
         _ => kind.inverse(),
     }

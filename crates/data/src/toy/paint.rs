@@ -1,4 +1,4 @@
-//! From a scene to pixels.
+//! Rasterises scenes.
 
 use tiny_skia::{Color, Paint, PathBuilder, Pixmap, PixmapMut, Shader, Transform};
 
@@ -6,33 +6,34 @@ use super::backdrop::{Background, Ground};
 use super::classes::Habitat;
 use super::figure::Tint;
 use super::palette::{Rgb, SHADE};
-use super::scene::{Object, RelationKind, Scene};
+use super::scene::{RelationKind, Scene, SceneObject};
 use super::shape::RULE;
 use super::vista;
 use crate::sample::Picture;
 
-/// The picture of a scene, `resolution` x `resolution` pixels (at least one).
+/// Renders a scene at `resolution` x `resolution` pixels (at least 1 x 1).
 pub fn render(scene: &Scene, resolution: u32) -> Picture {
     draw(scene, resolution, |canvas| vista::paint(canvas, scene.background, scene.variant))
 }
 
-/// The objects of a scene on whatever `backdrop` paints.
+/// Renders the objects of a scene over the background that `backdrop` paints.
 pub(super) fn draw(scene: &Scene, resolution: u32, backdrop: impl FnOnce(&mut PixmapMut<'_>)) -> Picture {
     let side = resolution.max(1);
     let Some(mut canvas) = Pixmap::new(side, side) else {
-        // Only for a picture beyond the address space; configurations are checked long before.
+        // Reached only if the picture exceeds the address space. Configurations limit the resolution before this.
         return Picture { width: 0, height: 0, rgb: Vec::new() };
     };
     backdrop(&mut canvas.as_mut());
     for index in painting_order(scene) {
         draw_object(&mut canvas.as_mut(), scene, &scene.objects[index]);
     }
-    // Opaque throughout, so premultiplied is plain.
+    // All pixels are opaque, so premultiplied values equal plain values.
     let rgb = canvas.pixels().iter().flat_map(|pixel| [pixel.red(), pixel.green(), pixel.blue()]).collect();
     Picture { width: side, height: side, rgb }
 }
 
-/// Far things first: the lower its foot, the nearer a thing is; what sits on something comes right after it.
+/// Order in which objects are painted, farthest first. An object with a lower foot is nearer. An object that sits on
+/// another one is painted right after it.
 pub(super) fn painting_order(scene: &Scene) -> Vec<usize> {
     let foot = |index: usize| {
         let support = scene
@@ -54,7 +55,7 @@ pub(super) fn painting_order(scene: &Scene) -> Vec<usize> {
     order
 }
 
-fn draw_object(canvas: &mut PixmapMut<'_>, scene: &Scene, object: &Object) {
+fn draw_object(canvas: &mut PixmapMut<'_>, scene: &Scene, object: &SceneObject) {
     let Some(figure) = object.class.figure() else {
         return;
     };
@@ -78,7 +79,7 @@ fn draw_object(canvas: &mut PixmapMut<'_>, scene: &Scene, object: &Object) {
     }
 }
 
-/// An ellipse by centre and radii, fractions of the picture.
+/// Fills an ellipse given by centre and radii, in fractions of the picture.
 fn oval(canvas: &mut PixmapMut<'_>, [x, y, rx, ry]: [f32; 4], Rgb(r, g, b): Rgb, alpha: f32) {
     let mut path = PathBuilder::new();
     path.push_circle(0.0, 0.0, 1.0);

@@ -1,15 +1,14 @@
-//! Colours: the ten that captions name, and the fixed ones of beaks, tyres and window panes.
+//! Colours: the ten colour words of the captions, and fixed colours of details such as beaks, tyres and window panes.
 
 use serde::{Deserialize, Serialize};
 
-/// A colour of the picture, red green blue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Rgb(pub(crate) u8, pub(crate) u8, pub(crate) u8);
 
-/// A colour word of the toy world. Every object has exactly one, and wears it on its body.
+/// A colour word of the toy world. Every object has exactly one; it is the colour of its body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-#[allow(missing_docs)] // the names say it
+#[allow(missing_docs)] // the names are self-explanatory
 pub enum Colour {
     Red,
     Orange,
@@ -38,7 +37,7 @@ impl Colour {
         Self::Black,
     ];
 
-    /// The word of the captions.
+    /// The word used in captions.
     pub fn name(self) -> &'static str {
         match self {
             Self::Red => "red",
@@ -71,9 +70,9 @@ impl Colour {
 }
 
 impl Rgb {
-    /// `share` of `other` in this colour, 0 to 1.
-    pub(crate) fn mix(self, other: Self, share: f32) -> Self {
-        let mix = |a: u8, b: u8| (f32::from(a) + (f32::from(b) - f32::from(a)) * share).round() as u8;
+    /// Linear interpolation towards `other`, with `weight` in [0, 1].
+    pub(crate) fn mix(self, other: Self, weight: f32) -> Self {
+        let mix = |a: u8, b: u8| (f32::from(a) + (f32::from(b) - f32::from(a)) * weight).round() as u8;
         Self(mix(self.0, other.0), mix(self.1, other.1), mix(self.2, other.2))
     }
 
@@ -82,27 +81,28 @@ impl Rgb {
     }
 }
 
-/// Shadows lean to a cool dark, lights to a warm pale: pictures stay soft, and no two shapes meet in pure black or white.
+/// The colour that shadows are mixed with: a cool dark tone. No shape uses pure black or white, which keeps the
+/// pictures soft.
 pub(crate) const SHADE: Rgb = Rgb(38, 32, 58);
-/// The colour that highlights lean to.
+/// The colour that highlights are mixed with: a warm pale tone.
 pub(crate) const GLOW: Rgb = Rgb(255, 250, 236);
 
-/// What a shape is painted with.
+/// How a shape is coloured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ink {
     /// The colour of the object.
     Body,
-    /// The same, lighter: bellies, highlights.
+    /// The colour of the object, lighter: bellies, highlights.
     Light,
-    /// The same, darker: far legs, folds.
+    /// The colour of the object, darker: far legs, folds.
     Dark,
-    /// Whatever the object's colour.
+    /// A fixed colour, independent of the colour of the object.
     Fixed(Rgb),
 }
 
 pub(crate) use Ink::{Body, Dark, Light};
 
-/// Pupils, noses, outlines of things that are always dark.
+/// Pupils, noses, dark outlines.
 pub(crate) const NIGHT: Ink = Ink::Fixed(Rgb(46, 42, 56));
 /// Whites of eyes, teeth, pages.
 pub(crate) const CREAM: Ink = Ink::Fixed(Rgb(255, 251, 240));
@@ -112,23 +112,23 @@ pub(crate) const BEAK: Ink = Ink::Fixed(Rgb(244, 156, 50));
 pub(crate) const TYRE: Ink = Ink::Fixed(Rgb(58, 56, 66));
 /// Hubs, rails, blades.
 pub(crate) const STEEL: Ink = Ink::Fixed(Rgb(186, 194, 206));
-/// The same in shadow.
+/// Steel in shadow.
 pub(crate) const IRON: Ink = Ink::Fixed(Rgb(122, 128, 144));
-/// Panes.
+/// Window panes.
 pub(crate) const GLASS: Ink = Ink::Fixed(Rgb(196, 232, 246));
 /// Trunks, handles, doors.
 pub(crate) const WOOD: Ink = Ink::Fixed(Rgb(150, 104, 66));
-/// The same in shadow.
+/// Wood in shadow.
 pub(crate) const BARK: Ink = Ink::Fixed(Rgb(116, 78, 52));
-/// Stems and leaves of things whose colour is elsewhere.
+/// Stems and leaves of plants whose colour word applies to another part.
 pub(crate) const LEAF: Ink = Ink::Fixed(Rgb(94, 166, 80));
-/// The same in shadow.
+/// Leaves in shadow.
 pub(crate) const MOSS: Ink = Ink::Fixed(Rgb(66, 130, 70));
 /// Brass, straw, crusts.
 pub(crate) const GOLD: Ink = Ink::Fixed(Rgb(238, 190, 76));
 /// Snouts, tongues, inner ears.
 pub(crate) const ROSY: Ink = Ink::Fixed(Rgb(244, 164, 164));
-/// Cheerful red of details.
+/// Red details.
 pub(crate) const CHERRY: Ink = Ink::Fixed(Rgb(206, 58, 62));
 /// Headlamps, stars, flames.
 pub(crate) const LAMP: Ink = Ink::Fixed(Rgb(255, 236, 150));

@@ -1,54 +1,54 @@
-//! What a picture shows: objects with their boxes, how they lie to each other, and where.
+//! The content of a picture: objects with boxes, their relations, and the background.
 
 use serde::{Deserialize, Serialize};
 
 use super::backdrop::Background;
 use super::choice::ClassChoice;
-use super::classes::Class;
+use super::classes::ToyClass;
 use super::palette::Colour;
 use crate::sample::BBox;
 
-/// Everything a picture shows. A function of (seed, split, index) made by [`super::ToyWorld::scene`]; rendered at any resolution by
-/// [`super::render`].
+/// The content of a picture. [`super::ToyWorld::scene`] generates it; [`super::render`] draws it at any resolution.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Scene {
-    /// Where it takes place.
+    /// The background.
     pub background: Background,
-    /// One to four objects of different classes and colours; the first is the main one, and gives the sample its label.
-    pub objects: Vec<Object>,
-    /// Relations worth telling, at most one for each pair; the first is about the main object.
+    /// One to four objects of different classes and colours. The first is the main object, which gives the sample its
+    /// label.
+    pub objects: Vec<SceneObject>,
+    /// Relations that captions may state, at most one per pair of objects; the first involves the main object.
     pub relations: Vec<Relation>,
-    /// Which classes its texts may name, the false ones included.
+    /// The classes that its texts may name, negatives included.
     pub classes: ClassChoice,
-    /// Moves hills and clouds, and chooses words: the same scene with another variant is another picture of the same things.
+    /// Seed of background details and of the wording.
     pub variant: u64,
 }
 
-/// One thing in a scene.
+/// An object in a scene.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Object {
-    /// What it is.
-    pub class: Class,
+pub struct SceneObject {
+    /// The class.
+    pub class: ToyClass,
     /// The colour of its body.
     pub colour: Colour,
-    /// Whether its longer side is short or long in the picture.
-    pub size: Size,
-    /// Looks to the left instead of the right.
+    /// Size category of the longer side of the box.
+    pub size: ObjectSize,
+    /// True if the object faces left (mirrored) instead of right.
     pub flip: bool,
-    /// All of it, also where something in front hides a bit: the drawn outline's extent.
+    /// Full extent of the drawn outline, including parts hidden by other objects.
     pub bounds: BBox,
 }
 
-/// The longer side of an object's box: below 0.32 of the picture or above 0.38.
+/// Size category: the longer side of the box is below 0.32 or above 0.38 of the picture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-#[allow(missing_docs)] // the names say it
-pub enum Size {
+#[allow(missing_docs)] // the names are self-explanatory
+pub enum ObjectSize {
     Small,
     Large,
 }
 
-/// How `subject` lies to `object`: "the subject is left of the object".
+/// The spatial relation of `subject` to `object`: "the subject is left of the object".
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Relation {
     /// The kind.
@@ -59,10 +59,10 @@ pub struct Relation {
     pub object: usize,
 }
 
-/// Ways of lying to each other.
+/// Kinds of spatial relations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-#[allow(missing_docs)] // the names say it
+#[allow(missing_docs)] // the names are self-explanatory
 pub enum RelationKind {
     LeftOf,
     RightOf,
@@ -75,14 +75,14 @@ pub enum RelationKind {
     NextTo,
 }
 
-/// Boxes may touch by this much of the picture and still lie beside each other.
-const TOUCH: f32 = 0.01;
+/// Tolerance by which boxes may overlap and still count as separate, as a fraction of the picture.
+const OVERLAP_TOLERANCE: f32 = 0.01;
 
-/// The widest gap between neighbours.
-pub(crate) const NEIGHBOURS: f32 = 0.07;
+/// Largest gap between two objects that are "next to" each other, as a fraction of the picture.
+pub(crate) const MAX_NEIGHBOUR_GAP: f32 = 0.07;
 
-impl Size {
-    /// The word of the captions.
+impl ObjectSize {
+    /// The word used in captions.
     pub fn name(self) -> &'static str {
         match self {
             Self::Small => "small",
@@ -90,7 +90,7 @@ impl Size {
         }
     }
 
-    /// The longer side of the box, in fractions of the picture.
+    /// Range of the longer side of the box, in fractions of the picture.
     pub(crate) fn range(self) -> (f32, f32) {
         match self {
             Self::Small => (0.26, 0.32),
@@ -113,7 +113,7 @@ impl RelationKind {
         Self::NextTo,
     ];
 
-    /// Between two objects: "to the left of".
+    /// The words between two objects in a caption: "to the left of".
     pub fn phrase(self) -> &'static str {
         match self {
             Self::LeftOf => "to the left of",
@@ -128,7 +128,8 @@ impl RelationKind {
         }
     }
 
-    /// The same, told from the other object; also its contradiction when told of the same one, except for `NextTo`.
+    /// The kind of the same relation with subject and object exchanged. Without the exchange, the inverse contradicts
+    /// the relation, except for `NextTo`, which is symmetric.
     pub fn inverse(self) -> Self {
         match self {
             Self::LeftOf => Self::RightOf,
@@ -145,7 +146,7 @@ impl RelationKind {
 }
 
 impl Scene {
-    /// Whether object `subject` lies so to object `object`, by their boxes.
+    /// Returns whether the relation holds between the objects `subject` and `object`, judged by their boxes.
     pub fn relates(&self, kind: RelationKind, subject: usize, object: usize) -> bool {
         let (Some(a), Some(b)) = (self.objects.get(subject), self.objects.get(object)) else {
             return false;
@@ -154,14 +155,14 @@ impl Scene {
     }
 }
 
-impl Object {
-    /// Whether it lies so to another object.
+impl SceneObject {
+    /// Returns whether the relation holds between this object and another.
     pub fn relates(&self, kind: RelationKind, other: &Self) -> bool {
         let (a, b) = (&self.bounds, &other.bounds);
         match kind {
-            RelationKind::LeftOf => a.x2 <= b.x1 + TOUCH && overlap(a.y1, a.y2, b.y1, b.y2) > 0.0,
+            RelationKind::LeftOf => a.x2 <= b.x1 + OVERLAP_TOLERANCE && overlap(a.y1, a.y2, b.y1, b.y2) > 0.0,
             RelationKind::Above => {
-                a.y2 <= b.y1 + TOUCH && overlap(a.x1, a.x2, b.x1, b.x2) > 0.3 && !self.rests_on(other)
+                a.y2 <= b.y1 + OVERLAP_TOLERANCE && overlap(a.x1, a.x2, b.x1, b.x2) > 0.3 && !self.rests_on(other)
             }
             RelationKind::On => self.rests_on(other),
             RelationKind::InFrontOf => {
@@ -173,7 +174,7 @@ impl Object {
             }
             RelationKind::NextTo => {
                 let gap = (b.x1 - a.x2).max(a.x1 - b.x2);
-                (-TOUCH..=NEIGHBOURS).contains(&gap) && overlap(a.y1, a.y2, b.y1, b.y2) > 0.3
+                (-OVERLAP_TOLERANCE..=MAX_NEIGHBOUR_GAP).contains(&gap) && overlap(a.y1, a.y2, b.y1, b.y2) > 0.3
             }
             RelationKind::RightOf | RelationKind::Below | RelationKind::Under | RelationKind::Behind => {
                 other.relates(kind.inverse(), self)
@@ -181,7 +182,7 @@ impl Object {
         }
     }
 
-    /// Its visible parts: name and box, an entry for each instance ("wheel", "wheel").
+    /// The visible parts: name and box, one entry per instance ("wheel", "wheel").
     pub fn parts(&self) -> impl Iterator<Item = (&'static str, BBox)> {
         let BBox { x1, y1, x2, y2 } = self.bounds;
         let flip = self.flip;
@@ -199,7 +200,7 @@ impl Object {
         })
     }
 
-    /// Where something small may sit on it, in the picture.
+    /// The point on which a small object can sit, in picture coordinates.
     pub(crate) fn perch(&self) -> Option<(f32, f32)> {
         let (x, y) = self.class.figure()?.perch?;
         let x = if self.flip { 1.0 - x } else { x };
@@ -216,7 +217,7 @@ impl Object {
     }
 }
 
-/// How much two intervals share, as a fraction of the shorter one; negative when they are apart.
+/// Overlap of two intervals as a fraction of the shorter one; negative if they are disjoint.
 pub(crate) fn overlap(a1: f32, a2: f32, b1: f32, b2: f32) -> f32 {
     (a2.min(b2) - a1.max(b1)) / (a2 - a1).min(b2 - b1)
 }

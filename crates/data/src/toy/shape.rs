@@ -1,38 +1,39 @@
-//! The drawing language: ellipses, polygons, soft outlines and strokes on a sheet of 100 x 100, grouped into named parts.
+//! The drawing language: ellipses, polygons, rounded outlines and strokes on a 100 x 100 sheet, grouped into named
+//! parts.
 //!
-//! Lists of points are written as in SVG: "12,50 30,42".
-//! x grows to the right, y downwards, things stand on y = 100 or thereabouts and look to the right. A drawing may leave the sheet or
-//! fill only a bit of it: [`super::figure::Figure`] measures what was drawn.
+//! Point lists use the SVG syntax: "12,50 30,42". x grows to the right and y downwards. Objects stand near y = 100 and
+//! face right. A drawing may exceed the sheet or fill a part of it only: [`super::figure::ToyFigure`] measures the
+//! actual extent.
 
 use tiny_skia::{FillRule, LineCap, LineJoin, Path, PathBuilder, Stroke};
 
 use super::palette::{CREAM, Ink, NIGHT};
 
-/// Width of the dark rim around an object, in sheet units. It keeps a white cat readable on snow.
+/// Width of the rim around an object, in sheet units. The rim keeps a white cat visible on snow.
 pub(crate) const RIM: f32 = 1.8;
 
-/// How finely strokes are approximated. Rims are looked at less closely than shapes, and are the dearest outlines to fill.
+/// Precision of stroke approximation (the `resolution_scale` of tiny-skia). Rims use a coarser value: they are less
+/// visible than shapes and are the most expensive outlines to fill.
 const FINENESS: f32 = 1.0;
 const RIM_FINENESS: f32 = 0.4;
 
-/// A point of the sheet.
-pub(crate) type At = (f32, f32);
+/// A point on the sheet.
+pub(crate) type SheetPoint = (f32, f32);
 
 /// A drawing under construction; later shapes cover earlier ones.
 #[derive(Default)]
 pub(crate) struct Sketch {
-    pub(crate) shapes: Vec<Shape>,
-    /// Names of the parts, in the order they were begun; one entry per instance ("wheel", "wheel").
+    pub(crate) shapes: Vec<SketchShape>,
+    /// Names of the parts, in the order in which they were begun; one entry per instance ("wheel", "wheel").
     pub(crate) parts: Vec<&'static str>,
-    /// Where something small may sit: the middle of its foot.
-    pub(crate) perch: Option<At>,
+    /// The point on which a small object can sit (the middle of its foot).
+    pub(crate) perch: Option<SheetPoint>,
     part: Option<usize>,
 }
 
-/// One filled outline.
-pub(crate) struct Shape {
+pub(crate) struct SketchShape {
     pub(crate) path: Path,
-    /// The outline's edge, [`RIM`] wide on the outside; `None` for details that lie inside the object.
+    /// The outline of the shape extended by [`RIM`]; `None` for details inside the object.
     pub(crate) rim: Option<Path>,
     pub(crate) ink: Ink,
     /// Index in [`Sketch::parts`].
@@ -40,7 +41,7 @@ pub(crate) struct Shape {
 }
 
 impl Sketch {
-    /// Everything drawn by `draw` is one instance of the part `name`.
+    /// Groups everything that `draw` draws as one instance of the part `name`.
     pub(crate) fn part(&mut self, name: &'static str, draw: impl FnOnce(&mut Self)) {
         let outer = self.part;
         self.parts.push(name);
@@ -49,7 +50,7 @@ impl Sketch {
         self.part = outer;
     }
 
-    /// Something small may sit here.
+    /// Sets the point on which a small object can sit.
     pub(crate) fn perch(&mut self, x: f32, y: f32) {
         self.perch = Some((x, y));
     }
@@ -63,13 +64,13 @@ impl Sketch {
     }
 
     /// An ellipse turned clockwise by `degrees`.
-    pub(crate) fn tilted(&mut self, ink: Ink, (cx, cy): At, (rx, ry): At, degrees: f32) {
+    pub(crate) fn tilted(&mut self, ink: Ink, (cx, cy): SheetPoint, (rx, ry): SheetPoint, degrees: f32) {
         let (sin, cos) = degrees.to_radians().sin_cos();
         let at = |u: f32, v: f32| {
             let (x, y) = (u * rx, v * ry);
             (cx + x * cos - y * sin, cy + x * sin + y * cos)
         };
-        // Four cubics; 0.5523 makes the middle of each lie on the circle.
+        // Four cubic Bezier curves. With this constant the middle of each lies on the circle.
         const K: f32 = 0.552_284_8;
         let mut path = PathBuilder::new();
         path.move_to(at(1.0, 0.0).0, at(1.0, 0.0).1);
@@ -86,12 +87,11 @@ impl Sketch {
         self.fill(ink, path);
     }
 
-    /// A polygon with sharp corners.
     pub(crate) fn poly(&mut self, ink: Ink, corners: &str) {
         self.polygon(ink, points(corners));
     }
 
-    fn polygon(&mut self, ink: Ink, corners: Vec<At>) {
+    fn polygon(&mut self, ink: Ink, corners: Vec<SheetPoint>) {
         let mut path = PathBuilder::new();
         for (i, &(x, y)) in corners.iter().enumerate() {
             if i == 0 {
@@ -104,24 +104,24 @@ impl Sketch {
         self.fill(ink, path);
     }
 
-    /// A rectangle by its corners.
+    /// A rectangle from its left, top, right and bottom.
     pub(crate) fn rect(&mut self, ink: Ink, x1: f32, y1: f32, x2: f32, y2: f32) {
         self.polygon(ink, vec![(x1, y1), (x2, y1), (x2, y2), (x1, y2)]);
     }
 
-    /// A rectangle whose corners have radius `r`.
-    pub(crate) fn slab(&mut self, ink: Ink, (x1, y1): At, (x2, y2): At, r: f32) {
+    /// A rectangle with corners of radius `r`.
+    pub(crate) fn slab(&mut self, ink: Ink, (x1, y1): SheetPoint, (x2, y2): SheetPoint, r: f32) {
         self.rounded(ink, vec![(x1, y1), (x2, y1), (x2, y2), (x1, y2)], r);
     }
 
-    /// A polygon whose corners are rounded with radius `r` (at most half of the shorter edge).
+    /// A polygon with corners of radius `r`, limited to half of the shorter adjacent edge.
     pub(crate) fn soft(&mut self, ink: Ink, r: f32, corners: &str) {
         self.rounded(ink, points(corners), r);
     }
 
-    fn rounded(&mut self, ink: Ink, corners: Vec<At>, r: f32) {
+    fn rounded(&mut self, ink: Ink, corners: Vec<SheetPoint>, r: f32) {
         let n = corners.len();
-        let toward = |from: At, to: At| {
+        let toward = |from: SheetPoint, to: SheetPoint| {
             let (dx, dy) = (to.0 - from.0, to.1 - from.1);
             let length = dx.hypot(dy).max(1e-3);
             let step = r.min(length / 2.0) / length;
@@ -155,7 +155,7 @@ impl Sketch {
         self.fill(ink, path);
     }
 
-    /// A stroke with round ends along straight pieces.
+    /// A polyline stroke with round ends.
     pub(crate) fn line(&mut self, ink: Ink, width: f32, through: &str) {
         let mut path = PathBuilder::new();
         for (i, (x, y)) in points(through).into_iter().enumerate() {
@@ -182,7 +182,7 @@ impl Sketch {
         self.stroke(ink, width, path);
     }
 
-    /// A ring: a circle's line of the given width.
+    /// A circle outline with the given stroke width.
     pub(crate) fn ring(&mut self, ink: Ink, cx: f32, cy: f32, r: f32, width: f32) {
         let mut path = PathBuilder::new();
         path.push_circle(cx, cy, r);
@@ -197,7 +197,7 @@ impl Sketch {
         });
     }
 
-    /// What `draw` draws lies inside the object: it needs no rim.
+    /// Draws details that lie inside the object and so need no rim.
     pub(crate) fn inside(&mut self, draw: impl FnOnce(&mut Self)) {
         let first = self.shapes.len();
         draw(self);
@@ -221,19 +221,19 @@ impl Sketch {
     }
 
     fn push(&mut self, ink: Ink, path: Path, rim: Option<Path>) {
-        self.shapes.push(Shape { path, rim, ink, part: self.part });
+        self.shapes.push(SketchShape { path, rim, ink, part: self.part });
     }
 }
 
-/// Shapes may cross themselves, and stay filled where they do.
+/// Self-intersecting shapes stay filled.
 pub(crate) const RULE: FillRule = FillRule::Winding;
 
 fn pen(width: f32) -> Stroke {
     Stroke { width, line_cap: LineCap::Round, line_join: LineJoin::Round, ..Stroke::default() }
 }
 
-/// One piece of a Catmull-Rom spline, from the second to the third point, as a cubic.
-fn spline(path: &mut PathBuilder, [before, from, to, after]: [At; 4]) {
+/// One segment of a Catmull-Rom spline, from `from` to `to`, as a cubic Bezier curve.
+fn spline(path: &mut PathBuilder, [before, from, to, after]: [SheetPoint; 4]) {
     path.cubic_to(
         from.0 + (to.0 - before.0) / 6.0,
         from.1 + (to.1 - before.1) / 6.0,
@@ -244,13 +244,14 @@ fn spline(path: &mut PathBuilder, [before, from, to, after]: [At; 4]) {
     );
 }
 
-/// Reads "x,y x,y ...". The lists are literals of this crate: one that cannot be read is a slip of ours, not of a user.
-fn points(text: &str) -> Vec<At> {
+/// Parses "x,y x,y ...". The lists are literals of this crate, so malformed points are a bug here and are checked in
+/// debug builds only.
+fn points(text: &str) -> Vec<SheetPoint> {
     let read = |pair: &str| {
         let (x, y) = pair.split_once(',')?;
         Some((x.parse().ok()?, y.parse().ok()?))
     };
-    let points: Vec<At> = text.split_whitespace().filter_map(read).collect();
+    let points: Vec<SheetPoint> = text.split_whitespace().filter_map(read).collect();
     debug_assert_eq!(points.len(), text.split_whitespace().count(), "in {text:?}");
     points
 }

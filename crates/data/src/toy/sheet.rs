@@ -1,15 +1,15 @@
-//! Pictures for people: a class alone, many pictures on one sheet.
+//! Pictures for visual inspection: a single class, or many pictures on one contact sheet.
 
 use super::backdrop::Background;
 use super::choice::ClassChoice;
-use super::classes::Class;
+use super::classes::ToyClass;
 use super::paint::draw;
 use super::palette::Colour;
-use super::scene::{Object, Scene, Size};
+use super::scene::{ObjectSize, Scene, SceneObject};
 use crate::sample::{BBox, Picture};
 
-/// A class by itself on plain paper, `resolution` x `resolution` pixels, as large as fits.
-pub fn portrait(class: Class, colour: Colour, resolution: u32) -> Picture {
+/// Draws one class on a plain background, as large as it fits into `resolution` x `resolution` pixels.
+pub fn portrait(class: ToyClass, colour: Colour, resolution: u32) -> Picture {
     let aspect = class.figure().map_or(1.0, |figure| figure.aspect);
     let (width, height) = (0.86 * aspect.min(1.0), 0.86 / aspect.max(1.0));
     let bounds = BBox {
@@ -18,7 +18,7 @@ pub fn portrait(class: Class, colour: Colour, resolution: u32) -> Picture {
         x2: (1.0 + width) / 2.0,
         y2: 0.93 - (0.86 - height) / 2.0,
     };
-    let object = Object { class, colour, size: Size::Large, flip: false, bounds };
+    let object = SceneObject { class, colour, size: ObjectSize::Large, flip: false, bounds };
     let scene = Scene {
         background: Background::Meadow,
         objects: vec![object],
@@ -29,8 +29,8 @@ pub fn portrait(class: Class, colour: Colour, resolution: u32) -> Picture {
     draw(&scene, resolution, |canvas| canvas.fill(tiny_skia::Color::from_rgba8(226, 238, 218, 255)))
 }
 
-/// Pictures of one size in rows of `columns`, left to right and top to bottom; white where the last row ends. The first picture gives the
-/// size, and others are left out.
+/// Arranges pictures in rows of `columns`, left to right and top to bottom; the rest of the last row is white. The
+/// first picture determines the size; pictures of another size are skipped.
 pub fn contact_sheet(pictures: &[Picture], columns: usize) -> Picture {
     let Some(first) = pictures.first() else {
         return Picture { width: 0, height: 0, rgb: Vec::new() };

@@ -1,14 +1,16 @@
-//! The outline of a mask as polygons. A rim made of the edges of every shape of a figure would take longer to fill than the figure itself;
-//! traced once, it is a hundred short lines.
+//! Traces the outline of a pixel mask as polygons. One traced outline is faster to fill than a rim built from the
+//! strokes of every shape.
 
 use tiny_skia::{Path, PathBuilder};
 
-/// How far a line may lie from the steps it replaces, in pixels of the mask: just more than the unevenness that pixels give a slanted edge.
+/// Largest distance between a simplified line and the pixel steps it replaces, in pixels of the mask. Slightly more
+/// than the staircase error of a slanted edge.
 const TOLERANCE: f32 = 0.8;
 
-/// Outlines of the true pixels of a `side` x `side` mask, in fractions of its side; holes turn the other way. `None` for an empty mask.
+/// Outlines of the true pixels of a `side` x `side` mask, in fractions of the side. Holes have the opposite
+/// orientation. `None` for an empty mask.
 pub(crate) fn trace(mask: &[bool], side: usize) -> Option<Path> {
-    let mut steps = Steps::around(mask, side);
+    let mut steps = OutlineEdges::around(mask, side);
     let mut path = PathBuilder::new();
     for y in 0..=side {
         for x in 0..=side {
@@ -28,14 +30,15 @@ pub(crate) fn trace(mask: &[bool], side: usize) -> Option<Path> {
     path.finish()
 }
 
-/// For each corner of the pixel grid, the directions in which an outline leaves it: bit 0 right, 1 down, 2 left, 3 up.
-struct Steps {
+/// For each corner of the pixel grid, a bit mask of the directions in which an outline leaves it: bit 0 right, 1 down,
+/// 2 left, 3 up.
+struct OutlineEdges {
     leaving: Vec<u8>,
     row: usize,
 }
 
-impl Steps {
-    /// Edges between true and false pixels, with the true ones on the right hand.
+impl OutlineEdges {
+    /// Edges between true and false pixels, directed so that the true pixels are on the right.
     fn around(mask: &[bool], side: usize) -> Self {
         let inside = |x: usize, y: usize| x < side && y < side && mask[y * side + x];
         let row = side + 1;
@@ -57,7 +60,8 @@ impl Steps {
         Self { leaving, row }
     }
 
-    /// Takes one outline through `start` off the grid. Every corner is entered as often as it is left, so each walk ends where it began.
+    /// Removes one closed outline through `start` from the grid and returns it. Every corner has as many incoming as
+    /// outgoing edges, so each walk ends at its start.
     fn walk(&mut self, start: (usize, usize)) -> Option<Vec<(f32, f32)>> {
         let mut outline = Vec::new();
         let (mut x, mut y) = start;
@@ -75,13 +79,13 @@ impl Steps {
                 2 => x -= 1,
                 _ => y -= 1,
             }
-            // The middles of the steps: a slanted edge is then nearly a line already, not a stair.
+            // Use the midpoints of the steps, which turn a staircase along a slanted edge into nearly a straight line.
             outline.push(((from.0 + x) as f32 / 2.0, (from.1 + y) as f32 / 2.0));
         }
     }
 }
 
-/// Fewer points of a closed outline, each dropped one within [`TOLERANCE`] (Ramer, Douglas and Peucker).
+/// Simplifies a closed outline with the Ramer-Douglas-Peucker algorithm; every dropped point is within [`TOLERANCE`].
 fn simplified(outline: &[(f32, f32)]) -> Vec<(f32, f32)> {
     let n = outline.len();
     let far = (0..n).max_by(|&a, &b| {
@@ -106,7 +110,7 @@ fn simplified(outline: &[(f32, f32)]) -> Vec<(f32, f32)> {
     (0..n).filter(|&i| keep[i]).map(|i| outline[i]).collect()
 }
 
-/// From a point to the line through two others.
+/// Distance of `p` from the line through `a` and `b`.
 fn distance(p: (f32, f32), a: (f32, f32), b: (f32, f32)) -> f32 {
     let (dx, dy) = (b.0 - a.0, b.1 - a.1);
     let length = dx.hypot(dy);
@@ -122,7 +126,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn outlines_of_a_frame_keep_its_extent_and_its_hole() {
+    fn outline_of_a_frame_keeps_extent_and_hole() {
         let side = 40;
         let within = |v: usize, border: usize| (border..side - border).contains(&v);
         let mask: Vec<bool> = (0..side * side)
@@ -132,7 +136,7 @@ mod tests {
         let path = trace(&mask, side).unwrap();
         let bounds = path.bounds();
         assert_eq!([bounds.left(), bounds.bottom()], [0.125, 0.875]);
-        // Corners lose half a pixel to the middles of the steps, so each of the eight may take two points.
+        // The midpoints cut half a pixel off each corner, so each of the eight corners may need two points.
         assert!((8..=16).contains(&path.points().len()), "{path:?}");
         let mut canvas = tiny_skia::Pixmap::new(40, 40).unwrap();
         let place = tiny_skia::Transform::from_scale(40.0, 40.0);

@@ -1,12 +1,12 @@
-//! The place of every living class in biology: seven ranks, general to specific.
+//! Biological taxonomy of the living toy classes: seven ranks, general to specific.
 
-use super::classes::Class;
+use super::classes::ToyClass;
 
 /// The ranks of [`taxon`].
 pub const RANKS: [&str; 7] = ["kingdom", "phylum", "class", "order", "family", "genus", "species"];
 
-/// Kingdom to species of a typical bearer of the name; `None` for what does not live.
-pub fn taxon(class: Class) -> Option<[&'static str; 7]> {
+/// The taxon, kingdom to species, of a typical species of the class; `None` for classes that are not living beings.
+pub fn taxon(class: ToyClass) -> Option<[&'static str; 7]> {
     let name = class.name();
     let (_, phylum, ranks) = TAXA.iter().find(|(living, ..)| *living == name)?;
     let kingdom = if *phylum == PLANT { "Plantae" } else { "Animalia" };
@@ -18,7 +18,7 @@ const CHORDATE: &str = "Chordata";
 const ARTHROPOD: &str = "Arthropoda";
 const PLANT: &str = "Tracheophyta";
 
-/// Name, phylum, and class, order, family, genus, species.
+/// Class name, phylum, and the ranks class to species.
 const TAXA: &[(&str, &str, [&str; 5])] = &[
     ("duck", CHORDATE, ["Aves", "Anseriformes", "Anatidae", "Anas", "Anas platyrhynchos"]),
     ("swan", CHORDATE, ["Aves", "Anseriformes", "Anatidae", "Cygnus", "Cygnus olor"]),
@@ -74,11 +74,11 @@ mod tests {
 
     #[test]
     fn exactly_animals_and_plants_have_a_taxon() {
-        for class in Class::all() {
+        for class in ToyClass::all() {
             let lives = class.is_a("animal") || class.is_a("plant");
             assert_eq!(taxon(class).is_some(), lives, "{class:?}");
         }
-        assert!(TAXA.iter().all(|(name, ..)| Class::named(name).is_some()));
+        assert!(TAXA.iter().all(|(name, ..)| ToyClass::named(name).is_some()));
     }
 
     #[test]

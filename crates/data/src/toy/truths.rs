@@ -1,69 +1,72 @@
-//! Whether a text of one scene is true of another: what a search or a walk found, judged by what was drawn.
+//! Decides whether a text about one toy scene is also true of another scene. Used to evaluate search and traversal
+//! results against the ground truth.
 
 use std::collections::HashMap;
 
-use super::caption::told;
+use super::caption::all_descriptions;
 use super::classes::ROOT;
-use super::general::{Words, class_words};
+use super::general::{TextChoice, class_words};
 use super::grammar::{Description, Mention, article};
 use super::palette::Colour;
 use super::scene::Scene;
 
-/// The meaning of the texts of some scenes, and of every class name with and without a colour.
+/// Maps the texts of a set of scenes, and every class name with and without a colour, to the facts that they state.
 #[derive(Clone, Debug)]
-pub struct Truths {
-    meaning: HashMap<String, Description>,
+pub struct GroundTruth {
+    descriptions: HashMap<String, Description>,
 }
 
-impl Truths {
-    /// The captions and phrases of these scenes, and the class words.
+impl GroundTruth {
+    /// Collects the captions and phrases of `scenes` and the class words.
     pub fn of<'a>(scenes: impl IntoIterator<Item = &'a Scene>) -> Self {
-        let mut meaning = HashMap::new();
+        let mut descriptions = HashMap::new();
         for (name, text) in class_words() {
-            meaning.insert(text, thing(name, None));
-            meaning.insert(name.to_owned(), thing(name, None));
+            descriptions.insert(text, class_description(name, None));
+            descriptions.insert(name.to_owned(), class_description(name, None));
             for &colour in Colour::ALL {
                 let coloured = format!("{} {name}", colour.name());
-                meaning.insert(format!("{} {coloured}", article(&coloured)), thing(name, Some(colour)));
+                descriptions
+                    .insert(format!("{} {coloured}", article(&coloured)), class_description(name, Some(colour)));
             }
         }
-        meaning.insert(ROOT.to_owned(), thing(ROOT, None));
+        descriptions.insert(ROOT.to_owned(), class_description(ROOT, None));
         for scene in scenes {
-            for (description, style) in told(scene, Words::General) {
-                let said = description.say(style);
-                for place in &said.places {
-                    let text: String = said.text.chars().skip(place.start).take(place.end - place.start).collect();
-                    let mut mentions = description.mentions.iter().filter(|it| it.object == place.object);
+            for (description, style) in all_descriptions(scene, TextChoice::General) {
+                let sentence = description.say(style);
+                for span in &sentence.spans {
+                    let text: String = sentence.text.chars().skip(span.start).take(span.end - span.start).collect();
+                    let mut mentions = description.mentions.iter().filter(|it| it.object == span.object);
                     if let Some(mention) = mentions.next() {
-                        // Of a part, what it is a part of: every thing of a class has the same parts.
-                        let mention = match place.part {
+                        // Keep only the noun of the object a part belongs to: all objects of a class have the same
+                        // parts.
+                        let mention = match span.part {
                             Some(_) => Mention { colour: None, size: None, ..*mention },
                             None => *mention,
                         };
-                        meaning.entry(text).or_insert_with(|| about(mention));
+                        descriptions.entry(text).or_insert_with(|| mention_description(mention));
                     }
                 }
-                meaning.entry(said.text).or_insert(description);
+                descriptions.entry(sentence.text).or_insert(description);
             }
         }
-        Self { meaning }
+        Self { descriptions }
     }
 
-    /// Whether the text is true of the scene; `None` for a text that is none of those.
+    /// Returns whether the text is true of the scene; `None` if the text is unknown.
     pub fn holds(&self, text: &str, scene: &Scene) -> Option<bool> {
-        self.meaning.get(text).map(|description| description.holds(scene))
+        self.descriptions.get(text).map(|description| description.holds(scene))
     }
 }
 
-/// Whether a scene shows a thing of this name: a class, a node above it or the root.
+/// Returns whether a scene shows an object of this name: a class, an ancestor node or the root.
 pub fn shows(scene: &Scene, name: &str) -> bool {
     scene.objects.iter().any(|object| object.class.is_a(name))
 }
 
-fn thing(noun: &'static str, colour: Option<Colour>) -> Description {
-    about(Mention { object: 0, noun, colour, size: None })
+fn class_description(noun: &'static str, colour: Option<Colour>) -> Description {
+    mention_description(Mention { object: 0, noun, colour, size: None })
 }
 
-fn about(mention: Mention) -> Description {
+fn mention_description(mention: Mention) -> Description {
     Description { mentions: vec![mention], relation: None, place: None, parts: Vec::new() }
 }

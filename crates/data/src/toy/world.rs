@@ -1,4 +1,4 @@
-//! The world as a numbered collection of scenes.
+//! The toy world as an indexed collection of scenes.
 
 use std::sync::Arc;
 
@@ -6,59 +6,60 @@ use serde::{Deserialize, Serialize};
 
 use super::caption::{Captions, captions_in, tiers};
 use super::choice::ClassChoice;
-use super::classes::{Class, ROOT};
-use super::dice::Dice;
-use super::general::Words;
-use super::layout::{Brief, compose};
+use super::classes::{ROOT, ToyClass};
+use super::general::TextChoice;
+use super::layout::{SceneConstraints, compose};
 use super::paint::render;
+use super::rng::ToyRng;
 use super::scene::Scene;
 use super::taxonomy::taxon;
 use crate::error::{Error, Result};
 use crate::hierarchy::Tree;
 use crate::sample::{ImageRef, Sample};
 
-/// Which world, and how much of it.
+/// Configuration of a toy world.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ToyConfig {
     /// Number of scenes.
     pub size: usize,
-    /// Width and height of a picture, in pixels: 16 to 4096. From 64 on a person recognises what is drawn.
+    /// Width and height of a picture in pixels, 16 to 4096. Objects are recognisable to people from 64 on.
     pub resolution: u32,
-    /// Another seed, another world.
+    /// Seed of all random choices.
     pub seed: u64,
-    /// Which scenes of the world.
-    pub split: Split,
-    /// Which classes they show.
+    /// The split, which selects a separate sequence of scenes.
+    pub split: ToySplit,
+    /// The classes that may occur.
     pub classes: ClassChoice,
-    /// Which texts they have.
-    pub words: Words,
-    /// Share of the scenes that show one object alone, in per cent, beside those that do anyway: 0 to 100.
+    /// The kinds of texts of each sample.
+    pub words: TextChoice,
+    /// Percentage of scenes that show one object only, 0 to 100, in addition to those that do so by chance.
     pub singles: u8,
 }
 
-/// A part of the world that shares no scene with the others.
+/// A split of the world. Different splits use different random numbers for their scenes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Split {
-    /// To learn from.
+pub enum ToySplit {
+    /// For training.
     #[default]
     Train,
-    /// To choose settings with.
+    /// For model selection.
     Val,
-    /// To report, drawn like `Train`.
+    /// For final evaluation; same distribution as `Train`.
     Test,
-    /// To report: in every scene the main object has a colour or a background (or both) in which its class is in no other split.
+    /// For final evaluation of compositional generalisation: the main object of every scene has a colour or a
+    /// background (or both) that its class has in no other split.
     HeldOut,
 }
 
-/// A world of scenes. Cheap to make: every scene is made up when it is asked for.
+/// A world of scenes. Creation is cheap: scenes are generated on access.
 #[derive(Clone, Debug)]
 pub struct ToyWorld {
     config: ToyConfig,
 }
 
-/// Pictures of single objects, class by class.
+/// Pictures of single objects, ordered by class.
 #[derive(Clone, Debug)]
 pub struct Gallery {
     world: ToyWorld,
@@ -72,19 +73,19 @@ impl Default for ToyConfig {
             size: 4096,
             resolution: 64,
             seed: 0,
-            split: Split::Train,
+            split: ToySplit::Train,
             classes: ClassChoice::All,
-            words: Words::Captions,
+            words: TextChoice::Captions,
             singles: 0,
         }
     }
 }
 
-impl Split {
+impl ToySplit {
     /// Every split.
     pub const ALL: &[Self] = &[Self::Train, Self::Val, Self::Test, Self::HeldOut];
 
-    /// As in configs: "held_out".
+    /// The name used in configs: "held_out".
     pub fn name(self) -> &'static str {
         match self {
             Self::Train => "train",
@@ -97,7 +98,7 @@ impl Split {
     /// The split called `name`.
     ///
     /// # Errors
-    /// There is none.
+    /// [`Error::Unknown`] if no split has this name.
     pub fn named(name: &str) -> Result<Self> {
         Self::ALL.iter().copied().find(|split| split.name() == name).ok_or_else(|| Error::Unknown {
             what: "split of the toy world",
@@ -108,10 +109,10 @@ impl Split {
 }
 
 impl ToyWorld {
-    /// The world of this configuration.
+    /// Creates a world.
     ///
     /// # Errors
-    /// No scene, a resolution outside 16 to 4096, or a share above 100 per cent.
+    /// `size` is 0, `resolution` is outside 16 to 4096, or `singles` is above 100.
     pub fn new(config: ToyConfig) -> Result<Self> {
         if config.size == 0 {
             return Err(Error::config("size of the toy world", 0.to_string(), "at least 1"));
@@ -126,21 +127,21 @@ impl ToyWorld {
         Ok(Self { config })
     }
 
-    /// As given.
+    /// The configuration.
     pub fn config(&self) -> ToyConfig {
         self.config
     }
 
-    /// Scene `index`. Numbers beyond [`ToyConfig::size`] have scenes, too: the size only says where a source ends.
+    /// Scene `index`. Every index is valid: [`ToyConfig::size`] is only the length of the world as a source.
     pub fn scene(&self, index: usize) -> Scene {
         let ToyConfig { split, classes, singles, .. } = self.config;
-        let mut dice = self.dice(SCENES, index as u64);
-        // Nothing is drawn for it where no share is asked for: those scenes stay as they are.
-        let alone = singles > 0 && dice.below(100) < usize::from(singles);
-        compose(&mut dice, Brief { main: None, alone, held_out: split == Split::HeldOut, classes })
+        let mut rng = self.rng(SCENES, index as u64);
+        // No random number is drawn if `singles` is 0, so that existing worlds keep their scenes.
+        let alone = singles > 0 && rng.below(100) < usize::from(singles);
+        compose(&mut rng, SceneConstraints { main: None, alone, held_out: split == ToySplit::HeldOut, classes })
     }
 
-    /// Scene `index` with its picture and all that is known about it.
+    /// Scene `index` as a sample: the picture and all annotations.
     pub fn sample(&self, index: usize) -> Sample {
         let ToyConfig { seed, split, .. } = self.config;
         let id = format!("toy_{seed}_{}_{index:07}", split.name());
@@ -150,7 +151,7 @@ impl ToyWorld {
     /// Pictures of single objects, `per_class` of each class, for zero-shot classification.
     ///
     /// # Errors
-    /// No picture.
+    /// `per_class` is 0.
     pub fn gallery(&self, per_class: usize) -> Result<Gallery> {
         if per_class == 0 {
             return Err(Error::config("pictures per class of the toy gallery", "0", "at least 1"));
@@ -174,21 +175,21 @@ impl ToyWorld {
         }
     }
 
-    fn dice(&self, purpose: u64, index: u64) -> Dice {
-        Dice::new([self.config.seed, self.config.split as u64, index, purpose])
+    fn rng(&self, purpose: u64, index: u64) -> ToyRng {
+        ToyRng::new([self.config.seed, self.config.split as u64, index, purpose])
     }
 }
 
 impl Gallery {
     /// Number of pictures.
-    #[allow(clippy::len_without_is_empty)] // never empty
+    #[allow(clippy::len_without_is_empty)] // never empty: `per_class` is at least 1
     pub fn len(&self) -> usize {
         self.classes().len() * self.per_class
     }
 
-    /// The classes it shows, in the order of [`Class::all`].
-    pub fn classes(&self) -> Vec<Class> {
-        Class::all().filter(|class| self.world.config.classes.admits_main(*class)).collect()
+    /// The classes it shows, in the order of [`ToyClass::all`].
+    pub fn classes(&self) -> Vec<ToyClass> {
+        ToyClass::all().filter(|class| self.world.config.classes.admits_main(*class)).collect()
     }
 
     /// Number of pictures of each class.
@@ -196,24 +197,27 @@ impl Gallery {
         self.per_class
     }
 
-    /// The world it is drawn from.
+    /// The world that the scenes are from.
     pub fn world(&self) -> &ToyWorld {
         &self.world
     }
 
-    /// Scene `index`, class by class in the order of [`Class::all`]. More pictures per class leave the first ones as they are.
+    /// Scene `index`, ordered by class as in [`ToyClass::all`]. The first scenes of a class do not depend on
+    /// `per_class`.
     pub fn scene(&self, index: usize) -> Scene {
         let (row, copy) = (index / self.per_class, index % self.per_class);
         let classes = self.classes();
         let class = classes[row % classes.len()];
         let ToyConfig { split, classes: choice, .. } = self.world.config;
-        let brief = Brief { main: Some(class), alone: true, held_out: split == Split::HeldOut, classes: choice };
-        // The number of the class, not of the row: a picture is the same whichever classes are shown beside it.
+        let constraints =
+            SceneConstraints { main: Some(class), alone: true, held_out: split == ToySplit::HeldOut, classes: choice };
+        // Seeded with the index of the class, not of the row: a picture does not depend on the other classes in the
+        // gallery.
         let number = (class.index() as u64) << 32 | copy as u64;
-        compose(&mut self.world.dice(GALLERY, number), brief)
+        compose(&mut self.world.rng(GALLERY, number), constraints)
     }
 
-    /// Scene `index` with its picture and all that is known about it; its label is the class.
+    /// Scene `index` as a sample: the picture and all annotations. The label is the class.
     pub fn sample(&self, index: usize) -> Sample {
         let scene = self.scene(index);
         let class = scene.objects[0].class.name().replace(' ', "_");
@@ -224,19 +228,19 @@ impl Gallery {
     }
 }
 
-/// The is-a tree: [`ROOT`], and the path of every class below it. All leaves have depth 4.
+/// The is-a tree: [`ROOT`] and the path of every class below it. All leaves have depth 4.
 ///
 /// # Errors
-/// Never: a test builds it.
+/// None: the class tables form a tree, which a test checks.
 pub fn tree() -> Result<Tree> {
-    Tree::from_paths(ROOT, Class::all().map(Class::path))
+    Tree::from_paths(ROOT, ToyClass::all().map(ToyClass::path))
 }
 
-/// Names of the leaf classes, in the order of [`Class::all`].
+/// Names of the leaf classes, in the order of [`ToyClass::all`].
 pub fn class_names() -> Vec<&'static str> {
-    Class::all().map(Class::name).collect()
+    ToyClass::all().map(ToyClass::name).collect()
 }
 
-// Purposes of the streams of choices that make scenes.
+// Purposes of random streams ([`ToyRng::new`]).
 const SCENES: u64 = 0;
 const GALLERY: u64 = 1;

@@ -1,16 +1,19 @@
-//! From an image file to a training crop, with no more decoded than the crop needs.
+//! Decodes an image file to a training crop, without decoding more of the photo than the crop needs.
 
 use rand::Rng;
 
-use super::resample::{Filter, Region, Resampling, resample};
+use super::resample::{ResampleFilter, ResampleRegion, Resampling, resample};
 use super::{Augment, white};
-use crate::picture::Encoded;
+use crate::picture::EncodedImage;
 use crate::sample::{Broken, ImageRef, Picture, PixelLimits};
 
 impl Augment {
-    /// One variation of the photo, `[3, size, size]` bytes: those of [`Augment::apply`] of what [`ImageRef::open`] gives, decoding no more of a
-    /// JPEG than the crop needs (what is damaged below it is not noticed); with [`decode_at_scale`](Augment::decode_at_scale) from fewer
-    /// pixels where the crop is large enough. The same draws either way.
+    /// Augments the photo in an image file to `[3, size, size]` bytes, as [`Augment::apply`] on the result of
+    /// [`ImageRef::open`].
+    ///
+    /// It decodes no more of a JPEG than the crop needs, so damage below the crop may not be detected. With
+    /// [`decode_at_scale`](Augment::decode_at_scale), large crops are decoded at reduced size. The random draws are the
+    /// same in all cases.
     ///
     /// # Errors
     /// As [`ImageRef::open`].
@@ -29,15 +32,16 @@ impl Augment {
         Ok(self.apply(&image.open(limits)?, size, rng))
     }
 
-    /// Whether it takes a part of the photo and nothing else of it.
+    /// True if the augmentation uses only a part of the photo.
     pub(crate) fn needs_only_a_part(&self) -> bool {
         !self.white_pad
     }
 
-    /// As [`Augment::open`], for one that [`Augment::needs_only_a_part`].
+    /// As [`Augment::open`] for a file whose header has been read. Requires that [`Augment::needs_only_a_part`] is
+    /// true.
     pub(crate) fn open_encoded(
         &self,
-        encoded: &Encoded<'_>,
+        encoded: &EncodedImage<'_>,
         limits: &PixelLimits,
         size: u32,
         rng: &mut impl Rng,
@@ -49,7 +53,7 @@ impl Augment {
         if let Some(square) = square_at_scale(encoded, region, size, least) {
             return Ok(self.finish(square, rng));
         }
-        let square = match Resampling::new((width, height), region, size, size, Filter::Bicubic) {
+        let square = match Resampling::new((width, height), region, size, size, ResampleFilter::Bicubic) {
             Some(resampling) => {
                 let cut = encoded.cut(resampling.reads(), limits, place)?;
                 resampling.apply(&cut.picture, (cut.left, cut.top))
@@ -60,19 +64,26 @@ impl Augment {
     }
 }
 
-/// The region from pixels at the smallest scale that leaves it at least `least` pixels a side; `None` where there is none, or none that can be
-/// decoded.
-fn square_at_scale(encoded: &Encoded<'_>, region: Region, size: u32, least: f64) -> Option<Picture> {
+/// Decodes the region at the smallest of the scales 1/8, 1/4 and 1/2 at which its shorter side has at least `least`
+/// pixels, and resamples it. `None` if there is no such scale, or if decoding fails.
+fn square_at_scale(encoded: &EncodedImage<'_>, region: ResampleRegion, size: u32, least: f64) -> Option<Picture> {
     let (upright, cut) = match region {
-        Region::Cut { left, top, width, height } => ([left, top, width, height].map(f64::from), true),
-        Region::Window { left, top, width, height } => ([left, top, width, height], false),
+        ResampleRegion::Cut { left, top, width, height } => ([left, top, width, height].map(f64::from), true),
+        ResampleRegion::Window { left, top, width, height } => ([left, top, width, height], false),
     };
     let [.., width, height] = upright;
     let scale = [8, 4, 2].into_iter().find(|&scale| width.min(height) >= least * f64::from(scale))?;
-    // What kernels see beyond a window: two pixels of the result or of the scaled photo, whichever are larger, and what rounding takes.
+    // A kernel reads beyond the window by two pixels of the output or of the scaled photo, whichever are larger. One
+    // more scaled pixel allows for rounding.
     let reach = (width.max(height) / f64::from(size)).max(scale.into());
     let part = encoded.part(scale, upright, if cut { 0.0 } else { 2.0 * reach + f64::from(scale) })?;
     let [left, top, width, height] = part.window;
-    let square = resample(&part.picture, Region::Window { left, top, width, height }, size, size, Filter::Bicubic);
+    let square = resample(
+        &part.picture,
+        ResampleRegion::Window { left, top, width, height },
+        size,
+        size,
+        ResampleFilter::Bicubic,
+    );
     Some(part.upright(square))
 }

@@ -1,77 +1,82 @@
-//! What happens to a training photo.
+//! Random augmentation of training photos.
 
 use rand::seq::SliceRandom;
 use rand::{Rng, RngExt};
 use serde::{Deserialize, Serialize};
 
-use super::resample::{Filter, Region, resample};
+use super::resample::{ResampleFilter, ResampleRegion, resample};
 use super::{colour, crop, pad, planar, warp};
 use crate::error::{Error, Result};
 use crate::sample::Picture;
 
-/// How training photos are varied. Applied in the order of the fields; the default is the published recipe of MERU,
-/// HyCoCLIP and PHyCLIP without HyCoCLIP's white borders: a random resized crop of half to all of the area, no flip, no
-/// change of colour.
+/// Augmentation of training photos. The steps are applied in the order of the fields. The default is the published
+/// recipe of MERU, HyCoCLIP and PHyCLIP without HyCoCLIP's white padding: a random resized crop of 50 to 100 % of the
+/// area, no flip, no colour change.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Augment {
-    /// First fit the whole photo (or box crop) into a white square of the model's size, as HyCoCLIP prepares GRIT.
+    /// First fit the whole photo or box crop into a white square of the model's input size, as in HyCoCLIP's
+    /// preparation of GRIT.
     pub white_pad: bool,
-    /// How the photo becomes a square.
+    /// Method of making the photo square.
     pub crop: Crop,
-    /// Probability of exchanging left and right. The published recipes have none: captions say "left".
+    /// Probability of a horizontal flip. The published recipes have none, because captions mention "left" and
+    /// "right".
     pub hflip: f32,
-    /// Probability of exchanging top and bottom.
+    /// Probability of a vertical flip.
     pub vflip: f32,
-    /// Turned by up to this many degrees either way.
+    /// Maximum rotation in degrees, in either direction.
     pub rotation: f32,
-    /// Change of colours.
+    /// Random colour changes.
     pub jitter: Jitter,
     /// Gaussian blur.
     pub blur: Option<Blur>,
-    /// JPEG files are decoded at 1/2, 1/4 or 1/8 of their size where at least so many pixels are left for each pixel of the result, along both
-    /// sides of the crop: 1 or more; `None` decodes at full size. Only while a row needs nothing but that crop of the photo: no box
-    /// cut out of it, no cache of pixels, no white borders. The draws are the same, pixels differ a little (docs/performance.md).
+    /// Decode JPEG files at 1/2, 1/4 or 1/8 of their size, if that leaves at least this many pixels per output pixel
+    /// along both sides of the crop. At least 1; `None` decodes in full size.
+    ///
+    /// It only applies if a row needs nothing but the crop of the photo: no box crops, no pixel cache, no white
+    /// padding. The random draws are the same, and pixels differ slightly (docs/performance.md).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub decode_at_scale: Option<f32>,
 }
 
-/// How a training photo becomes a square.
+/// Method of making a training photo square.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Crop {
-    /// A part of random area and shape.
+    /// A part with random area and shape.
     RandomResized {
-        /// Smallest and largest share of the area.
+        /// Minimum and maximum of the crop's area, as a fraction of the photo's area.
         #[serde(default = "default_scale")]
         scale: [f32; 2],
-        /// Smallest and largest width / height.
+        /// Minimum and maximum of width / height.
         #[serde(default = "default_ratio")]
         ratio: [f32; 2],
     },
-    /// Squeezed to `margin` times the size, then a part at a random place (RCME: 256 / 224).
+    /// Squeeze to `margin` times the size, then take a window at a random position (RCME: 256 / 224).
     RandomWindow {
-        /// At least 1.
+        /// Ratio of the squeezed size to the output size, at least 1.
         margin: f32,
     },
-    /// As [`super::EvalCrop::Center`]. (Braces, because serde lets unknown keys pass in a tagged variant without them.)
+    /// As [`super::EvalCrop::Center`]. (The braces make serde reject unknown keys.)
     Center {},
     /// As [`super::EvalCrop::Squeeze`].
     Squeeze {},
 }
 
-/// Each factor is uniform in `[max(0, 1 - x), 1 + x]`, the turn of the hue uniform in `[-hue, hue]` of a full turn; the
-/// four in random order (torchvision's `ColorJitter`).
+/// Colour jitter as torchvision's `ColorJitter`: brightness, contrast and saturation factors are uniform in `[max(0,
+/// 1 - x), 1 + x]`, the hue rotation is uniform in `[-hue, hue]` of a full turn, and the four are applied in random
+/// order.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Jitter {
-    /// At least 0.
+    /// Maximum change of the brightness factor, at least 0.
     pub brightness: f32,
-    /// At least 0.
+    /// Maximum change of the contrast factor, at least 0.
     pub contrast: f32,
-    /// At least 0.
+    /// Maximum change of the saturation factor, at least 0.
     pub saturation: f32,
-    /// 0 to 0.5.
+    /// Maximum hue rotation as a fraction of a full turn, 0 to 0.5.
     pub hue: f32,
 }
 
@@ -79,11 +84,11 @@ pub struct Jitter {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Blur {
-    /// Pixels the kernel covers each way; odd.
+    /// Width of the kernel in pixels, odd.
     pub kernel: u32,
-    /// Smallest and largest standard deviation, in pixels of the result.
+    /// Minimum and maximum standard deviation, in pixels of the result.
     pub sigma: [f32; 2],
-    /// How often it is applied.
+    /// Probability of applying the blur.
     #[serde(default = "always")]
     pub probability: f32,
 }
@@ -95,10 +100,10 @@ impl Default for Crop {
 }
 
 impl Augment {
-    /// Whether the settings make sense.
+    /// Checks the settings.
     ///
     /// # Errors
-    /// Names the first setting out of its range.
+    /// Names the first setting that is out of its range.
     pub fn check(&self) -> Result<()> {
         match &self.crop {
             Crop::RandomResized { scale, ratio } => {
@@ -129,25 +134,25 @@ impl Augment {
         Ok(())
     }
 
-    /// One variation of the photo, `[3, size, size]` bytes. Equal generators give equal bytes.
+    /// Augments a photo to `[3, size, size]` bytes. Equal generators give equal bytes.
     pub fn apply(&self, picture: &Picture, size: u32, rng: &mut impl Rng) -> Vec<u8> {
         let padded = self.white_pad.then(|| pad::white_pad(picture, size));
         let picture = padded.as_ref().unwrap_or(picture);
         let region = self.region(picture.width, picture.height, size, rng);
-        self.finish(resample(picture, region, size, size, Filter::Bicubic), rng)
+        self.finish(resample(picture, region, size, size, ResampleFilter::Bicubic), rng)
     }
 
-    /// Which part of a photo is taken.
-    pub(super) fn region(&self, width: u32, height: u32, size: u32, rng: &mut impl Rng) -> Region {
+    /// Draws the region of the photo for the crop.
+    pub(super) fn region(&self, width: u32, height: u32, size: u32, rng: &mut impl Rng) -> ResampleRegion {
         match self.crop {
             Crop::RandomResized { scale, ratio } => crop::random_resized(width, height, scale, ratio, rng),
             Crop::RandomWindow { margin } => crop::random_window(width, height, size, margin, rng),
             Crop::Center {} => crop::center(width, height, size),
-            Crop::Squeeze {} => Region::Cut { left: 0, top: 0, width, height },
+            Crop::Squeeze {} => ResampleRegion::Cut { left: 0, top: 0, width, height },
         }
     }
 
-    /// What happens to the square that was taken.
+    /// Applies the steps after the crop: flips, rotation, jitter and blur.
     pub(super) fn finish(&self, mut square: Picture, rng: &mut impl Rng) -> Vec<u8> {
         if chance(self.hflip, rng) {
             warp::flip_horizontal(&mut square);
@@ -191,12 +196,11 @@ impl Jitter {
 }
 
 fn chance(probability: f32, rng: &mut impl Rng) -> bool {
-    // Nothing is drawn for what is switched off, so that switching it off leaves the other draws of older runs as they
-    // were.
+    // Draw nothing if the step is disabled, so that the other draws of existing runs do not change.
     probability > 0.0 && rng.random::<f32>() < probability
 }
 
-/// One value, or a smallest and a largest, all in `[low, high]`.
+/// Checks one value, or a minimum and a maximum; all must be in `[low, high]`.
 fn within(key: &str, values: &[f32], low: f32, high: f32) -> Result<()> {
     if values.iter().all(|v| (low..=high).contains(v)) && values.is_sorted() {
         return Ok(());
@@ -212,12 +216,12 @@ fn within(key: &str, values: &[f32], low: f32, high: f32) -> Result<()> {
     Err(Error::config(format!("augment.{key}"), found, expected))
 }
 
-/// MERU's and HyCoCLIP's.
+/// Value of MERU and HyCoCLIP.
 fn default_scale() -> [f32; 2] {
     [0.5, 1.0]
 }
 
-/// torchvision's default, which MERU and HyCoCLIP keep.
+/// torchvision's default, also used by MERU and HyCoCLIP.
 fn default_ratio() -> [f32; 2] {
     [3.0 / 4.0, 4.0 / 3.0]
 }

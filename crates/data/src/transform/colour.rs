@@ -1,15 +1,15 @@
-//! Brightness, contrast, saturation and hue, as torchvision's `ColorJitter` defines them on bytes (hue here without its
-//! rounding to 8-bit HSV).
+//! Brightness, contrast, saturation and hue as in torchvision's `ColorJitter` on bytes, except that hue is not
+//! rounded to 8-bit HSV.
 
 use super::to_byte;
 use crate::sample::Picture;
 
-/// Every value times `factor`.
+/// Multiplies every value by `factor`.
 pub(super) fn brightness(picture: &mut Picture, factor: f32) {
     blend(picture, factor, |_| 0.0);
 }
 
-/// Away from (`factor` > 1) or towards the picture's mean grey, a whole number of levels.
+/// Scales the difference to the mean grey of the picture by `factor`. The mean is rounded to a whole level.
 pub(super) fn contrast(picture: &mut Picture, factor: f32) {
     let pixels = picture.rgb.len() / 3;
     let sum: f64 = picture.rgb.chunks_exact(3).map(|p| f64::from(grey(p))).sum();
@@ -17,12 +17,12 @@ pub(super) fn contrast(picture: &mut Picture, factor: f32) {
     blend(picture, factor, |_| mean);
 }
 
-/// Away from (`factor` > 1) or towards each pixel's own grey.
+/// Scales the difference to each pixel's grey by `factor`.
 pub(super) fn saturation(picture: &mut Picture, factor: f32) {
     blend(picture, factor, grey);
 }
 
-/// The colour circle turned by `turn` of a full turn, in HSV; greys stay as they are.
+/// Rotates the hue by `turn` of a full turn in HSV. Greys do not change.
 pub(super) fn hue(picture: &mut Picture, turn: f32) {
     for pixel in picture.rgb.chunks_exact_mut(3) {
         let [r, g, b] = [pixel[0], pixel[1], pixel[2]].map(f32::from);
@@ -31,7 +31,7 @@ pub(super) fn hue(picture: &mut Picture, turn: f32) {
         if chroma == 0.0 {
             continue;
         }
-        // The position on the circle in sixths, red at 0.
+        // Hue in sixths of a full turn, red at 0.
         let sixth = if value == r {
             (g - b) / chroma
         } else if value == g {
@@ -47,13 +47,13 @@ pub(super) fn hue(picture: &mut Picture, turn: f32) {
     }
 }
 
-/// ITU-R 601 luma, a whole number of levels.
+/// ITU-R 601 luma, rounded to a whole level.
 fn grey(pixel: &[u8]) -> f32 {
     let luma = 0.299 * f32::from(pixel[0]) + 0.587 * f32::from(pixel[1]) + 0.114 * f32::from(pixel[2]);
     f32::from(to_byte(luma))
 }
 
-/// `base + factor * (value - base)`, cut to 0..=255.
+/// `base + factor * (value - base)`, clamped to 0..=255.
 fn blend(picture: &mut Picture, factor: f32, base: impl Fn(&[u8]) -> f32) {
     for pixel in picture.rgb.chunks_exact_mut(3) {
         let base = base(pixel);

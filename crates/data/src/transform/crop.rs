@@ -1,13 +1,14 @@
-//! Which part of a photo is taken.
+//! Chooses the part of a photo that is used.
 
 use rand::{Rng, RngExt};
 
-use super::resample::Region;
+use super::resample::ResampleRegion;
 
-/// The window of a `width` x `height` photo that `Resize(size)` and `CenterCrop(size)` show: the shorter side becomes
-/// `size`, the longer `floor(size * longer / shorter)`, of which the middle is taken, an odd rest rounded half to even
-/// (torchvision). Only the window is resampled, so that a 20,000 x 1 photo is never blown up to 4,480,000 x 224.
-pub(super) fn center(width: u32, height: u32, size: u32) -> Region {
+/// The window of a `width` x `height` photo that `Resize(size)` followed by `CenterCrop(size)` keeps. The shorter side
+/// becomes `size`, the longer one `floor(size * longer / shorter)`, and the centre of it is used. An odd remainder is
+/// rounded half to even (torchvision). Only the window is resampled; a 20,000 x 1 photo is not first enlarged to
+/// 4,480,000 x 224.
+pub(super) fn center(width: u32, height: u32, size: u32) -> ResampleRegion {
     let shorter = f64::from(width.min(height));
     let axis = |side: u32| {
         let side = f64::from(side);
@@ -18,13 +19,20 @@ pub(super) fn center(width: u32, height: u32, size: u32) -> Region {
         (start, (f64::from(size) * scale).min(side - start))
     };
     let ((left, width), (top, height)) = (axis(width), axis(height));
-    Region::Window { left, top, width, height }
+    ResampleRegion::Window { left, top, width, height }
 }
 
-/// A part of random area and shape: area a uniform share of the photo in `scale`, width / height log-uniform in
-/// `ratio`, at a uniform place. What does not fit in ten tries becomes the largest middle part whose shape is within
-/// `ratio`. (torchvision's `RandomResizedCrop.get_params`, after Szegedy et al. 2015.)
-pub(super) fn random_resized(width: u32, height: u32, scale: [f32; 2], ratio: [f32; 2], rng: &mut impl Rng) -> Region {
+/// A part with random area, shape and position: its area as a fraction of the photo's area is uniform in `scale`, width
+/// / height is log-uniform in `ratio`, and the position is uniform. If ten drawn parts do not fit into the photo, the
+/// result is the largest centred part whose width / height is in `ratio`, up to rounding. (torchvision's
+/// `RandomResizedCrop.get_params`, after Szegedy et al. 2015.)
+pub(super) fn random_resized(
+    width: u32,
+    height: u32,
+    scale: [f32; 2],
+    ratio: [f32; 2],
+    rng: &mut impl Rng,
+) -> ResampleRegion {
     let area = f64::from(width) * f64::from(height);
     let [low, high] = ratio.map(f64::from);
     for _ in 0..10 {
@@ -44,19 +52,19 @@ pub(super) fn random_resized(width: u32, height: u32, scale: [f32; 2], ratio: [f
         w = (f64::from(height) * high).round_ties_even() as u32;
     }
     let (w, h) = (w.clamp(1, width), h.clamp(1, height));
-    Region::Cut { left: (width - w) / 2, top: (height - h) / 2, width: w, height: h }
+    ResampleRegion::Cut { left: (width - w) / 2, top: (height - h) / 2, width: w, height: h }
 }
 
-/// A `w` x `h` part at a uniform place.
-fn placed(width: u32, height: u32, w: u32, h: u32, rng: &mut impl Rng) -> Region {
+/// A `w` x `h` part at a uniformly random position.
+fn placed(width: u32, height: u32, w: u32, h: u32, rng: &mut impl Rng) -> ResampleRegion {
     let top = rng.random_range(0..=height - h);
     let left = rng.random_range(0..=width - w);
-    Region::Cut { left, top, width: w, height: h }
+    ResampleRegion::Cut { left, top, width: w, height: h }
 }
 
-/// The part that a `size` window at a uniform place shows of the photo squeezed to `margin * size` (torchvision's
-/// `Resize` of both sides and `RandomCrop`).
-pub(super) fn random_window(width: u32, height: u32, size: u32, margin: f32, rng: &mut impl Rng) -> Region {
+/// A `size` x `size` window at a uniformly random position of the photo squeezed to `margin * size` (torchvision's
+/// `Resize` of both sides and `RandomCrop`), in pixels of the original photo.
+pub(super) fn random_window(width: u32, height: u32, size: u32, margin: f32, rng: &mut impl Rng) -> ResampleRegion {
     let resized = (f64::from(size) * f64::from(margin)).round().max(f64::from(size)) as u32;
     let mut axis = |side: u32| {
         let scale = f64::from(side) / f64::from(resized);
@@ -64,5 +72,5 @@ pub(super) fn random_window(width: u32, height: u32, size: u32, margin: f32, rng
         (start, (f64::from(size) * scale).min(f64::from(side) - start))
     };
     let ((top, height), (left, width)) = (axis(height), axis(width));
-    Region::Window { left, top, width, height }
+    ResampleRegion::Window { left, top, width, height }
 }

@@ -1,8 +1,8 @@
-//! From a decoded photo of any size to `[3, size, size]` bytes: [`evaluate`] for measuring, [`Augment`] for training.
+//! Transforms a decoded photo of any size to `[3, size, size]` bytes: [`evaluate`] for evaluation, [`Augment`] for
+//! training.
 //!
-//! Resampling is Pillow's (convolution, antialiased when shrinking), target sizes are rounded as torchvision rounds
-//! them. Every function takes pictures of any shape, from 1 x 1 to 20,000 x 1, in memory that depends on the photo and
-//! the result only.
+//! Resampling for model input equals Pillow's bicubic filter (convolution, antialiased when shrinking), and target
+//! sizes are rounded as in torchvision. Every function accepts any shape, from 1 x 1 to 20,000 x 1.
 
 mod at_scale;
 mod augment;
@@ -19,31 +19,31 @@ pub use pad::white_pad;
 pub use resample::shrink;
 
 use crate::sample::{BBox, Picture, PixelLimits};
-use resample::{Filter, Region, resample};
+use resample::{ResampleFilter, ResampleRegion, resample};
 
-/// How a photo becomes a square when measuring.
+/// Method of making a photo square for evaluation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum EvalCrop {
-    /// Shorter side to `size`, then the middle: torchvision's `Resize(size, BICUBIC)` and `CenterCrop(size)`, as every
-    /// published evaluation of this family.
+    /// Resizes the shorter side to `size` and crops the centre: torchvision's `Resize(size, BICUBIC)` and
+    /// `CenterCrop(size)`, as in all published evaluations of these models.
     #[default]
     Center,
-    /// Both sides to `size`; nothing is cut off, shapes are distorted.
+    /// Resizes both sides to `size`. Nothing is cropped, but shapes are distorted.
     Squeeze,
 }
 
-/// The photo as `[3, size, size]` bytes, the same every time.
+/// Transforms a photo to `[3, size, size]` bytes, without randomness.
 pub fn evaluate(picture: &Picture, size: u32, crop: EvalCrop) -> Vec<u8> {
     let region = match crop {
         EvalCrop::Center => crop::center(picture.width, picture.height, size),
-        EvalCrop::Squeeze => Region::whole(picture),
+        EvalCrop::Squeeze => ResampleRegion::whole(picture),
     };
-    planar(&resample(picture, region, size, size, Filter::Bicubic))
+    planar(&resample(picture, region, size, size, ResampleFilter::Bicubic))
 }
 
-/// The pixels `[x1, y1, x2, y2]` (half open, as [`crate::BBox::to_pixels`] gives them), cut to the photo; white where
-/// none is left.
+/// The pixels `[x1, y1, x2, y2]` (half open, see [`crate::BBox::to_pixels`]), clipped to the photo. One white pixel
+/// if none is inside.
 pub fn crop_pixels(picture: &Picture, [x1, y1, x2, y2]: [u32; 4]) -> Picture {
     let (x1, x2) = (x1.min(picture.width), x2.min(picture.width));
     let (y1, y2) = (y1.min(picture.height), y2.min(picture.height));
@@ -59,8 +59,8 @@ pub fn crop_pixels(picture: &Picture, [x1, y1, x2, y2]: [u32; 4]) -> Picture {
     Picture { width, height, rgb }
 }
 
-/// A box of a photo as a picture of its own. A box that is thinner than a photo may be ([`PixelLimits::default`]) is grown
-/// around its middle, within the photo: a box of one pixel is there, and has to be looked at.
+/// Crops a box out of a photo. A box that is smaller or thinner than [`PixelLimits::default`] allows is enlarged
+/// around its centre, within the photo, so that it can be used as an image.
 pub fn crop_box(picture: &Picture, bbox: &BBox) -> Picture {
     let limits = PixelLimits::default();
     let [x1, y1, x2, y2] = bbox.to_pixels(picture.width, picture.height);
@@ -76,7 +76,7 @@ pub fn crop_box(picture: &Picture, bbox: &BBox) -> Picture {
     crop_pixels(picture, [left, top, right, bottom])
 }
 
-/// `[height, width, 3]` to `[3, height, width]`.
+/// Converts `[height, width, 3]` to `[3, height, width]`.
 fn planar(picture: &Picture) -> Vec<u8> {
     let pixels = picture.rgb.len() / 3;
     let mut result = vec![0; 3 * pixels];
@@ -89,7 +89,7 @@ fn planar(picture: &Picture) -> Vec<u8> {
     result
 }
 
-/// The nearest level. (`round` is a call into the C library on processors of 2003, the ones we build for.)
+/// Rounds to the nearest level. Avoids `round`, which is a C library call on baseline x86-64 (without SSE4.1).
 fn to_byte(value: f32) -> u8 {
     (value + 0.5) as u8
 }

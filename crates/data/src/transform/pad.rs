@@ -1,14 +1,15 @@
-//! White borders.
+//! White padding.
 
-use super::resample::{Filter, Region, resample};
+use super::resample::{ResampleFilter, ResampleRegion, resample};
 use super::white;
 use crate::sample::Picture;
 
-/// The whole photo in a white `size` x `size` square: longer side to `size`, shape kept, in the middle (HyCoCLIP's
-/// preparation of GRIT, for photos and box crops alike).
+/// Fits the whole photo into a white `size` x `size` square: longer side to `size`, aspect ratio kept, centred
+/// (HyCoCLIP's preparation of GRIT, for photos and box crops).
 ///
-/// Shrinking takes the mean of the covered pixels, enlarging a Lanczos kernel, as published (OpenCV's `INTER_AREA` and
-/// `INTER_LANCZOS4`; ours has three lobes instead of four, and nothing is stored as JPEG in between).
+/// Shrinking averages the covered pixels, and enlarging uses a Lanczos kernel, as in the published preparation
+/// (OpenCV's `INTER_AREA` and `INTER_LANCZOS4`). Two differences remain: the kernel here has three lobes instead of
+/// four, and there is no intermediate JPEG file.
 pub fn white_pad(picture: &Picture, size: u32) -> Picture {
     let longer = picture.width.max(picture.height);
     let scaled = |side: u32| {
@@ -16,8 +17,8 @@ pub fn white_pad(picture: &Picture, size: u32) -> Picture {
         (scaled.round() as u32).clamp(1, size)
     };
     let (width, height) = (scaled(picture.width), scaled(picture.height));
-    let filter = if longer > size { Filter::Area } else { Filter::Lanczos };
-    let inner = resample(picture, Region::whole(picture), width, height, filter);
+    let filter = if longer > size { ResampleFilter::Area } else { ResampleFilter::Lanczos };
+    let inner = resample(picture, ResampleRegion::whole(picture), width, height, filter);
     let mut result = white(size, size);
     let (left, top) = ((size - width) / 2, (size - height) / 2);
     let row_bytes = width as usize * 3;

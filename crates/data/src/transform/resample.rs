@@ -1,20 +1,21 @@
-//! Resampling, byte for byte what Pillow does: for each pixel of the result a weighted sum of pixels of the photo,
-//! first along rows, then along columns, kernels stretched by the scale when shrinking, in fixed point with 22 bits.
+//! Resampling with Pillow's algorithm, so that bicubic and Lanczos results equal Pillow's. Each output pixel is a
+//! weighted sum of input pixels, first along rows, then along columns. Kernels are stretched by the scale when
+//! shrinking, and weights are fixed-point numbers with 22 fraction bits.
 //!
-//! Written here and not taken from `fast_image_resize`: that crate rounds weights to 16 bits and goes along columns
-//! first, which differs from Pillow by a level; and resampling a window of a photo (see [`Region::Window`]) can make
-//! its version 6.1 read outside its buffers, because it takes the last kernel for the one that reaches furthest.
+//! `fast_image_resize` is not used, because it rounds weights to 16 bits and processes columns first, which differs
+//! from Pillow by one level. Also, version 6.1 can read outside its buffers when it resamples a window of a photo
+//! (see [`ResampleRegion::Window`]), because it assumes that the last kernel reaches furthest.
 
 use super::white;
 use crate::sample::Picture;
-use crate::wide::{Work, widest};
+use crate::wide::{SimdWork, widest};
 
-/// How pixels are weighted.
+/// Resampling kernel.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Filter {
+pub(super) enum ResampleFilter {
     /// Keys' cubic with a = -0.5: Pillow's BICUBIC.
     Bicubic,
-    /// The mean of the area that a pixel of the result covers, parts of pixels included: OpenCV's INTER_AREA.
+    /// Mean over the area that an output pixel covers, including parts of pixels: OpenCV's INTER_AREA.
     Area,
     /// Three-lobed windowed sinc: Pillow's LANCZOS.
     Lanczos,
@@ -22,59 +23,73 @@ pub(super) enum Filter {
 
 /// The part of a picture that is resampled, in pixels.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Region {
-    /// A window in a larger resampling: borders may fall between pixels, and kernels reach beyond them into the
+pub(super) enum ResampleRegion {
+    /// A window of a larger resampling. Borders can lie between pixels, and kernels read beyond them into the
     /// picture.
     Window { left: f64, top: f64, width: f64, height: f64 },
-    /// Cut out first: kernels see nothing beyond the borders.
+    /// A part that is cut out first: kernels do not read beyond its borders.
     Cut { left: u32, top: u32, width: u32, height: u32 },
 }
 
-impl Region {
+impl ResampleRegion {
     pub(super) fn whole(picture: &Picture) -> Self {
         let (width, height) = (picture.width, picture.height);
         Self::Cut { left: 0, top: 0, width, height }
     }
 }
 
-/// `region` of the picture, at `width` x `height`. White where the region holds no pixel.
-pub(super) fn resample(picture: &Picture, region: Region, width: u32, height: u32, filter: Filter) -> Picture {
+/// Resamples `region` of the picture to `width` x `height`. White if the region contains no pixel.
+pub(super) fn resample(
+    picture: &Picture,
+    region: ResampleRegion,
+    width: u32,
+    height: u32,
+    filter: ResampleFilter,
+) -> Picture {
     match Resampling::new((picture.width, picture.height), region, width, height, filter) {
         Some(resampling) => resampling.apply(picture, (0, 0)),
         None => white(width, height),
     }
 }
 
-/// How a region of a photo is resampled.
+/// Precomputed weights for resampling a region of a photo.
 pub(super) struct Resampling {
     across: Taps,
     down: Taps,
 }
 
 impl Resampling {
-    /// `region` of a photo of `size`, at `width` x `height`; `None` where the region holds no pixel.
-    pub(super) fn new(size: (u32, u32), region: Region, width: u32, height: u32, filter: Filter) -> Option<Self> {
+    /// Weights for resampling `region` of a photo of `size` to `width` x `height`; `None` if the region contains no
+    /// pixel.
+    pub(super) fn new(
+        size: (u32, u32),
+        region: ResampleRegion,
+        width: u32,
+        height: u32,
+        filter: ResampleFilter,
+    ) -> Option<Self> {
         let axis = |side: u32, start: f64, length: f64, len: u32| Taps::new(0..side, start, length, len, filter);
         let cut = |side: u32, start: u32, length: u32, len: u32| {
             Taps::new(start..(start + length).min(side), start.into(), length.into(), len, filter)
         };
         let (across, down) = match region {
-            Region::Window { left, top, width: w, height: h } => {
+            ResampleRegion::Window { left, top, width: w, height: h } => {
                 (axis(size.0, left, w, width), axis(size.1, top, h, height))
             }
-            Region::Cut { left, top, width: w, height: h } => {
+            ResampleRegion::Cut { left, top, width: w, height: h } => {
                 (cut(size.0, left, w, width), cut(size.1, top, h, height))
             }
         };
         Some(Self { across: across?, down: down? })
     }
 
-    /// Columns and rows `[x1, y1, x2, y2]` (half open) of the photo that it reads.
+    /// Columns and rows `[x1, y1, x2, y2]` (half open) of the photo that are read.
     pub(super) fn reads(&self) -> [u32; 4] {
         [self.across.first, self.down.first, self.across.last, self.down.last].map(|it| it as u32)
     }
 
-    /// The region, from pixels of the photo that begin at column and row `origin` and hold all that it reads.
+    /// Resamples the region. `pixels` starts at column and row `origin` of the photo and must contain everything in
+    /// [`Resampling::reads`].
     pub(super) fn apply(&self, pixels: &Picture, origin: (u32, u32)) -> Picture {
         let rows = resample_rows(pixels, origin, &self.across, &self.down);
         let (width, height) = (self.across.spans.len(), self.down.spans.len());
@@ -84,23 +99,24 @@ impl Resampling {
     }
 }
 
-/// Which pixels of a row (or column), and how much of each, make each pixel of the result.
+/// Kernels along one axis: the input pixels and weights of each output pixel.
 struct Taps {
-    /// First pixel and number of pixels of each sum.
+    /// For each output pixel: first input pixel and number of input pixels.
     spans: Vec<(usize, usize)>,
-    /// The weights of all sums, one after the other; each sum's add up to `1 << PRECISION`, but for rounding.
+    /// Weights of all sums, concatenated. The weights of a sum add up to `1 << PRECISION` up to rounding.
     weights: Vec<i32>,
-    /// The pixels that any sum needs.
+    /// Range of input pixels that the sums need.
     first: usize,
     last: usize,
 }
 
-/// Bits of a weight: 8 more for the pixel and two for kernels that overshoot fill 32.
+/// Fraction bits of a weight. With 8 bits for the pixel and 2 for kernels that overshoot, sums fit in 32 bits.
 const PRECISION: u32 = 22;
 
 impl Taps {
-    /// For `len` pixels that cover `start .. start + width`, from the pixels `source`; `None` when there are none.
-    fn new(source: std::ops::Range<u32>, start: f64, width: f64, len: u32, filter: Filter) -> Option<Self> {
+    /// Kernels for `len` output pixels that cover the range `start .. start + width` of input pixels. Only input pixels
+    /// in `source` are used; `None` if there are none.
+    fn new(source: std::ops::Range<u32>, start: f64, width: f64, len: u32, filter: ResampleFilter) -> Option<Self> {
         if source.is_empty() || len == 0 || width <= 0.0 {
             return None;
         }
@@ -126,7 +142,7 @@ impl Taps {
         Some(taps)
     }
 
-    /// First pixel and weights of each sum, in order.
+    /// First input pixel and weights of each sum, in order.
     fn sums(&self) -> impl Iterator<Item = (usize, &[i32])> {
         let mut rest = self.weights.as_slice();
         self.spans.iter().map(move |&(from, n)| {
@@ -137,8 +153,8 @@ impl Taps {
     }
 }
 
-impl Filter {
-    /// Beyond it the weight is zero, at scale 1.
+impl ResampleFilter {
+    /// Radius of the kernel at scale 1.
     fn radius(self) -> f64 {
         match self {
             Self::Bicubic => 2.0,
@@ -147,17 +163,16 @@ impl Filter {
         }
     }
 
-    /// First pixel, and one past the last, whose weight counts.
+    /// Range of pixels (half open) with non-zero weight.
     fn reach(self, center: f64, radius: f64) -> (f64, f64) {
         match self {
-            // Pixels that the area touches.
             Self::Area => ((center - radius).floor(), (center + radius).ceil()),
-            // Pixels whose middle is inside, as Pillow rounds it.
+            // Pixels whose centre is inside, with Pillow's rounding.
             _ => ((center - radius + 0.5).floor(), (center + radius + 0.5).floor()),
         }
     }
 
-    /// Of a pixel whose middle is `x` pixels away, for a kernel `stretch` times as wide as at scale 1.
+    /// Weight of a pixel whose centre is at distance `x`, for a kernel that is `stretch` times as wide as at scale 1.
     fn weight(self, x: f64, stretch: f64) -> f64 {
         let t = (x / stretch).abs();
         match self {
@@ -175,10 +190,10 @@ fn sinc(x: f64) -> f64 {
     if x == 0.0 { 1.0 } else { x.sin() / x }
 }
 
-/// The rows that `down` needs, resampled along their length: `[rows, width of the result, 3]`.
+/// Resamples the rows that `down` needs along their length: `[rows, output width, 3]`.
 ///
-/// Rows are turned into columns, some at a time, so that sums along a row run over neighbouring bytes as sums along a
-/// column do: both passes are [`convolve`], which the compiler turns into vector instructions.
+/// Blocks of rows are transposed, so that sums along a row run over adjacent bytes, as sums along a column do. Both
+/// passes can then use [`convolve`], which the compiler vectorises.
 fn resample_rows(picture: &Picture, (left, top): (u32, u32), across: &Taps, down: &Taps) -> Vec<u8> {
     const ROWS: usize = LANES / 3;
     let (row_bytes, new_row_bytes) = (picture.width as usize * 3, across.spans.len() * 3);
@@ -205,23 +220,23 @@ fn resample_rows(picture: &Picture, (left, top): (u32, u32), across: &Taps, down
     result
 }
 
-/// Bytes summed together: a multiple of 3 and of every vector length.
+/// Number of bytes that are summed together: a multiple of 3 (the channels) and of [`VECTOR`].
 const LANES: usize = 48;
 
-/// `result[i][j]` = sum over `p` of `weight[i][p] * values[p][j]`, rounded and cut to 0..=255. `values` is
+/// `result[i][j]` = sum over `p` of `weight[i][p] * values[p][j]`, rounded and clamped to 0..=255. `values` is
 /// `[taps.first..taps.last, stride]`, `result` is `[sums, stride]`.
 fn convolve(values: &[u8], stride: usize, taps: &Taps, result: &mut [u8]) {
-    widest(Convolve { values, stride, taps, result });
+    widest(ConvolveWork { values, stride, taps, result });
 }
 
-struct Convolve<'a> {
+struct ConvolveWork<'a> {
     values: &'a [u8],
     stride: usize,
     taps: &'a Taps,
     result: &'a mut [u8],
 }
 
-impl Work for Convolve<'_> {
+impl SimdWork for ConvolveWork<'_> {
     type Output = ();
 
     #[inline(always)]
@@ -261,8 +276,8 @@ fn convolve_portable(values: &[u8], stride: usize, taps: &Taps, result: &mut [u8
     }
 }
 
-/// Bytes `at..at + LANES` of a weighted sum of rows. Three small arrays: the compiler keeps them in registers, where one of [`LANES`] goes
-/// through memory with every weight.
+/// Bytes `at..at + LANES` of a weighted sum of rows. The sums are three small arrays, because the compiler keeps
+/// those in registers. An array of [`LANES`] would be stored to memory for every weight.
 #[inline(always)]
 fn weighted(values: &[u8], stride: usize, at: usize, weights: &[i32]) -> [u8; LANES] {
     let mut sums = [[HALF; VECTOR]; LANES / VECTOR];
@@ -283,7 +298,7 @@ fn weighted(values: &[u8], stride: usize, at: usize, weights: &[i32]) -> [u8; LA
     bytes
 }
 
-/// 32-bit numbers in the widest vector there is.
+/// Number of 32-bit integers in the widest supported vector.
 const VECTOR: usize = 16;
 
 #[inline(always)]
@@ -298,8 +313,8 @@ fn to_byte(sum: i32) -> u8 {
     (sum >> PRECISION).clamp(0, 255) as u8
 }
 
-/// The picture with its shorter side brought down to `limit` pixels, its shape kept; `None` when it is not larger. For
-/// keeping many decoded photos in memory.
+/// Shrinks the picture so that its shorter side has `limit` pixels, with the same aspect ratio; `None` if it is not
+/// larger. Used to keep many decoded photos in memory.
 pub fn shrink(picture: &Picture, limit: u32) -> Option<Picture> {
     let (width, height) = (picture.width, picture.height);
     let shorter = width.min(height);
@@ -307,5 +322,5 @@ pub fn shrink(picture: &Picture, limit: u32) -> Option<Picture> {
         return None;
     }
     let scaled = |side: u32| ((f64::from(side) * f64::from(limit) / f64::from(shorter)).round() as u32).max(1);
-    Some(resample(picture, Region::whole(picture), scaled(width), scaled(height), Filter::Bicubic))
+    Some(resample(picture, ResampleRegion::whole(picture), scaled(width), scaled(height), ResampleFilter::Bicubic))
 }

@@ -13,7 +13,7 @@ fn noise(width: u32, height: u32, seed: u64) -> Picture {
     Picture { width, height, rgb }
 }
 
-/// Smooth and different everywhere: red grows to the right, green downwards.
+/// A smooth picture with a different colour at every pixel: red increases to the right, green downwards.
 fn ramp(width: u32, height: u32) -> Picture {
     let pixel = |i: u32| {
         let share = |at: u32, side: u32| (255 * at / (side - 1).max(1)) as u8;
@@ -34,8 +34,8 @@ fn full() -> Augment {
     }
 }
 
-/// goldens/README.md: Pillow's bicubic resize and centre crop, and squeeze. Asked for is agreement within one level;
-/// ours is exact.
+/// Compares with Pillow's bicubic resize and centre crop, and with squeeze (goldens/README.md). One level of
+/// difference would be acceptable; the result is exact.
 #[test]
 fn golden_photos_match_pillow() {
     let folder = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/goldens/preprocess"));
@@ -43,7 +43,7 @@ fn golden_photos_match_pillow() {
         eprintln!("skipped: {} not found", folder.display());
         return;
     };
-    // A safetensors file: length of the header, header, numbers.
+    // A safetensors file: header length, header, data.
     let header_len = u64::from_le_bytes(bytes[..8].try_into().unwrap()) as usize;
     let header: serde_json::Value = serde_json::from_slice(&bytes[8..8 + header_len]).unwrap();
     let mut checked = 0;
@@ -63,29 +63,30 @@ fn golden_photos_match_pillow() {
     assert_eq!(checked, 20);
 }
 
-/// Resizing everything and cutting afterwards gives what resampling only the window gives.
+/// Boxes that are too small or too thin are enlarged.
 #[test]
-fn a_speck_and_a_line_grow_until_they_can_be_looked_at() {
+fn too_small_boxes_are_enlarged() {
     let photo = ramp(200, 100);
     let sides = |x1: f32, y1: f32, x2: f32, y2: f32| {
         let crop = crop_box(&photo, &BBox { x1, y1, x2, y2 });
         (crop.width, crop.height)
     };
     assert_eq!(sides(0.25, 0.25, 0.5, 0.75), (50, 50));
-    assert_eq!(sides(0.5, 0.5, 0.505, 0.51), (2, 2)); // one pixel
-    assert_eq!(sides(0.995, 0.99, 1.0, 1.0), (2, 2)); // the last one
-    assert_eq!(sides(0.0, 0.5, 1.0, 0.51), (200, 4)); // a line of 200 pixels: 50 to 1
+    assert_eq!(sides(0.5, 0.5, 0.505, 0.51), (2, 2)); // a box of one pixel
+    assert_eq!(sides(0.995, 0.99, 1.0, 1.0), (2, 2)); // a box of the last pixel
+    assert_eq!(sides(0.0, 0.5, 1.0, 0.51), (200, 4)); // a line of 200 pixels; aspect ratio limit 50 to 1
     assert_eq!(crop_box(&ramp(1, 1), &BBox { x1: 0.0, y1: 0.0, x2: 1.0, y2: 1.0 }).width, 1);
 }
 
+/// Resampling only the window equals resizing the whole photo and cropping it.
 #[test]
 fn center_equals_resize_then_crop() {
     for (width, height, size) in [(333, 251, 224), (150, 200, 64), (97, 33, 32), (64, 65, 64), (5, 3, 16)] {
         let photo = ramp(width, height);
         let shorter = width.min(height);
         let (w, h) = (size * width / shorter, size * height / shorter);
-        let resized = resample(&photo, Region::whole(&photo), w, h, Filter::Bicubic);
-        // Python's round((w - size) / 2.0): halves go to the even number.
+        let resized = resample(&photo, ResampleRegion::whole(&photo), w, h, ResampleFilter::Bicubic);
+        // Python's round((w - size) / 2.0) rounds half to even.
         let half_even = |n: u32| (f64::from(n) / 2.0).round_ties_even() as u32;
         let (x, y) = (half_even(w - size), half_even(h - size));
         let cut = crop_pixels(&resized, [x, y, x + size, y + size]);
@@ -96,7 +97,7 @@ fn center_equals_resize_then_crop() {
 }
 
 #[test]
-fn every_shape_gives_a_full_square() {
+fn every_shape_gives_a_square() {
     let shapes = [(1, 1), (20_000, 1), (1, 20_000), (2, 3), (640, 480), (31, 977)];
     let crops = [
         Crop::default(),
@@ -126,7 +127,7 @@ fn every_shape_gives_a_full_square() {
 }
 
 #[test]
-fn a_flat_photo_stays_flat_under_everything_that_moves_pixels() {
+fn uniform_photo_stays_uniform() {
     let photo = Picture { width: 50, height: 31, rgb: [200, 30, 90].repeat(50 * 31) };
     let flat: Vec<u8> = [200, 30, 90].iter().flat_map(|&v| [v; 16 * 16]).collect();
     let augment = Augment {
@@ -140,15 +141,15 @@ fn a_flat_photo_stays_flat_under_everything_that_moves_pixels() {
     assert_eq!(planar(&warp::rotate(&white(9, 9), 0.0)), vec![255; 3 * 81]);
 }
 
-/// Shares of the area and shapes of 2,000 crops of a 400 x 300 photo lie in their ranges (rounded to whole pixels),
-/// fill them, and every part of the photo is seen.
+/// Areas and shapes of 2,000 crops of a 400 x 300 photo are in their ranges (up to rounding to whole pixels) and fill
+/// them. The crops cover the whole photo.
 #[test]
-fn random_resized_crops_fill_their_ranges() {
+fn random_resized_crops_cover_their_ranges() {
     let mut rng = rng_for(3, 0, 0, Stream::Photo);
     let (mut areas, mut shapes) = (Vec::new(), Vec::new());
     let mut edges = [u32::MAX, u32::MAX, 0, 0];
     for _ in 0..2000 {
-        let Region::Cut { left, top, width, height } =
+        let ResampleRegion::Cut { left, top, width, height } =
             crop::random_resized(400, 300, [0.5, 1.0], [0.75, 4.0 / 3.0], &mut rng)
         else {
             panic!("not a cut")
@@ -164,30 +165,31 @@ fn random_resized_crops_fill_their_ranges() {
     assert_eq!(edges, [0, 0, 400, 300]);
 }
 
-/// A 1000 x 10 photo has no part of half its area with a shape under 4 / 3: the middle 13 x 10.
+/// A 1000 x 10 photo has no part with at least half its area and width / height of at most 4 / 3, so the result is the
+/// centre, 13 x 10.
 #[test]
-fn a_photo_without_a_fitting_crop_gives_its_middle() {
+fn fallback_crop_is_centred() {
     let rng = &mut rng_for(3, 0, 0, Stream::Photo);
     let wide = crop::random_resized(1000, 10, [0.5, 1.0], [0.75, 4.0 / 3.0], rng);
-    assert_eq!(wide, Region::Cut { left: 493, top: 0, width: 13, height: 10 });
+    assert_eq!(wide, ResampleRegion::Cut { left: 493, top: 0, width: 13, height: 10 });
     let tall = crop::random_resized(9, 1000, [0.5, 1.0], [0.75, 4.0 / 3.0], rng);
-    assert_eq!(tall, Region::Cut { left: 0, top: 494, width: 9, height: 12 });
+    assert_eq!(tall, ResampleRegion::Cut { left: 0, top: 494, width: 9, height: 12 });
 }
 
 #[test]
-fn white_padding_keeps_the_shape_in_the_middle() {
+fn white_padding_is_centred() {
     let black = Picture { width: 40, height: 20, rgb: vec![0; 2400] };
     let padded = white_pad(&black, 10);
     let rows: Vec<bool> = padded.rgb.chunks(30).map(|row| row.iter().all(|&v| v == 0)).collect();
     // 40 x 20 becomes 10 x 5: two white rows above, three below.
     assert_eq!(rows, [false, false, true, true, true, true, true, false, false, false]);
     assert!(padded.rgb.iter().all(|&v| v == 0 || v == 255));
-    // Enlarged: 4 x 4 to 8 x 8 fills the square.
+    // Enlarging 4 x 4 to 8 x 8 fills the square.
     assert_eq!(white_pad(&crop_pixels(&black, [0, 0, 4, 4]), 8).rgb, vec![0; 192]);
 }
 
 #[test]
-fn flips_undo_themselves_and_commute_with_the_crop() {
+fn flips_are_involutions_and_commute_with_the_crop() {
     let photo = noise(7, 4, 1);
     let mut twice = photo.clone();
     warp::flip_horizontal(&mut twice);
@@ -200,8 +202,7 @@ fn flips_undo_themselves_and_commute_with_the_crop() {
     assert_eq!(twice, photo);
 }
 
-/// A quarter turn against the clock: the right column becomes the top row. Two half turns and four quarter turns are
-/// nothing.
+/// A quarter turn anticlockwise: the right column becomes the top row.
 #[test]
 fn quarter_turns_are_exact() {
     let photo = noise(9, 9, 2);
@@ -215,10 +216,10 @@ fn quarter_turns_are_exact() {
     }
 }
 
-/// One white pixel in the middle spreads as the product of the two kernels: exp(-0.5 (d / sigma)^2), normalised, sigma
-/// 1, five taps: 0.05449, 0.24420, 0.40262.
+/// A white pixel in the centre spreads as the product of two normalised kernels exp(-0.5 (d / sigma)^2) with sigma 1
+/// and five taps: 0.05449, 0.24420, 0.40262.
 #[test]
-fn blur_is_the_gaussian() {
+fn blur_matches_the_gaussian() {
     let mut dot = Picture { width: 7, height: 7, rgb: vec![0; 147] };
     dot.rgb[24 * 3..25 * 3].fill(255);
     let blurred = warp::blur(&dot, 5, 1.0);
@@ -234,8 +235,8 @@ fn blur_is_the_gaussian() {
     }
 }
 
-/// By hand from torchvision's formulas. Grey of (200, 100, 50) is 0.299 * 200 + 0.587 * 100 + 0.114 * 50 = 124.2, kept
-/// as 124.
+/// Calculated by hand from torchvision's formulas. Grey of (200, 100, 50) is 0.299 * 200 + 0.587 * 100 + 0.114 * 50 =
+/// 124.2, rounded to 124.
 #[test]
 fn colour_changes() {
     let pixel = |change: fn(&mut Picture, f32), factor: f32| {
@@ -248,23 +249,23 @@ fn colour_changes() {
     assert_eq!(pixel(colour::saturation, 0.0), [124, 124, 124]);
     assert_eq!(pixel(colour::saturation, 2.0), [255, 76, 0]);
     assert_eq!(pixel(colour::contrast, 0.5), [162, 112, 87]);
-    // A third of a turn moves red to green, green to blue, blue to red.
+    // A third of a turn maps red to green, green to blue, blue to red.
     assert_eq!(pixel(colour::hue, 1.0 / 3.0), [50, 200, 100]);
     assert_eq!(pixel(colour::hue, -1.0 / 3.0), [100, 50, 200]);
     assert_eq!(pixel(colour::hue, 0.0), [200, 100, 50]);
 }
 
-/// A half turn of hue (x -> opposite colour, same value and chroma): (200, 100, 50) has hue 20 degrees, its opposite
-/// 200 degrees is (50, 150, 200).
+/// A half turn of hue gives the opposite colour with the same value and chroma: (200, 100, 50) has hue 20 degrees,
+/// and hue 200 degrees is (50, 150, 200).
 #[test]
-fn the_opposite_hue() {
+fn half_turn_gives_the_opposite_hue() {
     let mut one = Picture { width: 1, height: 1, rgb: vec![200, 100, 50] };
     colour::hue(&mut one, 0.5);
     assert_eq!(one.rgb, [50, 150, 200]);
 }
 
 #[test]
-fn equal_generators_give_equal_bytes_and_others_do_not() {
+fn only_equal_generators_give_equal_bytes() {
     let photo = noise(60, 40, 9);
     let draw = |sample| full().apply(&photo, 16, &mut rng_for(1, 0, sample, Stream::Photo));
     assert_eq!(draw(0), draw(0));
@@ -273,7 +274,7 @@ fn equal_generators_give_equal_bytes_and_others_do_not() {
 }
 
 #[test]
-fn shrinking_keeps_the_shape() {
+fn shrinking_keeps_the_aspect_ratio() {
     let photo = noise(100, 40, 3);
     let small = shrink(&photo, 20).unwrap();
     assert_eq!((small.width, small.height), (50, 20));
@@ -283,7 +284,7 @@ fn shrinking_keeps_the_shape() {
 }
 
 #[test]
-fn crops_are_cut_to_the_photo() {
+fn crops_are_clipped_to_the_photo() {
     let photo = ramp(10, 10);
     let cut = crop_pixels(&photo, [8, 2, 50, 4]);
     assert_eq!((cut.width, cut.height, cut.rgb.len()), (2, 2, 12));
@@ -292,7 +293,7 @@ fn crops_are_cut_to_the_photo() {
 }
 
 #[test]
-fn settings_out_of_range_are_named() {
+fn settings_out_of_range_are_rejected() {
     let augment = |json: &str| serde_json::from_str::<Augment>(json);
     assert_eq!(augment("{}").unwrap(), Augment::default());
     for (json, expected) in [
@@ -317,7 +318,7 @@ fn settings_out_of_range_are_named() {
     }
 }
 
-/// Windows at random places of photos of random shape never leave the photo, and their weights add up to one.
+/// Windows at random positions of photos of random shape stay inside the photo, and their weights add up to one.
 #[test]
 fn windows_stay_inside() {
     let mut rng = rng_for(8, 0, 0, Stream::Photo);
@@ -326,7 +327,7 @@ fn windows_stay_inside() {
         let size = rng.random_range(1..40);
         let photo = white(width, height);
         for region in [crop::center(width, height, size), crop::random_window(width, height, size, 1.3, &mut rng)] {
-            let result = resample(&photo, region, size, size, Filter::Bicubic);
+            let result = resample(&photo, region, size, size, ResampleFilter::Bicubic);
             assert!(result.rgb.iter().all(|&v| v == 255));
         }
     }

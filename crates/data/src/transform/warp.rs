@@ -3,7 +3,6 @@
 use super::to_byte;
 use crate::sample::Picture;
 
-/// Left and right exchanged.
 pub(super) fn flip_horizontal(picture: &mut Picture) {
     let width = picture.width as usize;
     for row in picture.rgb.chunks_exact_mut(width * 3) {
@@ -15,7 +14,6 @@ pub(super) fn flip_horizontal(picture: &mut Picture) {
     }
 }
 
-/// Top and bottom exchanged.
 pub(super) fn flip_vertical(picture: &mut Picture) {
     let row_bytes = picture.width as usize * 3;
     let height = picture.height as usize;
@@ -25,8 +23,8 @@ pub(super) fn flip_vertical(picture: &mut Picture) {
     }
 }
 
-/// Turned by `degrees` against the clock about the middle; size kept, bilinear, black where nothing was (torchvision's
-/// fill).
+/// Rotates anticlockwise by `degrees` around the centre. The size stays, interpolation is bilinear, and uncovered
+/// pixels are black (torchvision's fill).
 pub(super) fn rotate(picture: &Picture, degrees: f32) -> Picture {
     let (sin, cos) = degrees.to_radians().sin_cos();
     let (width, height) = (picture.width as usize, picture.height as usize);
@@ -43,7 +41,7 @@ pub(super) fn rotate(picture: &Picture, degrees: f32) -> Picture {
     let mut rgb = Vec::with_capacity(picture.rgb.len());
     for y in 0..height {
         for x in 0..width {
-            // Where the pixel comes from: turned back. y grows downwards.
+            // Source position of the pixel: rotate back. y points down.
             let (dx, dy) = (x as f32 - mid_x, y as f32 - mid_y);
             let (from_x, from_y) = (mid_x + cos * dx - sin * dy, mid_y + sin * dx + cos * dy);
             let (x0, y0) = (floor(from_x), floor(from_y));
@@ -60,14 +58,14 @@ pub(super) fn rotate(picture: &Picture, degrees: f32) -> Picture {
     Picture { rgb, ..*picture }
 }
 
-/// As `x.floor()`, which is a call into the C library on processors of 2003, the ones we build for; whole negative
-/// numbers come out one too low, which changes no interpolation.
+/// As `x.floor()`, which is a C library call on baseline x86-64 (without SSE4.1). For negative integers the result is
+/// one too low, which does not change the interpolation.
 fn floor(x: f32) -> isize {
     x as isize - isize::from(x < 0.0)
 }
 
-/// Convolution with `exp(-x^2 / (2 sigma^2))` on `kernel` (odd) pixels each way, borders mirrored without repeating the
-/// edge (torchvision's `GaussianBlur`).
+/// Convolves with `exp(-x^2 / (2 sigma^2))` over `kernel` (odd) pixels per axis. Borders are mirrored without
+/// repeating the edge (torchvision's `GaussianBlur`).
 pub(super) fn blur(picture: &Picture, kernel: u32, sigma: f32) -> Picture {
     let radius = (kernel / 2) as isize;
     let weight = |offset: isize| (-0.5 * (offset as f32 / sigma).powi(2)).exp();
@@ -98,7 +96,8 @@ fn weighted_sum(values: &[u8], step: usize, weights: &[f32], n: usize, result: &
     result.extend(sums.into_iter().map(to_byte));
 }
 
-/// Elements of `step` bytes with `radius` more at both ends, as seen in mirrors that stand on the first and the last.
+/// Elements of `step` bytes, extended by `radius` elements on both sides. The extension mirrors at the first and last
+/// element without repeating them.
 fn with_borders(values: &[u8], step: usize, radius: isize) -> Vec<u8> {
     let len = (values.len() / step) as isize;
     let period = (2 * (len - 1)).max(1);

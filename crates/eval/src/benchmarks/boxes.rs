@@ -6,50 +6,49 @@ use conifer_data::{BBox, ImageRef, Sample};
 use super::{Context, images, open};
 use crate::Result;
 
-/// Boxes of photos as points of their own, in the order of the photos.
-pub(super) struct Boxes {
+/// Embedded crops of the boxes of all photos, in the order of the photos.
+pub(super) struct EmbeddedBoxes {
     /// `[len, dim]`.
     pub(super) points: Vec<f32>,
-    /// The text of each box's phrase.
+    /// Text of the phrase of each box.
     pub(super) class_of: Vec<String>,
-    /// The sample of each box.
+    /// Index of the sample of each box.
     pub(super) photo_of: Vec<usize>,
-    /// Where each box is.
-    pub(super) places: Vec<BBox>,
+    pub(super) bboxes: Vec<BBox>,
 }
 
-/// Pixels held at a time: the boxes of a data set do not fit in memory.
-const HELD: usize = 128 << 20;
+/// Bytes of crops to collect before they are embedded. The crops of a whole data set do not fit in memory.
+const MAX_CROP_BYTES: usize = 128 << 20;
 
-/// Cuts out and embeds every box that is wanted: (whether it is a group, the box).
+/// Crops and embeds every box for which `keeps(is_group, box)` is true.
 pub(super) fn embed_boxes(
     benchmark: &'static str,
     context: &Context<'_>,
     samples: &[Sample],
-    wanted: impl Fn(bool, &BBox) -> bool,
-) -> Result<Boxes> {
+    keeps: impl Fn(bool, &BBox) -> bool,
+) -> Result<EmbeddedBoxes> {
     let photos = images(benchmark, samples)?;
-    let mut it = Boxes { points: Vec::new(), class_of: Vec::new(), photo_of: Vec::new(), places: Vec::new() };
-    let (mut crops, mut held) = (Vec::new(), 0);
+    let mut it = EmbeddedBoxes { points: Vec::new(), class_of: Vec::new(), photo_of: Vec::new(), bboxes: Vec::new() };
+    let (mut crops, mut crop_bytes) = (Vec::new(), 0);
     for (photo, sample) in samples.iter().enumerate() {
         let boxes = sample.phrases.iter().flat_map(|phrase| phrase.boxes.iter().map(move |bbox| (phrase, bbox)));
-        let boxes: Vec<_> = boxes.filter(|(phrase, bbox)| wanted(phrase.group_of, bbox)).collect();
+        let boxes: Vec<_> = boxes.filter(|(phrase, bbox)| keeps(phrase.group_of, bbox)).collect();
         if boxes.is_empty() {
             continue;
         }
         let picture = open(benchmark, &photos[photo], samples.len())?;
         for (phrase, bbox) in boxes {
             let crop = crop_box(&picture, bbox);
-            held += crop.rgb.len();
+            crop_bytes += crop.rgb.len();
             crops.push(ImageRef::Pixels(Arc::new(crop)));
             it.class_of.push(phrase.text.clone());
             it.photo_of.push(photo);
-            it.places.push(*bbox);
+            it.bboxes.push(*bbox);
         }
-        if held > HELD {
+        if crop_bytes > MAX_CROP_BYTES {
             it.points.extend(context.embedder.images(&crops, context.options.crop)?);
             crops.clear();
-            held = 0;
+            crop_bytes = 0;
         }
     }
     if !crops.is_empty() {

@@ -7,38 +7,43 @@ use rand::seq::SliceRandom;
 use rayon::prelude::*;
 
 use super::zero_shot_classification::class_points;
-use super::{Benchmark, Context, Input, images, lacking, prompts};
-use crate::record::{Baseline, Place, Record};
+use super::{Benchmark, Context, RequiredInput, images, lacking, prompts};
+use crate::record::{Baseline, Record, RecordKey};
 use crate::score::similarity_rows;
 use crate::{Error, Outcomes, Result};
 
-/// A photo finds its pair of a general and a specific label (BREEDS, as HierarCaps Sec. 5 and supplement 2.6 use it).
+/// BREEDS: retrieves the pair of a general and a specific label of each photo (HierarCaps Sec. 5, supplement 2.6).
 ///
-/// A pair (x, y) scores `c_x + c_y + C Xi_r(x, y)`: `c` is the similarity of the photo and a label's prompt ensemble, `Xi_r` the exterior
-/// angle at x seen from the root, radians. The paper prints `+C`, which rewards pairs that do *not* lie behind each other; both signs
-/// are reported, and C = 0. C is chosen among 20 values from 0 to 0.2 for each metric, on one half of the photos (drawn by the seed) for
-/// the other; the number is the mean of the two halves (supplement 2.6). Of values that do equally well the smallest is taken.
+/// A pair (x, y) scores `c_x + c_y + C Xi_r(x, y)`. `c` is the similarity of the photo to the prompt ensemble of a
+/// label. `Xi_r` is the exterior angle at x seen from the root, in radians. The paper prints `+C`, which rewards pairs
+/// whose second label does *not* lie behind the first. Both signs and C = 0 are reported. For each metric, C is chosen
+/// among 20 values from 0 to 0.2 on one half of the photos and applied to the other half. The seed decides the halves.
+/// The reported number is the mean over the two halves (supplement 2.6). If several values of C are equally good, the
+/// smallest is taken.
 ///
-/// Which pairs are candidates the paper does not say, and it decides the number. Three sets are reported, see [`Candidates`].
-/// Only the photo's own pair is right; a tie with another one is lost, so two labels that read alike never win against each other.
+/// The paper does not define the candidate pairs, and they decide the number. Three sets of candidates are reported;
+/// see [`PairCandidates`]. Only the photo's own pair is correct. A tie with another pair counts as a miss, so two
+/// labels with the same text never win against each other.
 ///
-/// Beside them stand the five prompts with two slots of supplement Table 6, each pair in one prompt. They are measured on every set of at
-/// most 20000 pairs (each needs a text embedded); the protocol says when a set is larger.
+/// The five prompts with two slots of supplement Table 6 are measured too, with one prompt for each pair. Each pair
+/// needs an embedded text, so the sets beyond the tree are measured only up to 20,000 pairs. The protocol says when a
+/// set was skipped.
 ///
-/// The pair of a sample is the last two names of its taxon, or of its class where the source lists classes (then every class is a
-/// candidate). Samples whose taxon is shorter are left out, and the protocol says so.
-pub(super) struct Breeds;
+/// The pair of a sample is the last two names of the taxon of its class if the source lists classes, and of its own
+/// taxon otherwise. All listed classes are candidates. Samples with a shorter taxon are left out, and the protocol says
+/// so.
+pub(super) struct BreedsBenchmark;
 
 const TOP: [usize; 2] = [1, 5];
-/// What makes a place: those behind it are not counted.
-const DEEPEST: usize = 5;
-/// Values of C of one sign, 0 among them.
-const VALUES: usize = 20;
-const LARGEST: f64 = 0.2;
-/// Most texts that are embedded for one prompt of two slots.
-const MOST_PROMPTS: usize = 20_000;
+/// Upper limit when counting pairs that score at least as high as the correct one: the largest k of [`TOP`].
+const MAX_RANK: usize = 5;
+/// Number of values of C of one sign, including 0.
+const C_VALUES: usize = 20;
+const MAX_C: f64 = 0.2;
+/// Maximum number of texts that are embedded for one prompt with two slots.
+const MAX_PROMPTS: usize = 20_000;
 
-/// Supplement Table 6. Which slot takes which label is not said there: this is how they read.
+/// Supplement Table 6. It does not say which slot takes which label; the assignment here follows the wording.
 const TWO_SLOTS: [&str; 5] = [
     "a picture of a {specific}, a type of {general}",
     "a {general} of type {specific}",
@@ -47,20 +52,21 @@ const TWO_SLOTS: [&str; 5] = [
     "a picture of a {specific} which is a {general}",
 ];
 
-/// Which pairs compete, each set a part of the next.
+/// Candidate pairs. Each set contains the one before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Candidates {
-    /// Each specific label with the general one above it.
+enum PairCandidates {
+    /// Each specific label with its parent.
     Tree,
-    /// Any general label first, any specific one second.
+    /// Every general label first, every specific label second.
     Product,
-    /// Any two labels: what supplement 3.7 calls "the pair of distinct labels". Only here does the order within a pair have to be found,
-    /// so that two published numbers speak for it: .01 at most for one prompt (Table 6), and .04 in place of .24 with the root in the
-    /// centre of the sphere (Table 2), where the angle of a pair is the same in both orders.
+    /// Every ordered pair of different labels. Supplement 3.7 says "the pair of distinct labels". This is the only set
+    /// in which the ranking has to find the order within a pair. Two published numbers support it: at most .01 for one
+    /// prompt (Table 6), and .04 instead of .24 with the root at the centre of the sphere (Table 2), where the angle of
+    /// a pair is the same in both orders.
     Ordered,
 }
 
-impl Candidates {
+impl PairCandidates {
     const ALL: [Self; 3] = [Self::Tree, Self::Product, Self::Ordered];
 
     fn name(self) -> &'static str {
@@ -72,7 +78,7 @@ impl Candidates {
     }
 }
 
-impl Benchmark for Breeds {
+impl Benchmark for BreedsBenchmark {
     fn name(&self) -> &'static str {
         "breeds"
     }
@@ -82,8 +88,8 @@ impl Benchmark for Breeds {
     fn reference(&self) -> &'static str {
         "HierarCaps Table 2, supplement Tables 2 and 6"
     }
-    fn needs(&self) -> &'static [Input] {
-        &[Input::Images, Input::Taxa]
+    fn needs(&self) -> &'static [RequiredInput] {
+        &[RequiredInput::Images, RequiredInput::Taxa]
     }
 
     fn prompts(&self) -> bool {
@@ -91,7 +97,7 @@ impl Benchmark for Breeds {
     }
 
     fn run(&self, context: &Context<'_>) -> Result<Vec<Record>> {
-        let task = Task::of(self.name(), context)?;
+        let task = LabelPairRetrieval::of(self.name(), context)?;
         let photos = context.embedder.images(&task.photos, context.options.crop)?;
         let mut records = task.by_angle(context, &photos)?;
         records.extend(task.by_prompt(context, &photos)?);
@@ -99,18 +105,19 @@ impl Benchmark for Breeds {
     }
 }
 
-/// Labels are numbered: the general ones, sorted, then the specific ones, sorted. A text may be both.
-struct Task {
+/// Labels are numbered: the general labels in sorted order, then the specific labels in sorted order. A text may be
+/// both.
+struct LabelPairRetrieval {
     photos: Vec<ImageRef>,
     labels: Vec<String>,
     general: usize,
-    /// Sorted.
+    /// Pairs of (general, specific), sorted.
     tree: Vec<(usize, usize)>,
-    /// For each photo the index of its pair in `tree`.
+    /// Index in `tree` of the pair of each photo.
     right: Vec<usize>,
 }
 
-impl Task {
+impl LabelPairRetrieval {
     fn of(benchmark: &'static str, context: &Context<'_>) -> Result<Self> {
         let all = context.samples(benchmark)?;
         let total = all.len();
@@ -130,15 +137,15 @@ impl Task {
             return Err(Error::Missing {
                 benchmark,
                 missing: "the taxon of every sample".into(),
-                expected: "at least two names, general before specific".into(),
+                expected: "expected at least two names per taxon, general before specific".into(),
             });
         };
         if samples.len() == 1 {
             return Err(lacking(
                 benchmark,
                 first,
-                "any other photo than that",
-                "C is chosen on one half for the other",
+                "a second photo besides that",
+                "C is chosen on one half of the photos and applied to the other",
             ));
         }
         if samples.len() < total {
@@ -162,64 +169,63 @@ impl Task {
         })
     }
 
-    /// Number of candidate pairs.
-    fn count(&self, candidates: Candidates) -> usize {
+    fn count(&self, candidates: PairCandidates) -> usize {
         match candidates {
-            Candidates::Tree => self.tree.len(),
-            Candidates::Product => self.general * (self.labels.len() - self.general),
-            Candidates::Ordered => self.labels.len() * (self.labels.len() - 1),
+            PairCandidates::Tree => self.tree.len(),
+            PairCandidates::Product => self.general * (self.labels.len() - self.general),
+            PairCandidates::Ordered => self.labels.len() * (self.labels.len() - 1),
         }
     }
 
-    /// Expected recall@k of a random order.
-    fn chance(&self, candidates: Candidates, k: usize) -> f64 {
+    /// Expected recall@k of a random ranking.
+    fn chance(&self, candidates: PairCandidates, k: usize) -> f64 {
         k.min(self.count(candidates)) as f64 / self.count(candidates) as f64
     }
 
     fn by_angle(&self, context: &Context<'_>, photos: &[f32]) -> Result<Vec<Record>> {
-        let (benchmark, options) = (Breeds.name(), context.options);
+        let (benchmark, options) = (BreedsBenchmark.name(), context.options);
         let names: Vec<String> = self.labels.iter().map(|label| prompts::words(label)).collect();
         let centres = class_points(context, &names.iter().map(String::as_str).collect::<Vec<_>>())?;
         let angles = angles(context, &centres)?;
         let constants = constants();
-        let places = similarity_rows(context.embedder.spec(), options.score, photos, &centres, |photo, scores| {
+        let ranks = similarity_rows(context.embedder.spec(), options.score, photos, &centres, |photo, scores| {
             let right = *self.right.get(photo).and_then(|&pair| self.tree.get(pair))?;
             let finite = scores.iter().all(|score| score.is_finite());
-            finite.then(|| constants.iter().map(|&c| self.places(scores, &angles, c as f32, right)).collect::<Vec<_>>())
+            finite.then(|| constants.iter().map(|&c| self.ranks(scores, &angles, c as f32, right)).collect::<Vec<_>>())
         })?;
-        let places: Vec<Vec<[usize; 3]>> = places
+        let ranks: Vec<Vec<[usize; 3]>> = ranks
             .into_iter()
             .collect::<Option<_>>()
             .ok_or_else(|| Error::Embedder("a similarity is not a number".into()))?;
-        let folds = halves(places.len(), options.seed);
+        let folds = halves(ranks.len(), options.seed);
 
-        // The values of each sign by their size, so that of equally good ones the smallest comes first.
-        let up: Vec<usize> = (VALUES - 1..constants.len()).collect();
-        let down: Vec<usize> = (0..VALUES).rev().collect();
+        // Indices into `constants` by ascending absolute value, so that ties go to the smallest C.
+        let up: Vec<usize> = (C_VALUES - 1..constants.len()).collect();
+        let down: Vec<usize> = (0..C_VALUES).rev().collect();
         let mut records = Vec::new();
-        for (column, candidates) in Candidates::ALL.into_iter().enumerate() {
-            for (sign, tried) in [("-C angle", &down[..]), ("+C angle, as printed", &up), ("C = 0", &up[..1])] {
+        for (column, candidates) in PairCandidates::ALL.into_iter().enumerate() {
+            for (sign, c_indices) in [("-C angle", &down[..]), ("+C angle, as printed", &up), ("C = 0", &up[..1])] {
                 let (ensemble, score) = (options.templates.len(), options.score.name());
                 let protocol = format!("{sign}, {}, {ensemble} prompts, {score}", candidates.name());
                 for k in TOP {
-                    let hit = |photo: usize, at: usize| places[photo][at][column] < k;
-                    let chosen = chosen(tried, &folds, hit);
-                    // Each half gets what the other one chose.
-                    let used: Vec<usize> = folds.iter().map(|&fold| chosen[1 - fold as usize]).collect();
+                    let hit = |photo: usize, at: usize| ranks[photo][at][column] < k;
+                    let best_c = best_c(c_indices, &folds, hit);
+                    // Each half uses the value that was chosen on the other half.
+                    let used: Vec<usize> = folds.iter().map(|&fold| best_c[1 - fold as usize]).collect();
                     let values =
                         used.iter().enumerate().map(|(photo, &at)| f64::from(u8::from(hit(photo, at)))).collect();
                     let metric = format!("recall@{k}");
-                    let place = Place { benchmark, split: "all", protocol: &protocol, metric: &metric };
-                    let outcomes = match tried.len() {
+                    let key = RecordKey { benchmark, split: "all", protocol: &protocol, metric: &metric };
+                    let outcomes = match c_indices.len() {
                         1 => Outcomes::Mean { values },
                         _ => Outcomes::MeanOfGroups { values, groups: folds.clone() },
                     };
                     let chance = Baseline::chance(self.chance(candidates, k));
-                    records.push(Record::of(place, outcomes, chance, options.seed));
-                    if tried.len() > 1 {
-                        let value = (constants[chosen[0]] + constants[chosen[1]]) / 2.0;
+                    records.push(Record::of(key, outcomes, chance, options.seed));
+                    if c_indices.len() > 1 {
+                        let value = (constants[best_c[0]] + constants[best_c[1]]) / 2.0;
                         let metric = format!("C for recall@{k}, mean of the two");
-                        records.push(setting(Place { metric: &metric, ..place }, value, places.len()));
+                        records.push(setting(RecordKey { metric: &metric, ..key }, value, ranks.len()));
                     }
                 }
             }
@@ -227,24 +233,26 @@ impl Task {
         Ok(records)
     }
 
-    /// How many pairs of each set score at least as high as the right one, at most [`DEEPEST`]. `scores` are the photo's similarities to
-    /// all labels, `angles[x * labels + y]` is `Xi_r(x, y)`.
-    fn places(&self, scores: &[f32], angles: &[f32], c: f32, right: (usize, usize)) -> [usize; 3] {
+    /// Counts the other pairs of each set that score at least as high as the correct pair, up to [`MAX_RANK`].
+    ///
+    /// `scores` are the similarities of the photo to all labels, and `angles[x * labels + y]` is `Xi_r(x, y)`.
+    fn ranks(&self, scores: &[f32], angles: &[f32], c: f32, right: (usize, usize)) -> [usize; 3] {
         let total = self.labels.len();
         let of = |(x, y): (usize, usize)| scores[x] + scores[y] + c * angles[x * total + y];
         let bar = of(right);
-        let tree = self.tree.iter().filter(|&&pair| pair != right && of(pair) >= bar).take(DEEPEST).count();
-        // Row by row, for a row is a plain sum of two slices; the right pair always reaches itself, and is taken off.
+        let tree = self.tree.iter().filter(|&&pair| pair != right && of(pair) >= bar).take(MAX_RANK).count();
+        // Row by row, because a row is a sum of two contiguous slices. The correct pair always reaches its own score
+        // and is subtracted.
         let ahead = |first: usize, firsts: usize, seconds: usize| {
             let mut ahead = 0;
             for x in 0..firsts {
                 let (base, row) = (scores[x], &angles[x * total + first..][..seconds]);
                 let reached = |(score, angle): &(&f32, &f32)| base + **score + c * **angle >= bar;
                 ahead += scores[first..].iter().zip(row).filter(reached).count();
-                // A label beside itself is no pair.
+                // (x, x) is not a pair.
                 ahead -= usize::from(x >= first && of((x, x)) >= bar) + usize::from(x == right.0);
-                if ahead >= DEEPEST {
-                    return DEEPEST;
+                if ahead >= MAX_RANK {
+                    return MAX_RANK;
                 }
             }
             ahead
@@ -254,13 +262,13 @@ impl Task {
 
     fn by_prompt(&self, context: &Context<'_>, photos: &[f32]) -> Result<Vec<Record>> {
         let options = context.options;
-        let sets: Vec<Candidates> = Candidates::ALL
+        let sets: Vec<PairCandidates> = PairCandidates::ALL
             .into_iter()
-            .filter(|&set| set == Candidates::Tree || self.count(set) <= MOST_PROMPTS)
+            .filter(|&set| set == PairCandidates::Tree || self.count(set) <= MAX_PROMPTS)
             .collect();
-        let pairs = self.pairs(sets.last().copied().unwrap_or(Candidates::Tree));
-        let not_run = match sets.len() < Candidates::ALL.len() {
-            true => format!(", sets of more than {MOST_PROMPTS} pairs not run"),
+        let pairs = self.pairs(sets.last().copied().unwrap_or(PairCandidates::Tree));
+        let not_run = match sets.len() < PairCandidates::ALL.len() {
+            true => format!(", sets of more than {MAX_PROMPTS} pairs not run"),
             false => String::new(),
         };
         let names: Vec<String> = self.labels.iter().map(|label| prompts::words(label)).collect();
@@ -269,50 +277,55 @@ impl Task {
             let fill =
                 |&(x, y): &(usize, usize)| template.replace("{general}", &names[x]).replace("{specific}", &names[y]);
             let points = context.embedder.texts(&pairs.iter().map(fill).collect::<Vec<_>>())?;
-            // Each set is the front of the list.
-            let places = similarity_rows(context.embedder.spec(), options.score, photos, &points, |photo, scores| {
+            // `pairs` lists the smaller sets first, so each set is a prefix of it.
+            let ranks = similarity_rows(context.embedder.spec(), options.score, photos, &points, |photo, scores| {
                 let right = *self.right.get(photo)?;
                 let bar = scores[right];
                 let finite = scores.iter().all(|score| score.is_finite());
                 let ahead =
-                    |set: &Candidates| scores[..self.count(*set)].iter().filter(|score| **score >= bar).count() - 1;
+                    |set: &PairCandidates| scores[..self.count(*set)].iter().filter(|score| **score >= bar).count() - 1;
                 finite.then(|| sets.iter().map(ahead).collect::<Vec<_>>())
             })?;
-            let places: Vec<Vec<usize>> = places
+            let ranks: Vec<Vec<usize>> = ranks
                 .into_iter()
                 .collect::<Option<_>>()
                 .ok_or_else(|| Error::Embedder("a similarity is not a number".into()))?;
             for (column, &set) in sets.iter().enumerate() {
                 let protocol = format!("one prompt \"{template}\", {}, {}{not_run}", set.name(), options.score.name());
                 for k in TOP {
-                    let hits: Outcomes = places.iter().map(|ahead| ahead[column] < k).collect();
+                    let hits: Outcomes = ranks.iter().map(|ahead| ahead[column] < k).collect();
                     let metric = format!("recall@{k}");
-                    let place = Place { benchmark: Breeds.name(), split: "all", protocol: &protocol, metric: &metric };
-                    records.push(Record::of(place, hits, Baseline::chance(self.chance(set, k)), options.seed));
+                    let key = RecordKey {
+                        benchmark: BreedsBenchmark.name(),
+                        split: "all",
+                        protocol: &protocol,
+                        metric: &metric,
+                    };
+                    records.push(Record::of(key, hits, Baseline::chance(self.chance(set, k)), options.seed));
                 }
             }
         }
         Ok(records)
     }
 
-    /// The pairs of a set: those of the tree, then the others of general and specific, then the rest.
-    fn pairs(&self, largest: Candidates) -> Vec<(usize, usize)> {
+    /// Pairs of a set: those of the tree, then the other pairs of general x specific, then all others.
+    fn pairs(&self, largest: PairCandidates) -> Vec<(usize, usize)> {
         let total = self.labels.len();
         let every = || (0..total).flat_map(|x| (0..total).map(move |y| (x, y))).filter(|(x, y)| x != y);
         let in_tree = |pair: &(usize, usize)| self.tree.binary_search(pair).is_ok();
         let in_product = |&(x, y): &(usize, usize)| x < self.general && y >= self.general;
         let mut pairs = self.tree.clone();
-        if largest != Candidates::Tree {
+        if largest != PairCandidates::Tree {
             pairs.extend(every().filter(|pair| in_product(pair) && !in_tree(pair)));
         }
-        if largest == Candidates::Ordered {
+        if largest == PairCandidates::Ordered {
             pairs.extend(every().filter(|pair| !in_product(pair)));
         }
         pairs
     }
 }
 
-/// The general and the specific name of a taxon, where it has two.
+/// The last two names of a taxon, if it has two.
 fn last_two(taxon: &[String]) -> Option<(String, String)> {
     match taxon {
         [.., general, specific] => Some((general.clone(), specific.clone())),
@@ -320,13 +333,13 @@ fn last_two(taxon: &[String]) -> Option<(String, String)> {
     }
 }
 
-/// `-0.2 ... 0 ... 0.2`: 0 has index [`VALUES`]` - 1`.
+/// Values of C: `-0.2 ... 0 ... 0.2`. 0 has the index [`C_VALUES`]` - 1`.
 fn constants() -> Vec<f64> {
-    let step = LARGEST / (VALUES - 1) as f64;
-    (0..2 * VALUES - 1).map(|at| step * (at as f64 - (VALUES - 1) as f64)).collect()
+    let step = MAX_C / (C_VALUES - 1) as f64;
+    (0..2 * C_VALUES - 1).map(|at| step * (at as f64 - (C_VALUES - 1) as f64)).collect()
 }
 
-/// `Xi_r(x, y)` of all labels, `[labels, labels]`, radians.
+/// `Xi_r(x, y)` of all pairs of labels, `[labels, labels]`, radians.
 fn angles(context: &Context<'_>, centres: &[f32]) -> Result<Vec<f32>> {
     let space = space::<f64>(context.embedder.spec())?;
     let root: Root = context.embedder.root()?;
@@ -342,30 +355,30 @@ fn angles(context: &Context<'_>, centres: &[f32]) -> Result<Vec<f32>> {
     }
 }
 
-/// 0 or 1 for each photo: half of them each, the second half larger by one where they are odd.
+/// Assigns each photo to half 0 or 1 at random. Half 1 has one photo more if the number of photos is odd.
 fn halves(photos: usize, seed: u64) -> Vec<u32> {
     let mut folds: Vec<u32> = (0..photos).map(|photo| u32::from(photo >= photos / 2)).collect();
     folds.shuffle(&mut rand_chacha::ChaCha8Rng::seed_from_u64(seed));
     folds
 }
 
-/// For each fold the first of `tried` with the most hits in it.
-fn chosen(tried: &[usize], folds: &[u32], hit: impl Fn(usize, usize) -> bool) -> [usize; 2] {
+/// For each half, the first of `c_indices` with the most hits in that half.
+fn best_c(c_indices: &[usize], folds: &[u32], hit: impl Fn(usize, usize) -> bool) -> [usize; 2] {
     [0, 1].map(|fold| {
         let hits = |at: usize| (0..folds.len()).filter(|&photo| folds[photo] == fold && hit(photo, at)).count();
         let best =
-            tried.iter().map(|&at| (hits(at), at)).reduce(|best, next| if next.0 > best.0 { next } else { best });
+            c_indices.iter().map(|&at| (hits(at), at)).reduce(|best, next| if next.0 > best.0 { next } else { best });
         best.map_or(0, |(_, at)| at)
     })
 }
 
-/// A setting that the data chose: no statistic of queries, so without an interval.
-fn setting(place: Place<'_>, value: f64, n: usize) -> Record {
+/// Record of a setting that was chosen on the data. It is not a statistic over queries, so it has no interval.
+fn setting(key: RecordKey<'_>, value: f64, n: usize) -> Record {
     Record {
-        benchmark: place.benchmark.into(),
-        split: place.split.into(),
-        protocol: place.protocol.into(),
-        metric: place.metric.into(),
+        benchmark: key.benchmark.into(),
+        split: key.split.into(),
+        protocol: key.protocol.into(),
+        metric: key.metric.into(),
         value,
         interval: None,
         n,

@@ -1,4 +1,4 @@
-//! What the compositional benchmarks share: a photo, a right caption, a wrong one.
+//! Common code of the compositional benchmarks, in which each photo has a correct and a wrong caption.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::Hash;
@@ -11,40 +11,40 @@ use conifer_space::space;
 use rayon::prelude::*;
 
 use super::{Context, images, lacking, open};
-use crate::record::{Baseline, Place, Record};
+use crate::record::{Baseline, Record, RecordKey};
 use crate::{Error, Outcomes, Result, Score};
 
-/// What a model, and someone who only reads, say of each item. The items are the samples, in order.
-pub(super) struct Contrasts {
+/// Outcomes of the model, and of a baseline that uses only the captions. The items are the samples, in order.
+pub(super) struct CaptionPairOutcomes {
     pub(super) samples: Vec<Sample>,
-    /// 1 where the right caption has the higher score. A tie is wrong, as in the released evaluators.
+    /// 1 if the correct caption has the higher score, else 0. A tie is wrong, as in the released evaluators.
     pub(super) right: Vec<f64>,
-    /// 1 where the right caption is the longer one, in characters; 1/2 where both are equally long, which is a guess.
+    /// 1 if the correct caption has more characters, 1/2 if both have the same number, else 0.
     longer: Vec<f64>,
-    /// The photo of each item: items of one photo hang together.
+    /// Photo index of each item. Items of one photo are correlated and form a cluster in the bootstrap.
     photo_of: Vec<u32>,
     /// Score and crop, for the protocol.
     pub(super) protocol: String,
 }
 
-/// What stands for the photo.
+/// Part of the photo that is embedded.
 #[derive(Clone, Copy)]
-pub(super) enum Shown {
-    /// All of it.
+pub(super) enum EmbeddedRegion {
+    /// The whole photo.
     Whole,
-    /// The first box of its phrases.
+    /// The first box of the phrases of the sample.
     FirstBox,
 }
 
-/// Cut-out boxes held in memory at a time.
+/// Number of crops held in memory at a time.
 const CROPS: usize = 256;
 
-impl Contrasts {
+impl CaptionPairOutcomes {
     /// Compares `score(photo, right caption)` with `score(photo, wrong caption)` for every sample.
     ///
     /// # Errors
-    /// A sample without a photo, a caption or a wrong caption, or with several; a score that is not a number.
-    pub(super) fn measure(context: &Context<'_>, benchmark: &'static str, shown: Shown) -> Result<Self> {
+    /// A sample lacks a photo, a caption or a wrong caption, or has several captions; a score is not a number.
+    pub(super) fn measure(context: &Context<'_>, benchmark: &'static str, region: EmbeddedRegion) -> Result<Self> {
         let samples = context.samples(benchmark)?;
         let (mut captions, mut longer) = (Vec::new(), Vec::new());
         for sample in &samples {
@@ -57,12 +57,12 @@ impl Contrasts {
             captions.extend([right, wrong]);
         }
         let embedder = context.embedder;
-        // Thousands of items share photos and texts: each is embedded once.
+        // Thousands of items share photos and texts, so each distinct one is embedded once.
         let (texts, text_of) = distinct(&captions);
         let texts = embedder.texts(&texts.into_iter().map(str::to_owned).collect::<Vec<_>>())?;
-        let (photos, photo_of) = match shown {
-            Shown::Whole => whole(context, benchmark, &samples)?,
-            Shown::FirstBox => (boxes(context, benchmark, &samples)?, (0..samples.len()).collect()),
+        let (photos, photo_of) = match region {
+            EmbeddedRegion::Whole => whole(context, benchmark, &samples)?,
+            EmbeddedRegion::FirstBox => (boxes(context, benchmark, &samples)?, (0..samples.len()).collect()),
         };
 
         let (space, score) = (space::<f32>(embedder.spec())?, context.options.score);
@@ -74,48 +74,48 @@ impl Contrasts {
                 Score::Inner => space.inner(photo, text),
             }
         };
-        let answers = photo_of.iter().zip(text_of.chunks_exact(2)).map(|(&photo, texts)| {
+        let outcomes = photo_of.iter().zip(text_of.chunks_exact(2)).map(|(&photo, texts)| {
             let (right, wrong) = (scored(photo, texts[0]), scored(photo, texts[1]));
             if right.is_nan() || wrong.is_nan() {
                 return Err(Error::Embedder("a score is not a number".into()));
             }
             Ok(f64::from(u8::from(right > wrong)))
         });
-        let right = answers.collect::<Result<Vec<_>>>()?;
+        let right = outcomes.collect::<Result<Vec<_>>>()?;
         let crop = match context.options.crop {
             EvalCrop::Center => "crop center",
             EvalCrop::Squeeze => "crop squeeze",
         };
-        let photo_of = match shown {
-            Shown::Whole => photo_of.iter().map(|&photo| photo as u32).collect(),
-            Shown::FirstBox => photo_numbers(&images(benchmark, &samples)?),
+        let photo_of = match region {
+            EmbeddedRegion::Whole => photo_of.iter().map(|&photo| photo as u32).collect(),
+            EmbeddedRegion::FirstBox => photo_numbers(&images(benchmark, &samples)?),
         };
         Ok(Self { samples, right, longer, photo_of, protocol: format!("{}, {crop}", score.name()) })
     }
 
-    /// The record of a mean over some of the items, given by number.
-    pub(super) fn mean(&self, place: Place<'_>, items: &[usize], seed: u64) -> Record {
-        self.record(place, items, seed, |values| Outcomes::Mean { values })
+    /// Record of the mean over `items`, which are indices.
+    pub(super) fn mean(&self, key: RecordKey<'_>, items: &[usize], seed: u64) -> Record {
+        self.record(key, items, seed, |values| Outcomes::Mean { values })
     }
 
-    /// The record of a mean over groups of some of the items; an item has a group, a number per group from 0.
-    pub(super) fn mean_of_groups(&self, place: Place<'_>, items: &[usize], groups: &[u32], seed: u64) -> Record {
+    /// Record of the mean over groups of `items`. `groups` holds the group index of every item, from 0.
+    pub(super) fn mean_of_groups(&self, key: RecordKey<'_>, items: &[usize], groups: &[u32], seed: u64) -> Record {
         let groups: Vec<u32> = items.iter().map(|&item| groups[item]).collect();
-        self.record(place, items, seed, |values| Outcomes::MeanOfGroups { values, groups: groups.clone() })
+        self.record(key, items, seed, |values| Outcomes::MeanOfGroups { values, groups: groups.clone() })
     }
 
-    fn record(&self, place: Place<'_>, items: &[usize], seed: u64, of: impl Fn(Vec<f64>) -> Outcomes) -> Record {
+    fn record(&self, key: RecordKey<'_>, items: &[usize], seed: u64, of: impl Fn(Vec<f64>) -> Outcomes) -> Record {
         let pick = |values: &[f64]| of(items.iter().map(|&item| values[item]).collect());
-        let baseline = reader(pick(&self.longer).value());
+        let baseline = text_baseline(pick(&self.longer).value());
         let photos = items.iter().map(|&item| self.photo_of[item]).collect();
-        Record::clustered(place, pick(&self.right), photos, baseline, seed)
+        Record::clustered(key, pick(&self.right), photos, baseline, seed)
     }
 
-    /// The name of something of each sample and, for each sample, its number among these names. The `order` comes first,
-    /// the rest follows by name.
+    /// Groups the samples by the name that `of` returns. Returns the distinct names and, for each sample, the index of
+    /// its name. Names in `order` come first, in that order; the others follow alphabetically.
     ///
     /// # Errors
-    /// A sample has none.
+    /// `of` returns no name for a sample.
     pub(super) fn groups(
         &self,
         benchmark: &'static str,
@@ -128,18 +128,20 @@ impl Contrasts {
             .iter()
             .map(|sample| of(sample).ok_or_else(|| lacking(benchmark, sample, what, "each sample needs one")));
         let found = found.collect::<Result<Vec<&str>>>()?;
-        let place = |name: &str| order.iter().position(|it| *it == name).unwrap_or(order.len());
-        let names: BTreeSet<(usize, &str)> = found.iter().map(|name| (place(name), *name)).collect();
+        let position = |name: &str| order.iter().position(|it| *it == name).unwrap_or(order.len());
+        let names: BTreeSet<(usize, &str)> = found.iter().map(|name| (position(name), *name)).collect();
         let numbers: BTreeMap<&str, u32> = names.iter().zip(0..).map(|(it, number)| (it.1, number)).collect();
         let of_sample = found.iter().filter_map(|name| numbers.get(name).copied()).collect();
         Ok((names.iter().map(|it| it.1.to_owned()).collect(), of_sample))
     }
 
-    /// The subsets (splits) of the samples, as [`Contrasts::groups`]. Either all those `published`, or others altogether: data
-    /// of one's own. Published ones may be absent where the context allows a partial measurement.
+    /// Groups the samples by subset (split), as [`CaptionPairOutcomes::groups`] does.
+    ///
+    /// Data with none of the `published` subsets are accepted as the user's own data. Otherwise all published subsets
+    /// must be present and no others; with [`Options::partial`](super::Options::partial) some may be absent.
     ///
     /// # Errors
-    /// A published subset is missing, or stands beside an unknown one.
+    /// A published subset is missing, or published and unknown subsets are mixed.
     pub(super) fn subsets(
         &self,
         context: &Context<'_>,
@@ -170,7 +172,7 @@ impl Contrasts {
                     published.len(),
                     absent.join(", ")
                 ),
-                expected: "with --partial the mean is over the others, and the records say so".into(),
+                expected: "use --partial to take the mean over the other subsets; the records then say so".into(),
             });
         }
         if !absent.is_empty() {
@@ -180,8 +182,8 @@ impl Contrasts {
     }
 }
 
-/// The best of the answers for which no photo is needed: guessing, always the longer caption, always the shorter one.
-fn reader(longer: f64) -> Option<Baseline> {
+/// Best of the answers that need no photo: a guess, always the longer caption, or always the shorter caption.
+fn text_baseline(longer: f64) -> Option<Baseline> {
     if longer > 0.5 {
         Baseline::named("the longer caption (characters)", longer)
     } else if longer < 0.5 {
@@ -191,14 +193,14 @@ fn reader(longer: f64) -> Option<Baseline> {
     }
 }
 
-/// The two captions of a sample.
+/// The correct and the wrong caption of a sample.
 fn pair<'a>(benchmark: &'static str, sample: &'a Sample) -> Result<(&'a str, &'a str)> {
     match (&sample.captions[..], &sample.wrong[..]) {
-        // By the rule for ties no model can be right about it.
+        // A tie counts as wrong, so no model could be right on this item.
         ([right], [wrong]) if right == wrong => Err(Error::Argument {
             name: format!("{benchmark}: wrong caption of sample `{}`", sample.id),
-            found: format!("{wrong:?}, the right one"),
-            expected: "another text".into(),
+            found: format!("{wrong:?}, the same text as the right caption"),
+            expected: "a different text".into(),
         }),
         ([right], [wrong]) => Ok((right, wrong)),
         ([], _) => Err(lacking(benchmark, sample, "the caption", "each sample needs one, and a wrong one")),
@@ -211,40 +213,41 @@ fn pair<'a>(benchmark: &'static str, sample: &'a Sample) -> Result<(&'a str, &'a
     }
 }
 
-/// What tells photos apart.
+/// Identity of a photo.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
-enum Key<'a> {
+enum PhotoKey<'a> {
     File(&'a Path),
-    /// A photo in memory is taken as it is.
+    /// Photos in memory are not compared: each sample has its own.
     Sample(usize),
 }
 
-fn keys(photos: &[ImageRef]) -> Vec<Key<'_>> {
-    fn key((number, photo): (usize, &ImageRef)) -> Key<'_> {
+fn keys(photos: &[ImageRef]) -> Vec<PhotoKey<'_>> {
+    fn key((number, photo): (usize, &ImageRef)) -> PhotoKey<'_> {
         match photo {
-            ImageRef::File(path) => Key::File(path),
-            _ => Key::Sample(number),
+            ImageRef::File(path) => PhotoKey::File(path),
+            _ => PhotoKey::Sample(number),
         }
     }
     photos.iter().enumerate().map(key).collect()
 }
 
-/// A number for each photo, the same for the same photo.
+/// Index of the photo of each sample. Samples with the same photo file get the same index.
 fn photo_numbers(photos: &[ImageRef]) -> Vec<u32> {
     distinct(&keys(photos)).1.into_iter().map(|number| number as u32).collect()
 }
 
-/// Points of the whole photos, and the number of the point of each sample.
+/// Embeds each distinct whole photo file once, and each photo in memory. Returns the points and the index of the point
+/// of each sample.
 fn whole(context: &Context<'_>, benchmark: &'static str, samples: &[Sample]) -> Result<(Vec<f32>, Vec<usize>)> {
     let photos = images(benchmark, samples)?;
     let keys = keys(&photos);
     let (distinct_keys, photo_of) = distinct(&keys);
-    let first: HashMap<Key<'_>, &ImageRef> = keys.iter().copied().zip(&photos).rev().collect();
+    let first: HashMap<PhotoKey<'_>, &ImageRef> = keys.iter().copied().zip(&photos).rev().collect();
     let once: Vec<ImageRef> = distinct_keys.iter().filter_map(|key| first.get(key).map(|&it| it.clone())).collect();
     Ok((context.embedder.images(&once, context.options.crop)?, photo_of))
 }
 
-/// Points of the first box of each photo.
+/// Embeds the first box of each sample.
 fn boxes(context: &Context<'_>, benchmark: &'static str, samples: &[Sample]) -> Result<Vec<f32>> {
     let photos = images(benchmark, samples)?;
     let cut = |(sample, photo): (&Sample, &ImageRef)| {
@@ -261,7 +264,7 @@ fn boxes(context: &Context<'_>, benchmark: &'static str, samples: &[Sample]) -> 
     Ok(points)
 }
 
-/// Each item once, in the order of first sight, and the number of each item among them.
+/// Distinct items in order of first occurrence, and for each item its index among them.
 fn distinct<T: Copy + Eq + Hash>(items: &[T]) -> (Vec<T>, Vec<usize>) {
     let mut numbers = HashMap::new();
     let mut once = Vec::new();

@@ -1,13 +1,13 @@
-use super::{Benchmark, Context, Input, images, lacking};
+use super::{Benchmark, Context, RequiredInput, images, lacking};
 use crate::metrics::chance_hit_at_k;
-use crate::record::{Baseline, Place, Record};
+use crate::record::{Baseline, Record, RecordKey};
 use crate::score::ranks_both_ways;
 use crate::{Outcomes, Result};
 
-/// Photos find captions and captions find photos; every caption of a photo is right for it.
+/// Retrieval of captions by photos and of photos by captions. Every caption of a photo is correct for it.
 ///
-/// "Recall@k" is the CLIP literature's: the share of queries with *any* right candidate in the top k. A tie
-/// with a wrong candidate counts as lost.
+/// Recall@k follows the CLIP literature: the fraction of queries with *any* correct candidate in the top k. A tie with
+/// a wrong candidate counts as a miss.
 pub(super) struct CrossModalRetrieval;
 
 const TOP: [usize; 3] = [1, 5, 10];
@@ -22,8 +22,8 @@ impl Benchmark for CrossModalRetrieval {
     fn reference(&self) -> &'static str {
         "HyCoCLIP Table 2, PHyCLIP Table 2, HierarCaps Table 3"
     }
-    fn needs(&self) -> &'static [Input] {
-        &[Input::Images, Input::Captions]
+    fn needs(&self) -> &'static [RequiredInput] {
+        &[RequiredInput::Images, RequiredInput::Captions]
     }
 
     fn run(&self, context: &Context<'_>) -> Result<Vec<Record>> {
@@ -57,12 +57,12 @@ impl Benchmark for CrossModalRetrieval {
                 };
                 let hits: Outcomes = ranks.iter().map(|&rank| rank < k).collect();
                 let metric = format!("recall@{k}");
-                let place = Place { benchmark: self.name(), split, protocol: score.name(), metric: &metric };
+                let key = RecordKey { benchmark: self.name(), split, protocol: score.name(), metric: &metric };
                 let (chance, seed) = (Baseline::chance(chance), context.options.seed);
                 records.push(match split {
-                    // The captions of a photo stand or fall together.
-                    "text_to_image" => Record::clustered(place, hits, clusters.clone(), chance, seed),
-                    _ => Record::of(place, hits, chance, seed),
+                    // Captions of one photo are not independent, so the bootstrap draws them together.
+                    "text_to_image" => Record::clustered(key, hits, clusters.clone(), chance, seed),
+                    _ => Record::of(key, hits, chance, seed),
                 });
             }
         }

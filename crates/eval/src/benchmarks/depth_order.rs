@@ -4,15 +4,16 @@ use conifer_data::ImageRef;
 use conifer_data::transform::crop_box;
 use conifer_space::space;
 
-use super::{Benchmark, Context, Input, images, lacking, open};
-use crate::record::{Baseline, Place, Record};
+use super::{Benchmark, Context, RequiredInput, images, lacking, open};
+use crate::record::{Baseline, Record, RecordKey};
 use crate::{Error, Outcomes, Result};
 
-/// Is the general nearer to the root than the specific? Per sample: phrase before caption, box before
-/// photo, caption before photo, phrase before box (HyCoCLIP Figure 4; PHyCLIP Figure 5, as a rate).
+/// Fraction of samples in which the more general view is nearer to the root than the more specific one.
 ///
-/// The phrase is the sample's first with a box, the caption the one that the phrase stands in (else the
-/// first). Chance is one half.
+/// Four pairs (general, specific) are compared: phrase and caption, box and photo, caption and photo, phrase and box
+/// (HyCoCLIP Figure 4; PHyCLIP Figure 5, as a rate). The phrase is the first one of the sample with a box or a crop.
+/// The caption is the one that contains the phrase, or else the first. Chance is one half. The mean depth of each view
+/// is also recorded.
 pub(super) struct DepthOrder;
 
 impl Benchmark for DepthOrder {
@@ -25,14 +26,15 @@ impl Benchmark for DepthOrder {
     fn reference(&self) -> &'static str {
         "HyCoCLIP Figure 4 (norm histograms), PHyCLIP Figure 5"
     }
-    fn needs(&self) -> &'static [Input] {
-        &[Input::Images, Input::Captions, Input::Phrases]
+    fn needs(&self) -> &'static [RequiredInput] {
+        &[RequiredInput::Images, RequiredInput::Captions, RequiredInput::Phrases]
     }
 
     fn run(&self, context: &Context<'_>) -> Result<Vec<Record>> {
         let samples = context.samples(self.name())?;
         let photos = images(self.name(), &samples)?;
-        let (mut kept, mut crops, mut phrases, mut captions) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        let (mut grounded_photos, mut crops, mut phrases, mut captions) =
+            (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         for (sample, photo) in samples.iter().zip(&photos) {
             let Some(phrase) = sample.phrases.iter().find(|p| p.crop.is_some() || !p.boxes.is_empty()) else {
                 continue;
@@ -49,20 +51,24 @@ impl Benchmark for DepthOrder {
                     ImageRef::Pixels(Arc::new(crop_box(&picture, &phrase.boxes[0])))
                 }
             };
-            kept.push(photo.clone());
+            grounded_photos.push(photo.clone());
             crops.push(crop);
             phrases.push(phrase.text.clone());
             captions.push(caption.clone());
         }
-        if kept.is_empty() {
+        if grounded_photos.is_empty() {
             return Err(Error::Missing {
                 benchmark: self.name(),
                 missing: "every phrase with a box".into(),
-                expected: "grounded samples".into(),
+                expected: "expected grounded samples".into(),
             });
         }
-        if kept.len() < samples.len() {
-            context.leaves_out(format!("{} of {} samples have a phrase with a box", kept.len(), samples.len()));
+        if grounded_photos.len() < samples.len() {
+            context.leaves_out(format!(
+                "{} of {} samples have a phrase with a box",
+                grounded_photos.len(),
+                samples.len()
+            ));
         }
         let root = context.embedder.root()?;
         let space = space::<f64>(context.embedder.spec())?;
@@ -74,15 +80,15 @@ impl Benchmark for DepthOrder {
                 .collect()
         };
         let crop = context.options.crop;
-        let image = depth(context.embedder.images(&kept, crop)?);
+        let image = depth(context.embedder.images(&grounded_photos, crop)?);
         let box_image = depth(context.embedder.images(&crops, crop)?);
         let text = depth(context.embedder.texts(&captions)?);
         let box_text = depth(context.embedder.texts(&phrases)?);
 
         let seed = context.options.seed;
         let record = |split, metric, outcomes: Outcomes, baseline| {
-            let place = Place { benchmark: self.name(), split, protocol: "first grounded phrase", metric };
-            Record::of(place, outcomes, baseline, seed)
+            let key = RecordKey { benchmark: self.name(), split, protocol: "first grounded phrase", metric };
+            Record::of(key, outcomes, baseline, seed)
         };
         let rate = |split, parent: &[f64], child: &[f64]| {
             let right = parent.iter().zip(child).map(|(p, c)| p < c).collect();

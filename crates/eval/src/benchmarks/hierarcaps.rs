@@ -5,26 +5,29 @@ use rand::SeedableRng;
 use rand::seq::SliceRandom;
 
 use super::zero_shot_classification::first_maximum;
-use super::{Benchmark, Context, Input, images, lacking};
+use super::{Benchmark, Context, RequiredInput, images, lacking};
 use crate::metrics::{
     ChainRetrieval, chain_precision_recall, depth_levels, ordering_by_ascending, pair_order_tau, retrieve_chain,
 };
-use crate::record::{Baseline, Place, Record};
+use crate::record::{Baseline, Record, RecordKey};
 use crate::score::{Score, similarity_rows};
 use crate::{Error, Outcomes, Result};
 
-/// Caption hierarchies retrieved for a photo, and their order by depth (HierarCaps section 4; supplement 2.5, 3.2).
+/// Retrieval of caption hierarchies by photos, and the order of the tiers by depth (HierarCaps section 4; supplement
+/// 2.5, 3.2).
 ///
-/// All tier texts of the data set are candidates. A ball around the root widens in equal steps; at each level the text in the
-/// ball most similar to the photo is taken. Four protocols, since the supplement and the released evaluator differ twice:
+/// All tier texts of the data set are candidates. A ball around the root widens in equal steps. At each level, the text
+/// inside the ball that is most similar to the photo is retrieved. The supplement and the released evaluator differ in
+/// two points, so there are four protocols:
 ///
-/// * `released`: levels from the shallowest to the deepest text of the data set, the same for every photo; all texts kept.
-/// * `paper`: levels from the root to the text most similar to the photo; the text closest to the root, which is the same for
-///   nearly every photo, is left out.
-/// * `released, first left out` and `paper, first kept`: one difference at a time.
+/// * `released`: the levels go from the shallowest to the deepest text of the data set and are the same for every
+///   photo; all retrieved texts are kept.
+/// * `paper`: the levels go from the root to the text most similar to the photo; the first retrieved text is left out
+///   (in the paper: the text closest to the root).
+/// * `released, first left out` and `paper, first kept`: only one of the two points changed.
 ///
-/// tau_d is Kendall's tau between tier and depth within a row, averaged over rows. Chains of four tiers are also measured on
-/// the supplement's subsets of controlled length.
+/// tau_d is Kendall's tau between tier and depth within a row, averaged over rows. The first setting is also measured
+/// on the supplement's subsets of chains of four tiers with controlled length.
 pub(super) struct Hierarcaps;
 
 impl Benchmark for Hierarcaps {
@@ -37,8 +40,8 @@ impl Benchmark for Hierarcaps {
     fn reference(&self) -> &'static str {
         "HierarCaps Tables 1, 2 and 4; RCME Table 7"
     }
-    fn needs(&self) -> &'static [Input] {
-        &[Input::Images, Input::Tiers]
+    fn needs(&self) -> &'static [RequiredInput] {
+        &[RequiredInput::Images, RequiredInput::Tiers]
     }
 
     fn run(&self, context: &Context<'_>) -> Result<Vec<Record>> {
@@ -72,25 +75,25 @@ impl Benchmark for Hierarcaps {
     }
 }
 
-/// Embedded HierarCaps rows: what the numbers are computed from.
+/// Embedded HierarCaps rows, the input of [`hierarcaps_records`].
 pub struct HierarcapsPoints<'a> {
     /// Space of all points.
     pub spec: &'a ManifoldSpec,
     /// The most general point.
     pub root: &'a Root,
-    /// Per row its tier texts, general first.
+    /// Tier texts of each row, general first.
     pub tiers: &'a [Vec<String>],
-    /// Points of all tier texts, row after row, tier after tier, `[sum of tiers, dim]`.
+    /// Points of all tier texts by row, then tier: `[sum of tiers, dim]`.
     pub texts: &'a [f32],
-    /// Points of the photos `[rows, dim]`.
+    /// Points of the photos, `[rows, dim]`.
     pub images: &'a [f32],
 }
 
-/// Precision, recall, F1 and tau_d with intervals, shuffled photos and caption length as baselines; retrieval for each number
-/// of levels in `steps`.
+/// Computes precision, recall, F1 and tau_d with intervals. The retrieval is measured with each number of levels in
+/// `steps`. The baselines are shuffled photos (retrieval) and caption length (tau_d).
 ///
 /// # Errors
-/// No number of levels, or one of zero, and a spec that names no space.
+/// `steps` is empty or contains zero, or `points.spec` is not a valid space.
 pub fn hierarcaps_records(
     points: &HierarcapsPoints<'_>,
     steps: &[usize],
@@ -104,26 +107,26 @@ pub fn hierarcaps_records(
             expected: "at least one number of levels, each at least 1".into(),
         });
     }
-    // Depths in f64: two texts whose depths differ in the last bits of f32 must not tie.
+    // Depths in f64, so that two texts whose depths differ in the last bits of f32 do not tie.
     let space64 = space::<f64>(points.spec)?;
     let wide = |row: &[f32]| row.iter().map(|&v| f64::from(v)).collect::<Vec<_>>();
     let depths: Vec<f64> =
         points.texts.chunks(points.spec.dim).map(|row| space64.depth(&wide(row), points.root)).collect();
-    let asked: Vec<Asked> =
-        steps.iter().flat_map(|&steps| PROTOCOLS.map(|protocol| Asked { protocol, steps })).collect();
-    let found = chains(points, &depths, &asked, score, points.images)?;
-    let by_chance = chains(points, &depths, &asked, score, &shuffled_rows(points.images, points.spec.dim, seed))?;
+    let settings: Vec<ChainSetting> =
+        steps.iter().flat_map(|&steps| PROTOCOLS.map(|protocol| ChainSetting { protocol, steps })).collect();
+    let found = chains(points, &depths, &settings, score, points.images)?;
+    let by_chance = chains(points, &depths, &settings, score, &shuffled_rows(points.images, points.spec.dim, seed))?;
 
     let all: Vec<usize> = (0..points.tiers.len()).collect();
     let tau = orders(points.tiers, &depths);
     let mut records = Vec::new();
-    for ((asked, found), by_chance) in asked.iter().zip(&found).zip(&by_chance) {
-        let name = asked.name(score);
+    for ((setting, found), by_chance) in settings.iter().zip(&found).zip(&by_chance) {
+        let name = setting.name(score);
         records.extend(retrieval("all", &name, &all, found, by_chance, seed));
-        // The order is the same in every protocol; it stands beside the numbers of each.
+        // The order does not depend on the protocol; it is recorded under each one.
         records.extend(order("all", &name, &all, &tau, points.tiers, seed));
     }
-    let name = asked[0].name(score);
+    let name = settings[0].name(score);
     for (split, holds) in LENGTH_SUBSETS {
         let rows: Vec<usize> = all.iter().copied().filter(|&row| holds(&points.tiers[row])).collect();
         if !rows.is_empty() {
@@ -134,46 +137,45 @@ pub fn hierarcaps_records(
     Ok(records)
 }
 
-/// Where the levels lie, and whether the first text counts.
+/// Range of the levels, and whether the first retrieved text counts.
 #[derive(Clone, Copy)]
-struct Protocol {
+struct ChainProtocol {
     name: &'static str,
     per_photo: bool,
     first_kept: bool,
 }
 
-const PROTOCOLS: [Protocol; 4] = [
-    Protocol { name: "released", per_photo: false, first_kept: true },
-    Protocol { name: "released, first left out", per_photo: false, first_kept: false },
-    Protocol { name: "paper", per_photo: true, first_kept: false },
-    Protocol { name: "paper, first kept", per_photo: true, first_kept: true },
+const PROTOCOLS: [ChainProtocol; 4] = [
+    ChainProtocol { name: "released", per_photo: false, first_kept: true },
+    ChainProtocol { name: "released, first left out", per_photo: false, first_kept: false },
+    ChainProtocol { name: "paper", per_photo: true, first_kept: false },
+    ChainProtocol { name: "paper, first kept", per_photo: true, first_kept: true },
 ];
 
-/// A protocol with its number of levels.
-struct Asked {
-    protocol: Protocol,
+struct ChainSetting {
+    protocol: ChainProtocol,
     steps: usize,
 }
 
-impl Asked {
+impl ChainSetting {
     fn name(&self, score: Score) -> String {
         format!("{} levels, {}, {}", self.steps, self.protocol.name, score.name())
     }
 }
 
-/// A name, and which chains it holds of.
-type Subset = (&'static str, fn(&[String]) -> bool);
+/// Name of a subset, and the predicate that selects its chains.
+type ChainSubset = (&'static str, fn(&[String]) -> bool);
 
-/// Chains of four tiers whose order length tells little about (supplement 3.2).
-const LENGTH_SUBSETS: [Subset; 2] = [
+/// Chains of four tiers whose length says little about their order (supplement 3.2).
+const LENGTH_SUBSETS: [ChainSubset; 2] = [
     ("tiers 1 and 2 of equal length", |tiers| tiers.len() == 4 && words(&tiers[0]) == words(&tiers[1])),
     ("tiers 3 and 4 within 4 words", |tiers| tiers.len() == 4 && words(&tiers[2]).abs_diff(words(&tiers[3])) <= 4),
 ];
 
-/// A trivial order of texts, and its name.
-type Length = (&'static str, fn(&str) -> usize);
+/// Name of a text length, and the function that computes it.
+type TextLength = (&'static str, fn(&str) -> usize);
 
-const LENGTHS: [Length; 2] = [("caption length (words)", words), ("caption length (characters)", characters)];
+const LENGTHS: [TextLength; 2] = [("caption length (words)", words), ("caption length (characters)", characters)];
 
 fn words(text: &str) -> usize {
     text.split_whitespace().count()
@@ -183,7 +185,7 @@ fn characters(text: &str) -> usize {
     text.chars().count()
 }
 
-/// Precision, recall and F1 (harmonic mean of the two means: HierarCaps, RCME Table 1) over some rows.
+/// Precision, recall and F1 over some rows. F1 is the harmonic mean of the two means (HierarCaps, RCME Table 1).
 fn retrieval(
     split: &str,
     protocol: &str,
@@ -201,25 +203,25 @@ fn retrieval(
     let pairs = outcomes(found).into_iter().zip(outcomes(by_chance));
     pairs
         .map(|((metric, found), (_, trivial))| {
-            let place = Place { benchmark: "hierarcaps", split, protocol, metric };
-            Record::of(place, found, Baseline::named("shuffled photos", trivial.value()), seed)
+            let key = RecordKey { benchmark: "hierarcaps", split, protocol, metric };
+            Record::of(key, found, Baseline::named("shuffled photos", trivial.value()), seed)
         })
         .collect()
 }
 
-/// tau_d over some rows, beside the order by length in words and in characters.
+/// tau_d over some rows, with the order by length in words and in characters as baselines.
 fn order(split: &str, protocol: &str, rows: &[usize], tau: &[f64], tiers: &[Vec<String>], seed: u64) -> [Record; 2] {
     LENGTHS.map(|(name, length)| {
         let by_length =
             rows.iter().map(|&row| pair_order_tau(&tiers[row].iter().map(|t| length(t) as f64).collect::<Vec<_>>()));
         let by_length = by_length.sum::<f64>() / rows.len() as f64;
         let values: Vec<f64> = rows.iter().map(|&row| tau[row]).collect();
-        let place = Place { benchmark: "hierarcaps", split, protocol, metric: "tau_d" };
-        Record::of(place, values, Baseline::named(name, by_length), seed)
+        let key = RecordKey { benchmark: "hierarcaps", split, protocol, metric: "tau_d" };
+        Record::of(key, values, Baseline::named(name, by_length), seed)
     })
 }
 
-/// Kendall's tau of every row, equal depths counting 0: texts that are all at one place are in no order.
+/// Kendall's tau of each row. Pairs of equal depth count 0, so a row of identical points has tau 0.
 fn orders(tiers: &[Vec<String>], depths: &[f64]) -> Vec<f64> {
     let mut rest = depths;
     tiers
@@ -232,34 +234,36 @@ fn orders(tiers: &[Vec<String>], depths: &[f64]) -> Vec<f64> {
         .collect()
 }
 
-/// For each of `asked` the chain of every photo, retrieved and scored. A photo looks at each text once.
+/// Precision and recall of the chain of every photo, for each of `settings`. The similarities of a photo are computed
+/// once.
 fn chains(
     points: &HierarcapsPoints<'_>,
     depths: &[f64],
-    asked: &[Asked],
+    settings: &[ChainSetting],
     score: Score,
     images: &[f32],
 ) -> Result<Vec<Vec<ChainRetrieval>>> {
     let texts: Vec<&str> = points.tiers.iter().flatten().map(String::as_str).collect();
     let by_depth = ordering_by_ascending(depths);
-    let fixed: Vec<Vec<f64>> = asked.iter().map(|asked| depth_levels(depths, asked.steps)).collect();
-    // Spelling decides equality, so each text gets the number of its first occurrence.
+    let fixed: Vec<Vec<f64>> = settings.iter().map(|setting| depth_levels(depths, setting.steps)).collect();
+    // Texts with the same spelling are equal, so each text gets the index of its first occurrence.
     let mut first = BTreeMap::new();
     let spelling: Vec<usize> = texts.iter().enumerate().map(|(i, &t)| *first.entry(t).or_insert(i)).collect();
     let rows = similarity_rows(points.spec, score, images, points.texts, |row, scores| {
         let reference: Vec<Vec<&str>> = points.tiers[row].iter().map(|t| vec![t.as_str()]).collect();
         let closest = depths[first_maximum(scores)];
-        let answer = |(asked, fixed): (&Asked, &Vec<f64>)| {
-            let own = if asked.protocol.per_photo { depth_levels(&[0.0, closest], asked.steps) } else { Vec::new() };
-            let levels = if asked.protocol.per_photo { &own } else { fixed };
+        let measured = |(setting, fixed): (&ChainSetting, &Vec<f64>)| {
+            let own =
+                if setting.protocol.per_photo { depth_levels(&[0.0, closest], setting.steps) } else { Vec::new() };
+            let levels = if setting.protocol.per_photo { &own } else { fixed };
             let chain = retrieve_chain(&by_depth, depths, levels, scores, |a, b| spelling[a] == spelling[b]);
-            let left_out = usize::from(!asked.protocol.first_kept).min(chain.len());
+            let left_out = usize::from(!setting.protocol.first_kept).min(chain.len());
             let retrieved: Vec<&str> = chain[left_out..].iter().map(|&i| texts[i]).collect();
             chain_precision_recall(&retrieved, &reference)
         };
-        asked.iter().zip(&fixed).map(answer).collect::<Vec<_>>()
+        settings.iter().zip(&fixed).map(measured).collect::<Vec<_>>()
     })?;
-    Ok((0..asked.len()).map(|i| rows.iter().map(|row| row[i]).collect()).collect())
+    Ok((0..settings.len()).map(|i| rows.iter().map(|row| row[i]).collect()).collect())
 }
 
 fn shuffled_rows(rows: &[f32], dim: usize, seed: u64) -> Vec<f32> {

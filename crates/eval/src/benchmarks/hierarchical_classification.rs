@@ -1,11 +1,11 @@
 use super::zero_shot_classification::classify;
-use super::{Benchmark, Context, Input};
+use super::{Benchmark, Context, RequiredInput};
 use crate::metrics::{hierarchical_scores, random_hierarchical_scores};
-use crate::record::{Baseline, Place, Record};
+use crate::record::{Baseline, Record, RecordKey};
 use crate::{Error, Result};
 
-/// How far in the class tree the zero-shot answers are from the truth: TIE, LCA (as told and as released),
-/// Jaccard, P_H, R_H, averaged over photos.
+/// Tree distances between the zero-shot predictions and the true classes, averaged over photos: TIE, LCA (as the paper
+/// defines it and as released), Jaccard, P_H and R_H.
 pub(super) struct HierarchicalClassification;
 
 impl Benchmark for HierarchicalClassification {
@@ -18,8 +18,8 @@ impl Benchmark for HierarchicalClassification {
     fn reference(&self) -> &'static str {
         "HyCoCLIP Table 2 and appendix C, PHyCLIP Table 2"
     }
-    fn needs(&self) -> &'static [Input] {
-        &[Input::Images, Input::Labels, Input::ClassTree]
+    fn needs(&self) -> &'static [RequiredInput] {
+        &[RequiredInput::Images, RequiredInput::Labels, RequiredInput::ClassTree]
     }
 
     fn prompts(&self) -> bool {
@@ -30,7 +30,7 @@ impl Benchmark for HierarchicalClassification {
         let tree = context.tree.ok_or_else(|| Error::Missing {
             benchmark: self.name(),
             missing: "the class tree".into(),
-            expected: "name a file of `parent child` edges whose nodes are the class labels".into(),
+            expected: "expected a file of `parent child` edges whose nodes are the class labels".into(),
         })?;
         let it = classify(context, self.name())?;
         let nodes = it
@@ -55,8 +55,8 @@ impl Benchmark for HierarchicalClassification {
             .enumerate()
             .map(|(i, &(metric, baseline))| {
                 let values: Vec<f64> = rows.iter().map(|row| row[i].1).collect();
-                let place = Place { benchmark: self.name(), split: "all", protocol: &it.protocol, metric };
-                Record::of(place, values, Baseline::chance(baseline), context.options.seed)
+                let key = RecordKey { benchmark: self.name(), split: "all", protocol: &it.protocol, metric };
+                Record::of(key, values, Baseline::chance(baseline), context.options.seed)
             })
             .collect())
     }

@@ -4,36 +4,37 @@ use conifer_data::Sample;
 use conifer_index::Cone;
 use conifer_space::{Root, Space, space};
 
-use super::{Benchmark, Context, Input, lacking};
+use super::{Benchmark, Context, RequiredInput, lacking};
 use crate::metrics::spearman;
-use crate::record::{Baseline, Place, Record};
+use crate::record::{Baseline, Record, RecordKey};
 use crate::{Error, Outcomes, Result};
 
-/// To what degree is X a type of Y? Spearman's correlation of a score of the points of two words with people's answers (HyperLex; HierarCaps
+/// HyperLex: Spearman's correlation between a score of two words and human grades of "X is a type of Y" (HierarCaps
 /// Sec. 5, supplement 2.6 and Table 5).
 ///
-/// Each word stands in "a picture of a ..." (supplement 2.6), first and last of a chain being the general and the specific one. Which score
-/// the published numbers use has not been released: all of [`SCORES`] are reported, each under its name. One number speaks for a score
-/// that sees the root: a model tuned and measured with the root in the centre of the sphere, where the exterior angle ranks as the cosine
-/// does, has .23, with a learned root .51 (supplement Table 2). A pair without a grade is an error. A score that is the same for all pairs
-/// has 0.
+/// Each word is embedded as "a picture of a ..." (supplement 2.6). The first text of a chain is the general word, the
+/// last one the specific word. The score behind the published numbers has not been released, so all of [`SCORES`] are
+/// reported by name. One published result suggests a score that depends on the root: a model tuned and measured with
+/// the root at the centre of the sphere, where the exterior angle ranks like the cosine, has .23, and with a learned
+/// root .51 (supplement Table 2). A pair without a grade is an error. A score that is the same for all pairs has
+/// correlation 0.
 ///
-/// The trivial answer beside each score is how often the general word is the general one of any pair: it looks at one word of the two, and at
-/// no grade, and has .39 over all pairs of the published file and .42 over its nouns, where CLIP ViT-B is published with .44 and .48.
-/// The first score stands a second time beside the difference of lengths, which has .01.
-pub(super) struct HyperLex;
+/// The baseline of each score is the number of pairs in which the general word is the general one. This baseline uses
+/// only one of the two words and no grade. It reaches .39 over all pairs of the published file and .42 over its nouns;
+/// the published numbers of CLIP ViT-B are .44 and .48. The first score is recorded a second time with the difference
+/// of lengths as its baseline, which reaches .01.
+pub(super) struct HyperLexBenchmark;
 
 const PROMPT: &str = "a picture of a {}";
 
-/// What a trivial answer looks at.
+/// Names of the baselines.
 const PREVALENCE: &str = "pairs with this general word";
 const LENGTH: &str = "characters, specific minus general";
 
-/// Larger = more of a type.
-type Score = fn(&Pair<'_>) -> f64;
+/// Score of a pair. Larger values mean that the specific word is more likely a type of the general one.
+type PairScore = fn(&EmbeddedWordPair<'_>) -> f64;
 
-/// The scores, by name.
-const SCORES: [(&str, Score); 6] = [
+const SCORES: [(&str, PairScore); 6] = [
     ("minus exterior angle", |it| -it.angle()),
     ("minus angle / half aperture", |it| -it.angle() / it.aperture()),
     ("minus cone excess", |it| -it.excess()),
@@ -42,8 +43,7 @@ const SCORES: [(&str, Score); 6] = [
     ("similarity minus exterior angle", |it| it.similarity() - it.angle()),
 ];
 
-/// Two points as seen from the root.
-struct Pair<'a> {
+struct EmbeddedWordPair<'a> {
     space: &'a dyn Space<f64>,
     root: &'a Root,
     cone: Cone,
@@ -51,13 +51,13 @@ struct Pair<'a> {
     specific: &'a [f64],
 }
 
-impl Pair<'_> {
-    /// Radians, at the general point.
+impl EmbeddedWordPair<'_> {
+    /// Exterior angle at the general point, radians.
     fn angle(&self) -> f64 {
         self.space.exterior_angle(self.general, self.specific, self.root)
     }
 
-    /// Radians, above 0.
+    /// Half aperture of the cone of the general point, radians; greater than 0.
     fn aperture(&self) -> f64 {
         self.space.half_aperture(self.general, self.cone.min_radius.into(), self.root)
     }
@@ -72,7 +72,7 @@ impl Pair<'_> {
     }
 }
 
-impl Benchmark for HyperLex {
+impl Benchmark for HyperLexBenchmark {
     fn name(&self) -> &'static str {
         "hyperlex"
     }
@@ -82,14 +82,15 @@ impl Benchmark for HyperLex {
     fn reference(&self) -> &'static str {
         "HierarCaps Table 2, supplement Tables 2 and 5 (rho_all, rho_N)"
     }
-    fn needs(&self) -> &'static [Input] {
-        &[Input::GradedChains]
+    fn needs(&self) -> &'static [RequiredInput] {
+        &[RequiredInput::GradedChains]
     }
 
     fn run(&self, context: &Context<'_>) -> Result<Vec<Record>> {
         let samples = context.samples(self.name())?;
-        let graded: Vec<Graded<'_>> = samples.iter().map(|it| graded(self.name(), it)).collect::<Result<_>>()?;
-        // Words stand in many pairs: each is embedded once.
+        let graded: Vec<GradedWordPair<'_>> =
+            samples.iter().map(|it| graded(self.name(), it)).collect::<Result<_>>()?;
+        // A word can occur in many pairs; each is embedded once.
         let mut words: Vec<&str> = graded.iter().flat_map(|it| [it.general, it.specific]).collect();
         words.sort_unstable();
         words.dedup();
@@ -99,7 +100,7 @@ impl Benchmark for HyperLex {
         let point = |word: &str| &points[dim * words.partition_point(|it| *it < word)..][..dim];
         let space = space::<f64>(context.embedder.spec())?;
         let root = context.embedder.root()?;
-        let pair = |it: &Graded<'_>| Pair {
+        let pair = |it: &GradedWordPair<'_>| EmbeddedWordPair {
             space: space.as_ref(),
             root: &root,
             cone: Cone::default(),
@@ -115,20 +116,20 @@ impl Benchmark for HyperLex {
                 return Err(Error::Missing {
                     benchmark: self.name(),
                     missing: format!(
-                        "a second grade: all {} pairs ({split}) have the grade {}, which",
+                        "a second distinct grade (all {} pairs ({split}) have the grade {})",
                         rows.len(),
                         truth[0]
                     ),
                     expected: "a correlation needs two different grades".into(),
                 });
             }
-            let trivial = |answer: &dyn Fn(&Graded<'_>) -> f64| {
+            let trivial = |answer: &dyn Fn(&GradedWordPair<'_>) -> f64| {
                 let rho = spearman(&rows.iter().map(|it| answer(it)).collect::<Vec<_>>(), &truth);
                 if rho.is_finite() { rho } else { 0.0 }
             };
             let prevalence = trivial(&|it| prevalence.get(it.general).copied().unwrap_or(0.0));
             let length = Baseline::named(LENGTH, trivial(&|it| longer(it.general, it.specific)));
-            // Pairs of one general word hang together.
+            // Pairs with the same general word are correlated, so the bootstrap draws them together.
             let mut numbers = HashMap::new();
             let words: Vec<u32> = rows
                 .iter()
@@ -144,11 +145,11 @@ impl Benchmark for HyperLex {
                     return Err(Error::Embedder(format!("the score `{name}` of a pair is not a number")));
                 }
                 let protocol = format!("{name}, \"{PROMPT}\"");
-                let place =
-                    Place { benchmark: self.name(), split: &split, protocol: &protocol, metric: "spearman rho" };
+                let key =
+                    RecordKey { benchmark: self.name(), split: &split, protocol: &protocol, metric: "spearman rho" };
                 let outcomes = Outcomes::Spearman { found, truth: truth.clone() };
                 let baseline = Baseline::named(PREVALENCE, prevalence);
-                records.push(Record::clustered(place, outcomes, words.clone(), baseline, context.options.seed));
+                records.push(Record::clustered(key, outcomes, words.clone(), baseline, context.options.seed));
             }
             let again = records.get(first).cloned();
             records.extend(again.map(|record| Record { baseline: length, ..record }));
@@ -157,15 +158,15 @@ impl Benchmark for HyperLex {
     }
 }
 
-/// Two words and how far people call one a type of the other.
-struct Graded<'a> {
+/// Two words and the human grade of "specific is a type of general".
+struct GradedWordPair<'a> {
     general: &'a str,
     specific: &'a str,
     grade: f64,
     split: Option<&'a str>,
 }
 
-fn graded<'a>(benchmark: &'static str, sample: &'a Sample) -> Result<Graded<'a>> {
+fn graded<'a>(benchmark: &'static str, sample: &'a Sample) -> Result<GradedWordPair<'a>> {
     let chain = sample.tiers.as_ref().map_or(&[][..], |tiers| &tiers.positive);
     let ([general, .., specific], Some(grade)) = (chain, sample.grade) else {
         return Err(lacking(
@@ -175,11 +176,11 @@ fn graded<'a>(benchmark: &'static str, sample: &'a Sample) -> Result<Graded<'a>>
             "each sample needs a general and a specific text and a grade",
         ));
     };
-    Ok(Graded { general, specific, grade, split: sample.split.as_deref() })
+    Ok(GradedWordPair { general, specific, grade, split: sample.split.as_deref() })
 }
 
-/// All pairs, and those of each split, by name.
-fn splits<'a, 'b>(graded: &'b [Graded<'a>]) -> Vec<(String, Vec<&'b Graded<'a>>)> {
+/// All pairs, and the pairs of each split in order of its name.
+fn splits<'a, 'b>(graded: &'b [GradedWordPair<'a>]) -> Vec<(String, Vec<&'b GradedWordPair<'a>>)> {
     let mut names: Vec<&str> = graded.iter().filter_map(|it| it.split).collect();
     names.sort_unstable();
     names.dedup();
@@ -195,12 +196,12 @@ fn splits<'a, 'b>(graded: &'b [Graded<'a>]) -> Vec<(String, Vec<&'b Graded<'a>>)
     splits
 }
 
-/// How many characters the specific text is longer.
+/// Number of characters by which the specific text is longer.
 fn longer(general: &str, specific: &str) -> f64 {
     specific.chars().count() as f64 - general.chars().count() as f64
 }
 
-/// How often each general word stands in a pair.
+/// Number of pairs in which each word is the general one.
 pub(super) fn prevalence<'a>(general: impl Iterator<Item = &'a str>) -> HashMap<&'a str, f64> {
     let mut counts = HashMap::new();
     general.for_each(|word| *counts.entry(word).or_insert(0.0) += 1.0);

@@ -1,4 +1,4 @@
-//! The protocols. One file each, one line in [`BENCHMARKS`] each.
+//! Evaluation protocols, one per file. [`BENCHMARKS`] lists all of them.
 
 mod boxes;
 mod breeds;
@@ -22,79 +22,86 @@ use std::collections::{BTreeSet, HashSet};
 
 use conifer_data::hierarchy::Tree;
 use conifer_data::transform::EvalCrop;
-use conifer_data::{Broken, Cause, Class, ImageRef, Picture, PixelLimits, Sample, Source};
+use conifer_data::{Broken, Cause, ClassEntry, ImageRef, Picture, PixelLimits, Sample, Source};
+use conifer_space::Registry;
 
-use crate::{Embedder, Error, Record, Result, Score};
+use crate::{EmbeddingModel, Error, Record, Result, Score};
 
 pub use hierarcaps::{HierarcapsPoints, hierarcaps_records};
 
-/// Every benchmark. CLI help, documentation tables and conformance tests iterate over this list.
-pub const BENCHMARKS: &[&dyn Benchmark] = &[
-    &zero_shot_classification::ZeroShotClassification,
-    &hierarchical_classification::HierarchicalClassification,
-    &cross_modal_retrieval::CrossModalRetrieval,
-    &hierarcaps::Hierarcaps,
-    &depth_order::DepthOrder,
-    &part_retrieval::PartRetrieval,
-    &detection::Detection,
-    &taxonomic_ranks::TaxonomicRanks,
-    &sugarcrepe::Sugarcrepe,
-    &vl_checklist::VlChecklist,
-    &vg_attribution::VgAttribution,
-    &hyperlex::HyperLex,
-    &breeds::Breeds,
-];
+/// All benchmarks. The CLI help, the tables of the documentation and the conformance tests iterate over this list.
+///
+/// A crate outside this workspace adds its own with [`Registry::register`].
+pub static BENCHMARKS: Registry<&dyn Benchmark> = Registry::new(
+    "benchmark",
+    |it| it.name(),
+    &[
+        &zero_shot_classification::ZeroShotClassification,
+        &hierarchical_classification::HierarchicalClassification,
+        &cross_modal_retrieval::CrossModalRetrieval,
+        &hierarcaps::Hierarcaps,
+        &depth_order::DepthOrder,
+        &part_retrieval::PartRetrieval,
+        &detection::Detection,
+        &taxonomic_ranks::TaxonomicRanks,
+        &sugarcrepe::Sugarcrepe,
+        &vl_checklist::VlChecklist,
+        &vg_attribution::VgAttribution,
+        &hyperlex::HyperLexBenchmark,
+        &breeds::BreedsBenchmark,
+    ],
+);
 
-/// An evaluation protocol. It sees points and their space, never the model.
+/// An evaluation protocol. It has access to points and their space, but not to the model.
 pub trait Benchmark: Sync {
     /// Name in configs, records and on the command line.
     fn name(&self) -> &'static str;
-    /// What is measured, in one line.
+    /// One line that says what is measured.
     fn summary(&self) -> &'static str;
-    /// The papers that report it, and where.
+    /// Papers that report the benchmark, with table or section.
     fn reference(&self) -> &'static str;
-    /// What every sample of the data set must carry.
-    fn needs(&self) -> &'static [Input];
-    /// Whether it asks with [`Options::templates`].
+    /// Inputs that every sample of the data set must have.
+    fn needs(&self) -> &'static [RequiredInput];
+    /// Returns true if the benchmark uses [`Options::templates`].
     fn prompts(&self) -> bool {
         false
     }
-    /// Whether it looks at [`Context::tree`], where there is one.
+    /// Returns true if the benchmark uses [`Context::tree`] when there is one.
     fn looks_at_tree(&self) -> bool {
-        self.needs().contains(&Input::ClassTree)
+        self.needs().contains(&RequiredInput::ClassTree)
     }
-    /// Measures.
+    /// Runs the benchmark.
     ///
     /// # Errors
-    /// Data that lack what the benchmark needs, and samples that cannot be read.
+    /// The data lack an input that the benchmark needs, or a sample cannot be read.
     fn run(&self, context: &Context<'_>) -> Result<Vec<Record>>;
 }
 
-/// What a benchmark needs to find in the data.
+/// An input that a benchmark requires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Input {
-    /// A photograph for each sample.
+pub enum RequiredInput {
+    /// A photo for each sample.
     Images,
     /// At least one caption for each sample.
     Captions,
     /// A class label for each sample.
     Labels,
-    /// A tree whose nodes the labels are.
+    /// A tree whose nodes include the labels.
     ClassTree,
     /// A caption chain from general to specific for each sample.
     Tiers,
-    /// A phrase with its box for each sample.
+    /// A phrase with a box for each sample.
     Phrases,
-    /// The names of its taxon, from general to specific, for each sample.
+    /// A taxon for each sample: its names from general to specific.
     Taxa,
-    /// A wrong caption beside the caption of each sample.
+    /// A wrong caption in addition to the caption of each sample.
     WrongCaptions,
-    /// A chain of a general and a specific text, with people's grade of it, for each sample.
+    /// A chain of a general and a specific text with a human grade, for each sample.
     GradedChains,
 }
 
-impl Input {
-    /// In words.
+impl RequiredInput {
+    /// Name in messages and tables.
     pub fn name(self) -> &'static str {
         match self {
             Self::Images => "images",
@@ -110,21 +117,21 @@ impl Input {
     }
 }
 
-/// Everything a benchmark may look at.
+/// Inputs of a benchmark run.
 pub struct Context<'a> {
-    /// Turns texts and photographs into points.
-    pub embedder: &'a dyn Embedder,
+    /// Embeds texts and photos.
+    pub embedder: &'a dyn EmbeddingModel,
     /// The data set.
     pub source: &'a dyn Source,
-    /// Tree of the class labels, where there is one.
+    /// Tree of the class labels, if there is one.
     pub tree: Option<&'a Tree>,
     /// Settings.
     pub options: &'a Options,
-    /// What was left out, in words, where [`Options::partial`] allows it; [`measure`] adds it to the protocol.
+    /// Descriptions of what was left out under [`Options::partial`]; [`measure`] appends them to the protocol.
     left_out: RefCell<Vec<String>>,
 }
 
-/// Runs a benchmark. What [`Options::partial`] let it leave out stands in the protocol of every record.
+/// Runs a benchmark. The protocol of every record gets a note on the data left out under [`Options::partial`].
 ///
 /// # Errors
 /// Those of [`Benchmark::run`].
@@ -139,25 +146,26 @@ pub fn measure(benchmark: &dyn Benchmark, context: &Context<'_>) -> Result<Vec<R
     Ok(records)
 }
 
-/// Settings that published evaluators disagree on, each of them named in the records.
+/// Settings in which published evaluators differ. The records name each of them.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// What the records call the prompts.
+    /// Name of the prompts in the records.
     pub prompts: String,
     /// Prompt templates with `{}` for the class name.
     pub templates: Vec<String>,
-    /// Which similarity ranks.
+    /// Similarity that ranks the candidates.
     pub score: Score,
-    /// How photographs are cut.
+    /// How photos are cropped.
     pub crop: EvalCrop,
-    /// Least angle at which the gated angle lets a candidate pass, radians: 2.5 for CLIP, 2.0 for MoCo (Wang et al., App. B.2).
+    /// Smallest angle that passes the gate of the gated angle, radians: 2.5 for CLIP, 2.0 for MoCo (Wang et al., App.
+    /// B.2).
     pub gate: f64,
-    /// Levels of HierarCaps' widening ball: one number, or several to compare.
+    /// Numbers of levels of HierarCaps' widening ball. Each one is measured.
     pub steps: Vec<usize>,
-    /// Measure on what is there, where photos or classes of a data set are absent: the records say how much is left. Without it
-    /// an absent photo or class is an error, since the number would not be comparable.
+    /// If true, a data set with absent photos or classes is measured on the available part, and the records say how
+    /// much is left. If false, an absent photo or class is an error, because the number would not be comparable.
     pub partial: bool,
-    /// Seed of bootstrap intervals and of shuffled baselines.
+    /// Seed of the bootstrap intervals and of the shuffled baselines.
     pub seed: u64,
 }
 
@@ -176,22 +184,22 @@ impl Default for Options {
     }
 }
 
-/// The benchmark called `name`.
+/// Returns the benchmark called `name`.
 ///
 /// # Errors
-/// An unknown name; the message lists the known ones.
+/// The name is unknown; the message lists the known ones.
 pub fn find(name: &str) -> Result<&'static dyn Benchmark> {
-    BENCHMARKS.iter().copied().find(|it| it.name() == name).ok_or_else(|| Error::Argument {
+    BENCHMARKS.find(name).copied().ok_or_else(|| Error::Argument {
         name: "benchmark".into(),
         found: format!("`{name}`"),
-        expected: BENCHMARKS.iter().map(|it| it.name()).collect::<Vec<_>>().join(", "),
+        expected: BENCHMARKS.names(),
     })
 }
 
 impl<'a> Context<'a> {
-    /// Everything for a run.
+    /// Creates the context of a run.
     pub fn new(
-        embedder: &'a dyn Embedder,
+        embedder: &'a dyn EmbeddingModel,
         source: &'a dyn Source,
         tree: Option<&'a Tree>,
         options: &'a Options,
@@ -199,17 +207,20 @@ impl<'a> Context<'a> {
         Self { embedder, source, tree, options, left_out: RefCell::default() }
     }
 
-    /// Reads every sample. One that cannot be used is an error: dropping it would change the number in silence. With
-    /// [`Options::partial`] those whose photo is not there are left out, and counted, as are those that the data set has beyond
-    /// the source ([`Source::complete`]).
+    /// Reads every sample. An unusable sample is an error, because dropping it would silently change the number.
+    ///
+    /// With [`Options::partial`], samples whose photo file does not exist are left out and counted, and so are samples
+    /// of the complete data set that the source lacks ([`Source::complete`]).
     pub(crate) fn samples(&self, benchmark: &'static str) -> Result<Vec<Sample>> {
         let total = self.source.len();
-        let whole = self.source.complete().unwrap_or(total);
-        if total != whole && !self.options.partial {
+        let complete_len = self.source.complete().unwrap_or(total);
+        if total != complete_len && !self.options.partial {
             return Err(Error::Missing {
                 benchmark,
-                missing: format!("the whole of `{}`", self.source.name()),
-                expected: format!("it has {whole} samples, {total} are here; with --partial those are measured"),
+                missing: format!("a part of `{}`", self.source.name()),
+                expected: format!(
+                    "the data set has {complete_len} samples, {total} were found; use --partial to measure those"
+                ),
             });
         }
         let (mut samples, mut broken, mut absent) = (Vec::with_capacity(total), Vec::new(), 0);
@@ -224,11 +235,11 @@ impl<'a> Context<'a> {
             return Err(Error::Broken { benchmark, count: broken.len(), total, first: first.to_string() });
         }
         let mut ids = HashSet::new();
-        if let Some(twice) = samples.iter().find(|sample| !ids.insert(sample.id.as_str())) {
+        if let Some(duplicate) = samples.iter().find(|sample| !ids.insert(sample.id.as_str())) {
             return Err(Error::Argument {
                 name: format!("{benchmark}: id of a sample"),
-                found: format!("`{}`, twice", twice.id),
-                expected: "one sample of each id: a sample that counts twice changes the number".into(),
+                found: format!("`{}`, twice", duplicate.id),
+                expected: "unique ids, because a duplicate sample changes the result".into(),
             });
         }
         if samples.is_empty() {
@@ -237,36 +248,37 @@ impl<'a> Context<'a> {
                 missing: "every sample".into(),
                 expected: match absent {
                     0 => "the data set (or this split of it) is empty".into(),
-                    _ => format!("none of the {total} photos is there"),
+                    _ => format!("none of the {total} photos exists"),
                 },
             });
         }
         if let Some(what) = self.source.left_out() {
             self.leaves_out(what);
         }
-        if absent > 0 || total != whole {
-            self.leaves_out(format!("{} of {whole} samples", samples.len()));
+        if absent > 0 || total != complete_len {
+            self.leaves_out(format!("{} of {complete_len} samples", samples.len()));
         }
         Ok(samples)
     }
 
-    /// The classes of the data set, in its order; those of the samples where the source does not list them. A label that is
-    /// not listed is an error; a listed class without a sample is one, too, unless [`Options::partial`] is set.
-    pub(crate) fn classes(&self, benchmark: &'static str, samples: &[Sample]) -> Result<Vec<Class>> {
-        let mut there = BTreeSet::new();
+    /// Returns the classes of the data set in its order, or those of the samples if the source lists none. A label that
+    /// is not listed is an error. So is a listed class without a sample, unless [`Options::partial`] is set.
+    pub(crate) fn classes(&self, benchmark: &'static str, samples: &[Sample]) -> Result<Vec<ClassEntry>> {
+        let mut present = BTreeSet::new();
         for sample in samples {
             let label = sample.label.as_deref();
-            there.insert(
+            present.insert(
                 label.ok_or_else(|| lacking(benchmark, sample, "the label", "each sample needs a class label"))?,
             );
         }
         let classes = self.source.classes();
         if classes.is_empty() {
-            let class = |label: &&str| Class { label: (*label).into(), name: prompts::words(label), taxon: Vec::new() };
-            return Ok(there.iter().map(class).collect());
+            let class =
+                |label: &&str| ClassEntry { label: (*label).into(), name: prompts::words(label), taxon: Vec::new() };
+            return Ok(present.iter().map(class).collect());
         }
         let listed: BTreeSet<&str> = classes.iter().map(|class| class.label.as_str()).collect();
-        if let Some(unknown) = there.iter().find(|label| !listed.contains(*label)) {
+        if let Some(unknown) = present.iter().find(|label| !listed.contains(*label)) {
             return Err(Error::UnknownLabel {
                 label: (*unknown).into(),
                 known: "class of the data set",
@@ -274,53 +286,54 @@ impl<'a> Context<'a> {
                 example: classes[0].label.clone(),
             });
         }
-        let absent: Vec<&str> = listed.difference(&there).copied().collect();
+        let absent: Vec<&str> = listed.difference(&present).copied().collect();
         match absent.first() {
             None => {}
             Some(_) if self.options.partial => {
-                self.leaves_out(format!("{} of {} classes have photos", there.len(), classes.len()));
+                self.leaves_out(format!("{} of {} classes have photos", present.len(), classes.len()));
             }
             Some(first) => {
                 return Err(Error::Missing {
                     benchmark,
-                    missing: format!("every photo of {} of {} classes, first `{first}`,", absent.len(), classes.len()),
-                    expected: "with --partial they stay candidates, and the records say so".into(),
+                    missing: format!("every photo of {} of {} classes (first: `{first}`)", absent.len(), classes.len()),
+                    expected: "with --partial these classes remain candidates, and the records say so".into(),
                 });
             }
         }
         Ok(classes)
     }
 
-    /// Notes what is left out, for the protocol of the records.
+    /// Records a description of what is left out; it is appended to the protocol of the records.
     pub(crate) fn leaves_out(&self, what: String) {
         self.left_out.borrow_mut().push(what);
     }
 }
 
-/// The sample, unless it names a photo file that is not there.
+/// Returns the sample, or an error if its photo file does not exist.
 fn with_photo(sample: Sample) -> std::result::Result<Sample, Broken> {
     match &sample.image {
         Some(ImageRef::File(path)) if !path.is_file() => {
-            let detail = format!("photo `{}` is not there", path.display());
+            let detail = format!("photo `{}` does not exist", path.display());
             Err(Broken { sample: sample.id, cause: Cause::MissingFile, detail })
         }
         _ => Ok(sample),
     }
 }
 
-/// The error for samples without something.
+/// Error for a sample that lacks `what`.
 pub(crate) fn lacking(benchmark: &'static str, sample: &Sample, what: &str, expected: &str) -> Error {
     Error::Missing { benchmark, missing: format!("{what} of sample `{}`", sample.id), expected: expected.into() }
 }
 
-const NEEDS_PHOTO: &str = "each sample needs one (some sources are told where photos lie: --data-option images=FOLDER)";
+const NEEDS_PHOTO: &str =
+    "each sample needs one (some sources need the folder of the photos: --data-option images=FOLDER)";
 
-/// Photographs of all samples, in order.
+/// Photos of all samples, in order.
 pub(crate) fn images(benchmark: &'static str, samples: &[Sample]) -> Result<Vec<ImageRef>> {
     samples.iter().map(|it| it.image.clone().ok_or_else(|| lacking(benchmark, it, "the photo", NEEDS_PHOTO))).collect()
 }
 
-/// The pixels of a photograph, one of `total`.
+/// Decodes a photo. `total`, the number of photos, is only used in the error.
 pub(crate) fn open(benchmark: &'static str, photo: &ImageRef, total: usize) -> Result<Picture> {
     photo.open(&PixelLimits::default()).map_err(|broken| Error::Broken {
         benchmark,

@@ -1,35 +1,37 @@
-//! Prompt templates; `{}` stands for the class name.
+//! Prompt templates for class names. `{}` is replaced by the name.
 
-use Family::{Meru, OpenAi};
+use PromptFamily::{Meru, OpenAi};
 
-/// Each pair with `a` between its two texts, then each with `the`; then the texts behind the semicolon.
+/// Joins each pair of texts with `a`, then each pair with `the`, and appends the texts after the semicolon.
 macro_rules! a_the {
     ($(($before:literal, $after:literal)),* $(,)? $(; $($more:literal),*)?) => {
         [$(concat!($before, "a", $after),)* $(concat!($before, "the", $after),)* $($($more),*)?]
     };
 }
 
-/// The class after each text, without an article, then with `a`, then with `the`.
+/// Appends the class name to each text without an article, then with `a`, then with `the`.
 macro_rules! bare_a_the {
     ($($before:literal),* $(,)?) => {
         [$(concat!($before, "{}."),)* $(concat!($before, "a {}."),)* $(concat!($before, "the {}.")),*]
     };
 }
 
-/// Whose templates.
+/// Source of the templates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Family {
-    /// CLIP's: openai/CLIP, data/prompts.md, and for ImageNet the eighty of its notebook "Prompt Engineering for ImageNet" (MIT).
+pub enum PromptFamily {
+    /// CLIP's templates: data/prompts.md of openai/CLIP, and for ImageNet the eighty templates of its notebook "Prompt
+    /// Engineering for ImageNet" (MIT).
     OpenAi,
-    /// MERU's, which HyCoCLIP and PHyCLIP keep. They stand in code that may not be copied; here is what has been stated of them.
+    /// MERU's templates, which HyCoCLIP and PHyCLIP also use. Their code may not be copied, so this family has only the
+    /// templates that are stated elsewhere.
     Meru,
 }
 
-impl Family {
-    /// Both.
+impl PromptFamily {
+    /// All families.
     pub const ALL: [Self; 2] = [OpenAi, Meru];
 
-    /// As on the command line and in records.
+    /// Name on the command line and in records.
     pub fn name(self) -> &'static str {
         match self {
             OpenAi => "openai",
@@ -38,20 +40,21 @@ impl Family {
     }
 }
 
-/// The templates of a family for a data set of [`conifer_data::DATA_SETS`]; `None` for a set without classes, or unknown.
-pub fn for_data_set(family: Family, data_set: &str) -> Option<&'static [&'static str]> {
+/// Templates of a family for a data set of [`conifer_data::DATA_SETS`]. `None` if the data set has no classes or is
+/// unknown.
+pub fn for_data_set(family: PromptFamily, data_set: &str) -> Option<&'static [&'static str]> {
     find(family, data_set).map(|(templates, _)| templates)
 }
 
-/// What is to be known of the templates that [`for_data_set`] gives, where they are not those the family has published.
-pub fn note(family: Family, data_set: &str) -> Option<&'static str> {
+/// Explains how the templates of [`for_data_set`] differ from those that the family published. `None` if they do not.
+pub fn note(family: PromptFamily, data_set: &str) -> Option<&'static str> {
     find(family, data_set)?.1
 }
 
-/// Of MERU's list only the length is stated, and OpenAI's is as long.
+/// Only the number of MERU's templates is stated, and OpenAI has the same number.
 const SAME_LENGTH: &str = "OpenAI's: of MERU's only their number is stated, and it is the same";
 
-fn find(family: Family, data_set: &str) -> Option<(&'static [&'static str], Option<&'static str>)> {
+fn find(family: PromptFamily, data_set: &str) -> Option<(&'static [&'static str], Option<&'static str>)> {
     let stated = |templates| Some((templates, None));
     match (family, data_set) {
         (OpenAi, "imagenet") => stated(IMAGENET_80),
@@ -72,7 +75,7 @@ fn find(family: Family, data_set: &str) -> Option<(&'static [&'static str], Opti
     }
 }
 
-/// OpenAI's templates of the sets for which nothing else is stated.
+/// OpenAI's templates, used for both families because MERU's are not stated for these data sets.
 fn shared(data_set: &str) -> Option<&'static [&'static str]> {
     Some(match data_set {
         "sun397" | "stl10" => &["a photo of a {}.", "a photo of the {}."],
@@ -168,13 +171,14 @@ const MERU_IMAGENET: &[&str] = &[
     "pics : a photo of the small {}.",
 ];
 
-/// One plain prompt.
+/// A single plain prompt.
 pub const PHOTO: &[&str] = &["a photo of a {}."];
 
 /// The bare class name.
 pub const BARE: &[&str] = &["{}"];
 
-/// The seven ImageNet templates that OpenAI's CLIP notebook found to be the best subset of its eighty (openai/CLIP, MIT).
+/// The seven ImageNet templates that OpenAI's CLIP notebook selects as the best subset of its eighty (openai/CLIP,
+/// MIT).
 pub const IMAGENET_7: &[&str] = &[
     "itap of a {}.",
     "a bad photo of the {}.",
@@ -229,16 +233,16 @@ pub const IMAGENET_80: &[&str] = &a_the![
         "a photo of many {}.", "a photo of my {}.", "a photo of one {}.", "itap of my {}."
 ];
 
-/// Named sets, as the command line offers them.
+/// Prompt sets by their name on the command line.
 pub const SETS: &[(&str, &[&str])] =
     &[("photo", PHOTO), ("bare", BARE), ("imagenet7", IMAGENET_7), ("imagenet80", IMAGENET_80)];
 
-/// A label as words: `american_avocet` and `American-Avocet` read `american avocet`.
+/// Converts a label to words: `american_avocet` and `American-Avocet` become `american avocet`.
 pub fn words(label: &str) -> String {
     label.replace(['_', '-'], " ").to_lowercase()
 }
 
-/// The prompts of one class, by its name as it is (`707-320`, `off-center face`); see [`words`] for labels.
+/// Prompts of one class. The name is inserted unchanged (`707-320`, `off-center face`); see [`words`] for labels.
 pub fn fill(templates: &[String], name: &str) -> Vec<String> {
     templates.iter().map(|template| template.replace("{}", name)).collect()
 }

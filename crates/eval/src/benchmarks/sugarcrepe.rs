@@ -1,17 +1,18 @@
-use super::contrasts::{Contrasts, Shown};
-use super::{Benchmark, Context, Input};
+use super::contrasts::{CaptionPairOutcomes, EmbeddedRegion};
+use super::{Benchmark, Context, RequiredInput};
 use crate::Result;
-use crate::record::{Place, Record};
+use crate::record::{Record, RecordKey};
 
-/// Does a photo prefer its caption to one in which a thing, an attribute or a relation was replaced, swapped or added?
+/// SugarCrepe: accuracy in distinguishing the caption of a photo from one in which an object, attribute or relation was
+/// replaced, swapped or added.
 ///
-/// An item is right where `score(photo, caption) > score(photo, negative caption)`; a tie is wrong. Reported are the accuracy
-/// of each of the seven subsets, the accuracy over all items, which PHyCLIP's evaluator prints as "overall", and the mean
-/// over the subsets. PHyCLIP squeezes photos to a square, SugarCrepe's own evaluator cuts out the middle: the crop is in
-/// the protocol.
+/// An item is correct if `score(photo, caption) > score(photo, negative caption)`; a tie is wrong. The records are the
+/// accuracy of each of the seven subsets, the accuracy over all items (printed as "overall" by PHyCLIP's evaluator),
+/// and the mean over the subsets. PHyCLIP resizes photos to a square and SugarCrepe's own evaluator crops the centre;
+/// the protocol names the crop.
 pub(super) struct Sugarcrepe;
 
-/// As the files are named.
+/// Subsets, as in the file names.
 const SUBSETS: &[&str] = &["replace_obj", "replace_att", "replace_rel", "swap_obj", "swap_att", "add_obj", "add_att"];
 
 impl Benchmark for Sugarcrepe {
@@ -24,22 +25,23 @@ impl Benchmark for Sugarcrepe {
     fn reference(&self) -> &'static str {
         "PHyCLIP Table 3; Hsieh et al. 2023"
     }
-    fn needs(&self) -> &'static [Input] {
-        &[Input::Images, Input::Captions, Input::WrongCaptions]
+    fn needs(&self) -> &'static [RequiredInput] {
+        &[RequiredInput::Images, RequiredInput::Captions, RequiredInput::WrongCaptions]
     }
 
     fn run(&self, context: &Context<'_>) -> Result<Vec<Record>> {
-        let found = Contrasts::measure(context, self.name(), Shown::Whole)?;
+        let found = CaptionPairOutcomes::measure(context, self.name(), EmbeddedRegion::Whole)?;
         let (subsets, subset_of) = found.subsets(context, self.name(), SUBSETS)?;
         let seed = context.options.seed;
         let mut records = Vec::new();
         for (subset, number) in subsets.iter().zip(0..) {
             let items: Vec<usize> = (0..subset_of.len()).filter(|&item| subset_of[item] == number).collect();
-            let place = Place { benchmark: self.name(), split: subset, protocol: &found.protocol, metric: "accuracy" };
-            records.push(found.mean(place, &items, seed));
+            let key =
+                RecordKey { benchmark: self.name(), split: subset, protocol: &found.protocol, metric: "accuracy" };
+            records.push(found.mean(key, &items, seed));
         }
         let items: Vec<usize> = (0..subset_of.len()).collect();
-        let all = |metric| Place { benchmark: self.name(), split: "all", protocol: &found.protocol, metric };
+        let all = |metric| RecordKey { benchmark: self.name(), split: "all", protocol: &found.protocol, metric };
         records.push(found.mean(all("accuracy (micro)"), &items, seed));
         let metric = format!("accuracy (mean over {} subsets)", subsets.len());
         records.push(found.mean_of_groups(all(&metric), &items, &subset_of, seed));

@@ -3,18 +3,20 @@ use std::collections::{BTreeMap, BTreeSet};
 use conifer_data::Sample;
 
 use super::zero_shot_classification::first_maximum;
-use super::{Benchmark, Context, HierarcapsPoints, Input, hierarcaps_records, images};
-use crate::record::{Baseline, Place, Record};
+use super::{Benchmark, Context, HierarcapsPoints, RequiredInput, hierarcaps_records, images};
+use crate::record::{Baseline, Record, RecordKey};
 use crate::score::similarity_rows;
 use crate::{Error, Outcomes, Result};
 
-/// A taxonomy, rank by rank (RCME Tables 1 to 5, 8 and 10): zero-shot accuracy among all taxa of a rank, the same among those of a
-/// photo's own kingdom, whether the most similar other photo is of the same taxon, and the taxa of a photo retrieved from
-/// general to specific, as in [`super::hierarcaps`].
+/// Taxonomy benchmark, rank by rank (RCME Tables 1 to 5, 8 and 10).
 ///
-/// Samples without a taxon of at least two ranks are left out; the protocol says how many are left. The text of a taxon is its names
-/// from the most general rank down, joined by spaces ("Animalia Chordata Aves"), without a prompt. A rank has as many
-/// candidates as the data set has taxa of it.
+/// * Zero-shot accuracy among all taxa of a rank, and among the taxa of the photo's own kingdom.
+/// * Photo-to-photo accuracy: whether the most similar other photo has the same taxon.
+/// * Retrieval of the taxa of a photo from general to specific, as in [`super::hierarcaps`].
+///
+/// Samples whose taxon has fewer than two ranks are left out, and the protocol says how many remain. The text of a
+/// taxon is its names from the most general rank down, joined by spaces ("Animalia Chordata Aves"), without a prompt.
+/// The candidates of a rank are all taxa of that rank in the data set.
 pub(super) struct TaxonomicRanks;
 
 impl Benchmark for TaxonomicRanks {
@@ -27,8 +29,8 @@ impl Benchmark for TaxonomicRanks {
     fn reference(&self) -> &'static str {
         "RCME Tables 1 to 5, 8 and 10"
     }
-    fn needs(&self) -> &'static [Input] {
-        &[Input::Images, Input::Taxa]
+    fn needs(&self) -> &'static [RequiredInput] {
+        &[RequiredInput::Images, RequiredInput::Taxa]
     }
 
     fn run(&self, context: &Context<'_>) -> Result<Vec<Record>> {
@@ -39,7 +41,7 @@ impl Benchmark for TaxonomicRanks {
             return Err(Error::Missing {
                 benchmark: self.name(),
                 missing: "the taxon of every sample".into(),
-                expected: "at least two ranks, general before specific".into(),
+                expected: "expected at least two ranks per taxon, general before specific".into(),
             });
         }
         if samples.len() < total {
@@ -50,7 +52,7 @@ impl Benchmark for TaxonomicRanks {
         let spec = context.embedder.spec();
         let dim = spec.dim;
 
-        // Many photos share their higher taxa: each text is embedded once.
+        // Many photos share their higher taxa, so each text is embedded once.
         let mut texts: Vec<String> = chains.iter().flatten().cloned().collect();
         texts.sort();
         texts.dedup();
@@ -72,15 +74,15 @@ impl Benchmark for TaxonomicRanks {
                 *taxa[first_maximum(scores)] == chains[rows[query]][rank]
             })?;
             let split = format!("rank {}", rank + 1);
-            let place = Place { benchmark: self.name(), split: &split, protocol, metric: "accuracy" };
+            let key = RecordKey { benchmark: self.name(), split: &split, protocol, metric: "accuracy" };
             let outcomes: Outcomes = right.into_iter().collect();
-            records.push(Record::of(place, outcomes, Baseline::chance(1.0 / taxa.len() as f64), seed));
+            records.push(Record::of(key, outcomes, Baseline::chance(1.0 / taxa.len() as f64), seed));
             Ok(())
         };
         for rank in 0..ranks {
             let rows: Vec<usize> = (0..chains.len()).filter(|&row| chains[row].len() > rank).collect();
             classify(&format!("names joined, {}", score.name()), rank, &rows)?;
-            // Below its kingdom, a photo may be asked about its kingdom's taxa alone (RCME Table 8).
+            // RCME Table 8: below the rank of kingdoms, classify also among the taxa of the photo's own kingdom.
             if rank > 0 && kingdoms.len() > 1 {
                 for kingdom in &kingdoms {
                     let own: Vec<usize> = rows.iter().copied().filter(|&row| chains[row][0] == *kingdom).collect();
@@ -101,7 +103,7 @@ impl Benchmark for TaxonomicRanks {
     }
 }
 
-/// For every photo, whether the most similar other photo is of its taxon, rank by rank.
+/// For each rank, whether the most similar other photo of each photo has the same taxon.
 fn photo_to_photo(
     context: &Context<'_>,
     benchmark: &str,
@@ -114,7 +116,7 @@ fn photo_to_photo(
         others.max_by(|&a, &b| scores[a].total_cmp(&scores[b]).then(b.cmp(&a)))
     })?;
     let Some(nearest) = nearest.into_iter().collect::<Option<Vec<usize>>>() else {
-        return Ok(Vec::new()); // one photo has no other
+        return Ok(Vec::new()); // there is only one photo
     };
     let ranks = chains.iter().map(Vec::len).max().unwrap_or(0);
     let record = |rank: usize| {
@@ -125,8 +127,8 @@ fn photo_to_photo(
         let others = (chains.len() - 1) as f64;
         let chance = rows.iter().map(|&row| (of_taxon[chains[row][rank].as_str()] - 1) as f64 / others).sum::<f64>();
         let (split, protocol) = (format!("rank {}", rank + 1), format!("photo to photo, {}", score.name()));
-        let place = Place { benchmark, split: &split, protocol: &protocol, metric: "recall@1" };
-        Record::of(place, right, Baseline::chance(chance / rows.len() as f64), context.options.seed)
+        let key = RecordKey { benchmark, split: &split, protocol: &protocol, metric: "recall@1" };
+        Record::of(key, right, Baseline::chance(chance / rows.len() as f64), context.options.seed)
     };
     Ok((0..ranks).map(record).collect())
 }

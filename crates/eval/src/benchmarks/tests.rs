@@ -8,14 +8,15 @@ use conifer_space::{ManifoldSpec, Root};
 
 use super::*;
 
-/// Two-dimensional points looked up by text, or by the first pixel of a picture: everything can be worked out by hand.
-struct Lookup {
+/// Embedder with two-dimensional points, looked up by text or by the first pixel of a picture, so that results can be
+/// computed by hand.
+struct LookupEmbedder {
     spec: ManifoldSpec,
     texts: BTreeMap<String, [f32; 2]>,
     images: BTreeMap<u8, [f32; 2]>,
 }
 
-impl Embedder for Lookup {
+impl EmbeddingModel for LookupEmbedder {
     fn spec(&self) -> &ManifoldSpec {
         &self.spec
     }
@@ -38,9 +39,9 @@ impl Embedder for Lookup {
     }
 }
 
-struct List(Vec<Sample>);
+struct BenchmarkSamples(Vec<Sample>);
 
-impl Source for List {
+impl Source for BenchmarkSamples {
     fn name(&self) -> &str {
         "list"
     }
@@ -66,9 +67,9 @@ fn sample(id: &str, image: u8) -> Sample {
     Sample { id: id.into(), image: photo(image), ..Sample::default() }
 }
 
-fn run(name: &str, embedder: &Lookup, samples: Vec<Sample>, tree: Option<&Tree>) -> Result<Vec<Record>> {
+fn run(name: &str, embedder: &LookupEmbedder, samples: Vec<Sample>, tree: Option<&Tree>) -> Result<Vec<Record>> {
     let options = Options { templates: vec!["{}".into()], ..Options::default() };
-    measure(find(name)?, &Context::new(embedder, &List(samples), tree, &options))
+    measure(find(name)?, &Context::new(embedder, &BenchmarkSamples(samples), tree, &options))
 }
 
 fn value(records: &[Record], split: &str, metric: &str) -> f64 {
@@ -79,8 +80,8 @@ fn value(records: &[Record], split: &str, metric: &str) -> f64 {
         .value
 }
 
-fn euclidean(texts: &[(&str, [f32; 2])], images: &[(u8, [f32; 2])]) -> Lookup {
-    Lookup {
+fn euclidean(texts: &[(&str, [f32; 2])], images: &[(u8, [f32; 2])]) -> LookupEmbedder {
+    LookupEmbedder {
         spec: ManifoldSpec::euclidean(2),
         texts: texts.iter().map(|&(t, p)| (t.to_owned(), p)).collect(),
         images: images.iter().copied().collect(),
@@ -94,7 +95,7 @@ fn zero_shot_and_tree_by_hand() {
         &[(0, [0.1, 0.0]), (1, [0.2, 0.0]), (2, [8.0, 0.0])],
     );
     let label = |id: &str, image, label: &str| Sample { label: Some(label.into()), ..sample(id, image) };
-    // Photo 1 is a dog but nearest to cat; photos 0 and 2 are right; two photos of cats.
+    // Sample b is a dog but nearest to cat; the other three are classified correctly.
     let samples = vec![label("a", 0, "cat"), label("b", 1, "dog"), label("c", 2, "taxi"), label("d", 0, "cat")];
     let records = run("zero_shot_classification", &embedder, samples.clone(), None).unwrap();
     assert_eq!(value(&records, "all", "accuracy (micro)"), 0.75);
@@ -105,14 +106,14 @@ fn zero_shot_and_tree_by_hand() {
         .map(|(p, c)| (p.to_owned(), c.to_owned()));
     let tree = Tree::from_edges(edges).unwrap();
     let records = run("hierarchical_classification", &embedder, samples.clone(), Some(&tree)).unwrap();
-    assert_eq!(value(&records, "all", "TIE"), 0.5); // one sibling in four: 2 / 4
+    assert_eq!(value(&records, "all", "TIE"), 0.5); // one of four answers is a sibling, at distance 2
     let error = run("hierarchical_classification", &embedder, samples, None).unwrap_err().to_string();
     assert!(error.contains("class tree"), "{error}");
     let mut unknown = vec![label("a", 0, "cat")];
     unknown[0].label = Some("dog".into());
     let small = Tree::from_edges([("root".to_owned(), "cat".to_owned())]).unwrap();
     let error = run("hierarchical_classification", &embedder, unknown, Some(&small)).unwrap_err().to_string();
-    assert!(error.contains("`dog` is no node"), "{error}");
+    assert!(error.contains("`dog` is not a node"), "{error}");
 }
 
 #[test]
@@ -127,7 +128,7 @@ fn retrieval_with_several_captions_by_hand() {
         run("cross_modal_retrieval", &embedder, vec![captions("a", 0, &["a1", "a2"]), captions("b", 1, &["b1"])], None)
             .unwrap();
     assert_eq!(value(&records, "image_to_text", "recall@1"), 1.0);
-    assert!((value(&records, "text_to_image", "recall@1") - 2.0 / 3.0).abs() < 1e-12); // a2 finds photo b first
+    assert!((value(&records, "text_to_image", "recall@1") - 2.0 / 3.0).abs() < 1e-12); // a2 retrieves photo b first
     let chance = records
         .iter()
         .find(|r| r.split == "image_to_text" && r.metric == "recall@1")
@@ -148,7 +149,7 @@ fn taxonomic_ranks_by_hand() {
     );
     let taxon =
         |id: &str, image, names: [&str; 3]| Sample { taxon: names.map(str::to_owned).to_vec(), ..sample(id, image) };
-    // The second photo is of "A c y" and looks like "A b".
+    // The second photo is of "A c y" but nearest to "A b".
     let samples = vec![taxon("a", 0, ["A", "b", "x"]), taxon("b", 1, ["A", "c", "y"])];
     let records = run("taxonomic_ranks", &embedder, samples, None).unwrap();
     for (rank, right) in [("rank 1", 1.0), ("rank 2", 0.5), ("rank 3", 0.5)] {
@@ -156,16 +157,17 @@ fn taxonomic_ranks_by_hand() {
     }
     assert_eq!(value(&records, "all", "tau_d"), 1.0);
     assert_eq!(records[1].baseline.as_ref().unwrap().value, 0.5);
-    // The only other photo is of the same kingdom, and of nothing below it.
+    // The only other photo has the same kingdom and another taxon at the lower ranks.
     for (rank, right) in [("rank 1", 1.0), ("rank 2", 0.0), ("rank 3", 0.0)] {
         assert_eq!(value(&records, rank, "recall@1"), right, "{rank}");
     }
-    assert!(!records.iter().any(|it| it.protocol.contains("among")), "one kingdom needs no data base of its own");
+    assert!(!records.iter().any(|it| it.protocol.contains("among")), "a single kingdom is not measured separately");
     let error = run("taxonomic_ranks", &embedder, vec![sample("d", 0)], None).unwrap_err().to_string();
     assert!(error.contains("at least two ranks"), "{error}");
 }
 
-/// Levels of a photo begin at the root and end at the text most like it; those of the data set lie from its shallowest to its deepest.
+/// `paper` levels go from the root to the text most similar to the photo; `released` levels go from the shallowest to
+/// the deepest text of the data set.
 #[test]
 fn hierarcaps_levels_by_hand() {
     let spec = ManifoldSpec::euclidean(2);
@@ -181,12 +183,13 @@ fn hierarcaps_levels_by_hand() {
         };
         (find("precision"), find("recall"))
     };
-    // x finds a, b of a, b; y finds a, c of c, d.
+    // x retrieves a and b, its own chain; y retrieves a and c, and its own chain is c, d.
     assert_eq!(of("50 levels, released"), (0.75, 0.75));
-    // Without the a of both: x keeps b, y keeps c.
+    // Both lose a: x keeps b, y keeps c.
     assert_eq!(of("50 levels, paper"), (1.0, 0.5));
     assert_eq!(of("50 levels, released, first left out"), (1.0, 0.5));
-    // Two levels: 1 and 8 find what fifty do; 0 and the depth of the closest text find that text alone.
+    // Two released levels, 1 and 8, retrieve the same as fifty. Two paper levels, 0 and the depth of the closest text,
+    // retrieve only that text.
     assert_eq!(of("2 levels, released"), (0.75, 0.75));
     assert_eq!(of("2 levels, paper, first kept"), (1.0, 0.5));
     assert_eq!(of("2 levels, paper"), (0.0, 0.0));
@@ -196,7 +199,7 @@ fn hierarcaps_levels_by_hand() {
     assert!(error.contains("steps is [0]"), "{error}");
 }
 
-/// Photos of two kingdoms are also asked about their own kingdom's taxa alone.
+/// With two kingdoms, photos are also classified among the taxa of their kingdom alone.
 #[test]
 fn taxa_of_ones_own_kingdom() {
     let embedder = euclidean(
@@ -215,7 +218,6 @@ fn taxa_of_ones_own_kingdom() {
     }
 }
 
-/// Two photos of 10 x 10 pixels on the x axis, a box in each behind its photo, and one box of the other's class beside it.
 #[test]
 fn part_retrieval_by_hand() {
     use conifer_data::BBox;
@@ -239,7 +241,8 @@ fn part_retrieval_by_hand() {
         },
         Sample { image: painted(5, 6, 6), phrases: vec![phrase("dog", half(0.0, 0.5))], ..sample("b", 0) },
     ];
-    // Photo a at (1, 0), its dog straight behind it, its cat across; photo b at (0, 1), its dog straight behind it.
+    // Photo a is at (1, 0) with its dog straight behind it and its cat to the side; photo b is at (0, 1) with its dog
+    // straight behind it.
     let embedder =
         euclidean(&[], &[(0, [1.0, 0.0]), (1, [2.0, 0.0]), (2, [1.0, 2.0]), (5, [0.0, 1.0]), (6, [0.0, 2.0])]);
     let records = run("part_retrieval", &embedder, samples.clone(), None).unwrap();
@@ -248,14 +251,16 @@ fn part_retrieval_by_hand() {
         let is = |it: &&Record| it.split == split && it.protocol == protocol && it.metric == "same class, top 5";
         records.iter().find(is).unwrap_or_else(|| panic!("{split} {protocol} in {records:?}")).clone()
     };
-    // All three boxes are within the first five: both of a's classes and every dog, of which photo b has one class.
+    // All three boxes are within the first five. All are correct for a, and the two dogs are correct for b.
     let found = value("photo_to_box", "cosine");
     assert!((found.value - (1.0 + 2.0 / 3.0) / 2.0).abs() < 1e-12 && found.n == 2, "{found:?}");
-    assert_eq!(found.baseline.unwrap().value, found.value, "five of three are all of them");
-    // Without its own photo: a finds the dog of b (right), b finds the dog (right) and the cat (wrong) of a.
+    assert_eq!(found.baseline.unwrap().value, found.value, "the first five of three boxes are all boxes");
+    // Without its own photo, a retrieves the dog of b (correct), and b retrieves the dog (correct) and the cat (wrong)
+    // of a.
     let found = value("photo_to_box", "angle, other photos");
     assert!((found.value - (1.0 + 0.5) / 2.0).abs() < 1e-12, "{found:?}");
-    // Boxes ask: a's dog finds photo b, which has a dog; its cat does too, and is wrong; b's dog finds photo a.
+    // Box queries: a's dog retrieves photo b, which has a dog (correct); a's cat also retrieves b (wrong); b's dog
+    // retrieves a (correct).
     let found = value("box_to_photo", "gated angle 2.5, other photos");
     assert!((found.value - 2.0 / 3.0).abs() < 1e-12 && found.n == 3, "{found:?}");
 
@@ -263,10 +268,10 @@ fn part_retrieval_by_hand() {
     assert!(alone.contains("two photos with boxes"), "{alone}");
 }
 
-/// Angles decide who passes the gate, cosines the order behind it, angles the rest.
+/// The angle decides which candidates pass the gate. These are ordered by cosine, the others by angle.
 #[test]
 fn a_gate_comes_before_the_cosine() {
-    // Twelve photos of a "cat" at small cosine straight behind the box's way to the root, six of a "dog" beside the box.
+    // Six photos with a cat and six with a dog.
     use conifer_data::BBox;
     let painted = |photo: u8, part: u8| {
         let rgb = (0..100).flat_map(|i| [if i < 50 { photo } else { part }; 3]).collect();
@@ -279,7 +284,8 @@ fn a_gate_comes_before_the_cosine() {
         ..sample(&i.to_string(), 0)
     };
     let samples: Vec<Sample> = (0..12).map(|i| one(i, if i < 6 { "cat" } else { "dog" })).collect();
-    // Cat photos lie between the root and the cat boxes; dog photos lie in the same direction, but behind them.
+    // Cat photos lie between the root and the cat boxes. Dog photos lie in the same direction, but beyond the cat
+    // boxes.
     let points: Vec<(u8, [f32; 2])> = (0..12)
         .flat_map(|i| {
             let (photo, part) = match i < 6 {
@@ -295,14 +301,14 @@ fn a_gate_comes_before_the_cosine() {
             |it: &&Record| it.split == "box_to_photo" && it.protocol == protocol && it.metric == "same class, top 5";
         records.iter().find(is).unwrap().value
     };
-    // Cosine prefers the dogs behind, which pass no gate.
+    // The cosine prefers the dog photos, which do not pass the gate.
     assert!(cats("gated angle 2.5") > cats("cosine"), "{} {}", cats("gated angle 2.5"), cats("cosine"));
 }
 
 #[test]
 fn empty_data_are_an_error() {
     let embedder = euclidean(&[], &[]);
-    for benchmark in BENCHMARKS {
+    for benchmark in &BENCHMARKS {
         let error = run(
             benchmark.name(),
             &embedder,
@@ -318,7 +324,7 @@ fn empty_data_are_an_error() {
 
 #[test]
 fn hierarcaps_and_depth_by_hand() {
-    // Texts on a line by depth 1, 2, 3; the photo at 3.2 finds each in turn.
+    // Texts on a line at depths 1, 2 and 3. The photo at 3.2 retrieves all of them.
     let embedder = euclidean(
         &[("animal", [1.0, 0.0]), ("dog", [2.0, 0.0]), ("a dog runs", [3.0, 0.0])],
         &[(0, [3.2, 0.0]), (7, [1.5, 0.0])],
@@ -331,7 +337,7 @@ fn hierarcaps_and_depth_by_hand() {
     for metric in ["precision", "recall", "F1", "tau_d"] {
         assert_eq!(value(&records, "all", metric), 1.0, "{metric}");
     }
-    // Without its first text a chain of three has lost a third of its recall and nothing of its precision.
+    // Without its first text, a chain of three loses a third of its recall and none of its precision.
     let of = |protocol: &str, metric: &str| {
         let is = |it: &&Record| it.protocol == format!("50 levels, {protocol}, similarity") && it.metric == metric;
         records.iter().find(is).unwrap_or_else(|| panic!("{protocol} {metric} in {records:?}")).value
@@ -355,7 +361,7 @@ fn hierarcaps_and_depth_by_hand() {
     assert_eq!(value(&records, "box_text < box_image", "parent is shallower"), 0.0);
 }
 
-/// `goldens/metrics/hierarcaps_retrieval_n400_steps50`: the released evaluator on random embeddings.
+/// `goldens/metrics/hierarcaps_retrieval_n400_steps50`: results of the released evaluator on random embeddings.
 #[test]
 fn golden_hierarcaps() {
     let shared = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared");
@@ -408,7 +414,7 @@ fn golden_hierarcaps() {
     }
 }
 
-/// COCO val2017 as far as the sample of it beside the project goes: 79 photos with 624 regions, 5 of them crowds. `None` where it is not there.
+/// The sample of COCO val2017 in the shared data: 79 photos with 624 regions, 5 of them crowds. `None` if it is absent.
 fn coco_mini() -> Option<Vec<Sample>> {
     use conifer_data::import;
     let folder = std::path::Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/data/coco_mini"));
@@ -425,16 +431,16 @@ fn coco_mini() -> Option<Vec<Sample>> {
     Some(import::read(&spec).unwrap().map(|it| it.unwrap()).collect())
 }
 
-/// A list that knows more of its data set than its samples.
-struct Told {
+/// A list of samples with metadata of its data set.
+struct DescribedSamples {
     name: &'static str,
-    list: List,
-    classes: Vec<Class>,
+    list: BenchmarkSamples,
+    classes: Vec<ClassEntry>,
     complete: Option<usize>,
     left_out: Option<String>,
 }
 
-impl Source for Told {
+impl Source for DescribedSamples {
     fn name(&self) -> &str {
         self.name
     }
@@ -450,7 +456,7 @@ impl Source for Told {
     fn fingerprint(&self) -> String {
         self.list.fingerprint()
     }
-    fn classes(&self) -> Vec<Class> {
+    fn classes(&self) -> Vec<ClassEntry> {
         self.classes.clone()
     }
     fn complete(&self) -> Option<usize> {
@@ -461,10 +467,10 @@ impl Source for Told {
     }
 }
 
-/// Points that are a function of the words, or of the colours of a picture.
-struct Hashed;
+/// Embedder whose points are hashes of the text, or of the pixels of a picture.
+struct HashEmbedder;
 
-impl Hashed {
+impl HashEmbedder {
     const SPEC: fn() -> ManifoldSpec = || ManifoldSpec::lorentz(4, 1.0);
 
     fn point(bytes: &[u8]) -> [f32; 4] {
@@ -475,7 +481,7 @@ impl Hashed {
     }
 }
 
-impl Embedder for Hashed {
+impl EmbeddingModel for HashEmbedder {
     fn spec(&self) -> &ManifoldSpec {
         static SPEC: std::sync::OnceLock<ManifoldSpec> = std::sync::OnceLock::new();
         SPEC.get_or_init(Self::SPEC)
@@ -492,34 +498,35 @@ impl Embedder for Hashed {
     }
 }
 
-/// Every benchmark on the toy world: what a record promises, the same numbers twice, and each lack named.
+/// Runs every benchmark on the toy world: checks the records, that the numbers are deterministic, and that missing
+/// inputs are reported.
 #[test]
 fn every_benchmark_obeys_the_laws() {
-    use conifer_data::toy::{Split, ToyConfig, ToyWorld, tree};
+    use conifer_data::toy::{ToyConfig, ToySplit, ToyWorld, tree};
     let world =
-        ToyWorld::new(ToyConfig { size: 12, resolution: 32, split: Split::Test, ..ToyConfig::default() }).unwrap();
+        ToyWorld::new(ToyConfig { size: 12, resolution: 32, split: ToySplit::Test, ..ToyConfig::default() }).unwrap();
     let gallery = world.gallery(1).unwrap();
-    // As many scenes as give 25 samples of a kind, which vg_attribution asks of a label.
-    let contrasts = ToyConfig { size: 40, resolution: 32, split: Split::Test, ..ToyConfig::default() };
+    // Enough scenes for 25 samples of one kind, which vg_attribution requires of a label.
+    let contrasts = ToyConfig { size: 40, resolution: 32, split: ToySplit::Test, ..ToyConfig::default() };
     let contrasts = ToyWorld::new(contrasts).unwrap().contrasts();
     let grade = |index: usize| Sample { grade: Some((index % 4) as f64), ..world.get(index).unwrap() };
-    let graded = List((0..Source::len(&world)).map(grade).collect());
+    let graded = BenchmarkSamples((0..Source::len(&world)).map(grade).collect());
     let tree = tree().unwrap();
     let mut names = Vec::new();
-    for benchmark in BENCHMARKS {
+    for benchmark in &BENCHMARKS {
         let name = benchmark.name();
         names.push(name);
         assert!(!benchmark.summary().is_empty() && !benchmark.reference().is_empty(), "{name}");
-        let of_classes = benchmark.needs().iter().any(|it| matches!(it, Input::Labels | Input::Taxa));
+        let of_classes = benchmark.needs().iter().any(|it| matches!(it, RequiredInput::Labels | RequiredInput::Taxa));
         let needs = benchmark.needs();
         let source: &dyn Source = match needs {
-            [Input::GradedChains] => &graded,
-            _ if needs.contains(&Input::WrongCaptions) => &contrasts,
+            [RequiredInput::GradedChains] => &graded,
+            _ if needs.contains(&RequiredInput::WrongCaptions) => &contrasts,
             _ if of_classes => &gallery,
             _ => &world,
         };
         let options = Options::default();
-        let context = Context::new(&Hashed, source, Some(&tree), &options);
+        let context = Context::new(&HashEmbedder, source, Some(&tree), &options);
         let records = measure(*benchmark, &context).unwrap();
         assert!(!records.is_empty(), "{name}");
         for record in &records {
@@ -533,25 +540,26 @@ fn every_benchmark_obeys_the_laws() {
                 assert!(trivial.value.is_finite() && !trivial.name.is_empty(), "{what}");
             }
         }
-        assert!(records.iter().any(|record| record.baseline.is_some()), "{name}: no trivial answer beside any number");
-        assert!(records.iter().any(|record| record.interval.is_some()), "{name}: no interval on any number");
+        assert!(records.iter().any(|record| record.baseline.is_some()), "{name}: no number has a baseline");
+        assert!(records.iter().any(|record| record.interval.is_some()), "{name}: no number has an interval");
         let mut keys: Vec<_> = records
             .iter()
             .map(|it| (&it.split, &it.protocol, &it.metric, it.baseline.as_ref().map(|b| &b.name)))
             .collect();
         keys.sort();
         keys.dedup();
-        assert_eq!(keys.len(), records.len(), "{name}: two records of one name");
+        assert_eq!(keys.len(), records.len(), "{name}: two records have the same name");
         assert_eq!(measure(*benchmark, &context).unwrap(), records, "{name}: the same seed gives the same numbers");
 
         let bare = |sample: Sample| Sample { id: sample.id, ..Sample::default() };
-        let lacking = List((0..source.len()).map(|index| bare(source.get(index).unwrap())).collect());
-        let message = benchmark.run(&Context::new(&Hashed, &lacking, Some(&tree), &options)).unwrap_err().to_string();
+        let lacking = BenchmarkSamples((0..source.len()).map(|index| bare(source.get(index).unwrap())).collect());
+        let message =
+            benchmark.run(&Context::new(&HashEmbedder, &lacking, Some(&tree), &options)).unwrap_err().to_string();
         assert!(message.contains(name), "{name}: {message}");
     }
     names.sort_unstable();
     names.dedup();
-    assert_eq!(names.len(), BENCHMARKS.len());
+    assert_eq!(names.len(), BENCHMARKS.iter().len());
 }
 
 mod breeds;

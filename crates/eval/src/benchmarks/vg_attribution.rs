@@ -1,18 +1,18 @@
-use super::contrasts::{Contrasts, Shown};
-use super::{Benchmark, Context, Input};
-use crate::record::{Place, Record};
+use super::contrasts::{CaptionPairOutcomes, EmbeddedRegion};
+use super::{Benchmark, Context, RequiredInput};
+use crate::record::{Record, RecordKey};
 use crate::{Error, Result};
 
-/// Does a photo know which of two things has which of two attributes?
+/// Visual Genome Attribution (ARO): accuracy in assigning two attributes to two objects.
 ///
-/// The photo is cut to its box. An item is right where `score(box, caption) > score(box, caption with the attributes
-/// exchanged)`; a tie is wrong. HyCoCLIP reports a mean accuracy and does not say over what, so that three are recorded:
-/// over items, over attribute pairs (labels), and over the pairs of at least 25 items, which is all that ARO's evaluator
-/// lists. A pair is in the order of the captions: `open_crouched` and `crouched_open` are two.
+/// The photo is cropped to its box. An item is correct if `score(box, caption) > score(box, caption with the attributes
+/// exchanged)`; a tie is wrong. HyCoCLIP reports a mean accuracy without saying over what, so three means are recorded:
+/// over items, over attribute pairs (labels), and over the attribute pairs with at least 25 items, which are the only
+/// ones that ARO's evaluator lists. The order of a pair matters: `open_crouched` and `crouched_open` are two pairs.
 pub(super) struct VgAttribution;
 
-/// Pairs of fewer items are not listed by ARO's evaluator.
-const LEAST: usize = 25;
+/// ARO's evaluator does not list pairs with fewer items.
+const MIN_ITEMS: usize = 25;
 
 impl Benchmark for VgAttribution {
     fn name(&self) -> &'static str {
@@ -24,36 +24,43 @@ impl Benchmark for VgAttribution {
     fn reference(&self) -> &'static str {
         "HyCoCLIP Table 5 and Figure 8b; Yuksekgonul et al. 2023"
     }
-    fn needs(&self) -> &'static [Input] {
-        &[Input::Images, Input::Captions, Input::WrongCaptions, Input::Phrases, Input::Labels]
+    fn needs(&self) -> &'static [RequiredInput] {
+        &[
+            RequiredInput::Images,
+            RequiredInput::Captions,
+            RequiredInput::WrongCaptions,
+            RequiredInput::Phrases,
+            RequiredInput::Labels,
+        ]
     }
 
     fn run(&self, context: &Context<'_>) -> Result<Vec<Record>> {
-        let found = Contrasts::measure(context, self.name(), Shown::FirstBox)?;
+        let found = CaptionPairOutcomes::measure(context, self.name(), EmbeddedRegion::FirstBox)?;
         let (pairs, pair_of) =
             found.groups(self.name(), "the label (its attribute pair)", &[], |sample| sample.label.as_deref())?;
         let mut counts = vec![0usize; pairs.len()];
         pair_of.iter().for_each(|&pair| counts[pair as usize] += 1);
         let all: Vec<usize> = (0..pair_of.len()).collect();
-        let often: Vec<usize> = all.iter().copied().filter(|&item| counts[pair_of[item] as usize] >= LEAST).collect();
+        let frequent: Vec<usize> =
+            all.iter().copied().filter(|&item| counts[pair_of[item] as usize] >= MIN_ITEMS).collect();
 
         let seed = context.options.seed;
         let protocol = format!("boxes, {}", found.protocol);
-        let place = |metric| Place { benchmark: self.name(), split: "all", protocol: &protocol, metric };
+        let key = |metric| RecordKey { benchmark: self.name(), split: "all", protocol: &protocol, metric };
         let mut records = vec![
-            found.mean(place("accuracy (micro)"), &all, seed),
-            found.mean_of_groups(place("accuracy (mean over attribute pairs)"), &all, &pair_of, seed),
+            found.mean(key("accuracy (micro)"), &all, seed),
+            found.mean_of_groups(key("accuracy (mean over attribute pairs)"), &all, &pair_of, seed),
         ];
-        if !often.is_empty() {
-            let metric = format!("accuracy (mean over attribute pairs of {LEAST} items)");
-            records.push(found.mean_of_groups(place(&metric), &often, &pair_of, seed));
+        if !frequent.is_empty() {
+            let metric = format!("accuracy (mean over attribute pairs of {MIN_ITEMS} items)");
+            records.push(found.mean_of_groups(key(&metric), &frequent, &pair_of, seed));
         } else if context.options.partial {
-            context.leaves_out(format!("no attribute pair has {LEAST} items"));
+            context.leaves_out(format!("no attribute pair has {MIN_ITEMS} items"));
         } else {
             let most = counts.iter().max().copied().unwrap_or(0);
             return Err(Error::Missing {
                 benchmark: self.name(),
-                missing: format!("every attribute pair of {LEAST} items (the most frequent has {most})"),
+                missing: format!("every attribute pair with {MIN_ITEMS} items (the most frequent has {most})"),
                 expected: "with --partial the mean over such pairs is left out, and the records say so".into(),
             });
         }

@@ -1,18 +1,18 @@
 use std::collections::HashMap;
 
-use conifer_data::Class;
+use conifer_data::ClassEntry;
 use conifer_space::space;
 
-use super::{Benchmark, Context, Input, images, prompts};
-use crate::record::{Baseline, Place, Record};
+use super::{Benchmark, Context, RequiredInput, images, prompts};
+use crate::record::{Baseline, Record, RecordKey};
 use crate::score::similarity_rows;
 use crate::{Error, Outcomes, Result};
 
-/// Each photo goes to the class whose prompt ensemble is most similar.
+/// Zero-shot classification: each photo is assigned to the class whose prompt ensemble is most similar.
 ///
-/// A class is the mean of its prompts' points: `exp0(mean(log0(.)))` in a hyperbolic space, the normalised
-/// mean on the sphere, which is what MERU and CLIP publish. Reported are the macro average (mean over
-/// classes, what the MERU family prints for every data set) and the micro average.
+/// The point of a class is the mean of the points of its prompts: `exp0(mean(log0(.)))` in a hyperbolic space and the
+/// normalised mean on the sphere, as published for MERU and CLIP. The records are the macro average (mean over classes,
+/// which the MERU family prints for every data set) and the micro average.
 pub(super) struct ZeroShotClassification;
 
 impl Benchmark for ZeroShotClassification {
@@ -25,8 +25,8 @@ impl Benchmark for ZeroShotClassification {
     fn reference(&self) -> &'static str {
         "HyCoCLIP Table 1, PHyCLIP Table 1, MERU"
     }
-    fn needs(&self) -> &'static [Input] {
-        &[Input::Images, Input::Labels]
+    fn needs(&self) -> &'static [RequiredInput] {
+        &[RequiredInput::Images, RequiredInput::Labels]
     }
 
     fn prompts(&self) -> bool {
@@ -38,8 +38,8 @@ impl Benchmark for ZeroShotClassification {
         let values: Vec<f64> = it.predicted.iter().zip(&it.labels).map(|(p, l)| f64::from(u8::from(p == l))).collect();
         let groups = it.labels.iter().map(|&label| label as u32).collect();
         let record = |metric: &str, outcomes: Outcomes| {
-            let place = Place { benchmark: self.name(), split: "all", protocol: &it.protocol, metric };
-            Record::of(place, outcomes, Baseline::chance(1.0 / it.classes.len() as f64), context.options.seed)
+            let key = RecordKey { benchmark: self.name(), split: "all", protocol: &it.protocol, metric };
+            Record::of(key, outcomes, Baseline::chance(1.0 / it.classes.len() as f64), context.options.seed)
         };
         Ok(vec![
             record("accuracy (macro)", Outcomes::MeanOfGroups { values: values.clone(), groups }),
@@ -48,16 +48,15 @@ impl Benchmark for ZeroShotClassification {
     }
 }
 
-/// What a classifier answered.
-pub(super) struct Classified {
-    pub(super) classes: Vec<Class>,
+/// Predictions of the zero-shot classifier.
+pub(super) struct ClassPredictions {
+    pub(super) classes: Vec<ClassEntry>,
     pub(super) predicted: Vec<usize>,
     pub(super) labels: Vec<usize>,
     pub(super) protocol: String,
 }
 
-/// Classifies every photo of the data set.
-pub(super) fn classify(context: &Context<'_>, benchmark: &'static str) -> Result<Classified> {
+pub(super) fn classify(context: &Context<'_>, benchmark: &'static str) -> Result<ClassPredictions> {
     let samples = context.samples(benchmark)?;
     let classes = context.classes(benchmark, &samples)?;
     let number: HashMap<&str, usize> = classes.iter().enumerate().map(|(i, class)| (class.label.as_str(), i)).collect();
@@ -70,13 +69,13 @@ pub(super) fn classify(context: &Context<'_>, benchmark: &'static str) -> Result
     let predicted = similarity_rows(spec, score, &photos, &centres, |_, scores| first_maximum(scores))?;
     let options = context.options;
     let protocol = format!("{} prompts ({}), {}", options.prompts, options.templates.len(), score.name());
-    Ok(Classified { classes, predicted, labels, protocol })
+    Ok(ClassPredictions { classes, predicted, labels, protocol })
 }
 
-/// Points of classes, one per name, `[names, dim]`: the mean of the points of its prompts.
+/// Points of classes, `[names, dim]`. The point of a class is the mean of the points of its prompts.
 ///
 /// # Errors
-/// No template, or one without `{}`.
+/// There is no template, or a template lacks `{}`.
 pub(super) fn class_points(context: &Context<'_>, names: &[&str]) -> Result<Vec<f32>> {
     let templates = &context.options.templates;
     if templates.is_empty() || templates.iter().any(|template| !template.contains("{}")) {
@@ -97,7 +96,7 @@ pub(super) fn class_points(context: &Context<'_>, names: &[&str]) -> Result<Vec<
     Ok(centres)
 }
 
-/// Index of the largest score, the first among equals.
+/// Index of the largest score, the first one if several are equal.
 pub(super) fn first_maximum(scores: &[f32]) -> usize {
     (1..scores.len()).fold(0, |best, j| if scores[j] > scores[best] { j } else { best })
 }

@@ -1,12 +1,12 @@
 #![allow(clippy::unwrap_used)]
 use super::*;
-use crate::Place;
+use crate::RecordKey;
 
 fn record(metric: &str, outcomes: Outcomes) -> Record {
-    Record::of(Place { benchmark: "b", split: "all", protocol: "p", metric }, outcomes, None, 0)
+    Record::of(RecordKey { benchmark: "b", split: "all", protocol: "p", metric }, outcomes, None, 0)
 }
 
-/// Compares records as the lines of two files that say nothing else.
+/// Compares records as the lines of two files without settings.
 fn compare(a: &[Record], b: &[Record], seed: u64) -> Vec<Comparison> {
     let line = |(i, record): (usize, &Record)| ResultLine {
         line: i + 1,
@@ -39,47 +39,51 @@ fn reason(it: &Comparison) -> &str {
 
 #[test]
 fn differences_worked_out_by_hand() {
-    // The second is better on every query by 1: so is every resample, and p is the smallest that three queries allow, 2^-2.
+    // The second model is better by 1 on every query and in every resample. p is the smallest value for three queries,
+    // 2^-2.
     let it = one(vec![0.0, 0.0, 1.0].into(), vec![1.0, 1.0, 2.0].into());
     assert_eq!(number(&it), (1.0, [1.0, 1.0], 0.25));
     assert_eq!((it.first, it.second, it.n), (Some(1.0 / 3.0), Some(4.0 / 3.0), 3));
-    // Enough queries, and it is the smallest that the resamples allow.
+    // With enough queries, p is the smallest value for the number of resamples.
     let it = one(vec![0.0; 20].into(), vec![1.0; 20].into());
     assert_eq!(number(&it).2, 2.0 / 10_001.0);
     assert_eq!(number(&one(vec![0.0; 2].into(), vec![1.0; 2].into())).2, 0.5);
-    // No difference anywhere: all resamples lie on both sides.
+    // Without any difference, all resamples count on both sides.
     assert_eq!(number(&one(vec![0.0, 1.0].into(), vec![0.0, 1.0].into())), (0.0, [0.0, 0.0], 1.0));
 
-    // Differences 1, 1, -1. A resample is at most 0 when it draws the last query twice or thrice: 3 (1/3)^2 (2/3) + (1/3)^3 = 7/27,
-    // and at least 0 otherwise. Two-sided 14/27 = 0.5185; the standard error of 10,000 draws is 0.009.
+    // Differences 1, 1, -1. A resampled difference is at most 0 if the resample draws the last query two or three
+    // times: 3 (1/3)^2 (2/3) + (1/3)^3 = 7/27. Otherwise it is positive. Two-sided 14/27 = 0.5185; the standard error
+    // of 10,000 draws is 0.009.
     let (difference, interval, p) = number(&one(vec![0.0, 0.0, 1.0].into(), vec![1.0, 1.0, 0.0].into()));
     assert!((difference - 1.0 / 3.0).abs() < 1e-12 && interval == [-1.0, 1.0], "{interval:?}");
     assert!((p - 14.0 / 27.0).abs() < 0.03, "{p}");
 
-    // The other way round: the same, with the other sign.
+    // Exchanging the models only changes the sign.
     let (back, _, q) = number(&one(vec![1.0, 1.0, 0.0].into(), vec![0.0, 0.0, 1.0].into()));
     assert_eq!((back, q), (-difference, p));
 }
 
-/// Pairing is what finds it: two models that differ a little on hard and easy queries alike.
+/// Only pairing detects a small difference between two models on queries of very different difficulty.
 #[test]
 fn the_same_queries_are_drawn_for_both() {
     let hard: Vec<f64> = (0..100).map(|i| f64::from(i % 10)).collect();
     let better: Vec<f64> = hard.iter().enumerate().map(|(i, v)| v + if i % 3 == 0 { 0.0 } else { 0.1 }).collect();
     let (difference, [low, high], p) = number(&one(hard.into(), better.into()));
-    // 66 of 100 queries gain 0.1; the standard error is 0.1 sqrt(.66 .34 / 100) = 0.0047, the values themselves spread by 2.9.
+    // 66 of 100 queries gain 0.1. The standard error is 0.1 sqrt(.66 .34 / 100) = 0.0047; the values themselves vary by
+    // 2.9.
     assert!((difference - 0.066).abs() < 1e-12 && low > 0.05 && high < 0.08 && p < 0.001, "{low} {high} {p}");
 }
 
 #[test]
-fn every_statistic_is_resampled_as_itself() {
+fn each_statistic_is_recomputed_per_resample() {
     let groups = vec![0, 0, 0, 1];
     let macros = |values: Vec<f64>| Outcomes::MeanOfGroups { values, groups: groups.clone() };
     let (difference, _, _) = number(&one(macros(vec![0.0; 4]), macros(vec![0.0, 0.0, 0.0, 1.0])));
     assert_eq!(difference, 0.5);
     let ranks = |found: Vec<f64>| Outcomes::Spearman { found, truth: vec![1.0, 2.0, 3.0, 4.0] };
-    // Turned round in every resample that has two different queries: -1 to 1. All four are one query in 4 (1/4)^4 = 1 of 64; such
-    // a resample has no correlation and counts on both sides, so that p would be 2/64 = 0.031; four queries allow 2^-3.
+    // The order is reversed in every resample with two distinct queries: -1 to 1. In 4 (1/4)^4 = 1 of 64 resamples all
+    // four draws are the same query. Such a resample has no correlation and counts on both sides, so p would be 2/64 =
+    // 0.031, but the smallest p of four queries is 2^-3.
     let (difference, [low, high], p) = number(&one(ranks(vec![4.0, 3.0, 2.0, 1.0]), ranks(vec![1.0, 2.0, 3.0, 4.0])));
     let near_two = |it: f64| (it - 2.0).abs() < 1e-12;
     assert!(near_two(difference) && near_two(low) && near_two(high), "{difference} {low} {high}");
@@ -87,7 +91,7 @@ fn every_statistic_is_resampled_as_itself() {
 }
 
 #[test]
-fn what_cannot_be_paired_has_a_reason() {
+fn unpaired_numbers_have_a_reason() {
     assert_eq!(reason(&one(vec![0.0, 1.0].into(), vec![0.0, 1.0, 1.0].into())), "different queries");
     let spearman = |truth: Vec<f64>| Outcomes::Spearman { found: vec![1.0, 2.0], truth };
     assert_eq!(reason(&one(spearman(vec![1.0, 2.0]), spearman(vec![2.0, 1.0]))), "different queries");
@@ -104,9 +108,9 @@ fn what_cannot_be_paired_has_a_reason() {
     let other = record("y", vec![1.0, 1.0].into());
     assert_eq!(
         reason(&compare(&[y.clone(), other], std::slice::from_ref(&y), 0)[0]),
-        "a model has several different numbers of this name"
+        "a model has several different numbers with this name"
     );
-    // The same number beside another trivial answer is one number.
+    // The same number with another baseline is one number.
     assert_eq!(compare(&[y.clone(), y.clone()], &[y], 0).len(), 1);
 }
 
@@ -131,7 +135,7 @@ fn numbers_of_other_data_are_not_compared() {
     let why = reason(&all[0]);
     assert!(why.contains("other data") && why.contains("`cats`") && why.contains("`dogs`") && why.contains("line 7"));
     assert_eq!((all.len(), all[0].first, all[0].second), (1, Some(0.0), Some(0.5)));
-    // A file of two data sets pairs with the one it shares.
+    // A file with two data sets is compared on the data set that both files share.
     let both = [line("dogs", vec![0.0, 1.0]), line("cats", vec![1.0, 1.0])];
     let all = results(&a, &both);
     assert_eq!(all.len(), 2);
@@ -167,11 +171,11 @@ fn numbers_of_other_settings_are_not_compared() {
     ] {
         let all = results(&[plain()], &[with(name, value.clone())]);
         assert!(all.len() == 1 && reason(&all[0]).contains(words), "{all:?}");
-        // Beside one of the same settings: that is compared.
+        // A line with the same settings in the same file is compared.
         let all = results(&[plain()], &[with(name, value), plain()]);
         assert_eq!((all.len(), number(&all[0]).2), (2, 1.0));
     }
-    // Seeds and names of prompts decide nothing, and an older file says nothing.
+    // Seeds and names of prompts are not compared, and a setting that an older file lacks is not a difference.
     let renamed = with("prompts", serde_json::json!({ "name": "copy.txt", "sha256": "aa" }));
     for other in [with("seed", 2.into()), renamed, line("cats", vec![0.0, 1.0])] {
         assert_eq!(number(&results(&[plain()], &[other])[0]).2, 1.0);

@@ -4,7 +4,7 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use rayon::prelude::*;
 
-/// Resamples drawn for an interval; the percentile error at 1000 is far below the intervals' width.
+/// Number of resamples of an interval. The error of the percentiles at 1000 is far below the width of the interval.
 const RESAMPLES: u64 = 1000;
 
 /// 95 % percentile bootstrap interval of the mean of `values` (Efron 1979), resampling values with replacement.
@@ -18,18 +18,22 @@ pub fn bootstrap_mean(values: &[f64], seed: u64) -> Option<[f64; 2]> {
 ///
 /// `None` for `n < 2`. Deterministic in `seed`.
 pub fn bootstrap_statistic(n: usize, seed: u64, statistic: impl Fn(&[usize]) -> f64 + Sync) -> Option<[f64; 2]> {
-    bootstrap_units(&Units::Rows(n), seed, statistic)
+    bootstrap_units(&BootstrapUnits::Rows(n), seed, statistic)
 }
 
-/// The same with `units` drawn, whole. `None` for fewer than two.
-pub fn bootstrap_units(units: &Units, seed: u64, statistic: impl Fn(&[usize]) -> f64 + Sync) -> Option<[f64; 2]> {
+/// As [`bootstrap_statistic`], but draws whole `units`. `None` for fewer than two units.
+pub fn bootstrap_units(
+    units: &BootstrapUnits,
+    seed: u64,
+    statistic: impl Fn(&[usize]) -> f64 + Sync,
+) -> Option<[f64; 2]> {
     if units.len() < 2 {
         return None;
     }
     let mut values: Vec<f64> = (0..RESAMPLES)
         .into_par_iter()
         .map_init(Vec::new, |rows, resample| {
-            // Each resample has a stream of its own: the result does not depend on the threads.
+            // Each resample has a separate random stream, so the result does not depend on the threads.
             let mut rng = ChaCha8Rng::seed_from_u64(seed);
             rng.set_stream(resample);
             units.draw(&mut rng, rows);
@@ -41,30 +45,29 @@ pub fn bootstrap_units(units: &Units, seed: u64, statistic: impl Fn(&[usize]) ->
     Some([at(0.025), at(0.975)])
 }
 
-/// What a bootstrap draws with replacement.
+/// Units that a bootstrap draws with replacement.
 #[derive(Clone, Debug)]
-pub enum Units {
-    /// Rows `0..n`, one by one.
+pub enum BootstrapUnits {
+    /// Single rows `0..n`.
     Rows(usize),
-    /// Whole clusters of rows that hang together, such as the five captions of a photo, whose answers are no five
-    /// independent answers (Davison and Hinkley 1997, section 3.8).
+    /// Whole clusters of dependent rows, such as the five captions of a photo (Davison and Hinkley 1997, section 3.8).
     Clusters(Vec<Vec<usize>>),
-    /// Rows one by one, as many of each stratum as it has.
+    /// Single rows within strata. Each stratum keeps its number of rows.
     Strata(Vec<Vec<usize>>),
 }
 
-impl Units {
-    /// Of rows with a number each: those of one number are drawn together.
+impl BootstrapUnits {
+    /// Groups the rows with equal ids into clusters.
     pub fn clusters(of_row: &[u32]) -> Self {
         Self::Clusters(by_number(of_row))
     }
 
-    /// Of rows with a number each: those of one number are a stratum.
+    /// Groups the rows with equal ids into strata.
     pub fn strata(of_row: &[u32]) -> Self {
         Self::Strata(by_number(of_row))
     }
 
-    /// Number of draws.
+    /// Number of draws of a resample.
     pub fn len(&self) -> usize {
         match self {
             Self::Rows(n) => *n,
@@ -73,12 +76,12 @@ impl Units {
         }
     }
 
-    /// None at all.
+    /// Returns true if there are no units.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// As many units as there are, drawn with replacement: their rows.
+    /// Draws as many units as there are, with replacement, and stores their rows in `rows`.
     pub fn draw(&self, rng: &mut ChaCha8Rng, rows: &mut Vec<usize>) {
         rows.clear();
         match self {

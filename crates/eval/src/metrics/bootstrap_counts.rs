@@ -1,9 +1,10 @@
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-/// How often each of `n` rows is drawn, in each of `resamples` draws of `n` with replacement: `[resamples][n]`, a count above 255 held at 255.
+/// Number of times that each of `n` rows is drawn in each of `resamples` resamples with replacement: `[resamples][n]`,
+/// saturating at 255.
 ///
-/// For statistics whose work can be shared between resamples (a ranking is sorted once). Deterministic in `seed`.
+/// For statistics that can share work between resamples, such as sorting a ranking once. Deterministic in `seed`.
 pub fn bootstrap_counts(n: usize, resamples: usize, seed: u64) -> Vec<Vec<u8>> {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     let draw = |_| {
@@ -17,11 +18,12 @@ pub fn bootstrap_counts(n: usize, resamples: usize, seed: u64) -> Vec<Vec<u8>> {
     (0..resamples).map(draw).collect()
 }
 
-/// 95 % normal bootstrap interval: `value` -+ 1.96 standard deviations of the `resampled` values (Efron 1979), those that are no numbers
-/// left out, cut to [0, 1].
+/// 95 % normal bootstrap interval: `value` -+ 1.96 standard deviations of the finite `resampled` values (Efron 1979),
+/// clipped to [0, 1].
 ///
-/// For average precision, where percentiles mislead: in a resample the copies of a right box stand side by side in the ranking, and raise it.
-/// A standard deviation needs some 200 resamples. `None` for fewer than two.
+/// Use it for average precision. Percentile intervals are misleading there, because the copies of a right box in a
+/// resample are adjacent in the ranking and raise the precision. A standard deviation needs about 200 resamples. `None`
+/// for fewer than two finite values.
 pub fn normal_interval(value: f64, resampled: impl IntoIterator<Item = f64>) -> Option<[f64; 2]> {
     let values: Vec<f64> = resampled.into_iter().filter(|it| it.is_finite()).collect();
     if values.len() < 2 {

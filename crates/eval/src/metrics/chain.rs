@@ -1,7 +1,7 @@
 use std::collections::BTreeSet;
 
-/// `steps` depths from the shallowest to the deepest of `depths`, equally spaced, ends included: the
-/// radii that HierarCaps' evaluator opens one after the other.
+/// `steps` equally spaced depths from the smallest to the largest of `depths`, both included; only the smallest for one
+/// step. These are the radii of HierarCaps' evaluator.
 pub fn depth_levels(depths: &[f64], steps: usize) -> Vec<f64> {
     let lo = depths.iter().copied().fold(f64::INFINITY, f64::min);
     let hi = depths.iter().copied().fold(f64::NEG_INFINITY, f64::max);
@@ -9,12 +9,11 @@ pub fn depth_levels(depths: &[f64], steps: usize) -> Vec<f64> {
     (0..steps).map(|i| if i + 1 == steps && steps > 1 { hi } else { lo + (hi - lo) * i as f64 / last }).collect()
 }
 
-/// The candidates that a widening ball around the root finds for one query, general to specific.
+/// Retrieves a chain of candidates for one query, general to specific, with a ball that widens around the root.
 ///
-/// At each level the candidate with the highest score among those at most that deep is taken, and kept when
-/// it differs from the one before. `by_depth` lists candidates by ascending depth; among equal scores the
-/// candidate with the smaller index wins, as an `argmax` over candidates does.
-/// `same` tells whether two candidates read the same.
+/// At each level, the candidate with the highest score among those within the level is taken. It is kept if its text
+/// differs from the previous one. `by_depth` lists the candidates by ascending depth. Among equal scores the smallest
+/// index wins, as with `argmax`. `same` says whether two candidates have the same text.
 pub fn retrieve_chain(
     by_depth: &[usize],
     depths: &[f64],
@@ -43,18 +42,18 @@ pub fn retrieve_chain(
     chain
 }
 
-/// Precision and recall of one retrieved chain against its reference chain.
+/// Precision and recall of a retrieved chain against its reference chain.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct ChainRetrieval {
     /// `|retrieved ∩ reference| / |retrieved|` over distinct texts.
     pub precision: f64,
-    /// Share of reference tiers whose text was retrieved.
+    /// Fraction of reference tiers whose text was retrieved.
     pub recall: f64,
 }
 
-/// Compares texts by their spelling, as the released evaluator of HierarCaps does.
+/// Compares texts by spelling, as the released evaluator of HierarCaps does.
 ///
-/// `tiers[t]` lists the texts accepted for tier `t`. Nothing retrieved has precision 0.
+/// `tiers[t]` lists the texts accepted for tier `t`. An empty retrieved chain has precision 0.
 pub fn chain_precision_recall(retrieved: &[&str], tiers: &[Vec<&str>]) -> ChainRetrieval {
     let found: BTreeSet<&str> = retrieved.iter().copied().collect();
     let accepted: BTreeSet<&str> = tiers.iter().flatten().copied().collect();

@@ -1,15 +1,15 @@
-/// Top-1 accuracy, both averages.
+/// Macro and micro average of the top-1 accuracy.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Accuracy {
-    /// Mean over classes of the accuracy within the class: what the MERU family reports for every data set.
+    /// Mean over classes of the accuracy within each class, which the MERU family reports for every data set.
     pub macro_average: f64,
-    /// Share of correct samples.
+    /// Fraction of correct samples.
     pub micro_average: f64,
 }
 
 /// Accuracy of `predicted` class indices against `labels`, over `classes` classes.
 ///
-/// Classes without a sample do not enter the macro average. Empty input gives NaN in both.
+/// Classes without a sample are left out of the macro average. Empty input gives NaN for both averages.
 pub fn accuracy(predicted: &[usize], labels: &[usize], classes: usize) -> Accuracy {
     let mut right = vec![0usize; classes];
     let mut total = vec![0usize; classes];

@@ -1,8 +1,9 @@
-/// Spearman's rank correlation in `[-1, 1]`: Pearson's of the ranks, equal values sharing their mean rank.
+/// Spearman's rank correlation in `[-1, 1]`: Pearson's correlation of the ranks, where equal values share their mean
+/// rank.
 ///
-/// NaN where either has no two different values. `x` and `y` are of one length.
+/// NaN if `x` or `y` has fewer than two distinct values. `x` and `y` have the same length.
 pub fn spearman(x: &[f64], y: &[f64]) -> f64 {
-    Orders::new(x, y).over(&(0..x.len()).collect::<Vec<_>>())
+    SpearmanRanks::new(x, y).over(&(0..x.len()).collect::<Vec<_>>())
 }
 
 fn pearson_of_ranks(x: &[f64], y: &[f64]) -> f64 {
@@ -11,47 +12,47 @@ fn pearson_of_ranks(x: &[f64], y: &[f64]) -> f64 {
     sum(x, y) / (sum(x, x) * sum(y, y)).sqrt()
 }
 
-/// [`spearman`] of many draws from the same rows: values are put in order once, so that a draw needs no sorting.
-pub struct Orders {
-    x: Order,
-    y: Order,
+/// [`spearman`] for many resamples of the same rows. The values are sorted once, so a resample needs no sort.
+pub struct SpearmanRanks {
+    x: DenseRanks,
+    y: DenseRanks,
 }
 
-/// The place of each value among the different ones, and how many of these there are.
-struct Order {
-    place: Vec<usize>,
-    places: usize,
+/// Index of each value among the distinct values in ascending order, and the number of distinct values.
+struct DenseRanks {
+    dense_rank: Vec<usize>,
+    distinct: usize,
 }
 
-impl Orders {
-    /// `x` and `y` are of one length.
+impl SpearmanRanks {
+    /// Sorts the values. `x` and `y` have the same length.
     pub fn new(x: &[f64], y: &[f64]) -> Self {
-        Self { x: Order::of(x), y: Order::of(y) }
+        Self { x: DenseRanks::of(x), y: DenseRanks::of(y) }
     }
 
-    /// [`spearman`] of these rows, to the last bit.
+    /// [`spearman`] of the given rows, bit for bit.
     pub fn over(&self, rows: &[usize]) -> f64 {
         let (x, y) = (self.x.ranks(rows), self.y.ranks(rows));
         pearson_of_ranks(&x, &y)
     }
 }
 
-impl Order {
+impl DenseRanks {
     fn of(values: &[f64]) -> Self {
         let mut order: Vec<usize> = (0..values.len()).collect();
         order.sort_by(|&a, &b| values[a].total_cmp(&values[b]));
-        let (mut place, mut places) = (vec![0; values.len()], 0);
+        let (mut dense_rank, mut distinct) = (vec![0; values.len()], 0);
         for tied in order.chunk_by(|&a, &b| values[a] == values[b]) {
-            tied.iter().for_each(|&i| place[i] = places);
-            places += 1;
+            tied.iter().for_each(|&i| dense_rank[i] = distinct);
+            distinct += 1;
         }
-        Self { place, places }
+        Self { dense_rank, distinct }
     }
 
-    /// Ranks from 1 of these rows among each other, ties sharing the mean of theirs.
+    /// Ranks of the given rows among each other, from 1. Ties share their mean rank.
     fn ranks(&self, rows: &[usize]) -> Vec<f64> {
-        let mut counts = vec![0usize; self.places];
-        rows.iter().for_each(|&row| counts[self.place[row]] += 1);
+        let mut counts = vec![0usize; self.distinct];
+        rows.iter().for_each(|&row| counts[self.dense_rank[row]] += 1);
         let mut before = 0;
         let ranks: Vec<f64> = counts
             .into_iter()
@@ -61,7 +62,7 @@ impl Order {
                 rank
             })
             .collect();
-        rows.iter().map(|&row| ranks[self.place[row]]).collect()
+        rows.iter().map(|&row| ranks[self.dense_rank[row]]).collect()
     }
 }
 
@@ -73,12 +74,12 @@ mod tests {
     fn draws_without_sorting_are_the_same() {
         let x: Vec<f64> = (0..40).map(|i| f64::from(i * 17 % 11) - 5.0).collect();
         let y: Vec<f64> = (0..40).map(|i| f64::from(i * 7 % 23) / 3.0).collect();
-        let orders = Orders::new(&x, &y);
+        let ranks = SpearmanRanks::new(&x, &y);
         for seed in 0..50 {
             let rows: Vec<usize> = (0..40).map(|i| (i * i * seed + seed * 3 + i) % 40).collect();
             let pick = |values: &[f64]| rows.iter().map(|&row| values[row]).collect::<Vec<_>>();
-            assert_eq!(orders.over(&rows).to_bits(), spearman(&pick(&x), &pick(&y)).to_bits());
+            assert_eq!(ranks.over(&rows).to_bits(), spearman(&pick(&x), &pick(&y)).to_bits());
         }
-        assert!(orders.over(&[3, 3]).is_nan());
+        assert!(ranks.over(&[3, 3]).is_nan());
     }
 }

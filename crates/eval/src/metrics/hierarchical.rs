@@ -1,14 +1,15 @@
 use conifer_data::hierarchy::Tree;
 
-/// How far, in a class tree, predictions are from the truth. Means over samples.
+/// Distances in a class tree between predictions and true classes, for a single sample or averaged over samples.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct HierarchicalScores {
-    /// Tree-induced error: edges on the path between prediction and truth; 0 is right.
+    /// Tree-induced error: number of edges on the path between prediction and truth; 0 is correct.
     pub tree_induced_error: f64,
-    /// LCA distance as the papers tell it: edges from the deeper of the two to their lowest common ancestor; 0 is right.
+    /// LCA distance as the papers define it: number of edges from the deeper of the two nodes to their lowest common
+    /// ancestor; 0 is correct.
     pub lca: f64,
-    /// LCA as the released evaluator computes it: `|anc(pred)| - |anc(pred) ∩ anc(true)| + 1` over strict
-    /// ancestors. One-sided; a right answer scores 1, and so does a sibling.
+    /// LCA as the released evaluator computes it: `|anc(pred)| - |anc(pred) ∩ anc(true)| + 1` over strict ancestors. It
+    /// is one-sided; a correct answer scores 1, and so does a sibling.
     pub lca_released: f64,
     /// Jaccard similarity of the strict ancestor sets.
     pub jaccard: f64,
@@ -18,10 +19,10 @@ pub struct HierarchicalScores {
     pub recall: f64,
 }
 
-/// Hierarchical scores of each `(predicted, truth)` pair of nodes (HyCoCLIP section 4.2 and appendix C).
+/// Hierarchical scores of a pair of nodes (HyCoCLIP section 4.2 and appendix C).
 ///
-/// Ancestor sets exclude the node itself, as in the released evaluator: siblings share all of theirs. The
-/// root has no strict ancestor; two empty sets count as equal.
+/// Ancestor sets exclude the node itself, as in the released evaluator, so siblings have equal sets. The root has no
+/// strict ancestor. A ratio with an empty denominator is 1.
 pub fn hierarchical_scores(tree: &Tree, predicted: usize, truth: usize) -> HierarchicalScores {
     let up_predicted: Vec<usize> = tree.ancestors(predicted).collect();
     let up_truth: Vec<usize> = tree.ancestors(truth).collect();
@@ -40,7 +41,7 @@ pub fn hierarchical_scores(tree: &Tree, predicted: usize, truth: usize) -> Hiera
 }
 
 impl HierarchicalScores {
-    /// Mean over samples; zeros for none.
+    /// Mean over samples, or zeros if there are none.
     pub fn mean(scores: &[Self]) -> Self {
         let n = scores.len().max(1) as f64;
         let sum = |field: fn(&Self) -> f64| scores.iter().map(field).sum::<f64>() / n;
@@ -67,7 +68,7 @@ impl HierarchicalScores {
     }
 }
 
-/// Expected scores of a predictor that draws one of `classes` at random, the truth being drawn from `labels`.
+/// Expected scores of a predictor that draws one of `classes` uniformly, with the truth drawn from `labels`.
 pub fn random_hierarchical_scores(tree: &Tree, classes: &[usize], labels: &[usize]) -> HierarchicalScores {
     let mut count = std::collections::BTreeMap::<usize, usize>::new();
     for &label in labels {

@@ -1,9 +1,10 @@
 use conifer_data::BBox;
 
-/// Which detections of one class in one photo find a box, as pycocotools' `COCOeval.evaluateImg` decides it: best score first, each takes the
-/// box not yet taken that it overlaps most, if by at least `threshold` (intersection over union); of equal overlaps the later box.
+/// Matches detections of one class in one photo to ground-truth boxes, as pycocotools' `COCOeval.evaluateImg` does.
 ///
-/// `detections`: (score, box); equal scores in their order. `true` at the place of each detection that found one.
+/// Detections are matched in order of descending score. Each takes the free box with the largest intersection over
+/// union, if that is at least `threshold`. Among equal overlaps the later box is taken. `detections` are pairs (score,
+/// box); equal scores keep their order. Returns for each detection whether it was matched.
 pub fn iou_matches(detections: &[(f32, BBox)], truth: &[BBox], threshold: f64) -> Vec<bool> {
     let mut order: Vec<usize> = (0..detections.len()).collect();
     order.sort_by(|&a, &b| detections[b].0.total_cmp(&detections[a].0));
@@ -12,7 +13,7 @@ pub fn iou_matches(detections: &[(f32, BBox)], truth: &[BBox], threshold: f64) -
     for detection in order {
         let overlaps = truth.iter().enumerate().map(|(i, bbox)| (i, iou(&detections[detection].1, bbox)));
         let free = overlaps.filter(|&(i, overlap)| !taken[i] && overlap >= threshold);
-        // `max_by` gives the last of equal ones.
+        // `max_by` returns the last of equal elements.
         if let Some((best, _)) = free.max_by(|a, b| a.1.total_cmp(&b.1)) {
             taken[best] = true;
             found[detection] = true;

@@ -1,4 +1,4 @@
-//! Pure functions: arrays, labels and trees in, numbers out. Each is tested on a table that can be checked by eye.
+//! Metrics as pure functions of arrays, labels and trees. Each is tested on a table that can be checked by hand.
 
 mod average_precision;
 mod bootstrap;
@@ -13,12 +13,12 @@ mod recall;
 mod threshold_curve;
 mod wasserstein;
 
-pub use average_precision::{Ranking, average_precision, average_precision_101};
-pub use bootstrap::{Units, bootstrap_mean, bootstrap_statistic, bootstrap_units};
+pub use average_precision::{DetectionRanking, average_precision, average_precision_101};
+pub use bootstrap::{BootstrapUnits, bootstrap_mean, bootstrap_statistic, bootstrap_units};
 pub use bootstrap_counts::{bootstrap_counts, normal_interval};
 pub use chain::{ChainRetrieval, chain_precision_recall, depth_levels, retrieve_chain};
 pub use classification::{Accuracy, accuracy};
-pub use correlation::{Orders, spearman};
+pub use correlation::{SpearmanRanks, spearman};
 pub use hierarchical::{HierarchicalScores, hierarchical_scores, random_hierarchical_scores};
 pub use matching::{iou, iou_matches};
 pub use ordering::{ordering_by_ascending, pair_order_tau};

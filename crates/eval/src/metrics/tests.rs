@@ -32,7 +32,7 @@ fn rank_counts_ties_against_us() {
     let scores = [0.1, 0.9, 0.5, 0.5];
     assert_eq!(rank_of_best(&scores, |j| j == 1), Some(0));
     assert_eq!(rank_of_best(&scores, |j| j == 2), Some(2)); // 0.9 is better, the equal 0.5 counts as better
-    assert_eq!(rank_of_best(&scores, |j| j == 2 || j == 3), Some(1)); // both are right: only 0.9 is in the way
+    assert_eq!(rank_of_best(&scores, |j| j == 2 || j == 3), Some(1)); // both are right: only 0.9 is ahead
     assert_eq!(rank_of_best(&[0.3; 5], |j| j == 0), Some(4)); // a constant model is last
     assert_eq!(rank_of_best(&scores, |_| false), None);
     assert_eq!(hit_at_k(&[0, 2, 1, 9], 2), 0.5);
@@ -62,7 +62,7 @@ fn tree_distances_worked_out_by_hand() {
     assert_eq!((far.jaccard, far.precision, far.recall), (0.25, 1.0 / 3.0, 0.5));
     let back = hierarchical_scores(&tree, at("dog"), at("taxi"));
     assert_eq!((back.lca, back.lca_released), (3.0, 2.0)); // the released LCA is one-sided
-    // Truth dog; a random answer among dog, cat, taxi has TIE (0 + 2 + 5) / 3.
+    // The truth is dog. A random answer among dog, cat and taxi has TIE (0 + 2 + 5) / 3.
     let chance = random_hierarchical_scores(&tree, &[at("dog"), at("cat"), at("taxi")], &[at("dog"), at("dog")]);
     assert!((chance.tree_induced_error - 7.0 / 3.0).abs() < 1e-12);
 }
@@ -81,14 +81,14 @@ fn spearman_with_and_without_ties() {
     // Ranks 1 2 3 4 against 1 3 2 4: squared differences 0 1 1 0, so 1 - 6 * 2 / (4 * 15) = 0.8.
     assert!((spearman(&[0.1, 0.2, 0.3, 9.0], &[1.0, 8.0, 2.0, 9.0]) - 0.8).abs() < 1e-12);
     assert!((spearman(&[1.0, 2.0, 3.0], &[5.0, 4.0, 3.0]) + 1.0).abs() < 1e-12);
-    // Ranks 1.5 1.5 3.5 3.5 against 1 2 3 4; from the mean 2.5: (-1)(-1.5) + (-1)(-0.5) + 0.5 + 1.5 = 4 over sqrt(4 * 5).
+    // Ranks 1.5 1.5 3.5 3.5 against 1 2 3 4. Relative to the mean 2.5: (-1)(-1.5) + (-1)(-0.5) + 0.5 + 1.5 = 4 over
+    // sqrt(4 * 5).
     assert!((spearman(&[7.0, 7.0, 8.0, 8.0], &[1.0, 2.0, 3.0, 4.0]) - 4.0 / 20.0f64.sqrt()).abs() < 1e-12);
-    // Zero and minus zero are equal.
     assert_eq!(spearman(&[-0.0, 0.0, 1.0], &[0.0, -0.0, 2.0]), 1.0);
     assert!(spearman(&[1.0, 1.0], &[1.0, 2.0]).is_nan());
-    // As the outcome of a benchmark, an answer that orders nothing has 0.
+    // In the outcomes of a benchmark, a constant score has correlation 0.
     let constant = crate::Outcomes::Spearman { found: vec![1.0; 3], truth: vec![1.0, 2.0, 3.0] };
-    assert_eq!((constant.value(), constant.interval(&Units::Rows(3), 0)), (0.0, Some([0.0, 0.0])));
+    assert_eq!((constant.value(), constant.interval(&BootstrapUnits::Rows(3), 0)), (0.0, Some([0.0, 0.0])));
 }
 
 #[test]
@@ -97,9 +97,9 @@ fn a_widening_ball_finds_general_before_specific() {
     let by_depth = ordering_by_ascending(&depths);
     let levels = depth_levels(&depths, 4);
     assert_eq!(levels, [0.0, 1.0, 2.0, 3.0]);
-    // Candidate 2 is worse than 1, so the level of 2 changes nothing.
+    // Candidate 2 scores lower than 1, so its level adds nothing.
     assert_eq!(retrieve_chain(&by_depth, &depths, &levels, &[0.1, 0.5, 0.4, 0.9], |a, b| a == b), [0, 1, 3]);
-    // Candidates 1 and 3 read the same: the chain keeps the first.
+    // Candidates 1 and 3 have the same text, so the chain keeps only the first.
     assert_eq!(retrieve_chain(&by_depth, &depths, &levels, &[0.1, 0.5, 0.4, 0.9], |a, b| a % 2 == b % 2), [0, 1]);
     let tiers = [vec!["animal"], vec!["dog"], vec!["a brown dog"], vec!["a brown dog sleeps"]];
     assert_eq!(
@@ -119,7 +119,7 @@ fn bootstrap_covers_the_mean_and_repeats() {
     assert_eq!(bootstrap_mean(&[1.0], 3), None);
 }
 
-/// `goldens/metrics/hierarchical_classification_n400.json`: the released evaluator on HyCoCLIP's tree.
+/// `goldens/metrics/hierarchical_classification_n400.json`: results of the released evaluator on HyCoCLIP's tree.
 #[test]
 fn golden_hierarchical_scores() {
     let shared = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared");
@@ -160,31 +160,33 @@ fn golden_hierarchical_scores() {
 mod detection;
 mod outside;
 
-/// Ten photos of five captions each, whose captions stand or fall together: ten answers, not fifty.
+/// Ten photos with five captions each. The captions of a photo are all right or all wrong, so there are ten independent
+/// answers, not fifty.
 #[test]
-fn rows_that_hang_together_are_drawn_together() {
+fn bootstrap_draws_whole_clusters() {
     let values: Vec<f64> = (0..50).map(|i| f64::from(u8::from(i / 5 % 2 == 0))).collect();
     let photos: Vec<u32> = (0..50).map(|i| i / 5).collect();
     let outcomes = crate::Outcomes::from(values.clone());
-    let width = |units: &Units| outcomes.interval(units, 1).map(|[low, high]| high - low).unwrap();
+    let width = |units: &BootstrapUnits| outcomes.interval(units, 1).map(|[low, high]| high - low).unwrap();
     let (apart, together) = (width(&outcomes.units(None)), width(&outcomes.units(Some(&photos))));
-    // Standard errors .5 / sqrt(50) and .5 / sqrt(10).
+    // Standard errors are .5 / sqrt(50) and .5 / sqrt(10).
     assert!((apart - 2.0 * 1.96 * 0.5 / 50f64.sqrt()).abs() < 0.03, "{apart}");
     assert!((together - 2.0 * 1.96 * 0.5 / 10f64.sqrt()).abs() < 0.06, "{together}");
 
-    // Two classes of ten and of one: no resample lacks the one, and the macro mean moves by the ten alone.
+    // Two classes with ten rows and one row. Every resample has the single row, so the macro mean varies only with the
+    // ten rows.
     let groups: Vec<u32> = (0..11).map(|i| u32::from(i == 10)).collect();
     let macro_mean = crate::Outcomes::MeanOfGroups { values: values[..11].to_vec(), groups };
     let [low, high] = macro_mean.interval(&macro_mean.units(None), 1).unwrap();
     assert!(macro_mean.value() == 0.75 && low >= 0.5 && high <= 1.0, "{low} .. {high}");
 }
 
-/// Nothing wrong in 30 answers does not prove that nothing can be: 1 - .025^(1/30) = .116.
+/// 30 right answers of 30 do not imply an accuracy of 1: 1 - .025^(1/30) = .116.
 #[test]
-fn answers_that_are_all_alike_have_an_interval() {
+fn equal_answers_have_an_exact_interval() {
     let all = |value: f64| crate::Outcomes::from(vec![value; 30]);
-    let [low, high] = all(1.0).interval(&Units::Rows(30), 0).unwrap();
+    let [low, high] = all(1.0).interval(&BootstrapUnits::Rows(30), 0).unwrap();
     assert!((low - 0.8843).abs() < 1e-4 && high == 1.0, "{low}");
-    let [low, high] = all(0.0).interval(&Units::Rows(30), 0).unwrap();
+    let [low, high] = all(0.0).interval(&BootstrapUnits::Rows(30), 0).unwrap();
     assert!(low == 0.0 && (high - 0.1157).abs() < 1e-4, "{high}");
 }

@@ -1,22 +1,24 @@
-/// Precision and recall of one query while a threshold opens: how many candidates, and how many right ones, each step lets in.
+/// Precision and recall of one query over a range of thresholds: counts how many candidates, and how many right ones,
+/// pass at each threshold.
 ///
-/// Needs memory for the steps alone, whatever the number of candidates.
+/// Memory is proportional to the number of thresholds and does not depend on the number of candidates.
 #[derive(Clone, Debug)]
 pub struct ThresholdCurve {
-    /// Step 0 is the strictest threshold.
+    /// Index 0 is the strictest threshold.
     right: Vec<u32>,
     all: Vec<u32>,
-    /// Right candidates that no threshold lets in count here only.
+    /// Number of right candidates, including those that pass no threshold.
     positives: u32,
 }
 
 impl ThresholdCurve {
-    /// `steps` thresholds after the strictest one, equally spaced.
+    /// Creates a curve with `steps` equally spaced thresholds after the strictest one.
     pub fn new(steps: usize) -> Self {
         Self { right: vec![0; steps + 1], all: vec![0; steps + 1], positives: 0 }
     }
 
-    /// Adds a candidate that passes from threshold `at` on: 0 the strictest, 1 the last. One beyond 1, or not a number, never passes.
+    /// Adds a candidate that passes every threshold that is at least `at`. Thresholds go from 0, the strictest, to 1. A
+    /// candidate beyond 1, or NaN, never passes.
     pub fn add(&mut self, at: f32, right: bool) {
         self.positives += u32::from(right);
         let last = self.all.len() - 1;
@@ -28,8 +30,9 @@ impl ThresholdCurve {
         }
     }
 
-    /// `sum (R_n - R_{n-1}) P_n` over the thresholds: [`super::average_precision`] of the candidates in as many levels as there are
-    /// thresholds; what never passes adds nothing. NaN where nothing is right.
+    /// `sum (R_n - R_{n-1}) P_n` over the thresholds: [`super::average_precision`] of the candidates with their scores
+    /// rounded to the thresholds. Candidates that never pass are not retrieved, but the right ones among them count in
+    /// the recall. NaN if nothing is right.
     pub fn average_precision(&self) -> f64 {
         let positives = f64::from(self.positives);
         let steps = self.running().zip(&self.right).filter(|(_, new)| **new > 0);
@@ -37,14 +40,14 @@ impl ThresholdCurve {
         if self.positives > 0 { sum } else { f64::NAN }
     }
 
-    /// Precision at the first threshold whose recall is at least `recall`; 0 where none is, NaN where nothing is right.
+    /// Precision at the first threshold whose recall is at least `recall`: 0 if there is none, NaN if nothing is right.
     pub fn precision_at(&self, recall: f64) -> f64 {
         let positives = f64::from(self.positives);
         let reached = self.running().find(|(right, _)| right / positives >= recall);
         if self.positives > 0 { reached.map_or(0.0, |(right, all)| right / all) } else { f64::NAN }
     }
 
-    /// (right, all) so far, at each threshold.
+    /// Cumulative (right, all) at each threshold.
     fn running(&self) -> impl Iterator<Item = (f64, f64)> {
         self.right.iter().zip(&self.all).scan((0.0, 0.0), |(right, all), (&r, &a)| {
             *right += f64::from(r);

@@ -1,7 +1,8 @@
 /// 1-D Wasserstein distance of order 1 between two weighted samples, as `scipy.stats.wasserstein_distance` defines it:
-/// `integral |U - V|` over the line, `U` and `V` being the cumulative distributions. In the unit of the values.
+/// `integral |U - V|` over the real line, with the cumulative distributions `U` and `V`. In the unit of the values.
 ///
-/// Weights are normalised; `None` weighs all alike. NaN where a sample is empty or weighs nothing. Weights are as many as values.
+/// Weights are normalised; `None` means equal weights. There is one weight per value. NaN if a sample is empty or its
+/// total weight is 0.
 pub fn wasserstein(u: &[f64], v: &[f64], u_weights: Option<&[f64]>, v_weights: Option<&[f64]>) -> f64 {
     // (value, step of U - V)
     let steps = |values: &[f64], weights: Option<&[f64]>, sign: f64| {
@@ -21,24 +22,26 @@ pub fn wasserstein(u: &[f64], v: &[f64], u_weights: Option<&[f64]>, v_weights: O
     distance
 }
 
-/// Distance between two label distributions (Wang et al., Eq. 11), in the two senses that the text allows.
+/// Distance between two label distributions (Wang et al., Eq. 11), in the two interpretations that the text allows.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LabelDistance {
-    /// What App. B.2 literally says, SciPy's function of the two histograms: their entries are taken for *samples*, so the distance is
-    /// between sorted shares. At most `2 / labels`, where the paper prints 5 to 25; the order of the labels plays no part.
+    /// Literal interpretation of App. B.2: SciPy's function of the two histograms. It treats their entries as
+    /// *samples*, so it is a distance between sorted fractions and the order of the labels plays no part. It is at most
+    /// `2 / labels`; the paper prints 5 to 25.
     pub values: f64,
-    /// Mass is moved between labels, which stand one apart in class order: the unit is a place in that order. At most the number of labels
-    /// less one, which the printed numbers fit (61.5 labels a photo on average).
+    /// Cost of moving mass between labels, where neighbours in class order are at distance 1. It is at most the number
+    /// of labels minus one, which is consistent with the printed numbers (61.5 labels per photo on average).
     pub transport: f64,
 }
 
 impl LabelDistance {
-    /// Of two histograms over the same labels, in class order, the class "others" last; each sums to 1.
+    /// Distance between two histograms over the same labels in class order, with the class "others" last. Each sums to
+    /// 1.
     pub fn between(truth: &[f64], found: &[f64]) -> Self {
-        let places: Vec<f64> = (0..truth.len()).map(|i| i as f64).collect();
+        let positions: Vec<f64> = (0..truth.len()).map(|i| i as f64).collect();
         Self {
             values: wasserstein(truth, found, None, None),
-            transport: wasserstein(&places, &places, Some(truth), Some(found)),
+            transport: wasserstein(&positions, &positions, Some(truth), Some(found)),
         }
     }
 }

@@ -1,11 +1,11 @@
-//! A paper's benchmark tables as data: which data sets are measured how, and where each number stands in which table.
+//! Benchmark tables of papers as data: how each data set is measured, and which table shows each number.
 //!
 //! * [`Suite`]: tasks and tables, read from TOML (`crates/eval/suites`).
-//! * [`Suite::run`]: measures every task; what is missing or fails is told, and stops nothing else.
-//! * [`Sheet`]: a table of the paper with our rows beside the published ones.
-//! * [`render`]: sheets as text, Markdown, CSV, LaTeX or JSONL.
+//! * [`Suite::run`]: measures every task. Missing data sets and failed tasks are reported and do not stop the others.
+//! * [`Sheet`]: a table of the paper with measured rows next to the published ones.
+//! * [`render`]: writes sheets as text, Markdown, CSV or LaTeX; [`jsonl`] writes the records.
 
-mod remember;
+mod cache;
 mod render;
 mod run;
 mod sheet;
@@ -17,11 +17,13 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Error, Result, Score};
 
-pub use render::{Format, jsonl, render};
-pub use run::{Failed, Finder, Found, Measured, Missing, Setting, Settings, SuiteReport};
-pub use sheet::{Cell, Head, Kind, Row, Sheet, sheets};
+pub use render::{TableFormat, jsonl, render};
+pub use run::{
+    DataSetFinder, DataSetLookup, FailedRun, MeasuredRun, MissingDataSet, SuiteReport, SuiteSettings, TaskSettings,
+};
+pub use sheet::{Sheet, SheetCell, SheetHeader, SheetRow, SheetRowKind, sheets};
 
-/// The suites of the five papers: name and TOML.
+/// Names and TOML of the suites of the five papers.
 pub const SUITES: &[(&str, &str)] = &[
     ("paper:hycoclip", include_str!("../../suites/hycoclip.toml")),
     ("paper:phyclip", include_str!("../../suites/phyclip.toml")),
@@ -30,7 +32,7 @@ pub const SUITES: &[(&str, &str)] = &[
     ("paper:visual-hierarchies", include_str!("../../suites/visual-hierarchies.toml")),
 ];
 
-/// What a paper measures, and the numbers it prints.
+/// Measurements of a paper, and the numbers it prints.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Suite {
@@ -41,55 +43,55 @@ pub struct Suite {
     /// Authors and year.
     #[serde(default)]
     pub reference: String,
-    /// What a reader of every table has to know.
+    /// Footnotes of every table.
     #[serde(default)]
     pub notes: Vec<String>,
-    /// What is measured.
+    /// Measurements to run.
     #[serde(rename = "task")]
-    pub tasks: Vec<Task>,
-    /// What is printed.
+    pub tasks: Vec<SuiteTask>,
+    /// Tables to print.
     #[serde(rename = "table")]
-    pub tables: Vec<Table>,
+    pub tables: Vec<SuiteTable>,
 }
 
 /// A benchmark on a data set. It runs once for every combination of `scores` and `gates`.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Task {
-    /// Name in the columns; one of its kind.
+pub struct SuiteTask {
+    /// Unique name. Table columns refer to the task by it ([`SuiteColumn::task`]).
     pub id: String,
     /// Name of the data set.
     pub data: String,
     /// Name of the benchmark in [`crate::BENCHMARKS`].
     pub benchmark: String,
-    /// Family of prompt templates, where the benchmark has prompts.
+    /// Family of prompt templates, if the benchmark uses prompts.
     pub prompts: Option<String>,
-    /// The data set whose templates are taken, where it is another one: BREEDS has ImageNet's classes.
+    /// Data set whose templates are used, if it is not `data`: BREEDS has ImageNet's classes.
     pub prompts_of: Option<String>,
-    /// How photos are cut.
+    /// How photos are cropped.
     #[serde(default)]
-    pub crop: Crop,
-    /// Which similarities rank, each in a run of its own.
+    pub crop: SuiteCrop,
+    /// Similarities that rank the candidates. Each is a separate run.
     #[serde(default = "one_score")]
     pub scores: Vec<Score>,
-    /// Gates of `part_retrieval`, radians, each in a run of its own; none: that of [`crate::Options`].
+    /// Gates of `part_retrieval`, radians. Each is a separate run. Empty: the gate of [`crate::Options`].
     #[serde(default)]
     pub gates: Vec<f64>,
-    /// Levels of the widening ball, side by side; none: that of [`crate::Options`].
+    /// Numbers of levels of the widening ball, measured in one run. Empty: those of [`crate::Options`].
     #[serde(default)]
     pub steps: Vec<usize>,
-    /// Which of the records follow the paper's text, and where they cannot.
+    /// Which records follow the text of the paper, and where that is not possible.
     #[serde(default)]
     pub paper: String,
-    /// Which of the records follow the authors' code; that there is none.
+    /// Which records follow the authors' code, or that none was released.
     #[serde(default)]
     pub released: String,
 }
 
-/// How photos are cut, as a suite writes it.
+/// How photos are cropped, as written in a suite.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Crop {
+pub enum SuiteCrop {
     /// [`EvalCrop::Center`].
     #[default]
     Center,
@@ -97,11 +99,11 @@ pub enum Crop {
     Squeeze,
 }
 
-impl From<Crop> for EvalCrop {
-    fn from(crop: Crop) -> Self {
+impl From<SuiteCrop> for EvalCrop {
+    fn from(crop: SuiteCrop) -> Self {
         match crop {
-            Crop::Center => Self::Center,
-            Crop::Squeeze => Self::Squeeze,
+            SuiteCrop::Center => Self::Center,
+            SuiteCrop::Squeeze => Self::Squeeze,
         }
     }
 }
@@ -113,34 +115,34 @@ fn one_score() -> Vec<Score> {
 /// A table of the paper.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Table {
-    /// What it shows.
+pub struct SuiteTable {
+    /// Title.
     pub title: String,
-    /// Where it stands: `Table 2`.
+    /// Location in the paper, e.g. `Table 2`.
     #[serde(default)]
     pub source: String,
-    /// Digits behind the point of its numbers.
+    /// Number of decimal places.
     pub digits: usize,
-    /// A record's value times this is what the paper prints: 100 for percent.
+    /// Factor from the value of a record to the printed number, e.g. 100 for percent.
     #[serde(default = "one")]
     pub factor: f64,
-    /// What a reader of this table has to know.
+    /// Footnotes of this table.
     #[serde(default)]
     pub notes: Vec<String>,
-    /// The readings of the protocol, a row of ours for each; none: one row.
+    /// Interpretations of the protocol, with one measured row each. Empty: one row.
     #[serde(default)]
-    pub variants: Vec<Variant>,
-    /// Its columns.
-    pub columns: Vec<Column>,
-    /// Its published rows; none in a table of one's own.
+    pub variants: Vec<ProtocolVariant>,
+    /// Columns.
+    pub columns: Vec<SuiteColumn>,
+    /// Published rows. Empty in a user's own table.
     #[serde(default)]
-    pub rows: Vec<Published>,
+    pub rows: Vec<PublishedRow>,
 }
 
-/// Numbers with more would show nothing but rounding.
-const MOST_DIGITS: usize = 12;
+/// More digits would show only rounding errors.
+const MAX_DIGITS: usize = 12;
 
-/// What a suite's TOML may say.
+/// Keys that the TOML of a suite may contain.
 const KEYS: &str = "name, title, reference, notes, [[task]] with id, data, benchmark, prompts, prompts_of, crop, scores, gates, \
     steps, paper, released, and [[table]] with title, source, digits, factor, notes, variants, columns, rows";
 
@@ -148,59 +150,59 @@ fn one() -> f64 {
     1.0
 }
 
-/// A reading of the protocol where paper and released code differ, or where the paper prints several.
+/// An interpretation of the protocol, where the paper and the released code differ or the paper prints several numbers.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Variant {
-    /// Name beside our row.
+pub struct ProtocolVariant {
+    /// Name shown with the measured row.
     pub name: String,
-    /// Pieces that the protocol of a record has to contain.
+    /// Substrings that the protocol of a record must contain.
     #[serde(default)]
     pub protocol: Vec<String>,
-    /// The whole protocol of a record.
+    /// The complete protocol of a record.
     pub exact: Option<String>,
-    /// Metrics that take the place of those of the columns.
+    /// Metrics that replace those of the columns: column metric to variant metric.
     #[serde(default)]
     pub metrics: std::collections::BTreeMap<String, String>,
 }
 
-/// A column: which record it shows, or of which other columns it is the mean.
+/// A column. It shows a record, or the mean of several records or columns.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Column {
-    /// What stands above it; with its group one of its kind.
+pub struct SuiteColumn {
+    /// Column header. Group and header together are unique.
     pub header: String,
-    /// What stands above several.
+    /// Header above several columns.
     #[serde(default)]
     pub group: String,
-    /// The task that measures it.
+    /// Task that measures the column.
     pub task: Option<String>,
     /// As in [`crate::Record::split`].
     #[serde(default = "all")]
     pub split: String,
-    /// Pieces that the protocol of the record has to contain.
+    /// Substrings that the protocol of the record must contain.
     #[serde(default)]
     pub protocol: Vec<String>,
-    /// The whole protocol of the record, but for what was left out.
+    /// The complete protocol of the record, without the suffix that says what was left out.
     pub exact: Option<String>,
     /// As in [`crate::Record::metric`].
     #[serde(default)]
     pub metric: String,
-    /// Instead of the table's.
+    /// Overrides the factor of the table.
     pub factor: Option<f64>,
-    /// Whether more is better.
+    /// Direction of improvement.
     #[serde(default)]
     pub better: Better,
-    /// Tasks of which it is the mean, instead of one.
+    /// Tasks whose mean the column shows, instead of `task`.
     #[serde(default)]
     pub tasks: Vec<String>,
-    /// Splits of the task of which it is the mean, instead of one.
+    /// Splits of the task whose mean the column shows, instead of `split`.
     #[serde(default)]
     pub splits: Vec<String>,
-    /// Names ([`Column::name`]) of the columns of which it is the mean, instead of a task.
+    /// Names ([`SuiteColumn::name`]) of the columns whose mean this column shows, instead of a task.
     #[serde(default)]
     pub mean_of: Vec<String>,
-    /// Why no benchmark answers it, instead of a task: the column stands for completeness.
+    /// Reason why no benchmark measures this column, instead of a task. The column is listed for completeness.
     pub unanswered: Option<String>,
 }
 
@@ -208,7 +210,7 @@ fn all() -> String {
     "all".into()
 }
 
-/// Which way is better.
+/// Direction of improvement.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Better {
@@ -219,30 +221,30 @@ pub enum Better {
     Lower,
 }
 
-/// A row as the paper prints it.
+/// A published row.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Published {
-    /// The model.
+pub struct PublishedRow {
+    /// Name of the model.
     pub model: String,
-    /// One number a column, as printed; `nan` where the paper prints none.
+    /// One number per column, as printed; `nan` where the paper prints none.
     pub values: Vec<f64>,
-    /// What is odd about it.
+    /// Footnote on an irregularity of the row.
     pub note: Option<String>,
 }
 
-impl Column {
-    /// Group and header: what other columns call it.
+impl SuiteColumn {
+    /// Group and header. Other columns refer to the column by this name.
     pub fn name(&self) -> String {
         [self.group.as_str(), self.header.as_str()].join(" ").trim().to_owned()
     }
 }
 
 impl Suite {
-    /// The suite of a paper.
+    /// Returns the suite of a paper.
     ///
     /// # Errors
-    /// An unknown name; the message lists the known ones.
+    /// The name is unknown; the message lists the known ones.
     pub fn find(name: &str) -> Result<Self> {
         let (name, text) = SUITES.iter().find(|(known, _)| *known == name).ok_or_else(|| Error::Argument {
             name: "suite".into(),
@@ -252,10 +254,11 @@ impl Suite {
         Self::parse(name, text)
     }
 
-    /// Reads a suite from TOML; `place` is named in messages.
+    /// Reads a suite from TOML. `place` is the name for messages.
     ///
     /// # Errors
-    /// TOML that is none, unknown keys, and what does not fit together: columns of no task, rows of another length.
+    /// The text is not valid TOML or has unknown keys; a column refers to an unknown task or column; a row has the
+    /// wrong number of values.
     pub fn parse(place: &str, text: &str) -> Result<Self> {
         let refuse = |found: String, expected: &str| Error::Argument {
             name: format!("suite {place}"),
@@ -266,7 +269,7 @@ impl Suite {
         let mut tasks = BTreeSet::new();
         for task in &suite.tasks {
             if !tasks.insert(task.id.as_str()) {
-                return Err(refuse(format!("two tasks `{}`", task.id), "one task of a name"));
+                return Err(refuse(format!("two tasks `{}`", task.id), "unique task ids"));
             }
             if task.scores.is_empty() {
                 return Err(refuse(format!("task `{}` without scores", task.id), "at least one score"));
@@ -279,22 +282,22 @@ impl Suite {
     }
 }
 
-impl Table {
-    /// What does not fit together, and what would.
+impl SuiteTable {
+    /// Checks consistency. The error holds what was found and what was expected.
     fn check(&self, tasks: &BTreeSet<&str>) -> std::result::Result<(), (String, &'static str)> {
         let mut names = BTreeSet::new();
-        if self.digits > MOST_DIGITS {
+        if self.digits > MAX_DIGITS {
             return Err((format!("{} digits", self.digits), "at most 12"));
         }
         for column in &self.columns {
             let name = column.name();
             if !column.splits.is_empty() && column.task.is_none() {
-                return Err((format!("column `{name}` of splits"), "the task whose splits they are"));
+                return Err((format!("column `{name}` with splits but no task"), "the task whose splits it names"));
             }
             let means = [!column.tasks.is_empty(), !column.mean_of.is_empty()];
             let ways = [means[0], means[1], column.task.is_some(), column.unanswered.is_some()];
             if ways.iter().filter(|&&way| way).count() != 1 {
-                return Err((format!("column `{name}`"), "one of task, tasks, mean_of and unanswered"));
+                return Err((format!("column `{name}`"), "exactly one of task, tasks, mean_of and unanswered"));
             }
             let measured = column.task.iter().chain(&column.tasks);
             if let Some(task) = measured.clone().find(|task| !tasks.contains(task.as_str())) {
@@ -303,12 +306,12 @@ impl Table {
             if measured.count() > 0 && column.metric.is_empty() {
                 return Err((format!("column `{name}`"), "a metric"));
             }
-            // A mean stands behind its parts, so that it is worked out after them.
+            // A mean comes after the columns it averages, because columns are computed in order.
             if let Some(other) = column.mean_of.iter().find(|other| !names.contains(*other)) {
                 return Err((format!("column `{name}` is the mean of `{other}`"), "a column before it"));
             }
             if !names.insert(name.clone()) {
-                return Err((format!("two columns `{name}`"), "one column of a name"));
+                return Err((format!("two columns `{name}`"), "unique column names"));
             }
         }
         for row in &self.rows {

@@ -2,36 +2,40 @@ use std::fmt::Write as _;
 
 use serde_json::{Value, json};
 
-use super::{Better, Cell, Kind, Row, Sheet, Suite, SuiteReport, sheets};
+use super::{Better, Sheet, SheetCell, SheetRow, SheetRowKind, Suite, SuiteReport, sheets};
 
-/// How a report is written.
+/// Output format of a report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Format {
-    /// Aligned columns, for a terminal.
+pub enum TableFormat {
+    /// Aligned columns for a terminal.
     Text,
     /// Markdown tables.
     Markdown,
-    /// One line a cell (RFC 4180).
+    /// One line per cell, quoted as in RFC 4180.
     Csv,
-    /// `booktabs` tables; what is missing or failed as comments.
+    /// `booktabs` tables. Missing data sets and failed tasks are comments.
     Latex,
 }
 
-/// The tables of a suite with our rows, then what is missing and what failed.
-pub fn render(format: Format, suite: &Suite, report: &SuiteReport, model: &str) -> String {
+/// Writes the tables of a suite with the measured rows, then the missing data sets and failed tasks.
+pub fn render(format: TableFormat, suite: &Suite, report: &SuiteReport, model: &str) -> String {
     let sheets = sheets(suite, report, model);
     match format {
-        Format::Text => text(suite, &sheets, report),
-        Format::Markdown => markdown(suite, &sheets, report),
-        Format::Csv => csv(&sheets, report),
-        Format::Latex => latex(suite, &sheets, report),
+        TableFormat::Text => text(suite, &sheets, report),
+        TableFormat::Markdown => markdown(suite, &sheets, report),
+        TableFormat::Csv => csv(&sheets, report),
+        TableFormat::Latex => latex(suite, &sheets, report),
     }
 }
 
-/// Every record as a line of JSON, with how its task was run (`task`) and `produced_by`, to which the data are added.
+/// Writes every record as a line of JSON, with the settings of its task (`task`) and `produced_by`, to which data and
+/// settings are added.
 ///
 /// # Errors
-/// `produced_by` that is no JSON object, and numbers that JSON cannot hold.
+/// A record cannot be serialised.
+///
+/// # Panics
+/// `produced_by` is neither a JSON object nor null.
 pub fn jsonl(report: &SuiteReport, produced_by: &Value) -> serde_json::Result<String> {
     let mut lines = String::new();
     for run in &report.measured {
@@ -50,11 +54,12 @@ pub fn jsonl(report: &SuiteReport, produced_by: &Value) -> serde_json::Result<St
     Ok(lines)
 }
 
-/// A cell in words; `mark` writes the numbers of its footnotes, `pm` stands before half the interval.
-fn words(sheet: &Sheet, kind: Kind, cell: &Cell, pm: &str, mark: fn(&[usize]) -> String) -> String {
+/// Text of a cell. `mark` formats the numbers of its footnotes, and `pm` is written before half the width of the
+/// interval.
+fn words(sheet: &Sheet, kind: SheetRowKind, cell: &SheetCell, pm: &str, mark: fn(&[usize]) -> String) -> String {
     let digits = sheet.digits;
     let body = match (kind, cell.value, cell.half, cell.n) {
-        (Kind::Queries, _, _, Some(n)) => n.to_string(),
+        (SheetRowKind::Queries, _, _, Some(n)) => n.to_string(),
         (_, Some(value), Some(half), _) => format!("{value:.digits$}{pm}{half:.digits$}"),
         (_, Some(value), None, _) => format!("{value:.digits$}"),
         _ => "-".into(),
@@ -77,7 +82,8 @@ fn arrow(better: Better) -> &'static str {
     }
 }
 
-/// Head and body as text; the first column is the model. Groups are a row of their own, or stand in the head.
+/// Header and body as text. The first column is the model. With `apart`, the groups are a separate header row;
+/// otherwise they are part of the column headers.
 fn grid(sheet: &Sheet, pm: &str, apart: bool) -> Vec<Vec<String>> {
     let mut rows: Vec<Vec<String>> = Vec::new();
     if apart && sheet.heads.iter().any(|head| !head.group.is_empty()) {
@@ -102,15 +108,15 @@ fn grid(sheet: &Sheet, pm: &str, apart: bool) -> Vec<Vec<String>> {
     rows
 }
 
-fn label(row: &Row) -> String {
+fn label(row: &SheetRow) -> String {
     match row.kind {
-        Kind::Ours => format!("> {}", row.name),
+        SheetRowKind::Ours => format!("> {}", row.name),
         _ => row.name.clone(),
     }
 }
 
 impl SuiteReport {
-    /// What is missing and what failed, a line each.
+    /// Missing data sets and failed tasks, one line each.
     pub fn remains(&self) -> Vec<String> {
         let missing = self
             .missing
@@ -121,8 +127,8 @@ impl SuiteReport {
     }
 }
 
-/// Intervals and units, said once.
-const LEGEND: &str = "Rows with > are measured here; +- is half the width of the 95 % bootstrap interval over queries; less is better where ↓ stands.";
+/// Explanation of intervals and symbols at the top of a report.
+const LEGEND: &str = "Rows marked with > were measured here; +- is half the width of the 95 % bootstrap interval over queries; in columns marked with ↓, less is better.";
 
 fn text(suite: &Suite, sheets: &[Sheet], report: &SuiteReport) -> String {
     let mut out = format!("{}: {} ({})\n{LEGEND}\n", suite.name, suite.title, suite.reference);
@@ -187,10 +193,10 @@ fn csv(sheets: &[Sheet], report: &SuiteReport) -> String {
         let number = |value: Option<f64>| value.map_or_else(String::new, |it| it.to_string());
         for row in &sheet.rows {
             let kind = match row.kind {
-                Kind::Published => "published",
-                Kind::Ours => "measured",
-                Kind::Trivial => "trivial",
-                Kind::Queries => continue,
+                SheetRowKind::Published => "published",
+                SheetRowKind::Ours => "measured",
+                SheetRowKind::Trivial => "trivial",
+                SheetRowKind::Queries => continue,
             };
             for (head, cell) in sheet.heads.iter().zip(&row.cells) {
                 let notes = row.notes.iter().chain(&cell.notes);
@@ -223,7 +229,7 @@ fn csv(sheets: &[Sheet], report: &SuiteReport) -> String {
     out
 }
 
-/// Text for LaTeX: every character with a meaning is escaped.
+/// Escapes LaTeX's special characters.
 fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for character in text.chars() {
@@ -253,9 +259,9 @@ fn latex(suite: &Suite, sheets: &[Sheet], report: &SuiteReport) -> String {
         _ = writeln!(out, "\\begin{{tabular}}{{l{}}}\n\\toprule", "r".repeat(sheet.heads.len()));
         out += &latex_heads(sheet);
         out += "\\midrule\n";
-        let mut before = Kind::Published;
+        let mut before = SheetRowKind::Published;
         for row in &sheet.rows {
-            if before == Kind::Published && row.kind != Kind::Published {
+            if before == SheetRowKind::Published && row.kind != SheetRowKind::Published {
                 out += "\\midrule\n";
             }
             before = row.kind;
@@ -276,7 +282,7 @@ fn latex(suite: &Suite, sheets: &[Sheet], report: &SuiteReport) -> String {
     out
 }
 
-/// Groups with their rules, then headers with arrows.
+/// Group headers with their rules, then column headers with arrows.
 fn latex_heads(sheet: &Sheet) -> String {
     let mut out = String::new();
     if sheet.heads.iter().any(|head| !head.group.is_empty()) {

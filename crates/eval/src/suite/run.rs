@@ -2,23 +2,23 @@ use conifer_data::Source;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::remember::Remember;
-use super::{Crop, Suite, Task};
+use super::cache::SuiteEmbeddingCache;
+use super::{Suite, SuiteCrop, SuiteTask};
 use crate::benchmarks::{find, prompts};
-use crate::{Context, Embedder, Error, Options, Record, Result, Score, TreeFile, measure};
+use crate::{Context, EmbeddingModel, Error, Options, Record, Result, Score, TreeFile, measure};
 
-/// Where data sets and prompts come from.
-pub trait Finder {
-    /// The data set of a name.
+/// Provides data sets and prompts.
+pub trait DataSetFinder {
+    /// Looks up a data set by name.
     ///
     /// # Errors
-    /// A data set that is there and cannot be opened, and a name that nothing is known of.
-    fn data_set(&self, name: &str) -> Result<Found>;
+    /// The data set is present but cannot be opened, or its name is unknown.
+    fn data_set(&self, name: &str) -> Result<DataSetLookup>;
 
-    /// The prompt templates of a family for a data set; by itself the finder knows [`prompts::SETS`].
+    /// Prompt templates of a family for a data set. The default implementation only knows [`prompts::SETS`].
     ///
     /// # Errors
-    /// A family that has no templates for it.
+    /// The family has no templates for the data set.
     fn prompts(&self, family: &str, data_set: &str) -> Result<Vec<String>> {
         let set = prompts::SETS.iter().find(|(known, _)| *known == family).ok_or_else(|| Error::Argument {
             name: format!("prompts of data set {data_set}"),
@@ -29,143 +29,144 @@ pub trait Finder {
     }
 }
 
-/// A data set that was looked for.
-pub enum Found {
-    /// It is there.
+/// Result of looking up a data set.
+pub enum DataSetLookup {
+    /// The data set is present.
     Present {
         /// The test split.
         source: Box<dyn Source>,
-        /// Tree of its classes, where it has one.
+        /// Tree of its classes, if it has one.
         tree: Option<TreeFile>,
     },
-    /// It is not there.
+    /// The data set is absent.
     Absent {
-        /// Which folder has to hold what.
+        /// Expected folder layout.
         layout: String,
-        /// Where to get it.
+        /// Where to download it.
         get: String,
     },
 }
 
-/// What the caller of a suite decides.
+/// Settings for all tasks of a suite.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Settings {
+pub struct SuiteSettings {
     /// As in [`Options::partial`].
     pub partial: bool,
     /// As in [`Options::seed`].
     pub seed: u64,
 }
 
-/// How a task was run; stands beside its records in result files.
+/// Settings of a task run, stored with its records in result files.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Setting {
+pub struct TaskSettings {
     /// Name of the suite.
     pub suite: String,
-    /// As in [`Task::id`].
+    /// As in [`SuiteTask::id`].
     pub task: String,
-    /// As in [`Task::data`].
+    /// As in [`SuiteTask::data`].
     pub data: String,
-    /// As in [`Task::benchmark`].
+    /// As in [`SuiteTask::benchmark`].
     pub benchmark: String,
-    /// As in [`Task::prompts`].
+    /// As in [`SuiteTask::prompts`].
     pub prompts: Option<String>,
-    /// As in [`Task::prompts_of`].
+    /// As in [`SuiteTask::prompts_of`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prompts_of: Option<String>,
-    /// How photos were cut.
-    pub crop: Crop,
-    /// Which similarity ranked.
+    /// How photos were cropped.
+    pub crop: SuiteCrop,
+    /// Similarity that ranked the candidates.
     pub score: Score,
-    /// The gate, radians.
+    /// Gate of the gated angle, radians.
     pub gate: f64,
-    /// Levels of the widening ball.
+    /// Numbers of levels of the widening ball.
     pub steps: Vec<usize>,
-    /// Whether it was measured on what was there.
+    /// True if absent photos and classes were allowed.
     pub partial: bool,
-    /// Seed of intervals and shuffled baselines.
+    /// Seed of the intervals and the shuffled baselines.
     pub seed: u64,
 }
 
-/// What one run of a task gave.
+/// Result of one run of a task.
 #[derive(Clone, Debug, Serialize)]
-pub struct Measured {
-    /// How it was run.
-    pub setting: Setting,
-    /// The same in full, with hashes of prompts and tree: see [`crate::settings`].
+pub struct MeasuredRun {
+    /// Settings of the run.
+    pub setting: TaskSettings,
+    /// Complete settings with hashes of prompts and tree; see [`crate::settings`].
     pub settings: Value,
     /// [`Source::fingerprint`] of the data.
     pub data_sha256: String,
-    /// Number of samples of the data set, those left out included.
+    /// Number of samples of the source, including those that the benchmark left out.
     pub samples: usize,
-    /// The numbers.
+    /// The measured numbers.
     pub records: Vec<Record>,
 }
 
-/// A task whose data set is not there.
+/// A task whose data set is absent.
 #[derive(Clone, Debug, Serialize)]
-pub struct Missing {
-    /// As in [`Task::id`].
+pub struct MissingDataSet {
+    /// As in [`SuiteTask::id`].
     pub task: String,
-    /// As in [`Task::data`].
+    /// As in [`SuiteTask::data`].
     pub data: String,
-    /// Which folder has to hold what.
+    /// Expected folder layout.
     pub layout: String,
-    /// Where to get it.
+    /// Where to download it.
     pub get: String,
 }
 
-/// A run that ended in an error.
+/// A run that failed.
 #[derive(Clone, Debug, Serialize)]
-pub struct Failed {
-    /// As in [`Task::id`].
+pub struct FailedRun {
+    /// As in [`SuiteTask::id`].
     pub task: String,
-    /// As in [`Task::data`].
+    /// As in [`SuiteTask::data`].
     pub data: String,
-    /// The error, in words.
+    /// The error message.
     pub error: String,
 }
 
-/// What became of every task of a suite.
+/// Outcome of every task of a suite.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct SuiteReport {
     /// Name of the suite.
     pub suite: String,
-    /// Tasks that were measured, a run each.
-    pub measured: Vec<Measured>,
-    /// Tasks without their data.
-    pub missing: Vec<Missing>,
+    /// Completed runs. A task can have several.
+    pub measured: Vec<MeasuredRun>,
+    /// Tasks whose data set is absent.
+    pub missing: Vec<MissingDataSet>,
     /// Tasks that failed.
-    pub failed: Vec<Failed>,
+    pub failed: Vec<FailedRun>,
 }
 
 impl Suite {
-    /// Measures every task. What is missing or fails is told in the report and stops nothing else; `progress` hears what begins.
+    /// Measures every task. Absent data sets and failures are recorded in the report and do not stop the other tasks.
+    /// `progress` is called with a message before each task.
     pub fn run(
         &self,
-        embedder: &dyn Embedder,
-        finder: &dyn Finder,
-        settings: Settings,
+        embedder: &dyn EmbeddingModel,
+        finder: &dyn DataSetFinder,
+        settings: SuiteSettings,
         progress: &mut dyn FnMut(&str),
     ) -> SuiteReport {
         let mut report = SuiteReport { suite: self.name.clone(), ..SuiteReport::default() };
-        // Tasks of one data set follow each other: it is opened once, and embedded once.
-        let mut order: Vec<&Task> = self.tasks.iter().collect();
+        // Group the tasks by data set, so that each data set is opened and embedded once.
+        let mut order: Vec<&SuiteTask> = self.tasks.iter().collect();
         let first = |data: &str| self.tasks.iter().position(|task| task.data == data);
         order.sort_by_key(|task| first(&task.data));
         let mut done = 0;
         for tasks in order.chunk_by(|a, b| a.data == b.data) {
             let Some(data) = tasks.first().map(|task| task.data.as_str()) else { continue };
-            let remember = Remember::new(embedder);
+            let cache = SuiteEmbeddingCache::new(embedder);
             let found = finder.data_set(data);
             for task in tasks {
                 done += 1;
                 progress(&format!("{done} of {}: {} on {data}", order.len(), task.benchmark));
                 match &found {
-                    Ok(Found::Present { source, tree }) => {
+                    Ok(DataSetLookup::Present { source, tree }) => {
                         for setting in self.settings(task, settings) {
-                            let run = || setting.run(&remember, finder, source.as_ref(), tree.as_ref());
+                            let run = || setting.run(&cache, finder, source.as_ref(), tree.as_ref());
                             match run() {
-                                Ok((records, settings)) => report.measured.push(Measured {
+                                Ok((records, settings)) => report.measured.push(MeasuredRun {
                                     setting,
                                     settings,
                                     data_sha256: source.fingerprint(),
@@ -176,7 +177,7 @@ impl Suite {
                             }
                         }
                     }
-                    Ok(Found::Absent { layout, get }) => report.missing.push(Missing {
+                    Ok(DataSetLookup::Absent { layout, get }) => report.missing.push(MissingDataSet {
                         task: task.id.clone(),
                         data: data.into(),
                         layout: layout.clone(),
@@ -189,15 +190,15 @@ impl Suite {
         report
     }
 
-    /// Every combination of the settings of a task.
-    fn settings(&self, task: &Task, settings: Settings) -> Vec<Setting> {
+    /// All combinations of the scores and gates of a task.
+    fn settings(&self, task: &SuiteTask, settings: SuiteSettings) -> Vec<TaskSettings> {
         let defaults = Options::default();
         let gates = if task.gates.is_empty() { vec![defaults.gate] } else { task.gates.clone() };
         let steps = if task.steps.is_empty() { defaults.steps } else { task.steps.clone() };
         let mut all = Vec::new();
         for &score in &task.scores {
             for &gate in &gates {
-                all.push(Setting {
+                all.push(TaskSettings {
                     suite: self.name.clone(),
                     task: task.id.clone(),
                     data: task.data.clone(),
@@ -217,11 +218,11 @@ impl Suite {
     }
 }
 
-impl Setting {
+impl TaskSettings {
     fn run(
         &self,
-        embedder: &dyn Embedder,
-        finder: &dyn Finder,
+        embedder: &dyn EmbeddingModel,
+        finder: &dyn DataSetFinder,
         source: &dyn Source,
         tree: Option<&TreeFile>,
     ) -> Result<(Vec<Record>, Value)> {
@@ -237,7 +238,7 @@ impl Setting {
         };
         if let Some(family) = &self.prompts {
             let data = self.prompts_of.as_deref().unwrap_or(&self.data);
-            let note = prompts::Family::ALL.into_iter().find(|it| it.name() == family);
+            let note = prompts::PromptFamily::ALL.into_iter().find(|it| it.name() == family);
             let note = note.and_then(|family| prompts::note(family, data));
             options.prompts = note.map_or_else(|| family.clone(), |note| format!("{family} ({note})"));
             options.templates = finder.prompts(family, data)?;
@@ -248,11 +249,11 @@ impl Setting {
 }
 
 impl SuiteReport {
-    /// Notes an error; one that several variants of a task share, once.
-    fn fails(&mut self, task: &Task, error: &Error) {
+    /// Records an error. An error that several variants of a task share is recorded once.
+    fn fails(&mut self, task: &SuiteTask, error: &Error) {
         let error = error.to_string();
         if !self.failed.iter().any(|it| it.task == task.id && it.error == error) {
-            self.failed.push(Failed { task: task.id.clone(), data: task.data.clone(), error });
+            self.failed.push(FailedRun { task: task.id.clone(), data: task.data.clone(), error });
         }
     }
 }

@@ -1,85 +1,86 @@
 use std::collections::BTreeMap;
 
-use super::{Better, Column, Suite, SuiteReport, Table, Variant};
+use super::{Better, ProtocolVariant, Suite, SuiteColumn, SuiteReport, SuiteTable};
 use crate::Record;
 
-/// A table of the paper with our rows beside the published ones, in the paper's unit. Renderers only have to write it down.
+/// A table of the paper with measured rows next to the published ones, in the unit of the paper. Renderers only format
+/// it.
 #[derive(Clone, Debug)]
 pub struct Sheet {
-    /// What it shows.
+    /// Title.
     pub title: String,
-    /// Where it stands in the paper.
+    /// Location in the paper.
     pub source: String,
-    /// Digits behind the point.
+    /// Number of decimal places.
     pub digits: usize,
-    /// The heads of its columns.
-    pub heads: Vec<Head>,
-    /// Published rows, ours, the trivial answer, the number of queries.
-    pub rows: Vec<Row>,
-    /// Footnotes, the first of which is 1.
+    /// Column headers.
+    pub heads: Vec<SheetHeader>,
+    /// Rows in the order published, measured, trivial, number of queries.
+    pub rows: Vec<SheetRow>,
+    /// Footnotes, numbered from 1.
     pub notes: Vec<String>,
 }
 
-/// What stands above a column.
+/// Header of a column.
 #[derive(Clone, Debug)]
-pub struct Head {
-    /// Above several columns; may be empty.
+pub struct SheetHeader {
+    /// Header above several columns; may be empty.
     pub group: String,
-    /// Above this one.
+    /// Header of this column.
     pub header: String,
-    /// Which way is better.
+    /// Direction of improvement.
     pub better: Better,
 }
 
-/// Whose row it is.
+/// Kind of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum SheetRowKind {
     /// Printed in the paper.
     Published,
-    /// Measured now.
+    /// Measured in this run.
     Ours,
-    /// What a trivial answer gets on the data measured now.
+    /// Value of a trivial answer on the same data.
     Trivial,
-    /// How many queries are behind our cells.
+    /// Number of queries of the measured cells.
     Queries,
 }
 
 /// A row.
 #[derive(Clone, Debug)]
-pub struct Row {
-    /// Whose it is.
-    pub kind: Kind,
-    /// The model.
+pub struct SheetRow {
+    /// Kind of the row.
+    pub kind: SheetRowKind,
+    /// Name of the model.
     pub name: String,
-    /// Footnotes of the row, as numbers.
+    /// Numbers of the footnotes of the row.
     pub notes: Vec<usize>,
-    /// One a column.
-    pub cells: Vec<Cell>,
+    /// One cell per column.
+    pub cells: Vec<SheetCell>,
 }
 
 /// A cell.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Cell {
-    /// The number; none where nothing was printed or measured.
+pub struct SheetCell {
+    /// The number; `None` if nothing was printed or measured.
     pub value: Option<f64>,
-    /// Half the width of its 95 % interval.
+    /// Half the width of the 95 % interval.
     pub half: Option<f64>,
-    /// Number of queries behind it.
+    /// Number of queries.
     pub n: Option<usize>,
-    /// Its footnotes, as numbers.
+    /// Numbers of the footnotes of the cell.
     pub notes: Vec<usize>,
 }
 
-/// The tables of a suite, filled with what was measured of `model`.
+/// Fills the tables of a suite with the measured numbers of `model`.
 pub fn sheets(suite: &Suite, report: &SuiteReport, model: &str) -> Vec<Sheet> {
     suite.tables.iter().map(|table| fill(suite, table, report, model)).collect()
 }
 
-/// Footnotes, each said once.
+/// Footnotes without duplicates.
 #[derive(Default)]
-struct Notes(Vec<String>);
+struct Footnotes(Vec<String>);
 
-impl Notes {
+impl Footnotes {
     fn number(&mut self, text: &str) -> usize {
         match self.0.iter().position(|it| it == text) {
             Some(at) => at + 1,
@@ -91,57 +92,62 @@ impl Notes {
     }
 }
 
-fn fill(suite: &Suite, table: &Table, report: &SuiteReport, model: &str) -> Sheet {
-    let mut notes = Notes::default();
+fn fill(suite: &Suite, table: &SuiteTable, report: &SuiteReport, model: &str) -> Sheet {
+    let mut notes = Footnotes::default();
     let mut rows = Vec::new();
     for row in &table.rows {
-        rows.push(Row {
-            kind: Kind::Published,
+        rows.push(SheetRow {
+            kind: SheetRowKind::Published,
             name: row.model.clone(),
             notes: row.note.iter().map(|note| notes.number(note)).collect(),
             cells: row
                 .values
                 .iter()
-                .map(|&value| Cell { value: (!value.is_nan()).then_some(value), ..Cell::default() })
+                .map(|&value| SheetCell { value: (!value.is_nan()).then_some(value), ..SheetCell::default() })
                 .collect(),
         });
     }
-    let plain = [Variant::default()];
+    let plain = [ProtocolVariant::default()];
     let variants = if table.variants.is_empty() { &plain[..] } else { &table.variants };
-    let (mut trivial, mut queries) = (Apart::default(), Apart::default());
+    let (mut trivial, mut queries) = (MergedRows::default(), MergedRows::default());
     for variant in variants {
-        let mut answers: BTreeMap<String, Answer> = BTreeMap::new();
+        let mut contents: BTreeMap<String, CellContent> = BTreeMap::new();
         let mut cells = Vec::new();
         let (mut baselines, mut counts) = (Vec::new(), Vec::new());
         for column in &table.columns {
-            let answer = if column.mean_of.is_empty() {
-                let parts: Vec<Answer> =
-                    column.parts().iter().map(|part| answer(table, part, variant, report)).collect();
+            let content = if column.mean_of.is_empty() {
+                let parts: Vec<CellContent> =
+                    column.parts().iter().map(|part| content(table, part, variant, report)).collect();
                 mean(parts.iter())
             } else {
-                mean(column.mean_of.iter().filter_map(|name| answers.get(name)))
+                mean(column.mean_of.iter().filter_map(|name| contents.get(name)))
             };
-            let (n, baseline) = match &answer {
-                Answer::Number { n, baseline, .. } => (*n, baseline.clone()),
-                Answer::Empty(_) => (None, None),
+            let (n, baseline) = match &content {
+                CellContent::Number { n, baseline, .. } => (*n, baseline.clone()),
+                CellContent::Empty(_) => (None, None),
             };
             counts.push(n);
             baselines.push(baseline);
-            cells.push(answer.cell(&mut notes));
-            answers.insert(column.name(), answer);
+            cells.push(content.cell(&mut notes));
+            contents.insert(column.name(), content);
         }
         trivial.add(&variant.name, baselines);
         queries.add(&variant.name, counts);
         let name = named(model, &variant.name);
-        rows.push(Row { kind: Kind::Ours, name, notes: Vec::new(), cells });
+        rows.push(SheetRow { kind: SheetRowKind::Ours, name, notes: Vec::new(), cells });
     }
     for (name, row) in trivial.rows() {
         let cells = row.into_iter().map(|it| trivial_cell(it, &mut notes)).collect();
-        rows.push(Row { kind: Kind::Trivial, name: named("chance / trivial", &name), notes: Vec::new(), cells });
+        rows.push(SheetRow {
+            kind: SheetRowKind::Trivial,
+            name: named("chance / trivial", &name),
+            notes: Vec::new(),
+            cells,
+        });
     }
     for (name, row) in queries.rows() {
-        let cells = row.into_iter().map(|n| Cell { n, ..Cell::default() }).collect();
-        rows.push(Row { kind: Kind::Queries, name: named("n", &name), notes: Vec::new(), cells });
+        let cells = row.into_iter().map(|n| SheetCell { n, ..SheetCell::default() }).collect();
+        rows.push(SheetRow { kind: SheetRowKind::Queries, name: named("n", &name), notes: Vec::new(), cells });
     }
     table.notes.iter().chain(&suite.notes).for_each(|note| {
         notes.number(note);
@@ -153,7 +159,7 @@ fn fill(suite: &Suite, table: &Table, report: &SuiteReport, model: &str) -> Shee
         heads: table
             .columns
             .iter()
-            .map(|it| Head { group: it.group.clone(), header: it.header.clone(), better: it.better })
+            .map(|it| SheetHeader { group: it.group.clone(), header: it.header.clone(), better: it.better })
             .collect(),
         rows,
         notes: notes.0,
@@ -164,18 +170,17 @@ fn named(what: &str, variant: &str) -> String {
     if variant.is_empty() { what.to_owned() } else { format!("{what} ({variant})") }
 }
 
-/// Rows of what the variants say, a row for all that say the same where they say anything; named by the variants where there are
-/// several.
-struct Apart<T>(Vec<(String, Vec<Option<T>>)>);
+/// Rows merged over variants. Rows that agree wherever both have a value become one row, named after their variants.
+struct MergedRows<T>(Vec<(String, Vec<Option<T>>)>);
 
-impl<T> Default for Apart<T> {
+impl<T> Default for MergedRows<T> {
     fn default() -> Self {
         Self(Vec::new())
     }
 }
 
-impl<T: PartialEq> Apart<T> {
-    /// One row is that of all variants and needs no name.
+impl<T: PartialEq> MergedRows<T> {
+    /// If only one row is left, it needs no name.
     fn rows(mut self) -> Vec<(String, Vec<Option<T>>)> {
         if let [(name, _)] = self.0.as_mut_slice() {
             name.clear();
@@ -200,14 +205,18 @@ impl<T: PartialEq> Apart<T> {
     }
 }
 
-fn trivial_cell(baseline: Option<(String, f64)>, notes: &mut Notes) -> Cell {
-    let Some((name, value)) = baseline else { return Cell::default() };
-    Cell { value: Some(value), notes: vec![notes.number(&format!("trivial answer: {name}"))], ..Cell::default() }
+fn trivial_cell(baseline: Option<(String, f64)>, notes: &mut Footnotes) -> SheetCell {
+    let Some((name, value)) = baseline else { return SheetCell::default() };
+    SheetCell {
+        value: Some(value),
+        notes: vec![notes.number(&format!("trivial answer: {name}"))],
+        ..SheetCell::default()
+    }
 }
 
-/// What was measured for a cell.
+/// Measured content of a cell.
 #[derive(Clone)]
-enum Answer {
+enum CellContent {
     Number {
         value: f64,
         half: Option<f64>,
@@ -215,43 +224,44 @@ enum Answer {
         baseline: Option<(String, f64)>,
         notes: Vec<String>,
     },
-    /// Why there is none.
+    /// Reason why there is no number.
     Empty(String),
 }
 
-impl Answer {
-    fn cell(&self, notes: &mut Notes) -> Cell {
+impl CellContent {
+    fn cell(&self, notes: &mut Footnotes) -> SheetCell {
         match self {
-            Self::Number { value, half, n, notes: said, .. } => Cell {
+            Self::Number { value, half, n, notes: texts, .. } => SheetCell {
                 value: Some(*value),
                 half: *half,
                 n: *n,
-                notes: said.iter().map(|note| notes.number(note)).collect(),
+                notes: texts.iter().map(|note| notes.number(note)).collect(),
             },
-            Self::Empty(why) => Cell { notes: vec![notes.number(why)], ..Cell::default() },
+            Self::Empty(why) => SheetCell { notes: vec![notes.number(why)], ..SheetCell::default() },
         }
     }
 }
 
-/// Our number for a column: of the one record that it and the variant name.
-fn answer(table: &Table, column: &Column, variant: &Variant, report: &SuiteReport) -> Answer {
+/// Measured number of a column: the value of the records that match the column and the variant, which must all be
+/// equal.
+fn content(table: &SuiteTable, column: &SuiteColumn, variant: &ProtocolVariant, report: &SuiteReport) -> CellContent {
     let Some(task) = &column.task else {
-        return Answer::Empty(column.unanswered.clone().unwrap_or_default());
+        return CellContent::Empty(column.unanswered.clone().unwrap_or_default());
     };
     let records: Vec<&Record> =
         report.measured.iter().filter(|it| it.setting.task == *task).flat_map(|it| &it.records).collect();
     if records.is_empty() {
-        return Answer::Empty(why_unmeasured(task, report));
+        return CellContent::Empty(why_unmeasured(task, report));
     }
     let metric = variant.metrics.get(&column.metric).unwrap_or(&column.metric);
-    let wanted = |record: &&&Record| {
+    let matches_column = |record: &&&Record| {
         let (protocol, _) = protocol_of(record);
         record.split == column.split
             && record.metric == *metric
             && column.protocol.iter().chain(&variant.protocol).all(|piece| protocol.contains(piece.as_str()))
             && column.exact.iter().chain(&variant.exact).all(|whole| protocol == whole)
     };
-    let found: Vec<&Record> = records.iter().filter(wanted).copied().collect();
+    let found: Vec<&Record> = records.iter().filter(matches_column).copied().collect();
     let Some(first) = found.first() else {
         let protocol: Vec<&str> = [&column.protocol, &variant.protocol]
             .into_iter()
@@ -261,23 +271,23 @@ fn answer(table: &Table, column: &Column, variant: &Variant, report: &SuiteRepor
             .map(String::as_str)
             .collect();
         let protocol = if protocol.is_empty() { "any".into() } else { protocol.join(" + ") };
-        return Answer::Empty(format!(
-            "task {task} has no number `{metric}` of split `{}`, protocol {protocol}",
+        return CellContent::Empty(format!(
+            "task {task} has no number `{metric}` for split `{}`, protocol {protocol}",
             column.split
         ));
     };
     if let Some(other) = found.iter().find(|it| it.value.to_bits() != first.value.to_bits()) {
-        return Answer::Empty(format!(
-            "task {task} has several numbers `{metric}` of split `{}`: protocols `{}` and `{}`",
+        return CellContent::Empty(format!(
+            "task {task} has several numbers `{metric}` for split `{}`: protocols `{}` and `{}`",
             column.split, first.protocol, other.protocol
         ));
     }
     let factor = column.factor.unwrap_or(table.factor);
     let better = |a: f64, b: f64| if column.better == Better::Lower { a < b } else { a > b };
     let baselines = found.iter().filter_map(|it| it.baseline.as_ref());
-    // The strongest of the trivial answers is the one to beat.
+    // Show the strongest of the baselines.
     let baseline = baselines.reduce(|best, it| if better(it.value, best.value) { it } else { best });
-    Answer::Number {
+    CellContent::Number {
         value: first.value * factor,
         half: first.interval.map(|[low, high]| (high - low) / 2.0 * factor),
         n: Some(first.n),
@@ -286,7 +296,7 @@ fn answer(table: &Table, column: &Column, variant: &Variant, report: &SuiteRepor
     }
 }
 
-/// The protocol, and what was left out.
+/// Splits the protocol from the note on what was left out.
 fn protocol_of(record: &Record) -> (&str, Option<&str>) {
     match record.protocol.split_once(", partial: ") {
         Some((protocol, left_out)) => (protocol, Some(left_out)),
@@ -296,8 +306,8 @@ fn protocol_of(record: &Record) -> (&str, Option<&str>) {
 
 fn why_unmeasured(task: &str, report: &SuiteReport) -> String {
     if report.missing.iter().any(|it| it.task == task) {
-        // One note for all of them: each is told at the end of the report, with where to get it.
-        return "its data set is not there: see the end of the report".to_owned();
+        // One note for all missing data sets. The end of the report lists each with its source.
+        return "its data set is missing: see the end of the report".to_owned();
     }
     match report.failed.iter().find(|it| it.task == task) {
         Some(it) => format!("task {task} failed: {}", it.error),
@@ -305,8 +315,8 @@ fn why_unmeasured(task: &str, report: &SuiteReport) -> String {
     }
 }
 
-impl Column {
-    /// The columns of one record of which it is the mean; itself where it is no mean.
+impl SuiteColumn {
+    /// The single-record columns whose mean this column is, or the column itself if it is not a mean.
     fn parts(&self) -> Vec<Self> {
         let tasks = self.tasks.iter().map(|task| Self { task: Some(task.clone()), ..self.clone() });
         let splits = self.splits.iter().map(|split| Self { split: split.clone(), ..self.clone() });
@@ -315,9 +325,9 @@ impl Column {
     }
 }
 
-/// One number, or the mean of several. A mean has no interval: its parts may share their queries or not.
-fn mean<'a>(parts: impl Iterator<Item = &'a Answer>) -> Answer {
-    let parts: Vec<&Answer> = parts.collect();
+/// One number, or the mean of several. A mean has no interval, because its parts may or may not share queries.
+fn mean<'a>(parts: impl Iterator<Item = &'a CellContent>) -> CellContent {
+    let parts: Vec<&CellContent> = parts.collect();
     if let [one] = parts.as_slice() {
         return (*one).clone();
     }
@@ -325,15 +335,17 @@ fn mean<'a>(parts: impl Iterator<Item = &'a Answer>) -> Answer {
         (0.0, Some(0.0), vec!["a mean of several numbers, without an interval".to_owned()]);
     for part in &parts {
         match part {
-            Answer::Number { value, baseline, notes: more, .. } => {
+            CellContent::Number { value, baseline, notes: more, .. } => {
                 sum += value;
                 trivial = trivial.zip(baseline.as_ref()).map(|(sum, (_, value))| sum + value);
                 notes.extend(more.iter().cloned());
             }
-            Answer::Empty(why) => return Answer::Empty(format!("a mean that lacks a number: {why}")),
+            CellContent::Empty(why) => {
+                return CellContent::Empty(format!("a mean of which one number is missing: {why}"));
+            }
         }
     }
     let count = parts.len() as f64;
     let baseline = trivial.map(|sum| ("mean of the trivial answers".into(), sum / count));
-    Answer::Number { value: sum / count, half: None, n: None, baseline, notes }
+    CellContent::Number { value: sum / count, half: None, n: None, baseline, notes }
 }

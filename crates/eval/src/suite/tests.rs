@@ -6,14 +6,14 @@ use conifer_data::{Broken, ImageRef, Picture, Sample, Source, View};
 use conifer_space::{ManifoldSpec, Root};
 
 use super::*;
-use crate::{BENCHMARKS, Embedder, TreeFile};
+use crate::{BENCHMARKS, EmbeddingModel, TreeFile};
 
 fn suites() -> Vec<Suite> {
     SUITES.iter().map(|(name, _)| Suite::find(name).unwrap()).collect()
 }
 
 #[test]
-fn the_five_papers_are_there() {
+fn suites_of_the_five_papers_are_valid() {
     for suite in suites() {
         assert!(SUITES.iter().any(|(name, _)| *name == suite.name));
         assert!(!suite.tables.is_empty() && !suite.title.is_empty(), "{}", suite.name);
@@ -21,7 +21,7 @@ fn the_five_papers_are_there() {
             let what = format!("{}: {}", suite.name, task.id);
             let known = BENCHMARKS.iter().any(|it| it.name() == task.benchmark);
             assert!(known, "{what}: {}", task.benchmark);
-            // Pascal VOC has no reader of its own: whoever has it describes it in a `source.toml`.
+            // Pascal VOC has no reader; users describe it in a `source.toml`.
             let described = task.data == "voc_detection";
             assert!(described || conifer_data::sets::find(&task.data).is_ok(), "{what}: {}", task.data);
             assert!(!task.paper.is_empty() && !task.released.is_empty(), "{what}");
@@ -34,7 +34,7 @@ fn the_five_papers_are_there() {
     assert!(error.contains("`paper:clip`") && error.contains("paper:hycoclip"), "{error}");
 }
 
-/// Where a paper prints a mean or an F1 beside its parts, the three have to agree: what was typed is what was printed.
+/// Printed means and F1 values must agree with their parts, which checks the transcription.
 #[test]
 fn published_numbers_agree_with_each_other() {
     let mut checked = 0;
@@ -48,15 +48,15 @@ fn published_numbers_agree_with_each_other() {
                     let parts: Vec<f64> = column.mean_of.iter().map(|name| row.values[at(name).unwrap()]).collect();
                     if !parts.is_empty() {
                         let mean = parts.iter().sum::<f64>() / parts.len() as f64;
-                        // A paper's own slip is told, with the mean that it should have been.
-                        let told = row.note.as_ref().is_some_and(|note| note.contains(&format!("{mean:.2}")));
-                        assert!((mean - printed).abs() <= 1.01 * ulp || told, "{what}: {mean} {printed}");
+                        // If the paper itself is wrong, the note of the row states the correct mean.
+                        let noted = row.note.as_ref().is_some_and(|note| note.contains(&format!("{mean:.2}")));
+                        assert!((mean - printed).abs() <= 1.01 * ulp || noted, "{what}: {mean} {printed}");
                         checked += 1;
                     }
                 }
                 if let (Some(p), Some(r), Some(f)) = (at("P"), at("R"), at("F1")) {
                     let (p, r) = (row.values[p], row.values[r]);
-                    // P and R are rounded, too.
+                    // P and R are rounded too.
                     let f1 = |p: f64, r: f64| 2.0 * p * r / (p + r);
                     let (low, high) = (f1(p - ulp / 2.0, r - ulp / 2.0), f1(p + ulp / 2.0, r + ulp / 2.0));
                     let (low, high) = (low - ulp, high + ulp);
@@ -77,7 +77,7 @@ fn published_numbers_of_one_model_agree_between_tables() {
         let at = table.columns.iter().position(|it| it.name() == column).unwrap();
         table.rows.iter().find(|it| it.model.starts_with(model)).unwrap().values[at]
     };
-    // Table 8 repeats Tables 1, 2 and 5 for the small model; its mean is that of the 16 data sets.
+    // Table 8 repeats Tables 1, 2 and 5 for the small model. Its mean is over the 16 data sets.
     let small = "HyCoCLIP ViT-S/16";
     for (column, source, name) in [
         ("classification ImageNet", "Table 1", "General ImageNet"),
@@ -95,7 +95,7 @@ fn published_numbers_of_one_model_agree_between_tables() {
 }
 
 #[test]
-fn what_does_not_fit_is_refused() {
+fn inconsistent_suites_are_rejected() {
     let good = r#"
         name = "s"
         title = "t"
@@ -132,10 +132,10 @@ fn what_does_not_fit_is_refused() {
     }
 }
 
-/// Photos by their first pixel, texts by their first letter, on a line.
-struct Line;
+/// Embeds photos by their first pixel and texts by their first letter, on a line.
+struct LineEmbedder;
 
-impl Embedder for Line {
+impl EmbeddingModel for LineEmbedder {
     fn spec(&self) -> &ManifoldSpec {
         static SPEC: std::sync::OnceLock<ManifoldSpec> = std::sync::OnceLock::new();
         SPEC.get_or_init(|| ManifoldSpec::euclidean(1))
@@ -151,9 +151,9 @@ impl Embedder for Line {
     }
 }
 
-struct List(Vec<Sample>);
+struct SuiteSamples(Vec<Sample>);
 
-impl Source for List {
+impl Source for SuiteSamples {
     fn name(&self) -> &str {
         "list"
     }
@@ -171,11 +171,11 @@ impl Source for List {
     }
 }
 
-/// Three photos: two of class "a" (97 is its letter), one of "c" that looks like "a".
-struct Fakes;
+/// Three photos: two of class "a" (byte 97), and one of class "c" that looks like "a".
+struct LettersFinder;
 
-impl Finder for Fakes {
-    fn data_set(&self, name: &str) -> Result<Found> {
+impl DataSetFinder for LettersFinder {
+    fn data_set(&self, name: &str) -> Result<DataSetLookup> {
         let photo = |id: &str, pixel: u8, label: &str| Sample {
             id: id.into(),
             image: Some(ImageRef::Pixels(std::sync::Arc::new(Picture { width: 1, height: 1, rgb: vec![pixel; 3] }))),
@@ -183,15 +183,17 @@ impl Finder for Fakes {
             ..Sample::default()
         };
         match name {
-            "letters" => Ok(Found::Present {
-                source: Box::new(List(vec![photo("1", 97, "a"), photo("2", 97, "a"), photo("3", 97, "c")])),
+            "letters" => Ok(DataSetLookup::Present {
+                source: Box::new(SuiteSamples(vec![photo("1", 97, "a"), photo("2", 97, "a"), photo("3", 97, "c")])),
                 tree: Some(TreeFile {
                     tree: Tree::from_edges([("root", "a"), ("root", "c")])?,
                     path: "edges.txt".into(),
                     sha256: "t".into(),
                 }),
             }),
-            "nowhere" => Ok(Found::Absent { layout: "nowhere/photos.tar".into(), get: "https://example.org".into() }),
+            "nowhere" => {
+                Ok(DataSetLookup::Absent { layout: "nowhere/photos.tar".into(), get: "https://example.org".into() })
+            }
             _ => Err(Error::Argument { name: "data set".into(), found: name.into(), expected: "letters".into() }),
         }
     }
@@ -245,15 +247,19 @@ const SMALL: &str = r#"
 
 fn small() -> (Suite, SuiteReport) {
     let suite = Suite::parse("small", SMALL).unwrap();
-    let mut heard = Vec::new();
-    let report = suite.run(&Line, &Fakes, Settings::default(), &mut |line| heard.push(line.to_owned()));
-    assert_eq!(heard.len(), 3);
-    assert!(heard[0].contains("letters") && heard[1].contains("cross_modal_retrieval on letters"), "{heard:?}");
+    let mut messages = Vec::new();
+    let report =
+        suite.run(&LineEmbedder, &LettersFinder, SuiteSettings::default(), &mut |line| messages.push(line.to_owned()));
+    assert_eq!(messages.len(), 3);
+    assert!(
+        messages[0].contains("letters") && messages[1].contains("cross_modal_retrieval on letters"),
+        "{messages:?}"
+    );
     (suite, report)
 }
 
 #[test]
-fn one_task_that_fails_stops_nothing() {
+fn a_failing_task_does_not_stop_the_others() {
     let (_, report) = small();
     assert_eq!(report.measured.len(), 2, "two scores");
     assert!(report.measured.iter().all(|it| it.samples == 3 && it.data_sha256 == "0123"));
@@ -266,52 +272,53 @@ fn one_task_that_fails_stops_nothing() {
         .replace("data = \"nowhere\"", "data = \"unheard of\"")
         .replace("prompts = \"bare\"", "prompts = \"meru\"");
     let suite = Suite::parse("small", &unknown).unwrap();
-    let report = suite.run(&Line, &Fakes, Settings::default(), &mut |_| {});
+    let report = suite.run(&LineEmbedder, &LettersFinder, SuiteSettings::default(), &mut |_| {});
     assert!(report.measured.is_empty());
     let errors: BTreeMap<&str, &str> = report.failed.iter().map(|it| (it.task.as_str(), it.error.as_str())).collect();
     assert!(errors["letters"].contains("`meru`") && errors["away"].contains("unheard of"), "{errors:?}");
-    assert_eq!(report.failed.len(), 3, "an error that both scores share is told once");
+    assert_eq!(report.failed.len(), 3, "an error that both scores share is reported once");
 }
 
 #[test]
 fn cells_by_hand() {
     let (suite, report) = small();
     let sheet = sheets(&suite, &report, "mine").remove(0);
-    let ours: Vec<&Row> = sheet.rows.iter().filter(|row| row.kind == Kind::Ours).collect();
+    let ours: Vec<&SheetRow> = sheet.rows.iter().filter(|row| row.kind == SheetRowKind::Ours).collect();
     let note =
-        |cell: &Cell| cell.notes.iter().map(|&note| sheet.notes[note - 1].as_str()).collect::<Vec<_>>().join("; ");
+        |cell: &SheetCell| cell.notes.iter().map(|&note| sheet.notes[note - 1].as_str()).collect::<Vec<_>>().join("; ");
     assert_eq!(
         ours.iter().map(|row| row.name.as_str()).collect::<Vec<_>>(),
         ["mine (paper)", "mine (other metric)", "mine (any)"]
     );
-    // All three photos are answered "a": macro (1 + 0) / 2, micro 2 / 3.
+    // All three photos are classified as "a": macro (1 + 0) / 2, micro 2 / 3.
     assert_eq!((ours[0].cells[0].value, ours[0].cells[0].n), (Some(50.0), Some(3)));
     assert!((ours[1].cells[0].value.unwrap() - 200.0 / 3.0).abs() < 1e-9);
     assert!(ours[1].cells[0].half.unwrap() > 0.0);
-    assert_eq!(note(&ours[0].cells[1]), "its data set is not there: see the end of the report");
+    assert_eq!(note(&ours[0].cells[1]), "its data set is missing: see the end of the report");
     assert!(note(&ours[0].cells[2]).contains("task pairs failed"));
     assert!(note(&ours[0].cells[3]).contains("no number `no such metric`"));
     assert_eq!((ours[0].cells[4].value, ours[0].cells[5].value), (Some(50.0), Some(50.0)));
-    // Inner product with 97 and 99: all are answered "c", macro 1/2 again but micro 1/3; macro is the same in both runs.
+    // By inner product with 97 and 99, all are classified as "c": macro is 1/2 again, micro is 1/3. So only macro is
+    // the same in both runs.
     assert_eq!(ours[2].cells[0].value, Some(50.0));
-    let trivial = sheet.rows.iter().find(|row| row.kind == Kind::Trivial).unwrap();
+    let trivial = sheet.rows.iter().find(|row| row.kind == SheetRowKind::Trivial).unwrap();
     assert_eq!(trivial.cells[0].value, Some(50.0));
     assert_eq!(note(&trivial.cells[0]), "trivial answer: chance");
     assert_eq!((trivial.name.as_str(), sheet.rows.last().unwrap().name.as_str()), ("chance / trivial", "n"));
     assert_eq!(sheet.rows.last().unwrap().cells[0].n, Some(3));
     assert_eq!(sheet.rows[0].cells[1].value, None);
 
-    // Two runs that differ are no one number.
+    // Two runs with different values do not give one number.
     let micro = SMALL.replace("metric = \"accuracy (macro)\"", "metric = \"accuracy (micro)\"");
     let suite = Suite::parse("small", &micro).unwrap();
     let sheet = sheets(&suite, &report, "mine").remove(0);
-    let any = sheet.rows.iter().filter(|row| row.kind == Kind::Ours).nth(2).unwrap();
+    let any = sheet.rows.iter().filter(|row| row.kind == SheetRowKind::Ours).nth(2).unwrap();
     assert_eq!(any.cells[0].value, None);
     assert!(sheet.notes[any.cells[0].notes[0] - 1].contains("several numbers"), "{:?}", sheet.notes);
 }
 
 #[test]
-fn partial_numbers_say_so() {
+fn partial_results_are_noted() {
     let (suite, mut report) = small();
     report.measured[0].records.iter_mut().for_each(|it| it.protocol += ", partial: 2 of 3 samples");
     let exact = SMALL.replace(
@@ -320,30 +327,31 @@ fn partial_numbers_say_so() {
     );
     for suite in [suite, Suite::parse("small", &exact).unwrap()] {
         let sheet = sheets(&suite, &report, "mine").remove(0);
-        let cell = &sheet.rows.iter().find(|row| row.kind == Kind::Ours).unwrap().cells[0];
+        let cell = &sheet.rows.iter().find(|row| row.kind == SheetRowKind::Ours).unwrap().cells[0];
         assert_eq!(cell.value, Some(50.0));
         assert_eq!(sheet.notes[cell.notes[0] - 1], "letters: partial: 2 of 3 samples");
     }
 }
 
 #[test]
-fn every_format_says_everything() {
+fn every_format_contains_all_results() {
     let (suite, report) = small();
     let all = |format| render(format, &suite, &report, "my_model");
-    for format in [Format::Text, Format::Markdown, Format::Csv, Format::Latex] {
+    for format in [TableFormat::Text, TableFormat::Markdown, TableFormat::Csv, TableFormat::Latex] {
         let text = all(format);
         let words = ["50.0", "nowhere/photos.tar", "https://example.org", "Table 1", "of every table", "caption"];
-        for word in words.iter().filter(|word| format != Format::Csv || !["50.0", "of every table"].contains(word)) {
+        for word in words.iter().filter(|word| format != TableFormat::Csv || !["50.0", "of every table"].contains(word))
+        {
             assert!(text.contains(word), "{format:?}: {word} is not in {text}");
         }
         assert!(text.ends_with('\n'), "{format:?}");
     }
-    assert!(all(Format::Markdown).contains("A \\| title") && all(Format::Markdown).contains("| --- |"));
-    let latex = all(Format::Latex);
+    assert!(all(TableFormat::Markdown).contains("A \\| title") && all(TableFormat::Markdown).contains("| --- |"));
+    let latex = all(TableFormat::Latex);
     assert!(latex.contains("100 \\% \\& more\\_") && latex.contains("my\\_model"), "{latex}");
     assert!(latex.contains("\\toprule") && latex.contains("$\\downarrow$") && latex.contains("$\\pm$"), "{latex}");
     assert!(latex.contains("\\multicolumn{2}{c}{easy}") && latex.contains("\\cmidrule(lr){2-3}"), "{latex}");
-    let csv = all(Format::Csv);
+    let csv = all(TableFormat::Csv);
     assert!(csv.contains("Table 1,measured,my_model (paper),easy,letters,50,"), "{csv}");
     assert!(csv.contains("\"odd, \"\"as\"\" printed\""), "{csv}");
     assert!(csv.lines().all(|line| line.contains(',')), "{csv}");
@@ -355,7 +363,7 @@ fn every_format_says_everything() {
     assert_eq!(read[0].record, report.measured[0].records[0]);
     assert_eq!(read[0].task.as_ref(), Some(&report.measured[0].setting));
     assert_eq!((read[0].data_sha256.as_str(), read[0].produced_by["checkpoint"].as_str()), ("0123", Some("mine")));
-    // A model beside itself: no difference anywhere, and each run with its own.
+    // A model compared with itself has no differences, and each run is compared with the same run.
     let all = crate::compare_results(&read, &read, 0, &mut |_, _| {});
     assert_eq!(all.len(), read.len());
     assert!(
@@ -364,34 +372,33 @@ fn every_format_says_everything() {
     );
 }
 
-/// Variants of a task embed its photos once.
 #[test]
 fn a_data_set_is_embedded_once() {
-    struct Counting(std::cell::Cell<usize>);
-    impl Embedder for Counting {
+    struct CountingEmbedder(std::cell::Cell<usize>);
+    impl EmbeddingModel for CountingEmbedder {
         fn spec(&self) -> &ManifoldSpec {
-            Line.spec()
+            LineEmbedder.spec()
         }
         fn root(&self) -> Result<Root> {
-            Line.root()
+            LineEmbedder.root()
         }
         fn texts(&self, texts: &[String]) -> Result<Vec<f32>> {
-            Line.texts(texts)
+            LineEmbedder.texts(texts)
         }
         fn images(&self, images: &[ImageRef], crop: EvalCrop) -> Result<Vec<f32>> {
             self.0.set(self.0.get() + 1);
-            Line.images(images, crop)
+            LineEmbedder.images(images, crop)
         }
     }
-    let counting = Counting(std::cell::Cell::new(0));
+    let counting = CountingEmbedder(std::cell::Cell::new(0));
     let suite = Suite::parse("small", SMALL).unwrap();
-    let report = suite.run(&counting, &Fakes, Settings::default(), &mut |_| {});
+    let report = suite.run(&counting, &LettersFinder, SuiteSettings::default(), &mut |_| {});
     assert_eq!((counting.0.get(), report.measured.len()), (1, 2));
 }
 
-/// Every published row stands in the text of its paper, number for number.
+/// Every published row occurs in the text of its paper with the same numbers.
 #[test]
-fn published_rows_stand_in_the_papers() {
+fn published_rows_occur_in_the_papers() {
     let papers = std::path::Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/papers"));
     if !papers.is_dir() {
         eprintln!("skipped: no papers at {}", papers.display());
@@ -409,7 +416,7 @@ fn published_rows_stand_in_the_papers() {
         let printed: Vec<f64> =
             text.split(|c: char| !c.is_ascii_digit() && c != '.').filter_map(|it| it.parse().ok()).collect();
         for table in Suite::find(suite).unwrap().tables {
-            // A row for each data set there, a column for each here.
+            // This table is transposed here: the paper has a row per data set.
             let turned = (suite, table.source.as_str()) == ("paper:visual-hierarchies", "Table 4");
             for row in table.rows.iter().filter(|_| !turned) {
                 let values: Vec<f64> = row.values.iter().copied().filter(|it| !it.is_nan()).collect();
@@ -421,9 +428,9 @@ fn published_rows_stand_in_the_papers() {
     assert!(rows > 200, "{rows}");
 }
 
-/// Rows below ours: one where the variants agree, one for each where their trivial answers differ.
+/// Rows below the measured ones: one row for variants that agree, and separate rows if their baselines differ.
 #[test]
-fn trivial_answers_stand_apart_where_they_differ() {
+fn different_baselines_have_separate_rows() {
     let tree = r#"
         name = "tree"
         title = "t"
@@ -447,25 +454,26 @@ fn trivial_answers_stand_apart_where_they_differ() {
         rows = []
     "#;
     let suite = Suite::parse("tree", tree).unwrap();
-    let mut report = suite.run(&Line, &Fakes, Settings::default(), &mut |_| {});
-    let rows = |report: &SuiteReport, kind: Kind| -> Vec<(String, Vec<Option<f64>>)> {
+    let mut report = suite.run(&LineEmbedder, &LettersFinder, SuiteSettings::default(), &mut |_| {});
+    let rows = |report: &SuiteReport, kind: SheetRowKind| -> Vec<(String, Vec<Option<f64>>)> {
         let sheet = sheets(&suite, report, "mine").remove(0);
         let rows = sheet.rows.into_iter().filter(|row| row.kind == kind);
         rows.map(|row| (row.name, row.cells.iter().map(|cell| cell.value).collect())).collect()
     };
-    // All are answered "a", one of three is a "c", its sibling: TIE 2/3, LCA 1/3; the released LCA is 1 for right answers, too.
-    let ours = rows(&report, Kind::Ours);
+    // All photos are classified as "a". One of three is a "c", a sibling: TIE 2/3, LCA 1/3. The released LCA is 1 for
+    // correct answers too.
+    let ours = rows(&report, SheetRowKind::Ours);
     assert_eq!(ours[0].1, [Some(2.0 / 3.0), Some(1.0 / 3.0)]);
     assert_eq!(ours[1].1, [Some(2.0 / 3.0), Some(1.0)]);
-    // A coin is wrong half of the time: TIE 1, LCA 1/2 and, as released, 1.
-    let trivial = rows(&report, Kind::Trivial);
+    // A random answer is wrong half of the time: TIE 1, LCA 1/2, and 1 as released.
+    let trivial = rows(&report, SheetRowKind::Trivial);
     assert_eq!(trivial[0], ("chance / trivial (told)".into(), vec![Some(1.0), Some(0.5)]));
     assert_eq!(trivial[1], ("chance / trivial (released)".into(), vec![Some(1.0), Some(1.0)]));
-    assert_eq!(rows(&report, Kind::Queries).len(), 1);
+    assert_eq!(rows(&report, SheetRowKind::Queries).len(), 1);
 
-    // Of two trivial answers to one number the stronger is the one to beat: here the smaller.
+    // If a number has two baselines, the stronger one is shown, here the smaller one.
     let again = report.measured[0].records.iter().find(|it| it.metric == "TIE").unwrap().clone();
     let stronger = crate::Baseline::named("a clever one", 0.25);
     report.measured[0].records.push(crate::Record { baseline: stronger, ..again });
-    assert_eq!(rows(&report, Kind::Trivial)[0].1[0], Some(0.25));
+    assert_eq!(rows(&report, SheetRowKind::Trivial)[0].1[0], Some(0.25));
 }

@@ -1,4 +1,4 @@
-//! Laws of the edges: value and gradient are finite on the adversarial list, in `f32`.
+//! Laws of edge cases: values and gradients are finite on the adversarial list, in `f32`.
 
 use conifer_space::laws::edge_tangents;
 
@@ -10,16 +10,17 @@ fn everything_is_finite_on_the_adversarial_list() {
     for case in cases() {
         let tangents = edge_tangents(case.spec.dim);
         let lifted: Vec<_> = tangents.iter().map(|v| filled(v, |out| case.exact.lift(v, out))).collect();
-        // The list itself are points, too, wherever every vector is one; on the sphere, features without a length.
+        // Where every vector is a point, the tangent vectors are used as points too. On the sphere they stand for
+        // features that are not normalised.
         let points: Vec<_> = lifted.iter().chain(&tangents).cloned().collect();
         let n = points.len();
         let first: Vec<_> = (0..n * n).map(|i| points[i / n].clone()).collect();
         let second: Vec<_> = (0..n * n).map(|i| points[i % n].clone()).collect();
         for op in OPS {
             let arguments = match op.takes {
-                Takes::Tangent => vec![tangents.clone()],
-                Takes::Point => vec![points.clone()],
-                Takes::Pair => vec![first.clone(), second.clone()],
+                OpArguments::Tangent => vec![tangents.clone()],
+                OpArguments::Point => vec![points.clone()],
+                OpArguments::Pair => vec![first.clone(), second.clone()],
             };
             for root in roots(&points, op.rooted) {
                 finite(op.name, &case, arguments.clone(), &root, |m, mut x, root| {
@@ -38,7 +39,7 @@ fn everything_is_finite_on_the_adversarial_list() {
     }
 }
 
-/// The origin, the origin as a point, a near point and the farthest one.
+/// The origin, the origin as a point, the lift of a tangent vector of length 1, and a tangent vector of length 1e4.
 fn roots(points: &[Vec<f64>], rooted: bool) -> Vec<Root> {
     let point = |i: usize| Root::Point(points[i].clone());
     if rooted { vec![Root::Origin, point(0), point(9), point(points.len() - 1)] } else { vec![Root::Origin] }
@@ -46,7 +47,7 @@ fn roots(points: &[Vec<f64>], rooted: bool) -> Vec<Root> {
 
 fn finite(
     name: &str,
-    case: &Case,
+    case: &ManifoldCase,
     arguments: Vec<Vec<Vec<f64>>>,
     root: &Root,
     run: impl Fn(&dyn Manifold, Vec<Tensor<2>>, &RootT) -> Tensor<2>,

@@ -1,15 +1,16 @@
-//! Laws of gradients: backpropagation equals central differences, for every argument, the root and the curvature.
+//! Laws of gradients: backpropagation equals central differences for every argument, the root and the curvature.
 
 use super::*;
 use crate::gradcheck;
 
-/// Relative to the largest component of the gradient.
+/// Tolerance of [`gradcheck`], relative to the largest component of the gradient.
 const TOLERANCE: f64 = 1e-6;
-/// The `f32` gradient against the `f64` one for ordinary points, relative to its norm, or to 0.1 where terms of about 1
-/// cancel to less.
+/// Tolerance of the `f32` gradient against the `f64` gradient for ordinary points, relative to its norm, or to 0.1
+/// where terms of about 1 cancel.
 const F32_TOLERANCE: f64 = 1e-4;
-/// The same for all pairs at once: rounding moves `u = cosh(sqrt(c) d) - 1` by 1e-7 `c |x| |y|`, up to 1e-5 here, and
-/// the slope with it, by 1e-3 where `u` is 1/100 (two points a seventh of the curvature radius apart).
+/// [`F32_TOLERANCE`] for pairwise functions. Rounding changes `u = cosh(sqrt(c) d) - 1` by 1e-7 `c |x| |y|`, up to 1e-5
+/// here. This changes the derivative `1 / sqrt(u (u + 2))` by a fraction of 5e-4 where `u` is 1/100 (two points a
+/// seventh of the curvature radius apart).
 const F32_PAIRWISE_TOLERANCE: f64 = 1e-3;
 
 #[test]
@@ -32,7 +33,8 @@ fn every_gradient_equals_central_differences() {
 fn every_pairwise_gradient_equals_central_differences() {
     for case in cases() {
         let (x, y) = case.points.split_at(4);
-        // In one dimension every angle is 0 or pi, where the pairwise form is a root of rounding errors.
+        // In one dimension every angle is 0 or pi, where the pairwise formula takes the square root of a rounding
+        // error.
         let has_angles = case.spec.factor_dim() > 1;
         for op in PAIR_OPS.iter().filter(|op| has_angles || !op.rooted) {
             for root in case.roots(op.rooted) {
@@ -70,7 +72,7 @@ fn f32_gradients_follow_f64() {
                 f32_follows_f64(op.name, &case, &inputs, &root, F32_TOLERANCE, |m, x, root| (op.tensors)(m, x, root));
             }
         }
-        // Angles of all pairs are left out: near 0 and pi their form is the root of a difference of squares.
+        // Pairwise angles are skipped: near 0 and pi their formula is the square root of a difference of squares.
         for op in PAIR_OPS.iter().filter(|op| !op.rooted) {
             let (x, y) = case.points.split_at(4);
             let inputs = inputs(&case, vec![x.to_vec(), y.to_vec()], &Root::Origin);
@@ -84,7 +86,7 @@ fn f32_gradients_follow_f64() {
 
 fn f32_follows_f64(
     name: &str,
-    case: &Case,
+    case: &ManifoldCase,
     inputs: &[TensorData],
     root: &Root,
     tolerance: f64,
@@ -103,8 +105,8 @@ fn f32_follows_f64(
     }
 }
 
-/// The arguments, then the curvature if there is one, then the root if it is a point.
-pub(super) fn inputs(case: &Case, arguments: Vec<Vec<Vec<f64>>>, root: &Root) -> Vec<TensorData> {
+/// The arguments, then the curvature if the space has one, then the root if it is a point.
+pub(super) fn inputs(case: &ManifoldCase, arguments: Vec<Vec<Vec<f64>>>, root: &Root) -> Vec<TensorData> {
     let mut inputs: Vec<_> = arguments.iter().map(|rows| data(rows)).collect();
     if !case.spec.curv.is_empty() {
         inputs.push(data(std::slice::from_ref(&case.spec.curv)));
@@ -115,9 +117,9 @@ pub(super) fn inputs(case: &Case, arguments: Vec<Vec<Vec<f64>>>, root: &Root) ->
     inputs
 }
 
-/// What [`inputs`] packed, as tensors.
+/// Unpacks the tensors that [`inputs`] packed.
 pub(super) fn unpacked(
-    case: &Case,
+    case: &ManifoldCase,
     mut inputs: Vec<Tensor<2>>,
     root: &Root,
 ) -> (Box<dyn Manifold>, Vec<Tensor<2>>, RootT) {

@@ -1,9 +1,9 @@
-//! What every manifold must obey: one conformance suite over [`MANIFOLDS`].
+//! Conformance suite for manifolds: properties that every entry of [`MANIFOLDS`] must satisfy.
 //!
-//! The mathematics is proven in `conifer_space` (metric axioms, geodesics, cones, each formula against an oracle of
-//! higher precision). Here every function over tensors is held to the `f64` function of the same name there, its
-//! gradient to central differences, and both to be finite on the adversarial list. A new manifold is proven by being
-//! listed.
+//! The tests of `conifer_space` cover the mathematics (metric axioms, geodesics, cones, each formula against a
+//! reference of higher precision). The tests here compare every tensor function with the `f64` function of the same
+//! name, and its gradient with central differences. They also check that both are finite on the adversarial list.
+//! Listing a new manifold in [`MANIFOLDS`] puts it under test.
 
 #![allow(clippy::unwrap_used)]
 
@@ -17,109 +17,109 @@ use conifer_space::{ManifoldSpec, Root, SPACES, Space, space};
 
 use crate::{ConeShape, MANIFOLDS, Manifold, RootT, manifold};
 
-/// `K` of every half aperture here (MERU, HyCoCLIP: 0.1).
+/// `K` of all half apertures in these tests (MERU, HyCoCLIP: 0.1).
 const MIN_RADIUS: f64 = 0.1;
-/// `eta` of every hinge here (HyCoCLIP between modalities: 0.7).
+/// `eta` of all hinges in these tests (HyCoCLIP between modalities: 0.7).
 const APERTURE_SCALE: f64 = 0.7;
 
-/// The cone of every hinge here.
+/// The cone of all hinges in these tests.
 const CONE: ConeShape = ConeShape { min_radius: MIN_RADIUS, aperture_scale: APERTURE_SCALE, max_aperture: None };
 
-/// A function that works row by row, over tensors and over slices.
-struct Op {
+/// A row-wise function, on tensors and on slices.
+struct RowOp {
     name: &'static str,
-    /// What a row of the arguments is: one tangent vector, one point, or two points.
-    takes: Takes,
-    tensors: OnTensors,
-    slices: OnSlices,
-    /// Whether the root matters.
+    /// The arguments per row: one tangent vector, one point, or two points.
+    takes: OpArguments,
+    tensors: TensorFn,
+    slices: SliceFn,
+    /// True if the result depends on the root.
     rooted: bool,
 }
 
-type OnTensors = fn(&dyn Manifold, Vec<Tensor<2>>, &RootT) -> Tensor<2>;
-type OnSlices = fn(&dyn Space<f64>, &[&[f64]], &Root) -> Vec<f64>;
+type TensorFn = fn(&dyn Manifold, Vec<Tensor<2>>, &RootT) -> Tensor<2>;
+type SliceFn = fn(&dyn Space<f64>, &[&[f64]], &Root) -> Vec<f64>;
 
 #[derive(Clone, Copy, PartialEq)]
-enum Takes {
+enum OpArguments {
     Tangent,
     Point,
     Pair,
 }
 
-const OPS: &[Op] = &[
-    Op {
+const OPS: &[RowOp] = &[
+    RowOp {
         name: "lift",
-        takes: Takes::Tangent,
+        takes: OpArguments::Tangent,
         tensors: |m, mut x, _| m.lift(x.remove(0)),
         slices: |s, x, _| filled(x[0], |out| s.lift(x[0], out)),
         rooted: false,
     },
-    Op {
+    RowOp {
         name: "unlift",
-        takes: Takes::Point,
+        takes: OpArguments::Point,
         tensors: |m, mut x, _| m.unlift(x.remove(0)),
         slices: |s, x, _| filled(x[0], |out| s.unlift(x[0], out)),
         rooted: false,
     },
-    Op {
+    RowOp {
         name: "dist",
-        takes: Takes::Pair,
+        takes: OpArguments::Pair,
         tensors: |m, x, _| column(m.dist(x[0].clone(), x[1].clone())),
         slices: |s, x, _| vec![s.dist(x[0], x[1])],
         rooted: false,
     },
-    Op {
+    RowOp {
         name: "inner",
-        takes: Takes::Pair,
+        takes: OpArguments::Pair,
         tensors: |m, x, _| column(m.inner(x[0].clone(), x[1].clone())),
         slices: |s, x, _| vec![s.inner(x[0], x[1])],
         rooted: false,
     },
-    Op {
+    RowOp {
         name: "similarity",
-        takes: Takes::Pair,
+        takes: OpArguments::Pair,
         tensors: |m, x, _| column(m.similarity(x[0].clone(), x[1].clone())),
         slices: |s, x, _| vec![s.similarity(x[0], x[1])],
         rooted: false,
     },
-    Op {
+    RowOp {
         name: "exterior_angle",
-        takes: Takes::Pair,
+        takes: OpArguments::Pair,
         tensors: |m, x, root| column(m.exterior_angle(x[0].clone(), x[1].clone(), root)),
         slices: |s, x, root| vec![s.exterior_angle(x[0], x[1], root)],
         rooted: true,
     },
-    Op {
+    RowOp {
         name: "half_aperture",
-        takes: Takes::Point,
+        takes: OpArguments::Point,
         tensors: |m, x, root| column(m.half_aperture(x[0].clone(), MIN_RADIUS, root)),
         slices: |s, x, root| vec![s.half_aperture(x[0], MIN_RADIUS, root)],
         rooted: true,
     },
-    Op {
+    RowOp {
         name: "cone_hinge",
-        takes: Takes::Pair,
+        takes: OpArguments::Pair,
         tensors: |m, x, root| column(m.cone_hinge(x[0].clone(), x[1].clone(), &CONE, root)),
         slices: |s, x, root| vec![s.cone_excess(x[0], x[1], MIN_RADIUS, APERTURE_SCALE, root).max(0.0)],
         rooted: true,
     },
-    Op {
+    RowOp {
         name: "geodesic",
-        takes: Takes::Pair,
+        takes: OpArguments::Pair,
         tensors: |m, x, _| m.geodesic(x[0].clone(), x[1].clone(), 0.3),
         slices: |s, x, _| filled(x[0], |out| s.geodesic(x[0], x[1], 0.3, out)),
         rooted: false,
     },
-    Op {
+    RowOp {
         name: "depth",
-        takes: Takes::Point,
+        takes: OpArguments::Point,
         tensors: |m, x, root| column(m.depth(x[0].clone(), root)),
         slices: |s, x, root| vec![s.depth(x[0], root)],
         rooted: true,
     },
 ];
 
-/// A function of all pairs, with the function that says the same row by row.
+/// A pairwise function and its row-wise counterpart.
 struct PairOp {
     name: &'static str,
     pairwise: fn(&dyn Manifold, Tensor<2>, Tensor<2>, &RootT) -> Tensor<2>,
@@ -155,14 +155,14 @@ const PAIR_OPS: &[PairOp] = &[
 ];
 
 #[test]
-fn the_kinds_are_those_of_the_engine_free_spaces() {
+fn manifolds_and_spaces_have_the_same_kinds() {
     let ours: Vec<_> = MANIFOLDS.iter().map(|e| e.kind).collect();
     let theirs: Vec<_> = SPACES.iter().map(|e| e.kind).collect();
     assert_eq!(ours, theirs);
 }
 
 #[test]
-fn a_manifold_describes_itself() {
+fn spec_holds_the_current_curvature() {
     for case in cases() {
         assert_eq!(case.manifold(None).spec(), case.spec);
         let doubled: Vec<f64> = case.spec.curv.iter().map(|c| 2.0 * c).collect();
@@ -172,7 +172,7 @@ fn a_manifold_describes_itself() {
 }
 
 #[test]
-fn a_wrong_description_has_its_message() {
+fn invalid_specs_are_reported() {
     let message = |spec: &ManifoldSpec, curv| manifold(spec, curv).err().unwrap().to_string();
     let curv = vector(&[1.0, 1.0], &Device::flex(), DType::F32);
     assert_eq!(
@@ -183,46 +183,46 @@ fn a_wrong_description_has_its_message() {
     assert_eq!(message(&unknown, None), unknown.check().unwrap_err().to_string());
 }
 
-/// One sample space with points in it.
-struct Case {
+/// One sample space with points.
+struct ManifoldCase {
     spec: ManifoldSpec,
     exact: Box<dyn Space<f64>>,
-    /// Tangent vectors of lengths 0.1 to 3 in units of the curvature radius, per factor.
+    /// Tangent vectors with lengths 0.1 to 3 in units of the curvature radius, per factor.
     tangents: Vec<Vec<f64>>,
-    /// Their lifts.
+    /// The lifts of `tangents`.
     points: Vec<Vec<f64>>,
-    /// One more point.
+    /// A root that is none of the points.
     root: Vec<f64>,
 }
 
 /// The sample specs of every space in the registry, each with seven points.
-fn cases() -> Vec<Case> {
+fn cases() -> Vec<ManifoldCase> {
     let seed = 7;
-    SPACES.iter().flat_map(|entry| (entry.sample)(seed)).map(|spec| Case::new(spec, seed)).collect()
+    SPACES.iter().flat_map(|entry| (entry.sample)(seed)).map(|spec| ManifoldCase::new(spec, seed)).collect()
 }
 
-impl Case {
+impl ManifoldCase {
     fn new(spec: ManifoldSpec, seed: u64) -> Self {
         let exact = space::<f64>(&spec).unwrap();
-        let mut random = Random(seed);
+        let mut random = CaseRandom(seed);
         let tangents: Vec<_> = (0..7).map(|_| random_tangent(&spec, &mut random)).collect();
         let lift = |v: &Vec<f64>| filled(v, |out| exact.lift(v, out));
         let points = tangents.iter().map(lift).collect();
         let root = lift(&random_tangent(&spec, &mut random));
-        Case { spec, exact, tangents, points, root }
+        ManifoldCase { spec, exact, tangents, points, root }
     }
 
     fn manifold(&self, curv: Option<Tensor<1>>) -> Box<dyn Manifold> {
         manifold(&self.spec, curv).unwrap()
     }
 
-    /// The arguments of `op`, as columns of rows: all points, or each point with the `others` that follow it in a
-    /// circle (all ordered pairs of different points for 6).
-    fn arguments(&self, op: &Op, others: usize) -> Vec<Vec<Vec<f64>>> {
+    /// The arguments of `op`, as columns of rows: all points, or each point paired with the next `others` points in
+    /// cyclic order (6 gives all ordered pairs of different points).
+    fn arguments(&self, op: &RowOp, others: usize) -> Vec<Vec<Vec<f64>>> {
         match op.takes {
-            Takes::Tangent => vec![self.tangents.clone()],
-            Takes::Point => vec![self.points.clone()],
-            Takes::Pair => {
+            OpArguments::Tangent => vec![self.tangents.clone()],
+            OpArguments::Point => vec![self.points.clone()],
+            OpArguments::Pair => {
                 let n = self.points.len();
                 let pairs = (0..n).flat_map(|i| (1..=others).map(move |k| (i, (i + k) % n)));
                 let (x, y) = pairs.map(|(i, j)| (self.points[i].clone(), self.points[j].clone())).unzip();
@@ -231,13 +231,13 @@ impl Case {
         }
     }
 
-    /// The roots to try.
+    /// The roots to test.
     fn roots(&self, rooted: bool) -> Vec<Root> {
         if rooted { vec![Root::Origin, Root::Point(self.root.clone())] } else { vec![Root::Origin] }
     }
 }
 
-fn random_tangent(spec: &ManifoldSpec, random: &mut Random) -> Vec<f64> {
+fn random_tangent(spec: &ManifoldSpec, random: &mut CaseRandom) -> Vec<f64> {
     let mut tangent = Vec::new();
     for factor in 0..spec.factors {
         let unit = 1.0 / spec.curv.get(factor).map_or(1.0, |c| c.sqrt());
@@ -250,9 +250,9 @@ fn random_tangent(spec: &ManifoldSpec, random: &mut Random) -> Vec<f64> {
 }
 
 /// SplitMix64 (Steele, Lea, Flood 2014).
-struct Random(u64);
+struct CaseRandom(u64);
 
-impl Random {
+impl CaseRandom {
     /// Uniform in [0, 1).
     fn next(&mut self) -> f64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);

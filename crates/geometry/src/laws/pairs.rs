@@ -1,9 +1,10 @@
-//! Laws of all pairs: a matrix product gives what the row by row function gives, within a table of budgets.
+//! Laws of pairwise functions: the matrix-product formulas agree with the row-wise formulas within the error budgets
+//! below.
 
 use super::*;
 
-/// Ordinary points in `f64`: the root of the machine epsilon times the size of the coordinates (up to 32), because a
-/// length comes out of a difference of squares.
+/// Tolerance for ordinary points in `f64`. The pairwise formulas compute lengths from differences of squares, which
+/// keep only about half of the digits.
 const F64_TOLERANCE: f64 = 1e-7;
 
 #[test]
@@ -35,69 +36,70 @@ fn repeated(parents: &[Vec<f64>], children: &[Vec<f64>], side: usize) -> Tensor<
     tensor(&pairs.collect::<Vec<_>>(), &Device::flex(), DType::F64)
 }
 
-/// Largest absolute errors of the `f32` forms on the hyperboloid, in units of the curvature radius or radians, by the
-/// norm of the points and the gap between them.
+/// Largest absolute errors of the `f32` functions on the hyperboloid, in units of the curvature radius or in radians,
+/// by the norm of the points and the gap between them.
 ///
-/// Recipe. For every norm R and gap g, curvature in {0.1, 1, 10}: 60 pairs in 8 dimensions, `|x| = R` in a random
-/// direction, `|y - x| = g R` in a random direction or along x (30 each), rounded to `f32`; against the `f64` space on
-/// the rounded points. A budget is twice the measured maximum, rounded up to 1, 2 or 5 (x86-64, rustc 1.95; the test
-/// prints its table when it fails).
-struct Budget {
+/// Method. For every norm R, gap g and curvature in {0.1, 1, 10}: 60 pairs in 8 dimensions, with `|x| = R` in a random
+/// direction and `|y - x| = g R` in a random direction or along x (30 each), rounded to `f32`. The reference is the
+/// `f64` space on the rounded points. A budget is twice the measured maximum, rounded up to 1, 2 or 5 (x86-64, rustc
+/// 1.95; the test prints its table when it fails).
+struct MaxError {
     norm: f64,
     gap: f64,
     dist: f64,
     angle: f64,
-    /// None where the form resolves nothing: pairs on one ray far out.
+    /// `None` where the formula has no accurate digit: pairs on one ray with large norms.
     pairwise_dist: Option<f64>,
-    /// None where the form resolves nothing: close pairs, and pairs on one ray far out, read as anything from 0 to pi.
+    /// `None` where the formula has no accurate digit and may return anything from 0 to pi: close pairs, and pairs on
+    /// one ray with large norms.
     pairwise_angle: Option<f64>,
 }
 
 #[rustfmt::skip]
-const BUDGETS: &[Budget] = &[
-    Budget { norm: 1e-6, gap: 1e-3, dist: 1e-15, angle: 5e-7, pairwise_dist: Some(5e-6), pairwise_angle: Some(1e0) },
-    Budget { norm: 1e-6, gap: 1e-1, dist: 1e-13, angle: 5e-7, pairwise_dist: Some(5e-6), pairwise_angle: Some(1e-2) },
-    Budget { norm: 1e-6, gap: 1e0, dist: 5e-13, angle: 5e-7, pairwise_dist: Some(5e-6), pairwise_angle: Some(2e-3) },
-    Budget { norm: 1e-2, gap: 1e-3, dist: 2e-11, angle: 5e-7, pairwise_dist: Some(2e-5), pairwise_angle: Some(1e0) },
-    Budget { norm: 1e-2, gap: 1e-1, dist: 2e-9, angle: 5e-7, pairwise_dist: Some(2e-7), pairwise_angle: Some(2e-2) },
-    Budget { norm: 1e-2, gap: 1e0, dist: 2e-8, angle: 5e-7, pairwise_dist: Some(5e-8), pairwise_angle: Some(2e-3) },
-    Budget { norm: 1e0, gap: 1e-3, dist: 1e-9, angle: 5e-7, pairwise_dist: Some(2e-3), pairwise_angle: None },
-    Budget { norm: 1e0, gap: 1e-1, dist: 1e-7, angle: 5e-7, pairwise_dist: Some(1e-4), pairwise_angle: Some(5e-2) },
-    Budget { norm: 1e0, gap: 1e0, dist: 1e-6, angle: 2e-6, pairwise_dist: Some(2e-5), pairwise_angle: Some(1e-2) },
-    Budget { norm: 1e1, gap: 1e-3, dist: 1e-8, angle: 2e-6, pairwise_dist: Some(5e-2), pairwise_angle: None },
-    Budget { norm: 1e1, gap: 1e-1, dist: 1e-6, angle: 5e-6, pairwise_dist: Some(5e-3), pairwise_angle: Some(5e-1) },
-    Budget { norm: 1e1, gap: 1e0, dist: 2e-6, angle: 2e-5, pairwise_dist: Some(1e-3), pairwise_angle: Some(1e-1) },
-    Budget { norm: 1e2, gap: 1e-3, dist: 2e-7, angle: 5e-5, pairwise_dist: Some(5e-1), pairwise_angle: None },
-    Budget { norm: 1e2, gap: 1e-1, dist: 2e-6, angle: 5e-5, pairwise_dist: Some(5e-1), pairwise_angle: None },
-    Budget { norm: 1e2, gap: 1e0, dist: 2e-6, angle: 2e-4, pairwise_dist: Some(1e-1), pairwise_angle: Some(1e0) },
-    Budget { norm: 1e4, gap: 1e-3, dist: 2e-6, angle: 2e-3, pairwise_dist: None, pairwise_angle: None },
-    Budget { norm: 1e4, gap: 1e-1, dist: 5e-6, angle: 2e-3, pairwise_dist: None, pairwise_angle: None },
-    Budget { norm: 1e4, gap: 1e0, dist: 5e-5, angle: 2e-2, pairwise_dist: None, pairwise_angle: None },
+const BUDGETS: &[MaxError] = &[
+    MaxError { norm: 1e-6, gap: 1e-3, dist: 1e-15, angle: 5e-7, pairwise_dist: Some(5e-6), pairwise_angle: Some(1e0) },
+    MaxError { norm: 1e-6, gap: 1e-1, dist: 1e-13, angle: 5e-7, pairwise_dist: Some(5e-6), pairwise_angle: Some(1e-2) },
+    MaxError { norm: 1e-6, gap: 1e0, dist: 5e-13, angle: 5e-7, pairwise_dist: Some(5e-6), pairwise_angle: Some(2e-3) },
+    MaxError { norm: 1e-2, gap: 1e-3, dist: 2e-11, angle: 5e-7, pairwise_dist: Some(2e-5), pairwise_angle: Some(1e0) },
+    MaxError { norm: 1e-2, gap: 1e-1, dist: 2e-9, angle: 5e-7, pairwise_dist: Some(2e-7), pairwise_angle: Some(2e-2) },
+    MaxError { norm: 1e-2, gap: 1e0, dist: 2e-8, angle: 5e-7, pairwise_dist: Some(5e-8), pairwise_angle: Some(2e-3) },
+    MaxError { norm: 1e0, gap: 1e-3, dist: 1e-9, angle: 5e-7, pairwise_dist: Some(2e-3), pairwise_angle: None },
+    MaxError { norm: 1e0, gap: 1e-1, dist: 1e-7, angle: 5e-7, pairwise_dist: Some(1e-4), pairwise_angle: Some(5e-2) },
+    MaxError { norm: 1e0, gap: 1e0, dist: 1e-6, angle: 2e-6, pairwise_dist: Some(2e-5), pairwise_angle: Some(1e-2) },
+    MaxError { norm: 1e1, gap: 1e-3, dist: 1e-8, angle: 2e-6, pairwise_dist: Some(5e-2), pairwise_angle: None },
+    MaxError { norm: 1e1, gap: 1e-1, dist: 1e-6, angle: 5e-6, pairwise_dist: Some(5e-3), pairwise_angle: Some(5e-1) },
+    MaxError { norm: 1e1, gap: 1e0, dist: 2e-6, angle: 2e-5, pairwise_dist: Some(1e-3), pairwise_angle: Some(1e-1) },
+    MaxError { norm: 1e2, gap: 1e-3, dist: 2e-7, angle: 5e-5, pairwise_dist: Some(5e-1), pairwise_angle: None },
+    MaxError { norm: 1e2, gap: 1e-1, dist: 2e-6, angle: 5e-5, pairwise_dist: Some(5e-1), pairwise_angle: None },
+    MaxError { norm: 1e2, gap: 1e0, dist: 2e-6, angle: 2e-4, pairwise_dist: Some(1e-1), pairwise_angle: Some(1e0) },
+    MaxError { norm: 1e4, gap: 1e-3, dist: 2e-6, angle: 2e-3, pairwise_dist: None, pairwise_angle: None },
+    MaxError { norm: 1e4, gap: 1e-1, dist: 5e-6, angle: 2e-3, pairwise_dist: None, pairwise_angle: None },
+    MaxError { norm: 1e4, gap: 1e0, dist: 5e-5, angle: 2e-2, pairwise_dist: None, pairwise_angle: None },
 ];
 
 #[test]
-fn f32_keeps_its_budget_on_the_hyperboloid() {
-    let mut told = String::new();
+fn f32_errors_stay_within_the_budget_on_the_hyperboloid() {
+    let mut table = String::new();
     let mut kept = true;
     for b in BUDGETS {
         let found = errors(b.norm, b.gap);
-        told += &format!("norm {:e} gap {:e}: {found:?}\n", b.norm, b.gap);
+        table += &format!("norm {:e} gap {:e}: {found:?}\n", b.norm, b.gap);
         let [dist, angle, pairwise_dist, pairwise_angle] = found;
         kept &= dist <= b.dist && angle <= b.angle;
         kept &= b.pairwise_dist.is_none_or(|allowed| pairwise_dist <= allowed);
         kept &= b.pairwise_angle.is_none_or(|allowed| pairwise_angle <= allowed);
     }
-    assert!(kept, "a budget is exceeded:\n{told}");
+    assert!(kept, "a budget is exceeded:\n{table}");
 }
 
-/// dist, exterior angle, pairwise dist, pairwise exterior angle.
+/// Largest errors of dist, exterior angle, pairwise dist and pairwise exterior angle.
 fn errors(norm: f64, gap: f64) -> [f64; 4] {
     let device = Device::flex();
     let mut worst = [0.0_f64; 4];
     for c in [0.1, 1.0, 10.0] {
         let spec = ManifoldSpec::lorentz(8, c);
         let (exact, m) = (space::<f64>(&spec).unwrap(), manifold(&spec, None).unwrap());
-        let mut random = Random(11);
+        let mut random = CaseRandom(11);
         let mut direction = || -> Vec<f64> {
             let v: Vec<f64> = (0..8).map(|_| 2.0 * random.next() - 1.0).collect();
             let length = v.iter().map(|a| a * a).sum::<f64>().sqrt();

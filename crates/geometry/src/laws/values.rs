@@ -1,19 +1,19 @@
-//! Laws of values: every function equals the `f64` function on slices of the same name.
+//! Laws of values: every tensor function equals the `f64` slice function of the same name.
 
 use super::*;
 
-/// In `f64` the tensors and the slices do the same arithmetic in another order: a few thousand units in the last place
-/// cover the points of rapidity 3 that cancel most.
+/// In `f64` the tensors and the slices do the same arithmetic in another order. The tolerance, about 45,000
+/// `f64::EPSILON`, leaves room for cancellation, which is strongest for points of rapidity 3.
 const F64_TOLERANCE: f64 = 1e-11;
-/// In `f32`, on ordinary points (rapidity 0.1 to 3): what `conifer_space` grants its own `f32` functions there, 2e-5
-/// radians for angles and less for all else.
+/// In `f32`, on ordinary points (rapidity 0.1 to 3). The laws of `conifer_space` allow its own `f32` functions 2e-5
+/// radians for exterior angles.
 const F32_TOLERANCE: f64 = 2e-5;
 
 #[test]
 fn every_function_equals_its_oracle_in_f64() {
     for case in cases() {
         for op in OPS {
-            // One of the points as the root makes it an argument at the root, too.
+            // With one of the points as the root, some arguments lie at the root.
             let at_root = op.rooted.then(|| Root::Point(case.points[2].clone()));
             for root in case.roots(op.rooted).into_iter().chain(at_root) {
                 holds(&case, op, &root, DType::F64, F64_TOLERANCE);
@@ -47,9 +47,9 @@ fn the_mean_equals_its_oracle() {
     }
 }
 
-/// One scale for all, and one for each factor.
+/// Tests one scale for all factors, and one scale per factor.
 #[test]
-fn a_scaled_lift_is_the_lift_of_what_is_scaled() {
+fn lift_scaled_equals_the_lift_of_scaled_features() {
     let device = Device::flex();
     for case in cases() {
         let m = case.manifold(None);
@@ -73,7 +73,7 @@ fn a_scaled_lift_is_the_lift_of_what_is_scaled() {
     }
 }
 
-/// A learnable curvature of the same value changes nothing.
+/// A learnable curvature with the same value gives the same results.
 #[test]
 fn a_curvature_tensor_equals_the_constant() {
     let device = Device::flex();
@@ -86,8 +86,9 @@ fn a_curvature_tensor_equals_the_constant() {
     }
 }
 
-/// Panics when `op` is off by more than `tolerance`, relative to the largest number of the row and to one.
-fn holds(case: &Case, op: &Op, root: &Root, dtype: DType, tolerance: f64) {
+/// Asserts that the error of `op` is at most `tolerance`, relative to the largest value of the row, or to 1 if that is
+/// smaller.
+fn holds(case: &ManifoldCase, op: &RowOp, root: &Root, dtype: DType, tolerance: f64) {
     let device = Device::flex();
     let arguments = case.arguments(op, 6);
     let tensors = arguments.iter().map(|rows| tensor(rows, &device, dtype)).collect();

@@ -1,7 +1,7 @@
-//! Depths, angles and apertures along straight lines, shared by the sphere and flat space.
+//! Depths, angles and apertures along straight lines, shared by the sphere and Euclidean space.
 //!
 //! Angles are measured from `parent - root` to `child - parent`: HierarCaps Eq. 1, RCME Eq. 1, and Wang et al. Eq. 10
-//! with the root at the origin. Zero where one of the two has no length.
+//! with the root at the origin. The angle is zero if either vector has length zero.
 
 use burn::tensor::Tensor;
 
@@ -13,13 +13,13 @@ pub(super) fn depth(x: Tensor<2>, root: &RootT) -> Tensor<1> {
     safe::norm(from_root(x, root)).squeeze_dim(1)
 }
 
-/// `asin(K / |parent - root|)`, pi/2 within `K` of the root: `[B, D] -> [B]`.
+/// `asin(K / |parent - root|)`; pi/2 within distance `K` of the root: `[B, D] -> [B]`.
 pub(super) fn half_aperture(parent: Tensor<2>, min_radius: f64, root: &RootT) -> Tensor<1> {
     safe::aperture(min_radius, safe::square(from_root(parent, root))).squeeze_dim(1)
 }
 
-/// Row by row, `[B, D], [B, D] -> [B]`, as `2 atan2(|a - b|, |a + b|)` of the two unit vectors (W. Kahan), which is
-/// accurate at 0 and pi.
+/// Exterior angles row by row, `[B, D], [B, D] -> [B]`, as `2 atan2(|a - b|, |a + b|)` of the two unit vectors (W.
+/// Kahan), which is accurate at 0 and pi.
 pub(super) fn exterior_angle(parent: Tensor<2>, child: Tensor<2>, root: &RootT) -> Tensor<1> {
     let outward = from_root(parent.clone(), root);
     let onward = child - parent;
@@ -31,10 +31,10 @@ pub(super) fn exterior_angle(parent: Tensor<2>, child: Tensor<2>, root: &RootT) 
     (half * 2.0).mask_fill(undefined, 0.0).squeeze_dim(1)
 }
 
-/// All pairs, `[P, D], [C, D] -> [P, C]`, from two matrix products.
+/// Exterior angles of all pairs, `[P, D], [C, D] -> [P, C]`, from two matrix products.
 ///
-/// The part of `child - parent` across the outward direction is a difference of squares here, so angles within about
-/// the square root of the rounding error of 0 or pi are not resolved.
+/// The length of the part of `child - parent` perpendicular to the outward direction is computed from a difference of
+/// squares. Angles closer to 0 or pi than about the square root of the rounding error are therefore not resolved.
 pub(super) fn pairwise_exterior_angle(parent: Tensor<2>, child: Tensor<2>, root: &RootT) -> Tensor<2> {
     let outward = from_root(parent.clone(), root);
     let outward_norm = safe::norm(outward.clone());
@@ -47,7 +47,7 @@ pub(super) fn pairwise_exterior_angle(parent: Tensor<2>, child: Tensor<2>, root:
     angle.mask_fill(undefined, 0.0)
 }
 
-/// `|x - y|^2` of all pairs from one matrix product: `[M, D], [N, D] -> [M, N]`. Rounding can take it below zero.
+/// `|x - y|^2` of all pairs from one matrix product: `[M, D], [N, D] -> [M, N]`. Rounding can make it negative.
 pub(super) fn pairwise_square(x: Tensor<2>, y: Tensor<2>) -> Tensor<2> {
     let (xx, yy) = (safe::square(x.clone()), safe::square(y.clone()).transpose());
     xx + yy - x.matmul(y.transpose()) * 2.0

@@ -6,9 +6,9 @@ use conifer_space::ManifoldSpec;
 /// Curvatures c > 0, one per Lorentz factor.
 #[expect(clippy::large_enum_variant, reason = "one value per manifold, never a collection")]
 pub(super) enum Curvature {
-    /// The values of the description.
+    /// The values of the spec.
     Constant(Vec<f64>),
-    /// A tensor `[K]`, which may carry gradient.
+    /// A tensor `[K]`, which may require a gradient.
     Tensor(Tensor<1>),
 }
 
@@ -20,7 +20,7 @@ impl Curvature {
         }
     }
 
-    /// The values now.
+    /// The current values.
     pub(super) fn values(&self) -> Vec<f64> {
         match self {
             Curvature::Constant(values) => values.clone(),

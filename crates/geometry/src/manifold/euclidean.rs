@@ -1,4 +1,4 @@
-//! Flat space.
+//! Euclidean space.
 
 use burn::tensor::Tensor;
 use conifer_space::ManifoldSpec;
@@ -6,16 +6,16 @@ use conifer_space::ManifoldSpec;
 use super::{FusedAngles, Manifold, ManifoldEntry, chord, fused};
 use crate::{RootT, safe};
 
-/// Flat space with its exterior angle (Wang et al., Eq. 10) and flat cones (Ganea et al. 2018).
-struct Euclidean {
+/// Euclidean space with the exterior angle of Wang et al. (Eq. 10) and the flat cones of Ganea et al. 2018.
+struct EuclideanManifold {
     dim: usize,
 }
 
-/// The line in [`super::MANIFOLDS`].
+/// The entry in [`super::MANIFOLDS`].
 pub(super) const ENTRY: ManifoldEntry =
-    ManifoldEntry { kind: "euclidean", build: |spec, _| Box::new(Euclidean { dim: spec.dim }) };
+    ManifoldEntry { kind: "euclidean", build: |spec, _| Box::new(EuclideanManifold { dim: spec.dim }) };
 
-impl Manifold for Euclidean {
+impl Manifold for EuclideanManifold {
     fn spec(&self) -> ManifoldSpec {
         ManifoldSpec::euclidean(self.dim)
     }
@@ -35,7 +35,7 @@ impl Manifold for Euclidean {
         safe::norm(x - y).squeeze_dim(1)
     }
 
-    /// `sqrt(|x|^2 + |y|^2 - 2 <x, y>)`: close points lose digits, [`Manifold::dist`] keeps them.
+    /// `sqrt(|x|^2 + |y|^2 - 2 <x, y>)`. This formula loses digits for close points; [`Manifold::dist`] does not.
     fn pairwise_dist(&self, x: Tensor<2>, y: Tensor<2>) -> Tensor<2> {
         safe::sqrt(chord::pairwise_square(x, y))
     }

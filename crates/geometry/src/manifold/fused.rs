@@ -1,15 +1,15 @@
-//! The fused operations of `conifer_kernels` with the root at the origin: `None` where the tensors are not for them (another root,
-//! dtype or device), and a space composes its own.
+//! The fused operations of `conifer_kernels` for the root at the origin. They return `None` for an unsupported root,
+//! dtype or device; the space then composes tensor operations instead.
 
 use burn::tensor::Tensor;
-use conifer_kernels::{Bend, Cone};
+use conifer_kernels::{AngleGeometry, ConeHinge};
 use conifer_space::safe::{EPS_F64, MAX_RAPIDITY};
 
 use super::curvature::Curvature;
 use super::{ConeShape, Manifold};
 use crate::{RootT, safe};
 
-/// [`super::Manifold::lift_scaled`]; a missing scale is 1.
+/// Fused [`super::Manifold::lift_scaled`]; the default scale is 1.
 pub(super) fn lift(features: &Tensor<2>, scale: Option<&Tensor<1>>, curv: &Curvature) -> Option<Tensor<2>> {
     let curv = curv.tensor(features);
     let scale = match scale {
@@ -19,7 +19,7 @@ pub(super) fn lift(features: &Tensor<2>, scale: Option<&Tensor<1>>, curv: &Curva
     conifer_kernels::lift(features.clone(), scale, curv, MAX_RAPIDITY)
 }
 
-/// [`super::Manifold::cone_hinge`] of a hyperboloid or the factors of a product.
+/// Fused [`super::Manifold::cone_hinge`] of a hyperboloid or a product.
 pub(super) fn cone_hinge(
     parent: &Tensor<2>,
     child: &Tensor<2>,
@@ -30,37 +30,37 @@ pub(super) fn cone_hinge(
     let RootT::Origin = root else { return None };
     let ConeShape { min_radius, aperture_scale, max_aperture } = *shape;
     let (tiny, straight) = (safe::tiny(parent.dtype()), EPS_F64);
-    let cone = Cone { min_radius, aperture_scale, max_aperture, tiny, straight };
+    let cone = ConeHinge { min_radius, aperture_scale, max_aperture, tiny, straight };
     conifer_kernels::cone_hinge(parent.clone(), child.clone(), curv.tensor(parent), cone)
 }
 
-/// What the fused operations over angles need to know of a space.
+/// Parameters of the fused angle operations in `conifer_kernels`.
 pub struct FusedAngles {
-    /// `[K]`; ones in flat space.
+    /// Curvatures `[K]`; ones in Euclidean space.
     pub curv: Tensor<1>,
-    /// Hyperbolic or flat.
-    pub bend: Bend,
-    /// Lengths up to it are none.
+    /// Hyperbolic or flat geometry.
+    pub geometry: AngleGeometry,
+    /// Lengths up to this value count as zero.
     pub tiny: f64,
 }
 
-/// [`super::Manifold::fused_angles`] of a hyperboloid or the factors of a product; of flat space without a curvature.
+/// [`super::Manifold::fused_angles`] of a hyperboloid or a product; without a curvature, of Euclidean space.
 pub(super) fn angles(like: &Tensor<2>, curv: Option<&Curvature>, root: &RootT) -> Option<FusedAngles> {
     let RootT::Origin = root else { return None };
-    let (bend, curv) = match curv {
-        Some(curv) => (Bend::Hyperbolic, curv.tensor(like)),
-        None => (Bend::Flat, Tensor::ones([1], (&like.device(), like.dtype()))),
+    let (geometry, curv) = match curv {
+        Some(curv) => (AngleGeometry::Hyperbolic, curv.tensor(like)),
+        None => (AngleGeometry::Flat, Tensor::ones([1], (&like.device(), like.dtype()))),
     };
-    Some(FusedAngles { curv, bend, tiny: safe::tiny(like.dtype()) })
+    Some(FusedAngles { curv, geometry, tiny: safe::tiny(like.dtype()) })
 }
 
-/// [`super::Manifold::pairwise_exterior_angle`] of such a space.
+/// Fused [`super::Manifold::pairwise_exterior_angle`] of a space with fused angles.
 pub(super) fn pairwise_exterior_angle(
     space: &dyn Manifold,
     parent: &Tensor<2>,
     child: &Tensor<2>,
     root: &RootT,
 ) -> Option<Tensor<2>> {
-    let FusedAngles { curv, bend, tiny } = space.fused_angles(parent, root)?;
-    conifer_kernels::pairwise_exterior_angle(parent.clone(), child.clone(), curv, bend, tiny)
+    let FusedAngles { curv, geometry, tiny } = space.fused_angles(parent, root)?;
+    conifer_kernels::pairwise_exterior_angle(parent.clone(), child.clone(), curv, geometry, tiny)
 }

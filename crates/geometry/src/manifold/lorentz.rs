@@ -1,12 +1,12 @@
-//! The hyperboloid (Lorentz model) of curvature `-c`: MERU's and HyCoCLIP's space.
+//! The hyperboloid (Lorentz model) of curvature `-c`, the space of MERU and HyCoCLIP.
 //!
-//! [`Hyperboloid`] holds the formulas, for one space or for the factors of a product alike; [`Lorentz`] is the
-//! manifold. Row by row they are rearranged so that only differences of coordinates are formed, as in `conifer_space`;
-//! for all pairs they are matrix products. Sources: MERU (Desai et al. 2023) Sections 3 and B, HyCoCLIP (Pal et al.
-//! 2025) Eqs. 1 to 10.
+//! [`Hyperboloid`] implements the formulas for a single space and for the factors of a product; [`LorentzManifold`]
+//! uses them for a single space. The row-wise formulas are rearranged to use only differences of coordinates, as in
+//! `conifer_space`; the pairwise formulas are matrix products. Sources: MERU (Desai et al. 2023) Sections 3 and B,
+//! HyCoCLIP (Pal et al. 2025) Eqs. 1 to 10.
 
 use burn::tensor::Tensor;
-use conifer_kernels::{DistanceRule, Norm, pairwise_distance};
+use conifer_kernels::{DistanceNorm, DistanceRule, pairwise_distance};
 use conifer_space::ManifoldSpec;
 
 use super::curvature::Curvature;
@@ -14,36 +14,36 @@ use super::{ConeShape, FusedAngles, Manifold, ManifoldEntry, fused, root_rows, s
 use crate::{RootT, safe};
 
 /// The hyperboloid of curvature `-c`.
-struct Lorentz {
+struct LorentzManifold {
     dim: usize,
     curv: Curvature,
 }
 
-/// The line in [`super::MANIFOLDS`].
+/// The entry in [`super::MANIFOLDS`].
 pub(super) const ENTRY: ManifoldEntry = ManifoldEntry {
     kind: "lorentz",
-    build: |spec, curv| Box::new(Lorentz { dim: spec.dim, curv: Curvature::new(spec, curv) }),
+    build: |spec, curv| Box::new(LorentzManifold { dim: spec.dim, curv: Curvature::new(spec, curv) }),
 };
 
-impl Lorentz {
+impl LorentzManifold {
     fn hyperboloid(&self, like: &Tensor<2>) -> Hyperboloid<2> {
         Hyperboloid::new(self.curv.tensor(like).reshape([1, 1]))
     }
 
     fn pairs(&self, x: Tensor<2>, y: Tensor<2>, negative: bool) -> Tensor<2> {
-        let rule = DistanceRule { norm: Norm::L1, floor: safe::acosh_floor(x.dtype()), negative };
+        let rule = DistanceRule { norm: DistanceNorm::L1, floor: safe::acosh_floor(x.dtype()), negative };
         let curv = self.curv.tensor(&x);
         pairwise_distance(x, y, curv, rule)
     }
 }
 
-impl Manifold for Lorentz {
+impl Manifold for LorentzManifold {
     fn spec(&self) -> ManifoldSpec {
         ManifoldSpec { curv: self.curv.values(), ..ManifoldSpec::lorentz(self.dim, 1.0) }
     }
 
-    /// `sinh(r) / r v` with `r = sqrt(c) |v|` (HyCoCLIP Eq. 4 at the origin). Beyond `asinh(2^15)`, `r` is shortened to
-    /// that.
+    /// `sinh(r) / r v` with `r = sqrt(c) |v|` (HyCoCLIP Eq. 4 at the origin). Beyond `r = asinh(2^15)` the length of
+    /// the point stays `2^15 / sqrt(c)`.
     fn lift(&self, tangent: Tensor<2>) -> Tensor<2> {
         fused::lift(&tangent, None, &self.curv).unwrap_or_else(|| self.hyperboloid(&tangent).lift(tangent))
     }
@@ -62,8 +62,8 @@ impl Manifold for Lorentz {
         self.hyperboloid(&x).dist(x, y).squeeze_dim(1)
     }
 
-    /// `acosh(-c <x, y>_L) / sqrt(c)` (MERU Eq. 4) from one matrix product: close points far out lose digits,
-    /// [`Manifold::dist`] keeps them.
+    /// `acosh(-c <x, y>_L) / sqrt(c)` (MERU Eq. 4) from one matrix product. This formula loses digits for close points
+    /// with large norms; [`Manifold::dist`] does not.
     fn pairwise_dist(&self, x: Tensor<2>, y: Tensor<2>) -> Tensor<2> {
         self.pairs(x, y, false)
     }
@@ -82,8 +82,8 @@ impl Manifold for Lorentz {
         self.hyperboloid(&x).pairwise_inner(x, y)
     }
 
-    /// At the origin MERU's exterior angle (HyCoCLIP Eq. 9 with `parent`, `child` in our order); at another root the
-    /// same angle of the triangle root, parent, child.
+    /// For the root at the origin, MERU's exterior angle (HyCoCLIP Eq. 9 with `parent`, `child` in this order). For
+    /// another root, the same angle of the triangle root, parent, child.
     fn exterior_angle(&self, parent: Tensor<2>, child: Tensor<2>, root: &RootT) -> Tensor<1> {
         self.hyperboloid(&parent).exterior_angle(parent, child, root_rows(root)).squeeze_dim(1)
     }
@@ -104,8 +104,8 @@ impl Manifold for Lorentz {
         })
     }
 
-    /// `asin(2K / sinh(sqrt(c) d))`, `d` the distance to the root: at the origin MERU's `asin(2K / (sqrt(c) |x|))`
-    /// (HyCoCLIP Eq. 10).
+    /// `asin(2K / sinh(sqrt(c) d))` with `d` the distance to the root. At the origin this is MERU's `asin(2K / (sqrt(c)
+    /// |x|))` (HyCoCLIP Eq. 7).
     fn half_aperture(&self, parent: Tensor<2>, min_radius: f64, root: &RootT) -> Tensor<1> {
         self.hyperboloid(&parent).half_aperture(parent, min_radius, root_rows(root)).squeeze_dim(1)
     }
@@ -115,18 +115,18 @@ impl Manifold for Lorentz {
         self.hyperboloid(&from).geodesic(from, to, t)
     }
 
-    /// `asinh(sqrt(c) |x|) / sqrt(c)` at the origin, else the distance to the root.
+    /// `asinh(sqrt(c) |x|) / sqrt(c)` for the root at the origin, else the distance to the root.
     fn depth(&self, x: Tensor<2>, root: &RootT) -> Tensor<1> {
         self.hyperboloid(&x).depth(x, root_rows(root)).squeeze_dim(1)
     }
 }
 
-/// The formulas of the Lorentz model on points `[.., d]`, one hyperboloid (`D = 2`) or one per factor (`D = 3`).
+/// The formulas of the Lorentz model on points `[.., d]`: one hyperboloid (`D = 2`), or one per factor (`D = 3`).
 ///
-/// Results keep the last dimension with size 1. The curvatures have the shape that broadcasts over the points.
+/// Results keep the last dimension with size 1. The curvatures have a shape that broadcasts over the points.
 pub(super) struct Hyperboloid<const D: usize> {
     curv: Tensor<D>,
-    /// `sqrt(c)`: lengths times this are lengths at curvature -1.
+    /// `sqrt(c)`: lengths multiplied by it are lengths at curvature -1.
     scale: Tensor<D>,
 }
 
@@ -170,7 +170,8 @@ impl<const D: usize> Hyperboloid<D> {
     }
 
     pub(super) fn half_aperture(&self, x: Tensor<D>, min_radius: f64, root: Option<Tensor<D>>) -> Tensor<D> {
-        // The square of sinh(sqrt(c) d): of sqrt(c) |x| at the origin; else cosh^2 - 1 with cosh = 1 + c q / 2.
+        // The square of sinh(sqrt(c) d). At the origin it is c |x|^2; for another root it is cosh^2 - 1 with cosh = 1 +
+        // c q / 2.
         let reach = match root {
             None => safe::square(x) * self.curv.clone(),
             Some(root) => {
@@ -201,7 +202,7 @@ impl<const D: usize> Hyperboloid<D> {
         from * weight(1.0 - t) + to * weight(t)
     }
 
-    /// The angle at `parent`. A root other than the origin is brought there by an isometry first.
+    /// The angle at `parent`. A root other than the origin is first moved to the origin by an isometry.
     pub(super) fn exterior_angle(&self, parent: Tensor<D>, child: Tensor<D>, root: Option<Tensor<D>>) -> Tensor<D> {
         let (parent, child) = self.seen_from(parent, child, root);
         self.exterior_angle_at_origin(parent, child)
@@ -209,10 +210,10 @@ impl<const D: usize> Hyperboloid<D> {
 
     /// The angle at every `parent` to every `child`: `[.., P, d], [.., C, d] -> [.., P, C]`.
     ///
-    /// With `y = <child, parent / |parent|>`, the tangent vector at the parent towards the child has the component
-    /// `sqrt(c) (t(p) y - t(c) |p|)` along the outward direction and a part of length `sqrt(|child|^2 - y^2)` across
-    /// it; both come from one matrix product each. The second is a difference of squares, so angles within about the
-    /// square root of the rounding error of 0 or pi are not resolved.
+    /// Let `y = <child, parent / |parent|>`. The tangent vector at the parent towards the child has the component
+    /// `sqrt(c) (t(p) y - t(c) |p|)` along the outward direction and a perpendicular part of length `sqrt(|child|^2 -
+    /// y^2)`. Each of the two is computed from one matrix product. The perpendicular part is the root of a difference
+    /// of squares, so angles closer to 0 or pi than about the square root of the rounding error are not resolved.
     pub(super) fn pairwise_exterior_angle(
         &self,
         parent: Tensor<D>,
@@ -246,11 +247,12 @@ impl<const D: usize> Hyperboloid<D> {
 
     /// `q = <x - y, x - y>_L = |x - y|^2 - (t(x) - t(y))^2`, the squared chord, without cancellation.
     ///
-    /// With `d = x - y`, `s = x + y` and `p` the part of `d` perpendicular to `s`,
-    /// `q = (|p|^2 |s|^2 + 4 |d|^2 / c) / (2 (1/c + t(x) t(y) + <x, y>))`: only sums of positive numbers when
-    /// `<x, y> >= 0`. Otherwise `q = 2 (t(x) t(y) - 1/c - <x, y>)`, again a sum of positive numbers once its first part
-    /// is written as `((|x|^2 + |y|^2) / c + |x|^2 |y|^2) / (t(x) t(y) + 1/c)`. The form that is not taken stays finite
-    /// because the first denominator has `|<x, y>|`: with the sign, rounding could make it zero.
+    /// With `d = x - y`, `s = x + y` and `p` the part of `d` perpendicular to `s`, `q = (|p|^2 |s|^2 + 4 |d|^2 / c) /
+    /// (2 (1/c + t(x) t(y) + <x, y>))`. When `<x, y> >= 0`, this only adds positive numbers. Otherwise `q = 2 (t(x)
+    /// t(y) - 1/c - <x, y>)`, whose first part is written as `((|x|^2 + |y|^2) / c + |x|^2 |y|^2) / (t(x) t(y) + 1/c)`,
+    /// so that again only positive numbers are added. Both forms are computed and one is selected. The denominator of
+    /// the first form uses `|<x, y>|` instead of `<x, y>`, so that rounding cannot make it zero where the second form
+    /// is selected.
     fn chord_squared(&self, x: Tensor<D>, y: Tensor<D>) -> Tensor<D> {
         let (d, s) = (x.clone() - y.clone(), x.clone() + y.clone());
         let (xx, yy, xy) = (safe::square(x.clone()), safe::square(y.clone()), safe::dot(x, y));
@@ -259,15 +261,16 @@ impl<const D: usize> Hyperboloid<D> {
         let times = self.time(xx.clone()) * self.time(yy.clone());
         let opposed = xy.clone().lower_elem(0.0);
 
-        // |p|^2 has its minimum over the slope here, so no gradient flows through the slope.
-        let slope = safe::ratio(safe::dot(d.clone(), s.clone()), ss.clone()).detach();
-        let pp = safe::square(d - s * slope);
+        // `coefficient` minimises |p|^2, so the derivative of |p|^2 with respect to it is zero and no gradient needs to
+        // flow through it.
+        let coefficient = safe::ratio(safe::dot(d.clone(), s.clone()), ss.clone()).detach();
+        let pp = safe::square(d - s * coefficient);
         let near = (pp * ss + dd * unit.clone() * 4.0) / ((times.clone() + unit.clone() + xy.clone().abs()) * 2.0);
         let far = (((xx.clone() + yy.clone()) * unit.clone() + xx * yy) / (times + unit) - xy) * 2.0;
         near.mask_where(opposed, far)
     }
 
-    /// `parent` and `child` after the isometry that takes the root to the origin.
+    /// `parent` and `child` after the isometry that moves the root to the origin.
     fn seen_from(&self, parent: Tensor<D>, child: Tensor<D>, root: Option<Tensor<D>>) -> (Tensor<D>, Tensor<D>) {
         match root {
             None => (parent, child),
@@ -275,9 +278,9 @@ impl<const D: usize> Hyperboloid<D> {
         }
     }
 
-    /// The Lorentz boost that takes `root` to the origin, `x - sqrt(c) t(x) r + c <r, x> r / (1 + sqrt(c) t(r))`, in
-    /// differences: `d + r (sqrt(c) (t(r) - t(x)) - c q / 2) / (1 + sqrt(c) t(r))` with `d = x - r` and `q` the squared
-    /// chord.
+    /// The Lorentz boost that moves `root` to the origin, `x - sqrt(c) t(x) r + c <r, x> r / (1 + sqrt(c) t(r))`. It is
+    /// written in differences: `d + r (sqrt(c) (t(r) - t(x)) - c q / 2) / (1 + sqrt(c) t(r))` with `d = x - r` and `q`
+    /// the squared chord.
     fn boost(&self, x: Tensor<D>, root: Tensor<D>) -> Tensor<D> {
         let (x_time, root_time) = (self.time(safe::square(x.clone())), self.time(safe::square(root.clone())));
         let d = x.clone() - root.clone();
@@ -289,9 +292,10 @@ impl<const D: usize> Hyperboloid<D> {
 
     /// The angle between the outward direction at `parent` and the geodesic to `child`, for the root at the origin.
     ///
-    /// The tangent vector at the parent `p` towards the child has the length `across` perpendicular to `p` (that of the
-    /// coordinates: it needs no transport) and `sqrt(c) (t(p) y - t(c) |p|)` along it, `y` the child's component along
-    /// `p`. For `y > 0` those two products are nearly equal far out, and their difference is formed as
+    /// The tangent vector at the parent `p` towards the child has a part of length `across` perpendicular to `p` and
+    /// the component `sqrt(c) (t(p) y - t(c) |p|)` along `p`, where `y` is the child's component along `p`. Parallel
+    /// transport to the origin along `p` preserves the perpendicular part, so it is computed from the space components
+    /// of the child. For `y > 0` the two products are nearly equal at large norms, so their difference is computed as
     /// `((y - |p|) (y + |p|) / sqrt(c) - sqrt(c) across^2 |p|^2) / (t(p) y + t(c) |p|)`.
     fn exterior_angle_at_origin(&self, parent: Tensor<D>, child: Tensor<D>) -> Tensor<D> {
         let norm = safe::norm(parent.clone());
@@ -299,7 +303,8 @@ impl<const D: usize> Hyperboloid<D> {
         let child_square = safe::square(child.clone());
         let (parent_time, child_time) = (self.time(norm.clone().square()), self.time(child_square.clone()));
 
-        // The part across comes from the shorter of child - parent and child: it has the smaller rounding errors.
+        // The perpendicular part is computed from the shorter of child - parent and child, which has the smaller
+        // rounding error.
         let far = safe::square(child.clone() - parent.clone()).greater_equal(child_square);
         let near = far.clone().bool_not();
         let shape = parent.dims();

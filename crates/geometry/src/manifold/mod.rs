@@ -1,7 +1,7 @@
-//! [`Manifold`], and [`MANIFOLDS`]: every implementation of it.
+//! The trait [`Manifold`], and [`MANIFOLDS`], the registry of its implementations.
 
 use burn::tensor::Tensor;
-use conifer_space::ManifoldSpec;
+use conifer_space::{ManifoldSpec, Registry};
 
 use crate::{Error, Result, RootT};
 
@@ -15,21 +15,23 @@ mod sphere;
 
 pub use fused::FusedAngles;
 
-/// A space in which embeddings live, over tensors.
+/// An embedding space on tensors.
 ///
-/// Points are `[B, D]`, stored by their space components. A name that begins with `pairwise_` compares every row of
-/// its first argument with every row of its second, `[M, D], [N, D] -> [M, N]`; the plain name goes row by row.
-/// Angles are radians. Where two points play different parts, `parent` (general, near the root) comes before `child`.
+/// Points are `[B, D]`, stored by their space components. Functions whose name begins with `pairwise_` compare every
+/// row of the first argument with every row of the second, `[M, D], [N, D] -> [M, N]`; the others work row-wise. Angles
+/// are in radians. Where two points have different roles, `parent` (general, near the root) comes before `child`.
 ///
-/// Shapes are the caller's duty: tensors of another width or of unequal row counts panic inside the tensor engine.
+/// The caller must pass matching shapes: tensors of another width or with unequal row counts panic inside the tensor
+/// engine.
 pub trait Manifold: Send + Sync {
-    /// Description with the current curvature values (this reads the curvature back from its device).
+    /// The spec with the current curvature values. This reads the curvature back from its device.
     fn spec(&self) -> ManifoldSpec;
 
-    /// Exponential map at the origin: tangent vectors `[B, D]` to points `[B, D]`.
+    /// Exponential map at the origin: tangent vectors `[B, D]` to points `[B, D]`. Sphere: normalisation.
     fn lift(&self, tangent: Tensor<2>) -> Tensor<2>;
 
-    /// [`Manifold::lift`] of `scale` times `features`: `[B, D]`, and `[1]` or one number `>= 0` for each factor, `[K]`.
+    /// [`Manifold::lift`] of `scale * features`. `features` is `[B, D]`; `scale` is `[1]`, or one number `>= 0` per
+    /// factor, `[K]`.
     fn lift_scaled(&self, features: Tensor<2>, scale: Tensor<1>) -> Tensor<2> {
         self.lift(scaled(features, scale))
     }
@@ -37,19 +39,20 @@ pub trait Manifold: Send + Sync {
     /// Logarithmic map at the origin: points `[B, D]` to tangent vectors `[B, D]`. Inverse of [`Manifold::lift`].
     fn unlift(&self, points: Tensor<2>) -> Tensor<2>;
 
-    /// Geodesic distance, row by row: `[B, D], [B, D] -> [B]`.
+    /// Geodesic distance, row-wise: `[B, D], [B, D] -> [B]`.
     fn dist(&self, x: Tensor<2>, y: Tensor<2>) -> Tensor<1>;
 
     /// Geodesic distance of all pairs: `[M, D], [N, D] -> [M, N]`.
     fn pairwise_dist(&self, x: Tensor<2>, y: Tensor<2>) -> Tensor<2>;
 
-    /// Inner product, row by row: `[B, D], [B, D] -> [B]`.
+    /// Inner product, row-wise: `[B, D], [B, D] -> [B]`.
     fn inner(&self, x: Tensor<2>, y: Tensor<2>) -> Tensor<1>;
 
     /// Inner product of all pairs: `[M, D], [N, D] -> [M, N]`.
     fn pairwise_inner(&self, x: Tensor<2>, y: Tensor<2>) -> Tensor<2>;
 
-    /// What a contrastive logit is made of, row by row, larger is closer: `-dist`, except on the sphere (cosine).
+    /// Similarity for contrastive logits, row-wise, larger for closer points: the cosine on the sphere, `-dist`
+    /// elsewhere.
     fn similarity(&self, x: Tensor<2>, y: Tensor<2>) -> Tensor<1> {
         -self.dist(x, y)
     }
@@ -59,37 +62,39 @@ pub trait Manifold: Send + Sync {
         -self.pairwise_dist(x, y)
     }
 
-    /// Angle at `parent` between the geodesic that goes on from the root and the one to `child`, row by row:
-    /// `[B, D], [B, D] -> [B]`, radians in `[0, pi]`; 0 where `child` lies straight behind `parent`.
+    /// Angle at `parent` between the continuation of the geodesic from the root and the geodesic to `child`, row-wise:
+    /// `[B, D], [B, D] -> [B]`, radians in `[0, pi]`. It is 0 where `child` lies on that continuation.
     fn exterior_angle(&self, parent: Tensor<2>, child: Tensor<2>, root: &RootT) -> Tensor<1>;
 
     /// [`Manifold::exterior_angle`] of all pairs: `[P, D], [C, D] -> [P, C]`.
     fn pairwise_exterior_angle(&self, parent: Tensor<2>, child: Tensor<2>, root: &RootT) -> Tensor<2>;
 
-    /// What the fused operations over these angles need, for points like `like`; `None` where a space has no such operation, or none with
-    /// this root.
+    /// Parameters of the fused angle operations for points with the dtype and device of `like`. `None` if the space has
+    /// no such operation or does not support this root.
     fn fused_angles(&self, like: &Tensor<2>, root: &RootT) -> Option<FusedAngles> {
         let _ = (like, root);
         None
     }
 
-    /// Half aperture of the cone under each `parent`: `[B, D] -> [B]`, radians in `(0, pi/2]`.
+    /// Half aperture of the cone at each `parent`: `[B, D] -> [B]`, radians in `(0, pi/2]`.
     ///
-    /// `min_radius` is K of the papers: closer to the root than about 2K the cone is a half space.
+    /// `min_radius` is K in the papers. Close to the root the cone is a half space: within distance K on the sphere and
+    /// in Euclidean space, and where `sinh(sqrt(c) d) <= 2K` at distance `d` on a hyperboloid.
     fn half_aperture(&self, parent: Tensor<2>, min_radius: f64, root: &RootT) -> Tensor<1>;
 
-    /// How far `child` is outside the scaled cone of `parent`, row by row: `[B, D], [B, D] -> [B]`, radians, `>= 0`:
-    /// `max(0, exterior_angle - aperture_scale * half_aperture)`. On a product, the mean over factors of their hinges, each with
-    /// its own aperture.
+    /// Excess of `child` over the scaled cone of `parent`, row-wise: `[B, D], [B, D] -> [B]`, radians, `>= 0`:
+    /// `max(0, exterior_angle - aperture_scale * half_aperture)`. On a product, it is the mean of the hinges of the
+    /// factors, each with its own aperture.
     fn cone_hinge(&self, parent: Tensor<2>, child: Tensor<2>, shape: &ConeShape, root: &RootT) -> Tensor<1> {
         let aperture = shape.cut(self.half_aperture(parent.clone(), shape.min_radius, root));
         (self.exterior_angle(parent, child, root) - aperture * shape.aperture_scale).clamp_min(0.0)
     }
 
-    /// Point at the fraction `t` (0 to 1) of the geodesic, row by row: `[B, D], [B, D] -> [B, D]`.
+    /// The point at the fraction `t` (0 to 1) of the geodesic from `from` to `to`, row-wise: `[B, D], [B, D] -> [B,
+    /// D]`.
     fn geodesic(&self, from: Tensor<2>, to: Tensor<2>, t: f64) -> Tensor<2>;
 
-    /// One point for many, `[B, D] -> [1, D]`: the mean in the tangent space at the origin, lifted again.
+    /// Mean of the points, `[B, D] -> [1, D]`: the lift of the mean in the tangent space at the origin.
     fn mean(&self, points: Tensor<2>) -> Tensor<2> {
         self.lift(self.unlift(points).mean_dim(0))
     }
@@ -98,21 +103,20 @@ pub trait Manifold: Send + Sync {
     fn depth(&self, x: Tensor<2>, root: &RootT) -> Tensor<1>;
 }
 
-/// Size of cones.
+/// The shape of the cones.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ConeShape {
-    /// K of the half aperture (HyCoCLIP Eq. 7: `asin(2K / (sqrt(c) |parent|))`): closer to the root than about 2K the cone is a half
-    /// space.
+    /// K of the half aperture (HyCoCLIP Eq. 7: `asin(2K / (sqrt(c) |parent|))`), see [`Manifold::half_aperture`].
     pub min_radius: f64,
     /// eta: factor on the half aperture (HyCoCLIP Eq. 10).
     pub aperture_scale: f64,
-    /// Largest half aperture of a factor, before `aperture_scale`, radians; absent: pi/2. Only released code has another
-    /// (DEVIATIONS.md).
+    /// Upper limit of a factor's half aperture, before `aperture_scale`, radians; `None` means pi/2. Only released code
+    /// uses another limit (DEVIATIONS.md L14).
     pub max_aperture: Option<f64>,
 }
 
 impl ConeShape {
-    /// Half apertures, none above the largest.
+    /// Applies `max_aperture` to half apertures.
     fn cut<const D: usize>(&self, aperture: Tensor<D>) -> Tensor<D> {
         match self.max_aperture {
             Some(largest) => aperture.clamp_max(largest),
@@ -121,31 +125,34 @@ impl ConeShape {
     }
 }
 
-/// One line of [`MANIFOLDS`].
+/// One entry of [`MANIFOLDS`].
 pub struct ManifoldEntry {
     /// Name in [`ManifoldSpec::kind`].
     pub kind: &'static str,
-    /// Builds it from a checked description and, where the space is curved, its curvatures `[K]`.
+    /// Builds the manifold from a checked spec and, if the space is curved, its curvatures `[K]`.
     pub build: fn(&ManifoldSpec, Option<Tensor<1>>) -> Box<dyn Manifold>,
 }
 
-/// Every space over tensors; the kinds are those of [`conifer_space::SPACES`].
-pub const MANIFOLDS: &[ManifoldEntry] =
-    &[sphere::ENTRY, euclidean::ENTRY, lorentz::ENTRY, product::ENTRY_L1, product::ENTRY_L2];
+/// The registry of all tensor implementations; the kinds are those of [`conifer_space::SPACES`]. A crate outside this
+/// workspace registers its space in both.
+pub static MANIFOLDS: Registry<ManifoldEntry> = Registry::new(
+    "manifold",
+    |entry| entry.kind,
+    &[sphere::ENTRY, euclidean::ENTRY, lorentz::ENTRY, product::ENTRY_L1, product::ENTRY_L2],
+);
 
 /// Builds the manifold that `spec` describes.
 ///
-/// `curv` holds the curvatures c > 0, `[K]`, one per Lorentz factor, and may carry gradient; without it the values of
-/// `spec` are used as constants. Sphere and Euclidean space ignore it.
+/// `curv` holds the curvatures c > 0, `[K]`, one per Lorentz factor, and may require a gradient. Without it, the values
+/// of `spec` are constants. Sphere and Euclidean space ignore it.
 ///
 /// # Errors
-/// A description that [`ManifoldSpec::check`] refuses, an unknown kind, or a `curv` of another length.
+/// [`ManifoldSpec::check`] fails; the kind is unknown; `curv` has the wrong length.
 pub fn manifold(spec: &ManifoldSpec, curv: Option<Tensor<1>>) -> Result<Box<dyn Manifold>> {
     spec.check()?;
-    let entry = MANIFOLDS.iter().find(|e| e.kind == spec.kind).ok_or_else(|| Error::UnknownKind {
-        kind: spec.kind.clone(),
-        expected: MANIFOLDS.iter().map(|e| e.kind).collect::<Vec<_>>().join(", "),
-    })?;
+    let entry = MANIFOLDS
+        .find(&spec.kind)
+        .ok_or_else(|| Error::UnknownKind { kind: spec.kind.clone(), expected: MANIFOLDS.names() })?;
     if let Some(c) = &curv {
         let (found, expected) = (c.dims()[0], spec.curv.len());
         if found != expected && expected != 0 {
@@ -155,13 +162,14 @@ pub fn manifold(spec: &ManifoldSpec, curv: Option<Tensor<1>>) -> Result<Box<dyn 
     Ok((entry.build)(spec, curv))
 }
 
-/// `scale * features`, each of the `K` numbers over the `D/K` coordinates of its factor: `[B, D], [K] -> [B, D]`.
+/// `scale * features`, where each of the `K` scales applies to the `D/K` coordinates of its factor:
+/// `[B, D], [K] -> [B, D]`.
 fn scaled(features: Tensor<2>, scale: Tensor<1>) -> Tensor<2> {
     let ([_, dim], [count]) = (features.dims(), scale.dims());
     features * scale.reshape([count, 1]).expand([count, dim / count]).reshape([1, dim])
 }
 
-/// The root as one row, `[1, D]`, or one for each parent, `[B, D]`; none for the origin.
+/// The root as one row, `[1, D]`, or as one row per parent, `[B, D]`; `None` for the origin.
 fn root_rows(root: &RootT) -> Option<Tensor<2>> {
     match root {
         RootT::Origin => None,

@@ -1,10 +1,10 @@
-//! Products of hyperboloids: PHyCLIP's space, `K` factors with a curvature each.
+//! Products of hyperboloids, the space of PHyCLIP: `K` factors, each with its own curvature.
 //!
-//! A point is its factors one after the other. All factors are computed at once, on `[B, K, d]` row by row and on
-//! `[K, B, d]` for all pairs.
+//! A point is the concatenation of its factors. All factors are computed at once: on `[B, K, d]` for row-wise functions
+//! and on `[K, B, d]` for pairwise functions.
 
 use burn::tensor::Tensor;
-use conifer_kernels::{DistanceRule, Norm, pairwise_distance};
+use conifer_kernels::{DistanceNorm, DistanceRule, pairwise_distance};
 use conifer_space::ManifoldSpec;
 
 use super::curvature::Curvature;
@@ -13,26 +13,30 @@ use super::{ConeShape, FusedAngles, Manifold, ManifoldEntry, fused, scaled};
 use crate::{RootT, safe};
 
 /// A product of hyperboloids.
-struct Product {
+struct ProductManifold {
     factors: usize,
     factor_dim: usize,
     curv: Curvature,
-    norm: Norm,
+    norm: DistanceNorm,
 }
 
-/// The line of the l1 product in [`super::MANIFOLDS`].
-pub(super) const ENTRY_L1: ManifoldEntry =
-    ManifoldEntry { kind: "product_l1", build: |spec, curv| Box::new(Product::new(spec, curv, Norm::L1)) };
+/// The l1 entry in [`super::MANIFOLDS`].
+pub(super) const ENTRY_L1: ManifoldEntry = ManifoldEntry {
+    kind: "product_l1",
+    build: |spec, curv| Box::new(ProductManifold::new(spec, curv, DistanceNorm::L1)),
+};
 
-/// The line of the l2 product in [`super::MANIFOLDS`].
-pub(super) const ENTRY_L2: ManifoldEntry =
-    ManifoldEntry { kind: "product_l2", build: |spec, curv| Box::new(Product::new(spec, curv, Norm::L2)) };
+/// The l2 entry in [`super::MANIFOLDS`].
+pub(super) const ENTRY_L2: ManifoldEntry = ManifoldEntry {
+    kind: "product_l2",
+    build: |spec, curv| Box::new(ProductManifold::new(spec, curv, DistanceNorm::L2)),
+};
 
-impl Manifold for Product {
+impl Manifold for ProductManifold {
     fn spec(&self) -> ManifoldSpec {
         let build = match self.norm {
-            Norm::L1 => ManifoldSpec::product_l1,
-            Norm::L2 => ManifoldSpec::product_l2,
+            DistanceNorm::L1 => ManifoldSpec::product_l1,
+            DistanceNorm::L2 => ManifoldSpec::product_l2,
         };
         build(self.factors, self.factor_dim, self.curv.values())
     }
@@ -57,7 +61,7 @@ impl Manifold for Product {
         rows(self.norm, self.by_row(&x).dist(self.split(x), self.split(y)))
     }
 
-    /// The same for all pairs (fused: no tensor `[K, M, N]`).
+    /// [`Manifold::dist`] of all pairs. The fused operation does not store a tensor `[K, M, N]`.
     fn pairwise_dist(&self, x: Tensor<2>, y: Tensor<2>) -> Tensor<2> {
         self.pairs(x, y, false)
     }
@@ -67,8 +71,8 @@ impl Manifold for Product {
         self.pairs(x, y, true)
     }
 
-    /// Sum over factors of `<x_i, y_i>_L`: the score of PHyCLIP's released evaluation. With different curvatures it
-    /// does not rank as the distance does.
+    /// Sum over factors of `<x_i, y_i>_L`: the score of PHyCLIP's released evaluation. If the curvatures differ, this
+    /// score and the distance rank points differently.
     fn inner(&self, x: Tensor<2>, y: Tensor<2>) -> Tensor<1> {
         self.by_row(&x).inner(self.split(x), self.split(y)).sum_dim(1).squeeze_dims(&[1, 2])
     }
@@ -79,7 +83,7 @@ impl Manifold for Product {
 
     /// Mean over factors (PHyCLIP averages its entailment terms in the same way).
     fn exterior_angle(&self, parent: Tensor<2>, child: Tensor<2>, root: &RootT) -> Tensor<1> {
-        rows(Norm::L1, self.factor_angles(parent, child, root))
+        rows(DistanceNorm::L1, self.factor_angles(parent, child, root))
     }
 
     fn fused_angles(&self, like: &Tensor<2>, root: &RootT) -> Option<FusedAngles> {
@@ -97,14 +101,14 @@ impl Manifold for Product {
 
     /// Mean over factors.
     fn half_aperture(&self, parent: Tensor<2>, min_radius: f64, root: &RootT) -> Tensor<1> {
-        rows(Norm::L1, self.factor_apertures(parent, min_radius, root))
+        rows(DistanceNorm::L1, self.factor_apertures(parent, min_radius, root))
     }
 
-    /// `mean_i max(0, ext_i - eta aperture_i)` (PHyCLIP Eqs. 5 and 6).
+    /// `mean_i max(0, ext_i - eta aperture_i)` (PHyCLIP Eq. 5).
     fn cone_hinge(&self, parent: Tensor<2>, child: Tensor<2>, shape: &ConeShape, root: &RootT) -> Tensor<1> {
         fused::cone_hinge(&parent, &child, &self.curv, shape, root).unwrap_or_else(|| {
             let (space, root) = (self.by_row(&parent), self.root(root));
-            rows(Norm::L1, space.cone_hinge(self.split(parent), self.split(child), shape, root))
+            rows(DistanceNorm::L1, space.cone_hinge(self.split(parent), self.split(child), shape, root))
         })
     }
 
@@ -113,25 +117,25 @@ impl Manifold for Product {
         self.joined(self.by_row(&from).geodesic(self.split(from), self.split(to), t))
     }
 
-    /// The factor depths, aggregated as the distance is.
+    /// The factor depths, aggregated like the distance.
     fn depth(&self, x: Tensor<2>, root: &RootT) -> Tensor<1> {
         rows(self.norm, self.by_row(&x).depth(self.split(x), self.root(root)))
     }
 }
 
-/// Distances, angles or hinges of the factors as one: `[B, K, 1] -> [B]`.
-fn rows(norm: Norm, lengths: Tensor<3>) -> Tensor<1> {
+/// Aggregates distances, angles or hinges of the factors: `[B, K, 1] -> [B]`.
+fn rows(norm: DistanceNorm, lengths: Tensor<3>) -> Tensor<1> {
     let mean = match norm {
-        Norm::L1 => lengths.mean_dim(1),
-        Norm::L2 => safe::sqrt(lengths.square().mean_dim(1)),
+        DistanceNorm::L1 => lengths.mean_dim(1),
+        DistanceNorm::L2 => safe::sqrt(lengths.square().mean_dim(1)),
     };
     mean.squeeze_dims(&[1, 2])
 }
 
-impl Product {
-    fn new(spec: &ManifoldSpec, curv: Option<Tensor<1>>, norm: Norm) -> Self {
+impl ProductManifold {
+    fn new(spec: &ManifoldSpec, curv: Option<Tensor<1>>, norm: DistanceNorm) -> Self {
         let curv = Curvature::new(spec, curv);
-        Product { factors: spec.factors, factor_dim: spec.factor_dim(), curv, norm }
+        ProductManifold { factors: spec.factors, factor_dim: spec.factor_dim(), curv, norm }
     }
 
     /// The factors for points `[B, K, d]`.
@@ -167,7 +171,7 @@ impl Product {
         self.split(points).swap_dims(0, 1)
     }
 
-    /// `[1, K, d]`, or `[B, K, d]`; none for the origin.
+    /// The root as `[1, K, d]` or `[B, K, d]`; `None` for the origin.
     fn root(&self, root: &RootT) -> Option<Tensor<3>> {
         match root {
             RootT::Origin => None,

@@ -1,4 +1,4 @@
-//! The unit sphere: CLIP's space, and with a [`RootT::Point`] the radial geometry of HierarCaps and RCME.
+//! The unit sphere, the space of CLIP. With a [`RootT::Point`] it has the radial geometry of HierarCaps and RCME.
 
 use burn::tensor::{Int, Tensor};
 use conifer_kernels::unit_rows;
@@ -7,17 +7,17 @@ use conifer_space::ManifoldSpec;
 use super::{Manifold, ManifoldEntry, chord};
 use crate::{RootT, safe};
 
-/// The unit sphere. Distances and geodesics run along the sphere; depth, angles and apertures along the straight
-/// chords of the space around it, as in HierarCaps.
-struct Sphere {
+/// The unit sphere. Distances and geodesics follow the sphere. Depths, angles and apertures use straight chords of the
+/// ambient space, as in HierarCaps.
+struct SphereManifold {
     dim: usize,
 }
 
-/// The line in [`super::MANIFOLDS`].
+/// The entry in [`super::MANIFOLDS`].
 pub(super) const ENTRY: ManifoldEntry =
-    ManifoldEntry { kind: "sphere", build: |spec, _| Box::new(Sphere { dim: spec.dim }) };
+    ManifoldEntry { kind: "sphere", build: |spec, _| Box::new(SphereManifold { dim: spec.dim }) };
 
-impl Manifold for Sphere {
+impl Manifold for SphereManifold {
     fn spec(&self) -> ManifoldSpec {
         ManifoldSpec::sphere(self.dim)
     }
@@ -33,12 +33,12 @@ impl Manifold for Sphere {
         points
     }
 
-    /// The arc, radians in `[0, pi]`: `2 atan2(|x - y|, |x + y|)`, accurate at both ends where `acos` is not.
+    /// The arc, radians in `[0, pi]`: `2 atan2(|x - y|, |x + y|)`, which is accurate at both ends, unlike `acos`.
     fn dist(&self, x: Tensor<2>, y: Tensor<2>) -> Tensor<1> {
         arc(x, y).squeeze_dim(1)
     }
 
-    /// The arc with `|x -+ y|^2` from one matrix product.
+    /// The arc, with `|x - y|^2` and `|x + y|^2` from one matrix product.
     fn pairwise_dist(&self, x: Tensor<2>, y: Tensor<2>) -> Tensor<2> {
         let squares = safe::square(x.clone()) + safe::square(y.clone()).transpose();
         let twice = x.matmul(y.transpose()) * 2.0;
@@ -78,8 +78,8 @@ impl Manifold for Sphere {
         chord::half_aperture(parent, min_radius, root)
     }
 
-    /// `(sin((1 - t) a) from + sin(t a) to) / sin(a)` with `a` the arc between the points. Opposite points have no
-    /// unique arc: theirs passes over the axis on which `from` is smallest.
+    /// `(sin((1 - t) a) from + sin(t a) to) / sin(a)` with `a` the arc between the points. Between opposite points the
+    /// arc is not unique; the one used passes over the axis on which `from` has its smallest component.
     fn geodesic(&self, from: Tensor<2>, to: Tensor<2>, t: f64) -> Tensor<2> {
         let eps = safe::eps(from.dtype());
         let arc = arc(from.clone(), to.clone());
@@ -114,7 +114,8 @@ fn arc(x: Tensor<2>, y: Tensor<2>) -> Tensor<2> {
     safe::angle(safe::norm(x.clone() - y.clone()), safe::norm(x + y)) * 2.0
 }
 
-/// A unit vector perpendicular to each unit vector `x`: the axis on which `x` is smallest, made perpendicular.
+/// For each unit vector `x`, a unit vector perpendicular to it: the axis on which `x` has its smallest component,
+/// orthogonalised against `x`.
 fn perpendicular(x: Tensor<2>) -> Tensor<2> {
     let [rows, dim] = x.dims();
     let smallest = x.clone().abs().argmin(1);

@@ -1,7 +1,7 @@
-//! What a centre and a radius say of the rows of a cell.
+//! Lower bounds of the scores of a cell's rows, from the centre and the radius of the cell.
 //!
-//! Everything here is in `f64`, and every number that is rounded is taken with its error, so that a floor is never above the score
-//! that [`Space<f32>`] gives to a row of the cell.
+//! All arithmetic is in `f64`. The error bound of every rounded number is subtracted, so that a lower bound is never
+//! above the score that [`Space<f32>`] computes for a row of the cell.
 
 use std::f64::consts::PI;
 use std::ops::Range;
@@ -12,88 +12,88 @@ use conifer_space::spaces::lorentz::time_excess;
 use conifer_space::{ManifoldSpec, Root, Space, space};
 use rayon::prelude::*;
 
-use super::discs::{Discs, Known, Whole};
+use super::discs::{CellExtent, Discs, FactorExtent};
 use crate::error::Result;
 use crate::kernel::dot_error;
 use crate::query::{Direction, Gate, Ranking};
 use crate::scan::errors;
-use crate::table::Table;
+use crate::table::SearchTable;
 
-/// The balls of all cells.
+/// The centres and radii of all cells.
 pub(super) struct Balls {
     spec: ManifoldSpec,
-    /// The geometry of every factor.
+    /// One space per factor.
     factors: Vec<Box<dyn Space<f64>>>,
-    /// The part of the root in every factor.
+    /// The root, split into factors.
     roots: Vec<Root>,
     root: Vec<f64>,
     /// `[cells, dim]`.
     centres: Vec<f64>,
-    /// `[cells, factors]`: no row is farther from the centre. On the sphere chords, not arcs.
+    /// `[cells, factors]`: upper bound on the distance from the centre to a row; on the sphere the length of the chord.
     radii: Vec<f64>,
-    /// `[cells, factors]`: no centre is farther from the root.
-    reach: Vec<Span>,
-    /// `[cells, factors]` of a hyperboloid: the largest angle at the origin between the centre and a row, and the distances of the rows
-    /// from the origin.
+    /// `[cells, factors]`: distance from the root to the centre.
+    reach: Vec<Interval>,
+    /// `[cells, factors]`, hyperboloids only: the largest angle at the origin between the centre and a row, and the
+    /// range of the distances of the rows from the origin.
     sectors: Vec<Sector>,
-    /// The depth of the row nearest to the root.
+    /// `[cells]`: the smallest depth of a row.
     shallow: Vec<f32>,
-    /// `[cells]`: no row is farther from the centre in the whole space.
+    /// `[cells]`: upper bound on the distance from the centre to a row, over all factors.
     whole: Vec<f64>,
-    at_root: Vec<Place>,
-    places: Vec<Place>,
+    root_norms: Vec<PointNorms>,
+    norms: Vec<PointNorms>,
 }
 
-/// Between which numbers a distance lies.
+/// An interval that contains a distance or an angle.
 #[derive(Clone, Copy, Debug)]
-struct Span {
+struct Interval {
     low: f64,
     high: f64,
 }
 
-/// Two points in a factor.
+/// The distance and the angle between two points in one factor.
 #[derive(Clone, Copy)]
-struct Between {
-    dist: Span,
-    /// The angle between them, seen from the origin of a hyperboloid; anything where one of them is the origin.
-    apart: Span,
+struct PairGeometry {
+    dist: Interval,
+    /// The angle between them at the origin of a hyperboloid; [0, pi] elsewhere, and if one of them is the origin.
+    apart: Interval,
 }
 
-/// A part of a hyperboloid as the origin sees it; lengths at curvature -1.
+/// A region of a hyperboloid in polar coordinates around the origin; lengths at curvature -1.
 #[derive(Clone, Copy)]
 struct Sector {
     angle: f64,
-    reach: Span,
+    reach: Interval,
 }
 
-/// `sqrt(c) t - 1` and `|x|`, or the squared norm and the norm.
+/// `sqrt(c) t - 1` and `|x|` on a hyperboloid; the squared norm and the norm elsewhere.
 #[derive(Clone, Copy)]
-pub(super) struct Place {
+pub(super) struct PointNorms {
     pub(super) excess: f64,
     pub(super) norm: f64,
 }
 
-/// What a cell promises a query.
+/// Bounds of one cell for one query point.
 #[derive(Clone, Copy)]
-pub(super) struct Promise {
-    /// How good its centre is: small first.
+pub(super) struct CellBound {
+    /// Score at the centre, which gives the visiting order: smallest first.
     pub(super) order: f64,
-    /// No row of the cell has a score that is better than this, on the scale of a distance, an angle, a depth or minus an inner product.
-    pub(super) floor: f64,
-    /// No row of the cell has a smaller value at the gate.
+    /// Lower bound on the rows' scores, on the scale of a distance, an angle, a depth or a negated inner product.
+    pub(super) lower_bound: f64,
+    /// Lower bound on the value that the gate limits.
     pub(super) gate: Option<f64>,
 }
 
-impl Promise {
-    /// Whether some row may pass the gate.
+impl CellBound {
+    /// True if some row may pass the gate.
     pub(super) fn passes(&self, ranking: Ranking) -> bool {
         let limit = ranking.gate().map(|gate| f64::from(gate.limit()));
-        self.gate.zip(limit).is_none_or(|(floor, limit)| floor <= limit)
+        self.gate.zip(limit).is_none_or(|(lower_bound, limit)| lower_bound <= limit)
     }
 }
 
 impl Balls {
-    pub(super) fn new(table: &Table, centres: &[f32], cells: &[Range<usize>]) -> Result<Self> {
+    pub(super) fn new(table: &SearchTable, centres: &[f32], cells: &[Range<usize>]) -> Result<Self> {
         let spec = table.spec.clone();
         let (dim, count) = (spec.factor_dim(), spec.factors);
         let factor = |i: usize| match spec.curv.get(i) {
@@ -106,7 +106,7 @@ impl Balls {
         };
         let roots = match &table.root {
             Root::Origin => vec![Root::Origin; count],
-            // Rounded as the exact scores see it: close to the root the difference is a direction of its own.
+            // Rounded to `f32`, as the exact scores use it: close to the root, the rounding changes directions.
             Root::Point(_) => root.chunks_exact(dim).map(|part| Root::Point(part.to_vec())).collect(),
         };
         let mut balls = Balls {
@@ -118,39 +118,41 @@ impl Balls {
             reach: Vec::new(),
             whole: Vec::new(),
             shallow: Vec::new(),
-            at_root: Vec::new(),
-            places: Vec::new(),
+            root_norms: Vec::new(),
+            norms: Vec::new(),
             root,
             spec,
         };
-        balls.at_root = balls.places_of(&balls.root);
-        balls.places = balls.centres.chunks_exact(balls.spec.dim).flat_map(|centre| balls.places_of(centre)).collect();
-        let places = |cell: usize| &balls.places[cell * count..(cell + 1) * count];
+        balls.root_norms = balls.norms_of(&balls.root);
+        balls.norms = balls.centres.chunks_exact(balls.spec.dim).flat_map(|centre| balls.norms_of(centre)).collect();
+        let norms = |cell: usize| &balls.norms[cell * count..(cell + 1) * count];
         balls.reach = (0..cells.len())
             .flat_map(|cell| (0..count).map(move |i| (cell, i)))
-            .map(|(cell, i)| balls.between(i, &balls.root, balls.at_root[i], balls.centre(cell), places(cell)[i]).dist)
+            .map(|(cell, i)| {
+                balls.between(i, &balls.root, balls.root_norms[i], balls.centre(cell), norms(cell)[i]).dist
+            })
             .collect();
         let measured: Vec<(Vec<f64>, Vec<Sector>, f64, f32)> = cells
             .par_iter()
             .enumerate()
             .map(|(cell, rows)| {
                 let mut radii = vec![0.0_f64; count];
-                let nowhere = Sector { angle: 0.0, reach: Span { low: f64::INFINITY, high: 0.0 } };
+                let nowhere = Sector { angle: 0.0, reach: Interval { low: f64::INFINITY, high: 0.0 } };
                 let mut sectors = vec![nowhere; count];
                 let (mut whole, mut shallow) = (0.0_f64, f32::INFINITY);
                 for row in rows.clone() {
                     let point = table.row(row);
                     let wide: Vec<f64> = point.iter().map(|v| f64::from(*v)).collect();
-                    let at = balls.places_of(&wide);
-                    let pairs: Vec<Between> = (0..count)
-                        .map(|i| balls.between(i, balls.centre(cell), places(cell)[i], &wide, at[i]))
+                    let at = balls.norms_of(&wide);
+                    let pairs: Vec<PairGeometry> = (0..count)
+                        .map(|i| balls.between(i, balls.centre(cell), norms(cell)[i], &wide, at[i]))
                         .collect();
                     radii.iter_mut().zip(&pairs).for_each(|(most, pair)| *most = most.max(pair.dist.high));
                     for (i, sector) in sectors.iter_mut().enumerate() {
                         let far = balls.rapidity(i, at[i]);
                         sector.angle = sector.angle.max(pairs[i].apart.high);
                         sector.reach =
-                            Span { low: sector.reach.low.min(far.low), high: sector.reach.high.max(far.high) };
+                            Interval { low: sector.reach.low.min(far.low), high: sector.reach.high.max(far.high) };
                     }
                     whole = whole.max(balls.joined(pairs.iter().map(|pair| pair.dist.high)));
                     shallow = shallow.min(table.space.depth(&point, &table.root));
@@ -167,90 +169,102 @@ impl Balls {
         Ok(balls)
     }
 
-    /// A point of a query, with what every cell asks of it.
-    pub(super) fn asked(&self, point: &[f32]) -> Asked {
+    /// Computes the values of a query point that all cells share.
+    pub(super) fn query_point(&self, point: &[f32]) -> BallQuery {
         let wide: Vec<f64> = point.iter().map(|v| f64::from(*v)).collect();
-        let places = self.places_of(&wide);
+        let norms = self.norms_of(&wide);
         let depths =
-            (0..self.spec.factors).map(|i| self.between(i, &self.root, self.at_root[i], &wide, places[i]).dist);
-        Asked { depths: depths.collect(), point: wide, places }
+            (0..self.spec.factors).map(|i| self.between(i, &self.root, self.root_norms[i], &wide, norms[i]).dist);
+        BallQuery { depths: depths.collect(), point: wide, norms }
     }
 
-    /// What a cell promises a query.
-    pub(super) fn promise(&self, asked: &Asked, cell: usize, ranking: Ranking) -> Promise {
-        let pairs: Vec<Between> = (0..self.spec.factors)
+    pub(super) fn cell_bound(&self, query_point: &BallQuery, cell: usize, ranking: Ranking) -> CellBound {
+        let pairs: Vec<PairGeometry> = (0..self.spec.factors)
             .map(|i| {
                 let at = cell * self.spec.factors + i;
-                self.between(i, &asked.point, asked.places[i], self.centre(cell), self.places[at])
+                self.between(i, &query_point.point, query_point.norms[i], self.centre(cell), self.norms[at])
             })
             .collect();
         let at_centre = || self.joined(pairs.iter().map(|pair| pair.dist.low));
-        let (order, floor) = match ranking {
-            Ranking::Distance => (at_centre(), self.distance(asked, cell, &pairs)),
+        let (order, lower_bound) = match ranking {
+            Ranking::Distance => (at_centre(), self.distance(query_point, cell, &pairs)),
             Ranking::Similarity | Ranking::Gated(_) if self.spec.kind != "sphere" => {
-                (at_centre(), self.distance(asked, cell, &pairs))
+                (at_centre(), self.distance(query_point, cell, &pairs))
             }
-            Ranking::Similarity | Ranking::Gated(_) | Ranking::Inner => (at_centre(), self.inner(asked, cell, &pairs)),
-            Ranking::Angle(direction) => {
-                (self.angle_at_centre(asked, cell, &pairs, direction), self.angle(asked, cell, &pairs, direction))
+            Ranking::Similarity | Ranking::Gated(_) | Ranking::Inner => {
+                (at_centre(), self.inner(query_point, cell, &pairs))
             }
+            Ranking::Angle(direction) => (
+                self.angle_at_centre(query_point, cell, &pairs, direction),
+                self.angle(query_point, cell, &pairs, direction),
+            ),
             Ranking::Depth(_) => (f64::from(self.shallow[cell]), f64::from(self.shallow[cell])),
         };
         let gate = ranking.gate().map(|gate| match gate {
-            Gate::Angle(direction, _) => self.angle(asked, cell, &pairs, direction),
-            Gate::Distance(_) => self.distance(asked, cell, &pairs),
+            Gate::Angle(direction, _) => self.angle(query_point, cell, &pairs, direction),
+            Gate::Distance(_) => self.distance(query_point, cell, &pairs),
         });
-        Promise { order, floor, gate }
+        CellBound { order, lower_bound, gate }
     }
 
-    /// The same bounds on hyperboloids, faster; `None` for other spaces.
+    /// Faster bounds for hyperboloids and their products; `None` for other spaces.
     pub(super) fn discs(&self, centres: &[f32]) -> Option<Discs> {
         if self.spec.curv.is_empty() {
             return None;
         }
-        let known = (0..self.places.len()).map(|i| Known {
-            norm: self.places[i].norm,
+        let factor_extents = (0..self.norms.len()).map(|i| FactorExtent {
+            norm: self.norms[i].norm,
             radius: self.radii[i],
             angle: self.sectors[i].angle,
             reach: (self.sectors[i].reach.low, self.sectors[i].reach.high),
         });
-        let whole = |(radius, shallow): (&f64, &f32)| Whole { radius: *radius, shallow: *shallow };
-        let wholes = self.whole.iter().zip(&self.shallow).map(whole).collect();
-        Some(Discs::new(&self.spec, self.roots.iter().all(|root| *root == Root::Origin), centres, known, wholes))
+        let extent = |(radius, shallow): (&f64, &f32)| CellExtent { radius: *radius, shallow: *shallow };
+        let extents = self.whole.iter().zip(&self.shallow).map(extent).collect();
+        Some(Discs::new(
+            &self.spec,
+            self.roots.iter().all(|root| *root == Root::Origin),
+            centres,
+            factor_extents,
+            extents,
+        ))
     }
 
-    /// `d(q, y) >= d(q, m) - r`, in the whole space and in every factor.
-    fn distance(&self, asked: &Asked, cell: usize, pairs: &[Between]) -> f64 {
+    /// Lower bound on the distance: `d(q, y) >= d(q, m) - r`, in the whole space and in every factor.
+    fn distance(&self, query_point: &BallQuery, cell: usize, pairs: &[PairGeometry]) -> f64 {
         if self.spec.kind == "sphere" {
-            // The arc is 2 atan2(|q - y|, |q + y|); rows may be off the sphere by their tolerance, so only chords are bounded.
+            // The arc is 2 atan2(|q - y|, |q + y|). Rows may lie off the sphere within the tolerance, so only the
+            // chords are bounded.
             let radius = self.radii[cell];
-            let along = sums(&asked.point, self.centre(cell), |a, b| [(a + b) * (a + b)])[0].sqrt()
+            let along = sums(&query_point.point, self.centre(cell), |a, b| [(a + b) * (a + b)])[0].sqrt()
                 * (1.0 + bounds::ROUNDED)
                 + radius;
             let arc = 2.0 * (pairs[0].dist.low - radius).max(0.0).atan2(along);
-            return arc * (1.0 - self.dist_error(asked, cell)) - bounds::HALF_THE_DIGITS;
+            return arc * (1.0 - self.dist_error(query_point, cell)) - bounds::HALF_THE_DIGITS;
         }
-        let parts = pairs.iter().enumerate().map(|(i, pair)| self.factor_distance(asked, cell, i, *pair));
+        let parts = pairs.iter().enumerate().map(|(i, pair)| self.factor_distance(query_point, cell, i, *pair));
         let whole = self.joined(pairs.iter().map(|pair| pair.dist.low)) - self.whole[cell];
-        self.joined(parts).max(whole).max(0.0) * (1.0 - self.dist_error(asked, cell))
+        self.joined(parts).max(whole).max(0.0) * (1.0 - self.dist_error(query_point, cell))
     }
 
-    /// In one factor, the better of two bounds: `d(q, m) - r`, and that of the sector. Rows are at a distance a of the origin and, seen
-    /// from there, at least `theta` beside the query: `cosh d >= cosh D cosh a - sinh D sinh a cos(theta)` (D that of the query), which is
-    /// least at `tanh a = tanh D cos(theta)`, where `sinh d = sinh D sin(theta)`, or at the end of the span of a that is nearest to it.
-    fn factor_distance(&self, asked: &Asked, cell: usize, i: usize, pair: Between) -> f64 {
+    /// Lower bound on the distance in one factor: the larger of `d(q, m) - r` and the bound of the sector.
+    ///
+    /// Seen from the origin, the rows are at distance `a` and at an angle of at least `theta` to the query, which is at
+    /// distance `D`: `cosh d >= cosh D cosh a - sinh D sinh a cos(theta)`. The minimum is at `tanh a = tanh D
+    /// cos(theta)`, where `sinh d = sinh D sin(theta)`, or at the nearest end of the range of `a`.
+    fn factor_distance(&self, query_point: &BallQuery, cell: usize, i: usize, pair: PairGeometry) -> f64 {
         let at = cell * self.spec.factors + i;
         let by_radius = (pair.dist.low - self.radii[at]).max(0.0);
         let Some(curv) = self.spec.curv.get(i) else { return by_radius };
         let Sector { angle, reach } = self.sectors[at];
         let theta = (pair.apart.low - angle).max(0.0);
-        let far = self.rapidity(i, asked.places[i]).low;
+        let far = self.rapidity(i, query_point.norms[i]).low;
         let at = |a: f64| {
-            // cosh(D - a) + sinh D sinh a (1 - cos): no difference of large numbers.
+            // cosh(D - a) + sinh D sinh a (1 - cos theta): the same without cancellation of large numbers.
             let half = (theta / 2.0).sin();
             acosh_1p(2.0 * ((far - a) / 2.0).sinh().powi(2) + 2.0 * far.sinh() * a.sinh() * half * half)
         };
-        // Far out all of these are nearly 1, and do not tell the span from what is beside it: where they do not, the least of all a holds.
+        // Far out every tanh is nearly 1 and cannot show whether the minimiser is within the range. In that case use
+        // the minimum over all `a`, which is a valid lower bound.
         let nearest = far.tanh() * theta.cos();
         let least = if nearest <= reach.low.tanh() - EPS_F64 {
             at(reach.low)
@@ -263,73 +277,81 @@ impl Balls {
         by_radius.max(by_sector)
     }
 
-    /// `sqrt(c)` times the distance from the origin.
-    fn rapidity(&self, i: usize, place: Place) -> Span {
-        let rapidity = self.spec.curv.get(i).map_or(0.0, |curv| (curv.sqrt() * place.norm).asinh());
-        Span { low: rapidity * (1.0 - bounds::ROUNDED), high: rapidity * (1.0 + bounds::ROUNDED) }
+    /// `sqrt(c)` times the distance of a point from the origin.
+    fn rapidity(&self, i: usize, norms: PointNorms) -> Interval {
+        let rapidity = self.spec.curv.get(i).map_or(0.0, |curv| (curv.sqrt() * norms.norm).asinh());
+        Interval { low: rapidity * (1.0 - bounds::ROUNDED), high: rapidity * (1.0 + bounds::ROUNDED) }
     }
 
-    /// Minus the largest inner product.
-    fn inner(&self, asked: &Asked, cell: usize, pairs: &[Between]) -> f64 {
+    /// Lower bound on the negated inner product.
+    fn inner(&self, query_point: &BallQuery, cell: usize, pairs: &[PairGeometry]) -> f64 {
         let rounding = 8.0 * f64::from(dot_error(self.spec.factor_dim())) + errors::joining(self.spec.factors);
         if self.spec.curv.is_empty() {
             // <q, y> = <q, m> + <q, y - m>.
-            let (norm, radius) = (norm(&asked.point), self.radii[cell]);
-            let size = norm * (self.places[cell].norm + radius);
-            return -dot(&asked.point, self.centre(cell)) - norm * radius - rounding * size;
+            let (norm, radius) = (norm(&query_point.point), self.radii[cell]);
+            let size = norm * (self.norms[cell].norm + radius);
+            return -dot(&query_point.point, self.centre(cell)) - norm * radius - rounding * size;
         }
-        let factor = |(i, pair): (usize, &Between)| {
-            let (curv, least) = (self.spec.curv[i], self.factor_distance(asked, cell, i, *pair));
-            let far = (1.0 + asked.places[i].excess) * self.farthest(cell, i).cosh();
+        let factor = |(i, pair): (usize, &PairGeometry)| {
+            let (curv, least) = (self.spec.curv[i], self.factor_distance(query_point, cell, i, *pair));
+            let far = (1.0 + query_point.norms[i].excess) * self.farthest(cell, i).cosh();
             ((curv.sqrt() * least).cosh() - rounding * far) / curv
         };
         pairs.iter().enumerate().map(factor).sum::<f64>()
     }
 
-    /// The exterior angle: mean over factors.
-    fn angle(&self, asked: &Asked, cell: usize, pairs: &[Between], direction: Direction) -> f64 {
-        let factor = |(i, pair): (usize, &Between)| {
-            let (radius, depth) = (self.radii_of(cell)[i], asked.depths[i]);
+    /// Lower bound on the exterior angle: the mean over factors.
+    fn angle(&self, query_point: &BallQuery, cell: usize, pairs: &[PairGeometry], direction: Direction) -> f64 {
+        let factor = |(i, pair): (usize, &PairGeometry)| {
+            let (radius, depth) = (self.radii_of(cell)[i], query_point.depths[i]);
             let at = cell * self.spec.factors + i;
             let scale = self.spec.curv.get(i).map(|curv| curv.sqrt());
-            // What the origin sees bounds better, and costs less, than the exact angle at the centre.
+            // For a root at the origin the sector bound is tighter and cheaper than the exact angle at the centre.
             let by_sector = scale.is_some() && self.roots[i] == Root::Origin;
-            let floor = match direction {
+            let lower_bound = match direction {
                 Direction::Down => {
-                    // Seen from the query, the ball takes an angle of asin(sinh r / sinh d) to every side.
+                    // Seen from the query, the ball has a half-angle of asin(sinh r / sinh d).
                     let share = match scale {
                         Some(scale) => (scale * radius).sinh() / (scale * pair.dist.low).sinh(),
                         None => radius / pair.dist.low,
                     };
                     match !by_sector && depth.low > bounds::SHORT_LEG && pair.dist.low > radius {
-                        true => self.down_at_centre(asked, cell, i) - share.min(1.0).asin(),
+                        true => self.down_at_centre(query_point, cell, i) - share.min(1.0).asin(),
                         false => 0.0,
                     }
                 }
                 Direction::Up => {
-                    let leg = |span: Span| Span { low: span.low - radius, high: span.high + radius };
+                    let leg = |it: Interval| Interval { low: it.low - radius, high: it.high + radius };
                     least_turn(scale, leg(self.reach[at]), leg(pair.dist), depth.high)
                 }
             };
-            let floor = floor.max(self.angle_by_sector(asked, cell, i, *pair, direction));
-            (floor - self.angle_error(asked, cell, i)).max(0.0)
+            let lower_bound = lower_bound.max(self.angle_by_sector(query_point, cell, i, *pair, direction));
+            (lower_bound - self.angle_error(query_point, cell, i)).max(0.0)
         };
         let mean = pairs.iter().enumerate().map(factor).sum::<f64>() / self.spec.factors as f64;
         mean * (1.0 - errors::joining(self.spec.factors))
     }
 
-    /// The least exterior angle of rows in a sector, seen from a root at the origin; 0 elsewhere.
+    /// Lower bound on the exterior angle from the sector; 0 if the root is not the origin or the space is flat.
     ///
-    /// A point that moves away from the origin on a ray sees another one ahead of it under a growing exterior angle, and is itself
-    /// seen from there under a shrinking one: the least angle is at the near end of the sector for rows as parents, at its far end for
-    /// rows as children. There, with the parent at p and the child at c, it grows with the angle theta between them where c >= p, else it
-    /// falls to where the line is a tangent, `cos(theta) = tanh c / tanh p`, and grows from there.
-    fn angle_by_sector(&self, asked: &Asked, cell: usize, i: usize, pair: Between, direction: Direction) -> f64 {
+    /// The exterior angle grows when the parent moves outwards on its ray towards a child ahead of it, and shrinks when
+    /// the child moves outwards. So the minimum is at the near end of the sector if the rows are parents, and at the
+    /// far end if they are children. Let the parent be at distance p, the child at distance c, and theta the angle
+    /// between them at the origin. For c >= p the exterior angle grows with theta. Otherwise it falls until the line is
+    /// a tangent, at `cos(theta) = tanh c / tanh p`, and then grows.
+    fn angle_by_sector(
+        &self,
+        query_point: &BallQuery,
+        cell: usize,
+        i: usize,
+        pair: PairGeometry,
+        direction: Direction,
+    ) -> f64 {
         let at = cell * self.spec.factors + i;
         let Some(_) = self.spec.curv.get(i) else { return 0.0 };
         let Sector { angle, reach } = self.sectors[at];
         let (least, most) = ((pair.apart.low - angle).max(0.0), (pair.apart.high + angle).min(PI));
-        let far = self.rapidity(i, asked.places[i]);
+        let far = self.rapidity(i, query_point.norms[i]);
         let (parent, child) = match direction {
             Direction::Down => (far.low, reach.high),
             Direction::Up => (reach.low, far.high),
@@ -344,14 +366,20 @@ impl Balls {
         seen_angle(parent, child, theta) - bounds::HALF_THE_DIGITS
     }
 
-    /// The exterior angle at or of the centre, summed over factors: only for the order of visits.
-    fn angle_at_centre(&self, asked: &Asked, cell: usize, pairs: &[Between], direction: Direction) -> f64 {
-        let factor = |(i, pair): (usize, &Between)| {
+    /// The exterior angle between the query and the centre, summed over factors. Used for the visiting order only.
+    fn angle_at_centre(
+        &self,
+        query_point: &BallQuery,
+        cell: usize,
+        pairs: &[PairGeometry],
+        direction: Direction,
+    ) -> f64 {
+        let factor = |(i, pair): (usize, &PairGeometry)| {
             let (query, centre) =
-                (self.rapidity(i, asked.places[i]), self.rapidity(i, self.places[cell * pairs.len() + i]));
+                (self.rapidity(i, query_point.norms[i]), self.rapidity(i, self.norms[cell * pairs.len() + i]));
             if self.spec.curv.is_empty() || self.roots[i] != Root::Origin {
                 let at = i * self.spec.factor_dim()..(i + 1) * self.spec.factor_dim();
-                let (query, centre) = (&asked.point[at.clone()], &self.centre(cell)[at]);
+                let (query, centre) = (&query_point.point[at.clone()], &self.centre(cell)[at]);
                 return match direction {
                     Direction::Down => self.factors[i].exterior_angle(query, centre, &self.roots[i]),
                     Direction::Up => self.factors[i].exterior_angle(centre, query, &self.roots[i]),
@@ -365,9 +393,9 @@ impl Balls {
         pairs.iter().enumerate().map(factor).sum::<f64>()
     }
 
-    fn down_at_centre(&self, asked: &Asked, cell: usize, i: usize) -> f64 {
+    fn down_at_centre(&self, query_point: &BallQuery, cell: usize, i: usize) -> f64 {
         let at = i * self.spec.factor_dim()..(i + 1) * self.spec.factor_dim();
-        self.factors[i].exterior_angle(&asked.point[at.clone()], &self.centre(cell)[at], &self.roots[i])
+        self.factors[i].exterior_angle(&query_point.point[at.clone()], &self.centre(cell)[at], &self.roots[i])
     }
 
     fn centre(&self, cell: usize) -> &[f64] {
@@ -378,14 +406,14 @@ impl Balls {
         &self.radii[cell * self.spec.factors..(cell + 1) * self.spec.factors]
     }
 
-    /// `sqrt(c) d(origin, y)` of the rows of a cell is at most this, on a hyperboloid.
+    /// Upper bound on `sqrt(c) d(origin, y)` over the rows of a cell, on a hyperboloid.
     fn farthest(&self, cell: usize, i: usize) -> f64 {
         self.sectors[cell * self.spec.factors + i].reach.high
     }
 
-    /// Relative error of an exact distance.
-    fn dist_error(&self, asked: &Asked, cell: usize) -> f64 {
-        let far = |i: usize| asked.places[i].excess + self.farthest(cell, i).cosh();
+    /// Relative error of an exact distance to a row of the cell.
+    fn dist_error(&self, query_point: &BallQuery, cell: usize) -> f64 {
+        let far = |i: usize| query_point.norms[i].excess + self.farthest(cell, i).cosh();
         match self.spec.curv.is_empty() {
             true => errors::chord_distance(self.spec.dim),
             false => {
@@ -397,15 +425,15 @@ impl Balls {
         }
     }
 
-    /// Error of an exact angle, and of the arithmetic here.
-    fn angle_error(&self, asked: &Asked, cell: usize, i: usize) -> f64 {
+    /// Error of an exact angle and of the arithmetic in this module, radians.
+    fn angle_error(&self, query_point: &BallQuery, cell: usize, i: usize) -> f64 {
         match self.spec.curv.is_empty() {
             true => errors::angle(0.0, self.spec.factor_dim()),
-            false => errors::angle(asked.places[i].excess + self.farthest(cell, i).cosh(), self.spec.factor_dim()),
+            false => errors::angle(query_point.norms[i].excess + self.farthest(cell, i).cosh(), self.spec.factor_dim()),
         }
     }
 
-    /// The distance of the whole space from those of its factors.
+    /// Combines the distances in the factors to the distance in the whole space.
     fn joined(&self, parts: impl Iterator<Item = f64>) -> f64 {
         let count = self.spec.factors as f64;
         match self.spec.kind.as_str() {
@@ -414,28 +442,29 @@ impl Balls {
         }
     }
 
-    fn places_of(&self, point: &[f64]) -> Vec<Place> {
+    fn norms_of(&self, point: &[f64]) -> Vec<PointNorms> {
         let parts = point.chunks_exact(self.spec.factor_dim()).enumerate();
         parts
             .map(|(i, part)| {
                 let square = dot(part, part);
                 let excess = self.spec.curv.get(i).map_or(square, |curv| time_excess(square, *curv));
-                Place { excess, norm: square.sqrt() }
+                PointNorms { excess, norm: square.sqrt() }
             })
             .collect()
     }
 
-    /// Two points in a factor. Off the hyperboloids their distance is that of the difference; on one
-    /// `cosh(sqrt(c) d) - 1 = a + b + a b - c <x, y>`, with the rounding of a sum of `dim` terms.
-    fn between(&self, i: usize, x: &[f64], a: Place, y: &[f64], b: Place) -> Between {
+    /// The distance and the angle between two points in one factor. Without curvature the distance is the norm of the
+    /// difference. On a hyperboloid `cosh(sqrt(c) d) - 1 = a + b + a b - c <x, y>`, with the rounding error of a sum of
+    /// `dim` terms.
+    fn between(&self, i: usize, x: &[f64], a: PointNorms, y: &[f64], b: PointNorms) -> PairGeometry {
         let dim = self.spec.factor_dim();
         let at = i * dim..(i + 1) * dim;
         let (x, y) = (&x[at.clone()], &y[at]);
-        let anywhere = Span { low: 0.0, high: PI };
+        let anywhere = Interval { low: 0.0, high: PI };
         let Some(curv) = self.spec.curv.get(i) else {
             let d = sums(x, y, |a, b| [(a - b) * (a - b)])[0].sqrt();
-            return Between {
-                dist: Span { low: d * (1.0 - bounds::ROUNDED), high: d * (1.0 + bounds::ROUNDED) },
+            return PairGeometry {
+                dist: Interval { low: d * (1.0 - bounds::ROUNDED), high: d * (1.0 + bounds::ROUNDED) },
                 apart: anywhere,
             };
         };
@@ -446,13 +475,14 @@ impl Balls {
         let error = rounding * (terms + curv * size);
         let dist = |u: f64| acosh_1p(u) / curv.sqrt();
         let apart = match size > f64::from(TINY_F32) {
-            true => {
-                Span { low: (dot / size + rounding).min(1.0).acos(), high: (dot / size - rounding).max(-1.0).acos() }
-            }
+            true => Interval {
+                low: (dot / size + rounding).min(1.0).acos(),
+                high: (dot / size - rounding).max(-1.0).acos(),
+            },
             false => anywhere,
         };
-        Between {
-            dist: Span {
+        PairGeometry {
+            dist: Interval {
                 low: dist(u - error) * (1.0 - bounds::ROUNDED),
                 high: dist(u + error) * (1.0 + bounds::ROUNDED),
             },
@@ -461,38 +491,40 @@ impl Balls {
     }
 }
 
-/// A point of a query.
-pub(super) struct Asked {
+/// A query point with the values that all cells share.
+pub(super) struct BallQuery {
     point: Vec<f64>,
-    pub(super) places: Vec<Place>,
-    /// How far it is from the root, in every factor.
-    depths: Vec<Span>,
+    pub(super) norms: Vec<PointNorms>,
+    /// Distance from the root, per factor.
+    depths: Vec<Interval>,
 }
 
-/// The exterior angle at a parent of a child, which are at these distances from the origin (at curvature -1) and `theta` apart:
-/// `atan2(sinh c sin(theta), cosh p sinh c cos(theta) - sinh p cosh c)`, without a difference of large numbers.
+/// The exterior angle at a parent towards a child, from their distances to the origin (at curvature -1) and the angle
+/// `theta` between them at the origin: `atan2(sinh c sin(theta), cosh p sinh c cos(theta) - sinh p cosh c)`, computed
+/// without cancellation of large numbers.
 fn seen_angle(parent: f64, child: f64, theta: f64) -> f64 {
     let half = (theta / 2.0).sin();
     let along = (child - parent).sinh() - 2.0 * parent.cosh() * child.sinh() * half * half;
     (child.sinh() * theta.sin()).atan2(along)
 }
 
-/// The least exterior angle at a point whose distances from the root and from the query lie in these spans, with the query at most
-/// `depth` from the root: pi minus the largest angle of the triangle there.
+/// The smallest exterior angle at a point whose distances from the root (`a`) and from the query (`b`) lie in these
+/// intervals, with the query at most `depth` from the root: pi minus the largest angle of the triangle at the point.
 ///
-/// By the law of cosines `cos = (cosh a cosh b - K) / (sinh a sinh b)` with `K = cosh depth`. Its derivative by `a` has the sign of
-/// `K cosh a - cosh b`: for each `b` it is least where `cosh a = cosh b / K`, or at the end of the span that is nearest to it, and the
-/// same with `a` and `b` exchanged. Both at once hold nowhere inside (`K > 1`), so that the least value is on one of the four sides. In
-/// flat space `cos = (a^2 + b^2 - D^2) / 2 a b`, least where `a^2 = b^2 - D^2`. Near the root all of these are differences of nearly
-/// equal numbers; what is computed is `sin^2(angle / 2) = (1 + cos) / 2 = sinh s sinh(s - D) / (sinh a sinh b)` with `2 s = a + b + D`.
-fn least_turn(scale: Option<f64>, a: Span, b: Span, depth: f64) -> f64 {
+/// By the law of cosines `cos = (cosh a cosh b - K) / (sinh a sinh b)` with `K = cosh depth`. The derivative with
+/// respect to `a` has the sign of `K cosh a - cosh b`. So for each `b` the minimum is at `cosh a = cosh b / K` or at
+/// the nearest end of the interval; the same holds with `a` and `b` exchanged. Both conditions cannot hold inside the
+/// rectangle (`K > 1`), so the minimum is on one of its four sides. In flat space `cos = (a^2 + b^2 - D^2) / 2 a b`,
+/// with the minimum at `a^2 = b^2 - D^2`. Near the root these formulas subtract nearly equal numbers, so the code
+/// computes `sin^2(angle / 2) = (1 + cos) / 2 = sinh s sinh(s - D) / (sinh a sinh b)` with `2 s = a + b + D`.
+fn least_turn(scale: Option<f64>, a: Interval, b: Interval, depth: f64) -> f64 {
     if a.low <= bounds::SHORT_LEG || b.low <= bounds::SHORT_LEG {
         return 0.0;
     }
     let scaled = |v: f64| scale.unwrap_or(1.0) * v;
     let (a, b, depth) = (
-        Span { low: scaled(a.low), high: scaled(a.high) },
-        Span { low: scaled(b.low), high: scaled(b.high) },
+        Interval { low: scaled(a.low), high: scaled(a.high) },
+        Interval { low: scaled(b.low), high: scaled(b.high) },
         scaled(depth),
     );
     let sinh = |v: f64| if scale.is_some() { v.sinh() } else { v };

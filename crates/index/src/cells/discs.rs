@@ -1,8 +1,10 @@
-//! The bounds of [`super::balls`] for hyperboloids and their products, fast: from one `f32` dot product for each cell and factor.
+//! A fast version of the bounds of [`super::balls`] for hyperboloids and their products: one `f32` dot product per cell
+//! and factor.
 //!
-//! Distances are kept as their hyperbolic cosines and sines, angles as their cosines and sines. On one hyperboloid a floor is compared on
-//! the scale of the keys (`cosh(sqrt(c) d) - 1`, [`turn_of`]), so that nothing needs a logarithm or an arc; those of several factors
-//! add up, and are made with the approximations of the scan, from below. Lengths are at curvature -1.
+//! Distances are stored as hyperbolic cosines and sines, angles as cosines and sines. On a single hyperboloid a lower
+//! bound is compared on the scale of the keys (`cosh(sqrt(c) d) - 1`, [`turn_of`]), so no logarithm or arc function is
+//! needed. For several factors, the lower bounds of the factors are combined; they use the approximations of the scan,
+//! such as [`acosh_1p_below`]. Every [`HyperbolicLength`] is at curvature -1.
 
 use conifer_space::ManifoldSpec;
 use conifer_space::safe::{EPS_F64, bounds};
@@ -12,117 +14,118 @@ use conifer_space::vector::half_turn;
 use super::balls;
 use crate::kernel::{self, dot_error};
 use crate::query::{Direction, Gate, Ranking};
-use crate::scan::{Floor, acosh_1p_below, errors, turn_of};
+use crate::scan::{LowerBound, acosh_1p_below, errors, turn_of};
 
-/// All cells of a hyperboloid or a product of them.
+/// All cells, for one hyperboloid or a product of hyperboloids.
 pub(super) struct Discs {
-    /// Of every factor.
+    /// Curvature per factor.
     curvs: Vec<f64>,
-    /// Of one factor.
+    /// Coordinates per factor.
     dim: usize,
-    /// Whether the distances of the factors join as the root of their mean square, not as their mean.
+    /// True if distances of factors combine as a root mean square, not as a mean.
     squares: bool,
-    /// Whether angles are seen from the origin; from elsewhere they have no bound here.
+    /// True if the root is the origin. Exterior angles with other roots have no bound here.
     at_origin: bool,
     /// `[factors, cells, dim]`.
     centres: Vec<f32>,
     /// `[cells, factors]`.
-    discs: Vec<Disc>,
+    discs: Vec<CellDisc>,
     /// `[cells]`.
-    wholes: Vec<Whole>,
+    extents: Vec<CellExtent>,
 }
 
-/// What is known of a cell in the whole space.
-pub(super) struct Whole {
-    /// No row is farther from the centre.
+/// Bounds of a cell in the whole space.
+pub(super) struct CellExtent {
+    /// Upper bound on the distance from the centre to a row.
     pub(super) radius: f64,
     /// The smallest depth of a row.
     pub(super) shallow: f32,
 }
 
-/// What is known of a cell in one factor.
-pub(super) struct Known {
+/// Bounds of a cell in one factor.
+pub(super) struct FactorExtent {
     /// `|centre|`.
     pub(super) norm: f64,
-    /// No row is farther from the centre.
+    /// Upper bound on the distance from the centre to a row.
     pub(super) radius: f64,
-    /// The largest angle between the centre and a row, seen from the origin.
+    /// The largest angle between the centre and a row, at the origin.
     pub(super) angle: f64,
     /// The smallest and the largest distance of a row from the origin.
     pub(super) reach: (f64, f64),
 }
 
 /// Dot products of queries with the centres of all cells.
-pub(super) struct Dots {
+pub(super) struct CentreDots {
     /// `[factors, queries, cells]`.
     values: Vec<f32>,
     queries: usize,
     cells: usize,
 }
 
-impl Dots {
+impl CentreDots {
     fn at(&self, factor: usize, query: usize, cell: usize) -> f64 {
         f64::from(self.values[(factor * self.queries + query) * self.cells + cell])
     }
 }
 
-/// A distance.
+/// A distance, stored by its hyperbolic functions.
 #[derive(Clone, Copy)]
-struct Leg {
+struct HyperbolicLength {
     cosh: f64,
     sinh: f64,
-    /// `cosh - 1`, without the difference.
+    /// `cosh - 1`, computed without the subtraction.
     excess: f64,
 }
 
-/// An angle.
+/// An angle, stored by its cosine and sine.
 #[derive(Clone, Copy)]
-struct Turn {
+struct CosSin {
     cos: f64,
     sin: f64,
 }
 
-struct Disc {
-    centre: Leg,
-    radius: Leg,
-    angle: Turn,
-    near: Leg,
-    far: Leg,
-    /// The distance behind `far`.
+struct CellDisc {
+    centre: HyperbolicLength,
+    radius: HyperbolicLength,
+    angle: CosSin,
+    near: HyperbolicLength,
+    far: HyperbolicLength,
+    /// The distance of which `far` holds the hyperbolic functions.
     reach: f64,
 }
 
-/// A point of a query in one factor.
-struct Asked {
-    leg: Leg,
+/// A query point in one factor.
+struct QueryPart {
+    length: HyperbolicLength,
     reach: f64,
 }
 
 /// A query and the centre of a cell in one factor.
-struct Pair {
-    /// `cosh - 1` of the distance between them: as it is, and at least.
+struct CentrePair {
+    /// `cosh - 1` of their distance: `excess` is the estimate, `least` the lower bound.
     excess: f64,
     least: f64,
-    /// The cosine of the angle between them, seen from the origin: as it is, at least and at most.
+    /// Cosine of the angle between them at the origin: the estimate, the lower bound (`lowest`) and the upper bound
+    /// (`highest`).
     cos: f64,
     lowest: f64,
     highest: f64,
 }
 
-/// What a cell is worth to a query.
+/// The bound of one cell for one query.
 #[derive(Clone, Copy)]
-pub(super) struct Offer {
+pub(super) struct DiscBound {
     pub(super) cell: u32,
-    /// Small first: how near the centre is.
+    /// Score at the centre, which gives the visiting order: smallest first.
     pub(super) order: f64,
-    /// No row of the cell has a better score.
-    pub(super) floor: Floor,
+    /// Lower bound on the rows' scores.
+    pub(super) lower_bound: LowerBound,
 }
 
-impl Leg {
+impl HyperbolicLength {
     fn of(distance: f64) -> Self {
         let half = (distance / 2.0).sinh();
-        Leg { cosh: distance.cosh(), sinh: distance.sinh(), excess: 2.0 * half * half }
+        HyperbolicLength { cosh: distance.cosh(), sinh: distance.sinh(), excess: 2.0 * half * half }
     }
 
     fn tanh(self) -> f64 {
@@ -130,172 +133,178 @@ impl Leg {
     }
 }
 
-impl Turn {
-    /// From a cosine within [-1, 1]; `sin = sqrt((1 - cos) (1 + cos))` loses no digits.
+impl CosSin {
+    /// The cosine must be within [-1, 1]. `sin = sqrt((1 - cos) (1 + cos))` loses no digits.
     fn of_cos(cos: f64) -> Self {
-        Turn { cos, sin: ((1.0 - cos) * (1.0 + cos)).sqrt() }
+        CosSin { cos, sin: ((1.0 - cos) * (1.0 + cos)).sqrt() }
     }
 
-    /// This angle less another one, 0 where that is larger; both from 0 to pi.
-    fn less(self, other: Turn) -> Turn {
+    /// The difference of two angles in [0, pi], clamped at 0.
+    fn less(self, other: CosSin) -> CosSin {
         if self.cos >= other.cos {
-            return Turn { cos: 1.0, sin: 0.0 };
+            return CosSin { cos: 1.0, sin: 0.0 };
         }
         let sin = self.sin * other.cos - self.cos * other.sin;
-        Turn { cos: (self.cos * other.cos + self.sin * other.sin).clamp(-1.0, 1.0), sin: sin.max(0.0) }
+        CosSin { cos: (self.cos * other.cos + self.sin * other.sin).clamp(-1.0, 1.0), sin: sin.max(0.0) }
     }
 
-    /// The sum of two angles from 0 to pi, at most pi.
-    fn plus(self, other: Turn) -> Turn {
+    /// The sum of two angles in [0, pi], clamped at pi.
+    fn plus(self, other: CosSin) -> CosSin {
         if self.cos <= -other.cos {
-            return Turn { cos: -1.0, sin: 0.0 };
+            return CosSin { cos: -1.0, sin: 0.0 };
         }
         let sin = self.sin * other.cos + self.cos * other.sin;
-        Turn { cos: (self.cos * other.cos - self.sin * other.sin).clamp(-1.0, 1.0), sin: sin.max(0.0) }
+        CosSin { cos: (self.cos * other.cos - self.sin * other.sin).clamp(-1.0, 1.0), sin: sin.max(0.0) }
     }
 }
 
 impl Discs {
-    /// `centres` are `[cells, factors, dim]`, `cells` `[cells, factors]`.
+    /// `centres` has the shape `[cells, factors, dim]`, `cells` `[cells, factors]`.
     pub(super) fn new(
         spec: &ManifoldSpec,
         at_origin: bool,
         centres: &[f32],
-        cells: impl Iterator<Item = Known>,
-        wholes: Vec<Whole>,
+        cells: impl Iterator<Item = FactorExtent>,
+        extents: Vec<CellExtent>,
     ) -> Self {
         let (curvs, dim) = (spec.curv.clone(), spec.factor_dim());
-        let disc = |(i, it): (usize, Known)| {
+        let disc = |(i, it): (usize, FactorExtent)| {
             let scale = curvs[i % curvs.len()].sqrt();
-            // A cell without rows is never asked for.
+            // An empty cell has an inverted range, and no query visits it.
             let reach = if it.reach.0 <= it.reach.1 { it.reach } else { (0.0, 0.0) };
             let angle = (it.angle + bounds::CHAINED).min(std::f64::consts::PI);
-            Disc {
-                centre: leg_of(it.norm * scale),
-                radius: Leg::of(scale * it.radius),
-                angle: Turn { cos: angle.cos(), sin: angle.sin().max(0.0) },
-                near: Leg::of(reach.0),
-                far: Leg::of(reach.1),
+            CellDisc {
+                centre: length_of_sinh(it.norm * scale),
+                radius: HyperbolicLength::of(scale * it.radius),
+                angle: CosSin { cos: angle.cos(), sin: angle.sin().max(0.0) },
+                near: HyperbolicLength::of(reach.0),
+                far: HyperbolicLength::of(reach.1),
                 reach: reach.1,
             }
         };
         let discs = cells.enumerate().map(disc).collect();
         let of_factor = |i: usize| centres.chunks_exact(dim).skip(i).step_by(spec.factors).flatten().copied();
         let centres = (0..spec.factors).flat_map(of_factor).collect();
-        Discs { dim, squares: spec.kind == "product_l2", at_origin, centres, discs, wholes, curvs }
+        Discs { dim, squares: spec.kind == "product_l2", at_origin, centres, discs, extents, curvs }
     }
 
-    /// Whether this ranking, and its gate, have a bound here.
-    pub(super) fn bounds(&self, ranking: Ranking) -> bool {
+    /// True if this ranking and its gate have a bound here.
+    pub(super) fn has_bounds(&self, ranking: Ranking) -> bool {
         let is_angle = |ranking| matches!(ranking, Ranking::Angle(_));
         self.at_origin || !(is_angle(ranking) || ranking.gate().is_some_and(|gate| is_angle(gate.ranking())))
     }
 
     /// `<query, centre>` in every factor.
-    pub(super) fn dots(&self, queries: &[&[f32]]) -> Dots {
-        let (dim, cells) = (self.dim, self.wholes.len());
+    pub(super) fn dots(&self, queries: &[&[f32]]) -> CentreDots {
+        let (dim, cells) = (self.dim, self.extents.len());
         let of_factor = |i: usize| {
             let parts: Vec<&[f32]> = queries.iter().map(|query| &query[i * dim..(i + 1) * dim]).collect();
             kernel::dots(&parts, &self.centres[i * cells * dim..(i + 1) * cells * dim], dim)
         };
-        Dots { values: (0..self.curvs.len()).flat_map(of_factor).collect(), queries: queries.len(), cells }
+        CentreDots { values: (0..self.curvs.len()).flat_map(of_factor).collect(), queries: queries.len(), cells }
     }
 
-    /// What the cells of `wanted` offer query `query` of those of `dots`: those whose rows may pass the gate.
-    pub(super) fn offers(
+    /// Bounds of these cells for the query with index `query` in `dots`. Cells in which no row can pass the gate are
+    /// left out.
+    pub(super) fn cell_bounds(
         &self,
-        point: &balls::Asked,
-        dots: &Dots,
+        query_point: &balls::BallQuery,
+        dots: &CentreDots,
         query: usize,
         ranking: Ranking,
-        wanted: impl Iterator<Item = usize>,
-    ) -> Vec<Offer> {
-        let asked = |(curv, place): (&f64, &balls::Place)| {
-            let sinh = curv.sqrt() * place.norm;
-            Asked { leg: Leg { cosh: 1.0 + place.excess, sinh, excess: place.excess }, reach: sinh.asinh() }
+        cells: impl Iterator<Item = usize>,
+    ) -> Vec<DiscBound> {
+        let part = |(curv, norms): (&f64, &balls::PointNorms)| {
+            let sinh = curv.sqrt() * norms.norm;
+            QueryPart {
+                length: HyperbolicLength { cosh: 1.0 + norms.excess, sinh, excess: norms.excess },
+                reach: sinh.asinh(),
+            }
         };
-        let asked: Vec<Asked> = self.curvs.iter().zip(&point.places).map(asked).collect();
+        let parts: Vec<QueryPart> = self.curvs.iter().zip(&query_point.norms).map(part).collect();
         let gate = ranking.gate().map(|gate| (gate, self.limit(gate)));
         let mut pairs = Vec::new();
-        let offer = |cell: usize| {
+        let bound = |cell: usize| {
             let cell_discs = self.of(cell);
-            let pair = |i: usize| self.pair(i, &asked[i], &cell_discs[i], dots.at(i, query, cell));
+            let pair = |i: usize| self.pair(i, &parts[i], &cell_discs[i], dots.at(i, query, cell));
             pairs.clear();
-            pairs.extend((0..asked.len()).map(pair));
+            pairs.extend((0..parts.len()).map(pair));
             if let Some((gate, limit)) = gate {
                 let least = match gate {
-                    Gate::Angle(direction, _) => self.angle(&asked, cell, &pairs, direction),
-                    Gate::Distance(_) => self.distance(&asked, cell, &pairs),
+                    Gate::Angle(direction, _) => self.angle(&parts, cell, &pairs, direction),
+                    Gate::Distance(_) => self.distance(&parts, cell, &pairs),
                 };
                 if least.value() > limit {
                     return None;
                 }
             }
-            let (order, floor) = match ranking {
+            let (order, lower_bound) = match ranking {
                 Ranking::Distance | Ranking::Similarity | Ranking::Gated(_) => {
-                    (self.at_centre(&pairs), self.distance(&asked, cell, &pairs))
+                    (self.at_centre(&pairs), self.distance(&parts, cell, &pairs))
                 }
-                Ranking::Inner => (self.at_centre(&pairs), Floor::Score(self.inner(&asked, cell, &pairs))),
+                Ranking::Inner => (self.at_centre(&pairs), LowerBound::Score(self.inner(&parts, cell, &pairs))),
                 Ranking::Angle(direction) => {
-                    let turn = |((asked, disc), pair): ((&Asked, &Disc), &Pair)| {
-                        let (parent, child) = sides(direction, asked.leg, disc.centre, disc.centre);
-                        Side::of(parent, child, Turn::of_cos(pair.cos)).map_or(0.0, |side| side.turn())
+                    let turn = |((part, disc), pair): ((&QueryPart, &CellDisc), &CentrePair)| {
+                        let (parent, child) = parent_and_child(direction, part.length, disc.centre, disc.centre);
+                        RayDirection::of(parent, child, CosSin::of_cos(pair.cos)).map_or(0.0, |ray| ray.turn())
                     };
-                    let order = asked.iter().zip(cell_discs).zip(&pairs).map(turn).sum();
-                    (order, self.angle(&asked, cell, &pairs, direction))
+                    let order = parts.iter().zip(cell_discs).zip(&pairs).map(turn).sum();
+                    (order, self.angle(&parts, cell, &pairs, direction))
                 }
                 Ranking::Depth(_) => {
-                    let shallow = f64::from(self.wholes[cell].shallow);
-                    (shallow, Floor::Score(shallow))
+                    let shallow = f64::from(self.extents[cell].shallow);
+                    (shallow, LowerBound::Score(shallow))
                 }
             };
-            Some(Offer { cell: cell as u32, order, floor })
+            Some(DiscBound { cell: cell as u32, order, lower_bound })
         };
-        wanted.filter_map(offer).collect()
+        cells.filter_map(bound).collect()
     }
 
-    /// A limit on the scale of [`Self::distance`] or [`Self::angle`].
+    /// The limit of a gate on the scale of [`Self::distance`] or [`Self::angle`].
     fn limit(&self, gate: Gate) -> f64 {
         let limit = f64::from(gate.limit());
         match (&self.curvs[..], gate) {
             ([_], Gate::Angle(..)) => turn_of(limit) + bounds::TURN,
             ([_], Gate::Distance(_)) if limit < 0.0 => -1.0,
-            ([curv], Gate::Distance(_)) => Leg::of(curv.sqrt() * limit).excess * (1.0 + bounds::SHORT_SIDE),
+            ([curv], Gate::Distance(_)) => {
+                HyperbolicLength::of(curv.sqrt() * limit).excess * (1.0 + bounds::SHORT_SIDE)
+            }
             _ => limit,
         }
     }
 
-    fn of(&self, cell: usize) -> &[Disc] {
+    fn of(&self, cell: usize) -> &[CellDisc] {
         let count = self.curvs.len();
         &self.discs[cell * count..(cell + 1) * count]
     }
 
-    /// No row is nearer than this.
-    fn distance(&self, asked: &[Asked], cell: usize, pairs: &[Pair]) -> Floor {
+    /// Lower bound on the distances of the rows.
+    fn distance(&self, parts: &[QueryPart], cell: usize, pairs: &[CentrePair]) -> LowerBound {
         let discs = self.of(cell);
-        if let ([asked], [disc], [pair]) = (asked, discs, pairs) {
-            // A relative error of a distance a is a sinh(a) <= (2 + a)(cosh a - 1) times as much here, and a is at most the sum of both
-            // reaches.
-            let error = asked.dist_error(disc, self.dim) * (4.0 + asked.reach + disc.reach);
-            return Floor::Excess(asked.excess(disc, pair) * (1.0 - error).max(0.0));
+        if let ([part], [disc], [pair]) = (parts, discs, pairs) {
+            // With a = sqrt(c) d, a relative error e of a becomes an error e a sinh(a) <= e (2 + a) (cosh a - 1) of
+            // cosh a, and a is at most the sum of both reaches. The code uses 4 instead of 2.
+            let error = part.dist_error(disc, self.dim) * (4.0 + part.reach + disc.reach);
+            return LowerBound::Excess(part.excess(disc, pair) * (1.0 - error).max(0.0));
         }
-        let each = asked.iter().zip(discs).zip(pairs);
-        let by_factor = self.joined(each.map(|((asked, disc), pair)| asked.excess(disc, pair)));
-        let by_radius = self.joined(pairs.iter().map(|pair| pair.least)) - self.wholes[cell].radius;
-        let error = asked.iter().zip(discs).map(|(asked, disc)| asked.dist_error(disc, self.dim)).fold(0.0, f64::max);
+        let each = parts.iter().zip(discs).zip(pairs);
+        let by_factor = self.joined(each.map(|((part, disc), pair)| part.excess(disc, pair)));
+        let by_radius = self.joined(pairs.iter().map(|pair| pair.least)) - self.extents[cell].radius;
+        let error = parts.iter().zip(discs).map(|(part, disc)| part.dist_error(disc, self.dim)).fold(0.0, f64::max);
         let error = error + errors::joining(self.curvs.len());
-        Floor::Score(by_factor.max(by_radius).max(0.0) * (1.0 - error).max(0.0))
+        LowerBound::Score(by_factor.max(by_radius).max(0.0) * (1.0 - error).max(0.0))
     }
 
-    /// How near the centre is: small first.
-    fn at_centre(&self, pairs: &[Pair]) -> f64 {
+    /// Distance to the centre, for the visiting order.
+    fn at_centre(&self, pairs: &[CentrePair]) -> f64 {
         match pairs {
             [pair] => pair.excess,
             _ => self.joined(pairs.iter().map(|pair| pair.excess)),
         }
     }
 
-    /// The distance in the whole space, at most, of those with `cosh - 1` in the factors.
+    /// Lower bound on the distance in the whole space, from `cosh - 1` of the distances in the factors.
     fn joined(&self, excesses: impl Iterator<Item = f64>) -> f64 {
         let distances = excesses.zip(&self.curvs).map(|(u, curv)| acosh_1p_below(u) / curv.sqrt());
         let count = self.curvs.len() as f64;
@@ -306,54 +315,54 @@ impl Discs {
         joined * (1.0 - bounds::ROUNDED)
     }
 
-    /// Minus the largest inner product.
-    fn inner(&self, asked: &[Asked], cell: usize, pairs: &[Pair]) -> f64 {
+    /// Lower bound on the negated inner product.
+    fn inner(&self, parts: &[QueryPart], cell: usize, pairs: &[CentrePair]) -> f64 {
         let rounding = 8.0 * f64::from(dot_error(self.dim)) + errors::joining(self.curvs.len());
-        let each = asked.iter().zip(self.of(cell)).zip(pairs).zip(&self.curvs);
-        let of_factor = |(((asked, disc), pair), curv): (((&Asked, &Disc), &Pair), &f64)| {
-            (1.0 + asked.excess(disc, pair) - rounding * asked.leg.cosh * disc.far.cosh) / curv
+        let each = parts.iter().zip(self.of(cell)).zip(pairs).zip(&self.curvs);
+        let of_factor = |(((part, disc), pair), curv): (((&QueryPart, &CellDisc), &CentrePair), &f64)| {
+            (1.0 + part.excess(disc, pair) - rounding * part.length.cosh * disc.far.cosh) / curv
         };
         each.map(of_factor).sum()
     }
 
-    /// No exterior angle is smaller than this.
-    fn angle(&self, asked: &[Asked], cell: usize, pairs: &[Pair], direction: Direction) -> Floor {
-        let each = asked.iter().zip(self.of(cell)).zip(pairs);
-        let of_factor = |((asked, disc), pair): ((&Asked, &Disc), &Pair)| {
-            let error = errors::angle(asked.leg.excess + disc.far.cosh, self.dim) + bounds::TURN;
-            (asked.least_side(disc, pair, direction), error)
+    /// Lower bound on the exterior angle.
+    fn angle(&self, parts: &[QueryPart], cell: usize, pairs: &[CentrePair], direction: Direction) -> LowerBound {
+        let each = parts.iter().zip(self.of(cell)).zip(pairs);
+        let of_factor = |((part, disc), pair): ((&QueryPart, &CellDisc), &CentrePair)| {
+            let error = errors::angle(part.length.excess + disc.far.cosh, self.dim) + bounds::TURN;
+            (part.least_ray(disc, pair, direction), error)
         };
         if pairs.len() == 1 {
-            let turn = |(side, error): (Option<Side>, f64)| side.map_or(0.0, |side| (side.turn() - error).max(0.0));
-            return Floor::Turn(each.map(of_factor).map(turn).sum());
+            let turn = |(ray, error): (Option<RayDirection>, f64)| ray.map_or(0.0, |ray| (ray.turn() - error).max(0.0));
+            return LowerBound::Turn(each.map(of_factor).map(turn).sum());
         }
-        let angle = |(side, error): (Option<Side>, f64)| side.map_or(0.0, |side| (side.angle() - error).max(0.0));
+        let angle = |(ray, error): (Option<RayDirection>, f64)| ray.map_or(0.0, |ray| (ray.angle() - error).max(0.0));
         let mean = each.map(of_factor).map(angle).sum::<f64>() / self.curvs.len() as f64;
-        Floor::Score(mean * (1.0 - errors::joining(self.curvs.len())))
+        LowerBound::Score(mean * (1.0 - errors::joining(self.curvs.len())))
     }
 
-    fn pair(&self, factor: usize, asked: &Asked, disc: &Disc, dot: f64) -> Pair {
-        let (query, centre, curv) = (asked.leg, disc.centre, self.curvs[factor]);
+    fn pair(&self, factor: usize, part: &QueryPart, disc: &CellDisc, dot: f64) -> CentrePair {
+        let (query, centre, curv) = (part.length, disc.centre, self.curvs[factor]);
         let (product, size) = (curv * dot, query.sinh * centre.sinh);
         let error = (f64::from(dot_error(self.dim)) + EPS_F64) * size + curv * bounds::UNDERFLOW_OF_F32;
         let terms = query.excess + centre.excess + query.excess * centre.excess;
         let excess = (terms - product).max(0.0);
         let least = (terms - product - error - EPS_F64 * terms).max(0.0);
-        // Where one of them is the origin, nothing is known of the angle.
+        // If one of the two points is the origin, the angle is unknown.
         let room = error / size + EPS_F64;
         if room.is_nan() || room >= 1.0 {
-            return Pair { excess, least, cos: 1.0, lowest: -1.0, highest: 1.0 };
+            return CentrePair { excess, least, cos: 1.0, lowest: -1.0, highest: 1.0 };
         }
         let cos = product / size;
         let within = |cos: f64| cos.clamp(-1.0, 1.0);
-        Pair { excess, least, cos: within(cos), lowest: within(cos - room), highest: within(cos + room) }
+        CentrePair { excess, least, cos: within(cos), lowest: within(cos - room), highest: within(cos + room) }
     }
 }
 
-impl Asked {
-    /// `cosh(sqrt(c) d) - 1` of every row is at least this: the better of `d(q, m) - r` and the law of cosines in the sector, see
-    /// `Balls::factor_distance`.
-    fn excess(&self, disc: &Disc, pair: &Pair) -> f64 {
+impl QueryPart {
+    /// Lower bound on `cosh(sqrt(c) d) - 1` for all rows: the larger of the bounds from `d(q, m) - r` and the law of
+    /// cosines in the sector, see `Balls::factor_distance`.
+    fn excess(&self, disc: &CellDisc, pair: &CentrePair) -> f64 {
         // cosh(d - r) = cosh d cosh r - sinh d sinh r.
         let by_radius = if pair.least > disc.radius.excess {
             let (cosh, sinh) = (1.0 + pair.least, (pair.least * (pair.least + 2.0)).sqrt());
@@ -361,16 +370,18 @@ impl Asked {
         } else {
             0.0
         };
-        let beside = Turn::of_cos(pair.highest).less(disc.angle);
-        let query = self.leg;
+        let beside = CosSin::of_cos(pair.highest).less(disc.angle);
+        let query = self.length;
         let nearest = query.tanh() * beside.cos;
-        let at = |leg: Leg| query.cosh * leg.cosh * (1.0 - EPS_F64) - query.sinh * leg.sinh * beside.cos - 1.0;
+        let at = |length: HyperbolicLength| {
+            query.cosh * length.cosh * (1.0 - EPS_F64) - query.sinh * length.sinh * beside.cos - 1.0
+        };
         let by_sector = if nearest <= disc.near.tanh() {
             at(disc.near)
         } else if nearest >= disc.far.tanh() {
             at(disc.far)
         } else {
-            // There sinh d = sinh D sin(theta).
+            // At this minimum, sinh d = sinh D sin(theta).
             let square = query.sinh * query.sinh * beside.sin * beside.sin;
             square / (1.0 + (1.0 + square).sqrt()) * (1.0 - bounds::CHAINED)
         };
@@ -378,47 +389,47 @@ impl Asked {
     }
 
     /// Relative error of the exact distance of a row.
-    fn dist_error(&self, disc: &Disc, dim: usize) -> f64 {
-        errors::distance(self.leg.excess + disc.far.cosh, dim)
+    fn dist_error(&self, disc: &CellDisc, dim: usize) -> f64 {
+        errors::distance(self.length.excess + disc.far.cosh, dim)
     }
 
-    /// What belongs to the least exterior angle, see `Balls::angle_by_sector`.
-    fn least_side(&self, disc: &Disc, pair: &Pair, direction: Direction) -> Option<Side> {
-        let (parent, child) = sides(direction, self.leg, disc.near, disc.far);
-        let least = Turn::of_cos(pair.highest).less(disc.angle);
+    /// The [`RayDirection`] of the smallest exterior angle, see `Balls::angle_by_sector`; `None` if unknown.
+    fn least_ray(&self, disc: &CellDisc, pair: &CentrePair, direction: Direction) -> Option<RayDirection> {
+        let (parent, child) = parent_and_child(direction, self.length, disc.near, disc.far);
+        let least = CosSin::of_cos(pair.highest).less(disc.angle);
         let beside = if child.cosh >= parent.cosh {
             least
         } else {
-            // The line is a tangent there.
+            // The angle at which the line is a tangent.
             let tangent = child.tanh() / parent.tanh();
-            let most = Turn::of_cos(pair.lowest).plus(disc.angle);
+            let most = CosSin::of_cos(pair.lowest).plus(disc.angle);
             if tangent >= least.cos {
                 least
             } else if tangent <= most.cos {
                 most
             } else {
-                Turn::of_cos(tangent)
+                CosSin::of_cos(tangent)
             }
         };
-        Side::of(parent, child, beside)
+        RayDirection::of(parent, child, beside)
     }
 }
 
-/// The child as the parent sees it, with `|along| + across = 1`.
-struct Side {
+/// The child relative to the parent, in components across and along the parent's ray, with `|along| + across = 1`.
+struct RayDirection {
     across: f64,
     along: f64,
 }
 
-impl Side {
-    /// Nothing where one cannot tell.
-    fn of(parent: Leg, child: Leg, beside: Turn) -> Option<Side> {
+impl RayDirection {
+    /// `None` if rounding errors hide the direction.
+    fn of(parent: HyperbolicLength, child: HyperbolicLength, beside: CosSin) -> Option<RayDirection> {
         let across = child.sinh * beside.sin;
         let along = child.sinh * parent.cosh * beside.cos - child.cosh * parent.sinh;
         let sum = along.abs() + across;
         let unknown = parent.sinh <= bounds::SHORT_SIDE * bounds::SHORT_SIDE
             || sum <= bounds::SHORT_SIDE * parent.cosh * child.cosh;
-        (!unknown).then(|| Side { across: across / sum, along: along / sum })
+        (!unknown).then(|| RayDirection { across: across / sum, along: along / sum })
     }
 
     /// [`turn_of`] the exterior angle.
@@ -426,38 +437,43 @@ impl Side {
         if self.along < 0.0 { 2.0 - self.across } else { self.across }
     }
 
-    /// The exterior angle, within [`bounds::TURN_ERROR`].
+    /// The exterior angle, with an error of at most [`bounds::TURN_ERROR`].
     fn angle(&self) -> f64 {
         f64::from(half_turn(self.across as f32, self.along as f32))
     }
 }
 
-/// The parent and the child, where the rows reach from `near` to `far`: seen from the root a parent looks best from nearby, a child from afar.
-fn sides(direction: Direction, query: Leg, near: Leg, far: Leg) -> (Leg, Leg) {
+/// The parent and the child of the smallest exterior angle, for rows whose distances range from `near` to `far`: the
+/// angle is smallest for the nearest parent and for the farthest child.
+fn parent_and_child(
+    direction: Direction,
+    query: HyperbolicLength,
+    near: HyperbolicLength,
+    far: HyperbolicLength,
+) -> (HyperbolicLength, HyperbolicLength) {
     match direction {
         Direction::Down => (query, far),
         Direction::Up => (near, query),
     }
 }
 
-fn leg_of(sinh: f64) -> Leg {
+fn length_of_sinh(sinh: f64) -> HyperbolicLength {
     let excess = time_excess(sinh * sinh, 1.0);
-    Leg { cosh: 1.0 + excess, sinh, excess }
+    HyperbolicLength { cosh: 1.0 + excess, sinh, excess }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// Sums and differences of angles against the angles themselves.
     #[test]
-    fn turns_add_like_angles() {
-        let turn = |angle: f64| Turn { cos: angle.cos(), sin: angle.sin() };
+    fn sums_and_differences_are_those_of_angles() {
+        let cos_sin = |angle: f64| CosSin { cos: angle.cos(), sin: angle.sin() };
         for i in 0..=32 {
             for j in 0..=32 {
                 let (a, b) = (f64::from(i) * 0.098, f64::from(j) * 0.098);
-                let (less, plus) = (turn(a).less(turn(b)), turn(a).plus(turn(b)));
-                let angle = |turn: Turn| turn.sin.atan2(turn.cos);
+                let (less, plus) = (cos_sin(a).less(cos_sin(b)), cos_sin(a).plus(cos_sin(b)));
+                let angle = |it: CosSin| it.sin.atan2(it.cos);
                 assert!((angle(less) - (a - b).max(0.0)).abs() < 1e-12, "{a} - {b}");
                 assert!((angle(plus) - (a + b).min(std::f64::consts::PI)).abs() < 1e-12, "{a} + {b}");
             }

@@ -1,45 +1,48 @@
-//! How many cells it takes for a recall.
+//! Predicts the number of cells that a search must visit to reach a given recall.
 
-use super::{CellIndex, Effort, Kept, means};
+use super::{CellIndex, Effort, FilteredRows, means};
 use crate::error::{Error, Result};
 use crate::filter::Filter;
 use crate::query::{Query, Ranking};
 
-/// Rows that serve as queries.
+/// Largest number of rows used as queries.
 const SAMPLE: usize = 2048;
 
-/// The best rows that count.
+/// Recall is measured on this many best rows.
 const BEST: usize = 10;
 
-/// How many standard errors the recall of a sample must be above what is asked for.
+/// Number of standard errors by which the recall of the sample must exceed the requested recall.
 const MARGIN: f64 = 2.0;
 
-/// Queries that found everything, and as many that found nothing, that are thought to be in a sample besides those that are (Agresti and
-/// Coull, "Approximate is better than exact", The American Statistician 52, 1998): without them a sample in which nothing was missed, be it
-/// one query, would promise that nothing ever is.
+/// Pseudo-queries with full recall, and as many with zero recall, that are added to the sample (Agresti and Coull,
+/// "Approximate is better than exact", The American Statistician 52, 1998). Without them, a sample without a miss, even
+/// of one query, would predict perfect recall.
 const PRIOR: f64 = 2.0;
 
 impl CellIndex {
-    /// The number of cells for [`Effort::Cells`] that is to find a share of at least `recall` of the ten best rows, on average over
-    /// queries that are like the rows, behind this filter: one that keeps few rows needs more cells than none.
+    /// Returns the number of cells for [`Effort::Cells`] with which a search finds at least a fraction `recall` of the
+    /// ten best rows, on average over queries that are distributed like the rows. The prediction is for searches with
+    /// this filter: a filter that keeps few rows needs more cells.
     ///
-    /// Measured on up to 2,048 rows as queries, which do not count as their own answer: the smallest number whose recall on these, with two
-    /// more queries that found everything and two that found nothing, is two standard errors above the one asked for; every cell where no
-    /// number is. So 2,048 queries promise 0.997 at most, and 512 of them 0.99. Where queries are unlike the rows (texts, and the rows
-    /// are photos), ask [`CellIndex::cells_for_like`].
+    /// The recall is measured on up to 2,048 rows as queries; a query row does not count as its own result. The result
+    /// is the smallest number of cells whose recall is two standard errors above `recall`, after adding two queries
+    /// with full and two with zero recall. If no number is enough, the result is the number of all cells that hold rows
+    /// which pass the filter. So 2,048 queries can prove a recall of 0.997 at most, and 512 queries 0.99. If the
+    /// queries differ from the rows (for example captions that search photos), use [`CellIndex::cells_for_like`].
     ///
     /// # Errors
-    /// A recall that is not between 0 and 1; a gate whose limit is not a number; those of a filter.
+    /// Fails if `recall` is not in [0, 1] or if the limit of a gate is NaN. Returns the errors of a filter that does
+    /// not fit, see [`Filter`].
     pub fn cells_for(&self, ranking: Ranking, recall: f64, filter: &Filter<'_>) -> Result<usize> {
         let sample = means::sample(self.len(), SAMPLE.min(self.len()), self.seed.wrapping_add(1));
-        let points: Vec<_> = sample.iter().map(|row| self.table.row(self.places[*row as usize] as usize)).collect();
+        let points: Vec<_> = sample.iter().map(|row| self.table.row(self.positions[*row as usize] as usize)).collect();
         self.forecast(&Query::new(self.spec(), &points.concat()), Some(&sample), ranking, recall, filter)
     }
 
-    /// The same for queries like these: the fewer, the less they can promise.
+    /// As [`CellIndex::cells_for`], for queries like these. Fewer queries prove a lower recall.
     ///
     /// # Errors
-    /// Those of [`CellIndex::cells_for`] and of [`CellIndex::top_k`].
+    /// Returns the errors of [`CellIndex::cells_for`] and of [`CellIndex::top_k`].
     pub fn cells_for_like(
         &self,
         queries: &Query<'_>,
@@ -50,7 +53,7 @@ impl CellIndex {
         self.forecast(queries, None, ranking, recall, filter)
     }
 
-    /// `own` names the row that each query is.
+    /// `own` is the row index of each query, if the queries are rows.
     fn forecast(
         &self,
         queries: &Query<'_>,
@@ -62,11 +65,12 @@ impl CellIndex {
         if !(0.0..=1.0).contains(&recall) {
             return Err(Error::invalid("the recall", recall, "between 0 and 1"));
         }
-        let kept = Kept::new(self, filter)?;
+        let filtered = FilteredRows::new(self, filter)?;
         let k = BEST + usize::from(own.is_some());
         let exact = self.top_k(queries, ranking, k, filter, Effort::Exact)?;
         let points: Vec<&[f32]> = queries.checked(self.space())?.collect();
-        // For every answer the number of cells after which it is found, and the share of its query's answers that it is.
+        // For every correct row: after how many cells it is found, its query, and 1 / (number of the query's correct
+        // rows).
         let mut events: Vec<(usize, usize, f64)> = Vec::new();
         let mut count = 0.0;
         for (query, found) in exact.iter().enumerate() {
@@ -76,22 +80,27 @@ impl CellIndex {
             if rows.is_empty() {
                 continue;
             }
-            let rank_of = self.ranks(points[query], ranking, &kept);
+            let rank_of = self.ranks(points[query], ranking, &filtered);
             let share = 1.0 / rows.len() as f64;
             events.extend(rows.iter().map(|row| (rank_of[self.cell_of(*row)], query, share)));
             count += 1.0;
         }
-        let filled = (0..self.cells.len()).filter(|cell| !kept.of(*cell).is_empty()).count();
+        let filled = (0..self.cells.len()).filter(|cell| !filtered.of(*cell).is_empty()).count();
         Ok(enough(events, count, recall).unwrap_or(filled))
     }
 
-    /// After how many cells each one has been looked into.
-    fn ranks(&self, point: &[f32], ranking: Ranking, kept: &Kept) -> Vec<usize> {
+    /// For each cell, the number of cells visited up to and including it.
+    fn ranks(&self, point: &[f32], ranking: Ranking, filtered: &FilteredRows) -> Vec<usize> {
         let queries = [point];
-        let view = self.table.view(&queries, ranking);
+        let prepared = self.table.prepare(&queries, ranking);
         let dots = self.dots(&queries, ranking);
-        let mut cells =
-            self.candidates(&self.balls.asked(point), dots.as_ref().map(|it| (it, 0)), ranking, &view, kept);
+        let mut cells = self.candidates(
+            &self.balls.query_point(point),
+            dots.as_ref().map(|it| (it, 0)),
+            ranking,
+            &prepared,
+            filtered,
+        );
         cells.sort_unstable_by(super::Candidate::compare);
         let mut ranks = vec![cells.len(); self.cells.len()];
         cells.iter().enumerate().for_each(|(rank, candidate)| ranks[candidate.cell] = rank + 1);
@@ -99,12 +108,13 @@ impl CellIndex {
     }
 
     fn cell_of(&self, row: usize) -> usize {
-        let place = self.places[row] as usize;
-        self.cells.partition_point(|cell| cell.end <= place)
+        let position = self.positions[row] as usize;
+        self.cells.partition_point(|cell| cell.end <= position)
     }
 }
 
-/// The smallest number of cells at which the mean recall of `count` queries, less its margin, reaches `recall`; nothing where none does.
+/// The smallest number of cells at which the mean recall of `count` queries, less the margin, reaches `recall`; `None`
+/// if there is none.
 fn enough(mut events: Vec<(usize, usize, f64)>, count: f64, recall: f64) -> Option<usize> {
     if recall == 0.0 {
         return Some(0);
@@ -135,11 +145,13 @@ fn enough(mut events: Vec<(usize, usize, f64)>, count: f64, recall: f64) -> Opti
 mod tests {
     use super::*;
 
-    /// Of 1,000 queries with ten answers each, 999 find all in their first cell and one finds half there, the rest in its seventh. With four
-    /// more, of which two find all: the mean of the first cell is 1001.5 / 1004 = 0.99751, the variance 1001.25 / 1004 less its square =
-    /// 0.00224, two standard errors 0.00299: 0.99452. Of the seventh: 1002 / 1004 less 2 sqrt(0.001988 / 1003) = 0.99519.
+    /// Of 1,000 queries with ten correct rows each, 999 find all of them in their first cell. One finds half there and
+    /// the rest in its seventh cell. With four pseudo-queries, of which two have full recall, the mean after the first
+    /// cell is 1001.5 / 1004 = 0.99751. The variance is 1001.25 / 1004 less the squared mean = 0.00224, two standard
+    /// errors are 0.00299, and the bound is 0.99452. After the seventh cell the bound is 1002 / 1004 - 2 sqrt(0.001988
+    /// / 1003) = 0.99519.
     #[test]
-    fn a_forecast_keeps_its_margin() {
+    fn forecast_by_hand() {
         let events: Vec<(usize, usize, f64)> =
             (0..10_000).map(|i| (if i / 10 == 7 && i % 10 >= 5 { 7 } else { 1 }, i / 10, 0.1)).collect();
         assert_eq!(enough(events.clone(), 1000.0, 0.98), Some(1));
@@ -151,9 +163,8 @@ mod tests {
         assert_eq!(enough(Vec::new(), 0.0, 0.9), None);
     }
 
-    /// One query of which nothing is missed promises little.
     #[test]
-    fn few_queries_promise_little() {
+    fn few_queries_prove_only_a_low_recall() {
         let events = |queries: usize| (0..queries).map(|query| (1, query, 1.0)).collect::<Vec<_>>();
         assert_eq!(enough(events(1), 1.0, 0.5), None);
         assert_eq!(enough(events(20), 20.0, 0.9), None);
@@ -161,10 +172,11 @@ mod tests {
         assert_eq!(enough(events(512), 512.0, 0.995), None);
     }
 
-    /// How often a promise is broken, over 4,000 samples of queries that each find all or nothing, for the recall just below the one
-    /// that is promised: 2.3 % where the estimate is normal; with so few misses it is not, and stays below 4 %.
+    /// Counts over 4,000 samples how often the prediction is wrong, for queries that find all or nothing, with a true
+    /// recall just below the requested one. For a normally distributed estimate the rate would be 2.3 %. With so few
+    /// misses the estimate is not normal, but the rate stays below 4 %.
     #[test]
-    fn promises_are_seldom_broken() {
+    fn forecasts_are_seldom_wrong() {
         let mut random = conifer_space::laws::SplitMix::new(5);
         for (queries, wanted, truth) in [(512, 0.99, 0.9899), (2048, 0.99, 0.9899), (512, 0.95, 0.949), (20, 0.9, 0.89)]
         {

@@ -6,18 +6,19 @@ use rayon::prelude::*;
 
 use crate::error::Result;
 use crate::query::Ranking;
-use crate::table::{GROUP, Store, Table};
+use crate::table::{GROUP, SearchTable, TablePrecision};
 
-/// Rows a cell that k-means looks at.
-const TRAINING: usize = 64;
+/// Sample rows per cell for k-means.
+const SAMPLED_ROWS: usize = 64;
 
-/// `count` centres of the rows of a table, row major.
+/// Computes `count` centres of the rows of a table, row major.
 ///
-/// Lloyd's rounds on a sample: every row joins the centre nearest to it ([`Ranking::Distance`], the first of equally near ones), every
-/// centre moves to the mean of its rows; one without rows stays. Sums run in the order of the rows.
-pub(super) fn centres(table: &Table, count: usize, rounds: usize, seed: u64) -> Result<Vec<f32>> {
+/// Runs Lloyd's algorithm on a sample. Every row joins its nearest centre ([`Ranking::Distance`], ties to the first),
+/// and every centre moves to the mean of its rows. A centre without rows stays. Sums run in row order, so the result
+/// does not depend on the threads.
+pub(super) fn centres(table: &SearchTable, count: usize, rounds: usize, seed: u64) -> Result<Vec<f32>> {
     let dim = table.spec.dim;
-    let sample = sample(table.len(), (TRAINING * count).min(table.len()), seed);
+    let sample = sample(table.len(), (SAMPLED_ROWS * count).min(table.len()), seed);
     let mut centres: Vec<f32> = sample.iter().take(count).flat_map(|row| table.row(*row as usize).to_vec()).collect();
     let mut sorted = sample;
     sorted.sort_unstable();
@@ -34,7 +35,7 @@ pub(super) fn centres(table: &Table, count: usize, rounds: usize, seed: u64) -> 
     Ok(centres)
 }
 
-/// `count` of `rows` rows, each at most once, in the order in which they were drawn.
+/// Draws `count` of `rows` rows without replacement, in the order of the draws.
 pub(super) fn sample(rows: usize, count: usize, seed: u64) -> Vec<u32> {
     let mut random = SplitMix::new(seed);
     let mut all: Vec<u32> = (0..rows as u32).collect();
@@ -46,10 +47,9 @@ pub(super) fn sample(rows: usize, count: usize, seed: u64) -> Vec<u32> {
     all
 }
 
-/// The centre nearest to each of these rows of a table.
-pub(super) fn nearest(table: &Table, rows: &[u32], centres: &[f32]) -> Result<Vec<u32>> {
+pub(super) fn nearest(table: &SearchTable, rows: &[u32], centres: &[f32]) -> Result<Vec<u32>> {
     let dim = table.spec.dim;
-    let centres = Table::new(
+    let centres = SearchTable::new(
         EmbeddingSet {
             spec: table.spec.clone(),
             root: table.root.clone(),
@@ -59,16 +59,16 @@ pub(super) fn nearest(table: &Table, rows: &[u32], centres: &[f32]) -> Result<Ve
             columns: Default::default(),
             source: Default::default(),
         },
-        Store::Whole,
+        TablePrecision::Full,
     )?;
     let numbers: Vec<u32> = (0..centres.len() as u32).collect();
     let groups = rows.par_chunks(GROUP).map(|rows| {
         let points: Vec<_> = rows.iter().map(|row| table.row(*row as usize)).collect();
         let queries: Vec<&[f32]> = points.iter().map(|point| &**point).collect();
-        let view = centres.view(&queries, Ranking::Distance);
-        let mut looker = view.looker(1);
-        looker.look(&numbers);
-        let pairs = queries.iter().zip(looker.selections);
+        let prepared = centres.prepare(&queries, Ranking::Distance);
+        let mut scanner = prepared.scanner(1);
+        scanner.scan(&numbers);
+        let pairs = queries.iter().zip(scanner.selections);
         let nearest = pairs.map(|(query, selection)| {
             let best = centres.exact(query, Ranking::Distance, 1, selection.into_rows(), |row| row as usize);
             best.first().map_or(0, |hit| hit.row as u32)
@@ -78,9 +78,10 @@ pub(super) fn nearest(table: &Table, rows: &[u32], centres: &[f32]) -> Result<Ve
     Ok(groups.collect::<Vec<_>>().concat())
 }
 
-/// The mean of some rows. Hyperboloid: the sum of the points in the ambient space, back on the hyperboloid (the centroid of Law et al.
-/// 2019, Eq. 9); sphere: the normalised sum; flat space: the mean; products: factor by factor. Left as it is where rows cancel.
-fn mean(table: &Table, rows: &[u32], out: &mut [f32]) {
+/// Writes the mean of some rows to `out`. On a hyperboloid it is the sum of the points in the ambient space, projected
+/// back (the centroid of Law et al. 2019, Eq. 9); on the sphere the normalised sum; in flat space the mean; in a
+/// product the mean of each factor. If the sum of points on the sphere is nearly zero, `out` keeps its value.
+fn mean(table: &SearchTable, rows: &[u32], out: &mut [f32]) {
     let spec = &table.spec;
     let mut sum = vec![0.0_f64; spec.dim];
     let mut times = vec![0.0_f64; spec.factors];
@@ -95,7 +96,8 @@ fn mean(table: &Table, rows: &[u32], out: &mut [f32]) {
     for (factor, (sum, out)) in parts.enumerate() {
         let square: f64 = sum.iter().map(|v| v * v).sum();
         let length = match spec.curv.get(factor) {
-            // At least the number of points; far out, where the difference is lost, that keeps the mean among them.
+            // The length is at least the number of points. Far from the origin, where the difference is lost to
+            // rounding, this keeps the mean near the points.
             Some(curv) => (curv * (times[factor].powi(2) - square)).sqrt().max(rows.len() as f64),
             None if spec.kind == "sphere" => square.sqrt(),
             None => rows.len() as f64,
@@ -106,8 +108,8 @@ fn mean(table: &Table, rows: &[u32], out: &mut [f32]) {
     }
 }
 
-impl Table {
-    /// Puts the row that was at `order[i]` at place `i`.
+impl SearchTable {
+    /// Moves the row at `order[i]` to position `i`.
     pub(super) fn arrange(&mut self, order: &[u32]) {
         self.modality = order.iter().map(|row| self.modality[*row as usize]).collect();
         self.rows.arrange(self.spec.dim, order);

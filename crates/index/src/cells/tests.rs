@@ -12,11 +12,11 @@ fn few() -> Partition {
     Partition { cells: 9, rounds: 4, seed: 3 }
 }
 
-/// To the bit: cells, all rows, and every row scored by [`Space`]; on every space, root and ranking, with points that occur twice and
-/// those that break formulas.
+/// Compares the cells, the flat index and exact scoring with [`Space`] bit for bit, on every space, root and ranking,
+/// with duplicate points and numerical edge cases.
 #[test]
 fn equals_flat_and_naive_on_every_space_and_ranking() {
-    for (seed, entry) in (30..).zip(SPACES) {
+    for (seed, entry) in (30..).zip(&SPACES) {
         for spec in (entry.sample)(seed) {
             let (rows, queries) = (cloud(&spec, 200, seed), cloud(&spec, 4, seed + 50));
             for root in roots(&spec) {
@@ -38,7 +38,6 @@ fn equals_flat_and_naive_on_every_space_and_ranking() {
     }
 }
 
-/// The same behind filters, with rows in half precision, and whatever the number of threads.
 #[test]
 fn filters_half_precision_and_threads() {
     for spec in SPACES.iter().flat_map(|entry| (entry.sample)(61)) {
@@ -76,18 +75,19 @@ fn set_depth(set: &EmbeddingSet, row: usize) -> f32 {
 }
 
 impl CellIndex {
-    /// No row of a cell is better than a floor of the cell, be it the close or the rough one, which is what exactness rests on.
-    pub(crate) fn floors_hold(&self, queries: &[f32], ranking: Ranking, context: &dyn Fn() -> String) {
+    /// Asserts that neither lower bound of a cell, loose or tight, is above the score of one of its rows. Exact search
+    /// relies on this.
+    pub(crate) fn lower_bounds_hold(&self, queries: &[f32], ranking: Ranking, context: &dyn Fn() -> String) {
         for query in queries.chunks_exact(self.table.spec.dim).take(3) {
             let queries = [query];
-            let (view, asked, dots) =
-                (self.table.view(&queries, ranking), self.balls.asked(query), self.dots(&queries, ranking));
-            let rough = self.candidates(&asked, dots.as_ref().map(|it| (it, 0)), ranking, &view, &self.all);
-            for (cell, places) in self.cells.iter().enumerate() {
-                let promise = self.balls.promise(&asked, cell, ranking);
+            let (prepared, query_point, dots) =
+                (self.table.prepare(&queries, ranking), self.balls.query_point(query), self.dots(&queries, ranking));
+            let rough = self.candidates(&query_point, dots.as_ref().map(|it| (it, 0)), ranking, &prepared, &self.all);
+            for (cell, positions) in self.cells.iter().enumerate() {
+                let cell_bound = self.balls.cell_bound(&query_point, cell, ranking);
                 let candidate = rough.iter().find(|it| it.cell == cell);
-                for place in places.clone() {
-                    let row = self.table.row(place);
+                for position in positions.clone() {
+                    let row = self.table.row(position);
                     let score = ranking.score(self.space(), self.root(), query, &row);
                     let gate = ranking.gate().map(|gate| gate.ranking().score(self.space(), self.root(), query, &row));
                     let passes = ranking.gate().is_none_or(|gate| gate.admits(self.space(), self.root(), query, &row));
@@ -95,19 +95,28 @@ impl CellIndex {
                         (Ranking::Similarity | Ranking::Gated(_), "sphere") | (Ranking::Inner, _) => -score,
                         _ => score.abs(),
                     };
-                    let (key, floor) = (f64::from(key), promise.floor);
-                    assert!(key >= floor - 1e-6 * floor.abs(), "{}: cell {cell}: {key} below {floor}", context());
-                    if let (Some(value), Some(floor)) = (gate, promise.gate) {
+                    let (key, lower_bound) = (f64::from(key), cell_bound.lower_bound);
+                    assert!(
+                        key >= lower_bound - 1e-6 * lower_bound.abs(),
+                        "{}: cell {cell}: {key} below {lower_bound}",
+                        context()
+                    );
+                    if let (Some(value), Some(lower_bound)) = (gate, cell_bound.gate) {
                         assert!(
-                            f64::from(value) >= floor,
-                            "{}: cell {cell}: {value} below {floor} at the gate",
+                            f64::from(value) >= lower_bound,
+                            "{}: cell {cell}: {value} below {lower_bound} at the gate",
                             context()
                         );
                     }
-                    let Some(bounds) = view.bounds(0, place, &row).filter(|_| passes) else { continue };
+                    let Some(bounds) = prepared.bounds(0, position, &row).filter(|_| passes) else { continue };
                     match candidate {
                         Some(it) => {
-                            assert!(it.floor <= bounds.high, "{}: {} above {bounds:?}", context(), it.floor);
+                            assert!(
+                                it.lower_bound <= bounds.high,
+                                "{}: {} above {bounds:?}",
+                                context(),
+                                it.lower_bound
+                            );
                         }
                         None => panic!("{}: cell {cell} is left out, and {row:?} passes", context()),
                     }
@@ -118,33 +127,34 @@ impl CellIndex {
 }
 
 #[test]
-fn floors_hold() {
+fn lower_bounds_hold() {
     for spec in SPACES.iter().flat_map(|entry| (entry.sample)(71)) {
         for root in roots(&spec) {
             let index = CellIndex::new(set_of(&spec, root.clone(), cloud(&spec, 150, 2)), few()).unwrap();
             for ranking in PLAIN.into_iter().chain(GATED) {
-                index.floors_hold(&cloud(&spec, 3, 3), ranking, &|| format!("{spec}, {root:?}, {ranking:?}"));
+                index.lower_bounds_hold(&cloud(&spec, 3, 3), ranking, &|| format!("{spec}, {root:?}, {ranking:?}"));
             }
         }
     }
 }
 
-/// Thousands of equal terms, whose sum in `f32` is off by more than a term is: rows that stand in cells of their own, on their centres.
+/// Sums thousands of equal terms, so that the `f32` sum has an error larger than one term. Every row is the centre of
+/// its own cell.
 #[test]
-fn floors_hold_for_many_factors() {
+fn lower_bounds_hold_for_many_factors() {
     for (build, count) in [(ManifoldSpec::product_l1 as fn(_, _, _) -> _, 4096), (ManifoldSpec::product_l2, 3000)] {
         let spec = build(count, 1, vec![1.0; count]);
         let rows: Vec<f32> = (1..=12).flat_map(|i| vec![0.073 * i as f32; spec.dim]).collect();
         let index = CellIndex::new(set_of(&spec, Root::Origin, rows), Partition { cells: 12, ..few() }).unwrap();
         let queries: Vec<f32> = [-0.31, 0.22, 0.9].into_iter().flat_map(|x| vec![x; spec.dim]).collect();
         for ranking in PLAIN.into_iter().chain(GATED) {
-            index.floors_hold(&queries, ranking, &|| format!("{} x {count}, {ranking:?}", spec.kind));
+            index.lower_bounds_hold(&queries, ranking, &|| format!("{} x {count}, {ranking:?}", spec.kind));
         }
     }
 }
 
-/// A gate that only the query itself passes, out to the norms that are promised, where the distance to a cell is a small difference of
-/// large numbers.
+/// Uses a gate that only the query itself passes, at the largest supported norms, where the distance to a cell is a
+/// small difference of large numbers.
 #[test]
 fn far_rows_find_themselves() {
     for spec in [0.1, 1.0, 10.0].map(|c| ManifoldSpec::lorentz(8, c)).into_iter().chain([ManifoldSpec::product_l1(
@@ -169,9 +179,9 @@ fn far_rows_find_themselves() {
     }
 }
 
-/// Thousands of coordinates of one size, whose sums in `f32` round more than those of a few do: gates at what a row just keeps.
+/// Uses thousands of coordinates of equal size, whose `f32` sums round more, and gates at the exact value of a row.
 #[test]
-fn floors_hold_in_many_dimensions() {
+fn lower_bounds_hold_in_many_dimensions() {
     for spec in [ManifoldSpec::lorentz(8192, 1.0), ManifoldSpec::euclidean(8192)] {
         for norm in [0.01_f32, 1.0] {
             let coordinate = |row: usize, i: usize| {
@@ -190,7 +200,7 @@ fn floors_hold_in_many_dimensions() {
                     Gate::Angle(Direction::Up, space.exterior_angle(row, query, &Root::Origin)),
                 ];
                 for ranking in gates.into_iter().flat_map(|gate| [Ranking::Depth(gate), Ranking::Gated(gate)]) {
-                    cells.floors_hold(query, ranking, &|| format!("{}, {norm}, {ranking:?}", spec.kind));
+                    cells.lower_bounds_hold(query, ranking, &|| format!("{}, {norm}, {ranking:?}", spec.kind));
                     let found = cells.top_k(&Query::new(&spec, query), ranking, 24, &Filter::All, Effort::Exact);
                     let expected = flat.top_k(&Query::new(&spec, query), ranking, 24, &Filter::All).unwrap();
                     assert_eq!(found.unwrap()[0].hits, expected[0], "{}, {norm}, {ranking:?}", spec.kind);
@@ -200,9 +210,9 @@ fn floors_hold_in_many_dimensions() {
     }
 }
 
-/// The forecast for a filter that keeps few rows is one for those: their neighbours lie in more cells.
+/// A filter that keeps few rows needs more cells, because the neighbours are spread over more cells.
 #[test]
-fn a_forecast_knows_its_filter() {
+fn forecast_depends_on_the_filter() {
     let spec = ManifoldSpec::lorentz(4, 1.0);
     let set = set_of(&spec, Root::Origin, random_points(&spec, 3000, 8));
     let index = CellIndex::new(set, Partition::default()).unwrap();
@@ -217,17 +227,18 @@ fn a_forecast_knows_its_filter() {
     let exact = find(Effort::Exact);
     let recall = |cells| {
         let pairs = find(Effort::Cells(cells)).into_iter().zip(&exact);
-        let shared = |(found, exact): (Found, &Found)| found.hits.iter().filter(|hit| exact.hits.contains(hit)).count();
+        let shared =
+            |(found, exact): (CellHits, &CellHits)| found.hits.iter().filter(|hit| exact.hits.contains(hit)).count();
         pairs.map(shared).sum::<usize>() as f64 / 4000.0
     };
     assert!(recall(behind) >= 0.88, "{behind} cells: {}", recall(behind));
     assert!(all < behind && recall(all) < 0.8, "{all} and {behind} cells: {}", recall(all));
 }
 
-/// Points in ten far clusters of the hyperbolic plane: an exact search looks at less than a third of the rows, and five cells hold
-/// all that is near.
+/// Ten distant clusters in the hyperbolic plane: an exact search compares less than a third of the rows, and five cells
+/// hold all near rows.
 #[test]
-fn clusters_are_found_without_looking_everywhere() {
+fn clusters_are_found_without_visiting_all_rows() {
     let spec = ManifoldSpec::lorentz(2, 1.0);
     let mut points = Vec::new();
     for i in 0..2000_u32 {
@@ -252,9 +263,10 @@ fn clusters_are_found_without_looking_everywhere() {
     assert_eq!(message, "search: the recall is 1.5; expected between 0 and 1");
 }
 
-/// Points without any order: a few cells are looked into one by one, and where most would be, all rows are, once for all queries.
+/// Points without structure: a search in few cells visits them one by one, and a search in most cells scans all rows
+/// once for all queries.
 #[test]
-fn many_cells_are_as_all_rows() {
+fn visiting_most_cells_becomes_a_scan() {
     let spec = ManifoldSpec::lorentz(32, 1.0);
     let points = random_points(&spec, 2000, 8);
     let index = CellIndex::new(set_of(&spec, Root::Origin, points), Partition::default()).unwrap();
@@ -267,7 +279,7 @@ fn many_cells_are_as_all_rows() {
 }
 
 #[test]
-fn small_sets_have_small_answers() {
+fn sets_smaller_than_k_return_all_rows() {
     let spec = ManifoldSpec::product_l2(2, 2, vec![1.0, 0.5]);
     let query = random_points(&spec, 1, 1);
     for rows in [0, 1, 2] {

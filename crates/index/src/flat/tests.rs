@@ -5,14 +5,14 @@ use conifer_space::{ManifoldSpec, Modality, SPACES, space};
 use super::*;
 use crate::query::{Direction, Gate};
 use crate::select::Bounds;
-use crate::table::{GROUP, TAKEN};
+use crate::table::{CHUNK_ROWS, GROUP};
 use crate::testing::{GATED, PLAIN, cloud, naive, random_points, roots, set_of};
 use crate::traverse::Cone;
 
-/// The fast search against its slow twin: every row scored by [`Space`], sorted by score and row.
+/// The reference scores every row with [`Space`] and sorts by score and row.
 #[test]
 fn equals_scoring_every_row_on_every_space() {
-    for entry in SPACES {
+    for entry in &SPACES {
         for spec in (entry.sample)(3) {
             let rows = cloud(&spec, 150, 1);
             let queries = cloud(&spec, 6, 2);
@@ -30,10 +30,11 @@ fn equals_scoring_every_row_on_every_space() {
     }
 }
 
-/// Where bounds do not overlap they must tell the order of the exact scores, or a search would lose rows.
+/// If the bounds of two rows do not overlap, their order must be the order of the exact scores. Otherwise a search
+/// loses rows.
 #[test]
 fn bounds_contain_the_exact_order() {
-    for entry in SPACES {
+    for entry in &SPACES {
         for spec in (entry.sample)(4) {
             let rows = cloud(&spec, 120, 3);
             let query = cloud(&spec, 1, 4);
@@ -41,15 +42,15 @@ fn bounds_contain_the_exact_order() {
             for root in roots(&spec) {
                 let index = FlatIndex::new(&set_of(&spec, root.clone(), rows.clone())).unwrap();
                 for ranking in PLAIN {
-                    let view = index.table.view(&[query], ranking);
-                    let known: Vec<(Bounds, f32)> = (0..index.len())
+                    let prepared = index.table.prepare(&[query], ranking);
+                    let scored: Vec<(Bounds, f32)> = (0..index.len())
                         .map(|i| {
                             let score = ranking.score(index.space(), &root, query, &index.row(i));
-                            (view.bounds(0, i, &index.row(i)).unwrap(), ranking.key(score))
+                            (prepared.bounds(0, i, &index.row(i)).unwrap(), ranking.key(score))
                         })
                         .collect();
-                    for (a, key_a) in &known {
-                        for (b, key_b) in &known {
+                    for (a, key_a) in &scored {
+                        for (b, key_b) in &scored {
                             assert!(
                                 a.high >= b.low || key_a < key_b,
                                 "{spec}, {ranking:?}: {a:?} is {key_a}, {b:?} is {key_b}"
@@ -62,9 +63,10 @@ fn bounds_contain_the_exact_order() {
     }
 }
 
-/// The first pass is worth its name: of 4,000 random points (64 numbers, or 8 x 8) it leaves at most 40 for the ten best.
+/// Of 4,000 random points (64 coordinates, or 8 x 8) the first pass must leave at most 40 candidates for the ten best
+/// rows.
 #[test]
-fn few_rows_need_an_exact_look() {
+fn few_rows_need_exact_scores() {
     let specs = [
         ManifoldSpec::sphere(64),
         ManifoldSpec::euclidean(64),
@@ -77,20 +79,20 @@ fn few_rows_need_an_exact_look() {
         let query = random_points(&spec, 1, 6);
         let index = FlatIndex::new(&set_of(&spec, Root::Origin, rows)).unwrap();
         for ranking in PLAIN {
-            let view = index.table.view(&[&query], ranking);
-            let mut looker = view.looker(10);
-            looker.look(&(0..4000).collect::<Vec<u32>>());
-            let looks = looker.selections.remove(0).into_rows().count();
+            let prepared = index.table.prepare(&[&query], ranking);
+            let mut scanner = prepared.scanner(10);
+            scanner.scan(&(0..4000).collect::<Vec<u32>>());
+            let looks = scanner.selections.remove(0).into_rows().count();
             assert!((10..=40).contains(&looks), "{spec}, {ranking:?}: {looks} exact looks");
         }
     }
 }
 
-/// One query, a few, a panel of them and several: the answers do not depend on the company, and half precision answers for
-/// what it stores.
+/// Results must not depend on the number of queries in a batch (1, a few, a panel, several panels). In half precision
+/// they are exact for the stored points.
 #[test]
 fn batches_and_half_precision_change_nothing() {
-    for entry in SPACES {
+    for entry in &SPACES {
         for spec in (entry.sample)(5)
             .into_iter()
             .chain((entry.kind == "product_l1").then(|| ManifoldSpec::product_l1(17, 8, vec![0.7; 17])))
@@ -121,9 +123,10 @@ fn batches_and_half_precision_change_nothing() {
     }
 }
 
-/// Depths are worked out when first asked for, by threads that take up each other's work while they wait: nobody waits for himself.
+/// Depths are computed on first use, inside a thread pool whose waiting threads steal work. A lock held during the
+/// computation would deadlock.
 #[test]
-fn depths_are_asked_for_by_many_at_once() {
+fn concurrent_depth_computation_does_not_deadlock() {
     let (done, waits) = std::sync::mpsc::channel();
     std::thread::spawn(move || {
         let spec = ManifoldSpec::lorentz(8, 1.0);
@@ -141,12 +144,12 @@ fn depths_are_asked_for_by_many_at_once() {
         }
         done.send(()).unwrap();
     });
-    waits.recv_timeout(std::time::Duration::from_secs(120)).expect("some thread waits for itself");
+    waits.recv_timeout(std::time::Duration::from_secs(120)).expect("deadlock: a thread waits for itself");
 }
 
-/// Rows so far out that their scores would be no numbers are refused by name, as queries are.
+/// Rows so far out that their scores overflow are rejected with an error that names the row, and so are such queries.
 #[test]
-fn points_without_scores_are_refused() {
+fn points_with_overflowing_scores_are_rejected() {
     let spec = ManifoldSpec::lorentz(2, 4.0);
     let message = FlatIndex::new(&set_of(&spec, Root::Origin, vec![1.0, 0.0, 0.0, 1e20])).err().unwrap().to_string();
     assert_eq!(message, "embedding set: row 1 (``), `sqrt(c) |x|`, is inf; expected at most 1e9");
@@ -159,7 +162,8 @@ fn points_without_scores_are_refused() {
     assert!(flat.check().unwrap_err().to_string().contains("`curv[0]` is"));
 }
 
-/// On the plane, query (1, 0): (2, 0) straight ahead, (1, 1) and (1, -1) at a right angle (a tie), the root behind.
+/// In the plane with the query (1, 0): (2, 0) is straight ahead, (1, 1) and (1, -1) at a right angle (a tie), the root
+/// behind.
 #[test]
 fn hand_checked_angles_and_ties() {
     let spec = ManifoldSpec::euclidean(2);
@@ -175,8 +179,8 @@ fn hand_checked_angles_and_ties() {
         hits.into_iter().map(|(row, angle)| (row, angle.to_degrees().round())).collect::<Vec<_>>()
     };
     assert_eq!(degrees(Direction::Down), [(2, 0.0), (1, 90.0), (3, 90.0), (0, 180.0)]);
-    // Seen from (1, 1), going on to (1, 0) turns by 135 degrees; from (2, 0) it is straight back; at the root any
-    // child is straight ahead.
+    // At (1, 1) the direction to (1, 0) turns by 135 degrees; at (2, 0) it is straight back. At the root the angle is 0
+    // by definition.
     assert_eq!(degrees(Direction::Up), [(0, 0.0), (1, 135.0), (3, 135.0), (2, 180.0)]);
     let near = found(Ranking::Distance);
     assert_eq!(near, [(0, 1.0), (1, 1.0), (2, 1.0), (3, 1.0)]);
@@ -184,8 +188,8 @@ fn hand_checked_angles_and_ties() {
     assert_eq!(found(Ranking::Similarity)[0], (0, -1.0));
 }
 
-/// On the plane, seen from (1, 0) with the root at the origin: an angle below 100 degrees leaves (2, 0), (1, 1), (1, -1) and
-/// the query's own place (angle 0 by definition); a distance of at most 1 also leaves the root.
+/// In the plane with the query (1, 0) and the root at the origin: an angle below 100 degrees keeps (2, 0), (1, 1), (1,
+/// -1) and the query point itself (angle 0 by definition). A distance of at most 1 also keeps the root.
 #[test]
 fn hand_checked_gates() {
     let spec = ManifoldSpec::euclidean(2);
@@ -210,12 +214,13 @@ fn hand_checked_gates() {
     assert_eq!(message, "search: the gate is NaN; expected a number");
 }
 
-/// A product with unlike curvatures: the summed inner product of PHyCLIP's evaluation prefers another row than the
-/// distance does.
+/// In a product with different curvatures, the summed inner product of PHyCLIP's evaluation prefers another row than
+/// the distance.
 #[test]
 fn inner_product_of_a_product_is_another_ranking() {
     let spec = ManifoldSpec::product_l1(2, 1, vec![0.1, 10.0]);
-    // From the origin 1.2 in the flat factor: sinh(1.2 sqrt(0.1)) / sqrt(0.1); 1.0 in the curved one: sinh(sqrt(10)) / sqrt(10).
+    // Distances from the origin: 1.2 in the factor of curvature 0.1, sinh(1.2 sqrt(0.1)) / sqrt(0.1); 1.0 in the factor
+    // of curvature 10, sinh(sqrt(10)) / sqrt(10).
     let rows = vec![1.229, 0.0, 0.0, 3.729];
     let index = FlatIndex::new(&set_of(&spec, Root::Origin, rows)).unwrap();
     let best = |ranking| index.top_k(&Query::new(&spec, &[0.0, 0.0]), ranking, 1, &Filter::All).unwrap()[0][0].row;
@@ -241,7 +246,7 @@ fn filters_select_rows() {
     assert_eq!(rows(&Filter::Rows(&|row| row > 6), 9), [7, 8, 9]);
 }
 
-/// Against the definition of each filter, row by row, on every space; and the answers of a search behind them.
+/// Compares each filter with its definition, row by row, on every space, and checks searches with it.
 #[test]
 fn filters_of_every_kind_and_their_combinations() {
     for spec in SPACES.iter().flat_map(|entry| (entry.sample)(9)) {
@@ -288,7 +293,7 @@ fn filters_of_every_kind_and_their_combinations() {
 }
 
 #[test]
-fn filters_that_do_not_fit_have_their_message() {
+fn invalid_filters_have_a_message() {
     let spec = ManifoldSpec::euclidean(1);
     let set = set_of(&spec, Root::Origin, vec![0.0, 1.0, 2.0]);
     let index = FlatIndex::new(&set).unwrap();
@@ -305,7 +310,7 @@ fn filters_that_do_not_fit_have_their_message() {
 }
 
 #[test]
-fn nothing_to_find() {
+fn searches_without_rows_are_empty() {
     let spec = ManifoldSpec::lorentz(3, 1.0);
     let empty = FlatIndex::new(&set_of(&spec, Root::Origin, vec![])).unwrap();
     assert!(empty.is_empty());
@@ -321,7 +326,7 @@ fn nothing_to_find() {
 }
 
 #[test]
-fn bad_queries_have_their_message() {
+fn invalid_queries_have_a_message() {
     let spec = ManifoldSpec::lorentz(2, 1.0);
     let index = FlatIndex::new(&set_of(&spec, Root::Origin, vec![0.1, 0.2])).unwrap();
     let message = |spec: &ManifoldSpec, point: &[f32]| {
@@ -355,11 +360,10 @@ fn bad_queries_have_their_message() {
     assert!(message.contains("[0.1, 1.5, 2.0]") && message.contains("[0.1, 1.0, 2.0]"), "{message}");
 }
 
-/// One, two and three threads over several tasks: the same rows in the same order.
 #[test]
 fn threads_change_nothing() {
     let spec = ManifoldSpec::product_l1(2, 4, vec![0.7, 1.3]);
-    let rows = random_points(&spec, 3 * TAKEN + 17, 7);
+    let rows = random_points(&spec, 3 * CHUNK_ROWS + 17, 7);
     let queries = random_points(&spec, GROUP + 3, 8);
     let index = FlatIndex::new(&set_of(&spec, Root::Origin, rows)).unwrap();
     let found = [1, 2, 3].map(|threads| {

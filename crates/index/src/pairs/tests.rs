@@ -6,7 +6,6 @@ use super::*;
 
 const RANKINGS: [Ranking; 3] = [Ranking::Distance, Ranking::Similarity, Ranking::Inner];
 
-/// Points of a space around the origin, the same for the same seed.
 fn cloud(spec: &ManifoldSpec, count: usize, seed: u64) -> Vec<f32> {
     let space = space::<f32>(spec).unwrap();
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
@@ -28,8 +27,8 @@ fn table(spec: &ManifoldSpec, ranking: Ranking, queries: &[f32], candidates: &[f
     score_rows(spec, ranking, queries, candidates, |_, scores| scores.to_vec()).unwrap()
 }
 
-/// Against the exact scores in f64, on every space and ranking: within the rounding of the dot products, `2^-22` of the
-/// largest number that is formed on the way; a distance through its square.
+/// Compares scores with exact scores in f64, on every space and ranking. The tolerance is the rounding of the dot
+/// products, `2^-22` of the largest intermediate value; a distance has the rounding of its square.
 #[test]
 fn scores_are_those_of_the_space() {
     for spec in SPACES.iter().flat_map(|entry| (entry.sample)(5)) {
@@ -52,7 +51,7 @@ fn scores_are_those_of_the_space() {
                         (size + lengths) * 2f64.powi(-22) / spec.curv.iter().fold(1.0, |a, &c| f64::min(a, c));
                     let allowed = match (ranking, spec.kind.as_str()) {
                         (Ranking::Inner, _) | (_, "sphere") => rounding,
-                        // A distance d is a function of d^2, which is what is rounded: d^2 + e has the root d + e / 2d.
+                        // The square of the distance is rounded: d^2 + e has the root d + e / 2d.
                         _ => rounding + rounding.sqrt().min(rounding / expected.abs()),
                     };
                     let error = (f64::from(score) - expected).abs();
@@ -66,7 +65,7 @@ fn scores_are_those_of_the_space() {
     }
 }
 
-/// Ties must be ties: equal candidates get equal scores wherever they stand, and both directions agree to the bit.
+/// Equal candidates must have bit-equal scores at every position, and both directions must agree bit for bit.
 #[test]
 fn equal_points_have_equal_scores() {
     for spec in SPACES.iter().flat_map(|entry| (entry.sample)(6)) {
@@ -83,9 +82,8 @@ fn equal_points_have_equal_scores() {
     }
 }
 
-/// A pair by itself is the pair in the table, to the bit.
 #[test]
-fn pairs_are_places_of_the_table() {
+fn score_pairs_equals_score_rows() {
     for spec in SPACES.iter().flat_map(|entry| (entry.sample)(8)) {
         let (left, right) = (cloud(&spec, 21, 5), cloud(&spec, 21, 6));
         for ranking in RANKINGS {
@@ -114,7 +112,7 @@ fn adversarial_points_give_numbers() {
 }
 
 #[test]
-fn what_is_no_number_has_no_score() {
+fn nan_coordinates_give_nan_scores() {
     for spec in SPACES.iter().flat_map(|entry| (entry.sample)(9)) {
         let points = [vec![0.1; spec.dim], vec![f32::NAN; spec.dim]].concat();
         for ranking in RANKINGS {
@@ -128,7 +126,7 @@ fn what_is_no_number_has_no_score() {
 }
 
 #[test]
-fn nothing_and_nonsense() {
+fn empty_and_invalid_inputs() {
     let spec = ManifoldSpec::lorentz(3, 1.0);
     assert!(table(&spec, Ranking::Distance, &[], &[1.0; 3]).is_empty());
     assert_eq!(table(&spec, Ranking::Distance, &[1.0; 3], &[]), [Vec::<f32>::new()]);

@@ -1,56 +1,58 @@
-//! Queries that look at rows, block after block: which rows may be among the best?
+//! The first pass: compares queries with blocks of rows and finds the rows that may be among the best.
 
 use conifer_space::slices::dot;
 use conifer_space::spaces::lorentz::time_excess;
 use macerator::{AutoArch, Simd, WithSimd};
 
-use super::form::{Form, with_term};
-use super::places::{Places, from_excess};
-use super::terms::{self, Factor, Place, Term};
-use super::{Floor, Plan, Scan};
-use crate::kernel::{self, LANES, Lanes, ROWS, Stored, WIDE, add_dots};
-use crate::mapped::Plain;
+use super::formula::{BoundFormula, with_term};
+use super::terms::{self, Factor, PointValues, Term};
+use super::values::{RowValues, from_excess};
+use super::{BoundPlan, LowerBound, Scan};
+use crate::kernel::{self, LANES, Lanes, ROWS, StoredCoordinate, WIDE, add_dots};
+use crate::mapped::MappedCoordinate;
 use crate::raw::all_above;
-use crate::rows::{Lines, Rows};
+use crate::rows::{PointRows, RowsView};
 use crate::select::Bounds;
 
-/// Rows that are looked at together: they and what is worked out for them stay in the cache.
+/// Rows per block. The rows and their intermediate values stay in the cache.
 pub(crate) const BLOCK: usize = 48;
-/// Up to so many queries are compared with every row one by one, along the row.
+/// Up to this many queries are compared with each row separately, with vector registers along the row.
 const FEW: usize = 3;
-/// Factors after which the rows that are out for every query are left.
+/// Number of factors between checks that drop the rows which are excluded for every query.
 const ABANDON: usize = 8;
 
-/// Queries, prepared for one ranking.
+/// A set of queries, prepared for one ranking.
 pub(crate) struct Sweep<'a> {
     scan: &'a Scan,
-    plan: Plan,
+    plan: BoundPlan,
     queries: Vec<&'a [f32]>,
     /// `[queries, factors]`.
-    places: Vec<Place>,
-    /// Empty where the queries are few.
-    panels: Vec<Panel>,
-    /// Factors of [`LANES`] side by side, the last ones zero.
+    values: Vec<PointValues>,
+    /// Empty if there are at most [`FEW`] queries.
+    panels: Vec<QueryPanel>,
+    /// Curvature and unit of [`LANES`] factors each, padded with curvature 1 and unit 0.
     wide_factors: Vec<[Lanes; 2]>,
-    /// `[queries, factors / 16]` of the three numbers of a place, where the queries are few.
-    wide_places: Vec<[Lanes; 3]>,
-    /// What a sum over factors is multiplied with to make room for its rounding, here and in the exact score; 1 where the terms make it.
+    /// `[queries, factors / 16]`, rounded up: the three numbers of the [`PointValues`]. Empty for more than [`FEW`]
+    /// queries or a single factor.
+    wide_values: Vec<[Lanes; 3]>,
+    /// Factor on a sum over factors that allows for rounding of the sum here and in the exact score. 1 if the terms
+    /// already include it.
     shrink: f32,
-    /// Whether a sum over factors only grows.
+    /// True if all terms are non-negative, so that a partial sum is a lower bound.
     grows: bool,
 }
 
-/// Up to `16 width` queries side by side.
-struct Panel {
+/// Up to `16 width` interleaved queries.
+struct QueryPanel {
     first: usize,
     width: usize,
     /// `[dim, width]`.
     coordinates: Vec<Lanes>,
-    /// `[factors, width]` of the three numbers of a place.
-    places: Vec<[Lanes; 3]>,
+    /// `[factors, width]`: the three numbers of the [`PointValues`].
+    values: Vec<[Lanes; 3]>,
 }
 
-/// Memory of one thread.
+/// Buffers of one thread.
 #[derive(Default)]
 pub(crate) struct Scratch {
     wide: Vec<f32>,
@@ -60,26 +62,26 @@ pub(crate) struct Scratch {
 }
 
 impl<'a> Sweep<'a> {
-    pub(crate) fn new(scan: &'a Scan, plan: Plan, queries: &[&'a [f32]]) -> Self {
+    pub(crate) fn new(scan: &'a Scan, plan: BoundPlan, queries: &[&'a [f32]]) -> Self {
         let (factors, dim) = (&scan.factors, scan.spec.factor_dim());
-        let place = |part: &[f32], factor: Factor| match &scan.rows {
-            Places::Chords(_) => {
+        let value = |part: &[f32], factor: Factor| match &scan.rows {
+            RowValues::Chords(_) => {
                 let apart = conifer_space::slices::sums(part, &scan.root, |a, b| [(a - b) * (a - b)])[0].sqrt();
-                Place { a: dot(part, part), b: dot(&scan.root, part), c: apart }
+                PointValues { a: dot(part, part), b: dot(&scan.root, part), c: apart }
             }
-            Places::Hyperboloids(_) => from_excess(time_excess(dot(part, part), factor.curv), factor),
+            RowValues::Hyperboloids(_) => from_excess(time_excess(dot(part, part), factor.curv), factor),
         };
         let parts = |query: &&'a [f32]| query.chunks_exact(dim);
-        let places: Vec<Place> =
-            queries.iter().flat_map(|q| parts(q).zip(factors).map(|(part, factor)| place(part, *factor))).collect();
+        let values: Vec<PointValues> =
+            queries.iter().flat_map(|q| parts(q).zip(factors).map(|(part, factor)| value(part, *factor))).collect();
         let mut sweep = Sweep {
             scan,
             plan,
             queries: queries.to_vec(),
-            places,
+            values,
             panels: Vec::new(),
             wide_factors: Vec::new(),
-            wide_places: Vec::new(),
+            wide_values: Vec::new(),
             shrink: 1.0,
             grows: with_term!(plan.key, T => T::GROWS, depth => true),
         };
@@ -90,7 +92,7 @@ impl<'a> Sweep<'a> {
             let wide = if queries.len() > LANES { kernel::wide() } else { 1 };
             let mut first = 0;
             while first < queries.len() {
-                // The last queries are not worth a wide panel that is nearly empty.
+                // A nearly empty wide panel is slower than a narrow one.
                 let width = if queries.len() - first > 2 * LANES { wide } else { 1 };
                 sweep.panels.push(sweep.panel(first, width));
                 first += width * LANES;
@@ -102,18 +104,19 @@ impl<'a> Sweep<'a> {
                 [curv, Lanes::from_fn(|lane| at(lane).map_or(0.0, |it| it.unit))]
             };
             sweep.wide_factors = (0..factors.len().div_ceil(LANES)).map(wide).collect();
-            let of_query = |places: &[Place]| -> Vec<[Lanes; 3]> {
-                let number =
-                    |part: &[Place], of: fn(&Place) -> f32| Lanes::from_fn(|lane| part.get(lane).map_or(0.0, of));
+            let of_query = |values: &[PointValues]| -> Vec<[Lanes; 3]> {
+                let number = |part: &[PointValues], of: fn(&PointValues) -> f32| {
+                    Lanes::from_fn(|lane| part.get(lane).map_or(0.0, of))
+                };
                 let wide = |part| [number(part, |it| it.a), number(part, |it| it.b), number(part, |it| it.c)];
-                places.chunks(LANES).map(wide).collect()
+                values.chunks(LANES).map(wide).collect()
             };
-            sweep.wide_places = sweep.places.chunks(factors.len()).flat_map(of_query).collect();
+            sweep.wide_values = sweep.values.chunks(factors.len()).flat_map(of_query).collect();
         }
         sweep
     }
 
-    fn panel(&self, first: usize, width: usize) -> Panel {
+    fn panel(&self, first: usize, width: usize) -> QueryPanel {
         let (dim, count) = (self.scan.spec.dim, self.scan.factors.len());
         let query =
             |column: usize, lane: usize| Some(first + column * LANES + lane).filter(|q| *q < self.queries.len());
@@ -121,25 +124,26 @@ impl<'a> Sweep<'a> {
         let coordinate = |(k, column): (usize, usize)| {
             Lanes::from_fn(|lane| query(column, lane).map_or(0.0, |q| self.queries[q][k]))
         };
-        let place = |(factor, column): (usize, usize)| {
-            let number = |part: fn(&Place) -> f32| {
-                Lanes::from_fn(|lane| query(column, lane).map_or(0.0, |q| part(&self.places[q * count + factor])))
+        let value = |(factor, column): (usize, usize)| {
+            let number = |part: fn(&PointValues) -> f32| {
+                Lanes::from_fn(|lane| query(column, lane).map_or(0.0, |q| part(&self.values[q * count + factor])))
             };
             [number(|it| it.a), number(|it| it.b), number(|it| it.c)]
         };
-        Panel {
+        QueryPanel {
             first,
             width,
             coordinates: (0..dim).flat_map(columns).map(coordinate).collect(),
-            places: (0..count).flat_map(columns).map(place).collect(),
+            values: (0..count).flat_map(columns).map(value).collect(),
         }
     }
 
-    /// Calls `found(i, query)` for every row `numbers[i]` (at most [`BLOCK`]) that may be among the best of a query, and for some
-    /// that are not: those whose low end is at most `limits[query]`. `depths` are those of all rows, where they are ranked by.
-    pub(crate) fn look(
+    /// Writes to `found` the pairs `(i, query)` for which row `numbers[i]` (at most [`BLOCK`] rows) may be among the
+    /// best: its lower bound is at most `limits[query]`, and the gate does not exclude it. Some of these rows are not
+    /// among the best. `depths` holds the depths of all rows if the ranking needs them.
+    pub(crate) fn find_candidates(
         &self,
-        rows: &Rows,
+        rows: &PointRows,
         numbers: &[u32],
         depths: &[f32],
         limits: &[f32],
@@ -147,19 +151,19 @@ impl<'a> Sweep<'a> {
         found: &mut Vec<(u32, u32)>,
     ) {
         found.clear();
-        AutoArch::new().dispatch(Look { sweep: self, rows, numbers, depths, limits, scratch, found });
+        AutoArch::new().dispatch(FindCandidates { sweep: self, rows, numbers, depths, limits, scratch, found });
     }
 
-    /// Where a floor lies on the scale of the keys.
-    pub(crate) fn floor(&self, floor: Floor) -> f32 {
-        self.plan.key.floor(&self.scan.factors, floor)
+    /// Converts a lower bound to the scale of the keys.
+    pub(crate) fn lower_bound(&self, lower_bound: LowerBound) -> f32 {
+        self.plan.key.lower_bound(&self.scan.factors, lower_bound)
     }
 
-    /// Bounds on the key of one row, or nothing when it does not pass the gate.
+    /// Bounds on the key of one row; `None` if the row does not pass the gate.
     pub(crate) fn bounds(&self, query: usize, row: usize, point: &[f32], depths: &[f32]) -> Option<Bounds> {
         let mut key = self.sum(self.plan.key, query, row, point, depths);
-        if let Some((form, limit)) = self.plan.gate {
-            let gate = self.sum(form, query, row, point, depths);
+        if let Some((formula, limit)) = self.plan.gate {
+            let gate = self.sum(formula, query, row, point, depths);
             if gate.low > limit.out_above {
                 return None;
             }
@@ -171,28 +175,28 @@ impl<'a> Sweep<'a> {
         Some(key)
     }
 
-    fn sum(&self, form: Form, query: usize, row: usize, point: &[f32], depths: &[f32]) -> Bounds {
+    fn sum(&self, formula: BoundFormula, query: usize, row: usize, point: &[f32], depths: &[f32]) -> Bounds {
         let (count, dim) = (self.scan.factors.len(), self.scan.spec.factor_dim());
         let mut sum = Bounds { low: 0.0, high: 0.0 };
         for (i, factor) in self.scan.factors.iter().enumerate() {
             let at = i * dim..(i + 1) * dim;
             let dot = dot(&self.queries[query][at.clone()], &point[at]);
-            let (query, row_place) = (self.places[query * count + i], self.scan.rows.at(row, count, i, *factor));
-            let bounds = with_term!(form, T => T::bounds(*factor, query, row_place, dot), depth => {
+            let (query, row_value) = (self.values[query * count + i], self.scan.rows.at(row, count, i, *factor));
+            let bounds = with_term!(formula, T => T::bounds(*factor, query, row_value, dot), depth => {
                 return Bounds { low: depths[row], high: depths[row] };
             });
             sum = Bounds { low: sum.low + bounds.low, high: sum.high + bounds.high };
         }
-        // Where numbers may be negative, `shrink` is 1.
+        // If a term may be negative, `shrink` is 1.
         Bounds { low: sum.low * self.shrink, high: sum.high / self.shrink }.or_unknown()
     }
 }
 
-/// [`Sweep::look`] for the instructions of this machine. No closure: those are called through a function of their own, which is
-/// compiled for the least machine.
-struct Look<'a, 'b> {
+/// [`Sweep::find_candidates`] for the instruction set of this machine. It is a struct because closures are compiled as
+/// separate functions for the baseline instruction set.
+struct FindCandidates<'a, 'b> {
     sweep: &'a Sweep<'a>,
-    rows: &'a Rows,
+    rows: &'a PointRows,
     numbers: &'a [u32],
     depths: &'a [f32],
     limits: &'a [f32],
@@ -200,7 +204,7 @@ struct Look<'a, 'b> {
     found: &'b mut Vec<(u32, u32)>,
 }
 
-impl WithSimd for Look<'_, '_> {
+impl WithSimd for FindCandidates<'_, '_> {
     type Output = ();
 
     #[inline(always)]
@@ -210,31 +214,31 @@ impl WithSimd for Look<'_, '_> {
             return self.panels::<S>();
         }
         match self.rows {
-            Rows::F32(lines) => self.along::<S, f32>(lines.view(), dim),
-            Rows::F16(lines) => self.along::<S, half::f16>(lines.view(), dim),
+            PointRows::F32(coordinates) => self.along::<S, f32>(coordinates.view(), dim),
+            PointRows::F16(coordinates) => self.along::<S, half::f16>(coordinates.view(), dim),
         }
     }
 }
 
-impl<'a> Look<'a, '_> {
-    /// Many queries: each panel with all rows of the block.
+impl<'a> FindCandidates<'a, '_> {
+    /// For many queries: multiplies each panel with all rows of the block.
     #[inline(always)]
     fn panels<S: Simd>(self) {
         let dim = self.sweep.scan.spec.dim;
         let Scratch { wide, dots, keys, gates } = self.scratch;
         let mut points: [&[f32]; BLOCK] = [&[]; BLOCK];
         match self.rows {
-            Rows::F32(lines) => {
-                let lines = lines.view();
+            PointRows::F32(coordinates) => {
+                let coordinates = coordinates.view();
                 for (point, row) in points.iter_mut().zip(self.numbers) {
-                    *point = lines.row(*row as usize, dim);
+                    *point = coordinates.row(*row as usize, dim);
                 }
             }
-            Rows::F16(lines) => {
-                let lines = lines.view();
+            PointRows::F16(coordinates) => {
+                let coordinates = coordinates.view();
                 wide.resize(BLOCK * dim, 0.0);
                 for (to, row) in wide.chunks_exact_mut(dim).zip(self.numbers) {
-                    let from = lines.row(*row as usize, dim);
+                    let from = coordinates.row(*row as usize, dim);
                     to.iter_mut().zip(from).for_each(|(to, from)| *to = from.wide());
                 }
                 points.iter_mut().zip(wide.chunks_exact(dim)).for_each(|(point, wide)| *point = wide);
@@ -248,7 +252,7 @@ impl<'a> Look<'a, '_> {
             buffer.resize(BLOCK * WIDE, Lanes::ZERO);
         }
         for panel in &self.sweep.panels {
-            let mut block = Block {
+            let mut block = PanelBlock {
                 sweep: self.sweep,
                 panel,
                 depths: self.depths,
@@ -264,42 +268,42 @@ impl<'a> Look<'a, '_> {
         }
     }
 
-    /// Few queries: every row by itself, registers along the row.
+    /// For few queries: one row at a time, with registers along the row.
     #[inline(always)]
-    fn along<S: Simd, E: Plain>(self, lines: Lines<'_, E>, dim: usize) {
+    fn along<S: Simd, E: MappedCoordinate>(self, coordinates: RowsView<'_, E>, dim: usize) {
         if self.sweep.scan.factors.len() == 1 {
-            self.along_single::<S, E>(lines, dim);
+            self.along_single::<S, E>(coordinates, dim);
         } else {
-            self.along_factors::<S, E>(lines, dim);
+            self.along_factors::<S, E>(coordinates, dim);
         }
     }
 
     #[inline(always)]
-    fn along_single<S: Simd, E: Plain>(self, lines: Lines<'_, E>, dim: usize) {
+    fn along_single<S: Simd, E: MappedCoordinate>(self, coordinates: RowsView<'_, E>, dim: usize) {
         let (sweep, factor) = (self.sweep, self.sweep.scan.factors[0]);
         for (group, numbers) in self.numbers.chunks(LANES).enumerate() {
             let number = |lane: usize| *numbers.get(lane).unwrap_or(&numbers[0]) as usize;
-            let mut places = [Lanes::ZERO; 3];
+            let mut values = [Lanes::ZERO; 3];
             for lane in 0..LANES {
-                let Place { a, b, c } = sweep.scan.rows.at(number(lane), 1, 0, factor);
-                (places[0].0[lane], places[1].0[lane], places[2].0[lane]) = (a, b, c);
+                let PointValues { a, b, c } = sweep.scan.rows.at(number(lane), 1, 0, factor);
+                (values[0].0[lane], values[1].0[lane], values[2].0[lane]) = (a, b, c);
             }
             for (q, query) in sweep.queries.iter().enumerate() {
                 let mut dots = Lanes::ZERO;
                 for lane in 0..numbers.len() {
-                    dots.0[lane] = kernel::dot::<S, E>(query, lines.row(number(lane), dim));
+                    dots.0[lane] = kernel::dot::<S, E>(query, coordinates.row(number(lane), dim));
                 }
-                let place = sweep.places[q];
+                let value = sweep.values[q];
                 let mut depths = Lanes::ZERO;
                 if !self.depths.is_empty() {
                     for lane in 0..LANES {
                         depths.0[lane] = self.depths[number(lane)];
                     }
                 }
-                let keys = lows(sweep.plan.key, factor, place, &places, &dots, &depths);
+                let keys = lows(sweep.plan.key, factor, value, &values, &dots, &depths);
                 let mut gates = [false; LANES];
-                if let Some((form, limit)) = sweep.plan.gate {
-                    let lows = lows(form, factor, place, &places, &dots, &depths);
+                if let Some((formula, limit)) = sweep.plan.gate {
+                    let lows = lows(formula, factor, value, &values, &dots, &depths);
                     gates = lows.0.map(|low| low > limit.out_above);
                 }
                 for (lane, gated) in gates.into_iter().enumerate().take(numbers.len()) {
@@ -312,20 +316,20 @@ impl<'a> Look<'a, '_> {
     }
 
     #[inline(always)]
-    fn along_factors<S: Simd, E: Plain>(self, lines: Lines<'_, E>, dim: usize) {
+    fn along_factors<S: Simd, E: MappedCoordinate>(self, coordinates: RowsView<'_, E>, dim: usize) {
         let sweep = self.sweep;
-        let Places::Hyperboloids(excess) = &sweep.scan.rows else { return };
+        let RowValues::Hyperboloids(excess) = &sweep.scan.rows else { return };
         let (count, groups) = (sweep.scan.factors.len(), sweep.wide_factors.len());
         for (i, number) in self.numbers.iter().enumerate() {
             let number = *number as usize;
-            let (point, excess) = (lines.row(number, dim), &excess[number * count..][..count]);
+            let (point, excess) = (coordinates.row(number, dim), &excess[number * count..][..count]);
             for (q, query) in sweep.queries.iter().enumerate() {
-                let places = &sweep.wide_places[q * groups..][..groups];
-                if self.out::<S, E>(sweep.plan.key, self.limits[q], number, query, places, point, excess) {
+                let values = &sweep.wide_values[q * groups..][..groups];
+                if self.out::<S, E>(sweep.plan.key, self.limits[q], number, query, values, point, excess) {
                     continue;
                 }
-                if let Some((form, limit)) = sweep.plan.gate
-                    && self.out::<S, E>(form, limit.out_above, number, query, places, point, excess)
+                if let Some((formula, limit)) = sweep.plan.gate
+                    && self.out::<S, E>(formula, limit.out_above, number, query, values, point, excess)
                 {
                     continue;
                 }
@@ -334,29 +338,28 @@ impl<'a> Look<'a, '_> {
         }
     }
 
-    /// Whether a row is above a limit.
     #[inline(always)]
-    #[allow(clippy::too_many_arguments, reason = "a query and a row, taken apart")]
-    fn out<S: Simd, E: Stored>(
+    #[allow(clippy::too_many_arguments, reason = "the parts of a query and a row")]
+    fn out<S: Simd, E: StoredCoordinate>(
         &self,
-        form: Form,
+        formula: BoundFormula,
         limit: f32,
         row: usize,
         query: &[f32],
-        places: &[[Lanes; 3]],
+        values: &[[Lanes; 3]],
         point: &[E],
         excess: &[f32],
     ) -> bool {
-        with_term!(form, T => self.sum::<S, E, T>(query, places, point, excess, limit), depth => self.depths[row])
+        with_term!(formula, T => self.sum::<S, E, T>(query, values, point, excess, limit), depth => self.depths[row])
             > limit
     }
 
-    /// The low end of a sum over factors; some number above the limit as soon as it is known to pass that.
+    /// The lower bound on a sum over factors. Stops early with a value above the limit once the sum exceeds the limit.
     #[inline(always)]
-    fn sum<S: Simd, E: Stored, T: Term>(
+    fn sum<S: Simd, E: StoredCoordinate, T: Term>(
         &self,
         query: &[f32],
-        places: &[[Lanes; 3]],
+        values: &[[Lanes; 3]],
         point: &[E],
         excess: &[f32],
         limit: f32,
@@ -371,11 +374,11 @@ impl<'a> Look<'a, '_> {
             let [curv, unit] = &sweep.wide_factors[group];
             let mut around = Lanes::ZERO;
             around.0[..excess.len()].copy_from_slice(excess);
-            let [a, b, c] = &places[group];
+            let [a, b, c] = &values[group];
             let mut lows = Lanes::ZERO;
             for lane in 0..LANES {
                 let factor = Factor { curv: curv.0[lane], unit: unit.0[lane], rounding, root: 0.0, joining };
-                let query = Place { a: a.0[lane], b: b.0[lane], c: c.0[lane] };
+                let query = PointValues { a: a.0[lane], b: b.0[lane], c: c.0[lane] };
                 lows.0[lane] = T::low_without_norm(factor, query, from_excess(around.0[lane], factor), dots.0[lane]);
             }
             let mut sum = 0.0;
@@ -391,22 +394,28 @@ impl<'a> Look<'a, '_> {
     }
 }
 
-/// The low ends for one query and [`LANES`] rows.
+/// Lower bounds for one query and [`LANES`] rows.
 #[inline(always)]
-fn lows(form: Form, factor: Factor, query: Place, rows: &[Lanes; 3], dots: &Lanes, depths: &Lanes) -> Lanes {
+fn lows(
+    formula: BoundFormula,
+    factor: Factor,
+    query: PointValues,
+    rows: &[Lanes; 3],
+    dots: &Lanes,
+    depths: &Lanes,
+) -> Lanes {
     let mut out = Lanes::ZERO;
-    with_term!(form, T => {
+    with_term!(formula, T => {
         for lane in 0..LANES {
-            let row = Place { a: rows[0].0[lane], b: rows[1].0[lane], c: rows[2].0[lane] };
+            let row = PointValues { a: rows[0].0[lane], b: rows[1].0[lane], c: rows[2].0[lane] };
             out.0[lane] = T::low(factor, query, row, dots.0[lane]);
         }
     }, depth => out = *depths);
     out
 }
 
-/// Dot products of up to [`LANES`] factors.
 #[inline(always)]
-fn factor_dots<S: Simd, E: Stored>(x: &[f32], y: &[E], dim: usize, out: &mut Lanes) {
+fn factor_dots<S: Simd, E: StoredCoordinate>(x: &[f32], y: &[E], dim: usize, out: &mut Lanes) {
     if dim == 8 && x.len() == 8 * LANES {
         if E::dots_of_eight::<S>(x, y, out) {
             return;
@@ -425,13 +434,13 @@ fn factor_dots<S: Simd, E: Stored>(x: &[f32], y: &[E], dim: usize, out: &mut Lan
     }
 }
 
-/// One panel and one block of rows.
-struct Block<'a, 'b> {
+/// The state of one panel and one block of rows.
+struct PanelBlock<'a, 'b> {
     sweep: &'a Sweep<'a>,
-    panel: &'a Panel,
+    panel: &'a QueryPanel,
     depths: &'a [f32],
     numbers: &'a [u32],
-    /// Rows that are still looked at: their places in the block, and their coordinates.
+    /// The remaining rows: their positions in the block and their coordinates.
     alive: [u32; BLOCK],
     points: [&'b [f32]; BLOCK],
     count: usize,
@@ -440,14 +449,14 @@ struct Block<'a, 'b> {
     gates: &'b mut [Lanes],
 }
 
-impl Block<'_, '_> {
+impl PanelBlock<'_, '_> {
     #[inline(always)]
     fn run<S: Simd>(&mut self, limits: &[f32], found: &mut Vec<(u32, u32)>) {
         let (panel, plan) = (self.panel, self.sweep.plan);
         let (width, dim) = (panel.width, self.sweep.scan.spec.factor_dim());
         let mut most = [Lanes([f32::NEG_INFINITY; LANES]); WIDE];
-        let asked = (self.sweep.queries.len() - panel.first).min(width * LANES);
-        for (i, limit) in limits[panel.first..][..asked].iter().enumerate() {
+        let query_count = (self.sweep.queries.len() - panel.first).min(width * LANES);
+        for (i, limit) in limits[panel.first..][..query_count].iter().enumerate() {
             most[i / LANES].0[i % LANES] = *limit;
         }
         self.keys.fill(Lanes::ZERO);
@@ -458,8 +467,8 @@ impl Block<'_, '_> {
             let coordinates = &panel.coordinates[index * dim * width..][..dim * width];
             add_dots::<S>(coordinates, width, &self.points[..padded], index * dim, self.dots);
             self.add(plan.key, index, false);
-            if let Some((form, _)) = plan.gate {
-                self.add(form, index, true);
+            if let Some((formula, _)) = plan.gate {
+                self.add(formula, index, true);
             }
             if self.sweep.grows && (index + 1) % ABANDON == 0 {
                 self.abandon::<S>(&most);
@@ -472,7 +481,7 @@ impl Block<'_, '_> {
             if self.out::<S>(i, &most) {
                 continue;
             }
-            for query in 0..asked {
+            for query in 0..query_count {
                 let (column, lane) = (query / LANES, query % LANES);
                 if !self.lane_out(i * width + column, lane, most[column].0[lane]) {
                     found.push((self.alive[i], (panel.first + query) as u32));
@@ -481,12 +490,12 @@ impl Block<'_, '_> {
         }
     }
 
-    /// Adds what a factor contributes to the low ends of the key, or of the gate.
+    /// Adds the lower bound on one factor to the sums of the key or of the gate.
     #[inline(always)]
-    fn add(&mut self, form: Form, index: usize, gate: bool) {
+    fn add(&mut self, formula: BoundFormula, index: usize, gate: bool) {
         let (scan, width) = (&self.sweep.scan, self.panel.width);
         let factor = scan.factors[index];
-        let places = &self.panel.places[index * width..][..width];
+        let values = &self.panel.values[index * width..][..width];
         let sums = if gate { &mut *self.gates } else { &mut *self.keys };
         for i in 0..self.count {
             let number = self.numbers[self.alive[i] as usize] as usize;
@@ -494,13 +503,13 @@ impl Block<'_, '_> {
             let at = i * width..(i + 1) * width;
             let dots = &self.dots[at.clone()];
             let sums = &mut sums[at];
-            with_term!(form, T => add_term::<T>(factor, places, row, dots, sums), depth => {
+            with_term!(formula, T => add_term::<T>(factor, values, row, dots, sums), depth => {
                 sums.fill(Lanes([self.depths[number]; LANES]));
             });
         }
     }
 
-    /// Whether a row is out for every query of the panel, by its key or by the gate.
+    /// True if a row is excluded for every query of the panel, by its key or by the gate.
     #[inline(always)]
     fn out<S: Simd>(&self, i: usize, most: &[Lanes; WIDE]) -> bool {
         let (at, shrink) = (i * self.panel.width..(i + 1) * self.panel.width, self.sweep.shrink);
@@ -523,30 +532,32 @@ impl Block<'_, '_> {
         gated | (self.keys[at].0[lane] * shrink > limit)
     }
 
-    /// Leaves the rows that are out already: what is to come only adds to a sum over several factors.
+    /// Drops the rows that are excluded for every query. Terms of later factors are not negative, so this loses
+    /// nothing.
     #[inline(always)]
     fn abandon<S: Simd>(&mut self, most: &[Lanes; WIDE]) {
         let width = self.panel.width;
-        let mut kept = 0;
+        let mut remaining = 0;
         for i in 0..self.count {
             if !self.out::<S>(i, most) {
-                self.alive[kept] = self.alive[i];
-                self.points[kept] = self.points[i];
-                self.keys.copy_within(i * width..(i + 1) * width, kept * width);
-                self.gates.copy_within(i * width..(i + 1) * width, kept * width);
-                kept += 1;
+                self.alive[remaining] = self.alive[i];
+                self.points[remaining] = self.points[i];
+                self.keys.copy_within(i * width..(i + 1) * width, remaining * width);
+                self.gates.copy_within(i * width..(i + 1) * width, remaining * width);
+                remaining += 1;
             }
         }
-        self.count = kept;
+        self.count = remaining;
     }
 }
 
 #[inline(always)]
-fn add_term<T: Term>(factor: Factor, places: &[[Lanes; 3]], row: Place, dots: &[Lanes], sums: &mut [Lanes]) {
-    for (([a, b, c], dots), sums) in places.iter().zip(dots).zip(sums) {
-        // No closure for each lane: it might be called, and compiled for the least machine. So below.
+fn add_term<T: Term>(factor: Factor, values: &[[Lanes; 3]], row: PointValues, dots: &[Lanes], sums: &mut [Lanes]) {
+    for (([a, b, c], dots), sums) in values.iter().zip(dots).zip(sums) {
+        // A plain loop: a closure may not be inlined, and is then compiled for the baseline instruction set. The same
+        // holds for the other loops over lanes.
         for lane in 0..LANES {
-            let query = Place { a: a.0[lane], b: b.0[lane], c: c.0[lane] };
+            let query = PointValues { a: a.0[lane], b: b.0[lane], c: c.0[lane] };
             sums.0[lane] += T::low(factor, query, row, dots.0[lane]);
         }
     }

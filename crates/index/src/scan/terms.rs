@@ -1,7 +1,8 @@
-//! What a dot product says of the score of a row: one type for each formula.
+//! Bounds on the score of a row from a dot product, one type per formula.
 //!
-//! A term is an interval that contains what [`Space`](conifer_space::Space) computes, or a number that grows with it. Nothing
-//! branches, so that a loop over many rows or many queries compiles to vector instructions. Terms of the factors of a product add up.
+//! A term is an interval that contains the value that [`Space`](conifer_space::Space) computes, or a monotone function
+//! of it. The code is branch-free, so that loops over rows or queries compile to vector instructions. Terms of the
+//! factors of a product are summed.
 
 use std::f32::consts::PI;
 
@@ -13,80 +14,85 @@ use conifer_space::vector::{half_turn, ln_1p};
 
 use crate::select::Bounds;
 
-/// What is known of a point (in one factor) besides its coordinates.
+/// Precomputed values of a point in one factor.
 ///
 /// On a hyperboloid `a = sqrt(c) t(x) - 1`, `b = |x|`, `c = 1 / |x|` (0 at the origin); elsewhere `a = |x|^2`,
 /// `b = <root, x>`, `c = |x - root|`.
 #[derive(Clone, Copy)]
-pub(super) struct Place {
+pub(super) struct PointValues {
     pub(super) a: f32,
     pub(super) b: f32,
     pub(super) c: f32,
 }
 
-/// What is known of a factor.
+/// Constants of a factor.
 #[derive(Clone, Copy)]
 pub(super) struct Factor {
-    /// The curvature parameter, 1 where there is none.
+    /// Curvature parameter; 1 if the space has none.
     pub(super) curv: f32,
     /// `1 / sqrt(c)`.
     pub(super) unit: f32,
-    /// Error of a dot product here and in the exact score, relative to the product of the lengths; of squared norms too.
+    /// Error of a dot product here and in the exact score, relative to the product of the lengths. The same holds for
+    /// squared norms.
     pub(super) rounding: f32,
     /// `|root|^2`.
     pub(super) root: f32,
-    /// Error of a sum over all factors, here and in the exact score, relative to the sum of the sizes of its terms.
+    /// Error of a sum over all factors, here and in the exact score, relative to the sum of the absolute terms.
     pub(super) joining: f32,
 }
 
-/// Bounds of one query and one row in one factor.
+/// Computes the bounds for one query and one row in one factor.
 pub(super) trait Term {
-    /// Whether no low end is below zero, so that a sum over factors only grows.
+    /// True if no lower bound is negative, so that a sum over factors only grows.
     const GROWS: bool = true;
 
-    fn bounds(factor: Factor, query: Place, row: Place, dot: f32) -> Bounds;
+    fn bounds(factor: Factor, query: PointValues, row: PointValues, dot: f32) -> Bounds;
 
-    /// A low end that may be lower, where that is faster: to sort out rows with.
+    /// A lower bound that may be looser than that of `bounds` but is faster to compute. Used to discard rows.
     #[inline(always)]
-    fn low(factor: Factor, query: Place, row: Place, dot: f32) -> f32 {
+    fn low(factor: Factor, query: PointValues, row: PointValues, dot: f32) -> f32 {
         Self::bounds(factor, query, row, dot).low
     }
 
-    /// The same where the norm of the row costs a root of its own: it may do without.
+    /// As `low`, for callers that would need an extra square root for the norm of the row. An implementation may ignore
+    /// `row.b` and `row.c`.
     #[inline(always)]
-    fn low_without_norm(factor: Factor, query: Place, row: Place, dot: f32) -> f32 {
+    fn low_without_norm(factor: Factor, query: PointValues, row: PointValues, dot: f32) -> f32 {
         Self::low(factor, query, row, dot)
     }
 }
 
-/// Relative error of an exact distance between points of `dim` coordinates whose `sqrt(c) t` add up to `far`.
+/// Relative error of an exact distance between two points of `dim` coordinates whose values `sqrt(c) t - 1` sum to at
+/// most `far`.
 pub(crate) fn distance_error(far: f64, dim: usize) -> f64 {
     (f64::from(DIST_ERROR) + f64::from(FAR_DIST_ERROR) * far) * sum_growth(dim)
 }
 
-/// Error of an exact angle between points of `dim` coordinates whose `sqrt(c) t` add up to `far`, radians.
+/// Error of an exact angle between two points of `dim` coordinates whose values `sqrt(c) t - 1` sum to at most `far`,
+/// radians.
 pub(crate) fn angle_error(far: f64, dim: usize) -> f64 {
     (f64::from(ANGLE_ERROR) + f64::from(FAR_ANGLE_ERROR) * far) * sum_growth(dim)
 }
 
-/// By how much a sum in `f32` over `dim` coordinates rounds more than one over 512, up to which the budgets were measured: every term goes
-/// through one addition for eight coordinates, and ten more.
+/// Growth of the rounding error of an `f32` sum over `dim` coordinates, relative to 512 coordinates, up to which the
+/// error budgets were measured. Every term goes through one addition per eight coordinates and ten more.
 fn sum_growth(dim: usize) -> f64 {
     ((dim / 8 + 10) as f64 / 74.0).max(1.0)
 }
 
-/// Error of a sum over the factors of a product in `f32`, one after the other, with respect to the sum of the sizes of its terms: half a
-/// machine epsilon for each, with a factor of two in hand.
+/// Error of an `f32` sum over the factors of a product, one after the other, relative to the sum of the absolute terms:
+/// half a machine epsilon per factor, with a safety factor of two.
 pub(crate) fn joining_error(factors: usize) -> f64 {
     if factors == 1 { 0.0 } else { f64::from(f32::EPSILON) * factors as f64 }
 }
 
-/// At most `acosh(1 + u)`, for `u >= 0`: by up to 5e-5 of it, and by more from 1e18 on, where its square would soon be no number of `f32`.
+/// A lower bound on `acosh(1 + u)` for `u >= 0`, with a relative error of at most 5e-5. Above 1e18 it is looser,
+/// because `u` is clamped before its square overflows `f32`.
 pub(crate) fn acosh_1p_below(u: f64) -> f64 {
     f64::from(rapidity_below(super::below(u.min(1e18))))
 }
 
-/// Relative error of an exact distance in flat space.
+/// Relative error of an exact distance in flat space or on the sphere.
 pub(crate) fn chord_distance_error(dim: usize) -> f64 {
     f64::from(CHORD_ERROR + crate::kernel::dot_error(dim))
 }
@@ -96,54 +102,55 @@ pub(super) struct MinusDot;
 
 impl Term for MinusDot {
     #[inline(always)]
-    fn bounds(factor: Factor, query: Place, row: Place, dot: f32) -> Bounds {
+    fn bounds(factor: Factor, query: PointValues, row: PointValues, dot: f32) -> Bounds {
         around(-dot, factor.rounding * query.a.sqrt() * row.a.sqrt() + UNDERFLOW)
     }
 }
 
-/// Minus the cosine: the arc grows with it.
-pub(super) struct Arc;
+/// Minus the cosine, which grows with the length of the arc.
+pub(super) struct MinusCosine;
 
-impl Term for Arc {
+impl Term for MinusCosine {
     #[inline(always)]
-    fn bounds(factor: Factor, query: Place, row: Place, dot: f32) -> Bounds {
+    fn bounds(factor: Factor, query: PointValues, row: PointValues, dot: f32) -> Bounds {
         around(-2.0 * dot / (query.a + row.a), 4.0 * factor.rounding + CHORD_ERROR)
     }
 }
 
 /// `|x - y|^2`.
-pub(super) struct Gap;
+pub(super) struct SquaredChord;
 
-impl Term for Gap {
+impl Term for SquaredChord {
     #[inline(always)]
-    fn bounds(factor: Factor, query: Place, row: Place, dot: f32) -> Bounds {
+    fn bounds(factor: Factor, query: PointValues, row: PointValues, dot: f32) -> Bounds {
         let squares = query.a + row.a;
         let gap = squares - 2.0 * dot;
         around(gap, 4.0 * factor.rounding * squares + (CHORD_ERROR + factor.rounding) * gap.abs() + UNDERFLOW)
     }
 }
 
-/// Minus the cosine of the angle at the parent between `parent - root` and `child - parent`: the query is the parent.
+/// Minus the cosine of the angle at the parent between `parent - root` and `child - parent`, with the query as the
+/// parent.
 pub(super) struct ChordDown;
-/// The same: the row is the parent.
+/// As [`ChordDown`], with the row as the parent.
 pub(super) struct ChordUp;
 
 impl Term for ChordDown {
     #[inline(always)]
-    fn bounds(factor: Factor, query: Place, row: Place, dot: f32) -> Bounds {
+    fn bounds(factor: Factor, query: PointValues, row: PointValues, dot: f32) -> Bounds {
         chord_angle(factor, query, row, dot)
     }
 }
 
 impl Term for ChordUp {
     #[inline(always)]
-    fn bounds(factor: Factor, query: Place, row: Place, dot: f32) -> Bounds {
+    fn bounds(factor: Factor, query: PointValues, row: PointValues, dot: f32) -> Bounds {
         chord_angle(factor, row, query, dot)
     }
 }
 
 #[inline(always)]
-fn chord_angle(factor: Factor, parent: Place, child: Place, dot: f32) -> Bounds {
+fn chord_angle(factor: Factor, parent: PointValues, child: PointValues, dot: f32) -> Bounds {
     let squares = parent.a + child.a;
     let product = dot - parent.a - child.b + parent.b;
     let step = squares - 2.0 * dot;
@@ -161,25 +168,25 @@ fn chord_angle(factor: Factor, parent: Place, child: Place, dot: f32) -> Bounds 
     }
 }
 
-/// `u = cosh(sqrt(c) d) - 1`, up to its own error and that of the exact distance: with `a = sqrt(c) d`, a relative
-/// error in `a` becomes `a sinh(a) <= (2 + a) u` times as much in `u`, and `a <= 1 + ln(1 + u)`.
+/// `u = cosh(sqrt(c) d) - 1`, with its own error and that of the exact distance. With `a = sqrt(c) d`, a relative error
+/// `e` of `a` becomes an error `e a sinh(a) <= e (2 + a) u` of `u`, and `a <= 1 + ln(1 + u)`.
 pub(super) struct Cosh;
 
 impl Term for Cosh {
     #[inline(always)]
-    fn bounds(factor: Factor, query: Place, row: Place, dot: f32) -> Bounds {
+    fn bounds(factor: Factor, query: PointValues, row: PointValues, dot: f32) -> Bounds {
         let (u, slack) = cosh_excess(factor, query, row, dot);
         let at_most = above(u, 0.0) + slack;
         around(u, slack + dist_error(query, row) * (4.0 + ln_1p(at_most)) * at_most)
     }
 }
 
-/// The distance, `acosh(1 + u) / sqrt(c)`, at both ends of `u`.
+/// The distance `acosh(1 + u) / sqrt(c)` at both ends of the interval of `u`.
 pub(super) struct Dist;
 
 impl Term for Dist {
     #[inline(always)]
-    fn bounds(factor: Factor, query: Place, row: Place, dot: f32) -> Bounds {
+    fn bounds(factor: Factor, query: PointValues, row: PointValues, dot: f32) -> Bounds {
         let (u, slack) = cosh_excess(factor, query, row, dot);
         let error = dist_error(query, row);
         Bounds {
@@ -189,15 +196,15 @@ impl Term for Dist {
     }
 
     #[inline(always)]
-    fn low(factor: Factor, query: Place, row: Place, dot: f32) -> f32 {
+    fn low(factor: Factor, query: PointValues, row: PointValues, dot: f32) -> f32 {
         let (u, slack) = cosh_excess(factor, query, row, dot);
         above(1.0 - dist_error(query, row), 0.0) * factor.unit * rapidity_below(u - slack)
     }
 
     #[inline(always)]
-    fn low_without_norm(factor: Factor, query: Place, row: Place, dot: f32) -> f32 {
+    fn low_without_norm(factor: Factor, query: PointValues, row: PointValues, dot: f32) -> f32 {
         let terms = query.a + row.a + query.a * row.a;
-        // c |x| |y| is at most the mean of both squares, and (1 + a)(1 + b).
+        // c |x| |y| is at most the mean of both squares, and at most (1 + a)(1 + b).
         let squares = 0.5 * (query.a * (query.a + 2.0) + row.a * (row.a + 2.0));
         let size = terms + if squares < 1.0 + terms { squares } else { 1.0 + terms };
         let u = terms - factor.curv * dot - (factor.rounding * size + UNDERFLOW);
@@ -210,19 +217,19 @@ pub(super) struct DistSquared;
 
 impl Term for DistSquared {
     #[inline(always)]
-    fn bounds(factor: Factor, query: Place, row: Place, dot: f32) -> Bounds {
+    fn bounds(factor: Factor, query: PointValues, row: PointValues, dot: f32) -> Bounds {
         let Bounds { low, high } = Dist::bounds(factor, query, row, dot);
         Bounds { low: low * low, high: high * high }
     }
 
     #[inline(always)]
-    fn low(factor: Factor, query: Place, row: Place, dot: f32) -> f32 {
+    fn low(factor: Factor, query: PointValues, row: PointValues, dot: f32) -> f32 {
         let low = Dist::low(factor, query, row, dot);
         low * low
     }
 
     #[inline(always)]
-    fn low_without_norm(factor: Factor, query: Place, row: Place, dot: f32) -> f32 {
+    fn low_without_norm(factor: Factor, query: PointValues, row: PointValues, dot: f32) -> f32 {
         let low = Dist::low_without_norm(factor, query, row, dot);
         low * low
     }
@@ -232,56 +239,58 @@ impl Term for DistSquared {
 pub(super) struct MinusInner;
 
 impl Term for MinusInner {
-    /// Far out its error is larger than the term, and the exact score of a factor may have the wrong sign, too.
+    /// Far from the origin the error is larger than the term, and the exact score of a factor may have the wrong sign,
+    /// too.
     const GROWS: bool = false;
 
     #[inline(always)]
-    fn bounds(factor: Factor, query: Place, row: Place, dot: f32) -> Bounds {
+    fn bounds(factor: Factor, query: PointValues, row: PointValues, dot: f32) -> Bounds {
         let times = (1.0 + query.a) * (1.0 + row.a) / factor.curv;
         around(times - dot, (4.0 * factor.rounding + factor.joining) * times)
     }
 }
 
-/// A number in [0, 2] that grows with the exterior angle, `1 - along / (|along| + across)` below a right angle's side: the query is
-/// the parent.
+/// `1 - along / (|along| + across)`, a number in [0, 2] that grows with the exterior angle, with the query as the
+/// parent.
 pub(super) struct TurnDown;
-/// The same: the row is the parent.
+/// As [`TurnDown`], with the row as the parent.
 pub(super) struct TurnUp;
-/// The exterior angle: the query is the parent.
-pub(super) struct ConeDown;
-/// The same: the row is the parent.
-pub(super) struct ConeUp;
+/// The exterior angle with the query as the parent.
+pub(super) struct ExteriorAngleDown;
+/// The exterior angle with the row as the parent.
+pub(super) struct ExteriorAngleUp;
 
 impl Term for TurnDown {
     #[inline(always)]
-    fn bounds(factor: Factor, query: Place, row: Place, dot: f32) -> Bounds {
+    fn bounds(factor: Factor, query: PointValues, row: PointValues, dot: f32) -> Bounds {
         turn(factor, query, row, dot)
     }
 }
 
 impl Term for TurnUp {
     #[inline(always)]
-    fn bounds(factor: Factor, query: Place, row: Place, dot: f32) -> Bounds {
+    fn bounds(factor: Factor, query: PointValues, row: PointValues, dot: f32) -> Bounds {
         turn(factor, row, query, dot)
     }
 }
 
-impl Term for ConeDown {
+impl Term for ExteriorAngleDown {
     #[inline(always)]
-    fn bounds(factor: Factor, query: Place, row: Place, dot: f32) -> Bounds {
-        cone(factor, query, row, dot)
+    fn bounds(factor: Factor, query: PointValues, row: PointValues, dot: f32) -> Bounds {
+        exterior_angle(factor, query, row, dot)
     }
 }
 
-impl Term for ConeUp {
+impl Term for ExteriorAngleUp {
     #[inline(always)]
-    fn bounds(factor: Factor, query: Place, row: Place, dot: f32) -> Bounds {
-        cone(factor, row, query, dot)
+    fn bounds(factor: Factor, query: PointValues, row: PointValues, dot: f32) -> Bounds {
+        exterior_angle(factor, row, query, dot)
     }
 }
 
-/// Where [`turn`] puts an angle: with `s`, `c` its sine and cosine, `s / (|c| + s)` up to a right angle, and 2 minus that beyond. The
-/// slope is `1 / (|c| + s)^2`, between 1/2 and 1.
+/// The value of [`turn`] for an angle in radians. With its sine `s` and cosine `c` it is `s / (|c| + s)` up to a right
+/// angle, and 2 minus that above. The derivative is `1 / (|c| + s)^2`, between 1/2 and 1. Angles below 0 map to -1,
+/// angles above pi to 3.
 pub(crate) fn turn_of(angle: f64) -> f64 {
     if !(0.0..=std::f64::consts::PI).contains(&angle) {
         return if angle < 0.0 { -1.0 } else { 3.0 };
@@ -292,33 +301,34 @@ pub(crate) fn turn_of(angle: f64) -> f64 {
 }
 
 #[inline(always)]
-fn turn(factor: Factor, parent: Place, child: Place, dot: f32) -> Bounds {
-    let side = Side::of(factor, parent, child, dot);
-    let sum = side.along.abs() + side.across;
-    let acute = side.across / sum;
-    let turn = if side.along < 0.0 { 2.0 - acute } else { acute };
-    side.within(turn, 2.0)
+fn turn(factor: Factor, parent: PointValues, child: PointValues, dot: f32) -> Bounds {
+    let ray = RayOffset::of(factor, parent, child, dot);
+    let sum = ray.along.abs() + ray.across;
+    let acute = ray.across / sum;
+    let turn = if ray.along < 0.0 { 2.0 - acute } else { acute };
+    ray.within(turn, 2.0)
 }
 
 #[inline(always)]
-fn cone(factor: Factor, parent: Place, child: Place, dot: f32) -> Bounds {
-    let side = Side::of(factor, parent, child, dot);
-    side.within(half_turn(side.across, side.along), PI)
+fn exterior_angle(factor: Factor, parent: PointValues, child: PointValues, dot: f32) -> Bounds {
+    let ray = RayOffset::of(factor, parent, child, dot);
+    ray.within(half_turn(ray.across, ray.along), PI)
 }
 
-/// The child as the parent sees it, see `Space::exterior_angle`: the angle is `atan2(across, along)` with `y` the child's component
-/// along the parent, `across^2 = |child|^2 - y^2` and `along = sqrt(c) t(parent) y - sqrt(c) t(child) |parent|`.
-struct Side {
+/// The child relative to the parent, see `Space::exterior_angle`. The angle is `atan2(across, along)`, where `y` is the
+/// component of the child along the parent, `across^2 = |child|^2 - y^2` and `along = sqrt(c) t(parent) y - sqrt(c)
+/// t(child) |parent|`.
+struct RayOffset {
     across: f32,
     along: f32,
-    /// Of an angle, radians; of its place on the scale of [`turn_of`], too, which has a slope of at most 1.
+    /// Error of the angle in radians. Also valid on the scale of [`turn_of`], whose derivative is at most 1.
     error: f32,
     unknown: bool,
 }
 
-impl Side {
+impl RayOffset {
     #[inline(always)]
-    fn of(factor: Factor, parent: Place, child: Place, dot: f32) -> Self {
+    fn of(factor: Factor, parent: PointValues, child: PointValues, dot: f32) -> Self {
         let rounding = factor.rounding;
         let y = dot * parent.c;
         let y_error = rounding * child.b;
@@ -327,15 +337,15 @@ impl Side {
         let along_error = (1.0 + parent.a) * y_error + rounding * (ahead.abs() + behind);
         let square = child.b * child.b - y * y;
         let square_error = 2.0 * (y.abs() + y_error) * y_error + rounding * child.b * child.b + f32::MIN_POSITIVE;
-        // With s the square and e its error, the root of s lies within e / root(s) of the true one where s >= e; where it is not, both
-        // it and the true one lie within root(e) of root(e).
+        // Let s be the square and e its error. For s >= e the square root differs from the true one by at most e /
+        // sqrt(s). Otherwise both are within sqrt(e) of sqrt(e).
         let across = above(square, square_error).sqrt();
         let error = along_error + square_error / across;
         let sum = along.abs() + across;
-        // The direction of a vector of length l turns by at most asin(e / l) <= 1.6 e / l when it moves by e, and
-        // l >= sum / root(2).
+        // Moving a vector of length l by e turns its direction by at most asin(e / l) <= 1.6 e / l, and l >= sum /
+        // sqrt(2).
         let far = FAR_ANGLE_ERROR * (parent.a + child.a);
-        Side {
+        RayOffset {
             across,
             along,
             error: 2.3 * error / sum + ANGLE_ERROR + TURN_ERROR + far,
@@ -353,7 +363,7 @@ impl Side {
 }
 
 #[inline(always)]
-fn cosh_excess(factor: Factor, query: Place, row: Place, dot: f32) -> (f32, f32) {
+fn cosh_excess(factor: Factor, query: PointValues, row: PointValues, dot: f32) -> (f32, f32) {
     let terms = query.a + row.a + query.a * row.a;
     let size = terms + factor.curv * query.b * row.b;
     (terms - factor.curv * dot, factor.rounding * size + UNDERFLOW)
@@ -361,19 +371,20 @@ fn cosh_excess(factor: Factor, query: Place, row: Place, dot: f32) -> (f32, f32)
 
 /// Relative error of the exact distance.
 #[inline(always)]
-fn dist_error(query: Place, row: Place) -> f32 {
+fn dist_error(query: PointValues, row: PointValues) -> f32 {
     DIST_ERROR + FAR_DIST_ERROR * (query.a + row.a)
 }
 
-/// `acosh(1 + u)`, 0 below 0.
+/// `acosh(1 + u)`; 0 for negative `u`.
 #[inline(always)]
 fn rapidity(u: f32) -> f32 {
     let u = above(u, 0.0);
     ln_1p(u + (u * (u + 2.0)).sqrt())
 }
 
-/// At most [`rapidity`], by up to 4e-5 of it, without a division: `1 + w = 2^e (1 + x)` with `x` in [0, 1), and `ln(1 + x) / x` by a polynomial
-/// fitted at Chebyshev nodes (off by 8.8e-6 of the value), times a factor that makes room for its error.
+/// A lower bound on [`rapidity`] with a relative error of at most 4e-5, without a division. With `1 + w = 2^e (1 + x)`
+/// and `x` in [0, 1), `ln(1 + x) / x` is a polynomial fitted at Chebyshev nodes (relative error 8.8e-6). A factor below
+/// 1 allows for the error.
 #[inline(always)]
 fn rapidity_below(u: f32) -> f32 {
     let u = above(u, 0.0);
@@ -384,11 +395,11 @@ fn rapidity_below(u: f32) -> f32 {
     let x = if exponent == 0 { w } else { mantissa - 1.0 };
     let upper = -0.210_293_7 + x * (0.101_500_05 - x * 0.023_979_573);
     let series = x * (0.999_991_83 + x * (-0.499_372_6 + x * (0.325_295_15 + x * upper)));
-    // The last term is zero for numbers, and NaN for what is none: its bits must not pass for a number.
+    // The last term is zero for finite `w` and NaN otherwise. Without it, the bits of a NaN would give a finite result.
     (1.0 - LOGARITHM_ERROR) * (exponent as f32 * std::f32::consts::LN_2 + series) + 0.0 * w
 }
 
-/// The larger one; what is no number stays none, which `max` would hide.
+/// The larger value. Unlike `max`, it keeps NaN.
 #[inline(always)]
 fn above(value: f32, least: f32) -> f32 {
     if value < least { least } else { value }
@@ -406,8 +417,9 @@ mod tests {
 
     use super::*;
 
-    /// Distances and angles in `f32` against `f64`, in 8 to 4,096 coordinates, near the root and far out, of points that are close, opposite or at
-    /// right angles, with coordinates of one size (whose sums round most) and of all sizes: within half of what bounds allow for.
+    /// Compares distances and angles in `f32` with `f64`, in 8 to 4,096 coordinates, near the root and far out, for
+    /// points that are close, opposite or at right angles, with coordinates of one size (whose sums round most) and of
+    /// all sizes. The error must be within half of the budget of the bounds.
     #[test]
     fn exact_scores_keep_their_error_in_many_dimensions() {
         let mut random = conifer_space::laws::SplitMix::new(9);
@@ -424,7 +436,7 @@ mod tests {
                         let one_size = case % 2 == 0;
                         (0..dim).map(|_| sign(&mut random) * if one_size { 1.0 } else { random.uniform() }).collect()
                     });
-                    // From the same direction to an independent one.
+                    // Directions range from equal to independent.
                     let share = [0.0, 1e-3, 0.03, 0.3, 1.0][case % 5];
                     let first = points[0].clone();
                     points[1].iter_mut().zip(&first).for_each(|(b, a)| *b = a * (1.0 - share) + *b * share);
@@ -454,7 +466,7 @@ mod tests {
         }
     }
 
-    /// Over u from 1e-30 to 1e9, finely around the powers of two of `1 + w`.
+    /// Covers u from 1e-30 to 1e9.
     #[test]
     fn rapidity_below_is_below_and_near() {
         for step in 0..400_000 {

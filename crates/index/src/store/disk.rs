@@ -1,4 +1,4 @@
-//! What a store asks of the file system, one operation each, so that tests can stop it between any two.
+//! File system operations of a store, one per function, so that tests can inject a fault before any of them.
 
 use std::fs::{self, File, FileType, OpenOptions};
 use std::io::{Read, Write};
@@ -10,20 +10,19 @@ use sha2::{Digest, Sha256};
 
 use crate::error::{Error, Result};
 
-/// What a finished file looks like, to tell a damaged one.
+/// Length and checksum of a finished file, by which damage is detected.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Seal {
+pub(super) struct StoreFileDigest {
     pub(super) bytes: u64,
     pub(super) sha256: String,
 }
 
-impl Seal {
+impl StoreFileDigest {
     pub(super) fn of(bytes: &[u8]) -> Self {
-        Seal { bytes: bytes.len() as u64, sha256: conifer_space::points::sha256_hex(bytes) }
+        StoreFileDigest { bytes: bytes.len() as u64, sha256: conifer_space::points::sha256_hex(bytes) }
     }
 
-    /// Of a file, read piece by piece.
     pub(super) fn of_file(path: &Path) -> Result<Self> {
         let mut file = open(path)?;
         let (mut sha, mut bytes, mut piece) = (Sha256::new(), 0, vec![0; 1 << 20]);
@@ -36,10 +35,9 @@ impl Seal {
                 }
             }
         }
-        Ok(Seal { bytes, sha256: hex(sha) })
+        Ok(StoreFileDigest { bytes, sha256: hex(sha) })
     }
 
-    /// That a file has the length it was written with.
     pub(super) fn check_length(&self, path: &Path) -> Result<()> {
         let bytes = fs::metadata(path).map_err(Error::io("read", path))?.len();
         if bytes != self.bytes {
@@ -49,10 +47,9 @@ impl Seal {
         Ok(())
     }
 
-    /// That what was found in a file is what was written.
-    pub(super) fn check(&self, path: &Path, found: &Seal) -> Result<()> {
+    pub(super) fn check(&self, path: &Path, found: &StoreFileDigest) -> Result<()> {
         if found != self {
-            let describe = |seal: &Seal| format!("{} bytes with sha256 {}", seal.bytes, seal.sha256);
+            let describe = |seal: &StoreFileDigest| format!("{} bytes with sha256 {}", seal.bytes, seal.sha256);
             let expected = format!("{}: it was changed or damaged", describe(self));
             return Err(Error::store(path, "content", describe(found), expected));
         }
@@ -60,7 +57,7 @@ impl Seal {
     }
 }
 
-/// Opens a file to read it; anything else (a pipe, on which to wait for ever) is an error.
+/// Opens a regular file for reading. Other files are an error; reading a pipe could block for ever.
 fn open(path: &Path) -> Result<File> {
     let kind = fs::metadata(path).map_err(Error::io("read", path))?.file_type();
     if !kind.is_file() {
@@ -69,7 +66,7 @@ fn open(path: &Path) -> Result<File> {
     File::open(path).map_err(Error::io("read", path))
 }
 
-/// Reads a file of at most so many bytes.
+/// Reads a file of at most `most` bytes.
 pub(super) fn read(path: &Path, most: u64) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
     open(path)?.take(most.saturating_add(1)).read_to_end(&mut bytes).map_err(Error::io("read", path))?;
@@ -79,7 +76,7 @@ pub(super) fn read(path: &Path, most: u64) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// What an entry of a folder is itself, not what it may point to; `None` where there is none.
+/// The type of an entry, without following symbolic links; `None` if it does not exist.
 pub(super) fn kind(path: &Path) -> Result<Option<FileType>> {
     match fs::symlink_metadata(path) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
@@ -87,18 +84,17 @@ pub(super) fn kind(path: &Path) -> Result<Option<FileType>> {
     }
 }
 
-/// A finished hash as 64 hex digits.
 pub(super) fn hex(hash: Sha256) -> String {
     hash.finalize().iter().map(|b| format!("{b:02x}")).collect()
 }
 
-/// Makes a folder, if it is not there.
+/// Creates a folder if it does not exist.
 pub(super) fn create_dir(path: &Path) -> Result<()> {
     step("create", path)?;
     fs::create_dir_all(path).map_err(Error::io("create", path))
 }
 
-/// Writes one file and flushes it to the disk.
+/// Writes a file and flushes it to the disk.
 pub(super) fn write(path: &Path, bytes: &[u8]) -> Result<()> {
     step("create", path)?;
     let mut file = File::create(path).map_err(Error::io("create", path))?;
@@ -115,7 +111,8 @@ pub(super) fn rename(from: &Path, to: &Path) -> Result<()> {
     fs::rename(from, to).map_err(Error::io("rename to", to))
 }
 
-/// Makes the names in a folder survive a power cut, where the system has that notion.
+/// Flushes the entries of a folder, so that renames survive a power failure. Does nothing on systems without such an
+/// operation.
 pub(super) fn sync(dir: &Path) -> Result<()> {
     step("flush", dir)?;
     if cfg!(unix) {
@@ -125,7 +122,7 @@ pub(super) fn sync(dir: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Removes a file, or a folder with all that is in it, or a link and not what it points to; nothing, where there is none.
+/// Removes a file, a folder with its contents, or a symbolic link but not its target. Succeeds if nothing exists.
 pub(super) fn remove(path: &Path) -> Result<()> {
     step("remove", path)?;
     let folder = kind(path)?.is_some_and(|it| it.is_dir());
@@ -136,7 +133,7 @@ pub(super) fn remove(path: &Path) -> Result<()> {
     }
 }
 
-/// Removes an empty folder; succeeds where there is none.
+/// Removes an empty folder; succeeds if it does not exist.
 pub(super) fn remove_empty(path: &Path) -> Result<()> {
     step("remove", path)?;
     match fs::remove_dir(path) {
@@ -145,7 +142,7 @@ pub(super) fn remove_empty(path: &Path) -> Result<()> {
     }
 }
 
-/// Names in a folder, in order; none where it does not exist.
+/// Names in a folder, sorted; empty if the folder does not exist.
 pub(super) fn names(dir: &Path) -> Result<Vec<String>> {
     let entries = match fs::read_dir(dir) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -159,10 +156,10 @@ pub(super) fn names(dir: &Path) -> Result<Vec<String>> {
     Ok(names)
 }
 
-/// The right to write to a store.
+/// Takes the write lock of a store.
 pub(super) fn lock(path: &Path, store: &Path) -> Result<Lock> {
     let mut options = OpenOptions::new();
-    // Whatever has the name is not emptied.
+    // Do not truncate: the file may belong to the user.
     options.write(true).create(true).truncate(false);
     let file = options.open(path).map_err(Error::io("create", path))?;
     Lock::take(file).map_err(Error::io("lock", path))?.ok_or_else(|| {
@@ -179,7 +176,7 @@ pub(super) fn step(_action: &'static str, _path: &Path) -> Result<()> {
 #[cfg(test)]
 pub(super) use faults::step;
 
-/// Operations that fail on purpose.
+/// Fault injection for tests.
 #[cfg(test)]
 pub(super) mod faults {
     use std::cell::Cell;
@@ -188,37 +185,37 @@ pub(super) mod faults {
 
     use crate::error::{Error, Result};
 
-    /// What happens at the operation where it begins.
+    /// Which operations fail, from a given operation on.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-    pub(crate) enum Fault {
+    pub(crate) enum DiskFault {
         /// Only that operation fails.
         Once,
-        /// The process is dead: nothing is done from there on.
+        /// The process is killed: no further operation is done.
         Killed,
-        /// The disk is full: nothing is written from there on, but files can be removed.
+        /// The disk is full: nothing more can be written, but files can be removed.
         Full,
     }
 
     thread_local! {
-        static PLAN: Cell<Option<(usize, Fault)>> = const { Cell::new(None) };
-        static SEEN: Cell<usize> = const { Cell::new(0) };
+        static PLAN: Cell<Option<(usize, DiskFault)>> = const { Cell::new(None) };
+        static OPERATIONS: Cell<usize> = const { Cell::new(0) };
     }
 
-    /// Runs `work` with a fault at operation number `at`; also says how many operations there were.
-    pub(crate) fn with<T>(at: usize, fault: Fault, work: impl FnOnce() -> T) -> (T, usize) {
+    /// Runs `work` with a fault at operation number `at`. Also returns the number of operations.
+    pub(crate) fn with<T>(at: usize, fault: DiskFault, work: impl FnOnce() -> T) -> (T, usize) {
         PLAN.set(Some((at, fault)));
-        SEEN.set(0);
+        OPERATIONS.set(0);
         let out = work();
         PLAN.set(None);
-        (out, SEEN.get())
+        (out, OPERATIONS.get())
     }
 
     pub(crate) fn step(action: &'static str, path: &Path) -> Result<()> {
-        let seen = SEEN.replace(SEEN.get() + 1);
+        let operation = OPERATIONS.replace(OPERATIONS.get() + 1);
         let fails = PLAN.get().is_some_and(|(at, fault)| match fault {
-            Fault::Once => seen == at,
-            Fault::Killed => seen >= at,
-            Fault::Full => seen >= at && matches!(action, "create" | "write" | "flush"),
+            DiskFault::Once => operation == at,
+            DiskFault::Killed => operation >= at,
+            DiskFault::Full => operation >= at && matches!(action, "create" | "write" | "flush"),
         });
         if fails { Err(Error::io(action, path)(IoError::from(ErrorKind::StorageFull))) } else { Ok(()) }
     }

@@ -1,30 +1,29 @@
-//! Segments: sets of embeddings in a store, written once and read where they lie.
+//! Segments: embedding sets in a store, written once and memory-mapped.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::path::Path;
 
-use conifer_space::points::{Draft, Element, Plan, StoredSet};
-use conifer_space::{ManifoldSpec, Modality, Root, Source};
+use conifer_space::points::{Draft, DraftPlan, Element, StoredSet};
+use conifer_space::{ManifoldSpec, Modality, Provenance, Root};
 use std::sync::Arc;
 
-use super::disk::{self, Seal};
-use super::version::{Deleted, Segment};
+use super::disk::{self, StoreFileDigest};
+use super::version::{DeletedFile, Segment};
 use super::{DELETED, SEGMENTS};
 use crate::error::{Error, Result};
-use crate::kernel::Stored;
-use crate::mapped::{Mapped, Plain};
-use crate::rows::Part;
+use crate::kernel::StoredCoordinate;
+use crate::mapped::{MappedArray, MappedCoordinate};
+use crate::rows::CoordinateArray;
 
-/// Rows that are written at once.
+/// Rows per write.
 const PART: usize = 1024;
 
-/// Rows to be written.
-pub(super) struct Content<'a> {
+pub(super) struct SegmentContent<'a> {
     pub(super) spec: &'a ManifoldSpec,
     pub(super) root: &'a Root,
-    pub(super) source: Source,
+    pub(super) source: Provenance,
     pub(super) rows: usize,
     pub(super) columns: &'a BTreeMap<String, Vec<String>>,
     pub(super) ids: &'a [String],
@@ -32,17 +31,17 @@ pub(super) struct Content<'a> {
     pub(super) point: &'a dyn Fn(usize) -> Cow<'a, [f32]>,
 }
 
-/// Writes a segment into the folder `tmp`, under its name, flushed to the disk. `progress` hears of rows.
+/// Writes a segment to `tmp/name` and flushes it to the disk. `progress` is called with the number of rows written.
 pub(super) fn write(
     tmp: &Path,
     name: &str,
     element: Element,
-    content: &Content<'_>,
+    content: &SegmentContent<'_>,
     progress: &mut dyn FnMut(usize),
 ) -> Result<Segment> {
     let dir = tmp.join(name);
     disk::step("create", &dir)?;
-    let plan = Plan {
+    let plan = DraftPlan {
         spec: content.spec.clone(),
         root: content.root.clone(),
         columns: content.columns.keys().cloned().collect(),
@@ -66,42 +65,49 @@ pub(super) fn write(
     }
     disk::step("flush", &dir)?;
     draft.finish(content.source.clone())?;
-    let seals = disk::names(&dir)?.into_iter().map(|file| Ok((file.clone(), Seal::of_file(&dir.join(file))?)));
+    let seals =
+        disk::names(&dir)?.into_iter().map(|file| Ok((file.clone(), StoreFileDigest::of_file(&dir.join(file))?)));
     Ok(Segment { name: name.to_owned(), rows: content.rows, files: seals.collect::<Result<_>>()?, deleted: None })
 }
 
-/// Opens a segment of the store `dir`: what it says of its rows, that its files are as long as they were written, and which rows are gone.
+/// Opens a segment of the store `dir`: its metadata and its deleted rows. Checks the lengths of all files.
 ///
 /// # Errors
-/// A file is missing, of another length, or (but for the points, which are not read) damaged.
-pub(super) fn open(dir: &Path, segment: &Segment) -> Result<(StoredSet, Gone)> {
+/// Fails if a file is missing, has a wrong length, or is damaged. The points are not read, so damage in them is not
+/// found here.
+pub(super) fn open(dir: &Path, segment: &Segment) -> Result<(StoredSet, DeletedRows)> {
     let home = dir.join(SEGMENTS).join(&segment.name);
     for (name, seal) in &segment.files {
         seal.check_length(&home.join(name))?;
     }
     if let Some(seal) = segment.files.get("manifest.json") {
-        // It holds the checksums of the others.
+        // The manifest holds the checksums of the other files.
         let path = home.join("manifest.json");
-        seal.check(&path, &Seal::of_file(&path)?)?;
+        seal.check(&path, &StoreFileDigest::of_file(&path)?)?;
     }
     let set = StoredSet::open(&home)?;
     if set.len() != segment.rows {
-        return Err(Error::store(&home, "number of rows", set.len(), format!("{}, as in its version", segment.rows)));
+        return Err(Error::store(
+            &home,
+            "number of rows",
+            set.len(),
+            format!("{}, as in the version's manifest", segment.rows),
+        ));
     }
-    // Only now is it known that there are as many rows as it says, before there is a bit for each.
-    Ok((set, Gone::read(&dir.join(DELETED), segment)?))
+    // Read the bitmap only after the row count is verified, so that a wrong count allocates nothing.
+    Ok((set, DeletedRows::read(&dir.join(DELETED), segment)?))
 }
 
-/// The points of a segment, mapped where they can be read as they stand, else copied.
-pub(super) fn points<E: Plain + Stored>(set: &StoredSet) -> Result<Part<E>> {
+/// The points of a segment: memory-mapped if possible, else copied.
+pub(super) fn points<E: MappedCoordinate + StoredCoordinate>(set: &StoredSet) -> Result<CoordinateArray<E>> {
     let path = &set.points;
     let file = File::open(path).map_err(Error::io("read", path))?;
     let count = set.len() * set.spec.dim;
     if count == 0 {
-        return Ok(Part::Owned(Arc::default()));
+        return Ok(CoordinateArray::Owned(Arc::default()));
     }
-    if let Some(mapped) = Mapped::open(&file, set.offset, count).map_err(Error::io("map", path))? {
-        return Ok(Part::Mapped(Arc::new(mapped)));
+    if let Some(mapped) = MappedArray::open(&file, set.offset, count).map_err(Error::io("map", path))? {
+        return Ok(CoordinateArray::Mapped(Arc::new(mapped)));
     }
     let bytes = fs::read(path).map_err(Error::io("read", path))?;
     let numbers = bytes.get(set.offset as usize..).unwrap_or_default().chunks_exact(size_of::<E>());
@@ -109,32 +115,33 @@ pub(super) fn points<E: Plain + Stored>(set: &StoredSet) -> Result<Part<E>> {
     if numbers.len() != count {
         return Err(Error::store(path, "the number of coordinates", numbers.len(), format!("{count}, for its rows")));
     }
-    Ok(Part::Owned(Arc::new(numbers)))
+    Ok(CoordinateArray::Owned(Arc::new(numbers)))
 }
 
-/// Which rows of a segment are gone, a bit for each, 64 to a little-endian word.
+/// The deleted rows of a segment: one bit per row, in little-endian 64-bit words.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Gone {
+pub(super) struct DeletedRows {
     words: Vec<u64>,
 }
 
-impl Gone {
+impl DeletedRows {
     fn none(rows: usize) -> Self {
-        Gone { words: vec![0; rows.div_ceil(64)] }
+        DeletedRows { words: vec![0; rows.div_ceil(64)] }
     }
 
-    /// Of a segment of a version, which has as many rows as it says.
+    /// Reads the bitmap of a segment, whose row count must be verified.
     fn read(dir: &Path, segment: &Segment) -> Result<Self> {
         let Some(deleted) = &segment.deleted else { return Ok(Self::none(segment.rows)) };
         let path = dir.join(&deleted.name);
         let bytes = disk::read(&path, segment.rows.div_ceil(64) as u64 * 8)?;
-        deleted.seal.check(&path, &Seal::of(&bytes))?;
-        let gone = Gone { words: bytes.as_chunks::<8>().0.iter().map(|word| u64::from_le_bytes(*word)).collect() };
-        if gone.words.len() != segment.rows.div_ceil(64) || gone.count() != deleted.rows {
-            let expected = format!("{} of {}, as in its version", deleted.rows, segment.rows);
-            return Err(Error::store(&path, "the number of deleted rows", gone.count(), expected));
+        deleted.seal.check(&path, &StoreFileDigest::of(&bytes))?;
+        let deleted_rows =
+            DeletedRows { words: bytes.as_chunks::<8>().0.iter().map(|word| u64::from_le_bytes(*word)).collect() };
+        if deleted_rows.words.len() != segment.rows.div_ceil(64) || deleted_rows.count() != deleted.rows {
+            let expected = format!("{} of {}, as in the version's manifest", deleted.rows, segment.rows);
+            return Err(Error::store(&path, "the number of deleted rows", deleted_rows.count(), expected));
         }
-        Ok(gone)
+        Ok(deleted_rows)
     }
 
     pub(super) fn contains(&self, row: usize) -> bool {
@@ -149,10 +156,10 @@ impl Gone {
         self.words.iter().map(|word| word.count_ones() as usize).sum()
     }
 
-    /// Writes it into `tmp`, under the name that it will have.
-    pub(super) fn write(&self, tmp: &Path, name: String) -> Result<Deleted> {
+    /// Writes the bitmap to `tmp/name`.
+    pub(super) fn write(&self, tmp: &Path, name: String) -> Result<DeletedFile> {
         let bytes: Vec<u8> = self.words.iter().flat_map(|word| word.to_le_bytes()).collect();
         disk::write(&tmp.join(&name), &bytes)?;
-        Ok(Deleted { name, rows: self.count(), seal: Seal::of(&bytes) })
+        Ok(DeletedFile { name, rows: self.count(), seal: StoreFileDigest::of(&bytes) })
     }
 }

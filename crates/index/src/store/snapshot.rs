@@ -1,4 +1,4 @@
-//! The rows of a store at one version, or of a set, as they are searched.
+//! The rows of a store at one version, or of an embedding set, for searches.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -7,48 +7,48 @@ use std::path::Path;
 
 use conifer_space::points::{Element, StoredSet, sha256_hex};
 use conifer_space::safe::{FARTHEST, UNIT_TOLERANCE};
-use conifer_space::{EmbeddingSet, ManifoldSpec, Modality, Root, Source, space};
+use conifer_space::{EmbeddingSet, ManifoldSpec, Modality, Provenance, Root, space};
 use rayon::prelude::*;
 use sha2::{Digest as _, Sha256};
 
 use super::Store;
 use super::disk::hex;
-use super::segment::{self, Gone};
-use super::version::Manifest;
+use super::segment::{self, DeletedRows};
+use super::version::VersionManifest;
 use crate::error::{Error, Result};
-use crate::mapped::Plain;
-use crate::rows::{Parts, Place, Rows};
+use crate::mapped::MappedCoordinate;
+use crate::rows::{GatheredRows, PointRows, RowLocation};
 
-/// Rows that are hashed by one thread at a time.
+/// Rows that one thread hashes at a time.
 const HASHED: usize = 4096;
 
-/// Rows with what is known of them. The points lie in memory or in mapped files, which stay readable whatever happens to the store;
-/// indexes over a snapshot ([`FlatIndex::on`](crate::FlatIndex::on)) share them.
+/// Rows with their metadata. The points are in memory or in memory-mapped files, which stay readable if the store
+/// changes. Indexes over a snapshot ([`FlatIndex::on`](crate::FlatIndex::on)) share them.
 #[derive(Clone)]
 pub struct Snapshot {
     /// The space of the points.
     pub spec: ManifoldSpec,
-    /// The apex of their cones.
+    /// The root of the hierarchy, to which depths and exterior angles refer.
     pub root: Root,
-    /// One name per row; need not be unique.
+    /// One name per row, not necessarily unique.
     pub ids: Vec<String>,
-    /// What each row embeds.
+    /// The kind of item that each row embeds.
     pub modality: Vec<Modality>,
-    /// Free metadata, one text per row and column; empty where a row came without the column.
+    /// Metadata: one text per row and column, empty if the row was added without the column.
     pub columns: BTreeMap<String, Vec<String>>,
-    /// Where the points come from.
-    pub source: Source,
+    /// Origin of the points: model, data and weights.
+    pub source: Provenance,
     version: Option<u64>,
-    /// sha256 of the manifest of the version, whose rows these are, all of them.
+    /// sha256 of the manifest of the version, if the snapshot has all rows of the version.
     sealed: Option<String>,
-    pub(crate) rows: Rows,
+    pub(crate) rows: PointRows,
 }
 
 impl Snapshot {
-    /// Of a folder that is a set of embeddings or a store, of which the newest version counts.
+    /// Opens a folder that is an embedding set or a store; of a store, the newest version.
     ///
     /// # Errors
-    /// Those of [`EmbeddingSet::load`] or of [`Store::snapshot`].
+    /// Returns the errors of [`EmbeddingSet::load`] or of [`Store::snapshot`].
     pub fn open(dir: &Path) -> Result<Self> {
         if Store::is_store(dir) {
             return Store::open(dir)?.snapshot();
@@ -56,10 +56,10 @@ impl Snapshot {
         Ok(Self::loaded(EmbeddingSet::load(dir)?))
     }
 
-    /// Of a set in memory, whose points are moved.
+    /// Takes a set in memory. The points are moved, not copied.
     ///
     /// # Errors
-    /// The set does not pass [`EmbeddingSet::check`].
+    /// Fails if the set does not pass [`EmbeddingSet::check`].
     pub fn of(set: EmbeddingSet) -> Result<Self> {
         set.check()?;
         Ok(Self::loaded(set))
@@ -67,7 +67,17 @@ impl Snapshot {
 
     fn loaded(set: EmbeddingSet) -> Self {
         let EmbeddingSet { spec, root, ids, modality, points, columns, source } = set;
-        Snapshot { spec, root, ids, modality, columns, source, version: None, sealed: None, rows: Rows::owned(points) }
+        Snapshot {
+            spec,
+            root,
+            ids,
+            modality,
+            columns,
+            source,
+            version: None,
+            sealed: None,
+            rows: PointRows::owned(points),
+        }
     }
 
     /// Number of rows.
@@ -75,12 +85,12 @@ impl Snapshot {
         self.ids.len()
     }
 
-    /// Whether there are no rows.
+    /// True if there are no rows.
     pub fn is_empty(&self) -> bool {
         self.ids.is_empty()
     }
 
-    /// The version of the store; `None` of a set.
+    /// The version number of the store; `None` for a set.
     pub fn version(&self) -> Option<u64> {
         self.version
     }
@@ -90,11 +100,12 @@ impl Snapshot {
         self.rows.get(i, self.spec.dim)
     }
 
-    /// A sha256 by which processes know that they opened the same: that of the manifest of a version, which holds those of all its files; of
-    /// other rows, of everything that is known of them.
+    /// A sha256 by which processes can check that they opened the same rows. For a version of a store it is the sha256
+    /// of the manifest, which holds the checksums of all files. For other rows it is the sha256 of the points and their
+    /// metadata.
     ///
     /// # Errors
-    /// None that a checked set can have: a space that JSON cannot say.
+    /// Fails if the space cannot be encoded as JSON, which does not happen for a checked set.
     pub fn fingerprint(&self) -> Result<String> {
         if let Some(sealed) = &self.sealed {
             return Ok(sealed.clone());
@@ -110,7 +121,6 @@ impl Snapshot {
         Ok(hex(all))
     }
 
-    /// The hash of some rows.
     fn hash(&self, rows: Range<usize>) -> [u8; 32] {
         let mut hash = Sha256::new();
         let mut bytes = Vec::new();
@@ -118,7 +128,7 @@ impl Snapshot {
             bytes.clear();
             let columns = self.columns.values().map(|it| it[i].as_str());
             for text in [self.ids[i].as_str(), self.modality[i].name()].into_iter().chain(columns) {
-                // With its length before it, no text reads as a part of its neighbours.
+                // A length prefix makes the boundaries between texts unambiguous.
                 bytes.extend((text.len() as u64).to_le_bytes());
                 bytes.extend(text.as_bytes());
             }
@@ -128,10 +138,10 @@ impl Snapshot {
         hash.finalize().into()
     }
 
-    /// These rows, in this order. Their points stay where they lie.
+    /// Selects rows, in the given order. Their points are not copied.
     ///
     /// # Errors
-    /// A row past the end.
+    /// Fails if a row number is out of range.
     pub fn select(&self, rows: &[usize]) -> Result<Self> {
         if let Some(row) = rows.iter().find(|row| **row >= self.len()) {
             return Err(Error::invalid("a selected row", row, format!("a row below {}", self.len())));
@@ -150,7 +160,7 @@ impl Snapshot {
         })
     }
 
-    /// A copy in memory.
+    /// Copies the rows to a set in memory.
     pub fn to_set(&self) -> EmbeddingSet {
         EmbeddingSet {
             spec: self.spec.clone(),
@@ -163,10 +173,11 @@ impl Snapshot {
         }
     }
 
-    /// Reads all points: that they are points of the space, as they were when they came.
+    /// Reads all points and checks that they are valid points of the space.
     ///
     /// # Errors
-    /// A coordinate that is not finite, a row that is not on the space or farther out than [`FARTHEST`]: a file was damaged.
+    /// Fails if a coordinate is not finite, or if a row is not on the space or is farther out than [`FARTHEST`]. Then a
+    /// file is damaged.
     pub fn check(&self) -> Result<()> {
         let space = space::<f32>(&self.spec)?;
         let wrong = |i: usize| {
@@ -178,47 +189,47 @@ impl Snapshot {
         match (0..self.len()).into_par_iter().find_map_first(wrong) {
             None => Ok(()),
             Some((i, off)) => {
-                let found = format!("no point of the {} (off by {off})", self.spec);
-                let expected =
-                    "one, as it was when it was written: a file was damaged (`conifer store check` names it)";
+                let found = format!("not a point of the {} (off by {off})", self.spec);
+                let expected = "a valid point: a file is damaged (run `conifer store check` to find it)";
                 Err(Error::invalid(format!("row {i} (`{}`)", self.ids[i]), found, expected))
             }
         }
     }
 
-    /// The rows of a version of the store `dir`.
-    pub(super) fn assemble(dir: &Path, manifest: &Manifest) -> Result<Self> {
-        let mut parts: Vec<(StoredSet, Gone)> =
+    /// Opens the rows of a version of the store `dir`.
+    pub(super) fn assemble(dir: &Path, manifest: &VersionManifest) -> Result<Self> {
+        let mut segments: Vec<(StoredSet, DeletedRows)> =
             manifest.segments.par_iter().map(|it| segment::open(dir, it)).collect::<Result<_>>()?;
-        for (set, _) in &parts {
+        for (set, _) in &segments {
             let found = &set.element;
             if *found != manifest.element() || set.spec != manifest.spec {
                 let found = format!("{} as {}", set.spec, found.name());
-                let expected = format!("{} as {}, as in its version", manifest.spec, manifest.element().name());
-                return Err(Error::store(&set.points, "the form of the points", found, expected));
+                let expected =
+                    format!("{} as {}, as in the version's manifest", manifest.spec, manifest.element().name());
+                return Err(Error::store(&set.points, "the space and the element type of the points", found, expected));
             }
         }
         let rows = match manifest.element() {
-            Element::F16 => Rows::F16(gather(&parts)?),
-            _ => Rows::F32(gather(&parts)?),
+            Element::F16 => PointRows::F16(gather(&segments)?),
+            _ => PointRows::F32(gather(&segments)?),
         };
-        let names: BTreeSet<String> = parts.iter().flat_map(|(set, _)| set.columns.keys().cloned()).collect();
+        let names: BTreeSet<String> = segments.iter().flat_map(|(set, _)| set.columns.keys().cloned()).collect();
         let mut columns = BTreeMap::new();
         for name in names {
             let mut all = Vec::with_capacity(manifest.rows());
-            for (set, gone) in &mut parts {
+            for (set, deleted_rows) in &mut segments {
                 match set.columns.remove(&name) {
-                    Some(column) => all.extend(kept(column, gone)),
-                    None => all.resize(all.len() + set.len() - gone.count(), String::new()),
+                    Some(column) => all.extend(not_deleted(column, deleted_rows)),
+                    None => all.resize(all.len() + set.len() - deleted_rows.count(), String::new()),
                 }
             }
             columns.insert(name, all);
         }
-        let source = source_of(parts.iter().map(|(set, _)| &set.source), &manifest.weights);
+        let source = source_of(segments.iter().map(|(set, _)| &set.source), &manifest.weights);
         let (mut ids, mut modality) = (Vec::with_capacity(manifest.rows()), Vec::with_capacity(manifest.rows()));
-        for (set, gone) in parts {
-            modality.extend(kept(set.modality, &gone));
-            ids.extend(kept(set.ids, &gone));
+        for (set, deleted_rows) in segments {
+            modality.extend(not_deleted(set.modality, &deleted_rows));
+            ids.extend(not_deleted(set.ids, &deleted_rows));
         }
         let (spec, root) = (manifest.spec.clone(), manifest.root.clone());
         let sealed = Some(sha256_hex(&manifest.encode()?));
@@ -226,30 +237,32 @@ impl Snapshot {
     }
 }
 
-/// The points of all segments: as they stand where there is one without deletions, else by the places of the rows that are there.
-fn gather<E: Plain>(parts: &[(StoredSet, Gone)]) -> Result<Parts<E>> {
-    let numbers = parts.iter().map(|(set, _)| segment::points(set)).collect::<Result<Vec<_>>>()?;
-    if let ([(_, gone)], [part]) = (parts, &numbers[..])
-        && gone.count() == 0
+/// The points of all segments. A single segment without deletions is used as it is; otherwise rows are listed by
+/// location.
+fn gather<E: MappedCoordinate>(segments: &[(StoredSet, DeletedRows)]) -> Result<GatheredRows<E>> {
+    let numbers = segments.iter().map(|(set, _)| segment::points(set)).collect::<Result<Vec<_>>>()?;
+    if let ([(_, deleted_rows)], [array]) = (segments, &numbers[..])
+        && deleted_rows.count() == 0
     {
-        return Ok(Parts::whole(part.clone()));
+        return Ok(GatheredRows::single(array.clone()));
     }
-    let mut places = Vec::with_capacity(parts.iter().map(|(set, gone)| set.len() - gone.count()).sum());
-    for (part, (set, gone)) in parts.iter().enumerate() {
-        let rows = (0..set.len()).filter(|row| !gone.contains(*row));
-        places.extend(rows.map(|row| Place { part: part as u32, row: row as u32 }));
+    let mut locations =
+        Vec::with_capacity(segments.iter().map(|(set, deleted_rows)| set.len() - deleted_rows.count()).sum());
+    for (array, (set, deleted_rows)) in segments.iter().enumerate() {
+        let rows = (0..set.len()).filter(|row| !deleted_rows.contains(*row));
+        locations.extend(rows.map(|row| RowLocation { array: array as u32, row: row as u32 }));
     }
-    Ok(Parts::gathered(numbers, places))
+    Ok(GatheredRows::gathered(numbers, locations))
 }
 
-/// The values of the rows that are there.
-fn kept<T>(values: Vec<T>, gone: &Gone) -> impl Iterator<Item = T> {
-    values.into_iter().enumerate().filter(|(row, _)| !gone.contains(*row)).map(|(_, value)| value)
+/// The values of the rows that are not deleted.
+fn not_deleted<T>(values: Vec<T>, deleted_rows: &DeletedRows) -> impl Iterator<Item = T> {
+    values.into_iter().enumerate().filter(|(row, _)| !deleted_rows.contains(*row)).map(|(_, value)| value)
 }
 
-/// What made the points: every name once; one hash of several.
-fn source_of<'a>(sources: impl Iterator<Item = &'a Source> + Clone, weights: &str) -> Source {
-    let names = |field: fn(&Source) -> &str| {
+/// Merges the origins of the segments: every distinct name once, and one hash over several hashes.
+fn source_of<'a>(sources: impl Iterator<Item = &'a Provenance> + Clone, weights: &str) -> Provenance {
+    let names = |field: fn(&Provenance) -> &str| {
         let mut names: Vec<&str> = Vec::new();
         for name in sources.clone().map(field) {
             if !name.is_empty() && !names.contains(&name) {
@@ -259,7 +272,7 @@ fn source_of<'a>(sources: impl Iterator<Item = &'a Source> + Clone, weights: &st
         names
     };
     let hashes = names(|it| &it.hash);
-    Source {
+    Provenance {
         model: names(|it| &it.model).join(" + "),
         data: names(|it| &it.data).join(" + "),
         hash: if let [one] = hashes[..] { one.to_owned() } else { many(&hashes) },

@@ -7,7 +7,7 @@ use conifer_space::Modality;
 
 mod damage;
 
-use super::disk::faults::{Fault, with};
+use super::disk::faults::{DiskFault, with};
 use super::*;
 use crate::testing::{GATED, PLAIN, cloud, random_points, set_of};
 use crate::{CellIndex, Effort, Filter, FlatIndex, Partition, Query};
@@ -18,7 +18,7 @@ fn spec() -> ManifoldSpec {
     ManifoldSpec::lorentz(3, 0.7)
 }
 
-/// `count` rows with the ids `{tag}0`, `{tag}1`, ..., of which `{tag}0` occurs twice, and a column of that name.
+/// `count` rows with the ids `{tag}0`, `{tag}1`, ..., of which `{tag}0` occurs twice, and a column named `tag`.
 fn batch(tag: &str, count: usize, seed: u64) -> EmbeddingSet {
     let mut set = set_of(&spec(), Root::Origin, random_points(&spec(), count, seed));
     set.ids = (0..count).map(|i| format!("{tag}{}", i.saturating_sub(1))).collect();
@@ -32,7 +32,7 @@ fn store(dir: &Path) -> Store {
     Store::create(dir, spec(), Root::Origin, Element::F32).unwrap()
 }
 
-/// What is compared of a store: ids, coordinates and columns of its rows.
+/// The rows of a store with the source cleared, for comparisons.
 fn content(store: &Store) -> EmbeddingSet {
     EmbeddingSet { source: Default::default(), ..store.snapshot().unwrap().to_set() }
 }
@@ -55,7 +55,7 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// Every file below a folder.
+/// Every file in a folder and its subfolders.
 fn files(dir: &Path) -> Vec<PathBuf> {
     let inside = |entry: fs::DirEntry| if entry.path().is_dir() { files(&entry.path()) } else { vec![entry.path()] };
     let mut files: Vec<PathBuf> = fs::read_dir(dir).unwrap().flat_map(|entry| inside(entry.unwrap())).collect();
@@ -64,7 +64,7 @@ fn files(dir: &Path) -> Vec<PathBuf> {
 }
 
 #[test]
-fn grows_and_shrinks_as_a_list_does() {
+fn appends_and_deletes_like_a_list() {
     let folder = tempfile::tempdir().unwrap();
     let store = store(&folder.path().join("store"));
     assert!(store.snapshot().unwrap().is_empty());
@@ -79,19 +79,19 @@ fn grows_and_shrinks_as_a_list_does() {
 
     let ids = ["b7", "a0", "nobody", "a150"].map(str::to_owned);
     let deletion = store.delete(&ids).unwrap();
-    // `a0` is two rows.
+    // Two rows have the id `a0`.
     assert_eq!((deletion.rows, deletion.absent), (4, vec!["nobody".to_owned()]));
     expected = without(&expected, &["b7", "a0", "a150"]);
     assert_eq!(content(&store), expected);
-    // Deleted rows are deleted once, and change nothing then.
+    // Deleting deleted rows changes nothing.
     let again = store.delete(&ids).unwrap();
     assert_eq!((again.rows, again.version.number, again.absent.len()), (0, 4, 4));
-    // By number: row 0 is now `a1`, and the last one `b68`.
+    // Row 0 is now `a1`, and the last row is `b68`.
     let last = expected.len() - 1;
     assert_eq!(store.delete_rows(4, &[0, last, 0]).unwrap().rows, 2);
     expected = without(&expected, &["a1", "b68"]);
     assert_eq!(content(&store), expected);
-    // Numbers of an older version name the same rows.
+    // Row numbers of an older version refer to the same rows.
     assert_eq!(store.delete_rows(4, &[0, 1]).unwrap().rows, 1);
     expected = without(&expected, &["a2"]);
 
@@ -100,9 +100,9 @@ fn grows_and_shrinks_as_a_list_does() {
     assert_eq!(content(&store), expected);
     assert_eq!(store.compact(&mut quiet).unwrap().number, 7);
     let error = store.delete_rows(4, &[3]).unwrap_err().to_string();
-    assert!(error.contains("of version 4, before rows were put together anew"), "{error}");
+    assert!(error.contains("of version 4, older than the last compaction"), "{error}");
 
-    // Older versions are there until they are collected, and a reader keeps what it has opened.
+    // Older versions exist until they are collected, and a reader keeps the files that it has opened.
     assert_eq!(store.snapshot_of(3).unwrap().ids, held.ids);
     assert_eq!(store.gc(1).unwrap(), Removed { versions: 6, segments: 2 });
     assert!(store.snapshot_of(3).is_err());
@@ -111,7 +111,7 @@ fn grows_and_shrinks_as_a_list_does() {
     assert_eq!(store.versions().unwrap(), [compact]);
     assert!(store.check(&mut |_| {}).unwrap().damage.is_empty());
 
-    // Nothing left at all is a store, too.
+    // A store without rows is valid, too.
     let everyone = expected.ids.clone();
     assert_eq!(store.delete(&everyone).unwrap().rows, expected.len());
     assert!(store.compact(&mut quiet).unwrap().rows == 0 && store.snapshot().unwrap().is_empty());
@@ -119,14 +119,14 @@ fn grows_and_shrinks_as_a_list_does() {
     assert_eq!(store.snapshot().unwrap().ids, a.ids);
 }
 
-/// Over segments with deletions, in both precisions, with few and with many queries: the answers are those of the same rows in memory.
+/// Compares searches over segments with deletions, in both precisions, with searches over the same rows in memory.
 #[test]
-fn is_searched_where_it_lies() {
+fn search_on_disk_equals_search_in_memory() {
     let specs = [spec(), ManifoldSpec::product_l1(4, 2, vec![0.5, 1.0, 1.0, 2.0]), ManifoldSpec::sphere(5)];
     for (spec, element) in specs.iter().flat_map(|spec| [(spec, Element::F32), (spec, Element::F16)]) {
         let folder = tempfile::tempdir().unwrap();
         let store = Store::create(folder.path(), spec.clone(), Root::Origin, element).unwrap();
-        // Norms up to 10 fit into half precision, but the smallest are no points of the sphere then.
+        // Norms up to 10 fit into half precision, but rounded points near the origin are off the sphere.
         let points = |seed| if spec.kind == "sphere" { random_points(spec, 90, seed) } else { cloud(spec, 60, seed) };
         for seed in [1, 2, 3] {
             store.append(&set_of(spec, Root::Origin, points(seed)), &mut quiet).unwrap();
@@ -155,17 +155,16 @@ fn is_searched_where_it_lies() {
     }
 }
 
-/// Half precision rounds as it does elsewhere, and no further when segments are put together.
 #[test]
-fn the_same_rows_have_one_fingerprint_and_others_another() {
+fn fingerprints_identify_the_rows() {
     let dir = tempfile::tempdir().unwrap();
     let set = batch("a", 5000, 3);
     let of = |set: &EmbeddingSet| Snapshot::of(set.clone()).unwrap().fingerprint().unwrap();
     let first = of(&set);
     assert_eq!((of(&set), first.len()), (first.clone(), 64));
-    type Change = fn(&mut EmbeddingSet);
-    let changes: [Change; 5] = [
-        // In the last block.
+    type SetChange = fn(&mut EmbeddingSet);
+    let changes: [SetChange; 5] = [
+        // This row is in the last block.
         |it| it.points[4999 * 3] *= 0.5,
         |it| it.ids[4999].push('!'),
         |it| it.modality[0] = Modality::BoxText,
@@ -180,7 +179,7 @@ fn the_same_rows_have_one_fingerprint_and_others_another() {
     let fewer: Vec<usize> = (0..4999).collect();
     assert_ne!(of(&set.select(&fewer).unwrap()), first);
 
-    // Of a store that of its version, whoever opens it; of a part of it, that of the rows.
+    // A store has the fingerprint of its manifest for every reader. A selection has the fingerprint of its rows.
     let store = store(dir.path());
     store.append(&set, &mut quiet).unwrap();
     let second = store.snapshot().unwrap().fingerprint().unwrap();
@@ -209,7 +208,7 @@ fn half_precision_is_rounded_once() {
 }
 
 #[test]
-fn sets_that_do_not_fit_are_refused() {
+fn incompatible_sets_are_rejected() {
     let folder = tempfile::tempdir().unwrap();
     let store = store(&folder.path().join("store"));
     store.append(&batch("a", 5, 1), &mut quiet).unwrap();
@@ -223,7 +222,7 @@ fn sets_that_do_not_fit_are_refused() {
     refused(&|set| set.root = Root::Point(vec![0.5, 0.0, 0.0]), "the root of a set to append is the point that begins");
     refused(&|set| set.source.weights = "c".repeat(64), "the weights that made a set to append is sha256 cccc");
     refused(&|set| set.points[0] = f32::NAN, "row 0");
-    // Unknown weights are no contradiction.
+    // Unknown weights do not conflict with known ones.
     let mut unknown = batch("b", 5, 2);
     unknown.source.weights.clear();
     store.append(&unknown, &mut quiet).unwrap();
@@ -245,14 +244,15 @@ fn sets_that_do_not_fit_are_refused() {
     assert_eq!(store.snapshot().unwrap().len(), 10);
 }
 
-/// Something that changes a store; whether it succeeded.
-type Change = (&'static str, fn(&Store) -> bool);
+/// A name and a change of a store, which returns whether it succeeded.
+type StoreChange = (&'static str, fn(&Store) -> bool);
 
-/// Each change, stopped at each operation on a file in three ways: the store is then what it was or what it was to be, every file of it
-/// is whole, and the change can be made (again). Success means that it was made.
+/// Stops each change at each file operation in three ways. The store must then be in the old or the new state, every
+/// file must be valid, and the change must be possible again. If the change reports success, the store must be in the
+/// new state.
 #[test]
-fn stops_anywhere_without_loss() {
-    let changes: [Change; 5] = [
+fn interrupted_changes_lose_nothing() {
+    let changes: [StoreChange; 5] = [
         ("append", |it| it.append(&batch("c", 2100, 3), &mut quiet).is_ok()),
         ("delete", |it| it.delete(&["a3".to_owned(), "b2".to_owned()]).is_ok()),
         ("delete rows", |it| it.delete_rows(4, &[1]).is_ok()),
@@ -270,11 +270,13 @@ fn stops_anywhere_without_loss() {
     for (name, change) in changes {
         let whole = folder.path().join("whole");
         copy(&base, &whole);
-        let (made, operations) = with(usize::MAX, Fault::Once, || change(&Store::open(&whole).unwrap()));
+        let (made, operations) = with(usize::MAX, DiskFault::Once, || change(&Store::open(&whole).unwrap()));
         assert!(made && operations > 4, "{name}: {operations}");
         let after = content(&Store::open(&whole).unwrap());
         fs::remove_dir_all(&whole).unwrap();
-        for (at, fault) in (0..operations).flat_map(|at| [Fault::Once, Fault::Killed, Fault::Full].map(|it| (at, it))) {
+        for (at, fault) in
+            (0..operations).flat_map(|at| [DiskFault::Once, DiskFault::Killed, DiskFault::Full].map(|it| (at, it)))
+        {
             let dir = folder.path().join("stopped");
             copy(&base, &dir);
             let (made, _) = with(at, fault, || change(&Store::open(&dir).unwrap()));
@@ -285,7 +287,7 @@ fn stops_anywhere_without_loss() {
             assert!(found == after || !made && found == before, "{what}: {} rows", found.len());
             let report = store.check(&mut |_| {}).unwrap();
             assert!(report.damage.is_empty(), "{what}: {:?}", report.damage);
-            // Held by nobody, and nothing in the way: the next writer gets through.
+            // The lock is free and nothing blocks the next writer.
             let number = store.version().unwrap().number;
             if found == before {
                 assert!(change(&store), "{what}, again");
@@ -294,7 +296,7 @@ fn stops_anywhere_without_loss() {
             let more = batch("d", 3, 4);
             assert!(store.append(&more, &mut quiet).unwrap().number > number);
             assert_eq!(content(&store).len(), after.len() + 3);
-            assert!(fs::read_dir(dir.join(TMP)).unwrap().next().is_none(), "{what}: something is left in tmp");
+            assert!(fs::read_dir(dir.join(TMP)).unwrap().next().is_none(), "{what}: files are left in tmp");
             assert_eq!(store.unlisted().unwrap(), Vec::<PathBuf>::new(), "{what}");
             fs::remove_dir_all(&dir).unwrap();
         }
@@ -302,16 +304,16 @@ fn stops_anywhere_without_loss() {
     assert!(tried > 100, "{tried}");
 }
 
-/// Until its first version is there, a store can be made again in the same place.
+/// Until its first version exists, a store can be created again at the same path.
 #[test]
-fn creation_stops_anywhere() {
+fn interrupted_creation_can_be_repeated() {
     let folder = tempfile::tempdir().unwrap();
     let create = |dir: &Path| Store::create(dir, spec(), Root::Origin, Element::F32);
-    let (made, operations) = with(usize::MAX, Fault::Once, || create(&folder.path().join("whole")));
+    let (made, operations) = with(usize::MAX, DiskFault::Once, || create(&folder.path().join("whole")));
     made.unwrap();
     for at in 0..operations {
         let dir = folder.path().join(at.to_string());
-        let (made, _) = with(at, Fault::Killed, || create(&dir));
+        let (made, _) = with(at, DiskFault::Killed, || create(&dir));
         assert!(made.is_err());
         if Store::open(&dir).is_err() {
             create(&dir).unwrap();
@@ -320,7 +322,7 @@ fn creation_stops_anywhere() {
         store.append(&batch("a", 3, 1), &mut quiet).unwrap();
         assert_eq!(content(&store).len(), 3);
     }
-    // What an older version, which made a store in place, left of a creation.
+    // Remains of a creation by an older version of conifer, which created a store in place.
     let dir = folder.path().join("older");
     for part in FOLDERS {
         fs::create_dir_all(dir.join(part)).unwrap();
@@ -331,23 +333,25 @@ fn creation_stops_anywhere() {
     assert_eq!(Store::open(&dir).unwrap().version().unwrap().number, 1);
 }
 
-/// A disk that is full, or a process that is killed, at any operation while a store is made with its first rows: nothing is there, or the
-/// store with all of them.
+/// A full disk or a killed process at any operation while a store is created with its first rows: either the complete
+/// store exists or nothing.
 #[test]
-fn a_store_with_its_first_rows_appears_whole_or_not_at_all() {
+fn creation_with_rows_is_atomic() {
     let folder = tempfile::tempdir().unwrap();
     let set = batch("a", 2100, 3);
     let create = |dir: &Path| {
         let fill = |store: &Store| store.append_with(&set, Duplicates::Refuse, &mut quiet);
         Store::create_with::<_, Error>(dir, spec(), Root::Origin, Element::F32, fill)
     };
-    let (made, operations) = with(usize::MAX, Fault::Once, || create(&folder.path().join("whole")));
+    let (made, operations) = with(usize::MAX, DiskFault::Once, || create(&folder.path().join("whole")));
     let (store, appended) = made.unwrap();
     assert_eq!((appended.version.rows, appended.skipped), (2100, 0));
     assert_eq!(store.dir(), folder.path().join("whole"));
     assert_eq!(content(&store).ids, set.ids);
     assert!(operations > 10, "{operations}");
-    for (at, fault) in (0..operations).flat_map(|at| [Fault::Once, Fault::Killed, Fault::Full].map(|it| (at, it))) {
+    for (at, fault) in
+        (0..operations).flat_map(|at| [DiskFault::Once, DiskFault::Killed, DiskFault::Full].map(|it| (at, it)))
+    {
         let dir = folder.path().join("store");
         let (made, _) = with(at, fault, || create(&dir));
         let what = format!("{fault:?} at operation {at} of {operations}");
@@ -358,12 +362,12 @@ fn a_store_with_its_first_rows_appears_whole_or_not_at_all() {
         if made.is_ok() {
             fs::remove_dir_all(&dir).unwrap();
         }
-        // Nothing is left beside it, so it can be made again.
+        // Nothing is left next to the store, so it can be created again.
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "{what}");
     }
     let error = create(&folder.path().join("whole")).unwrap_err().to_string();
     assert!(error.contains("a store already"), "{error}");
-    // A set that does not fit is refused by the name of the store, not that of the temporary folder.
+    // The error names the final path of the store, not the temporary folder.
     let other = |store: &Store| {
         let set = set_of(&ManifoldSpec::lorentz(3, 0.8), Root::Origin, vec![0.0; 3]);
         store.append(&set, &mut quiet)
@@ -375,7 +379,7 @@ fn a_store_with_its_first_rows_appears_whole_or_not_at_all() {
 }
 
 #[test]
-fn rows_that_are_there_are_refused_or_skipped() {
+fn duplicate_rows_are_rejected_or_skipped() {
     let folder = tempfile::tempdir().unwrap();
     let store = store(&folder.path().join("store"));
     let set = batch("a", 9, 1);
@@ -386,25 +390,25 @@ fn rows_that_are_there_are_refused_or_skipped() {
     let before = store.version().unwrap();
     assert_eq!(append(&set, Duplicates::Skip).unwrap(), Appended { version: before, skipped: 9 });
 
-    // The same ids as captions are new rows, but for those that were captions before.
+    // The same ids as captions are new rows, except those that were captions before.
     let mut captions = set.clone();
     captions.modality = vec![Modality::Text; 9];
     let old: usize = set.modality.iter().filter(|it| **it == Modality::Text).count();
-    // `a0` names a photo and a caption.
+    // `a0` is the id of a photo and of a caption.
     assert!(append(&captions, Duplicates::Refuse).is_err());
     let appended = append(&captions, Duplicates::Skip).unwrap();
     let there = |i: usize| set.ids.iter().zip(&set.modality).any(|it| it == (&captions.ids[i], &Modality::Text));
     assert_eq!(appended.skipped, (0..9).filter(|i| there(*i)).count());
     assert!(appended.skipped > old && appended.version.rows == 18 - appended.skipped);
 
-    // Deleted rows are not there.
+    // Deleted rows do not count as duplicates.
     store.delete(&["a7".to_owned()]).unwrap();
     let appended = append(&set, Duplicates::Skip).unwrap();
     assert_eq!(appended.skipped, 8);
     assert_eq!(append(&set, Duplicates::Keep).unwrap().version.rows, appended.version.rows + 9);
 }
 
-/// One bit of one byte, wherever: the check names the file, and nothing panics or answers with other rows as if nothing were wrong.
+/// Flips one bit at many positions. The check must name the file, and no reader may panic or return other rows.
 #[test]
 fn a_flipped_bit_is_found_and_named() {
     let folder = tempfile::tempdir().unwrap();
@@ -429,7 +433,7 @@ fn a_flipped_bit_is_found_and_named() {
                 assert_eq!(rows.ids, expected.ids, "{name}, byte {at}");
             }
         }
-        // Cut, and gone.
+        // Truncate the file, then remove it.
         fs::write(&path, &bytes[..bytes.len() / 2]).unwrap();
         let named = |error: &Error| error.to_string().contains(path.to_str().unwrap());
         assert!(store.check(&mut |_| {}).unwrap().damage.iter().any(named));
@@ -438,7 +442,7 @@ fn a_flipped_bit_is_found_and_named() {
         if !of_old_version {
             assert!(named(&store.snapshot().err().unwrap()), "{path:?}");
             fs::remove_file(&path).unwrap();
-            // Without the newest manifest, nothing says that there was one.
+            // If the newest manifest is missing, nothing shows that it existed.
             if !path.ends_with("00000004.json") {
                 assert!(named(&store.snapshot().err().unwrap()), "{path:?}");
                 assert!(store.check(&mut |_| {}).unwrap().damage.iter().any(named));
@@ -450,9 +454,9 @@ fn a_flipped_bit_is_found_and_named() {
     assert!(tried > 300, "{tried}");
 }
 
-/// Numbers that are no points (a checksum that nobody has looked at) are found before they are searched.
+/// Invalid numbers in the points, which no checksum detects on opening, are found before a search.
 #[test]
-fn points_that_are_none_are_not_searched() {
+fn invalid_points_are_rejected_before_a_search() {
     let folder = tempfile::tempdir().unwrap();
     let store = store(folder.path());
     store.append(&batch("a", 8, 1), &mut quiet).unwrap();
@@ -466,7 +470,7 @@ fn points_that_are_none_are_not_searched() {
 }
 
 #[test]
-fn a_later_layout_is_told_from_damage() {
+fn a_later_layout_is_distinguished_from_damage() {
     let folder = tempfile::tempdir().unwrap();
     let store = store(folder.path());
     let path = folder.path().join("versions/00000001.json");
@@ -477,7 +481,7 @@ fn a_later_layout_is_told_from_damage() {
     assert!(store.append(&batch("a", 1, 1), &mut quiet).is_err());
 }
 
-/// Readers see whole versions while one writes, puts together and removes old ones.
+/// Readers see complete versions while a writer appends, compacts and collects.
 #[test]
 fn readers_see_whole_versions() {
     let folder = tempfile::tempdir().unwrap();
@@ -493,7 +497,7 @@ fn readers_see_whole_versions() {
                         let rows = store.snapshot().unwrap();
                         assert!(rows.version().unwrap() >= last);
                         last = rows.version().unwrap();
-                        // Batches come whole, in their order.
+                        // Batches are complete and in order.
                         assert_eq!(rows.len() % 10, 0);
                         for (i, id) in rows.ids.iter().enumerate() {
                             assert_eq!(*id, format!("a{}", (i % 10).saturating_sub(1)));
@@ -518,7 +522,7 @@ fn readers_see_whole_versions() {
             }
         });
         let written = writer.join();
-        // Also where it failed: nobody reads for ever.
+        // Also set after a failure, so that the readers stop.
         done.store(true, Ordering::Relaxed);
         written.unwrap();
         for reader in readers {

@@ -1,51 +1,51 @@
-//! Keeping a store in order: what is damaged, what no version needs any more, what belongs to none.
+//! Maintenance of a store: detection of damage, removal of old versions, listing of unlisted files.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
-use super::disk::{self, Seal};
+use super::disk::{self, StoreFileDigest};
 use super::segment;
 use super::version::file_name;
-use super::writer::{Mark, Writer};
+use super::writer::{VersionMarker, Writer};
 use super::{DELETED, SEGMENTS, Store, TMP, VERSIONS};
 use crate::error::{Error, Result};
 
-/// What [`Store::check`] found.
+/// The result of [`Store::check`].
 #[derive(Debug)]
-pub struct Report {
-    /// Versions that were looked at.
+pub struct StoreCheck {
+    /// Number of versions checked.
     pub versions: usize,
-    /// Files that were read, every byte of them.
+    /// Number of files read completely.
     pub files: usize,
-    /// Their size.
+    /// Total size of these files, bytes.
     pub bytes: u64,
-    /// What is wrong, with the name of the file.
+    /// The damage found, with the names of the files.
     pub damage: Vec<Error>,
 }
 
-/// What [`Store::gc`] removed.
+/// The result of [`Store::gc`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Removed {
-    /// Versions.
+    /// Number of removed versions.
     pub versions: usize,
-    /// Segments that no version needs any more.
+    /// Number of removed segments, which no version needs any more.
     pub segments: usize,
 }
 
 impl Store {
-    /// Removes all but the newest `keep` versions (at least one), and what they needed that no other version needs. What no version
-    /// names stays, see [`Store::unlisted`].
+    /// Removes all versions except the newest `keep` (at least one), and the files that only the removed versions need.
+    /// Files that no version lists stay, see [`Store::unlisted`].
     ///
     /// # Errors
-    /// A version that stays is damaged; somebody else writes; the system refuses.
+    /// Fails if a version to keep is damaged, if another process writes to the store, or if a file operation fails.
     pub fn gc(&self, keep: usize) -> Result<Removed> {
         let _writer = Writer::begin(self)?;
         let numbers = self.numbers()?;
-        let (old, kept) = numbers.split_at(numbers.len().saturating_sub(keep.max(1)));
+        let (old, recent) = numbers.split_at(numbers.len().saturating_sub(keep.max(1)));
         let mut opened = BTreeSet::new();
-        for number in kept {
+        for number in recent {
             for segment in self.read(*number)?.segments {
-                // What stays can be read, or else the older ones stay, too.
+                // If a version to keep is unreadable, this fails before it removes older ones.
                 let deleted = segment.deleted.as_ref().map(|it| it.name.clone());
                 if opened.insert((segment.name.clone(), deleted)) {
                     segment::open(&self.dir, &segment)?;
@@ -54,7 +54,7 @@ impl Store {
         }
         let (versions, tmp) = (self.dir.join(VERSIONS), self.dir.join(TMP));
         for number in old {
-            disk::rename(&versions.join(file_name(*number)), &tmp.join(Mark::Removed(*number).name()))?;
+            disk::rename(&versions.join(file_name(*number)), &tmp.join(VersionMarker::Removed(*number).name()))?;
         }
         if !old.is_empty() {
             disk::sync(&tmp)?;
@@ -63,16 +63,17 @@ impl Store {
         Ok(Removed { versions: old.len(), segments: self.sweep()? })
     }
 
-    /// Reads every byte of every version, and compares it with what was written. `progress` hears of bytes.
+    /// Reads every file of every version and compares it with its checksum. `progress` is called with the number of
+    /// bytes read.
     ///
     /// # Errors
-    /// `dir` is no store, or cannot be listed. What is wrong with its files is in the report.
-    pub fn check(&self, progress: &mut dyn FnMut(u64)) -> Result<Report> {
-        let mut report = Report { versions: 0, files: 0, bytes: 0, damage: Vec::new() };
-        let mut seals: BTreeMap<PathBuf, Seal> = BTreeMap::new();
+    /// Fails if `dir` is not a store or cannot be listed. Damaged files are part of the report, not an error.
+    pub fn check(&self, progress: &mut dyn FnMut(u64)) -> Result<StoreCheck> {
+        let mut report = StoreCheck { versions: 0, files: 0, bytes: 0, damage: Vec::new() };
+        let mut seals: BTreeMap<PathBuf, StoreFileDigest> = BTreeMap::new();
         for number in self.numbers()? {
             let manifest = match self.read(number) {
-                // Removed meanwhile.
+                // The version was removed concurrently.
                 Err(_) if !self.numbers()?.contains(&number) => continue,
                 Err(error) => {
                     report.damage.push(error);
@@ -90,7 +91,7 @@ impl Store {
         }
         for (path, seal) in seals {
             report.files += 1;
-            match Seal::of_file(&path) {
+            match StoreFileDigest::of_file(&path) {
                 Ok(found) => {
                     report.bytes += found.bytes;
                     report.damage.extend(seal.check(&path, &found).err());
@@ -102,19 +103,21 @@ impl Store {
         Ok(report)
     }
 
-    /// Segments and files of deleted rows that no version names which can be read, as when somebody has moved a damaged one aside.
-    /// Nothing removes them. (A version that is removed while they are counted may leave some of it here.)
+    /// Segments and bitmaps of deleted rows that no readable manifest lists, for example after the manifest of a
+    /// damaged version was moved aside. No operation removes them. (Files of a version that is removed concurrently may
+    /// be included.)
     ///
     /// # Errors
-    /// `dir` cannot be listed.
+    /// Fails if the folder cannot be listed.
     pub fn unlisted(&self) -> Result<Vec<PathBuf>> {
-        // In the order in which a writer goes on: what it makes is marked before it is there, and named before the mark goes.
-        let pieces = self.pieces()?;
-        let mut known = self.going()?.unwrap_or_default();
+        // Read files, markers and manifests in this order: a writer creates the marker before the files, and the
+        // manifest before it removes the marker.
+        let entries = self.entries()?;
+        let mut listed = self.removable()?.unwrap_or_default();
         for number in self.numbers()? {
-            known.extend(self.read(number).into_iter().flat_map(|it| it.needed()));
+            listed.extend(self.read(number).into_iter().flat_map(|it| it.needed()));
         }
-        let unknown = pieces.into_iter().filter(|(_, name)| !known.contains(name));
+        let unknown = entries.into_iter().filter(|(_, name)| !listed.contains(name));
         let paths = unknown.map(|(folder, name)| self.dir.join(folder).join(name));
         Ok(paths.filter(|it| it.exists()).collect())
     }

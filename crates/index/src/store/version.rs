@@ -1,4 +1,4 @@
-//! What a store holds at one time: the file of a version.
+//! Manifests: the content of a store at one version.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -8,35 +8,35 @@ use conifer_space::{ManifoldSpec, Root};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::disk::{self, Seal};
+use super::disk::{self, StoreFileDigest};
 use crate::error::{Error, Result};
 
-/// Most bytes of the file of a version: those of some hundred thousand segments.
-const MOST_BYTES: u64 = 100_000_000;
+/// Largest size of a manifest, enough for some hundred thousand segments.
+const MAX_MANIFEST_BYTES: u64 = 100_000_000;
 
-/// A state of a store that was committed.
+/// A committed state of a store.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Version {
-    /// From 1 on, one more for every change.
+    /// Starts at 1 and grows with every change.
     pub number: u64,
-    /// What made it: `create`, `append`, `delete` or `compact`.
+    /// The change that created the version: `create`, `append`, `delete` or `compact`.
     pub made: String,
-    /// When, in seconds since 1970 (UTC).
+    /// Time of the commit, in seconds since 1970 (UTC).
     pub time: u64,
-    /// Rows that are there.
+    /// Number of rows, without deleted ones.
     pub rows: usize,
-    /// Rows that were deleted and still take up space.
+    /// Number of deleted rows that still take up space.
     pub deleted: usize,
-    /// Pieces in which the rows lie.
+    /// Number of segments.
     pub segments: usize,
     /// Size of the segments, bytes.
     pub bytes: u64,
 }
 
-/// `versions/NNNNNNNN.json`.
+/// The content of `versions/NNNNNNNN.json`.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Manifest {
+pub(super) struct VersionManifest {
     format: String,
     layout: u32,
     pub(super) number: u64,
@@ -45,37 +45,37 @@ pub(super) struct Manifest {
     pub(super) spec: ManifoldSpec,
     pub(super) root: Root,
     element: String,
-    /// sha256 of the weights that made the points; empty as long as no set said so.
+    /// sha256 of the weights of the model that made the points; empty if no set named its weights.
     pub(super) weights: String,
     pub(super) segments: Vec<Segment>,
 }
 
-/// Rows that were written together and never change.
+/// Rows that were appended together. A segment never changes.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Segment {
-    /// Name of the folder in `segments/`: the number of the version that it came with.
+    /// Name of the folder in `segments/`: the number of the version that added it.
     pub(super) name: String,
     pub(super) rows: usize,
-    pub(super) files: BTreeMap<String, Seal>,
-    pub(super) deleted: Option<Deleted>,
+    pub(super) files: BTreeMap<String, StoreFileDigest>,
+    pub(super) deleted: Option<DeletedFile>,
 }
 
-/// The file in `deleted/` that says which rows of a segment are gone.
+/// A file in `deleted/` with the deleted rows of a segment.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Deleted {
+pub(super) struct DeletedFile {
     pub(super) name: String,
     pub(super) rows: usize,
-    pub(super) seal: Seal,
+    pub(super) seal: StoreFileDigest,
 }
 
-impl Manifest {
+impl VersionManifest {
     const FORMAT: &str = "conifer store";
     const LAYOUT: u32 = 1;
 
     pub(super) fn new(spec: ManifoldSpec, root: Root, element: Element) -> Self {
-        Manifest {
+        VersionManifest {
             format: Self::FORMAT.to_owned(),
             layout: Self::LAYOUT,
             number: 1,
@@ -89,21 +89,21 @@ impl Manifest {
         }
     }
 
-    /// A later version, with the same content so far.
+    /// The manifest of a later version, with the same segments.
     pub(super) fn next(&self, number: u64, made: &str) -> Self {
-        Manifest { number, made: made.to_owned(), time: now(), ..self.clone() }
+        VersionManifest { number, made: made.to_owned(), time: now(), ..self.clone() }
     }
 
     pub(super) fn element(&self) -> Element {
         if self.element == Element::F16.name() { Element::F16 } else { Element::F32 }
     }
 
-    /// Rows that are there.
+    /// Number of rows, without deleted ones.
     pub(super) fn rows(&self) -> usize {
         self.segments.iter().map(Segment::live).sum()
     }
 
-    /// Names of what it needs in `segments/` and `deleted/`.
+    /// Names of the entries in `segments/` and `deleted/` that the version needs.
     pub(super) fn needed(self) -> impl Iterator<Item = String> {
         self.segments.into_iter().flat_map(|it| [Some(it.name), it.deleted.map(|it| it.name)]).flatten()
     }
@@ -122,7 +122,7 @@ impl Manifest {
         }
     }
 
-    /// The content of its file: JSON whose last field is the sha256 of all bytes before that field.
+    /// The content of the file: JSON whose last field is the sha256 of all bytes before that field.
     pub(super) fn encode(&self) -> Result<Vec<u8>> {
         let json = serde_json::to_string_pretty(self)
             .map_err(|e| Error::invalid("the manifest of a version", e, "values that JSON can hold"))?;
@@ -130,27 +130,30 @@ impl Manifest {
         Ok(format!("{body}{}", tail(body)).into_bytes())
     }
 
-    /// The manifest of a version, by its file.
+    /// Reads the manifest of version `number`.
     ///
     /// # Errors
-    /// A file that is missing, damaged, of another kind, of a later layout, or of another version.
+    /// Fails if the file is missing or damaged, or has another format, a later layout or another version number.
     pub(super) fn read(path: &Path, number: u64) -> Result<Self> {
-        let bytes = disk::read(path, MOST_BYTES)?;
+        let bytes = disk::read(path, MAX_MANIFEST_BYTES)?;
         let damaged = |found: &dyn std::fmt::Display| {
-            Error::store(path, "the manifest of a version", found, "what was written: it was changed or damaged")
+            Error::store(path, "the manifest of a version", found, "the content as written: it was changed or damaged")
         };
         let text = std::str::from_utf8(&bytes).map_err(|e| damaged(&e))?;
         let mut value: Value = serde_json::from_str(text).map_err(|e| damaged(&e))?;
-        // Before the checksum, which another layout may make otherwise.
+        // Check the layout before the checksum, which a later layout may compute differently.
         let layout = value.get("layout").and_then(Value::as_u64);
         if value["format"] == Self::FORMAT && layout.is_some_and(|layout| layout > u64::from(Self::LAYOUT)) {
-            let expected = format!("{}, the latest that this build reads: it was written by a later one", Self::LAYOUT);
+            let expected = format!(
+                "{}, the latest that this build reads: a later version of conifer wrote the store",
+                Self::LAYOUT
+            );
             return Err(Error::store(path, "`layout`", &value["layout"], expected));
         }
         let length = text.len().checked_sub(tail("").len());
         let body = length.and_then(|at| text.get(..at)).ok_or_else(|| damaged(&"too short"))?;
         if text[body.len()..] != tail(body) {
-            return Err(damaged(&"one with another checksum than its own"));
+            return Err(damaged(&"one with a wrong checksum"));
         }
         if let Value::Object(fields) = &mut value {
             fields.remove("sha256");
@@ -160,14 +163,20 @@ impl Manifest {
             return Err(damaged(&format!("that of version {}", manifest.number)));
         }
         manifest.check().map_err(|(found, expected)| {
-            Error::store(path, "the manifest of a version", found, format!("{expected}: no conifer wrote it"))
+            Error::store(
+                path,
+                "the manifest of a version",
+                found,
+                format!("{expected}: conifer did not write the file"),
+            )
         })?;
         Ok(manifest)
     }
 
-    /// That its names lead nowhere else and its numbers can be counted with, whoever made its checksum: (found, expected).
+    /// Checks that names do not lead out of the store and that sums do not overflow, since a valid checksum does not
+    /// prove the origin. The error is `(found, expected)`.
     fn check(&self) -> Result<(), (String, &'static str)> {
-        let came = |name: &str| came_with(name).is_some_and(|number| number <= self.number);
+        let came = |name: &str| version_of_entry(name).is_some_and(|number| number <= self.number);
         let mut bytes = 0_u64;
         let mut names = BTreeSet::new();
         for segment in &self.segments {
@@ -203,13 +212,13 @@ impl Manifest {
 }
 
 impl Segment {
-    /// Rows that are there.
+    /// Number of rows, without deleted ones.
     pub(super) fn live(&self) -> usize {
         self.rows - self.deleted.as_ref().map_or(0, |it| it.rows)
     }
 }
 
-/// The number with eight digits, by which names sort as numbers do.
+/// The number with at least eight digits, so that names sort like numbers.
 pub(super) fn name(number: u64) -> String {
     format!("{number:08}")
 }
@@ -218,19 +227,19 @@ pub(super) fn file_name(number: u64) -> String {
     format!("{number:08}.json")
 }
 
-/// The file in `deleted/` that says since a version which rows of a segment are gone.
+/// Name of the file with the rows of a segment that are deleted as of version `number`.
 pub(super) fn deleted_name(number: u64, segment: &str) -> String {
     format!("{}-{segment}.bits", name(number))
 }
 
-/// The number with which a name begins, whatever follows: `00000007.json.damaged` is about version 7.
+/// The number with which a name begins, with any suffix: `00000007.json.damaged` has the number 7.
 pub(super) fn number_of(entry: &str) -> Option<u64> {
     let digits = entry.split(['-', '.']).next()?;
     if digits.len() >= 8 && digits.bytes().all(|b| b.is_ascii_digit()) { digits.parse().ok() } else { None }
 }
 
-/// The number of the version with which a segment or a file of deleted rows came; `None` where a store gives no such name.
-pub(super) fn came_with(entry: &str) -> Option<u64> {
+/// The version that created a segment or a file of deleted rows; `None` if a store does not create such names.
+pub(super) fn version_of_entry(entry: &str) -> Option<u64> {
     let number = number_of(entry)?;
     let segment = |it: &str| number_of(it).filter(|number| name(*number) == it);
     let deleted = || segment(entry.strip_suffix(".bits")?.split_once('-')?.1).map(|it| deleted_name(number, &name(it)));

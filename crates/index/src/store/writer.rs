@@ -1,50 +1,55 @@
-//! The one who writes to a store, and what is done about one who did not finish.
+//! The writer of a store, and the clean-up of unfinished writes.
 
 use std::collections::BTreeSet;
 
 use conifer_space::points::Lock;
 
-use super::segment::{self, Content, Gone};
-use super::version::{Manifest, Version, came_with, deleted_name, file_name, name, number_of};
+use super::segment::{self, DeletedRows, SegmentContent};
+use super::version::{Version, VersionManifest, deleted_name, file_name, name, number_of, version_of_entry};
 use super::{DELETED, FOLDERS, LOCK, SEGMENTS, Store, TMP, VERSIONS, disk};
 use crate::error::{Error, Result};
 
-/// Holds the lock. What it leaves unfinished is removed when it goes, or else by the next one.
+/// Holds the write lock. Unfinished files are removed when it is dropped, or else by the next writer.
 pub(super) struct Writer<'a> {
     store: &'a Store,
-    pub(super) newest: Manifest,
+    pub(super) newest: VersionManifest,
     _lock: Lock,
 }
 
 impl<'a> Writer<'a> {
     pub(super) fn begin(store: &'a Store) -> Result<Self> {
-        // Not before it is known to be a store: a lock is a file.
+        // Check for a store before creating the lock file in the folder.
         store.newest()?;
         store.check_own()?;
         let lock = disk::lock(&store.dir.join(LOCK), &store.dir)?;
         let writer = Writer { store, newest: store.newest()?, _lock: lock };
         for folder in FOLDERS {
-            // An empty folder may have been lost on the way to this place.
+            // Copying a store may have lost an empty folder.
             disk::create_dir(&store.dir.join(folder))?;
         }
         store.sweep()?;
         Ok(writer)
     }
 
-    /// A version to come after the newest one, with the same content so far.
-    pub(super) fn next(&self, made: &str) -> Result<Manifest> {
+    /// The manifest of the next version, with the same segments.
+    pub(super) fn next(&self, made: &str) -> Result<VersionManifest> {
         let last = self.newest.number.max(self.store.last_number()?);
         let number = last.checked_add(1).ok_or_else(|| {
-            Error::store(&self.store.dir, "the last number in use", last, "one that has another after it")
+            Error::store(
+                &self.store.dir,
+                "the last number in use",
+                last,
+                "a number below 2^64 - 1: the next version needs a larger one",
+            )
         })?;
         Ok(self.newest.next(number, made))
     }
 
-    /// Commits a version with one segment more.
+    /// Commits a version with one more segment.
     pub(super) fn with_segment(
         self,
-        mut next: Manifest,
-        content: &Content<'_>,
+        mut next: VersionManifest,
+        content: &SegmentContent<'_>,
         progress: &mut dyn FnMut(usize),
     ) -> Result<Version> {
         let name = name(next.number);
@@ -52,14 +57,14 @@ impl<'a> Writer<'a> {
         self.commit(&next, &[(SEGMENTS, name)])
     }
 
-    /// Commits a version without these rows, if that is fewer than now; says how many are gone.
-    pub(super) fn without(self, gone: &[Gone]) -> Result<(Version, usize)> {
+    /// Commits a version without these rows if that removes any, and returns the number of rows removed.
+    pub(super) fn without(self, deleted_rows: &[DeletedRows]) -> Result<(Version, usize)> {
         let mut next = self.next("delete")?;
         let mut new = Vec::new();
-        for (segment, gone) in next.segments.iter_mut().zip(gone) {
-            if gone.count() > segment.deleted.as_ref().map_or(0, |it| it.rows) {
+        for (segment, deleted_rows) in next.segments.iter_mut().zip(deleted_rows) {
+            if deleted_rows.count() > segment.deleted.as_ref().map_or(0, |it| it.rows) {
                 let name = deleted_name(next.number, &segment.name);
-                segment.deleted = Some(gone.write(&self.store.dir.join(TMP), name.clone())?);
+                segment.deleted = Some(deleted_rows.write(&self.store.dir.join(TMP), name.clone())?);
                 new.push((DELETED, name));
             }
         }
@@ -70,7 +75,7 @@ impl<'a> Writer<'a> {
         Ok((self.commit(&next, &new)?, rows))
     }
 
-    pub(super) fn commit(self, next: &Manifest, new: &[(&str, String)]) -> Result<Version> {
+    pub(super) fn commit(self, next: &VersionManifest, new: &[(&str, String)]) -> Result<Version> {
         self.store.publish(next, new)?;
         Ok(next.version())
     }
@@ -78,19 +83,20 @@ impl<'a> Writer<'a> {
 
 impl Drop for Writer<'_> {
     fn drop(&mut self) {
-        // After a failure, space may be short; where this fails too, the next writer does it.
+        // Frees disk space after a failure. If this fails, the next writer tries again.
         let _ = self.store.sweep();
     }
 }
 
 impl Store {
-    /// Makes a version the newest one, with what came with it: (folder, name), finished in `tmp/`. Readers see it from its rename on.
-    pub(super) fn publish(&self, manifest: &Manifest, new: &[(&str, String)]) -> Result<()> {
+    /// Commits a version. `new` lists its new files as (folder, name), which must be complete in `tmp/`. Readers see
+    /// the version from the rename of its manifest on.
+    pub(super) fn publish(&self, manifest: &VersionManifest, new: &[(&str, String)]) -> Result<()> {
         let tmp = self.dir.join(TMP);
-        let begun = tmp.join(Mark::Begun(manifest.number).name());
+        let begun = tmp.join(VersionMarker::Begun(manifest.number).name());
         disk::write(&begun, &manifest.encode()?)?;
         if !new.is_empty() {
-            // Before anything leaves `tmp/`: without its mark nobody would dare to remove it.
+            // Flush the marker before any file leaves `tmp/`. A later clean-up only removes files that have a marker.
             disk::sync(&tmp)?;
         }
         for (folder, name) in new {
@@ -101,26 +107,26 @@ impl Store {
         }
         disk::rename(&begun, &self.dir.join(VERSIONS).join(file_name(manifest.number)))?;
         disk::sync(&self.dir.join(VERSIONS)).map_err(|error| {
-            let found = format!("written, but the system does not flush it ({error})");
-            let expected = "a version that is on the disk: it is there now, but may be gone after a power cut";
+            let found = format!("written, but flushing it to the disk failed ({error})");
+            let expected = "a flushed version: it is visible now, but may be lost in a power failure";
             Error::store(&self.dir, format!("version {}", manifest.number), found, expected)
         })
     }
 
-    /// Removes what is half made and what is half removed, and the marks that say so last. Gives the number of segments.
+    /// Removes unfinished and partly removed files, and their markers last. Returns the number of removed segments.
     pub(super) fn sweep(&self) -> Result<usize> {
         let tmp = self.dir.join(TMP);
-        let (marks, pieces): (Vec<_>, Vec<_>) =
-            disk::names(&tmp)?.into_iter().filter(|it| is_ours(it)).partition(|it| Mark::of(it).is_some());
-        for piece in pieces {
-            disk::remove(&tmp.join(piece))?;
+        let (marks, entries): (Vec<_>, Vec<_>) =
+            disk::names(&tmp)?.into_iter().filter(|it| is_ours(it)).partition(|it| VersionMarker::of(it).is_some());
+        for entry in entries {
+            disk::remove(&tmp.join(entry))?;
         }
-        let Some(going) = self.going()? else { return Ok(0) };
+        let Some(removable) = self.removable()? else { return Ok(0) };
         let mut segments = 0;
         let mut touched = BTreeSet::new();
-        for (folder, name) in self.pieces()? {
-            if going.contains(&name) {
-                // Away at once, so that no half of a segment has its name.
+        for (folder, name) in self.entries()? {
+            if removable.contains(&name) {
+                // Rename first, so that a partly removed segment never has its final name.
                 disk::rename(&self.dir.join(folder).join(&name), &tmp.join(&name))?;
                 disk::remove(&tmp.join(&name))?;
                 segments += usize::from(folder == SEGMENTS);
@@ -136,53 +142,54 @@ impl Store {
         Ok(segments)
     }
 
-    /// Names in `segments/` and `deleted/` that are to go, by the marks in `tmp/`; `None` as long as a version is damaged, which may need
-    /// any of them.
-    pub(super) fn going(&self) -> Result<Option<BTreeSet<String>>> {
+    /// Names in `segments/` and `deleted/` to be removed according to the markers in `tmp/`. Returns `None` while a
+    /// version is damaged, because it may need any of them.
+    pub(super) fn removable(&self) -> Result<Option<BTreeSet<String>>> {
         let tmp = self.dir.join(TMP);
-        let marks: Vec<Mark> = disk::names(&tmp)?.iter().filter_map(|it| Mark::of(it)).collect();
-        let mut going = BTreeSet::new();
+        let marks: Vec<VersionMarker> = disk::names(&tmp)?.iter().filter_map(|it| VersionMarker::of(it)).collect();
+        let mut removable = BTreeSet::new();
         if marks.is_empty() {
-            return Ok(Some(going));
+            return Ok(Some(removable));
         }
-        for (_, entry) in self.pieces()? {
-            if marks.iter().any(|mark| came_with(&entry) == Some(mark.number())) {
-                going.insert(entry);
+        for (_, entry) in self.entries()? {
+            if marks.iter().any(|mark| version_of_entry(&entry) == Some(mark.number())) {
+                removable.insert(entry);
             }
         }
         for mark in marks {
-            // What a version needs that was never committed belongs to those before it, but for what came with it.
-            if let Mark::Removed(number) = mark
-                && let Ok(manifest) = Manifest::read(&tmp.join(mark.name()), number)
+            // Other files listed by an uncommitted version belong to earlier versions, so only those of removed
+            // versions are added.
+            if let VersionMarker::Removed(number) = mark
+                && let Ok(manifest) = VersionManifest::read(&tmp.join(mark.name()), number)
             {
-                going.extend(manifest.needed());
+                removable.extend(manifest.needed());
             }
         }
         for number in self.numbers()? {
             match self.read(number) {
                 Ok(manifest) => {
                     for name in manifest.needed() {
-                        going.remove(&name);
+                        removable.remove(&name);
                     }
                 }
                 Err(_) if !self.numbers()?.contains(&number) => {}
                 Err(_) => return Ok(None),
             }
         }
-        Ok(Some(going))
+        Ok(Some(removable))
     }
 
-    /// What lies in `segments/` and `deleted/` under a name that a store gives, with the folder.
-    pub(super) fn pieces(&self) -> Result<Vec<(&'static str, String)>> {
-        let mut pieces = Vec::new();
+    /// Entries of `segments/` and `deleted/` whose names a store creates, as (folder, name).
+    pub(super) fn entries(&self) -> Result<Vec<(&'static str, String)>> {
+        let mut entries = Vec::new();
         for folder in [SEGMENTS, DELETED] {
-            let ours = disk::names(&self.dir.join(folder))?.into_iter().filter(|it| came_with(it).is_some());
-            pieces.extend(ours.map(|name| (folder, name)));
+            let ours = disk::names(&self.dir.join(folder))?.into_iter().filter(|it| version_of_entry(it).is_some());
+            entries.extend(ours.map(|name| (folder, name)));
         }
-        Ok(pieces)
+        Ok(entries)
     }
 
-    /// The highest number that any name in the store begins with, also that of a file which somebody has set aside.
+    /// The highest number at the start of any name in the store, including files that the user moved aside.
     fn last_number(&self) -> Result<u64> {
         let mut names = Vec::new();
         for entry in disk::names(&self.dir)? {
@@ -195,7 +202,8 @@ impl Store {
         Ok(names.iter().filter_map(|it| number_of(it)).max().unwrap_or(0))
     }
 
-    /// That a store can be made here: there is nothing yet, or what is left of a creation that did not finish.
+    /// Checks that a store can be created here: the folder is missing, empty, or has only the remains of an unfinished
+    /// creation.
     pub(super) fn check_empty(&self) -> Result<()> {
         self.check_own()?;
         let dir = &self.dir;
@@ -204,7 +212,7 @@ impl Store {
         }
         for entry in disk::names(dir)? {
             let inside = if FOLDERS.contains(&entry.as_str()) { disk::names(&dir.join(&entry))? } else { Vec::new() };
-            let begun = |it: &String| entry == TMP && *it == Mark::Begun(1).name();
+            let begun = |it: &String| entry == TMP && *it == VersionMarker::Begun(1).name();
             let foreign = match inside.iter().find(|it| !begun(it)) {
                 Some(it) => Some(format!("{entry}/{it}")),
                 None => (entry != LOCK && !FOLDERS.contains(&entry.as_str())).then_some(entry),
@@ -216,18 +224,19 @@ impl Store {
         Ok(())
     }
 
-    /// Removes what is left of a creation that did not finish, which [`Store::check_empty`] has looked at. Folders are removed only if
-    /// they are empty.
+    /// Removes the remains of an unfinished creation, after [`Store::check_empty`]. Folders are removed only if they
+    /// are empty.
     pub(super) fn clear_begun(&self) -> Result<()> {
         if self.dir.exists() {
-            disk::remove(&self.dir.join(TMP).join(Mark::Begun(1).name()))?;
+            disk::remove(&self.dir.join(TMP).join(VersionMarker::Begun(1).name()))?;
             FOLDERS.iter().try_for_each(|folder| disk::remove_empty(&self.dir.join(folder)))?;
             disk::remove(&self.dir.join(LOCK))?;
         }
         Ok(())
     }
 
-    /// That what has our names is ours: whoever follows a link writes, and removes, somewhere else.
+    /// Checks that the folders and the lock of the store are real folders and a real file. Through a symbolic link the
+    /// store would write and delete elsewhere.
     fn check_own(&self) -> Result<()> {
         for (name, folder) in FOLDERS.map(|it| (it, true)).into_iter().chain([(LOCK, false)]) {
             let path = self.dir.join(name);
@@ -242,37 +251,37 @@ impl Store {
     }
 }
 
-/// Why a file of a version lies in `tmp/`.
+/// The reason why a manifest is in `tmp/`, which makes it a marker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Mark {
-    /// It is not committed yet.
+pub(super) enum VersionMarker {
+    /// The version is not committed yet.
     Begun(u64),
-    /// It is no version any more.
+    /// The version is being removed.
     Removed(u64),
 }
 
-impl Mark {
+impl VersionMarker {
     pub(super) fn name(self) -> String {
         match self {
-            Mark::Begun(number) => format!("{}.begun", name(number)),
-            Mark::Removed(number) => format!("{}.removed", name(number)),
+            VersionMarker::Begun(number) => format!("{}.begun", name(number)),
+            VersionMarker::Removed(number) => format!("{}.removed", name(number)),
         }
     }
 
     fn number(self) -> u64 {
         match self {
-            Mark::Begun(number) | Mark::Removed(number) => number,
+            VersionMarker::Begun(number) | VersionMarker::Removed(number) => number,
         }
     }
 
     fn of(file: &str) -> Option<Self> {
         let number = number_of(file)?;
-        [Mark::Begun(number), Mark::Removed(number)].into_iter().find(|it| it.name() == file)
+        [VersionMarker::Begun(number), VersionMarker::Removed(number)].into_iter().find(|it| it.name() == file)
     }
 }
 
-/// Whether a name in `tmp/` is one that a writer gives: a mark, or a finished or unfinished piece.
+/// True if a writer creates files of this name in `tmp/`: a marker, or a finished or unfinished file.
 fn is_ours(entry: &str) -> bool {
     let unfinished = entry.strip_prefix('.').and_then(|it| it.strip_suffix(".unfinished"));
-    Mark::of(entry).is_some() || came_with(unfinished.unwrap_or(entry)).is_some()
+    VersionMarker::of(entry).is_some() || version_of_entry(unfinished.unwrap_or(entry)).is_some()
 }

@@ -1,6 +1,6 @@
 #![allow(clippy::unwrap_used)]
 
-use conifer_space::{EmbeddingSet, ManifoldSpec, Modality, Source};
+use conifer_space::{EmbeddingSet, ManifoldSpec, Modality, Provenance};
 
 use super::*;
 use crate::testing::{cloud, random_points};
@@ -9,16 +9,16 @@ fn index(spec: &ManifoldSpec, root: Root, points: Vec<f32>) -> FlatIndex {
     let count = points.len() / spec.dim;
     let ids = (0..count).map(|i| i.to_string()).collect();
     let modality = vec![Modality::Text; count];
-    let set = EmbeddingSet::new(spec.clone(), root, ids, modality, points, Source::default());
+    let set = EmbeddingSet::new(spec.clone(), root, ids, modality, points, Provenance::default());
     FlatIndex::new(&set.unwrap()).unwrap()
 }
 
-/// Points of the hyperbolic plane (c = 1) at distance `r` from the origin in the direction `angle`.
+/// Points of the hyperbolic plane (c = 1) from polar coordinates: distance `r` from the origin and direction `angle`.
 fn polar(places: &[(f32, f32)]) -> Vec<f32> {
     places.iter().flat_map(|(r, angle)| [r.sinh() * angle.cos(), r.sinh() * angle.sin()]).collect()
 }
 
-fn places(stops: &[Stop]) -> Vec<(Place, f32)> {
+fn places(stops: &[Stop]) -> Vec<(StopPlace, f32)> {
     stops.iter().map(|stop| (stop.place, stop.at)).collect()
 }
 
@@ -26,13 +26,13 @@ fn plane() -> ManifoldSpec {
     ManifoldSpec::lorentz(2, 1.0)
 }
 
-/// Four rows on the ray of the query at r = 2.95, 1.95, 0.95, 0.45, and one close beside it whose cone opens elsewhere;
-/// 17 steps put the points of the path at r = 3.2, 3.0, .. 0.2, 0.
+/// Four rows on the ray of the query at r = 2.95, 1.95, 0.95 and 0.45, and one next to the ray whose cone does not
+/// contain it. With 17 steps the samples are at r = 3.2, 3.0, .. 0.2, 0.
 const LADDER: [(f32, f32); 5] = [(0.95, 0.0), (2.95, 0.0), (0.45, 0.0), (1.95, 0.0), (2.5, 0.5)];
 
-/// A row contains exactly the points beyond it, so each is left as soon as the path falls below it: row 1 (2.95) until
-/// 3.0, row 3 (1.95) from 2.8 = step 2, row 0 (0.95) from 1.8 = step 7, row 2 (0.45) from 0.8 = step 12, and below 0.45
-/// nothing but the root, from 0.4 = step 14.
+/// The cone of a row contains exactly the points beyond it on the ray, so a row is the nearest until the sample is
+/// nearer to the origin than the row: row 1 (2.95) until 3.0, row 3 (1.95) from 2.8 = step 2, row 0 (0.95) from 1.8 =
+/// step 7, row 2 (0.45) from 0.8 = step 12. Below 0.45 only the root is left, from 0.4 = step 14.
 #[test]
 fn to_the_root_through_cones() {
     let index = index(&plane(), Root::Origin, polar(&LADDER));
@@ -40,20 +40,21 @@ fn to_the_root_through_cones() {
     let traversal = Traversal { steps: 17, ..Traversal::default() };
     let stops = index.traverse_to_root(&Query::new(&plane(), &from), &traversal, &Filter::All).unwrap();
     let expected = [
-        (Place::Row(1), 0.0),
-        (Place::Row(3), 2.0 / 16.0),
-        (Place::Row(0), 7.0 / 16.0),
-        (Place::Row(2), 12.0 / 16.0),
-        (Place::Root, 14.0 / 16.0),
+        (StopPlace::Row(1), 0.0),
+        (StopPlace::Row(3), 2.0 / 16.0),
+        (StopPlace::Row(0), 7.0 / 16.0),
+        (StopPlace::Row(2), 12.0 / 16.0),
+        (StopPlace::Root, 14.0 / 16.0),
     ];
     assert_eq!(places(&stops), expected);
     assert!((stops[0].similarity + 0.25).abs() < 1e-5, "3.2 to 2.95: {:?}", stops[0]);
     assert!((stops[4].similarity + 0.4).abs() < 1e-5, "0.4 to the root: {:?}", stops[4]);
 }
 
-/// Without cones the middle between two rows decides: 2.45 (first below: 2.4 = step 4), 1.45 (1.4 = step 9), 0.7
-/// (0.6 = step 13), and 0.225 to the root (0.2 = step 15). The row beside the ray, at r = 2.5 and 0.5 radians, is 2 asinh(
-/// sinh(2.5) sin(0.25)) = 2.4 away from its own height on the ray and never the nearest.
+/// Without cones the nearest row changes at the midpoint between two rows: 2.45 (first sample below: 2.4 = step 4),
+/// 1.45 (1.4 = step 9), 0.7 (0.6 = step 13), and 0.225 to the root (0.2 = step 15). The row next to the ray, at r = 2.5
+/// and 0.5 radians, is at a distance of 2 asinh(sinh(2.5) sin(0.25)) = 2.4 from the point of the ray with the same r,
+/// so it is never the nearest.
 #[test]
 fn to_the_root_without_cones() {
     let index = index(&plane(), Root::Origin, polar(&LADDER));
@@ -61,20 +62,20 @@ fn to_the_root_without_cones() {
     let traversal = Traversal { steps: 17, cone: None };
     let stops = index.traverse_to_root(&Query::new(&plane(), &from), &traversal, &Filter::All).unwrap();
     let expected = [
-        (Place::Row(1), 0.0),
-        (Place::Row(3), 4.0 / 16.0),
-        (Place::Row(0), 9.0 / 16.0),
-        (Place::Row(2), 13.0 / 16.0),
-        (Place::Root, 15.0 / 16.0),
+        (StopPlace::Row(1), 0.0),
+        (StopPlace::Row(3), 4.0 / 16.0),
+        (StopPlace::Row(0), 9.0 / 16.0),
+        (StopPlace::Row(2), 13.0 / 16.0),
+        (StopPlace::Root, 15.0 / 16.0),
     ];
     assert_eq!(places(&stops), expected);
     let only_row_three = Filter::Rows(&|row| row == 3);
     let stops = index.traverse_to_root(&Query::new(&plane(), &from), &traversal, &only_row_three).unwrap();
-    // Half way between 1.95 and the root: 0.975, first below at 0.8 = step 12.
-    assert_eq!(places(&stops), [(Place::Row(3), 0.0), (Place::Root, 12.0 / 16.0)]);
+    // The midpoint between 1.95 and the root is 0.975; the first sample below it is 0.8 = step 12.
+    assert_eq!(places(&stops), [(StopPlace::Row(3), 0.0), (StopPlace::Root, 12.0 / 16.0)]);
 }
 
-/// The same ladder in a product of two planes, both factors alike: distances are means of equal distances.
+/// The same rows in a product of two planes with equal factors, where a distance is the mean of two equal distances.
 #[test]
 fn to_the_root_of_a_product() {
     let spec = ManifoldSpec::product_l1(2, 2, vec![1.0, 1.0]);
@@ -83,14 +84,14 @@ fn to_the_root_of_a_product() {
     let from = double(polar(&[(3.2, 0.0)]));
     let traversal = Traversal { steps: 17, ..Traversal::default() };
     let stops = index.traverse_to_root(&Query::new(&spec, &from), &traversal, &Filter::All).unwrap();
-    let rows: Vec<Place> = stops.iter().map(|stop| stop.place).collect();
-    assert_eq!(rows, [Place::Row(1), Place::Row(3), Place::Row(0), Place::Row(2), Place::Root]);
+    let rows: Vec<StopPlace> = stops.iter().map(|stop| stop.place).collect();
+    assert_eq!(rows, [StopPlace::Row(1), StopPlace::Row(3), StopPlace::Row(0), StopPlace::Row(2), StopPlace::Root]);
 }
 
-/// The nearest 200 rows lie beyond the point and cannot contain it; the 201st, at r = 1.2, does (2.0 to 1.2 is less
-/// than 2.0 to the root). Without it, the root is the answer at once.
+/// The nearest 200 rows are beyond the sample and cannot contain it. The 201st, at r = 1.2, contains it (the distance
+/// from 2.0 to 1.2 is less than that to the root). Without that row, the root is the first stop.
 #[test]
-fn looks_past_many_rows_that_are_not_admitted() {
+fn finds_an_admitted_row_behind_many_others() {
     let mut ladder: Vec<(f32, f32)> = (0..200).map(|i| (2.1 + 0.001 * i as f32, 0.0)).collect();
     let from = polar(&[(2.0, 0.0)]);
     let traversal = Traversal { steps: 2, ..Traversal::default() };
@@ -99,15 +100,15 @@ fn looks_past_many_rows_that_are_not_admitted() {
         let stops = index.traverse_to_root(&Query::new(&plane(), &from), &traversal, &Filter::All).unwrap();
         places(&stops)
     };
-    assert_eq!(walk(&ladder), [(Place::Root, 0.0)]);
+    assert_eq!(walk(&ladder), [(StopPlace::Root, 0.0)]);
     ladder.push((1.2, 0.0));
-    assert_eq!(walk(&ladder), [(Place::Row(200), 0.0), (Place::Root, 1.0)]);
+    assert_eq!(walk(&ladder), [(StopPlace::Row(200), 0.0), (StopPlace::Root, 1.0)]);
 }
 
-/// Against every row looked at for every point: with cones so narrow that few rows are admitted, near ones seldom, behind a filter, with
-/// rows that occur twice.
+/// Compares with a test of every row at every sample: narrow cones that admit few rows, seldom near ones, a filter, and
+/// duplicate rows.
 #[test]
-fn names_what_a_look_at_every_row_names() {
+fn equals_a_test_of_every_row() {
     let (spec, odd) = (ManifoldSpec::lorentz(2, 1.0), |row: usize| row % 2 == 1);
     let rows = cloud(&spec, 1500, 4);
     let index = index(&spec, Root::Origin, rows.clone());
@@ -143,10 +144,10 @@ fn names_what_a_look_at_every_row_names() {
             );
         }
     }
-    assert!(named > 20 && beyond > 5, "{named} named, {beyond} of them not among the 64 nearest");
+    assert!(named > 20 && beyond > 5, "{named} named, {beyond} of them not among the 64 nearest rows");
 }
 
-/// A quarter of the circle in thirds, with a row every 30 degrees and one that is off the way.
+/// A quarter of the circle in thirds, with a row every 30 degrees and one that is not on the path.
 #[test]
 fn between_two_points_of_the_sphere() {
     let spec = ManifoldSpec::sphere(2);
@@ -156,12 +157,12 @@ fn between_two_points_of_the_sphere() {
     let (from, to) = (at(1.0), at(91.0));
     let (from, to) = (Query::new(&spec, &from), Query::new(&spec, &to));
     let stops = index.traverse_between(&from, &to, &traversal, &Filter::All).unwrap();
-    let expected = [(1, 0.0), (3, 1.0 / 3.0), (0, 2.0 / 3.0), (2, 1.0)].map(|(row, t)| (Place::Row(row), t));
+    let expected = [(1, 0.0), (3, 1.0 / 3.0), (0, 2.0 / 3.0), (2, 1.0)].map(|(row, t)| (StopPlace::Row(row), t));
     assert_eq!(places(&stops), expected);
     assert!(stops.iter().all(|s| (s.similarity - 1.0_f32.to_radians().cos()).abs() < 1e-6));
 }
 
-/// The sphere's root is a point: from 90 degrees down to the root at 0, rows at 80 and 20.
+/// On the sphere the root is a point: from 90 degrees down to the root at 0, with rows at 80 and 20.
 #[test]
 fn to_a_root_point_on_the_sphere() {
     let spec = ManifoldSpec::sphere(2);
@@ -172,13 +173,16 @@ fn to_a_root_point_on_the_sphere() {
     let traversal = Traversal { steps: 10, cone: None };
     let rooted = index(&spec, Root::Point(vec![1.0, 0.0]), rows.clone());
     let stops = rooted.traverse_to_root(&from, &traversal, &Filter::All).unwrap();
-    // The path is at 90, 80, .. 0: above 50 the first row is nearer, below it the second, and at the end the root.
-    assert_eq!(stops.iter().map(|s| s.place).collect::<Vec<_>>(), [Place::Row(0), Place::Row(1), Place::Root]);
+    // The samples are at 90, 80, .. 0. The first row is nearer above 50, the second below, and the root at the end.
+    assert_eq!(
+        stops.iter().map(|s| s.place).collect::<Vec<_>>(),
+        [StopPlace::Row(0), StopPlace::Row(1), StopPlace::Root]
+    );
     let unrooted = index(&spec, Root::Origin, rows);
     let message = unrooted.traverse_to_root(&from, &traversal, &Filter::All).unwrap_err().to_string();
     assert_eq!(
         message,
-        "search: the root of the index is no point of the space; expected a root on the sphere(dim 2) to walk to"
+        "search: the root of the index is not a point of the space; expected a root on the sphere(dim 2) to walk to"
     );
 }
 
@@ -190,13 +194,13 @@ fn an_empty_index_leads_straight_to_the_root() {
     for cone in [None, Some(Cone::default())] {
         let traversal = Traversal { steps: 5, cone };
         let stops = index.traverse_to_root(&query, &traversal, &Filter::All).unwrap();
-        assert_eq!(places(&stops), [(Place::Root, 0.0)]);
+        assert_eq!(places(&stops), [(StopPlace::Root, 0.0)]);
         assert!(index.traverse_between(&query, &query, &traversal, &Filter::All).unwrap().is_empty());
     }
 }
 
 #[test]
-fn bad_walks_have_their_message() {
+fn invalid_traversals_have_a_message() {
     let spec = plane();
     let index = index(&spec, Root::Origin, polar(&LADDER));
     let two = polar(&[(1.0, 0.0), (2.0, 0.0)]);

@@ -1,4 +1,4 @@
-//! The operation as one node of the graph: it keeps its argument.
+//! Autodiff node of the activations; it saves its input.
 
 use burn::backend::autodiff::checkpoint::base::Checkpointer;
 use burn::backend::autodiff::checkpoint::strategy::CheckpointStrategy;
@@ -8,7 +8,7 @@ use burn::backend::tensor::FloatTensor;
 use burn::backend::{Autodiff, Flex};
 
 use super::{Activation, ActivationOps, slices};
-use crate::arrays::{Array, dense};
+use crate::arrays::{FlexArray, dense};
 
 impl<C: CheckpointStrategy> ActivationOps for Autodiff<Flex, C> {
     fn activation(x: FloatTensor<Self>, activation: Activation) -> FloatTensor<Self> {
@@ -26,7 +26,7 @@ impl<C: CheckpointStrategy> ActivationOps for Autodiff<Flex, C> {
 struct ActivationNode;
 
 impl Backward<Flex, 1> for ActivationNode {
-    type State = (Array, Activation);
+    type State = (FlexArray, Activation);
 
     fn backward(self, ops: Ops<Self::State, 1>, grads: &mut Gradients, _checkpointer: &mut Checkpointer) {
         let (x, activation) = ops.state;

@@ -1,4 +1,4 @@
-//! The non-linearities of the feed-forward layers, with their exact slopes on every device: [`gelu`] and [`quick_gelu`].
+//! Activation functions of feed-forward layers with exact derivatives on every device: [`gelu`] and [`quick_gelu`].
 
 use burn::backend::{Backend, Dispatch, backend_extension, tensor::FloatTensor};
 use burn::tensor::{Tensor, activation};
@@ -10,19 +10,19 @@ mod slices;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use slices::{Apply, Differentiate};
+pub(crate) use slices::{ActivationBackward, ActivationForward};
 
-/// A non-linearity of feed-forward layers.
+/// An activation function of feed-forward layers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Activation {
     /// `x Phi(x)` with the exact normal distribution function (Hendrycks and Gimpel, arXiv:1606.08415).
     Gelu,
-    /// `x sigmoid(1.702 x)`: OpenAI's CLIP.
+    /// `x sigmoid(1.702 x)`, from OpenAI's CLIP.
     QuickGelu,
 }
 
 impl Activation {
-    /// Applies the function to every number. Fused for `f32` on the CPU, [`Activation::apply_plain`] for everything else.
+    /// Applies the function elementwise. Fused for `f32` on the CPU, otherwise [`Activation::apply_plain`].
     pub fn apply<const D: usize>(self, x: Tensor<D>) -> Tensor<D> {
         if is_fused(&x) {
             Tensor::from_dispatch(<Dispatch as ActivationOps>::activation(x.into_dispatch(), self))
@@ -31,7 +31,7 @@ impl Activation {
         }
     }
 
-    /// The slow twin of [`Activation::apply`], composed of tensor operations.
+    /// Reference implementation of [`Activation::apply`], composed of tensor operations.
     pub fn apply_plain<const D: usize>(self, x: Tensor<D>) -> Tensor<D> {
         match self {
             Self::Gelu => gelu_plain(x),
@@ -40,29 +40,29 @@ impl Activation {
     }
 }
 
-/// [`Activation::Gelu`] of every number, within 2e-7 of `1 + |x|`. (The engine's own backward pass is, on some devices, that of the
-/// tanh approximation.)
+/// [`Activation::Gelu`], elementwise, with an error of at most 2e-7 of `1 + |x|`. On some devices Burn's own GELU uses
+/// the derivative of the tanh approximation.
 pub fn gelu<const D: usize>(x: Tensor<D>) -> Tensor<D> {
     Activation::Gelu.apply(x)
 }
 
-/// [`Activation::QuickGelu`] of every number.
+/// [`Activation::QuickGelu`], elementwise.
 pub fn quick_gelu<const D: usize>(x: Tensor<D>) -> Tensor<D> {
     Activation::QuickGelu.apply(x)
 }
 
-/// The slow twin of [`gelu`]: `x (1 + erf(x / sqrt 2)) / 2`.
+/// Reference implementation of [`gelu`]: `x (1 + erf(x / sqrt 2)) / 2`.
 pub fn gelu_plain<const D: usize>(x: Tensor<D>) -> Tensor<D> {
     let phi = ((x.clone() * std::f64::consts::FRAC_1_SQRT_2).erf() + 1.0) * 0.5;
     x * phi
 }
 
-/// The slow twin of [`quick_gelu`].
+/// Reference implementation of [`quick_gelu`].
 pub fn quick_gelu_plain<const D: usize>(x: Tensor<D>) -> Tensor<D> {
     x.clone() * activation::sigmoid(x * 1.702)
 }
 
-/// The operation as an extension of the engine's backends.
+/// The operation as an extension of Burn's backends.
 #[backend_extension(Flex, Autodiff)]
 trait ActivationOps: Backend {
     /// See [`Activation::apply`].

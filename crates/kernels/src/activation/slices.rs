@@ -1,64 +1,64 @@
-//! Values and slopes on the CPU, sixteen numbers at a time.
+//! Values and derivatives on the CPU, sixteen numbers at a time.
 
 use burn::backend::{Flex, TensorMetadata};
 use macerator::{AutoArch, Simd, WithSimd};
 
 use super::{Activation, ActivationOps};
-use crate::arrays::{Array, array, dense, numbers};
+use crate::arrays::{FlexArray, array, dense, numbers};
 use crate::functions::{LANES, fma, normal, sigmoid};
 use crate::raw::{in_pool, new_rows, new_rows_beside};
 
-/// Numbers in what counts as a row here: the operation knows no rows.
+/// Chunk size per row of [`new_rows`]; the operation is elementwise.
 const ROW: usize = 1 << 9;
 
 impl ActivationOps for Flex {
-    fn activation(x: Array, activation: Activation) -> Array {
+    fn activation(x: FlexArray, activation: Activation) -> FlexArray {
         let x = dense(&x);
         let from = numbers(&x);
         let (mut out, _) = in_pool(|| {
             new_rows(from.len() / ROW, ROW, |rows, out| {
-                Apply { activation, from: &from[rows.start * ROW..rows.end * ROW], to: out }.run();
+                ActivationForward { activation, from: &from[rows.start * ROW..rows.end * ROW], to: out }.run();
             })
         });
         let (done, mut rest) = (out.len(), vec![0.0; from.len() % ROW]);
-        Apply { activation, from: &from[done..], to: &mut rest }.run();
+        ActivationForward { activation, from: &from[done..], to: &mut rest }.run();
         out.extend(rest);
         array(out, x.shape().as_slice())
     }
 }
 
-/// The gradient with respect to `x` from that of the result.
-pub(super) fn backward(x: &Array, gradient: Array, activation: Activation) -> Array {
-    let mut slopes = crate::arrays::into_numbers(gradient);
-    let whole = slopes.len() / ROW * ROW;
+/// Computes the gradient with respect to `x` from the gradient of the result.
+pub(super) fn backward(x: &FlexArray, gradient: FlexArray, activation: Activation) -> FlexArray {
+    let mut derivatives = crate::arrays::into_numbers(gradient);
+    let whole = derivatives.len() / ROW * ROW;
     let from = numbers(x);
     in_pool(|| {
-        let (main, rest) = slopes.split_at_mut(whole);
-        // The values come for free with the slopes, and are not needed here.
+        let (main, rest) = derivatives.split_at_mut(whole);
+        // [`ActivationBackward`] also computes the values, which are discarded here.
         let (_, _) = new_rows_beside(main, ROW, |rows, values, gradient| {
             let from = &from[rows.start * ROW..rows.end * ROW];
-            Differentiate { activation, from, values, gradient }.run();
+            ActivationBackward { activation, from, values, gradient }.run();
         });
         let mut values = vec![0.0; rest.len()];
-        Differentiate { activation, from: &from[whole..], values: &mut values, gradient: rest }.run();
+        ActivationBackward { activation, from: &from[whole..], values: &mut values, gradient: rest }.run();
     });
-    array(slopes, x.shape().as_slice())
+    array(derivatives, x.shape().as_slice())
 }
 
-/// Values of a slice, on this thread.
-pub(crate) struct Apply<'a> {
+/// Computes the values of a slice on this thread.
+pub(crate) struct ActivationForward<'a> {
     pub(crate) activation: Activation,
     pub(crate) from: &'a [f32],
     pub(crate) to: &'a mut [f32],
 }
 
-impl Apply<'_> {
+impl ActivationForward<'_> {
     pub(crate) fn run(self) {
         AutoArch::new().dispatch(self);
     }
 }
 
-impl WithSimd for Apply<'_> {
+impl WithSimd for ActivationForward<'_> {
     type Output = ();
 
     #[inline(always)]
@@ -67,30 +67,30 @@ impl WithSimd for Apply<'_> {
         let (to, to_rest) = self.to.as_chunks_mut::<LANES>();
         for (from, to) in from.iter().zip(to) {
             for lane in 0..LANES {
-                to[lane] = value_and_slope::<S>(from[lane], self.activation).0;
+                to[lane] = value_and_derivative::<S>(from[lane], self.activation).0;
             }
         }
         for (from, to) in from_rest.iter().zip(to_rest) {
-            *to = value_and_slope::<S>(*from, self.activation).0;
+            *to = value_and_derivative::<S>(*from, self.activation).0;
         }
     }
 }
 
-/// Values of a slice, and its gradient from that of the values in place, on this thread.
-pub(crate) struct Differentiate<'a> {
+/// Computes the values of a slice on this thread, and replaces the gradient of the values by the gradient of the input.
+pub(crate) struct ActivationBackward<'a> {
     pub(crate) activation: Activation,
     pub(crate) from: &'a [f32],
     pub(crate) values: &'a mut [f32],
     pub(crate) gradient: &'a mut [f32],
 }
 
-impl Differentiate<'_> {
+impl ActivationBackward<'_> {
     pub(crate) fn run(self) {
         AutoArch::new().dispatch(self);
     }
 }
 
-impl WithSimd for Differentiate<'_> {
+impl WithSimd for ActivationBackward<'_> {
     type Output = ();
 
     #[inline(always)]
@@ -100,22 +100,22 @@ impl WithSimd for Differentiate<'_> {
         let (gradient, gradient_rest) = self.gradient.as_chunks_mut::<LANES>();
         for ((from, values), gradient) in from.iter().zip(values).zip(gradient) {
             for lane in 0..LANES {
-                let (value, slope) = value_and_slope::<S>(from[lane], self.activation);
+                let (value, derivative) = value_and_derivative::<S>(from[lane], self.activation);
                 values[lane] = value;
-                gradient[lane] *= slope;
+                gradient[lane] *= derivative;
             }
         }
         for ((from, value), gradient) in from_rest.iter().zip(values_rest).zip(gradient_rest) {
-            let slope;
-            (*value, slope) = value_and_slope::<S>(*from, self.activation);
-            *gradient *= slope;
+            let derivative;
+            (*value, derivative) = value_and_derivative::<S>(*from, self.activation);
+            *gradient *= derivative;
         }
     }
 }
 
 /// `f(x)` and `f'(x)`.
 #[inline(always)]
-fn value_and_slope<S: Simd>(x: f32, activation: Activation) -> (f32, f32) {
+fn value_and_derivative<S: Simd>(x: f32, activation: Activation) -> (f32, f32) {
     match activation {
         Activation::Gelu => {
             let (below, density) = normal::<S>(x);
@@ -123,7 +123,8 @@ fn value_and_slope<S: Simd>(x: f32, activation: Activation) -> (f32, f32) {
         }
         Activation::QuickGelu => {
             let gate = sigmoid::<S>(1.702 * x);
-            // The factors in this order: 1.702 x may be infinite, and gate (1 - gate) is 0 there.
+            // Keep this order of factors: for large `x`, `1.702 x` overflows, while `1.702 gate (1 - gate)` is 0 and so
+            // is its product with `x`.
             (x * gate, fma::<S>(x, 1.702 * (gate * (1.0 - gate)), gate))
         }
     }

@@ -1,33 +1,37 @@
-//! [`Class`]: the size and alignment a large block is rounded up to.
+//! Size classes: the size and alignment to which a large block is rounded up.
 
 use std::alloc::Layout;
 
-/// Smallest block that is cached, as a power of two: 64 KiB, about where the system allocator begins to give memory back when it is freed.
+/// Smallest cached block, as a power of two: 64 KiB, about the size from which the system allocator returns freed
+/// memory to the kernel.
 const MIN_SHIFT: u32 = 16;
-/// Largest block that is cached, as a power of two: 64 GiB, or 1 GiB where addresses have 32 bits.
+/// Largest cached block, as a power of two: 64 GiB, or 1 GiB on 32-bit systems.
 const MAX_SHIFT: u32 = if usize::BITS >= 64 { 36 } else { 30 };
-/// Sizes per alignment: four per power of two, and the largest.
+/// Number of sizes per alignment: four per power of two, and the largest.
 const SIZES: usize = 4 * (MAX_SHIFT - MIN_SHIFT) as usize + 1;
-/// What the system allocator gives without extra work (and can zero or grow lazily); enough for vectors of numbers.
+/// The default alignment of the system allocator. It can zero and grow such blocks lazily. Enough for vectors of
+/// numbers.
 const PLAIN_ALIGN: usize = 16;
-/// For the packing buffers of matrix products, which ask for cache lines.
+/// Alignment for the packing buffers of matrix products, which need cache-line alignment.
 const PAGE_ALIGN: usize = 4096;
 
-/// A size class: an index below [`Class::COUNT`]. Sizes at [`PAGE_ALIGN`] come after those at [`PLAIN_ALIGN`].
+/// A size class: an index below [`SizeClass::COUNT`]. Classes aligned to [`PAGE_ALIGN`] follow those aligned to
+/// [`PLAIN_ALIGN`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Class(usize);
+pub(super) struct SizeClass(usize);
 
-impl Class {
+impl SizeClass {
     /// Number of classes.
     pub(super) const COUNT: usize = 2 * SIZES;
 
-    /// The class that holds `layout`, or none where the block is not to be cached.
+    /// The class of blocks with this layout; `None` if such blocks are not cached.
     pub(super) fn of(layout: Layout) -> Option<Self> {
         let size = layout.size();
         if !(1 << MIN_SHIFT..=1 << MAX_SHIFT).contains(&size) || layout.align() > PAGE_ALIGN {
             return None;
         }
-        // Round up to a quarter of the power of two below; this may reach the next power, which `ilog2` then reports.
+        // Round up to a multiple of a quarter of the power of two below. This may reach the next power of two, so
+        // `ilog2` is taken again.
         let rounded = size.next_multiple_of(1 << (size.ilog2() - 2));
         let shift = rounded.ilog2();
         let quarter = (rounded >> (shift - 2)) & 3;
@@ -35,12 +39,12 @@ impl Class {
         Some(Self(if layout.align() > PLAIN_ALIGN { SIZES + index } else { index }))
     }
 
-    /// Position in a table of [`Class::COUNT`] entries.
+    /// Index into a table of [`SizeClass::COUNT`] entries.
     pub(super) fn index(self) -> usize {
         self.0
     }
 
-    /// The class at a position of such a table.
+    /// The class with this index.
     pub(super) fn from_index(index: usize) -> Self {
         debug_assert!(index < Self::COUNT);
         Self(index)
@@ -61,7 +65,7 @@ mod tests {
     use super::*;
 
     fn class_size(size: usize, align: usize) -> Option<usize> {
-        Class::of(Layout::from_size_align(size, align).unwrap()).map(|c| c.layout().size())
+        SizeClass::of(Layout::from_size_align(size, align).unwrap()).map(|c| c.layout().size())
     }
 
     #[test]
@@ -90,9 +94,9 @@ mod tests {
 
     #[test]
     fn every_class_is_the_class_of_its_own_layout() {
-        for index in 0..Class::COUNT {
-            let class = Class::from_index(index);
-            assert_eq!(Class::of(class.layout()), Some(class));
+        for index in 0..SizeClass::COUNT {
+            let class = SizeClass::from_index(index);
+            assert_eq!(SizeClass::of(class.layout()), Some(class));
         }
     }
 }

@@ -1,9 +1,8 @@
-//! [`LargeBlockAllocator`]: large blocks are kept for reuse instead of going back to the operating system.
+//! A global allocator that caches large freed blocks for reuse instead of returning them to the operating system.
 //!
-//! Every tensor operation allocates its result, up to 150 MB at a time. The system allocator maps such a block afresh
-//! and unmaps it when it is freed, so each page is faulted in and zeroed by the kernel again and again; on the CPU this
-//! was the largest single cost of a training step. Here a freed block waits in a list of its size class and the next
-//! tensor of that size gets the same, already mapped, pages.
+//! Every tensor operation allocates its result. The system allocator maps a large block and unmaps it when it is freed,
+//! so the operating system faults in and zeroes each page again and again. [`LargeBlockAllocator`] keeps a freed block
+//! in the list of its size class, and the next tensor of that size class gets the same pages, which are already mapped.
 //!
 //! Blocks below 64 KiB, above 64 GiB, or aligned to more than 4 KiB go straight to the system allocator.
 
@@ -18,8 +17,8 @@ mod class;
 #[cfg(test)]
 mod tests;
 
-use cache::Cache;
-use class::Class;
+use cache::BlockCache;
+use class::SizeClass;
 
 /// A global allocator that caches blocks of 64 KiB and more in size classes.
 ///
@@ -30,57 +29,58 @@ use class::Class;
 /// static ALLOCATOR: LargeBlockAllocator = LargeBlockAllocator::new(1 << 30);
 /// ```
 ///
-/// A block is rounded up to one of four sizes per power of two, so at most a quarter of a power of two is unused.
-/// As many bytes may wait for reuse as were in use at once before and are not now, so that a training step finds all
-/// its blocks where the last one left them, and the process never holds more than its peak; a few more where `spare`
-/// says so. Beyond that the size class that was asked for longest ago gives its blocks back first. Operations on large
-/// blocks take one short lock; small blocks never do.
+/// A block is rounded up to one of four sizes per power of two, so the unused part is less than a quarter of the
+/// requested size. The cache holds at most `peak_in_use - in_use` bytes, or `spare` bytes if that is more. So a
+/// training step can reuse the blocks of the previous step, and cached and used blocks together exceed the peak by at
+/// most `spare`. Above that bound, blocks of the least recently requested size class are returned to the system first.
+/// Operations on large blocks hold a lock for a short time; operations on small blocks take no lock.
 pub struct LargeBlockAllocator {
     spare: usize,
-    cache: Mutex<Cache>,
+    cache: Mutex<BlockCache>,
 }
 
-/// Counters of a [`LargeBlockAllocator`]; large blocks only, in bytes of their size class.
+/// Counters of a [`LargeBlockAllocator`]. They count large blocks only, in bytes of their size class.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AllocStats {
     /// Bytes handed out and not yet freed.
     pub in_use: usize,
     /// Largest value of [`AllocStats::in_use`] so far.
     pub peak_in_use: usize,
-    /// Bytes waiting for reuse: with those in use never above the larger of `peak_in_use` and `in_use` + `spare`.
+    /// Bytes in the cache. `cached + in_use` never exceeds the larger of `peak_in_use` and `in_use + spare`.
     pub cached: usize,
-    /// Requests served from a waiting block.
+    /// Requests served from the cache.
     pub hits: u64,
-    /// Requests that went to the system.
+    /// Requests served by the system.
     pub misses: u64,
 }
 
 impl LargeBlockAllocator {
-    /// An allocator that keeps what was in use at once before, and at least `spare` bytes, for reuse.
+    /// Creates an allocator. The cache may hold `spare` bytes, or `peak_in_use - in_use` if that is more.
     pub const fn new(spare: usize) -> Self {
-        Self { spare, cache: Mutex::new(Cache::new()) }
+        Self { spare, cache: Mutex::new(BlockCache::new()) }
     }
 
-    /// The counters now.
+    /// The current counters.
     pub fn stats(&self) -> AllocStats {
         self.lock().stats
     }
 
-    /// Gives every waiting block back to the system, for example between two phases of a program.
+    /// Returns all cached blocks to the system, for example between two phases of a program.
     pub fn release(&self) {
         let blocks = self.lock().take_all();
-        // SAFETY: `take_all` unlinked these blocks from the cache, so nobody else can reach them.
+        // SAFETY: `take_all` unlinked these blocks from the cache, so no other code can reach them.
         unsafe { blocks.free() };
     }
 
-    fn lock(&self) -> MutexGuard<'_, Cache> {
-        // No code under the lock can panic half-way, so a poisoned cache is still whole.
+    fn lock(&self) -> MutexGuard<'_, BlockCache> {
+        // No code under the lock can panic in the middle of a change, so a poisoned cache is consistent.
         self.cache.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A block of `class`: a waiting one if there is one, else from `fresh`, after giving all waiting memory back if
-    /// the system has none left. The second value tells whether the block was used before.
-    fn obtain(&self, class: Class, fresh: impl Fn(Layout) -> *mut u8) -> (*mut u8, bool) {
+    /// Returns a block of `class` from the cache, or else from `fresh`. If the system is out of memory, all cached
+    /// blocks are returned to it before a second attempt. The second value is true for a block from the cache, which
+    /// holds old content.
+    fn obtain(&self, class: SizeClass, fresh: impl Fn(Layout) -> *mut u8) -> (*mut u8, bool) {
         if let Some(block) = self.lock().take(class) {
             return (block, true);
         }
@@ -95,15 +95,15 @@ impl LargeBlockAllocator {
         (block, false)
     }
 
-    /// Counts more memory in use; what waits beyond the bound then goes back to the system.
-    fn count(&self, count: impl FnOnce(&mut Cache)) {
+    /// Updates the counters of the memory in use, then returns cached blocks above the bound to the system.
+    fn count(&self, count: impl FnOnce(&mut BlockCache)) {
         let surplus = {
             let mut cache = self.lock();
             count(&mut cache);
             let bound = cache.bound(self.spare);
             cache.trim(bound)
         };
-        // SAFETY: `trim` unlinked these blocks, so nobody else can reach them.
+        // SAFETY: `trim` unlinked these blocks, so no other code can reach them.
         unsafe { surplus.free() };
     }
 }
@@ -114,50 +114,50 @@ impl Drop for LargeBlockAllocator {
     }
 }
 
-// SAFETY: every block comes from `System`, either with the caller's own layout (no class) or with the layout of its
-// class, which is at least as large and as aligned. `Class::of` is a pure function of the layout, so `dealloc` and
-// `realloc` find the class a block was allocated with. A block is in the cache or with the caller, never both, because
-// moving it takes the lock. Nothing here unwinds.
+// SAFETY: every block comes from `System`, either with the layout of the caller (no class) or with the layout of its
+// class, which is at least as large and as aligned. `SizeClass::of` is a pure function of the layout, so `dealloc` and
+// `realloc` find the class with which a block was allocated. A block is either in the cache or owned by the caller,
+// because every transfer takes the lock. Nothing here unwinds.
 unsafe impl GlobalAlloc for LargeBlockAllocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        match Class::of(layout) {
-            // SAFETY: the caller promises a layout of non-zero size; a class layout is never empty.
+        match SizeClass::of(layout) {
+            // SAFETY: the caller guarantees a layout of non-zero size; a class layout is never empty.
             Some(class) => self.obtain(class, |l| unsafe { System.alloc(l) }).0,
-            // SAFETY: as promised by the caller.
+            // SAFETY: the caller guarantees a layout of non-zero size.
             None => unsafe { System.alloc(layout) },
         }
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        let Some(class) = Class::of(layout) else {
-            // SAFETY: as promised by the caller.
+        let Some(class) = SizeClass::of(layout) else {
+            // SAFETY: the caller guarantees a layout of non-zero size.
             return unsafe { System.alloc_zeroed(layout) };
         };
         // SAFETY: a class layout is never empty.
         let (block, used_before) = self.obtain(class, |l| unsafe { System.alloc_zeroed(l) });
         if used_before {
-            // SAFETY: the block holds at least `layout.size()` bytes and belongs to this call alone.
+            // SAFETY: the block holds at least `layout.size()` bytes and is owned by this call alone.
             unsafe { ptr::write_bytes(block, 0, layout.size()) };
         }
         block
     }
 
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
-        let Some(class) = Class::of(layout) else {
+        let Some(class) = SizeClass::of(layout) else {
             // SAFETY: a layout without a class was allocated by `System` with the same layout.
             return unsafe { System.dealloc(block, layout) };
         };
-        // SAFETY: the block has the layout of `class` and the caller gives it up.
+        // SAFETY: the block has the layout of `class`, and the caller gives up ownership.
         let surplus = unsafe { self.lock().put(class, block, self.spare) };
-        // SAFETY: `put` unlinked these blocks, so nobody else can reach them. The lock is no longer held: giving pages
-        // back takes long.
+        // SAFETY: `put` unlinked these blocks, so no other code can reach them. The lock is released first, because
+        // returning pages to the system is slow.
         unsafe { surplus.free() };
     }
 
     unsafe fn realloc(&self, block: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
-        // SAFETY: the caller promises that `new_size`, rounded up to the alignment, does not overflow `isize`.
+        // SAFETY: the caller guarantees that `new_size`, rounded up to the alignment, does not overflow `isize`.
         let new_layout = unsafe { Layout::from_size_align_unchecked(new_size, layout.align()) };
-        match (Class::of(layout), Class::of(new_layout)) {
+        match (SizeClass::of(layout), SizeClass::of(new_layout)) {
             // SAFETY: the block was allocated by `System` with `layout`.
             (None, None) => unsafe { System.realloc(block, layout, new_size) },
             (Some(old), Some(new)) if old == new => block,
@@ -166,7 +166,7 @@ unsafe impl GlobalAlloc for LargeBlockAllocator {
                     && old.layout().align() == new.layout().align()
                     && new > old
                 {
-                    // The system moves pages of a growing block without copying them.
+                    // The system can grow a block by remapping its pages without a copy.
                     // SAFETY: the block was allocated by `System` with the layout of `old`.
                     let grown = unsafe { System.realloc(block, old.layout(), new.layout().size()) };
                     if !grown.is_null() {

@@ -18,14 +18,14 @@ fn bytes<'a>(block: *mut u8, len: usize) -> &'a mut [u8] {
 }
 
 #[test]
-fn a_freed_block_is_used_again_and_counted() {
+fn freed_blocks_are_reused_and_counted() {
     let a = LargeBlockAllocator::new(64 * MIB);
     let l = layout(3 * MIB, 4);
     unsafe {
         let first = a.alloc(l);
         a.dealloc(first, l);
         let second = a.alloc(layout(3 * MIB - 100, 16));
-        assert_eq!(first, second, "same size class, so the same block");
+        assert_eq!(first, second, "expected the same block for the same size class");
         let third = a.alloc(l);
         assert_ne!(second, third);
         let expected = AllocStats { in_use: 6 * MIB, peak_in_use: 6 * MIB, cached: 0, hits: 1, misses: 2 };
@@ -54,7 +54,7 @@ fn zeroed_blocks_are_zero_even_when_reused() {
 }
 
 #[test]
-fn alignment_is_what_was_asked_for() {
+fn blocks_have_the_requested_alignment() {
     let a = LargeBlockAllocator::new(64 * MIB);
     for align in [1, 16, 32, 64, 4096, 8192] {
         for size in [100, MIB, 5 * MIB + 1] {
@@ -72,7 +72,7 @@ fn alignment_is_what_was_asked_for() {
 }
 
 #[test]
-fn the_bound_holds_and_the_size_not_asked_for_longest_leaves_first() {
+fn least_recently_requested_class_is_evicted_first() {
     let a = LargeBlockAllocator::new(10 * MIB);
     let (four, three) = (layout(4 * MIB, 4), layout(3 * MIB, 4));
     unsafe {
@@ -90,9 +90,10 @@ fn the_bound_holds_and_the_size_not_asked_for_longest_leaves_first() {
     }
 }
 
-/// `spare` is for what was never in use at once; what was may stay, and the process holds no more than its peak.
+/// The cache may hold `peak_in_use - in_use` bytes even if that exceeds `spare`; cached and in-use bytes together then
+/// stay within the peak.
 #[test]
-fn as_much_may_wait_as_was_in_use_at_once() {
+fn cache_may_hold_the_peak_without_spare() {
     let a = LargeBlockAllocator::new(2 * MIB);
     let (four, six) = (layout(4 * MIB, 4), layout(6 * MIB, 4));
     unsafe {
@@ -107,7 +108,7 @@ fn as_much_may_wait_as_was_in_use_at_once() {
 }
 
 #[test]
-fn a_growing_block_pushes_out_what_waits() {
+fn growing_a_block_evicts_cached_blocks() {
     let a = LargeBlockAllocator::new(0);
     let (two, four) = (layout(2 * MIB, 8), layout(4 * MIB, 8));
     unsafe {
@@ -123,7 +124,7 @@ fn a_growing_block_pushes_out_what_waits() {
 #[test]
 fn realloc_keeps_the_content_across_every_kind_of_move() {
     let a = LargeBlockAllocator::new(64 * MIB);
-    // small, large, same class, larger class, smaller class, small again; at both alignments
+    // Covers small, large, same class, larger class, smaller class and small again, at both alignments.
     for align in [8, 64] {
         let sizes = [1000, MIB, MIB + 10, MIB + 20, 6 * MIB, 2 * MIB, 500, 900];
         unsafe {
@@ -149,8 +150,9 @@ fn realloc_keeps_the_content_across_every_kind_of_move() {
 
 #[test]
 fn threads_never_share_a_block() {
-    // Each thread stamps its blocks and checks the stamps before it frees them; a block handed out twice would carry
-    // another stamp. xorshift64 gives sizes from 1 to 5 MiB; the bound is small, so blocks are also given back.
+    // Each thread stamps its blocks and checks the stamps before it frees them; a block handed out twice would have
+    // another stamp. xorshift64 gives sizes from 1 to 5 MiB. The bound is small, so blocks are also returned to the
+    // system.
     let a = LargeBlockAllocator::new(16 * MIB);
     std::thread::scope(|scope| {
         for thread in 1..=8u64 {
@@ -192,7 +194,7 @@ fn threads_never_share_a_block() {
 }
 
 #[test]
-fn vectors_of_the_program_use_it() {
+fn vectors_use_the_global_allocator() {
     let before = GLOBAL.stats();
     let mut v = vec![1u8; 3 * MIB];
     assert!(GLOBAL.stats().hits + GLOBAL.stats().misses > before.hits + before.misses);

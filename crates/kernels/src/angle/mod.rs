@@ -1,5 +1,5 @@
-//! The angle at every parent to every child, a few rows of the table at a time: the table itself ([`pairwise_exterior_angle`]), and the
-//! contrast of wholes and parts by their angles ([`angle_contrast`]).
+//! Exterior angles of all parent-child pairs, fused over tiles of rows: the table of angles
+//! ([`pairwise_exterior_angle`]) and the contrast of wholes and parts by their angles ([`angle_contrast`]).
 
 use std::sync::Arc;
 
@@ -8,105 +8,116 @@ use burn::tensor::Tensor;
 
 use crate::arrays::is_fused;
 
-mod answers;
 mod autodiff;
 mod contrast;
+mod labels;
+mod operands;
 mod pass;
 mod queries;
-mod sides;
 #[cfg(test)]
 mod tests;
 mod tiles;
 
-pub use answers::Answers;
+pub use labels::PairLabels;
 
-/// The geometry of the angles.
+/// The geometry in which angles are measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Bend {
+pub enum AngleGeometry {
     /// Hyperboloids of curvature `-c`.
     Hyperbolic,
-    /// Flat space: no curvature is read, and none gets a gradient.
+    /// Flat space. The curvature is ignored and gets a zero gradient.
     Flat,
 }
 
-/// The mean over factors of the exterior angle of all pairs, radians, root at the origin: `[P, K d]`, `[C, K d]`, `[K]` to `[P, C]`.
+/// Computes the mean over factors of the exterior angle of all pairs, in radians, with the root at the origin. Shapes:
+/// `[P, K d]`, `[C, K d]` and `[K]` to `[P, C]`.
 ///
-/// With `y` the child's component along the parent, the vector at the parent towards the child has the length
-/// `a = sqrt(|child|^2 - y^2)` across the outward direction and `sqrt(c) (t(p) y - t(c) |p|)` along it (HyCoCLIP Eq. 9), `y - |p|` in
-/// flat space (Wang et al., Eq. 10). One matrix product gives every `y`; `a` is a difference of squares, so that angles within about
-/// the square root of the rounding error of 0 or pi are not resolved. Lengths up to `tiny` are none: an angle there is 0, and no
-/// gradient flows. Gradients flow to all three tensors.
+/// Let `y` be the child's component along the parent and `t` the Lorentz time component. The vector at the parent
+/// towards the child has the component `a = sqrt(|child|^2 - y^2)` perpendicular to the outward direction and `sqrt(c)
+/// (t(p) y - t(c) |p|)` along it (HyCoCLIP Eq. 9), or `y - |p|` in flat space (Wang et al., Eq. 10). One matrix product
+/// gives every `y`. `a` is the root of a difference of squares, so angles within about the square root of the rounding
+/// error of 0 or pi are not resolved. Lengths up to `tiny` count as zero: the angle is 0 and no gradient flows.
+/// Otherwise gradients flow to all three tensors.
 ///
-/// Fused for `f32` on the CPU; `None` for everything else, where the caller composes it. Both passes work through one tile of a few
-/// MiB at a time and keep the points alone, no second table. The same bits for any number of threads.
+/// Fused for `f32` on the CPU. Returns `None` for other tensors, for which the caller composes the angles of tensor
+/// operations. Both passes process one tile of a few MiB at a time; only the inputs are saved. The result is
+/// bit-identical for any number of threads.
 ///
 /// # Panics
-/// Where the shapes do not fit together.
+/// Panics if the shapes do not match.
 pub fn pairwise_exterior_angle(
     parent: Tensor<2>,
     child: Tensor<2>,
     curv: Tensor<1>,
-    bend: Bend,
+    geometry: AngleGeometry,
     tiny: f64,
 ) -> Option<Tensor<2>> {
     let ([_, width], [_, child_width], [factors]) = (parent.dims(), child.dims(), curv.dims());
     let fits = width == child_width && width.is_multiple_of(factors.max(1));
-    assert!(fits, "parents of width {width}, children of {child_width}, {factors} factors");
+    assert!(
+        fits,
+        "expected equal widths, a multiple of the number of factors; found parents of width {width}, children of width {child_width}, {factors} factors"
+    );
     if !(is_fused(&parent) && is_fused(&child) && is_fused(&curv)) {
         return None;
     }
     let [parent, child] = [parent, child].map(Tensor::into_dispatch);
     let curv = curv.into_dispatch();
-    Some(Tensor::from_dispatch(<Dispatch as AngleOps>::pairwise_exterior_angle(parent, child, curv, bend, tiny)))
+    Some(Tensor::from_dispatch(<Dispatch as AngleOps>::pairwise_exterior_angle(parent, child, curv, geometry, tiny)))
 }
 
-/// Contrastive losses of wholes and parts among some points by the angles between them, root at the origin: `[N, K d]`, `[K]`, `[1]` to
-/// `[W + P]`, those of the wholes first.
+/// Computes contrastive losses of wholes and parts by the exterior angles between them, with the root at the origin.
+/// Shapes: `[N, K d]`, `[K]` and `[1]` to `[W + P]`, with the losses of the wholes first.
 ///
-/// With `X` the mean over factors of the exterior angle at its first argument and `s` = `scale`, a whole x asks the parts by
-/// `beta_xy = pi - X(x, y)` and a part y the wholes by `alpha_xy = X(y, x)`:
-/// `down_x = log sum_{y not same} exp(s beta_xy) - log sum_{y positive} exp(s beta_xy)`, `up_y` likewise over x. Who has no right answer
-/// adds 0. Source: Wang et al., Sec. 3.2. Gradients flow to all three tensors.
+/// Let `X` be the mean over factors of the exterior angle at its first argument, and `s` = `scale`. A whole x is a
+/// query over the parts with the similarity `beta_xy = pi - X(x, y)`; a part y is a query over the wholes with
+/// `alpha_xy = X(y, x)`. The losses are `down_x = log sum_{y not same} exp(s beta_xy) - log sum_{y positive} exp(s
+/// beta_xy)`, and `up_y` likewise over x. A query without a positive has the loss 0. Source: Wang et al., Sec. 3.2.
+/// Gradients flow to all three tensors.
 ///
-/// One matrix product gives both angles of all pairs. Fused for `f32` on the CPU; `None` for everything else, where the caller composes
-/// it of [`pairwise_exterior_angle`] and [`multi_positive_nce`](crate::multi_positive_nce). Precision, `tiny`, memory and threads as of
-/// the angles; what is kept has the size of the points and of the list of answers.
+/// One matrix product gives both angles of all pairs. Fused for `f32` on the CPU. Returns `None` for other tensors, for
+/// which the caller composes [`pairwise_exterior_angle`] and [`multi_positive_nce`](crate::multi_positive_nce).
+/// Precision, `tiny`, memory and threads are as in [`pairwise_exterior_angle`]. The saved state consists of the inputs,
+/// two similarities per positive cell and a few numbers per query.
 ///
 /// # Panics
-/// Where the shapes do not fit together, or an answer names a point that is none.
+/// Panics if the shapes do not match or if `labels` holds a point index of `N` or more.
 pub fn angle_contrast(
     points: Tensor<2>,
     curv: Tensor<1>,
     scale: Tensor<1>,
-    answers: &Arc<Answers>,
-    bend: Bend,
+    labels: &Arc<PairLabels>,
+    geometry: AngleGeometry,
     tiny: f64,
 ) -> Option<Tensor<1>> {
     let ([count, width], [factors]) = (points.dims(), curv.dims());
     assert!(
         width.is_multiple_of(factors.max(1)) && scale.dims() == [1],
-        "points of width {width}, {factors} factors, scale {:?}",
+        "expected a width that is a multiple of the number of factors, and a scale of shape [1]; found width {width}, {factors} factors, scale {:?}",
         scale.dims()
     );
-    let named = answers.wholes().iter().chain(answers.parts()).max();
-    assert!(named.is_none_or(|&point| (point as usize) < count), "point {named:?} of {count}");
+    let named = labels.wholes().iter().chain(labels.parts()).max();
+    assert!(
+        named.is_none_or(|&point| (point as usize) < count),
+        "the answers name point {named:?}; expected a point below {count}"
+    );
     if !(is_fused(&points) && is_fused(&curv) && is_fused(&scale)) {
         return None;
     }
-    let contrast = Contrast { answers: Arc::clone(answers), bend, tiny };
+    let contrast = ContrastRule { labels: Arc::clone(labels), geometry, tiny };
     let (points, [curv, scale]) = (points.into_dispatch(), [curv, scale].map(Tensor::into_dispatch));
     Some(Tensor::from_dispatch(<Dispatch as AngleOps>::angle_contrast(points, curv, scale, contrast)))
 }
 
-/// What [`angle_contrast`] is told beside the tensors.
+/// The arguments of [`angle_contrast`] that are not tensors.
 #[derive(Clone, Debug)]
-struct Contrast {
-    answers: Arc<Answers>,
-    bend: Bend,
+struct ContrastRule {
+    labels: Arc<PairLabels>,
+    geometry: AngleGeometry,
     tiny: f64,
 }
 
-/// The operations as an extension of the engine's backends.
+/// The operations as an extension of Burn's backends.
 #[backend_extension(Flex, Autodiff)]
 trait AngleOps: Backend {
     /// See [`pairwise_exterior_angle`].
@@ -114,7 +125,7 @@ trait AngleOps: Backend {
         parent: FloatTensor<Self>,
         child: FloatTensor<Self>,
         curv: FloatTensor<Self>,
-        bend: Bend,
+        geometry: AngleGeometry,
         tiny: f64,
     ) -> FloatTensor<Self>;
 
@@ -123,6 +134,6 @@ trait AngleOps: Backend {
         points: FloatTensor<Self>,
         curv: FloatTensor<Self>,
         scale: FloatTensor<Self>,
-        contrast: Contrast,
+        contrast: ContrastRule,
     ) -> FloatTensor<Self>;
 }

@@ -1,114 +1,135 @@
-//! From dot products to angles, and from angles back: one row of the table at a time, sixteen columns side by side.
+//! SIMD passes from dot products to angles and from gradients of angles back to gradients of dot products. They process
+//! one row of the table at a time, sixteen columns per step.
 //!
-//! Points are at curvature 1, times `sqrt(c)`; dot products come as they are.
+//! Lengths are at curvature 1, that is, scaled by `sqrt(c)`. Dot products are not scaled.
 
 use macerator::{AutoArch, Simd, WithSimd};
 
-use super::Bend;
+use super::AngleGeometry;
 use crate::functions::{LANES, fma as fma32};
 use crate::trigonometry::angle32;
 
-/// What an angle needs to know of a point.
+/// Precomputed values of a point.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Point {
+pub(super) struct AnglePoint {
     pub(super) length: f32,
     /// `sqrt(1 + length^2)`; 1 in flat space.
     pub(super) time: f32,
-    /// `1 / length`; 0 at the root, where every angle is 0.
+    /// `1 / length`; 0 for a point at the root, where every angle is 0.
     pub(super) over_length: f32,
     /// `1 / time`.
     pub(super) over_time: f32,
 }
 
-/// The points of the columns, for one factor.
+/// The values of the column points, for one factor.
 #[derive(Clone, Copy)]
-pub(super) struct Points<'a> {
+pub(super) struct ColumnPoints<'a> {
     pub(super) length: &'a [f32],
     pub(super) time: &'a [f32],
     pub(super) over_length: &'a [f32],
     pub(super) over_time: &'a [f32],
 }
 
-/// One row of the table of one factor.
+/// Inputs for one row of the angle table of one factor: the row's point and all column points.
 #[derive(Clone, Copy)]
-pub(super) struct Row<'a> {
-    pub(super) point: Point,
-    pub(super) columns: Points<'a>,
-    pub(super) bend: Bend,
+pub(super) struct AngleRow<'a> {
+    pub(super) point: AnglePoint,
+    pub(super) columns: ColumnPoints<'a>,
+    pub(super) geometry: AngleGeometry,
     pub(super) curv: f32,
-    /// Squared lengths below this are none.
+    /// Squared lengths below this count as zero.
     pub(super) floor: f32,
-    /// What the angle of this factor counts.
+    /// Weight of this factor in the mean.
     pub(super) weight: f32,
 }
 
-/// What the columns and the row get: the coefficient of each point in its own gradient, and twice the derivative by the logarithm of the
-/// curvature.
+/// Gradient terms of the row's point: the coefficient of the point in its own gradient, and twice the derivative with
+/// respect to the logarithm of the curvature.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Own {
+pub(super) struct RowGradient {
     pub(super) row: f32,
     pub(super) curv: f32,
 }
 
-impl Row<'_> {
-    /// `down += weight angle` at the row's point towards the columns, from their dot products.
+impl AngleRow<'_> {
+    /// `down += weight * angle`: the angles at the row's point towards the columns, from their dot products.
     pub(super) fn add_down(self, dots: &[f32], down: &mut [f32]) {
         self.add::<false>(dots, down, &mut []);
     }
 
-    /// `down -= weight angle`, and `up += weight angle` at the columns' points towards the row's.
+    /// `down -= weight * angle`, and `up += weight * angle` with the angles at the columns' points towards the row's
+    /// point.
     pub(super) fn add_both(self, dots: &[f32], down: &mut [f32], up: &mut [f32]) {
         self.add::<true>(dots, down, up);
     }
 
-    /// Turns the dot products into the gradients by them, from those by the angles that [`Row::add_down`] gives; adds the columns' own
-    /// coefficients to `own`.
-    pub(super) fn turn_down(self, dots: &mut [f32], down: &[f32], own: &mut [f32]) -> Own {
-        self.turn::<false>(dots, down, &[], own)
+    /// Replaces the dot products by their gradients, computed from the gradients of the angles of
+    /// [`AngleRow::add_down`]. Adds the coefficients of the columns' points to `own`.
+    pub(super) fn differentiate_down(self, dots: &mut [f32], down: &[f32], own: &mut [f32]) -> RowGradient {
+        self.differentiate::<false>(dots, down, &[], own)
     }
 
-    /// The same from the gradients by the angles at the row's point and at the columns' points.
-    pub(super) fn turn_both(self, dots: &mut [f32], down: &[f32], up: &[f32], own: &mut [f32]) -> Own {
-        self.turn::<true>(dots, down, up, own)
+    /// As [`AngleRow::differentiate_down`], from the gradients of the angles at the row's point and at the columns'
+    /// points.
+    pub(super) fn differentiate_both(self, dots: &mut [f32], down: &[f32], up: &[f32], own: &mut [f32]) -> RowGradient {
+        self.differentiate::<true>(dots, down, up, own)
     }
 
     fn add<const BOTH: bool>(self, dots: &[f32], down: &mut [f32], up: &mut [f32]) {
-        match self.bend {
-            Bend::Hyperbolic => AutoArch::new().dispatch(Angles::<false, BOTH> { row: self, dots, down, up }),
-            Bend::Flat => AutoArch::new().dispatch(Angles::<true, BOTH> { row: self, dots, down, up }),
+        match self.geometry {
+            AngleGeometry::Hyperbolic => {
+                AutoArch::new().dispatch(AnglesForward::<false, BOTH> { row: self, dots, down, up })
+            }
+            AngleGeometry::Flat => AutoArch::new().dispatch(AnglesForward::<true, BOTH> { row: self, dots, down, up }),
         }
     }
 
-    fn turn<const BOTH: bool>(self, dots: &mut [f32], down: &[f32], up: &[f32], own: &mut [f32]) -> Own {
-        match self.bend {
-            Bend::Hyperbolic => AutoArch::new().dispatch(Slopes::<false, BOTH> { row: self, dots, down, up, own }),
-            Bend::Flat => AutoArch::new().dispatch(Slopes::<true, BOTH> { row: self, dots, down, up, own }),
+    fn differentiate<const BOTH: bool>(
+        self,
+        dots: &mut [f32],
+        down: &[f32],
+        up: &[f32],
+        own: &mut [f32],
+    ) -> RowGradient {
+        match self.geometry {
+            AngleGeometry::Hyperbolic => {
+                AutoArch::new().dispatch(AnglesBackward::<false, BOTH> { row: self, dots, down, up, own })
+            }
+            AngleGeometry::Flat => {
+                AutoArch::new().dispatch(AnglesBackward::<true, BOTH> { row: self, dots, down, up, own })
+            }
         }
     }
 }
 
-/// The vector at the parent towards a child.
+/// The vector at the parent towards a child, in components across and along the parent's ray.
 #[derive(Clone, Copy)]
-struct Seen {
+struct ChildDirection {
     /// The child's component along the parent.
     y: f32,
     across: f32,
     along: f32,
-    /// Their squares, added.
+    /// `across^2 + along^2`.
     square: f32,
-    /// Whether the vector has no length, or the parent no direction.
+    /// True if the vector has no length or the parent is at the root, so that the angle is 0.
     none: bool,
 }
 
-impl Seen {
+impl ChildDirection {
     #[inline(always)]
-    fn new<S: Simd, const FLAT: bool>(parent: Point, child: Point, dot: f32, floor: f32) -> Self {
+    fn new<S: Simd, const FLAT: bool>(parent: AnglePoint, child: AnglePoint, dot: f32, floor: f32) -> Self {
         let y = dot * parent.over_length;
         let square = (child.length - y) * (child.length + y);
         let across_square = if square < floor { 0.0 } else { square };
         let along = if FLAT { y - parent.length } else { fma32::<S>(parent.time, y, -(child.time * parent.length)) };
         let square = fma32::<S>(along, along, across_square);
-        Seen { y, across: across_square.sqrt(), along, square, none: square < floor || parent.over_length == 0.0 }
+        ChildDirection {
+            y,
+            across: across_square.sqrt(),
+            along,
+            square,
+            none: square < floor || parent.over_length == 0.0,
+        }
     }
 
     #[inline(always)]
@@ -118,42 +139,48 @@ impl Seen {
     }
 }
 
-/// What an angle adds to the gradients.
+/// The gradient terms of one angle: with respect to the dot product and the curvature, and the coefficients of the two
+/// points.
 #[derive(Clone, Copy)]
-struct Slope {
+struct AngleGradient {
     dot: f32,
-    /// The coefficient of the parent in its gradient, and of the child in its.
+    /// The coefficient of the parent in the gradient of the parent, and of the child in that of the child.
     parent: f32,
     child: f32,
     curv: f32,
 }
 
-impl Slope {
-    /// With `n`, `tp` the parent's length and time, `tc` the child's time, `y` its component along the parent, `a` across, `l` along and
-    /// `w = cosh(dist)`, everything over `a^2 + l^2 = w^2 - 1`: by the dot product `-(l y + tp a^2) / (n a)`, along the child
-    /// `(l + n a^2 / tc) / a` and along the parent's direction `a w / tp + y (l y + tp a^2) / (n a)`. In flat space `tp` and `w` are 1,
-    /// and the part with `tc` is not there. The curvature changes `l / sqrt(c)` alone, through the two times.
+impl AngleGradient {
+    /// Computes the derivatives of the angle. Let `n` and `tp` be the parent's length and time, `tc` the child's time,
+    /// `y` the child's component along the parent, `a` and `l` the components of the vector towards the child across
+    /// and along the parent's ray, and `w = cosh(dist)`. All derivatives are divided by `a^2 + l^2 = w^2 - 1`. With
+    /// respect to the dot product: `-(l y + tp a^2) / (n a)`. Along the child: `(l + n a^2 / tc) / a`. Along the
+    /// parent's direction: `a w / tp + y (l y + tp a^2) / (n a)`. In flat space `tp` and `w` are 1, and the term with
+    /// `tc` is absent. The curvature changes only `l / sqrt(c)`, through the two times.
     #[inline(always)]
-    fn new<S: Simd, const FLAT: bool>(parent: Point, child: Point, dot: f32, floor: f32, grad: f32) -> Self {
-        let seen = Seen::new::<S, FLAT>(parent, child, dot, floor);
-        let straight = seen.across == 0.0;
-        let over_across = 1.0 / if straight { 1.0 } else { seen.across };
+    fn new<S: Simd, const FLAT: bool>(parent: AnglePoint, child: AnglePoint, dot: f32, floor: f32, grad: f32) -> Self {
+        let direction = ChildDirection::new::<S, FLAT>(parent, child, dot, floor);
+        let straight = direction.across == 0.0;
+        let over_across = 1.0 / if straight { 1.0 } else { direction.across };
         let over_across = if straight { 0.0 } else { over_across };
-        let over_square = 1.0 / if seen.none { 1.0 } else { seen.square };
-        let grad = if seen.none { 0.0 } else { grad };
-        let across_square = seen.across * seen.across;
-        let both = fma32::<S>(parent.time, across_square, seen.along * seen.y);
+        let over_square = 1.0 / if direction.none { 1.0 } else { direction.square };
+        let grad = if direction.none { 0.0 } else { grad };
+        let across_square = direction.across * direction.across;
+        let both = fma32::<S>(parent.time, across_square, direction.along * direction.y);
         let mixed = both * over_across * over_square * parent.over_length;
         let (bent, cosh) = if FLAT {
-            (seen.along, 1.0)
+            (direction.along, 1.0)
         } else {
-            (fma32::<S>(parent.length * child.over_time, across_square, seen.along), (1.0 + seen.square).sqrt())
+            (
+                fma32::<S>(parent.length * child.over_time, across_square, direction.along),
+                (1.0 + direction.square).sqrt(),
+            )
         };
         let bulge = child.length * (child.length * child.over_time);
-        let bulges = fma32::<S>(parent.length * parent.over_time, seen.y, -bulge);
-        let curved = if FLAT { 0.0 } else { parent.length * seen.across * over_square * bulges };
-        let outward = fma32::<S>(seen.y, mixed, seen.across * cosh * over_square * parent.over_time);
-        Slope {
+        let bulges = fma32::<S>(parent.length * parent.over_time, direction.y, -bulge);
+        let curved = if FLAT { 0.0 } else { parent.length * direction.across * over_square * bulges };
+        let outward = fma32::<S>(direction.y, mixed, direction.across * cosh * over_square * parent.over_time);
+        AngleGradient {
             dot: -grad * mixed,
             parent: grad * (outward * parent.over_length),
             child: grad * (bent * over_across * over_square),
@@ -162,28 +189,29 @@ impl Slope {
     }
 }
 
-struct Angles<'a, const FLAT: bool, const BOTH: bool> {
-    row: Row<'a>,
+struct AnglesForward<'a, const FLAT: bool, const BOTH: bool> {
+    row: AngleRow<'a>,
     dots: &'a [f32],
     down: &'a mut [f32],
     up: &'a mut [f32],
 }
 
-impl<const FLAT: bool, const BOTH: bool> WithSimd for Angles<'_, FLAT, BOTH> {
+impl<const FLAT: bool, const BOTH: bool> WithSimd for AnglesForward<'_, FLAT, BOTH> {
     type Output = ();
 
     #[inline(always)]
     fn with_simd<S: Simd>(self) {
-        let Row { point, columns, curv: c, floor, weight, .. } = self.row;
+        let AngleRow { point, columns, curv: c, floor, weight, .. } = self.row;
         for start in (0..self.dots.len()).step_by(LANES) {
             let (columns, dots) = (columns.block(start), block(self.dots, start));
             let (mut down, mut up) = ([0.0; LANES], [0.0; LANES]);
             for lane in 0..LANES {
                 let column = columns.lane(lane);
-                let angle = Seen::new::<S, FLAT>(point, column, c * dots[lane], floor).angle::<S>();
+                let angle = ChildDirection::new::<S, FLAT>(point, column, c * dots[lane], floor).angle::<S>();
                 down[lane] = if BOTH { -weight } else { weight } * angle;
                 if BOTH {
-                    up[lane] = weight * Seen::new::<S, FLAT>(column, point, c * dots[lane], floor).angle::<S>();
+                    up[lane] =
+                        weight * ChildDirection::new::<S, FLAT>(column, point, c * dots[lane], floor).angle::<S>();
                 }
             }
             add(&mut self.down[start..], &down);
@@ -194,60 +222,60 @@ impl<const FLAT: bool, const BOTH: bool> WithSimd for Angles<'_, FLAT, BOTH> {
     }
 }
 
-struct Slopes<'a, const FLAT: bool, const BOTH: bool> {
-    row: Row<'a>,
+struct AnglesBackward<'a, const FLAT: bool, const BOTH: bool> {
+    row: AngleRow<'a>,
     dots: &'a mut [f32],
     down: &'a [f32],
     up: &'a [f32],
     own: &'a mut [f32],
 }
 
-impl<const FLAT: bool, const BOTH: bool> WithSimd for Slopes<'_, FLAT, BOTH> {
-    type Output = Own;
+impl<const FLAT: bool, const BOTH: bool> WithSimd for AnglesBackward<'_, FLAT, BOTH> {
+    type Output = RowGradient;
 
     #[inline(always)]
-    fn with_simd<S: Simd>(self) -> Own {
-        let Row { point, columns, curv: c, floor, weight, .. } = self.row;
-        // Sums kept side by side: vector instructions need them, and long sums are more accurate.
+    fn with_simd<S: Simd>(self) -> RowGradient {
+        let AngleRow { point, columns, curv: c, floor, weight, .. } = self.row;
+        // One partial sum per lane: required for vector instructions, and more accurate for long sums.
         let (mut row_own, mut curv) = ([0.0_f32; LANES], [0.0_f32; LANES]);
         for start in (0..self.dots.len()).step_by(LANES) {
             let (columns, dots) = (columns.block(start), block(self.dots, start));
             let down = block(self.down, start);
             let up = if BOTH { block(self.up, start) } else { [0.0; LANES] };
-            let (mut slopes, mut own) = ([0.0_f32; LANES], [0.0_f32; LANES]);
+            let (mut derivatives, mut own) = ([0.0_f32; LANES], [0.0_f32; LANES]);
             for lane in 0..LANES {
                 let column = columns.lane(lane);
-                let found = Slope::new::<S, FLAT>(point, column, c * dots[lane], floor, weight * down[lane]);
-                (slopes[lane], own[lane]) = (found.dot, found.child);
+                let found = AngleGradient::new::<S, FLAT>(point, column, c * dots[lane], floor, weight * down[lane]);
+                (derivatives[lane], own[lane]) = (found.dot, found.child);
                 row_own[lane] += found.parent;
                 curv[lane] += found.curv;
                 if BOTH {
-                    let found = Slope::new::<S, FLAT>(column, point, c * dots[lane], floor, weight * up[lane]);
-                    slopes[lane] += found.dot;
+                    let found = AngleGradient::new::<S, FLAT>(column, point, c * dots[lane], floor, weight * up[lane]);
+                    derivatives[lane] += found.dot;
                     own[lane] += found.parent;
                     row_own[lane] += found.child;
                     curv[lane] += found.curv;
                 }
             }
-            store(&mut self.dots[start..], &slopes);
+            store(&mut self.dots[start..], &derivatives);
             add(&mut self.own[start..], &own);
         }
-        Own { row: row_own.iter().sum(), curv: curv.iter().sum() }
+        RowGradient { row: row_own.iter().sum(), curv: curv.iter().sum() }
     }
 }
 
-/// Sixteen columns.
-struct Block {
+/// The values of sixteen columns.
+struct ColumnBlock {
     length: [f32; LANES],
     time: [f32; LANES],
     over_length: [f32; LANES],
     over_time: [f32; LANES],
 }
 
-impl Points<'_> {
+impl ColumnPoints<'_> {
     #[inline(always)]
-    fn block(&self, start: usize) -> Block {
-        Block {
+    fn block(&self, start: usize) -> ColumnBlock {
+        ColumnBlock {
             length: block(self.length, start),
             time: block(self.time, start),
             over_length: block(self.over_length, start),
@@ -256,10 +284,10 @@ impl Points<'_> {
     }
 }
 
-impl Block {
+impl ColumnBlock {
     #[inline(always)]
-    fn lane(&self, lane: usize) -> Point {
-        Point {
+    fn lane(&self, lane: usize) -> AnglePoint {
+        AnglePoint {
             length: self.length[lane],
             time: self.time[lane],
             over_length: self.over_length[lane],
@@ -268,7 +296,7 @@ impl Block {
     }
 }
 
-/// Written as a loop over all of them: one whose end is not known becomes a call.
+/// Stores a block. The case of a full block is separate, because a copy of variable length compiles to a function call.
 #[inline(always)]
 fn store(out: &mut [f32], values: &[f32; LANES]) {
     match out.first_chunk_mut::<LANES>() {
@@ -289,8 +317,8 @@ fn add(sum: &mut [f32], share: &[f32; LANES]) {
     }
 }
 
-/// [`LANES`] numbers from `start` on, zeros behind the last. (A column that is none gets an angle that nobody reads, and with no gradient
-/// to spread it adds none.)
+/// [`LANES`] numbers from `start` on, padded with zeros. The angle of a padding column is never read, and its gradient
+/// is zero.
 #[inline(always)]
 fn block(values: &[f32], start: usize) -> [f32; LANES] {
     let rest = &values[start..];
@@ -298,7 +326,7 @@ fn block(values: &[f32], start: usize) -> [f32; LANES] {
         Some(full) => *full,
         None => {
             let mut block = [0.0; LANES];
-            rest.iter().zip(&mut block).for_each(|(&v, place)| *place = v);
+            rest.iter().zip(&mut block).for_each(|(&v, out)| *out = v);
             block
         }
     }

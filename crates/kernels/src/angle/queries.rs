@@ -1,38 +1,38 @@
-//! Sums of exponentials over a block of similarities: each row asks its columns, each column asks the rows.
+//! Sums of exponentials over blocks of similarities, by row and by column.
 
 use macerator::{AutoArch, Simd, WithSimd};
 
 use crate::functions::{LANES, exp};
 
-/// What no one asks for.
-pub(super) const NOBODY: f32 = f32::NEG_INFINITY;
+/// Similarity of excluded and padding cells; its exponential is 0.
+pub(super) const EXCLUDED: f32 = f32::NEG_INFINITY;
 
-/// `sum_k exp(l_k) = exp(shift) sum` over the candidates of each of several queries, `shift` the largest logit of them. Lists are filled
-/// up to a multiple of [`LANES`].
+/// For each query, `sum_k exp(l_k) = exp(shift) sum` over its candidates, where `shift` is their largest logit. Lists
+/// are padded to a multiple of [`LANES`].
 #[derive(Clone, Debug)]
-pub(super) struct Sums {
+pub(super) struct QuerySums {
     pub(super) shift: Vec<f32>,
     pub(super) sum: Vec<f32>,
 }
 
-impl Sums {
-    /// Nothing added yet.
+impl QuerySums {
+    /// Sums without candidates.
     pub(super) fn none(queries: usize) -> Self {
         let length = queries.next_multiple_of(LANES);
-        Sums { shift: vec![f32::MIN; length], sum: vec![0.0; length] }
+        QuerySums { shift: vec![f32::MIN; length], sum: vec![0.0; length] }
     }
 
     /// Adds the candidates of another part of the table.
-    pub(super) fn merge(&mut self, other: &Sums) {
-        AutoArch::new().dispatch(Merge { sums: self, other });
+    pub(super) fn merge(&mut self, other: &QuerySums) {
+        AutoArch::new().dispatch(MergeSums { sums: self, other });
     }
 
-    /// Those of single logits, each with the number of its query.
+    /// The sums of single logits, given as (query, logit).
     pub(super) fn of_cells(queries: usize, cells: impl Iterator<Item = (usize, f32)> + Clone) -> Self {
         let mut sums = Self::none(queries);
         for (query, logit) in cells.clone() {
             let shift = &mut sums.shift[query];
-            // A NaN is no largest logit, and makes the sum NaN below.
+            // A NaN never becomes the shift, but makes the sum NaN below.
             *shift = if logit > *shift { logit } else { *shift };
         }
         for (query, logit) in cells {
@@ -41,56 +41,56 @@ impl Sums {
         sums
     }
 
-    /// `log sum_k exp(l_k)` of a query less that of `other`.
-    pub(super) fn log_ratio(&self, other: &Sums, query: usize) -> f32 {
+    /// `log sum_k exp(l_k)` of a query minus that of the same query in `other`.
+    pub(super) fn log_ratio(&self, other: &QuerySums, query: usize) -> f32 {
         (f64::from(self.sum[query]) / f64::from(other.sum[query])).ln() as f32
             + (self.shift[query] - other.shift[query])
     }
 }
 
-/// A block of similarities: rows as long as `columns`, filled up to a multiple of [`LANES`] with [`NOBODY`].
-pub(super) struct Block {
+/// A block of similarities. Rows are padded to a multiple of [`LANES`] with [`EXCLUDED`].
+pub(super) struct SimilarityBlock {
     stride: usize,
     cells: Vec<f32>,
 }
 
-impl Block {
+impl SimilarityBlock {
     pub(super) fn new(rows: usize, columns: usize) -> Self {
         let stride = columns.next_multiple_of(LANES);
-        Block { stride, cells: vec![0.0; rows * stride] }
+        SimilarityBlock { stride, cells: vec![0.0; rows * stride] }
     }
 
     pub(super) fn row(&mut self, i: usize) -> &mut [f32] {
         &mut self.cells[i * self.stride..][..self.stride]
     }
 
-    /// What the columns of row `i` sum up to, shifted: `(shift, sum)`.
+    /// The shifted sum of exponentials over the columns of row `i`, as `(shift, sum)`.
     pub(super) fn row_sum(&mut self, i: usize, scale: f32) -> (f32, f32) {
         let cells = self.row(i);
-        AutoArch::new().dispatch(RowSum { cells, scale })
+        AutoArch::new().dispatch(BlockRowSum { cells, scale })
     }
 
-    /// What the first rows sum up to, column by column.
-    pub(super) fn column_sums(&self, rows: usize, scale: f32) -> Sums {
-        let mut sums = Sums::none(self.stride);
-        AutoArch::new().dispatch(ColumnSums { block: self, rows, scale, sums: &mut sums });
+    /// For each column, the shifted sum of exponentials ([`QuerySums`]) over the first `rows` rows.
+    pub(super) fn column_sums(&self, rows: usize, scale: f32) -> QuerySums {
+        let mut sums = QuerySums::none(self.stride);
+        AutoArch::new().dispatch(BlockColumnSums { block: self, rows, scale, sums: &mut sums });
         sums
     }
 }
 
-/// The logit of a similarity; [`NOBODY`] stays.
+/// The logit of a similarity. The marker [`EXCLUDED`] stays unchanged, even if the scale is negative.
 #[inline(always)]
 fn logit(similarity: f32, scale: f32) -> f32 {
     let logit = similarity * scale;
-    if similarity == NOBODY { NOBODY } else { logit }
+    if similarity == EXCLUDED { EXCLUDED } else { logit }
 }
 
-struct RowSum<'a> {
+struct BlockRowSum<'a> {
     cells: &'a [f32],
     scale: f32,
 }
 
-impl WithSimd for RowSum<'_> {
+impl WithSimd for BlockRowSum<'_> {
     type Output = (f32, f32);
 
     #[inline(always)]
@@ -114,19 +114,19 @@ impl WithSimd for RowSum<'_> {
     }
 }
 
-struct ColumnSums<'a> {
-    block: &'a Block,
+struct BlockColumnSums<'a> {
+    block: &'a SimilarityBlock,
     rows: usize,
     scale: f32,
-    sums: &'a mut Sums,
+    sums: &'a mut QuerySums,
 }
 
-impl WithSimd for ColumnSums<'_> {
+impl WithSimd for BlockColumnSums<'_> {
     type Output = ();
 
     #[inline(always)]
     fn with_simd<S: Simd>(self) {
-        let Block { stride, cells } = self.block;
+        let SimilarityBlock { stride, cells } = self.block;
         let (shifts, _) = self.sums.shift.as_chunks_mut::<LANES>();
         let (sums, _) = self.sums.sum.as_chunks_mut::<LANES>();
         for (chunk, (shift, sum)) in shifts.iter_mut().zip(sums).enumerate() {
@@ -147,12 +147,12 @@ impl WithSimd for ColumnSums<'_> {
     }
 }
 
-struct Merge<'a> {
-    sums: &'a mut Sums,
-    other: &'a Sums,
+struct MergeSums<'a> {
+    sums: &'a mut QuerySums,
+    other: &'a QuerySums,
 }
 
-impl WithSimd for Merge<'_> {
+impl WithSimd for MergeSums<'_> {
     type Output = ();
 
     #[inline(always)]
@@ -172,21 +172,26 @@ impl WithSimd for Merge<'_> {
     }
 }
 
-/// Turns similarities into `out_i = slope weight_i`, `weight_i = exp(logit - shift_i) factor_i`, and gives back the sum of similarity
-/// times weight. One `shift` and `factor` for all cells, or one for each.
-pub(super) fn turn<const EACH: bool>(cells: &mut [f32], [shift, factor]: [&[f32]; 2], [scale, slope]: [f32; 2]) -> f32 {
-    AutoArch::new().dispatch(Turn::<EACH> { cells, shift, factor, scale, slope })
+/// Replaces each similarity by `derivative * weight_i` with `weight_i = exp(logit_i - shift_i) factor_i`, where
+/// `derivative` is that of the logit with respect to the angle. Returns the sum of similarity times weight. With
+/// `EACH`, `shift` and `factor` have one entry per cell, otherwise a single one.
+pub(super) fn differentiate_cells<const EACH: bool>(
+    cells: &mut [f32],
+    [shift, factor]: [&[f32]; 2],
+    [scale, derivative]: [f32; 2],
+) -> f32 {
+    AutoArch::new().dispatch(CellGradients::<EACH> { cells, shift, factor, scale, derivative })
 }
 
-struct Turn<'a, const EACH: bool> {
+struct CellGradients<'a, const EACH: bool> {
     cells: &'a mut [f32],
     shift: &'a [f32],
     factor: &'a [f32],
     scale: f32,
-    slope: f32,
+    derivative: f32,
 }
 
-impl<const EACH: bool> WithSimd for Turn<'_, EACH> {
+impl<const EACH: bool> WithSimd for CellGradients<'_, EACH> {
     type Output = f32;
 
     #[inline(always)]
@@ -201,9 +206,10 @@ impl<const EACH: bool> WithSimd for Turn<'_, EACH> {
             for lane in 0..LANES {
                 let weight = exp::<S>(logit(cells[lane], self.scale) - shift[lane]) * factor[lane];
                 let share = cells[lane] * weight;
-                // Who is no candidate has the similarity -inf and the weight 0; a weight that is NaN stays.
+                // An excluded cell has the similarity -inf and the weight 0, so skip its product. A NaN weight must
+                // propagate.
                 sums[lane] += if weight == 0.0 { 0.0 } else { share };
-                cells[lane] = self.slope * weight;
+                cells[lane] = self.derivative * weight;
             }
         }
         crate::functions::sum(&sums)

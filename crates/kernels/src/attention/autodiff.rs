@@ -1,4 +1,4 @@
-//! The operation as one node of the graph: it keeps its operands and two numbers a query and head.
+//! Autodiff nodes of attention. They save the operands and two numbers per query and head.
 
 use burn::backend::autodiff::checkpoint::base::Checkpointer;
 use burn::backend::autodiff::checkpoint::strategy::CheckpointStrategy;
@@ -7,19 +7,19 @@ use burn::backend::autodiff::ops::{Backward, Ops, OpsKind};
 use burn::backend::tensor::FloatTensor;
 use burn::backend::{Autodiff, Flex};
 
-use super::heads::{Attention, Rows};
-use super::{AttentionOps, Seen, Shape};
+use super::heads::{AttentionOperands, SoftmaxStats};
+use super::{AttentionOps, AttentionShape, HostMask};
 
 impl<C: CheckpointStrategy> AttentionOps for Autodiff<Flex, C> {
     fn fused_attention(
         query: FloatTensor<Self>,
         key_value: FloatTensor<Self>,
-        shape: Shape,
-        seen: Seen,
+        shape: AttentionShape,
+        mask: HostMask,
     ) -> FloatTensor<Self> {
         let (query, query_node) = query.into_parts();
         let (key_value, key_value_node) = key_value.into_parts();
-        let attention = Attention::split(&query, &key_value, shape, seen);
+        let attention = AttentionOperands::split(&query, &key_value, shape, mask);
         let (out, rows) = attention.forward();
         match AttentionNode.prepare::<C>([query_node, key_value_node]).compute_bound().stateful() {
             OpsKind::Tracked(prep) => prep.finish((attention, rows), out),
@@ -27,9 +27,9 @@ impl<C: CheckpointStrategy> AttentionOps for Autodiff<Flex, C> {
         }
     }
 
-    fn fused_self_attention(joint: FloatTensor<Self>, shape: Shape, seen: Seen) -> FloatTensor<Self> {
+    fn fused_self_attention(joint: FloatTensor<Self>, shape: AttentionShape, mask: HostMask) -> FloatTensor<Self> {
         let (joint, node) = joint.into_parts();
-        let attention = Attention::joint(&joint, shape, seen);
+        let attention = AttentionOperands::joint(&joint, shape, mask);
         let (out, rows) = attention.forward();
         match AttentionNode.prepare::<C>([node]).compute_bound().stateful() {
             OpsKind::Tracked(prep) => prep.finish((attention, rows), out),
@@ -38,12 +38,12 @@ impl<C: CheckpointStrategy> AttentionOps for Autodiff<Flex, C> {
     }
 }
 
-/// With one parent, the joint projections, or with two: queries, then keys and values.
+/// Has one parent (the joint projections) or two (the queries, then the keys and values).
 #[derive(Debug)]
 struct AttentionNode;
 
 impl<const N: usize> Backward<Flex, N> for AttentionNode {
-    type State = (Attention, Rows);
+    type State = (AttentionOperands, SoftmaxStats);
 
     fn backward(self, ops: Ops<Self::State, N>, grads: &mut Gradients, _checkpointer: &mut Checkpointer) {
         let (attention, rows) = ops.state;

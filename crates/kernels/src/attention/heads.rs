@@ -1,4 +1,4 @@
-//! The operation on the CPU: every head of every sequence by itself, on one thread, in memory that stays in its cache.
+//! Attention on the CPU: one task per head and sequence, whose tables stay in the cache of the thread.
 
 use std::cell::RefCell;
 
@@ -6,55 +6,55 @@ use burn::backend::Flex;
 use macerator::AutoArch;
 use rayon::prelude::*;
 
-use super::softmax::{Scale, Slopes, Softmax};
-use super::{AttentionOps, Seen, Shape};
-use crate::arrays::{Array, array, dense, into_numbers, numbers};
+use super::softmax::{ScaleRows, SoftmaxBackward, SoftmaxForward};
+use super::{AttentionOps, AttentionShape, HostMask};
+use crate::arrays::{FlexArray, array, dense, into_numbers, numbers};
 use crate::functions::LANES;
-use crate::raw::{Panel, View, in_pool, new_rows};
+use crate::raw::{MatrixView, Panel, in_pool, new_rows};
 
 impl AttentionOps for Flex {
-    fn fused_attention(query: Array, key_value: Array, shape: Shape, seen: Seen) -> Array {
-        Attention::split(&query, &key_value, shape, seen).forward().0
+    fn fused_attention(query: FlexArray, key_value: FlexArray, shape: AttentionShape, mask: HostMask) -> FlexArray {
+        AttentionOperands::split(&query, &key_value, shape, mask).forward().0
     }
 
-    fn fused_self_attention(joint: Array, shape: Shape, seen: Seen) -> Array {
-        Attention::joint(&joint, shape, seen).forward().0
+    fn fused_self_attention(joint: FlexArray, shape: AttentionShape, mask: HostMask) -> FlexArray {
+        AttentionOperands::joint(&joint, shape, mask).forward().0
     }
 }
 
 thread_local! {
-    /// Two tables of scores, kept from one head to the next.
+    /// Two buffers per thread, reused for every head: the scores and, in the backward pass, their derivatives.
     static TABLES: RefCell<[Vec<f32>; 2]> = const { RefCell::new([Vec::new(), Vec::new()]) };
 }
 
-/// The operands, and which of their columns are what.
+/// The operands of an attention, with the layout of their columns.
 #[derive(Clone, Debug)]
-pub(super) struct Attention {
-    query: Array,
-    /// The same array as `query` in a self-attention.
-    key_value: Array,
+pub(super) struct AttentionOperands {
+    query: FlexArray,
+    /// The same array as `query` for self-attention.
+    key_value: FlexArray,
     joint: bool,
-    shape: Shape,
-    seen: Seen,
+    shape: AttentionShape,
+    mask: HostMask,
 }
 
-/// Of every query of every head the largest score and the reciprocal of the sum of exponentials.
-pub(super) type Rows = Vec<[f32; 2]>;
+/// For every query of every head, the largest score and the reciprocal of the sum of exponentials.
+pub(super) type SoftmaxStats = Vec<[f32; 2]>;
 
-impl Attention {
-    pub(super) fn split(query: &Array, key_value: &Array, shape: Shape, seen: Seen) -> Self {
+impl AttentionOperands {
+    pub(super) fn split(query: &FlexArray, key_value: &FlexArray, shape: AttentionShape, mask: HostMask) -> Self {
         let (query, key_value) = (dense(query), dense(key_value));
-        Self { query, key_value, joint: false, shape, seen }
+        Self { query, key_value, joint: false, shape, mask }
     }
 
-    pub(super) fn joint(joint: &Array, shape: Shape, seen: Seen) -> Self {
+    pub(super) fn joint(joint: &FlexArray, shape: AttentionShape, mask: HostMask) -> Self {
         let joint = dense(joint);
-        Self { query: joint.clone(), key_value: joint, joint: true, shape, seen }
+        Self { query: joint.clone(), key_value: joint, joint: true, shape, mask }
     }
 
-    /// The result, and what the backward pass needs of it.
-    pub(super) fn forward(&self) -> (Array, Rows) {
-        let Shape { batch, heads, width, queries, .. } = self.shape;
+    /// Returns the result and the row statistics for the backward pass.
+    pub(super) fn forward(&self) -> (FlexArray, SoftmaxStats) {
+        let AttentionShape { batch, heads, width, queries, .. } = self.shape;
         let mut rows = vec![[0.0; 2]; batch * heads * queries];
         let out = in_pool(|| {
             let (mut out, _) = new_rows(batch * queries, width, |_, _| ());
@@ -77,17 +77,17 @@ impl Attention {
         let [query, key, value] = self.operands(head);
         let keys = self.shape.keys;
         self.scores(query, key, scores);
-        let (causal, hidden) = (self.seen.causal, self.hidden_keys(head));
-        AutoArch::new().dispatch(Softmax { scores, keys, causal, hidden, rows });
-        // Dividing by the sum here takes `d` divisions a query and not `L`.
+        let (causal, hidden) = (self.mask.causal, self.hidden_keys(head));
+        AutoArch::new().dispatch(SoftmaxForward { scores, keys, causal, hidden, rows });
+        // Scaling the result takes `d` multiplications per query; scaling the probabilities would take `L`.
         out.product(self.table_view(scores), value, 1.0);
-        AutoArch::new().dispatch(Scale { panel: &mut out, rows });
+        AutoArch::new().dispatch(ScaleRows { panel: &mut out, rows });
     }
 
-    /// Gradients with respect to the operands, in their layout: one array for a self-attention, queries apart from keys and values
-    /// otherwise.
-    pub(super) fn backward(&self, rows: &Rows, gradient: Array) -> (Array, Option<Array>) {
-        let Shape { batch, heads, width, queries, keys } = self.shape;
+    /// Gradients with respect to the operands, in the layout of the operands: one array for self-attention; otherwise
+    /// one for the queries and one for the keys and values.
+    pub(super) fn backward(&self, rows: &SoftmaxStats, gradient: FlexArray) -> (FlexArray, Option<FlexArray>) {
+        let AttentionShape { batch, heads, width, queries, keys } = self.shape;
         let upstream = into_numbers(gradient);
         let (columns, work) = (width / heads, queries > 0 && keys > 0 && width > 0);
         in_pool(|| {
@@ -98,7 +98,8 @@ impl Attention {
                 (zeros(batch * queries, width), Some(zeros(batch * keys, 2 * width)))
             };
             if work {
-                // Per sequence: the panels of all heads' queries, then keys, then values.
+                // For each sequence, the panels of the queries of all heads, then those of the keys, then those of the
+                // values.
                 let mut targets = Vec::with_capacity(batch * heads);
                 match &mut second {
                     None => group(Panel::cut(&mut first, queries, 3 * width, columns), heads, 3, &mut targets),
@@ -109,8 +110,8 @@ impl Attention {
                     }
                 }
                 targets.into_par_iter().zip(rows.par_chunks(queries)).enumerate().for_each(|(head, (target, rows))| {
-                    TABLES.with_borrow_mut(|[scores, slopes]| {
-                        let tables = [self.table(scores), self.table(slopes)];
+                    TABLES.with_borrow_mut(|[scores, derivatives]| {
+                        let tables = [self.table(scores), self.table(derivatives)];
                         self.backward_head(head, target, rows, &upstream, tables);
                     });
                 });
@@ -126,28 +127,28 @@ impl Attention {
         target: Vec<Panel<'_>>,
         rows: &[[f32; 2]],
         upstream: &[f32],
-        [scores, slopes]: [&mut [f32]; 2],
+        [scores, derivatives]: [&mut [f32]; 2],
     ) {
-        let Shape { heads, width, queries, keys, .. } = self.shape;
+        let AttentionShape { heads, width, queries, keys, .. } = self.shape;
         let [query, key, value] = self.operands(head);
         let columns = width / heads;
         let start = head / heads * queries * width + head % heads * columns;
-        let upstream = View::new(&upstream[start..], [queries, columns], [width, 1]);
+        let upstream = MatrixView::new(&upstream[start..], [queries, columns], [width, 1]);
         self.scores(query, key, scores);
         let padded = keys.next_multiple_of(LANES);
-        Panel::new(slopes, [queries, keys], padded).product(upstream, value.transposed(), 1.0);
-        let (causal, hidden, scale) = (self.seen.causal, self.hidden_keys(head), self.scale());
-        AutoArch::new().dispatch(Slopes { scores, gradient: slopes, keys, causal, hidden, rows, scale });
-        let (probabilities, slopes) = (self.table_view(scores), self.table_view(slopes));
-        let gradients = [(slopes, key), (slopes.transposed(), query), (probabilities.transposed(), upstream)];
+        Panel::new(derivatives, [queries, keys], padded).product(upstream, value.transposed(), 1.0);
+        let (causal, hidden, scale) = (self.mask.causal, self.hidden_keys(head), self.scale());
+        AutoArch::new().dispatch(SoftmaxBackward { scores, gradient: derivatives, keys, causal, hidden, rows, scale });
+        let (probabilities, derivatives) = (self.table_view(scores), self.table_view(derivatives));
+        let gradients = [(derivatives, key), (derivatives.transposed(), query), (probabilities.transposed(), upstream)];
         for (mut panel, (left, right)) in target.into_iter().zip(gradients) {
             panel.product(left, right, 1.0);
         }
     }
 
-    /// Scaled scores of all pairs.
-    fn scores(&self, query: View<'_>, key: View<'_>, table: &mut [f32]) {
-        let Shape { queries, keys, .. } = self.shape;
+    /// Scaled scores of all query-key pairs.
+    fn scores(&self, query: MatrixView<'_>, key: MatrixView<'_>, table: &mut [f32]) {
+        let AttentionShape { queries, keys, .. } = self.shape;
         Panel::new(table, [queries, keys], keys.next_multiple_of(LANES)).product(query, key.transposed(), self.scale());
     }
 
@@ -155,15 +156,15 @@ impl Attention {
         ((self.shape.width / self.shape.heads) as f64).powf(-0.5) as f32
     }
 
-    /// Query, key and value of a head of a sequence.
-    fn operands(&self, head: usize) -> [View<'_>; 3] {
-        let Shape { heads, width, queries, keys, .. } = self.shape;
+    /// Query, key and value of one head of one sequence.
+    fn operands(&self, head: usize) -> [MatrixView<'_>; 3] {
+        let AttentionShape { heads, width, queries, keys, .. } = self.shape;
         let (sequence, columns) = (head / heads, width / heads);
         let (query_parts, parts, first) = if self.joint { (3, 3, 1) } else { (1, 2, 0) };
         let start =
             |rows: usize, parts: usize, part: usize| (sequence * rows * parts + part) * width + head % heads * columns;
-        fn of(array: &Array, start: usize, [rows, columns]: [usize; 2], stride: usize) -> View<'_> {
-            View::new(&numbers(array)[start..], [rows, columns], [stride, 1])
+        fn of(array: &FlexArray, start: usize, [rows, columns]: [usize; 2], stride: usize) -> MatrixView<'_> {
+            MatrixView::new(&numbers(array)[start..], [rows, columns], [stride, 1])
         }
         [
             of(&self.query, start(queries, query_parts, 0), [queries, columns], query_parts * width),
@@ -174,7 +175,7 @@ impl Attention {
 
     fn hidden_keys(&self, head: usize) -> Option<&[bool]> {
         let (sequence, keys) = (head / self.shape.heads, self.shape.keys);
-        self.seen.hidden.as_ref().map(|hidden| &hidden[sequence * keys..][..keys])
+        self.mask.hidden.as_ref().map(|hidden| &hidden[sequence * keys..][..keys])
     }
 
     fn table<'a>(&self, memory: &'a mut Vec<f32>) -> &'a mut [f32] {
@@ -185,13 +186,13 @@ impl Attention {
         &mut memory[..size]
     }
 
-    fn table_view<'a>(&self, table: &'a [f32]) -> View<'a> {
-        let Shape { queries, keys, .. } = self.shape;
-        View::new(table, [queries, keys], [keys.next_multiple_of(LANES), 1])
+    fn table_view<'a>(&self, table: &'a [f32]) -> MatrixView<'a> {
+        let AttentionShape { queries, keys, .. } = self.shape;
+        MatrixView::new(table, [queries, keys], [keys.next_multiple_of(LANES), 1])
     }
 }
 
-/// Panels of `parts` times `heads` a sequence, to the panels of each head.
+/// Regroups panels, ordered by sequence, part and head, by sequence and head.
 fn group<'a>(panels: Vec<Panel<'a>>, heads: usize, parts: usize, into: &mut Vec<Vec<Panel<'a>>>) {
     for (number, panel) in panels.into_iter().enumerate() {
         let (sequence, part, head) = (number / (heads * parts), number / heads % parts, number % heads);

@@ -1,5 +1,5 @@
-//! [`attention`] and [`self_attention`]: softmax attention on rows as they come from the projections, forward and backward in one
-//! operation each.
+//! Softmax attention on the output rows of the projections, fused forward and backward: [`attention`] and
+//! [`self_attention`].
 
 use std::sync::Arc;
 
@@ -14,32 +14,35 @@ mod softmax;
 #[cfg(test)]
 mod tests;
 
-/// Which keys a query may not see.
+/// Selects the keys that are masked.
 #[derive(Clone, Debug)]
 #[expect(clippy::large_enum_variant, reason = "one per call, on the stack, next to tensors of the same size")]
 pub enum Mask {
-    /// It sees all.
+    /// No key is masked.
     None,
-    /// Those after it: with a higher number than the query's own.
+    /// Keys after the query are masked, that is, keys with a higher index.
     Causal,
-    /// Where this is true, `[B, L]`.
+    /// Keys are masked where this is true, `[B, L]`.
     Hidden(Tensor<2, Bool>),
 }
 
-/// `softmax(Q K^T / sqrt(d)) V` of every head (Vaswani et al., NeurIPS 2017, eq. 1) of `B` sequences: queries `[B Lq, W]`, keys and
-/// values side by side `[B L, 2 W]`, to `[B Lq, W]`, with `d = W / heads`.
+/// Computes `softmax(Q K^T / sqrt(d)) V` for every head (Vaswani et al., NeurIPS 2017, eq. 1) of `B` sequences, with `d
+/// = W / heads`. Shapes: queries `[B Lq, W]` and concatenated keys and values `[B L, 2 W]` to `[B Lq, W]`.
 ///
-/// Fused for `f32` on the CPU: heads are read where they lie, and of the table of probabilities only the largest score and the sum of
-/// each row are kept. Keeping the table would save the backward pass a fifth of its work, and cost `4 B heads L^2` bytes a layer (15 MB
-/// for eight photographs of a ViT-S/16). [`attention_plain`] for everything else. The same bits for any number of threads. A query that
-/// sees no key has NaN.
+/// Fused for `f32` on the CPU, otherwise [`attention_plain`]. Heads are read in place. Only the largest score and the
+/// sum of each row of the probability table are saved. Saving the table would save one of the five matrix products of
+/// the backward pass, but cost `4 B heads L^2` bytes per layer (15 MB for 8 sequences, 12 heads and 197 keys). The
+/// result is bit-identical for any number of threads. The result is NaN for a query whose keys are all masked.
 ///
 /// # Panics
-/// Where the shapes do not fit together.
+/// Panics if the shapes do not match.
 pub fn attention(query: Tensor<2>, key_value: Tensor<2>, batch: usize, heads: usize, mask: Mask) -> Tensor<2> {
     let ([queries, width], [keys, double]) = (query.dims(), key_value.dims());
-    assert!(double == 2 * width, "queries of {width}, keys and values of {double}");
-    let shape = Shape::new(batch, heads, width, queries, keys);
+    assert!(
+        double == 2 * width,
+        "expected keys and values of twice the width of the queries; found queries of width {width}, keys and values of width {double}"
+    );
+    let shape = AttentionShape::new(batch, heads, width, queries, keys);
     mask.check(shape);
     if !(is_fused(&query) && is_fused(&key_value)) {
         return attention_plain(query, key_value, batch, heads, mask);
@@ -48,14 +51,17 @@ pub fn attention(query: Tensor<2>, key_value: Tensor<2>, batch: usize, heads: us
     Tensor::from_dispatch(<Dispatch as AttentionOps>::fused_attention(query, key_value, shape, mask.into()))
 }
 
-/// [`attention`] of every row to all: queries, keys and values side by side, `[B L, 3 W]` to `[B L, W]`.
+/// [`attention`] of a sequence with itself: concatenated queries, keys and values `[B L, 3 W]` to `[B L, W]`.
 ///
 /// # Panics
-/// Where the shapes do not fit together.
+/// Panics if the shapes do not match.
 pub fn self_attention(joint: Tensor<2>, batch: usize, heads: usize, mask: Mask) -> Tensor<2> {
     let [rows, triple] = joint.dims();
-    assert!(triple.is_multiple_of(3), "queries, keys and values of one width, {triple} together");
-    let shape = Shape::new(batch, heads, triple / 3, rows, rows);
+    assert!(
+        triple.is_multiple_of(3),
+        "expected rows of queries, keys and values of equal width; found rows of width {triple}"
+    );
+    let shape = AttentionShape::new(batch, heads, triple / 3, rows, rows);
     mask.check(shape);
     if !is_fused(&joint) {
         return self_attention_plain(joint, batch, heads, mask);
@@ -63,7 +69,7 @@ pub fn self_attention(joint: Tensor<2>, batch: usize, heads: usize, mask: Mask) 
     Tensor::from_dispatch(<Dispatch as AttentionOps>::fused_self_attention(joint.into_dispatch(), shape, mask.into()))
 }
 
-/// The slow twin of [`attention`], composed of tensor operations.
+/// Reference implementation of [`attention`], composed of tensor operations.
 pub fn attention_plain(query: Tensor<2>, key_value: Tensor<2>, batch: usize, heads: usize, mask: Mask) -> Tensor<2> {
     let ([rows, width], [keys, _]) = (query.dims(), key_value.dims());
     let split = |rows: Tensor<2>| {
@@ -88,55 +94,57 @@ pub fn attention_plain(query: Tensor<2>, key_value: Tensor<2>, batch: usize, hea
     activation::softmax(scores, 3).matmul(split(value)).swap_dims(1, 2).reshape([rows, width])
 }
 
-/// The slow twin of [`self_attention`].
+/// Reference implementation of [`self_attention`].
 pub fn self_attention_plain(joint: Tensor<2>, batch: usize, heads: usize, mask: Mask) -> Tensor<2> {
     let width = joint.dims()[1] / 3;
     attention_plain(joint.clone().narrow(1, 0, width), joint.narrow(1, width, 2 * width), batch, heads, mask)
 }
 
-/// Sizes of an attention.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Shape {
+struct AttentionShape {
     batch: usize,
     heads: usize,
-    /// Of all heads together.
+    /// Width of all heads together.
     width: usize,
-    /// Of one sequence.
+    /// Queries per sequence.
     queries: usize,
-    /// Of one sequence.
+    /// Keys per sequence.
     keys: usize,
 }
 
-impl Shape {
+impl AttentionShape {
     fn new(batch: usize, heads: usize, width: usize, queries: usize, keys: usize) -> Self {
-        assert!(heads > 0 && width.is_multiple_of(heads), "rows of {width} in {heads} heads");
+        assert!(
+            heads > 0 && width.is_multiple_of(heads),
+            "expected a width that is a multiple of the number of heads; found width {width}, {heads} heads"
+        );
         let each = |rows: usize| rows.checked_div(batch).unwrap_or(0);
         let it = Self { batch, heads, width, queries: each(queries), keys: each(keys) };
         assert!(
             it.queries * batch == queries && it.keys * batch == keys,
-            "{queries} and {keys} rows, {batch} sequences"
+            "expected multiples of the number of sequences; found {queries} query rows, {keys} key rows, {batch} sequences"
         );
         it
     }
 }
 
 impl Mask {
-    fn check(&self, shape: Shape) {
+    fn check(&self, shape: AttentionShape) {
         if let Self::Hidden(hidden) = self {
             assert_eq!(hidden.dims(), [shape.batch, shape.keys], "shape of the mask");
         }
     }
 }
 
-/// A [`Mask`] in the host's memory.
+/// A [`Mask`] in host memory.
 #[derive(Clone, Debug)]
-struct Seen {
+struct HostMask {
     causal: bool,
-    /// `[B, L]`: keys that no query sees.
+    /// `[B, L]`: keys that are masked for all queries.
     hidden: Option<Arc<[bool]>>,
 }
 
-impl From<Mask> for Seen {
+impl From<Mask> for HostMask {
     fn from(mask: Mask) -> Self {
         let hidden = match &mask {
             Mask::Hidden(hidden) => Some(hidden.to_data().iter::<bool>().collect()),
@@ -146,17 +154,17 @@ impl From<Mask> for Seen {
     }
 }
 
-/// The operation as an extension of the engine's backends.
+/// The operation as an extension of Burn's backends.
 #[backend_extension(Flex, Autodiff)]
 trait AttentionOps: Backend {
     /// See [`attention`].
     fn fused_attention(
         query: FloatTensor<Self>,
         key_value: FloatTensor<Self>,
-        shape: Shape,
-        seen: Seen,
+        shape: AttentionShape,
+        mask: HostMask,
     ) -> FloatTensor<Self>;
 
     /// See [`self_attention`].
-    fn fused_self_attention(joint: FloatTensor<Self>, shape: Shape, seen: Seen) -> FloatTensor<Self>;
+    fn fused_self_attention(joint: FloatTensor<Self>, shape: AttentionShape, mask: HostMask) -> FloatTensor<Self>;
 }

@@ -1,23 +1,24 @@
-//! The passes over a head's table of scores between its matrix products, row by row.
+//! Row-wise passes over the score table of a head, between its matrix products.
 //!
-//! A row of the table has room for a multiple of [`LANES`] numbers; those past the last key count as keys that are not seen.
+//! Rows are padded to a multiple of [`LANES`]; the padding counts as masked keys.
 
 use macerator::{Simd, WithSimd};
 
 use crate::functions::{LANES, exp, fma, sum};
 
-/// Turns scores into `exp(score - largest)`; of every row the largest score and the reciprocal of the sum.
-pub(super) struct Softmax<'a> {
+/// Replaces scores by `exp(score - largest)`. Writes the largest score and the reciprocal of the sum of each row to
+/// `rows`.
+pub(super) struct SoftmaxForward<'a> {
     pub(super) scores: &'a mut [f32],
     pub(super) keys: usize,
-    /// Only the keys up to the query's own number are seen.
+    /// True if keys with a higher index than the query are masked.
     pub(super) causal: bool,
-    /// Keys that no query sees.
+    /// Keys that are masked for all queries.
     pub(super) hidden: Option<&'a [bool]>,
     pub(super) rows: &'a mut [[f32; 2]],
 }
 
-impl WithSimd for Softmax<'_> {
+impl WithSimd for SoftmaxForward<'_> {
     type Output = ();
 
     #[inline(always)]
@@ -45,13 +46,13 @@ impl WithSimd for Softmax<'_> {
     }
 }
 
-/// Multiplies every row by its number.
-pub(super) struct Scale<'a, 'b> {
+/// Multiplies every row of the panel by the reciprocal of its sum, the second number of its `rows` entry.
+pub(super) struct ScaleRows<'a, 'b> {
     pub(super) panel: &'a mut crate::raw::Panel<'b>,
     pub(super) rows: &'a [[f32; 2]],
 }
 
-impl WithSimd for Scale<'_, '_> {
+impl WithSimd for ScaleRows<'_, '_> {
     type Output = ();
 
     #[inline(always)]
@@ -62,9 +63,9 @@ impl WithSimd for Scale<'_, '_> {
     }
 }
 
-/// Turns scores into probabilities `p`, and their gradient `g` into that of the scores before they were scaled:
-/// `scale p (g - sum p g)`.
-pub(super) struct Slopes<'a> {
+/// Replaces scores by probabilities `p`, and their gradient `g` by the gradient of the unscaled scores, `scale p (g -
+/// sum p g)`.
+pub(super) struct SoftmaxBackward<'a> {
     pub(super) scores: &'a mut [f32],
     pub(super) gradient: &'a mut [f32],
     pub(super) keys: usize,
@@ -74,7 +75,7 @@ pub(super) struct Slopes<'a> {
     pub(super) scale: f32,
 }
 
-impl WithSimd for Slopes<'_> {
+impl WithSimd for SoftmaxBackward<'_> {
     type Output = ();
 
     #[inline(always)]
@@ -103,11 +104,11 @@ impl WithSimd for Slopes<'_> {
     }
 }
 
-/// Sets the scores of the keys that a query does not see to minus infinity.
+/// Sets the scores of masked keys to minus infinity.
 #[inline(always)]
 fn hide(scores: &mut [f32], query: usize, keys: usize, causal: bool, hidden: Option<&[bool]>) {
-    let seen = if causal { keys.min(query + 1) } else { keys };
-    scores[seen..].fill(f32::NEG_INFINITY);
+    let visible = if causal { keys.min(query + 1) } else { keys };
+    scores[visible..].fill(f32::NEG_INFINITY);
     if let Some(hidden) = hidden {
         for (score, &hidden) in scores.iter_mut().zip(hidden) {
             *score = if hidden { f32::NEG_INFINITY } else { *score };

@@ -1,4 +1,4 @@
-//! The fused operation as one node of the graph, for every backend that has both of its passes.
+//! Autodiff node of the fused distances, for every backend that implements [`DistancePasses`].
 
 use std::fmt::Debug;
 
@@ -11,24 +11,24 @@ use burn::backend::tensor::FloatTensor;
 
 use super::{DistanceOps, DistanceRule};
 
-/// Both passes of a backend.
-pub(super) trait Passes: DistanceOps {
-    /// What the backward pass needs.
-    type Kept: Clone + Debug + Send + 'static;
+/// The forward and backward pass of a backend.
+pub(super) trait DistancePasses: DistanceOps {
+    /// State saved for the backward pass.
+    type SavedState: Clone + Debug + Send + 'static;
 
-    /// The distances, and what to keep of the way to them.
+    /// The distances and the saved state.
     fn forward(
         x: FloatTensor<Self>,
         y: FloatTensor<Self>,
         curv: FloatTensor<Self>,
         rule: DistanceRule,
-    ) -> (FloatTensor<Self>, Self::Kept);
+    ) -> (FloatTensor<Self>, Self::SavedState);
 
-    /// The gradients for `x`, `y` and `curv`.
-    fn backward(kept: Self::Kept, grad: FloatTensor<Self>) -> [FloatTensor<Self>; 3];
+    /// The gradients with respect to `x`, `y` and `curv`.
+    fn backward(state: Self::SavedState, grad: FloatTensor<Self>) -> [FloatTensor<Self>; 3];
 }
 
-impl<B: Passes, C: CheckpointStrategy> DistanceOps for Autodiff<B, C> {
+impl<B: DistancePasses, C: CheckpointStrategy> DistanceOps for Autodiff<B, C> {
     fn pairwise_distance(
         x: FloatTensor<Self>,
         y: FloatTensor<Self>,
@@ -38,10 +38,10 @@ impl<B: Passes, C: CheckpointStrategy> DistanceOps for Autodiff<B, C> {
         let (x, x_node) = x.into_parts();
         let (y, y_node) = y.into_parts();
         let (curv, curv_node) = curv.into_parts();
-        match PairwiseDistance.prepare::<C>([x_node, y_node, curv_node]).compute_bound().stateful() {
+        match PairwiseDistanceNode.prepare::<C>([x_node, y_node, curv_node]).compute_bound().stateful() {
             OpsKind::Tracked(prep) => {
-                let (out, kept) = B::forward(x, y, curv, rule);
-                prep.finish(kept, out)
+                let (out, state) = B::forward(x, y, curv, rule);
+                prep.finish(state, out)
             }
             OpsKind::UnTracked(prep) => prep.finish(B::pairwise_distance(x, y, curv, rule)),
         }
@@ -49,12 +49,12 @@ impl<B: Passes, C: CheckpointStrategy> DistanceOps for Autodiff<B, C> {
 }
 
 #[derive(Debug)]
-struct PairwiseDistance;
+struct PairwiseDistanceNode;
 
-impl<B: Passes> Backward<B, 3> for PairwiseDistance {
-    type State = B::Kept;
+impl<B: DistancePasses> Backward<B, 3> for PairwiseDistanceNode {
+    type State = B::SavedState;
 
-    fn backward(self, ops: Ops<B::Kept, 3>, grads: &mut Gradients, _checkpointer: &mut Checkpointer) {
+    fn backward(self, ops: Ops<B::SavedState, 3>, grads: &mut Gradients, _checkpointer: &mut Checkpointer) {
         let grad = grads.consume::<B>(&ops.node);
         for (parent, gradient) in ops.parents.into_iter().zip(B::backward(ops.state, grad)) {
             if let Some(node) = parent {

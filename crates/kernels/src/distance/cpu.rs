@@ -1,82 +1,83 @@
-//! The fused operation on the CPU: [`narrow`] factors in registers, [`wide`] ones by matrix products.
+//! The fused distances on the CPU: [`narrow`] factors in registers, [`wide`] ones by matrix products.
 //!
-//! Every sum has a fixed order; threads only decide who computes a part of it.
+//! Every sum has a fixed order, so the result does not depend on the number of threads.
 
 use burn::backend::{Flex, TensorMetadata};
 use rayon::prelude::*;
 
-use super::autodiff::Passes;
-use super::points::{Sizes, curvature_gradient, excesses};
-use super::{DistanceOps, DistanceRule, Norm, narrow, wide};
-use crate::arrays::{Array, array, dense, numbers};
+use super::autodiff::DistancePasses;
+use super::points::{DistanceSizes, curvature_gradient, excesses};
+use super::{DistanceNorm, DistanceOps, DistanceRule, narrow, wide};
+use crate::arrays::{FlexArray, array, dense, numbers};
 
-/// Coordinates of a factor up to which its products stay in registers.
+/// Largest number of coordinates per factor for which [`narrow`] is used.
 const NARROW: usize = 32;
 
 impl DistanceOps for Flex {
-    fn pairwise_distance(x: Array, y: Array, curv: Array, rule: DistanceRule) -> Array {
+    fn pairwise_distance(x: FlexArray, y: FlexArray, curv: FlexArray, rule: DistanceRule) -> FlexArray {
         forward(x, y, curv, rule, false).0
     }
 }
 
-impl Passes for Flex {
-    type Kept = Kept;
+impl DistancePasses for Flex {
+    type SavedState = CpuDistanceState;
 
-    fn forward(x: Array, y: Array, curv: Array, rule: DistanceRule) -> (Array, Kept) {
+    fn forward(x: FlexArray, y: FlexArray, curv: FlexArray, rule: DistanceRule) -> (FlexArray, CpuDistanceState) {
         forward(x, y, curv, rule, true)
     }
 
-    fn backward(kept: Kept, grad: Array) -> [Array; 3] {
-        backward(kept, &grad)
+    fn backward(state: CpuDistanceState, grad: FlexArray) -> [FlexArray; 3] {
+        backward(state, &grad)
     }
 }
 
-/// What the backward pass needs: nothing of the size `[K, M, N]`.
+/// State saved for the backward pass. Nothing has the size `[K, M, N]`.
 #[derive(Clone, Debug)]
-pub(super) struct Kept {
-    x: Array,
-    y: Array,
-    curv: Array,
+pub(super) struct CpuDistanceState {
+    x: FlexArray,
+    y: FlexArray,
+    curv: FlexArray,
     rule: DistanceRule,
-    /// Where it helps: the result (one factor, or l2).
-    out: Option<Array>,
-    /// `u` of a single wide factor: as large as the result, and saves a matrix product.
-    u: Option<Array>,
+    /// The distances; saved only for a single factor or the root mean square.
+    out: Option<FlexArray>,
+    /// `u` of a single wide factor, as large as the result. With it the backward pass needs one matrix product less.
+    u: Option<FlexArray>,
 }
 
-/// Points, curvatures and what both passes compute of them first.
-pub(super) struct Problem<'a> {
-    pub(super) sizes: Sizes,
+/// The operands, and the values that both passes compute from them first.
+pub(super) struct DistanceOperands<'a> {
+    pub(super) sizes: DistanceSizes,
     pub(super) x: &'a [f32],
     pub(super) y: &'a [f32],
     pub(super) curv: Vec<f32>,
     /// `sqrt(c) t - 1`, `[M, K]`.
     pub(super) a: Vec<f32>,
-    /// The same of the other side, `[N, K]`.
+    /// `sqrt(c) t - 1` of the other side, `[N, K]`.
     pub(super) b: Vec<f32>,
-    /// How much a factor counts, with the sign of the result: `sign / (K sqrt(c))` (l1), `1 / (K c)` of the square (l2).
+    /// Weight of each factor: `sign / (K sqrt(c))` of the rapidity for l1, and `1 / (K c)` of the squared rapidity for
+    /// l2.
     pub(super) weights: Vec<f32>,
-    pub(super) norm: Norm,
+    pub(super) norm: DistanceNorm,
     pub(super) sign: f32,
     pub(super) floor: f32,
 }
 
-impl<'a> Problem<'a> {
-    fn new(x: &'a Array, y: &'a Array, curv: &Array, rule: DistanceRule) -> Self {
+impl<'a> DistanceOperands<'a> {
+    fn new(x: &'a FlexArray, y: &'a FlexArray, curv: &FlexArray, rule: DistanceRule) -> Self {
         let ([m, dim], [n, _]) = (x.shape().dims::<2>(), y.shape().dims::<2>());
         let (x, y, curv) = (numbers(x), numbers(y), numbers(curv).to_vec());
         let k = curv.len();
-        let sizes = Sizes { m, n, k, d: dim / k };
-        // The root mean square of one number is the number.
-        let norm = if k == 1 { Norm::L1 } else { rule.norm };
+        let sizes = DistanceSizes { m, n, k, d: dim / k };
+        // The root mean square of a single distance is the distance.
+        let norm = if k == 1 { DistanceNorm::L1 } else { rule.norm };
         let sign = if rule.negative { -1.0 } else { 1.0 };
         let weight = |&c: &f32| match norm {
-            Norm::L1 => sign / (c.sqrt() * k as f32),
-            Norm::L2 => 1.0 / (c * k as f32),
+            DistanceNorm::L1 => sign / (c.sqrt() * k as f32),
+            DistanceNorm::L2 => 1.0 / (c * k as f32),
         };
         let weights = curv.iter().map(weight).collect();
         let (a, b) = (excesses(x, &curv, &sizes), excesses(y, &curv, &sizes));
-        Problem { sizes, x, y, curv, a, b, weights, norm, sign, floor: rule.floor as f32 }
+        DistanceOperands { sizes, x, y, curv, a, b, weights, norm, sign, floor: rule.floor as f32 }
     }
 
     fn is_narrow(&self) -> bool {
@@ -84,38 +85,43 @@ impl<'a> Problem<'a> {
     }
 }
 
-/// Gradients with respect to `u`, summed over pairs: what [`Kept`] is turned into.
-pub(super) struct Found {
+/// The gradients of the points, and sums for the gradients of the curvatures.
+pub(super) struct PointGradients {
     /// With respect to the points, `[M, D]` and `[N, D]`.
     pub(super) x: Vec<f32>,
     pub(super) y: Vec<f32>,
-    /// Per factor: the sum of its weighted distances times their gradients.
+    /// For each factor, the sum of its weighted distances times their gradients.
     pub(super) values: Vec<f64>,
 }
 
-/// The distances, and what the backward pass needs; with `keep` what makes it faster, too.
-pub(super) fn forward(x: Array, y: Array, curv: Array, rule: DistanceRule, keep: bool) -> (Array, Kept) {
+/// The distances and the saved state. `keep` also saves intermediate values that speed up the backward pass.
+pub(super) fn forward(
+    x: FlexArray,
+    y: FlexArray,
+    curv: FlexArray,
+    rule: DistanceRule,
+    keep: bool,
+) -> (FlexArray, CpuDistanceState) {
     let [x, y, curv] = [x, y, curv].each_ref().map(dense);
-    let problem = Problem::new(&x, &y, &curv, rule);
-    let Sizes { m, n, .. } = problem.sizes;
+    let operands = DistanceOperands::new(&x, &y, &curv, rule);
+    let DistanceSizes { m, n, .. } = operands.sizes;
     let (out, u) = if m * n == 0 {
         (array(Vec::new(), &[m, n]), None)
-    } else if problem.is_narrow() {
-        (array(narrow::forward(&problem), &[m, n]), None)
+    } else if operands.is_narrow() {
+        (array(narrow::forward(&operands), &[m, n]), None)
     } else {
-        wide::forward(&problem, &x, &y, keep)
+        wide::forward(&operands, &x, &y, keep)
     };
-    let one_or_l2 = problem.sizes.k == 1 || problem.norm == Norm::L2;
+    let one_or_l2 = operands.sizes.k == 1 || operands.norm == DistanceNorm::L2;
     let result = (keep && one_or_l2).then(|| out.clone());
-    drop(problem);
-    (out, Kept { x, y, curv, rule, out: result, u })
+    drop(operands);
+    (out, CpuDistanceState { x, y, curv, rule, out: result, u })
 }
 
-/// Gradients with respect to `x`, `y` and the curvatures.
-pub(super) fn backward(kept: Kept, grad: &Array) -> [Array; 3] {
-    let Kept { x, y, curv, rule, out, u } = kept;
-    let problem = Problem::new(&x, &y, &curv, rule);
-    let sizes = &problem.sizes;
+pub(super) fn backward(state: CpuDistanceState, grad: &FlexArray) -> [FlexArray; 3] {
+    let CpuDistanceState { x, y, curv, rule, out, u } = state;
+    let operands = DistanceOperands::new(&x, &y, &curv, rule);
+    let sizes = &operands.sizes;
     let shapes = [[sizes.m, sizes.k * sizes.d], [sizes.n, sizes.k * sizes.d]];
     if sizes.m * sizes.n == 0 {
         let zeros = |shape: &[usize]| array(vec![0.0; shape.iter().product()], shape);
@@ -124,21 +130,21 @@ pub(super) fn backward(kept: Kept, grad: &Array) -> [Array; 3] {
     let grad = dense(grad);
     let grad = numbers(&grad);
     let roots = out.as_ref().map(numbers);
-    // The slope of the root is that of each square over twice the root; the two cancels with that of the squares.
+    // d sqrt(s) = ds / (2 sqrt(s)). The factor 2 cancels with the derivative of the squares.
     let over_root: Vec<f32>;
-    let grad = match (problem.norm, roots) {
-        (Norm::L2, Some(roots)) => {
+    let grad = match (operands.norm, roots) {
+        (DistanceNorm::L2, Some(roots)) => {
             over_root = grad.par_iter().zip(roots).with_min_len(4096).map(|(grad, root)| grad / root).collect();
             &over_root
         }
         _ => grad,
     };
-    let found = if problem.is_narrow() {
-        narrow::backward(&problem, grad)
+    let found = if operands.is_narrow() {
+        narrow::backward(&operands, grad)
     } else {
-        wide::backward(&problem, [&x, &y], grad, roots, u)
+        wide::backward(&operands, [&x, &y], grad, roots, u)
     };
-    let sides = [(problem.x, &found.x[..]), (problem.y, &found.y[..])];
-    let curvatures = curvature_gradient(sides, &found.values, &problem.curv, sizes);
-    [array(found.x, &shapes[0]), array(found.y, &shapes[1]), array(curvatures, &[problem.sizes.k])]
+    let sides = [(operands.x, &found.x[..]), (operands.y, &found.y[..])];
+    let curvatures = curvature_gradient(sides, &found.values, &operands.curv, sizes);
+    [array(found.x, &shapes[0]), array(found.y, &shapes[1]), array(curvatures, &[operands.sizes.k])]
 }

@@ -1,11 +1,11 @@
-//! The slow twin of [`pairwise_distance`](super::pairwise_distance), composed of tensor operations.
+//! Reference implementation of [`pairwise_distance`](super::pairwise_distance).
 
 use burn::tensor::Tensor;
 
-use super::{DistanceRule, Norm};
+use super::{DistanceNorm, DistanceRule};
 
-/// [`pairwise_distance`](super::pairwise_distance) from tensor operations, for every device and dtype; it holds tensors
-/// `[K, M, N]`.
+/// [`pairwise_distance`](super::pairwise_distance), composed of tensor operations, for every device and dtype. It
+/// allocates tensors `[K, M, N]`.
 ///
 /// `u` of all pairs is the product of the rows `[-c x, a, 1 + a]` and `[y, 1, b]` of each factor.
 pub fn pairwise_distance_plain(x: Tensor<2>, y: Tensor<2>, curv: Tensor<1>, rule: DistanceRule) -> Tensor<2> {
@@ -23,8 +23,8 @@ pub fn pairwise_distance_plain(x: Tensor<2>, y: Tensor<2>, curv: Tensor<1>, rule
     let sinh = (u.clone() * (u.clone() + 2.0)).sqrt();
     let rapidity = (u + sinh).log1p();
     let distance: Tensor<2> = match rule.norm {
-        Norm::L1 => (rapidity / curv.sqrt()).mean_dim(0).squeeze_dim(0),
-        Norm::L2 => (rapidity.square() / curv).mean_dim(0).sqrt().squeeze_dim(0),
+        DistanceNorm::L1 => (rapidity / curv.sqrt()).mean_dim(0).squeeze_dim(0),
+        DistanceNorm::L2 => (rapidity.square() / curv).mean_dim(0).sqrt().squeeze_dim(0),
     };
     if rule.negative { -distance } else { distance }
 }

@@ -1,28 +1,29 @@
-//! What both forms of the fused operation need of the points, and how gradients of `u` become gradients of points.
+//! Precomputed values of the points, and the conversion of gradients of `u` to gradients of points and curvatures.
 
 use conifer_space::spaces::lorentz::time_excess;
 use rayon::prelude::*;
 
-/// Sizes of the operands.
+/// Sizes of the operands: `m` and `n` points.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Sizes {
+pub(super) struct DistanceSizes {
     pub(super) m: usize,
     pub(super) n: usize,
-    /// Factors.
+    /// Number of factors.
     pub(super) k: usize,
-    /// Coordinates of a factor.
+    /// Coordinates per factor.
     pub(super) d: usize,
 }
 
 /// `sqrt(c) t - 1` of every row and factor: `[B, K d]` to `[B, K]`.
-pub(super) fn excesses(points: &[f32], curv: &[f32], sizes: &Sizes) -> Vec<f32> {
+pub(super) fn excesses(points: &[f32], curv: &[f32], sizes: &DistanceSizes) -> Vec<f32> {
     let parts = points.par_chunks(sizes.d).enumerate();
     let excess = |(i, part): (usize, &[f32])| time_excess(conifer_space::slices::dot(part, part), curv[i % sizes.k]);
     parts.with_min_len(64).map(excess).collect()
 }
 
-/// A row of the gradient of one factor, from `pull = sum e y` and `push = sum e (1 + b)` over the other side, with `e` the
-/// gradient of `u`: `scale pull + push c x / (1 + a)`. `scale` is `-c`, or 1 where the pull has it already.
+/// Computes one row of the gradient of one factor, `scale pull + push c x / (1 + a)`, from `pull = sum e y` and `push =
+/// sum e (1 + b)` over the other side, with `e` the gradient of `u`. `scale` is `-c`, or 1 if `pull` already includes
+/// it.
 #[inline]
 pub(super) fn finish(pull: &mut [f32], point: &[f32], scale: f32, push: f32, curv: f32, excess: f32) {
     let outward = push * curv / (1.0 + excess);
@@ -31,13 +32,13 @@ pub(super) fn finish(pull: &mut [f32], point: &[f32], scale: f32, push: f32, cur
     }
 }
 
-/// Gradient of the curvatures. A distance is `f(sqrt(c) x, sqrt(c) y) / sqrt(c)`, so that
-/// `2 c dL/dc = <x, dL/dx> + <y, dL/dy> - value` with `value` the sum of the distances times their gradients.
+/// Gradient of the curvatures. A distance is `f(sqrt(c) x, sqrt(c) y) / sqrt(c)`, so `2 c dL/dc = <x, dL/dx> + <y,
+/// dL/dy> - value`, with `value` the sum of the distances times their gradients.
 pub(super) fn curvature_gradient(
     sides: [(&[f32], &[f32]); 2],
     values: &[f64],
     curv: &[f32],
-    sizes: &Sizes,
+    sizes: &DistanceSizes,
 ) -> Vec<f32> {
     let mut totals: Vec<f64> = values.iter().map(|value| -value).collect();
     for (points, gradients) in sides {
@@ -50,7 +51,7 @@ pub(super) fn curvature_gradient(
     totals.iter().zip(curv).map(|(total, &c)| (total / (2.0 * f64::from(c))) as f32).collect()
 }
 
-/// In `f64`: what is left of these products is a small part of each.
+/// The dot product in `f64`, because the terms of [`curvature_gradient`] nearly cancel.
 fn dot(x: &[f32], y: &[f32]) -> f64 {
     const SUMS: usize = 8;
     let mut sums = [0.0_f64; SUMS];

@@ -1,4 +1,4 @@
-//! The operation as one node of the graph.
+//! Autodiff node of the feed-forward operation.
 
 use burn::backend::autodiff::checkpoint::base::Checkpointer;
 use burn::backend::autodiff::checkpoint::strategy::CheckpointStrategy;
@@ -8,9 +8,9 @@ use burn::backend::tensor::FloatTensor;
 use burn::backend::{Autodiff, Flex};
 
 use super::FeedForwardOps;
-use super::rows::{self, Kept, Operands};
+use super::rows::{self, FeedForwardOperands, FeedForwardState};
 use crate::activation::Activation;
-use crate::arrays::{computes_again, dense};
+use crate::arrays::{dense, recomputes};
 
 impl<C: CheckpointStrategy> FeedForwardOps for Autodiff<Flex, C> {
     fn fused_feed_forward(
@@ -28,14 +28,14 @@ impl<C: CheckpointStrategy> FeedForwardOps for Autodiff<Flex, C> {
         let (up_bias, up_bias_node) = up_bias.into_parts();
         let (down_weight, down_weight_node) = down_weight.into_parts();
         let (down_bias, down_bias_node) = down_bias.into_parts();
-        let operands = Operands::new(base, x, [up_weight, down_weight], [up_bias, down_bias]);
+        let operands = FeedForwardOperands::new(base, x, [up_weight, down_weight], [up_bias, down_bias]);
         let (out, before) = operands.forward(activation);
         let nodes = [x_node, up_weight_node, up_bias_node, down_weight_node, down_bias_node, base_node];
-        match FeedForward.prepare::<C>(nodes).compute_bound().stateful() {
+        match FeedForwardNode.prepare::<C>(nodes).compute_bound().stateful() {
             OpsKind::Tracked(prep) => {
-                let Operands { x, up_weight, up_bias, down_weight, .. } = operands;
-                let before = (!computes_again::<C>()).then_some(before);
-                prep.finish(Kept { x, before, up_weight, up_bias, down_weight, activation }, out)
+                let FeedForwardOperands { x, up_weight, up_bias, down_weight, .. } = operands;
+                let before = (!recomputes::<C>()).then_some(before);
+                prep.finish(FeedForwardState { x, before, up_weight, up_bias, down_weight, activation }, out)
             }
             OpsKind::UnTracked(prep) => prep.finish(out),
         }
@@ -43,15 +43,15 @@ impl<C: CheckpointStrategy> FeedForwardOps for Autodiff<Flex, C> {
 }
 
 #[derive(Debug)]
-struct FeedForward;
+struct FeedForwardNode;
 
-impl Backward<Flex, 6> for FeedForward {
-    type State = Kept;
+impl Backward<Flex, 6> for FeedForwardNode {
+    type State = FeedForwardState;
 
-    fn backward(self, ops: Ops<Kept, 6>, grads: &mut Gradients, _checkpointer: &mut Checkpointer) {
+    fn backward(self, ops: Ops<FeedForwardState, 6>, grads: &mut Gradients, _checkpointer: &mut Checkpointer) {
         let gradient = dense(&grads.consume::<Flex>(&ops.node));
-        let wanted = [0, 1, 2, 3, 4].map(|parent| ops.parents[parent].is_some());
-        let found = rows::backward(&ops.state, &gradient, wanted);
+        let needed = [0, 1, 2, 3, 4].map(|parent| ops.parents[parent].is_some());
+        let found = rows::backward(&ops.state, &gradient, needed);
         for (parent, gradient) in ops.parents.into_iter().zip(found.into_iter().chain([Some(gradient)])) {
             if let (Some(node), Some(gradient)) = (parent, gradient) {
                 grads.register::<Flex>(node.id, gradient);

@@ -1,4 +1,4 @@
-//! [`feed_forward`]: both affine maps of a transformer's feed-forward part and what lies between, in one operation.
+//! The feed-forward part of a transformer block, both affine maps with the activation between, fused: [`feed_forward`].
 
 use burn::backend::{Backend, Dispatch, backend_extension, tensor::FloatTensor};
 use burn::tensor::Tensor;
@@ -15,20 +15,22 @@ mod tests;
 /// An affine map: weight `[in, out]` and bias `[out]`.
 pub type Affine = (Tensor<2>, Tensor<1>);
 
-/// `base + f(x W1 + b1) W2 + b2`, `[N, in]` to `[N, out]`; `base` is `[N, out]`, `up = (W1, b1)`, `down = (W2, b2)`.
+/// Computes `base + f(x W1 + b1) W2 + b2`, `[N, in]` to `[N, out]`, with `base` `[N, out]`, `up = (W1, b1)` and `down =
+/// (W2, b2)`.
 ///
-/// Fused for `f32` on the CPU, where the backward pass keeps `x` and `x W1 + b1` and works out `f` of it again beside its slope: a
-/// third of the memory of the composition; with gradient checkpointing it keeps `x` alone. [`feed_forward_plain`] for everything else. The same bits for any number of threads.
+/// Fused for `f32` on the CPU, otherwise [`feed_forward_plain`]. The backward pass saves `x` and `x W1 + b1`, and
+/// recomputes `f` together with its derivative. With gradient checkpointing only `x` is saved. The result is
+/// bit-identical for any number of threads.
 ///
 /// # Panics
-/// Where the shapes do not fit together.
+/// Panics if the shapes do not match.
 pub fn feed_forward(base: Tensor<2>, x: Tensor<2>, up: Affine, down: Affine, activation: Activation) -> Tensor<2> {
     let ([count, inputs], hidden, [outputs]) = (x.dims(), up.0.dims()[1], down.1.dims());
     assert!(
         up.0.dims() == [inputs, hidden] && up.1.dims() == [hidden] && down.0.dims() == [hidden, outputs],
-        "rows of {inputs}, then {hidden}, then {outputs}"
+        "expected weights and biases for rows of width {inputs}, hidden width {hidden} and output width {outputs}"
     );
-    assert_eq!(base.dims(), [count, outputs], "shape of what is added to");
+    assert_eq!(base.dims(), [count, outputs], "shape of `base`");
     let matrices = [&base, &x, &up.0, &down.0].into_iter().all(is_fused);
     if !(matrices && is_fused(&up.1) && is_fused(&down.1)) {
         return feed_forward_plain(base, x, up, down, activation);
@@ -44,7 +46,7 @@ pub fn feed_forward(base: Tensor<2>, x: Tensor<2>, up: Affine, down: Affine, act
     ))
 }
 
-/// The slow twin of [`feed_forward`].
+/// Reference implementation of [`feed_forward`].
 pub fn feed_forward_plain(
     base: Tensor<2>,
     x: Tensor<2>,
@@ -56,7 +58,7 @@ pub fn feed_forward_plain(
     linear_add_plain(base, hidden, down.0, down.1)
 }
 
-/// The operation as an extension of the engine's backends.
+/// The operation as an extension of Burn's backends.
 #[backend_extension(Flex, Autodiff)]
 trait FeedForwardOps: Backend {
     /// See [`feed_forward`].

@@ -1,26 +1,26 @@
 use burn::tensor::DType;
 
 use super::*;
-use crate::testing::{Matrix, check, check_differences, check_threads, outcome, vector};
+use crate::testing::{TestMatrix, check, check_differences, check_threads, outcome, vector};
 
-type Operation = fn(Tensor<2>, Tensor<2>, Affine, Affine, Activation) -> Tensor<2>;
+type FeedForwardFunction = fn(Tensor<2>, Tensor<2>, Affine, Affine, Activation) -> Tensor<2>;
 
-fn of(operation: Operation, activation: Activation) -> impl Fn(&[Tensor<2>]) -> Tensor<2> + Sync {
+fn of(operation: FeedForwardFunction, activation: Activation) -> impl Fn(&[Tensor<2>]) -> Tensor<2> + Sync {
     move |x| {
         let [up, down] = [2, 4].map(|i| (x[i].clone(), vector(&x[i + 1])));
         operation(x[0].clone(), x[1].clone(), up, down, activation)
     }
 }
 
-/// Base, rows, and weight and bias of both maps.
-fn arguments([rows, inputs, hidden, outputs]: [usize; 4]) -> [Matrix; 6] {
+/// Base, rows, and the weight and bias of both maps.
+fn arguments([rows, inputs, hidden, outputs]: [usize; 4]) -> [TestMatrix; 6] {
     [
-        Matrix::scattered([rows, outputs], 1, 1.0),
-        Matrix::scattered([rows, inputs], 2, 1.0),
-        Matrix::scattered([inputs, hidden], 3, 0.6),
-        Matrix::scattered([1, hidden], 4, 0.5),
-        Matrix::scattered([hidden, outputs], 5, 0.6),
-        Matrix::scattered([1, outputs], 6, 0.5),
+        TestMatrix::scattered([rows, outputs], 1, 1.0),
+        TestMatrix::scattered([rows, inputs], 2, 1.0),
+        TestMatrix::scattered([inputs, hidden], 3, 0.6),
+        TestMatrix::scattered([1, hidden], 4, 0.5),
+        TestMatrix::scattered([hidden, outputs], 5, 0.6),
+        TestMatrix::scattered([1, outputs], 6, 0.5),
     ]
 }
 
@@ -37,7 +37,7 @@ fn fused_equals_plain_value_and_gradient() {
 }
 
 #[test]
-fn what_is_no_number_stays_in_its_row() {
+fn nan_stays_in_its_row() {
     let mut arguments = arguments([3, 4, 9, 5]);
     arguments[1].numbers[5] = f64::NAN;
     let values = &outcome(&of(feed_forward, Activation::Gelu), &arguments, DType::F32)[0];

@@ -1,4 +1,4 @@
-//! The operation as one node of the graph: it keeps its argument, and two numbers a row.
+//! Autodiff node of the layer normalisation. It saves the input and two numbers per row.
 
 use burn::backend::autodiff::checkpoint::base::Checkpointer;
 use burn::backend::autodiff::checkpoint::strategy::CheckpointStrategy;
@@ -8,7 +8,7 @@ use burn::backend::tensor::FloatTensor;
 use burn::backend::{Autodiff, Flex};
 
 use super::{LayerNormOps, rows};
-use crate::arrays::{Array, dense};
+use crate::arrays::{FlexArray, dense};
 
 impl<C: CheckpointStrategy> LayerNormOps for Autodiff<Flex, C> {
     fn fused_layer_norm(
@@ -22,28 +22,28 @@ impl<C: CheckpointStrategy> LayerNormOps for Autodiff<Flex, C> {
         let (bias, bias_node) = bias.into_parts();
         let (x, gain) = (dense(&x), dense(&gain));
         let (out, moments) = rows::forward(&x, &gain, &bias, epsilon);
-        match LayerNorm.prepare::<C>([x_node, gain_node, bias_node]).compute_bound().stateful() {
-            OpsKind::Tracked(prep) => prep.finish(Kept { x, gain, moments }, out),
+        match LayerNormNode.prepare::<C>([x_node, gain_node, bias_node]).compute_bound().stateful() {
+            OpsKind::Tracked(prep) => prep.finish(LayerNormState { x, gain, moments }, out),
             OpsKind::UnTracked(prep) => prep.finish(out),
         }
     }
 }
 
 #[derive(Debug)]
-struct LayerNorm;
+struct LayerNormNode;
 
 #[derive(Clone, Debug)]
-struct Kept {
-    x: Array,
-    gain: Array,
+struct LayerNormState {
+    x: FlexArray,
+    gain: FlexArray,
     moments: Vec<[f32; 2]>,
 }
 
-impl Backward<Flex, 3> for LayerNorm {
-    type State = Kept;
+impl Backward<Flex, 3> for LayerNormNode {
+    type State = LayerNormState;
 
-    fn backward(self, ops: Ops<Kept, 3>, grads: &mut Gradients, _checkpointer: &mut Checkpointer) {
-        let Kept { x, gain, moments } = ops.state;
+    fn backward(self, ops: Ops<LayerNormState, 3>, grads: &mut Gradients, _checkpointer: &mut Checkpointer) {
+        let LayerNormState { x, gain, moments } = ops.state;
         let found = rows::backward(&x, &gain, &moments, grads.consume::<Flex>(&ops.node));
         for (parent, gradient) in ops.parents.into_iter().zip(found) {
             if let Some(node) = parent {

@@ -1,4 +1,4 @@
-//! [`layer_norm`]: normalisation of rows, forward and backward in one operation each.
+//! Layer normalisation of rows, fused forward and backward: [`layer_norm`].
 
 use burn::backend::{Backend, Dispatch, backend_extension, tensor::FloatTensor};
 use burn::tensor::{Tensor, module};
@@ -10,17 +10,20 @@ mod rows;
 #[cfg(test)]
 mod tests;
 
-/// `(x - mean) / sqrt(var + epsilon) * gain + bias` over each row, with the biased variance (Ba et al., arXiv:1607.06450):
-/// `[N, W]`, `[W]`, `[W]` to `[N, W]`.
+/// Computes `(x - mean) / sqrt(var + epsilon) * gain + bias` over each row, with the biased variance (Ba et al.,
+/// arXiv:1607.06450). Shapes: `[N, W]`, `[W]` and `[W]` to `[N, W]`.
 ///
-/// Fused for `f32` on the CPU, where the backward pass reads the argument and two numbers a row; [`layer_norm_plain`] for everything
-/// else. The same bits for any number of threads.
+/// Fused for `f32` on the CPU, otherwise [`layer_norm_plain`]. The backward pass reads the input and two numbers per
+/// row. The result is bit-identical for any number of threads.
 ///
 /// # Panics
-/// Where gain or bias are not of the width of the rows.
+/// Panics if the lengths of gain and bias are not the width of the rows.
 pub fn layer_norm(x: Tensor<2>, gain: Tensor<1>, bias: Tensor<1>, epsilon: f64) -> Tensor<2> {
     let width = x.dims()[1];
-    assert!([gain.dims()[0], bias.dims()[0]] == [width; 2], "gain and bias of rows of {width}");
+    assert!(
+        [gain.dims()[0], bias.dims()[0]] == [width; 2],
+        "expected a gain and a bias of length {width}, the width of the rows"
+    );
     if !(is_fused(&x) && is_fused(&gain) && is_fused(&bias)) {
         return layer_norm_plain(x, gain, bias, epsilon);
     }
@@ -32,12 +35,12 @@ pub fn layer_norm(x: Tensor<2>, gain: Tensor<1>, bias: Tensor<1>, epsilon: f64) 
     ))
 }
 
-/// The slow twin of [`layer_norm`]: the engine's own.
+/// Reference implementation of [`layer_norm`]: Burn's own function.
 pub fn layer_norm_plain(x: Tensor<2>, gain: Tensor<1>, bias: Tensor<1>, epsilon: f64) -> Tensor<2> {
     module::layer_norm(x, gain, Some(bias), epsilon)
 }
 
-/// The operation as an extension of the engine's backends.
+/// The operation as an extension of Burn's backends.
 #[backend_extension(Flex, Autodiff)]
 trait LayerNormOps: Backend {
     /// See [`layer_norm`].

@@ -1,34 +1,34 @@
-//! The operation on the CPU, row by row.
+//! Layer normalisation on the CPU, row by row.
 
 use burn::backend::{Flex, TensorMetadata};
 use macerator::{AutoArch, Simd, WithSimd};
 
 use super::LayerNormOps;
-use crate::arrays::{Array, array, dense, into_numbers, numbers, total};
+use crate::arrays::{FlexArray, array, dense, into_numbers, numbers, total};
 use crate::functions::{LANES, fma, sum};
 use crate::raw::{in_pool, new_rows};
 
 impl LayerNormOps for Flex {
-    fn fused_layer_norm(x: Array, gain: Array, bias: Array, epsilon: f64) -> Array {
+    fn fused_layer_norm(x: FlexArray, gain: FlexArray, bias: FlexArray, epsilon: f64) -> FlexArray {
         forward(&dense(&x), &dense(&gain), &bias, epsilon).0
     }
 }
 
-/// The result, and of every row its mean and the reciprocal of its standard deviation. `x` and `gain` are dense.
-pub(super) fn forward(x: &Array, gain: &Array, bias: &Array, epsilon: f64) -> (Array, Vec<[f32; 2]>) {
+/// The result, and the mean and the reciprocal of the standard deviation of each row. `x` and `gain` must be
+/// contiguous.
+pub(super) fn forward(x: &FlexArray, gain: &FlexArray, bias: &FlexArray, epsilon: f64) -> (FlexArray, Vec<[f32; 2]>) {
     let (shape, bias) = (x.shape(), dense(bias));
     let (from, gain, bias, width) = (numbers(x), numbers(gain), numbers(&bias), shape[1]);
     let (out, moments) = in_pool(|| {
         new_rows(shape[0], width, |rows, to| {
             let from = &from[rows.start * width..rows.end * width];
-            AutoArch::new().dispatch(Forward { from, to, gain, bias, epsilon: epsilon as f32 })
+            AutoArch::new().dispatch(LayerNormForward { from, to, gain, bias, epsilon: epsilon as f32 })
         })
     });
     (array(out, shape.as_slice()), moments.into_iter().flatten().collect())
 }
 
-/// Gradients with respect to `x`, `gain` and `bias`.
-pub(super) fn backward(x: &Array, gain: &Array, moments: &[[f32; 2]], gradient: Array) -> [Array; 3] {
+pub(super) fn backward(x: &FlexArray, gain: &FlexArray, moments: &[[f32; 2]], gradient: FlexArray) -> [FlexArray; 3] {
     let (shape, upstream) = (x.shape(), into_numbers(gradient));
     let (from, gain, width) = (numbers(x), numbers(gain), shape[1]);
     let (out, sums) = in_pool(|| {
@@ -37,7 +37,7 @@ pub(super) fn backward(x: &Array, gain: &Array, moments: &[[f32; 2]], gradient: 
             let mut sums = [vec![0.0; width], vec![0.0; width]];
             let [gain_sum, bias_sum] = &mut sums;
             let (from, upstream) = (&from[range.clone()], &upstream[range]);
-            AutoArch::new().dispatch(Backward {
+            AutoArch::new().dispatch(LayerNormBackward {
                 from,
                 to,
                 gain,
@@ -54,7 +54,7 @@ pub(super) fn backward(x: &Array, gain: &Array, moments: &[[f32; 2]], gradient: 
     [array(out, shape.as_slice()), vector(gains), vector(biases)]
 }
 
-struct Forward<'a> {
+struct LayerNormForward<'a> {
     from: &'a [f32],
     to: &'a mut [f32],
     gain: &'a [f32],
@@ -62,7 +62,7 @@ struct Forward<'a> {
     epsilon: f32,
 }
 
-impl WithSimd for Forward<'_> {
+impl WithSimd for LayerNormForward<'_> {
     type Output = Vec<[f32; 2]>;
 
     #[inline(always)]
@@ -111,8 +111,8 @@ fn sum_of<S: Simd>(x: &[f32], mean: f32) -> (f32, f32) {
     (sum(&plain), sum(&squares))
 }
 
-/// With `y = (x - mean) scale` and `g = gradient gain`: `scale (g - mean(g) - y mean(g y))`.
-struct Backward<'a> {
+/// With `y = (x - mean) scale` and `g = gradient gain`, the gradient of `x` is `scale (g - mean(g) - y mean(g y))`.
+struct LayerNormBackward<'a> {
     from: &'a [f32],
     to: &'a mut [f32],
     gain: &'a [f32],
@@ -122,7 +122,7 @@ struct Backward<'a> {
     bias_sum: &'a mut [f32],
 }
 
-impl WithSimd for Backward<'_> {
+impl WithSimd for LayerNormBackward<'_> {
     type Output = ();
 
     #[inline(always)]

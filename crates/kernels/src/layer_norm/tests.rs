@@ -2,7 +2,7 @@
 use burn::tensor::DType;
 
 use super::*;
-use crate::testing::{Matrix, check, check_differences, check_threads, outcome, vector};
+use crate::testing::{TestMatrix, check, check_differences, check_threads, outcome, vector};
 
 const EPSILON: f64 = 1e-5;
 
@@ -14,11 +14,11 @@ fn plain(x: &[Tensor<2>]) -> Tensor<2> {
     layer_norm_plain(x[0].clone(), vector(&x[1]), vector(&x[2]), EPSILON)
 }
 
-fn arguments([rows, width]: [usize; 2]) -> [Matrix; 3] {
+fn arguments([rows, width]: [usize; 2]) -> [TestMatrix; 3] {
     [
-        Matrix::scattered([rows, width], 1, 3.0),
-        Matrix::scattered([1, width], 2, 1.5),
-        Matrix::scattered([1, width], 3, 1.0),
+        TestMatrix::scattered([rows, width], 1, 3.0),
+        TestMatrix::scattered([1, width], 2, 1.5),
+        TestMatrix::scattered([1, width], 3, 1.0),
     ]
 }
 
@@ -31,7 +31,7 @@ fn fused_equals_plain_value_and_gradient() {
     check_threads(fused, &arguments([131, 50]));
 }
 
-/// Rows far from zero, whose mean takes digits: a thousand standard deviations, three of the seven digits.
+/// Rows whose mean is about a thousand standard deviations, which costs three of the seven digits.
 #[test]
 fn rows_far_from_zero() {
     let [mut x, gain, bias] = arguments([9, 64]);
@@ -39,18 +39,18 @@ fn rows_far_from_zero() {
     check(&fused, &plain, &[x, gain, bias], 2e-4);
 }
 
-/// Equal numbers have no variance: the result is the bias, and slopes are those of the epsilon.
+/// A row of equal numbers has variance 0: the result is the bias, and only epsilon keeps the derivative finite.
 #[test]
 fn equal_numbers_in_a_row() {
     let [_, gain, bias] = arguments([3, 20]);
-    let constant = [Matrix::filled([3, 20], 0.25), gain, bias.clone()];
+    let constant = [TestMatrix::filled([3, 20], 0.25), gain, bias.clone()];
     check(&fused, &plain, &constant, 1e-6);
     let found = outcome(&fused, &constant, DType::F32);
     assert!(found[0].chunks(20).all(|row| row == bias.numbers));
 }
 
 #[test]
-fn a_row_with_what_is_no_number_leaves_the_others_alone() {
+fn nan_stays_in_its_row() {
     for odd in [f64::NAN, f64::INFINITY] {
         let mut arguments = arguments([3, 20]);
         arguments[0].numbers[25] = odd;

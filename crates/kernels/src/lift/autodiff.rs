@@ -1,4 +1,4 @@
-//! The fused lift as one node of the graph.
+//! Autodiff node of the fused lift.
 
 use burn::backend::autodiff::checkpoint::base::Checkpointer;
 use burn::backend::autodiff::checkpoint::strategy::CheckpointStrategy;
@@ -8,7 +8,7 @@ use burn::backend::tensor::FloatTensor;
 use burn::backend::{Autodiff, Flex};
 
 use super::{LiftOps, rows};
-use crate::arrays::Array;
+use crate::arrays::FlexArray;
 
 impl<C: CheckpointStrategy> LiftOps for Autodiff<Flex, C> {
     fn lift(
@@ -20,29 +20,29 @@ impl<C: CheckpointStrategy> LiftOps for Autodiff<Flex, C> {
         let ((tangent, tangent_node), (scale, scale_node), (curv, curv_node)) =
             (tangent.into_parts(), scale.into_parts(), curv.into_parts());
         let out = Flex::lift(tangent.clone(), scale.clone(), curv.clone(), max_rapidity);
-        match Lift.prepare::<C>([tangent_node, scale_node, curv_node]).compute_bound().stateful() {
-            OpsKind::Tracked(prep) => prep.finish(Operands { tangent, scale, curv, max_rapidity }, out),
+        match LiftNode.prepare::<C>([tangent_node, scale_node, curv_node]).compute_bound().stateful() {
+            OpsKind::Tracked(prep) => prep.finish(LiftState { tangent, scale, curv, max_rapidity }, out),
             OpsKind::UnTracked(prep) => prep.finish(out),
         }
     }
 }
 
 #[derive(Debug)]
-struct Lift;
+struct LiftNode;
 
 #[derive(Clone, Debug)]
-struct Operands {
-    tangent: Array,
-    scale: Array,
-    curv: Array,
+struct LiftState {
+    tangent: FlexArray,
+    scale: FlexArray,
+    curv: FlexArray,
     max_rapidity: f64,
 }
 
-impl Backward<Flex, 3> for Lift {
-    type State = Operands;
+impl Backward<Flex, 3> for LiftNode {
+    type State = LiftState;
 
-    fn backward(self, ops: Ops<Operands, 3>, grads: &mut Gradients, _checkpointer: &mut Checkpointer) {
-        let Operands { tangent, scale, curv, max_rapidity } = ops.state;
+    fn backward(self, ops: Ops<LiftState, 3>, grads: &mut Gradients, _checkpointer: &mut Checkpointer) {
+        let LiftState { tangent, scale, curv, max_rapidity } = ops.state;
         let grad = grads.consume::<Flex>(&ops.node);
         let found = rows::backward(&tangent, &scale, &curv, max_rapidity, &grad);
         for (parent, gradient) in ops.parents.into_iter().zip(found) {

@@ -1,4 +1,4 @@
-//! [`lift`]: from features to points of the hyperboloid, in one pass over the rows.
+//! The fused lift of features to points of the hyperboloid: [`lift`].
 
 use burn::backend::{Backend, Dispatch, backend_extension, tensor::FloatTensor};
 use burn::tensor::Tensor;
@@ -10,21 +10,24 @@ mod rows;
 #[cfg(test)]
 mod tests;
 
-/// Exponential map at the origin of scaled tangent vectors, factor by factor: `[B, K d]`, `[K]`, `[K]` to `[B, K d]`.
+/// Computes the exponential map at the origin of scaled tangent vectors, factor by factor. Shapes: `[B, K d]`, `[K]`
+/// and `[K]` to `[B, K d]`.
 ///
-/// `x = sinh(r) / r s v` with `r = sqrt(c) s |v|` for each factor `v` of a row, `s >= 0` its scale and `c > 0` its curvature
-/// (HyCoCLIP Eq. 4 at the origin). Beyond `max_rapidity` the result has the length of `sinh(max_rapidity) / sqrt(c)`, and its
-/// gradient only turns it. Gradients flow to all three tensors; both passes keep the features and nothing else.
+/// `x = sinh(r) / r s v` with `r = sqrt(c) s |v|` for each factor `v` of a row, where `s >= 0` is its scale and `c > 0`
+/// its curvature (HyCoCLIP Eq. 4 at the origin). Above `max_rapidity` the length of the result is clamped to
+/// `sinh(max_rapidity) / sqrt(c)`, and only the part of the gradient perpendicular to the vector remains. Gradients
+/// flow to all three tensors. The backward pass saves only the inputs.
 ///
-/// Fused for `f32` on the CPU; `None` for everything else, where the caller composes it. The same bits for any number of threads.
+/// Fused for `f32` on the CPU. Returns `None` for other tensors, for which the caller composes the lift of tensor
+/// operations. The result is bit-identical for any number of threads.
 ///
 /// # Panics
-/// Where the shapes do not fit together.
+/// Panics if the shapes do not match.
 pub fn lift(tangent: Tensor<2>, scale: Tensor<1>, curv: Tensor<1>, max_rapidity: f64) -> Option<Tensor<2>> {
     let ([_, width], [scales], [factors]) = (tangent.dims(), scale.dims(), curv.dims());
     assert!(
         scales == factors && width.is_multiple_of(factors.max(1)),
-        "{width} columns, {scales} scales, {factors} factors"
+        "expected one scale per factor, and a width that is a multiple of the number of factors; found width {width}, {scales} scales, {factors} factors"
     );
     if !(is_fused(&tangent) && is_fused(&scale) && is_fused(&curv)) {
         return None;
@@ -33,7 +36,7 @@ pub fn lift(tangent: Tensor<2>, scale: Tensor<1>, curv: Tensor<1>, max_rapidity:
     Some(Tensor::from_dispatch(<Dispatch as LiftOps>::lift(tangent.into_dispatch(), scale, curv, max_rapidity)))
 }
 
-/// The operation as an extension of the engine's backends.
+/// The operation as an extension of Burn's backends.
 #[backend_extension(Flex, Autodiff)]
 trait LiftOps: Backend {
     /// See [`lift`].

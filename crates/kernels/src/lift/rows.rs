@@ -1,45 +1,55 @@
-//! The fused lift on the CPU: a few factors of a few rows at a time, lengths and factors in `f64`.
+//! The fused lift on the CPU, a few factors at a time. Lengths and scale factors are computed in `f64`.
 
 use burn::backend::{Flex, TensorMetadata};
 use macerator::{AutoArch, Simd, WithSimd};
 use rayon::prelude::*;
 
 use super::LiftOps;
-use crate::arrays::{Array, array, dense, numbers};
-use crate::trigonometry::{WIDE, Wide, sinhc, sums};
+use crate::arrays::{FlexArray, array, dense, numbers};
+use crate::trigonometry::{F64Lanes, WIDE, sinhc, sums};
 
-/// Coordinates that one thread takes at once.
+/// Coordinates per parallel task.
 const CHUNK: usize = 16 << 10;
 
 impl LiftOps for Flex {
-    fn lift(tangent: Array, scale: Array, curv: Array, max_rapidity: f64) -> Array {
+    fn lift(tangent: FlexArray, scale: FlexArray, curv: FlexArray, max_rapidity: f64) -> FlexArray {
         let shape = tangent.shape();
-        let (tangent, factors) = (dense(&tangent), Factors::new(&tangent, &scale, &curv, max_rapidity));
+        let (tangent, factors) = (dense(&tangent), LiftFactors::new(&tangent, &scale, &curv, max_rapidity));
         let mut points = vec![0.0_f32; numbers(&tangent).len()];
         let chunk = factors.chunk();
         let pieces = points.par_chunks_mut(chunk).zip(numbers(&tangent).par_chunks(chunk));
         pieces.enumerate().for_each(|(i, (points, tangent))| {
-            AutoArch::new().dispatch(Forward { factors: &factors, first: i * chunk / factors.width, tangent, points });
+            AutoArch::new().dispatch(LiftForward {
+                factors: &factors,
+                first: i * chunk / factors.width,
+                tangent,
+                points,
+            });
         });
         array(points, &[shape[0], shape[1]])
     }
 }
 
-/// Gradients with respect to the tangent vectors, the scales and the curvatures.
-pub(super) fn backward(tangent: &Array, scale: &Array, curv: &Array, max_rapidity: f64, grad: &Array) -> [Array; 3] {
+pub(super) fn backward(
+    tangent: &FlexArray,
+    scale: &FlexArray,
+    curv: &FlexArray,
+    max_rapidity: f64,
+    grad: &FlexArray,
+) -> [FlexArray; 3] {
     let shape = tangent.shape();
-    let factors = Factors::new(tangent, scale, curv, max_rapidity);
+    let factors = LiftFactors::new(tangent, scale, curv, max_rapidity);
     let (tangent, grad) = (dense(tangent), dense(grad));
     let mut out = vec![0.0_f32; numbers(&tangent).len()];
     let count = factors.scale.len();
-    // For each factor of each row, what it adds to the gradients of its scale and its curvature.
+    // For each factor of each row, its contribution to the gradients of scale and curvature.
     let mut shares = vec![[0.0_f64; 2]; out.len() / factors.width];
     let chunk = factors.chunk();
     let pieces = out.par_chunks_mut(chunk).zip(shares.par_chunks_mut(chunk / factors.width));
     let pieces = pieces.zip(numbers(&tangent).par_chunks(chunk).zip(numbers(&grad).par_chunks(chunk)));
     pieces.enumerate().for_each(|(i, ((out, shares), (tangent, grad)))| {
         let first = i * chunk / factors.width;
-        AutoArch::new().dispatch(Backward { factors: &factors, first, tangent, grad, out, shares });
+        AutoArch::new().dispatch(LiftBackward { factors: &factors, first, tangent, grad, out, shares });
     });
     let mut total = vec![[0.0_f64; 2]; count];
     for row in shares.chunks(count) {
@@ -51,36 +61,36 @@ pub(super) fn backward(tangent: &Array, scale: &Array, curv: &Array, max_rapidit
     [array(out, &[shape[0], shape[1]]), column(0), column(1)]
 }
 
-/// Scale and curvature of every factor.
-struct Factors {
+/// Scale and curvature of every factor, and the limit of the rapidity.
+struct LiftFactors {
     scale: Vec<f64>,
     curv: Vec<f64>,
-    /// Coordinates of a factor.
+    /// Coordinates per factor.
     width: usize,
     max_rapidity: f64,
     /// `sinh(max_rapidity)`.
     max_sinh: f64,
 }
 
-impl Factors {
-    fn new(tangent: &Array, scale: &Array, curv: &Array, max_rapidity: f64) -> Self {
-        let wide = |x: &Array| -> Vec<f64> { numbers(&dense(x)).iter().map(|&v| f64::from(v)).collect() };
+impl LiftFactors {
+    fn new(tangent: &FlexArray, scale: &FlexArray, curv: &FlexArray, max_rapidity: f64) -> Self {
+        let wide = |x: &FlexArray| -> Vec<f64> { numbers(&dense(x)).iter().map(|&v| f64::from(v)).collect() };
         let (scale, curv) = (wide(scale), wide(curv));
         let width = (tangent.shape()[1] / scale.len().max(1)).max(1);
         Self { scale, curv, width, max_rapidity, max_sinh: max_rapidity.sinh() }
     }
 
-    /// Coordinates that one thread takes at once: whole groups of factors.
+    /// Coordinates per parallel task: a multiple of [`WIDE`] factors.
     fn chunk(&self) -> usize {
         let group = self.width * WIDE;
         group * (CHUNK / group).max(1)
     }
 
-    /// Of the factors `first`, `first + 1`, ... (counted over all rows) with these squared lengths: the factor on the
-    /// coordinates, and what the gradient needs.
+    /// The lifts of the factors `first`, `first + 1`, ... (indices count over all rows) from the squared lengths of
+    /// their tangent vectors.
     #[inline(always)]
-    fn stretch<S: Simd>(&self, first: usize, squares: &Wide) -> Stretch {
-        let mut it = Stretch::default();
+    fn terms<S: Simd>(&self, first: usize, squares: &F64Lanes) -> LiftTerms {
+        let mut it = LiftTerms::default();
         let mut factor = first % self.scale.len();
         for lane in 0..WIDE {
             (it.scale[lane], it.curv[lane]) = (self.scale[factor], self.curv[factor]);
@@ -91,41 +101,41 @@ impl Factors {
             let square = reach * square;
             let r = square.sqrt();
             let long = r > self.max_rapidity;
-            let (value, slope) = sinhc::<S>(if long { self.max_rapidity } else { r });
+            let (value, derivative) = sinhc::<S>(if long { self.max_rapidity } else { r });
             let far = self.max_sinh / if long { r } else { 1.0 };
-            let far_slope = -far / if long { square } else { 1.0 };
+            let far_derivative = -far / if long { square } else { 1.0 };
             it.value[lane] = if long { far } else { value };
-            it.slope[lane] = if long { far_slope } else { slope };
+            it.derivative[lane] = if long { far_derivative } else { derivative };
             (it.reach[lane], it.square[lane]) = (reach, square);
         }
         it
     }
 }
 
-/// How eight factors are stretched, `r` the rapidity of each.
+/// The lift of eight factors, with `r` the rapidity of each, and the values that the gradient needs.
 #[derive(Default)]
-struct Stretch {
-    /// `sinh(r) / r`.
-    value: Wide,
-    /// Its slope over `r`.
-    slope: Wide,
+struct LiftTerms {
+    /// `sinh(r) / r`, the factor on the scaled tangent vector.
+    value: F64Lanes,
+    /// The derivative of `value` with respect to `r`, divided by `r`.
+    derivative: F64Lanes,
     /// `c s^2`.
-    reach: Wide,
+    reach: F64Lanes,
     /// `r^2`.
-    square: Wide,
-    scale: Wide,
-    curv: Wide,
+    square: F64Lanes,
+    scale: F64Lanes,
+    curv: F64Lanes,
 }
 
-struct Forward<'a> {
-    factors: &'a Factors,
-    /// The first factor, counted over all rows.
+struct LiftForward<'a> {
+    factors: &'a LiftFactors,
+    /// Index of the first factor, counted over all rows.
     first: usize,
     tangent: &'a [f32],
     points: &'a mut [f32],
 }
 
-impl WithSimd for Forward<'_> {
+impl WithSimd for LiftForward<'_> {
     type Output = ();
 
     #[inline(always)]
@@ -137,18 +147,18 @@ impl WithSimd for Forward<'_> {
             for (square, tangent) in squares.iter_mut().zip(tangent.chunks_exact(width)) {
                 [*square] = sums::<S, 1>(tangent, tangent, |v, _| [[v, v]]);
             }
-            let stretch = self.factors.stretch::<S>(self.first + group * WIDE, &squares);
+            let terms = self.factors.terms::<S>(self.first + group * WIDE, &squares);
             let blocks = points.chunks_exact_mut(width).zip(tangent.chunks_exact(width));
             for (lane, (points, tangent)) in blocks.enumerate() {
-                let factor = (stretch.scale[lane] * stretch.value[lane]) as f32;
+                let factor = (terms.scale[lane] * terms.value[lane]) as f32;
                 points.iter_mut().zip(tangent).for_each(|(x, &v)| *x = factor * v);
             }
         }
     }
 }
 
-struct Backward<'a> {
-    factors: &'a Factors,
+struct LiftBackward<'a> {
+    factors: &'a LiftFactors,
     first: usize,
     tangent: &'a [f32],
     grad: &'a [f32],
@@ -156,11 +166,11 @@ struct Backward<'a> {
     shares: &'a mut [[f64; 2]],
 }
 
-impl WithSimd for Backward<'_> {
+impl WithSimd for LiftBackward<'_> {
     type Output = ();
 
-    /// With `f` the value and `q` the slope over `r`: `s f g + (g . v) s (c s^2) q v` for `v`, `(g . v) (f + q r^2)` for `s` and
-    /// `(g . v) s q r^2 / 2c` for `c`.
+    /// With `f = sinh(r) / r` and `q = f'(r) / r`, the gradients are `s f g + (g . v) s (c s^2) q v` for `v`, `(g . v)
+    /// (f + q r^2)` for `s` and `(g . v) s q r^2 / 2c` for `c`.
     #[inline(always)]
     fn with_simd<S: Simd>(self) {
         let width = self.factors.width;
@@ -172,17 +182,18 @@ impl WithSimd for Backward<'_> {
             for (lane, (tangent, grad)) in blocks.enumerate() {
                 [squares[lane], dots[lane]] = sums::<S, 2>(tangent, grad, |v, g| [[v, v], [v, g]]);
             }
-            let stretch = self.factors.stretch::<S>(self.first + group * WIDE, &squares);
+            let terms = self.factors.terms::<S>(self.first + group * WIDE, &squares);
             let blocks = tangent.chunks_exact(width).zip(grad.chunks_exact(width)).zip(out.chunks_exact_mut(width));
             for (lane, (((tangent, grad), out), share)) in blocks.zip(shares).enumerate() {
-                let (scale, dot) = (stretch.scale[lane], dots[lane]);
-                let (value, slope, square) = (stretch.value[lane], stretch.slope[lane], stretch.square[lane]);
+                let (scale, dot) = (terms.scale[lane], dots[lane]);
+                let (value, derivative, square) = (terms.value[lane], terms.derivative[lane], terms.square[lane]);
                 let straight = (scale * value) as f32;
-                let turned = (dot * scale * stretch.reach[lane] * slope) as f32;
+                let turned = (dot * scale * terms.reach[lane] * derivative) as f32;
                 for ((out, &v), &g) in out.iter_mut().zip(tangent).zip(grad) {
                     *out = straight * g + turned * v;
                 }
-                *share = [dot * (value + slope * square), dot * scale * slope * square / (2.0 * stretch.curv[lane])];
+                *share =
+                    [dot * (value + derivative * square), dot * scale * derivative * square / (2.0 * terms.curv[lane])];
             }
         }
     }

@@ -4,9 +4,9 @@ use conifer_space::safe::{MAX_RAPIDITY, MAX_SINH};
 use conifer_space::{ManifoldSpec, space};
 
 use super::*;
-use crate::testkit::{Input, curvatures, error, oracle, outcome, random, same_bits_on_any_number_of_threads};
+use crate::testkit::{TestInput, curvatures, error, oracle, outcome, random, same_bits_on_any_number_of_threads};
 
-/// Rows, factors, width: one number, odd sizes, more factors than lie side by side.
+/// Rows, factors, width: a single value, odd sizes, and more factors than [`WIDE`](crate::trigonometry::WIDE).
 const SIZES: [[usize; 3]; 5] = [[1, 1, 1], [3, 1, 5], [5, 3, 7], [4, 13, 8], [7, 1, 40]];
 
 fn run(x: Vec<Tensor<2>>) -> Tensor<2> {
@@ -14,15 +14,19 @@ fn run(x: Vec<Tensor<2>>) -> Tensor<2> {
     lift(tangent, scale.flatten(0, 1), curv.flatten(0, 1), MAX_RAPIDITY).unwrap()
 }
 
-fn inputs([rows, factors, width]: [usize; 3], length: f32) -> Vec<Input> {
+fn inputs([rows, factors, width]: [usize; 3], length: f32) -> Vec<TestInput> {
     let size = length / (width as f32).sqrt();
     let tangent = random(rows * factors * width, 1).into_iter().map(|v| 2.0 * size * v).collect();
     let scale = random(factors, 2).into_iter().map(|v| 1.0 + 0.5 * v).collect();
-    vec![Input(tangent, [rows, factors * width]), Input(scale, [1, factors]), Input(curvatures(factors), [1, factors])]
+    vec![
+        TestInput(tangent, [rows, factors * width]),
+        TestInput(scale, [1, factors]),
+        TestInput(curvatures(factors), [1, factors]),
+    ]
 }
 
-/// `conifer_space` in `f64`, with gradients by central differences.
-fn exact(size: [usize; 3], inputs: &[Input], upstream: &[f32]) -> Vec<(Vec<f64>, f64)> {
+/// The oracle: `conifer_space` in `f64`, with gradients by central differences.
+fn exact(size: [usize; 3], inputs: &[TestInput], upstream: &[f32]) -> Vec<(Vec<f64>, f64)> {
     let [_, factors, width] = size;
     oracle(inputs, upstream, |x| {
         let spec = ManifoldSpec::product_l1(factors, width, x[2].clone());
@@ -36,7 +40,7 @@ fn exact(size: [usize; 3], inputs: &[Input], upstream: &[f32]) -> Vec<(Vec<f64>,
     })
 }
 
-/// Rapidities of 1/100, 1 and 5; the quotients resolve about ten digits.
+/// Rapidities of about 1/100, 1 and 5. The difference quotients have about ten digits.
 #[test]
 fn value_and_gradients_equal_the_oracle() {
     for size in SIZES {
@@ -54,10 +58,11 @@ fn value_and_gradients_equal_the_oracle() {
     }
 }
 
-/// Beyond the longest rapidity the length stays, and the gradient is perpendicular to the vector: `d/dv (M v / (sqrt(c) |v|))`.
+/// Above `MAX_RAPIDITY` the length is constant, and the gradient `d/dv (M v / (sqrt(c) |v|))` with `M = MAX_SINH` is
+/// perpendicular to the vector.
 #[test]
 fn too_long_vectors_are_shortened() {
-    let inputs = [Input(vec![30.0, 40.0], [1, 2]), Input(vec![1.0], [1, 1]), Input(vec![4.0], [1, 1])];
+    let inputs = [TestInput(vec![30.0, 40.0], [1, 2]), TestInput(vec![1.0], [1, 1]), TestInput(vec![4.0], [1, 1])];
     let found = outcome(&inputs, &[1.0, 0.0], run);
     let end = MAX_SINH / 2.0;
     let expected = [vec![0.6 * end, 0.8 * end], vec![end / 50.0 * 0.64, -end / 50.0 * 0.48], vec![0.0]];
@@ -67,7 +72,7 @@ fn too_long_vectors_are_shortened() {
             "{found:?}; expected {expected:?}"
         );
     }
-    // The length is M / sqrt(c): its slope by c is -1 / 2c of it.
+    // The length is M / sqrt(c), so its derivative with respect to c is -1 / 2c times the length.
     assert!((found[3][0] + 0.6 * end / 8.0).abs() < 1e-2, "{found:?}");
 }
 
@@ -79,13 +84,13 @@ fn any_number_of_threads_gives_the_same_bits() {
 }
 
 #[test]
-fn no_rows_zero_vectors_and_numbers_that_are_none() {
-    let empty = [Input(vec![], [0, 6]), Input(vec![1.0; 2], [1, 2]), Input(vec![1.0; 2], [1, 2])];
+fn no_rows_zero_vectors_and_nan() {
+    let empty = [TestInput(vec![], [0, 6]), TestInput(vec![1.0; 2], [1, 2]), TestInput(vec![1.0; 2], [1, 2])];
     assert_eq!(outcome(&empty, &[], run), [vec![], vec![], vec![0.0; 2], vec![0.0; 2]]);
     let odd = [
-        Input(vec![0.0, 0.0, f32::NAN, 1.0, f32::INFINITY, 1.0], [3, 2]),
-        Input(vec![0.5], [1, 1]),
-        Input(vec![1.0], [1, 1]),
+        TestInput(vec![0.0, 0.0, f32::NAN, 1.0, f32::INFINITY, 1.0], [3, 2]),
+        TestInput(vec![0.5], [1, 1]),
+        TestInput(vec![1.0], [1, 1]),
     ];
     let found = outcome(&odd, &[1.0; 6], run);
     assert_eq!((&found[0][..2], &found[1][..2]), (&[0.0; 2][..], &[0.5; 2][..]));

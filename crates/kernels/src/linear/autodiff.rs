@@ -1,4 +1,4 @@
-//! The operation as one node of the graph: it keeps rows and weight.
+//! Autodiff nodes of the affine maps. They save the rows and the weight.
 
 use burn::backend::autodiff::checkpoint::base::Checkpointer;
 use burn::backend::autodiff::checkpoint::strategy::CheckpointStrategy;
@@ -8,16 +8,16 @@ use burn::backend::tensor::FloatTensor;
 use burn::backend::{Autodiff, Flex};
 
 use super::{LinearOps, rows};
-use crate::arrays::{Array, dense, forwards};
+use crate::arrays::{FlexArray, dense, with_forward_strides};
 
 impl<C: CheckpointStrategy> LinearOps for Autodiff<Flex, C> {
     fn fused_linear(x: FloatTensor<Self>, weight: FloatTensor<Self>, bias: FloatTensor<Self>) -> FloatTensor<Self> {
         let (x, x_node) = x.into_parts();
         let (weight, weight_node) = weight.into_parts();
         let (bias, bias_node) = bias.into_parts();
-        let (x, weight) = (dense(&x), forwards(weight));
+        let (x, weight) = (dense(&x), with_forward_strides(weight));
         let out = rows::forward(&x, &weight, &dense(&bias), None);
-        match Linear.prepare::<C>([x_node, weight_node, bias_node]).compute_bound().stateful() {
+        match LinearNode.prepare::<C>([x_node, weight_node, bias_node]).compute_bound().stateful() {
             OpsKind::Tracked(prep) => prep.finish((x, weight), out),
             OpsKind::UnTracked(prep) => prep.finish(out),
         }
@@ -33,27 +33,27 @@ impl<C: CheckpointStrategy> LinearOps for Autodiff<Flex, C> {
         let (x, x_node) = x.into_parts();
         let (weight, weight_node) = weight.into_parts();
         let (bias, bias_node) = bias.into_parts();
-        let (x, weight) = (dense(&x), forwards(weight));
+        let (x, weight) = (dense(&x), with_forward_strides(weight));
         let out = rows::forward(&x, &weight, &dense(&bias), Some(&dense(&base)));
-        match Linear.prepare::<C>([x_node, weight_node, bias_node, base_node]).compute_bound().stateful() {
+        match LinearNode.prepare::<C>([x_node, weight_node, bias_node, base_node]).compute_bound().stateful() {
             OpsKind::Tracked(prep) => prep.finish((x, weight), out),
             OpsKind::UnTracked(prep) => prep.finish(out),
         }
     }
 }
 
-/// With three parents, or with a fourth that the result is added to.
+/// Has three parents (rows, weight, bias), or four with `base`, to which the result is added.
 #[derive(Debug)]
-struct Linear;
+struct LinearNode;
 
-impl<const N: usize> Backward<Flex, N> for Linear {
-    type State = (Array, Array);
+impl<const N: usize> Backward<Flex, N> for LinearNode {
+    type State = (FlexArray, FlexArray);
 
     fn backward(self, ops: Ops<Self::State, N>, grads: &mut Gradients, _checkpointer: &mut Checkpointer) {
         let (x, weight) = ops.state;
         let gradient = dense(&grads.consume::<Flex>(&ops.node));
-        let wanted = [0, 1, 2].map(|parent| ops.parents[parent].is_some());
-        let found = rows::backward(&x, &weight, &gradient, wanted);
+        let needed = [0, 1, 2].map(|parent| ops.parents[parent].is_some());
+        let found = rows::backward(&x, &weight, &gradient, needed);
         for (parent, gradient) in ops.parents.into_iter().zip(found.into_iter().chain([Some(gradient)])) {
             if let (Some(node), Some(gradient)) = (parent, gradient) {
                 grads.register::<Flex>(node.id, gradient);

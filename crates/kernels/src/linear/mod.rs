@@ -1,4 +1,4 @@
-//! [`linear`] and [`linear_add`]: affine maps of rows, on top of what the rows are added to.
+//! Affine maps of rows, optionally added to other rows: [`linear`] and [`linear_add`].
 
 use burn::backend::{Backend, Dispatch, backend_extension, tensor::FloatTensor};
 use burn::tensor::{Tensor, module};
@@ -10,13 +10,13 @@ pub(crate) mod rows;
 #[cfg(test)]
 mod tests;
 
-/// `x W + b`, `[N, in]`, `[in, out]`, `[out]` to `[N, out]`.
+/// Computes `x W + b`. Shapes: `[N, in]`, `[in, out]` and `[out]` to `[N, out]`.
 ///
-/// Fused for `f32` on the CPU, where the matrix product adds to rows that begin as the bias; [`linear_plain`] for everything else.
-/// The weight may be a slice or a transpose. The same bits for any number of threads.
+/// Fused for `f32` on the CPU, where the matrix product is added to rows that are initialised with the bias; otherwise
+/// [`linear_plain`]. The weight may be a slice or a transpose. The result is bit-identical for any number of threads.
 ///
 /// # Panics
-/// Where the shapes do not fit together.
+/// Panics if the shapes do not match.
 pub fn linear(x: Tensor<2>, weight: Tensor<2>, bias: Tensor<1>) -> Tensor<2> {
     check(x.dims(), weight.dims(), bias.dims());
     if !(is_fused(&x) && is_fused(&weight) && is_fused(&bias)) {
@@ -26,13 +26,13 @@ pub fn linear(x: Tensor<2>, weight: Tensor<2>, bias: Tensor<1>) -> Tensor<2> {
     Tensor::from_dispatch(<Dispatch as LinearOps>::fused_linear(x, weight, bias.into_dispatch()))
 }
 
-/// `base + x W + b`: [`linear`] on top of `base` `[N, out]`.
+/// Computes `base + x W + b`: [`linear`] added to `base` `[N, out]`.
 ///
 /// # Panics
-/// Where the shapes do not fit together.
+/// Panics if the shapes do not match.
 pub fn linear_add(base: Tensor<2>, x: Tensor<2>, weight: Tensor<2>, bias: Tensor<1>) -> Tensor<2> {
     check(x.dims(), weight.dims(), bias.dims());
-    assert_eq!(base.dims(), [x.dims()[0], bias.dims()[0]], "shape of what is added to");
+    assert_eq!(base.dims(), [x.dims()[0], bias.dims()[0]], "shape of `base`");
     if !(is_fused(&base) && is_fused(&x) && is_fused(&weight) && is_fused(&bias)) {
         return linear_add_plain(base, x, weight, bias);
     }
@@ -40,21 +40,24 @@ pub fn linear_add(base: Tensor<2>, x: Tensor<2>, weight: Tensor<2>, bias: Tensor
     Tensor::from_dispatch(<Dispatch as LinearOps>::fused_linear_add(base, x, weight, bias.into_dispatch()))
 }
 
-/// The slow twin of [`linear`]: the engine's own.
+/// Reference implementation of [`linear`]: Burn's own function.
 pub fn linear_plain(x: Tensor<2>, weight: Tensor<2>, bias: Tensor<1>) -> Tensor<2> {
     module::linear(x, weight, Some(bias))
 }
 
-/// The slow twin of [`linear_add`].
+/// Reference implementation of [`linear_add`].
 pub fn linear_add_plain(base: Tensor<2>, x: Tensor<2>, weight: Tensor<2>, bias: Tensor<1>) -> Tensor<2> {
     base + linear_plain(x, weight, bias)
 }
 
 fn check([_, width]: [usize; 2], [inputs, outputs]: [usize; 2], [biases]: [usize; 1]) {
-    assert!(width == inputs && outputs == biases, "rows of {width}, weight {inputs} x {outputs}, {biases} biases");
+    assert!(
+        width == inputs && outputs == biases,
+        "expected a weight of shape [width, outputs] and one bias per output; found rows of width {width}, weight {inputs} x {outputs}, {biases} biases"
+    );
 }
 
-/// The operation as an extension of the engine's backends.
+/// The operation as an extension of Burn's backends.
 #[backend_extension(Flex, Autodiff)]
 trait LinearOps: Backend {
     /// See [`linear`].

@@ -2,7 +2,7 @@
 use burn::tensor::{DType, Device};
 
 use super::*;
-use crate::testing::{Matrix, check, check_differences, check_threads, outcome, vector};
+use crate::testing::{TestMatrix, check, check_differences, check_threads, outcome, vector};
 
 fn fused(x: &[Tensor<2>]) -> Tensor<2> {
     linear(x[0].clone(), x[1].clone(), vector(&x[2]))
@@ -20,13 +20,13 @@ fn plain_add(x: &[Tensor<2>]) -> Tensor<2> {
     linear_add_plain(x[3].clone(), x[0].clone(), x[1].clone(), vector(&x[2]))
 }
 
-/// Rows, weight, bias, and what is added to.
-fn arguments([rows, inputs, outputs]: [usize; 3]) -> [Matrix; 4] {
+/// Rows, weight, bias and base.
+fn arguments([rows, inputs, outputs]: [usize; 3]) -> [TestMatrix; 4] {
     [
-        Matrix::scattered([rows, inputs], 1, 1.0),
-        Matrix::scattered([inputs, outputs], 2, 0.5),
-        Matrix::scattered([1, outputs], 3, 1.0),
-        Matrix::scattered([rows, outputs], 4, 2.0),
+        TestMatrix::scattered([rows, inputs], 1, 1.0),
+        TestMatrix::scattered([inputs, outputs], 2, 0.5),
+        TestMatrix::scattered([1, outputs], 3, 1.0),
+        TestMatrix::scattered([rows, outputs], 4, 2.0),
     ]
 }
 
@@ -40,7 +40,7 @@ fn fused_equals_plain_value_and_gradient() {
     check_threads(fused_add, &arguments([150, 130, 140]));
 }
 
-/// The part of a weight, and its transpose, are read where they lie.
+/// A transposed slice of a weight gives the same result as with [`plain`].
 #[test]
 fn slices_and_transposes_of_weights() {
     let part = |f: fn(&[Tensor<2>]) -> Tensor<2>| {
@@ -50,12 +50,12 @@ fn slices_and_transposes_of_weights() {
         }
     };
     let mut arguments = arguments([9, 6, 8])[..3].to_vec();
-    arguments[0] = Matrix::scattered([9, 3], 5, 1.0);
+    arguments[0] = TestMatrix::scattered([9, 3], 5, 1.0);
     check(&part(fused), &part(plain), &arguments, 1e-6);
 }
 
 #[test]
-fn what_is_no_number_stays_in_its_row() {
+fn nan_stays_in_its_row() {
     let mut arguments = arguments([3, 4, 5]);
     arguments[3].numbers[7] = f64::NAN;
     arguments[0].numbers[9] = f64::INFINITY;
@@ -64,7 +64,7 @@ fn what_is_no_number_stays_in_its_row() {
     assert!(values[..7].iter().chain(&values[8..10]).all(|x| x.is_finite()));
 }
 
-/// A frozen weight costs no product and gets no gradient.
+/// A constant weight gets no gradient, and no product is computed for it.
 #[test]
 fn only_tracked_operands_get_a_gradient() {
     let device = Device::flex().autodiff();

@@ -1,108 +1,119 @@
-//! The fused losses on the CPU. Every sum has a fixed order; threads only decide who computes a row.
+//! The fused losses on the CPU. Every sum has a fixed order, so the result does not depend on the number of threads.
 
 use burn::backend::tensor::BoolTensor;
 use burn::backend::{Flex, TensorMetadata};
 
-use super::{Asking, NceOps, NceRule, multi, query};
-use crate::arrays::{Array, array, dense, numbers};
+use super::{NceOps, NceRule, QuerySide, multi, query};
+use crate::arrays::{FlexArray, array, dense, numbers};
 
-pub(super) type Mask = BoolTensor<Flex>;
+pub(super) type FlexMask = BoolTensor<Flex>;
 
 impl NceOps for Flex {
-    fn info_nce(similarity: Array, scale: Array, rule: NceRule) -> Array {
+    fn info_nce(similarity: FlexArray, scale: FlexArray, rule: NceRule) -> FlexArray {
         info_nce(similarity, scale, rule).0
     }
 
-    fn multi_positive_nce(similarity: Array, scale: Array, positive: Mask, same: Mask) -> Array {
+    fn multi_positive_nce(similarity: FlexArray, scale: FlexArray, positive: FlexMask, same: FlexMask) -> FlexArray {
         multi_positive_nce(similarity, scale, positive, same).0
     }
 }
 
-/// What the backward pass of [`info_nce`] needs.
+/// State saved for the backward pass of [`info_nce`].
 #[derive(Clone, Debug)]
-pub(super) struct Kept {
-    similarity: Array,
-    scale: Array,
+pub(super) struct InfoNceState {
+    similarity: FlexArray,
+    scale: FlexArray,
     rule: NceRule,
     row_sums: Vec<query::ShiftedSum>,
     column_sums: Vec<query::ShiftedSum>,
 }
 
-impl Kept {
-    fn table(&self) -> query::Table<'_> {
+impl InfoNceState {
+    fn table(&self) -> query::InfoNceTable<'_> {
         table(&self.similarity, &self.scale, self.rule)
     }
 }
 
-fn table<'a>(similarity: &'a Array, scale: &Array, rule: NceRule) -> query::Table<'a> {
+fn table<'a>(similarity: &'a FlexArray, scale: &FlexArray, rule: NceRule) -> query::InfoNceTable<'a> {
     let [rows, columns] = similarity.shape().dims::<2>();
     let with_positive = rule.with_positive;
-    query::Table { similarity: numbers(similarity), rows, columns, scale: numbers(scale)[0], with_positive }
+    query::InfoNceTable { similarity: numbers(similarity), rows, columns, scale: numbers(scale)[0], with_positive }
 }
 
-/// The losses, and what the backward pass needs.
-pub(super) fn info_nce(similarity: Array, scale: Array, rule: NceRule) -> (Array, Kept) {
+/// The losses and the saved state.
+pub(super) fn info_nce(similarity: FlexArray, scale: FlexArray, rule: NceRule) -> (FlexArray, InfoNceState) {
     let [similarity, scale] = [similarity, scale].each_ref().map(dense);
     let table = table(&similarity, &scale, rule);
-    let (by_row, by_column) = (rule.asking != Asking::Columns, rule.asking != Asking::Rows);
+    let (by_row, by_column) = (rule.side != QuerySide::Columns, rule.side != QuerySide::Rows);
     let rows = by_row.then(|| query::rows(&table));
     let columns = by_column.then(|| query::columns(&table));
     let (rows, columns) = (rows.unwrap_or_default(), columns.unwrap_or_default());
     let losses = [rows.losses, columns.losses].concat();
     let count = losses.len();
     let out = array(losses, &[count]);
-    (out, Kept { similarity, scale, rule, row_sums: rows.sums, column_sums: columns.sums })
+    (out, InfoNceState { similarity, scale, rule, row_sums: rows.sums, column_sums: columns.sums })
 }
 
-/// Gradients with respect to the table and the scale.
-pub(super) fn info_nce_backward(kept: &Kept, grad: Array) -> [Array; 2] {
+pub(super) fn info_nce_backward(state: &InfoNceState, grad: FlexArray) -> [FlexArray; 2] {
     let grad = dense(&grad);
-    let (row_grads, column_grads) = numbers(&grad).split_at(kept.row_sums.len());
-    let table = kept.table();
-    let rows = (kept.rule.asking != Asking::Columns).then(|| query::Upstream::new(&kept.row_sums, row_grads));
-    let columns = (kept.rule.asking != Asking::Rows).then(|| query::Upstream::new(&kept.column_sums, column_grads));
-    let (slopes, scale) = query::gradients(&table, rows.as_ref(), columns.as_ref());
-    [array(slopes, &[table.rows, table.columns]), array(vec![scale], &[1])]
+    let (row_grads, column_grads) = numbers(&grad).split_at(state.row_sums.len());
+    let table = state.table();
+    let rows = (state.rule.side != QuerySide::Columns).then(|| query::NceUpstream::new(&state.row_sums, row_grads));
+    let columns =
+        (state.rule.side != QuerySide::Rows).then(|| query::NceUpstream::new(&state.column_sums, column_grads));
+    let (derivatives, scale) = query::gradients(&table, rows.as_ref(), columns.as_ref());
+    [array(derivatives, &[table.rows, table.columns]), array(vec![scale], &[1])]
 }
 
-/// What the backward pass of [`multi_positive_nce`] needs.
+/// State saved for the backward pass of [`multi_positive_nce`].
 #[derive(Clone, Debug)]
-pub(super) struct KeptMulti {
-    similarity: Array,
-    scale: Array,
-    positive: Mask,
-    same: Mask,
-    sums: Vec<multi::Sums>,
+pub(super) struct MultiNceState {
+    similarity: FlexArray,
+    scale: FlexArray,
+    positive: FlexMask,
+    same: FlexMask,
+    sums: Vec<multi::MultiNceSums>,
 }
 
-fn multi_table<'a>(similarity: &'a Array, scale: &Array, positive: &'a Mask, same: &'a Mask) -> multi::Table<'a> {
+fn multi_table<'a>(
+    similarity: &'a FlexArray,
+    scale: &FlexArray,
+    positive: &'a FlexMask,
+    same: &'a FlexMask,
+) -> multi::MultiNceTable<'a> {
     let [_, columns] = similarity.shape().dims::<2>();
     let (positive, same) = (truths(positive), truths(same));
-    multi::Table { similarity: numbers(similarity), positive, same, columns, scale: numbers(scale)[0] }
+    multi::MultiNceTable { similarity: numbers(similarity), positive, same, columns, scale: numbers(scale)[0] }
 }
 
-/// The losses, and what the backward pass needs.
-pub(super) fn multi_positive_nce(similarity: Array, scale: Array, positive: Mask, same: Mask) -> (Array, KeptMulti) {
+/// The losses and the saved state.
+pub(super) fn multi_positive_nce(
+    similarity: FlexArray,
+    scale: FlexArray,
+    positive: FlexMask,
+    same: FlexMask,
+) -> (FlexArray, MultiNceState) {
     let [similarity, scale, positive, same] = [similarity, scale, positive, same].each_ref().map(dense);
     let [rows, _] = similarity.shape().dims::<2>();
     let sums = multi::sums(&multi_table(&similarity, &scale, &positive, &same), rows);
-    let loss = |[all, right]: [query::ShiftedSum; 2]| (all.sum / right.sum).ln() as f32 + (all.shift - right.shift);
-    let loss = |sums: &multi::Sums| sums.map_or(0.0, loss);
+    let loss = |[all, positives]: [query::ShiftedSum; 2]| {
+        (all.sum / positives.sum).ln() as f32 + (all.shift - positives.shift)
+    };
+    let loss = |sums: &multi::MultiNceSums| sums.map_or(0.0, loss);
     let out = array(sums.iter().map(loss).collect(), &[rows]);
-    (out, KeptMulti { similarity, scale, positive, same, sums })
+    (out, MultiNceState { similarity, scale, positive, same, sums })
 }
 
-/// Gradients with respect to the table and the scale.
-pub(super) fn multi_positive_nce_backward(kept: &KeptMulti, grad: Array) -> [Array; 2] {
+pub(super) fn multi_positive_nce_backward(state: &MultiNceState, grad: FlexArray) -> [FlexArray; 2] {
     let grad = dense(&grad);
-    let table = multi_table(&kept.similarity, &kept.scale, &kept.positive, &kept.same);
-    let (slopes, scale) = multi::gradients(&table, &kept.sums, numbers(&grad));
-    [array(slopes, &[kept.sums.len(), table.columns]), array(vec![scale], &[1])]
+    let table = multi_table(&state.similarity, &state.scale, &state.positive, &state.same);
+    let (derivatives, scale) = multi::gradients(&table, &state.sums, numbers(&grad));
+    [array(derivatives, &[state.sums.len(), table.columns]), array(vec![scale], &[1])]
 }
 
-/// The truths of a contiguous mask: a byte each.
-fn truths(mask: &Mask) -> &[bool] {
+/// The values of a contiguous mask, one byte each.
+fn truths(mask: &FlexMask) -> &[bool] {
     let bytes = mask.layout().contiguous_offsets().map(|(start, end)| &mask.storage::<u8>()[start..end]);
-    let bytes = bytes.unwrap_or_else(|| unreachable!("only contiguous masks come here"));
+    let bytes = bytes.unwrap_or_else(|| unreachable!("masks were made contiguous"));
     bytemuck::checked::cast_slice(bytes)
 }

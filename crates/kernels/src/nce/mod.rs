@@ -1,7 +1,7 @@
-//! Contrastive losses of a table of similarities: [`info_nce`] and [`multi_positive_nce`], each one node of the graph.
+//! Contrastive losses of a table of similarities, each as one autodiff node: [`info_nce`] and [`multi_positive_nce`].
 //!
-//! Composed of tensor operations they pass over the table a dozen times and keep several copies of it for the backward
-//! pass. Fused, the forward pass keeps the shift and the sum of each query, and the backward pass writes the gradient of the table once.
+//! The fused operations save the table, and the shift and the sum of each query; the backward pass writes the gradient
+//! of the table once. The composition of tensor operations saves several copies of the table.
 
 use burn::backend::tensor::{BoolTensor, FloatTensor};
 use burn::backend::{Backend, Dispatch, backend_extension};
@@ -19,45 +19,50 @@ mod tests;
 
 pub use plain::{info_nce_plain, multi_positive_nce_plain};
 
-/// Who asks in a table of similarities. The answer to query i is candidate i.
+/// The side of a table of similarities whose points are the queries. The positive of query i is candidate i.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Asking {
-    /// Each row; the columns are the candidates.
+pub enum QuerySide {
+    /// Each row is a query, and the columns are its candidates.
     Rows,
-    /// Each column; the rows are the candidates.
+    /// Each column is a query, and the rows are its candidates.
     Columns,
-    /// Both, of a square table: the losses of the rows and, behind them, those of the columns.
+    /// Both, for a square table: the losses of the rows, followed by those of the columns.
     Both,
 }
 
-/// Which losses are computed of a table.
+/// The variant of [`info_nce`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NceRule {
-    /// Who asks.
-    pub asking: Asking,
-    /// Whether the right answer is among the candidates of the denominator.
+    /// Rows, columns or both as queries.
+    pub side: QuerySide,
+    /// True if the denominator includes the positive.
     pub with_positive: bool,
 }
 
-/// Contrastive loss of every query against all candidates: `[M, N]` to `[M]` ([`Asking::Rows`], N >= M), `[N]`
-/// ([`Asking::Columns`], M >= N) or `[M + N]` ([`Asking::Both`], M = N).
+/// Computes the contrastive loss of every query against all candidates. Shapes: `[M, N]` to `[M]`
+/// ([`QuerySide::Rows`], N >= M), `[N]` ([`QuerySide::Columns`], M >= N) or `[M + N]` ([`QuerySide::Both`], M = N).
 ///
-/// `l_i = log sum_k exp(s S_ik) - s S_ii` with s = `scale` (`[1]`) and k over all candidates, or over all but i (N >= 2 then).
-/// Sums are shifted by the largest of their terms. Source: PHyCLIP Eq. 3, HyCoCLIP Eq. 5. Gradients flow to the table and
-/// the scale.
+/// `l_i = log sum_k exp(s S_ik) - s S_ii` with s = `scale` (`[1]`) and k over all candidates, or over all but i (then N
+/// >= 2). Sums are shifted by their largest term. Source: PHyCLIP Eq. 3, HyCoCLIP Eq. 5. Gradients flow to the table
+/// and the scale.
 ///
-/// Fused for `f32` on the CPU; [`info_nce_plain`] for everything else. Both give the same result for any number of threads.
+/// Fused for `f32` on the CPU, otherwise [`info_nce_plain`]. The result does not depend on the number of threads.
 ///
 /// # Panics
-/// Where a query has no candidate of its number.
+/// Panics if the table has the wrong shape for the queries or if `scale` is not a single number.
 pub fn info_nce(similarity: Tensor<2>, scale: Tensor<1>, rule: NceRule) -> Tensor<1> {
     let [rows, columns] = similarity.dims();
-    let fits = match rule.asking {
-        Asking::Rows => rows <= columns,
-        Asking::Columns => columns <= rows,
-        Asking::Both => rows == columns,
+    let fits = match rule.side {
+        QuerySide::Rows => rows <= columns,
+        QuerySide::Columns => columns <= rows,
+        QuerySide::Both => rows == columns,
     };
-    assert!(fits && scale.dims() == [1], "{:?} of a table {rows} x {columns}, scale {:?}", rule.asking, scale.dims());
+    assert!(
+        fits && scale.dims() == [1],
+        "expected a candidate for every query and a scale of shape [1]; found queries {:?} of a table {rows} x {columns}, scale {:?}",
+        rule.side,
+        scale.dims()
+    );
     if !(is_fused(&similarity) && is_fused(&scale)) {
         return info_nce_plain(similarity, scale, rule);
     }
@@ -65,17 +70,18 @@ pub fn info_nce(similarity: Tensor<2>, scale: Tensor<1>, rule: NceRule) -> Tenso
     Tensor::from_dispatch(<Dispatch as NceOps>::info_nce(table, scale, rule))
 }
 
-/// Contrastive loss of M queries against N candidates of which several may be right: `[M, N] -> [M]`.
+/// Computes the contrastive loss of M queries against N candidates, with any number of positives per query: `[M, N]` to
+/// `[M]`.
 ///
-/// `l_i = log sum_{k not in same_i} exp(s S_ik) - log sum_{k in positive_i} exp(s S_ik)` with s = `scale` (`[1]`). `positive`
-/// `[M, N]` is true for right answers, `same` for candidates that are the query itself. A query without a right answer adds
-/// 0. Source: Wang et al., Sec. 3.2. Gradients flow to the table and the scale.
+/// `l_i = log sum_{k not in same_i} exp(s S_ik) - log sum_{k in positive_i} exp(s S_ik)` with s = `scale` (`[1]`).
+/// `positive` `[M, N]` is true for positives, `same` for candidates that are the query itself. A query without a
+/// positive has the loss 0. Source: Wang et al., Sec. 3.2. Gradients flow to the table and the scale.
 ///
-/// Fused for `f32` on the CPU; [`multi_positive_nce_plain`] for everything else. Both give the same result for any number of
+/// Fused for `f32` on the CPU, otherwise [`multi_positive_nce_plain`]. The result does not depend on the number of
 /// threads.
 ///
 /// # Panics
-/// Where the shapes differ.
+/// Panics if the shapes differ or if `scale` is not a single number.
 pub fn multi_positive_nce(
     similarity: Tensor<2>,
     scale: Tensor<1>,
@@ -85,7 +91,7 @@ pub fn multi_positive_nce(
     let shape = similarity.dims();
     assert!(
         positive.dims() == shape && same.dims() == shape && scale.dims() == [1],
-        "a table {shape:?}, positive {:?}, same {:?}, scale {:?}",
+        "expected masks of the shape of the table and a scale of shape [1]; found table {shape:?}, positive {:?}, same {:?}, scale {:?}",
         positive.dims(),
         same.dims(),
         scale.dims()
@@ -101,7 +107,7 @@ pub fn multi_positive_nce(
     ))
 }
 
-/// The operations as an extension of the engine's backends.
+/// The operations as an extension of Burn's backends.
 #[backend_extension(Flex, Autodiff)]
 trait NceOps: Backend {
     /// See [`info_nce`].

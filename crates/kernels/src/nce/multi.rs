@@ -1,14 +1,14 @@
-//! The sums of [`multi_positive_nce`](super::multi_positive_nce).
+//! Sums and gradients of [`multi_positive_nce`](super::multi_positive_nce).
 
 use macerator::{AutoArch, Scalar, Simd, WithSimd};
 use rayon::prelude::*;
 
 use super::query::{ShiftedSum, TASK_ROWS, store_part};
-use crate::lanes::{LINE, Lanes, exp, lanes, load, splat, total};
+use crate::lanes::{LINE, Register, exp, lanes, load, splat, total};
 
-/// Similarities, who is right and who is the query itself.
+/// Similarities with the masks of the positives and of the query itself.
 #[derive(Clone, Copy)]
-pub(super) struct Table<'a> {
+pub(super) struct MultiNceTable<'a> {
     pub(super) similarity: &'a [f32],
     pub(super) positive: &'a [bool],
     pub(super) same: &'a [bool],
@@ -16,13 +16,14 @@ pub(super) struct Table<'a> {
     pub(super) scale: f32,
 }
 
-/// Over candidates and over right answers; none for a query without a right answer.
-pub(super) type Sums = Option<[ShiftedSum; 2]>;
+/// The sums over the candidates and over the positives; `None` for a query without a positive.
+pub(super) type MultiNceSums = Option<[ShiftedSum; 2]>;
 
-impl Table<'_> {
-    /// Similarities, logits of candidates and logits of right answers of a row from `start` on, -inf for what is neither.
+impl MultiNceTable<'_> {
+    /// The similarities, the logits of the candidates and the logits of the positives of a row from `start` on. Logits
+    /// of other cells are -inf.
     #[inline(always)]
-    fn load<S: Simd>(&self, row: usize, start: usize) -> (Lanes<S>, [Lanes<S>; 2]) {
+    fn load<S: Simd>(&self, row: usize, start: usize) -> (Register<S>, [Register<S>; 2]) {
         let at = row * self.columns + start;
         let left = lanes::<S>().min(self.columns - start);
         let (mut numbers, mut same, mut positive) = ([0.0; LINE], [true; LINE], [false; LINE]);
@@ -38,31 +39,30 @@ impl Table<'_> {
         let similarity = load::<S>(numbers);
         let (logits, none) = (similarity * splat::<S>(self.scale), splat::<S>(f32::NEG_INFINITY));
         let candidates = f32::mask_from_bools::<S>(same).select(none, logits);
-        let right = f32::mask_from_bools::<S>(positive).select(logits, none);
-        (similarity, [candidates, right])
+        let positives = f32::mask_from_bools::<S>(positive).select(logits, none);
+        (similarity, [candidates, positives])
     }
 
-    fn has_answer(&self, row: usize) -> bool {
+    fn has_positive(&self, row: usize) -> bool {
         self.positive[row * self.columns..][..self.columns].contains(&true)
     }
 }
 
-/// The sums of every row.
-pub(super) fn sums(table: &Table<'_>, rows: usize) -> Vec<Sums> {
+pub(super) fn sums(table: &MultiNceTable<'_>, rows: usize) -> Vec<MultiNceSums> {
     let mut out = vec![None; rows];
     out.par_chunks_mut(TASK_ROWS).enumerate().for_each(|(task, out)| {
-        AutoArch::new().dispatch(RowSums { table, first: task * TASK_ROWS, out });
+        AutoArch::new().dispatch(MultiNceRowSums { table, first: task * TASK_ROWS, out });
     });
     out
 }
 
-struct RowSums<'a> {
-    table: &'a Table<'a>,
+struct MultiNceRowSums<'a> {
+    table: &'a MultiNceTable<'a>,
     first: usize,
-    out: &'a mut [Sums],
+    out: &'a mut [MultiNceSums],
 }
 
-impl WithSimd for RowSums<'_> {
+impl WithSimd for MultiNceRowSums<'_> {
     type Output = ();
 
     #[inline(always)]
@@ -70,7 +70,7 @@ impl WithSimd for RowSums<'_> {
         let columns = self.table.columns;
         for (i, out) in self.out.iter_mut().enumerate() {
             let row = self.first + i;
-            if !self.table.has_answer(row) {
+            if !self.table.has_positive(row) {
                 continue;
             }
             let mut most = [splat::<S>(f32::NEG_INFINITY); 2];
@@ -92,32 +92,31 @@ impl WithSimd for RowSums<'_> {
     }
 }
 
-/// Gradients of the table and the scale.
-pub(super) fn gradients(table: &Table<'_>, sums: &[Sums], grads: &[f32]) -> (Vec<f32>, f32) {
+pub(super) fn gradients(table: &MultiNceTable<'_>, sums: &[MultiNceSums], grads: &[f32]) -> (Vec<f32>, f32) {
     let mut out = vec![0.0_f32; grads.len() * table.columns];
     let scales: Vec<f64> = out
         .par_chunks_mut((TASK_ROWS * table.columns).max(1))
         .enumerate()
         .map(|(task, out)| {
             let (mut sum, first) = (0.0, task * TASK_ROWS);
-            AutoArch::new().dispatch(Slopes { table, sums, grads, first, out, sum: &mut sum });
+            AutoArch::new().dispatch(MultiNceBackward { table, sums, grads, first, out, sum: &mut sum });
             sum
         })
         .collect();
     (out, scales.iter().sum::<f64>() as f32)
 }
 
-struct Slopes<'a> {
-    table: &'a Table<'a>,
-    sums: &'a [Sums],
+struct MultiNceBackward<'a> {
+    table: &'a MultiNceTable<'a>,
+    sums: &'a [MultiNceSums],
     grads: &'a [f32],
     first: usize,
     out: &'a mut [f32],
-    /// Gradient of the scale.
+    /// Gradient of the loss with respect to the scale, summed over the rows of the task.
     sum: &'a mut f64,
 }
 
-impl WithSimd for Slopes<'_> {
+impl WithSimd for MultiNceBackward<'_> {
     type Output = ();
 
     #[inline(always)]
@@ -125,18 +124,18 @@ impl WithSimd for Slopes<'_> {
         let columns = self.table.columns;
         for (i, out) in self.out.chunks_mut(columns).enumerate() {
             let row = self.first + i;
-            // The gradient of a row without a right answer stays 0.
-            let Some([candidates, right]) = self.sums[row] else { continue };
+            // A row without a positive has the gradient 0.
+            let Some([candidates, positives]) = self.sums[row] else { continue };
             let grad = self.grads[row];
             let mut sum = splat::<S>(0.0);
             for start in (0..columns).step_by(lanes::<S>()) {
                 let (similarity, logits) = self.table.load::<S>(row, start);
                 let candidate =
                     exp::<S>(logits[0] - splat::<S>(candidates.shift)) * splat::<S>(grad / candidates.sum as f32);
-                let slope =
-                    candidate - exp::<S>(logits[1] - splat::<S>(right.shift)) * splat::<S>(grad / right.sum as f32);
-                sum = similarity.mul_add(slope, sum);
-                store_part::<S>(slope * splat::<S>(self.table.scale), &mut out[start..]);
+                let derivative = candidate
+                    - exp::<S>(logits[1] - splat::<S>(positives.shift)) * splat::<S>(grad / positives.sum as f32);
+                sum = similarity.mul_add(derivative, sum);
+                store_part::<S>(derivative * splat::<S>(self.table.scale), &mut out[start..]);
             }
             *self.sum += total::<S>(sum);
         }

@@ -1,16 +1,16 @@
-//! The slow twins of the losses, composed of tensor operations.
+//! Reference implementations of the losses, composed of tensor operations.
 
 use burn::tensor::{Bool, Tensor};
 
-use super::{Asking, NceRule};
+use super::{NceRule, QuerySide};
 
-/// [`info_nce`](super::info_nce) from tensor operations, for every device and dtype.
+/// Reference implementation of [`info_nce`](super::info_nce), for every device and dtype.
 pub fn info_nce_plain(similarity: Tensor<2>, scale: Tensor<1>, rule: NceRule) -> Tensor<1> {
     let logits = similarity * scale.reshape([1, 1]);
-    match rule.asking {
-        Asking::Rows => rows(logits, rule.with_positive),
-        Asking::Columns => rows(logits.transpose(), rule.with_positive),
-        Asking::Both => {
+    match rule.side {
+        QuerySide::Rows => rows(logits, rule.with_positive),
+        QuerySide::Columns => rows(logits.transpose(), rule.with_positive),
+        QuerySide::Both => {
             let columns = rows(logits.clone().transpose(), rule.with_positive);
             Tensor::cat(vec![rows(logits, rule.with_positive), columns], 0)
         }
@@ -30,7 +30,7 @@ fn rows(logits: Tensor<2>, with_positive: bool) -> Tensor<1> {
     (log_sum_exp(candidates) - positive).squeeze_dim(1)
 }
 
-/// [`multi_positive_nce`](super::multi_positive_nce) from tensor operations, for every device and dtype.
+/// Reference implementation of [`multi_positive_nce`](super::multi_positive_nce), for every device and dtype.
 pub fn multi_positive_nce_plain(
     similarity: Tensor<2>,
     scale: Tensor<1>,
@@ -39,19 +39,19 @@ pub fn multi_positive_nce_plain(
 ) -> Tensor<1> {
     let logits = similarity * scale.reshape([1, 1]);
     let alone = positive.clone().any_dim(1).bool_not();
-    // In a row without a right answer both sums are taken over everything, so that their difference is 0 and so is its gradient.
+    // In a row without a positive both sums run over all cells, so that their difference and its gradient are 0.
     let left_out = |mask: Tensor<2, Bool>| {
         let shape = mask.dims();
         mask.bool_and(alone.clone().bool_not().expand(shape))
     };
     let candidates = logits.clone().mask_fill(left_out(same), f64::NEG_INFINITY);
-    let right = logits.mask_fill(left_out(positive.bool_not()), f64::NEG_INFINITY);
-    (log_sum_exp(candidates) - log_sum_exp(right)).squeeze_dim(1)
+    let positives = logits.mask_fill(left_out(positive.bool_not()), f64::NEG_INFINITY);
+    (log_sum_exp(candidates) - log_sum_exp(positives)).squeeze_dim(1)
 }
 
-/// `log sum_k exp(x_ik)`, `[M, N] -> [M, 1]`; shifted by the row maximum so that nothing overflows.
+/// `log sum_k exp(x_ik)`, `[M, N] -> [M, 1]`, shifted by the row maximum against overflow.
 fn log_sum_exp(x: Tensor<2>) -> Tensor<2> {
-    // The shift cancels in value and in gradient, so it needs no gradient of its own.
+    // The shift cancels in the value and in the gradient, so it needs no gradient.
     let shift = x.clone().detach().max_dim(1);
     (x - shift.clone()).exp().sum_dim(1).log() + shift
 }

@@ -1,22 +1,22 @@
-//! The sums of [`info_nce`](super::info_nce) over rows and columns of one table.
+//! Sums and gradients of [`info_nce`](super::info_nce) over the rows and columns of a table.
 #![allow(
     clippy::needless_range_loop,
-    reason = "iterators over registers are closures, which are compiled for the least machine"
+    reason = "iterators over registers use closures, which are compiled for the baseline instruction set"
 )]
 
 use macerator::{AutoArch, Simd, WithSimd};
 use rayon::prelude::*;
 
-use crate::lanes::{LINE, Lanes, exp, lanes, load, splat, store, total};
+use crate::lanes::{LINE, Register, exp, lanes, load, splat, store, total};
 
-/// Rows of a task.
+/// Rows per task.
 pub(super) const TASK_ROWS: usize = 16;
-/// Registers of columns of a task: a few lines of the cache of each row.
+/// Cache lines of columns per task, and registers of columns per step.
 const ACROSS: usize = 4;
 
-/// Similarities, and what they are multiplied by.
+/// Similarities with their scale.
 #[derive(Clone, Copy)]
-pub(super) struct Table<'a> {
+pub(super) struct InfoNceTable<'a> {
     pub(super) similarity: &'a [f32],
     pub(super) rows: usize,
     pub(super) columns: usize,
@@ -24,16 +24,16 @@ pub(super) struct Table<'a> {
     pub(super) with_positive: bool,
 }
 
-impl Table<'_> {
-    /// Logit of the right answer.
+impl InfoNceTable<'_> {
+    /// The logit of the positive.
     fn own(&self, query: usize) -> f32 {
         self.similarity[query * self.columns + query] * self.scale
     }
 
-    /// Similarities and logits of a row from `start` on. What is no candidate has the logit -inf: the end of the row, and the
-    /// right answer where it is left out.
+    /// The similarities and logits of a row from `start` on. The logit is -inf past the end of the row, and for the
+    /// positive if it is excluded.
     #[inline(always)]
-    fn load<S: Simd>(&self, row: usize, start: usize) -> (Lanes<S>, Lanes<S>) {
+    fn load<S: Simd>(&self, row: usize, start: usize) -> (Register<S>, Register<S>) {
         let scale = splat::<S>(self.scale);
         let from = &self.similarity[row * self.columns..][..self.columns];
         let whole = start + lanes::<S>() <= self.columns;
@@ -56,51 +56,52 @@ impl Table<'_> {
     }
 }
 
-/// `sum_k exp(l_k) = exp(shift) sum` over the candidates of a query, `shift` the largest logit. Not its logarithm: among
-/// logits of 100 that has five digits left behind the point, and the shares of the candidates would not add up to 1.
+/// `sum_k exp(l_k) = exp(shift) sum` over the candidates of a query, with `shift` the largest logit. The logarithm of
+/// the whole sum is not stored instead: near 100 it has only five decimal places in `f32`, so the probabilities of the
+/// candidates would not sum to 1.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct ShiftedSum {
     pub(super) shift: f32,
     pub(super) sum: f64,
 }
 
-/// What the candidates of every query sum up to, and its loss.
+/// The sums over the candidates of every query, and its loss.
 #[derive(Default)]
-pub(super) struct Losses {
+pub(super) struct QueryLosses {
     pub(super) sums: Vec<ShiftedSum>,
     pub(super) losses: Vec<f32>,
 }
 
-/// Every row asks.
-pub(super) fn rows(table: &Table<'_>) -> Losses {
+/// The losses with each row as a query.
+pub(super) fn rows(table: &InfoNceTable<'_>) -> QueryLosses {
     let mut sums = vec![ShiftedSum::default(); table.rows];
     sums.par_chunks_mut(TASK_ROWS).enumerate().for_each(|(task, out)| {
-        AutoArch::new().dispatch(RowSums { table, first: task * TASK_ROWS, out });
+        AutoArch::new().dispatch(InfoNceRowSums { table, first: task * TASK_ROWS, out });
     });
     with_losses(table, sums)
 }
 
-/// Every column asks.
-pub(super) fn columns(table: &Table<'_>) -> Losses {
+/// The losses with each column as a query.
+pub(super) fn columns(table: &InfoNceTable<'_>) -> QueryLosses {
     let mut sums = vec![ShiftedSum::default(); table.columns];
     sums.par_chunks_mut(ACROSS * LINE).enumerate().for_each(|(task, out)| {
-        AutoArch::new().dispatch(ColumnSums { table, first: task * ACROSS * LINE, out });
+        AutoArch::new().dispatch(InfoNceColumnSums { table, first: task * ACROSS * LINE, out });
     });
     with_losses(table, sums)
 }
 
-fn with_losses(table: &Table<'_>, sums: Vec<ShiftedSum>) -> Losses {
+fn with_losses(table: &InfoNceTable<'_>, sums: Vec<ShiftedSum>) -> QueryLosses {
     let loss = |(query, it): (usize, &ShiftedSum)| it.sum.ln() as f32 + (it.shift - table.own(query));
-    Losses { losses: sums.iter().enumerate().map(loss).collect(), sums }
+    QueryLosses { losses: sums.iter().enumerate().map(loss).collect(), sums }
 }
 
-struct RowSums<'a> {
-    table: &'a Table<'a>,
+struct InfoNceRowSums<'a> {
+    table: &'a InfoNceTable<'a>,
     first: usize,
     out: &'a mut [ShiftedSum],
 }
 
-impl WithSimd for RowSums<'_> {
+impl WithSimd for InfoNceRowSums<'_> {
     type Output = ();
 
     #[inline(always)]
@@ -120,13 +121,13 @@ impl WithSimd for RowSums<'_> {
     }
 }
 
-struct ColumnSums<'a> {
-    table: &'a Table<'a>,
+struct InfoNceColumnSums<'a> {
+    table: &'a InfoNceTable<'a>,
     first: usize,
     out: &'a mut [ShiftedSum],
 }
 
-impl WithSimd for ColumnSums<'_> {
+impl WithSimd for InfoNceColumnSums<'_> {
     type Output = ();
 
     #[inline(always)]
@@ -158,21 +159,21 @@ impl WithSimd for ColumnSums<'_> {
     }
 }
 
-/// Queries of one direction in the backward pass, filled up to whole lines.
-pub(super) struct Upstream {
+/// The queries of one direction in the backward pass, padded to whole lines.
+pub(super) struct NceUpstream {
     shifts: Vec<f32>,
-    /// Gradients of the losses, and the same over the sums.
+    /// Gradients with respect to the losses (`grads`), and the same divided by the sums (`weights`).
     grads: Vec<f32>,
     weights: Vec<f32>,
 }
 
-impl Upstream {
+impl NceUpstream {
     pub(super) fn new(sums: &[ShiftedSum], grads: &[f32]) -> Self {
         let padded = |mut numbers: Vec<f32>| {
             numbers.resize(numbers.len().next_multiple_of(LINE), 0.0);
             numbers
         };
-        Upstream {
+        NceUpstream {
             shifts: padded(sums.iter().map(|it| it.shift).collect()),
             grads: padded(grads.to_vec()),
             weights: padded(sums.iter().zip(grads).map(|(it, grad)| grad / it.sum as f32).collect()),
@@ -180,8 +181,11 @@ impl Upstream {
     }
 }
 
-/// Gradients of the table and the scale.
-pub(super) fn gradients(table: &Table<'_>, rows: Option<&Upstream>, columns: Option<&Upstream>) -> (Vec<f32>, f32) {
+pub(super) fn gradients(
+    table: &InfoNceTable<'_>,
+    rows: Option<&NceUpstream>,
+    columns: Option<&NceUpstream>,
+) -> (Vec<f32>, f32) {
     let mut out = vec![0.0_f32; table.rows * table.columns];
     let sums: Vec<f64> = out
         .par_chunks_mut((TASK_ROWS * table.columns).max(1))
@@ -189,24 +193,24 @@ pub(super) fn gradients(table: &Table<'_>, rows: Option<&Upstream>, columns: Opt
         .map(|(task, out)| {
             let mut sum = 0.0;
             let first = task * TASK_ROWS;
-            AutoArch::new().dispatch(Slopes { table, rows, columns, first, out, sum: &mut sum });
+            AutoArch::new().dispatch(InfoNceBackward { table, rows, columns, first, out, sum: &mut sum });
             sum
         })
         .collect();
     (out, sums.iter().sum::<f64>() as f32)
 }
 
-struct Slopes<'a> {
-    table: &'a Table<'a>,
-    rows: Option<&'a Upstream>,
-    columns: Option<&'a Upstream>,
+struct InfoNceBackward<'a> {
+    table: &'a InfoNceTable<'a>,
+    rows: Option<&'a NceUpstream>,
+    columns: Option<&'a NceUpstream>,
     first: usize,
     out: &'a mut [f32],
-    /// Gradient of the scale.
+    /// Gradient of the loss with respect to the scale, summed over the rows of the task.
     sum: &'a mut f64,
 }
 
-impl WithSimd for Slopes<'_> {
+impl WithSimd for InfoNceBackward<'_> {
     type Output = ();
 
     #[inline(always)]
@@ -217,34 +221,34 @@ impl WithSimd for Slopes<'_> {
             let mut sum = splat::<S>(0.0);
             for start in (0..self.table.columns).step_by(lanes::<S>()) {
                 let (similarity, logit) = self.table.load::<S>(row, start);
-                let mut slope = splat::<S>(0.0);
+                let mut derivative = splat::<S>(0.0);
                 if let Some(rows) = self.rows {
                     let share = exp::<S>(logit - splat::<S>(rows.shifts[row]));
-                    slope = share.mul_add(splat::<S>(rows.weights[row]), slope);
+                    derivative = share.mul_add(splat::<S>(rows.weights[row]), derivative);
                 }
                 if let Some(columns) = self.columns {
                     let share = exp::<S>(logit - load::<S>(&columns.shifts[start..]));
-                    slope = share.mul_add(load::<S>(&columns.weights[start..]), slope);
+                    derivative = share.mul_add(load::<S>(&columns.weights[start..]), derivative);
                 }
                 if (start..start + lanes::<S>()).contains(&row) {
                     let mut numbers = [0.0; LINE];
-                    store::<S>(slope, &mut numbers);
+                    store::<S>(derivative, &mut numbers);
                     for side in [self.rows, self.columns].into_iter().flatten() {
                         numbers[row - start] -= side.grads.get(row).copied().unwrap_or(0.0);
                     }
-                    slope = load::<S>(&numbers);
+                    derivative = load::<S>(&numbers);
                 }
-                sum = similarity.mul_add(slope, sum);
-                store_part::<S>(slope * scale, &mut out[start..]);
+                sum = similarity.mul_add(derivative, sum);
+                store_part::<S>(derivative * scale, &mut out[start..]);
             }
             *self.sum += total::<S>(sum);
         }
     }
 }
 
-/// Writes over the first numbers of `to`, of which there may be fewer than lanes.
+/// Stores a register at the start of `to`, or only its first numbers if `to` is shorter.
 #[inline(always)]
-pub(super) fn store_part<S: Simd>(value: Lanes<S>, to: &mut [f32]) {
+pub(super) fn store_part<S: Simd>(value: Register<S>, to: &mut [f32]) {
     if to.len() >= lanes::<S>() {
         store::<S>(value, to);
     } else {

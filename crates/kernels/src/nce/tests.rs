@@ -4,16 +4,16 @@ use burn::tensor::{DType, Device, TensorData};
 use super::*;
 use crate::testkit::same_bits_on_any_number_of_threads;
 
-/// Square, wide and high tables; one row, one column, all remainders of the vector width, more rows than a task has.
+/// Square, wide and tall tables; one row, sizes that are no multiple of the vector width, and more rows than a task.
 const SIZES: [[usize; 2]; 9] = [[1, 1], [2, 2], [1, 16], [5, 17], [17, 5], [40, 40], [33, 130], [130, 33], [70, 70]];
-const ASKING: [Asking; 3] = [Asking::Rows, Asking::Columns, Asking::Both];
+const QUERY_SIDES: [QuerySide; 3] = [QuerySide::Rows, QuerySide::Columns, QuerySide::Both];
 
 #[test]
 fn fused_equals_plain_value_and_gradient() {
     for size @ [m, n] in SIZES {
         for rule in rules(size) {
             for scale in [1.0, 14.0, 100.0, -3.0] {
-                let run = |f: Function, dtype| outcome(f, table(m * n), size, scale, rule, dtype);
+                let run = |f: NceFunction, dtype| outcome(f, table(m * n), size, scale, rule, dtype);
                 let found = run(info_nce, DType::F32);
                 let exact = run(info_nce_plain, DType::F64);
                 let sizes = [("losses", scale.abs()), ("table", scale.abs()), ("scale", 1.0)];
@@ -26,44 +26,44 @@ fn fused_equals_plain_value_and_gradient() {
     }
 }
 
-/// Tables without a query or without a candidate: no loss, and gradients of their shape.
+/// Tables without queries or without candidates give no losses, and gradients of the correct shape.
 #[test]
 fn empty_tables() {
-    for (asking, size) in [
-        (Asking::Rows, [0, 0]),
-        (Asking::Rows, [0, 5]),
-        (Asking::Columns, [0, 0]),
-        (Asking::Columns, [5, 0]),
-        (Asking::Both, [0, 0]),
+    for (side, size) in [
+        (QuerySide::Rows, [0, 0]),
+        (QuerySide::Rows, [0, 5]),
+        (QuerySide::Columns, [0, 0]),
+        (QuerySide::Columns, [5, 0]),
+        (QuerySide::Both, [0, 0]),
     ] {
-        let found = outcome(info_nce, Vec::new(), size, 3.0, NceRule { asking, with_positive: true }, DType::F32);
-        assert_eq!(found, [vec![], vec![], vec![0.0]], "{asking:?} of {size:?}");
+        let found = outcome(info_nce, Vec::new(), size, 3.0, NceRule { side, with_positive: true }, DType::F32);
+        assert_eq!(found, [vec![], vec![], vec![0.0]], "{side:?} of {size:?}");
     }
 }
 
 #[test]
-fn several_right_answers_equal_plain() {
+fn multi_positive_equals_plain() {
     for size @ [m, n] in SIZES {
         for every in [2, 3, 50] {
             let mut positive: Vec<bool> = (0..m * n).map(|i| (i * i + i / n) % every == 0).collect();
             let same: Vec<bool> = (0..m * n).map(|i| i % 7 == 3 && !positive[i]).collect();
-            // A row without a right answer.
+            // With several rows the first one has no positive; a single row has only positives.
             positive[..n].fill(m == 1);
-            let run = |f: MultiFunction, dtype| multi_outcome(f, table(m * n), size, &positive, &same, dtype);
+            let run = |f: MultiNceFunction, dtype| multi_outcome(f, table(m * n), size, &positive, &same, dtype);
             let found = run(multi_positive_nce, DType::F32);
             let exact = run(multi_positive_nce_plain, DType::F64);
             for (i, (name, unit)) in [("losses", 6.0), ("table", 6.0), ("scale", 1.0)].into_iter().enumerate() {
                 let off = error(&found[i], &exact[i], unit);
                 assert!(off <= 3e-6, "{name} of {size:?}, every {every}: off by {off:e}");
             }
-            assert!(m == 1 || (found[0][0] == 0.0 && found[1][..n].iter().all(|&slope| slope == 0.0)));
+            assert!(m == 1 || (found[0][0] == 0.0 && found[1][..n].iter().all(|&derivative| derivative == 0.0)));
         }
     }
 }
 
-/// Central differences of the f64 twin.
+/// Compares with central differences of the reference implementation in f64.
 #[test]
-fn gradients_are_slopes() {
+fn gradients_equal_central_differences() {
     const STEP: f64 = 1e-5;
     let size = [4, 4];
     for rule in rules(size) {
@@ -79,11 +79,11 @@ fn gradients_are_slopes() {
             losses.iter().zip(weights(losses.len())).map(|(loss, weight)| loss * weight).sum()
         };
         for index in 0..17 {
-            let slope = (value(index, STEP) - value(index, -STEP)) / (2.0 * STEP);
+            let derivative = (value(index, STEP) - value(index, -STEP)) / (2.0 * STEP);
             let gradient = if index < 16 { found[1][index] } else { found[2][0] };
             assert!(
-                (gradient - slope).abs() < 1e-5 * (1.0 + slope.abs()),
-                "{rule:?} {index}: {gradient}, slope {slope}"
+                (gradient - derivative).abs() < 1e-5 * (1.0 + derivative.abs()),
+                "{rule:?} {index}: {gradient}, derivative {derivative}"
             );
         }
     }
@@ -97,17 +97,17 @@ fn any_number_of_threads_gives_the_same_bits() {
     }
 }
 
-/// Both directions at once are the two by themselves, to the bit; so are the columns of a table and the rows of its transpose,
-/// up to the order of sums.
+/// Computing both directions at once gives the same bits as computing each of them. The columns of a table equal the
+/// rows of its transpose up to the order of sums.
 #[test]
-fn both_is_rows_and_columns() {
+fn both_sides_equal_each_side() {
     let size = [40, 40];
     for with_positive in [true, false] {
-        let run = |asking| outcome(info_nce, table(1600), size, 9.0, NceRule { asking, with_positive }, DType::F32);
-        let (both, rows, columns) = (run(Asking::Both), run(Asking::Rows), run(Asking::Columns));
+        let run = |side| outcome(info_nce, table(1600), size, 9.0, NceRule { side, with_positive }, DType::F32);
+        let (both, rows, columns) = (run(QuerySide::Both), run(QuerySide::Rows), run(QuerySide::Columns));
         assert_eq!(both[0], [&rows[0][..], &columns[0][..]].concat());
-        let turned: Function = |table, scale, rule| info_nce(table.transpose(), scale, rule);
-        let rule = NceRule { asking: Asking::Rows, with_positive };
+        let turned: NceFunction = |table, scale, rule| info_nce(table.transpose(), scale, rule);
+        let rule = NceRule { side: QuerySide::Rows, with_positive };
         let turned = outcome(turned, table(1600), size, 9.0, rule, DType::F32);
         for i in 0..3 {
             assert!(error(&turned[i], &columns[i], 1.0) < 1e-6);
@@ -115,10 +115,10 @@ fn both_is_rows_and_columns() {
     }
 }
 
-/// Logits 1e4 apart, equal ones, and what is no number.
+/// Logits that differ by 1e4, equal logits, NaN and infinity.
 #[test]
 fn difficult_tables() {
-    let rule = NceRule { asking: Asking::Rows, with_positive: true };
+    let rule = NceRule { side: QuerySide::Rows, with_positive: true };
     let far = outcome(info_nce, vec![0.0, -100.0, 0.0, -100.0], [2, 2], 100.0, rule, DType::F32);
     assert_eq!(far[0], [0.0, 1e4]);
     assert!(far[1].iter().all(|v| v.is_finite()));
@@ -129,34 +129,41 @@ fn difficult_tables() {
         numbers[20] = bad;
         let found = outcome(info_nce, numbers, [4, 20], 1.0, rule, DType::F32);
         assert!(!found[0][1].is_finite() && [0, 2, 3].iter().all(|&row| found[0][row].is_finite()), "{:?}", found[0]);
-        assert!(found[1][20..40].iter().any(|slope| !slope.is_finite()));
-        assert!(found[1][..20].iter().chain(&found[1][40..]).all(|slope| slope.is_finite()));
+        assert!(found[1][20..40].iter().any(|derivative| !derivative.is_finite()));
+        assert!(found[1][..20].iter().chain(&found[1][40..]).all(|derivative| derivative.is_finite()));
     }
     let none = outcome(info_nce, Vec::new(), [0, 3], 1.0, rule, DType::F32);
     assert_eq!(none, [vec![], vec![], vec![0.0]]);
 }
 
-type Function = fn(Tensor<2>, Tensor<1>, NceRule) -> Tensor<1>;
-type MultiFunction = fn(Tensor<2>, Tensor<1>, Tensor<2, Bool>, Tensor<2, Bool>) -> Tensor<1>;
+type NceFunction = fn(Tensor<2>, Tensor<1>, NceRule) -> Tensor<1>;
+type MultiNceFunction = fn(Tensor<2>, Tensor<1>, Tensor<2, Bool>, Tensor<2, Bool>) -> Tensor<1>;
 
-/// Every rule that a table of this size allows.
+/// All rules that are valid for a table of this size.
 fn rules([m, n]: [usize; 2]) -> Vec<NceRule> {
     let mut rules = Vec::new();
-    for asking in ASKING {
-        let (queries, candidates) = if asking == Asking::Columns { (n, m) } else { (m, n) };
-        if queries > candidates || (asking == Asking::Both && m != n) {
+    for side in QUERY_SIDES {
+        let (queries, candidates) = if side == QuerySide::Columns { (n, m) } else { (m, n) };
+        if queries > candidates || (side == QuerySide::Both && m != n) {
             continue;
         }
-        rules.push(NceRule { asking, with_positive: true });
+        rules.push(NceRule { side, with_positive: true });
         if candidates > 1 {
-            rules.push(NceRule { asking, with_positive: false });
+            rules.push(NceRule { side, with_positive: false });
         }
     }
     rules
 }
 
-/// Losses, and the gradients of a weighted sum of them with respect to table and scale.
-fn outcome(f: Function, table: Vec<f64>, [m, n]: [usize; 2], scale: f64, rule: NceRule, dtype: DType) -> [Vec<f64>; 3] {
+/// The losses, and the gradients of a weighted sum of them with respect to table and scale.
+fn outcome(
+    f: NceFunction,
+    table: Vec<f64>,
+    [m, n]: [usize; 2],
+    scale: f64,
+    rule: NceRule,
+    dtype: DType,
+) -> [Vec<f64>; 3] {
     let device = Device::flex().autodiff();
     let table = Tensor::<2>::from_data(TensorData::new(table, [m, n]), (&device, dtype)).require_grad();
     let scale = Tensor::<1>::from_data(TensorData::new(vec![scale], [1]), (&device, dtype)).require_grad();
@@ -164,7 +171,7 @@ fn outcome(f: Function, table: Vec<f64>, [m, n]: [usize; 2], scale: f64, rule: N
 }
 
 fn multi_outcome(
-    f: MultiFunction,
+    f: MultiNceFunction,
     table: Vec<f64>,
     [m, n]: [usize; 2],
     positive: &[bool],
@@ -186,7 +193,7 @@ fn gradients(losses: Tensor<1>, table: Tensor<2>, scale: Tensor<1>) -> [Vec<f64>
     [numbers(losses), numbers(table.grad(&found).unwrap()), numbers(scale.grad(&found).unwrap())]
 }
 
-/// Similarities between -1 and 1, rounded to f32 so that both precisions see the same.
+/// Similarities in [-1, 1], rounded to f32 so that both precisions have the same inputs.
 fn table(count: usize) -> Vec<f64> {
     (0..count).map(|i| f64::from(((i as f64) * 4894.217).sin() as f32)).collect()
 }
@@ -199,7 +206,8 @@ fn numbers<const D: usize>(x: Tensor<D>) -> Vec<f64> {
     x.into_data().iter::<f64>().collect()
 }
 
-/// Length of the difference over the length of what is expected, or over `unit`, the size of the terms it is a difference of.
+/// Length of the difference divided by the length of the expected vector, or by `unit`, the size of the terms, if that
+/// is larger.
 fn error(found: &[f64], expected: &[f64], unit: f64) -> f64 {
     assert_eq!(found.len(), expected.len());
     let length = |v: &mut dyn Iterator<Item = f64>| v.map(|a| a * a).sum::<f64>().sqrt();

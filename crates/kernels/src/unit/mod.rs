@@ -1,4 +1,4 @@
-//! [`unit_rows`]: rows divided by their length, in one pass each way.
+//! Normalisation of rows to unit length, fused forward and backward: [`unit_rows`].
 
 use burn::backend::autodiff::checkpoint::base::Checkpointer;
 use burn::backend::autodiff::checkpoint::strategy::CheckpointStrategy;
@@ -10,18 +10,18 @@ use burn::tensor::Tensor;
 use macerator::{AutoArch, Simd, WithSimd};
 use rayon::prelude::*;
 
-use crate::arrays::{Array, array, dense, is_fused, numbers};
+use crate::arrays::{FlexArray, array, dense, is_fused, numbers};
 use crate::lanes::{lanes, load, splat, store};
 
 #[cfg(test)]
 mod tests;
 
-/// Rows of a task.
+/// Rows per task.
 const TASK_ROWS: usize = 16;
 
-/// `x / |x|`, row by row, `[B, D]`. A row no longer than `tiny` becomes 0, and no gradient flows to it.
+/// Computes `x / |x|` for every row of `[B, D]`. A row whose length is at most `tiny` becomes 0 and gets no gradient.
 ///
-/// Fused for `f32` on the CPU; [`unit_rows_plain`] for everything else. Both give the same result for any number of threads.
+/// Fused for `f32` on the CPU, otherwise [`unit_rows_plain`]. The result does not depend on the number of threads.
 pub fn unit_rows(x: Tensor<2>, tiny: f64) -> Tensor<2> {
     if !is_fused(&x) {
         return unit_rows_plain(x, tiny);
@@ -29,7 +29,7 @@ pub fn unit_rows(x: Tensor<2>, tiny: f64) -> Tensor<2> {
     Tensor::from_dispatch(<Dispatch as UnitOps>::unit_rows(x.into_dispatch(), tiny))
 }
 
-/// The slow twin of [`unit_rows`], composed of tensor operations.
+/// Reference implementation of [`unit_rows`], composed of tensor operations.
 pub fn unit_rows_plain(x: Tensor<2>, tiny: f64) -> Tensor<2> {
     let square = x.clone().square().sum_dim(1);
     let short = square.clone().lower_equal_elem(tiny * tiny);
@@ -38,7 +38,7 @@ pub fn unit_rows_plain(x: Tensor<2>, tiny: f64) -> Tensor<2> {
     x * inverse
 }
 
-/// The operation as an extension of the engine's backends.
+/// The operation as an extension of Burn's backends.
 #[backend_extension(Flex, Autodiff)]
 trait UnitOps: Backend {
     /// See [`unit_rows`].
@@ -46,7 +46,7 @@ trait UnitOps: Backend {
 }
 
 impl UnitOps for Flex {
-    fn unit_rows(x: Array, tiny: f64) -> Array {
+    fn unit_rows(x: FlexArray, tiny: f64) -> FlexArray {
         forward(x, tiny as f32).0
     }
 }
@@ -55,7 +55,7 @@ impl<C: CheckpointStrategy> UnitOps for Autodiff<Flex, C> {
     fn unit_rows(x: FloatTensor<Self>, tiny: f64) -> FloatTensor<Self> {
         let (x, node) = x.into_parts();
         let (out, inverse) = forward(x, tiny as f32);
-        match UnitRows.prepare::<C>([node]).compute_bound().stateful() {
+        match UnitRowsNode.prepare::<C>([node]).compute_bound().stateful() {
             OpsKind::Tracked(prep) => prep.finish((out.clone(), inverse), out),
             OpsKind::UnTracked(prep) => prep.finish(out),
         }
@@ -63,11 +63,11 @@ impl<C: CheckpointStrategy> UnitOps for Autodiff<Flex, C> {
 }
 
 #[derive(Debug)]
-struct UnitRows;
+struct UnitRowsNode;
 
-impl Backward<Flex, 1> for UnitRows {
-    /// The result, and one over the lengths (0 for rows without one).
-    type State = (Array, Vec<f32>);
+impl Backward<Flex, 1> for UnitRowsNode {
+    /// The result, and the reciprocals of the lengths (0 for rows of length at most `tiny`).
+    type State = (FlexArray, Vec<f32>);
 
     fn backward(self, ops: Ops<Self::State, 1>, grads: &mut Gradients, _checkpointer: &mut Checkpointer) {
         let grad = grads.consume::<Flex>(&ops.node);
@@ -79,43 +79,43 @@ impl Backward<Flex, 1> for UnitRows {
     }
 }
 
-fn forward(x: Array, tiny: f32) -> (Array, Vec<f32>) {
+fn forward(x: FlexArray, tiny: f32) -> (FlexArray, Vec<f32>) {
     let x = dense(&x);
     let [rows, dim] = x.shape().dims::<2>();
     let (mut out, mut inverse) = (numbers(&x).to_vec(), vec![0.0_f32; rows]);
     let tasks = out.par_chunks_mut(TASK_ROWS * dim.max(1)).zip(inverse.par_chunks_mut(TASK_ROWS));
-    tasks.for_each(|(out, inverse)| AutoArch::new().dispatch(Divide { out, inverse, dim, tiny }));
+    tasks.for_each(|(out, inverse)| AutoArch::new().dispatch(UnitRowsForward { out, inverse, dim, tiny }));
     (array(out, &[rows, dim]), inverse)
 }
 
 /// `(g - y <y, g>) / |x|` with `y` the unit row.
-fn backward(out: &Array, inverse: &[f32], grad: Array) -> Array {
+fn backward(out: &FlexArray, inverse: &[f32], grad: FlexArray) -> FlexArray {
     let grad = dense(&grad);
     let [rows, dim] = out.shape().dims::<2>();
-    let mut slopes = vec![0.0_f32; rows * dim];
+    let mut derivatives = vec![0.0_f32; rows * dim];
     let task = TASK_ROWS * dim.max(1);
     let rows_of = numbers(out).par_chunks(task).zip(numbers(&grad).par_chunks(task)).zip(inverse.par_chunks(TASK_ROWS));
-    slopes.par_chunks_mut(task).zip(rows_of).for_each(|(slopes, ((unit, grad), inverse))| {
-        AutoArch::new().dispatch(Slopes { slopes, unit, grad, inverse, dim });
+    derivatives.par_chunks_mut(task).zip(rows_of).for_each(|(derivatives, ((unit, grad), inverse))| {
+        AutoArch::new().dispatch(UnitRowsBackward { derivatives, unit, grad, inverse, dim });
     });
-    array(slopes, &[rows, dim])
+    array(derivatives, &[rows, dim])
 }
 
-struct Divide<'a> {
+struct UnitRowsForward<'a> {
     out: &'a mut [f32],
     inverse: &'a mut [f32],
     dim: usize,
     tiny: f32,
 }
 
-impl WithSimd for Divide<'_> {
+impl WithSimd for UnitRowsForward<'_> {
     type Output = ();
 
     #[inline(always)]
     fn with_simd<S: Simd>(self) {
         for (row, inverse) in self.out.chunks_mut(self.dim).zip(self.inverse) {
             let square = dot::<S>(row, row);
-            // What is no number is divided by: it shall stay in sight.
+            // The comparison is false for a NaN, so that NaN propagates.
             *inverse = if square <= self.tiny * self.tiny { 0.0 } else { 1.0 / square.sqrt() };
             let whole = row.len() / lanes::<S>() * lanes::<S>();
             let (lines, rest) = row.split_at_mut(whole);
@@ -129,29 +129,29 @@ impl WithSimd for Divide<'_> {
     }
 }
 
-struct Slopes<'a> {
-    slopes: &'a mut [f32],
+struct UnitRowsBackward<'a> {
+    derivatives: &'a mut [f32],
     unit: &'a [f32],
     grad: &'a [f32],
     inverse: &'a [f32],
     dim: usize,
 }
 
-impl WithSimd for Slopes<'_> {
+impl WithSimd for UnitRowsBackward<'_> {
     type Output = ();
 
     #[inline(always)]
     fn with_simd<S: Simd>(self) {
         let operands = self.unit.chunks(self.dim).zip(self.grad.chunks(self.dim)).zip(self.inverse);
-        for (slopes, ((unit, grad), &inverse)) in self.slopes.chunks_mut(self.dim).zip(operands) {
+        for (derivatives, ((unit, grad), &inverse)) in self.derivatives.chunks_mut(self.dim).zip(operands) {
             let along = -dot::<S>(unit, grad);
-            let whole = slopes.len() / lanes::<S>() * lanes::<S>();
+            let whole = derivatives.len() / lanes::<S>() * lanes::<S>();
             for start in (0..whole).step_by(lanes::<S>()) {
-                let slope = load::<S>(&unit[start..]).mul_add(splat::<S>(along), load::<S>(&grad[start..]));
-                store::<S>(slope * splat::<S>(inverse), &mut slopes[start..]);
+                let derivative = load::<S>(&unit[start..]).mul_add(splat::<S>(along), load::<S>(&grad[start..]));
+                store::<S>(derivative * splat::<S>(inverse), &mut derivatives[start..]);
             }
-            for i in whole..slopes.len() {
-                slopes[i] = (grad[i] + unit[i] * along) * inverse;
+            for i in whole..derivatives.len() {
+                derivatives[i] = (grad[i] + unit[i] * along) * inverse;
             }
         }
     }

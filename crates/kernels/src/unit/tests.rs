@@ -16,14 +16,14 @@ fn fused_equals_plain_value_and_gradient() {
         for (name, (found, exact)) in ["value", "gradient"].iter().zip(found.iter().zip(&exact)) {
             assert_eq!(found.len(), exact.len());
             for (i, (found, exact)) in found.iter().zip(exact).enumerate() {
-                // Of one coordinate nothing is left but the sign: the gradient is the rounding of 1 - 1.
+                // With one coordinate only the sign remains: the gradient is the rounding error of 1 - 1.
                 assert!((found - exact).abs() < 1e-6, "{name} {i} of {rows} x {dim}: {found}, exact {exact}");
             }
         }
     }
 }
 
-/// Zero and almost zero rows are 0 with gradient 0; long and short ones have length 1; NaN stays in its row.
+/// Zero and almost zero rows give 0 with gradient 0. Long and short rows get length 1. NaN stays in its row.
 #[test]
 fn difficult_rows() {
     let numbers = [0.0, 0.0, 1e-19, 0.0, 3e18, 4e18, 3e-17, 4e-17, f64::NAN, 1.0];
@@ -37,9 +37,9 @@ fn difficult_rows() {
     assert!(value[8..].iter().chain(&gradient[8..]).all(|v| v.is_nan()));
 }
 
-/// Derivative by hand at (3, 4) with upstream (1, 0): (1 - 0.36, -0.48) / 5.
+/// The derivative at (3, 4) with upstream (1, 0), computed by hand: (1 - 0.36, -0.48) / 5.
 #[test]
-fn slope_by_hand() {
+fn derivative_by_hand() {
     let device = Device::flex().autodiff();
     let x = Tensor::<2>::from_data([[3.0_f32, 4.0]], &device).require_grad();
     let found = x.grad(&unit_rows(x.clone(), TINY).slice([0..1, 0..1]).sum().backward()).unwrap();
@@ -53,10 +53,10 @@ fn any_number_of_threads_gives_the_same_bits() {
     same_bits_on_any_number_of_threads(|| outcome(unit_rows, &numbers, [100, 37], DType::F32).to_vec());
 }
 
-type Function = fn(Tensor<2>, f64) -> Tensor<2>;
+type UnitFunction = fn(Tensor<2>, f64) -> Tensor<2>;
 
-/// Value, and the gradient of a weighted sum of it.
-fn outcome(f: Function, x: &[f64], shape: [usize; 2], dtype: DType) -> [Vec<f64>; 2] {
+/// The value, and the gradient of a weighted sum of it.
+fn outcome(f: UnitFunction, x: &[f64], shape: [usize; 2], dtype: DType) -> [Vec<f64>; 2] {
     let device = Device::flex().autodiff();
     let x = Tensor::<2>::from_data(TensorData::new(x.to_vec(), shape), (&device, dtype)).require_grad();
     let out = f(x.clone(), TINY);

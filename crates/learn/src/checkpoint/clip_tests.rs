@@ -1,5 +1,6 @@
-//! CLIP in the layouts of Hugging Face and open_clip: `../shared/goldens/models` (written by transformers 5.23 and open_clip, float32,
-//! random weights; see the README there), skipped where that folder is absent.
+//! Tests of CLIP in the layouts of Hugging Face and open_clip. The reference data is in `../shared/goldens/models`
+//! (written by transformers 5.23 and open_clip, float32, random weights; see the README there); without it the tests
+//! are skipped.
 #![allow(clippy::unwrap_used)]
 
 use std::collections::BTreeMap;
@@ -14,7 +15,7 @@ use serde_json::{Value, json};
 
 use super::published::{self, ImportOptions, export_folder, import};
 use super::*;
-use crate::encoders::layers::Activation;
+use crate::encoders::layers::ActivationFn;
 use crate::encoders::{ClipVitConfig, TextTransformerConfig, TextualConfig, Tokens, VisualConfig};
 use crate::head::{Head, HeadConfig};
 use crate::model::PixelStatistics;
@@ -31,9 +32,9 @@ pub(super) fn golden(folder: &str) -> Option<PathBuf> {
     Some(path)
 }
 
-pub(super) struct Io(BTreeMap<String, (Vec<usize>, Vec<f32>)>);
+pub(super) struct ClipGolden(BTreeMap<String, (Vec<usize>, Vec<f32>)>);
 
-impl Io {
+impl ClipGolden {
     pub(super) fn read(folder: &Path) -> Self {
         let bytes = fs::read(folder.join("io.safetensors")).unwrap();
         let file = SafeTensors::deserialize(&bytes).unwrap();
@@ -49,7 +50,8 @@ impl Io {
         Self(tensors.collect())
     }
 
-    /// The goldens hold normalised pixels; ours are normalised inside the model.
+    /// The reference pixels are normalised. The model normalises its input, so this returns the pixels before
+    /// normalisation.
     pub(super) fn pixels(&self, PixelStatistics { mean, std }: PixelStatistics) -> Tensor<4> {
         let (shape, values) = &self.0["in.pixel_values"];
         let shape: [usize; 4] = shape.as_slice().try_into().unwrap();
@@ -89,12 +91,12 @@ impl Io {
     }
 }
 
-/// Errors of photographs and texts.
+/// Relative errors of the image and the text output.
 fn errors(folder: &Path, model: &Model, manifest: &Manifest) -> [(&'static str, f64); 2] {
-    let io = Io::read(folder);
+    let io = ClipGolden::read(folder);
     let (pixels, tokens) = (io.pixels(model.config().pixels), io.tokens(manifest.texts.end_of_text));
     if io.0.contains_key("out.image") {
-        // open_clip's goldens are not normalised.
+        // open_clip's reference outputs are not normalised.
         let image = model.encode_images(pixels).unwrap();
         let text = model.encode_texts(tokens).unwrap();
         return [("image", io.error("out.image", image)), ("text", io.error("out.text", text))];
@@ -107,7 +109,7 @@ fn errors(folder: &Path, model: &Model, manifest: &Manifest) -> [(&'static str, 
     [("image", io.error("out.image_embeds_normalized", image)), ("text", io.error("out.text_embeds_normalized", text))]
 }
 
-/// What is read, as `(folder, file or nothing, heads that no file says)`.
+/// The inputs, as `(folder, file in it or empty for the folder, number of heads to pass)`.
 const CLIPS: [(&str, &str, Option<usize>); 4] = [
     ("hf_clip_quick_gelu", "", None),
     ("hf_clip_gelu", "", None),
@@ -116,7 +118,7 @@ const CLIPS: [(&str, &str, Option<usize>); 4] = [
 ];
 
 #[test]
-fn clip_checkpoints_of_others_reproduce_their_outputs() {
+fn published_clip_checkpoints_match_reference_outputs() {
     for (name, file, heads) in CLIPS {
         let Some(folder) = golden(name) else { return };
         let options = ImportOptions { visual_heads: heads, textual_heads: heads, ..ImportOptions::default() };
@@ -134,7 +136,7 @@ fn clip_checkpoints_of_others_reproduce_their_outputs() {
     }
 }
 
-/// A trainer's checkpoint without its config: the sizes are those of the config, and what no tensor says is asked for.
+/// A trainer's checkpoint without its config: the sizes equal those of the config, and missing values must be given.
 #[test]
 fn a_trainers_checkpoint_needs_no_config() {
     let Some(folder) = golden("open_clip_vit") else { return };
@@ -149,13 +151,13 @@ fn a_trainers_checkpoint_needs_no_config() {
     assert_eq!(model.config(), with.config());
     assert_eq!(export(&model), export(&with));
     assert!(errors(&folder, &model, &manifest).iter().all(|(_, error)| *error < 1e-5));
-    // The other activation is another function.
-    let quick = ImportOptions { activation: Activation::QuickGelu, ..options };
+    // The other activation gives other outputs.
+    let quick = ImportOptions { activation: ActivationFn::QuickGelu, ..options };
     let (model, manifest) = import(&path, &quick, &Device::flex()).unwrap();
     assert!(errors(&folder, &model, &manifest).iter().all(|(_, error)| *error > 1e-4));
 }
 
-/// A small CLIP in which nothing has its usual value.
+/// A small CLIP in which no setting has its usual value.
 fn small() -> (Model, Manifest) {
     let config = ModelConfig {
         visual: VisualConfig::ClipVit(ClipVitConfig {
@@ -165,7 +167,7 @@ fn small() -> (Model, Manifest) {
             depth: 2,
             heads: 7,
             mlp_ratio: 23.0 / 14.0,
-            activation: Activation::QuickGelu,
+            activation: ActivationFn::QuickGelu,
         }),
         textual: TextualConfig::TextTransformer(TextTransformerConfig {
             vocabulary: 30,
@@ -174,7 +176,7 @@ fn small() -> (Model, Manifest) {
             depth: 3,
             heads: 2,
             mlp_ratio: 3.0,
-            activation: Activation::QuickGelu,
+            activation: ActivationFn::QuickGelu,
         }),
         pixels: PixelStatistics { mean: [0.1, 0.2, 0.3], std: [0.7, 0.8, 0.9] },
     };
@@ -190,7 +192,7 @@ fn small() -> (Model, Manifest) {
 }
 
 #[test]
-fn exported_and_read_again_a_model_is_the_same() {
+fn export_and_import_round_trip() {
     let folder = tempfile::tempdir().unwrap();
     for layout in ["hf-clip", "open-clip"] {
         let path = folder.path().join(layout);
@@ -204,9 +206,9 @@ fn exported_and_read_again_a_model_is_the_same() {
     }
 }
 
-/// What was read from one layout and written in it has every tensor of the original, bit by bit.
+/// Import and export in the same layout preserve every tensor bit by bit.
 #[test]
-fn the_weights_of_others_come_back_as_they_were() {
+fn import_and_export_preserve_published_weights() {
     let folder = tempfile::tempdir().unwrap();
     for (name, layout, file) in [
         ("hf_clip_quick_gelu", "hf-clip", "model.safetensors"),
@@ -223,7 +225,7 @@ fn the_weights_of_others_come_back_as_they_were() {
 }
 
 #[test]
-fn a_model_that_a_layout_cannot_say_is_refused() {
+fn unsupported_models_are_not_exported() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("out");
     let refused = |layout: &str, model: &Model, manifest: &Manifest| {
@@ -256,7 +258,7 @@ fn a_model_that_a_layout_cannot_say_is_refused() {
     }
 }
 
-/// The message of reading a small model from `layout` after a change of its config and its tensors.
+/// The import error of a small model in `layout` after changes to its config and its tensors.
 fn damaged(layout: &str, change: &dyn Fn(&mut Value), weights: &dyn Fn(&mut Weights)) -> String {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("model");
@@ -276,7 +278,7 @@ fn damaged(layout: &str, change: &dyn Fn(&mut Value), weights: &dyn Fn(&mut Weig
 }
 
 #[test]
-fn a_dimension_without_measure_is_refused() {
+fn huge_dimensions_are_rejected() {
     for dim in [1_u64 << 31, 1 << 62] {
         let message = damaged("hf-clip", &|it| it["projection_dim"] = dim.into(), &|_| {});
         assert!(message.contains("config.json") && message.contains(&format!("`dim` is {dim}")), "{message}");
@@ -286,14 +288,14 @@ fn a_dimension_without_measure_is_refused() {
 }
 
 #[test]
-fn tensors_that_do_not_fit_are_listed_by_their_names_in_the_file() {
+fn mismatched_tensors_are_listed_by_their_names_in_the_file() {
     let keep = |_: &mut Value| {};
     let message = damaged("hf-clip", &keep, &|tensors| {
         tensors.remove("text_model.final_layer_norm.bias");
         tensors.remove("vision_model.encoder.layers.1.self_attn.k_proj.weight");
-        tensors.insert("text_projection.weight".into(), Array::f32([10, 13], vec![0.0; 130]));
-        tensors.insert("vision_model.post_layernorm.bias".into(), Array::f32([14], vec![f32::NAN; 14]));
-        tensors.insert("visual_projection.bias".into(), Array::f32([10], vec![0.0; 10]));
+        tensors.insert("text_projection.weight".into(), WeightArray::f32([10, 13], vec![0.0; 130]));
+        tensors.insert("vision_model.post_layernorm.bias".into(), WeightArray::f32([14], vec![f32::NAN; 14]));
+        tensors.insert("visual_projection.bias".into(), WeightArray::f32([10], vec![0.0; 10]));
     });
     for part in [
         "model.safetensors: 5 tensors do not fit",
@@ -307,8 +309,8 @@ fn tensors_that_do_not_fit_are_listed_by_their_names_in_the_file() {
     }
     let message = damaged("open-clip", &keep, &|tensors| {
         tensors.remove("visual.class_embedding");
-        tensors.insert("visual.proj".into(), Array::f32([10, 14], vec![0.0; 140]));
-        tensors.insert("logit_bias".into(), Array::f32([], vec![0.0]));
+        tensors.insert("visual.proj".into(), WeightArray::f32([10, 14], vec![0.0; 140]));
+        tensors.insert("logit_bias".into(), WeightArray::f32([], vec![0.0]));
     });
     for part in [
         "open_clip_model.safetensors: 3 tensors do not fit",
@@ -321,7 +323,7 @@ fn tensors_that_do_not_fit_are_listed_by_their_names_in_the_file() {
 }
 
 #[test]
-fn configs_that_describe_another_model_say_where() {
+fn unsupported_config_values_are_reported_with_their_key() {
     let same = |_: &mut Weights| {};
     for (message, expected) in [
         (damaged("hf-clip", &|it| it["model_type"] = json!("align"), &same), "`model_type` is align; expected clip"),
@@ -361,7 +363,7 @@ fn configs_that_describe_another_model_say_where() {
     ] {
         assert!(message.contains(expected), "{expected} in {message}");
     }
-    // Absent keys have their system's defaults, and what only training looks at is passed over.
+    // Absent keys take the defaults of their system, and keys used only in training are ignored.
     let (model, manifest) = small();
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("model");

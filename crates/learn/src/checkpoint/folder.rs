@@ -1,4 +1,4 @@
-//! Checkpoint folders that are written whole or not at all.
+//! Writes checkpoint folders completely or not at all.
 
 use std::path::Path;
 
@@ -6,12 +6,13 @@ use conifer_space::files;
 
 use crate::{Error, Result};
 
-/// Fills a new folder with `fill` and puts it at `dir`, as [`conifer_space::files::replace_folder`] does: a checkpoint at `dir` is
-/// replaced once the new one is complete and flushed to the disk, and is put back if the last rename fails. [`load`](super::load) finds
-/// the previous checkpoint if the process was killed between the renames.
+/// Fills a new folder with `fill` and moves it to `dir`, like [`conifer_space::files::replace_folder`]. A checkpoint at
+/// `dir` is replaced once the new one is complete and flushed to disk, and is restored if the last rename fails.
+/// [`load`](super::load) finds the previous checkpoint if the process was killed between the renames.
 ///
 /// # Errors
-/// What `fill` returns; [`Error::Space`] if the system refuses; [`Error::Setting`] if `dir` holds something that is no checkpoint.
+/// The error of `fill`; [`Error::Space`] for an I/O error; [`Error::Setting`] if `dir` holds something other than a
+/// checkpoint.
 pub fn replace_folder(dir: &Path, fill: impl FnOnce(&Path) -> Result<()>) -> Result<()> {
     files::replace_folder(dir, may_replace, fill)
 }
@@ -22,6 +23,6 @@ fn may_replace(dir: &Path) -> Result<()> {
     if is_checkpoint || is_empty {
         return Ok(());
     }
-    let expected = "a free name, an empty folder or a checkpoint to replace";
+    let expected = "an unused name, an empty folder or a checkpoint to replace";
     Err(Error::setting("checkpoint folder", dir.display(), expected))
 }

@@ -1,9 +1,10 @@
-//! ALIGN as Hugging Face's `transformers` keeps it (`AlignModel`): a folder with `config.json` and `model.safetensors` (or
-//! `pytorch_model.bin`).
+//! ALIGN in the layout of Hugging Face's `transformers` (`AlignModel`): a folder with `config.json` and
+//! `model.safetensors` (or `pytorch_model.bin`).
 //!
-//! Photographs are not projected there, and texts by an affine map, which is part of the encoder here: both projections of the model are
-//! the identity. Pixels are scaled as `preprocessor_config.json` says, else to [-1, 1]; they are resampled bicubically as everywhere in
-//! conifer, whatever filter it names. BERT's pooler, which ALIGN does not read, is left out.
+//! `AlignModel` does not project photographs, and projects texts with an affine map that is part of the encoder here.
+//! Both projections of the model are therefore the identity. Pixels are scaled as in `preprocessor_config.json`, or to
+//! [-1, 1] without it. Photographs are resampled with a bicubic filter; the filter that the file names is ignored.
+//! BERT's pooler is dropped, because ALIGN does not use it.
 
 use std::path::Path;
 
@@ -12,10 +13,10 @@ use conifer_data::transform::EvalCrop;
 use conifer_space::ManifoldSpec;
 use serde::Deserialize;
 
-use super::layout::{Place, gather, read_json};
-use super::published::{Format, ImportOptions};
-use super::stored::Stored;
-use super::weights::Array;
+use super::layout::{TensorMapping, gather, read_json};
+use super::published::{CheckpointFormat, ImportOptions};
+use super::state_dict::StateDict;
+use super::weights::WeightArray;
 use super::{ImageFeed, Manifest, TextFeed, weights};
 use crate::encoders::bert::BERT_NORM_EPSILON;
 use crate::encoders::efficientnet::STAGES;
@@ -25,7 +26,7 @@ use crate::model::{Model, ModelConfig, PixelStatistics};
 use crate::params::Init;
 use crate::{Error, Result};
 
-pub(super) const FORMAT: Format = Format {
+pub(super) const FORMAT: CheckpointFormat = CheckpointFormat {
     name: "hf-align",
     summary: "the folder of transformers' AlignModel",
     files: &["model.safetensors", "pytorch_model.bin"],
@@ -34,7 +35,7 @@ pub(super) const FORMAT: Format = Format {
     export: None,
 };
 
-fn import(mut stored: Stored, options: &ImportOptions, device: &Device) -> Result<(Model, Manifest)> {
+fn import(mut stored: StateDict, options: &ImportOptions, device: &Device) -> Result<(Model, Manifest)> {
     let folder = stored.path.parent().unwrap_or(Path::new("")).to_owned();
     let path = folder.join("config.json");
     let config: Config = read_json(&path)?;
@@ -49,10 +50,10 @@ fn import(mut stored: Stored, options: &ImportOptions, device: &Device) -> Resul
     }
     let [.., last] = visual.channels;
     if last != dim || config.vision_config.hidden_dim != dim {
-        let found = format!("{dim}, beside a network that ends with {last} channels");
-        return Err(wrong("projection_dim", &found, "as many, since photographs are not projected"));
+        let found = format!("{dim}, but the network ends with {last} channels");
+        return Err(wrong("projection_dim", &found, "equal numbers, because photographs are not projected"));
     }
-    let Preprocessing { pixels, images, image_size } = preprocessing(&folder.join("preprocessor_config.json"))?;
+    let AlignPreprocessing { pixels, images, image_size } = preprocessing(&folder.join("preprocessor_config.json"))?;
     let described = ModelConfig {
         visual: VisualConfig::EfficientNet(EfficientNetConfig {
             image_size: image_size.unwrap_or(visual.image_size),
@@ -62,10 +63,10 @@ fn import(mut stored: Stored, options: &ImportOptions, device: &Device) -> Resul
         pixels,
     };
     let beside = stored.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    // Every block but the first of its stage narrows to as many channels as it reads.
+    // A lower bound: every block except the first of its stage reads and writes this many channels.
     let stages = visual.channels.iter().zip(visual.repeats);
-    let least = stages.map(|(&channels, repeats)| repeats.saturating_sub(1) as f64 * (channels as f64).powi(2));
-    super::check_numbers((last as f64).powi(2) + least.sum::<f64>(), &stored.weights, &path, &beside)?;
+    let min_values = stages.map(|(&channels, repeats)| repeats.saturating_sub(1) as f64 * (channels as f64).powi(2));
+    super::check_numbers((last as f64).powi(2) + min_values.sum::<f64>(), &stored.weights, &path, &beside)?;
     super::check_size(&described, &stored.weights, &path, &beside)?;
 
     stored.weights.retain(|name, _| !name.starts_with("text_model.pooler."));
@@ -75,9 +76,9 @@ fn import(mut stored: Stored, options: &ImportOptions, device: &Device) -> Resul
     let model = Model::new(&described, head, &mut init).map_err(super::in_file(&path))?;
     let own = ["visual_proj.weight", "textual_proj.weight"];
     let needed = weights::shapes(&model).into_iter().filter(|(name, _)| !own.contains(&name.as_str())).collect();
-    let mut weights = gather(needed, stored.weights, place, &stored.path)?;
+    let mut weights = gather(needed, stored.weights, mapping, &stored.path)?;
     let identity = (0..dim * dim).map(|i| f32::from(u8::from(i / dim == i % dim))).collect::<Vec<_>>();
-    weights.extend(own.map(|name| (name.to_owned(), Array::f32([dim, dim], identity.clone()))));
+    weights.extend(own.map(|name| (name.to_owned(), WeightArray::f32([dim, dim], identity.clone()))));
     invert_temperature(&mut weights, &stored.path)?;
     let model = weights::import(model, weights, &stored.path)?;
 
@@ -88,15 +89,15 @@ fn import(mut stored: Stored, options: &ImportOptions, device: &Device) -> Resul
     Ok((model, manifest))
 }
 
-/// `[SEP]` in the vocabulary of BERT, which ALIGN uses and no key of its config names.
+/// `[SEP]` in BERT's vocabulary. ALIGN ends texts with it, but no key of its config names it.
 const SEPARATOR: u32 = 102;
 
-/// ALIGN divides by its temperature; ours is the logarithm of what is multiplied with.
+/// ALIGN stores the temperature; conifer stores the logarithm of 1/temperature.
 fn invert_temperature(weights: &mut weights::Weights, path: &Path) -> Result<()> {
-    let stored = weights.get("logit_scale").and_then(Array::floats).and_then(|values| values.first().copied());
+    let stored = weights.get("logit_scale").and_then(WeightArray::floats).and_then(|values| values.first().copied());
     match stored {
         Some(temperature) if temperature > 0.0 => {
-            weights.insert("logit_scale".into(), Array::f32([], vec![-temperature.ln()]));
+            weights.insert("logit_scale".into(), WeightArray::f32([], vec![-temperature.ln()]));
             Ok(())
         }
         other => {
@@ -106,14 +107,14 @@ fn invert_temperature(weights: &mut weights::Weights, path: &Path) -> Result<()>
     }
 }
 
-/// Keys of `config.json` that the computation depends on, with the values that `AlignConfig` gives to absent ones.
+/// Keys of `config.json` that affect the computation, with the defaults of `AlignConfig`.
 #[derive(Deserialize)]
 #[serde(default)]
 struct Config {
     model_type: String,
     projection_dim: usize,
-    text_config: Text,
-    vision_config: Vision,
+    text_config: AlignTextConfig,
+    vision_config: AlignVisionConfig,
 }
 
 impl Default for Config {
@@ -121,15 +122,15 @@ impl Default for Config {
         Self {
             model_type: "absent".into(),
             projection_dim: 640,
-            text_config: Text::default(),
-            vision_config: Vision::default(),
+            text_config: AlignTextConfig::default(),
+            vision_config: AlignVisionConfig::default(),
         }
     }
 }
 
 #[derive(Deserialize)]
 #[serde(default)]
-struct Text {
+struct AlignTextConfig {
     vocab_size: usize,
     hidden_size: usize,
     num_hidden_layers: usize,
@@ -143,7 +144,7 @@ struct Text {
     eos_token_id: Option<u32>,
 }
 
-impl Default for Text {
+impl Default for AlignTextConfig {
     fn default() -> Self {
         Self {
             vocab_size: 30_522,
@@ -161,7 +162,7 @@ impl Default for Text {
     }
 }
 
-impl Text {
+impl AlignTextConfig {
     fn architecture(&self, projection: usize, options: &ImportOptions, path: &Path) -> Result<BertConfig> {
         let wrong = |key: &str, found: &dyn std::fmt::Display, expected: &dyn std::fmt::Display| {
             Error::format(path, format!("`text_config.{key}` is {found}; expected {expected}"))
@@ -187,7 +188,7 @@ impl Text {
 
 #[derive(Deserialize)]
 #[serde(default)]
-struct Vision {
+struct AlignVisionConfig {
     num_channels: usize,
     image_size: usize,
     width_coefficient: f64,
@@ -207,7 +208,7 @@ struct Vision {
     batch_norm_eps: f64,
 }
 
-impl Default for Vision {
+impl Default for AlignVisionConfig {
     fn default() -> Self {
         Self {
             num_channels: 3,
@@ -231,7 +232,7 @@ impl Default for Vision {
     }
 }
 
-impl Vision {
+impl AlignVisionConfig {
     fn architecture(&self, path: &Path) -> Result<EfficientNetConfig> {
         let wrong = |key: &str, found: String, expected: &str| {
             Error::format(path, format!("`vision_config.{key}` is {found}; expected {expected}"))
@@ -247,16 +248,16 @@ impl Vision {
         }
         let factors = [self.width_coefficient, self.depth_coefficient];
         if self.depth_divisor == 0 || factors.iter().any(|factor| !(0.01..=100.0).contains(factor)) {
-            let found = format!("{}, beside coefficients {factors:?}", self.depth_divisor);
-            return Err(wrong("depth_divisor", found, "above 0, beside coefficients of 0.01 to 100"));
+            let found = format!("{}, with coefficients {factors:?}", self.depth_divisor);
+            return Err(wrong("depth_divisor", found, "above 0, with coefficients from 0.01 to 100"));
         }
         let channels = self.out_channels.map(|channels| self.rounded(channels));
-        // The first convolution has the width that the first stage reads, 32 before it is rounded.
+        // The first convolution has the input width of the first stage: 32, rounded.
         let stem = self.rounded(32);
         let read = self.in_channels.map(|channels| self.rounded(channels));
         let written = [stem].into_iter().chain(channels);
         if let Some((read, written)) = read.into_iter().zip(written).find(|(read, written)| read != written) {
-            let expected = format!("{written} where a stage reads {read} channels: what the one before it writes");
+            let expected = format!("{written} where a stage reads {read} channels, the output of the previous stage");
             return Err(wrong("in_channels", format!("{:?}", self.in_channels), &expected));
         }
         Ok(EfficientNetConfig {
@@ -273,7 +274,8 @@ impl Vision {
         })
     }
 
-    /// The multiple of the divisor nearest to the scaled number of channels, and not more than a tenth below it.
+    /// Scales `channels` by the width coefficient and rounds to the nearest multiple of the divisor, or up if the
+    /// result would be less than 90 % of the scaled number.
     fn rounded(&self, channels: usize) -> usize {
         let divisor = self.depth_divisor;
         let scaled = channels as f64 * self.width_coefficient;
@@ -282,18 +284,18 @@ impl Vision {
     }
 }
 
-struct Preprocessing {
+struct AlignPreprocessing {
     pixels: PixelStatistics,
     images: ImageFeed,
     image_size: Option<usize>,
 }
 
-/// Keys of `preprocessor_config.json`, with the values that `EfficientNetImageProcessor` gives to absent ones.
+/// Keys of `preprocessor_config.json`, with the defaults of `EfficientNetImageProcessor`.
 #[derive(Deserialize)]
 #[serde(default)]
-struct Preprocessor {
+struct AlignProcessorConfig {
     do_center_crop: bool,
-    crop_size: Option<Side>,
+    crop_size: Option<AlignCropSize>,
     rescale_factor: f64,
     rescale_offset: bool,
     do_normalize: bool,
@@ -303,11 +305,11 @@ struct Preprocessor {
 }
 
 #[derive(Deserialize)]
-struct Side {
+struct AlignCropSize {
     height: usize,
 }
 
-impl Default for Preprocessor {
+impl Default for AlignProcessorConfig {
     fn default() -> Self {
         Self {
             do_center_crop: false,
@@ -322,14 +324,15 @@ impl Default for Preprocessor {
     }
 }
 
-fn preprocessing(path: &Path) -> Result<Preprocessing> {
+fn preprocessing(path: &Path) -> Result<AlignPreprocessing> {
     if !path.is_file() {
         let pixels = PixelStatistics { mean: [0.5; 3], std: [0.5; 3] };
-        return Ok(Preprocessing { pixels, images: ImageFeed::default(), image_size: None });
+        return Ok(AlignPreprocessing { pixels, images: ImageFeed::default(), image_size: None });
     }
-    let read: Preprocessor = read_json(path)?;
+    let read: AlignProcessorConfig = read_json(path)?;
     let crop = if read.do_center_crop { EvalCrop::Center } else { EvalCrop::Squeeze };
-    // For bytes 255 p: (255 p f - offset - mean) / std, and by std once more under `include_top`, as (p - m) / s.
+    // For bytes 255 p the processor computes (255 p f - offset - mean) / std, and divides by std again under
+    // `include_top`. This is written as (p - m) / s.
     let offset = f64::from(u8::from(read.rescale_offset));
     let scale = 255.0 * read.rescale_factor;
     let channel = |i: usize| {
@@ -339,32 +342,33 @@ fn preprocessing(path: &Path) -> Result<Preprocessing> {
     };
     let channels = [channel(0), channel(1), channel(2)];
     if channels.iter().any(|(mean, std)| !mean.is_finite() || !std.is_finite() || *std == 0.0) {
-        let detail = "`rescale_factor`, `image_mean` and `image_std` make no scale; expected numbers other than 0";
+        let detail =
+            "`rescale_factor`, `image_mean` and `image_std` give no valid scale; expected finite numbers other than 0";
         return Err(Error::format(path, detail));
     }
     let pixels = PixelStatistics { mean: channels.map(|(mean, _)| mean), std: channels.map(|(_, std)| std) };
     let image_size = read.crop_size.filter(|_| read.do_center_crop).map(|side| side.height);
-    Ok(Preprocessing { pixels, images: ImageFeed { crop }, image_size })
+    Ok(AlignPreprocessing { pixels, images: ImageFeed { crop }, image_size })
 }
 
-/// Names of `AlignModel`. Below `visual` ours are the same.
-fn place(name: &str) -> Place {
+/// Maps our tensor names to those of `AlignModel`. Names below `visual` differ only in this prefix.
+fn mapping(name: &str) -> TensorMapping {
     let Some(rest) = name.strip_prefix("textual.") else {
-        return Place::Same(match name {
+        return TensorMapping::Same(match name {
             "logit_scale" => "temperature".into(),
             _ => name.replacen("visual.", "vision_model.", 1),
         });
     };
     if let Some(leaf) = rest.strip_prefix("projection.") {
-        return Place::Same(format!("text_projection.{leaf}"));
+        return TensorMapping::Same(format!("text_projection.{leaf}"));
     }
     let rest = rest.replace("layer_norm.", "LayerNorm.");
     match rest.split_once(".qkv.") {
         Some((before, leaf)) => {
             let part = |part: &str| format!("text_model.{before}.self.{part}.{leaf}");
-            Place::Parts(["query", "key", "value"].map(part).into())
+            TensorMapping::Parts(["query", "key", "value"].map(part).into())
         }
-        None => Place::Same(format!("text_model.{rest}")),
+        None => TensorMapping::Same(format!("text_model.{rest}")),
     }
 }
 
@@ -375,15 +379,15 @@ mod tests {
 
     use burn::tensor::{Tensor, TensorData};
 
-    use super::super::clip_tests::{Io, golden};
+    use super::super::clip_tests::{ClipGolden, golden};
     use super::super::published::import;
     use super::*;
     use crate::encoders::Tokens;
 
     #[test]
-    fn align_reproduces_its_outputs_and_is_saved_and_loaded_whole() {
+    fn align_matches_reference_outputs_and_round_trips() {
         let Some(folder) = golden("hf_align") else { return };
-        let io = Io::read(&folder);
+        let io = ClipGolden::read(&folder);
         let saved = tempfile::tempdir().unwrap();
         for device in [Device::flex(), Device::flex().autodiff()] {
             let (model, manifest) = import(&folder, &ImportOptions::default(), &device).unwrap();
@@ -394,14 +398,14 @@ mod tests {
             assert_eq!(read, manifest);
 
             let image = io.error("out.image_embeds", loaded.embed_images(io.pixels(model.config().pixels)).unwrap());
-            // A text ends where its mask does.
+            // A text ends where its attention mask ends.
             let ends: Vec<i32> = io.rows("in.attention_mask").map(|row| row.iter().sum::<f32>() as i32 - 1).collect();
             let ids = io.tokens_ending_at(ends.clone());
             let text = io.error("out.text_embeds", loaded.embed_texts(ids).unwrap());
             eprintln!("hf_align: relative error {image:.1e} (image), {text:.1e} (text)");
             assert!(image < 1e-5 && text < 1e-5, "off by {image:e} (image), {text:e} (text)");
 
-            // What stands after the end is not seen.
+            // Ids after the end are not read.
             let rows = io.rows("in.input_ids").zip(&ends);
             let rubbish = rows.flat_map(|(row, &end)| {
                 let replaced = row.iter().enumerate().map(move |(i, &id)| if i as i32 > end { 7 } else { id as i32 });
@@ -421,7 +425,7 @@ mod tests {
     }
 
     #[test]
-    fn pixels_are_scaled_as_the_processor_says() {
+    fn preprocessor_config_sets_the_pixel_statistics() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("preprocessor_config.json");
         let read = |text: &str| {
@@ -436,22 +440,22 @@ mod tests {
         for (mean, std) in found.pixels.mean.into_iter().zip(found.pixels.std) {
             assert!(((0.0 - mean) / std + 1.0).abs() < 1e-6 && ((1.0 - mean) / std - 1.0).abs() < 1e-6);
         }
-        // (p - mean) / std / std, as the processor has it for networks with their classifier.
+        // (p - mean) / std / std: the processor's default, meant for networks with a classifier.
         let found = read("{}").unwrap();
         assert!((found.pixels.mean[0] - 0.485).abs() < 1e-6 && (found.pixels.std[0] - 0.229 * 0.229).abs() < 1e-6);
         let message = read(r#"{"image_std": [0, 1, 1]}"#).map(|_| ()).unwrap_err().to_string();
-        assert!(message.contains("make no scale"), "{message}");
+        assert!(message.contains("give no valid scale"), "{message}");
     }
 
     #[test]
     fn widths_are_rounded_as_in_the_published_network() {
-        let b7 = Vision::default().architecture(Path::new("x")).unwrap();
+        let b7 = AlignVisionConfig::default().architecture(Path::new("x")).unwrap();
         assert_eq!((b7.stem, b7.channels), (64, [32, 48, 80, 160, 224, 384, 640]));
         assert_eq!(b7.repeats, [4, 7, 7, 10, 10, 13, 4]);
-        let b0 = Vision { width_coefficient: 1.0, depth_coefficient: 1.0, ..Vision::default() };
+        let b0 = AlignVisionConfig { width_coefficient: 1.0, depth_coefficient: 1.0, ..AlignVisionConfig::default() };
         let b0 = b0.architecture(Path::new("x")).unwrap();
         assert_eq!((b0.stem, b0.channels), (32, [16, 24, 40, 80, 112, 192, 320]));
-        let odd = Vision { in_channels: [32, 16, 24, 48, 80, 112, 192], ..Vision::default() };
+        let odd = AlignVisionConfig { in_channels: [32, 16, 24, 48, 80, 112, 192], ..AlignVisionConfig::default() };
         let message = odd.architecture(Path::new("x")).unwrap_err().to_string();
         assert!(message.contains("expected 80 where a stage reads 96 channels"), "{message}");
     }

@@ -1,8 +1,10 @@
-//! CLIP as Hugging Face's `transformers` keeps it (`CLIPModel`): a folder with `config.json` and `model.safetensors` (or
-//! `pytorch_model.bin`). OpenAI's weights have `hidden_act` `quick_gelu` there, LAION's `gelu`.
+//! CLIP in the layout of Hugging Face's `transformers` (`CLIPModel`): a folder with `config.json` and
+//! `model.safetensors` (or `pytorch_model.bin`). `hidden_act` is `quick_gelu` for OpenAI's weights and `gelu` for
+//! LAION's.
 //!
-//! Pixel statistics and crop come from `preprocessor_config.json` where it is there, else they are CLIP's own. A text is read at its
-//! first `eos_token_id`; configs older than that key say 2, and the model then reads at the largest id, CLIP's last.
+//! Pixel statistics and crop come from `preprocessor_config.json`. Without this file, CLIP's values are used. A text is
+//! pooled at its first `eos_token_id`. Older configs hold the value 2, which `transformers` treats as the largest id;
+//! here it is read as the last id of the vocabulary.
 
 use std::path::Path;
 
@@ -13,17 +15,18 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::layout::{
-    CLIP_PIXELS, Described, OURS, Ours, Place, assemble, clip_towers, decimal, read_json, scatter, write_json,
+    CLIP_PIXELS, CONIFER_SECTION, ClipDescription, ConiferSection, TensorMapping, assemble, clip_towers, decimal,
+    read_json, scatter, write_json,
 };
-use super::published::{Format, ImportOptions};
-use super::stored::Stored;
+use super::published::{CheckpointFormat, ImportOptions};
+use super::state_dict::StateDict;
 use super::{ImageFeed, Manifest, TOKENIZER, TextFeed, weights};
-use crate::encoders::layers::{Activation, LAYER_NORM_EPSILON};
+use crate::encoders::layers::{ActivationFn, LAYER_NORM_EPSILON};
 use crate::encoders::{ClipVitConfig, TextTransformerConfig, TextualConfig, VisualConfig};
 use crate::model::{Model, ModelConfig, PixelStatistics};
 use crate::{Error, Result};
 
-pub(super) const FORMAT: Format = Format {
+pub(super) const FORMAT: CheckpointFormat = CheckpointFormat {
     name: NAME,
     summary: "the folder of transformers' CLIPModel",
     files: &[WEIGHTS, "pytorch_model.bin"],
@@ -37,7 +40,7 @@ const WEIGHTS: &str = "model.safetensors";
 const CONFIG: &str = "config.json";
 const PREPROCESSOR: &str = "preprocessor_config.json";
 
-fn import(stored: Stored, options: &ImportOptions, device: &Device) -> Result<(Model, Manifest)> {
+fn import(stored: StateDict, options: &ImportOptions, device: &Device) -> Result<(Model, Manifest)> {
     let folder = stored.path.parent().unwrap_or(Path::new("")).to_owned();
     let path = folder.join(CONFIG);
     let config: Config = read_json(&path)?;
@@ -58,8 +61,8 @@ fn import(stored: Stored, options: &ImportOptions, device: &Device) -> Result<(M
         return Err(wrong("vision_config.num_channels", &vision.num_channels.to_string(), "3"));
     }
     let activation = |section: &str, name: &str| match name {
-        "gelu" => Ok(Activation::Gelu),
-        "quick_gelu" => Ok(Activation::QuickGelu),
+        "gelu" => Ok(ActivationFn::Gelu),
+        "quick_gelu" => Ok(ActivationFn::QuickGelu),
         _ => Err(wrong(&format!("{section}.hidden_act"), name, "gelu or quick_gelu")),
     };
     let (pixels, images) = preprocessing(&folder.join(PREPROCESSOR))?;
@@ -67,7 +70,7 @@ fn import(stored: Stored, options: &ImportOptions, device: &Device) -> Result<(M
         LEGACY_END => text.vocab_size.saturating_sub(1) as u32,
         id => id,
     };
-    let described = Described {
+    let described = ClipDescription {
         model: ModelConfig {
             visual: VisualConfig::ClipVit(ClipVitConfig {
                 image_size: vision.image_size,
@@ -96,29 +99,29 @@ fn import(stored: Stored, options: &ImportOptions, device: &Device) -> Result<(M
             end_of_text: options.end_of_text.unwrap_or(end_of_text),
             padding: text.pad_token_id,
         },
-        ours: config.conifer,
+        conifer: config.conifer,
         path,
     };
-    assemble(described, stored, place, options.method.as_deref(), device)
+    assemble(described, stored, mapping, options.method.as_deref(), device)
 }
 
-/// `eos_token_id` of configs from before the key was read.
+/// Value of `eos_token_id` in configs from before `transformers` used this key.
 const LEGACY_END: u32 = 2;
 
-/// Keys of `config.json` that the computation depends on, with the values that `CLIPConfig` gives to absent ones.
+/// Keys of `config.json` that affect the computation, with the defaults of `CLIPConfig`.
 #[derive(Deserialize)]
 #[serde(default)]
 struct Config {
     model_type: String,
     projection_dim: usize,
-    text_config: Text,
-    vision_config: Vision,
-    conifer: Ours,
+    text_config: ClipTextConfig,
+    vision_config: ClipVisionConfig,
+    conifer: ConiferSection,
 }
 
 #[derive(Deserialize)]
 #[serde(default)]
-struct Text {
+struct ClipTextConfig {
     vocab_size: usize,
     hidden_size: usize,
     intermediate_size: usize,
@@ -133,7 +136,7 @@ struct Text {
 
 #[derive(Deserialize)]
 #[serde(default)]
-struct Vision {
+struct ClipVisionConfig {
     hidden_size: usize,
     intermediate_size: usize,
     num_hidden_layers: usize,
@@ -150,14 +153,14 @@ impl Default for Config {
         Self {
             model_type: "absent".into(),
             projection_dim: 512,
-            text_config: Text::default(),
-            vision_config: Vision::default(),
-            conifer: Ours::default(),
+            text_config: ClipTextConfig::default(),
+            vision_config: ClipVisionConfig::default(),
+            conifer: ConiferSection::default(),
         }
     }
 }
 
-impl Default for Text {
+impl Default for ClipTextConfig {
     fn default() -> Self {
         Self {
             vocab_size: 49_408,
@@ -174,7 +177,7 @@ impl Default for Text {
     }
 }
 
-impl Default for Vision {
+impl Default for ClipVisionConfig {
     fn default() -> Self {
         Self {
             hidden_size: 768,
@@ -190,18 +193,18 @@ impl Default for Vision {
     }
 }
 
-/// Keys of `preprocessor_config.json`, with the values that `CLIPImageProcessor` gives to absent ones.
+/// Keys of `preprocessor_config.json`, with the defaults of `CLIPImageProcessor`.
 #[derive(Deserialize)]
 #[serde(default)]
-struct Preprocessor {
+struct ClipProcessorConfig {
     image_mean: [f32; 3],
     image_std: [f32; 3],
     do_center_crop: bool,
-    /// Pillow's number of a filter.
+    /// Pillow's code of a resampling filter.
     resample: u32,
 }
 
-impl Default for Preprocessor {
+impl Default for ClipProcessorConfig {
     fn default() -> Self {
         let PixelStatistics { mean, std } = CLIP_PIXELS;
         Self { image_mean: mean, image_std: std, do_center_crop: true, resample: BICUBIC }
@@ -211,7 +214,7 @@ impl Default for Preprocessor {
 const BICUBIC: u32 = 3;
 
 fn preprocessing(path: &Path) -> Result<(PixelStatistics, ImageFeed)> {
-    let read: Preprocessor = if path.is_file() { read_json(path)? } else { Preprocessor::default() };
+    let read: ClipProcessorConfig = if path.is_file() { read_json(path)? } else { ClipProcessorConfig::default() };
     if read.resample != BICUBIC {
         let detail = format!("`resample` is {}; expected {BICUBIC} (bicubic)", read.resample);
         return Err(Error::format(path, detail));
@@ -220,10 +223,10 @@ fn preprocessing(path: &Path) -> Result<(PixelStatistics, ImageFeed)> {
     Ok((PixelStatistics { mean: read.image_mean, std: read.image_std }, ImageFeed { crop }))
 }
 
-/// Names of `CLIPModel`. (`pre_layrnorm` is theirs.)
-fn place(name: &str) -> Place {
+/// Maps our tensor names to those of `CLIPModel`. (The spelling `pre_layrnorm` is that of `transformers`.)
+fn mapping(name: &str) -> TensorMapping {
     let parts: Vec<&str> = name.split('.').collect();
-    let same = |name: String| Place::Same(name);
+    let same = |name: String| TensorMapping::Same(name);
     match parts.as_slice() {
         ["visual", "class_embedding"] => same("vision_model.embeddings.class_embedding".into()),
         ["visual", "conv1", "weight"] => same("vision_model.embeddings.patch_embedding.weight".into()),
@@ -241,19 +244,20 @@ fn place(name: &str) -> Place {
     }
 }
 
-fn block(tower: &str, index: &str, rest: &[&str]) -> Place {
+fn block(tower: &str, index: &str, rest: &[&str]) -> TensorMapping {
     let within = |name: &str| format!("{tower}.encoder.layers.{index}.{name}");
-    let joint =
-        |leaf: &str| Place::Parts(["q", "k", "v"].map(|it| within(&format!("self_attn.{it}_proj.{leaf}"))).into());
+    let joint = |leaf: &str| {
+        TensorMapping::Parts(["q", "k", "v"].map(|it| within(&format!("self_attn.{it}_proj.{leaf}"))).into())
+    };
     match rest {
         ["attn", "in_proj_weight"] => joint("weight"),
         ["attn", "in_proj_bias"] => joint("bias"),
-        ["attn", "out_proj", leaf] => Place::Same(within(&format!("self_attn.out_proj.{leaf}"))),
-        ["ln_1", leaf] => Place::Same(within(&format!("layer_norm1.{leaf}"))),
-        ["ln_2", leaf] => Place::Same(within(&format!("layer_norm2.{leaf}"))),
-        ["mlp", "c_fc", leaf] => Place::Same(within(&format!("mlp.fc1.{leaf}"))),
-        ["mlp", "c_proj", leaf] => Place::Same(within(&format!("mlp.fc2.{leaf}"))),
-        _ => Place::Same(within(&rest.join("."))),
+        ["attn", "out_proj", leaf] => TensorMapping::Same(within(&format!("self_attn.out_proj.{leaf}"))),
+        ["ln_1", leaf] => TensorMapping::Same(within(&format!("layer_norm1.{leaf}"))),
+        ["ln_2", leaf] => TensorMapping::Same(within(&format!("layer_norm2.{leaf}"))),
+        ["mlp", "c_fc", leaf] => TensorMapping::Same(within(&format!("mlp.fc1.{leaf}"))),
+        ["mlp", "c_proj", leaf] => TensorMapping::Same(within(&format!("mlp.fc2.{leaf}"))),
+        _ => TensorMapping::Same(within(&rest.join("."))),
     }
 }
 
@@ -261,13 +265,18 @@ fn export(model: &Model, manifest: &Manifest, tokenizer: Option<&Tokenizer>, fol
     let (visual, textual) = clip_towers(model, NAME)?;
     let end = manifest.texts.end_of_text;
     if end == LEGACY_END {
-        return Err(Error::setting("texts.end_of_text", end, "any other id: transformers takes 2 for the largest id"));
+        return Err(Error::setting(
+            "texts.end_of_text",
+            end,
+            "any other id, because transformers treats 2 as the largest id",
+        ));
     }
-    // Where a text begins is the tokenizer's business; without one CLIP's rule is as good a guess as any, and nothing reads it.
+    // Only the tokenizer knows the start id. Without a tokenizer, the id before the end of text is written, as in
+    // CLIP's vocabulary.
     let start = tokenizer.and_then(Tokenizer::start_of_text).unwrap_or(end.saturating_sub(1));
     let activation = |activation| match activation {
-        Activation::Gelu => "gelu",
-        Activation::QuickGelu => "quick_gelu",
+        ActivationFn::Gelu => "gelu",
+        ActivationFn::QuickGelu => "quick_gelu",
     };
     let dim = model.head.spec().dim;
     let config = json!({
@@ -303,7 +312,7 @@ fn export(model: &Model, manifest: &Manifest, tokenizer: Option<&Tokenizer>, fol
             "layer_norm_eps": LAYER_NORM_EPSILON,
             "projection_dim": dim,
         },
-        OURS: Ours::of(model, manifest),
+        CONIFER_SECTION: ConiferSection::of(model, manifest),
     });
     let PixelStatistics { mean, std } = model.config().pixels;
     let center = manifest.images.crop == EvalCrop::Center;
@@ -327,5 +336,5 @@ fn export(model: &Model, manifest: &Manifest, tokenizer: Option<&Tokenizer>, fol
     if let Some(tokenizer) = tokenizer {
         tokenizer.save(&folder.join(TOKENIZER))?;
     }
-    weights::save_for_torch(&scatter(model, place), &folder.join(WEIGHTS))
+    weights::save_for_torch(&scatter(model, mapping), &folder.join(WEIGHTS))
 }

@@ -1,4 +1,4 @@
-//! Files whose descriptions are far larger than they are, checkpoints whose replacement was interrupted, and the modes of what is written.
+//! Tests of files that describe far more data than they hold, of interrupted replacements, and of file modes.
 #![allow(clippy::unwrap_used)]
 
 use std::fs;
@@ -14,7 +14,7 @@ use super::*;
 use crate::encoders::VisualConfig;
 use crate::head::{Head, HeadConfig};
 
-/// The pickle of a f32 tensor on the storage `key`, which has `count` elements, with any shape and strides.
+/// The pickle of an f32 tensor with the given shape and strides on the storage `key`, which has `count` elements.
 fn tensor(key: &str, count: u32, shape: &[u32], strides: &[u32]) -> Vec<u8> {
     let integer = |value: &u32| [b"J".as_slice(), &value.to_le_bytes()].concat();
     let tuple = |values: &[u32]| [b"(".to_vec(), values.iter().flat_map(integer).collect(), b"t".to_vec()].concat();
@@ -33,7 +33,8 @@ fn tensor(key: &str, count: u32, shape: &[u32], strides: &[u32]) -> Vec<u8> {
     .concat()
 }
 
-/// A file of these tensors, and the message of reading it, which takes no time.
+/// Writes a file of these tensors. Returns the error of its import, which must take less than 20 seconds, and the file
+/// size.
 fn message(tensors: &[(String, Vec<u8>)], storage: &[f32]) -> (String, usize) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("x.pth");
@@ -47,8 +48,8 @@ fn message(tensors: &[(String, Vec<u8>)], storage: &[f32]) -> (String, usize) {
 }
 
 #[test]
-fn a_view_that_is_larger_than_its_file_is_refused() {
-    // 1.2 thousand million elements, all of them the same one.
+fn views_larger_than_their_file_are_rejected() {
+    // A view of 1.2e9 elements on a storage with one element.
     let expanded = tensor("0", 1, &[30_000, 40_000], &[0, 0]);
     let (message, bytes) = message(&[("visual.pos_embed".to_owned(), expanded)], &[1.0]);
     assert!(bytes < 700, "{bytes}");
@@ -57,7 +58,7 @@ fn a_view_that_is_larger_than_its_file_is_refused() {
 }
 
 #[test]
-fn a_storage_that_is_named_thousands_of_times_is_refused() {
+fn storages_referenced_thousands_of_times_are_rejected() {
     let storage = vec![1.0; 4000];
     let named = |times: usize| -> Vec<_> {
         (0..times).map(|i| (format!("visual.blocks.{i}"), tensor("0", 4000, &[4000], &[1]))).collect()
@@ -65,14 +66,14 @@ fn a_storage_that_is_named_thousands_of_times_is_refused() {
     let (refused, bytes) = message(&named(3000), &storage);
     let expected = format!("its tensors take 48000000 bytes; expected at most twice the {bytes} of the file");
     assert!(refused.contains(&expected), "{refused}");
-    // Two modules that share a table.
+    // Two modules may share a table.
     let (shared, _) = message(&named(2), &storage);
     assert!(!shared.contains("of the file"), "{shared}");
 }
 
-/// The directory of an archive of one entry with this method, which claims 90 MB.
+/// The archive has one entry, compressed or stored, that claims 90 MB.
 #[test]
-fn a_compressed_pickle_is_measured_before_it_is_unpacked() {
+fn compressed_pickles_are_checked_before_unpacking() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("x.pth");
     for (method, refused) in [(8_u16, true), (0, false)] {
@@ -98,7 +99,7 @@ fn a_compressed_pickle_is_measured_before_it_is_unpacked() {
 }
 
 #[test]
-fn dimensions_without_measure_are_refused_before_anything_is_allocated() {
+fn huge_dimensions_are_rejected_before_allocation() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("model");
     let (model, manifest) = small(&ManifoldSpec::lorentz(8, 1.0));
@@ -129,7 +130,7 @@ fn dimensions_without_measure_are_refused_before_anything_is_allocated() {
     // Within the range, but far larger than the weights.
     let message = refused(&|it| it.manifold.dim = 65_536);
     assert!(message.contains("model") && message.contains("expected at most") || message.contains("is ["), "{message}");
-    // An encoder whose size no single number shows.
+    // An encoder whose total size is not visible in any single setting.
     let resnet = VisualConfig::preset("resnet_nano").unwrap().with("bottleneck", 1 << 20).unwrap();
     let message = refused(&|it| it.model.visual = resnet.clone());
     assert!(message.contains("manifest.toml: `model` is an architecture of at least"), "{message}");
@@ -148,7 +149,7 @@ fn modes_follow_the_umask() {
     let folder = tempfile::tempdir().unwrap();
     let (model, manifest) = small(&ManifoldSpec::lorentz(8, 1.0));
     let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
-    // What the system gives a new file under the umask of this process.
+    // The mode that the system gives a new file under the umask of this process.
     let plain = folder.path().join("plain");
     fs::write(&plain, "").unwrap();
     let path = folder.path().join("model");
@@ -161,7 +162,7 @@ fn modes_follow_the_umask() {
 }
 
 #[test]
-fn an_interrupted_replacement_is_read_from_where_it_was_put_aside() {
+fn interrupted_replacements_are_read_from_the_previous_folder() {
     let folder = tempfile::tempdir().unwrap();
     let (model, manifest) = small(&ManifoldSpec::lorentz(8, 1.0));
     for aside in [".model.previous", ".model.old"] {

@@ -1,5 +1,5 @@
-//! Models by their name on the Hugging Face hub, from the cache that its own tools fill. The network is theirs, too: what the cache lacks
-//! is asked of `hf download`, where that program is installed.
+//! Looks up models of the Hugging Face hub by name in the local cache of the hub's tools. This module does not use the
+//! network: missing models are downloaded with `hf download`, if that program is installed.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -9,22 +9,24 @@ use std::process::{Command, Stdio};
 use super::{MANIFEST, published};
 use crate::{Error, Result};
 
-/// The file or folder that `reference` is; else, for a name such as `openai/clip-vit-base-patch32`, the snapshot of that model in the
-/// local cache: the one that `main` points to, else the only one. A model that the cache lacks is fetched by `hf download`, which
-/// shows its progress on stderr; not with `HF_HUB_OFFLINE` set, and not where `reference` begins with a folder that is there, which
-/// makes it a path with a slip of the pen.
+/// Resolves `reference` to a file or folder. A path is returned unchanged. A name such as
+/// `openai/clip-vit-base-patch32` resolves to the snapshot of that model in the local cache: the one that `main` points
+/// to, else the only one. Missing models are downloaded with `hf download`, which shows its progress on stderr. Nothing
+/// is downloaded if `HF_HUB_OFFLINE` is set, or if the part before the slash is an existing folder: `reference` is then
+/// a mistyped path.
 ///
-/// The cache is `$HF_HUB_CACHE`, `$HF_HOME/hub`, `$XDG_CACHE_HOME/huggingface/hub` or `~/.cache/huggingface/hub`, the first that is set.
+/// The cache is the first of these that is set: `$HF_HUB_CACHE`, `$HF_HOME/hub`, `$XDG_CACHE_HOME/huggingface/hub`,
+/// `~/.cache/huggingface/hub`.
 ///
 /// # Errors
-/// [`Error::Setting`] with the command that fetches the model, if `reference` reads like such a name, the cache has no such model and
-/// fetching it was not possible.
+/// [`Error::Setting`] with the download command, if `reference` has the form of a name, the cache lacks the model and
+/// the download was not possible.
 pub fn locate(reference: &Path) -> Result<PathBuf> {
     let offline = std::env::var_os("HF_HUB_OFFLINE").is_some_and(|it| !it.is_empty() && it != "0");
     locate_in(reference, cache().as_deref(), (!offline).then_some(OsStr::new("hf")))
 }
 
-/// `fetcher`: the program that is run as `fetcher download owner/model`.
+/// `fetcher` is the program to run as `fetcher download owner/model`; `None`: no download.
 fn locate_in(reference: &Path, cache: Option<&Path>, fetcher: Option<&OsStr>) -> Result<PathBuf> {
     let Some(name) = model_name(reference).filter(|_| !reference.exists()) else {
         return Ok(reference.to_owned());
@@ -42,14 +44,14 @@ fn locate_in(reference: &Path, cache: Option<&Path>, fetcher: Option<&OsStr>) ->
     })
 }
 
-/// Whether `program` is there and fetched the model. It says on stderr what it does and why it could not.
+/// Runs the download. Returns `false` if `program` is missing or fails; it reports progress and errors on stderr.
 fn download(program: &OsStr, name: &str) -> bool {
     let mut command = Command::new(program);
     command.args(["download", name]).stdin(Stdio::null()).stdout(Stdio::null());
     command.status().is_ok_and(|status| status.success())
 }
 
-/// `owner/model`, if that is what it reads like.
+/// `reference` as `owner/model`, if it has that form.
 fn model_name(reference: &Path) -> Option<&str> {
     let name = reference.to_str()?;
     let plain = |part: &str| {
@@ -64,9 +66,9 @@ fn model_name(reference: &Path) -> Option<&str> {
 
 fn snapshot(folder: &Path) -> Option<PathBuf> {
     let snapshots = folder.join("snapshots");
-    // Other programs fetch single files, such as the tokenizer: without weights it is no model.
+    // Other programs download single files, such as the tokenizer. A snapshot without weights is not a model.
     let whole = |path: &PathBuf| published::is_published(path) || path.join(MANIFEST).is_file();
-    // Where `main` is known, another snapshot is an older or another model: it is not taken in its place.
+    // If `main` is known, no other snapshot is used, because it may be an older version.
     if let Ok(commit) = fs::read_to_string(folder.join("refs/main")) {
         return Some(snapshots.join(commit.trim())).filter(whole);
     }
@@ -89,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_leads_to_the_snapshot_of_main_or_to_the_command_that_fetches_it() {
+    fn names_resolve_to_the_main_snapshot_or_report_the_download_command() {
         let cache = tempfile::tempdir().unwrap();
         let model = cache.path().join("models--openai--clip");
         let fill = |folder: &Path| {
@@ -100,7 +102,7 @@ mod tests {
             fill(&model.join("snapshots").join(commit));
         }
         let find = |name: &str| locate_in(Path::new(name), Some(cache.path()), None);
-        // Two snapshots and no word on which is current.
+        // Two snapshots, and no `main` to choose between them.
         assert!(find("openai/clip").is_err());
         fs::create_dir_all(model.join("refs")).unwrap();
         fs::write(model.join("refs/main"), "bbb\n").unwrap();
@@ -114,24 +116,24 @@ mod tests {
         let refs = cache.path().join("models--a--b/refs");
         fs::create_dir_all(&refs).unwrap();
         fs::write(refs.join("main"), "ddd").unwrap();
-        assert!(find("a/b").is_err(), "main is another snapshot, which is not there");
+        assert!(find("a/b").is_err(), "main names a snapshot that is missing");
 
         let message = find("openai/absent").unwrap_err().to_string();
         assert!(
             message.contains("hf download openai/absent") && message.contains("models--openai--absent"),
             "{message}"
         );
-        // What reads like a path stays one, there or not.
+        // A reference in the form of a path is returned unchanged, even if it does not exist.
         for path in ["clip", "./openai/clip", "a/b/c", "/a/b", "runs/x.pth"] {
             assert_eq!(find(path).unwrap(), Path::new(path));
         }
         let here = tempfile::tempdir().unwrap();
         assert_eq!(find(here.path().to_str().unwrap()).unwrap(), here.path());
     }
-    /// A program in the place of `hf`, which would need the network.
+    /// A script stands in for `hf`, which would need the network.
     #[cfg(unix)]
     #[test]
-    fn what_the_cache_lacks_is_fetched_by_the_program_for_it() {
+    fn missing_models_are_downloaded() {
         use std::os::unix::fs::PermissionsExt as _;
         let folder = tempfile::tempdir().unwrap();
         let (cache, program) = (folder.path().join("hub"), folder.path().join("hf"));
@@ -147,7 +149,7 @@ mod tests {
         assert!(
             find("owner/other", Some(program.as_os_str())).unwrap_err().to_string().contains("hf download owner/other")
         );
-        // `src` is a folder here: a path, though nothing is there.
+        // `src` is a folder in the working directory, so `src/model` is taken for a path, although it does not exist.
         assert!(find("src/model", Some(program.as_os_str())).is_err());
         assert_eq!(
             find("owner/model", Some(program.as_os_str())).unwrap(),

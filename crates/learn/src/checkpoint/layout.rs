@@ -1,6 +1,8 @@
-//! The same CLIP under other names: tensors gathered from another layout, and scattered into it.
+//! Converts tensors between our names and another layout: [`gather`] converts to our names, [`scatter`] to the other
+//! layout.
 //!
-//! A layout is one function from our names to a [`Place`]. Reading and writing both follow it, so they cannot disagree.
+//! A layout is one function from our names to a [`TensorMapping`]. Reading and writing use the same function, so they
+//! cannot disagree.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,8 +12,8 @@ use conifer_space::ManifoldSpec;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use super::stored::Stored;
-use super::weights::{self, Array, Values, Weights, transpose};
+use super::state_dict::StateDict;
+use super::weights::{self, WeightArray, WeightValues, Weights, transpose};
 use super::{ImageFeed, Manifest, TextFeed};
 use crate::encoders::{ClipVitConfig, TextTransformerConfig, TextualConfig, VisualConfig};
 use crate::head::{Head, HeadConfig};
@@ -20,19 +22,19 @@ use crate::params::Init;
 use crate::root::Apex;
 use crate::{Error, Result};
 
-/// Where another layout keeps one of our tensors.
+/// Where another layout stores one of our tensors.
 #[derive(Debug)]
-pub(super) enum Place {
-    /// As it is.
+pub(super) enum TensorMapping {
+    /// Under this name, unchanged.
     Same(String),
-    /// A matrix, as `[in, out]` where PyTorch's linear layers, and we, publish `[out, in]`.
+    /// A matrix, stored as `[in, out]`. PyTorch's linear layers, and our published form, use `[out, in]`.
     Transposed(String),
-    /// In parts of as many rows each, below each other.
+    /// Split into parts with equal numbers of rows, stacked vertically.
     Parts(Vec<String>),
 }
 
-impl Place {
-    /// Names and shapes of what is stored there for a tensor of ours of this shape.
+impl TensorMapping {
+    /// Names and shapes of the tensors that are stored for one of our tensors of this shape.
     fn stored(&self, shape: &[usize]) -> Vec<(&str, Vec<usize>)> {
         match self {
             Self::Same(name) => vec![(name, shape.to_vec())],
@@ -48,34 +50,35 @@ impl Place {
     }
 }
 
-/// Our names for what `stored` holds, every tensor of `needed` (our names and shapes) and no other.
+/// Converts `stored` to our names. `stored` must hold every tensor of `needed` (our names and shapes) and no other.
 ///
 /// # Errors
-/// [`Error::Weights`] listing, by its name in `path`, every tensor that is missing, left over, of another shape or not finite.
+/// [`Error::Weights`] listing every tensor that is missing, unexpected, of another shape or not finite, by its name in
+/// `path`.
 pub(super) fn gather(
     needed: Vec<(String, Vec<usize>)>,
     mut stored: Weights,
-    place: fn(&str) -> Place,
+    mapping: fn(&str) -> TensorMapping,
     path: &Path,
 ) -> Result<Weights> {
     let mut gathered = Weights::new();
     let mut problems = Vec::new();
     for (name, shape) in needed {
-        let place = place(&name);
-        let parts: Vec<_> = place
+        let mapping = mapping(&name);
+        let parts: Vec<_> = mapping
             .stored(&shape)
             .into_iter()
             .map(|(name, expected)| take(&mut stored, name, &expected).map_err(|problem| problems.push(problem)))
             .collect();
-        // Every part has been looked at, so that all problems are listed.
+        // Every part has been checked above, so that all problems are listed.
         let Ok(mut parts) = parts.into_iter().collect::<Result<Vec<Vec<f32>>, ()>>() else { continue };
-        let values = match (&place, shape.as_slice()) {
-            (Place::Transposed(_), &[rows, columns]) => transpose(&parts.concat(), columns, rows),
-            // The usual case keeps its memory.
+        let values = match (&mapping, shape.as_slice()) {
+            (TensorMapping::Transposed(_), &[rows, columns]) => transpose(&parts.concat(), columns, rows),
+            // The usual case reuses the buffer.
             _ if parts.len() == 1 => parts.swap_remove(0),
             _ => parts.concat(),
         };
-        gathered.insert(name, Array::f32(shape, values));
+        gathered.insert(name, WeightArray::f32(shape, values));
     }
     problems.extend(stored.iter().map(|(name, array)| format!("unexpected `{name}` {:?}", array.shape)));
     match problems.is_empty() {
@@ -86,11 +89,11 @@ pub(super) fn gather(
 
 fn take(stored: &mut Weights, name: &str, expected: &[usize]) -> Result<Vec<f32>, String> {
     let array = stored.remove(name).ok_or_else(|| format!("missing `{name}` {expected:?}"))?;
-    // Some exporters keep a scalar as one element.
+    // Some exporters store a scalar with one dimension.
     if array.shape != expected && !(expected.is_empty() && array.shape == [1]) {
         return Err(format!("`{name}` is {:?}, expected {expected:?}", array.shape));
     }
-    let Values::F32(values) = array.values else {
+    let WeightValues::F32(values) = array.values else {
         return Err(format!("`{name}` is boolean, expected f32"));
     };
     match values.iter().find(|value| !value.is_finite()) {
@@ -99,22 +102,22 @@ fn take(stored: &mut Weights, name: &str, expected: &[usize]) -> Result<Vec<f32>
     }
 }
 
-/// What the other layout holds for `model`.
-pub(super) fn scatter(model: &Model, place: fn(&str) -> Place) -> Weights {
+/// The tensors of `model` in the other layout.
+pub(super) fn scatter(model: &Model, mapping: fn(&str) -> TensorMapping) -> Weights {
     let mut own = weights::export(model);
     let mut scattered = Weights::new();
     for (name, shape) in weights::shapes(model) {
-        let Some(Values::F32(values)) = own.remove(&name).map(|array| array.values) else { continue };
-        let place = place(&name);
-        let parts = place.stored(&shape);
-        match (&place, shape.as_slice()) {
-            (Place::Transposed(name), &[rows, columns]) => {
-                scattered.insert(name.clone(), Array::f32([columns, rows], transpose(&values, rows, columns)));
+        let Some(WeightValues::F32(values)) = own.remove(&name).map(|array| array.values) else { continue };
+        let mapping = mapping(&name);
+        let parts = mapping.stored(&shape);
+        match (&mapping, shape.as_slice()) {
+            (TensorMapping::Transposed(name), &[rows, columns]) => {
+                scattered.insert(name.clone(), WeightArray::f32([columns, rows], transpose(&values, rows, columns)));
             }
             _ => {
                 let size = (values.len() / parts.len()).max(1);
                 for ((name, shape), values) in parts.into_iter().zip(values.chunks(size)) {
-                    scattered.insert(name.to_owned(), Array::f32(shape, values.to_vec()));
+                    scattered.insert(name.to_owned(), WeightArray::f32(shape, values.to_vec()));
                 }
             }
         }
@@ -122,21 +125,21 @@ pub(super) fn scatter(model: &Model, place: fn(&str) -> Place) -> Weights {
     scattered
 }
 
-/// Mean and standard deviation of CLIP's pixels, which its training code and all that follow it have as constants.
+/// Mean and standard deviation of the pixels in CLIP's training code.
 pub(super) const CLIP_PIXELS: PixelStatistics =
     PixelStatistics { mean: [0.481_454_66, 0.457_827_5, 0.408_210_73], std: [0.268_629_54, 0.261_302_6, 0.275_777_1] };
 
-/// The two towers of a model that CLIP's layouts can say.
+/// Returns the configs of the two towers if `layout`, one of CLIP's, can represent `model`.
 ///
 /// # Errors
-/// [`Error::Setting`] naming the part that `layout` has no words for.
+/// [`Error::Setting`] naming the part that `layout` cannot represent.
 pub(super) fn clip_towers<'a>(
     model: &'a Model,
     layout: &str,
 ) -> Result<(&'a ClipVitConfig, &'a TextTransformerConfig)> {
     let kind = model.head.spec().kind;
     if kind != "sphere" {
-        return Err(Error::setting("manifold.kind", kind, format!("sphere, the only space that {layout} can say")));
+        return Err(Error::setting("manifold.kind", kind, format!("sphere, the only space that {layout} supports")));
     }
     let config = model.config();
     match (&config.visual, &config.textual) {
@@ -147,31 +150,31 @@ pub(super) fn clip_towers<'a>(
                 kind.unwrap_or_default()
             };
             let found = [kind(toml::Table::try_from(&config.visual)), kind(toml::Table::try_from(&config.textual))];
-            let expected = format!("clip_vit and text_transformer, the only encoders that {layout} can say");
+            let expected = format!("clip_vit and text_transformer, the only encoders that {layout} supports");
             Err(Error::setting("model.visual.kind, model.textual.kind", found.join(", "), expected))
         }
     }
 }
 
-/// What neither layout has a key for, and would be lost on the way: kept under the key [`OURS`] of its config, which its own
-/// readers pass over.
+/// Data for which the layouts of Hugging Face and open_clip have no keys. It is stored under the key
+/// [`CONIFER_SECTION`] of their configs.
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
-pub(super) struct Ours {
-    /// The method it was trained with.
+pub(super) struct ConiferSection {
+    /// The training method.
     pub(super) method: Option<String>,
-    /// Apex of the cones.
+    /// Root of the cones, if it is a stored point.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) root: Option<Vec<f64>>,
-    /// The same where it is no point.
+    /// Root of the cones, if it is not a stored point.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) apex: Option<Apex>,
 }
 
-/// See [`Ours`].
-pub(super) const OURS: &str = "conifer";
+/// Config key of [`ConiferSection`].
+pub(super) const CONIFER_SECTION: &str = "conifer";
 
-impl Ours {
+impl ConiferSection {
     pub(super) fn of(model: &Model, manifest: &Manifest) -> Self {
         Self {
             method: Some(manifest.method.clone()),
@@ -181,36 +184,37 @@ impl Ours {
     }
 }
 
-/// The shortest decimal fraction that is read back as the same f32.
+/// The shortest decimal numbers that parse to the same f32.
 pub(super) fn decimal(values: [f32; 3]) -> [f64; 3] {
     values.map(|value| value.to_string().parse().unwrap_or(f64::from(value)))
 }
 
-/// A CLIP as a config of another system describes it.
+/// A CLIP model, as parsed from the config of another system.
 #[derive(Debug)]
-pub(super) struct Described {
+pub(super) struct ClipDescription {
     pub(super) model: ModelConfig,
     /// Dimension of the embeddings.
     pub(super) dim: usize,
     pub(super) images: ImageFeed,
     pub(super) texts: TextFeed,
-    pub(super) ours: Ours,
-    /// The config, or the weights where there is none.
+    pub(super) conifer: ConiferSection,
+    /// Path of the config, or of the weights file if there is no config.
     pub(super) path: PathBuf,
 }
 
-/// The model of this description with the tensors of `stored`.
+/// Builds the model of `described` with the tensors of `stored`.
 ///
 /// # Errors
-/// As [`gather`]; [`Error::Format`] for a description far too large for its tensors; [`Error::Setting`] for an impossible one.
+/// As [`gather`]; [`Error::Format`] if the config describes a model with more parameters than the weights file holds,
+/// or an invalid architecture.
 pub(super) fn assemble(
-    described: Described,
-    stored: Stored,
-    place: fn(&str) -> Place,
+    described: ClipDescription,
+    stored: StateDict,
+    mapping: fn(&str) -> TensorMapping,
     method: Option<&str>,
     device: &Device,
 ) -> Result<(Model, Manifest)> {
-    let Stored { path, weights: tensors, .. } = stored;
+    let StateDict { path, weights: tensors, .. } = stored;
     let beside = path.file_name().unwrap_or_default().to_string_lossy();
     super::check_size(&described.model, &tensors, &described.path, &beside)?;
     let head_config = HeadConfig::default();
@@ -218,26 +222,26 @@ pub(super) fn assemble(
     let head = Head::new(&ManifoldSpec::sphere(described.dim), &head_config, device).map_err(in_config())?;
     let mut init = Init::blank_for(&tensors, device);
     let model = Model::new(&described.model, head, &mut init).map_err(in_config())?;
-    let weights = gather(weights::shapes(&model), tensors, place, &path)?;
+    let weights = gather(weights::shapes(&model), tensors, mapping, &path)?;
     let model = weights::import(model, weights, &path)?;
-    let method = method.or(described.ours.method.as_deref()).unwrap_or("clip");
+    let method = method.or(described.conifer.method.as_deref()).unwrap_or("clip");
     let mut manifest = Manifest::new(&model, &head_config, method, described.texts);
     manifest.images = described.images;
-    manifest.root = described.ours.root;
-    manifest.apex = described.ours.apex;
+    manifest.root = described.conifer.root;
+    manifest.apex = described.conifer.apex;
     Ok((model, manifest))
 }
 
-/// Reads a config.
+/// Reads a JSON config.
 ///
 /// # Errors
-/// [`Error::Io`]; [`Error::Format`] with the place that is no JSON or of another type.
+/// [`Error::Io`]; [`Error::Format`] with the position of invalid JSON or of a wrong type.
 pub(super) fn read_json<T: DeserializeOwned>(path: &Path) -> Result<T> {
     let text = fs::read_to_string(path).map_err(Error::io(path))?;
     serde_json::from_str(&text).map_err(|error| Error::format(path, error.to_string()))
 }
 
-/// Writes a config.
+/// Writes a JSON config.
 ///
 /// # Errors
 /// [`Error::Io`].

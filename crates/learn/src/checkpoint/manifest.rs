@@ -1,4 +1,4 @@
-//! `manifest.toml`: how the weights beside it must be fed.
+//! `manifest.toml`: describes the model whose weights are beside it, and how its inputs are prepared.
 
 use std::fs;
 use std::path::Path;
@@ -14,7 +14,7 @@ use crate::params::Init;
 use crate::root::Apex;
 use crate::{Error, Result};
 
-/// Everything beside the weights that a model's numbers depend on.
+/// Everything besides the weights that affects a model's output.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Manifest {
@@ -22,45 +22,46 @@ pub struct Manifest {
     pub format: u32,
     /// Version of conifer that wrote it.
     pub conifer: String,
-    /// The method the model was trained with (a line of [`METHODS`](crate::methods::METHODS)), for people and reports.
+    /// The training method (a name in [`METHODS`](crate::methods::METHODS)), for users and reports.
     pub method: String,
-    /// Apex of the cones where it is a point of its own: a learned or fixed root, the mean embedding that published CLIP checkpoints carry.
+    /// Root of the cones, if it is a stored point: learned, fixed, or the mean embedding of a published CLIP
+    /// checkpoint.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub root: Option<Vec<f64>>,
-    /// Apex of the cones where it is none: the one that the model was trained with. Where both are absent, on a sphere the embedding of the
-    /// empty text, and in any other space the origin.
+    /// Root of the cones in training, if it is not a stored point. If `root` and `apex` are both absent, the root is
+    /// the embedding of the empty text on a sphere, and the origin in any other space.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub apex: Option<Apex>,
     /// The space, with the curvatures at the time of saving.
     pub manifold: ManifoldSpec,
-    /// First values and ranges of the scalars.
+    /// Initial values and ranges of the scalars.
     pub head: HeadConfig,
     /// Architecture of the towers and pixel statistics.
     pub model: ModelConfig,
-    /// How photographs become pixels.
+    /// Preprocessing of photographs.
     pub images: ImageFeed,
-    /// How texts become tokens.
+    /// Preprocessing of texts.
     pub texts: TextFeed,
 }
 
-/// Photographs to pixels.
+/// Preprocessing of photographs.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ImageFeed {
-    /// Crop at evaluation, with Pillow's bicubic.
+    /// Crop at evaluation, with Pillow's bicubic filter.
     pub crop: EvalCrop,
 }
 
-/// Texts to tokens.
+/// Preprocessing of texts.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TextFeed {
-    /// The tokenizer, a file in the same folder; absent where the checkpoint came without one.
+    /// File name of the tokenizer in the same folder; absent if the checkpoint has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tokenizer: Option<String>,
-    /// Id that ends every text, and at which the encoder is read.
+    /// Id that ends every text, and at which CLIP's text encoder is pooled.
     pub end_of_text: u32,
-    /// Id after the end, up to the longest text of the batch. It is never seen.
+    /// Id that fills a row after the end of its text. The encoder never reads it.
     pub padding: u32,
 }
 
@@ -84,35 +85,37 @@ impl Manifest {
         }
     }
 
-    /// Whether the tokenizer is the model's.
+    /// Checks that the tokenizer belongs to the model.
     ///
     /// # Errors
-    /// [`Error::Setting`] if it has ids for which the embedding table has no rows, or ends texts with another id.
+    /// [`Error::Setting`] if the tokenizer has more ids than the embedding table has rows, or another end-of-text id
+    /// than the manifest.
     pub fn check_tokenizer(&self, tokenizer: &Tokenizer) -> Result<()> {
         let (ids, rows) = (tokenizer.vocab_size(), self.model.textual.reads().vocabulary);
         if ids > rows {
-            let expected = format!("at most {rows}, the rows of the text encoder's table");
-            return Err(Error::setting("tokenizer", format!("a vocabulary of {ids} ids"), expected));
+            let expected = format!("at most {rows}, the vocabulary of the text encoder");
+            return Err(Error::setting("tokenizer", format!("one with {ids} ids"), expected));
         }
         let (found, expected) = (tokenizer.end_of_text(), self.texts.end_of_text);
         match found == expected {
             true => Ok(()),
             false => Err(Error::setting(
                 "tokenizer",
-                format!("ending texts with id {found}"),
+                format!("one that ends texts with id {found}"),
                 format!("{expected} (manifest)"),
             )),
         }
     }
 
-    /// A model of this description with the values of `init`, which are about to be loaded over.
+    /// Builds the model that the manifest describes, with the values of `init`. The caller replaces them by the stored
+    /// weights.
     ///
     /// # Errors
-    /// If the architecture or the space is impossible, or larger than `init` allows.
+    /// If the architecture or the space is invalid, or larger than `init` allows.
     pub fn blank_model(&self, init: &mut Init) -> Result<Model> {
         let device = init.device().clone();
         let space = ManifoldSpec {
-            // Learned curvatures come with the weights; here they would be checked as initial values.
+            // The weights hold the learned curvatures. As initial values they could fail the range check.
             curv: Vec::new(),
             ..self.manifold.clone()
         };
@@ -127,7 +130,7 @@ impl Manifest {
     pub fn load(path: &Path) -> Result<Self> {
         let text = fs::read_to_string(path).map_err(Error::io(path))?;
         let table: toml::Table = toml::from_str(&text).map_err(|error| Error::format(path, error.to_string()))?;
-        // Looked at first: in another version, other keys are to be expected.
+        // Check the version first: another version may have other keys.
         let format = table.get("format").and_then(toml::Value::as_integer);
         if format != Some(i64::from(Self::FORMAT)) {
             let found = format.map_or("absent".to_owned(), |format| format.to_string());

@@ -1,17 +1,18 @@
-//! The MERU family (MERU, HyCoCLIP, PHyCLIP and their CLIP): `.pth` files written by its trainer, and the same state dict as
-//! safetensors.
+//! The MERU family (MERU, HyCoCLIP, PHyCLIP and their CLIP): `.pth` files written by its trainer, and the same state
+//! dict as safetensors.
 //!
-//! **What is inferred.** Sizes come from the shapes. The number of heads is in no tensor: 12 for widths 384 and 768 and 16 for 1024 in
-//! the image tower, width / 64 in the text tower, as published; other widths need [`ImportOptions`]. Per-factor scalars make a PHyCLIP
-//! model, a curvature a MERU or HyCoCLIP one (the two differ in training only), neither a CLIP.
+//! **Inferred values.** Sizes come from the tensor shapes. No tensor stores the number of heads: it is 12 for widths
+//! 384 and 768 and 16 for 1024 in the image tower, and width / 64 in the text tower, as published; other widths need
+//! [`ImportOptions`]. Per-factor curvatures (`curvs.i`) indicate PHyCLIP, a single `curv` indicates MERU or HyCoCLIP
+//! (whose tensors are the same), and no curvature indicates CLIP.
 
 use std::path::Path;
 
 use burn::tensor::Device;
 use conifer_space::ManifoldSpec;
 
-use super::published::{Format, ImportOptions, no_rule};
-use super::stored::Stored;
+use super::published::{CheckpointFormat, ImportOptions, no_rule};
+use super::state_dict::StateDict;
 use super::{Precision, in_file, weights};
 use crate::checkpoint::{Manifest, TextFeed};
 use crate::encoders::{TextTransformerConfig, TextualConfig, VisualConfig, VitConfig};
@@ -20,7 +21,7 @@ use crate::model::{Model, ModelConfig, PixelStatistics};
 use crate::params::Init;
 use crate::{Error, Result};
 
-pub(super) const FORMAT: Format = Format {
+pub(super) const FORMAT: CheckpointFormat = CheckpointFormat {
     name: "meru",
     summary: "the MERU family's state dict",
     files: &[],
@@ -29,8 +30,8 @@ pub(super) const FORMAT: Format = Format {
     export: None,
 };
 
-fn import(stored: Stored, options: &ImportOptions, device: &Device) -> Result<(Model, Manifest)> {
-    let shapes = Shapes(&stored);
+fn import(stored: StateDict, options: &ImportOptions, device: &Device) -> Result<(Model, Manifest)> {
+    let shapes = MeruShapes(&stored);
     let config = ModelConfig {
         visual: VisualConfig::Vit(shapes.vit(options.visual_heads)?),
         textual: TextualConfig::TextTransformer(shapes.text_transformer(options)?),
@@ -50,13 +51,13 @@ fn import(stored: Stored, options: &ImportOptions, device: &Device) -> Result<(M
     Ok((model, manifest))
 }
 
-/// Writes the state dict of `model` as safetensors: the published names and layout, with every buffer that strict loading in PyTorch
-/// asks for.
+/// Writes the state dict of `model` as safetensors: the published names and layout, with every buffer that PyTorch's
+/// strict loading requires.
 pub(super) fn export(model: &Model, path: &Path, precision: Precision) -> Result<()> {
     let kind = model.head.spec().kind;
     if !PUBLISHED_SPACES.contains(&kind.as_str()) {
         let expected = format!(
-            "one of {}, which the published format can say (keep the checkpoint folder)",
+            "one of {}, the spaces of the published format (use the checkpoint folder instead)",
             PUBLISHED_SPACES.join(", ")
         );
         return Err(Error::setting("manifold.kind", kind, expected));
@@ -64,13 +65,13 @@ pub(super) fn export(model: &Model, path: &Path, precision: Precision) -> Result
     weights::save_as(&weights::export(model), precision, path)
 }
 
-/// Spaces of the MERU family: what a state dict tells by its tensors.
+/// The spaces that the tensors of a MERU-family state dict can represent.
 const PUBLISHED_SPACES: [&str; 4] = ["sphere", "lorentz", "product_l1", "product_l2"];
 
-/// The architecture, read off the shapes.
-struct Shapes<'a>(&'a Stored);
+/// Reads the architecture from the tensor shapes.
+struct MeruShapes<'a>(&'a StateDict);
 
-impl Shapes<'_> {
+impl MeruShapes<'_> {
     fn vit(&self, heads: Option<usize>) -> Result<VitConfig> {
         let [_, tokens, width] = self.0.dims("visual.pos_embed")?;
         let [_, _, _, patch] = self.0.dims("visual.patch_embed.proj.weight")?;
@@ -114,7 +115,7 @@ impl Shapes<'_> {
         }
     }
 
-    /// The space and the method, by the scalars there are.
+    /// The space and the method, inferred from the scalars.
     fn space(&self, options: &ImportOptions) -> Result<(ManifoldSpec, &'static str)> {
         let [dim, _] = self.0.dims("visual_proj.weight")?;
         let factors = self.0.depth("curvs.");

@@ -1,22 +1,24 @@
-//! MoCo v2 (He et al., CVPR 2020; Chen et al., 2020): a ResNet trained on photographs alone, `module.encoder_q.*` in the `state_dict` of a
-//! trainer's checkpoint, with its two-layer head. The momentum encoder (`encoder_k`) and the queue are passed over.
+//! MoCo v2 (He et al., CVPR 2020; Chen et al., 2020): a ResNet trained on photographs alone. Its tensors are
+//! `module.encoder_q.*` in the `state_dict` of a trainer's checkpoint, with a two-layer head. The momentum encoder
+//! (`encoder_k`) and the queue are ignored.
 //!
-//! There are no texts in it, so it makes no checkpoint of conifer's; [`images`] gives the encoder, and `model.init_visual` starts a run with it.
+//! A MoCo checkpoint has no text encoder, so it cannot become a conifer checkpoint. [`images`] loads the encoder;
+//! `model.init_visual` starts a run with it.
 
 use std::path::Path;
 
 use burn::tensor::Device;
 
-use super::layout::{Place, gather};
-use super::published::{Format, ImportOptions};
-use super::stored::Stored;
+use super::layout::{TensorMapping, gather};
+use super::published::{CheckpointFormat, ImportOptions};
+use super::state_dict::StateDict;
 use super::{Manifest, weights};
 use crate::encoders::{Encoder, ResNet, ResNetConfig};
 use crate::model::Model;
 use crate::params::Init;
 use crate::{Error, Result};
 
-pub(super) const FORMAT: Format = Format {
+pub(super) const FORMAT: CheckpointFormat = CheckpointFormat {
     name: "moco",
     summary: "the ResNet of MoCo v2, an image encoder alone",
     files: &[],
@@ -27,15 +29,15 @@ pub(super) const FORMAT: Format = Format {
 
 const QUERY: &str = "encoder_q.";
 
-/// The image encoder of a MoCo checkpoint on `device`: for photographs of `image_size`, which no tensor says (published: 224), with its
-/// pre-training head or without.
+/// Loads the image encoder of a MoCo checkpoint onto `device`, with or without its pre-training head. `image_size` is
+/// the side of the photographs, which the tensors do not determine (published: 224).
 ///
 /// # Errors
-/// [`Error::Format`] for a file that is no such checkpoint; [`Error::Weights`] listing every tensor that is missing, left over or of
-/// another shape.
+/// [`Error::Format`] for a file that is not such a checkpoint; [`Error::Weights`] listing every tensor that is missing,
+/// unexpected or of another shape.
 pub fn images(path: &Path, image_size: usize, with_head: bool, device: &Device) -> Result<ResNet> {
-    let mut stored = Stored::read(path)?;
-    // The same network twice, the second one an average of the first, and its past outputs.
+    let mut stored = StateDict::read(path)?;
+    // Drop the momentum encoder (an average of the same network over time) and the queue of its outputs.
     stored.weights.retain(|name, _| name.starts_with(QUERY));
     let config = architecture(&stored, image_size, with_head)?;
     if !with_head {
@@ -44,17 +46,17 @@ pub fn images(path: &Path, image_size: usize, with_head: bool, device: &Device) 
     let mut init = Init::blank_for(&stored.weights, device);
     let blank = ResNet::new(&config, &mut init)?;
     init.check().map_err(super::in_file(path))?;
-    let weights = gather(weights::shapes_of(&blank), stored.weights, place, path)?;
+    let weights = gather(weights::shapes_of(&blank), stored.weights, mapping, path)?;
     weights::import_module(blank, weights, path)
 }
 
-fn refuse(stored: Stored, _: &ImportOptions, _: &Device) -> Result<(Model, Manifest)> {
-    let detail = "holds an image encoder without texts (MoCo), from which a run can start (model.init_visual); expected a model of \
-                  photographs and texts";
+fn refuse(stored: StateDict, _: &ImportOptions, _: &Device) -> Result<(Model, Manifest)> {
+    let detail = "holds an image encoder without texts (MoCo); expected a model of photographs and texts (to start a run from \
+                  this encoder, set model.init_visual)";
     Err(Error::format(stored.path, detail))
 }
 
-fn architecture(stored: &Stored, image_size: usize, with_head: bool) -> Result<ResNetConfig> {
+fn architecture(stored: &StateDict, image_size: usize, with_head: bool) -> Result<ResNetConfig> {
     let [width, ..] = stored.dims::<4>("encoder_q.conv1.weight")?;
     let [bottleneck, ..] = stored.dims::<4>("encoder_q.layer1.0.conv1.weight")?;
     let blocks = [1, 2, 3, 4].map(|stage| stored.depth(&format!("encoder_q.layer{stage}.")));
@@ -68,10 +70,11 @@ fn architecture(stored: &Stored, image_size: usize, with_head: bool) -> Result<R
     Ok(ResNetConfig { image_size, width, bottleneck, blocks, head })
 }
 
-/// torchvision's names below `encoder_q`; a layer of the head is followed by its ReLU, which has a number too.
-fn place(name: &str) -> Place {
+/// torchvision's names below `encoder_q`. `fc.1` becomes `fc.2`, because the ReLU between the two layers has an index
+/// too.
+fn mapping(name: &str) -> TensorMapping {
     let name = name.strip_prefix("fc.1.").map_or(name.to_owned(), |leaf| format!("fc.2.{leaf}"));
-    Place::Same(format!("{QUERY}{name}"))
+    TensorMapping::Same(format!("{QUERY}{name}"))
 }
 
 #[cfg(test)]
@@ -79,7 +82,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use burn::tensor::Tensor;
 
-    use super::super::clip_tests::{Io, golden};
+    use super::super::clip_tests::{ClipGolden, golden};
     use super::super::published;
     use super::*;
     use crate::model::PixelStatistics;
@@ -88,7 +91,7 @@ mod tests {
     fn moco_reproduces_its_features_and_its_head() {
         let Some(folder) = golden("moco_v2_resnet") else { return };
         let path = folder.join("checkpoint.pth.tar");
-        let io = Io::read(&folder);
+        let io = ClipGolden::read(&folder);
         let pixels = io.pixels(PixelStatistics { mean: [0.0; 3], std: [1.0; 3] });
         for device in [Device::flex(), Device::flex().autodiff()] {
             for (with_head, output, width) in [(false, "out.pooled", 2048), (true, "out.fc", 32)] {

@@ -1,16 +1,20 @@
-//! Models on disk.
+//! Saves and loads models.
 //!
 //! A checkpoint is a folder:
 //!
 //! | file | what |
 //! |---|---|
-//! | `weights.safetensors` | parameters, scalars and constant buffers under the published names of the MERU family, in PyTorch's layout: the state dict of the published model class, to be loaded strictly |
-//! | `manifest.toml` | how the weights must be fed: space, architecture, pixel statistics, crop, tokenizer ([`Manifest`]) |
-//! | `tokenizer.json` | the tokenizer, where there is one |
-//! | `config.toml`, `optimizer.safetensors`, `state.json` | what only training needs ([`state`]) |
+//! | `weights.safetensors` | parameters, scalars and constant buffers |
+//! | `manifest.toml` | space, architecture, pixel statistics, crop and tokenizer of the model ([`Manifest`]) |
+//! | `tokenizer.json` | the tokenizer, if the model has one |
+//! | `config.toml`, `optimizer.safetensors`, `state.json` | training state ([`state`]) |
 //!
-//! [`replace_folder`] makes a folder appear completely or not at all; [`write()`] fills in the first three files; [`load`] reads the
-//! first two. What others publish is read and written by [`published`]. [`open()`] takes any of them.
+//! The weights have the published names of the MERU family and PyTorch's layout. The published model class can load a
+//! model of its architecture strictly.
+//!
+//! [`replace_folder`] makes a folder appear completely or not at all; [`write()`] writes the first three files;
+//! [`load`] reads the first two. [`published`] reads and writes the layouts of other systems. [`open()`] opens a
+//! checkpoint of any kind.
 
 mod archive;
 mod folder;
@@ -28,7 +32,7 @@ pub mod published;
 mod reference;
 mod safetensors_file;
 pub mod state;
-mod stored;
+mod state_dict;
 mod weights;
 
 use std::path::Path;
@@ -39,8 +43,8 @@ use conifer_space::files;
 
 pub use folder::replace_folder;
 pub use manifest::{ImageFeed, Manifest, TextFeed};
-pub use reference::{Opened, open};
-pub use weights::{Array, Precision, Values, Weights, export};
+pub use reference::{OpenedModel, open};
+pub use weights::{Precision, WeightArray, WeightValues, Weights, export};
 
 use crate::Result;
 use crate::model::{Model, ModelConfig};
@@ -53,15 +57,15 @@ pub const MANIFEST: &str = "manifest.toml";
 /// The tokenizer in a checkpoint folder.
 pub const TOKENIZER: &str = "tokenizer.json";
 
-/// Saves a model for use: [`replace_folder`] with [`write()`].
+/// Saves a model for inference: [`replace_folder`] with [`write()`].
 ///
 /// # Errors
-/// As those.
+/// As [`replace_folder`] and [`write()`].
 pub fn save(dir: &Path, model: &Model, manifest: &Manifest, tokenizer: Option<&Tokenizer>) -> Result<()> {
     save_as(dir, model, manifest, tokenizer, Precision::F32)
 }
 
-/// The same with weights in a precision: in half precision the folder is half the size, and whoever loads it has `f32` again.
+/// Like [`save`], with weights in the given precision. [`load`] always returns `f32`.
 ///
 /// # Errors
 /// As [`save`].
@@ -75,11 +79,11 @@ pub fn save_as(
     replace_folder(dir, |folder| write_as(folder, model, manifest, tokenizer, precision))
 }
 
-/// Writes weights, manifest and tokenizer into `folder`, which exists. The manifest's curvatures and its `tokenizer` entry are
-/// brought up to date.
+/// Writes weights, manifest and tokenizer into the existing `folder`. The written manifest has the model's current
+/// curvatures and root, and names the written tokenizer.
 ///
 /// # Errors
-/// [`Error::Io`](crate::Error::Io) with the file; a tokenizer that [`Manifest::check_tokenizer`] refuses.
+/// [`Error::Io`](crate::Error::Io) with the file; a tokenizer that [`Manifest::check_tokenizer`] rejects.
 pub fn write(folder: &Path, model: &Model, manifest: &Manifest, tokenizer: Option<&Tokenizer>) -> Result<()> {
     write_as(folder, model, manifest, tokenizer, Precision::F32)
 }
@@ -103,10 +107,11 @@ fn write_as(
     manifest.save(&folder.join(MANIFEST))
 }
 
-/// Loads a model onto `device` (one with autodiff to train it, a plain one to use it).
+/// Loads a model onto `device`: a device with autodiff for training, a plain device for inference.
 ///
 /// # Errors
-/// [`Error::Io`](crate::Error::Io), [`Error::Format`](crate::Error::Format) or [`Error::Weights`](crate::Error::Weights), with the file.
+/// [`Error::Io`](crate::Error::Io), [`Error::Format`](crate::Error::Format) or
+/// [`Error::Weights`](crate::Error::Weights), with the file.
 pub fn load(dir: &Path, device: &Device) -> Result<(Model, Manifest)> {
     let dir = &files::resolve(dir);
     let manifest = Manifest::load(&dir.join(MANIFEST))?;
@@ -118,22 +123,23 @@ pub fn load(dir: &Path, device: &Device) -> Result<(Model, Manifest)> {
     Ok((model, manifest))
 }
 
-/// A slip of the pen in a description must not take all memory before the weights are found not to fit. `path` is the description,
-/// `beside` the name of the weights.
+/// Checks that a config does not describe transformers with more values than the weights file holds, so that a typo in
+/// a width does not exhaust the memory. `path` is the config, `beside` the file name of the weights.
 fn check_size(model: &ModelConfig, weights: &Weights, path: &Path, beside: &str) -> Result<()> {
     let number = |table: &toml::Table, key: &str| table.get(key).and_then(toml::Value::as_integer).unwrap_or(0) as f64;
     let towers = [toml::Table::try_from(&model.visual), toml::Table::try_from(&model.textual)];
-    // Every transformer has these, whatever else it has: queries, keys, values and the way out of the attention are 4 width^2 numbers.
-    let least = |tower: &toml::Table| {
+    // A lower bound for transformers: queries, keys, values and output projection of a block have 4 width^2 values.
+    // Other encoders have no `depth`.
+    let min_values = |tower: &toml::Table| {
         let width = number(tower, "width");
         let tokens = (number(tower, "image_size") / number(tower, "patch").max(1.0)).powi(2);
         let positions = if tower.contains_key("patch") { tokens } else { number(tower, "context") };
         4.0 * number(tower, "depth") * width.powi(2) + (positions + number(tower, "vocabulary")) * width
     };
-    check_numbers(towers.iter().flatten().map(least).sum(), weights, path, beside)
+    check_numbers(towers.iter().flatten().map(min_values).sum(), weights, path, beside)
 }
 
-/// Names the file that an impossible setting comes from.
+/// Adds the file name to the error of an invalid setting.
 fn in_file(path: &Path) -> impl FnOnce(crate::Error) -> crate::Error {
     let path = path.to_owned();
     move |error| match error {
@@ -145,16 +151,18 @@ fn in_file(path: &Path) -> impl FnOnce(crate::Error) -> crate::Error {
     }
 }
 
-fn check_numbers(least: f64, weights: &Weights, path: &Path, beside: &str) -> Result<()> {
+fn check_numbers(min_values: f64, weights: &Weights, path: &Path, beside: &str) -> Result<()> {
     let stored = weights::count(weights);
-    if least <= stored as f64 {
+    if min_values <= stored as f64 {
         return Ok(());
     }
-    let detail = format!("describes towers of at least {least:e} numbers; {beside} beside it holds {stored}");
+    let detail = format!(
+        "describes towers of at least {min_values:e} numbers; expected at most {stored}, the count in {beside}"
+    );
     Err(crate::Error::format(path, detail))
 }
 
-/// The tokenizer of a checkpoint.
+/// Loads the tokenizer of a checkpoint.
 ///
 /// # Errors
 /// If the manifest names none, or the file cannot be read.
@@ -162,7 +170,7 @@ pub fn load_tokenizer(dir: &Path, manifest: &Manifest) -> Result<Tokenizer> {
     let name = manifest.texts.tokenizer.as_deref().ok_or_else(|| {
         crate::Error::format(
             dir.join(MANIFEST),
-            "`texts.tokenizer` is absent; expected a tokenizer file (give one when converting)",
+            "`texts.tokenizer` is absent; expected a tokenizer file (pass --tokenizer FILE when converting)",
         )
     })?;
     Ok(Tokenizer::open(&files::resolve(dir).join(name))?)

@@ -1,8 +1,10 @@
-//! CLIP as open_clip keeps it: a folder with `open_clip_config.json` and `open_clip_model.safetensors` (or
-//! `open_clip_pytorch_model.bin`), and the `epoch_N.pt` of its trainer, whose `state_dict` has keys that begin with `module.`.
+//! CLIP in the layout of open_clip: a folder with `open_clip_config.json` and `open_clip_model.safetensors` (or
+//! `open_clip_pytorch_model.bin`), or an `epoch_N.pt` of its trainer, whose `state_dict` has keys that begin with
+//! `module.`.
 //!
-//! The config is looked for beside the weights. A trainer's checkpoint comes without one: sizes then come from the shapes, the
-//! heads are width / 64 (open_clip's default), and the activation is the one of [`ImportOptions`]. A text is read at its largest id.
+//! The config is read from the folder of the weights. A trainer's checkpoint has none. Sizes then come from the tensor
+//! shapes, the number of heads is width / 64 (open_clip's default), and the activation comes from [`ImportOptions`]. A
+//! text is pooled at its largest id.
 
 use std::path::{Path, PathBuf};
 
@@ -12,17 +14,18 @@ use conifer_data::transform::EvalCrop;
 use serde_json::{Map, Value, json};
 
 use super::layout::{
-    CLIP_PIXELS, Described, OURS, Ours, Place, assemble, clip_towers, decimal, read_json, scatter, write_json,
+    CLIP_PIXELS, CONIFER_SECTION, ClipDescription, ConiferSection, TensorMapping, assemble, clip_towers, decimal,
+    read_json, scatter, write_json,
 };
-use super::published::{Format, ImportOptions, no_rule};
-use super::stored::Stored;
+use super::published::{CheckpointFormat, ImportOptions, no_rule};
+use super::state_dict::StateDict;
 use super::{ImageFeed, Manifest, TOKENIZER, TextFeed, weights};
-use crate::encoders::layers::Activation;
+use crate::encoders::layers::ActivationFn;
 use crate::encoders::{ClipVitConfig, TextTransformerConfig, TextualConfig, VisualConfig};
 use crate::model::{Model, ModelConfig, PixelStatistics};
 use crate::{Error, Result};
 
-pub(super) const FORMAT: Format = Format {
+pub(super) const FORMAT: CheckpointFormat = CheckpointFormat {
     name: NAME,
     summary: "the folder of open_clip, and its trainer's checkpoints",
     files: &[WEIGHTS, "open_clip_pytorch_model.bin"],
@@ -35,22 +38,22 @@ const NAME: &str = "open-clip";
 const WEIGHTS: &str = "open_clip_model.safetensors";
 const CONFIG: &str = "open_clip_config.json";
 
-fn import(stored: Stored, options: &ImportOptions, device: &Device) -> Result<(Model, Manifest)> {
+fn import(stored: StateDict, options: &ImportOptions, device: &Device) -> Result<(Model, Manifest)> {
     let config = stored.path.parent().unwrap_or(Path::new("")).join(CONFIG);
     let described = match config.is_file() {
         true => from_config(config, options)?,
         false => from_shapes(&stored, options)?,
     };
-    assemble(described, stored, place, options.method.as_deref(), device)
+    assemble(described, stored, mapping, options.method.as_deref(), device)
 }
 
-fn from_config(path: PathBuf, options: &ImportOptions) -> Result<Described> {
-    let mut whole = Section { path: &path, name: String::new(), keys: read_json(&path)? };
-    let mut model = whole.section("model_cfg")?;
+fn from_config(path: PathBuf, options: &ImportOptions) -> Result<ClipDescription> {
+    let mut root = OpenClipSection { path: &path, name: String::new(), keys: read_json(&path)? };
+    let mut model = root.section("model_cfg")?;
     let (mut vision, mut text) = (model.section("vision_cfg")?, model.section("text_cfg")?);
     let activation = match model.flag("quick_gelu")? {
-        true => Activation::QuickGelu,
-        false => Activation::Gelu,
+        true => ActivationFn::QuickGelu,
+        false => ActivationFn::Gelu,
     };
     let dim = model.size("embed_dim", None)?;
 
@@ -77,21 +80,20 @@ fn from_config(path: PathBuf, options: &ImportOptions) -> Result<Described> {
         activation,
     };
     let padding = text.size("pad_id", Some(0))? as u32;
-    // Only in training, or without effect beside these values of the others.
+    // Ignored: keys used only in training. Keys such as `pool_type` have no effect while they have the values below.
     let idle = ["patch_dropout", "attn_pooler_queries", "attn_pooler_heads"];
     vision.finish(&idle, &["timm_"], &[("pool_type", "tok"), ("pos_embed_type", "learnable")])?;
     let idle = ["eos_id", "tokenizer_kwargs"];
     text.finish(&idle, &["hf_"], &[("pool_type", "argmax"), ("proj_type", "linear")])?;
     model.finish(&["init_logit_scale", "cast_dtype", "output_dict"], &[], &[])?;
 
-    let (pixels, images) = preprocessing(whole.section("preprocess_cfg")?)?;
-    let ours = match whole.keys.remove(OURS) {
-        Some(ours) => {
-            serde_json::from_value(ours).map_err(|error| Error::format(&path, format!("`{OURS}`: {error}")))?
-        }
-        None => Ours::default(),
+    let (pixels, images) = preprocessing(root.section("preprocess_cfg")?)?;
+    let conifer = match root.keys.remove(CONIFER_SECTION) {
+        Some(section) => serde_json::from_value(section)
+            .map_err(|error| Error::format(&path, format!("`{CONIFER_SECTION}`: {error}")))?,
+        None => ConiferSection::default(),
     };
-    Ok(Described {
+    Ok(ClipDescription {
         model: ModelConfig {
             visual: VisualConfig::ClipVit(visual),
             textual: TextualConfig::TextTransformer(textual),
@@ -100,12 +102,12 @@ fn from_config(path: PathBuf, options: &ImportOptions) -> Result<Described> {
         dim,
         images,
         texts: feed(vocabulary, padding, options),
-        ours,
+        conifer,
         path,
     })
 }
 
-fn preprocessing(mut section: Section<'_>) -> Result<(PixelStatistics, ImageFeed)> {
+fn preprocessing(mut section: OpenClipSection<'_>) -> Result<(PixelStatistics, ImageFeed)> {
     let PixelStatistics { mean, std } = CLIP_PIXELS;
     let pixels = PixelStatistics { mean: section.channels("mean", mean)?, std: section.channels("std", std)? };
     let crop = match section.word("resize_mode", "shortest")?.as_str() {
@@ -119,8 +121,8 @@ fn preprocessing(mut section: Section<'_>) -> Result<(PixelStatistics, ImageFeed
     }
 }
 
-/// A trainer's checkpoint: sizes off the shapes.
-fn from_shapes(stored: &Stored, options: &ImportOptions) -> Result<Described> {
+/// Infers the architecture of a trainer's checkpoint from its tensor shapes.
+fn from_shapes(stored: &StateDict, options: &ImportOptions) -> Result<ClipDescription> {
     let rule = |width: usize| width.is_multiple_of(64).then_some(width / 64);
     let [tokens, width] = stored.dims("visual.positional_embedding")?;
     let [_, _, _, patch] = stored.dims("visual.conv1.weight")?;
@@ -147,7 +149,7 @@ fn from_shapes(stored: &Stored, options: &ImportOptions) -> Result<Described> {
         activation: options.activation,
     };
     let [_, dim] = stored.dims("text_projection")?;
-    Ok(Described {
+    Ok(ClipDescription {
         model: ModelConfig {
             visual: VisualConfig::ClipVit(visual),
             textual: TextualConfig::TextTransformer(textual),
@@ -156,7 +158,7 @@ fn from_shapes(stored: &Stored, options: &ImportOptions) -> Result<Described> {
         dim,
         images: ImageFeed::default(),
         texts: feed(vocabulary, 0, options),
-        ours: Ours::default(),
+        conifer: ConiferSection::default(),
         path: stored.path.clone(),
     })
 }
@@ -166,19 +168,19 @@ fn feed(vocabulary: usize, padding: u32, options: &ImportOptions) -> TextFeed {
     TextFeed { tokenizer: None, end_of_text, padding }
 }
 
-/// One table of the config. Keys are taken out of it, so that in the end what is left is what we do not know.
-struct Section<'a> {
+/// A table of the config. Reading a key removes it, so that only unknown keys remain.
+struct OpenClipSection<'a> {
     path: &'a Path,
     name: String,
     keys: Map<String, Value>,
 }
 
-impl<'a> Section<'a> {
-    fn section(&mut self, key: &str) -> Result<Section<'a>> {
+impl<'a> OpenClipSection<'a> {
+    fn section(&mut self, key: &str) -> Result<OpenClipSection<'a>> {
         let name = self.full(key);
         match self.keys.remove(key) {
-            None => Ok(Section { path: self.path, name, keys: Map::new() }),
-            Some(Value::Object(keys)) => Ok(Section { path: self.path, name, keys }),
+            None => Ok(OpenClipSection { path: self.path, name, keys: Map::new() }),
+            Some(Value::Object(keys)) => Ok(OpenClipSection { path: self.path, name, keys }),
             Some(other) => Err(self.wrong(key, other, "a table")),
         }
     }
@@ -192,13 +194,13 @@ impl<'a> Section<'a> {
         }
     }
 
-    /// The ratio that makes our rounding give open_clip's hidden width, the whole part of `width * mlp_ratio`.
+    /// The ratio for which our rounding gives open_clip's hidden width, `floor(width * mlp_ratio)`.
     fn mlp_ratio(&mut self, width: usize) -> Result<f64> {
         match self.keys.remove("mlp_ratio") {
             None => Ok(4.0),
             Some(value) => match value.as_f64() {
                 Some(ratio) if width > 0 => Ok((width as f64 * ratio).floor() / width as f64),
-                _ => Err(self.wrong("mlp_ratio", value, "a number, beside a width above 0")),
+                _ => Err(self.wrong("mlp_ratio", value, "a number, with a width above 0")),
             },
         }
     }
@@ -215,7 +217,7 @@ impl<'a> Section<'a> {
         match self.keys.remove(key) {
             None => Ok(default.to_owned()),
             Some(Value::String(word)) => Ok(word),
-            Some(other) => Err(self.wrong(key, other, "a word")),
+            Some(other) => Err(self.wrong(key, other, "a string")),
         }
     }
 
@@ -226,9 +228,9 @@ impl<'a> Section<'a> {
         }
     }
 
-    /// Refuses every key that is left and may change the computation: one that is not `idle`, does not begin with one of `prefixes`
-    /// (whose first key, `<prefix>model_name`, is what gives the others a meaning), does not have its `neutral` value, and is not
-    /// switched off.
+    /// Rejects every remaining key that may change the computation. Accepted are `idle` keys, keys that are null or
+    /// false, keys with their `neutral` value, and keys that begin with one of `prefixes`. `<prefix>...model_name` is
+    /// rejected, because it selects another encoder.
     fn finish(self, idle: &[&str], prefixes: &[&str], neutral: &[(&str, &str)]) -> Result<()> {
         let off = |value: &Value| matches!(value, Value::Null | Value::Bool(false));
         let no_effect = |key: &str, value: &Value| {
@@ -241,7 +243,7 @@ impl<'a> Section<'a> {
             return Ok(());
         };
         let expected = neutral.iter().find(|(name, _)| name == key).map_or("no such key", |(_, neutral)| neutral);
-        let expected = format!("{expected}, as CLIP's two transformers have it");
+        let expected = format!("{expected}, because only CLIP's two transformers are supported");
         Err(self.wrong(key, value, &expected))
     }
 
@@ -254,13 +256,13 @@ impl<'a> Section<'a> {
     }
 }
 
-/// Names of open_clip's `CLIP`. Below `visual` and within a block ours are the same.
-fn place(name: &str) -> Place {
+/// Maps our tensor names to those of open_clip's `CLIP`. Names below `visual` and within a block are the same.
+fn mapping(name: &str) -> TensorMapping {
     match name {
-        "visual_proj.weight" => Place::Transposed("visual.proj".into()),
-        "textual_proj.weight" => Place::Transposed("text_projection".into()),
-        "textual.posit_embed" => Place::Same("positional_embedding".into()),
-        _ => Place::Same(match name.strip_prefix("textual.") {
+        "visual_proj.weight" => TensorMapping::Transposed("visual.proj".into()),
+        "textual_proj.weight" => TensorMapping::Transposed("text_projection".into()),
+        "textual.posit_embed" => TensorMapping::Same("positional_embedding".into()),
+        _ => TensorMapping::Same(match name.strip_prefix("textual.") {
             Some(rest) if rest.starts_with("resblocks.") => format!("transformer.{rest}"),
             Some(rest) => rest.replacen("token_embed.", "token_embedding.", 1),
             None => name.to_owned(),
@@ -276,7 +278,7 @@ fn export(model: &Model, manifest: &Manifest, tokenizer: Option<&Tokenizer>, fol
     }
     let last = textual.vocabulary.saturating_sub(1);
     if manifest.texts.end_of_text as usize != last {
-        let expected = format!("{last}, the largest id, at which open_clip reads a text");
+        let expected = format!("{last}, the largest id, at which open_clip pools a text");
         return Err(Error::setting("texts.end_of_text", manifest.texts.end_of_text, expected));
     }
     let mut text = json!({
@@ -294,7 +296,7 @@ fn export(model: &Model, manifest: &Manifest, tokenizer: Option<&Tokenizer>, fol
     let config = json!({
         "model_cfg": {
             "embed_dim": model.head.spec().dim,
-            "quick_gelu": visual.activation == Activation::QuickGelu,
+            "quick_gelu": visual.activation == ActivationFn::QuickGelu,
             "vision_cfg": {
                 "image_size": visual.image_size,
                 "layers": visual.depth,
@@ -311,16 +313,17 @@ fn export(model: &Model, manifest: &Manifest, tokenizer: Option<&Tokenizer>, fol
             "interpolation": "bicubic",
             "resize_mode": if manifest.images.crop == EvalCrop::Center { "shortest" } else { "squash" },
         },
-        OURS: Ours::of(model, manifest),
+        CONIFER_SECTION: ConiferSection::of(model, manifest),
     });
     write_json(&config, &folder.join(CONFIG))?;
     if let Some(tokenizer) = tokenizer {
         tokenizer.save(&folder.join(TOKENIZER))?;
     }
-    weights::save_for_torch(&scatter(model, place), &folder.join(WEIGHTS))
+    weights::save_for_torch(&scatter(model, mapping), &folder.join(WEIGHTS))
 }
 
-/// The ratio whose product with `width` has `hidden` as its whole part: a quotient can round to just below.
+/// The ratio for which `floor(width * ratio)` is `hidden`. With the plain quotient, `width * ratio` can round to just
+/// below `hidden`.
 fn ratio(width: usize, hidden: usize) -> f64 {
     let ratio = hidden as f64 / width as f64;
     if width as f64 * ratio < hidden as f64 { ratio.next_up() } else { ratio }

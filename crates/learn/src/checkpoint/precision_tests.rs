@@ -1,4 +1,4 @@
-//! What rounded weights cost.
+//! Tests of the error that rounded weights cause.
 #![allow(clippy::unwrap_used)]
 
 use std::collections::BTreeMap;
@@ -9,13 +9,13 @@ use burn::tensor::{Device, Gradients, Int, Tensor, TensorData};
 use conifer_space::ManifoldSpec;
 
 use super::*;
-use crate::encoders::layers::Activation;
+use crate::encoders::layers::ActivationFn;
 use crate::encoders::{TextTransformerConfig, TextualConfig, Tokens, VisualConfig, VitConfig};
 use crate::head::{Head, HeadConfig};
 use crate::model::PixelStatistics;
 use crate::params::{Init, ParamInfo, ParamVisitor, visit_params};
 
-/// Rounding to the nearest number of 8 significant bits: half a step of 2^-7.
+/// Largest relative error of rounding to 8 significant bits: half a step of 2^-7.
 const ROUNDING: f32 = 0.003_906_25;
 
 fn model(device: &Device) -> (Model, Manifest) {
@@ -28,7 +28,7 @@ fn model(device: &Device) -> (Model, Manifest) {
             depth: 2,
             heads: 2,
             mlp_ratio: 4.0,
-            activation: Activation::Gelu,
+            activation: ActivationFn::Gelu,
         }),
         pixels: PixelStatistics::default(),
     };
@@ -50,13 +50,13 @@ fn points(model: &Model, device: &Device) -> Tensor<2> {
     Tensor::cat(vec![model.embed_images(pixels).unwrap(), model.embed_texts(tokens).unwrap()], 0)
 }
 
-/// Sum of |gradient| |weight| over everything that is rounded.
-struct Slopes<'a> {
+/// Sum of |gradient| |weight| over all rounded weights.
+struct RoundingSensitivity<'a> {
     gradients: &'a Gradients,
     sum: f32,
 }
 
-impl ParamVisitor for Slopes<'_> {
+impl ParamVisitor for RoundingSensitivity<'_> {
     fn visit<const D: usize>(&mut self, _param: &ParamInfo<'_>, value: &Tensor<D>) {
         if let Some(gradient) = value.grad(self.gradients) {
             let weight = value.clone().without_autodiff();
@@ -66,7 +66,7 @@ impl ParamVisitor for Slopes<'_> {
 }
 
 #[test]
-fn rounded_weights_are_half_the_size_and_move_points_by_no_more_than_they_must() {
+fn bf16_weights_are_smaller_and_point_errors_stay_within_the_first_order_bound() {
     let folder = tempfile::tempdir().unwrap();
     let device = Device::flex().autodiff();
     let (model, manifest) = model(&device);
@@ -74,7 +74,7 @@ fn rounded_weights_are_half_the_size_and_move_points_by_no_more_than_they_must()
     save(&full, &model, &manifest, None).unwrap();
     save_as(&half, &model, &manifest, None, Precision::Bf16).unwrap();
     let size = |dir: &Path| fs::metadata(dir.join(WEIGHTS)).unwrap().len() as f64;
-    // Norms and biases, 13 numbers of 12 * 32 in a block of this width, stay as they are, and so does the header.
+    // Norms and biases, 13 numbers per 12 * 32 in a block of this width, keep their size, and so does the header.
     assert!(size(&half) < 0.65 * size(&full), "{} {}", size(&half), size(&full));
 
     let (exact, rounded): (BTreeMap<_, _>, BTreeMap<_, _>) =
@@ -92,29 +92,29 @@ fn rounded_weights_are_half_the_size_and_move_points_by_no_more_than_they_must()
     }
     assert!(moved > 1000);
 
-    // To first order a component moves by at most sum |slope| |weight| 2^-8 over all weights, if every rounding pushes the same way.
+    // To first order a component of a point changes by at most the sum of |gradient| |weight| 2^-8 over all weights.
     let (after, back) = load(&half, &Device::flex()).unwrap();
     assert_eq!(back, load(&full, &Device::flex()).unwrap().1);
     let after: Vec<f32> = points(&after, &Device::flex()).into_data().iter::<f32>().collect();
-    let mut most = 0.0_f32;
+    let mut max_fraction = 0.0_f32;
     for (at, after) in after.iter().enumerate() {
-        // The engine forgets a graph once it is differentiated.
+        // The engine drops a graph after its backward pass.
         let component = points(&model, &device).slice([at / 8..at / 8 + 1, at % 8..at % 8 + 1]).sum();
         let value = component.clone().into_scalar::<f32>();
         let gradients = component.backward();
-        let mut slopes = Slopes { gradients: &gradients, sum: 0.0 };
-        visit_params(&model, &mut slopes);
-        let bound = ROUNDING * slopes.sum;
+        let mut sensitivity = RoundingSensitivity { gradients: &gradients, sum: 0.0 };
+        visit_params(&model, &mut sensitivity);
+        let bound = ROUNDING * sensitivity.sum;
         assert!((after - value).abs() <= bound, "component {at}: {value} became {after}, bound {bound}");
-        most = most.max((after - value).abs() / bound);
+        max_fraction = max_fraction.max((after - value).abs() / bound);
     }
-    assert!(most > 0.0, "the roundings cancel, but not to nothing");
-    eprintln!("largest share of the bound: {most}");
+    assert!(max_fraction > 0.0, "rounding changed no component");
+    eprintln!("largest fraction of the bound: {max_fraction}");
 }
 
-/// What is rounded once is not rounded again.
+/// Rounding a rounded checkpoint changes nothing.
 #[test]
-fn a_rounded_checkpoint_stays_as_it_is() {
+fn rounding_a_rounded_checkpoint_changes_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let (model, manifest) = model(&Device::flex());
     let (first, second) = (folder.path().join("first"), folder.path().join("second"));

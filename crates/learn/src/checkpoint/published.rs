@@ -1,78 +1,85 @@
-//! Checkpoints as others publish them.
+//! Reads and writes checkpoints in the layouts of other systems.
 //!
-//! [`FORMATS`] lists what can be read and written; a file is recognised by the names of its tensors. To add one: a file here with a
-//! [`Format`], and one line in the table.
+//! [`FORMATS`] lists the supported layouts; a file is recognised by its tensor names. To add a layout, add a file with
+//! a [`CheckpointFormat`] to this folder and an entry to the table.
 //!
-//! What is needed beside the tensors (heads, activation, pixel statistics, end of text) is taken from the configs that lie beside the
-//! file where its format has one; what is in neither comes from [`ImportOptions`].
+//! Values that the tensors do not determine (heads, activation, pixel statistics, end of text) come from the configs
+//! beside the file, if the layout has any. [`ImportOptions`] overrides the heads and the end of text, and sets the
+//! activation if there is no config.
 
 use std::path::{Path, PathBuf};
 
 use burn::tensor::Device;
 use conifer_data::tokenizer::Tokenizer;
 
-use super::stored::Stored;
+use super::state_dict::StateDict;
 use super::{Manifest, Precision, hf_align, hf_clip, meru_family, moco, open_clip, replace_folder};
-use crate::encoders::layers::Activation;
+use crate::encoders::layers::ActivationFn;
 use crate::model::Model;
 use crate::{Error, Result};
 
-/// Every published layout there is.
-pub const FORMATS: &[Format] =
+/// All supported layouts.
+pub const FORMATS: &[CheckpointFormat] =
     &[meru_family::FORMAT, hf_clip::FORMAT, open_clip::FORMAT, hf_align::FORMAT, moco::FORMAT];
 
-/// One published layout.
+/// A published layout.
 #[derive(Debug)]
-pub struct Format {
-    /// Its name, on the command line.
+pub struct CheckpointFormat {
+    /// Name of the layout on the command line.
     pub name: &'static str,
-    /// One line for people.
+    /// One-line description for listings.
     pub summary: &'static str,
-    /// Names of its weights in a folder, the preferred one first.
+    /// File names of the weights in a folder of this layout, the preferred one first.
     pub(super) files: &'static [&'static str],
-    /// Names of tensors begin with one of these in its files, and in no other's.
+    /// Prefixes of tensor names that identify files of this layout.
     pub(super) marks: &'static [&'static str],
-    pub(super) import: fn(Stored, &ImportOptions, &Device) -> Result<(Model, Manifest)>,
-    /// Fills a folder, where the layout is one.
-    pub(super) export: Option<Export>,
+    pub(super) import: fn(StateDict, &ImportOptions, &Device) -> Result<(Model, Manifest)>,
+    /// Writes a folder in this layout; `None` if that is not supported.
+    pub(super) export: Option<ExportFn>,
 }
 
-pub(super) type Export = fn(&Model, &Manifest, Option<&Tokenizer>, &Path) -> Result<()>;
+pub(super) type ExportFn = fn(&Model, &Manifest, Option<&Tokenizer>, &Path) -> Result<()>;
 
-/// What the tensors of a published checkpoint do not say.
+/// Values that the tensors of a published checkpoint do not determine.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ImportOptions {
-    /// The method; absent: `phyclip`, `meru` or `clip`, by the scalars.
+    /// The method. Default: for the MERU family `phyclip`, `meru` or `clip`, inferred from the scalars; for the other
+    /// layouts the method that conifer stored in the config, else `clip`.
     pub method: Option<String>,
-    /// Kind of a product space, `product_l1` (absent) or `product_l2`.
+    /// Kind of a product space: `product_l1` (default) or `product_l2`.
     pub product: Option<String>,
-    /// Heads of the image tower; absent: the published rule.
+    /// Attention heads of the image tower. Default: from the config; without a config, the published number for the
+    /// width.
     pub visual_heads: Option<usize>,
-    /// Heads of the text tower; absent: the published rule.
+    /// Attention heads of the text tower. Default: from the config; without a config, the published number for the
+    /// width.
     pub textual_heads: Option<usize>,
-    /// Non-linearity of the text tower, and of both towers of an open_clip checkpoint without its config.
-    pub activation: Activation,
-    /// Id of the end of text; absent: what the config says, else the last of the vocabulary.
+    /// Activation function of the text tower of the MERU family, and of both towers of an open_clip checkpoint without
+    /// its config.
+    pub activation: ActivationFn,
+    /// Id of the end of text. Default for `hf-clip` and `hf-align`: from the config; for the other layouts: the last id
+    /// of the vocabulary.
     pub end_of_text: Option<u32>,
 }
 
-/// A published checkpoint, a file or the folder it came in, as a model on `device`, and its manifest.
+/// Imports a published checkpoint (a file or its folder) onto `device`. Returns the model and its manifest.
 ///
 /// # Errors
-/// [`Error::Format`] for a file that is no checkpoint, is cut, would run code, or is of an unknown layout; [`Error::Weights`] listing all
-/// tensors that are missing, left over or of another shape; [`Error::Setting`] for a number of heads that is not given and has no rule.
+/// [`Error::Format`] for a file that is not a checkpoint, is truncated, would run code, or has an unknown layout;
+/// [`Error::Weights`] listing all tensors that are missing, unexpected or of another shape; [`Error::Setting`] if the
+/// number of attention heads is neither in `options` nor known for the width of the tower.
 pub fn import(path: &Path, options: &ImportOptions, device: &Device) -> Result<(Model, Manifest)> {
-    let stored = Stored::read(&weights_file(path)?)?;
+    let stored = StateDict::read(&weights_file(path)?)?;
     let Some(format) = FORMATS.iter().find(|format| stored.has(format.marks)) else {
         let marks: Vec<_> =
             FORMATS.iter().map(|it| format!("`{}...` ({})", it.marks.join("...` or `"), it.name)).collect();
-        let detail = format!("is of no known layout; expected tensors named {}", marks.join(", "));
+        let detail = format!("has no known layout; expected tensors named {}", marks.join(", "));
         return Err(Error::format(&stored.path, detail));
     };
     (format.import)(stored, options, device)
 }
 
-/// The `tokenizer.json` that came with a published checkpoint: in its folder.
+/// The `tokenizer.json` in the folder of a published checkpoint, if there is one.
 ///
 /// # Errors
 /// As [`Tokenizer::open`].
@@ -82,20 +89,21 @@ pub fn tokenizer_beside(path: &Path) -> Result<Option<Tokenizer>> {
     Ok(file.is_file().then(|| Tokenizer::open(&file)).transpose()?)
 }
 
-/// Writes the state dict of `model` as safetensors, under the names and in the layout of the MERU family; readers of PyTorch take the
-/// type of each tensor from the file.
+/// Writes the state dict of `model` as safetensors, under the names and in the layout of the MERU family. PyTorch
+/// readers take the type of each tensor from the file.
 ///
 /// # Errors
-/// [`Error::Io`] with the path; [`Error::Setting`] for a space that no published model lives in, and that its reader could not tell.
+/// [`Error::Io`] with the path; [`Error::Setting`] for a space that this layout cannot represent.
 pub fn export(model: &Model, path: &Path, precision: Precision) -> Result<()> {
     meru_family::export(model, path, precision)
 }
 
-/// Writes the folder that the layout `name` asks for: weights, config, and the tokenizer where there is one. It appears whole or not at
-/// all.
+/// Writes a folder in the layout `name`: weights, config, and the tokenizer if there is one. The folder appears as a
+/// whole or not at all.
 ///
 /// # Errors
-/// [`Error::Unknown`] with the names there are; [`Error::Setting`] for a model that the layout cannot say; [`Error::Io`] with the file.
+/// [`Error::Unknown`] with the known names; [`Error::Setting`] for a model that the layout cannot represent;
+/// [`Error::Io`] with the file.
 pub fn export_folder(
     name: &str,
     model: &Model,
@@ -111,12 +119,12 @@ pub fn export_folder(
     replace_folder(dir, |folder| export(model, manifest, tokenizer, folder))
 }
 
-/// Whether `path` is a file, or a folder with the weights of a published checkpoint.
+/// True if `path` is a file, or a folder that contains the weights of a published checkpoint.
 pub fn is_published(path: &Path) -> bool {
     path.is_file() || weights_file(path).is_ok_and(|file| file.is_file())
 }
 
-/// The weights that `path` is or holds.
+/// The weights file: `path` itself, or the weights in the folder `path`.
 fn weights_file(path: &Path) -> Result<PathBuf> {
     if !path.is_dir() {
         return Ok(path.to_owned());

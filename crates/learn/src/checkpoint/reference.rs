@@ -1,4 +1,4 @@
-//! A model by whatever a person calls it: [`open`].
+//! Opens a model by its path or name: [`open`].
 
 use std::path::{Path, PathBuf};
 
@@ -12,42 +12,43 @@ use super::{Manifest, hub, load, load_tokenizer};
 use crate::model::Model;
 use crate::{Error, Result};
 
-/// A model and where it lies.
+/// A model and its location.
 #[derive(Debug)]
-pub struct Opened {
+pub struct OpenedModel {
     /// The file or folder it was read from.
     pub path: PathBuf,
-    /// The model, on the device that was asked for.
+    /// The model, on the requested device.
     pub model: Model,
-    /// How it must be fed.
+    /// The manifest of the model.
     pub manifest: Manifest,
-    /// Whether it is a published model, not a folder of ours.
+    /// True for a published model, false for a conifer checkpoint.
     pub published: bool,
 }
 
-/// Opens a checkpoint folder, the newest checkpoint of a run, or a published model: its file, its folder, or its name on the hub
-/// ([`hub::locate`]). A checkpoint whose replacement was interrupted is read from where it was put aside; [`Opened::path`] says so.
-/// `options` say what the file of a published model does not.
+/// Opens a checkpoint folder, the newest checkpoint of a run, or a published model: its file, its folder, or its name
+/// on the hub ([`hub::locate`]). If the replacement of a checkpoint was interrupted, the previous checkpoint is read
+/// from the folder to which it was moved, and [`OpenedModel::path`] is that folder. `options` supplies values that the
+/// files of a published model lack.
 ///
 /// # Errors
 /// As [`hub::locate`], [`latest_checkpoint`], [`load`] and [`published::import`].
-pub fn open(reference: &Path, options: &ImportOptions, device: &Device) -> Result<Opened> {
+pub fn open(reference: &Path, options: &ImportOptions, device: &Device) -> Result<OpenedModel> {
     let path = hub::locate(&files::resolve(reference))?;
     if published::is_published(&path) {
         let (model, manifest) = published::import(&path, options, device)?;
-        return Ok(Opened { path, model, manifest, published: true });
+        return Ok(OpenedModel { path, model, manifest, published: true });
     }
     let path = latest_checkpoint(&path)?;
     let (model, manifest) = load(&path, device)?;
-    Ok(Opened { path, model, manifest, published: false })
+    Ok(OpenedModel { path, model, manifest, published: false })
 }
 
-impl Opened {
-    /// Its tokenizer. Not every model comes with one: a published one may have no `tokenizer.json` in its folder, and what was converted
-    /// without one has none.
+impl OpenedModel {
+    /// Loads the tokenizer of the model. `None` for a published model without a `tokenizer.json` in its folder, and for
+    /// a checkpoint that was converted without a tokenizer.
     ///
     /// # Errors
-    /// A file that cannot be read as a tokenizer.
+    /// If the file is not a valid tokenizer.
     pub fn tokenizer(&self) -> Result<Option<Tokenizer>> {
         if self.published {
             return published::tokenizer_beside(&self.path);
@@ -56,10 +57,10 @@ impl Opened {
         named.then(|| load_tokenizer(&self.path, &self.manifest)).transpose()
     }
 
-    /// The tokenizer, for what cannot do without one.
+    /// Loads the tokenizer, for callers that require one.
     ///
     /// # Errors
-    /// As [`Opened::tokenizer`]; [`Error::Setting`] if there is none.
+    /// As [`OpenedModel::tokenizer`]; [`Error::Setting`] if there is none.
     pub fn need_tokenizer(&self) -> Result<Tokenizer> {
         self.tokenizer()?.ok_or_else(|| {
             let expected = format!(

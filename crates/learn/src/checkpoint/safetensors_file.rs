@@ -1,7 +1,7 @@
-//! Writing a safetensors file tensor by tensor.
+//! Writes a safetensors file tensor by tensor.
 //!
-//! The library's own `serialize_to_file` creates its file through `tempfile` with mode 0600, whatever the umask: another account could
-//! not read what was written. The bytes here are the same.
+//! The library's own `serialize_to_file` creates its file through `tempfile` with mode 0600 regardless of the umask, so
+//! other accounts could not read it. The bytes written here are the same.
 
 use std::collections::HashMap;
 use std::io::Write;
@@ -15,18 +15,18 @@ use crate::{Error, Result};
 /// The header is padded so that the first tensor starts at a multiple of this.
 const ALIGNMENT: usize = 8;
 
-/// Writes `tensors` with a note in the header. The file appears whole or not at all; its mode follows the umask.
+/// Writes `tensors`, with `note` in the header. The file appears as a whole or not at all; its mode follows the umask.
 ///
 /// # Errors
-/// [`Error::Space`] with the path if the system refuses; [`Error::Format`] for tensors that make no valid file (a name that occurs
-/// twice, a shape that does not fit its data).
+/// [`Error::Io`] or [`Error::Space`] with the path for an I/O error; [`Error::Format`] for tensors that cannot form a
+/// valid file (a duplicate name, a shape that does not match its data).
 pub(super) fn write<V: View>(
     tensors: Vec<(String, V)>,
     note: Option<HashMap<String, String>>,
     path: &Path,
 ) -> Result<()> {
     let mut tensors = tensors;
-    // The order of the library: wide types first, so that every tensor is aligned to its element.
+    // The library's order: wide types first, so that every tensor is aligned to its element size.
     tensors.sort_by(|(left, a), (right, b)| b.dtype().cmp(&a.dtype()).then(left.cmp(right)));
     let mut end = 0;
     let infos = tensors
@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn the_bytes_are_those_of_the_library() {
+    fn bytes_equal_those_of_the_safetensors_library() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.safetensors");
         let tensors = [

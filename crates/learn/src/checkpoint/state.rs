@@ -1,7 +1,8 @@
-//! What a checkpoint holds beside the model so that training goes on as if it had never stopped.
+//! The training state of a checkpoint: everything besides the model that an exact resume needs.
 //!
-//! `state.json` says where the run is, `optimizer.safetensors` holds the moments, `config.toml` the whole experiment. There is no
-//! generator to store: the schedule is a function of the step, and every random choice one of (seed, epoch, sample).
+//! `state.json` holds the position of the run, `optimizer.safetensors` the moments, `config.toml` the whole experiment.
+//! There is no random generator to store: the schedule is a function of the step, and every random choice is a function
+//! of (seed, epoch, sample).
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,11 +15,11 @@ use super::{MANIFEST, Weights, weights};
 use crate::config::Config;
 use crate::error::{Error, Result};
 
-/// The place of the run.
+/// The position of the run.
 pub const STATE: &str = "state.json";
 /// The moments of the optimiser.
 pub const OPTIMIZER: &str = "optimizer.safetensors";
-/// The experiment, with every choice written out.
+/// The config, with every default written out.
 pub const CONFIG: &str = "config.toml";
 /// Folder of the checkpoints in a run folder.
 pub const CHECKPOINTS: &str = "checkpoints";
@@ -27,21 +28,21 @@ pub const CHECKPOINTS: &str = "checkpoints";
 const LATEST: &str = "latest";
 const PREFIX: &str = "step_";
 
-/// Where a run is.
+/// The position of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TrainState {
     /// Version of this file, [`TrainState::FORMAT`].
     pub format: u32,
-    /// Updates made.
+    /// Number of updates made.
     pub step: u64,
-    /// Samples seen.
+    /// Number of samples seen.
     pub samples: u64,
-    /// Broken samples met and replaced.
+    /// Number of broken samples met and replaced.
     pub broken: u64,
-    /// Place in the data: the next batch is the one that follows it.
+    /// Position in the data; the next batch is the one after it.
     pub data: LoaderState,
-    /// Fingerprint of the data; another one cannot be continued on.
+    /// Fingerprint of the data. A run cannot resume on other data.
     pub fingerprint: String,
 }
 
@@ -50,7 +51,7 @@ impl TrainState {
     pub const FORMAT: u32 = 1;
 }
 
-/// Writes state, moments and config into `folder`, which exists.
+/// Writes state, moments and config into the existing `folder`.
 ///
 /// # Errors
 /// [`Error::Io`] with the file.
@@ -84,12 +85,12 @@ pub fn checkpoint_path(run: &Path, step: u64) -> PathBuf {
     run.join(CHECKPOINTS).join(format!("{PREFIX}{step:08}"))
 }
 
-/// The newest checkpoint of a run folder, or `path` itself if it is a checkpoint. Without a readable `latest`, the complete folder with
-/// the highest step is taken. A checkpoint whose replacement was interrupted is read from the folder where it was put aside
-/// ([`files::resolve`]).
+/// The newest checkpoint of a run folder, or `path` itself if it is a checkpoint. Without a readable `latest`, the
+/// complete checkpoint with the highest step is used. If the replacement of a checkpoint was interrupted, the folder to
+/// which the previous one was moved is returned ([`files::resolve`]).
 ///
 /// # Errors
-/// [`Error::Setting`] if there is none.
+/// [`Error::Setting`] if there is no checkpoint.
 pub fn latest_checkpoint(path: &Path) -> Result<PathBuf> {
     let whole = files::resolve(path);
     if whole.join(MANIFEST).is_file() {
@@ -105,10 +106,10 @@ pub fn latest_checkpoint(path: &Path) -> Result<PathBuf> {
     })
 }
 
-/// Makes `step` the newest checkpoint of the run and removes all but the `keep` newest.
+/// Marks `step` as the newest checkpoint of the run and removes all but the `keep` newest.
 ///
 /// # Errors
-/// [`Error::Io`] with the file. The checkpoints that are there stay usable.
+/// If `latest` cannot be written or an old checkpoint cannot be removed. The other checkpoints stay usable.
 pub fn publish_checkpoint(run: &Path, step: u64, keep: usize) -> Result<()> {
     let folder = run.join(CHECKPOINTS);
     let name = checkpoint_path(run, step).file_name().unwrap_or_default().to_string_lossy().into_owned();
@@ -127,7 +128,7 @@ fn steps(run: &Path) -> Vec<u64> {
     let Ok(entries) = fs::read_dir(run.join(CHECKPOINTS)) else {
         return Vec::new();
     };
-    // A checkpoint whose replacement was interrupted lies in `.step_NNNNNNNN.previous`.
+    // After an interrupted replacement the previous checkpoint is in `.step_NNNNNNNN.previous`.
     let step = |name: String| {
         let name = name.strip_prefix('.').and_then(|it| it.split('.').next()).unwrap_or(&name);
         name.strip_prefix(PREFIX).and_then(|step| step.parse().ok())
@@ -140,7 +141,8 @@ fn steps(run: &Path) -> Vec<u64> {
     steps
 }
 
-/// A folder appears under its name only when it is complete, but one that is being removed loses its files one by one.
+/// True if every file is present. A new folder appears under its name only when it is complete, but a folder that is
+/// being removed loses its files one by one.
 fn is_complete(folder: &Path) -> bool {
     let folder = files::resolve(folder);
     [MANIFEST, super::WEIGHTS, OPTIMIZER, STATE, CONFIG].iter().all(|file| folder.join(file).is_file())

@@ -1,5 +1,6 @@
-//! Round trips, damaged files, and the published systems' own numbers: `../shared/goldens/checkpoints` (PyTorch 2.15, float32, CPU;
-//! random weights; see the README there), skipped where that folder is absent.
+//! Tests of round trips and damaged files, and comparison with the published systems' outputs in
+//! `../shared/goldens/checkpoints` (PyTorch 2.15, float32, CPU; random weights; see the README there), skipped if that
+//! folder is absent.
 #![allow(clippy::unwrap_used)]
 
 use std::collections::BTreeMap;
@@ -14,8 +15,8 @@ use safetensors::SafeTensors;
 use super::published::{self, ImportOptions};
 use super::*;
 use crate::encoders::{TextTransformerConfig, TextualConfig, Tokens, VisualConfig, VitConfig};
-use crate::head::{Head, HeadConfig, Side};
-use crate::methods::{Embedded, entry};
+use crate::head::{Head, HeadConfig, Tower};
+use crate::methods::{BatchPoints, entry};
 use crate::model::{ModelConfig, PixelStatistics};
 use crate::params::{Init, ParamInfo, ParamVisitor, visit_params};
 
@@ -31,7 +32,7 @@ fn golden(file: &str) -> Option<PathBuf> {
     Some(path)
 }
 
-/// Four heads in both towers (README of the goldens); no tensor says so.
+/// Both towers have four heads (README of the goldens). The tensors do not determine this number.
 fn options(method: &str) -> ImportOptions {
     ImportOptions {
         method: Some(method.to_owned()),
@@ -41,12 +42,12 @@ fn options(method: &str) -> ImportOptions {
     }
 }
 
-/// Inputs and outputs that the released model computed.
-struct Io {
+/// Inputs of the released model, and the outputs that it computed.
+struct MeruGolden {
     tensors: BTreeMap<String, (Vec<usize>, Vec<f32>)>,
 }
 
-impl Io {
+impl MeruGolden {
     fn read(path: &Path) -> Self {
         let bytes = fs::read(path).unwrap();
         let file = SafeTensors::deserialize(&bytes).unwrap();
@@ -72,7 +73,7 @@ impl Io {
         Tensor::from_data(TensorData::new(values.clone(), shape), &Device::flex())
     }
 
-    /// The released model reads each text at its largest id, the first end of text (599).
+    /// The released model pools each text at the first position of its largest id, the end of text (599).
     fn tokens(&self, name: &str) -> Tokens {
         let (shape, values) = &self.tensors[name];
         let end = values
@@ -100,15 +101,16 @@ fn relative(found: &[f32], expected: &[f32]) -> f64 {
     (difference / size).sqrt()
 }
 
-/// The projected vector and the point of every view, which the file holds as `out.<view>.euclidean` and `out.<view>.embedding`.
-fn views(model: &Model, io: &Io) -> Vec<(&'static str, Tensor<2>, Tensor<2>)> {
+/// The projected vector and the point of every view; the file has them as `out.<view>.euclidean` and
+/// `out.<view>.embedding`.
+fn views(model: &Model, io: &MeruGolden) -> Vec<(&'static str, Tensor<2>, Tensor<2>)> {
     let image = |view, name| {
         let vector = model.encode_images(io.pixels(name)).unwrap();
-        (view, vector.clone(), model.head.lift(vector, Side::Image).unwrap())
+        (view, vector.clone(), model.head.lift(vector, Tower::Image).unwrap())
     };
     let text = |view, name| {
         let vector = model.encode_texts(io.tokens(name)).unwrap();
-        (view, vector.clone(), model.head.lift(vector, Side::Text).unwrap())
+        (view, vector.clone(), model.head.lift(vector, Tower::Text).unwrap())
     };
     vec![
         image("image", "in.pixels"),
@@ -118,7 +120,7 @@ fn views(model: &Model, io: &Io) -> Vec<(&'static str, Tensor<2>, Tensor<2>)> {
     ]
 }
 
-fn check_views(model: &Model, io: &Io, what: &str) {
+fn check_views(model: &Model, io: &MeruGolden, what: &str) {
     for (view, vector, point) in views(model, io) {
         for (kind, found) in [("euclidean", vector), ("embedding", point)] {
             let error = relative(&floats(found), io.get(&format!("out.{view}.{kind}")));
@@ -135,11 +137,12 @@ fn released_checkpoints_reproduce_their_outputs() {
         else {
             return;
         };
-        let io = Io::read(&io);
+        let io = MeruGolden::read(&io);
         for device in [Device::flex(), Device::flex().autodiff()] {
             let (model, manifest) = published::import(&pth, &options(name), &device).unwrap();
             check_views(&model, &io, name);
-            // The released HyCoCLIP subtracts the standard deviations: what its buffers say is what it was run with.
+            // The released HyCoCLIP subtracts the standard deviations; its buffers are the values with which it was
+            // run.
             let PixelStatistics { mean, std } = PixelStatistics::default();
             let mean = if name == "hycoclip" { std } else { mean };
             assert_eq!(manifest.model.pixels, PixelStatistics { mean, std }, "{name}");
@@ -155,12 +158,12 @@ fn released_checkpoints_reproduce_their_outputs() {
 }
 
 /// Gradients by published name, in PyTorch's layout.
-struct Collect<'a> {
+struct NamedGradients<'a> {
     gradients: &'a Gradients,
     found: BTreeMap<String, Vec<f32>>,
 }
 
-impl ParamVisitor for Collect<'_> {
+impl ParamVisitor for NamedGradients<'_> {
     fn visit<const D: usize>(&mut self, param: &ParamInfo<'_>, value: &Tensor<D>) {
         if let Some(gradient) = value.grad(self.gradients) {
             let gradient = if param.transposed { gradient.swap_dims(0, 1) } else { gradient };
@@ -178,23 +181,23 @@ fn released_checkpoints_reproduce_their_loss_and_gradients() {
         else {
             return;
         };
-        let io = Io::read(&io);
+        let io = MeruGolden::read(&io);
         let (model, _) = published::import(&pth, &options(name), &Device::flex().autodiff()).unwrap();
         let method = (entry(name).unwrap().from_config)(&toml::from_str("reference = true").unwrap()).unwrap();
         let mut points = views(&model, &io).into_iter().map(|(_, _, point)| point);
-        let batch = Embedded {
+        let batch = BatchPoints {
             image: points.next(),
             text: points.next(),
             box_image: points.next(),
             box_text: points.next(),
-            ..Embedded::default()
+            ..BatchPoints::default()
         };
         let loss = method.loss(&batch, &model.head.space().unwrap()).unwrap();
         let error = relative(&floats(loss.total.clone()), io.get("out.loss"));
         assert!(error < 1e-5, "{name}: the loss is off by {error:e}");
 
         let gradients = loss.total.backward();
-        let mut collect = Collect { gradients: &gradients, found: BTreeMap::new() };
+        let mut collect = NamedGradients { gradients: &gradients, found: BTreeMap::new() };
         visit_params(&model, &mut collect);
         let expected: Vec<_> = io.tensors.keys().filter_map(|key| key.strip_prefix("grad.")).collect();
         assert_eq!(expected.len(), 7, "{name}");
@@ -213,14 +216,14 @@ fn fixed_positions_are_those_of_the_released_model() {
     let (stored, computed) = (export(&model), export(&fresh));
     let error = relative(computed["visual.pos_embed"].floats().unwrap(), stored["visual.pos_embed"].floats().unwrap());
     assert!(error < 1e-6, "{error:e}");
-    // Constant buffers follow from the architecture, too.
+    // Constant buffers follow from the architecture too.
     for buffer in ["textual.attn_mask", "pixel_mean", "pixel_std"] {
         assert_eq!(stored[buffer], computed[buffer], "{buffer}");
     }
 }
 
 #[test]
-fn converting_a_released_checkpoint_there_and_back_changes_no_bit() {
+fn converting_a_released_checkpoint_and_back_changes_no_bit() {
     let folder = tempfile::tempdir().unwrap();
     for name in MODELS {
         let (Some(pth), Some(io)) =
@@ -233,7 +236,7 @@ fn converting_a_released_checkpoint_there_and_back_changes_no_bit() {
         save(&native, &model, &manifest, None).unwrap();
         let (loaded, read) = load(&native, &Device::flex()).unwrap();
         assert_eq!(read, manifest);
-        check_views(&loaded, &Io::read(&io), name);
+        check_views(&loaded, &MeruGolden::read(&io), name);
 
         let exported = folder.path().join(format!("{name}.safetensors"));
         published::export(&loaded, &exported, Precision::F32).unwrap();
@@ -243,7 +246,7 @@ fn converting_a_released_checkpoint_there_and_back_changes_no_bit() {
         assert!(fs::read(&exported).unwrap() == fs::read(&twice).unwrap(), "{name}");
         assert!(fs::read(&exported).unwrap() == fs::read(native.join(WEIGHTS)).unwrap(), "{name}");
 
-        // Exactly the released state dict: same names, same shapes, and, what is learned, the same numbers.
+        // Exactly the released state dict: the same names and shapes and, for learned tensors, the same numbers.
         let reader = pytorch_reader::PytorchReader::with_top_level_key(&pth, "model").unwrap();
         let weights = export(&loaded);
         let mut names: Vec<_> = reader.keys();
@@ -258,7 +261,7 @@ fn converting_a_released_checkpoint_there_and_back_changes_no_bit() {
     }
 }
 
-/// A model of every kind of space, small, with random weights.
+/// A small model with random weights, in any kind of space.
 pub(super) fn small(space: &ManifoldSpec) -> (Model, Manifest) {
     let config = ModelConfig {
         visual: VisualConfig::Vit(VitConfig { image_size: 8, patch: 4, width: 8, depth: 1, heads: 2 }),
@@ -269,7 +272,7 @@ pub(super) fn small(space: &ManifoldSpec) -> (Model, Manifest) {
             depth: 1,
             heads: 2,
             mlp_ratio: 4.0,
-            activation: crate::encoders::layers::Activation::QuickGelu,
+            activation: crate::encoders::layers::ActivationFn::QuickGelu,
         }),
         pixels: PixelStatistics { mean: [0.5, 0.25, 0.125], std: [0.5; 3] },
     };
@@ -292,7 +295,7 @@ fn spaces() -> Vec<ManifoldSpec> {
 }
 
 #[test]
-fn a_manifest_of_a_giant_is_refused_before_it_takes_all_memory() {
+fn oversized_manifests_are_rejected_before_allocation() {
     let folder = tempfile::tempdir().unwrap();
     let (model, mut manifest) = small(&ManifoldSpec::sphere(8));
     manifest.model.visual = manifest.model.visual.with("width", 1 << 20).unwrap();
@@ -303,7 +306,7 @@ fn a_manifest_of_a_giant_is_refused_before_it_takes_all_memory() {
 }
 
 #[test]
-fn every_kind_of_space_is_saved_and_loaded_whole() {
+fn every_kind_of_space_round_trips() {
     let folder = tempfile::tempdir().unwrap();
     for space in spaces() {
         let (model, mut manifest) = small(&space);
@@ -316,7 +319,7 @@ fn every_kind_of_space_is_saved_and_loaded_whole() {
             assert_eq!(read, manifest);
             assert_eq!(loaded.devices()[0].is_autodiff(), device.is_autodiff());
         }
-        // Saving over a checkpoint replaces it; nothing is left beside it.
+        // Saving over a checkpoint replaces it and leaves no temporary files.
         save(&path, &model, &manifest, None).unwrap();
     }
     let mut names: Vec<_> = fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
@@ -333,22 +336,22 @@ fn a_single_feature_scale_is_exported_for_each_factor() {
     let model = Model::new(model.config(), head, &mut Init::seeded(1, &Device::flex())).unwrap();
     let weights = export(&model);
     for name in ["visual_alpha", "visual_concept_alphas.0", "visual_concept_alphas.1", "textual_concept_alphas.1"] {
-        assert_eq!(weights[name], Array::f32([], vec![0.25_f32.ln()]), "{name}");
+        assert_eq!(weights[name], WeightArray::f32([], vec![0.25_f32.ln()]), "{name}");
     }
-    // What was added for PyTorch is no surprise on the way back.
+    // The tensors added for PyTorch are accepted on import.
     weights::import(model, weights, Path::new("x")).unwrap();
 }
 
 #[test]
-fn weights_that_do_not_fit_are_listed_in_one_message() {
+fn all_mismatched_weights_are_listed_in_one_message() {
     let (model, _) = small(&ManifoldSpec::lorentz(8, 1.0));
     let mut weights = export(&model);
     weights.remove("visual.norm.bias");
     weights.remove("curv");
-    weights.insert("visual_proj.weight".into(), Array::f32([8, 9], vec![0.0; 72]));
-    weights.insert("logit_scale".into(), Array::f32([], vec![f32::NAN]));
-    weights.insert("visual.head.weight".into(), Array::f32([1], vec![0.0]));
-    weights.insert("pixel_mean".into(), Array::f32([3, 1, 1], vec![0.0; 3]));
+    weights.insert("visual_proj.weight".into(), WeightArray::f32([8, 9], vec![0.0; 72]));
+    weights.insert("logit_scale".into(), WeightArray::f32([], vec![f32::NAN]));
+    weights.insert("visual.head.weight".into(), WeightArray::f32([1], vec![0.0]));
+    weights.insert("pixel_mean".into(), WeightArray::f32([3, 1, 1], vec![0.0; 3]));
     let message = weights::import(model, weights, Path::new("some/file")).unwrap_err().to_string();
     for part in [
         "some/file: 6 tensors do not fit",
@@ -378,7 +381,7 @@ fn half_precision_is_widened() {
 }
 
 #[test]
-fn damaged_checkpoints_say_what_is_wrong() {
+fn damaged_checkpoints_are_reported() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("model");
     let (model, manifest) = small(&ManifoldSpec::lorentz(8, 1.0));
@@ -417,7 +420,7 @@ fn damaged_checkpoints_say_what_is_wrong() {
 }
 
 #[test]
-fn a_failed_save_leaves_the_old_checkpoint_and_no_remains() {
+fn a_failed_save_keeps_the_old_checkpoint_and_no_temporary_files() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("model");
     let (model, manifest) = small(&ManifoldSpec::lorentz(8, 1.0));
@@ -441,12 +444,13 @@ fn a_folder_that_is_no_checkpoint_is_not_replaced() {
     let (model, manifest) = small(&ManifoldSpec::lorentz(8, 1.0));
     fs::write(path.join("cat.jpg"), b"x").unwrap();
     let message = save(&path, &model, &manifest, None).unwrap_err().to_string();
-    assert!(message.contains("expected a free name, an empty folder or a checkpoint"), "{message}");
+    assert!(message.contains("expected an unused name, an empty folder or a checkpoint"), "{message}");
     fs::remove_file(path.join("cat.jpg")).unwrap();
     save(&path, &model, &manifest, None).unwrap();
 }
 
-/// `torch.save`'s older form, by hand: magic, version, system, the object, the keys of the storages, the storages.
+/// The legacy format of `torch.save`, by hand: magic, version, system, the object, the keys of the storages, the
+/// storages.
 pub(super) fn legacy_file(object: &[u8], storages: &[(&str, &[f32])]) -> Vec<u8> {
     let mut file = b"\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19.".to_vec();
     file.extend(b"\x80\x02M\xe9\x03.");
@@ -494,7 +498,7 @@ fn tensor(key: &str, shape: &[usize]) -> Vec<u8> {
     .concat()
 }
 
-/// A state dict saved from a model that was wrapped for several GPUs, in the older form, with the mean embedding of CLIP beside it.
+/// A file in the legacy format: the state dict of a model wrapped for several GPUs, and CLIP's mean embedding.
 #[test]
 fn older_files_and_wrapped_models_are_read() {
     let folder = tempfile::tempdir().unwrap();
@@ -519,7 +523,7 @@ fn older_files_and_wrapped_models_are_read() {
     let options = ImportOptions {
         visual_heads: Some(2),
         textual_heads: Some(2),
-        activation: crate::encoders::layers::Activation::QuickGelu,
+        activation: crate::encoders::layers::ActivationFn::QuickGelu,
         ..ImportOptions::default()
     };
     let (read, manifest) = published::import(&path, &options, &Device::flex()).unwrap();
@@ -528,7 +532,7 @@ fn older_files_and_wrapped_models_are_read() {
     assert_eq!(manifest.root.unwrap(), root.iter().map(|&x| f64::from(x)).collect::<Vec<_>>());
 }
 
-/// Each of these would run `echo` when Python loads it.
+/// Each of these files would run code when loaded in Python.
 #[test]
 fn a_pickle_that_would_run_code_is_refused() {
     let folder = tempfile::tempdir().unwrap();
@@ -562,7 +566,7 @@ fn a_pickle_that_would_run_code_is_refused() {
 }
 
 #[test]
-fn files_that_are_no_checkpoints_say_so() {
+fn files_that_are_not_checkpoints_are_reported() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("x.pth");
     let message = |bytes: &[u8], options: &ImportOptions| {
@@ -577,7 +581,7 @@ fn files_that_are_no_checkpoints_say_so() {
         &[("0", &[1.0, 2.0])],
     );
     let found = message(&other, &default);
-    assert!(found.contains("is of no known layout; expected tensors named `visual.pos_embed...`"), "{found}");
+    assert!(found.contains("has no known layout; expected tensors named `visual.pos_embed...`"), "{found}");
     fs::remove_file(&path).unwrap();
     let missing = published::import(&path, &default, &Device::flex()).unwrap_err().to_string();
     assert!(missing.contains("x.pth"), "{missing}");

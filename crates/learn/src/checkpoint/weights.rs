@@ -1,4 +1,4 @@
-//! Tensors by their published names: out of a model, into a model, to a safetensors file and back.
+//! Tensors by their published names: exports from and imports into a model, and reads and writes safetensors files.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
@@ -17,88 +17,89 @@ use crate::model::Model;
 use crate::params::{ParamInfo, ParamMapper, ParamVisitor, map_params, visit_params};
 use crate::{Error, Result};
 
-/// Numbers in all tensors together.
+/// Number of elements in all tensors.
 pub(super) fn count(weights: &Weights) -> usize {
     weights.values().map(|array| array.shape.iter().product::<usize>()).sum()
 }
 
 /// Tensors by published name, in PyTorch's layout.
-pub type Weights = BTreeMap<String, Array>;
+pub type Weights = BTreeMap<String, WeightArray>;
 
-/// One stored tensor, row major.
+/// One stored tensor.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Array {
-    /// Its shape; empty for a scalar.
+pub struct WeightArray {
+    /// Shape; empty for a scalar.
     pub shape: Vec<usize>,
-    /// Its elements.
-    pub values: Values,
+    /// Elements in row-major order.
+    pub values: WeightValues,
 }
 
-/// Elements of an [`Array`].
+/// Elements of a [`WeightArray`].
 #[derive(Clone, Debug, PartialEq)]
-pub enum Values {
-    /// Everything that is learned.
+pub enum WeightValues {
+    /// Floating-point values.
     F32(Vec<f32>),
     /// Masks.
     Bool(Vec<bool>),
 }
 
-impl Array {
+impl WeightArray {
     /// An f32 tensor.
     pub fn f32(shape: impl Into<Vec<usize>>, values: Vec<f32>) -> Self {
-        Self { shape: shape.into(), values: Values::F32(values) }
+        Self { shape: shape.into(), values: WeightValues::F32(values) }
     }
 
     /// A boolean tensor.
     pub fn bool(shape: impl Into<Vec<usize>>, values: Vec<bool>) -> Self {
-        Self { shape: shape.into(), values: Values::Bool(values) }
+        Self { shape: shape.into(), values: WeightValues::Bool(values) }
     }
 
-    /// The elements as they are stored: little endian, one byte for a boolean.
+    /// The elements in their stored form: little endian, one byte for a boolean.
     pub fn to_le_bytes(&self) -> Vec<u8> {
         match &self.values {
-            Values::F32(values) => values.iter().flat_map(|value| value.to_le_bytes()).collect(),
-            Values::Bool(values) => values.iter().map(|&value| u8::from(value)).collect(),
+            WeightValues::F32(values) => values.iter().flat_map(|value| value.to_le_bytes()).collect(),
+            WeightValues::Bool(values) => values.iter().map(|&value| u8::from(value)).collect(),
         }
     }
 
-    /// The elements as f32, if they are.
+    /// The elements, if they are f32.
     pub fn floats(&self) -> Option<&[f32]> {
         match &self.values {
-            Values::F32(values) => Some(values),
-            Values::Bool(_) => None,
+            WeightValues::F32(values) => Some(values),
+            WeightValues::Bool(_) => None,
         }
     }
 }
 
-/// How the weights of a checkpoint are stored. In memory they are always `f32`.
+/// Stored precision of the weights of a checkpoint. In memory they are always `f32`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Precision {
-    /// 4 bytes a number, as it is.
+    /// 4 bytes per number, exact.
     #[default]
     F32,
-    /// 2 bytes a number of every matrix and kernel, rounded to the nearest number of 8 significant bits: off by at most 2^-8 of itself.
-    /// What has one dimension (norms, biases, scalars, pixel statistics) stays `f32`: next to no bytes, and a curvature must not move.
+    /// 2 bytes per number for every matrix and kernel, rounded to 8 significant bits (relative error at most 2^-8).
+    /// Tensors with one dimension (norms, biases, scalars, pixel statistics) stay `f32`: they are small, and a
+    /// curvature must not change.
     Bf16,
 }
 
 impl Precision {
-    /// Whether it rounds this tensor.
-    fn rounds(self, array: &Array) -> bool {
+    /// True if this tensor is rounded.
+    fn rounds(self, array: &WeightArray) -> bool {
         let long = array.shape.iter().filter(|&&side| side > 1).count();
         self == Precision::Bf16 && long > 1 && array.floats().is_some()
     }
 }
 
-/// A tensor on its way to a file.
-struct Outgoing<'a>(&'a Array, Precision);
+/// A tensor to write and the precision of the checkpoint.
+struct WeightArrayView<'a>(&'a WeightArray, Precision);
 
-impl View for Outgoing<'_> {
+impl View for WeightArrayView<'_> {
     fn dtype(&self) -> Dtype {
         match self.0.values {
-            Values::F32(_) if self.1.rounds(self.0) => Dtype::BF16,
-            Values::F32(_) => Dtype::F32,
-            Values::Bool(_) => Dtype::BOOL,
+            WeightValues::F32(_) if self.1.rounds(self.0) => Dtype::BF16,
+            WeightValues::F32(_) => Dtype::F32,
+            WeightValues::Bool(_) => Dtype::BOOL,
         }
     }
 
@@ -108,7 +109,7 @@ impl View for Outgoing<'_> {
 
     fn data(&self) -> Cow<'_, [u8]> {
         match &self.0.values {
-            Values::F32(values) if self.1.rounds(self.0) => {
+            WeightValues::F32(values) if self.1.rounds(self.0) => {
                 values.iter().flat_map(|&value| bf16::from_f32(value).to_le_bytes()).collect()
             }
             _ => self.0.to_le_bytes().into(),
@@ -117,27 +118,27 @@ impl View for Outgoing<'_> {
 
     fn data_len(&self) -> usize {
         match &self.0.values {
-            Values::F32(values) if self.1.rounds(self.0) => 2 * values.len(),
-            Values::F32(values) => 4 * values.len(),
-            Values::Bool(values) => values.len(),
+            WeightValues::F32(values) if self.1.rounds(self.0) => 2 * values.len(),
+            WeightValues::F32(values) => 4 * values.len(),
+            WeightValues::Bool(values) => values.len(),
         }
     }
 }
 
-/// Everything a published checkpoint of this architecture holds: parameters, the scalars of the head, and the constant buffers that
-/// PyTorch's strict loading asks for (`constants`).
+/// All tensors of a published checkpoint of this architecture: parameters, the scalars of the head, and the constant
+/// buffers that PyTorch's strict loading requires (`constants`).
 pub fn export(model: &Model) -> Weights {
-    let mut exporter = Exporter { weights: constants(model) };
+    let mut exporter = WeightExporter { weights: constants(model) };
     visit_params(model, &mut exporter);
     for scalar in model.head.scalars() {
         for (name, log) in scalar.names().iter().zip(scalar.log_values()) {
-            exporter.weights.insert(name.clone(), Array::f32([], vec![log]));
+            exporter.weights.insert(name.clone(), WeightArray::f32([], vec![log]));
         }
     }
     exporter.weights
 }
 
-/// Names and published shapes of everything that [`import`] asks for.
+/// Names and published shapes of all tensors that [`import`] requires.
 pub(super) fn shapes(model: &Model) -> Vec<(String, Vec<usize>)> {
     let mut shapes = shapes_of(model);
     let scalars = model.head.scalars().into_iter().flat_map(|scalar| scalar.names().to_vec());
@@ -147,8 +148,8 @@ pub(super) fn shapes(model: &Model) -> Vec<(String, Vec<usize>)> {
 
 /// Names and published shapes of the parameters of any module.
 pub(super) fn shapes_of(module: &impl Module) -> Vec<(String, Vec<usize>)> {
-    struct Shapes(Vec<(String, Vec<usize>)>);
-    impl ParamVisitor for Shapes {
+    struct ParamShapes(Vec<(String, Vec<usize>)>);
+    impl ParamVisitor for ParamShapes {
         fn visit<const D: usize>(&mut self, param: &ParamInfo<'_>, value: &Tensor<D>) {
             if !is_head(param.name) {
                 let mut shape = value.dims().to_vec();
@@ -159,17 +160,17 @@ pub(super) fn shapes_of(module: &impl Module) -> Vec<(String, Vec<usize>)> {
             }
         }
     }
-    let mut shapes = Shapes(Vec::new());
+    let mut shapes = ParamShapes(Vec::new());
     visit_params(module, &mut shapes);
     shapes.0
 }
 
-/// Any module with the stored values, which are finite and are all that it needs.
+/// Imports stored values into any module. The caller has checked that they are finite and that no tensor is unexpected.
 ///
 /// # Errors
 /// [`Error::Weights`] listing every tensor that is missing or of another shape.
 pub(super) fn import_module<M: Module>(module: M, mut weights: Weights, path: &Path) -> Result<M> {
-    let mut importer = Importer { weights: &mut weights, problems: Vec::new() };
+    let mut importer = WeightImporter { weights: &mut weights, problems: Vec::new() };
     let module = map_params(module, &mut importer);
     match importer.problems {
         problems if problems.is_empty() => Ok(module),
@@ -177,16 +178,18 @@ pub(super) fn import_module<M: Module>(module: M, mut weights: Weights, path: &P
     }
 }
 
-/// The model with the stored values. Constant buffers in `weights` are not needed, and not looked at except that the pixel
-/// statistics must be those of the model.
+/// Imports stored values into a model. Constant buffers in `weights` are optional and ignored, except that the pixel
+/// statistics must equal those of the model.
 ///
 /// # Errors
-/// [`Error::Weights`] listing every tensor that is missing, left over, or of another shape; `path` is only for the message.
+/// [`Error::Weights`] listing every tensor that is missing, unexpected, of another shape or not finite. `path` is used
+/// only in the message.
 pub(super) fn import(model: Model, mut weights: Weights, path: &Path) -> Result<Model> {
-    let bad = |array: &Array| array.floats().and_then(|values| values.iter().copied().find(|value| !value.is_finite()));
+    let bad =
+        |array: &WeightArray| array.floats().and_then(|values| values.iter().copied().find(|value| !value.is_finite()));
     let infinite: Vec<_> = weights.iter().filter_map(|(name, array)| Some((name.clone(), bad(array)?))).collect();
     let constants = constants(&model);
-    let mut importer = Importer { weights: &mut weights, problems: Vec::new() };
+    let mut importer = WeightImporter { weights: &mut weights, problems: Vec::new() };
     let mut model = map_params(model, &mut importer);
     let mut problems = importer.problems;
     model.head = import_head(model.head, &mut weights, &mut problems);
@@ -199,7 +202,7 @@ pub(super) fn import(model: Model, mut weights: Weights, path: &Path) -> Result<
             Some(_) => {}
         }
     }
-    // A scalar has been named above.
+    // A scalar of the head that is not finite is already listed.
     for (name, value) in infinite {
         if !problems.iter().any(|problem| problem.contains(&format!("`{name}`"))) {
             problems.push(format!("`{name}` holds {value}, expected finite numbers"));
@@ -211,14 +214,14 @@ pub(super) fn import(model: Model, mut weights: Weights, path: &Path) -> Result<
     }
 }
 
-/// Entries of a published state dict that follow from the architecture: the causal mask, the pixel statistics and, for a product
-/// space, the scalars which PHyCLIP's model inherits and never reads. A published model with one feature scale per factor can also
-/// load one that has a single scale: it is written once per factor.
+/// Tensors of a published state dict that follow from the architecture: the causal mask, the pixel statistics and, for
+/// a product space, the scalars that PHyCLIP's model inherits and never reads. A single feature scale is also written
+/// once per factor, so that a published model with one scale per factor can load it.
 fn constants(model: &Model) -> Weights {
     let mut weights = Weights::new();
     let pixels = model.config().pixels;
-    weights.insert("pixel_mean".into(), Array::f32([3, 1, 1], pixels.mean.to_vec()));
-    weights.insert("pixel_std".into(), Array::f32([3, 1, 1], pixels.std.to_vec()));
+    weights.insert("pixel_mean".into(), WeightArray::f32([3, 1, 1], pixels.mean.to_vec()));
+    weights.insert("pixel_std".into(), WeightArray::f32([3, 1, 1], pixels.std.to_vec()));
     for (name, array) in model.visual.buffers() {
         weights.insert(format!("visual.{name}"), array);
     }
@@ -227,7 +230,7 @@ fn constants(model: &Model) -> Weights {
     }
     let spec = model.head.spec();
     if spec.kind.starts_with("product_") {
-        let scalar = |log: f32| Array::f32([], vec![log]);
+        let scalar = |log: f32| WeightArray::f32([], vec![log]);
         let initial_scale = -0.5 * (spec.dim as f32).ln();
         weights.insert("curv".into(), scalar(0.0));
         for side in ["visual", "textual"] {
@@ -246,17 +249,17 @@ fn constants(model: &Model) -> Weights {
 /// Writes `weights` as safetensors; the same weights give the same bytes.
 ///
 /// # Errors
-/// [`Error::Io`] with the path.
+/// As [`safetensors_file::write`].
 pub(super) fn save(weights: &Weights, path: &Path) -> Result<()> {
     save_as(weights, Precision::F32, path)
 }
 
-/// As [`save`], in a precision.
+/// Like [`save`], in a given precision.
 pub(super) fn save_as(weights: &Weights, precision: Precision, path: &Path) -> Result<()> {
     save_with(weights, precision, None, path)
 }
 
-/// As [`save`], with the note `{"format": "pt"}` in the header, without which `transformers` refuses a file.
+/// Like [`save`], with the note `{"format": "pt"}` in the header, which `transformers` requires.
 pub(super) fn save_for_torch(weights: &Weights, path: &Path) -> Result<()> {
     save_with(weights, Precision::F32, Some([("format".to_owned(), "pt".to_owned())].into()), path)
 }
@@ -267,20 +270,20 @@ fn save_with(
     note: Option<HashMap<String, String>>,
     path: &Path,
 ) -> Result<()> {
-    let outgoing = weights.iter().map(|(name, array)| (name.clone(), Outgoing(array, precision)));
-    safetensors_file::write(outgoing.collect(), note, path)
+    let views = weights.iter().map(|(name, array)| (name.clone(), WeightArrayView(array, precision)));
+    safetensors_file::write(views.collect(), note, path)
 }
 
 /// Reads a safetensors file; half precision and f64 become f32.
 ///
 /// # Errors
-/// [`Error::Io`]; [`Error::Format`] for a file that is cut, damaged, or holds another kind of tensor.
+/// [`Error::Io`]; [`Error::Format`] for a file that is truncated, damaged, or holds an unsupported tensor type.
 pub(super) fn load(path: &Path) -> Result<Weights> {
     load_where(path, |_| true)
 }
 
-/// As [`load`], of the tensors whose name is `wanted`.
-pub(super) fn load_where(path: &Path, wanted: impl Fn(&str) -> bool) -> Result<Weights> {
+/// Like [`load`], for the tensors whose name `select` accepts.
+pub(super) fn load_where(path: &Path, select: impl Fn(&str) -> bool) -> Result<Weights> {
     let bytes = fs::read(path).map_err(Error::io(path))?;
     let unreadable = |error: String| {
         Error::format(path, format!("not a complete safetensors file ({} bytes): {error}", bytes.len()))
@@ -289,15 +292,15 @@ pub(super) fn load_where(path: &Path, wanted: impl Fn(&str) -> bool) -> Result<W
         .map_err(unreadable)?
         .map_err(|error| unreadable(error.to_string()))?;
     file.iter()
-        .filter(|(name, _)| wanted(name))
+        .filter(|(name, _)| select(name))
         .map(|(name, view)| {
             let shape = view.shape().to_vec();
             let array = match view.dtype() {
-                Dtype::F32 => Array::f32(shape, view.data().chunks_exact(4).map(le_f32).collect()),
-                Dtype::BOOL => Array::bool(shape, view.data().iter().map(|&byte| byte != 0).collect()),
-                Dtype::F16 => Array::f32(shape, wider(view.data(), burn::tensor::DType::F16)),
-                Dtype::BF16 => Array::f32(shape, wider(view.data(), burn::tensor::DType::BF16)),
-                Dtype::F64 => Array::f32(shape, wider(view.data(), burn::tensor::DType::F64)),
+                Dtype::F32 => WeightArray::f32(shape, view.data().chunks_exact(4).map(le_f32).collect()),
+                Dtype::BOOL => WeightArray::bool(shape, view.data().iter().map(|&byte| byte != 0).collect()),
+                Dtype::F16 => WeightArray::f32(shape, wider(view.data(), burn::tensor::DType::F16)),
+                Dtype::BF16 => WeightArray::f32(shape, wider(view.data(), burn::tensor::DType::BF16)),
+                Dtype::F64 => WeightArray::f32(shape, wider(view.data(), burn::tensor::DType::F64)),
                 other => {
                     return Err(Error::format(
                         path,
@@ -314,23 +317,22 @@ fn le_f32(bytes: &[u8]) -> f32 {
     f32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]])
 }
 
-/// Elements of another float type as f32.
+/// Converts elements of float type `dtype` to f32.
 pub(super) fn wider(bytes: &[u8], dtype: burn::tensor::DType) -> Vec<f32> {
     let count = bytes.len() / dtype.size();
     TensorData::from_bytes_vec(bytes.to_vec(), [count], dtype).iter::<f32>().collect()
 }
 
-/// Parameters of the head are stored under names of their own, not by path.
+/// True for parameters of the head, which are stored under their published names instead of their module paths.
 fn is_head(name: &str) -> bool {
     name.starts_with("head.")
 }
 
-/// Copies parameters out.
-struct Exporter {
+struct WeightExporter {
     weights: Weights,
 }
 
-impl ParamVisitor for Exporter {
+impl ParamVisitor for WeightExporter {
     fn visit<const D: usize>(&mut self, param: &ParamInfo<'_>, value: &Tensor<D>) {
         if is_head(param.name) {
             return;
@@ -338,20 +340,19 @@ impl ParamVisitor for Exporter {
         let shape = value.dims().to_vec();
         let floats: Vec<f32> = value.to_data().iter::<f32>().collect();
         let array = match param.transposed {
-            true => Array::f32([shape[1], shape[0]], transpose(&floats, shape[0], shape[1])),
-            false => Array::f32(shape, floats),
+            true => WeightArray::f32([shape[1], shape[0]], transpose(&floats, shape[0], shape[1])),
+            false => WeightArray::f32(shape, floats),
         };
         self.weights.insert(param.name.to_owned(), array);
     }
 }
 
-/// Moves parameters in.
-struct Importer<'a> {
+struct WeightImporter<'a> {
     weights: &'a mut Weights,
     problems: Vec<String>,
 }
 
-impl ParamMapper for Importer<'_> {
+impl ParamMapper for WeightImporter<'_> {
     fn map<const D: usize>(&mut self, param: &ParamInfo<'_>, value: Tensor<D>) -> Tensor<D> {
         if is_head(param.name) {
             return value;
@@ -364,7 +365,7 @@ impl ParamMapper for Importer<'_> {
             self.problems.push(format!("missing `{}` {expected:?}", param.name));
             return value;
         };
-        let Values::F32(floats) = array.values else {
+        let WeightValues::F32(floats) = array.values else {
             self.problems.push(format!("`{}` is boolean, expected f32", param.name));
             return value;
         };
@@ -388,7 +389,7 @@ fn import_head(head: Head, weights: &mut Weights, problems: &mut Vec<String>) ->
         match weights.remove(&name) {
             None => problems.push(format!("missing `{name}` []")),
             Some(array) => match array.floats() {
-                // Some exporters keep a scalar as one element.
+                // Some exporters store a scalar with one dimension.
                 Some(&[log]) if array.shape.len() <= 1 && log.is_finite() => {
                     logs.insert(name, log);
                 }
@@ -400,14 +401,14 @@ fn import_head(head: Head, weights: &mut Weights, problems: &mut Vec<String>) ->
     if problems.len() > before {
         return head;
     }
-    let kept = head.clone();
+    let unchanged = head.clone();
     head.with_log_values(|name| Ok(logs[name])).unwrap_or_else(|error| {
         problems.push(error.to_string());
-        kept
+        unchanged
     })
 }
 
-/// `[rows, columns]` to `[columns, rows]`, in blocks that fit the cache.
+/// Transposes `[rows, columns]` to `[columns, rows]`, block by block for the cache.
 pub(super) fn transpose(values: &[f32], rows: usize, columns: usize) -> Vec<f32> {
     const BLOCK: usize = 32;
     let mut out = vec![0.0; values.len()];

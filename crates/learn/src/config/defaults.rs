@@ -1,4 +1,4 @@
-//! What a section says that is not in the file.
+//! Default values of the config sections.
 
 use super::*;
 

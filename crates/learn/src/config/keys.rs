@@ -1,4 +1,4 @@
-//! Every key of a config: type, range, meaning; and what to say about a key that is none of them.
+//! Every key of a config, with its type, range and meaning, and suggestions for unknown keys.
 
 use std::collections::BTreeSet;
 
@@ -6,7 +6,7 @@ use toml::{Table, Value};
 
 use super::Config;
 use crate::encoders::{ENCODERS, TextualConfig, VisualConfig};
-use crate::head::Side;
+use crate::head::Tower;
 use crate::methods::METHODS;
 
 /// One key, for listings.
@@ -14,11 +14,11 @@ use crate::methods::METHODS;
 pub struct KeyRow {
     /// Dotted path; settings of one method are `method.<key> (<method>)`.
     pub key: String,
-    /// Type and, where there is one, range.
+    /// Type, and range if it has one.
     pub expected: String,
-    /// The default, as TOML; empty where there is none.
+    /// The default, as TOML; empty if there is none.
     pub default: String,
-    /// What it is for.
+    /// Purpose of the key.
     pub meaning: String,
 }
 
@@ -35,14 +35,14 @@ pub fn schema() -> Vec<KeyRow> {
             meaning: meaning.to_owned(),
         })
         .collect();
-    for (section, encoder) in [("model.visual", Side::Image), ("model.textual", Side::Text)] {
-        let presets = ENCODERS.iter().filter(|entry| entry.side == encoder).flat_map(|entry| (entry.presets)());
+    for (section, tower) in [("model.visual", Tower::Image), ("model.textual", Tower::Text)] {
+        let presets = ENCODERS.iter().filter(|entry| entry.tower == tower).flat_map(|entry| (entry.presets)());
         let presets: Vec<_> = presets.collect();
         rows.push(KeyRow {
             key: format!("{section}.preset"),
             expected: format!("one of {}", presets.join(", ")),
             default: String::new(),
-            meaning: "a named architecture; other keys beside it change it".to_owned(),
+            meaning: "a named architecture; other keys override its values".to_owned(),
         });
         for (key, value) in leaves(lookup(&defaults, section)) {
             rows.push(KeyRow {
@@ -53,7 +53,7 @@ pub fn schema() -> Vec<KeyRow> {
             });
         }
     }
-    for entry in METHODS {
+    for entry in &METHODS {
         for (key, value) in leaves((entry.resolve)(&Table::new()).ok().map(Value::Table).as_ref()) {
             rows.push(KeyRow {
                 key: format!("method.{key} ({})", entry.name),
@@ -66,31 +66,31 @@ pub fn schema() -> Vec<KeyRow> {
     rows
 }
 
-/// Whether every key of `table` is known; the message names the first that is not, and the nearest known one.
+/// Checks that every key of `table` is known. The message names the first unknown key and the nearest known one.
 pub(super) fn check(table: &Table) -> Result<(), String> {
     let known = known();
     for (key, _) in leaves(Some(&Value::Table(table.clone()))) {
-        let free = FREE.iter().any(|prefix| key.starts_with(prefix));
-        if !free && !known.contains(&key) {
+        let is_source_option = SOURCE_OPTIONS.iter().any(|prefix| key.starts_with(prefix));
+        if !is_source_option && !known.contains(&key) {
             return Err(format!("unknown key `{key}`; {}", nearest(&key, &known)));
         }
     }
     Ok(())
 }
 
-/// Below these a source has its own keys, and checks them itself.
-const FREE: &[&str] = &["data.options.", "eval.options."];
+/// Prefixes of keys that the data source checks.
+const SOURCE_OPTIONS: &[&str] = &["data.options.", "eval.options."];
 
-/// The keys of all sections, encoders and methods; also the tables themselves, which may stand empty.
+/// The keys of all sections, encoders and methods, and of the tables themselves, which may be empty.
 fn known() -> BTreeSet<String> {
     let mut known: BTreeSet<String> = KEYS.iter().map(|(key, ..)| (*key).to_owned()).collect();
     for entry in ENCODERS {
         for preset in (entry.presets)() {
-            let (section, table) = match entry.side {
-                Side::Image => {
+            let (section, table) = match entry.tower {
+                Tower::Image => {
                     ("model.visual", VisualConfig::preset(preset).ok().and_then(|it| Value::try_from(it).ok()))
                 }
-                Side::Text => {
+                Tower::Text => {
                     ("model.textual", TextualConfig::preset(preset).ok().and_then(|it| Value::try_from(it).ok()))
                 }
             };
@@ -98,7 +98,7 @@ fn known() -> BTreeSet<String> {
             known.extend(leaves(table.as_ref()).into_iter().map(|(key, _)| format!("{section}.{key}")));
         }
     }
-    for entry in METHODS {
+    for entry in &METHODS {
         let settings = (entry.resolve)(&Table::new()).ok().map(Value::Table);
         known.extend(leaves(settings.as_ref()).into_iter().map(|(key, _)| format!("method.{key}")));
     }
@@ -108,17 +108,17 @@ fn known() -> BTreeSet<String> {
     known
 }
 
-/// The known key that was probably meant; else the keys of the same section.
+/// Suggests the known key that was probably meant, or else lists the keys of the same section.
 fn nearest(key: &str, known: &BTreeSet<String>) -> String {
     let leaf = |key: &str| key.rsplit('.').next().unwrap_or_default().to_owned();
     let section = |key: &str| key.rsplit_once('.').map_or(String::new(), |(section, _)| section.to_owned());
-    // A key in the wrong section is as likely as a slip of the pen.
-    let effort = |candidate: &String| {
+    // A key in the wrong section costs as much as a typo of one character.
+    let cost = |candidate: &String| {
         let moved = edits(&leaf(key), &leaf(candidate)) + usize::from(section(key) != section(candidate));
         edits(key, candidate).min(moved)
     };
-    if let Some(best) = known.iter().min_by_key(|candidate| effort(candidate))
-        && effort(best) <= 2.max(leaf(key).len() / 3)
+    if let Some(best) = known.iter().min_by_key(|candidate| cost(candidate))
+        && cost(best) <= 2.max(leaf(key).len() / 3)
     {
         return format!("did you mean `{best}`?");
     }
@@ -127,11 +127,11 @@ fn nearest(key: &str, known: &BTreeSet<String>) -> String {
         parent = section(&parent);
     }
     let siblings: Vec<String> = known.iter().filter(|it| section(it) == parent).map(|it| leaf(it)).collect();
-    let place = if parent.is_empty() { "at the top".to_owned() } else { format!("in `{parent}`") };
-    format!("known {place}: {}", siblings.join(", "))
+    let location = if parent.is_empty() { "at the top level".to_owned() } else { format!("in `{parent}`") };
+    format!("known {location}: {}", siblings.join(", "))
 }
 
-/// Levenshtein distance: insertions, deletions and exchanges of one letter.
+/// Levenshtein distance: insertions, deletions and substitutions of one character.
 pub fn edits(from: &str, to: &str) -> usize {
     let to: Vec<char> = to.chars().collect();
     let mut row: Vec<usize> = (0..=to.len()).collect();
@@ -147,7 +147,7 @@ pub fn edits(from: &str, to: &str) -> usize {
     row[to.len()]
 }
 
-/// The dotted paths of all values that are no tables, and of tables that are empty.
+/// The dotted paths of all values that are not tables, and of empty tables.
 fn leaves(value: Option<&Value>) -> Vec<(String, Value)> {
     let mut found = Vec::new();
     if let Some(Value::Table(table)) = value {
@@ -171,115 +171,115 @@ fn lookup<'a>(table: &'a Table, path: &str) -> Option<&'a Value> {
     }
 }
 
-/// (key, type and range, meaning). A test holds them to the structs.
+/// (key, type and range, meaning). A test compares them with the structs.
 #[rustfmt::skip]
 pub(super) const KEYS: &[(&str, &str, &str)] = &[
-    ("seed", "integer, 0 or more", "of the initial weights, the order of the data and the augmentation"),
-    ("reference", "boolean", "as the released code where it differs from the papers; default of method.reference, head.reference and optim.reference"),
+    ("seed", "integer, 0 or more", "seed of the initial weights, the data order and the augmentation"),
+    ("reference", "boolean", "follow the released code where it differs from the papers; default of method.reference, head.reference and optim.reference"),
 
-    ("data.kind", "string, a kind of source", "where samples come from (conifer data)"),
-    ("data.path", "string, optional", "file, folder or pattern of shards, from the working directory"),
-    ("data.split", "string, optional", "keep only this split"),
-    ("data.roots", "list of strings", "folders, besides that of the data file, in which the photos may be that its records name"),
-    ("data.options", "table", "settings of this kind of source"),
-    ("data.augment.white_pad", "boolean", "first fit the whole photo into a white square, as HyCoCLIP prepares GRIT"),
-    ("data.augment.crop.kind", "random_resized, random_window, center or squeeze", "how a photo becomes a square"),
+    ("data.kind", "string, a kind of source", "source of the samples (conifer data)"),
+    ("data.path", "string, optional", "file, folder or shard pattern, relative to the working directory"),
+    ("data.split", "string, optional", "use only this split"),
+    ("data.roots", "list of strings", "folders to search for the photos, besides that of the data file"),
+    ("data.options", "table", "options of this kind of source"),
+    ("data.augment.white_pad", "boolean", "pad the photo to a white square first, as HyCoCLIP prepares GRIT"),
+    ("data.augment.crop.kind", "random_resized, random_window, center or squeeze", "how a photo is made square"),
     ("data.augment.crop.scale", "two numbers in [0, 1]", "random_resized: smallest and largest share of the area"),
     ("data.augment.crop.ratio", "two positive numbers", "random_resized: smallest and largest width / height"),
     ("data.augment.crop.margin", "number, 1 to 100", "random_window: the photo is squeezed to this multiple of the size first"),
-    ("data.augment.hflip", "number in [0, 1]", "probability of exchanging left and right"),
-    ("data.augment.vflip", "number in [0, 1]", "probability of exchanging top and bottom"),
-    ("data.augment.rotation", "number, 0 to 180 degrees", "largest turn either way"),
+    ("data.augment.hflip", "number in [0, 1]", "probability of a horizontal flip"),
+    ("data.augment.vflip", "number in [0, 1]", "probability of a vertical flip"),
+    ("data.augment.rotation", "number, 0 to 180 degrees", "largest rotation in either direction"),
     ("data.augment.jitter.brightness", "number, 0 or more", "factor uniform in [1 - x, 1 + x]"),
     ("data.augment.jitter.contrast", "number, 0 or more", "factor uniform in [1 - x, 1 + x]"),
     ("data.augment.jitter.saturation", "number, 0 or more", "factor uniform in [1 - x, 1 + x]"),
-    ("data.augment.jitter.hue", "number in [0, 0.5]", "largest turn of the hue, as a share of the circle"),
-    ("data.augment.blur.kernel", "odd integer up to 99", "pixels that a Gaussian blur covers each way"),
+    ("data.augment.jitter.hue", "number in [0, 0.5]", "largest shift of the hue, as a share of the colour circle"),
+    ("data.augment.blur.kernel", "odd integer up to 99", "width and height of the Gaussian kernel, in pixels"),
     ("data.augment.blur.sigma", "two positive numbers", "smallest and largest standard deviation, pixels"),
-    ("data.augment.blur.probability", "number in [0, 1]", "how often it is applied"),
-    ("data.augment.decode_at_scale", "number, 1 to 100, optional", "JPEG files are decoded at 1/2, 1/4 or 1/8 where so many pixels are left for each pixel of the result; not with white_pad or cache_pixels, nor for a photo whose boxes are cut"),
-    ("data.caption", "random, first, with_phrase or tier", "which of a photo's captions"),
-    ("data.chain.of", "tiers or taxon", "which chain of texts: caption tiers, or the names of the taxon"),
-    ("data.chain.tiers", "integer, at least 2", "its links; of a longer chain the last ones"),
-    ("data.chain.without", "integer, optional", "a link that is left out, counted from 0, the most general"),
-    ("data.chain.negatives", "boolean", "whether each link has a wrong one beside it"),
-    ("data.chain.hard", "boolean", "of a taxon: whether the wrong one is a sibling, or the nearest there is, instead of any"),
-    ("data.edges.rule.containment", "number in (0, 1]", "a box is a part of another when this share of its area lies inside it"),
-    ("data.edges.rule.min_area", "number in [0, 1]", "boxes of a smaller share of the photo are not used"),
-    ("data.edges.rule.drop_groups", "boolean", "whether a box around a group is no part of another box"),
-    ("data.edges.boxes", "integer, at least 1", "most boxes of a photo"),
-    ("data.edges.cross", "integer, 0 or more", "boxes of other photos for each class of the boxes drawn"),
-    ("data.edges.copies", "integer, at least 1", "crops of each box (hcl: 2)"),
-    ("data.min_box_pixels", "integer, 0 or more", "smaller boxes are not used (published: 1024)"),
-    ("data.limits.min_side", "integer", "photos with a shorter side are broken, pixels"),
-    ("data.limits.max_aspect", "number", "longer side over shorter side at most"),
-    ("data.limits.max_pixels", "integer", "width times height at most"),
-    ("data.limits.max_bytes", "integer", "length of the file at most"),
-    ("data.drop_last", "boolean", "leave the last, smaller batch of each epoch away"),
-    ("data.max_broken_share", "number in [0, 1]", "a run stops when more than this share of the samples was broken"),
-    ("data.cache_pixels.bytes", "integer", "keep decoded, shrunken photos in this much memory"),
-    ("data.cache_pixels.shorter_side", "number, 1 to 100", "they are shrunk to this multiple of the image size"),
-    ("data.workers", "integer; 0: one per core", "threads that read"),
-    ("data.prefetch", "integer, at least 1", "batches that may be ready at a time"),
+    ("data.augment.blur.probability", "number in [0, 1]", "probability of the blur"),
+    ("data.augment.decode_at_scale", "number, 1 to 100, optional", "decode JPEG files at 1/2, 1/4 or 1/8 if that leaves at least this many pixels per pixel of the result; not with white_pad or cache_pixels, nor for a photo whose boxes are cropped"),
+    ("data.caption", "random, first, with_phrase or tier", "which of a photo's captions to use"),
+    ("data.chain.of", "tiers or taxon", "which chain of texts to use: caption tiers, or the names of the taxon"),
+    ("data.chain.tiers", "integer, at least 2", "number of links; of a longer chain the last ones are used"),
+    ("data.chain.without", "integer, optional", "index of a link to leave out; 0 is the most general"),
+    ("data.chain.negatives", "boolean", "whether each link has a wrong text"),
+    ("data.chain.hard", "boolean", "for a taxon: whether the wrong text is a sibling, or else the nearest taxon, instead of any"),
+    ("data.edges.rule.containment", "number in (0, 1]", "a box is a part of another if this share of its area lies inside it"),
+    ("data.edges.rule.min_area", "number in [0, 1]", "boxes with a smaller share of the photo's area are not used"),
+    ("data.edges.rule.drop_groups", "boolean", "whether a box around a group is never part of another box"),
+    ("data.edges.boxes", "integer, at least 1", "largest number of boxes per photo"),
+    ("data.edges.cross", "integer, 0 or more", "boxes of other photos per class of the drawn boxes"),
+    ("data.edges.copies", "integer, at least 1", "crops per box (hcl: 2)"),
+    ("data.min_box_pixels", "integer, 0 or more", "smallest area of a box in pixels (published: 1024)"),
+    ("data.limits.min_side", "integer", "shortest allowed side of a photo, in pixels"),
+    ("data.limits.max_aspect", "number", "largest ratio of the longer to the shorter side"),
+    ("data.limits.max_pixels", "integer", "largest width times height"),
+    ("data.limits.max_bytes", "integer", "largest file size"),
+    ("data.drop_last", "boolean", "drop the last, smaller batch of each epoch"),
+    ("data.max_broken_share", "number in [0, 1]", "the run stops if more than this share of the samples is broken"),
+    ("data.cache_pixels.bytes", "integer", "memory for a cache of decoded, downscaled photos"),
+    ("data.cache_pixels.shorter_side", "number, 1 to 100", "shorter side of a cached photo, as a multiple of the image size"),
+    ("data.workers", "integer; 0: one per core", "reader threads"),
+    ("data.prefetch", "integer, at least 1", "batches to prepare ahead"),
 
-    ("tokenizer.kind", "train, file or clip_merges", "learn byte pairs from the captions, read a tokenizer.json, or read CLIP's merges"),
+    ("tokenizer.kind", "train, file or clip_merges", "train byte pairs on the captions, read a tokenizer.json, or read CLIP's merges"),
     ("tokenizer.path", "string", "file, clip_merges: the file"),
-    ("tokenizer.vocab_size", "integer, at least 514", "train: largest number of tokens; clip_merges: number of tokens, 49,408 when absent"),
+    ("tokenizer.vocab_size", "integer, at least 514", "train: largest number of tokens; clip_merges: number of tokens, 49,408 if absent"),
 
-    ("model.init", "string, optional", "checkpoint, run, published model or its name on the hub to start from, in place of new towers"),
-    ("model.init_visual", "string, optional", "checkpoint of MoCo v2 that the image encoder comes from"),
+    ("model.init", "string, optional", "checkpoint, run, published model or its name on the hub to start from, instead of new towers"),
+    ("model.init_visual", "string, optional", "MoCo v2 checkpoint to take the image encoder from"),
     ("model.new_projection", "boolean", "with model.init: new projections of dimension embed_dim, and a new head"),
     ("model.embed_dim", "integer, at least 1", "dimension of the embeddings, over all factors"),
-    ("model.gradient_checkpointing", "boolean", "compute cheap activations again in the backward pass: the same numbers with a sixth (batch 8) to a fifth (batch 32) less memory of a ViT-S step, in about a tenth more time"),
+    ("model.gradient_checkpointing", "boolean", "recompute cheap activations in the backward pass: a ViT-S step needs a sixth (batch 8) to a fifth (batch 32) less memory and about a tenth more time, with the same results"),
     ("model.pixels.mean", "three numbers", "subtracted from pixels in [0, 1] (ImageNet)"),
-    ("model.pixels.std", "three positive numbers", "pixels are divided by it"),
+    ("model.pixels.std", "three positive numbers", "divisor of the pixels after that"),
 
-    ("manifold.kind", "a space: sphere, euclidean, lorentz, product_l1, product_l2, ...", "the space; absent: the method's own"),
-    ("manifold.factors", "integer, a divisor of model.embed_dim", "factors of a product; absent: the method's own"),
-    ("manifold.curv", "list of positive numbers", "first curvature of each factor; empty: head.curv"),
+    ("manifold.kind", "a space: sphere, euclidean, lorentz, product_l1, product_l2, ...", "the space; absent: the method's default"),
+    ("manifold.factors", "integer, a divisor of model.embed_dim", "number of factors of a product; absent: the method's default"),
+    ("manifold.curv", "list of positive numbers", "initial curvature of each factor; empty: head.curv"),
 
-    ("root.kind", "origin, text, fixed_text, fixed_mean or learned; optional", "the apex of the cones; absent: the method's own"),
-    ("root.text", "string", "the text of such a root"),
+    ("root.kind", "origin, text, fixed_text, fixed_mean or learned; optional", "the apex of the cones; absent: the method's default"),
+    ("root.text", "string", "the text of a text, fixed_text or learned root"),
 
-    ("head.curv", "number in head.curv_range", "first curvature c (sectional curvature -c) of every factor"),
+    ("head.curv", "number in head.curv_range", "initial curvature c (sectional curvature -c) of every factor"),
     ("head.learn_curv", "boolean", "whether the curvature is learned"),
     ("head.curv_range", "two positive numbers", "smallest and largest curvature"),
-    ("head.feature_scale", "positive number, optional", "first scale of the features; absent: 1/sqrt(embed_dim)"),
+    ("head.feature_scale", "positive number, optional", "initial scale of the features; absent: 1/sqrt(embed_dim)"),
     ("head.learn_feature_scale", "boolean", "whether the scales are learned"),
     ("head.max_feature_scale", "positive number", "largest scale"),
-    ("head.feature_scale_per_factor", "boolean", "one scale for each factor of a product instead of one for all"),
-    ("head.temperature", "positive number", "first temperature of the contrast"),
-    ("head.learn_temperature", "boolean", "whether it is learned"),
+    ("head.feature_scale_per_factor", "boolean", "one scale per factor of a product instead of one for all"),
+    ("head.temperature", "positive number", "initial temperature of the contrastive loss"),
+    ("head.learn_temperature", "boolean", "whether the temperature is learned"),
     ("head.min_temperature", "positive number", "smallest temperature"),
-    ("head.reference", "boolean", "first values as in the released code"),
+    ("head.reference", "boolean", "use the initial values of the released code"),
 
-    ("method.kind", "a method (conifer methods)", "the objective; its own settings stand beside it"),
+    ("method.kind", "a method (conifer methods)", "the objective; its own settings go into the same table"),
 
     ("optim.lr", "number, more than 0", "peak learning rate"),
-    ("optim.betas", "two numbers in [0, 1)", "decay of AdamW's running means"),
-    ("optim.eps", "number, more than 0", "added to the root of the second mean"),
-    ("optim.weight_decay", "number, 0 or more", "decay of the weights, times the learning rate"),
+    ("optim.betas", "two numbers in [0, 1)", "decay rates of AdamW's running means"),
+    ("optim.eps", "number, more than 0", "added to the square root of the second mean"),
+    ("optim.weight_decay", "number, 0 or more", "weight decay, multiplied by the learning rate"),
     ("optim.schedule", "cosine, linear, one_cycle or constant", "learning rate after the warm-up"),
-    ("optim.warmup_steps", "integer, at most train.steps", "steps of the linear rise at the start; not set, in a run of less than 4000 steps: a tenth of them"),
+    ("optim.warmup_steps", "integer, at most train.steps", "length of the linear warm-up, in steps; if absent in a run of less than 4000 steps: a tenth of the run"),
     ("optim.clip_norm", "number; 0: off", "largest norm over all gradients"),
-    ("optim.accumulate", "integer, at least 1", "batches whose gradients are averaged for one step"),
-    ("optim.reference", "boolean", "as the released code: norms, biases and per-factor scalars decay too, the first step has learning rate 0"),
+    ("optim.accumulate", "integer, at least 1", "batches whose gradients are averaged per step"),
+    ("optim.reference", "boolean", "follow the released code: norms, biases and per-factor scalars are decayed too, and the first step has learning rate 0"),
 
-    ("train.steps", "integer, at least 1", "updates of the optimiser"),
+    ("train.steps", "integer, at least 1", "number of optimiser updates"),
     ("train.batch_size", "integer, at least 2", "samples in a batch"),
     ("train.log_every", "integer, at least 1", "steps between two records in the logs"),
     ("train.checkpoint_every", "integer; 0: only at the end", "steps between two checkpoints"),
-    ("train.keep", "integer, at least 1", "number of checkpoints that are kept"),
+    ("train.keep", "integer, at least 1", "number of checkpoints to keep"),
     ("train.freeze", "list of visual, textual, visual_proj, textual_proj, head", "parts that are not trained"),
     ("train.out", "string", "folder of the run"),
 
     ("eval.every", "integer; 0: never", "steps between two evaluations while training"),
-    ("eval.benchmarks", "list of benchmarks (conifer benchmarks)", "what is measured then"),
+    ("eval.benchmarks", "list of benchmarks (conifer benchmarks)", "benchmarks of an evaluation"),
     ("eval.kind", "string, optional", "kind of source; absent: that of data, with its path and options"),
     ("eval.path", "string, optional", "file, folder or pattern of shards; absent: data.path"),
     ("eval.split", "string, optional", "the held-out split"),
-    ("eval.options", "table", "settings of the source, over those of data.options"),
+    ("eval.options", "table", "options of the source; they override data.options if eval.kind is absent"),
     ("eval.tree", "string, optional", "file of `parent child` edges, for benchmarks that need a tree of classes"),
-    ("eval.prompts", "string", "templates: a set that conifer eval names, or a file"),
-    ("eval.crop", "center or squeeze", "how photos are cut"),
+    ("eval.prompts", "string", "prompt templates: a named set (conifer eval), or a file"),
+    ("eval.crop", "center or squeeze", "crop of the photos"),
 ];

@@ -1,4 +1,4 @@
-//! From files and command-line overrides to a [`Config`].
+//! Loads a [`Config`] from files and command-line overrides.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,19 +11,21 @@ use super::{Config, OptimConfig, keys};
 use crate::checkpoint::state::{CONFIG, latest_checkpoint};
 use crate::error::{Error, Result};
 
-/// Key by which a file names the file it builds on.
+/// Key that names the file to extend.
 const EXTENDS: &str = "extends";
 
 impl Config {
-    /// Reads `path`, the files it extends, and the overrides `sets` (`"optim.lr=1e-3"`); fills in what is not said, and checks it.
+    /// Reads `path`, the files it extends, and the overrides `sets` (`"optim.lr=1e-3"`). Fills in the defaults and
+    /// checks the result.
     ///
     /// # Errors
-    /// A file that cannot be read or parsed, an unknown key (with the nearest known one), a value of the wrong type or out of range.
+    /// If a file cannot be read or parsed, a key is unknown (the message names the nearest known one), or a value has
+    /// the wrong type or is out of range.
     pub fn load(path: &Path, sets: &[String]) -> Result<Self> {
         Self::finish(read_chain(path, &mut Vec::new())?, &path.display().to_string(), sets)
     }
 
-    /// The same from text that extends nothing; `name` is what messages call it.
+    /// Like [`Config::load`], from a text without `extends`. Messages call the text `name`.
     ///
     /// # Errors
     /// As [`Config::load`].
@@ -33,15 +35,15 @@ impl Config {
         Self::finish(table, name, sets)
     }
 
-    /// The config of the run in folder `run`, as its newest checkpoint holds it.
+    /// The config of the run in folder `run`, as its newest checkpoint stores it.
     ///
     /// # Errors
-    /// No checkpoint there, or as [`Config::load`].
+    /// If there is no checkpoint, or as [`Config::load`].
     pub fn of_run(run: &Path) -> Result<Self> {
         Self::load(&latest_checkpoint(run)?.join(CONFIG), &[])
     }
 
-    /// All values as TOML; [`Config::load`] reads it back to the same config.
+    /// All values as TOML. [`Config::parse`] of the TOML of a resolved config returns the same config.
     pub fn to_toml(&self) -> String {
         toml::to_string(self).expect("a config is made of tables, numbers and texts")
     }
@@ -63,9 +65,10 @@ impl Config {
     }
 }
 
-/// Fills in the kind of source where a table names a path alone, as `--data` does: `data.path = "captions.csv"` is `data.kind =
-/// "csv_pairs"`, too, and `data.path = "taxon_table:birds.csv"` is both. `base` is what the table will be laid over: a kind of it that
-/// reads such a path in a way of its own (taxon_table reads .csv, too) stays.
+/// Infers `data.kind` for a table that sets only `data.path`, as `--data` does: `data.path = "captions.csv"` also sets
+/// `data.kind = "csv_pairs"`, and `data.path = "taxon_table:birds.csv"` sets both. `base` is the table that `table`
+/// will override. If `data.path` names no kind, the kind of `base` is kept when paths do not reveal it (taxon_table
+/// also reads .csv).
 fn kind_from_path(base: &Table, table: &mut Table) {
     let text = |table: &Table, key: &str| Some(table.get("data")?.get(key)?.as_str()?.to_owned());
     let (Some(path), None) = (text(table, "path"), text(table, "kind")) else { return };
@@ -78,12 +81,12 @@ fn kind_from_path(base: &Table, table: &mut Table) {
     }
 }
 
-/// The table of `path` over those it extends. `chain` holds the files that are being read.
+/// The table of `path`, merged over the tables that it extends. `chain` lists the files being read, to detect cycles.
 fn read_chain(path: &Path, chain: &mut Vec<PathBuf>) -> Result<Table> {
     let text = fs::read_to_string(path).map_err(Error::io(path))?;
     let here = fs::canonicalize(path).map_err(Error::io(path))?;
     if chain.contains(&here) {
-        return Err(Error::format(path, "`extends` leads back to this file; expected a chain that ends"));
+        return Err(Error::format(path, "`extends` leads back to this file; expected no cycle"));
     }
     chain.push(here);
     let mut table = parse_table(path, &text)?;
@@ -102,10 +105,11 @@ fn read_chain(path: &Path, chain: &mut Vec<PathBuf>) -> Result<Table> {
 }
 
 fn parse_table(path: &Path, text: &str) -> Result<Table> {
-    toml::from_str(text).map_err(|error| Error::format(path, format!("no TOML: {}", error.to_string().trim_end())))
+    toml::from_str(text)
+        .map_err(|error| Error::format(path, format!("not valid TOML: {}", error.to_string().trim_end())))
 }
 
-/// `a.b=value` as a table. A value that is no TOML is a text, so that paths and names need no quotes.
+/// `a.b=value` as a table. A value that is not valid TOML is a string, so paths and names need no quotes.
 fn parse_set(set: &str) -> Result<Table> {
     let wrong = |detail: &str| Error::setting("--set", set, detail.to_owned());
     let (key, text) = set.split_once('=').ok_or_else(|| wrong("`key=value`, with dots in the key: `optim.lr=1e-3`"))?;
@@ -123,8 +127,8 @@ fn parse_set(set: &str) -> Result<Table> {
     Ok(table)
 }
 
-/// Writes every key of `over` over `base`, table by table. A table that gets another `kind` or `preset` is replaced as a whole, since
-/// its other keys belonged to the old one.
+/// Merges `over` into `base`, key by key. A table whose `kind` or `preset` changes is replaced as a whole, because its
+/// other keys belong to the old kind. In `data` and `eval` a new `kind` removes only `path`, `split` and `options`.
 fn merge(base: &mut Table, over: Table, path: &str) {
     let changes = |key: &str| over.get(key).is_some_and(|new| base.get(key) != Some(new));
     if path == "data" || path == "eval" {
@@ -149,7 +153,8 @@ fn merge(base: &mut Table, over: Table, path: &str) {
     }
 }
 
-/// Writes every key of `over` over `base`: overrides of one command line belong together, in whatever order they are given.
+/// Merges `over` into `base` recursively; keys that `over` does not set stay. Overrides of different keys may come in
+/// any order; for a repeated key the last one wins.
 fn overlay(base: &mut Table, over: Table) {
     for (key, value) in over {
         match (base.get_mut(&key), value) {
@@ -161,7 +166,7 @@ fn overlay(base: &mut Table, over: Table) {
     }
 }
 
-/// A top-level `reference = true` is the default of the three sections that have one.
+/// Makes a top-level `reference` the default of the three sections that have this key.
 fn spread_reference(table: &mut Table) {
     let Some(reference @ Value::Boolean(_)) = table.get("reference").cloned() else {
         return;
@@ -174,7 +179,7 @@ fn spread_reference(table: &mut Table) {
     }
 }
 
-/// In a run shorter than the default warm-up, a warm-up that is not set is a tenth of the run.
+/// If a run is shorter than the default warm-up and sets no warm-up, the warm-up is a tenth of the run.
 fn fit_warmup(table: &mut Table) {
     let number = |section: &str, key: &str| u64::try_from(table.get(section)?.get(key)?.as_integer()?).ok();
     let (steps, set) = (number("train", "steps"), number("optim", "warmup_steps"));
@@ -186,7 +191,7 @@ fn fit_warmup(table: &mut Table) {
     }
 }
 
-/// A serde error with its key, on one line.
+/// A serde error, which names the key, on one line.
 fn one_line(error: &toml::de::Error) -> String {
     error.to_string().trim().replace('\n', " ")
 }

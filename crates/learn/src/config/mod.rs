@@ -1,4 +1,4 @@
-//! One TOML file per experiment: the data, the model, the objective, the optimiser and the run.
+//! The configuration of an experiment: one TOML file for the data, the model, the objective, the optimiser and the run.
 //!
 //! ```toml
 //! extends = "base.toml"          # optional; relative to this file, tables are merged key by key
@@ -13,11 +13,11 @@
 //! kind = "phyclip"
 //! ```
 //!
-//! Every key has a default, no unknown key is accepted, and what is not said is filled in ([`Config::resolve`]) before it is stored
-//! beside the result. The keys are listed by [`schema`].
+//! Every section has defaults, and unknown keys are rejected. [`Config::resolve`] writes out all defaults before the
+//! config is stored beside the result. [`schema`] lists the keys.
 //!
-//! Some facts stand in one place only: the image size is that of the image encoder, the context that of the text encoder, the
-//! vocabulary that of the tokenizer, and the views are those that the method reads.
+//! Some values are set in one place only: the image size by the image encoder, the context by the text encoder, the
+//! vocabulary by the tokenizer, and the views by the method.
 
 mod defaults;
 mod keys;
@@ -28,7 +28,7 @@ mod tests;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use conifer_data::loader::{CachePixels, CaptionChoice, ChainChoice, EdgeChoice, LoaderConfig};
+use conifer_data::loader::{CaptionChoice, ChainChoice, EdgeChoice, LoaderConfig, PixelCacheConfig};
 use conifer_data::transform::{Augment, EvalCrop};
 use conifer_data::{PixelLimits, SourceSpec, View};
 use conifer_space::ManifoldSpec;
@@ -40,7 +40,7 @@ use crate::encoders::{TextualConfig, VisualConfig};
 use crate::error::{Error, Result};
 use crate::head::HeadConfig;
 use crate::methods::{self, Method};
-use crate::model::{ModelConfig, Part, PixelStatistics};
+use crate::model::{ModelConfig, ModelPart, PixelStatistics};
 use crate::root::{Apex, RootKind};
 use crate::schedule::Schedule;
 
@@ -48,20 +48,20 @@ use crate::schedule::Schedule;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
-    /// Of the initial weights, the order of the data and the augmentation.
+    /// Seed of the initial weights, the data order and the augmentation.
     pub seed: u64,
-    /// The released systems' behaviour wherever it differs from the papers: the default of `method.reference`, `head.reference` and
-    /// `optim.reference`. (Read when a file is loaded; afterwards those three count.)
+    /// Follow the released systems where they differ from the papers. Default of `method.reference`, `head.reference`
+    /// and `optim.reference`; read only when a file is loaded.
     pub reference: bool,
-    /// Where the samples come from and how they become batches.
+    /// Source of the samples, and how they are batched.
     pub data: DataConfig,
-    /// How texts become tokens.
+    /// The tokenizer.
     pub tokenizer: TokenizerConfig,
     /// The two towers.
     pub model: ModelSection,
     /// The space of the embeddings.
     pub manifold: ManifoldSection,
-    /// The apex of the cones.
+    /// The root of the cones.
     pub root: RootSection,
     /// Curvature, feature scales and temperature.
     pub head: HeadConfig,
@@ -71,50 +71,50 @@ pub struct Config {
     pub optim: OptimConfig,
     /// The run.
     pub train: TrainConfig,
-    /// Measuring while it runs.
+    /// Evaluation during training.
     pub eval: EvalConfig,
 }
 
-/// `[data]`: a source ([`SourceSpec`]) and the loader's settings ([`LoaderConfig`]), those that are not decided elsewhere.
+/// `[data]`: a source ([`SourceSpec`]) and the loader settings ([`LoaderConfig`]) that no other section sets.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct DataConfig {
     /// Kind of source, a name in [`SOURCES`](conifer_data::SOURCES).
     pub kind: String,
-    /// File, folder or pattern of shards, from the working directory.
+    /// File, folder or shard pattern, relative to the working directory.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path: Option<PathBuf>,
     /// Keep only the samples of this split.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub split: Option<String>,
-    /// Folders, besides that of the data file, in which the photos may be that its records name.
+    /// Folders to search for photos, besides that of the data file.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub roots: Vec<PathBuf>,
-    /// Settings of this kind of source.
+    /// Options of this kind of source.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub options: BTreeMap<String, serde_json::Value>,
-    /// How training photos are varied.
+    /// Augmentation of training photos.
     pub augment: Augment,
-    /// Which of a photo's captions.
+    /// Which of a photo's captions to use.
     pub caption: CaptionChoice,
-    /// Which chain of texts.
+    /// Which chain of texts to use.
     pub chain: ChainChoice,
-    /// Which boxes, and what they are parts of.
+    /// Which boxes to use, and when a box is part of another.
     pub edges: EdgeChoice,
-    /// Smaller boxes are not used.
+    /// Smallest area of a box in pixels; smaller boxes are not used.
     pub min_box_pixels: u32,
-    /// Which photos are accepted.
+    /// Limits on the size of the photos.
     pub limits: PixelLimits,
-    /// Leave the last, smaller batch of each epoch away.
+    /// Drop the last, smaller batch of each epoch.
     pub drop_last: bool,
-    /// A run stops when more than this share of the samples was broken.
+    /// The run stops if more than this fraction of the samples is broken.
     pub max_broken_share: f64,
-    /// Keep decoded photos in memory.
+    /// Cache of decoded photos in memory.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub cache_pixels: Option<CachePixels>,
-    /// Threads that read; 0 is one per core.
+    pub cache_pixels: Option<PixelCacheConfig>,
+    /// Reader threads; 0: one per core.
     pub workers: usize,
-    /// Batches that may be ready or in the making at a time.
+    /// Number of batches to prepare ahead.
     pub prefetch: usize,
 }
 
@@ -122,7 +122,7 @@ pub struct DataConfig {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum TokenizerConfig {
-    /// Byte pairs of CLIP's family, learnt from the captions and phrases of the data.
+    /// Byte-pair encoding as in CLIP, trained on the captions and phrases of the data.
     Train {
         /// Largest number of tokens.
         vocab_size: usize,
@@ -136,7 +136,7 @@ pub enum TokenizerConfig {
     ClipMerges {
         /// The file.
         path: PathBuf,
-        /// Number of tokens; absent: CLIP's 49,408.
+        /// Number of tokens; default: CLIP's 49,408.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         vocab_size: Option<usize>,
     },
@@ -146,15 +146,17 @@ pub enum TokenizerConfig {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ModelSection {
-    /// Start from this checkpoint folder, the newest checkpoint of this run, or this published model (its file, its folder, or its name on
-    /// the hub): its towers, projections, tokenizer and pixel statistics take the place of what is said below, and where its space is that
-    /// of the method, its head comes along. A published model without a `tokenizer.json` takes the one of `[tokenizer]`.
+    /// Start from this checkpoint folder, the newest checkpoint of this run, or this published model (its file, its
+    /// folder, or its name on the hub). The towers, projections, tokenizer and pixel statistics of the checkpoint
+    /// replace the settings below. Its head is used too if its space has the kind and the number of factors that
+    /// `[manifold]` selects. For a published model without a `tokenizer.json`, `[tokenizer]` applies.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub init: Option<PathBuf>,
-    /// Without `init`: the image encoder comes from this checkpoint of MoCo v2, in the place of `visual`, whose image size it keeps.
+    /// Only without `init`: replace `visual` by the image encoder of this MoCo v2 checkpoint, at the image size of
+    /// `visual`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub init_visual: Option<PathBuf>,
-    /// With `init`: new projections of dimension `embed_dim` in place of those of the checkpoint, and with them a new head (Wang et al.
+    /// With `init`: replace the checkpoint's projections and head by new ones of dimension `embed_dim` (Wang et al.
     /// project CLIP's features to 128 dimensions).
     pub new_projection: bool,
     /// Dimension D of the embeddings, over all factors.
@@ -163,13 +165,13 @@ pub struct ModelSection {
     pub visual: VisualConfig,
     /// The text encoder. Its vocabulary becomes that of the tokenizer.
     pub textual: TextualConfig,
-    /// Normalisation of the pixels.
+    /// Pixel normalisation.
     pub pixels: PixelStatistics,
-    /// Compute cheap activations again in the backward pass instead of keeping them.
+    /// Recompute cheap activations in the backward pass instead of storing them.
     pub gradient_checkpointing: bool,
 }
 
-/// `[manifold]`: what is absent is the method's own choice.
+/// `[manifold]`: absent keys take the method's defaults.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ManifoldSection {
@@ -179,19 +181,20 @@ pub struct ManifoldSection {
     /// Number of factors of a product.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub factors: Option<usize>,
-    /// First curvature of each factor; empty: `head.curv` for all.
+    /// Initial curvature of each factor; empty: `head.curv` for all.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub curv: Vec<f64>,
 }
 
-/// `[root]`: what is absent is the method's own choice.
+/// `[root]`: an absent kind is the method's default.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct RootSection {
-    /// Where it comes from.
+    /// Source of the root.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kind: Option<RootKind>,
-    /// The text of a root that is, or was at first, an embedding. Empty (HierarCaps), or the name of the highest rank (RCME).
+    /// Text of a root that is, or is initialised as, a text embedding: empty (HierarCaps), or the name of the highest
+    /// rank (RCME).
     pub text: String,
 }
 
@@ -201,32 +204,33 @@ pub struct RootSection {
 pub struct MethodSection {
     /// The name.
     pub kind: String,
-    /// Its settings, checked by the method.
+    /// Settings of the method, which checks them.
     #[serde(flatten)]
     pub settings: toml::Table,
 }
 
-/// `[optim]`: AdamW and its schedule. Defaults: those of MERU, HyCoCLIP and PHyCLIP.
+/// `[optim]`: AdamW and its schedule. The defaults are those of MERU, HyCoCLIP and PHyCLIP.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct OptimConfig {
     /// Peak learning rate.
     pub lr: f64,
-    /// Decay of the two running means.
+    /// Decay rates of the two running means.
     pub betas: [f64; 2],
-    /// Added to the root of the second mean.
+    /// Added to the square root of the second mean.
     pub eps: f64,
-    /// Decay of the weights, times the learning rate.
+    /// Weight decay, multiplied by the learning rate.
     pub weight_decay: f64,
     /// Learning rate after the warm-up, a name in [`SCHEDULES`](crate::schedule::SCHEDULES).
     pub schedule: String,
-    /// Steps of the linear rise at the start.
+    /// Length of the linear warm-up, in steps.
     pub warmup_steps: u64,
-    /// Largest norm over all gradients; 0: no clipping, as published.
+    /// Largest norm over all gradients. 0 (as published): no clipping.
     pub clip_norm: f64,
-    /// Batches whose gradients are averaged for one step. Each batch contrasts within itself.
+    /// Number of batches whose gradients are averaged per step. Contrastive terms stay within each batch.
     pub accumulate: usize,
-    /// As the released code: norms, biases and per-factor scalars are decayed too, and the first step has learning rate 0.
+    /// Follow the released code: norms, biases and per-factor scalars are decayed too, and the first step has learning
+    /// rate 0.
     pub reference: bool,
 }
 
@@ -234,23 +238,24 @@ pub struct OptimConfig {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct TrainConfig {
-    /// Updates of the optimiser.
+    /// Number of optimiser updates.
     pub steps: u64,
     /// Samples in a batch.
     pub batch_size: usize,
-    /// A record in the logs every so many steps.
+    /// Steps between two log records.
     pub log_every: u64,
-    /// A checkpoint every so many steps; 0: only at the end or when stopped.
+    /// Steps between two checkpoints; 0: only at the end or when stopped.
     pub checkpoint_every: u64,
-    /// Number of checkpoints that are kept; older ones are removed.
+    /// Number of checkpoints to keep; older ones are removed.
     pub keep: usize,
-    /// Parts of the model that stay as they are: visual, textual, visual_proj, textual_proj, head. They cost no optimiser memory.
-    pub freeze: Vec<Part>,
+    /// Frozen parts of the model: visual, textual, visual_proj, textual_proj, head. They need no optimiser memory.
+    pub freeze: Vec<ModelPart>,
     /// Folder of the run.
     pub out: PathBuf,
 }
 
-/// `[eval]`: benchmarks on held-out data while the run goes on. This crate says when; the program that watches the run measures.
+/// `[eval]`: benchmarks on held-out data during training. The trainer schedules them; its
+/// [`Observer`](crate::train::Observer) runs them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct EvalConfig {
@@ -258,16 +263,16 @@ pub struct EvalConfig {
     pub every: u64,
     /// Names of the benchmarks (`conifer benchmarks`).
     pub benchmarks: Vec<String>,
-    /// Kind of source; absent: that of `[data]`, with its path and its options.
+    /// Kind of source; default: that of `[data]`, with its path and its options.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kind: Option<String>,
-    /// File, folder or pattern of shards; absent: that of `[data]`.
+    /// File, folder or shard pattern; default: that of `[data]`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path: Option<PathBuf>,
     /// The held-out split.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub split: Option<String>,
-    /// Settings of this kind of source, over those of `[data]` where that is the source.
+    /// Options of this kind of source. They override those of `[data]` if `kind` is absent.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub options: BTreeMap<String, serde_json::Value>,
     /// File of `parent child` edges, for benchmarks that need a tree of classes.
@@ -275,24 +280,24 @@ pub struct EvalConfig {
     pub tree: Option<PathBuf>,
     /// Prompt templates: a named set, or a file.
     pub prompts: String,
-    /// How photos are cut.
+    /// Crop of the photos.
     pub crop: EvalCrop,
 }
 
 impl Config {
-    /// The method with its settings.
+    /// Builds the method from its settings.
     ///
     /// # Errors
-    /// An unknown method, or a setting that it refuses.
+    /// If the method is unknown, or rejects a setting.
     pub fn method(&self) -> Result<Box<dyn Method>> {
         (methods::entry(&self.method.kind)?.from_config)(&self.method.settings)
     }
 
-    /// The space: what `[manifold]` says, and the method's own choice for what it does not. The list of curvatures stays empty where
-    /// the head is to fill it.
+    /// The space: `[manifold]`, with the method's defaults for absent keys. If `[manifold]` lists no curvatures, the
+    /// list stays empty, and [`Head::new`](crate::head::Head::new) fills it.
     ///
     /// # Errors
-    /// An unknown method or kind of space.
+    /// If the method or the kind of space is unknown.
     pub fn space(&self) -> Result<ManifoldSpec> {
         let own = (methods::entry(&self.method.kind)?.manifold)(self.model.embed_dim);
         let kind = self.manifold.kind.clone().unwrap_or_else(|| own.kind.clone());
@@ -307,19 +312,20 @@ impl Config {
         Ok(ManifoldSpec { kind, dim: self.model.embed_dim, factors, curv: self.manifold.curv.clone() })
     }
 
-    /// The apex of the cones: what `[root]` says, else the method's own choice.
+    /// Kind of the root: `[root]`, else the method's default.
     ///
     /// # Errors
-    /// An unknown method.
+    /// If the method is unknown.
     pub fn root_kind(&self) -> Result<RootKind> {
         Ok(self.root.kind.unwrap_or(methods::entry(&self.method.kind)?.root))
     }
 
-    /// The apex of the finished model, where it is no point beside the weights. A method whose own root is the origin looks at no root on a
-    /// sphere (CLIP); what its cones would be is left to who measures it.
+    /// The root of the finished model, for its manifest. `None` if the root is a point that is stored beside the
+    /// weights. `None` also if the root is the origin and this is the default of the method: such a method (CLIP)
+    /// trains without a root on a sphere, and the evaluation chooses one.
     ///
     /// # Errors
-    /// An unknown method.
+    /// If the method is unknown.
     pub fn apex(&self) -> Result<Option<Apex>> {
         let own = methods::entry(&self.method.kind)?.root;
         Ok(match self.root_kind()? {
@@ -340,7 +346,7 @@ impl Config {
         }
     }
 
-    /// The source of the samples that `[eval]` measures on.
+    /// The source of the samples for `[eval]`.
     pub fn eval_source(&self) -> SourceSpec {
         let EvalConfig { kind, path, split, options, .. } = self.eval.clone();
         let mut spec = match &kind {
@@ -353,7 +359,7 @@ impl Config {
         spec
     }
 
-    /// Settings of the loader for a method that reads `views`.
+    /// Loader settings for a method that reads `views`.
     pub fn loader(&self, views: &[View]) -> LoaderConfig {
         let data = self.data.clone();
         LoaderConfig {
@@ -376,25 +382,25 @@ impl Config {
         }
     }
 
-    /// The architecture, with the vocabulary of the tokenizer.
+    /// The architecture, with the vocabulary size of the tokenizer.
     ///
     /// # Errors
-    /// A text encoder that takes no vocabulary.
+    /// If the text encoder has no vocabulary setting.
     pub fn architecture(&self, vocabulary: usize) -> Result<ModelConfig> {
         let textual = self.model.textual.with("vocabulary", vocabulary as i64)?;
         Ok(ModelConfig { visual: self.model.visual.clone(), textual, pixels: self.model.pixels })
     }
 
-    /// The schedule of the learning rate.
+    /// The learning-rate schedule.
     ///
     /// # Errors
-    /// An unknown name.
+    /// If its name is unknown.
     pub fn schedule(&self) -> Result<Schedule> {
         let OptimConfig { schedule, lr, warmup_steps, reference, .. } = &self.optim;
         Schedule::new(schedule, *lr, *warmup_steps, self.train.steps, *reference)
     }
 
-    /// The same experiment with every choice written out: the space, the settings of the method.
+    /// Writes out every default: the space, the root and the settings of the method.
     ///
     /// # Errors
     /// As [`Config::method`] and [`Config::space`].
@@ -407,10 +413,10 @@ impl Config {
         Ok(self)
     }
 
-    /// Whether every value is in its range and the sections fit together.
+    /// Checks that every value is in its range and that the sections are consistent.
     ///
     /// # Errors
-    /// [`Error::Setting`] naming the first key that is not, with its value and what is expected.
+    /// [`Error::Setting`] for the first invalid key, with its value and what was expected.
     pub fn check(&self) -> Result<()> {
         let method = self.method()?;
         let mut space = self.space()?;
@@ -433,7 +439,7 @@ impl Config {
             return Err(Error::setting(
                 "model.init_visual",
                 visual.display(),
-                "none beside model.init, which has an image encoder",
+                "no value, because model.init already provides an image encoder",
             ));
         }
         if self.model.embed_dim > 1 << 16 {
@@ -455,13 +461,13 @@ impl Config {
         at_least_one("train.log_every", self.train.log_every)?;
         at_least_one("train.keep", self.train.keep as u64)?;
         if self.eval.every > 0 && self.eval.benchmarks.is_empty() {
-            return Err(Error::setting("eval.benchmarks", "empty", "at least one benchmark where eval.every is not 0"));
+            return Err(Error::setting("eval.benchmarks", "empty", "at least one benchmark if eval.every is not 0"));
         }
         if self.train.batch_size < 2 {
             return Err(Error::setting(
                 "train.batch_size",
                 self.train.batch_size,
-                "at least 2: a contrast needs a negative",
+                "at least 2, because a contrastive loss needs a negative",
             ));
         }
         if self.optim.warmup_steps > self.train.steps {
@@ -472,10 +478,10 @@ impl Config {
         Ok(())
     }
 
-    /// Whether there are enough samples for the settings, before anything is built or read.
+    /// Checks that the samples fill at least one batch if `data.drop_last` drops smaller ones.
     ///
     /// # Errors
-    /// [`Error::Setting`] that says what would do.
+    /// [`Error::Setting`], which suggests a valid batch size.
     pub fn check_samples(&self, samples: usize) -> Result<()> {
         let batch = self.train.batch_size;
         if !self.data.drop_last || batch <= samples {
@@ -484,7 +490,7 @@ impl Config {
         let expected = match samples {
             0 | 1 => "data of two samples or more".to_owned(),
             _ => {
-                // A power of two, as batches usually are.
+                // Suggest a power of two, the usual kind of batch size.
                 let fitting = 1_usize << samples.ilog2();
                 format!("at most {samples}, the number of samples, such as --set train.batch_size={fitting}")
             }
@@ -492,15 +498,21 @@ impl Config {
         Err(Error::setting("train.batch_size", batch, expected))
     }
 
-    /// The same experiment shrunk to run in seconds on the toy world: does it work at all? Method, space, head and optimiser keep their
-    /// kinds and settings; the towers, the data and the number of steps are the smallest that make sense.
+    /// Shrinks the experiment to run in seconds on toy data, to test that it works at all. Method, space, head and
+    /// optimiser keep their settings, except that the space has at most 4 factors and the warm-up is shorter. Towers,
+    /// embedding dimension, data, batch and number of steps become small.
     ///
     /// # Errors
-    /// None for a config that was checked.
+    /// As [`Config::check`].
     pub fn smoke(mut self) -> Result<Self> {
         let visual = VisualConfig::preset("vit_nano")?.with("image_size", 32)?.with("depth", 2)?;
         let textual = TextualConfig::preset("text_nano")?.with("context", 24)?.with("depth", 2)?;
-        let factors = self.space()?.factors.min(4);
+        // The largest divisor of the reduced dimension that is at most 4.
+        let factors = match self.space()?.factors {
+            0..=1 => 1,
+            2..=3 => 2,
+            _ => 4,
+        };
         let steps = self.train.steps.min(20);
         self.model = ModelSection {
             init: None,
@@ -520,7 +532,7 @@ impl Config {
             split: None,
             roots: Vec::new(),
             options: BTreeMap::from([("size".to_owned(), 64.into()), ("resolution".to_owned(), 48.into())]),
-            // Only what lives has a taxon there.
+            // In the toy data only samples of animals and plants have a taxon, so many samples may count as broken.
             max_broken_share: 1.0,
             ..self.data
         };

@@ -18,7 +18,7 @@ fn message(text: &str) -> String {
 }
 
 #[test]
-fn an_empty_config_is_the_default_with_its_choices_written_out() {
+fn an_empty_config_resolves_to_the_defaults() {
     let config = parse("").unwrap();
     assert_eq!(config.manifold.kind.as_deref(), Some("product_l1"));
     assert_eq!(config.manifold.factors, Some(8));
@@ -31,7 +31,7 @@ fn an_empty_config_is_the_default_with_its_choices_written_out() {
 }
 
 #[test]
-fn what_is_printed_reads_back_to_the_same_config() {
+fn to_toml_round_trips() {
     for kind in crate::methods::METHODS.iter().map(|entry| entry.name) {
         let config = parse(&format!(
             "seed = 3\n[data]\npath = 'a/b'\nsplit = 'train'\n[data.options]\nx = 1\n[method]\nkind = '{kind}'"
@@ -42,7 +42,7 @@ fn what_is_printed_reads_back_to_the_same_config() {
 }
 
 #[test]
-fn unknown_keys_are_named_with_their_path_and_the_nearest_known_one() {
+fn unknown_keys_are_reported_with_the_nearest_known_key() {
     for (text, expected) in [
         (
             "[optim]\nlr = 1e-3\nweight_decey = 0.1",
@@ -71,7 +71,7 @@ fn a_key_of_another_method_is_refused() {
 }
 
 #[test]
-fn wrong_types_and_values_out_of_range_are_named() {
+fn wrong_types_and_values_out_of_range_are_reported() {
     for (text, words) in [
         ("[optim]\nlr = 'fast'", ["optim.lr", "test.toml"]),
         ("[optim]\nbetas = [0.9]", ["optim.betas", "test.toml"]),
@@ -89,7 +89,7 @@ fn wrong_types_and_values_out_of_range_are_named() {
         ("[model]\nembed_dim = 60\n[manifold]\nfactors = 7", ["factors", "divisor"]),
         ("[method]\nkind = 'moco'", ["method `moco`", "known: clip, meru"]),
         ("[tokenizer]\nkind = 'words'", ["tokenizer", "clip_merges"]),
-        ("seed = ", ["test.toml", "no TOML"]),
+        ("seed = ", ["test.toml", "not valid TOML"]),
     ] {
         let found = message(text);
         assert!(words.iter().all(|word| found.contains(word)), "{text}: {found}");
@@ -109,7 +109,7 @@ fn overrides_are_typed_and_need_no_quotes() {
 }
 
 #[test]
-fn overrides_mean_the_same_in_any_order() {
+fn the_order_of_overrides_does_not_matter() {
     let text = "[data]\npath = 'old'\nsplit = 'train'\n[method]\nkind = 'meru'\nmin_radius = 0.2\n";
     let mut sets = ["data.path=new.jsonl", "data.kind=jsonl", "method.entailment_weight=0.5", "method.kind=hycoclip"];
     let read = |sets: &[&str]| {
@@ -154,11 +154,11 @@ fn files_extend_files_key_by_key_and_a_new_kind_replaces_its_table() {
     write("d.toml", "extends = 'e.toml'");
     write("e.toml", "[optim]\nlrr = 1");
     let found = Config::load(&folder.path().join("d.toml"), &[]).unwrap_err().to_string();
-    assert!(found.contains("e.toml: unknown key"), "the file with the slip is named: {found}");
+    assert!(found.contains("e.toml: unknown key"), "the file with the typo is named: {found}");
 }
 
 #[test]
-fn one_switch_asks_for_the_released_behaviour_everywhere() {
+fn top_level_reference_sets_every_section() {
     let config = parse("reference = true\n[head]\nreference = false").unwrap();
     assert!(config.optim.reference && !config.head.reference);
     assert_eq!(config.method.settings["reference"].as_bool(), Some(true));
@@ -166,7 +166,7 @@ fn one_switch_asks_for_the_released_behaviour_everywhere() {
 }
 
 #[test]
-fn the_space_follows_the_method_unless_it_is_said() {
+fn the_space_defaults_to_that_of_the_method() {
     let space = |text: &str| parse(text).unwrap().space().unwrap();
     let dim = "[model]\nembed_dim = 32\n";
     assert_eq!(space(&format!("{dim}[method]\nkind = 'clip'")).kind, "sphere");
@@ -178,7 +178,7 @@ fn the_space_follows_the_method_unless_it_is_said() {
 }
 
 #[test]
-fn facts_that_stand_elsewhere_are_taken_from_there() {
+fn loader_settings_come_from_their_sections() {
     let config =
         parse("seed = 5\n[train]\nbatch_size = 6\n[model]\nvisual = { preset = 'vit_nano', image_size = 40 }").unwrap();
     let loader = config.loader(config.method().unwrap().views());
@@ -235,7 +235,7 @@ fn the_schema_lists_exactly_the_keys_that_exist() {
 }
 
 #[test]
-fn smoke_shrinks_any_experiment_and_keeps_what_it_is() {
+fn smoke_shrinks_the_experiment_and_keeps_the_method() {
     let text = "[method]\nkind = 'phyclip'\n[model]\nembed_dim = 512\nvisual = { preset = 'vit_b16' }\ntextual = { preset = 'text_l12_w512' }
                 [data]\nkind = 'grit_processed'\npath = 'x'\n[tokenizer]\nkind = 'file'\npath = 'y'\n[train]\nsteps = 500000\nbatch_size = 768";
     let smoke = parse(text).unwrap().smoke().unwrap();
@@ -244,10 +244,12 @@ fn smoke_shrinks_any_experiment_and_keeps_what_it_is() {
     let space = smoke.space().unwrap();
     assert_eq!((space.kind.as_str(), space.factors), ("product_l1", 4));
     assert_eq!(smoke.method.kind, "phyclip");
+    let three = parse("[method]\nkind = 'phyclip'\n[model]\nembed_dim = 96\n[manifold]\nfactors = 3").unwrap();
+    assert_eq!(three.smoke().unwrap().space().unwrap().factors, 2);
 }
 
 #[test]
-fn too_few_samples_are_told_with_what_would_do() {
+fn too_few_samples_are_rejected_with_a_valid_batch_size() {
     let config = parse("[train]\nbatch_size = 64").unwrap();
     config.check_samples(64).unwrap();
     let message = config.check_samples(60).unwrap_err().to_string();
@@ -271,7 +273,7 @@ fn a_warmup_that_is_not_set_fits_a_short_run() {
 }
 
 #[test]
-fn a_path_says_its_kind_where_nobody_else_does() {
+fn the_data_kind_is_inferred_from_the_path() {
     let source = |text: &str, sets: &[&str]| {
         let sets: Vec<String> = sets.iter().map(|set| (*set).to_owned()).collect();
         let config = Config::parse("test.toml", text, &sets).unwrap();
@@ -281,7 +283,8 @@ fn a_path_says_its_kind_where_nobody_else_does() {
     let table = "[data]\nkind = 'taxon_table'\npath = 'a.csv'\n[data.options]\nranks = ['a']";
     assert_eq!(source("[data]\npath = 'a.csv'", &[]), named("csv_pairs", "a.csv", 0));
     assert_eq!(source("", &["data.path=a.jsonl"]), named("jsonl", "a.jsonl", 0));
-    // A kind that reads such files in its own way stays, with its options; one that does not goes, with them.
+    // A kind that can read the new file is kept with its options. Any other kind is replaced, and its options are
+    // dropped.
     assert_eq!(source(table, &["data.path=b.csv"]), named("taxon_table", "b.csv", 1));
     assert_eq!(source(table, &["data.path=jsonl:b.jsonl"]), named("jsonl", "b.jsonl", 0));
     assert_eq!(source(table, &["data.path=b.csv", "data.kind=csv_pairs"]), named("csv_pairs", "b.csv", 0));

@@ -6,7 +6,7 @@ use conifer_data::Picture;
 
 use super::*;
 use crate::checkpoint::TextFeed;
-use crate::encoders::layers::Activation;
+use crate::encoders::layers::ActivationFn;
 use crate::encoders::{TextTransformerConfig, TextualConfig, VisualConfig, VitConfig};
 use crate::head::{Head, HeadConfig};
 use crate::model::{ModelConfig, PixelStatistics};
@@ -30,7 +30,7 @@ fn parts(space: &ManifoldSpec) -> (Model, Manifest) {
             depth: 2,
             heads: 2,
             mlp_ratio: 4.0,
-            activation: Activation::Gelu,
+            activation: ActivationFn::Gelu,
         }),
         pixels: PixelStatistics::default(),
     };
@@ -58,7 +58,7 @@ fn close(a: &[f32], b: &[f32]) -> bool {
 }
 
 #[test]
-fn points_come_in_the_order_of_the_texts_whatever_the_batch() {
+fn text_points_keep_the_input_order_for_any_batch_size() {
     let space = ManifoldSpec::lorentz(8, 1.0);
     let mut calls = Vec::new();
     let together = embedder(&space).texts(&TEXTS, &mut |done, total| calls.push((done, total))).unwrap();
@@ -73,7 +73,7 @@ fn points_come_in_the_order_of_the_texts_whatever_the_batch() {
 }
 
 #[test]
-fn points_come_in_the_order_of_the_photographs_whatever_the_batch() {
+fn image_points_keep_the_input_order_for_any_batch_size() {
     let space = ManifoldSpec::lorentz(8, 1.0);
     let images = [picture(1, 9, 9), picture(2, 20, 10), picture(3, 8, 30)];
     let mut calls = Vec::new();
@@ -85,7 +85,7 @@ fn points_come_in_the_order_of_the_photographs_whatever_the_batch() {
     let together = embedder(&space).images(&images, EvalCrop::Center, &mut |_, _| {}).unwrap();
     assert!(close(&pairs, &together));
     let squeezed = embedder(&space).images(&images, EvalCrop::Squeeze, &mut |_, _| {}).unwrap();
-    assert!(close(&squeezed[..8], &together[..8]), "a square is a square");
+    assert!(close(&squeezed[..8], &together[..8]), "a square image is the same under both crops");
     assert!(!close(&squeezed[8..16], &together[8..16]), "the crop is used");
 }
 

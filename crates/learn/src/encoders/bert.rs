@@ -6,8 +6,8 @@ use conifer_kernels::{Mask, self_attention};
 use serde::{Deserialize, Serialize};
 
 use super::clip_block::{self, check_ratio, hidden_width};
-use super::layers::{Activation, LayerNorm, Linear, Table, feed_forward};
-use super::{Encoder, Texts, Tokens, check_positive};
+use super::layers::{ActivationFn, EmbeddingLayer, LayerNorm, Linear, feed_forward};
+use super::{Encoder, TextInputFormat, Tokens, check_positive};
 use crate::params::{Fill, Init};
 use crate::{Error, Result};
 
@@ -25,13 +25,13 @@ pub struct BertConfig {
     pub depth: usize,
     /// Number of attention heads.
     pub heads: usize,
-    /// Width of the feed-forward layers, in widths.
+    /// Width of the feed-forward layers, as a multiple of `width`.
     #[serde(default = "clip_block::four")]
     pub mlp_ratio: f64,
-    /// Kinds of segments that the published table tells apart; a text here is always of the first.
+    /// Number of segment types in the published table. A text here always has the first type.
     #[serde(default = "two")]
     pub segments: usize,
-    /// Width of an affine map of the pooled token, which ALIGN has; 0: none.
+    /// Output width of an affine map of the pooled token, as in ALIGN; 0: no map.
     #[serde(default)]
     pub projection: usize,
 }
@@ -58,57 +58,57 @@ fn two() -> usize {
     2
 }
 
-/// BERT's own, in every published model.
+/// Layer norm epsilon of every published BERT.
 pub const BERT_NORM_EPSILON: f64 = 1e-12;
 
 /// Post-norm transformer over whole texts, pooled at the first token.
 ///
-/// `x = LayerNorm(words[ids] + positions + segments[0])`, `depth` blocks `x = LayerNorm(x + out(attention(x)))`,
-/// `x = LayerNorm(x + down(gelu(up(x))))`, then `x[0] P + b`, if there is a projection. No token sees what follows the end of its text.
-/// The pooler that the published model has beside this is not read by ALIGN, and not kept.
+/// `x = LayerNorm(words[ids] + positions + segments[0])`, `depth` blocks `x = LayerNorm(x + out(attention(x)))`, `x =
+/// LayerNorm(x + down(gelu(up(x))))`, then `x[0] P + b` if there is a projection. No token attends to positions after
+/// the end of its text. The pooler of the published model is dropped, because ALIGN does not use it.
 #[derive(Module, Debug)]
 pub struct Bert {
-    embeddings: Embeddings,
-    encoder: Layers,
+    embeddings: BertEmbeddings,
+    encoder: BertLayers,
     projection: Option<Linear>,
     #[module(skip)]
     config: BertConfig,
 }
 
 #[derive(Module, Debug)]
-struct Embeddings {
-    word_embeddings: Table,
-    position_embeddings: Table,
-    token_type_embeddings: Table,
+struct BertEmbeddings {
+    word_embeddings: EmbeddingLayer,
+    position_embeddings: EmbeddingLayer,
+    token_type_embeddings: EmbeddingLayer,
     layer_norm: LayerNorm,
 }
 
 #[derive(Module, Debug)]
-struct Layers {
-    layer: Vec<Layer>,
+struct BertLayers {
+    layer: Vec<BertLayer>,
 }
 
 #[derive(Module, Debug)]
-struct Layer {
-    attention: Attention,
-    intermediate: Intermediate,
-    output: Output,
+struct BertLayer {
+    attention: BertAttention,
+    intermediate: BertIntermediate,
+    output: BertOutput,
 }
 
 #[derive(Module, Debug)]
-struct Attention {
+struct BertAttention {
     qkv: Linear,
-    output: Output,
+    output: BertOutput,
 }
 
 #[derive(Module, Debug)]
-struct Intermediate {
+struct BertIntermediate {
     dense: Linear,
 }
 
-/// The way back into the residual stream: `LayerNorm(x + dense(hidden))`.
+/// Output map into the residual stream: `LayerNorm(x + dense(hidden))`.
 #[derive(Module, Debug)]
-struct Output {
+struct BertOutput {
     dense: Linear,
     layer_norm: LayerNorm,
 }
@@ -116,42 +116,42 @@ struct Output {
 impl Encoder for Bert {
     type Config = BertConfig;
     type Input = Tokens;
-    type Reads = Texts;
+    type Reads = TextInputFormat;
 
     const PRESETS: &'static [(&'static str, BertConfig)] = &[
         ("bert_base", BertConfig::new(30_522, 512, 768, 12, 12)),
         ("bert_nano", BertConfig::new(2_048, 40, 128, 4, 4)),
     ];
 
-    /// Weights N(0, 0.02^2), biases 0 (BERT's initialisation, there truncated).
+    /// Weights N(0, 0.02^2), biases 0: BERT's initialisation, without its truncation.
     fn new(config: &BertConfig, init: &mut Init) -> Result<Self> {
         config.check()?;
         let &BertConfig { vocabulary, context, width, depth, segments, projection, .. } = config;
-        let table = |init: &mut Init, rows| Table { weight: init.param([rows, width], Fill::Normal(0.02)) };
+        let table = |init: &mut Init, rows| EmbeddingLayer { weight: init.param([rows, width], Fill::Normal(0.02)) };
         Ok(Self {
-            embeddings: Embeddings {
+            embeddings: BertEmbeddings {
                 word_embeddings: table(init, vocabulary),
                 position_embeddings: table(init, context),
                 token_type_embeddings: table(init, segments),
                 layer_norm: LayerNorm::new(init, width),
             },
-            encoder: Layers {
-                layer: (0..depth).map(|_| Layer::new(init, width, hidden_width(width, config.mlp_ratio))).collect(),
+            encoder: BertLayers {
+                layer: (0..depth).map(|_| BertLayer::new(init, width, hidden_width(width, config.mlp_ratio))).collect(),
             },
             projection: (projection > 0).then(|| linear(init, width, projection)),
             config: config.clone(),
         })
     }
 
-    fn reads(config: &BertConfig) -> Texts {
-        Texts { context: config.context, vocabulary: config.vocabulary }
+    fn reads(config: &BertConfig) -> TextInputFormat {
+        TextInputFormat { context: config.context, vocabulary: config.vocabulary }
     }
 
     fn width(&self) -> usize {
         if self.projection.is_some() { self.config.projection } else { self.config.width }
     }
 
-    /// Tokens to the first one after the last block, `[B, width]`.
+    /// The first token after the last block, mapped by the projection if there is one, `[B, width]`.
     fn forward(&self, tokens: Tokens) -> Result<Tensor<2>> {
         let [batch, length] = tokens.check(self.config.context)?;
         let width = self.config.width;
@@ -173,26 +173,26 @@ impl Encoder for Bert {
     }
 }
 
-impl Layer {
+impl BertLayer {
     fn new(init: &mut Init, width: usize, hidden: usize) -> Self {
-        let output = |init: &mut Init, from| Output {
+        let output = |init: &mut Init, from| BertOutput {
             dense: linear(init, from, width),
             layer_norm: LayerNorm::new(init, width),
         };
         Self {
-            attention: Attention { qkv: linear(init, width, 3 * width), output: output(init, width) },
-            intermediate: Intermediate { dense: linear(init, width, hidden) },
+            attention: BertAttention { qkv: linear(init, width, 3 * width), output: output(init, width) },
+            intermediate: BertIntermediate { dense: linear(init, width, hidden) },
             output: output(init, hidden),
         }
     }
 
-    /// `[B*L, width] -> [B*L, width]`; `hidden` `[B, L]` is true where a key is not seen.
+    /// `[B*L, width] -> [B*L, width]`; `hidden` `[B, L]` is true for masked keys.
     fn forward(&self, x: Tensor<2>, batch: usize, heads: usize, hidden: &Tensor<2, Bool>) -> Tensor<2> {
         let context = self_attention(self.attention.qkv.forward(x.clone()), batch, heads, Mask::Hidden(hidden.clone()));
-        let Output { dense, layer_norm } = &self.attention.output;
+        let BertOutput { dense, layer_norm } = &self.attention.output;
         let x = layer_norm.forward_with(dense.forward_onto(x, context), BERT_NORM_EPSILON);
-        let Output { dense, layer_norm } = &self.output;
-        let sum = feed_forward(x.clone(), x, &self.intermediate.dense, dense, Activation::Gelu);
+        let BertOutput { dense, layer_norm } = &self.output;
+        let sum = feed_forward(x.clone(), x, &self.intermediate.dense, dense, ActivationFn::Gelu);
         layer_norm.forward_with(sum, BERT_NORM_EPSILON)
     }
 }

@@ -1,14 +1,14 @@
-//! The block of CLIP's two transformers: [`Block`] under the names that CLIP's parameters have.
+//! The block of CLIP's two transformers: [`TransformerBlock`] with CLIP's parameter names.
 
 use burn::module::Module;
 use burn::tensor::{Bool, Int, Tensor};
 
-use super::block::{Block, Form};
+use super::block::{BlockSettings, TransformerBlock};
 use super::layers::{LayerNorm, Linear};
-use crate::params::{Bias, Fill, Init, Matrix};
+use crate::params::{Bias, Fill, Init, LinearWeight};
 use crate::{Error, Result};
 
-/// One pre-norm block. `attn.in_proj_weight` holds query, key and value below each other.
+/// One pre-norm block. `attn.in_proj_weight` holds query, key and value stacked vertically.
 #[derive(Module, Debug)]
 pub(super) struct ClipBlock {
     attn: ClipAttention,
@@ -19,7 +19,7 @@ pub(super) struct ClipBlock {
 
 #[derive(Module, Debug)]
 struct ClipAttention {
-    in_proj_weight: Matrix,
+    in_proj_weight: LinearWeight,
     in_proj_bias: Bias,
     out_proj: Linear,
 }
@@ -30,7 +30,7 @@ struct ClipMlp {
     c_proj: Linear,
 }
 
-/// First values of the linear maps of a block, weight and bias each; the biases of the attention begin at 0.
+/// Initial values of the linear maps of a block, weight and bias each. Attention biases start at 0.
 #[derive(Clone, Copy)]
 pub(super) struct BlockFills {
     pub(super) in_proj: Fill,
@@ -57,8 +57,8 @@ impl ClipBlock {
         }
     }
 
-    fn parts(&self) -> Block<'_> {
-        Block {
+    fn parts(&self) -> TransformerBlock<'_> {
+        TransformerBlock {
             norm1: &self.ln_1,
             qkv_weight: &self.attn.in_proj_weight,
             qkv_bias: &self.attn.in_proj_bias,
@@ -70,39 +70,39 @@ impl ClipBlock {
     }
 }
 
-/// All blocks, `[B*L, width]` to the `rows` `[B]` that are read afterwards, `[B, width]`; the last block computes no others. `hidden`
-/// `[B, L]` is true where a key lies after the row.
+/// Runs all blocks on `[B*L, width]` and returns the `rows` `[B]` that are used afterwards, `[B, width]`. The last
+/// block computes only those. `hidden` `[B, L]` is true for keys after the row.
 pub(super) fn run(
     blocks: &[ClipBlock],
     mut x: Tensor<2>,
     rows: &Tensor<1, Int>,
     hidden: Option<&Tensor<2, Bool>>,
-    form: Form,
+    settings: BlockSettings,
 ) -> Tensor<2> {
     let [batch] = rows.dims();
     for (index, block) in blocks.iter().enumerate() {
         let block = block.parts();
         x = if index + 1 < blocks.len() {
-            block.forward(x, batch, form)
+            block.forward(x, batch, settings)
         } else {
-            block.forward_rows(x, rows.clone(), hidden.cloned(), form)
+            block.forward_rows(x, rows.clone(), hidden.cloned(), settings)
         };
     }
     x
 }
 
-/// Width of the hidden layer, `mlp_ratio` times `width` to the nearest integer.
+/// Width of the hidden layer: `mlp_ratio` times `width`, rounded.
 pub(super) fn hidden_width(width: usize, mlp_ratio: f64) -> usize {
     (width as f64 * mlp_ratio).round() as usize
 }
 
-/// The ratio of every published CLIP but the largest.
+/// Default of `mlp_ratio`.
 pub(super) fn four() -> f64 {
     4.0
 }
 
 pub(super) fn check_ratio(section: &str, width: usize, mlp_ratio: f64) -> Result<()> {
-    // Beyond 64 it is a slip of the pen; NaN is in no range.
+    // A ratio above 64 is a typo. NaN is in no range.
     if (0.0..=64.0).contains(&mlp_ratio) && hidden_width(width, mlp_ratio) > 0 {
         return Ok(());
     }

@@ -4,10 +4,10 @@ use burn::module::{Module, Param};
 use burn::tensor::{Int, Tensor};
 use serde::{Deserialize, Serialize};
 
-use super::block::Form;
+use super::block::BlockSettings;
 use super::clip_block::{self, BlockFills, ClipBlock, check_ratio, hidden_width};
-use super::layers::{Activation, LayerNorm, embed_patches};
-use super::{Encoder, Pixels, check_pixels, check_positive};
+use super::layers::{ActivationFn, LayerNorm, embed_patches};
+use super::{Encoder, ImageInputFormat, check_pixels, check_positive};
 use crate::params::{Fill, Init};
 use crate::{Error, Result};
 
@@ -25,17 +25,17 @@ pub struct ClipVitConfig {
     pub depth: usize,
     /// Number of attention heads (published models: width / 64).
     pub heads: usize,
-    /// Width of the feed-forward layers, in widths.
+    /// Width of the feed-forward layers, as a multiple of `width`.
     #[serde(default = "clip_block::four")]
     pub mlp_ratio: f64,
     /// Non-linearity of the feed-forward layers.
     #[serde(default)]
-    pub activation: Activation,
+    pub activation: ActivationFn,
 }
 
 impl ClipVitConfig {
     const fn openai(image_size: usize, patch: usize, width: usize, depth: usize, heads: usize) -> Self {
-        Self { image_size, patch, width, depth, heads, mlp_ratio: 4.0, activation: Activation::QuickGelu }
+        Self { image_size, patch, width, depth, heads, mlp_ratio: 4.0, activation: ActivationFn::QuickGelu }
     }
 
     /// Patches along one side.
@@ -43,7 +43,7 @@ impl ClipVitConfig {
         self.image_size / self.patch
     }
 
-    /// Patches and the class token.
+    /// Number of patches, plus one for the class token.
     pub fn tokens(&self) -> usize {
         self.grid() * self.grid() + 1
     }
@@ -70,49 +70,50 @@ impl ClipVitConfig {
 
 /// Pre-norm transformer over square patches, with learned positions, a class token and a norm before the first block.
 ///
-/// `x = LayerNorm([class; patches P] + positions)`, `depth` blocks, then `LayerNorm(x)[class]`. The projection of the patches has no
-/// bias. Parameters and their names are those of OpenAI's and open_clip's `VisionTransformer`, without its `proj`, which is the model's
-/// projection here.
+/// `x = LayerNorm([class; patches P] + positions)`, `depth` blocks, then `LayerNorm(x)[class]`. The projection of the
+/// patches has no bias. Parameters and their names are those of OpenAI's and open_clip's `VisionTransformer`, except
+/// for its `proj`, which is the model's projection here.
 #[derive(Module, Debug)]
 pub struct ClipVit {
     class_embedding: Param<Tensor<1>>,
     positional_embedding: Param<Tensor<2>>,
-    conv1: Patches,
+    conv1: ClipPatchEmbed,
     ln_pre: LayerNorm,
-    transformer: Blocks,
+    transformer: ClipVitBlocks,
     ln_post: LayerNorm,
     #[module(skip)]
     config: ClipVitConfig,
 }
 
-/// Kept in the published layout of a convolution, `[width, 3, patch, patch]`; applied as one matrix product.
+/// Stored in the published layout of a convolution, `[width, 3, patch, patch]`; computed as one matrix product.
 #[derive(Module, Debug)]
-struct Patches {
+struct ClipPatchEmbed {
     weight: Param<Tensor<4>>,
 }
 
 #[derive(Module, Debug)]
-struct Blocks {
+struct ClipVitBlocks {
     resblocks: Vec<ClipBlock>,
 }
 
 impl Encoder for ClipVit {
     type Config = ClipVitConfig;
     type Input = Tensor<4>;
-    type Reads = Pixels;
+    type Reads = ImageInputFormat;
 
     const PRESETS: &'static [(&'static str, ClipVitConfig)] = &[
-        // OpenAI's four; LAION's have `activation = "gelu"`.
+        // OpenAI's four. LAION's use `activation = "gelu"`.
         ("clip_vit_b32", ClipVitConfig::openai(224, 32, 768, 12, 12)),
         ("clip_vit_b16", ClipVitConfig::openai(224, 16, 768, 12, 12)),
         ("clip_vit_l14", ClipVitConfig::openai(224, 14, 1024, 24, 16)),
         ("clip_vit_l14_336", ClipVitConfig::openai(336, 14, 1024, 24, 16)),
-        // The size of `vit_nano`.
+        // The same size as `vit_nano`.
         ("clip_vit_nano", ClipVitConfig::openai(64, 8, 128, 4, 4)),
     ];
 
-    /// Class token, positions N(0, 1/width); everything else as PyTorch's layers begin: patches uniform in 1/sqrt(inputs), query, key
-    /// and value Xavier-uniform over the joint matrix, other maps uniform in 1/sqrt(inputs), attention biases 0.
+    /// Class token and positions N(0, 1/width). The rest follows PyTorch's defaults: patches uniform in
+    /// +-1/sqrt(inputs), query, key and value Xavier-uniform over the joint matrix, other maps uniform in
+    /// +-1/sqrt(inputs), attention biases 0.
     fn new(config: &ClipVitConfig, init: &mut Init) -> Result<Self> {
         config.check()?;
         let &ClipVitConfig { patch, width, depth, .. } = config;
@@ -128,23 +129,25 @@ impl Encoder for ClipVit {
         Ok(Self {
             class_embedding: init.param([width], scale),
             positional_embedding: init.param([config.tokens(), width], scale),
-            conv1: Patches { weight: init.param([width, 3, patch, patch], uniform(3 * patch * patch)) },
+            conv1: ClipPatchEmbed { weight: init.param([width, 3, patch, patch], uniform(3 * patch * patch)) },
             ln_pre: LayerNorm::new(init, width),
-            transformer: Blocks { resblocks: (0..depth).map(|_| ClipBlock::new(init, width, hidden, fills)).collect() },
+            transformer: ClipVitBlocks {
+                resblocks: (0..depth).map(|_| ClipBlock::new(init, width, hidden, fills)).collect(),
+            },
             ln_post: LayerNorm::new(init, width),
             config: config.clone(),
         })
     }
 
-    fn reads(config: &ClipVitConfig) -> Pixels {
-        Pixels { image_size: config.image_size }
+    fn reads(config: &ClipVitConfig) -> ImageInputFormat {
+        ImageInputFormat { image_size: config.image_size }
     }
 
     fn width(&self) -> usize {
         self.config.width
     }
 
-    /// Normalised pixels `[B, 3, H, W]` to the class token after the last norm, `[B, width]`.
+    /// Maps normalised pixels `[B, 3, H, W]` to the class token after the last norm, `[B, width]`.
     fn forward(&self, pixels: Tensor<4>) -> Result<Tensor<2>> {
         let batch = check_pixels(&pixels, self.config.image_size)?;
         let (width, tokens) = (self.config.width, self.config.tokens());
@@ -153,8 +156,8 @@ impl Encoder for ClipVit {
         let x = Tensor::cat(vec![class, patches], 1) + self.positional_embedding.val().unsqueeze::<3>();
         let x = self.ln_pre.forward(x.reshape([batch * tokens, width]));
 
-        let form = Form { heads: self.config.heads, causal: false, activation: self.config.activation };
+        let settings = BlockSettings { heads: self.config.heads, causal: false, activation: self.config.activation };
         let class_rows = Tensor::<1, Int>::arange(0..batch as i64, &x.device()) * tokens as i64;
-        Ok(self.ln_post.forward(clip_block::run(&self.transformer.resblocks, x, &class_rows, None, form)))
+        Ok(self.ln_post.forward(clip_block::run(&self.transformer.resblocks, x, &class_rows, None, settings)))
     }
 }

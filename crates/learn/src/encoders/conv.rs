@@ -1,12 +1,12 @@
-//! The layers that convolutional encoders are made of.
+//! Layers of the convolutional encoders.
 
 use burn::module::{Module, Param};
 use burn::tensor::ops::ConvOptions;
 use burn::tensor::{Tensor, module};
 
-use crate::params::{Fill, Init, Norm, Statistic};
+use crate::params::{Fill, Init, NormParam, Statistic};
 
-/// Convolution without bias, kept in the published layout `[out, in / groups, kernel, kernel]`.
+/// Convolution without bias, stored in the published layout `[out, in / groups, kernel, kernel]`.
 #[derive(Module, Debug)]
 pub struct Conv {
     /// The kernels.
@@ -20,14 +20,14 @@ impl Conv {
         Self { weight: init.param([width_out, width_in, kernel, kernel], Fill::Normal((2.0 / fan_out).sqrt())) }
     }
 
-    /// One kernel per channel.
+    /// Depthwise convolution: one kernel per channel.
     pub fn depthwise(init: &mut Init, width: usize, kernel: usize) -> Self {
         let fan_out = (kernel * kernel) as f64;
         Self { weight: init.param([width, 1, kernel, kernel], Fill::Normal((2.0 / fan_out).sqrt())) }
     }
 
-    /// `[B, in, H, W] -> [B, out, H', W']` with zeros around: `padding` of them before and after each row and column. Depthwise where
-    /// the kernels have one input channel and the photographs more.
+    /// `[B, in, H, W] -> [B, out, H', W']`, zero-padded by `padding` (before, after) in both directions. Depthwise if
+    /// the kernels have one input channel and the input has more.
     pub fn forward(&self, x: Tensor<4>, stride: usize, padding: (usize, usize)) -> Tensor<4> {
         let weight = self.weight.val();
         let groups = x.dims()[1] / weight.dims()[1];
@@ -36,15 +36,16 @@ impl Conv {
     }
 }
 
-/// Batch normalisation as inference has it: `(x - mean) / sqrt(var + epsilon) * gain + bias` per channel, with the statistics of the
-/// training data, which are part of the checkpoint. They stay as they are in fine-tuning too: batches of that are small, and a photo's
-/// embedding must not depend on its neighbours. So a network with fresh statistics (mean 0, variance 1) is not normalised at all.
+/// Batch normalisation in inference mode: `(x - mean) / sqrt(var + epsilon) * gain + bias` per channel, with the
+/// statistics of the training data, which the checkpoint holds. Fine-tuning does not update them: its batches are
+/// small, and a photo's embedding must not depend on the rest of its batch. A network with initial statistics (mean 0,
+/// variance 1) is therefore not normalised at all.
 #[derive(Module, Debug)]
 pub struct BatchNorm {
     /// Gain, `[C]`.
-    pub weight: Norm,
+    pub weight: NormParam,
     /// Bias, `[C]`.
-    pub bias: Norm,
+    pub bias: NormParam,
     /// Mean of each channel, `[C]`.
     pub running_mean: Statistic,
     /// Variance of each channel, `[C]`.
@@ -71,7 +72,7 @@ impl BatchNorm {
     }
 }
 
-/// Mean over all places, `[B, C, H, W] -> [B, C]`.
+/// Mean over all positions, `[B, C, H, W] -> [B, C]`.
 pub(super) fn pool(x: Tensor<4>) -> Tensor<2> {
     let [batch, width, rows, columns] = x.dims();
     x.reshape([batch, width, rows * columns]).mean_dim(2).reshape([batch, width])

@@ -1,18 +1,19 @@
-//! EfficientNet (Tan and Le, ICML 2019), the image encoder of ALIGN (Jia et al., ICML 2021), as `transformers` computes it.
+//! EfficientNet (Tan and Le, ICML 2019), the image encoder of ALIGN (Jia et al., ICML 2021), as `transformers` computes
+//! it.
 
 use burn::module::{Module, Param};
 use burn::tensor::{Tensor, activation, module};
 use serde::{Deserialize, Serialize};
 
 use super::conv::{BatchNorm, Conv, pool};
-use super::{Encoder, Pixels, check_pixels, check_positive};
+use super::{Encoder, ImageInputFormat, check_pixels, check_positive};
 use crate::params::{Bias, Fill, Init};
 use crate::{Error, Result};
 
 /// Number of stages of every EfficientNet.
 pub const STAGES: usize = 7;
 
-/// Architecture of an [`EfficientNet`], all widths as they are (not as multiples of the smallest network).
+/// Architecture of an [`EfficientNet`]. Widths are absolute, not multiples of the smallest network's.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct EfficientNetConfig {
@@ -28,13 +29,14 @@ pub struct EfficientNetConfig {
     pub kernels: [usize; STAGES],
     /// Stride of the first block of each stage, 1 or 2.
     pub strides: [usize; STAGES],
-    /// By how much the blocks of each stage widen their input; 1: not at all.
+    /// Factor by which the blocks of each stage widen their input; 1: no widening.
     pub expansions: [usize; STAGES],
-    /// Width of the squeezed layer, in widths of a block's input.
+    /// Width of the squeezed layer, as a multiple of the width of the block's input.
     pub squeeze: f64,
     /// Added to variances.
     pub epsilon: f64,
-    /// Blocks with stride 2, counted from 0, that pad both sides alike: those which met an odd number of pixels in training.
+    /// Indices, from 0, of the blocks with stride 2 that pad both sides equally: those whose input had an odd size in
+    /// training.
     #[serde(default)]
     pub symmetric: Vec<usize>,
 }
@@ -81,13 +83,13 @@ impl EfficientNetConfig {
         Ok(())
     }
 
-    /// The blocks, one after the other.
-    fn blocks(&self) -> Vec<Shape> {
+    /// The blocks, in order.
+    fn blocks(&self) -> Vec<MbConvShape> {
         let mut width = self.stem;
         let mut blocks = Vec::new();
         for stage in 0..STAGES {
             for repeat in 0..self.repeats[stage] {
-                blocks.push(Shape {
+                blocks.push(MbConvShape {
                     width_in: width,
                     inner: width * self.expansions[stage],
                     width_out: self.channels[stage],
@@ -103,29 +105,30 @@ impl EfficientNetConfig {
     }
 }
 
-/// One block, in numbers.
+/// Sizes of one block.
 #[derive(Clone, Debug)]
-struct Shape {
+struct MbConvShape {
     width_in: usize,
     inner: usize,
     width_out: usize,
     kernel: usize,
     stride: usize,
-    /// Whether the input is added to the output: in all but the first block of a stage.
+    /// True if the input is added to the output: in every block of a stage except the first.
     residual: bool,
     symmetric: bool,
 }
 
-/// 3x3 convolution with stride 2, seven stages of inverted bottlenecks with squeeze and excitation, mean over all places.
+/// 3x3 convolution with stride 2, seven stages of inverted bottlenecks with squeeze and excitation, mean over all
+/// positions.
 ///
 /// A block widens its input (1x1), convolves each channel (depthwise, stride 1 or 2), scales the channels by
-/// `sigmoid(expand(silu(reduce(mean))))`, narrows (1x1) and, after the first of a stage, adds its input; batch norm after every
-/// convolution, SiLU after the first two. Parameters and their names are those of `transformers`, ALIGN's vision model. Statistics
-/// of the batch norms are kept as they are ([`BatchNorm`]), and nothing is dropped at random.
+/// `sigmoid(expand(silu(reduce(mean))))`, narrows (1x1) and, except for the first block of a stage, adds its input.
+/// Batch norm follows every convolution, SiLU the first two. Parameters and their names are those of ALIGN's vision
+/// model in `transformers`. Statistics of the batch norms are not updated ([`BatchNorm`]), and there is no dropout.
 #[derive(Module, Debug)]
 pub struct EfficientNet {
     embeddings: Stem,
-    encoder: Blocks,
+    encoder: MbConvBlocks,
     #[module(skip)]
     config: EfficientNetConfig,
 }
@@ -137,26 +140,26 @@ struct Stem {
 }
 
 #[derive(Module, Debug)]
-struct Blocks {
-    blocks: Vec<Block>,
+struct MbConvBlocks {
+    blocks: Vec<MbConvBlock>,
 }
 
 #[derive(Module, Debug)]
-struct Block {
-    expansion: Option<Expansion>,
-    depthwise_conv: Depthwise,
+struct MbConvBlock {
+    expansion: Option<MbConvExpansion>,
+    depthwise_conv: MbConvDepthwise,
     squeeze_excite: SqueezeExcite,
-    projection: Narrow,
+    projection: MbConvProjection,
 }
 
 #[derive(Module, Debug)]
-struct Expansion {
+struct MbConvExpansion {
     expand_conv: Conv,
     expand_bn: BatchNorm,
 }
 
 #[derive(Module, Debug)]
-struct Depthwise {
+struct MbConvDepthwise {
     depthwise_conv: Conv,
     depthwise_norm: BatchNorm,
 }
@@ -168,7 +171,7 @@ struct SqueezeExcite {
 }
 
 #[derive(Module, Debug)]
-struct Narrow {
+struct MbConvProjection {
     project_conv: Conv,
     project_bn: BatchNorm,
 }
@@ -183,10 +186,10 @@ struct Pointwise {
 impl Encoder for EfficientNet {
     type Config = EfficientNetConfig;
     type Input = Tensor<4>;
-    type Reads = Pixels;
+    type Reads = ImageInputFormat;
 
     const PRESETS: &'static [(&'static str, EfficientNetConfig)] = &[
-        // The smallest network, and the one of ALIGN with its photographs.
+        // The smallest network, and that of ALIGN at its image size.
         ("efficientnet_b0", EfficientNetConfig::new(224, 32, [16, 24, 40, 80, 112, 192, 320], [1, 2, 2, 3, 3, 4, 1])),
         (
             "efficientnet_b7",
@@ -202,22 +205,22 @@ impl Encoder for EfficientNet {
                 convolution: Conv::new(init, 3, config.stem, 3),
                 batchnorm: BatchNorm::new(init, config.stem),
             },
-            encoder: Blocks {
-                blocks: config.blocks().iter().map(|shape| Block::new(init, shape, config.squeeze)).collect(),
+            encoder: MbConvBlocks {
+                blocks: config.blocks().iter().map(|shape| MbConvBlock::new(init, shape, config.squeeze)).collect(),
             },
             config: config.clone(),
         })
     }
 
-    fn reads(config: &EfficientNetConfig) -> Pixels {
-        Pixels { image_size: config.image_size }
+    fn reads(config: &EfficientNetConfig) -> ImageInputFormat {
+        ImageInputFormat { image_size: config.image_size }
     }
 
     fn width(&self) -> usize {
         self.config.channels[STAGES - 1]
     }
 
-    /// Normalised pixels `[B, 3, H, W]` to the mean over all places, `[B, width]`.
+    /// Maps normalised pixels `[B, 3, H, W]` to the mean over all positions, `[B, width]`.
     fn forward(&self, pixels: Tensor<4>) -> Result<Tensor<2>> {
         check_pixels(&pixels, self.config.image_size)?;
         let epsilon = self.config.epsilon;
@@ -230,16 +233,16 @@ impl Encoder for EfficientNet {
     }
 }
 
-impl Block {
-    fn new(init: &mut Init, shape: &Shape, squeeze: f64) -> Self {
-        let &Shape { width_in, inner, width_out, kernel, .. } = shape;
+impl MbConvBlock {
+    fn new(init: &mut Init, shape: &MbConvShape, squeeze: f64) -> Self {
+        let &MbConvShape { width_in, inner, width_out, kernel, .. } = shape;
         let squeezed = ((width_in as f64 * squeeze) as usize).max(1);
         Self {
-            expansion: (inner != width_in).then(|| Expansion {
+            expansion: (inner != width_in).then(|| MbConvExpansion {
                 expand_conv: Conv::new(init, width_in, inner, 1),
                 expand_bn: BatchNorm::new(init, inner),
             }),
-            depthwise_conv: Depthwise {
+            depthwise_conv: MbConvDepthwise {
                 depthwise_conv: Conv::depthwise(init, inner, kernel),
                 depthwise_norm: BatchNorm::new(init, inner),
             },
@@ -247,25 +250,25 @@ impl Block {
                 reduce: Pointwise::new(init, inner, squeezed),
                 expand: Pointwise::new(init, squeezed, inner),
             },
-            projection: Narrow {
+            projection: MbConvProjection {
                 project_conv: Conv::new(init, inner, width_out, 1),
                 project_bn: BatchNorm::new(init, width_out),
             },
         }
     }
 
-    fn forward(&self, input: Tensor<4>, shape: &Shape, epsilon: f64) -> Tensor<4> {
+    fn forward(&self, input: Tensor<4>, shape: &MbConvShape, epsilon: f64) -> Tensor<4> {
         let mut x = input.clone();
-        if let Some(Expansion { expand_conv, expand_bn }) = &self.expansion {
+        if let Some(MbConvExpansion { expand_conv, expand_bn }) = &self.expansion {
             x = activation::silu(expand_bn.forward(expand_conv.forward(x, 1, (0, 0)), epsilon));
         }
         let half = shape.kernel / 2;
-        // TensorFlow pads an even side by one less at its beginning.
+        // If the side of the input is even, TensorFlow pads one row and column less at the beginning.
         let before = if shape.stride == 2 && !shape.symmetric { half - 1 } else { half };
-        let Depthwise { depthwise_conv, depthwise_norm } = &self.depthwise_conv;
+        let MbConvDepthwise { depthwise_conv, depthwise_norm } = &self.depthwise_conv;
         let x = depthwise_norm.forward(depthwise_conv.forward(x, shape.stride, (before, half)), epsilon);
         let x = self.squeeze_excite.forward(activation::silu(x));
-        let Narrow { project_conv, project_bn } = &self.projection;
+        let MbConvProjection { project_conv, project_bn } = &self.projection;
         let x = project_bn.forward(project_conv.forward(x, 1, (0, 0)), epsilon);
         if shape.residual { x + input } else { x }
     }

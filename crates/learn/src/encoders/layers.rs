@@ -1,18 +1,18 @@
-//! The layers both encoders are made of. Activations are kept as rows `[B*L, width]`, so that every linear map is one matrix
-//! product over all tokens of the batch.
+//! Layers of the transformer encoders. Activations are stored as rows `[B*L, width]`, so that every linear map is one
+//! matrix product over all tokens of the batch.
 
 use burn::module::{Module, Param};
 use burn::tensor::{Tensor, module};
 use conifer_kernels as kernels;
 use serde::{Deserialize, Serialize};
 
-use crate::params::{Bias, Fill, Init, Matrix, Norm};
+use crate::params::{Bias, Fill, Init, LinearWeight, NormParam};
 
 /// Affine map of rows: `y = x W + b`, `[N, in] -> [N, out]`.
 #[derive(Module, Debug)]
 pub struct Linear {
     /// `W`, `[in, out]`.
-    pub weight: Matrix,
+    pub weight: LinearWeight,
     /// `b`, `[out]`.
     pub bias: Bias,
 }
@@ -40,7 +40,7 @@ pub(super) fn feed_forward(
     rows: Tensor<2>,
     up: &Linear,
     down: &Linear,
-    activation: Activation,
+    activation: ActivationFn,
 ) -> Tensor<2> {
     let [up, down] = [up, down].map(|it| (it.weight.value.val(), it.bias.value.val()));
     kernels::feed_forward(base, rows, up, down, activation.into())
@@ -53,9 +53,9 @@ pub const LAYER_NORM_EPSILON: f64 = 1e-5;
 #[derive(Module, Debug)]
 pub struct LayerNorm {
     /// Gain, `[width]`.
-    pub weight: Norm,
+    pub weight: NormParam,
     /// Bias, `[width]`.
-    pub bias: Norm,
+    pub bias: NormParam,
 }
 
 impl LayerNorm {
@@ -69,7 +69,7 @@ impl LayerNorm {
         self.forward_with(rows, LAYER_NORM_EPSILON)
     }
 
-    /// The same with another epsilon.
+    /// Like [`LayerNorm::forward`], with another epsilon.
     pub fn forward_with(&self, rows: Tensor<2>, epsilon: f64) -> Tensor<2> {
         kernels::layer_norm(rows, self.weight.value.val(), self.bias.value.val(), epsilon)
     }
@@ -77,13 +77,13 @@ impl LayerNorm {
 
 /// A table of rows, looked up by index.
 #[derive(Module, Debug)]
-pub struct Table {
+pub struct EmbeddingLayer {
     /// `[entries, width]`.
     pub weight: Param<Tensor<2>>,
 }
 
-/// `[B, 3, S, S] -> [B, patches, width]`: a convolution with stride = kernel, `weight` `[width, 3, patch, patch]`, as one matrix product
-/// over all patches. Patches are listed row by row. S is a multiple of the patch.
+/// `[B, 3, S, S] -> [B, patches, width]`: a convolution with stride = kernel, `weight` `[width, 3, patch, patch]`, as
+/// one matrix product over all patches. Patches are listed row by row. S is a multiple of the side of a patch.
 pub(super) fn embed_patches(pixels: Tensor<4>, weight: Tensor<4>, bias: Option<Tensor<1>>) -> Tensor<3> {
     let [batch, _, size, _] = pixels.dims();
     let [width, _, patch, _] = weight.dims();
@@ -104,7 +104,7 @@ pub(super) fn embed_patches(pixels: Tensor<4>, weight: Tensor<4>, bias: Option<T
 /// Non-linearity of the feed-forward layers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Activation {
+pub enum ActivationFn {
     /// `x Phi(x)` with the exact normal distribution function: the MERU family, most of open_clip.
     #[default]
     Gelu,
@@ -112,11 +112,11 @@ pub enum Activation {
     QuickGelu,
 }
 
-impl From<Activation> for kernels::Activation {
-    fn from(activation: Activation) -> Self {
+impl From<ActivationFn> for kernels::Activation {
+    fn from(activation: ActivationFn) -> Self {
         match activation {
-            Activation::Gelu => Self::Gelu,
-            Activation::QuickGelu => Self::QuickGelu,
+            ActivationFn::Gelu => Self::Gelu,
+            ActivationFn::QuickGelu => Self::QuickGelu,
         }
     }
 }

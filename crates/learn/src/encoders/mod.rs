@@ -1,10 +1,11 @@
-//! Photographs and texts to features.
+//! Encoders that map photographs and texts to features.
 //!
-//! [`ENCODERS`] lists every encoder. To add one: a file here with a config struct (serde, `deny_unknown_fields`), a Burn module made
-//! of the leaves of [`params`](crate::params) and an [`Encoder`] implementation; then one line in the table below. Configs, presets,
-//! checkpoints and the conformance tests follow from that line.
+//! [`ENCODERS`] lists every encoder. To add one, write a file with a config struct (serde, `deny_unknown_fields`), a
+//! Burn module made of the leaves of [`params`](crate::params) and an [`Encoder`] implementation, and add an entry to
+//! the table below. Configs, presets, checkpoints and the conformance tests use that entry.
 //!
-//! In a config an encoder is a table: a preset, values on top of a preset, or `kind` and all values. Unknown keys are refused.
+//! In a config an encoder is a table: a preset, a preset with changed values, or `kind` with all values. Unknown keys
+//! are rejected.
 //!
 //! ```toml
 //! visual = { preset = "vit_s16", image_size = 96 }
@@ -29,8 +30,8 @@ use burn::tensor::Tensor;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::checkpoint::Array;
-use crate::head::Side;
+use crate::checkpoint::WeightArray;
+use crate::head::Tower;
 use crate::params::Init;
 use crate::{Error, Result};
 pub use bert::{Bert, BertConfig};
@@ -47,63 +48,63 @@ encoders! {
     VisualConfig,
     /// An image encoder: normalised pixels `[B, 3, H, W]` to features `[B, width]`.
     VisualEncoder,
-    Tensor<4>, Pixels, Side::Image, "visual", {
+    Tensor<4>, ImageInputFormat, Tower::Image, "visual", {
         "vit" => Vit(Vit, VitConfig): "vision transformer of the MERU family: fixed 2-D sin-cos positions, class token, exact GELU",
         "clip_vit" => ClipVit(ClipVit, ClipVitConfig): "vision transformer of CLIP: learned positions, norm before the first block",
-        "resnet" => ResNet(ResNet, ResNetConfig): "residual network with bottlenecks, for weights that exist: its batch norms do not learn",
-        "efficientnet" => EfficientNet(EfficientNet, EfficientNetConfig): "EfficientNet, ALIGN's image encoder, for weights that exist",
+        "resnet" => ResNet(ResNet, ResNetConfig): "residual network with bottlenecks, for pretrained weights: its batch norms do not learn",
+        "efficientnet" => EfficientNet(EfficientNet, EfficientNetConfig): "EfficientNet, ALIGN's image encoder, for pretrained weights",
     }
     /// Architecture of a text encoder.
     TextualConfig,
     /// A text encoder: token ids to features `[B, width]`.
     TextualEncoder,
-    Tokens, Texts, Side::Text, "textual", {
+    Tokens, TextInputFormat, Tower::Text, "textual", {
         "text_transformer" => TextTransformer(TextTransformer, TextTransformerConfig): "CLIP's causal transformer, pooled at the end of the text",
         "bert" => Bert(Bert, BertConfig): "BERT, ALIGN's text encoder, pooled at the first token",
     }
 }
 
-/// One encoder, as the command line lists it.
+/// An encoder, as the command line lists it.
 #[derive(Debug)]
 pub struct EncoderEntry {
-    /// Its name: `kind` in a config.
+    /// Name of the encoder: `kind` in a config.
     pub name: &'static str,
-    /// One line for people.
+    /// One-line description for listings.
     pub summary: &'static str,
-    /// What it reads.
-    pub side: Side,
-    /// Names of its presets.
+    /// The kind of input that it reads.
+    pub tower: Tower,
+    /// Names of the presets of this encoder.
     pub presets: fn() -> Vec<&'static str>,
 }
 
-/// What an image encoder reads.
+/// Input format of an image encoder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Pixels {
+pub struct ImageInputFormat {
     /// Side of the square photographs, in pixels.
     pub image_size: usize,
 }
 
-/// What a text encoder reads.
+/// Input format of a text encoder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Texts {
+pub struct TextInputFormat {
     /// Longest sequence, in tokens.
     pub context: usize,
     /// Number of token ids.
     pub vocabulary: usize,
 }
 
-/// A tower: input to features, one row per sample.
+/// A tower: maps its input to features, one row per sample.
 pub trait Encoder: Module {
-    /// Its architecture, in numbers.
+    /// Config of the architecture.
     type Config: Clone + std::fmt::Debug + PartialEq + Serialize + DeserializeOwned + 'static;
-    /// What it reads.
+    /// Input of the encoder.
     type Input;
-    /// What its input must look like.
+    /// Format of the input.
     type Reads;
     /// Named architectures.
     const PRESETS: &'static [(&'static str, Self::Config)];
 
-    /// A new encoder with the published initialisation.
+    /// Builds an encoder with the published initialisation.
     ///
     /// # Errors
     /// [`Error::Setting`] for an impossible architecture.
@@ -111,7 +112,7 @@ pub trait Encoder: Module {
     where
         Self: Sized;
 
-    /// What an encoder of this architecture reads.
+    /// Input format of an encoder with this architecture.
     fn reads(config: &Self::Config) -> Self::Reads;
 
     /// Width of the features.
@@ -123,22 +124,22 @@ pub trait Encoder: Module {
     /// [`Error::Shape`] if the input does not fit the architecture.
     fn forward(&self, input: Self::Input) -> Result<Tensor<2>>;
 
-    /// Constant tensors that a published state dict holds beside the parameters, by name.
-    fn buffers(&self) -> Vec<(&'static str, Array)> {
+    /// Constant tensors that a published state dict holds besides the parameters, by name.
+    fn buffers(&self) -> Vec<(&'static str, WeightArray)> {
         Vec::new()
     }
 }
 
-/// The values of one encoder, with the section's name in the message.
+/// Parses the values of one encoder. Errors name the section.
 fn read_config<C: DeserializeOwned>(section: &str, table: toml::Table) -> Result<C> {
     let shown = table.to_string().trim().replace('\n', ", ");
     C::deserialize(table).map_err(|error| {
-        Error::setting(section, format!("{{ {shown} }}"), format!("its values only: {}", error.message()))
+        Error::setting(section, format!("{{ {shown} }}"), format!("valid values of this encoder: {}", error.message()))
     })
 }
 
-fn unknown_encoder(side: Side, found: Option<&str>) -> Error {
-    let known: Vec<&str> = ENCODERS.iter().filter(|entry| entry.side == side).map(|entry| entry.name).collect();
+fn unknown_encoder(tower: Tower, found: Option<&str>) -> Error {
+    let known: Vec<&str> = ENCODERS.iter().filter(|entry| entry.tower == tower).map(|entry| entry.name).collect();
     Error::Unknown {
         kind: "encoder",
         name: found.unwrap_or("(no `kind` and no `preset`)").to_owned(),
@@ -146,15 +147,15 @@ fn unknown_encoder(side: Side, found: Option<&str>) -> Error {
     }
 }
 
-fn unknown_preset(side: Side, found: &str) -> Error {
+fn unknown_preset(tower: Tower, found: &str) -> Error {
     let known: Vec<&str> =
-        ENCODERS.iter().filter(|entry| entry.side == side).flat_map(|entry| (entry.presets)()).collect();
+        ENCODERS.iter().filter(|entry| entry.tower == tower).flat_map(|entry| (entry.presets)()).collect();
     Error::Unknown { kind: "encoder preset", name: found.to_owned(), known: known.join(", ") }
 }
 
-/// Largest value of a setting of an architecture, far above those of every published tower. Widths are also bounded by
-/// [`Init::check`]; the number of blocks and the size of a photo take memory that no parameter shows.
-fn most(name: &str) -> usize {
+/// Upper limit of an architecture setting, far above every published tower. [`Init::check`] bounds the number of
+/// parameters as well, but the number of blocks and the photo size also take memory for activations.
+fn max_setting(name: &str) -> usize {
     match name {
         "image_size" => 4096,
         "depth" | "blocks" | "repeats" => 1024,
@@ -163,13 +164,15 @@ fn most(name: &str) -> usize {
 }
 
 fn check_positive(section: &str, values: &[(&str, usize)]) -> Result<()> {
-    match values.iter().find(|(name, value)| !(1..=most(name)).contains(value)) {
-        Some((name, value)) => Err(Error::setting(format!("{section}.{name}"), value, format!("1 to {}", most(name)))),
+    match values.iter().find(|(name, value)| !(1..=max_setting(name)).contains(value)) {
+        Some((name, value)) => {
+            Err(Error::setting(format!("{section}.{name}"), value, format!("1 to {}", max_setting(name))))
+        }
         None => Ok(()),
     }
 }
 
-/// The size of the batch, if `pixels` are `[B, 3, size, size]`.
+/// Checks that `pixels` are `[B, 3, size, size]`, and returns B.
 fn check_pixels(pixels: &Tensor<4>, size: usize) -> Result<usize> {
     let found = pixels.dims();
     match found {

@@ -1,27 +1,28 @@
-//! The macro behind the table of encoders: Burn modules are not object safe, so "any image encoder" has to be an enum, and the table
-//! writes that enum.
+//! The macro behind the encoder table. Burn modules are not object-safe, so "any image encoder" has to be an enum. The
+//! macro generates that enum from the table.
 
-/// Turns the table above into, per side, the tagged config and the module that hold any of its encoders, and into [`ENCODERS`].
+/// Generates from the table, for each tower, the tagged config enum and the module enum over its encoders, and
+/// [`ENCODERS`].
 macro_rules! encoders {
     ($(
         $(#[$config_doc:meta])* $Config:ident,
         $(#[$encoder_doc:meta])* $Encoder:ident,
-        $Input:ty, $Reads:ty, $side:expr, $field:literal,
+        $Input:ty, $Reads:ty, $tower:expr, $field:literal,
         { $( $name:literal => $Variant:ident($Module:ty, $ModuleConfig:ty): $summary:literal, )+ }
     )+) => {
-        /// Every encoder there is.
+        /// Every encoder.
         pub const ENCODERS: &[EncoderEntry] = &[$($(
             EncoderEntry {
                 name: $name,
                 summary: $summary,
-                side: $side,
+                tower: $tower,
                 presets: || <$Module as Encoder>::PRESETS.iter().map(|(name, _)| *name).collect(),
             },
         )+)+];
 
         $(
             $(#[$config_doc])*
-            #[allow(clippy::large_enum_variant, reason = "a handful of them, each beside megabytes of weights")]
+            #[allow(clippy::large_enum_variant, reason = "few values exist, each next to megabytes of weights")]
             #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
             #[serde(tag = "kind", try_from = "toml::Table")]
             pub enum $Config { $(
@@ -31,7 +32,7 @@ macro_rules! encoders {
             )+ }
 
             $(#[$encoder_doc])*
-            #[allow(clippy::large_enum_variant, reason = "a handful of them, each beside megabytes of weights")]
+            #[allow(clippy::large_enum_variant, reason = "few values exist, each next to megabytes of weights")]
             #[derive(Module, Debug)]
             pub enum $Encoder { $(
                 #[doc = $summary]
@@ -42,7 +43,7 @@ macro_rules! encoders {
                 /// A named architecture.
                 ///
                 /// # Errors
-                /// [`Error::Unknown`], with the names there are.
+                /// [`Error::Unknown`] with the known names.
                 pub fn preset(name: &str) -> Result<Self> {
                     $(
                         let presets = <$Module as Encoder>::PRESETS;
@@ -50,25 +51,25 @@ macro_rules! encoders {
                             return Ok(Self::$Variant(config.clone()));
                         }
                     )+
-                    Err(unknown_preset($side, name))
+                    Err(unknown_preset($tower, name))
                 }
 
                 /// The same architecture with one value replaced: `config.with("vocabulary", 600)`.
                 ///
                 /// # Errors
-                /// [`Error::Setting`] for a key or a value it does not have.
+                /// [`Error::Setting`] for an unknown key or an invalid value.
                 pub fn with(&self, key: &str, value: impl Into<toml::Value>) -> Result<Self> {
                     let mut table = toml::Table::try_from(self).map_err(|error| Error::setting($field, error, "an encoder"))?;
                     table.insert(key.to_owned(), value.into());
                     Self::try_from(table)
                 }
 
-                /// What its input must look like.
+                /// Format of its input.
                 pub fn reads(&self) -> $Reads {
                     match self { $( Self::$Variant(config) => <$Module as Encoder>::reads(config), )+ }
                 }
 
-                /// A new encoder of this architecture.
+                /// Builds an encoder of this architecture.
                 ///
                 /// # Errors
                 /// [`Error::Setting`] for an impossible architecture.
@@ -92,7 +93,7 @@ macro_rules! encoders {
                     let kind = table.remove("kind");
                     match kind.as_ref().and_then(toml::Value::as_str) {
                         $( Some($name) => Ok(Self::$Variant(read_config($field, table)?)), )+
-                        other => Err(unknown_encoder($side, other)),
+                        other => Err(unknown_encoder($tower, other)),
                     }
                 }
             }
@@ -112,7 +113,7 @@ macro_rules! encoders {
                 }
 
                 /// Constant tensors of the published state dict, by name.
-                pub fn buffers(&self) -> Vec<(&'static str, Array)> {
+                pub fn buffers(&self) -> Vec<(&'static str, WeightArray)> {
                     match self { $( Self::$Variant(encoder) => encoder.buffers(), )+ }
                 }
             }

@@ -1,4 +1,5 @@
-//! The residual network with bottlenecks (He et al., CVPR 2016), with the stride in the 3x3 convolution, as torchvision builds ResNet-50.
+//! ResNet with bottleneck blocks (He et al., CVPR 2016). The stride is in the 3x3 convolution, as in torchvision's
+//! ResNet-50.
 
 use burn::module::Module;
 use burn::tensor::ops::MaxPoolOptions;
@@ -7,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::conv::{BatchNorm, Conv, pool};
 use super::layers::Linear;
-use super::{Encoder, Pixels, check_pixels, check_positive};
+use super::{Encoder, ImageInputFormat, check_pixels, check_positive};
 use crate::Result;
 use crate::params::{Fill, Init};
 
@@ -23,14 +24,14 @@ pub struct ResNetConfig {
     pub bottleneck: usize,
     /// Blocks of the four stages.
     pub blocks: [usize; 4],
-    /// Widths of a perceptron on the pooled features, with ReLU between its layers; none: the pooled features. Contrastive
-    /// pre-training puts one there (MoCo v2: 2048, 128), and what uses the network afterwards takes it off.
+    /// Widths of a perceptron on the pooled features, with ReLU between its layers; empty: no perceptron. Contrastive
+    /// pre-training adds one (MoCo v2: 2048, 128), which is removed afterwards.
     #[serde(default)]
     pub head: Vec<usize>,
 }
 
 impl ResNet {
-    /// Its architecture.
+    /// The architecture of this network.
     pub fn config(&self) -> &ResNetConfig {
         &self.config
     }
@@ -55,17 +56,19 @@ impl ResNetConfig {
     }
 }
 
-/// Channels at the end of a block, in those that its stage is named by.
+/// Ratio of the output channels of a stage to the width of that stage.
 const EXPANSION: usize = 4;
 
 /// Added to variances (PyTorch's default, which torchvision keeps).
 const BATCH_NORM_EPSILON: f64 = 1e-5;
 
-/// 7x7 convolution with stride 2, 3x3 maximum with stride 2, four stages of bottleneck blocks, mean over all places, [`ResNetConfig::head`].
+/// 7x7 convolution with stride 2, 3x3 maximum with stride 2, four stages of bottleneck blocks, mean over all positions,
+/// [`ResNetConfig::head`].
 ///
-/// A block is `relu(x + bn3(conv3(relu(bn2(conv2(relu(bn1(conv1(x)))))))))`; the first of a stage has `bn(conv(x))` in the place of `x`,
-/// and all but the first stage halve the sides there. Parameters and their names are those of torchvision. Statistics of the batch
-/// norms are kept as they are ([`BatchNorm`]): this network is for weights that exist, not to be trained from nothing.
+/// A block is `relu(x + bn3(conv3(relu(bn2(conv2(relu(bn1(conv1(x)))))))))`. The first block of a stage has
+/// `bn(conv(x))` instead of `x`, and halves the sides except in the first stage. Parameters and their names are those
+/// of torchvision. Statistics of the batch norms are not updated ([`BatchNorm`]): this network is for pretrained
+/// weights, not for training from scratch.
 #[derive(Module, Debug)]
 pub struct ResNet {
     conv1: Conv,
@@ -93,7 +96,7 @@ struct Bottleneck {
 impl Encoder for ResNet {
     type Config = ResNetConfig;
     type Input = Tensor<4>;
-    type Reads = Pixels;
+    type Reads = ImageInputFormat;
 
     const PRESETS: &'static [(&'static str, ResNetConfig)] = &[
         ("resnet50", ResNetConfig::new(224, 64, [3, 4, 6, 3])),
@@ -126,15 +129,15 @@ impl Encoder for ResNet {
         })
     }
 
-    fn reads(config: &ResNetConfig) -> Pixels {
-        Pixels { image_size: config.image_size }
+    fn reads(config: &ResNetConfig) -> ImageInputFormat {
+        ImageInputFormat { image_size: config.image_size }
     }
 
     fn width(&self) -> usize {
         self.config.head.last().copied().unwrap_or(self.config.pooled())
     }
 
-    /// Normalised pixels `[B, 3, H, W]` to the pooled features, or the last layer of the head, `[B, width]`.
+    /// Maps normalised pixels `[B, 3, H, W]` to the pooled features, or to the last layer of the head, `[B, width]`.
     fn forward(&self, pixels: Tensor<4>) -> Result<Tensor<2>> {
         check_pixels(&pixels, self.config.image_size)?;
         let x = activation::relu(self.bn1.forward(self.conv1.forward(pixels, 2, (3, 3)), BATCH_NORM_EPSILON));

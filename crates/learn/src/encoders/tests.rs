@@ -3,7 +3,7 @@
 use burn::module::Module;
 use burn::tensor::{Device, Distribution, Gradients, Int, Tensor, TensorData};
 
-use super::layers::Activation;
+use super::layers::ActivationFn;
 use super::*;
 use crate::params::{Init, ParamInfo, ParamKind, ParamVisitor, visit_params};
 
@@ -19,11 +19,11 @@ fn text_config() -> TextTransformerConfig {
         width: 12,
         depth: 2,
         heads: 3,
-        activation: Activation::Gelu,
+        activation: ActivationFn::Gelu,
     }
 }
 
-/// An encoder whose class token and norms are not at their first values, which would hide mistakes.
+/// An encoder whose class token and norms differ from their initial values, which would hide errors.
 fn perturbed<M: Module>(module: M, device: &Device) -> M {
     struct Perturb<'a>(&'a Device, u64);
     impl crate::params::ParamMapper for Perturb<'_> {
@@ -67,15 +67,15 @@ fn difference(a: &[f32], b: &[f32]) -> f32 {
 }
 
 #[test]
-fn every_preset_makes_sense_and_is_found_by_its_name() {
+fn presets_are_valid_and_found_by_name() {
     for entry in ENCODERS {
         for name in (entry.presets)() {
-            match entry.side {
-                Side::Image => {
+            match entry.tower {
+                Tower::Image => {
                     let reads = VisualConfig::preset(name).unwrap().reads();
                     assert!(reads.image_size >= 32, "{name}");
                 }
-                Side::Text => {
+                Tower::Text => {
                     let reads = TextualConfig::preset(name).unwrap().reads();
                     assert!(reads.context >= 8 && reads.vocabulary >= 512, "{name}");
                 }
@@ -89,7 +89,8 @@ fn every_preset_makes_sense_and_is_found_by_its_name() {
 
 #[test]
 fn the_published_vit_s_has_its_number_of_parameters() {
-    // 12 blocks of (2 norms, qkv, proj, fc1, fc2), final norm, patches, class token; positions are stored and not trained.
+    // 12 blocks of (2 norms, qkv, proj, fc1, fc2), final norm, patches, class token; positions are stored and not
+    // trained.
     let d = 384;
     let block = 2 * 2 * d + (3 * d * d + 3 * d) + (d * d + d) + (4 * d * d + 4 * d) + (4 * d * d + d);
     let trained = 12 * block + 2 * d + (768 * d + d) + d;
@@ -98,12 +99,12 @@ fn the_published_vit_s_has_its_number_of_parameters() {
     assert_eq!(vit.num_params(), trained + 197 * d);
 }
 
-/// Of every kind of encoder the first preset, and the small ones: features of the promised shape, a gradient for every parameter, the
-/// same weights for the same seed, each row on its own, and inputs of another shape refused.
+/// Checks the first preset of every encoder and the small presets: features have the expected shape, every parameter
+/// has a gradient, the same seed gives the same weights, rows are independent, and inputs of another shape are errors.
 #[test]
-fn every_encoder_obeys_the_laws() {
-    struct Silent(Gradients, Vec<String>);
-    impl ParamVisitor for Silent {
+fn every_encoder_conforms() {
+    struct MissingGradients(Gradients, Vec<String>);
+    impl ParamVisitor for MissingGradients {
         fn visit<const D: usize>(&mut self, param: &ParamInfo<'_>, value: &Tensor<D>) {
             let moved = value.grad(&self.0).is_some_and(|grad| {
                 let grad = floats(grad);
@@ -126,12 +127,12 @@ fn every_encoder_obeys_the_laws() {
         assert!(floats(features.clone()).iter().all(|x| x.is_finite()), "{name}");
         let again = floats(forward(&encoders[1], input));
         assert_eq!(floats(features.clone()), again, "{name}: the same seed makes the same encoder");
-        // A weighted sum: the plain one is constant behind a normalisation.
+        // A weighted sum, because the plain sum is constant after a normalisation.
         let weights = (0..2 * width).map(|i| ((i * i) as f32 * 0.37).sin()).collect::<Vec<_>>();
         let weights = Tensor::from_data(TensorData::new(weights, [2, width]), &features.device());
-        let mut silent = Silent((features * weights).sum().backward(), Vec::new());
-        visit_params(&encoders[0], &mut silent);
-        assert!(silent.1.is_empty(), "{name}: no gradient for {:?}", silent.1);
+        let mut missing = MissingGradients((features * weights).sum().backward(), Vec::new());
+        visit_params(&encoders[0], &mut missing);
+        assert!(missing.1.is_empty(), "{name}: no gradient for {:?}", missing.1);
     }
     let device = Device::flex().autodiff();
     for entry in ENCODERS {
@@ -139,8 +140,8 @@ fn every_encoder_obeys_the_laws() {
         let small = presets.iter().filter(|name| name.contains("nano") || name.contains("micro"));
         let first = (!presets.iter().any(|name| name.contains("nano"))).then(|| &presets[0]);
         for name in small.chain(first) {
-            match entry.side {
-                Side::Image => {
+            match entry.tower {
+                Tower::Image => {
                     let config = VisualConfig::preset(name).unwrap();
                     let [one, two] = [(); 2].map(|()| config.build(&mut Init::seeded(1, &device)).unwrap());
                     let size = config.reads().image_size;
@@ -153,10 +154,10 @@ fn every_encoder_obeys_the_laws() {
                     let width = one.width();
                     check(name, [one, two], width, photos, |encoder, photos| encoder.forward(photos).unwrap());
                 }
-                Side::Text => {
+                Tower::Text => {
                     let config = TextualConfig::preset(name).unwrap();
                     let [one, two] = [(); 2].map(|()| config.build(&mut Init::seeded(1, &device)).unwrap());
-                    // As long as the context, so that every position takes part.
+                    // As long as the context, so that every position is used.
                     let long: Vec<i32> = (0..config.reads().context as i32 - 1).map(|i| 10 + i).chain([9]).collect();
                     let texts = || tokens(&[&long, &[5, 9]], 9, &device);
                     let short = floats(one.forward(tokens(&[&[5, 9]], 9, &device)).unwrap());
@@ -187,7 +188,7 @@ fn a_config_is_a_preset_with_changes_or_all_values() {
     assert_eq!((changed.image_size, changed.width), (96, 384));
     let explicit = read("kind = 'vit'\nimage_size = 96\npatch = 16\nwidth = 384\ndepth = 12\nheads = 12").unwrap();
     assert_eq!(explicit, VisualConfig::Vit(changed));
-    // What is written beside a result names every value and reads back as the same.
+    // The stored form names every value and reads back as the same config.
     assert_eq!(read(&toml::to_string(&explicit).unwrap()).unwrap(), explicit);
     let deeper = vit(explicit.with("depth", 3).unwrap());
     assert_eq!(deeper.depth, 3);
@@ -236,20 +237,20 @@ fn inputs_of_another_shape_are_errors() {
     assert!(message.contains("1 <= L <= 9"), "{message}");
 }
 
-/// The last block computes only the row that is read. Its slow twin: the same weights in an encoder whose last block is followed by
-/// another one that changes nothing (zero output maps), so that the block in question runs on all rows.
+/// The last block computes only the row that is used. The reference has the same weights and one more block that
+/// changes nothing (zero output maps), so that its second-to-last block runs on all rows.
 #[test]
 fn the_shortened_last_block_equals_the_full_one() {
-    struct Extend {
+    struct ParamCopy {
         from: BTreeMap<String, Tensor<1>>,
     }
-    impl ParamVisitor for Extend {
+    impl ParamVisitor for ParamCopy {
         fn visit<const D: usize>(&mut self, param: &ParamInfo<'_>, value: &Tensor<D>) {
             let count = value.shape().num_elements();
             self.from.insert(param.name.to_owned(), value.clone().reshape([count]));
         }
     }
-    impl crate::params::ParamMapper for Extend {
+    impl crate::params::ParamMapper for ParamCopy {
         fn map<const D: usize>(&mut self, param: &ParamInfo<'_>, value: Tensor<D>) -> Tensor<D> {
             match self.from.get(param.name) {
                 Some(known) => known.clone().reshape(value.dims()),
@@ -261,25 +262,24 @@ fn the_shortened_last_block_equals_the_full_one() {
     let device = Device::flex();
 
     let vit = perturbed(Vit::new(&vit_config(), &mut Init::seeded(3, &device)).unwrap(), &device);
-    let mut extend = Extend { from: BTreeMap::new() };
-    visit_params(&vit, &mut extend);
+    let mut copy = ParamCopy { from: BTreeMap::new() };
+    visit_params(&vit, &mut copy);
     let deeper = VitConfig { depth: 3, ..vit_config() };
-    let slow = crate::params::map_params(Vit::new(&deeper, &mut Init::blank(&device)).unwrap(), &mut extend);
+    let slow = crate::params::map_params(Vit::new(&deeper, &mut Init::blank(&device)).unwrap(), &mut copy);
     let x = pixels(3, 12, &device);
     assert!(difference(&floats(vit.forward(x.clone()).unwrap()), &floats(slow.forward(x).unwrap())) < 2e-6);
 
     let text = perturbed(TextTransformer::new(&text_config(), &mut Init::seeded(3, &device)).unwrap(), &device);
-    let mut extend = Extend { from: BTreeMap::new() };
-    visit_params(&text, &mut extend);
+    let mut copy = ParamCopy { from: BTreeMap::new() };
+    visit_params(&text, &mut copy);
     let deeper = TextTransformerConfig { depth: 3, ..text_config() };
-    let slow =
-        crate::params::map_params(TextTransformer::new(&deeper, &mut Init::blank(&device)).unwrap(), &mut extend);
+    let slow = crate::params::map_params(TextTransformer::new(&deeper, &mut Init::blank(&device)).unwrap(), &mut copy);
     let x = tokens(&[&[4, 8, 15, 16, 29], &[4, 29], &[4, 23, 29]], 29, &device);
     assert!(difference(&floats(text.forward(x.clone()).unwrap()), &floats(slow.forward(x).unwrap())) < 2e-6);
 }
 
 #[test]
-fn what_follows_the_end_of_a_text_is_never_seen() {
+fn tokens_after_the_end_have_no_effect() {
     let device = Device::flex();
     for device in [device.clone(), device.autodiff()] {
         let text = perturbed(TextTransformer::new(&text_config(), &mut Init::seeded(5, &device)).unwrap(), &device);
@@ -288,13 +288,13 @@ fn what_follows_the_end_of_a_text_is_never_seen() {
         let rubbish = floats(text.forward(tokens(&[&[4, 8, 29, 11, 29, 3]], 29, &device)).unwrap());
         assert!(difference(&padded[..12], &alone) < 2e-6);
         assert!(difference(&rubbish, &alone) < 2e-6);
-        // And what stands before it is.
+        // The tokens before the end change the features.
         let other = floats(text.forward(tokens(&[&[5, 8, 29]], 29, &device)).unwrap());
         assert!(difference(&other, &alone) > 1e-3);
     }
 }
 
-/// Without gradients the engine's fused attention runs, with them a composition of our own.
+/// Without gradients the engine's fused attention runs, with gradients our own composition.
 #[test]
 fn both_attentions_agree() {
     let plain = Device::flex();
@@ -314,14 +314,14 @@ fn both_attentions_agree() {
     assert!(difference(&floats(composed), &floats(text.valid().forward(y).unwrap())) < 2e-6);
 }
 
-/// Names, kinds and gradients of every parameter, for both encoders.
+/// Name, kind, published shape and gradient norm of every parameter of a module.
 #[derive(Default)]
-struct Census<'a> {
+struct ParamCensus<'a> {
     gradients: Option<&'a burn::tensor::Gradients>,
     rows: Vec<(String, ParamKind, Vec<usize>, Option<f32>)>,
 }
 
-impl ParamVisitor for Census<'_> {
+impl ParamVisitor for ParamCensus<'_> {
     fn visit<const D: usize>(&mut self, param: &ParamInfo<'_>, value: &Tensor<D>) {
         let mut shape = value.dims().to_vec();
         if param.transposed {
@@ -351,10 +351,10 @@ fn every_trained_parameter_gets_a_finite_gradient_that_is_not_zero() {
     let vit_gradients = weighted(vit.forward(pixels(2, 12, &device.clone().inner())).unwrap()).backward();
     let text_gradients = weighted(text.forward(tokens(&[&[4, 8, 15, 29], &[4, 29]], 29, &device)).unwrap()).backward();
 
-    let mut census = Census { gradients: Some(&vit_gradients), rows: Vec::new() };
+    let mut census = ParamCensus { gradients: Some(&vit_gradients), rows: Vec::new() };
     visit_params(&vit, &mut census);
     let mut rows = census.rows;
-    let mut census = Census { gradients: Some(&text_gradients), rows: Vec::new() };
+    let mut census = ParamCensus { gradients: Some(&text_gradients), rows: Vec::new() };
     visit_params(&text, &mut census);
     rows.append(&mut census.rows);
     assert_eq!(rows.len(), 2 * (4 + 12 * 2 + 2) - 2, "both encoders, each with two blocks of twelve");
@@ -374,7 +374,7 @@ fn every_trained_parameter_gets_a_finite_gradient_that_is_not_zero() {
 fn names_shapes_and_kinds_are_the_published_ones() {
     use ParamKind::{Bias, Fixed, Norm, Weight};
     let device = Device::flex();
-    let mut census = Census::default();
+    let mut census = ParamCensus::default();
     visit_params(&Vit::new(&VitConfig { depth: 1, ..vit_config() }, &mut Init::blank(&device)).unwrap(), &mut census);
     let expected: &[(&str, ParamKind, &[usize])] = &[
         ("cls_token", Weight, &[1, 1, 16]),
@@ -398,7 +398,7 @@ fn names_shapes_and_kinds_are_the_published_ones() {
     ];
     check_census(census, expected);
 
-    let mut census = Census::default();
+    let mut census = ParamCensus::default();
     visit_params(
         &TextTransformer::new(&TextTransformerConfig { depth: 1, ..text_config() }, &mut Init::blank(&device)).unwrap(),
         &mut census,
@@ -424,13 +424,13 @@ fn names_shapes_and_kinds_are_the_published_ones() {
     check_census(census, expected);
 }
 
-/// The names that OpenAI's and open_clip's state dicts have below `visual`, with kinds.
+/// The names below `visual` in OpenAI's and open_clip's state dicts, with kinds.
 #[test]
 fn names_of_clip_vit_are_the_published_ones() {
     use ParamKind::{Bias, Norm, Weight};
     let config = VisualConfig::preset("clip_vit_nano").unwrap();
     let config = config.with("depth", 1).unwrap().with("mlp_ratio", 1.5).unwrap();
-    let mut census = Census::default();
+    let mut census = ParamCensus::default();
     visit_params(&config.build(&mut Init::blank(&Device::flex())).unwrap(), &mut census);
     let block = "transformer.resblocks.0.";
     let names: Vec<String> = ["attn.in_proj_weight", "attn.in_proj_bias", "attn.out_proj.weight", "attn.out_proj.bias"]
@@ -483,16 +483,16 @@ fn names_of_clip_vit_are_the_published_ones() {
     }
 }
 
-fn check_census(census: Census<'_>, expected: &[(&str, ParamKind, &[usize])]) {
+fn check_census(census: ParamCensus<'_>, expected: &[(&str, ParamKind, &[usize])]) {
     let found: Vec<_> =
         census.rows.iter().map(|(name, kind, shape, _)| (name.as_str(), *kind, shape.as_slice())).collect();
     assert_eq!(found, expected);
 }
 
 #[test]
-fn first_values_have_the_published_spread() {
-    struct Spread(std::collections::BTreeMap<String, (f64, f64)>);
-    impl ParamVisitor for Spread {
+fn initial_values_have_the_published_standard_deviations() {
+    struct ParamSpread(std::collections::BTreeMap<String, (f64, f64)>);
+    impl ParamVisitor for ParamSpread {
         fn visit<const D: usize>(&mut self, param: &ParamInfo<'_>, value: &Tensor<D>) {
             let values = floats(value.clone());
             let count = values.len() as f64;
@@ -501,14 +501,14 @@ fn first_values_have_the_published_spread() {
         }
     }
     let device = Device::flex();
-    let mut spread = Spread(Default::default());
+    let mut spread = ParamSpread(Default::default());
     let vit = VitConfig { image_size: 16, patch: 4, width: 64, depth: 2, heads: 2 };
     visit_params(&Vit::new(&vit, &mut Init::seeded(11, &device)).unwrap(), &mut spread);
     let text = TextTransformerConfig { vocabulary: 300, context: 40, width: 64, ..text_config() };
     let text = TextTransformerConfig { heads: 4, ..text };
     visit_params(&TextTransformer::new(&text, &mut Init::seeded(11, &device)).unwrap(), &mut spread);
-    // timm: N(0, 0.02) linear, N(0, 1e-6) class; convolution U(+-1/sqrt(fan in)), of standard deviation bound / sqrt(3).
-    // CLIP: as listed in published-systems 1.1.4, with W = 64 and L = 2.
+    // timm: N(0, 0.02) linear, N(0, 1e-6) class; convolution U(+-1/sqrt(fan in)), of standard deviation bound /
+    // sqrt(3). CLIP: as listed in published-systems 1.1.4, with W = 64 and L = 2.
     let (w, l) = (64_f64, 2_f64);
     for (name, std) in [
         ("cls_token", 1e-6),
@@ -524,7 +524,7 @@ fn first_values_have_the_published_spread() {
         ("resblocks.1.mlp.c_fc.bias", w.powf(-0.5) / 3_f64.sqrt()),
     ] {
         let (found, error) = spread.0[name];
-        // Four standard errors of a standard deviation.
+        // The tolerance is four standard errors of a standard deviation.
         assert!((found / std - 1.0).abs() < 4.0 * error, "`{name}`: {found}, expected {std}");
     }
     for name in
@@ -535,7 +535,7 @@ fn first_values_have_the_published_spread() {
 }
 
 #[test]
-fn the_seed_decides_every_first_value() {
+fn the_seed_determines_every_initial_value() {
     let device = Device::flex();
     let first = |seed| {
         let text = TextTransformer::new(&text_config(), &mut Init::seeded(seed, &device)).unwrap();
@@ -555,7 +555,7 @@ fn quick_gelu_is_its_formula() {
     for (i, &x) in x.iter().enumerate() {
         let expected = f64::from(x) / (1.0 + (-1.702 * f64::from(x)).exp());
         assert!((f64::from(quick[i]) - expected).abs() < 1e-6);
-        // They differ by up to 0.02, so one cannot pass for the other.
+        // The two functions differ by up to 0.02, so the tolerance distinguishes them.
         assert!((f64::from(exact[i]) - expected).abs() < 0.03);
     }
     // 2 Phi(2) = 2 * 0.977249868 (a table of the normal distribution).
@@ -571,7 +571,7 @@ fn gradient_checkpointing_changes_no_gradient() {
         let vit = perturbed(vit, &Device::flex());
         let loss = vit.forward(x.clone()).unwrap().powf_scalar(2.0).sum();
         let gradients = loss.backward();
-        let mut census = Census { gradients: Some(&gradients), rows: Vec::new() };
+        let mut census = ParamCensus { gradients: Some(&gradients), rows: Vec::new() };
         visit_params(&vit, &mut census);
         census.rows.into_iter().map(|(name, _, _, gradient)| (name, gradient)).collect::<Vec<_>>()
     };

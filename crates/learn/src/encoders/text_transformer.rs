@@ -4,11 +4,11 @@ use burn::module::{Module, Param};
 use burn::tensor::{Int, Tensor, module};
 use serde::{Deserialize, Serialize};
 
-use super::block::Form;
+use super::block::BlockSettings;
 use super::clip_block::{self, BlockFills, ClipBlock, check_ratio, hidden_width};
-use super::layers::{Activation, LayerNorm, Table};
-use super::{Encoder, Texts, Tokens, check_positive};
-use crate::checkpoint::Array;
+use super::layers::{ActivationFn, EmbeddingLayer, LayerNorm};
+use super::{Encoder, TextInputFormat, Tokens, check_positive};
+use crate::checkpoint::WeightArray;
 use crate::params::{Fill, Init};
 use crate::{Error, Result};
 
@@ -26,17 +26,17 @@ pub struct TextTransformerConfig {
     pub depth: usize,
     /// Number of attention heads (published models: width / 64).
     pub heads: usize,
-    /// Width of the feed-forward layers, in widths.
+    /// Width of the feed-forward layers, as a multiple of `width`.
     #[serde(default = "clip_block::four")]
     pub mlp_ratio: f64,
     /// Non-linearity of the feed-forward layers.
     #[serde(default)]
-    pub activation: Activation,
+    pub activation: ActivationFn,
 }
 
 impl TextTransformerConfig {
     const fn new(vocabulary: usize, context: usize, width: usize, depth: usize, heads: usize) -> Self {
-        Self { vocabulary, context, width, depth, heads, mlp_ratio: 4.0, activation: Activation::Gelu }
+        Self { vocabulary, context, width, depth, heads, mlp_ratio: 4.0, activation: ActivationFn::Gelu }
     }
 
     /// Width of the hidden layer of every feed-forward part.
@@ -60,10 +60,11 @@ impl TextTransformerConfig {
 
 /// Causal pre-norm transformer, pooled at the end of the text.
 ///
-/// `x = table[ids] + positions`, `depth` blocks, then `LayerNorm(x)[end]`. Parameters and their names are those of the MERU family.
+/// `x = table[ids] + positions`, `depth` blocks, then `LayerNorm(x)[end]`. Parameters and their names are those of the
+/// MERU family.
 #[derive(Module, Debug)]
 pub struct TextTransformer {
-    token_embed: Table,
+    token_embed: EmbeddingLayer,
     posit_embed: Param<Tensor<2>>,
     resblocks: Vec<ClipBlock>,
     ln_final: LayerNorm,
@@ -74,12 +75,12 @@ pub struct TextTransformer {
 impl Encoder for TextTransformer {
     type Config = TextTransformerConfig;
     type Input = Tokens;
-    type Reads = Texts;
+    type Reads = TextInputFormat;
 
     const PRESETS: &'static [(&'static str, TextTransformerConfig)] = &[
         // The published models ("L12_W512") with CLIP's vocabulary.
         ("text_l12_w512", TextTransformerConfig::new(49_408, 77, 512, 12, 8)),
-        // Partners of the small ViTs; the vocabulary is that of the tokenizer they are trained with.
+        // Text towers for the small ViTs. The tokenizer of a run replaces the vocabulary size.
         ("text_nano", TextTransformerConfig::new(2_048, 40, 128, 4, 4)),
         ("text_micro", TextTransformerConfig::new(4_096, 48, 192, 6, 6)),
         ("text_tiny", TextTransformerConfig::new(8_192, 64, 256, 8, 8)),
@@ -88,9 +89,9 @@ impl Encoder for TextTransformer {
     fn new(config: &TextTransformerConfig, init: &mut Init) -> Result<Self> {
         config.check()?;
         let &TextTransformerConfig { vocabulary, context, width, depth, .. } = config;
-        let (hidden, fills) = (config.hidden(), first_values(config));
+        let (hidden, fills) = (config.hidden(), initial_values(config));
         Ok(Self {
-            token_embed: Table { weight: init.param([vocabulary, width], Fill::Normal(0.02)) },
+            token_embed: EmbeddingLayer { weight: init.param([vocabulary, width], Fill::Normal(0.02)) },
             posit_embed: init.param([context, width], Fill::Normal(0.01)),
             resblocks: (0..depth).map(|_| ClipBlock::new(init, width, hidden, fills)).collect(),
             ln_final: LayerNorm::new(init, width),
@@ -98,16 +99,16 @@ impl Encoder for TextTransformer {
         })
     }
 
-    fn reads(config: &TextTransformerConfig) -> Texts {
-        Texts { context: config.context, vocabulary: config.vocabulary }
+    fn reads(config: &TextTransformerConfig) -> TextInputFormat {
+        TextInputFormat { context: config.context, vocabulary: config.vocabulary }
     }
 
     fn width(&self) -> usize {
         self.config.width
     }
 
-    /// Tokens to the final norm at the end of each text, `[B, width]`. Cut the batch to its longest sequence before: every column
-    /// costs time, those after the last end bring nothing.
+    /// The last token of each text after the final norm, `[B, width]`. Trim the batch to its longest sequence first:
+    /// columns after the last end cost time and have no effect.
     fn forward(&self, tokens: Tokens) -> Result<Tensor<2>> {
         let [batch, length] = tokens.check(self.config.context)?;
         let width = self.config.width;
@@ -116,24 +117,25 @@ impl Encoder for TextTransformer {
         let x = module::embedding(self.token_embed.weight.val(), tokens.ids) + positions;
         let x = x.reshape([batch * length, width]);
 
-        let form = Form { heads: self.config.heads, causal: true, activation: self.config.activation };
+        let settings = BlockSettings { heads: self.config.heads, causal: true, activation: self.config.activation };
         let device = x.device();
         let end_rows = Tensor::<1, Int>::arange(0..batch as i64, &device) * length as i64 + tokens.end;
-        let x = clip_block::run(&self.resblocks, x, &end_rows, Some(&after_end), form);
+        let x = clip_block::run(&self.resblocks, x, &end_rows, Some(&after_end), settings);
         Ok(self.ln_final.forward(x))
     }
 
     /// The causal mask, `[context, context]`: true where the key (column) comes after the query (row).
-    fn buffers(&self) -> Vec<(&'static str, Array)> {
+    fn buffers(&self) -> Vec<(&'static str, WeightArray)> {
         let context = self.config.context;
         let mask = (0..context * context).map(|i| i % context > i / context).collect();
-        vec![("attn_mask", Array::bool([context, context], mask))]
+        vec![("attn_mask", WeightArray::bool([context, context], mask))]
     }
 }
 
-/// Normal weights with standard deviations W^-0.5 (query, key, value), (2 W depth)^-0.5 (both maps back into the residual stream)
-/// and (2W)^-0.5; attention biases 0, feed-forward biases uniform in 1/sqrt(inputs). (CLIP's and MERU's initialisation.)
-fn first_values(config: &TextTransformerConfig) -> BlockFills {
+/// Normal weights with standard deviations W^-0.5 (query, key, value), (2 W depth)^-0.5 (both maps back into the
+/// residual stream) and (2W)^-0.5 (first feed-forward map); attention biases 0, feed-forward biases uniform in
+/// +-1/sqrt(inputs). (CLIP's and MERU's initialisation.)
+fn initial_values(config: &TextTransformerConfig) -> BlockFills {
     let normal = |variance: usize| Fill::Normal((variance as f64).powf(-0.5));
     let uniform = |inputs: usize| Fill::Uniform((inputs as f64).powf(-0.5));
     let &TextTransformerConfig { width, depth, .. } = config;

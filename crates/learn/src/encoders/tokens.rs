@@ -1,20 +1,20 @@
-//! What text encoders read.
+//! The input of text encoders.
 
 use burn::tensor::{Bool, Int, Tensor};
 
 use crate::{Error, Result};
 
-/// Token ids, right-padded to a common length, and where each sequence ends.
+/// Token ids, right-padded to a common length, and the end of each sequence.
 #[derive(Clone, Debug)]
 pub struct Tokens {
-    /// `[B, L]`. What stands after the end of a sequence is never seen.
+    /// `[B, L]`. Ids after the end of a sequence are never read.
     pub ids: Tensor<2, Int>,
     /// Position of the end-of-text token of each sequence, `[B]`.
     pub end: Tensor<1, Int>,
 }
 
 impl Tokens {
-    /// `[B, L]`, if the texts have ends and are no longer than `context`.
+    /// Checks that there is one end per text and that the rows are no longer than `context`. Returns `[B, L]`.
     pub(super) fn check(&self, context: usize) -> Result<[usize; 2]> {
         let [batch, length] = self.ids.dims();
         if batch == 0 || length == 0 || length > context || self.end.dims() != [batch] {
@@ -27,11 +27,11 @@ impl Tokens {
         Ok([batch, length])
     }
 
-    /// `[B, L]`: true for the places after the end of a text.
+    /// `[B, L]`: true for the positions after the end of a text.
     pub(super) fn after_end(&self) -> Tensor<2, Bool> {
         let [batch, length] = self.ids.dims();
-        let places = Tensor::<1, Int>::arange(0..length as i64, &self.ids.device()).reshape([1, length]);
+        let positions = Tensor::<1, Int>::arange(0..length as i64, &self.ids.device()).reshape([1, length]);
         let end = self.end.clone().reshape([batch, 1]).expand([batch, length]);
-        places.expand([batch, length]).greater(end)
+        positions.expand([batch, length]).greater(end)
     }
 }

@@ -1,13 +1,14 @@
-//! The vision transformer of the MERU family (Dosovitskiy et al., ICLR 2021; positions of Chen et al., "MoCo v3", ICCV 2021).
+//! The vision transformer of the MERU family (Dosovitskiy et al., ICLR 2021; positions of Chen et al., "MoCo v3", ICCV
+//! 2021).
 
 use burn::module::{Module, Param};
 use burn::tensor::{Int, Tensor};
 use serde::{Deserialize, Serialize};
 
-use super::block::{Block, Form, MLP_RATIO};
-use super::layers::{Activation, LayerNorm, Linear, embed_patches};
-use super::{Encoder, Pixels, check_pixels, check_positive};
-use crate::params::{Bias, Fill, Fixed, Init};
+use super::block::{BlockSettings, MLP_RATIO, TransformerBlock};
+use super::layers::{ActivationFn, LayerNorm, Linear, embed_patches};
+use super::{Encoder, ImageInputFormat, check_pixels, check_positive};
+use crate::params::{Bias, Fill, FixedTable, Init};
 use crate::{Error, Result};
 
 /// Architecture of a [`Vit`].
@@ -36,7 +37,7 @@ impl VitConfig {
         self.image_size / self.patch
     }
 
-    /// Patches and the class token.
+    /// Number of patches, plus one for the class token.
     pub fn tokens(&self) -> usize {
         self.grid() * self.grid() + 1
     }
@@ -61,12 +62,12 @@ impl VitConfig {
 
 /// Pre-norm transformer over square patches, with fixed 2-D sin-cos positions and a class token.
 ///
-/// `x = [class; patches P + b] + positions`, `depth` blocks (exact GELU, hidden width 4, biases everywhere), then
-/// `LayerNorm(x)[class]`. Parameters and their names are those of timm's `VisionTransformer`.
+/// `x = [class; patches P + b] + positions`, `depth` blocks (exact GELU, hidden width 4 times the token width, biases
+/// everywhere), then `LayerNorm(x)[class]`. Parameters and their names are those of timm's `VisionTransformer`.
 #[derive(Module, Debug)]
 pub struct Vit {
     cls_token: Param<Tensor<3>>,
-    pos_embed: Fixed,
+    pos_embed: FixedTable,
     patch_embed: PatchEmbed,
     blocks: Vec<VitBlock>,
     norm: LayerNorm,
@@ -79,7 +80,7 @@ struct PatchEmbed {
     proj: PatchProjection,
 }
 
-/// Kept in the published layout of a convolution, `[width, 3, patch, patch]`; applied as one matrix product.
+/// Stored in the published layout of a convolution, `[width, 3, patch, patch]`; computed as one matrix product.
 #[derive(Module, Debug)]
 struct PatchProjection {
     weight: Param<Tensor<4>>,
@@ -109,14 +110,14 @@ struct VitMlp {
 impl Encoder for Vit {
     type Config = VitConfig;
     type Input = Tensor<4>;
-    type Reads = Pixels;
+    type Reads = ImageInputFormat;
 
     const PRESETS: &'static [(&'static str, VitConfig)] = &[
-        // 12 heads at width 384, as MoCo v3 has it (timm's plain ViT-S has 6).
+        // 12 heads at width 384, as in MoCo v3 (timm's plain ViT-S has 6).
         ("vit_s16", VitConfig::new(224, 16, 384, 12, 12)),
         ("vit_b16", VitConfig::new(224, 16, 768, 12, 12)),
         ("vit_l16", VitConfig::new(224, 16, 1024, 24, 16)),
-        // For two cores and an afternoon: 0.8, 2.8 and 6.4 million parameters, 65, 65 and 145 tokens.
+        // For experiments on a CPU: 0.8, 2.8 and 6.4 million parameters, 65, 65 and 145 tokens.
         ("vit_nano", VitConfig::new(64, 8, 128, 4, 4)),
         ("vit_micro", VitConfig::new(96, 12, 192, 6, 6)),
         ("vit_tiny", VitConfig::new(96, 8, 256, 8, 8)),
@@ -142,15 +143,15 @@ impl Encoder for Vit {
         })
     }
 
-    fn reads(config: &VitConfig) -> Pixels {
-        Pixels { image_size: config.image_size }
+    fn reads(config: &VitConfig) -> ImageInputFormat {
+        ImageInputFormat { image_size: config.image_size }
     }
 
     fn width(&self) -> usize {
         self.config.width
     }
 
-    /// Normalised pixels `[B, 3, H, W]` to the class token after the last norm, `[B, width]`.
+    /// Maps normalised pixels `[B, 3, H, W]` to the class token after the last norm, `[B, width]`.
     fn forward(&self, pixels: Tensor<4>) -> Result<Tensor<2>> {
         let batch = check_pixels(&pixels, self.config.image_size)?;
         let (width, tokens) = (self.config.width, self.config.tokens());
@@ -160,14 +161,14 @@ impl Encoder for Vit {
         let x = Tensor::cat(vec![class, patches], 1) + self.pos_embed.value.val();
         let mut x = x.reshape([batch * tokens, width]);
 
-        let form = Form { heads: self.config.heads, causal: false, activation: Activation::Gelu };
+        let settings = BlockSettings { heads: self.config.heads, causal: false, activation: ActivationFn::Gelu };
         let class_rows = Tensor::<1, Int>::arange(0..batch as i64, &x.device()) * tokens as i64;
         for (index, block) in self.blocks.iter().enumerate() {
             let block = block.parts();
             x = if index + 1 < self.blocks.len() {
-                block.forward(x, batch, form)
+                block.forward(x, batch, settings)
             } else {
-                block.forward_rows(x, class_rows.clone(), None, form)
+                block.forward_rows(x, class_rows.clone(), None, settings)
             };
         }
         Ok(self.norm.forward(x))
@@ -184,8 +185,8 @@ impl VitBlock {
         Self { norm1: LayerNorm::new(init, width), attn, norm2: LayerNorm::new(init, width), mlp }
     }
 
-    fn parts(&self) -> Block<'_> {
-        Block {
+    fn parts(&self) -> TransformerBlock<'_> {
+        TransformerBlock {
             norm1: &self.norm1,
             qkv_weight: &self.attn.qkv.weight,
             qkv_bias: &self.attn.qkv.bias,
@@ -200,8 +201,8 @@ impl VitBlock {
 /// Fixed positions `[1 + grid^2, width]`, row major: zeros for the class token, then per patch
 /// `[sin(a w), cos(a w), sin(b w), cos(b w)]` with frequencies `w_i = 10000^(-i / (width/4))`.
 ///
-/// For the patch in row r and column c, `a = r` and `b = c`: the published code lists the grid with its column index running
-/// slowest and the patches with their row index running slowest, so what it calls the horizontal position is the row.
+/// For the patch in row r and column c, `a = r` and `b = c`. The published code lists the grid with its column index
+/// running slowest and the patches with their row index running slowest, so its "horizontal" position is the row.
 fn sin_cos_positions(grid: usize, width: usize) -> Vec<f32> {
     let quarter = width / 4;
     let frequencies: Vec<f64> = (0..quarter).map(|i| 10_000_f64.powf(-(i as f64) / quarter as f64)).collect();

@@ -37,7 +37,7 @@ fn scalars_have_the_published_names() {
 }
 
 #[test]
-fn first_values_are_the_papers_and_on_request_the_released_ones() {
+fn initial_values_follow_the_paper_or_the_released_code() {
     let value = |config: &str, name: &str| {
         let head = head(&product(), config).unwrap();
         let scalar = head.scalars().into_iter().find(|s| s.names()[0].starts_with(name)).unwrap();
@@ -56,7 +56,7 @@ fn first_values_are_the_papers_and_on_request_the_released_ones() {
 }
 
 #[test]
-fn what_is_not_learned_has_no_gradient() {
+fn frozen_scalars_have_no_gradient() {
     for (config, frozen) in [
         ("learn_curv = false", "curvs.0"),
         ("learn_feature_scale = false", "visual_concept_alphas.0"),
@@ -71,7 +71,7 @@ fn what_is_not_learned_has_no_gradient() {
     }
 }
 
-/// `lift(scale * v)` factor by factor, against the slices of crate `space` in f64.
+/// `lift(scale * v)` factor by factor, against the f64 implementation in `conifer-space`.
 #[test]
 fn lift_scales_each_factor_and_follows_the_current_curvature() {
     let head = head(&product(), "").unwrap();
@@ -83,9 +83,9 @@ fn lift_scales_each_factor_and_follows_the_current_curvature() {
     assert!((spec.curv[1] - f64::from(0.7f32).exp()).abs() < 1e-12);
 
     let features = [[0.3, -1.2, 0.8, 2.0, 0.1, -0.6], [1.0, 0.0, 0.0, 0.0, 0.0, 3.0]];
-    for (side, name) in [(Side::Image, "visual"), (Side::Text, "textual")] {
+    for (tower, name) in [(Tower::Image, "visual"), (Tower::Text, "textual")] {
         let tensor = Tensor::<2>::from_data(features.map(|row| row.map(|x: f64| x as f32)), &device());
-        let points: Vec<f64> = head.lift(tensor, side).unwrap().to_data().iter().collect();
+        let points: Vec<f64> = head.lift(tensor, tower).unwrap().to_data().iter().collect();
         for (row, found) in features.iter().zip(points.chunks(6)) {
             let scale = |j: usize| f64::from(log(&format!("{name}_concept_alphas.{}", j / 3))).exp();
             let tangent: Vec<f64> = row.iter().enumerate().map(|(j, x)| x * scale(j)).collect();
@@ -99,12 +99,12 @@ fn lift_scales_each_factor_and_follows_the_current_curvature() {
 }
 
 #[test]
-fn points_are_f32_whatever_the_encoder_computes_in() {
+fn points_are_f32_for_any_encoder_precision() {
     let head = head(&ManifoldSpec::lorentz(2, 1.0), "").unwrap();
     for dtype in [DType::F16, DType::BF16, DType::F64] {
         let data = TensorData::new(vec![1.0f32, -2.0], [1, 2]).convert_dtype(dtype);
         let features = Tensor::<2>::from_data(data, (&device(), dtype));
-        assert_eq!(head.lift(features, Side::Image).unwrap().dtype(), DType::F32);
+        assert_eq!(head.lift(features, Tower::Image).unwrap().dtype(), DType::F32);
     }
 }
 
@@ -118,9 +118,9 @@ fn project_brings_every_scalar_into_its_range() {
     }
 }
 
-/// A manifest keeps the learned curvature, also one that stands at its bound.
+/// A manifest stores the learned curvature, even one at its bound.
 #[test]
-fn a_head_can_be_rebuilt_from_its_own_description() {
+fn a_head_can_be_rebuilt_from_its_spec() {
     for log in [-9.0, 0.3, 9.0] {
         let first = head(&product(), "").unwrap().with_log_values(|_| Ok(log)).unwrap().project();
         let again = head(&first.spec(), "").unwrap();
@@ -130,7 +130,7 @@ fn a_head_can_be_rebuilt_from_its_own_description() {
 }
 
 #[test]
-fn bad_settings_and_features_are_refused_by_name() {
+fn invalid_settings_and_features_are_rejected_by_name() {
     let lorentz = ManifoldSpec::lorentz(4, 1.0);
     let message = |result: Result<Head>| result.err().unwrap().to_string();
     assert!(
@@ -146,6 +146,6 @@ fn bad_settings_and_features_are_refused_by_name() {
     assert!(message(fails).contains("`curv` is absent"));
 
     let wide = Tensor::<2>::zeros([3, 5], &device());
-    let message = head(&lorentz, "").unwrap().lift(wide, Side::Text).err().unwrap().to_string();
+    let message = head(&lorentz, "").unwrap().lift(wide, Tower::Text).err().unwrap().to_string();
     assert!(message.contains("[3, 5]") && message.contains("[B, 4]"), "{message}");
 }

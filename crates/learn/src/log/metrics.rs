@@ -1,4 +1,4 @@
-//! `metrics.jsonl`: one JSON object a line, appended.
+//! Reads and writes `metrics.jsonl`: one JSON object per line.
 
 use std::fs::{File, OpenOptions};
 use std::io::{BufRead, BufReader, Write};
@@ -12,7 +12,7 @@ use crate::error::{Error, Result};
 /// Name of the file in the run folder.
 pub const METRICS_FILE: &str = "metrics.jsonl";
 
-/// The open file. Each record is handed to the system as soon as it is complete, so a killed process loses none.
+/// The open file. Each record is written without buffering, so a killed process loses none.
 #[derive(Debug)]
 pub struct MetricsFile {
     path: PathBuf,
@@ -20,28 +20,28 @@ pub struct MetricsFile {
 }
 
 impl MetricsFile {
-    /// Opens `folder/metrics.jsonl` to append after `step`: records of later steps and a torn last line are removed first (the
-    /// file is replaced as a whole, so that a crash here loses nothing).
+    /// Opens `folder/metrics.jsonl` to append after `step`. Records of later steps and a torn last line are removed
+    /// first. The file is replaced atomically, so a crash during the removal loses no record.
     ///
     /// # Errors
-    /// A file that cannot be read or written.
+    /// If the file cannot be read or written.
     pub fn open(folder: &Path, step: u64) -> Result<Self> {
         let path = folder.join(METRICS_FILE);
         if path.exists() {
-            let mut kept = Vec::new();
+            let mut lines = Vec::new();
             for record in read_metrics(&path)?.iter().filter(|record| record.step <= step) {
-                write_line(&mut kept, record).map_err(Error::io(&path))?;
+                write_line(&mut lines, record).map_err(Error::io(&path))?;
             }
-            write_whole(&path, &kept)?;
+            write_whole(&path, &lines)?;
         }
         let file = OpenOptions::new().create(true).append(true).open(&path).map_err(Error::io(&path))?;
         Ok(Self { path, file })
     }
 
-    /// Appends one line.
+    /// Appends one record as a line.
     ///
     /// # Errors
-    /// A file that cannot be written.
+    /// If the file cannot be written.
     pub fn append(&mut self, record: &StepRecord) -> Result<()> {
         let mut line = Vec::new();
         write_line(&mut line, record).map_err(Error::io(&self.path))?;
@@ -49,10 +49,10 @@ impl MetricsFile {
     }
 }
 
-/// The records of a metrics file. A last line without its line break (torn by a crash) is left out.
+/// The records of a metrics file. A last line without a line break (torn by a crash) is skipped.
 ///
 /// # Errors
-/// A file that cannot be read, or a complete line that is no record.
+/// If the file cannot be read, or a complete line is not a record.
 pub fn read_metrics(path: &Path) -> Result<Vec<StepRecord>> {
     let mut reader = BufReader::new(File::open(path).map_err(Error::io(path))?);
     let mut records = Vec::new();
@@ -64,7 +64,7 @@ pub fn read_metrics(path: &Path) -> Result<Vec<StepRecord>> {
             break;
         }
         let record = serde_json::from_slice(&line)
-            .map_err(|error| Error::format(path, format!("line {number} is no metrics record: {error}")))?;
+            .map_err(|error| Error::format(path, format!("line {number} is not a metrics record: {error}")))?;
         records.push(record);
     }
     Ok(records)

@@ -1,4 +1,4 @@
-//! What a run writes about itself: `metrics.jsonl` and TensorBoard events, one record for each logged step.
+//! Logs of a run: `metrics.jsonl` and TensorBoard events, with one record per logged step.
 
 mod events;
 mod metrics;
@@ -14,13 +14,13 @@ pub use metrics::{METRICS_FILE, MetricsFile, read_metrics};
 
 use crate::error::Result;
 
-/// Numbers of one optimiser step.
+/// Measurements of one optimiser step.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StepRecord {
-    /// Updates made, this one included (the first step is 1).
+    /// Number of updates, including this one (the first step is 1).
     pub step: u64,
-    /// Pass over the data that the first sample of this step came from, from 0.
+    /// Epoch of the first sample of this step, counted from 0.
     pub epoch: u64,
     /// Learning rate used.
     pub lr: f64,
@@ -28,7 +28,7 @@ pub struct StepRecord {
     pub loss: f64,
     /// Each term of the loss by name, mean over its samples.
     pub terms: serde_json::Map<String, serde_json::Value>,
-    /// Each learnable scalar by name, as a value (not its logarithm), before the update; one number, or one for each factor.
+    /// Value of each learnable scalar by name (not its logarithm), before the update: one number, or one per factor.
     pub scalars: serde_json::Map<String, serde_json::Value>,
     /// Euclidean norm over all gradients, before clipping.
     pub gradient_norm: f64,
@@ -36,14 +36,14 @@ pub struct StepRecord {
     pub samples: u64,
     /// Throughput since the last record.
     pub samples_per_second: f64,
-    /// Expected seconds to the end of the run.
+    /// Estimated seconds until the end of the run.
     pub eta_seconds: f64,
     /// Broken samples replaced so far.
     pub broken: u64,
-    /// Most memory that the process ever had at a time, MiB; absent where the system does not tell.
+    /// Peak memory of the process, MiB; absent if the system does not report it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub peak_rss_mb: Option<f64>,
-    /// What an evaluation after this step measured, by name; empty where there was none.
+    /// Results of an evaluation after this step, by name; empty if there was none.
     #[serde(default, skip_serializing_if = "serde_json::Map::is_empty")]
     pub eval: serde_json::Map<String, serde_json::Value>,
 }
@@ -56,27 +56,27 @@ pub struct RunLog {
 }
 
 impl RunLog {
-    /// Opens the logs in `folder` to continue after `step` updates (0: from the start). Records of later steps, which a run wrote
-    /// after the checkpoint it now resumes from, are removed.
+    /// Opens the logs in `folder` to continue after `step` updates (0: from the start). Records of later steps are
+    /// removed: the run wrote them after the checkpoint from which it now resumes.
     ///
     /// # Errors
-    /// A file that cannot be read or written.
+    /// If a file cannot be read or written.
     pub fn open(folder: &Path, step: u64) -> Result<Self> {
         Ok(Self { metrics: MetricsFile::open(folder, step)?, events: EventFile::create(folder, step)? })
     }
 
-    /// Appends one record to both.
+    /// Appends one record to both logs.
     ///
     /// # Errors
-    /// A file that cannot be written.
+    /// If a file cannot be written.
     pub fn write(&mut self, record: &StepRecord) -> Result<()> {
         self.metrics.append(record)?;
         self.events.scalars(record.step, &tags(record))
     }
 }
 
-/// A record as TensorBoard tags. A scalar with one value for each factor is given by its smallest, mean and largest value (the
-/// JSON has them all), since hundreds of curves cannot be read.
+/// Converts a record to TensorBoard tags. A scalar with one value per factor becomes its minimum, mean and maximum,
+/// because hundreds of curves are unreadable; the JSON has all values.
 fn tags(record: &StepRecord) -> Vec<(String, f64)> {
     let mut tags = vec![
         ("optim/lr".to_owned(), record.lr),

@@ -47,7 +47,7 @@ fn a_resumed_run_drops_later_records_and_a_torn_line() {
 }
 
 #[test]
-fn a_line_that_is_no_record_is_named() {
+fn invalid_lines_are_reported_by_number() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join(METRICS_FILE);
     fs::write(&path, "{\"step\":1}\n").unwrap();
@@ -71,7 +71,7 @@ fn an_event_file_reads_back_field_by_field() {
 
     assert_eq!(events.len(), 3);
     assert_eq!(events[0].text(3), "brain.Event:2");
-    assert_eq!(events[1].number(2), 301, "a session start drops what was said about this step and later");
+    assert_eq!(events[1].number(2), 301, "a session start drops this step and later ones");
     assert_eq!(events[1].inner(7).number(1), 1);
     assert_eq!(events[2].number(2), 301);
     let summary = events[2].inner(5);
@@ -80,7 +80,7 @@ fn an_event_file_reads_back_field_by_field() {
         .iter()
         .map(|(field, value)| {
             assert_eq!(*field, 1);
-            let entry = Fields::parse(value);
+            let entry = ProtoFields::parse(value);
             let bits: [u8; 4] = entry.get(2).try_into().unwrap();
             (entry.text(1), f32::from_le_bytes(bits))
         })
@@ -107,9 +107,9 @@ fn only_event_file(folder: &Path) -> Vec<u8> {
     fs::read(path).unwrap()
 }
 
-/// Splits the records, checks their sums, and splits the messages into fields; shares no code with the writer but the checksum,
-/// which has its own test.
-fn read_events(mut bytes: &[u8]) -> Vec<Fields> {
+/// Splits the records, verifies their checksums and splits the messages into fields. Only the checksum function is
+/// shared with the writer; another test checks it.
+fn read_events(mut bytes: &[u8]) -> Vec<ProtoFields> {
     let mut events = Vec::new();
     while !bytes.is_empty() {
         let length = u64::from_le_bytes(bytes[..8].try_into().unwrap()) as usize;
@@ -117,16 +117,16 @@ fn read_events(mut bytes: &[u8]) -> Vec<Fields> {
         assert_eq!(word(8), masked_crc(&bytes[..8]));
         let payload = &bytes[12..12 + length];
         assert_eq!(word(12 + length), masked_crc(payload));
-        events.push(Fields::parse(payload));
+        events.push(ProtoFields::parse(payload));
         bytes = &bytes[16 + length..];
     }
     events
 }
 
-/// The fields of a protobuf message as (number, bytes); a varint is kept as eight little-endian bytes.
-struct Fields(Vec<(u64, Vec<u8>)>);
+/// The fields of a protobuf message as (number, bytes); a varint is stored as eight little-endian bytes.
+struct ProtoFields(Vec<(u64, Vec<u8>)>);
 
-impl Fields {
+impl ProtoFields {
     fn parse(mut bytes: &[u8]) -> Self {
         let mut fields = Vec::new();
         while !bytes.is_empty() {

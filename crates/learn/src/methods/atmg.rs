@@ -1,28 +1,28 @@
-//! ATMG: contrast by the exterior angle alone, so that a caption and its photograph need not be near each other.
+//! ATMG: contrastive loss by the exterior angle alone, so a caption and its photograph need not be near each other.
 //!
-//! Ramasinghe et al., "Accept the Modality Gap: An Exploration in the Hyperbolic Space", CVPR 2024. X is the exterior angle at the
-//! first argument, seen from the root, and L the contrastive loss of a row of logits:
+//! Ramasinghe et al., "Accept the Modality Gap: An Exploration in the Hyperbolic Space", CVPR 2024. X is the exterior
+//! angle at the first argument, seen from the root, and L the contrastive loss of a row of logits:
 //!
 //! ```text
-//! text asks:   similarity -X(T, I)      a photograph lies straight behind its caption
-//! photo asks:  similarity +X(I, T)      and sees it back towards the root, at an angle of pi
-//! loss = 1/2 (L(text asks) + L(photo asks))
+//! text query:  similarity -X(T, I)      a photograph lies straight behind its caption
+//! photo query: similarity +X(I, T)      the caption lies back towards the root, at an angle of pi
+//! loss = 1/2 (L(text query) + L(photo query))
 //! ```
 //!
-//! With `towards_root = false` both directions use `-X`, as the baseline of RCME does.
+//! With `towards_root = false` both directions use `-X`, as in RCME's baseline.
 
 use burn::tensor::Tensor;
 use conifer_data::View;
 use conifer_space::ManifoldSpec;
 use serde::{Deserialize, Serialize};
 
-use super::settings::{self, Settings, Terms};
-use super::{Embedded, Loss, Method, MethodEntry, Space};
+use super::settings::{self, MethodSettings, TermSwitches};
+use super::{BatchPoints, BatchSpace, Loss, Method, MethodEntry};
 use crate::Result;
 use crate::root::RootKind;
 use crate::terms::{Denominator, info_nce};
 
-/// Registry line.
+/// Registry entry.
 pub const ENTRY: MethodEntry = MethodEntry {
     name: NAME,
     summary: "contrast by exterior angles instead of distances, which accepts the gap between the modalities",
@@ -43,19 +43,21 @@ const TERMS: &[&str] = &["contrast_text_image", "contrast_image_text"];
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
-    /// Released behaviour: the same loss. (Its other choices are `head.curv = 0.1`, `head.learn_curv = false`.)
+    /// Released behaviour: the same loss, so this changes nothing. The released code also corresponds to `head.curv =
+    /// 0.1` and `head.learn_curv = false`.
     pub reference: bool,
-    /// Whether a photograph looks for its caption towards the root (official code) or away from it (RCME's baseline).
+    /// Whether a photograph's caption is expected towards the root (true: official code) or away from it (false: RCME's
+    /// baseline).
     pub towards_root: bool,
-    /// The two directions. `contrast_<query>_<candidates>`.
-    pub terms: Terms,
+    /// The terms, one per direction: `contrast_<query>_<candidates>`.
+    pub terms: TermSwitches,
 }
 
-impl Settings for Config {
+impl MethodSettings for Config {
     const METHOD: &'static str = NAME;
 
     fn defaults(reference: bool) -> Self {
-        Self { reference, towards_root: true, terms: Terms::all(TERMS) }
+        Self { reference, towards_root: true, terms: TermSwitches::all(TERMS) }
     }
 
     fn check(&self) -> Result<()> {
@@ -80,7 +82,7 @@ impl Method for Atmg {
         &[View::Pair]
     }
 
-    fn loss(&self, batch: &Embedded, space: &Space) -> Result<Loss> {
+    fn loss(&self, batch: &BatchPoints, space: &BatchSpace) -> Result<Loss> {
         let (image, text) = batch.pair(NAME)?;
         let angle = |parent: &Tensor<2>, child: &Tensor<2>| {
             space.manifold.pairwise_exterior_angle(parent.clone(), child.clone(), &space.root)

@@ -1,20 +1,21 @@
-//! CLIP: symmetric contrast of photographs and captions, cosine similarity.
+//! CLIP: symmetric contrastive loss of photographs and captions by cosine similarity.
 //!
-//! Radford et al., "Learning Transferable Visual Models From Natural Language Supervision", ICML 2021; in the form of the
-//! baselines of MERU, HyCoCLIP and PHyCLIP: `1/2 (L(I, T) + L(T, I))`, the similarity being the cosine on the unit sphere.
+//! Radford et al., "Learning Transferable Visual Models From Natural Language Supervision", ICML 2021. This is the form
+//! of the baselines of MERU, HyCoCLIP and PHyCLIP: `1/2 (L(I, T) + L(T, I))`, with the cosine on the unit sphere as
+//! similarity.
 
 use conifer_data::View;
 use conifer_space::ManifoldSpec;
 use serde::{Deserialize, Serialize};
 
 use super::MethodEntry;
-use super::objective::{Boxes, Contrast, Objective, Part};
-use super::settings::{self, Settings, Terms};
+use super::objective::{Boxes, ContrastTerm, Objective, ViewPart};
+use super::settings::{self, MethodSettings, TermSwitches};
 use crate::Result;
 use crate::root::RootKind;
 use crate::terms::Denominator;
 
-/// Registry line.
+/// Registry entry.
 pub const ENTRY: MethodEntry = MethodEntry {
     name: NAME,
     summary: "symmetric contrast of photograph and caption on the sphere",
@@ -36,17 +37,19 @@ const REFERENCE: &str = "Radford et al., ICML 2021; baseline of HyCoCLIP Table 1
 pub struct Config {
     /// Released behaviour. Paper and code agree here, so this changes nothing.
     pub reference: bool,
-    /// Whether boxes with their phrases join the batch as additional pairs ("w/ boxes" in HyCoCLIP Table 1). Default: none.
+    /// Whether boxes with their phrases join the batch as additional pairs ("w/ boxes" in HyCoCLIP Table 1). Default:
+    /// none.
     pub boxes: Boxes,
-    /// `contrast_image_text`: photographs ask, captions are the candidates; `contrast_text_image`: the other way. All on.
-    pub terms: Terms,
+    /// `contrast_image_text`: photographs are queries, captions candidates. `contrast_text_image`: the reverse. Both
+    /// on.
+    pub terms: TermSwitches,
 }
 
-impl Settings for Config {
+impl MethodSettings for Config {
     const METHOD: &'static str = NAME;
 
     fn defaults(reference: bool) -> Self {
-        Self { reference, boxes: Boxes::None, terms: Terms::all(ENTRY.terms) }
+        Self { reference, boxes: Boxes::None, terms: TermSwitches::all(ENTRY.terms) }
     }
 
     fn check(&self) -> Result<()> {
@@ -54,7 +57,7 @@ impl Settings for Config {
     }
 }
 
-/// The objective with these settings.
+/// Builds the objective from its settings.
 ///
 /// # Errors
 /// [`Error::Setting`](crate::Error::Setting) if every term is switched off.
@@ -72,10 +75,10 @@ pub fn build(config: &Config) -> Result<Objective> {
 }
 
 /// `1/2 (L(I, T) + L(T, I))`.
-pub(super) fn symmetric_contrast() -> Vec<Contrast> {
-    let contrast = |name, query, candidates| Contrast { name, query, candidates, weight: 0.5 };
+pub(super) fn symmetric_contrast() -> Vec<ContrastTerm> {
+    let contrast = |name, query, candidates| ContrastTerm { name, query, candidates, weight: 0.5 };
     vec![
-        contrast("contrast_image_text", Part::Image, Part::Text),
-        contrast("contrast_text_image", Part::Text, Part::Image),
+        contrast("contrast_image_text", ViewPart::Image, ViewPart::Text),
+        contrast("contrast_text_image", ViewPart::Text, ViewPart::Image),
     ]
 }

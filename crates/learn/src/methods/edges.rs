@@ -1,74 +1,74 @@
-//! Wholes and parts of a batch, as the methods that read [`View::Edges`](conifer_data::View::Edges) see them.
+//! Wholes and parts of a batch, for the methods that read [`View::Edges`](conifer_data::View::Edges).
 
 use std::sync::Arc;
 
 use burn::tensor::{Bool, Device, Tensor, TensorData};
-use conifer_kernels::Answers;
+use conifer_kernels::PairLabels;
 
 use crate::{Error, Result, terms};
 
-/// Points of crops, `[N, D]`, what each of them shows, and which thing is a part of which.
+/// Crops, the object that each of them shows, and the whole-part pairs of objects.
 #[derive(Clone, Debug)]
 pub struct Edges {
-    /// The crops.
+    /// Points of the crops, `[N, D]`.
     pub points: Tensor<2>,
-    /// `[N]`: equal for crops of the same thing.
+    /// Id of the object that each crop shows, `[N]`. Crops of the same object have the same id.
     pub things: Vec<u32>,
-    /// Whole and part.
+    /// Whole-part pairs of object ids, `[whole, part]`.
     pub parts: Vec<[u32; 2]>,
 }
 
-/// Crops of parts against each other.
-pub struct Twins {
-    /// `[T, D]`: crops of parts of which there is another crop.
+/// Crops of the parts that have several crops, for a contrast between crops of the same part.
+pub struct SamePartCrops {
+    /// The crops, `[T, D]`.
     pub points: Tensor<2>,
-    /// `[T, T]`: another crop of the same thing.
+    /// True for another crop of the same object, `[T, T]`.
     pub positive: Tensor<2, Bool>,
-    /// `[T, T]`: the crop itself.
+    /// True for the crop itself, `[T, T]`.
     pub same: Tensor<2, Bool>,
 }
 
 impl Edges {
-    /// Who asks, who is asked, and which answers are right.
+    /// Returns the rows of the wholes and of the parts, the pairs of them that are positives, and the pairs that show
+    /// the same object. `method` names the training method in error messages.
     ///
     /// # Errors
-    /// [`Error::Shape`] if there is not one thing for each crop, [`Error::Setting`] if no part is left.
-    pub fn answers(&self, method: &str) -> Result<Arc<Answers>> {
+    /// [`Error::Shape`] if the numbers of crops and of object ids differ, or if the batch has no whole-part pair.
+    pub fn pair_labels(&self, method: &str) -> Result<Arc<PairLabels>> {
         let [rows, width] = self.points.dims();
         if rows != self.things.len() {
-            let expected = format!("[{}, {width}], a crop for each thing of the batch", self.things.len());
+            let expected = format!("[{}, {width}], a crop for each object id", self.things.len());
             return Err(Error::Shape { name: "crops".to_owned(), found: vec![rows, width], expected });
         }
-        let things = Things::new(&self.things);
-        let (whole_rows, part_rows) = (things.rows(&self.parts, 0), things.rows(&self.parts, 1));
+        let objects = BatchObjects::new(&self.things);
+        let (whole_rows, part_rows) = (objects.rows(&self.parts, 0), objects.rows(&self.parts, 1));
         if whole_rows.is_empty() || part_rows.is_empty() {
             let expected = format!("a batch of at least 1 for {method}: a photo with a box");
             return Err(Error::Shape { name: "crops".to_owned(), found: vec![rows, width], expected });
         }
-        let (among_wholes, among_parts) = (&things.places(&whole_rows), &things.places(&part_rows));
+        let (among_wholes, among_parts) = (&objects.positions(&whole_rows), &objects.positions(&part_rows));
         let cells = |[whole, part]: [usize; 2]| {
             let columns = &among_parts[part];
             among_wholes[whole].iter().flat_map(move |&row| columns.iter().map(move |&column| [row, column]))
         };
-        let numbers =
-            self.parts.iter().filter_map(|&[whole, part]| Some([things.number(whole)?, things.number(part)?]));
-        let positive = numbers.flat_map(cells).collect();
-        let same = (0..among_wholes.len()).flat_map(|thing| cells([thing, thing])).collect();
-        Ok(Arc::new(Answers::new(whole_rows, part_rows, positive, same)))
+        let pairs = self.parts.iter().filter_map(|&[whole, part]| Some([objects.index(whole)?, objects.index(part)?]));
+        let positive = pairs.flat_map(cells).collect();
+        let same = (0..among_wholes.len()).flat_map(|object| cells([object, object])).collect();
+        Ok(Arc::new(PairLabels::new(whole_rows, part_rows, positive, same)))
     }
 
-    /// Several crops of one part; none if every part has one crop.
-    pub fn twins(&self, answers: &Answers) -> Option<Twins> {
-        let things = Things::new(&self.things);
-        let crops = things.places(answers.parts());
-        let several = |&row: &u32| crops[things.of[row as usize]].len() > 1;
-        let rows: Vec<u32> = answers.parts().iter().copied().filter(several).collect();
+    /// The crops of the parts that have several crops; `None` if every part has one crop.
+    pub fn same_part_crops(&self, labels: &PairLabels) -> Option<SamePartCrops> {
+        let objects = BatchObjects::new(&self.things);
+        let crops = objects.positions(labels.parts());
+        let several = |&row: &u32| crops[objects.index_of[row as usize]].len() > 1;
+        let rows: Vec<u32> = labels.parts().iter().copied().filter(several).collect();
         let shape = [rows.len(), rows.len()];
         let table = |is: &dyn Fn(u32, u32) -> bool| {
             let cells = rows.iter().flat_map(|&a| rows.iter().map(move |&b| (a, b)));
             mask(cells.map(|(a, b)| is(a, b)).collect(), shape, &self.points.device())
         };
-        (!rows.is_empty()).then(|| Twins {
+        (!rows.is_empty()).then(|| SamePartCrops {
             points: terms::select(&self.points, &rows),
             positive: table(&|a, b| a != b && self.things[a as usize] == self.things[b as usize]),
             same: table(&|a, b| a == b),
@@ -76,38 +76,40 @@ impl Edges {
     }
 }
 
-/// The things of a batch, numbered.
-struct Things {
-    names: Vec<u32>,
-    /// The number of each row's.
-    of: Vec<usize>,
+/// The objects of a batch, with consecutive indices.
+struct BatchObjects {
+    ids: Vec<u32>,
+    /// For each row, the index of its object in `ids`.
+    index_of: Vec<usize>,
 }
 
-impl Things {
+impl BatchObjects {
     fn new(rows: &[u32]) -> Self {
-        let mut names = rows.to_vec();
-        names.sort_unstable();
-        names.dedup();
-        let of = rows.iter().map(|name| names.partition_point(|other| other < name)).collect();
-        Things { names, of }
+        let mut ids = rows.to_vec();
+        ids.sort_unstable();
+        ids.dedup();
+        let index_of = rows.iter().map(|id| ids.partition_point(|other| other < id)).collect();
+        BatchObjects { ids, index_of }
     }
 
-    fn number(&self, name: u32) -> Option<usize> {
-        self.names.binary_search(&name).ok()
+    fn index(&self, id: u32) -> Option<usize> {
+        self.ids.binary_search(&id).ok()
     }
 
-    /// Rows of the things that stand on one `side` of the pairs, in order.
+    /// Rows whose object is on `side` of a pair (0: whole, 1: part), in order.
     fn rows(&self, pairs: &[[u32; 2]], side: usize) -> Vec<u32> {
-        let mut stands = vec![false; self.names.len()];
-        pairs.iter().filter_map(|pair| self.number(pair[side])).for_each(|number| stands[number] = true);
-        (0..self.of.len()).filter(|&row| stands[self.of[row]]).map(|row| row as u32).collect()
+        let mut on_side = vec![false; self.ids.len()];
+        pairs.iter().filter_map(|pair| self.index(pair[side])).for_each(|index| on_side[index] = true);
+        (0..self.index_of.len()).filter(|&row| on_side[self.index_of[row]]).map(|row| row as u32).collect()
     }
 
-    /// By the number of a thing, where in `rows` its rows stand.
-    fn places(&self, rows: &[u32]) -> Vec<Vec<u32>> {
-        let mut places = vec![Vec::new(); self.names.len()];
-        rows.iter().enumerate().for_each(|(place, &row)| places[self.of[row as usize]].push(place as u32));
-        places
+    /// For each object, the positions in `rows` of the rows that show it.
+    fn positions(&self, rows: &[u32]) -> Vec<Vec<u32>> {
+        let mut positions = vec![Vec::new(); self.ids.len()];
+        rows.iter()
+            .enumerate()
+            .for_each(|(position, &row)| positions[self.index_of[row as usize]].push(position as u32));
+        positions
     }
 }
 

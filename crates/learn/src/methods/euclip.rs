@@ -1,26 +1,26 @@
-//! EuCLIP: flat space, logits of squared distances, a caption's cone holds its photograph.
+//! EuCLIP: Euclidean space, logits from squared distances, and cones of captions that contain their photographs.
 //!
-//! Chou and Alam, "Embedding Geometries of Contrastive Language-Image Pre-Training", 2024. With d the Euclidean distance, L the contrastive
-//! loss of a row of logits and the cone of [`terms::cone`](crate::terms::cone()):
+//! Chou and Alam, "Embedding Geometries of Contrastive Language-Image Pre-Training", 2024. With d the Euclidean
+//! distance, L the contrastive loss of a row of logits and the cone of [`terms::cone`](crate::terms::cone()):
 //!
 //! ```text
 //! total = 1/2 (L(-d^2(I, T)) + L(-d^2(T, I))) + entailment_weight cone(T, I)
 //! ```
 //!
-//! The counter-baseline to MERU: the same objective without curvature, with which the paper matches it.
+//! A baseline for MERU without curvature.
 
 use burn::tensor::Tensor;
 use conifer_data::View;
 use conifer_space::ManifoldSpec;
 use serde::{Deserialize, Serialize};
 
-use super::settings::{self, Settings, Terms, number};
-use super::{Embedded, Loss, Method, MethodEntry, Space};
+use super::settings::{self, MethodSettings, TermSwitches, number};
+use super::{BatchPoints, BatchSpace, Loss, Method, MethodEntry};
 use crate::Result;
 use crate::root::RootKind;
 use crate::terms::{ConeShape, Denominator, cone, info_nce};
 
-/// Registry line.
+/// Registry entry.
 pub const ENTRY: MethodEntry = MethodEntry {
     name: NAME,
     summary: "contrast by squared distances in flat space, with flat cones: MERU without curvature",
@@ -41,23 +41,23 @@ const TERMS: &[&str] = &["contrast_image_text", "contrast_text_image", "cone_tex
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
-    /// Released behaviour: the same loss.
+    /// Released behaviour: the same loss, so this changes nothing.
     pub reference: bool,
-    /// Whether logits are made of `-d^2` (the paper's choice) or of `-d`.
+    /// Whether the logits use `-d^2` (the paper's choice) or `-d`.
     pub squared: bool,
     /// Factor of the cone term: 0.2, as in MERU.
     pub entailment_weight: f64,
     /// K of the half aperture `asin(K / |parent|)`: 0.1.
     pub min_radius: f64,
-    /// The parts. `contrast_<query>_<candidates>`, `cone_<parent>_<child>`.
-    pub terms: Terms,
+    /// The terms: `contrast_<query>_<candidates>`, `cone_<parent>_<child>`.
+    pub terms: TermSwitches,
 }
 
-impl Settings for Config {
+impl MethodSettings for Config {
     const METHOD: &'static str = NAME;
 
     fn defaults(reference: bool) -> Self {
-        Self { reference, squared: true, entailment_weight: 0.2, min_radius: 0.1, terms: Terms::all(TERMS) }
+        Self { reference, squared: true, entailment_weight: 0.2, min_radius: 0.1, terms: TermSwitches::all(TERMS) }
     }
 
     fn check(&self) -> Result<()> {
@@ -84,7 +84,7 @@ impl Method for Euclip {
         &[View::Pair]
     }
 
-    fn loss(&self, batch: &Embedded, space: &Space) -> Result<Loss> {
+    fn loss(&self, batch: &BatchPoints, space: &BatchSpace) -> Result<Loss> {
         let (image, text) = batch.pair(NAME)?;
         let on = |term: &str| self.config.terms.on(term);
         let contrast = |query: &Tensor<2>, candidates: &Tensor<2>| {

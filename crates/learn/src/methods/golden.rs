@@ -1,5 +1,5 @@
-//! The released implementations' own numbers: `fixtures/losses/` (see its RECIPE.md), reference mode, through head and method.
-//! Loss and terms to 1e-5 relative, gradients to 1e-4 of their norm.
+//! Compares losses and gradients with those of the released implementations: `fixtures/losses/` (see its RECIPE.md), in
+//! reference mode, through head and method. Loss and terms agree to 1e-5 relative, gradients to 1e-4 of their norm.
 #![allow(clippy::unwrap_used)]
 
 use std::collections::BTreeMap;
@@ -10,13 +10,13 @@ use conifer_geometry::RootT;
 use conifer_space::ManifoldSpec;
 use safetensors::SafeTensors;
 
-use super::testkit::{Features, Pass, VIEWS, device, method, numbers, pass, relative};
-use super::{Chain, Embedded, Space};
+use super::testkit::{Features, MethodPass, VIEWS, device, method, numbers, pass, relative};
+use super::{BatchPoints, BatchSpace, Chain};
 use crate::head::{Head, HeadConfig};
 
 const FIXTURES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/losses");
 
-/// Our term and the name of the released code for its mean over the batch.
+/// Name of our term, and the released code's name for the mean of that term over the batch.
 const TERMS: &[(&str, &str)] = &[
     ("contrastive", "contrastive_loss"),
     ("entailment", "entailment_loss"),
@@ -26,11 +26,11 @@ const TERMS: &[(&str, &str)] = &[
     ("cone_box_text_text", "cross_text_entailment_loss"),
 ];
 
-struct Golden {
+struct LossGolden {
     tensors: BTreeMap<String, Vec<f64>>,
 }
 
-impl Golden {
+impl LossGolden {
     fn read(file: &str) -> Self {
         let path = Path::new(FIXTURES).join(file);
         let bytes = std::fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
@@ -45,7 +45,8 @@ impl Golden {
         self.tensors.get(name)
     }
 
-    /// The views the file has; a view it lacks is filled with those of its whole, so that reading it would be noticed.
+    /// The views of the file. A missing box view is replaced by the view of the whole, so that a method that reads
+    /// boxes gives a wrong loss.
     fn features(&self, dim: usize) -> Features {
         Features(std::array::from_fn(|view| {
             let stored = self.get(&format!("in.{}", VIEWS[view])).or(self.get(&format!("in.{}", VIEWS[view % 2])));
@@ -55,7 +56,7 @@ impl Golden {
 }
 
 fn check(file: &str, name: &str, settings: &str, spec: &ManifoldSpec) {
-    let golden = Golden::read(file);
+    let golden = LossGolden::read(file);
     let head = Head::new(spec, &HeadConfig::default(), &device()).unwrap();
     let head = head.with_log_values(|name| Ok(golden.get(&format!("param.{name}")).unwrap()[0] as f32)).unwrap();
     let found =
@@ -75,7 +76,7 @@ fn check(file: &str, name: &str, settings: &str, spec: &ManifoldSpec) {
     gradients(file, &golden, &found);
 }
 
-fn gradients(file: &str, golden: &Golden, found: &Pass) {
+fn gradients(file: &str, golden: &LossGolden, found: &MethodPass) {
     for (view, name) in VIEWS.iter().enumerate() {
         let (Some(gradient), Some(expected)) = (&found.features[view], golden.get(&format!("grad.{name}"))) else {
             assert!(found.features[view].is_none() && golden.get(&format!("grad.{name}")).is_none(), "{file}: {name}");
@@ -114,7 +115,7 @@ fn meru() {
 
 #[test]
 fn hycoclip() {
-    // This golden was computed with weight 0.1 on half the sum; the released training configuration has 0.2.
+    // This fixture was computed with weight 0.1 on half the sum; the released training configuration uses 0.2.
     check("hycoclip_b24_d32.safetensors", "hycoclip", "entailment_weight = 0.1", &ManifoldSpec::lorentz(32, 1.0));
 }
 
@@ -128,7 +129,7 @@ fn phyclip_l2() {
     check("phyclip_l2_b24_k8_d8.safetensors", "phyclip", "", &ManifoldSpec::product_l2(8, 8, vec![1.0; 8]));
 }
 
-/// Where the originals are at hand, the copies in the repository are theirs.
+/// If the original files are available, the copies in the repository must equal them.
 #[test]
 fn fixtures_are_copies() {
     let (copies, originals) =
@@ -150,10 +151,11 @@ fn fixtures_are_copies() {
     assert_eq!(compared, 6);
 }
 
-/// `../shared/goldens/losses/radial_b16_d48`: the released loss of HierarCaps, 16 chains of four tiers in 48 dimensions.
+/// `../shared/goldens/losses/radial_b16_d48`: the released loss of HierarCaps on 16 chains of four tiers in 48
+/// dimensions.
 #[test]
 fn radial() {
-    let golden = Golden::read("radial_b16_d48.safetensors");
+    let golden = LossGolden::read("radial_b16_d48.safetensors");
     let (tiers, rows, dim) = (4, 16, 48);
     let points = |name: &str| {
         let values: Vec<f32> = golden.get(name).unwrap().iter().map(|&x| x as f32).collect();
@@ -168,13 +170,13 @@ fn radial() {
         let negative = positive.split_off(tiers);
         Chain { positive, negative }
     };
-    let batch = Embedded {
+    let batch = BatchPoints {
         chain: Some(chain(texts.clone())),
         frozen_chain: Some(chain(points("in.frozen_text"))),
-        ..Embedded::default()
+        ..BatchPoints::default()
     };
     let root_row = space.manifold.lift(root.clone().reshape([1, dim]));
-    let space = Space { root: RootT::Point(root_row.squeeze_dim(0)), ..space };
+    let space = BatchSpace { root: RootT::Point(root_row.squeeze_dim(0)), ..space };
     let loss = method("radial", "reference = true").loss(&batch, &space).unwrap();
 
     let mean = |name: &str| {

@@ -1,7 +1,7 @@
-//! HCL: objects contrasted by their directions, scenes and their objects by the hyperbolic distance.
+//! HCL: contrastive loss of objects by their directions, and of scenes and their objects by the hyperbolic distance.
 //!
-//! Ge et al., "Hyperbolic Contrastive Learning for Visual Representations beyond Objects", CVPR 2023. With two crops z, z' of an object,
-//! a scene s and an object o in it, d the distance of the space and S the cosine:
+//! Ge et al., "Hyperbolic Contrastive Learning for Visual Representations beyond Objects", CVPR 2023. With two crops z,
+//! z' of an object, a scene s and its objects o, d the distance of the space and S the cosine:
 //!
 //! ```text
 //! object = -log( sum_{z' of the same} exp(S(z, z') / tau) / sum_{z'} exp(S(z, z') / tau) )       over crops of objects
@@ -9,8 +9,9 @@
 //! total  = object + hyperbolic_weight scene
 //! ```
 //!
-//! The paper contrasts with a queue of a momentum encoder (MoCo-v2); here the negatives are the other objects of the batch, under the
-//! weights of the moment (DEVIATIONS.md). Without `data.edges.copies = 2` no object has a second crop and the first term is absent.
+//! The paper takes its negatives from a queue of a momentum encoder (MoCo-v2). Here they are the other objects of the
+//! batch, under the current weights (DEVIATIONS.md). With `data.edges.copies = 1` no object has a second crop, and the
+//! term `object` is absent.
 
 use burn::tensor::Tensor;
 use conifer_data::View;
@@ -18,13 +19,13 @@ use conifer_geometry::manifold;
 use conifer_space::ManifoldSpec;
 use serde::{Deserialize, Serialize};
 
-use super::settings::{self, Settings, Terms, number};
-use super::{Embedded, Loss, Method, MethodEntry, Space};
+use super::settings::{self, MethodSettings, TermSwitches, number};
+use super::{BatchPoints, BatchSpace, Loss, Method, MethodEntry};
 use crate::Result;
 use crate::root::RootKind;
 use crate::terms::{masks, multi_positive_nce, select};
 
-/// Registry line.
+/// Registry entry.
 pub const ENTRY: MethodEntry = MethodEntry {
     name: NAME,
     summary: "photographs alone: two crops of an object by their cosine, scenes and objects by the hyperbolic distance",
@@ -45,19 +46,19 @@ const TERMS: &[&str] = &["contrast_object_object", "contrast_scene_object"];
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
-    /// Released behaviour: the same loss.
+    /// Released behaviour: the same loss, so this changes nothing.
     pub reference: bool,
-    /// Factor of the hyperbolic part: 0.1.
+    /// Weight of the hyperbolic term: 0.1.
     pub hyperbolic_weight: f64,
-    /// The parts. `contrast_<query>_<candidates>`.
-    pub terms: Terms,
+    /// The terms: `contrast_<query>_<candidates>`.
+    pub terms: TermSwitches,
 }
 
-impl Settings for Config {
+impl MethodSettings for Config {
     const METHOD: &'static str = NAME;
 
     fn defaults(reference: bool) -> Self {
-        Self { reference, hyperbolic_weight: 0.1, terms: Terms::all(TERMS) }
+        Self { reference, hyperbolic_weight: 0.1, terms: TermSwitches::all(TERMS) }
     }
 
     fn check(&self) -> Result<()> {
@@ -83,20 +84,20 @@ impl Method for Hcl {
         &[View::Edges]
     }
 
-    fn loss(&self, batch: &Embedded, space: &Space) -> Result<Loss> {
+    fn loss(&self, batch: &BatchPoints, space: &BatchSpace) -> Result<Loss> {
         let edges = batch.edges(NAME)?;
-        let answers = edges.answers(NAME)?;
+        let labels = edges.pair_labels(NAME)?;
         let mut terms = Vec::new();
         if self.config.terms.on("contrast_object_object")
-            && let Some(twins) = edges.twins(&answers)
+            && let Some(crops) = edges.same_part_crops(&labels)
         {
-            let cosine = cosines(space, twins.points)?;
-            let values = multi_positive_nce(cosine, space.logit_scale.clone(), twins.positive, twins.same);
+            let cosine = cosines(space, crops.points)?;
+            let values = multi_positive_nce(cosine, space.logit_scale.clone(), crops.positive, crops.same);
             terms.push(("contrast_object_object", 1.0, values));
         }
         if self.config.terms.on("contrast_scene_object") {
-            let [whole, part] = [answers.wholes(), answers.parts()].map(|rows| select(&edges.points, rows));
-            let [positive, same] = masks(&answers, &edges.points.device());
+            let [whole, part] = [labels.wholes(), labels.parts()].map(|rows| select(&edges.points, rows));
+            let [positive, same] = masks(&labels, &edges.points.device());
             let similarity = space.manifold.pairwise_similarity(whole, part);
             let values = multi_positive_nce(similarity, space.logit_scale.clone(), positive, same);
             terms.push(("contrast_scene_object", self.config.hyperbolic_weight, values));
@@ -105,8 +106,8 @@ impl Method for Hcl {
     }
 }
 
-/// Cosines of the directions in which points lie, seen from the origin: `[N, D] -> [N, N]`.
-fn cosines(space: &Space, points: Tensor<2>) -> Result<Tensor<2>> {
+/// Cosines between the directions of points, seen from the origin: `[N, D] -> [N, N]`.
+fn cosines(space: &BatchSpace, points: Tensor<2>) -> Result<Tensor<2>> {
     let sphere = manifold(&ManifoldSpec::sphere(points.dims()[1]), None)?;
     let directions = sphere.lift(space.manifold.unlift(points));
     Ok(sphere.pairwise_similarity(directions.clone(), directions))

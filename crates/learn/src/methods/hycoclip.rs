@@ -1,28 +1,29 @@
-//! HyCoCLIP: boxes are more general than wholes, texts more general than photographs; both in entailment cones.
+//! HyCoCLIP: entailment cones in which boxes are above wholes and texts above photographs.
 //!
-//! Pal et al., "Compositional Entailment Learning for Hyperbolic Vision-Language Models", ICLR 2025. With I, T the photograph and
-//! its caption and Ib, Tb a box and its phrase:
+//! Pal et al., "Compositional Entailment Learning for Hyperbolic Vision-Language Models", ICLR 2025. With I, T the
+//! photograph and its caption and Ib, Tb a box and its phrase:
 //!
 //! ```text
-//! hCC = 1/4 ( L(I, T) + L(T, I) + L(Ib, T) + L(Tb, I) )                             Eq. 6; L: Eq. 5, similarity -d
-//! hCE = E(T, I; inter) + E(Tb, Ib; inter) + E(Ib, I; intra) + E(Tb, T; intra)       Eq. 11; E(parent, child; eta): Eq. 10
-//! hC  = hCC + gamma hCE                                                             Eq. 12
+//! hCC = 1/4 ( L(I, T) + L(T, I) + L(Ib, T) + L(Tb, I) )                          Eq. 6; L: Eq. 5, similarity -d
+//! hCE = E(T, I; inter) + E(Tb, Ib; inter) + E(Ib, I; intra) + E(Tb, T; intra)    Eq. 11; E(parent, child; eta): Eq. 10
+//! hC  = hCC + gamma hCE                                                          Eq. 12
 //! ```
 //!
-//! Boxes ask and wholes answer: a box is never a negative, since different photographs share what their boxes show.
+//! Boxes are queries and wholes are candidates. A box is not a negative, because boxes of different photographs often
+//! show the same kind of object.
 
 use conifer_data::View;
 use serde::{Deserialize, Serialize};
 
 use super::MethodEntry;
 use super::meru::one_hyperboloid;
-use super::objective::{Boxes, Cone, Contrast, Objective, Part};
-use super::settings::{self, Settings, Terms, number};
+use super::objective::{Boxes, ConeTerm, ContrastTerm, Objective, ViewPart};
+use super::settings::{self, MethodSettings, TermSwitches, number};
 use crate::Result;
 use crate::root::RootKind;
 use crate::terms::{ConeShape, Denominator};
 
-/// Registry line.
+/// Registry entry.
 pub const ENTRY: MethodEntry = MethodEntry {
     name: NAME,
     summary: "MERU with boxes: boxes above wholes, texts above photographs, boxes contrasted with wholes",
@@ -50,7 +51,7 @@ pub(super) const TERMS: &[&str] = &[
 const NAME: &str = "hycoclip";
 const REFERENCE: &str = "Pal et al., ICLR 2025, Eqs. 5-12";
 
-/// Settings, and with other defaults of PHyCLIP.
+/// Settings. PHyCLIP uses them with other defaults.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
@@ -62,13 +63,14 @@ pub struct Config {
     pub aperture_scale: ApertureScale,
     /// K of Eq. 7: 0.1.
     pub min_radius: f64,
-    /// What boxes are contrasted with: wholes (Eq. 6).
+    /// Candidates for boxes: wholes (Eq. 6).
     pub box_candidates: BoxCandidates,
-    /// Softmax denominator. Eq. 5 prints a sum without the positive; the default keeps it, as every other source does.
+    /// Softmax denominator. Eq. 5 prints a sum without the positive. The default includes it, as every other source
+    /// does.
     pub denominator: Denominator,
-    /// The losses of Table 4. `contrast_<query>_<candidates>`, `cone_<parent>_<child>`. All on; switching one off leaves the
-    /// weights of the others as they are.
-    pub terms: Terms,
+    /// The losses of Table 4: `contrast_<query>_<candidates>`, `cone_<parent>_<child>`. All on. Switching one off does
+    /// not change the weights of the others.
+    pub terms: TermSwitches,
 }
 
 /// Factors on the half aperture of a parent (App. B).
@@ -81,7 +83,7 @@ pub struct ApertureScale {
     pub intra: f64,
 }
 
-/// What a box is compared with in the contrastive terms.
+/// The candidates for a box in the contrastive terms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum BoxCandidates {
@@ -91,7 +93,7 @@ pub enum BoxCandidates {
     Boxes,
 }
 
-impl Settings for Config {
+impl MethodSettings for Config {
     const METHOD: &'static str = NAME;
 
     fn defaults(reference: bool) -> Self {
@@ -102,7 +104,7 @@ impl Settings for Config {
             min_radius: 0.1,
             box_candidates: BoxCandidates::Wholes,
             denominator: Denominator::All,
-            terms: Terms::all(TERMS),
+            terms: TermSwitches::all(TERMS),
         }
     }
 
@@ -115,7 +117,7 @@ impl Settings for Config {
     }
 }
 
-/// The objective with these settings.
+/// Builds the objective from its settings.
 ///
 /// # Errors
 /// [`Error::Setting`](crate::Error::Setting) if every term is switched off.
@@ -130,13 +132,13 @@ pub(super) fn composition(
     config: &Config,
     max_aperture: Option<f64>,
 ) -> Result<Objective> {
-    use Part::{BoxImage, BoxText, Image, Text};
+    use ViewPart::{BoxImage, BoxText, Image, Text};
     let (box_image_meets, box_text_meets) = match config.box_candidates {
         BoxCandidates::Wholes => (Text, Image),
         BoxCandidates::Boxes => (BoxText, BoxImage),
     };
-    let contrast = |name, query, candidates| Contrast { name, query, candidates, weight: 0.25 };
-    let cone = |name, parent, child, aperture_scale| Cone {
+    let contrast = |name, query, candidates| ContrastTerm { name, query, candidates, weight: 0.25 };
+    let cone = |name, parent, child, aperture_scale| ConeTerm {
         name,
         parent,
         child,

@@ -1,7 +1,8 @@
-//! MERU: contrast by the negative Lorentz distance, and captions above photographs in entailment cones.
+//! MERU: contrastive loss by the negative Lorentz distance, with captions above photographs in entailment cones.
 //!
 //! Desai et al., "Hyperbolic Image-Text Representations", ICML 2023:
-//! `1/2 (L(I, T) + L(T, I)) + gamma * mean max(0, ext(T, I) - aperture(T))`, similarity `-d`. Runs on any space that has cones.
+//! `1/2 (L(I, T) + L(T, I)) + gamma * mean max(0, ext(T, I) - aperture(T))`, similarity `-d`. Works on any space that
+//! has cones.
 
 use conifer_data::View;
 use conifer_space::ManifoldSpec;
@@ -9,13 +10,13 @@ use serde::{Deserialize, Serialize};
 
 use super::MethodEntry;
 use super::clip::symmetric_contrast;
-use super::objective::{Boxes, Cone, Objective, Part};
-use super::settings::{self, Settings, Terms, number};
+use super::objective::{Boxes, ConeTerm, Objective, ViewPart};
+use super::settings::{self, MethodSettings, TermSwitches, number};
 use crate::Result;
 use crate::root::RootKind;
 use crate::terms::{ConeShape, Denominator};
 
-/// Registry line.
+/// Registry entry.
 pub const ENTRY: MethodEntry = MethodEntry {
     name: NAME,
     summary: "contrast by hyperbolic distance, captions above photographs in entailment cones",
@@ -39,17 +40,19 @@ pub struct Config {
     pub reference: bool,
     /// gamma: factor of the cone term in the total. 0.2 (released code).
     pub entailment_weight: f64,
-    /// eta: factor on the half aperture. 1: the paper has no such factor. 0.7 on a product space gives PHyCLIP without boxes.
+    /// eta: factor on the half aperture. 1: the paper has no such factor. 0.7 on a product space gives PHyCLIP without
+    /// boxes.
     pub aperture_scale: f64,
     /// K of the half aperture. 0.1 (HyCoCLIP, below Eq. 7).
     pub min_radius: f64,
-    /// Whether boxes with their phrases join the batch as additional pairs ("w/ boxes" in HyCoCLIP Table 1). Default: none.
+    /// Whether boxes with their phrases join the batch as additional pairs ("w/ boxes" in HyCoCLIP Table 1). Default:
+    /// none.
     pub boxes: Boxes,
     /// `contrast_image_text`, `contrast_text_image`, `cone_text_image` (parent text, child photograph). All on.
-    pub terms: Terms,
+    pub terms: TermSwitches,
 }
 
-impl Settings for Config {
+impl MethodSettings for Config {
     const METHOD: &'static str = NAME;
 
     fn defaults(reference: bool) -> Self {
@@ -59,7 +62,7 @@ impl Settings for Config {
             aperture_scale: 1.0,
             min_radius: 0.1,
             boxes: Boxes::None,
-            terms: Terms::all(ENTRY.terms),
+            terms: TermSwitches::all(ENTRY.terms),
         }
     }
 
@@ -71,7 +74,7 @@ impl Settings for Config {
     }
 }
 
-/// The objective with these settings.
+/// Builds the objective from its settings.
 ///
 /// # Errors
 /// [`Error::Setting`](crate::Error::Setting) if every term is switched off.
@@ -80,10 +83,10 @@ pub fn build(config: &Config) -> Result<Objective> {
         method: NAME,
         reference: REFERENCE,
         contrasts: symmetric_contrast(),
-        cones: vec![Cone {
+        cones: vec![ConeTerm {
             name: "cone_text_image",
-            parent: Part::Text,
-            child: Part::Image,
+            parent: ViewPart::Text,
+            child: ViewPart::Image,
             shape: ConeShape {
                 min_radius: config.min_radius,
                 aperture_scale: config.aperture_scale,
@@ -98,7 +101,7 @@ pub fn build(config: &Config) -> Result<Objective> {
     objective.keep(|name| config.terms.on(name))
 }
 
-/// One Lorentz space, its curvature left to the head.
+/// One Lorentz space; the head sets its curvature.
 pub(super) fn one_hyperboloid(dim: usize) -> ManifoldSpec {
     ManifoldSpec { curv: Vec::new(), ..ManifoldSpec::lorentz(dim, 1.0) }
 }

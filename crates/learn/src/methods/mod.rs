@@ -1,12 +1,13 @@
-//! Training objectives, one file per paper, and [`METHODS`], the list of them.
+//! Training objectives, one file per paper, and [`METHODS`], their registry.
 //!
-//! A method sees points, their space and this step's scalars; never an encoder, a file or an optimiser. It returns per-sample
-//! terms and a total. What it reads of a batch it declares as [`View`]s.
+//! A method receives points, their space and the scalars of the current step. It has no access to encoders, files or
+//! the optimiser. It returns per-sample terms and a total. [`Method::views`] declares which parts of a batch it reads.
 //!
-//! Each file holds a settings struct (the paper's values, with their source), the translation into terms, and an [`MethodEntry`].
-//! Objectives that are weighted sums of contrasts and cones are *data*, an [`objective::Objective`]; others implement
-//! [`Method`] with the functions of [`terms`](crate::terms). Where paper and released code differ, the settings follow the paper and
-//! `reference = true` follows the code; DEVIATIONS.md has the list.
+//! Each file holds a settings struct (the paper's values, with their source), the construction of the terms, and a
+//! [`MethodEntry`]. Objectives that are weighted sums of contrastive terms and cones are *data*, an
+//! [`objective::Objective`]; the others implement [`Method`] with the functions of [`terms`](crate::terms). Where paper
+//! and released code differ, the settings follow the paper and `reference = true` follows the code; DEVIATIONS.md has
+//! the list.
 
 pub mod atmg;
 pub mod clip;
@@ -26,13 +27,13 @@ pub mod visual_hierarchies;
 use burn::tensor::Tensor;
 use conifer_data::View;
 use conifer_geometry::{Manifold, RootT};
-use conifer_space::ManifoldSpec;
+use conifer_space::{ManifoldSpec, Registry};
 
 use crate::root::RootKind;
 use crate::{Error, Result};
 
 pub use edges::Edges;
-pub use settings::Terms;
+pub use settings::TermSwitches;
 
 /// One training objective.
 pub trait Method: Send + Sync {
@@ -40,22 +41,22 @@ pub trait Method: Send + Sync {
     fn name(&self) -> &'static str;
     /// Paper and equations.
     fn reference(&self) -> &'static str;
-    /// What the batch must provide: exactly the views that [`Method::loss`] reads with these settings.
+    /// Views that the batch must provide: exactly those that [`Method::loss`] reads with these settings.
     fn views(&self) -> &'static [View];
-    /// Whether it compares the points with those of the model before its first step ([`Embedded::frozen_chain`]).
+    /// True if the method compares the points with those of the initial model ([`BatchPoints::frozen_chain`]).
     fn reads_frozen(&self) -> bool {
         false
     }
-    /// The loss of an embedded batch; a pure function of its arguments.
+    /// Computes the loss of an embedded batch. The result depends only on the arguments.
     ///
     /// # Errors
-    /// [`Error::Setting`] if a declared view is missing, [`Error::Shape`] if the views do not fit together.
-    fn loss(&self, batch: &Embedded, space: &Space) -> Result<Loss>;
+    /// [`Error::Setting`] if a declared view is missing, [`Error::Shape`] if the shapes of the views do not match.
+    fn loss(&self, batch: &BatchPoints, space: &BatchSpace) -> Result<Loss>;
 }
 
 /// Points of one batch, `[B, D]` each (space components); row i of every view belongs to sample i.
 #[derive(Clone, Debug, Default)]
-pub struct Embedded {
+pub struct BatchPoints {
     /// Whole photographs.
     pub image: Option<Tensor<2>>,
     /// Whole captions.
@@ -66,26 +67,26 @@ pub struct Embedded {
     pub box_text: Option<Tensor<2>>,
     /// A chain of texts for each sample.
     pub chain: Option<Chain>,
-    /// The same chain as the model embedded it before its first step; no gradient flows to it.
+    /// The same chain as embedded by the model before its first step; a constant.
     pub frozen_chain: Option<Chain>,
-    /// Crops of photographs with the relation of wholes and parts.
+    /// Crops of photographs with their whole-part pairs.
     pub edges: Option<Edges>,
 }
 
-/// Points of chains of texts, general to specific: link i of all samples is `[B, D]`.
+/// Points of chains of texts, from general to specific. Link i of all samples is `[B, D]`.
 #[derive(Clone, Debug)]
 pub struct Chain {
-    /// The links, two at least.
+    /// The links, at least two.
     pub positive: Vec<Tensor<2>>,
-    /// One wrong text for each link, or none at all.
+    /// One wrong text per link, or empty.
     pub negative: Vec<Tensor<2>>,
 }
 
-impl Embedded {
-    /// Photographs and captions, which `method` reads.
+impl BatchPoints {
+    /// Returns the points of photographs and captions. `method` names the training method in error messages.
     ///
     /// # Errors
-    /// [`Error::Setting`] if they are missing, [`Error::Shape`] if they are not equally many, or none.
+    /// [`Error::Setting`] if they are missing, [`Error::Shape`] if their shapes differ or the batch is empty.
     pub fn pair(&self, method: &str) -> Result<(&Tensor<2>, &Tensor<2>)> {
         let missing = |name: &str| {
             let expected = format!("one point per sample ({method} reads the view `pair`)");
@@ -101,28 +102,28 @@ impl Embedded {
         Err(Error::Shape { name: "text".to_owned(), found: text.dims().to_vec(), expected })
     }
 
-    /// The chains as the model embedded them before its first step, which `method` reads.
+    /// Returns the chains as the initial model embedded them. `method` names the training method in error messages.
     ///
     /// # Errors
-    /// [`Error::Setting`] if there are none.
+    /// [`Error::Setting`] if they are missing.
     pub fn frozen_chain(&self, method: &str) -> Result<&Chain> {
-        let expected = || format!("the points of the model before its first step ({method} keeps near them)");
+        let expected = || format!("the points of the model before its first step ({method} regularises towards them)");
         self.frozen_chain.as_ref().ok_or_else(|| Error::setting("frozen chain of the batch", "missing", expected()))
     }
 
-    /// Wholes and parts, which `method` reads.
+    /// Returns the crops with their whole-part pairs. `method` names the training method in error messages.
     ///
     /// # Errors
-    /// [`Error::Setting`] if there are none.
+    /// [`Error::Setting`] if they are missing.
     pub fn edges(&self, method: &str) -> Result<&Edges> {
         let expected = || format!("photographs and boxes cut out of them ({method} reads the view `edges`)");
         self.edges.as_ref().ok_or_else(|| Error::setting("edges of the batch", "missing", expected()))
     }
 
-    /// The chains, which `method` reads.
+    /// Returns the chains of the batch. `method` names the training method in error messages.
     ///
     /// # Errors
-    /// [`Error::Setting`] if there are none, [`Error::Shape`] if the links do not fit together.
+    /// [`Error::Setting`] if they are missing, [`Error::Shape`] if the shapes of the links differ.
     pub fn chain(&self, method: &str) -> Result<&Chain> {
         let Some(chain) = &self.chain else {
             let expected = format!("two links or more for each sample ({method} reads the view `chain`)");
@@ -130,11 +131,11 @@ impl Embedded {
         };
         let links = chain.positive.len();
         if links < 2 || !(chain.negative.is_empty() || chain.negative.len() == links) {
-            let found = format!("{links} links and {} wrong ones", chain.negative.len());
+            let found = format!("{links} links and {} wrong texts", chain.negative.len());
             return Err(Error::setting(
                 "chain of the batch",
                 found,
-                "at least 2 links, and a wrong one for each or none",
+                "at least 2 links, and one wrong text per link or none",
             ));
         }
         let shape = chain.positive[0].dims();
@@ -143,34 +144,35 @@ impl Embedded {
             Some(link) => Err(Error::Shape {
                 name: "link of a chain".to_owned(),
                 found: link.dims().to_vec(),
-                expected: format!("{shape:?}, as the first one"),
+                expected: format!("{shape:?}, as the first link"),
             }),
         }
     }
 }
 
 /// The space of a batch and the scalars of this step.
-pub struct Space {
-    /// The manifold, with a curvature that carries gradient.
+pub struct BatchSpace {
+    /// The manifold; its curvature is differentiable.
     pub manifold: Box<dyn Manifold>,
-    /// Apex of the cone system.
+    /// Root of the cones.
     pub root: RootT,
-    /// Curvatures c of the Lorentz factors, `[K]`, as the manifold uses them; absent where a space has none.
+    /// Curvatures c of the Lorentz factors, `[K]`, as the manifold uses them; `None` for a space without curvature.
     pub curv: Option<Tensor<1>>,
     /// 1/temperature, `[1]`.
     pub logit_scale: Tensor<1>,
 }
 
-/// A loss and what it is made of.
+/// A loss and its terms.
 #[derive(Clone, Debug)]
 pub struct Loss {
-    /// What is minimised, `[1]`.
+    /// The value to minimise, `[1]`.
     pub total: Tensor<1>,
-    /// Named parts for the log, before their weights: groups (`contrastive`, `entailment`) as `[1]`, single terms per sample, `[B]`.
+    /// Named terms for the log, before their weights: groups (`contrastive`, `entailment`) as `[1]`, single terms per
+    /// sample, `[B]`.
     pub terms: Vec<(&'static str, Tensor<1>)>,
 }
 
-/// One line of [`METHODS`].
+/// An entry of [`METHODS`].
 pub struct MethodEntry {
     /// Name in `[method] kind = "..."`.
     pub name: &'static str,
@@ -180,43 +182,45 @@ pub struct MethodEntry {
     pub reference: &'static str,
     /// Views read with the default settings.
     pub views: &'static [View],
-    /// Keys of the `[method.terms]` table; each switches one term off.
+    /// Keys of the `[method.terms]` table. The value `false` switches a term off.
     pub terms: &'static [&'static str],
-    /// The apex of its cones, unless the config names another.
+    /// Default root of the cones; the config can select another.
     pub root: RootKind,
-    /// The space of the paper, for embeddings of the given dimension (curvature left to the head).
+    /// The paper's space for embeddings of the given dimension. The head sets the curvature.
     pub manifold: fn(dim: usize) -> ManifoldSpec,
-    /// The method with these settings (the `[method]` table without `kind`); absent keys take the paper's values, unknown ones are refused.
+    /// Builds the method from its settings (the `[method]` table without `kind`). Absent keys take the paper's values;
+    /// unknown keys are an error.
     pub from_config: fn(&toml::Table) -> Result<Box<dyn Method>>,
-    /// The complete settings that these stand for: what is stored beside every result.
+    /// Completes the settings with the defaults. The result is stored beside every measurement.
     pub resolve: fn(&toml::Table) -> Result<toml::Table>,
 }
 
-/// Every training objective.
-pub const METHODS: &[MethodEntry] = &[
-    clip::ENTRY,
-    meru::ENTRY,
-    hycoclip::ENTRY,
-    phyclip::ENTRY,
-    radial::ENTRY,
-    rcme::ENTRY,
-    visual_hierarchies::ENTRY,
-    atmg::ENTRY,
-    hcl::ENTRY,
-    euclip::ENTRY,
-    poincare::ENTRY,
-];
+/// Every training objective. A crate outside this workspace adds its own with [`Registry::register`].
+pub static METHODS: Registry<MethodEntry> = Registry::new(
+    "method",
+    |entry| entry.name,
+    &[
+        clip::ENTRY,
+        meru::ENTRY,
+        hycoclip::ENTRY,
+        phyclip::ENTRY,
+        radial::ENTRY,
+        rcme::ENTRY,
+        visual_hierarchies::ENTRY,
+        atmg::ENTRY,
+        hcl::ENTRY,
+        euclip::ENTRY,
+        poincare::ENTRY,
+    ],
+);
 
-/// The registry line named `name`.
+/// Returns the registry entry called `name`.
 ///
 /// # Errors
-/// [`Error::Unknown`] with the known names.
+/// [`Error::Unknown`], which lists the known names.
 pub fn entry(name: &str) -> Result<&'static MethodEntry> {
-    METHODS.iter().find(|entry| entry.name == name).ok_or_else(|| Error::Unknown {
-        kind: "method",
-        name: name.to_owned(),
-        known: METHODS.iter().map(|entry| entry.name).collect::<Vec<_>>().join(", "),
-    })
+    let unknown = || Error::Unknown { kind: "method", name: name.to_owned(), known: METHODS.names() };
+    METHODS.find(name).ok_or_else(unknown)
 }
 
 impl Loss {
@@ -230,13 +234,13 @@ impl Loss {
         Ok(Self { total, terms: terms.into_iter().map(|(name, _, values)| (name, values)).collect() })
     }
 
-    /// The part called `name`, if this method has it.
+    /// The term called `name`, if the loss has it.
     pub fn term(&self, name: &str) -> Option<&Tensor<1>> {
         self.terms.iter().find(|(term, _)| *term == name).map(|(_, value)| value)
     }
 }
 
-/// `sum_i weight_i mean(values_i)`, `[1]`; nothing if there are no terms.
+/// `sum_i weight_i mean(values_i)`, `[1]`; `None` if there are no terms.
 fn weighted_sum(terms: &[(&'static str, f64, Tensor<1>)]) -> Option<Tensor<1>> {
     let weighted = terms.iter().map(|(_, weight, values)| values.clone().mean() * *weight);
     weighted.reduce(|sum, term| sum + term)

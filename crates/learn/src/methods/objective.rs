@@ -1,4 +1,4 @@
-//! Objectives that are weighted sums of contrasts and cones over the parts of a grounded pair.
+//! Objectives that are weighted sums of contrastive terms and cones over the parts of a grounded pair.
 //!
 //! ```text
 //! contrastive = sum_c weight_c * mean_b info_nce_c(b)
@@ -6,20 +6,20 @@
 //! total       = contrastive + entailment_weight * entailment
 //! ```
 //!
-//! CLIP, MERU, HyCoCLIP and PHyCLIP are such sums, so each of their files only says *which* pairs it looks at and with what
-//! weight. Means over the batch stand where the papers print sums (DEVIATIONS.md).
+//! CLIP, MERU, HyCoCLIP and PHyCLIP are such sums, so each of their files only lists the pairs of parts and their
+//! weights. Means over the batch replace the sums printed in the papers (DEVIATIONS.md).
 
 use burn::tensor::Tensor;
 use conifer_data::View;
 use serde::{Deserialize, Serialize};
 
-use super::{Embedded, Loss, Method, Space, weighted_sum};
+use super::{BatchPoints, BatchSpace, Loss, Method, weighted_sum};
 use crate::terms::{ConeShape, Denominator, cone, info_nce, info_nce_both_ways};
 use crate::{Error, Result};
 
 /// A part of a grounded pair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Part {
+pub enum ViewPart {
     /// The whole photograph.
     Image,
     /// The whole caption.
@@ -30,45 +30,45 @@ pub enum Part {
     BoxText,
 }
 
-/// What a method without terms of its own for boxes does with them.
+/// How a method without box terms uses boxes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Boxes {
-    /// Does not read them.
+    /// Boxes are not read.
     None,
-    /// Appends box and phrase as one more pair per sample: the batch has 2B pairs.
+    /// Each box and its phrase are appended as one more pair per sample: the batch has 2B pairs.
     Samples,
 }
 
-/// Query i against all candidates; candidate i is its positive.
+/// A contrastive term: query i against all candidates, of which candidate i is the positive.
 #[derive(Clone, Debug)]
-pub struct Contrast {
+pub struct ContrastTerm {
     /// Name in the log and in the settings.
     pub name: &'static str,
-    /// What asks.
-    pub query: Part,
-    /// What is compared with it.
-    pub candidates: Part,
+    /// The queries.
+    pub query: ViewPart,
+    /// The candidates.
+    pub candidates: ViewPart,
     /// Factor in the contrastive sum.
     pub weight: f64,
 }
 
-/// Child i shall lie in the cone of parent i.
+/// A cone term: child i should lie in the cone of parent i.
 #[derive(Clone, Debug)]
-pub struct Cone {
+pub struct ConeTerm {
     /// Name in the log and in the settings.
     pub name: &'static str,
-    /// The general one, apex of the cone.
-    pub parent: Part,
-    /// The specific one.
-    pub child: Part,
-    /// Size of the cones.
+    /// The general side, which has the cone.
+    pub parent: ViewPart,
+    /// The specific side.
+    pub child: ViewPart,
+    /// Shape of the cones.
     pub shape: ConeShape,
     /// Factor in the entailment sum.
     pub weight: f64,
 }
 
-/// The whole sum.
+/// The whole objective.
 #[derive(Clone, Debug)]
 pub struct Objective {
     /// Name of the method.
@@ -76,14 +76,14 @@ pub struct Objective {
     /// Paper and equations.
     pub reference: &'static str,
     /// Contrastive terms.
-    pub contrasts: Vec<Contrast>,
+    pub contrasts: Vec<ContrastTerm>,
     /// Cone terms.
-    pub cones: Vec<Cone>,
+    pub cones: Vec<ConeTerm>,
     /// gamma: factor of the entailment sum in the total.
     pub entailment_weight: f64,
     /// Candidates in the softmax denominators.
     pub denominator: Denominator,
-    /// With [`Boxes::Samples`] every term sees 2B pairs. Only for objectives whose terms name no boxes.
+    /// With [`Boxes::Samples`] every term sees 2B pairs. Only for objectives without box terms.
     pub boxes: Boxes,
 }
 
@@ -98,15 +98,15 @@ impl Method for Objective {
 
     fn views(&self) -> &'static [View] {
         let parts = self.parts();
-        let reads = |some: [Part; 2]| parts.iter().any(|part| some.contains(part));
-        match (reads([Part::Image, Part::Text]), reads([Part::BoxImage, Part::BoxText])) {
+        let reads = |some: [ViewPart; 2]| parts.iter().any(|part| some.contains(part));
+        match (reads([ViewPart::Image, ViewPart::Text]), reads([ViewPart::BoxImage, ViewPart::BoxText])) {
             (true, true) => &[View::Pair, View::Boxes],
             (false, true) => &[View::Boxes],
             _ => &[View::Pair],
         }
     }
 
-    fn loss(&self, batch: &Embedded, space: &Space) -> Result<Loss> {
+    fn loss(&self, batch: &BatchPoints, space: &BatchSpace) -> Result<Loss> {
         self.check_batch(batch)?;
         let merged;
         let batch = if self.boxes == Boxes::Samples {
@@ -136,7 +136,7 @@ impl Method for Objective {
 }
 
 impl Objective {
-    /// The same objective without the terms that `on` refuses by name.
+    /// Keeps the terms for which `on(name)` is true.
     ///
     /// # Errors
     /// [`Error::Setting`] if no term is left.
@@ -149,14 +149,15 @@ impl Objective {
         Ok(self)
     }
 
-    /// Name, weight and losses of every contrastive term. Similarity is symmetric, so what asks in the rows of a table answers in its
-    /// columns: two terms that differ in nothing else share their table.
-    fn contrast_losses(&self, batch: &Embedded, space: &Space) -> Result<Vec<(&'static str, f64, Tensor<1>)>> {
-        let mut known: Vec<(Part, Part, Tensor<1>)> = Vec::new();
+    /// Name, weight and losses of every contrastive term. The similarity is symmetric, so two terms that only swap
+    /// query and candidates share one similarity matrix: one uses its rows, the other its columns.
+    fn contrast_losses(&self, batch: &BatchPoints, space: &BatchSpace) -> Result<Vec<(&'static str, f64, Tensor<1>)>> {
+        let mut known: Vec<(ViewPart, ViewPart, Tensor<1>)> = Vec::new();
         let mut losses = Vec::new();
         for term in &self.contrasts {
             let [from, to] = [term.query, term.candidates];
-            let of_term = |(query, candidates, _): &&(Part, Part, Tensor<1>)| (*query, *candidates) == (from, to);
+            let of_term =
+                |(query, candidates, _): &&(ViewPart, ViewPart, Tensor<1>)| (*query, *candidates) == (from, to);
             let values = match known.iter().find(of_term) {
                 Some((_, _, values)) => values.clone(),
                 None => {
@@ -178,21 +179,20 @@ impl Objective {
         Ok(losses)
     }
 
-    /// Every part that a term names, each once.
-    fn parts(&self) -> Vec<Part> {
+    fn parts(&self) -> Vec<ViewPart> {
         let contrasts = self.contrasts.iter().flat_map(|term| [term.query, term.candidates]);
         let cones = self.cones.iter().flat_map(|term| [term.parent, term.child]);
-        let mut parts: Vec<Part> = contrasts.chain(cones).collect();
+        let mut parts: Vec<ViewPart> = contrasts.chain(cones).collect();
         if self.boxes == Boxes::Samples {
-            parts.extend([Part::BoxImage, Part::BoxText]);
+            parts.extend([ViewPart::BoxImage, ViewPart::BoxText]);
         }
         parts.sort();
         parts.dedup();
         parts
     }
 
-    fn check_batch(&self, batch: &Embedded) -> Result<()> {
-        let least = match self.denominator {
+    fn check_batch(&self, batch: &BatchPoints) -> Result<()> {
+        let min_rows = match self.denominator {
             Denominator::Negatives => 2,
             Denominator::All => 1,
         };
@@ -207,49 +207,49 @@ impl Objective {
                     expected: format!("{expected:?}, as the other views of the batch"),
                 });
             }
-            if found[0] < least {
+            if found[0] < min_rows {
                 return Err(Error::Shape {
                     name: part.column().to_owned(),
                     found: found.to_vec(),
-                    expected: format!("a batch of at least {least} for {}", self.method),
+                    expected: format!("a batch of at least {min_rows} for {}", self.method),
                 });
             }
         }
         Ok(())
     }
 
-    fn read(&self, batch: &Embedded, part: Part) -> Result<Tensor<2>> {
+    fn read(&self, batch: &BatchPoints, part: ViewPart) -> Result<Tensor<2>> {
         let points = match part {
-            Part::Image => &batch.image,
-            Part::Text => &batch.text,
-            Part::BoxImage => &batch.box_image,
-            Part::BoxText => &batch.box_text,
+            ViewPart::Image => &batch.image,
+            ViewPart::Text => &batch.text,
+            ViewPart::BoxImage => &batch.box_image,
+            ViewPart::BoxText => &batch.box_text,
         };
         points.clone().ok_or_else(|| {
-            let view = if matches!(part, Part::Image | Part::Text) { "pair" } else { "boxes" };
+            let view = if matches!(part, ViewPart::Image | ViewPart::Text) { "pair" } else { "boxes" };
             let expected = format!("one point per sample ({} reads the view `{view}`)", self.method);
             Error::setting(format!("{} of the batch", part.column()), "missing", expected)
         })
     }
 
-    fn append_boxes(&self, batch: &Embedded) -> Result<Embedded> {
+    fn append_boxes(&self, batch: &BatchPoints) -> Result<BatchPoints> {
         let join =
             |whole, part| Ok::<_, Error>(Some(Tensor::cat(vec![self.read(batch, whole)?, self.read(batch, part)?], 0)));
-        Ok(Embedded {
-            image: join(Part::Image, Part::BoxImage)?,
-            text: join(Part::Text, Part::BoxText)?,
-            ..Embedded::default()
+        Ok(BatchPoints {
+            image: join(ViewPart::Image, ViewPart::BoxImage)?,
+            text: join(ViewPart::Text, ViewPart::BoxText)?,
+            ..BatchPoints::default()
         })
     }
 }
 
-impl Part {
+impl ViewPart {
     fn column(self) -> &'static str {
         match self {
-            Part::Image => "image",
-            Part::Text => "text",
-            Part::BoxImage => "box_image",
-            Part::BoxText => "box_text",
+            ViewPart::Image => "image",
+            ViewPart::Text => "text",
+            ViewPart::BoxImage => "box_image",
+            ViewPart::BoxText => "box_text",
         }
     }
 }

@@ -1,5 +1,6 @@
-//! Every objective once more, in f64 on plain vectors with the time component written out, from the papers' equations; the
-//! engine's loss is held to it in value, and its gradient to central differences of it. Shares no function with the library.
+//! An independent implementation of the objectives from the papers' equations, in f64 on plain vectors with an explicit
+//! time component. The tests compare the library's loss with its value, and the library's gradient with its central
+//! differences. It shares no function with the library.
 #![allow(clippy::unwrap_used)]
 
 use conifer_space::ManifoldSpec;
@@ -9,19 +10,18 @@ use super::testkit::{Features, device, head, method, pass, relative, scalars_of}
 use crate::head::Head;
 
 /// A point of one factor with its time component first.
-type Point = Vec<f64>;
+type FormulaPoint = Vec<f64>;
 
-/// Kind of space, curvature per factor.
 #[derive(Clone)]
-struct Geometry {
+struct FormulaGeometry {
     kind: &'static str,
     curv: Vec<f64>,
 }
 
 const K: f64 = 0.1;
 
-impl Geometry {
-    fn lift(&self, tangent: &[f64]) -> Vec<Point> {
+impl FormulaGeometry {
+    fn lift(&self, tangent: &[f64]) -> Vec<FormulaPoint> {
         if self.kind == "sphere" {
             let norm = tangent.iter().map(|x| x * x).sum::<f64>().sqrt();
             return vec![tangent.iter().map(|x| x / norm).collect()];
@@ -37,7 +37,7 @@ impl Geometry {
             .collect()
     }
 
-    fn similarity(&self, x: &[Point], y: &[Point]) -> f64 {
+    fn similarity(&self, x: &[FormulaPoint], y: &[FormulaPoint]) -> f64 {
         if self.kind == "sphere" {
             return x[0].iter().zip(&y[0]).map(|(a, b)| a * b).sum();
         }
@@ -51,7 +51,7 @@ impl Geometry {
     }
 
     /// HyCoCLIP Eqs. 7, 9 and 10, the mean over factors as in PHyCLIP Eq. 5.
-    fn cone(&self, parent: &[Point], child: &[Point], eta: f64) -> f64 {
+    fn cone(&self, parent: &[FormulaPoint], child: &[FormulaPoint], eta: f64) -> f64 {
         let factors = (0..parent.len()).map(|i| {
             let (q, p, c) = (&parent[i], &child[i], self.curv[i]);
             let norm = q[1..].iter().map(|x| x * x).sum::<f64>().sqrt();
@@ -64,7 +64,7 @@ impl Geometry {
     }
 }
 
-/// RCME Eq. 1: the angle at `parent` between the way from the root and the way to `child`.
+/// RCME Eq. 1: the angle at `parent` between the direction from the root and the direction to `child`.
 fn seen_from(root: &[f64], parent: &[f64], child: &[f64]) -> f64 {
     let come: Vec<f64> = parent.iter().zip(root).map(|(p, r)| p - r).collect();
     let go: Vec<f64> = child.iter().zip(parent).map(|(c, p)| c - p).collect();
@@ -72,26 +72,26 @@ fn seen_from(root: &[f64], parent: &[f64], child: &[f64]) -> f64 {
     (dot(&come, &go) / (dot(&come, &come) * dot(&go, &go)).sqrt()).acos()
 }
 
-fn minkowski(x: &Point, y: &Point) -> f64 {
+fn minkowski(x: &FormulaPoint, y: &FormulaPoint) -> f64 {
     let space: f64 = x[1..].iter().zip(&y[1..]).map(|(a, b)| a * b).sum();
     space - x[0] * y[0]
 }
 
-/// What a formula needs: the four views as points, and the temperature.
-struct Batch {
-    geometry: Geometry,
-    image: Vec<Vec<Point>>,
-    text: Vec<Vec<Point>>,
-    box_image: Vec<Vec<Point>>,
-    box_text: Vec<Vec<Point>>,
+/// Inputs of the formulas: the four views as points, and the temperature.
+struct FormulaBatch {
+    geometry: FormulaGeometry,
+    image: Vec<Vec<FormulaPoint>>,
+    text: Vec<Vec<FormulaPoint>>,
+    box_image: Vec<Vec<FormulaPoint>>,
+    box_text: Vec<Vec<FormulaPoint>>,
     logit_scale: f64,
 }
 
-impl Batch {
+impl FormulaBatch {
     /// `scalars`: logarithms of curvatures, visual scales, textual scales, logit scale.
     fn new(kind: &'static str, features: &Features, scalars: &[Vec<f64>; 4]) -> Self {
         let [curv, visual, textual, logit] = scalars;
-        let geometry = Geometry { kind, curv: curv.iter().map(|l| l.exp()).collect() };
+        let geometry = FormulaGeometry { kind, curv: curv.iter().map(|l| l.exp()).collect() };
         let lift = |view: usize| {
             let scale = [visual, textual][view % 2];
             let row = |v: &Vec<f64>| {
@@ -112,7 +112,7 @@ impl Batch {
     }
 
     /// `mean_i [ log sum_k exp(s S_ik) - s S_ii ]`, k over all candidates, or all but i.
-    fn contrast(&self, queries: &[Vec<Point>], candidates: &[Vec<Point>], skip_own: bool) -> f64 {
+    fn contrast(&self, queries: &[Vec<FormulaPoint>], candidates: &[Vec<FormulaPoint>], skip_own: bool) -> f64 {
         let row = |i: usize| {
             let logits: Vec<f64> =
                 candidates.iter().map(|y| self.logit_scale * self.geometry.similarity(&queries[i], y)).collect();
@@ -122,7 +122,7 @@ impl Batch {
         (0..queries.len()).map(row).sum::<f64>() / queries.len() as f64
     }
 
-    fn cones(&self, parents: &[Vec<Point>], children: &[Vec<Point>], eta: f64) -> f64 {
+    fn cones(&self, parents: &[Vec<FormulaPoint>], children: &[Vec<FormulaPoint>], eta: f64) -> f64 {
         let each = parents.iter().zip(children).map(|(p, c)| self.geometry.cone(p, c, eta));
         each.sum::<f64>() / parents.len() as f64
     }
@@ -153,14 +153,13 @@ impl Batch {
         contrastive / 4.0 + 0.2 * self.entailment()
     }
 
-    /// HyCoCLIP Eq. 11, PHyCLIP Eq. 6; here the first argument is the parent.
-    /// RCME Eqs. 5 to 9 of chains image, text, box image, box text, whose wrong links are the opposites of the next view.
+    /// RCME Eqs. 5 to 9 on chains of image, text, box image and box text. Wrong link j is the negated view j + 1,
+    /// cyclically.
     fn rcme(&self, root: &[f64], margin: f64, align: f64, previous: bool) -> f64 {
         let links = [&self.image, &self.text, &self.box_image, &self.box_text];
         let rows = self.image.len();
         let row = |b: usize| {
             let link = |j: usize| links[j][b][0].clone();
-            // Wrong link j is the opposite of view j + 1, cyclically.
             let wrong = |j: usize| links[(j + 1) % 4][b][0].iter().map(|x| -x).collect::<Vec<_>>();
             let local = |child: &dyn Fn(usize) -> Vec<f64>| {
                 let apex = |j: usize| if previous && j > 0 { link(j - 1) } else { root.to_vec() };
@@ -175,6 +174,7 @@ impl Batch {
         (0..rows).map(row).sum::<f64>() / rows as f64 + align * self.contrast(&self.box_text, &self.image, false)
     }
 
+    /// HyCoCLIP Eq. 11, PHyCLIP Eq. 6; here the first argument is the parent.
     fn entailment(&self) -> f64 {
         self.cones(&self.text, &self.image, 0.7)
             + self.cones(&self.box_text, &self.box_image, 0.7)
@@ -189,19 +189,19 @@ impl Batch {
     }
 }
 
-struct Case {
+struct FormulaCase {
     method: &'static str,
     settings: &'static str,
     spec: ManifoldSpec,
-    formula: fn(Batch) -> f64,
+    formula: fn(FormulaBatch) -> f64,
 }
 
-fn cases() -> Vec<Case> {
+fn cases() -> Vec<FormulaCase> {
     let sphere = || ManifoldSpec::sphere(12);
     let lorentz = || ManifoldSpec::lorentz(12, 1.0);
     let l1 = || ManifoldSpec::product_l1(4, 3, vec![1.0; 4]);
     let l2 = || ManifoldSpec::product_l2(3, 4, vec![1.0; 3]);
-    let case = |method, settings, spec, formula| Case { method, settings, spec, formula };
+    let case = |method, settings, spec, formula| FormulaCase { method, settings, spec, formula };
     vec![
         case("clip", "", sphere(), |b| b.clip()),
         case("clip", "boxes = 'samples'", sphere(), |b| b.with_boxes_appended().clip()),
@@ -218,8 +218,8 @@ fn cases() -> Vec<Case> {
     ]
 }
 
-/// f32 against f64, 10 samples of 12 numbers: value to 1e-5 of its size, each gradient to 1e-4 of its norm (the tolerances of
-/// the goldens).
+/// f32 against f64 on 10 samples of 12 numbers. Tolerances as for the fixtures: value 1e-5 relative, gradients 1e-4 of
+/// their norm.
 #[test]
 fn losses_and_gradients_follow_the_equations() {
     for (i, case) in cases().into_iter().enumerate() {
@@ -228,12 +228,12 @@ fn losses_and_gradients_follow_the_equations() {
         let kind = method_kind(&case.spec);
         let method = method(case.method, case.settings);
         follows(&what, &head(&case.spec), method.as_ref(), &features, |features, scalars| {
-            (case.formula)(Batch::new(kind, features, scalars))
+            (case.formula)(FormulaBatch::new(kind, features, scalars))
         });
     }
 }
 
-/// RCME seen from a root that is a point: Eqs. 1, 2 and 5 to 9, and the reference's angles from the previous link.
+/// RCME with a point as root: Eqs. 1, 2 and 5 to 9, and the angles of the released code from the previous link.
 #[test]
 fn chains_follow_the_equations() {
     let spec = ManifoldSpec::sphere(12);
@@ -241,19 +241,19 @@ fn chains_follow_the_equations() {
         let features = Features::random(200 + i as u64, 10, 12);
         let root: Vec<f64> = (0..12).map(|i| f64::from((1.7 * f64::from(i) + 0.3).sin() as f32 * 0.4)).collect();
         let head = head(&spec).with_root(Some(&root), false, &device()).unwrap();
-        // The head keeps its root on the sphere.
+        // The head normalises its root on the sphere.
         let norm = root.iter().map(|x| x * x).sum::<f64>().sqrt();
         let root: Vec<f64> = root.iter().map(|x| x / norm).collect();
         let margin = if settings.starts_with("margin") { 0.4 } else { std::f64::consts::FRAC_PI_2 };
         let align = if settings.starts_with("align") { 1.0 } else { 0.1 };
         let method = method("rcme", settings);
         follows(&format!("rcme with `{settings}`"), &head, method.as_ref(), &features, |features, scalars| {
-            Batch::new("sphere", features, scalars).rcme(&root, margin, align, settings.starts_with("reference"))
+            FormulaBatch::new("sphere", features, scalars).rcme(&root, margin, align, settings.starts_with("reference"))
         });
     }
 }
 
-/// Holds loss and gradients of `method` to `value`, a function of features and scalars.
+/// Compares loss and gradients of `method` with `value`, a function of features and scalars.
 fn follows(
     what: &str,
     head: &Head,
@@ -277,7 +277,7 @@ fn follows(
             };
             (at(H) - at(-H)) / (2.0 * H)
         };
-        // Every column of three rows; the rest is the same code.
+        // Every column of three rows; the other rows run the same code.
         let checked: Vec<(usize, usize)> = [0, 4, 9].iter().flat_map(|&r| (0..12).map(move |c| (r, c))).collect();
         let expected: Vec<f64> = checked.iter().map(|&(r, c)| slope(r, c)).collect();
         match &found.features[view] {

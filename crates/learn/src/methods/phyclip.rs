@@ -1,17 +1,17 @@
-//! PHyCLIP: the composition of HyCoCLIP on a product of hyperbolic spaces.
+//! PHyCLIP: HyCoCLIP's composition of terms on a product of hyperbolic spaces.
 //!
 //! "PHyCLIP: l1-Product of Hyperbolic Factors Unifies Hierarchy and Compositionality in Vision-Language Representation
 //! Learning", ICLR 2026. A point is a tuple of K points, one per factor:
 //!
 //! ```text
-//! d   = mean_i d_i                                                        Eq. 2 (`product_l1`); `product_l2`: root mean square
-//! L   = 1/4 ( L(I, T) + L(T, I) + L(Ib, Tb) + L(Tb, Ib) )                 Eq. 4; terms: Eq. 3, similarity -d
-//! E   = mean_i max(0, ext_i - eta aperture_i), summed over the pairs      Eqs. 5-6
-//! all = L + gamma E                                                       Eq. 1
+//! d   = mean_i d_i                                                     Eq. 2 (`product_l1`); `product_l2`: rms
+//! L   = 1/4 ( L(I, T) + L(T, I) + L(Ib, Tb) + L(Tb, Ib) )              Eq. 4; terms: Eq. 3, similarity -d
+//! E   = mean_i max(0, ext_i - eta aperture_i), summed over the pairs   Eqs. 5-6
+//! all = L + gamma E                                                    Eq. 1
 //! ```
 //!
-//! The manifold decides l1 or l2, the number of factors and their dimension; with one factor this is HyCoCLIP with boxes
-//! contrasted among themselves.
+//! The manifold sets l1 or l2, the number of factors and their dimension. With one factor this is HyCoCLIP with boxes
+//! contrasted with boxes.
 
 use conifer_data::View;
 use conifer_space::ManifoldSpec;
@@ -20,11 +20,11 @@ use serde::{Deserialize, Serialize};
 use super::MethodEntry;
 use super::hycoclip::{self, BoxCandidates, composition};
 use super::objective::Objective;
-use super::settings::{self, Settings};
+use super::settings::{self, MethodSettings};
 use crate::Result;
 use crate::root::RootKind;
 
-/// Registry line.
+/// Registry entry.
 pub const ENTRY: MethodEntry = MethodEntry {
     name: NAME,
     summary: "HyCoCLIP's terms on an l1 or l2 product of hyperbolic spaces, boxes contrasted with boxes",
@@ -42,14 +42,16 @@ const REFERENCE: &str = "PHyCLIP, ICLR 2026, Eqs. 1-6";
 
 /// Settings: those of HyCoCLIP with other defaults.
 ///
-/// * `entailment_weight`: gamma of Eq. 1, 0.2 (App. C.3), on the plain sum of Eq. 6; with `reference` on half that sum.
-/// * `box_candidates`: `boxes` (Eq. 4); with `reference` `wholes`.
-/// * `contrast_box_image_text` is then box photograph against phrases, `contrast_box_text_image` phrase against box photographs.
+/// * `entailment_weight`: gamma of Eq. 1, 0.2 (App. C.3). It multiplies the plain sum of Eq. 6; with `reference`, half
+///   that sum.
+/// * `box_candidates`: `boxes` (Eq. 4); with `reference`: `wholes`.
+/// * With `boxes`, `contrast_box_image_text` compares a box photograph with phrases, and `contrast_box_text_image` a
+///   phrase with box photographs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Config(pub hycoclip::Config);
 
-impl Settings for Config {
+impl MethodSettings for Config {
     const METHOD: &'static str = NAME;
 
     fn defaults(reference: bool) -> Self {
@@ -65,7 +67,7 @@ impl Settings for Config {
     }
 }
 
-/// The objective with these settings.
+/// Builds the objective from its settings.
 ///
 /// # Errors
 /// [`Error::Setting`](crate::Error::Setting) if every term is switched off.
@@ -73,13 +75,13 @@ pub fn build(config: &Config) -> Result<Objective> {
     composition(NAME, REFERENCE, &config.0, config.0.reference.then(released_max_aperture))
 }
 
-/// The released code keeps the sine of a half aperture below `1 - 1e-6`, in f32: a factor near the origin, and many are, has a cone
-/// of 1.42e-3 radians less than a half space, which shows in the fifth digit of the loss.
+/// The released code clamps the sine of a half aperture to `1 - 1e-6`, in f32. The half aperture at a point near the
+/// origin is then 1.42e-3 radians less than pi/2.
 fn released_max_aperture() -> f64 {
     f64::from((1.0 - 1e-6) as f32).asin()
 }
 
-/// K = D/8 factors of dimension 8 (Sec. 4.1: 64 x 8), curvatures left to the head.
+/// K = D/8 factors of dimension 8 (Sec. 4.1: 64 x 8). The head sets the curvatures.
 fn factors_of_eight(dim: usize) -> ManifoldSpec {
     ManifoldSpec { dim, ..ManifoldSpec::product_l1((dim / 8).max(1), 8, Vec::new()) }
 }

@@ -1,27 +1,30 @@
-//! Poincare embeddings: neighbours in a chain are near each other, wrong ones far, by the hyperbolic distance alone.
+//! Poincare embeddings: contrastive loss on chains of texts by hyperbolic distance alone. It moves neighbouring links
+//! of a chain together and wrong texts away.
 //!
-//! Nickel and Kiela, "Poincare Embeddings for Learning Hierarchical Representations", NeurIPS 2017, Eq. 5, for texts instead of free
-//! points. With the links P_1 .. P_T of a chain, a wrong text N_i for each, d the distance and s = 1/temperature:
+//! Nickel and Kiela, "Poincare Embeddings for Learning Hierarchical Representations", NeurIPS 2017, Eq. 5, for texts
+//! instead of free points. With the links P_1 .. P_T of a chain, a wrong text N_i for each, d the distance and s =
+//! 1/temperature:
 //!
 //! ```text
 //! l(u; v, n) = -log( exp(-s d(u, v)) / (exp(-s d(u, v)) + exp(-s d(u, n))) )
-//! child asks:  l(P_i+1; P_i, N_i)         parent asks:  l(P_i; P_i+1, N_i+1)        mean over i = 1 .. T-1
+//! query child:  l(P_i+1; P_i, N_i)         query parent:  l(P_i; P_i+1, N_i+1)        mean over i = 1 .. T-1
 //! ```
 //!
-//! The symmetric baseline of every entailment loss: it says who is near whom, not who is above whom.
+//! The symmetric baseline of the entailment losses: it learns which texts are near each other, not which is the more
+//! general.
 
 use burn::tensor::{Tensor, activation};
 use conifer_data::View;
 use conifer_space::ManifoldSpec;
 use serde::{Deserialize, Serialize};
 
-use super::settings::{self, Settings, Terms};
-use super::{Embedded, Loss, Method, MethodEntry, Space};
+use super::settings::{self, MethodSettings, TermSwitches};
+use super::{BatchPoints, BatchSpace, Loss, Method, MethodEntry};
 use crate::root::RootKind;
 use crate::terms::mean;
 use crate::{Error, Result};
 
-/// Registry line.
+/// Registry entry.
 pub const ENTRY: MethodEntry = MethodEntry {
     name: NAME,
     summary: "chains of texts by distance alone: neighbours nearer than wrong texts",
@@ -42,17 +45,17 @@ const TERMS: &[&str] = &["contrast_child_parent", "contrast_parent_child"];
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
-    /// Released behaviour: the same loss.
+    /// Released behaviour: the same loss, so this changes nothing.
     pub reference: bool,
-    /// The two directions. `contrast_<query>_<candidates>`.
-    pub terms: Terms,
+    /// The terms, one per direction: `contrast_<query>_<candidates>`.
+    pub terms: TermSwitches,
 }
 
-impl Settings for Config {
+impl MethodSettings for Config {
     const METHOD: &'static str = NAME;
 
     fn defaults(reference: bool) -> Self {
-        Self { reference, terms: Terms::all(TERMS) }
+        Self { reference, terms: TermSwitches::all(TERMS) }
     }
 
     fn check(&self) -> Result<()> {
@@ -77,27 +80,27 @@ impl Method for Poincare {
         &[View::Chain]
     }
 
-    fn loss(&self, batch: &Embedded, space: &Space) -> Result<Loss> {
+    fn loss(&self, batch: &BatchPoints, space: &BatchSpace) -> Result<Loss> {
         let chain = batch.chain(NAME)?;
         let (right, wrong) = (&chain.positive, &chain.negative);
         if wrong.is_empty() {
             let expected =
-                format!("a wrong text for each link ({NAME} contrasts with them: data.chain.negatives = true)");
+                format!("a wrong text for each link, as negatives of {NAME} (set data.chain.negatives = true)");
             return Err(Error::setting("chain of the batch", "without wrong texts", expected));
         }
-        // -log of a softmax over two is softplus of the difference.
-        let ask = |query: &Tensor<2>, right: &Tensor<2>, wrong: &Tensor<2>| {
+        // -log of a softmax over two logits is the softplus of their difference.
+        let contrast = |query: &Tensor<2>, right: &Tensor<2>, wrong: &Tensor<2>| {
             let distance = |to: &Tensor<2>| space.manifold.dist(query.clone(), to.clone());
             activation::softplus((distance(right) - distance(wrong)) * space.logit_scale.clone(), 1.0)
         };
         let links = 0..right.len() - 1;
         let mut terms: Vec<(&'static str, f64, Tensor<1>)> = Vec::new();
         if self.config.terms.on("contrast_child_parent") {
-            let values = links.clone().map(|i| ask(&right[i + 1], &right[i], &wrong[i]));
+            let values = links.clone().map(|i| contrast(&right[i + 1], &right[i], &wrong[i]));
             terms.push(("contrast_child_parent", 0.5, mean(values.collect())));
         }
         if self.config.terms.on("contrast_parent_child") {
-            let values = links.map(|i| ask(&right[i], &right[i + 1], &wrong[i + 1]));
+            let values = links.map(|i| contrast(&right[i], &right[i + 1], &wrong[i + 1]));
             terms.push(("contrast_parent_child", 0.5, mean(values.collect())));
         }
         Loss::of_terms(terms)

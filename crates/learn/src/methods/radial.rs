@@ -1,30 +1,31 @@
-//! Radial embeddings: what a text entails lies straight behind it, seen from the root.
+//! Radial embeddings: a specific text should lie straight behind the more general one, seen from the root.
 //!
-//! Alper and Averbuch-Elor, "Emergent Visual-Semantic Hierarchies in Image-Text Representations", ECCV 2024. With the root r, the
-//! tiers P_1 .. P_T of a chain (general to specific) and a wrong text N_i for each, X the exterior angle at the parent:
+//! Alper and Averbuch-Elor, "Emergent Visual-Semantic Hierarchies in Image-Text Representations", ECCV 2024. With the
+//! root r, the tiers P_1 .. P_T of a chain (general to specific) and a wrong text N_i for each, X the exterior angle at
+//! the parent:
 //!
 //! ```text
 //! positive = X_r(P_i, P_i+1)      negative = X_r(P_i, N_i)              i = 1 .. T-1
 //! mean     = E[positive] - E[negative]                                  L_RE, over tiers and samples
 //! minimax  = (positive - negative)[argmax positive] + (positive - negative)[argmin negative]
-//! prior    = (1 - E[cos(e, e frozen)]) / 2                              over all texts, towards the encoder before fine-tuning
+//! prior    = (1 - E[cos(e, e frozen)]) / 2                              over all texts; e frozen: before fine-tuning
 //! total    = prior_weight prior + mean + minimax
 //! ```
 //!
-//! A finite `margin` replaces the angles by the cone losses of the supplement (Sec. 2.2), `max(-margin, +-(X - theta))` with
-//! `sin theta = min(1, cone_radius / d_r)`; the margin goes to infinity here by default, where theta cancels.
+//! A finite `margin` replaces the angles by the cone losses of the supplement (Sec. 2.2), `max(-margin, +-(X - theta))`
+//! with `sin theta = min(1, cone_radius / d_r)`. The default margin is infinite, and theta cancels.
 
 use burn::tensor::Tensor;
 use conifer_data::View;
 use conifer_space::ManifoldSpec;
 use serde::{Deserialize, Serialize};
 
-use super::settings::{self, Settings, Terms, number};
-use super::{Chain, Embedded, Loss, Method, MethodEntry, Space};
+use super::settings::{self, MethodSettings, TermSwitches, number};
+use super::{BatchPoints, BatchSpace, Chain, Loss, Method, MethodEntry};
 use crate::root::RootKind;
 use crate::{Error, Result};
 
-/// Registry line.
+/// Registry entry.
 pub const ENTRY: MethodEntry = MethodEntry {
     name: NAME,
     summary: "text tower fine-tuned with caption chains: angles at the parent, seen from the embedding of the empty text",
@@ -45,23 +46,31 @@ const TERMS: &[&str] = &["positive", "negative", "minimax", "prior"];
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
-    /// Released behaviour. Paper and code agree on the loss; the code gives NaN for equal texts in one chain, which is not copied.
+    /// Released behaviour. Paper and code agree on the loss. The code gives NaN for equal texts in one chain, which is
+    /// not reproduced.
     pub reference: bool,
-    /// Factor of the prior: 10.
+    /// Weight of the prior: 10.
     pub prior_weight: f64,
-    /// alpha of the supplement's cone losses, radians; infinite: the radial loss.
+    /// alpha of the supplement's cone losses, in radians. Infinite: the radial loss.
     pub margin: f64,
-    /// epsilon of their cones: 0.05.
+    /// epsilon of the supplement's cones: 0.05.
     pub cone_radius: f64,
-    /// The parts. Without `data.chain.negatives` there is no `negative`, and the minimax term looks at the positives alone.
-    pub terms: Terms,
+    /// The terms. Without `data.chain.negatives` there is no `negative` term, and the minimax term uses the positives
+    /// alone.
+    pub terms: TermSwitches,
 }
 
-impl Settings for Config {
+impl MethodSettings for Config {
     const METHOD: &'static str = NAME;
 
     fn defaults(reference: bool) -> Self {
-        Self { reference, prior_weight: 10.0, margin: f64::INFINITY, cone_radius: 0.05, terms: Terms::all(TERMS) }
+        Self {
+            reference,
+            prior_weight: 10.0,
+            margin: f64::INFINITY,
+            cone_radius: 0.05,
+            terms: TermSwitches::all(TERMS),
+        }
     }
 
     fn check(&self) -> Result<()> {
@@ -74,21 +83,21 @@ impl Settings for Config {
     }
 }
 
-/// The objective.
 struct Radial {
     config: Config,
 }
 
 impl Radial {
-    /// The loss of pairs whose angles are `[T-1, B]`: the angle, or with a margin its distance to the border of the cone, cut off.
-    fn violation(&self, space: &Space, parents: &[Tensor<2>], angles: Tensor<2>, sign: f64) -> Tensor<2> {
+    /// Loss of pairs whose angles are `[T-1, B]`: the angle, or with a finite margin the signed angle to the border of
+    /// the cone, clamped at `-margin`.
+    fn violation(&self, space: &BatchSpace, parents: &[Tensor<2>], angles: Tensor<2>, sign: f64) -> Tensor<2> {
         let Config { margin, cone_radius, .. } = self.config;
         if margin.is_infinite() {
             return angles;
         }
         let theta = parents.iter().map(|parent| space.manifold.half_aperture(parent.clone(), cone_radius, &space.root));
         let theta: Tensor<2> = Tensor::stack(theta.collect(), 0);
-        // What is subtracted for a negative pair is the loss itself.
+        // The sign is applied a second time because the caller subtracts the losses of negative pairs.
         ((angles - theta) * sign).clamp_min(-margin) * sign
     }
 }
@@ -110,7 +119,7 @@ impl Method for Radial {
         self.config.terms.on("prior")
     }
 
-    fn loss(&self, batch: &Embedded, space: &Space) -> Result<Loss> {
+    fn loss(&self, batch: &BatchPoints, space: &BatchSpace) -> Result<Loss> {
         let chain = batch.chain(NAME)?;
         let on = |term: &str| self.config.terms.on(term);
 
@@ -136,7 +145,7 @@ impl Method for Radial {
             terms.push(("negative", -1.0, negative.clone().mean_dim(0).squeeze_dim(0)));
         }
         if on("minimax") {
-            // One number for the whole batch; it stands in every row, so that its mean is itself.
+            // One number for the whole batch, repeated in every row so that the mean over rows is the number itself.
             let negatives = negative.zip(negative_angles);
             terms.push(("minimax", 1.0, minimax((positive, positive_angles), negatives).expand([rows])));
         }
@@ -147,8 +156,8 @@ impl Method for Radial {
     }
 }
 
-/// `(positive - negative)` where the positive angle is largest, plus the same where the negative angle is smallest: losses and angles
-/// `[T-1, B]` to `[1]`. Chosen by the angles, since a margin makes many losses equal.
+/// `positive - negative` at the largest positive angle, plus the same at the smallest negative angle: losses and angles
+/// `[T-1, B]` to `[1]`. The positions come from the angles, because a margin makes many losses equal.
 fn minimax(positive: (Tensor<2>, Tensor<2>), negative: Option<(Tensor<2>, Tensor<2>)>) -> Tensor<1> {
     let flat = |values: Tensor<2>| {
         let count = values.shape().num_elements();
@@ -161,8 +170,9 @@ fn minimax(positive: (Tensor<2>, Tensor<2>), negative: Option<(Tensor<2>, Tensor
     contrast.clone().gather(0, worst_positive) + contrast.gather(0, worst_negative)
 }
 
-/// `(1 - similarity) / 2` of each text with itself before fine-tuning, mean over the texts of a sample: `[B]`.
-pub(super) fn prior(space: &Space, chain: &Chain, frozen: &Chain) -> Tensor<1> {
+/// `(1 - similarity) / 2` between each text and its embedding by the initial model, averaged over the texts of a
+/// sample: `[B]`.
+pub(super) fn prior(space: &BatchSpace, chain: &Chain, frozen: &Chain) -> Tensor<1> {
     let texts = chain.positive.iter().chain(&chain.negative);
     let before = frozen.positive.iter().chain(&frozen.negative);
     let similarities =

@@ -1,7 +1,8 @@
-//! RCME: entailment that is transitive along a chain, with photographs aligned to its most specific text.
+//! RCME: entailment that is transitive along a chain of texts, with photographs aligned to the most specific text.
 //!
-//! Sastry et al., "Global and Local Entailment Learning for Natural World Imagery", ICCV 2025. With the root r, the links T_0 .. T_N of
-//! a chain, a wrong text K_j for each, X the exterior angle at the first argument and S = cos X_r cut to [0, 1] (Eq. 2):
+//! Sastry et al., "Global and Local Entailment Learning for Natural World Imagery", ICCV 2025. With the root r, the
+//! links T_0 .. T_N of a chain, a wrong text K_j for each, X the exterior angle at the first argument and S = cos X_r
+//! clamped to [0, 1] (Eq. 2):
 //!
 //! ```text
 //! local   = X_r(T_j, T_j+1) - X_r(T_j, K_j+1)                                       Eq. 5, mean over j = 0 .. N-1
@@ -10,9 +11,9 @@
 //! total   = local + global + beta align (+ prior_weight prior)                      Eqs. 7, 9
 //! ```
 //!
-//! Eq. 8 as printed sums the *matched* pairs of other samples in its denominator, which has no contrast in it; here, as in the released
-//! code and every contrastive loss, the sum runs over the photographs of the batch (DEVIATIONS.md). The temperature of the alignment is
-//! the head's.
+//! Eq. 8 as printed sums the *matched* pairs of other samples in its denominator, which contrasts nothing. Here the sum
+//! runs over the photographs of the batch, as in the released code and in every contrastive loss (DEVIATIONS.md). The
+//! alignment uses the head's temperature.
 
 use burn::tensor::Tensor;
 use conifer_data::View;
@@ -21,13 +22,13 @@ use conifer_space::{ManifoldSpec, safe};
 use serde::{Deserialize, Serialize};
 
 use super::radial::prior;
-use super::settings::{self, Settings, Terms, number};
-use super::{Embedded, Loss, Method, MethodEntry, Space};
+use super::settings::{self, MethodSettings, TermSwitches, number};
+use super::{BatchPoints, BatchSpace, Loss, Method, MethodEntry};
 use crate::Result;
 use crate::root::RootKind;
 use crate::terms::{Denominator, info_nce, mean};
 
-/// Registry line.
+/// Registry entry.
 pub const ENTRY: MethodEntry = MethodEntry {
     name: NAME,
     summary: "chains of texts whose entailment is transitive, photographs aligned with the most specific link",
@@ -48,20 +49,21 @@ const TERMS: &[&str] = &["local_positive", "local_negative", "global", "contrast
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
-    /// As in the released code, angles of the local term are seen from the previous link instead of the root (from the second link on). That
-    /// code does not run as released; its other differences are not copied (DEVIATIONS.md, L23 and L24).
+    /// Released behaviour: from the second link on, the angles of the local term are measured from the previous link
+    /// instead of the root. The released code does not run; its other differences are not reproduced (DEVIATIONS.md,
+    /// L23 and L24).
     pub reference: bool,
-    /// alpha of Eq. 6, radians: pi/2, with which the hinge never cuts.
+    /// alpha of Eq. 6, in radians. With the default, pi/2, the hinge is never clamped.
     pub margin: f64,
-    /// beta of Eq. 9: 0.1 (starting from BioCLIP; 1.0 from OpenCLIP).
+    /// beta of Eq. 9: 0.1 when starting from BioCLIP. The paper uses 1.0 when starting from OpenCLIP.
     pub alignment_weight: f64,
-    /// Factor of the prior towards the model before its first step, for the ablations without alignment; 0: none.
+    /// Weight of the prior towards the initial model, for the ablations without alignment. 0: no prior.
     pub prior_weight: f64,
-    /// The parts; `contrast_text_image` is the alignment.
-    pub terms: Terms,
+    /// The terms; `contrast_text_image` is the alignment.
+    pub terms: TermSwitches,
 }
 
-impl Settings for Config {
+impl MethodSettings for Config {
     const METHOD: &'static str = NAME;
 
     fn defaults(reference: bool) -> Self {
@@ -70,7 +72,7 @@ impl Settings for Config {
             margin: std::f64::consts::FRAC_PI_2,
             alignment_weight: 0.1,
             prior_weight: 0.0,
-            terms: Terms::all(TERMS),
+            terms: TermSwitches::all(TERMS),
         }
     }
 
@@ -82,14 +84,13 @@ impl Settings for Config {
     }
 }
 
-/// The objective.
 struct Rcme {
     config: Config,
 }
 
 impl Rcme {
-    /// `X(T_j, child_j+1)` for every j, mean: `[B]`.
-    fn local(&self, space: &Space, links: &[Tensor<2>], children: &[Tensor<2>]) -> Tensor<1> {
+    /// Mean of `X(T_j, child_j+1)` over j: `[B]`.
+    fn local(&self, space: &BatchSpace, links: &[Tensor<2>], children: &[Tensor<2>]) -> Tensor<1> {
         let angles = (0..links.len() - 1).map(|j| {
             let (parent, child) = (links[j].clone(), children[j + 1].clone());
             match j {
@@ -102,10 +103,11 @@ impl Rcme {
         mean(angles.collect())
     }
 
-    /// Eq. 6 for every triple of neighbours, mean: `[B]`.
-    fn global(&self, space: &Space, links: &[Tensor<2>]) -> Tensor<1> {
+    /// Mean of Eq. 6 over every triple of neighbours: `[B]`.
+    fn global(&self, space: &BatchSpace, links: &[Tensor<2>]) -> Tensor<1> {
         let angle = |a: &Tensor<2>, b: &Tensor<2>| space.manifold.exterior_angle(a.clone(), b.clone(), &space.root);
-        // Below 1 by a step that f32 has: the slope of the arc cosine of their product stays below 1000.
+        // Clamped below 1 by an amount that f32 resolves, so the absolute derivative of the arc cosine of the product
+        // stays below 1000.
         let cosine = |a, b| angle(a, b).cos().clamp(0.0, 1.0 - f64::from(safe::EPS_F32));
         let hinges = links.windows(3).map(|triple| {
             let [first, middle, last] = [&triple[0], &triple[1], &triple[2]];
@@ -133,7 +135,7 @@ impl Method for Rcme {
         self.config.prior_weight > 0.0
     }
 
-    fn loss(&self, batch: &Embedded, space: &Space) -> Result<Loss> {
+    fn loss(&self, batch: &BatchPoints, space: &BatchSpace) -> Result<Loss> {
         let chain = batch.chain(NAME)?;
         let on = |term: &str| self.config.terms.on(term);
         let mut terms: Vec<(&'static str, f64, Tensor<1>)> = Vec::new();

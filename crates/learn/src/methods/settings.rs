@@ -1,4 +1,4 @@
-//! From a `[method]` table to a checked settings struct, and back.
+//! Parses a `[method]` table into a checked settings struct, and fills in its defaults.
 
 use std::collections::BTreeMap;
 
@@ -8,34 +8,34 @@ use toml::{Table, Value};
 
 use crate::{Error, Result};
 
-/// Settings of one method. The struct denies unknown fields and has no serde defaults: [`parse`] fills absent keys from
-/// [`Settings::defaults`], which depend on `reference`.
-pub(super) trait Settings: Serialize + DeserializeOwned {
+/// Settings of one method. The settings struct denies unknown fields and has no serde defaults: [`parse`] fills absent
+/// keys from [`MethodSettings::defaults`], which depend on `reference`.
+pub(super) trait MethodSettings: Serialize + DeserializeOwned {
     /// Name of the method, for messages.
     const METHOD: &'static str;
     /// The paper's values, or with `reference` those of the released code.
     fn defaults(reference: bool) -> Self;
-    /// Refuses values that make no sense.
+    /// Rejects invalid values.
     fn check(&self) -> Result<()>;
 }
 
 /// The `[method.terms]` table: one switch per term, by the names of [`MethodEntry::terms`](super::MethodEntry::terms).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
-pub struct Terms(BTreeMap<String, bool>);
+pub struct TermSwitches(BTreeMap<String, bool>);
 
-impl Terms {
-    /// Every term on.
+impl TermSwitches {
+    /// All terms switched on.
     pub fn all(names: &[&str]) -> Self {
         Self(names.iter().map(|name| ((*name).to_owned(), true)).collect())
     }
 
-    /// Whether the term is on.
+    /// True if the term is switched on.
     pub fn on(&self, name: &str) -> bool {
         self.0.get(name).copied().unwrap_or_default()
     }
 
-    /// Refuses names that are no terms, and a method without any.
+    /// Checks that every term is known and that at least one is on.
     ///
     /// # Errors
     /// [`Error::Setting`] for a name that is not in `known`, or if every term is switched off.
@@ -52,11 +52,11 @@ impl Terms {
     }
 }
 
-/// Settings from a `[method]` table (without `kind`).
+/// Parses the settings of a `[method]` table (without `kind`).
 ///
 /// # Errors
-/// [`Error::Setting`] for an unknown key, a value of the wrong type, or what [`Settings::check`] refuses.
-pub(super) fn parse<S: Settings>(table: &Table) -> Result<S> {
+/// [`Error::Setting`] for an unknown key, a value of the wrong type, or a value that [`MethodSettings::check`] rejects.
+pub(super) fn parse<S: MethodSettings>(table: &Table) -> Result<S> {
     let reference = match table.get("reference") {
         None => false,
         Some(Value::Boolean(on)) => *on,
@@ -64,20 +64,20 @@ pub(super) fn parse<S: Settings>(table: &Table) -> Result<S> {
     };
     let mut complete = to_table(&S::defaults(reference))?;
     overlay(&mut complete, table);
-    let settings: S = complete.try_into().map_err(|error: toml::de::Error| refused::<S>(&error))?;
+    let settings: S = complete.try_into().map_err(|error: toml::de::Error| invalid_settings::<S>(&error))?;
     settings.check()?;
     Ok(settings)
 }
 
-/// The complete table that `table` stands for.
+/// Completes `table` with the defaults.
 ///
 /// # Errors
 /// As [`parse`].
-pub(super) fn resolve<S: Settings>(table: &Table) -> Result<Table> {
+pub(super) fn resolve<S: MethodSettings>(table: &Table) -> Result<Table> {
     to_table(&parse::<S>(table)?)
 }
 
-/// `found` unless it is a finite number for which `accept` holds.
+/// Checks that `found` is a finite number for which `accept` holds.
 ///
 /// # Errors
 /// [`Error::Setting`] naming `method.<key>`.
@@ -88,21 +88,21 @@ pub(super) fn number(key: &str, found: f64, accept: impl Fn(f64) -> bool, expect
     Err(Error::setting(format!("method.{key}"), found, expected))
 }
 
-fn to_table<S: Settings>(settings: &S) -> Result<Table> {
-    Table::try_from(settings).map_err(|error| refused::<S>(&error))
+fn to_table<S: MethodSettings>(settings: &S) -> Result<Table> {
+    Table::try_from(settings).map_err(|error| invalid_settings::<S>(&error))
 }
 
-fn refused<S: Settings>(error: &dyn std::fmt::Display) -> Error {
+fn invalid_settings<S: MethodSettings>(error: &dyn std::fmt::Display) -> Error {
     let error = error.to_string();
     Error::setting("method", format!("not understood ({})", error.trim()), format!("settings of {}", S::METHOD))
 }
 
-/// Writes every key of `user` over `base`, table by table.
+/// Merges `user` into `base`, table by table.
 fn overlay(base: &mut Table, user: &Table) {
     for (key, value) in user {
         match (base.get_mut(key), value) {
             (Some(Value::Table(base)), Value::Table(user)) => overlay(base, user),
-            // `weight = 1` is as good as `weight = 1.0` where a number with a fraction stands.
+            // Accept an integer where a float is expected: `weight = 1` means `weight = 1.0`.
             (Some(Value::Float(base)), Value::Integer(user)) => *base = *user as f64,
             _ => {
                 base.insert(key.clone(), value.clone());

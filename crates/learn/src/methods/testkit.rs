@@ -6,8 +6,8 @@ use conifer_space::ManifoldSpec;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-use super::{Chain, Edges, Embedded, Loss, Method, Space, entry};
-use crate::head::{Head, HeadConfig, Side};
+use super::{BatchPoints, BatchSpace, Chain, Edges, Loss, Method, entry};
+use crate::head::{Head, HeadConfig, Tower};
 
 /// Names of the four views, in the order used by every array of this module.
 pub(crate) const VIEWS: [&str; 4] = ["image", "text", "box_image", "box_text"];
@@ -17,8 +17,8 @@ pub(crate) const VIEWS: [&str; 4] = ["image", "text", "box_image", "box_text"];
 pub(crate) struct Features(pub(crate) [Vec<Vec<f64>>; 4]);
 
 impl Features {
-    /// Four related views per sample, as an encoder would give them: a shared direction plus noise, wholes longer than boxes,
-    /// photographs longer than texts. Values fit f32 exactly, so that an f64 oracle sees the same numbers.
+    /// Four related views per sample, as an encoder would give them: a shared direction plus noise, wholes longer than
+    /// boxes, photographs longer than texts. Values fit f32 exactly, so that an f64 oracle sees the same numbers.
     pub(crate) fn random(seed: u64, rows: usize, dim: usize) -> Self {
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
         let shared: Vec<Vec<f64>> = (0..rows).map(|_| normals(&mut rng, dim)).collect();
@@ -66,8 +66,8 @@ pub(crate) fn method(name: &str, text: &str) -> Box<dyn Method> {
     (entry(name).unwrap().from_config)(&settings(text)).unwrap()
 }
 
-/// Everything that one forward and backward pass of a head and a method gives.
-pub(crate) struct Pass {
+/// Result of one forward and backward pass of a head and a method.
+pub(crate) struct MethodPass {
     pub(crate) loss: Loss,
     pub(crate) total: f64,
     /// Gradient of each view, flat; `None` where the loss does not depend on it.
@@ -76,18 +76,18 @@ pub(crate) struct Pass {
     pub(crate) scalars: Vec<(String, Option<f64>)>,
 }
 
-/// Lifts all four views through `head` in f32, takes the loss and its gradients.
-pub(crate) fn pass(head: &Head, method: &dyn Method, features: &Features) -> Pass {
+/// Lifts all four views through `head` in f32 and computes the loss and its gradients.
+pub(crate) fn pass(head: &Head, method: &dyn Method, features: &Features) -> MethodPass {
     try_pass(head, method, features).unwrap()
 }
 
-/// The same of a method that may refuse the space.
-pub(crate) fn try_pass(head: &Head, method: &dyn Method, features: &Features) -> crate::Result<Pass> {
+/// Like [`pass`], for a method that may reject the space.
+pub(crate) fn try_pass(head: &Head, method: &dyn Method, features: &Features) -> crate::Result<MethodPass> {
     let leaves: [Tensor<2>; 4] = std::array::from_fn(|view| features.leaf(view, DType::F32, &device()));
-    let batch = embed(&leaves, |points, side| head.lift(points, side).unwrap());
+    let batch = embed(&leaves, |points, tower| head.lift(points, tower).unwrap());
     let loss = method.loss(&batch, &head.space()?)?;
     let grads = loss.total.backward();
-    Ok(Pass {
+    Ok(MethodPass {
         total: scalar(&loss.total),
         loss,
         features: leaves.map(|leaf| gradient(&leaf, &grads)),
@@ -95,33 +95,36 @@ pub(crate) fn try_pass(head: &Head, method: &dyn Method, features: &Features) ->
     })
 }
 
-/// The four views as a batch, as a chain of four texts with wrong ones beside them, and as photographs with two crops of one part each;
-/// `lift` makes points of the features of a tower.
-pub(crate) fn embed<const D: usize>(leaves: &[Tensor<D>; 4], lift: impl Fn(Tensor<D>, Side) -> Tensor<2>) -> Embedded {
+/// Builds a batch from the four views: as pairs with boxes, as a chain of four texts with wrong texts, and as
+/// photographs with two crops of one part each. `lift` maps the features of a tower to points.
+pub(crate) fn embed<const D: usize>(
+    leaves: &[Tensor<D>; 4],
+    lift: impl Fn(Tensor<D>, Tower) -> Tensor<2>,
+) -> BatchPoints {
     let [image, text, box_image, box_text] = leaves.clone();
-    let texts = |sign: f64| leaves.iter().map(|leaf| lift(leaf.clone() * sign, Side::Text)).collect::<Vec<_>>();
+    let texts = |sign: f64| leaves.iter().map(|leaf| lift(leaf.clone() * sign, Tower::Text)).collect::<Vec<_>>();
     let mut negative = texts(-0.7);
     negative.rotate_left(1);
     let chain = Chain { positive: texts(1.0), negative };
-    // Another model's points: related, not equal, and constant.
+    // Stands for the initial model's points: related to the current ones, not equal, and constant.
     let before = |points: &[Tensor<2>]| points.iter().rev().map(|it| it.clone().detach()).collect();
     let frozen = Chain { positive: before(&chain.positive), negative: before(&chain.negative) };
-    // Photograph i is thing i; both other views of it show thing B + i.
+    // Photograph i is object i; both other views of it show object B + i.
     let rows = image.dims()[0] as u32;
-    let crops = [&image, &box_image, &box_text].map(|leaf| lift(leaf.clone(), Side::Image));
+    let crops = [&image, &box_image, &box_text].map(|leaf| lift(leaf.clone(), Tower::Image));
     let edges = Edges {
         points: Tensor::cat(crops.to_vec(), 0),
         things: (0..2 * rows).chain(rows..2 * rows).collect(),
         parts: (0..rows).map(|row| [row, rows + row]).collect(),
     };
-    Embedded {
+    BatchPoints {
         edges: Some(edges),
         chain: Some(chain),
         frozen_chain: Some(frozen),
-        image: Some(lift(image, Side::Image)),
-        text: Some(lift(text, Side::Text)),
-        box_image: Some(lift(box_image, Side::Image)),
-        box_text: Some(lift(box_text, Side::Text)),
+        image: Some(lift(image, Tower::Image)),
+        text: Some(lift(text, Tower::Text)),
+        box_image: Some(lift(box_image, Tower::Image)),
+        box_text: Some(lift(box_text, Tower::Text)),
     }
 }
 
@@ -131,12 +134,13 @@ fn scalar_gradients(scalar: &crate::scalars::BoundedScalar, grads: &Gradients) -
     scalar.names().iter().enumerate().map(|(i, name)| (name.clone(), of(i))).collect()
 }
 
-/// A head on `spec` with curvatures and scales away from their first values, so that each of them matters.
+/// A head on `spec` whose curvatures and scales differ from their initial values, so that each of them affects the
+/// result.
 pub(crate) fn head(spec: &ManifoldSpec) -> Head {
     head_at(spec, 2.3)
 }
 
-/// The same with this logarithm of 1/temperature.
+/// Like [`head`], with this logarithm of 1/temperature.
 pub(crate) fn head_at(spec: &ManifoldSpec, logit_scale: f32) -> Head {
     let head = Head::new(spec, &HeadConfig::default(), &device()).unwrap();
     let mut i = 0.0;
@@ -151,7 +155,8 @@ pub(crate) fn head_at(spec: &ManifoldSpec, logit_scale: f32) -> Head {
     .unwrap()
 }
 
-/// The f64 twin of a head's scalars: `(curvatures, visual scales, textual scales, logit scale)`, one entry per factor.
+/// Stored logarithms of a head's scalars in f64: `[curvatures, visual scales, textual scales, logit scale]`, one entry
+/// per factor.
 pub(crate) fn scalars_of(head: &Head) -> [Vec<f64>; 4] {
     let find = |prefix: &[&str]| {
         let all = head.scalars();
@@ -187,9 +192,10 @@ fn normals(rng: &mut ChaCha8Rng, n: usize) -> Vec<f64> {
     (0..n).map(|_| normal()).collect()
 }
 
-/// The space alone with f64 scalars that carry gradient: for derivative checks, which need more digits than a head has.
-pub(crate) fn space_f64(spec: &ManifoldSpec, curv: Option<Tensor<1>>, logit_scale: Tensor<1>) -> Space {
-    Space {
+/// A space with f64 scalars that carry gradient, for derivative checks, which need more digits than a head's f32
+/// scalars have.
+pub(crate) fn space_f64(spec: &ManifoldSpec, curv: Option<Tensor<1>>, logit_scale: Tensor<1>) -> BatchSpace {
+    BatchSpace {
         manifold: conifer_geometry::manifold(spec, curv.clone()).unwrap(),
         root: conifer_geometry::RootT::Origin,
         curv,

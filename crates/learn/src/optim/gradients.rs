@@ -1,4 +1,4 @@
-//! The gradients of one step, by parameter name: collected, added up over micro-batches, measured.
+//! The gradients of one step by parameter name: collected, summed over micro-batches, measured.
 
 use std::collections::BTreeMap;
 
@@ -9,18 +9,19 @@ use rayon::prelude::*;
 use super::on_host;
 use crate::params::{ParamInfo, ParamVisitor, visit_params};
 
-/// One flat gradient for each parameter that received one, by the parameter's path in the module (`visual.blocks.0.norm1.gamma`).
+/// One flat gradient per parameter that received one, keyed by the parameter's path in the module
+/// (`visual.blocks.0.norm1.weight`).
 ///
-/// Sums run in a fixed order over blocks of fixed length, so every number is the same for any count of threads.
+/// Sums run in a fixed order over blocks of fixed length, so the results are the same for any number of threads.
 #[derive(Debug, Default)]
 pub struct GradientSet {
     by_name: BTreeMap<String, Tensor<1>>,
 }
 
 impl GradientSet {
-    /// Takes the gradients of the parameters of `model` out of a backward pass.
+    /// Takes the gradients of `model`'s parameters out of a backward pass.
     pub fn take<M: Module>(model: &M, gradients: &mut Gradients) -> Self {
-        let mut collector = Collector { gradients, by_name: BTreeMap::new() };
+        let mut collector = GradientCollector { gradients, by_name: BTreeMap::new() };
         visit_params(model, &mut collector);
         Self { by_name: collector.by_name }
     }
@@ -36,9 +37,10 @@ impl GradientSet {
         }
     }
 
-    /// Euclidean norm over all elements of all gradients together (one norm, as `clip_grad_norm_` of PyTorch).
+    /// Euclidean norm over all elements of all gradients (one norm, as in PyTorch's `clip_grad_norm_`).
     ///
-    /// Accumulated in f64 on the host; on other devices each tensor is reduced there in f32 and the sums are added in f64.
+    /// Accumulated in f64 on the host; on other devices each tensor is reduced there in f32 and the sums are added in
+    /// f64.
     pub fn norm(&mut self) -> f64 {
         let mut total = 0.0;
         for gradient in self.by_name.values_mut() {
@@ -47,7 +49,7 @@ impl GradientSet {
         total.sqrt()
     }
 
-    /// Name of the first parameter whose gradient has a non-finite element.
+    /// Name of the first parameter whose gradient has a sum of squares that is not finite.
     pub fn first_non_finite(&mut self) -> Option<&str> {
         let mut found = None;
         for (name, gradient) in &mut self.by_name {
@@ -64,19 +66,19 @@ impl GradientSet {
         squares.collect()
     }
 
-    /// Takes one gradient out.
     pub(super) fn remove(&mut self, name: &str) -> Option<Tensor<1>> {
         self.by_name.remove(name)
     }
 }
 
-/// Factor on the gradients that brings their global `norm` down to `max`: min(1, max / (norm + 1e-6)), PyTorch's form.
+/// Factor that reduces gradients of global `norm` to `max`: min(1, max / (norm + 1e-6)), as in PyTorch.
 pub fn clip_factor(norm: f64, max: f64) -> f64 {
     // The 1e-6 is PyTorch's guard against a norm of zero; kept so that both clip to the same value.
     (max / (norm + 1e-6)).min(1.0)
 }
 
-/// Length of the blocks that are summed one after another; fixed, so that the result does not depend on the threads.
+/// Length of the blocks that are summed separately. It is fixed, so that the result does not depend on the number of
+/// threads.
 const BLOCK: usize = 1 << 14;
 
 fn sum_of_squares(gradient: &mut Tensor<1>) -> f64 {
@@ -93,13 +95,13 @@ fn sum_of_squares(gradient: &mut Tensor<1>) -> f64 {
     })
 }
 
-/// Keeps the gradients it finds under the name of their parameter.
-struct Collector<'a> {
+/// Collects gradients by the names of their parameters.
+struct GradientCollector<'a> {
     gradients: &'a mut Gradients,
     by_name: BTreeMap<String, Tensor<1>>,
 }
 
-impl ParamVisitor for Collector<'_> {
+impl ParamVisitor for GradientCollector<'_> {
     fn visit<const D: usize>(&mut self, param: &ParamInfo<'_>, value: &Tensor<D>) {
         if let Some(gradient) = value.grad_remove(self.gradients) {
             let elements = gradient.shape().num_elements();

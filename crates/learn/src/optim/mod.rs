@@ -1,4 +1,4 @@
-//! AdamW with PyTorch's meaning: decoupled decay, bias correction, epsilon outside the square root.
+//! AdamW with PyTorch's semantics: decoupled weight decay, bias correction, epsilon outside the square root.
 //!
 //! ```text
 //! p <- p (1 - lr * decay)
@@ -6,9 +6,9 @@
 //! p <- p - lr / (1 - b1^t) * m / ( sqrt(v) / sqrt(1 - b2^t) + eps )
 //! ```
 //!
-//! Loshchilov and Hutter, "Decoupled Weight Decay Regularization", ICLR 2019, Algorithm 2 (with the schedule multiplied into the
-//! decay, as PyTorch does). The engine's own AdamW has other defaults and clips each tensor by itself; published recipes need one
-//! norm over all gradients ([`GradientSet::norm`]).
+//! Loshchilov and Hutter, "Decoupled Weight Decay Regularization", ICLR 2019, Algorithm 2 (with the schedule multiplied
+//! into the decay, as in PyTorch). The engine's own AdamW has other defaults and clips each tensor separately;
+//! published recipes clip by one norm over all gradients ([`GradientSet::norm`]).
 
 mod gradients;
 #[cfg(test)]
@@ -22,18 +22,18 @@ use rayon::prelude::*;
 
 pub use gradients::{GradientSet, clip_factor};
 
-use crate::checkpoint::{Array, Values, Weights};
+use crate::checkpoint::{WeightArray, WeightValues, Weights};
 use crate::error::{Error, Result};
 use crate::params::{ParamInfo, ParamMapper, map_params};
 
-/// What one update needs besides the gradients.
+/// Inputs of one update besides the gradients.
 #[derive(Clone, Copy)]
 pub struct Update<'a> {
     /// Learning rate of this step.
     pub lr: f64,
     /// Factor on every gradient (clipping, mean over micro-batches); 1 changes nothing.
     pub gradient_scale: f64,
-    /// Weight decay of a parameter with this number of elements; 0 for none.
+    /// Weight decay of a parameter, given its number of elements; 0 for none.
     pub decay: &'a dyn Fn(&ParamInfo<'_>, usize) -> f64,
 }
 
@@ -54,7 +54,7 @@ struct Moments {
 }
 
 impl AdamW {
-    /// A fresh optimiser. `betas` in [0, 1), `eps` > 0 (checked by the configuration).
+    /// A new optimiser. `betas` in [0, 1), `eps` > 0 (checked by the configuration).
     pub fn new(betas: [f64; 2], eps: f64) -> Self {
         Self { betas, eps, updates: 0, moments: BTreeMap::new() }
     }
@@ -64,11 +64,11 @@ impl AdamW {
         self.updates
     }
 
-    /// One update of every parameter that has a gradient; the others stay as they are (and are not decayed), as in PyTorch.
+    /// Updates every parameter that has a gradient. The others are neither updated nor decayed, as in PyTorch.
     pub fn step<M: Module>(&mut self, model: M, gradients: GradientSet, update: Update<'_>) -> M {
         self.updates += 1;
         let t = self.updates as f64;
-        let coefficients = Coefficients {
+        let coefficients = AdamCoefficients {
             beta1: self.betas[0] as f32,
             beta2: self.betas[1] as f32,
             new1: (1.0 - self.betas[0]) as f32,
@@ -82,10 +82,10 @@ impl AdamW {
         map_params(model, &mut Stepper { moments: &mut self.moments, gradients, update, coefficients })
     }
 
-    /// The moments by name: `first.<parameter>` and `second.<parameter>`, flat.
+    /// The moments as flat arrays by name: `first.<parameter>` and `second.<parameter>`.
     pub fn state(&self) -> Weights {
         let mut state = Weights::new();
-        let flat = |moment: &Tensor<1>| Array::f32(moment.dims(), moment.to_data().iter::<f32>().collect());
+        let flat = |moment: &Tensor<1>| WeightArray::f32(moment.dims(), moment.to_data().iter::<f32>().collect());
         for (name, moments) in &self.moments {
             state.insert(format!("first.{name}"), flat(&moments.first));
             state.insert(format!("second.{name}"), flat(&moments.second));
@@ -93,28 +93,28 @@ impl AdamW {
         state
     }
 
-    /// Continues from the [`state`](Self::state) after `updates` updates.
+    /// Restores the [`state`](Self::state) that was saved after `updates` updates.
     ///
     /// # Errors
-    /// A name or an array that is not of the form above, a first moment without its second or the reverse, or two of different length;
-    /// nothing is changed then.
+    /// If a name or an array does not have that form, a moment lacks its counterpart, or the lengths of a pair differ.
+    /// The optimiser is then unchanged.
     pub fn load_state(&mut self, updates: u64, mut state: Weights, device: &Device) -> Result<()> {
         let device = device.clone().without_autodiff();
-        let flat = |name: &str, array: Array| match array.values {
-            Values::F32(values) => Ok(Tensor::<1>::from_data(TensorData::new(values, array.shape), &device)),
-            Values::Bool(_) => Err(Error::setting(name, "a boolean tensor", "a moment of the optimiser")),
+        let flat = |name: &str, array: WeightArray| match array.values {
+            WeightValues::F32(values) => Ok(Tensor::<1>::from_data(TensorData::new(values, array.shape), &device)),
+            WeightValues::Bool(_) => Err(Error::setting(name, "a boolean tensor", "a moment of the optimiser")),
         };
         let mut moments = BTreeMap::new();
         while let Some((name, first)) = state.pop_first() {
             let Some(parameter) = name.strip_prefix("first.") else {
-                return Err(Error::setting(name, "alone", "`first.<parameter>` and `second.<parameter>`"));
+                return Err(Error::setting(name, "unpaired", "`first.<parameter>` and `second.<parameter>`"));
             };
             let second_name = format!("second.{parameter}");
             let Some(second) = state.remove(&second_name) else {
-                return Err(Error::setting(second_name, "missing", "one second moment for each first"));
+                return Err(Error::setting(second_name, "missing", "a second moment for each first moment"));
             };
             if first.shape.len() != 1 || first.shape != second.shape {
-                let expected = format!("one number of elements, {:?} as its first moment", first.shape);
+                let expected = format!("{:?}, the shape of its first moment", first.shape);
                 return Err(Error::Shape { name: second_name, found: second.shape, expected });
             }
             let pair = Moments { first: flat(&name, first)?, second: flat(&second_name, second)? };
@@ -125,18 +125,18 @@ impl AdamW {
         Ok(())
     }
 
-    /// Names and lengths of the moments, to compare with a model.
+    /// Names and lengths of the moments, for comparison with a model.
     pub fn lengths(&self) -> impl Iterator<Item = (&str, usize)> {
         self.moments.iter().map(|(name, moments)| (name.as_str(), moments.first.dims()[0]))
     }
 }
 
-/// The numbers of one step, in the working precision.
+/// Constants of one step, in the working precision.
 #[derive(Clone, Copy)]
-struct Coefficients {
+struct AdamCoefficients {
     beta1: f32,
     beta2: f32,
-    /// 1 - beta, rounded once from f64 (1 - 0.98 in f32 would lose five digits).
+    /// 1 - beta1, rounded once from f64 (1 - 0.98 in f32 would lose five bits).
     new1: f32,
     new2: f32,
     /// lr / (1 - b1^t)
@@ -153,7 +153,7 @@ struct Stepper<'a> {
     moments: &'a mut BTreeMap<String, Moments>,
     gradients: GradientSet,
     update: Update<'a>,
-    coefficients: Coefficients,
+    coefficients: AdamCoefficients,
 }
 
 impl ParamMapper for Stepper<'_> {
@@ -168,7 +168,7 @@ impl ParamMapper for Stepper<'_> {
             .moments
             .remove(param.name)
             .unwrap_or_else(|| Moments { first: gradient.zeros_like(), second: gradient.zeros_like() });
-        let coefficients = Coefficients {
+        let coefficients = AdamCoefficients {
             keep: (1.0 - self.update.lr * (self.update.decay)(param, elements)) as f32,
             ..self.coefficients
         };
@@ -183,15 +183,15 @@ impl ParamMapper for Stepper<'_> {
     }
 }
 
-/// Elements a thread takes at a time; the update has no sums, so any value gives the same result.
+/// Elements per parallel task. The update is elementwise, so any value gives the same result.
 const CHUNK: usize = 1 << 14;
 
-/// The update on the host's memory: one pass over the four arrays, in parallel.
+/// The update in host memory: one parallel pass over the four arrays.
 fn step_on_slices(
     mut parameter: Tensor<1>,
     mut gradient: Tensor<1>,
     mut moments: Moments,
-    c: Coefficients,
+    c: AdamCoefficients,
 ) -> (Tensor<1>, Moments) {
     on_host(&mut parameter, |p| {
         on_host(&mut gradient, |g| {
@@ -208,7 +208,7 @@ fn step_on_slices(
     (parameter, moments)
 }
 
-fn step_chunk(p: &mut [f32], g: &[f32], m: &mut [f32], v: &mut [f32], c: Coefficients) {
+fn step_chunk(p: &mut [f32], g: &[f32], m: &mut [f32], v: &mut [f32], c: AdamCoefficients) {
     for (((p, g), m), v) in p.iter_mut().zip(g).zip(m).zip(v) {
         let g = g * c.scale;
         *m = *m * c.beta1 + g * c.new1;
@@ -218,12 +218,12 @@ fn step_chunk(p: &mut [f32], g: &[f32], m: &mut [f32], v: &mut [f32], c: Coeffic
     }
 }
 
-/// The same update as engine operations, for devices whose memory the host does not see; also the twin that tests the other.
+/// The same update as engine operations, for devices whose memory the host cannot access. A test compares both.
 fn step_on_tensors(
     parameter: Tensor<1>,
     gradient: Tensor<1>,
     moments: Moments,
-    c: Coefficients,
+    c: AdamCoefficients,
 ) -> (Tensor<1>, Moments) {
     let gradient = gradient * c.scale;
     let first = moments.first * c.beta1 + gradient.clone() * c.new1;
@@ -233,8 +233,8 @@ fn step_on_tensors(
     (parameter, Moments { first, second })
 }
 
-/// Runs `work` on the elements of a flat f32 tensor in the host's memory and stores the result back on its device. On the CPU
-/// backend the storage is moved, not copied, when nobody else holds it.
+/// Runs `work` on the elements of a flat f32 tensor in host memory and stores the result back on its device. On the CPU
+/// backend the storage is moved, not copied, if it is not shared.
 fn on_host<R>(tensor: &mut Tensor<1>, work: impl FnOnce(&mut [f32]) -> R) -> R {
     let device = tensor.device();
     let hollow = Tensor::empty([0], &device);

@@ -4,14 +4,14 @@ use burn::module::{Module, Param};
 use burn::tensor::{Device, Tensor, TensorData};
 
 use super::*;
-use crate::params::{Bias, Fill, Init, Matrix, ParamKind, ParamVisitor, visit_params};
+use crate::params::{Bias, Fill, Init, LinearWeight, ParamKind, ParamVisitor, visit_params};
 
-/// A linear map; the gradients of its loss below are known in closed form.
+/// A linear map. The gradients of the loss below are known in closed form.
 #[derive(Module, Debug)]
 struct Tiny {
-    weight: Matrix,
+    weight: LinearWeight,
     bias: Bias,
-    /// Takes no part in the loss.
+    /// Not used in the loss.
     idle: Bias,
 }
 
@@ -38,13 +38,13 @@ impl Tiny {
 }
 
 fn values(model: &Tiny) -> Vec<(String, Vec<f32>)> {
-    struct All(Vec<(String, Vec<f32>)>);
-    impl ParamVisitor for All {
+    struct ParamValues(Vec<(String, Vec<f32>)>);
+    impl ParamVisitor for ParamValues {
         fn visit<const D: usize>(&mut self, param: &ParamInfo<'_>, value: &Tensor<D>) {
             self.0.push((param.name.to_owned(), value.to_data().try_to_vec().unwrap()));
         }
     }
-    let mut all = All(Vec::new());
+    let mut all = ParamValues(Vec::new());
     visit_params(model, &mut all);
     all.0
 }
@@ -57,7 +57,7 @@ fn update(lr: f64) -> Update<'static> {
     Update { lr, gradient_scale: 1.0, decay: &decay_weights }
 }
 
-/// A wave as gradient of element `i` at `step`: changes sign and size, and is not representable exactly.
+/// Gradient of element `i` at `step`: varies in sign and size, and is not exactly representable.
 fn wave(step: u64, i: usize) -> f32 {
     (0.3 + 1.7 * step as f32 + 0.9 * i as f32).sin() * 10f32.powi(i as i32 % 5 - 3)
 }
@@ -75,7 +75,7 @@ fn agrees_with_a_scalar_oracle_in_f64() {
         model = optimiser.step(model, gradients, update(1e-2 / (step + 1) as f64));
     }
 
-    // The recursion of Algorithm 2, one element at a time, in f64 and in the order of the paper.
+    // The recursion of Algorithm 2 for one element, in f64 and in the order of the paper.
     let oracle = |mut p: f64, i: usize, decay: f64| {
         let (mut m, mut v) = (0.0, 0.0);
         for step in 0..steps {
@@ -100,8 +100,8 @@ fn agrees_with_a_scalar_oracle_in_f64() {
 }
 
 /// Recipe (PyTorch 2.15.0, CPU): parameters w = [0.5, -1, 2, 0.25] (weight_decay 0.2) and b = [0.1, -0.2] (0.0);
-/// `torch.optim.AdamW(..., betas=(0.9, 0.98), eps=1e-8)`; for step in 0..5: lr = 1e-2 (step + 1) / 5, w.grad = [0.5 (step + 1), -0.25,
-/// 0.125 step, 3], b.grad = [1 - step, 0.0625], `clip_grad_norm_([w, b], 2.0)`, step. Printed: w, b.
+/// `torch.optim.AdamW(..., betas=(0.9, 0.98), eps=1e-8)`; for step in 0..5: lr = 1e-2 (step + 1) / 5, w.grad = [0.5
+/// (step + 1), -0.25, 0.125 step, 3], b.grad = [1 - step, 0.0625], `clip_grad_norm_([w, b], 2.0)`, step. Printed: w, b.
 #[test]
 fn agrees_with_pytorch() {
     let mut model = Tiny::new(1, 4);
@@ -135,7 +135,7 @@ fn slices_and_engine_operations_agree_to_the_last_bit() {
         Tensor::<1>::from_data(TensorData::new((0..n).map(|i| wave(salt, i)).collect::<Vec<f32>>(), [n]), &device)
     };
     let moments = Moments { first: flat(2), second: flat(3).abs() };
-    let coefficients = Coefficients {
+    let coefficients = AdamCoefficients {
         beta1: 0.9,
         beta2: 0.98,
         new1: 0.1,
@@ -161,7 +161,7 @@ fn slices_and_engine_operations_agree_to_the_last_bit() {
 }
 
 #[test]
-fn the_norm_is_global_and_clipping_scales_every_gradient_alike() {
+fn the_norm_is_global_and_clipping_scales_every_gradient_equally() {
     let model = Tiny::new(1, 2);
     let mut gradients = model.gradients(&[1.0, 2.0], &[2.0, -4.0]);
     // sqrt(1 + 4 + 4 + 16) = 5
@@ -170,7 +170,7 @@ fn the_norm_is_global_and_clipping_scales_every_gradient_alike() {
     assert!((clip_factor(5.0, 1.0) - 0.2).abs() < 1e-7);
     assert_eq!(clip_factor(0.5, 1.0), 1.0);
 
-    // Scaling by the factor is the same as having had the smaller gradients.
+    // Scaling by the factor equals taking smaller gradients.
     let factor = f64::from(0.25f32);
     let clipped =
         AdamW::new([0.9, 0.98], 1e-8).step(model.clone(), gradients, Update { gradient_scale: factor, ..update(0.1) });
@@ -224,16 +224,16 @@ fn a_saved_state_continues_bit_for_bit() {
 #[test]
 fn a_broken_state_is_refused_and_changes_nothing() {
     let mut optimiser = AdamW::new([0.9, 0.98], 1e-8);
-    let floats = |n: usize| Array::f32([n], vec![1.0; n]);
-    let mut refused = |state: Vec<(&str, Array)>| {
+    let floats = |n: usize| WeightArray::f32([n], vec![1.0; n]);
+    let mut refused = |state: Vec<(&str, WeightArray)>| {
         let state = state.into_iter().map(|(name, array)| (name.to_owned(), array)).collect();
         optimiser.load_state(3, state, &Device::flex()).unwrap_err().to_string()
     };
     assert!(refused(vec![("first.a", floats(1))]).contains("`second.a` is missing"));
-    assert!(refused(vec![("second.a", floats(1))]).contains("`second.a` is alone"));
+    assert!(refused(vec![("second.a", floats(1))]).contains("`second.a` is unpaired"));
     assert!(refused(vec![("third.a", floats(1))]).contains("`third.a`"));
     assert!(refused(vec![("first.a", floats(1)), ("second.a", floats(2))]).contains("`second.a` has shape [2]"));
-    let masks = || Array::bool([1], vec![true]);
+    let masks = || WeightArray::bool([1], vec![true]);
     assert!(refused(vec![("first.a", masks()), ("second.a", masks())]).contains("`first.a` is a boolean tensor"));
     assert_eq!((optimiser.updates(), optimiser.lengths().count()), (0, 0));
 }

@@ -33,8 +33,8 @@ fn info_nce_of_a_hand_worked_table() {
 }
 
 #[test]
-fn info_nce_knows_its_limits() {
-    // Equal similarities: every candidate is as likely, ln N, or ln (N - 1) without the positive.
+fn info_nce_limit_cases() {
+    // Equal similarities make every candidate equally likely: ln N, or ln (N - 1) without the positive.
     close(&nce(Tensor::zeros([3, 5], &Device::flex()), 7.0, Denominator::All), &[5f64.ln(); 3]);
     close(&nce(Tensor::zeros([3, 5], &Device::flex()), 7.0, Denominator::Negatives), &[4f64.ln(); 3]);
     // A batch of one has nothing to contrast.
@@ -44,7 +44,7 @@ fn info_nce_knows_its_limits() {
 }
 
 #[test]
-fn several_right_answers_share_the_sum() {
+fn multi_positive_nce_sums_over_the_positives() {
     use burn::tensor::{Bool, TensorData};
     let mask = |rows: [[bool; 3]; 2]| -> Tensor<2, Bool> { Tensor::from_data(TensorData::from(rows), &Device::flex()) };
     let nothing = || mask([[false; 3]; 2]);
@@ -58,16 +58,15 @@ fn several_right_answers_share_the_sum() {
     let all = [e(2.0) + e(1.0) + 1.0, 1.0 + e(4.0) + e(2.0)];
     let found = nce(mask([[true, true, false], [false, false, true]]), nothing());
     close(&found, &[(all[0] / (e(2.0) + e(1.0))).ln(), (all[1] / e(2.0)).ln()]);
-    // The query itself is not asked: the second row loses its largest candidate.
+    // The query itself is excluded: the second row loses its largest candidate.
     let found = nce(mask([[true; 3], [false, false, true]]), mask([[false; 3], [false, true, false]]));
     close(&found, &[0.0, ((1.0 + e(2.0)) / e(2.0)).ln()]);
-    // Nothing is right: no loss, and none of it infinite.
+    // Without positives the loss is 0, not infinite.
     close(&nce(nothing(), nothing()), &[0.0, 0.0]);
 }
 
-/// With one right answer each it is the ordinary loss.
 #[test]
-fn one_right_answer_is_info_nce() {
+fn multi_positive_nce_with_one_positive_is_info_nce() {
     use burn::tensor::Bool;
     let table = matrix([[0.3, -0.7, 0.1], [0.9, 0.2, -0.4]]);
     let expected: Vec<f64> = nce(table.clone(), 3.0, Denominator::All).into_iter().map(f64::from).collect();
@@ -86,15 +85,15 @@ fn info_nce_ignores_a_shift_of_a_row() {
 }
 
 #[test]
-fn cone_is_zero_inside_and_the_missing_angle_outside() {
-    let space = Space {
+fn cone_is_zero_inside_and_the_excess_angle_outside() {
+    let space = BatchSpace {
         manifold: manifold(&ManifoldSpec::lorentz(2, 1.0), None).unwrap(),
         root: RootT::Origin,
         curv: Some(Tensor::from_data([1.0], &Device::flex())),
         logit_scale: Tensor::from_data([1.0], &Device::flex()),
     };
-    // Parent at space norm 1 on the first axis, c = 1: half aperture asin(2 * 0.1 / 1). Children: on the ray behind it; at
-    // the origin (straight back, pi); mirrored through the origin (pi too).
+    // Parent at space norm 1 on the first axis, c = 1: half aperture asin(2 * 0.1 / 1). Children: on the ray behind it;
+    // at the origin (straight back, pi); mirrored through the origin (pi too).
     let parent = matrix([[1.0, 0.0], [1.0, 0.0], [1.0, 0.0]]);
     let child = matrix([[3.0, 0.0], [0.0, 0.0], [-1.0, 0.0]]);
     let aperture = 0.2f64.asin();
@@ -112,20 +111,21 @@ fn cone_is_zero_inside_and_the_missing_angle_outside() {
     }
 }
 
-/// Three factors of different curvature, every parent and child elsewhere: with a cap that no aperture reaches, the stretched
-/// factors give what the product gives; with a cap in between, each factor is cut by itself.
+/// Three factors of different curvature and different points. A cap that no aperture reaches changes nothing; a cap in
+/// between applies to each factor separately.
 #[test]
 fn a_cap_on_the_aperture_acts_on_each_factor() {
     let device = Device::flex();
     let curvs = [0.3, 1.0, 4.0];
     let spec = ManifoldSpec::product_l1(3, 2, curvs.to_vec());
-    let space = Space {
+    let space = BatchSpace {
         manifold: manifold(&spec, None).unwrap(),
         root: RootT::Origin,
         curv: Some(Tensor::from_data(curvs.map(|c| c as f32), &device)),
         logit_scale: Tensor::from_data([1.0], &device),
     };
-    // First row: parents at apertures asin(0.2 / sqrt(c)) (norm 1); second row: the middle one so near the origin that its aperture is pi/2.
+    // First row: parents at apertures asin(0.2 / sqrt(c)) (norm 1); second row: the middle one so near the origin that
+    // its aperture is pi/2.
     let parent = matrix([[1.0, 0.0, 0.0, 1.0, 0.6, 0.8], [0.0, -1.0, 0.1, 0.0, 1.0, 0.0]]);
     let child = matrix([[-2.0, 0.3, 0.5, 0.1, 0.0, 1.5], [1.0, 0.2, -0.4, 0.3, 0.2, 0.7]]);
     let violation = |max_aperture| {
@@ -136,7 +136,8 @@ fn a_cap_on_the_aperture_acts_on_each_factor() {
     let plain = violation(None);
     close(&violation(Some(2.0)).iter().map(|x| *x as f32).collect::<Vec<_>>(), &plain);
 
-    // All six exterior angles exceed eta pi/2, so no hinge is at 0 and a cap adds eta (aperture - cap) / 3 per factor above it.
+    // All six exterior angles exceed eta pi/2, so no hinge is at 0 and a cap adds eta (aperture - cap) / 3 per factor
+    // above it.
     let aperture = |c: f64| (0.2 / c.sqrt()).asin();
     let cap = 0.15;
     let gain = |apertures: [f64; 3]| apertures.iter().map(|a| 0.5 * (a - cap).max(0.0)).sum::<f64>() / 3.0;
@@ -150,7 +151,7 @@ fn a_cap_on_the_aperture_acts_on_each_factor() {
 #[test]
 fn a_cap_with_another_root_is_refused() {
     let device = Device::flex();
-    let space = Space {
+    let space = BatchSpace {
         manifold: manifold(&ManifoldSpec::lorentz(2, 1.0), None).unwrap(),
         root: RootT::Point(Tensor::from_data([0.5, 0.0], &device)),
         curv: None,

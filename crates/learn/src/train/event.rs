@@ -1,4 +1,4 @@
-//! What a run tells the program around it.
+//! Events of a run, for the program that runs the trainer.
 
 use std::error::Error;
 use std::path::Path;
@@ -9,16 +9,17 @@ use crate::checkpoint::Manifest;
 use crate::log::StepRecord;
 use crate::model::Model;
 
-/// What watches a run: it may print, draw and measure, but not change the run. A closure over events is one that never measures.
+/// Watches a run. It may print, draw and measure, but cannot change the run. A closure over events is an observer
+/// without evaluation.
 pub trait Observer {
-    /// Something happened.
+    /// Handles an event.
     fn on(&mut self, event: &Event<'_>);
 
-    /// Measures the model as it is now (`eval.every`): numbers by name, for the logs.
+    /// Measures the current model (every `eval.every` steps). Returns numbers by name, for the logs.
     ///
     /// # Errors
-    /// Whatever kept it from measuring; the run ends with it, after a checkpoint.
-    fn evaluate(&mut self, _now: &Snapshot<'_>) -> Result<Vec<(String, f64)>, Box<dyn Error + Send + Sync>> {
+    /// Any failure of the measurement. It ends the run, after a checkpoint.
+    fn evaluate(&mut self, _now: &ModelSnapshot<'_>) -> Result<Vec<(String, f64)>, Box<dyn Error + Send + Sync>> {
         Ok(Vec::new())
     }
 }
@@ -29,54 +30,54 @@ impl<F: FnMut(&Event<'_>)> Observer for F {
     }
 }
 
-/// A model in the middle of its training.
+/// The state of a model during training.
 #[derive(Debug)]
-pub struct Snapshot<'a> {
-    /// Updates made.
+pub struct ModelSnapshot<'a> {
+    /// Number of updates made.
     pub step: u64,
-    /// The model, with autodiff; an [`Embedder`](crate::embed::Embedder) takes it off.
+    /// The model, with autodiff; an [`Embedder`](crate::embed::Embedder) converts it to the plain device.
     pub model: &'a Model,
-    /// How it must be fed.
+    /// The manifest of the model.
     pub manifest: Manifest,
-    /// How texts become tokens.
+    /// The tokenizer of the run.
     pub tokenizer: &'a Tokenizer,
 }
 
-/// Something happened.
+/// An event of a run.
 #[derive(Debug)]
 pub enum Event<'a> {
-    /// The first step is about to be taken.
+    /// The first step is next.
     Started {
-        /// Updates already made; more than 0 when resumed.
+        /// Updates already made; more than 0 if the run was resumed.
         step: u64,
         /// Updates of the whole run.
         steps: u64,
-        /// Trainable numbers in the model.
+        /// Number of trainable values in the model.
         parameters: usize,
-        /// Samples in the source, broken ones included.
+        /// Samples in the source, including broken ones.
         samples: usize,
-        /// Batches in one pass over them.
+        /// Batches per epoch.
         batches_per_epoch: u64,
     },
-    /// A step was taken.
+    /// A step is done.
     Step(&'a StepRecord),
-    /// A checkpoint is complete on the disk.
+    /// A checkpoint is complete on disk.
     Checkpoint {
-        /// Updates made.
+        /// Number of updates made.
         step: u64,
-        /// Its folder.
+        /// Folder of the checkpoint.
         path: &'a Path,
     },
-    /// The stop flag was raised; everything is saved.
+    /// The stop flag was set; everything is saved.
     Stopped {
-        /// Updates made.
+        /// Number of updates made.
         step: u64,
-        /// The checkpoint to go on from.
+        /// The checkpoint to resume from.
         path: &'a Path,
     },
-    /// All steps are taken and saved.
+    /// All steps are done and saved.
     Finished {
-        /// Updates made.
+        /// Number of updates made.
         step: u64,
         /// The last checkpoint.
         path: &'a Path,
@@ -86,8 +87,8 @@ pub enum Event<'a> {
 /// How a run ended without an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// All steps are taken.
+    /// All steps are done.
     Finished,
-    /// The stop flag was raised before.
+    /// The stop flag was set before the last step.
     Stopped,
 }

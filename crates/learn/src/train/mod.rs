@@ -1,4 +1,4 @@
-//! The trainer: batch, loss, gradient, step; logs, checkpoints, and the way back from them.
+//! The trainer: runs the training loop, writes logs and checkpoints, and resumes from a checkpoint.
 //!
 //! A run is a folder:
 //!
@@ -7,9 +7,9 @@
 //! checkpoints/latest  checkpoints/step_00001000/ ...          see `checkpoint`
 //! ```
 //!
-//! Everything that decides a number is a function of the config and the step: initial weights and augmentation of the seed, the order
-//! of the data of (seed, epoch), the learning rate of the step. So a run that was stopped or killed and resumed ends with the same bits
-//! as one that was not, whatever the number of threads.
+//! Every number is a function of the config and the step: initial weights and augmentation depend on the seed, the data
+//! order on (seed, epoch), the learning rate on the step. A run that was stopped or killed and then resumed therefore
+//! ends with the same bits as an uninterrupted one, for any number of threads.
 
 mod event;
 mod start;
@@ -30,7 +30,7 @@ use conifer_data::loader::Loader;
 use conifer_data::tokenizer::Tokenizer;
 use conifer_space::points::Lock;
 
-pub use event::{Event, Observer, Outcome, Snapshot};
+pub use event::{Event, ModelSnapshot, Observer, Outcome};
 
 pub use crate::checkpoint::state::latest_checkpoint;
 
@@ -57,26 +57,26 @@ pub struct Trainer {
     tokenizer: Tokenizer,
     loader: Loader,
     method: Box<dyn Method>,
-    /// The model before its first step, where the method looks back at it.
+    /// The model before its first step, for a method that compares with it.
     frozen: Option<Model>,
-    /// The text that is embedded anew as the root of each step.
+    /// The text whose embedding, recomputed in each step, is the root.
     root_text: Option<TokenBatch>,
-    /// What the manifest says of the apex.
+    /// The root as recorded in the manifest, if it is not a stored point.
     apex: Option<Apex>,
     schedule: Schedule,
     model: Model,
     optimiser: AdamW,
     state: TrainState,
-    /// Broken samples met before this process; the loader counts its own.
+    /// Broken samples counted before this process started; the loader counts the later ones.
     broken_before: u64,
 }
 
 impl Trainer {
-    /// A new run of `config` on the samples of `source`. Where the config says so, a tokenizer is trained on their texts first. `device`
-    /// is a plain device; autodiff is put on top of it.
+    /// Sets up a new run of `config` on the samples of `source`. With `tokenizer.kind = "train"` a tokenizer is trained
+    /// on their texts first. `device` is a plain device; autodiff is added to it.
     ///
     /// # Errors
-    /// A config that does not check, a source that lacks the views of the method, or a run folder that already holds checkpoints.
+    /// If the config is invalid, the source lacks a view of the method, or the folder already holds a run.
     pub fn new(config: Config, source: Arc<dyn Source>, device: &Device) -> Result<Self> {
         let config = config.resolve()?;
         config.check()?;
@@ -95,13 +95,13 @@ impl Trainer {
             return Err(Error::setting(
                 "train.out",
                 found,
-                "a folder of its own: a run writes its own config.toml there",
+                "another folder, because the run writes its own config.toml there",
             ));
         }
         let device = training_device(&config, device);
         let (config, tokenizer, mut model) = start::begin(config, source.as_ref(), &device)?;
         let kind = config.root_kind()?;
-        let root = start::kept_root(&config, kind, &model, &tokenizer, source.as_ref())?;
+        let root = start::stored_root(&config, kind, &model, &tokenizer, source.as_ref())?;
         model.head = model.head.with_root(root.as_deref(), kind == RootKind::Learned, &device)?;
         let state = TrainState {
             format: TrainState::FORMAT,
@@ -114,10 +114,11 @@ impl Trainer {
         Self::assemble(config, source, device, tokenizer, model, state)
     }
 
-    /// The run in folder `run`, from its newest checkpoint; it goes on in the same folder. `source` must be the data of that run.
+    /// Resumes the run in folder `run` from its newest checkpoint, in the same folder. `source` must be the data of
+    /// that run.
     ///
     /// # Errors
-    /// No checkpoint, a damaged one, or other data.
+    /// If there is no checkpoint, the checkpoint is damaged, or `source` is other data.
     pub fn resume(run: &Path, source: Arc<dyn Source>, device: &Device) -> Result<Self> {
         let folder = latest_checkpoint(run)?;
         let (state, moments, mut config) = read_state(&folder)?;
@@ -174,17 +175,17 @@ impl Trainer {
         })
     }
 
-    /// The experiment, with every choice written out.
+    /// The config, with every default written out.
     pub fn config(&self) -> &Config {
         &self.config
     }
 
-    /// The model as it is now.
+    /// The current model.
     pub fn model(&self) -> &Model {
         &self.model
     }
 
-    /// How the model must be fed.
+    /// The manifest of the current model.
     pub fn manifest(&self) -> Manifest {
         let texts = TextFeed {
             tokenizer: Some(checkpoint::TOKENIZER.to_owned()),
@@ -200,27 +201,27 @@ impl Trainer {
         &self.tokenizer
     }
 
-    /// What was broken in the data that this process has seen.
+    /// Report of the broken samples that this process has met.
     pub fn broken(&self) -> &conifer_data::loader::BrokenReport {
         self.loader.report()
     }
 
-    /// Updates made so far.
+    /// Number of updates made so far.
     pub fn step(&self) -> u64 {
         self.state.step
     }
 
-    /// Trains until all steps are taken or `stop` is raised (looked at between steps); both end with a checkpoint. A checkpoint is also
-    /// written before the first step, so that a run can be resumed from the very beginning.
+    /// Trains until all steps are done or `stop` is set (checked between steps). Both end with a checkpoint. A
+    /// checkpoint is also written before the first step, so that a run can be resumed from the very beginning.
     ///
     /// # Errors
-    /// A loss or gradient that is not finite, too many broken samples, or a file that cannot be written. The checkpoints written
-    /// before stay usable.
+    /// If a loss or gradient is not finite, too many samples are broken, an evaluation fails, or a file cannot be
+    /// written. Earlier checkpoints stay usable.
     pub fn run(&mut self, stop: &AtomicBool, observer: &mut dyn Observer) -> Result<Outcome> {
         let steps = self.config.train.steps;
         let out = self.config.train.out.clone();
         fs::create_dir_all(out.join(CHECKPOINTS)).map_err(Error::io(&out))?;
-        let _alone = alone(&out)?;
+        let _lock = lock_run(&out)?;
         let mut log = RunLog::open(&out, self.state.step)?;
         let mut clock = Clock::start(&self.state);
         observer.on(&Event::Started {
@@ -255,7 +256,8 @@ impl Trainer {
                     }
                 }
             }
-            // Before the checkpoint: a run killed between the two repeats this step and its record, and one killed after it lacks neither.
+            // Log before the checkpoint. A run killed between the two repeats this step and its record; a run killed
+            // later has both.
             if due(self.config.train.log_every) || !record.eval.is_empty() || step == steps {
                 log.write(&record)?;
                 clock.restart(&record);
@@ -271,20 +273,20 @@ impl Trainer {
         Ok(Outcome::Finished)
     }
 
-    /// What the observer measures of the model as it is now.
+    /// Results of the observer's evaluation of the current model.
     fn evaluate(&self, observer: &mut dyn Observer) -> Result<serde_json::Map<String, serde_json::Value>> {
         let step = self.state.step;
         let manifest = self.manifest();
-        let now = Snapshot { step, model: &self.model, manifest, tokenizer: &self.tokenizer };
+        let now = ModelSnapshot { step, model: &self.model, manifest, tokenizer: &self.tokenizer };
         let found = observer.evaluate(&now).map_err(|source| Error::Evaluation { step, source })?;
         Ok(found.into_iter().map(|(name, value)| (name, value.into())).collect())
     }
 
-    /// One update. Everything of the record is filled in but the times.
+    /// Makes one update. The caller adds times, memory and evaluation to the record.
     fn take_step(&mut self) -> Result<StepRecord> {
         let next = self.state.step + 1;
         let batches = self.config.optim.accumulate;
-        let share = 1.0 / batches as f64;
+        let fraction = 1.0 / batches as f64;
         let mut record = StepRecord {
             step: next,
             lr: self.schedule.lr(self.state.step),
@@ -296,26 +298,26 @@ impl Trainer {
         let mut terms: Vec<(&'static str, f64)> = Vec::new();
         for _ in 0..batches {
             let batch =
-                self.loader.next().ok_or_else(|| Error::setting("data", "at its end", "an endless loader"))??;
+                self.loader.next().ok_or_else(|| Error::setting("data", "exhausted", "an endless loader"))??;
             self.state.samples += batch.ids.len() as u64;
-            let setting = step::Setting {
+            let inputs = step::PassInputs {
                 method: self.method.as_ref(),
                 frozen: self.frozen.as_ref(),
                 root: self.root_text.as_ref(),
                 device: &self.device,
             };
-            let pass = step::pass(&self.model, &batch, &setting, next)?;
+            let pass = step::pass(&self.model, &batch, &inputs, next)?;
             gradients.add(pass.gradients);
-            record.loss += share * pass.loss;
+            record.loss += fraction * pass.loss;
             for (name, value) in pass.terms {
                 match terms.iter_mut().find(|(known, _)| *known == name) {
-                    Some((_, sum)) => *sum += share * value,
-                    None => terms.push((name, share * value)),
+                    Some((_, sum)) => *sum += fraction * value,
+                    None => terms.push((name, fraction * value)),
                 }
             }
         }
         record.terms = terms.into_iter().map(|(name, value)| (name.to_owned(), value.into())).collect();
-        record.gradient_norm = share * gradients.norm();
+        record.gradient_norm = fraction * gradients.norm();
         if !record.gradient_norm.is_finite() {
             let parameter = gradients.first_non_finite().unwrap_or("all parameters together").to_owned();
             return Err(step::not_finite(next, &format!("the gradient of `{parameter}`"), record.gradient_norm));
@@ -324,7 +326,7 @@ impl Trainer {
         let clip = if optim.clip_norm > 0.0 { clip_factor(record.gradient_norm, optim.clip_norm) } else { 1.0 };
         let update = Update {
             lr: record.lr,
-            gradient_scale: share * clip,
+            gradient_scale: fraction * clip,
             decay: &|param, elements| {
                 if decays(param.kind, elements, optim.reference) { optim.weight_decay } else { 0.0 }
             },
@@ -339,7 +341,7 @@ impl Trainer {
         Ok(record)
     }
 
-    /// Writes the checkpoint of this step and makes it the newest.
+    /// Writes the checkpoint of this step and marks it as the newest.
     fn save(&self, observer: &mut dyn Observer) -> Result<PathBuf> {
         let out = &self.config.train.out;
         let path = checkpoint_path(out, self.state.step);
@@ -352,7 +354,7 @@ impl Trainer {
         Ok(path)
     }
 
-    /// The checkpoint of this step, written unless it was just `saved`.
+    /// Returns the checkpoint of this step, and writes it if `saved` is `None`.
     fn save_unless(&self, saved: Option<PathBuf>, observer: &mut dyn Observer) -> Result<PathBuf> {
         match saved {
             Some(path) => Ok(path),
@@ -360,9 +362,9 @@ impl Trainer {
         }
     }
 
-    /// Every stored moment belongs to a parameter of the model.
+    /// Checks that every stored moment belongs to a parameter of the model.
     fn check_moments(&self, folder: &Path) -> Result<()> {
-        let mut sizes = Sizes::default();
+        let mut sizes = ParamSizes::default();
         visit_params(&self.model, &mut sizes);
         for (name, length) in self.optimiser.lengths() {
             match sizes.0.iter().find(|(known, ..)| known == name) {
@@ -381,18 +383,20 @@ impl Trainer {
     }
 }
 
-/// A lock on the folder of a run, held as long as the value lives: two runs in one folder would destroy each other's checkpoints.
-fn alone(run: &Path) -> Result<Lock> {
+/// Locks the folder of a run until the returned value is dropped, because two runs in one folder would destroy each
+/// other's checkpoints.
+fn lock_run(run: &Path) -> Result<Lock> {
     let path = run.join(CHECKPOINTS).join(".lock");
     let file = fs::File::create(&path).map_err(Error::io(&path))?;
     Lock::take(file).map_err(Error::io(&path))?.ok_or_else(|| {
-        let found = format!("`{}`, which another process trains in", run.display());
-        Error::setting("train.out", found, "a folder of its own")
+        let found = format!("`{}`, in which another process is training", run.display());
+        Error::setting("train.out", found, "another folder")
     })
 }
 
-/// Whether weight decay applies. The papers decay weights only. The released code passes 0 for norms and biases, which falls through to
-/// the common value, and excludes scalars by a name that the per-factor scalars of PHyCLIP do not have (DEVIATIONS.md).
+/// True if weight decay applies to a parameter. The papers decay weights only. The released code (`reference`) also
+/// decays norms and biases, and the per-factor scalars of PHyCLIP, whose names its exclusion of scalars does not match
+/// (DEVIATIONS.md).
 fn decays(kind: ParamKind, elements: usize, reference: bool) -> bool {
     match kind {
         ParamKind::Weight => true,
@@ -407,7 +411,7 @@ fn training_device(config: &Config, device: &Device) -> Device {
     if config.model.gradient_checkpointing { device.gradient_checkpointing() } else { device }
 }
 
-/// The learnable scalars by name, as values: one number, or a list with one for each factor.
+/// The values of the learnable scalars by name: one number, or a list with one per factor.
 fn scalars(model: &Model) -> serde_json::Map<String, serde_json::Value> {
     let entry = |scalar: &crate::scalars::BoundedScalar| {
         let first = scalar.names()[0].as_str();
@@ -419,24 +423,23 @@ fn scalars(model: &Model) -> serde_json::Map<String, serde_json::Value> {
     model.head.scalars().into_iter().map(entry).collect()
 }
 
-/// Number of trainable elements.
 fn trainable(model: &Model) -> usize {
-    let mut sizes = Sizes::default();
+    let mut sizes = ParamSizes::default();
     visit_params(model, &mut sizes);
     sizes.0.iter().filter(|(.., trained)| *trained).map(|(_, size, _)| size).sum()
 }
 
-/// Name, number of elements and whether it is trained, of every parameter.
+/// Name, number of elements and trainability of every parameter.
 #[derive(Default)]
-struct Sizes(Vec<(String, usize, bool)>);
+struct ParamSizes(Vec<(String, usize, bool)>);
 
-impl ParamVisitor for Sizes {
+impl ParamVisitor for ParamSizes {
     fn visit<const D: usize>(&mut self, param: &ParamInfo<'_>, value: &Tensor<D>) {
         self.0.push((param.name.to_owned(), value.shape().num_elements(), value.is_require_grad()));
     }
 }
 
-/// Throughput since the last record, the time to the end, and the memory so far.
+/// Computes throughput since the last record and remaining time, and reads the peak memory.
 struct Clock {
     started: Instant,
     first_step: u64,

@@ -1,4 +1,4 @@
-//! What a run begins with: tokenizer, model, root, and the model that it looks back at.
+//! Sets up a run: tokenizer, model, root, and the frozen copy of the initial model.
 
 use std::path::{Path, PathBuf};
 
@@ -9,7 +9,7 @@ use conifer_data::tokenizer::Tokenizer;
 use conifer_data::{Source, View};
 
 use crate::checkpoint::published::ImportOptions;
-use crate::checkpoint::{self, Manifest, Opened, moco};
+use crate::checkpoint::{self, Manifest, OpenedModel, moco};
 use crate::config::{Config, ModelSection, TokenizerConfig};
 use crate::embed::Embedder;
 use crate::encoders::{ResNet, VisualConfig, VisualEncoder};
@@ -19,15 +19,16 @@ use crate::model::Model;
 use crate::params::Init;
 use crate::root::RootKind;
 
-/// Tokenizer and model of a new run, and the config with what they settle. With `model.init` they come from a checkpoint.
+/// Tokenizer and model of a new run, and the config with the values that they determine. With `model.init` they come
+/// from a checkpoint.
 ///
 /// # Errors
-/// A checkpoint or tokenizer that cannot be read, or an impossible architecture.
+/// If a checkpoint or tokenizer cannot be read, or the architecture is impossible.
 pub(super) fn begin(config: Config, source: &dyn Source, device: &Device) -> Result<(Config, Tokenizer, Model)> {
     match config.model.init.clone() {
         Some(init) => from_checkpoint(config, &init, device),
         None if config.model.new_projection => {
-            let expected = "model.init beside it: towers from scratch have new projections anyway";
+            let expected = "model.init to be set too, because new towers always have new projections";
             Err(Error::setting("model.new_projection", true, expected))
         }
         None => {
@@ -47,22 +48,22 @@ pub(super) fn begin(config: Config, source: &dyn Source, device: &Device) -> Res
 
 fn from_checkpoint(mut config: Config, init: &Path, device: &Device) -> Result<(Config, Tokenizer, Model)> {
     let (mut model, manifest, tokenizer) = open(&config, init, device)?;
-    let anew = config.model.new_projection;
-    if !anew {
+    let new_projection = config.model.new_projection;
+    if !new_projection {
         config.model.embed_dim = manifest.manifold.dim;
     }
     config.model.visual = manifest.model.visual.clone();
     config.model.textual = manifest.model.textual.clone();
     config.model.pixels = manifest.model.pixels;
-    // The factors of a smaller default dimension were filled in before the checkpoint was read.
+    // The number of factors may have been derived from another dimension, before the checkpoint was read.
     let factors = config.manifold.factors.take();
     config.manifold.factors = factors.filter(|&it| it > 0 && config.model.embed_dim.is_multiple_of(it));
     let space = config.space()?;
     let same = space.kind == manifest.manifold.kind && space.factors == manifest.manifold.factors;
-    match (anew, same) {
+    match (new_projection, same) {
         (true, _) => {
             let head = Head::new(&space, &config.head, device)?;
-            model = model.project_anew(head, &mut Init::seeded(config.seed, device));
+            model = model.with_new_projections(head, &mut Init::seeded(config.seed, device));
         }
         (false, true) => config.head = manifest.head,
         (false, false) => model.head = Head::new(&space, &config.head, device)?,
@@ -72,20 +73,20 @@ fn from_checkpoint(mut config: Config, init: &Path, device: &Device) -> Result<(
     Ok((config, tokenizer, model))
 }
 
-/// What `init` names. A published model that brings no tokenizer takes the one of the config.
+/// Opens the model that `init` names. A published model without a tokenizer uses the one of the config.
 fn open(config: &Config, init: &Path, device: &Device) -> Result<(Model, Manifest, Tokenizer)> {
     let opened = checkpoint::open(init, &ImportOptions::default(), device)?;
     let tokenizer = opened.tokenizer()?.map_or_else(|| tokenizer(config, None), Ok)?;
-    let Opened { model, manifest, .. } = opened;
+    let OpenedModel { model, manifest, .. } = opened;
     manifest.check_tokenizer(&tokenizer)?;
     Ok((model, manifest, tokenizer))
 }
 
-/// The model before its first step, on the plain device: from `model.init`, else from the seed, so the same for the whole run, resumed or
-/// not.
+/// The model before its first step, on the plain device. It comes from `model.init` or from the seed, so it is the same
+/// throughout the run, resumed or not.
 ///
 /// # Errors
-/// If the checkpoint cannot be read any more.
+/// If the checkpoint can no longer be read.
 pub(super) fn frozen(config: &Config, device: &Device) -> Result<Model> {
     let device = device.clone().without_autodiff();
     let model = match &config.model.init {
@@ -95,7 +96,7 @@ pub(super) fn frozen(config: &Config, device: &Device) -> Result<Model> {
     Ok(model.valid())
 }
 
-/// A new model, with `visual` in the place of its image encoder.
+/// A new model with random weights. `visual`, if given, replaces the image encoder.
 fn fresh(config: &Config, vocabulary: usize, visual: Option<ResNet>, device: &Device) -> Result<Model> {
     let head = Head::new(&config.space()?, &config.head, device)?;
     let mut model = Model::new(&config.architecture(vocabulary)?, head, &mut Init::seeded(config.seed, device))?;
@@ -105,7 +106,7 @@ fn fresh(config: &Config, vocabulary: usize, visual: Option<ResNet>, device: &De
     Ok(model)
 }
 
-/// The image encoder of `model.init_visual`, where there is one.
+/// The image encoder of `model.init_visual`, if it is set.
 ///
 /// # Errors
 /// As [`moco::images`].
@@ -118,24 +119,24 @@ fn init_visual(config: &Config, device: &Device) -> Result<Option<ResNet>> {
 /// `root.text` as a batch of one.
 ///
 /// # Errors
-/// If the tokenizer cannot represent it.
+/// If the tokenizer cannot encode it.
 pub(super) fn root_tokens(config: &Config, tokenizer: &Tokenizer) -> Result<TokenBatch> {
     let row = tokenizer.encode(&config.root.text, config.model.textual.reads().context)?;
     Ok(TokenBatch::from_rows(&[row], tokenizer.end_of_text()))
 }
 
-/// The first value of a root that is kept beside the weights.
+/// The initial value of a root that is stored beside the weights; `None` for other roots.
 ///
 /// # Errors
-/// If the texts cannot be embedded, or there are none for a mean.
-pub(super) fn kept_root(
+/// If the texts cannot be embedded, or there are no texts for the mean.
+pub(super) fn stored_root(
     config: &Config,
     kind: RootKind,
     model: &Model,
     tokenizer: &Tokenizer,
     source: &dyn Source,
 ) -> Result<Option<Vec<f64>>> {
-    if !kind.is_kept() {
+    if !kind.is_stored() {
         return Ok(None);
     }
     let texts = match kind {
@@ -157,11 +158,12 @@ pub(super) fn kept_root(
     Ok(Some(mean))
 }
 
-/// Every text of the data: captions, phrases, and with `chains` the tiers and the names of the taxon. A broken sample has none; the loader will count it.
+/// The texts of the data: captions, phrases, and with `chains` the tiers and the last text of the taxon. Broken samples
+/// are skipped; the loader counts them.
 fn texts(source: &dyn Source, chains: bool) -> impl Iterator<Item = String> + '_ {
     let samples = (0..source.len()).filter_map(|index| source.get(index).ok());
     samples.flat_map(move |sample| {
-        // The longest has the words of all.
+        // The last text contains the words of the others.
         let taxon = sample.taxon_texts().pop().filter(|_| chains);
         let phrases = sample.phrases.into_iter().map(|phrase| phrase.text);
         let tiers = sample
@@ -173,7 +175,7 @@ fn texts(source: &dyn Source, chains: bool) -> impl Iterator<Item = String> + '_
     })
 }
 
-/// Every text of the chains, once for each of its places; of a sample without a chain its captions.
+/// Every text of the chains, including repetitions. A sample without a chain contributes its captions.
 fn chain_texts(source: &dyn Source) -> impl Iterator<Item = String> + '_ {
     let samples = (0..source.len()).filter_map(|index| source.get(index).ok());
     samples.flat_map(|sample| match &sample.tiers {
@@ -183,17 +185,18 @@ fn chain_texts(source: &dyn Source) -> impl Iterator<Item = String> + '_ {
     })
 }
 
-/// Opens the tokenizer, or trains it on the texts of `source`.
+/// Opens the tokenizer of the config, or trains one on the texts of `source`.
 ///
 /// # Errors
-/// As the tokenizer's own; [`Error::Setting`] if it is to be trained without a source, for a model that has learned its tokens.
+/// An error of the tokenizer; [`Error::Setting`] if the tokenizer has to be trained but `source` is `None`, because the
+/// model was trained with other tokens.
 fn tokenizer(config: &Config, source: Option<&dyn Source>) -> Result<Tokenizer> {
     Ok(match &config.tokenizer {
         TokenizerConfig::File { path } => Tokenizer::from_tokenizer_json(path)?,
         TokenizerConfig::ClipMerges { path, vocab_size } => Tokenizer::from_merges(path, *vocab_size)?,
         TokenizerConfig::Train { vocab_size } => {
             let source = source.ok_or_else(|| {
-                let expected = "`file` or `clip_merges`, as no tokenizer.json lies beside the model of model.init";
+                let expected = "`file` or `clip_merges`, because the model of model.init has no tokenizer.json";
                 Error::setting("tokenizer.kind", "train", expected)
             })?;
             let chains = config.method()?.views().contains(&View::Chain);

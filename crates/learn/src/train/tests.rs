@@ -18,7 +18,7 @@ use crate::encoders::VisualConfig;
 use crate::log::{METRICS_FILE, read_metrics};
 use crate::methods::METHODS;
 
-/// Squares of two colours, captioned with their names: enough to learn from, and no file.
+/// Squares of two colours with the colour names as captions: learnable, and without files.
 struct Squares {
     size: usize,
     name: &'static str,
@@ -85,7 +85,7 @@ fn squares() -> Arc<dyn Source> {
     Arc::new(Squares { size: 60, name: "squares" })
 }
 
-/// The smallest experiment in which every part takes part: 12 steps, an epoch of 7 batches, two blocks in each tower.
+/// The smallest experiment that uses every component: 12 steps, an epoch of 7 batches, two blocks in each tower.
 fn config(method: &str, out: &Path, more: &str) -> Config {
     let text = format!(
         "seed = 11
@@ -116,7 +116,7 @@ fn config(method: &str, out: &Path, more: &str) -> Config {
     config
 }
 
-/// Runs until the end, or until `stop_at` updates; returns the losses of the steps taken.
+/// Runs until the end, or until `stop_at` updates. Returns the losses of the steps.
 fn run(trainer: &mut Trainer, stop_at: u64) -> (Outcome, Vec<f64>) {
     let stop = AtomicBool::new(false);
     let mut losses = Vec::new();
@@ -133,7 +133,7 @@ fn fresh(method: &str, out: &Path, more: &str) -> Trainer {
     Trainer::new(config(method, out, more), squares(), &Device::flex()).unwrap()
 }
 
-/// Every file of the newest checkpoint but the config, which holds the path of the run.
+/// Every file of the newest checkpoint except the config, which holds the path of the run.
 fn newest(run: &Path) -> BTreeMap<String, Vec<u8>> {
     let folder = latest_checkpoint(run).unwrap();
     let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap());
@@ -145,7 +145,7 @@ fn newest(run: &Path) -> BTreeMap<String, Vec<u8>> {
 #[test]
 fn a_stopped_and_resumed_run_ends_with_the_same_bits() {
     let folder = tempfile::tempdir().unwrap();
-    // With accumulation and clipping, so that nothing between two steps is forgotten either.
+    // With accumulation and clipping, so that their state is covered too.
     let more = "optim.accumulate=2 optim.clip_norm=0.5";
     let straight = folder.path().join("straight");
     let (outcome, losses) = run(&mut fresh("phyclip", &straight, more), u64::MAX);
@@ -170,7 +170,7 @@ fn a_stopped_and_resumed_run_ends_with_the_same_bits() {
 }
 
 #[test]
-fn a_run_that_dies_goes_on_from_its_last_checkpoint_with_the_same_bits() {
+fn a_killed_run_resumes_with_the_same_bits() {
     let folder = tempfile::tempdir().unwrap();
     let more = "train.checkpoint_every=3";
     let straight = folder.path().join("straight");
@@ -187,7 +187,7 @@ fn a_run_that_dies_goes_on_from_its_last_checkpoint_with_the_same_bits() {
     }));
     assert!(died.is_err());
     drop(trainer);
-    // What a kill in the middle of a save leaves behind.
+    // Leftovers of a process that was killed during a save.
     fs::create_dir_all(killed.join("checkpoints/.step_00000009.writing")).unwrap();
     fs::write(killed.join("checkpoints/.step_00000009.writing/weights.safetensors"), b"torn").unwrap();
 
@@ -213,8 +213,8 @@ fn the_number_of_threads_changes_no_bit() {
     assert!(one.1 == two.1);
 }
 
-/// Recipe: our own run, `cargo test -p conifer-learn ten_steps -- --nocapture`, printed losses. It guards against accidental change;
-/// a change that is meant replaces the numbers and says why in the commit.
+/// Recipe: our own run, `cargo test -p conifer-learn ten_steps -- --nocapture`, printed losses. The test detects
+/// accidental changes. For an intended change, replace the numbers and give the reason in the commit message.
 #[test]
 fn ten_steps_have_the_recorded_losses() {
     let folder = tempfile::tempdir().unwrap();
@@ -252,10 +252,10 @@ fn every_trainable_parameter_gets_a_finite_gradient_that_is_not_zero() {
     for entry in METHODS.iter().filter(|entry| entry.views.contains(&View::Pair)) {
         let mut trainer = fresh(entry.name, &folder.path().join(entry.name), "");
         let batch = trainer.loader.next().unwrap().unwrap();
-        let setting =
-            step::Setting { method: trainer.method.as_ref(), frozen: None, root: None, device: &trainer.device };
-        let mut pass = step::pass(&trainer.model, &batch, &setting, 1).unwrap();
-        let mut sizes = Sizes::default();
+        let inputs =
+            step::PassInputs { method: trainer.method.as_ref(), frozen: None, root: None, device: &trainer.device };
+        let mut pass = step::pass(&trainer.model, &batch, &inputs, 1).unwrap();
+        let mut sizes = ParamSizes::default();
         visit_params(&trainer.model, &mut sizes);
         let mut expected: Vec<String> =
             sizes.0.into_iter().filter(|(.., trained)| *trained).map(|(name, ..)| name).collect();
@@ -281,9 +281,9 @@ fn the_loss_falls() {
     }
 }
 
-/// Radial fine-tuning of a trained CLIP: every kind of root, frozen towers, and the way back from a checkpoint.
+/// Radial fine-tuning of a trained CLIP with every kind of root, frozen towers, and resumed runs.
 #[test]
-fn fine_tuning_starts_from_a_checkpoint_and_moves_only_what_it_may() {
+fn fine_tuning_from_a_checkpoint_changes_only_trainable_parts() {
     let folder = tempfile::tempdir().unwrap();
     let clip = folder.path().join("clip");
     run(&mut fresh("clip", &clip, ""), u64::MAX);
@@ -307,7 +307,7 @@ fn fine_tuning_starts_from_a_checkpoint_and_moves_only_what_it_may() {
         }
         let manifest = trainer.manifest();
         assert_eq!(manifest.root.is_some(), ["fixed_text", "fixed_mean", "learned"].contains(&root), "{root}");
-        // What was trained with is what is measured with.
+        // The evaluation must use the root of the training.
         let apex = match root {
             "text" => Some(Apex::Text(String::new())),
             "origin" => Some(Apex::Origin),
@@ -342,7 +342,7 @@ fn fine_tuning_starts_from_a_checkpoint_and_moves_only_what_it_may() {
     assert!(near(embedder.root().unwrap(), text("Eukarya")));
     assert!(near(Embedder::open(&out, &Device::flex()).unwrap().with_root_text("").root().unwrap(), text("")));
 
-    // "Only learning root": the towers stay, the root does not.
+    // "Only learning root": the towers stay the same, the root changes.
     let out = folder.path().join("only_root");
     let freeze = "train.freeze=['visual','visual_proj','textual','textual_proj','head']";
     let mut trainer = fresh("radial", &out, &format!("{init} {freeze} root.kind=learned method.terms.prior=false"));
@@ -357,7 +357,7 @@ fn fine_tuning_starts_from_a_checkpoint_and_moves_only_what_it_may() {
     assert!(message.contains("train.freeze"), "{message}");
 }
 
-/// A folder in the layout of Hugging Face instead of one of ours: with its own tokenizer, else with the one of the config.
+/// Starts from a folder in the layout of Hugging Face, with its own tokenizer or else with that of the config.
 #[test]
 fn fine_tuning_starts_from_a_published_model() {
     let folder = tempfile::tempdir().unwrap();
@@ -398,7 +398,8 @@ fn fine_tuning_starts_from_a_published_model() {
     assert!(message.contains("absent"), "{message}");
 }
 
-/// Photos and boxes alone: the towers of a CLIP under a new projection, a ResNet of MoCo, and the way back from a stop.
+/// Training on photos and boxes alone: from the towers of a CLIP with a new projection and from a MoCo ResNet, with
+/// resumed runs.
 #[test]
 fn image_only_training_starts_from_a_checkpoint_or_from_moco() {
     let folder = tempfile::tempdir().unwrap();
@@ -409,7 +410,7 @@ fn image_only_training_starts_from_a_checkpoint_or_from_moco() {
     let moco = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/goldens/models/moco_v2_resnet/checkpoint.pth.tar");
     match Path::new(moco).exists() {
         true => starts.push(("moco", format!("model.init_visual={moco} model.embed_dim=8"))),
-        false => eprintln!("in part skipped: ../shared/goldens/models not found"),
+        false => eprintln!("partly skipped: ../shared/goldens/models not found"),
     }
     for method in ["visual_hierarchies", "hcl"] {
         for (name, start) in &starts {
@@ -433,7 +434,7 @@ fn image_only_training_starts_from_a_checkpoint_or_from_moco() {
         squares(),
         &Device::flex(),
     );
-    assert!(message.err().unwrap().to_string().contains("model.init beside it"));
+    assert!(message.err().unwrap().to_string().contains("model.init to be set"));
     let mut both = config("hcl", &folder.path().join("both"), "");
     (both.model.init, both.model.init_visual) = (Some(clip), Some("x.pth".into()));
     let message = both.check().unwrap_err().to_string();
@@ -441,7 +442,7 @@ fn image_only_training_starts_from_a_checkpoint_or_from_moco() {
 }
 
 #[test]
-fn events_and_logs_tell_the_run() {
+fn events_and_logs_record_the_run() {
     let folder = tempfile::tempdir().unwrap();
     let mut trainer = fresh("meru", folder.path(), "train.checkpoint_every=5 train.log_every=4 train.keep=2");
     let mut seen = Vec::new();
@@ -475,22 +476,25 @@ fn events_and_logs_tell_the_run() {
     for scalar in ["curv", "visual_alpha", "textual_alpha", "logit_scale"] {
         assert!(last.scalars[scalar].as_f64().unwrap() > 0.0, "{scalar}");
     }
-    let kept: Vec<_> =
+    let remaining: Vec<_> =
         fs::read_dir(folder.path().join(CHECKPOINTS)).unwrap().map(|it| it.unwrap().file_name()).collect();
-    assert_eq!(kept.iter().filter(|name| name.to_string_lossy().starts_with("step_")).count(), 2);
+    assert_eq!(remaining.iter().filter(|name| name.to_string_lossy().starts_with("step_")).count(), 2);
     assert!(Config::load(&folder.path().join(CONFIG), &[]).unwrap() == *trainer.config());
 }
 
-/// Measures the norm of the text embeddings, or fails after `fails_after` updates.
-struct Measuring {
+/// Measures the norm of the text embeddings; fails after `fails_after` updates.
+struct MeasuringObserver {
     at: Vec<u64>,
     fails_after: u64,
 }
 
-impl Observer for Measuring {
+impl Observer for MeasuringObserver {
     fn on(&mut self, _: &Event<'_>) {}
 
-    fn evaluate(&mut self, now: &Snapshot<'_>) -> Result<Vec<(String, f64)>, Box<dyn std::error::Error + Send + Sync>> {
+    fn evaluate(
+        &mut self,
+        now: &ModelSnapshot<'_>,
+    ) -> Result<Vec<(String, f64)>, Box<dyn std::error::Error + Send + Sync>> {
         if now.step > self.fails_after {
             return Err("no photos left".into());
         }
@@ -508,7 +512,7 @@ fn an_evaluation_is_logged_with_its_step_and_changes_nothing() {
     run(&mut fresh("meru", &straight, "train.log_every=4"), u64::MAX);
 
     let measured = folder.path().join("measured");
-    let mut observer = Measuring { at: Vec::new(), fails_after: u64::MAX };
+    let mut observer = MeasuringObserver { at: Vec::new(), fails_after: u64::MAX };
     let mut trainer = fresh("meru", &measured, "train.log_every=4 eval.every=6");
     trainer.run(&AtomicBool::new(false), &mut observer).unwrap();
     assert_eq!(observer.at, [6, 12]);
@@ -523,7 +527,7 @@ fn an_evaluation_is_logged_with_its_step_and_changes_nothing() {
 fn an_evaluation_that_fails_ends_the_run_after_a_checkpoint() {
     let folder = tempfile::tempdir().unwrap();
     let mut trainer = fresh("meru", folder.path(), "eval.every=3");
-    let mut observer = Measuring { at: Vec::new(), fails_after: 3 };
+    let mut observer = MeasuringObserver { at: Vec::new(), fails_after: 3 };
     let message = trainer.run(&AtomicBool::new(false), &mut observer).unwrap_err().to_string();
     assert_eq!(message, "learn: the evaluation after step 6 failed: no photos left");
     assert_eq!(Trainer::resume(folder.path(), squares(), &Device::flex()).unwrap().step(), 6);

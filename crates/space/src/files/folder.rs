@@ -1,4 +1,4 @@
-//! Folders that are written whole or not at all.
+//! Writes folders atomically.
 
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -9,18 +9,20 @@ use super::operation;
 use crate::error::{Error, Result};
 use crate::points::Lock;
 
-/// Fills a new folder with `fill` and puts it at `dir`. Missing parent folders are created.
+/// Fills a new folder with `fill` and moves it to `dir`, replacing an existing folder. Missing parent folders are
+/// created.
 ///
-/// `fill` writes into `.NAME.PID-N.tmp` beside `dir`. The files are flushed to the disk; a folder at `dir` is renamed to
-/// `.NAME.previous`; the new one is renamed to `dir`; the previous one is removed. If a rename fails, the previous folder is put back.
-/// If the process is killed between the two renames, [`resolve`] finds the previous folder. Temporary folders that killed processes
-/// left for the same `dir` are removed first.
+/// The steps: `fill` writes into `.NAME.PID-N.tmp` beside `dir`; the files are flushed to the disk; an existing folder
+/// at `dir` is renamed to `.NAME.previous`; the new folder is renamed to `dir`; the previous one is removed. If a
+/// rename fails, the previous folder is restored. If the process is killed between the two renames, [`resolve`] returns
+/// the previous folder. Temporary folders that killed processes left for the same `dir` are removed first.
 ///
-/// `may_replace` is asked, before `fill` and again before the renames, whether an existing `dir` may be replaced.
+/// `may_replace` decides whether an existing `dir` may be replaced. It is called before `fill` and again before the
+/// renames.
 ///
 /// # Errors
-/// What `may_replace` and `fill` return; `dir` is a symbolic link, or does not end in a name; the system refuses. `dir` then holds its
-/// previous content (its new content, if only the last flush failed).
+/// The errors of `may_replace` and `fill`; `dir` is a symbolic link or does not end in a name; the operating system
+/// reports an error. `dir` then holds its previous content (or the new content, if only the last flush failed).
 pub fn replace_folder<E: From<Error>>(
     dir: &Path,
     may_replace: impl Fn(&Path) -> Result<(), E>,
@@ -31,11 +33,13 @@ pub fn replace_folder<E: From<Error>>(
     publish(&fresh.path, dir, may_replace)
 }
 
-/// Fills a new folder with `fill` and gives it the name `dir`, which must be free or an empty folder.
+/// Fills a new folder with `fill` and renames it to `dir`, which must not exist or must be an empty folder. If `dir`
+/// exists, `may_replace` is called before and after `fill`.
 ///
 /// # Errors
-/// What `fill` returns; `dir` exists and is not empty (also if another process filled it meanwhile); the system refuses. Nothing is at
-/// `dir` then that was not there before.
+/// The errors of `may_replace` and `fill`; `dir` exists and is not empty (also if another process filled it in the
+/// meantime); the operating system reports an error. `dir` is then unchanged (or holds the new content, if only the
+/// last flush failed).
 pub fn create_folder<T, E: From<Error>>(
     dir: &Path,
     may_replace: impl Fn(&Path) -> Result<(), E>,
@@ -43,24 +47,25 @@ pub fn create_folder<T, E: From<Error>>(
 ) -> Result<T, E> {
     let fresh = begin(dir, &may_replace)?;
     let filled = fill(&fresh.path)?;
-    check_place(dir, &may_replace)?;
+    check_target(dir, &may_replace)?;
     sync_tree(&fresh.path)?;
-    // Unlike in `replace_folder`, nothing is moved aside: the system refuses this rename if `dir` is a folder with content.
+    // Unlike in `replace_folder`, nothing is moved aside: the operating system rejects this rename if `dir` is a folder
+    // with content.
     operation::rename(&fresh.path, dir)?;
     operation::sync(&parent(dir)?)?;
     Ok(filled)
 }
 
-/// Puts the finished folder `fresh` at `dir` as [`replace_folder`] does.
+/// Moves the finished folder `fresh` to `dir` as [`replace_folder`] does.
 ///
 /// # Errors
-/// Those of [`replace_folder`]; `fresh` then stays where it is.
+/// The errors of [`replace_folder`]; `fresh` is then not moved.
 pub(crate) fn publish<E: From<Error>>(
     fresh: &Path,
     dir: &Path,
     may_replace: impl Fn(&Path) -> Result<(), E>,
 ) -> Result<(), E> {
-    check_place(dir, &may_replace)?;
+    check_target(dir, &may_replace)?;
     Ok(exchange(fresh, dir)?)
 }
 
@@ -68,58 +73,63 @@ fn exchange(fresh: &Path, dir: &Path) -> Result<()> {
     sync_tree(fresh)?;
     let previous = sibling(dir, ".previous")?;
     if dir.exists() {
-        // Older than what is at `dir`, or it would have been put back.
+        // A `.previous` folder beside an existing `dir` is left over from an earlier replacement.
         discard(&previous, dir)?;
         operation::rename(dir, &previous)?;
     }
     if let Err(error) = operation::rename(fresh, dir) {
-        // If this fails too, `resolve` finds the previous folder under its other name. The first error is the one to report.
+        // If this rename fails too, `resolve` returns the `.previous` folder. The first error is the one to report.
         if previous.exists() && !dir.exists() {
             let _ = operation::rename(&previous, dir);
         }
         return Err(error);
     }
     operation::sync(&parent(dir)?)?;
-    // The new content is in place; what cannot be removed now is removed by the next replacement.
+    // The new content is in place. If removing the old folder fails, the next replacement removes it.
     let _ = discard(&previous, dir);
     Ok(())
 }
 
-/// The folder to read for `dir`: `dir` itself, or, if nothing is there, the previous folder that an interrupted [`replace_folder`] left
-/// beside it. Readers change nothing on the disk, so they cannot disturb a process that is between its two renames.
+/// Returns the folder to read for `dir`: `dir` itself if it exists, else the previous folder that an interrupted
+/// [`replace_folder`] left beside it. Readers change nothing on the disk, so they cannot disturb a process that is
+/// between its two renames.
 pub fn resolve(dir: &Path) -> PathBuf {
     interrupted(dir).unwrap_or_else(|| dir.to_owned())
 }
 
-/// The previous folder beside `dir`, if nothing is at `dir` itself: its replacement was interrupted.
+/// Returns the previous folder beside `dir` if `dir` does not exist, that is, if its replacement was interrupted.
 pub fn interrupted(dir: &Path) -> Option<PathBuf> {
     if dir.exists() {
         return None;
     }
-    // `.old` is the name that conifer 0.1 used for checkpoints.
+    // conifer 0.1 used the suffix `.old` for checkpoints.
     [".previous", ".old"].into_iter().filter_map(|suffix| sibling(dir, suffix).ok()).find(|it| it.is_dir())
 }
 
-/// A new temporary folder for `dir`, once it is known that `dir` may be written.
-fn begin<E: From<Error>>(dir: &Path, may_replace: &impl Fn(&Path) -> Result<(), E>) -> Result<Unfinished, E> {
+/// Creates a temporary folder for `dir` after checking that `dir` may be written.
+fn begin<E: From<Error>>(dir: &Path, may_replace: &impl Fn(&Path) -> Result<(), E>) -> Result<TemporaryFolder, E> {
     operation::create_dir_all(&parent(dir)?)?;
-    check_place(dir, may_replace)?;
+    check_target(dir, may_replace)?;
     remove_abandoned(dir)?;
-    Ok(Unfinished::beside(dir)?)
+    Ok(TemporaryFolder::beside(dir)?)
 }
 
-pub(crate) fn check_place<E: From<Error>>(dir: &Path, may_replace: &impl Fn(&Path) -> Result<(), E>) -> Result<(), E> {
-    // A rename would replace the link, not the folder it points to. (`components` drops a slash at the end, which would follow it.)
+pub(crate) fn check_target<E: From<Error>>(dir: &Path, may_replace: &impl Fn(&Path) -> Result<(), E>) -> Result<(), E> {
+    // A rename would replace the link, not the folder it points to. (`components` drops a trailing slash, which would
+    // make the check follow the link.)
     if dir.components().as_path().is_symlink() {
         let found = format!("`{}`, a symbolic link", dir.display());
-        return Err(
-            Error::invalid("folder to write", found, "a folder or a free name: name what the link points to").into()
-        );
+        return Err(Error::invalid(
+            "folder to write",
+            found,
+            "a folder or an unused path: pass the path that the link points to",
+        )
+        .into());
     }
     if dir.exists() { may_replace(dir) } else { Ok(()) }
 }
 
-/// Removes a folder whose content is no longer needed. It loses its name first, so that no reader meets half of it.
+/// Removes a folder that is no longer needed. It is renamed first, so that no reader sees it half deleted.
 fn discard(folder: &Path, dir: &Path) -> Result<()> {
     if !folder.exists() {
         return Ok(());
@@ -129,20 +139,20 @@ fn discard(folder: &Path, dir: &Path) -> Result<()> {
     operation::remove_dir_all(&temporary)
 }
 
-/// A temporary folder; removed when dropped, unless it was renamed away. As long as it lives, its lock tells other processes that it is
-/// in use.
-struct Unfinished {
+/// A temporary folder, removed on drop unless it was renamed. While it exists, its lock shows other processes that it
+/// is in use.
+struct TemporaryFolder {
     path: PathBuf,
     _lock: Option<Lock>,
 }
 
-impl Unfinished {
+impl TemporaryFolder {
     fn beside(dir: &Path) -> Result<Self> {
         loop {
             let path = temporary_name(dir)?;
             operation::create_dir(&path)?;
             let lock = lock_folder(&path);
-            // Between its creation and its lock, another process may have taken it for abandoned.
+            // Between creation and lock, another process may have removed it as abandoned.
             if path.exists() {
                 return Ok(Self { path, _lock: lock });
             }
@@ -150,14 +160,15 @@ impl Unfinished {
     }
 }
 
-impl Drop for Unfinished {
+impl Drop for TemporaryFolder {
     fn drop(&mut self) {
-        // Gone if it was renamed. If the work failed, that error is the one to report.
+        // The path no longer exists if the folder was renamed. An error is ignored, because the error of the failed
+        // work is the one to report.
         let _ = operation::remove_dir_all(&self.path);
     }
 }
 
-/// Removes the temporary folders that killed processes left for `dir`. One that a process works on is locked, and stays.
+/// Removes the temporary folders that killed processes left for `dir`. Folders in use are locked and stay.
 fn remove_abandoned(dir: &Path) -> Result<()> {
     let parent = parent(dir)?;
     let prefix = sibling(dir, ".")?;
@@ -170,14 +181,14 @@ fn remove_abandoned(dir: &Path) -> Result<()> {
             && entry.file_type().is_ok_and(|it| it.is_dir())
             && let Some(_lock) = lock_folder(&entry.path())
         {
-            // Left-over folders only take space, so a failure here is no reason not to write.
+            // Leftover folders only take space, so a failure here does not prevent writing.
             let _ = operation::remove_dir_all(&entry.path());
         }
     }
     Ok(())
 }
 
-/// The lock of a folder; `None` if another process has it, or the file system has no such locks.
+/// Locks a folder; `None` if another process holds the lock, or the file system does not support locks.
 fn lock_folder(path: &Path) -> Option<Lock> {
     Lock::take(File::open(path).ok()?).ok().flatten()
 }
@@ -195,14 +206,14 @@ fn sync_tree(dir: &Path) -> Result<()> {
     operation::sync(dir)
 }
 
-/// A name that no other process and no other thread of this one uses: `.NAME.PID-N.tmp` beside `path`.
+/// A name unique among processes and threads: `.NAME.PID-N.tmp` beside `path`.
 pub(super) fn temporary_name(path: &Path) -> Result<PathBuf> {
     static COUNT: AtomicU64 = AtomicU64::new(0);
     let count = COUNT.fetch_add(1, Ordering::Relaxed);
     sibling(path, &format!(".{}-{count}.tmp", std::process::id()))
 }
 
-/// `.NAME` and a suffix, beside `path`.
+/// The path `.NAME` plus a suffix, beside `path`.
 pub(crate) fn sibling(path: &Path, suffix: &str) -> Result<PathBuf> {
     let mut hidden = OsString::from(".");
     hidden.push(name(path)?);
@@ -226,7 +237,7 @@ fn name(path: &Path) -> Result<&std::ffi::OsStr> {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
-    use super::super::operation::faults::{Fault, with};
+    use super::super::operation::faults::{InjectedFault, with};
     use super::*;
 
     fn fill(content: &'static str) -> impl Fn(&Path) -> Result<()> {
@@ -242,7 +253,7 @@ mod tests {
         Ok(())
     }
 
-    /// The content of a folder that holds both files with the same text.
+    /// The content of both files, if they exist and are equal.
     fn content(dir: &Path) -> Option<String> {
         let read = |name: &str| fs::read_to_string(dir.join(name)).ok();
         read("a").filter(|it| read("b").as_ref() == Some(it))
@@ -252,18 +263,18 @@ mod tests {
         fs::read_dir(dir).unwrap().map(|it| it.unwrap().file_name().into_string().unwrap()).collect()
     }
 
-    /// A fault before and after every operation of a replacement: readers find the old or the new content, whole; the next replacement
-    /// succeeds and leaves nothing beside the folder.
+    /// Injects a fault before and after every operation of a replacement. Readers find the complete old or new content.
+    /// The next replacement succeeds and leaves nothing beside the folder.
     #[test]
     fn a_fault_at_any_operation_loses_nothing() {
         let count = |home: &Path| {
             replace_folder(&home.join("x"), anything, fill("old")).unwrap();
-            with(usize::MAX, Fault::Once, || replace_folder(&home.join("x"), anything, fill("new"))).1
+            with(usize::MAX, InjectedFault::Once, || replace_folder(&home.join("x"), anything, fill("new"))).1
         };
         let steps = count(tempfile::tempdir().unwrap().path());
         assert!(steps > 20, "{steps}");
         let (mut restored, mut recovered) = (0, 0);
-        for (at, fault) in (0..steps).flat_map(|at| [(at, Fault::Once), (at, Fault::Killed)]) {
+        for (at, fault) in (0..steps).flat_map(|at| [(at, InjectedFault::Once), (at, InjectedFault::Killed)]) {
             let home = tempfile::tempdir().unwrap();
             let dir = home.path().join("model");
             replace_folder(&dir, anything, fill("old")).unwrap();
@@ -281,15 +292,16 @@ mod tests {
     }
 
     #[test]
-    fn a_failed_last_rename_puts_the_previous_folder_back() {
+    fn a_failed_last_rename_restores_the_previous_folder() {
         let home = tempfile::tempdir().unwrap();
         let dir = home.path().join("model");
         replace_folder(&dir, anything, fill("old")).unwrap();
         let fresh = home.path().join("fresh");
         fs::create_dir(&fresh).unwrap();
         fill("new")(&fresh).unwrap();
-        // Flush of two files and the folder, then the rename aside, then the one that fails.
-        let (done, _) = with(8, Fault::Once, || exchange(&fresh, &dir));
+        // Steps 0 to 7 are the flushes of two files and the folder, and the rename aside; step 8 is the rename that
+        // fails.
+        let (done, _) = with(8, InjectedFault::Once, || exchange(&fresh, &dir));
         assert!(done.unwrap_err().to_string().contains("rename to"));
         assert_eq!(content(&dir).as_deref(), Some("old"));
         assert_eq!(interrupted(&dir), None);
@@ -299,9 +311,12 @@ mod tests {
     fn a_new_folder_appears_whole_or_not_at_all() {
         let steps = {
             let home = tempfile::tempdir().unwrap();
-            with(usize::MAX, Fault::Once, || create_folder(&home.path().join("x"), anything, fill("new")).unwrap()).1
+            with(usize::MAX, InjectedFault::Once, || {
+                create_folder(&home.path().join("x"), anything, fill("new")).unwrap()
+            })
+            .1
         };
-        for (at, fault) in (0..steps).flat_map(|at| [(at, Fault::Once), (at, Fault::Killed)]) {
+        for (at, fault) in (0..steps).flat_map(|at| [(at, InjectedFault::Once), (at, InjectedFault::Killed)]) {
             let home = tempfile::tempdir().unwrap();
             let dir = home.path().join("x");
             let (done, _) = with(at, fault, || create_folder(&dir, anything, fill("new")));
@@ -323,7 +338,7 @@ mod tests {
         let dir = home.path().join("model");
         fs::create_dir(home.path().join(".model.7-1.tmp")).unwrap();
         fs::create_dir(home.path().join(".model.notes.tmp")).unwrap();
-        let in_use = Unfinished::beside(&dir).unwrap();
+        let in_use = TemporaryFolder::beside(&dir).unwrap();
         replace_folder(&dir, anything, fill("new")).unwrap();
         let mut expected = vec![".model.notes.tmp".to_owned(), "model".to_owned()];
         if cfg!(unix) {

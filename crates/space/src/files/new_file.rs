@@ -1,4 +1,4 @@
-//! One file that is written whole or not at all.
+//! Writes one file atomically.
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
@@ -8,8 +8,8 @@ use super::folder::{parent, temporary_name};
 use super::operation;
 use crate::error::{Error, Result};
 
-/// A file under a temporary name beside its target. [`NewFile::finish`] gives it the name of the target; dropped before that, it is
-/// removed. Its mode is 0666 without the bits of the umask.
+/// A file under a temporary name beside its target. [`NewFile::finish`] renames it to the target; dropping it earlier
+/// removes it. Its mode is 0666 minus the umask.
 #[derive(Debug)]
 pub struct NewFile {
     writer: Option<BufWriter<File>>,
@@ -21,17 +21,17 @@ impl NewFile {
     /// Creates the temporary file.
     ///
     /// # Errors
-    /// `target` does not end in a name; the system refuses.
+    /// `target` does not end in a name; the operating system reports an error.
     pub fn create(target: &Path) -> Result<Self> {
         let temporary = temporary_name(target)?;
         let file = operation::create_file(&temporary)?;
         Ok(Self { writer: Some(BufWriter::with_capacity(1 << 20, file)), temporary, target: target.to_owned() })
     }
 
-    /// Flushes the file to the disk and renames it. A file that was at the target is replaced.
+    /// Flushes the file to the disk and renames it to the target, replacing an existing file.
     ///
     /// # Errors
-    /// The system refuses; the file at the target is then untouched.
+    /// The operating system reports an error; the file at the target is then unchanged.
     pub fn finish(mut self) -> Result<()> {
         let Some(writer) = self.writer.take() else { return Ok(()) };
         let done = writer
@@ -67,10 +67,10 @@ impl Drop for NewFile {
     }
 }
 
-/// Writes `bytes` to `path`: a reader sees the old file or the new one.
+/// Writes `bytes` to `path` atomically: a reader sees the old file or the new one.
 ///
 /// # Errors
-/// Those of [`NewFile`].
+/// The errors of [`NewFile`].
 pub fn write_whole(path: &Path, bytes: &[u8]) -> Result<()> {
     let mut file = NewFile::create(path)?;
     file.write_all(bytes).map_err(Error::io("write", path))?;
@@ -80,7 +80,7 @@ pub fn write_whole(path: &Path, bytes: &[u8]) -> Result<()> {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
-    use super::super::operation::faults::{Fault, with};
+    use super::super::operation::faults::{InjectedFault, with};
     use super::*;
 
     #[test]
@@ -88,16 +88,17 @@ mod tests {
         let home = tempfile::tempdir().unwrap();
         let path = home.path().join("a.txt");
         write_whole(&path, b"old").unwrap();
-        let (_, steps) = with(usize::MAX, Fault::Once, || write_whole(&home.path().join("b.txt"), b"x").unwrap());
+        let (_, steps) =
+            with(usize::MAX, InjectedFault::Once, || write_whole(&home.path().join("b.txt"), b"x").unwrap());
         fs::remove_file(home.path().join("b.txt")).unwrap();
         assert!(steps >= 6, "{steps}");
         for at in 0..steps {
             write_whole(&path, b"old").unwrap();
-            let (done, _) = with(at, Fault::Once, || write_whole(&path, b"new"));
+            let (done, _) = with(at, InjectedFault::Once, || write_whole(&path, b"new"));
             assert!(done.is_err(), "step {at}");
             let found = fs::read(&path).unwrap();
             assert!(found == b"old" || found == b"new", "step {at}: {found:?}");
-            // A temporary file stays only where its creation itself reported a failure.
+            // A temporary file remains only if its creation itself reported a failure.
             assert!(at < 2 || fs::read_dir(home.path()).unwrap().count() == 1, "step {at}");
             for entry in fs::read_dir(home.path()).unwrap().flatten() {
                 if entry.path() != path {
@@ -113,7 +114,7 @@ mod tests {
         use std::os::unix::fs::PermissionsExt as _;
         let home = tempfile::tempdir().unwrap();
         let mode = |name: &str| fs::metadata(home.path().join(name)).unwrap().permissions().mode() & 0o777;
-        // What the system gives a new file under the umask of this process.
+        // The mode of an ordinary new file under the umask of this process.
         fs::write(home.path().join("plain"), b"x").unwrap();
         write_whole(&home.path().join("whole"), b"x").unwrap();
         assert_eq!(mode("whole"), mode("plain"));

@@ -1,4 +1,4 @@
-//! File operations of this module, one function each, so that a test can fail any of them.
+//! File operations of this module, one function each, so that tests can inject a fault into any of them.
 
 use std::fs::{self, File};
 use std::path::Path;
@@ -21,7 +21,7 @@ pub(crate) fn rename(from: &Path, to: &Path) -> Result<()> {
     run("rename to", to, || fs::rename(from, to))
 }
 
-/// Removes a folder with its content; succeeds where there is none.
+/// Removes a folder with its content; succeeds if it does not exist.
 pub(crate) fn remove_dir_all(path: &Path) -> Result<()> {
     run("remove", path, || match fs::remove_dir_all(path) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
@@ -29,7 +29,7 @@ pub(crate) fn remove_dir_all(path: &Path) -> Result<()> {
     })
 }
 
-/// Removes a file; succeeds where there is none.
+/// Removes a file; succeeds if it does not exist.
 pub(crate) fn remove_file(path: &Path) -> Result<()> {
     run("remove", path, || match fs::remove_file(path) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
@@ -37,7 +37,7 @@ pub(crate) fn remove_file(path: &Path) -> Result<()> {
     })
 }
 
-/// Flushes a file, or (where the system has that notion) the names in a folder.
+/// Flushes a file, or the entries of a folder on systems that support it.
 pub(crate) fn sync(path: &Path) -> Result<()> {
     if !cfg!(unix) && path.is_dir() {
         return Ok(());
@@ -50,7 +50,7 @@ fn run<T>(action: &'static str, path: &Path, work: impl FnOnce() -> std::io::Res
     work().map_err(Error::io(action, path))
 }
 
-/// In tests every operation can fail before it is done, or be done and still report a failure.
+/// In tests every operation can fail before it runs, or run and still report a failure.
 #[cfg(test)]
 fn run<T>(action: &'static str, path: &Path, work: impl FnOnce() -> std::io::Result<T>) -> Result<T> {
     faults::step().and_then(|()| work()).and_then(|done| faults::step().map(|()| done)).map_err(Error::io(action, path))
@@ -61,22 +61,23 @@ pub(crate) mod faults {
     use std::cell::Cell;
     use std::io::{Error, ErrorKind, Result};
 
-    /// What happens from a step on.
+    /// The kind of fault.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-    pub(crate) enum Fault {
+    pub(crate) enum InjectedFault {
         /// Only that step fails.
         Once,
-        /// Every step from there on fails, as in a process that was killed.
+        /// That step and all later ones fail, as in a killed process.
         Killed,
     }
 
     thread_local! {
-        static PLAN: Cell<Option<(usize, Fault)>> = const { Cell::new(None) };
+        static PLAN: Cell<Option<(usize, InjectedFault)>> = const { Cell::new(None) };
         static SEEN: Cell<usize> = const { Cell::new(0) };
     }
 
-    /// Runs `work` with a fault at step `at` (two steps per operation: before it and after it). Also returns the number of steps.
-    pub(crate) fn with<T>(at: usize, fault: Fault, work: impl FnOnce() -> T) -> (T, usize) {
+    /// Runs `work` with a fault at step `at`. Each operation has two steps: before it and after it. Returns the result
+    /// and the number of steps.
+    pub(crate) fn with<T>(at: usize, fault: InjectedFault, work: impl FnOnce() -> T) -> (T, usize) {
         PLAN.set(Some((at, fault)));
         SEEN.set(0);
         let result = work();
@@ -87,8 +88,8 @@ pub(crate) mod faults {
     pub(super) fn step() -> Result<()> {
         let seen = SEEN.replace(SEEN.get() + 1);
         let fails = PLAN.get().is_some_and(|(at, fault)| match fault {
-            Fault::Once => seen == at,
-            Fault::Killed => seen >= at,
+            InjectedFault::Once => seen == at,
+            InjectedFault::Killed => seen >= at,
         });
         if fails { Err(Error::from(ErrorKind::StorageFull)) } else { Ok(()) }
     }

@@ -2,17 +2,17 @@
 
 use std::f64::consts::{FRAC_PI_2, PI};
 
-use crate::laws::{Case, close, holds};
+use crate::laws::{LawCase, close, holds};
 use crate::root::Root;
 
-/// Rounding of an angle between points of rapidity up to 3.
+/// Tolerance for angles between points of rapidity up to 3.
 const EXACT: f64 = 1e-7;
-/// The constant K of every published cone.
+/// K of the cones in these tests (MERU, HyCoCLIP: 0.1).
 const MIN_RADIUS: f64 = 0.1;
 
-/// Ahead and behind on the line from the root through the parent. The sphere's lines are chords, which leave the
-/// sphere: only the root itself is behind.
-pub(super) fn angle_ahead_and_behind(case: &Case<'_>) -> Result<(), String> {
+/// Points ahead and behind on the line from the root through the parent. On the sphere the line is a chord, which
+/// leaves the sphere, so only the root itself is tested.
+pub(super) fn angle_ahead_and_behind(case: &LawCase<'_>) -> Result<(), String> {
     for root in case.roots() {
         for parent in &case.points[1..] {
             let angle = |child: &[f64]| case.exact.exterior_angle(parent, child, &root);
@@ -37,7 +37,7 @@ pub(super) fn angle_ahead_and_behind(case: &Case<'_>) -> Result<(), String> {
     Ok(())
 }
 
-pub(super) fn angle_where_undefined(case: &Case<'_>) -> Result<(), String> {
+pub(super) fn angle_where_undefined(case: &LawCase<'_>) -> Result<(), String> {
     for root in case.roots() {
         for x in &case.points {
             let itself = case.exact.exterior_angle(x, x, &root);
@@ -49,8 +49,8 @@ pub(super) fn angle_where_undefined(case: &Case<'_>) -> Result<(), String> {
     Ok(())
 }
 
-/// [`Root::Origin`] and [`Root::Point`] run different code; at the origin they must agree.
-pub(super) fn root_at_the_origin(case: &Case<'_>) -> Result<(), String> {
+/// [`Root::Origin`] and [`Root::Point`] use different code; they must agree at the origin.
+pub(super) fn root_at_the_origin(case: &LawCase<'_>) -> Result<(), String> {
     if !case.has_origin() {
         return Ok(());
     }
@@ -68,7 +68,7 @@ pub(super) fn root_at_the_origin(case: &Case<'_>) -> Result<(), String> {
 }
 
 /// `x -> -x` is an isometry of every space here.
-pub(super) fn mirror_images(case: &Case<'_>) -> Result<(), String> {
+pub(super) fn mirror_images(case: &LawCase<'_>) -> Result<(), String> {
     let mirror = |x: &[f64]| x.iter().map(|v| -v).collect::<Vec<_>>();
     for pair in case.points.windows(2) {
         let (x, y) = (&pair[0], &pair[1]);
@@ -86,8 +86,8 @@ pub(super) fn mirror_images(case: &Case<'_>) -> Result<(), String> {
     Ok(())
 }
 
-/// In (0, pi/2], pi/2 at the root, and never wider further out on one ray.
-pub(super) fn aperture_narrows(case: &Case<'_>) -> Result<(), String> {
+/// The half aperture is in (0, pi/2], is pi/2 at the root, and does not grow along a ray away from the root.
+pub(super) fn aperture_narrows(case: &LawCase<'_>) -> Result<(), String> {
     for root in case.roots() {
         let start = start_of(case, &root);
         let at_root = case.exact.half_aperture(&start, MIN_RADIUS, &root);
@@ -106,7 +106,7 @@ pub(super) fn aperture_narrows(case: &Case<'_>) -> Result<(), String> {
     Ok(())
 }
 
-pub(super) fn excess_tells_inside(case: &Case<'_>) -> Result<(), String> {
+pub(super) fn excess_separates_inside_and_outside(case: &LawCase<'_>) -> Result<(), String> {
     for root in case.roots() {
         for parent in &case.points[1..] {
             let excess = |child: &[f64], scale: f64| case.exact.cone_excess(parent, child, MIN_RADIUS, scale, &root);
@@ -129,7 +129,7 @@ pub(super) fn excess_tells_inside(case: &Case<'_>) -> Result<(), String> {
 }
 
 /// The root as a point.
-fn start_of(case: &Case<'_>, root: &Root) -> Vec<f64> {
+fn start_of(case: &LawCase<'_>, root: &Root) -> Vec<f64> {
     match root {
         Root::Origin => vec![0.0; case.spec.dim],
         Root::Point(point) => point.clone(),

@@ -1,14 +1,14 @@
 //! Laws of distances, geodesics and means, in `f64`.
 
-use crate::laws::{Case, all_close, close, holds};
+use crate::laws::{LawCase, all_close, close, holds};
 use crate::root::Root;
 use crate::space::entry;
 use crate::spec::ManifoldSpec;
 
-/// Rounding of a few dozen operations on points of rapidity up to 3 (coordinates up to 10 / sqrt(c)).
+/// Tolerance for a few dozen operations on points of rapidity up to 3 (coordinates up to 10 / sqrt(c)).
 const EXACT: f64 = 1e-11;
 
-pub(super) fn unlift_inverts_lift(case: &Case<'_>) -> Result<(), String> {
+pub(super) fn unlift_inverts_lift(case: &LawCase<'_>) -> Result<(), String> {
     for (tangent, point) in case.tangents.iter().zip(&case.points) {
         let back = case.fill(|out| case.exact.unlift(point, out));
         if case.has_origin() {
@@ -19,7 +19,7 @@ pub(super) fn unlift_inverts_lift(case: &Case<'_>) -> Result<(), String> {
     Ok(())
 }
 
-pub(super) fn results_lie_on_the_space(case: &Case<'_>) -> Result<(), String> {
+pub(super) fn results_lie_on_the_space(case: &LawCase<'_>) -> Result<(), String> {
     let on = |what: &str, point: &[f64]| close(what, case.exact.off_manifold(point), 0.0, EXACT);
     for pair in case.points.windows(2) {
         on("distance of lift(v) from the space", &pair[0])?;
@@ -31,7 +31,7 @@ pub(super) fn results_lie_on_the_space(case: &Case<'_>) -> Result<(), String> {
     Ok(())
 }
 
-pub(super) fn dist_is_a_metric(case: &Case<'_>) -> Result<(), String> {
+pub(super) fn dist_is_a_metric(case: &LawCase<'_>) -> Result<(), String> {
     let d = |x: &[f64], y: &[f64]| case.exact.dist(x, y);
     for (i, x) in case.points.iter().enumerate() {
         close("dist(x, x)", d(x, x), 0.0, 0.0)?;
@@ -48,7 +48,7 @@ pub(super) fn dist_is_a_metric(case: &Case<'_>) -> Result<(), String> {
     Ok(())
 }
 
-pub(super) fn dist_from_origin(case: &Case<'_>) -> Result<(), String> {
+pub(super) fn dist_from_origin(case: &LawCase<'_>) -> Result<(), String> {
     let Some(norm) = case.entry.tangent_norm else {
         return Ok(());
     };
@@ -61,10 +61,11 @@ pub(super) fn dist_from_origin(case: &Case<'_>) -> Result<(), String> {
     Ok(())
 }
 
-/// `d_(c/s)(sqrt(s) x, sqrt(s) y) = sqrt(s) d_c(x, y)`; with `s = c` this is `d_c(x, y) = d_1(sqrt(c) x, ..) / sqrt(c)`.
-pub(super) fn curvature_is_a_unit(case: &Case<'_>) -> Result<(), String> {
+/// `d_(c/s)(sqrt(s) x, sqrt(s) y) = sqrt(s) d_c(x, y)`; with `s = c` this is
+/// `d_c(x, y) = d_1(sqrt(c) x, ..) / sqrt(c)`.
+pub(super) fn curvature_is_a_unit(case: &LawCase<'_>) -> Result<(), String> {
     if !case.has_origin() {
-        return Ok(()); // the sphere has its radius fixed
+        return Ok(()); // the sphere has a fixed radius
     }
     for s in case.spec.curv.iter().copied().chain([0.3, 7.0]) {
         let curv = case.spec.curv.iter().map(|c| c / s).collect();
@@ -82,7 +83,7 @@ pub(super) fn curvature_is_a_unit(case: &Case<'_>) -> Result<(), String> {
     Ok(())
 }
 
-pub(super) fn similarity_falls_with_dist(case: &Case<'_>) -> Result<(), String> {
+pub(super) fn similarity_falls_with_dist(case: &LawCase<'_>) -> Result<(), String> {
     let query = &case.points[0];
     let mut order: Vec<&Vec<f64>> = case.points[1..].iter().collect();
     order.sort_by(|a, b| case.exact.dist(query, a).total_cmp(&case.exact.dist(query, b)));
@@ -90,7 +91,7 @@ pub(super) fn similarity_falls_with_dist(case: &Case<'_>) -> Result<(), String> 
     holds(similarity.is_sorted_by(|a, b| a >= b), || format!("similarity by growing distance is {similarity:?}"))
 }
 
-pub(super) fn geodesic_has_constant_speed(case: &Case<'_>) -> Result<(), String> {
+pub(super) fn geodesic_has_constant_speed(case: &LawCase<'_>) -> Result<(), String> {
     for pair in case.points.windows(2) {
         let (x, y) = (&pair[0], &pair[1]);
         all_close("geodesic at 0", &case.geodesic(x, y, 0.0), x, EXACT)?;
@@ -106,7 +107,7 @@ pub(super) fn geodesic_has_constant_speed(case: &Case<'_>) -> Result<(), String>
     Ok(())
 }
 
-pub(super) fn mean_is_central(case: &Case<'_>) -> Result<(), String> {
+pub(super) fn mean_is_central(case: &LawCase<'_>) -> Result<(), String> {
     for (tangent, x) in case.tangents.iter().zip(&case.points) {
         all_close("mean of one point", &case.mean(&[x]), x, EXACT)?;
         all_close("mean of a point with itself", &case.mean(&[x, x, x]), x, EXACT)?;
@@ -123,7 +124,7 @@ pub(super) fn mean_is_central(case: &Case<'_>) -> Result<(), String> {
     all_close("mean of no points", &case.mean(&[]), &vec![0.0; case.spec.dim], 0.0)
 }
 
-pub(super) fn depth_measures_from_root(case: &Case<'_>) -> Result<(), String> {
+pub(super) fn depth_measures_from_root(case: &LawCase<'_>) -> Result<(), String> {
     for root in &case.points {
         let at = Root::Point(root.clone());
         close("depth of the root", case.exact.depth(root, &at), 0.0, 0.0)?;
@@ -141,8 +142,8 @@ pub(super) fn depth_measures_from_root(case: &Case<'_>) -> Result<(), String> {
     Ok(())
 }
 
-/// A product with a single factor is that factor, in every method.
-pub(super) fn one_factor_is_the_factor(case: &Case<'_>) -> Result<(), String> {
+/// A product with a single factor equals that factor in every method.
+pub(super) fn one_factor_is_the_factor(case: &LawCase<'_>) -> Result<(), String> {
     if !case.entry.factored || case.spec.factors != 1 {
         return Ok(());
     }

@@ -1,12 +1,12 @@
-//! Laws of rounding: nothing becomes infinite or NaN, and `f32` stays near `f64`.
+//! Laws of rounding: no result is infinite or NaN, and `f32` results stay close to `f64`.
 
-use crate::laws::{Case, close, holds};
+use crate::laws::{LawCase, close, holds};
 use crate::real::Real;
 use crate::root::Root;
 use crate::space::Space;
 
-/// The adversarial list, `dim` numbers each: the origin, norms from 1e-6 to 1e4 on one ray (collinear, and each twice:
-/// equal points), the opposite ray, another direction, and a neighbour one part in a million away.
+/// Adversarial tangent vectors of `dim` numbers: the origin; norms from 1e-6 to 1e4 on one ray (each twice, so that
+/// equal points occur), on the opposite ray and in another direction. Two of the norms differ by a fraction of 1e-6.
 pub fn edge_tangents(dim: usize) -> Vec<Vec<f64>> {
     let along = |length: f64, sign: fn(usize) -> f64| {
         let norm = (dim as f64).sqrt();
@@ -22,14 +22,14 @@ pub fn edge_tangents(dim: usize) -> Vec<Vec<f64>> {
     list
 }
 
-pub(super) fn everything_is_finite(case: &Case<'_>) -> Result<(), String> {
+pub(super) fn everything_is_finite(case: &LawCase<'_>) -> Result<(), String> {
     finite_in(case, case.exact.as_ref())?;
     finite_in(case, case.fast.as_ref())
 }
 
-/// Errors of `f32` on ordinary points (rapidity 0.05 to 3), against `f64` on the same rounded points. The table of
-/// what happens further out is in the tests of the hyperboloid.
-pub(super) fn f32_follows_f64(case: &Case<'_>) -> Result<(), String> {
+/// Compares `f32` with `f64` on the same rounded points, for ordinary points (rapidity 0.05 to 3). The error budgets
+/// for larger norms are in the tests of the hyperboloid.
+pub(super) fn f32_follows_f64(case: &LawCase<'_>) -> Result<(), String> {
     let narrow: Vec<Vec<f32>> = case.points.iter().map(|p| p.iter().map(|v| *v as f32).collect()).collect();
     let wide: Vec<Vec<f64>> = narrow.iter().map(|p| p.iter().map(|v| f64::from(*v)).collect()).collect();
     let root = Root::Point(wide[0].clone());
@@ -55,7 +55,7 @@ pub(super) fn f32_follows_f64(case: &Case<'_>) -> Result<(), String> {
     Ok(())
 }
 
-fn finite_in<T: Real>(case: &Case<'_>, space: &dyn Space<T>) -> Result<(), String> {
+fn finite_in<T: Real>(case: &LawCase<'_>, space: &dyn Space<T>) -> Result<(), String> {
     let tangents: Vec<Vec<T>> =
         edge_tangents(case.spec.dim).iter().map(|v| v.iter().map(|a| T::from_f64(*a)).collect()).collect();
     let mut out = vec![T::ZERO; case.spec.dim];
@@ -65,7 +65,7 @@ fn finite_in<T: Real>(case: &Case<'_>, space: &dyn Space<T>) -> Result<(), Strin
         finite("lift", &out)?;
         points.push(out.clone());
         if case.has_origin() {
-            points.push(tangent.clone()); // any vector is a point
+            points.push(tangent.clone()); // every vector is a point here
         }
     }
     let roots = [Root::Origin, root_of(&points[0]), root_of(&points[points.len() - 1])];
@@ -93,8 +93,8 @@ fn finite_in<T: Real>(case: &Case<'_>, space: &dyn Space<T>) -> Result<(), Strin
     Ok(())
 }
 
-/// `sqrt(|x|^2 + sum of 1/c)`: the product of two bounds the terms of an inner product.
-fn reach(case: &Case<'_>, x: &[f64]) -> f64 {
+/// `sqrt(|x|^2 + sum of 1/c)`. The product of two such values bounds the terms of an inner product.
+fn reach(case: &LawCase<'_>, x: &[f64]) -> f64 {
     let squares = x.iter().map(|v| v * v).chain(case.spec.curv.iter().map(|c| 1.0 / c));
     squares.sum::<f64>().sqrt()
 }

@@ -1,4 +1,4 @@
-//! A set that is written as its rows are made, over several runs of the program if need be.
+//! Writes an embedding set while its rows are produced. The work may span several runs of the program.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::element::HEADER;
-use super::{Element, Lock, Manifest, Modality, RESERVED, Seal, Source, may_replace, save};
+use super::{Element, FileChecksum, Lock, Modality, Provenance, RESERVED, SetManifest, may_replace, save};
 use crate::error::{Error, Result};
 use crate::files;
 use crate::root::Root;
@@ -20,61 +20,64 @@ use crate::spec::ManifoldSpec;
 #[cfg(test)]
 mod tests;
 
-/// What a set will be, and what decides its rows.
+/// Space, root, columns and storage type of the set that a [`Draft`] writes, and the settings that determine its rows.
 #[derive(Clone, Debug)]
-pub struct Plan {
+pub struct DraftPlan {
     /// The space of the points.
     pub spec: ManifoldSpec,
-    /// The apex of its cones.
+    /// The root from which the cones are seen.
     pub root: Root,
     /// Names of the columns, in alphabetical order.
     pub columns: Vec<String>,
-    /// How the points are stored.
+    /// Storage type of the points.
     pub element: Element,
-    /// Everything else that the rows depend on (model, data, settings), by name: a draft is only continued with the same.
+    /// Everything else that the rows depend on (model, data, settings), by name. A draft can be continued only with the
+    /// same identity; the other fields of the plan are not compared.
     pub identity: BTreeMap<String, String>,
 }
 
-/// A set in the making, in the folder `.NAME.unfinished` beside the place of the set `NAME`.
+/// An unfinished set, stored in the folder `.NAME.unfinished` beside the path of the set `NAME`.
 ///
-/// Rows are named first ([`Draft::add`]) and get their points in any order ([`Draft::put`]); nothing is kept in memory.
-/// [`Draft::commit`] says how far it is: whatever happens later, also a process that is killed, the next [`Draft::open`] continues from
-/// there, with the state that its user gave. [`Draft::finish`] puts the set in its place, whole.
+/// [`Draft::add`] appends a row without its point; [`Draft::put`] writes the points of rows that were added, in any
+/// order. Rows are not kept in memory. [`Draft::commit`] makes the progress durable together with a state of the
+/// caller. After an interruption, also a killed process, the next [`Draft::open`] continues from the last commit.
+/// [`Draft::finish`] moves the complete set to its path.
 ///
-/// The same rows and points give the same bytes, however often it was interrupted, and those of [`EmbeddingSet::save`](super::EmbeddingSet::save).
+/// The same rows and points give the same bytes, regardless of interruptions. With [`Element::F32`], points, rows and
+/// manifest equal the output of [`EmbeddingSet::save`](super::EmbeddingSet::save).
 pub struct Draft {
-    /// Where the set will be.
+    /// Path of the finished set.
     dir: PathBuf,
-    /// Where it is made.
+    /// Folder of the draft.
     home: PathBuf,
-    plan: Plan,
+    plan: DraftPlan,
     space: Box<dyn Space<f32>>,
     points: File,
     names: File,
     log: File,
-    place: Place,
+    progress: DraftProgress,
     bytes: Vec<u8>,
     _lock: Lock,
 }
 
-/// `state.json`: how far a draft is.
+/// `state.json`: the committed progress of a draft.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Place {
+struct DraftProgress {
     version: u32,
     identity: BTreeMap<String, String>,
-    /// Rows that have a name.
+    /// Number of rows added.
     rows: u64,
-    /// Rows that have a point.
+    /// Number of rows with a point.
     points: u64,
-    /// Lengths of `rows.jsonl` and of the log.
+    /// Lengths of `rows.jsonl` and of the log, bytes.
     names_bytes: u64,
     log_bytes: u64,
-    /// What the user of the draft needs to go on.
+    /// State of the caller, needed to continue.
     state: Value,
 }
 
-impl Place {
+impl DraftProgress {
     const VERSION: u32 = 1;
     const FILE: &str = "state.json";
     /// Folder of the set within the draft.
@@ -84,13 +87,14 @@ impl Place {
 }
 
 impl Draft {
-    /// Continues the draft of the set `dir`, if one was committed, or begins a new one.
+    /// Continues the committed draft of the set `dir`, or starts a new one.
     ///
     /// # Errors
-    /// A draft of another plan, naming what differs; one that another process works on; a plan that no set can have; `dir` holds files
-    /// that are not ours; the system refuses.
-    pub fn open(dir: &Path, plan: Plan) -> Result<Self> {
-        files::check_place(dir, &may_replace)?;
+    /// The existing draft was started with another [`DraftPlan::identity`] (the error names the first difference);
+    /// another process works on the draft; the plan is invalid; `dir` holds foreign files; the operating system reports
+    /// an error.
+    pub fn open(dir: &Path, plan: DraftPlan) -> Result<Self> {
+        files::check_target(dir, &may_replace)?;
         plan.root.check(&plan.spec)?;
         if let Some(name) = plan.columns.iter().find(|name| RESERVED.contains(&name.as_str())) {
             let expected = "a name other than `id` and `modality`, which every row has";
@@ -100,41 +104,42 @@ impl Draft {
             return Err(Error::invalid("columns of a draft", plan.columns.join(", "), "names in alphabetical order"));
         }
         let home = unfinished(dir)?;
-        let set = home.join(Place::SET);
+        let set = home.join(DraftProgress::SET);
         fs::create_dir_all(&home).map_err(Error::io("create", &home))?;
         let lock = lock(&home, dir)?;
-        let begun = read_place(&home)?.filter(|_| set.is_dir());
+        let begun = read_progress(&home)?.filter(|_| set.is_dir());
         if let Some(begun) = &begun {
             check_same(&home, &begun.identity, &plan.identity)?;
         }
         fs::create_dir_all(&set).map_err(Error::io("create", &set))?;
         let fresh = begun.is_none();
-        let place = begun.unwrap_or_else(|| Place {
-            version: Place::VERSION,
+        let progress = begun.unwrap_or_else(|| DraftProgress {
+            version: DraftProgress::VERSION,
             identity: plan.identity.clone(),
-            ..Place::default()
+            ..DraftProgress::default()
         });
-        // What was written after the last commit is forgotten; points beyond it are written again at their place.
+        // Rows and log entries after the last commit are truncated. Points after the last commit stay in the file and
+        // are overwritten later.
         let row = (plan.spec.dim * plan.element.size()) as u64;
-        let least = if fresh { 0 } else { HEADER as u64 + place.points * row };
+        let least = if fresh { 0 } else { HEADER as u64 + progress.points * row };
         Ok(Draft {
             space: space(&plan.spec)?,
-            points: committed(&set.join(Manifest::POINTS), least, fresh)?,
-            names: committed(&set.join(Manifest::ROWS), place.names_bytes, true)?,
-            log: committed(&home.join(Place::LOG), place.log_bytes, true)?,
+            points: committed(&set.join(SetManifest::POINTS), least, fresh)?,
+            names: committed(&set.join(SetManifest::ROWS), progress.names_bytes, true)?,
+            log: committed(&home.join(DraftProgress::LOG), progress.log_bytes, true)?,
             dir: dir.to_owned(),
             home,
             plan,
-            place,
+            progress,
             bytes: Vec::new(),
             _lock: lock,
         })
     }
 
-    /// Removes the draft of the set `dir`, if there is one.
+    /// Removes the draft of the set `dir`, if it exists.
     ///
     /// # Errors
-    /// Another process works on it; the system refuses.
+    /// Another process works on the draft; the operating system reports an error.
     pub fn discard(dir: &Path) -> Result<()> {
         let home = unfinished(dir)?;
         if !home.exists() {
@@ -144,88 +149,95 @@ impl Draft {
         fs::remove_dir_all(&home).map_err(Error::io("remove", &home))
     }
 
-    /// Whether a draft of the set `dir` was committed.
+    /// Returns true if a committed draft of the set `dir` exists.
     pub fn is_begun(dir: &Path) -> bool {
-        // Without the folder of the set, the draft was finished and only its removal was interrupted.
-        unfinished(dir).is_ok_and(|home| home.join(Place::FILE).exists() && home.join(Place::SET).is_dir())
+        // If the set folder is missing, the draft was finished and only its removal was interrupted.
+        unfinished(dir)
+            .is_ok_and(|home| home.join(DraftProgress::FILE).exists() && home.join(DraftProgress::SET).is_dir())
     }
 
-    /// What was given to the last commit; null in a new draft.
+    /// The state of the last commit; null in a new draft.
     pub fn state(&self) -> &Value {
-        &self.place.state
+        &self.progress.state
     }
 
-    /// Number of rows named so far.
+    /// Number of rows added so far.
     pub fn rows(&self) -> u64 {
-        self.place.rows
+        self.progress.rows
     }
 
-    /// Number of points written so far: at most one per row.
+    /// Number of points written so far, at most one per row.
     pub fn points(&self) -> u64 {
-        self.place.points
+        self.progress.points
     }
 
-    /// Names the next row; `columns` has one text for each name of the plan. Gives its number.
+    /// Appends the next row, without its point, and returns the index of the row. `columns` has one string per column
+    /// of the plan.
     ///
     /// # Errors
-    /// Another number of columns; the system refuses.
+    /// The number of columns is wrong; the operating system reports an error.
     pub fn add(&mut self, id: &str, modality: Modality, columns: &[&str]) -> Result<u64> {
         if columns.len() != self.plan.columns.len() {
             let expected = format!("{}, one per column", self.plan.columns.len());
             return Err(Error::invalid("number of columns of a row", columns.len(), expected));
         }
-        let path = || self.home.join(Place::SET).join(Manifest::ROWS);
+        let path = || self.home.join(DraftProgress::SET).join(SetManifest::ROWS);
         let named = self.plan.columns.iter().map(String::as_str).zip(columns.iter().copied());
         let line = save::line(id, modality, named).map_err(Error::io("encode", &path()))?;
         self.names.write_all(&line).map_err(Error::io("write", &path()))?;
-        self.place.names_bytes += line.len() as u64;
-        self.place.rows += 1;
-        Ok(self.place.rows - 1)
+        self.progress.names_bytes += line.len() as u64;
+        self.progress.rows += 1;
+        Ok(self.progress.rows - 1)
     }
 
-    /// Writes the points of the rows from `first` on, `[n, dim]`, which have a name and no points yet.
+    /// Writes the points `[n, dim]` of the rows from `first` on. The rows must have been added. Each row must be
+    /// written exactly once, which is not checked.
     ///
     /// # Errors
-    /// A row without a name; a number that is not finite, or is none in the form in which it is stored; a row that is not on the space;
-    /// the system refuses.
+    /// A row was not added; a number is not finite, or becomes infinite in the storage type; a row is not on the space;
+    /// the operating system reports an error.
     pub fn put(&mut self, first: u64, points: &[f32]) -> Result<()> {
         let dim = self.plan.spec.dim;
         let count = (points.len() / dim) as u64;
-        if !points.len().is_multiple_of(dim) || first + count > self.place.rows {
+        if !points.len().is_multiple_of(dim) || first + count > self.progress.rows {
             let found = format!("{} numbers from row {first} on", points.len());
-            return Err(Error::invalid("points of a draft", found, format!("rows of {dim} below {}", self.place.rows)));
+            return Err(Error::invalid(
+                "points of a draft",
+                found,
+                format!("whole rows of {dim} numbers, with row numbers below {}", self.progress.rows),
+            ));
         }
         self.bytes.clear();
         self.plan.element.encode(points, &mut self.bytes);
         self.check(first, points)?;
         let row = (dim * self.plan.element.size()) as u64;
-        let path = || self.home.join(Place::SET).join(Manifest::POINTS);
-        let place = SeekFrom::Start(HEADER as u64 + first * row);
+        let path = || self.home.join(DraftProgress::SET).join(SetManifest::POINTS);
+        let position = SeekFrom::Start(HEADER as u64 + first * row);
         self.points
-            .seek(place)
+            .seek(position)
             .and_then(|_| self.points.write_all(&self.bytes))
             .map_err(Error::io("write", &path()))?;
-        self.place.points += count;
+        self.progress.points += count;
         Ok(())
     }
 
-    /// Appends a line to the log, which is kept as long as the draft.
+    /// Appends a line to the log. The log is deleted with the draft.
     ///
     /// # Errors
-    /// The system refuses.
+    /// The operating system reports an error.
     pub fn note(&mut self, entry: &Value) -> Result<()> {
         let line = format!("{entry}\n");
-        self.log.write_all(line.as_bytes()).map_err(Error::io("write", &self.home.join(Place::LOG)))?;
-        self.place.log_bytes += line.len() as u64;
+        self.log.write_all(line.as_bytes()).map_err(Error::io("write", &self.home.join(DraftProgress::LOG)))?;
+        self.progress.log_bytes += line.len() as u64;
         Ok(())
     }
 
     /// The lines of the log.
     ///
     /// # Errors
-    /// A file that cannot be read, or is damaged.
+    /// The log cannot be read or is damaged.
     pub fn notes(&self) -> Result<Vec<Value>> {
-        let path = self.home.join(Place::LOG);
+        let path = self.home.join(DraftProgress::LOG);
         let file = File::open(&path).map_err(Error::io("read", &path))?;
         let read = |line: std::io::Result<String>| {
             let line = line.map_err(Error::io("read", &path))?;
@@ -234,26 +246,29 @@ impl Draft {
         BufReader::new(file).lines().map(read).collect()
     }
 
-    /// Everything so far is on the disk, and `state` with it: from here the next [`Draft::open`] goes on.
+    /// Flushes everything written so far to the disk, together with `state`. The next [`Draft::open`] continues from
+    /// here.
     ///
     /// # Errors
-    /// The system refuses.
+    /// The operating system reports an error.
     pub fn commit(&mut self, state: Value) -> Result<()> {
         for file in [&self.points, &self.names, &self.log] {
             file.sync_data().map_err(Error::io("flush", &self.home))?;
         }
-        self.place.state = state;
-        let path = self.home.join(Place::FILE);
-        let json = serde_json::to_vec(&self.place).map_err(|e| Error::io("encode", &path)(std::io::Error::other(e)))?;
+        self.progress.state = state;
+        let path = self.home.join(DraftProgress::FILE);
+        let json =
+            serde_json::to_vec(&self.progress).map_err(|e| Error::io("encode", &path)(std::io::Error::other(e)))?;
         files::write_whole(&path, &json)
     }
 
-    /// Puts the set in its place, and removes the draft.
+    /// Moves the finished set to its path and removes the draft.
     ///
     /// # Errors
-    /// A row without points; a source hash that is not sha256; the system refuses. What was committed stays.
-    pub fn finish(mut self, source: Source) -> Result<()> {
-        let Place { rows, points, .. } = self.place;
+    /// A row has no point; a source hash is not sha256; the operating system reports an error. The committed draft is
+    /// kept.
+    pub fn finish(mut self, source: Provenance) -> Result<()> {
+        let DraftProgress { rows, points, .. } = self.progress;
         if rows != points {
             return Err(Error::invalid(
                 "draft of an embedding set",
@@ -262,8 +277,8 @@ impl Draft {
             ));
         }
         source.check()?;
-        let set = self.home.join(Place::SET);
-        let path = set.join(Manifest::POINTS);
+        let set = self.home.join(DraftProgress::SET);
+        let path = set.join(SetManifest::POINTS);
         let (rows, dim, element) = (usize::try_from(rows).unwrap_or(usize::MAX), self.plan.spec.dim, self.plan.element);
         let length = (HEADER + rows * dim * element.size()) as u64;
         self.points
@@ -273,18 +288,18 @@ impl Draft {
             .and_then(|()| self.points.sync_all())
             .map_err(Error::io("write", &path))?;
         self.names.sync_all().map_err(Error::io("flush", &set))?;
-        let seal = |name: &str| Ok((name.to_owned(), Seal::of_file(&set.join(name))?));
-        let manifest = Manifest {
-            format: Manifest::FORMAT.to_owned(),
-            version: Manifest::version_of(element),
+        let checksum = |name: &str| Ok((name.to_owned(), FileChecksum::of_file(&set.join(name))?));
+        let manifest = SetManifest {
+            format: SetManifest::FORMAT.to_owned(),
+            version: SetManifest::version_of(element),
             rows,
             columns: self.plan.columns.clone(),
             spec: self.plan.spec.clone(),
             root: self.plan.root.clone(),
             source,
-            files: [Manifest::POINTS, Manifest::ROWS].into_iter().map(seal).collect::<Result<_>>()?,
+            files: [SetManifest::POINTS, SetManifest::ROWS].into_iter().map(checksum).collect::<Result<_>>()?,
         };
-        let identity = set.join(Manifest::IDENTITY);
+        let identity = set.join(SetManifest::IDENTITY);
         if self.plan.identity.is_empty() {
             files::operation::remove_file(&identity)?;
         } else {
@@ -297,23 +312,29 @@ impl Draft {
         fs::remove_dir_all(&self.home).map_err(Error::io("remove", &self.home))
     }
 
-    /// That points may stand in a set; `bytes` is how they will be stored.
+    /// Checks the points in the form in which they will be stored, `self.bytes`.
     fn check(&self, first: u64, points: &[f32]) -> Result<()> {
         let dim = self.plan.spec.dim;
         let mut stored = Vec::with_capacity(points.len());
         self.plan.element.decode(&self.bytes, &mut stored);
         for (i, row) in stored.chunks_exact(dim).enumerate() {
-            let place = first + i as u64;
+            let index = first + i as u64;
             if let Some(at) = row.iter().position(|v| !v.is_finite()) {
-                let what = format!("embedding set: row {place}, component {at}, ");
+                let what = format!("embedding set: row {index}, component {at}, ");
                 let found = format!("{} ({} as {})", points[i * dim + at], row[at], self.plan.element.name());
                 return Err(Error::invalid(what.trim_end(), found, "a finite number"));
             }
+            let reach = self.plan.spec.reach(row);
+            if reach > safe::FARTHEST {
+                let what = format!("embedding set: row {index}, `sqrt(c) |x|`,");
+                return Err(Error::invalid(what, reach, format!("at most {:e}", safe::FARTHEST)));
+            }
             let off = self.space.off_manifold(row);
             if f64::from(off) > safe::UNIT_TOLERANCE {
-                let found = format!("{off} off the {}", self.plan.spec);
-                let expected = format!("at most {}: was it lifted?", safe::UNIT_TOLERANCE);
-                return Err(Error::invalid(format!("embedding set: row {place}"), found, expected));
+                let found = format!("{off} away from the {}", self.plan.spec);
+                let expected =
+                    format!("at most {}; lift or normalise the points before storing them", safe::UNIT_TOLERANCE);
+                return Err(Error::invalid(format!("embedding set: row {index}"), found, expected));
             }
         }
         Ok(())
@@ -322,71 +343,73 @@ impl Draft {
 
 impl std::fmt::Debug for Draft {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Draft").field("dir", &self.dir).field("place", &self.place).finish_non_exhaustive()
+        f.debug_struct("Draft").field("dir", &self.dir).field("progress", &self.progress).finish_non_exhaustive()
     }
 }
 
-/// A file to write on at its end, which has at least the bytes that were committed, and after a `cut` no more.
+/// Opens a file of a draft, positioned at the end. The file must have at least the committed length `bytes`; with
+/// `cut`, anything longer is truncated.
 fn committed(path: &Path, bytes: u64, cut: bool) -> Result<File> {
     let mut options = OpenOptions::new();
     options.read(true).write(true).create(true).truncate(false);
     let mut file = options.open(path).map_err(Error::io("open", path))?;
     let found = file.metadata().map_err(Error::io("read", path))?.len();
     if found < bytes {
-        let expected = format!("at least the {bytes} bytes that were committed: it was changed or damaged");
+        let expected = format!("at least the {bytes} committed bytes: the file was changed or damaged");
         return Err(Error::format(path, "length", format!("{found} bytes"), expected));
     }
     if cut {
-        file.set_len(bytes).map_err(Error::io("cut", path))?;
+        file.set_len(bytes).map_err(Error::io("truncate", path))?;
     }
     file.seek(SeekFrom::End(0)).map_err(Error::io("read", path))?;
     Ok(file)
 }
 
-/// One process at a time works on a draft.
+/// Locks a draft, so that only one process works on it.
 fn lock(home: &Path, dir: &Path) -> Result<Lock> {
-    let path = home.join(Place::LOCK);
+    let path = home.join(DraftProgress::LOCK);
     let file = File::create(&path).map_err(Error::io("create", &path))?;
     Lock::take(file).map_err(Error::io("lock", &path))?.ok_or_else(|| {
-        let found = format!("`{}`, which another process writes", dir.display());
-        Error::invalid("folder to write", found, "one of its own")
+        let found = format!("`{}`, which another process is writing", dir.display());
+        Error::invalid("folder to write", found, "a folder that no other process is writing")
     })
 }
 
-fn read_place(home: &Path) -> Result<Option<Place>> {
-    let path = home.join(Place::FILE);
+fn read_progress(home: &Path) -> Result<Option<DraftProgress>> {
+    let path = home.join(DraftProgress::FILE);
     if !path.exists() {
         return Ok(None);
     }
     let bytes = fs::read(&path).map_err(Error::io("read", &path))?;
     let value: Value = serde_json::from_slice(&bytes).map_err(|e| Error::format(&path, "the file", e, "JSON"))?;
-    // Before the other fields: another version may have other ones.
+    // The version is checked first, because another version may have other fields.
     let version = value.get("version").cloned().unwrap_or(Value::Null);
-    if version != Place::VERSION {
+    if version != DraftProgress::VERSION {
         return Err(Error::format(
             &path,
             "`version`",
             version,
-            format!("{}, which this build continues", Place::VERSION),
+            format!("{}, which this build supports", DraftProgress::VERSION),
         ));
     }
     serde_json::from_value(value).map(Some).map_err(|e| Error::format(&path, "the file", e, "the state of a draft"))
 }
 
-/// That a draft is continued with what it was begun with.
+/// Checks that a draft is continued with the settings with which it was started.
 fn check_same(home: &Path, begun: &BTreeMap<String, String>, now: &BTreeMap<String, String>) -> Result<()> {
     match first_difference(begun, now) {
         None => Ok(()),
-        Some(Difference { name, before, after }) => {
-            let expected = format!("`{after}`, as asked for now: it was begun with another one");
+        Some(SettingDifference { name, before, after }) => {
+            let expected =
+                format!("`{after}`, the value of this command: the unfinished set was started with other settings");
             Err(Error::format(home, format!("`{name}`"), format!("`{before}`"), expected))
         }
     }
 }
 
-/// A setting that two commands give different values.
+/// A setting with different values in two commands.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Difference {
+pub struct SettingDifference {
     /// The name of the setting.
     pub name: String,
     /// Its earlier value; empty if it had none.
@@ -395,17 +418,20 @@ pub struct Difference {
     pub after: String,
 }
 
-/// The first setting, by name, in which two identities ([`Plan::identity`]) differ.
-pub fn first_difference(before: &BTreeMap<String, String>, after: &BTreeMap<String, String>) -> Option<Difference> {
+/// The first setting, by name, in which two identities ([`DraftPlan::identity`]) differ.
+pub fn first_difference(
+    before: &BTreeMap<String, String>,
+    after: &BTreeMap<String, String>,
+) -> Option<SettingDifference> {
     let value = |of: &BTreeMap<String, String>, name: &str| of.get(name).cloned().unwrap_or_default();
     let names: std::collections::BTreeSet<_> = before.keys().chain(after.keys()).collect();
     names
         .into_iter()
-        .map(|name| Difference { name: name.clone(), before: value(before, name), after: value(after, name) })
+        .map(|name| SettingDifference { name: name.clone(), before: value(before, name), after: value(after, name) })
         .find(|it| it.before != it.after)
 }
 
-/// Where the set `dir` is made.
+/// The folder of the draft of the set `dir`.
 fn unfinished(dir: &Path) -> Result<PathBuf> {
     files::sibling(dir, ".unfinished")
 }

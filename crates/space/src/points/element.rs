@@ -1,37 +1,39 @@
-//! What a number of a set takes on disk, and the header of the file of points.
+//! Storage types of the points on disk, and the header of the points file.
 
 use half::{bf16, f16};
 use safetensors::tensor::Dtype;
 
-use super::Manifest;
+use super::SetManifest;
 
-/// How a component is stored. In memory it is always `f32`.
+/// Storage type of a component. In memory it is always `f32`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Element {
-    /// 4 bytes, exactly what was computed.
+    /// 4 bytes: the exact computed value.
     #[default]
     F32,
-    /// 2 bytes with 11 significant bits, from 6.1e-5 to 65,504: off by at most 2^-11 = 0.05 % of the number (by 3e-8 below that range).
+    /// 2 bytes with 11 significant bits. The rounding error is at most 2^-11 = 0.05 % for numbers from 6.1e-5 to
+    /// 65,504, and at most 3e-8 for smaller numbers.
     F16,
-    /// 2 bytes with 8 significant bits and the range of `f32`: off by at most 2^-8 = 0.4 % of the number.
+    /// 2 bytes with 8 significant bits and the range of `f32`. The rounding error is at most 2^-8 = 0.4 % of the
+    /// number.
     BF16,
 }
 
-/// Bytes of length and header together: one size for every number of rows, so that the header of a file in the making can be written
-/// last; a multiple of 64, so that the numbers are aligned in a file that is mapped.
+/// Total bytes of the length field and the header. The size does not depend on the number of rows, so that the header
+/// can be written last. It is a multiple of 64, so that the numbers are aligned in a memory-mapped file.
 pub(super) const HEADER: usize = 256;
 
 impl Element {
-    /// Every kind, with its name in files.
+    /// All types, with their names in files.
     pub(super) const ALL: [(Element, Dtype, &str); 3] =
         [(Element::F32, Dtype::F32, "F32"), (Element::F16, Dtype::F16, "F16"), (Element::BF16, Dtype::BF16, "BF16")];
 
-    /// The kind of a stored tensor, if points may have it.
+    /// Returns the storage type for a tensor type; `None` if points cannot have this type.
     pub(super) fn of(dtype: Dtype) -> Option<Self> {
         Self::ALL.iter().find(|(_, known, _)| *known == dtype).map(|(element, ..)| *element)
     }
 
-    /// Bytes of a number.
+    /// Bytes per number.
     pub fn size(self) -> usize {
         match self {
             Element::F32 => 4,
@@ -39,7 +41,7 @@ impl Element {
         }
     }
 
-    /// As in the header of a safetensors file: `F32`, `F16`, `BF16`.
+    /// The name in the header of a safetensors file: `F32`, `F16`, `BF16`.
     pub fn name(self) -> &'static str {
         match self {
             Element::F32 => "F32",
@@ -48,7 +50,7 @@ impl Element {
         }
     }
 
-    /// Appends numbers as they are stored: little endian, rounded to the nearest, ties to even.
+    /// Appends the encoded numbers: little endian, rounded to nearest, ties to even.
     pub(super) fn encode(self, values: &[f32], out: &mut Vec<u8>) {
         match self {
             Element::F32 => out.extend(values.iter().flat_map(|v| v.to_le_bytes())),
@@ -57,7 +59,7 @@ impl Element {
         }
     }
 
-    /// Appends the numbers of whole stored elements; every stored number is an `f32` too.
+    /// Appends the decoded numbers of whole elements. The conversion to `f32` is exact.
     pub(super) fn decode(self, bytes: &[u8], out: &mut Vec<f32>) {
         match self {
             Element::F32 => out.extend(bytes.as_chunks::<4>().0.iter().map(|b| f32::from_le_bytes(*b))),
@@ -66,10 +68,11 @@ impl Element {
         }
     }
 
-    /// Length and header of a file with one tensor of `rows` rows of `dim` numbers; spaces fill it up to [`HEADER`] bytes.
+    /// The length field and header of a file with one tensor of `rows` rows of `dim` numbers, padded with spaces to
+    /// [`HEADER`] bytes.
     pub(super) fn header(self, rows: usize, dim: usize) -> Vec<u8> {
         let bytes = rows * dim * self.size();
-        let (tensor, name) = (Manifest::TENSOR, self.name());
+        let (tensor, name) = (SetManifest::TENSOR, self.name());
         let json =
             format!("{{\"{tensor}\":{{\"dtype\":\"{name}\",\"shape\":[{rows},{dim}],\"data_offsets\":[0,{bytes}]}}}}");
         let mut header = ((HEADER - 8) as u64).to_le_bytes().to_vec();

@@ -1,4 +1,4 @@
-//! Reading a set, with one clear message for each way in which a folder can be wrong.
+//! Reads an embedding set, with a specific error message for each defect of a folder.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -9,16 +9,17 @@ use safetensors::tensor::{Metadata, TensorInfo};
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
-use super::{Draft, Element, EmbeddingSet, MOST_LINE, Manifest, Modality, Seal, hex};
+use super::{Draft, Element, EmbeddingSet, FileChecksum, MAX_LINE_BYTES, Modality, SetManifest, hex};
 use crate::error::{Error, Result};
 use crate::files;
 
 impl EmbeddingSet {
-    /// Reads a folder in the format of [`crate::points`]. Files are read piece by piece: it takes the memory of the set, and no more.
+    /// Reads a folder in the format of [`crate::points`]. Files are read in chunks, so the peak memory is about that of
+    /// the set.
     ///
     /// # Errors
-    /// The set is still a [`Draft`]; a file is missing, truncated, damaged, of another version or of the wrong shape; the files disagree on the
-    /// number of rows or the columns; the content does not pass [`EmbeddingSet::check`].
+    /// The set is still a [`Draft`]; a file is missing, truncated, damaged, of another version or of the wrong shape;
+    /// the files disagree on the number of rows or the columns; the content does not pass [`EmbeddingSet::check`].
     pub fn load(dir: &Path) -> Result<Self> {
         let dir = files::resolve(dir);
         if !dir.exists() && Draft::is_begun(&dir) {
@@ -26,10 +27,10 @@ impl EmbeddingSet {
             return Err(Error::invalid(
                 "embedding set",
                 found,
-                "a whole one: the command that began it goes on with it",
+                "a finished set: run the command that started it again to continue",
             ));
         }
-        let manifest = read_manifest(&dir.join(Manifest::FILE))?;
+        let manifest = read_manifest(&dir.join(SetManifest::FILE))?;
         manifest.spec.check()?;
         let points = read_points(&dir, &manifest)?;
         let rows = read_rows(&dir, &manifest)?;
@@ -47,56 +48,56 @@ impl EmbeddingSet {
     }
 }
 
-/// What `rows.jsonl` holds.
-pub(super) struct Rows {
+/// The content of `rows.jsonl`.
+pub(super) struct SetRows {
     pub(super) ids: Vec<String>,
     pub(super) modality: Vec<Modality>,
     pub(super) columns: BTreeMap<String, Vec<String>>,
 }
 
-pub(super) fn read_manifest(path: &Path) -> Result<Manifest> {
+pub(super) fn read_manifest(path: &Path) -> Result<SetManifest> {
     let bytes = read_small(path)?;
     let text = |e: serde_json::Error| Error::format(path, "the file", e, "JSON of a manifest");
     let value: Value = serde_json::from_slice(&bytes).map_err(text)?;
     let field = |name: &str| value.get(name).cloned().unwrap_or(Value::Null);
-    if field("format") != Manifest::FORMAT {
-        let expected = format!("\"{}\"", Manifest::FORMAT);
+    if field("format") != SetManifest::FORMAT {
+        let expected = format!("\"{}\"", SetManifest::FORMAT);
         return Err(Error::format(path, "`format`", field("format"), expected));
     }
-    // Before the other fields: another version may have other ones.
-    if !Manifest::VERSIONS.iter().any(|version| field("version") == *version) {
-        let expected = Manifest::VERSIONS.map(|version| version.to_string()).join(" or ");
+    // The version is checked first, because another version may have other fields.
+    if !SetManifest::VERSIONS.iter().any(|version| field("version") == *version) {
+        let expected = SetManifest::VERSIONS.map(|version| version.to_string()).join(" or ");
         return Err(Error::format(path, "`version`", field("version"), format!("{expected}, which this build reads")));
     }
     serde_json::from_value(value).map_err(text)
 }
 
-/// A file of at most [`MOST_HEADER`] bytes.
+/// Reads a file of at most [`MAX_HEADER_BYTES`] bytes.
 pub(super) fn read_small(path: &Path) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    open_file(path)?.take(MOST_HEADER + 1).read_to_end(&mut bytes).map_err(Error::io("read", path))?;
-    match bytes.len() as u64 > MOST_HEADER {
-        true => Err(Error::format(path, "length", "more", format!("at most {MOST_HEADER} bytes"))),
+    open_file(path)?.take(MAX_HEADER_BYTES + 1).read_to_end(&mut bytes).map_err(Error::io("read", path))?;
+    match bytes.len() as u64 > MAX_HEADER_BYTES {
+        true => Err(Error::format(path, "length", "over the limit", format!("at most {MAX_HEADER_BYTES} bytes"))),
         false => Ok(bytes),
     }
 }
 
-fn read_points(dir: &Path, manifest: &Manifest) -> Result<Vec<f32>> {
-    let path = dir.join(Manifest::POINTS);
-    let mut file = Sealed::open(&path, Manifest::POINTS, manifest)?;
+fn read_points(dir: &Path, manifest: &SetManifest) -> Result<Vec<f32>> {
+    let path = dir.join(SetManifest::POINTS);
+    let mut file = ChecksumReader::open(&path, SetManifest::POINTS, manifest)?;
     let points = points_of(&mut file, manifest);
-    // That the file was changed is told before what is wrong in it.
+    // Report a checksum mismatch before parse errors.
     file.finish()?;
     points
 }
 
-fn points_of(file: &mut Sealed<'_>, manifest: &Manifest) -> Result<Vec<f32>> {
-    let Placed { element, skipped, length, .. } = header_of(file, manifest)?;
+fn points_of(file: &mut ChecksumReader<'_>, manifest: &SetManifest) -> Result<Vec<f32>> {
+    let PointsLayout { element, skipped, length, .. } = header_of(file, manifest)?;
     file.skip(skipped)?;
     let (mut numbers, count) = (Vec::new(), manifest.rows * manifest.spec.dim);
-    // A file can be longer than what it takes on the disk, and than the memory.
+    // A sparse file can exceed the memory although it occupies little disk space.
     numbers.try_reserve_exact(count).map_err(|e| {
-        Error::format(file.path, "number of coordinates", format!("{count} ({e})"), "a set that fits into the memory")
+        Error::format(file.path, "number of coordinates", format!("{count} ({e})"), "a set that fits into memory")
     })?;
     let mut piece = vec![0; PIECE];
     let mut left = length;
@@ -109,18 +110,19 @@ fn points_of(file: &mut Sealed<'_>, manifest: &Manifest) -> Result<Vec<f32>> {
     Ok(numbers)
 }
 
-/// Where the numbers of a file of points lie.
-pub(super) struct Placed {
+/// Position of the numbers in a points file.
+pub(super) struct PointsLayout {
     pub(super) element: Element,
-    /// Bytes of the file before them, and how many of these lie behind the header.
+    /// Bytes of the file before the numbers.
     pub(super) offset: u64,
+    /// The part of `offset` after the header.
     skipped: u64,
-    /// Their bytes.
+    /// Length of the numbers, bytes.
     length: usize,
 }
 
-/// Reads the header of a file of points, and leaves the reader behind it.
-pub(super) fn header_of(file: &mut Sealed<'_>, manifest: &Manifest) -> Result<Placed> {
+/// Reads the header of a points file; the reader is then positioned at the first byte after the header.
+pub(super) fn header_of(file: &mut ChecksumReader<'_>, manifest: &SetManifest) -> Result<PointsLayout> {
     let (path, bytes) = (file.path, file.bytes);
     let damaged = |why: &dyn std::fmt::Display| {
         let found = format!("unreadable ({why}, {bytes} bytes)");
@@ -134,33 +136,34 @@ pub(super) fn header_of(file: &mut Sealed<'_>, manifest: &Manifest) -> Result<Pl
     if header == 0 || header > bytes - 8 {
         return Err(damaged(&"no header"));
     }
-    if header > MOST_HEADER {
-        return Err(damaged(&format!("its header has {header} bytes, of at most {MOST_HEADER}")));
+    if header > MAX_HEADER_BYTES {
+        return Err(damaged(&format!("its header has {header} bytes; the limit is {MAX_HEADER_BYTES}")));
     }
     let mut json = vec![0; header as usize];
     file.read(&mut json)?;
     let tensors: Metadata = serde_json::from_slice(&json).map_err(|e| damaged(&e))?;
     if bytes - 8 - header != tensors.data_len() as u64 {
-        return Err(damaged(&format!("its header tells of {} bytes of numbers", tensors.data_len())));
+        return Err(damaged(&format!("its header announces {} bytes of tensor data", tensors.data_len())));
     }
-    let points = tensors.info(Manifest::TENSOR).ok_or_else(|| {
+    let points = tensors.info(SetManifest::TENSOR).ok_or_else(|| {
         let found = format!("missing; the file holds {:?}", tensors.offset_keys());
-        Error::format(path, format!("tensor `{}`", Manifest::TENSOR), found, "there")
+        Error::format(path, format!("tensor `{}`", SetManifest::TENSOR), found, "a tensor of this name")
     })?;
     let element = element_of(points, path, manifest)?;
     let shape = [manifest.rows, manifest.spec.dim];
     if points.shape != shape {
         let found = format!("{:?}", points.shape);
-        let expected = format!("{shape:?}, `rows` and `spec.dim` of {}", Manifest::FILE);
+        let expected = format!("{shape:?}, `rows` and `spec.dim` of {}", SetManifest::FILE);
         return Err(Error::format(path, "shape of `points`", found, expected));
     }
     let (start, end) = points.data_offsets;
-    Ok(Placed { element, offset: 8 + header + start as u64, skipped: start as u64, length: end - start })
+    Ok(PointsLayout { element, offset: 8 + header + start as u64, skipped: start as u64, length: end - start })
 }
 
-/// The kind of number, if the version of the set has it.
-fn element_of(points: &TensorInfo, path: &Path, manifest: &Manifest) -> Result<Element> {
-    let known: Vec<_> = Element::ALL.iter().filter(|(it, ..)| Manifest::version_of(*it) <= manifest.version).collect();
+/// The storage type, if the version of the set supports it.
+fn element_of(points: &TensorInfo, path: &Path, manifest: &SetManifest) -> Result<Element> {
+    let known: Vec<_> =
+        Element::ALL.iter().filter(|(it, ..)| SetManifest::version_of(*it) <= manifest.version).collect();
     match Element::of(points.dtype).filter(|found| known.iter().any(|(it, ..)| it == found)) {
         Some(element) => Ok(element),
         None => {
@@ -170,19 +173,19 @@ fn element_of(points: &TensorInfo, path: &Path, manifest: &Manifest) -> Result<E
     }
 }
 
-pub(super) fn read_rows(dir: &Path, manifest: &Manifest) -> Result<Rows> {
-    let path = dir.join(Manifest::ROWS);
-    let mut file = Sealed::open(&path, Manifest::ROWS, manifest)?;
+pub(super) fn read_rows(dir: &Path, manifest: &SetManifest) -> Result<SetRows> {
+    let path = dir.join(SetManifest::ROWS);
+    let mut file = ChecksumReader::open(&path, SetManifest::ROWS, manifest)?;
     let columns = manifest.columns.iter().map(|name| (name.clone(), Vec::new())).collect();
-    let mut rows = Rows { ids: Vec::new(), modality: Vec::new(), columns };
+    let mut rows = SetRows { ids: Vec::new(), modality: Vec::new(), columns };
     let mut wrong = None;
     let (mut bytes, mut lines) = (Vec::new(), 0);
     while file.line(&mut bytes)? {
         lines += 1;
-        if bytes.len() > MOST_LINE {
-            // At once: what comes may be as long as the disk.
-            let found = format!("longer than {MOST_LINE} bytes");
-            return Err(Error::format(&path, format!("line {lines}"), found, "a row of at most that"));
+        if bytes.len() > MAX_LINE_BYTES {
+            // Fail without reading on: the rest of the line may be arbitrarily long.
+            let found = format!("longer than {MAX_LINE_BYTES} bytes");
+            return Err(Error::format(&path, format!("line {lines}"), found, "a shorter line"));
         }
         if wrong.is_none() {
             let text =
@@ -193,17 +196,17 @@ pub(super) fn read_rows(dir: &Path, manifest: &Manifest) -> Result<Rows> {
                 .map(|(what, found, expected)| Error::format(&path, format!("line {lines}: {what}"), found, expected));
         }
     }
-    // That the file was changed is told before what is wrong in it, and a wrong number of lines before what is wrong in one.
+    // Report a checksum mismatch before parse errors, and a wrong number of lines before an invalid line.
     file.finish()?;
     if lines != manifest.rows {
-        let expected = format!("{}, `rows` of {}", manifest.rows, Manifest::FILE);
+        let expected = format!("{}, `rows` of {}", manifest.rows, SetManifest::FILE);
         return Err(Error::format(&path, "number of lines", lines, expected));
     }
     wrong.map_or(Ok(rows), Err)
 }
 
-impl Rows {
-    /// Takes one line, or says what is wrong with it: (what, found, expected).
+impl SetRows {
+    /// Parses one line and appends it; the error is (what, found, expected).
     fn push(&mut self, line: &str) -> Result<(), (String, String, String)> {
         let wrong = |what: &str, found: &dyn std::fmt::Display, expected: &str| {
             (what.to_owned(), found.to_string(), expected.to_owned())
@@ -218,7 +221,7 @@ impl Rows {
             column.push(take_text(&mut row, name)?);
         }
         if let Some(name) = row.keys().next() {
-            let expected = format!("one of `columns` in {}", Manifest::FILE);
+            let expected = format!("one of `columns` in {}", SetManifest::FILE);
             return Err(wrong("a field", &format!("`{name}`"), &expected));
         }
         self.ids.push(id);
@@ -237,41 +240,41 @@ fn take_text(row: &mut Map<String, Value>, name: &str) -> Result<String, (String
     }
 }
 
-/// Most bytes of what is read before any row is: a manifest, the header of a file of points (as the `safetensors` library has it).
-const MOST_HEADER: u64 = 100_000_000;
+/// Largest manifest and largest header of a points file, bytes: the limit of the `safetensors` library.
+const MAX_HEADER_BYTES: u64 = 100_000_000;
 
-/// Opens a file to read it; anything else (a pipe, on which to wait for ever) is an error.
+/// Opens a regular file for reading. Anything else is an error, because opening a pipe can block forever.
 fn open_file(path: &Path) -> Result<File> {
     let kind = fs::metadata(path).map_err(Error::io("read", path))?.file_type();
     if !kind.is_file() {
-        return Err(Error::format(path, "the entry", "of another kind", "a file"));
+        return Err(Error::format(path, "the entry", "not a regular file", "a regular file"));
     }
     File::open(path).map_err(Error::io("read", path))
 }
 
-/// Bytes that are read at once: a multiple of every element.
+/// Bytes per read: a multiple of every element size.
 const PIECE: usize = 1 << 20;
 
-/// A file that is compared with its seal in the manifest, if there is one, while it is read.
-pub(super) struct Sealed<'a> {
+/// A file reader that compares the length and checksum with the manifest, if the manifest has them.
+pub(super) struct ChecksumReader<'a> {
     path: &'a Path,
-    seal: Option<&'a Seal>,
+    checksum: Option<&'a FileChecksum>,
     bytes: u64,
     reader: BufReader<File>,
     sha: Sha256,
 }
 
-impl<'a> Sealed<'a> {
-    pub(super) fn open(path: &'a Path, name: &str, manifest: &'a Manifest) -> Result<Self> {
+impl<'a> ChecksumReader<'a> {
+    pub(super) fn open(path: &'a Path, name: &str, manifest: &'a SetManifest) -> Result<Self> {
         let file = open_file(path)?;
         let bytes = file.metadata().map_err(Error::io("read", path))?.len();
-        let seal = manifest.files.get(name);
-        if let Some(seal) = seal.filter(|seal| seal.bytes != bytes) {
+        let checksum = manifest.files.get(name);
+        if let Some(checksum) = checksum.filter(|checksum| checksum.bytes != bytes) {
             let found = format!("{bytes} bytes");
-            let expected = format!("{} bytes, as in {}", seal.bytes, Manifest::FILE);
+            let expected = format!("{} bytes, as in {}", checksum.bytes, SetManifest::FILE);
             return Err(Error::format(path, "length", found, expected));
         }
-        Ok(Self { path, seal, bytes, reader: BufReader::with_capacity(PIECE, file), sha: Sha256::new() })
+        Ok(Self { path, checksum, bytes, reader: BufReader::with_capacity(PIECE, file), sha: Sha256::new() })
     }
 
     /// Fills `bytes`.
@@ -281,7 +284,7 @@ impl<'a> Sealed<'a> {
         Ok(())
     }
 
-    /// Passes over bytes.
+    /// Skips bytes; they still count for the checksum.
     fn skip(&mut self, mut count: u64) -> Result<()> {
         let mut piece = [0; 4096];
         while count > 0 {
@@ -292,16 +295,17 @@ impl<'a> Sealed<'a> {
         Ok(())
     }
 
-    /// The next line, with its break, or the first bytes of one that is longer than a row may be; whether there was one.
+    /// Reads the next line with its line break, or the first bytes of a line over the limit. Returns false at the end
+    /// of the file.
     fn line(&mut self, line: &mut Vec<u8>) -> Result<bool> {
         line.clear();
-        let mut some = self.reader.by_ref().take(MOST_LINE as u64 + 1);
+        let mut some = self.reader.by_ref().take(MAX_LINE_BYTES as u64 + 1);
         some.read_until(b'\n', line).map_err(Error::io("read", self.path))?;
         self.hash(line);
         Ok(!line.is_empty())
     }
 
-    /// Reads what is left, and compares.
+    /// Reads the rest of the file and compares the checksum.
     fn finish(mut self) -> Result<()> {
         let mut piece = vec![0; 4096];
         loop {
@@ -310,30 +314,30 @@ impl<'a> Sealed<'a> {
                 count => self.hash(&piece[..count]),
             }
         }
-        let Some(seal) = self.seal else { return Ok(()) };
+        let Some(checksum) = self.checksum else { return Ok(()) };
         let found = hex(self.sha);
-        if found != seal.sha256 {
-            let expected = format!("{}, as in {}: it was changed or damaged", seal.sha256, Manifest::FILE);
+        if found != checksum.sha256 {
+            let expected = format!("{}, as in {}: the file was changed or damaged", checksum.sha256, SetManifest::FILE);
             return Err(Error::format(self.path, "sha256", found, expected));
         }
         Ok(())
     }
 
     fn hash(&mut self, bytes: &[u8]) {
-        if self.seal.is_some() {
+        if self.checksum.is_some() {
             self.sha.update(bytes);
         }
     }
 }
 
-impl Seal {
-    /// The seal of a file on the disk, read piece by piece.
+impl FileChecksum {
+    /// Computes the checksum of a file on disk, reading it in chunks.
     pub(super) fn of_file(path: &Path) -> Result<Self> {
         let mut file = File::open(path).map_err(Error::io("read", path))?;
         let (mut sha, mut bytes, mut piece) = (Sha256::new(), 0, vec![0; PIECE]);
         loop {
             match file.read(&mut piece).map_err(Error::io("read", path))? {
-                0 => return Ok(Seal { bytes, sha256: hex(sha) }),
+                0 => return Ok(FileChecksum { bytes, sha256: hex(sha) }),
                 count => {
                     sha.update(&piece[..count]);
                     bytes += count as u64;

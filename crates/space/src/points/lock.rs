@@ -1,20 +1,21 @@
-//! The right to write, which one has at a time.
+//! An advisory file lock that gives one process the right to write.
 
 use std::fs::{File, TryLockError};
 use std::io;
 
-/// An advisory lock on an open file, which lives as long as this value; the system takes it from a process that ends.
+/// An advisory lock on an open file, held until the value is dropped. The operating system releases it when the process
+/// ends.
 ///
-/// It is given back by a call of its own. To close the file would not always do: a process that another thread starts in that very
-/// moment holds a copy of each open file until its program begins, and the lock with it.
+/// `drop` unlocks explicitly, because closing the file may not release the lock. A child process that another thread is
+/// just starting holds a copy of every open file, and with it the lock, until its program begins.
 #[derive(Debug)]
 pub struct Lock(File);
 
 impl Lock {
-    /// Locks a file, which may be open elsewhere; `None` where another has it.
+    /// Locks a file, which may be open elsewhere; `None` if another process or handle holds the lock.
     ///
     /// # Errors
-    /// What the system says, such as that this file system knows no locks.
+    /// The error of the operating system, for example that the file system does not support locks.
     pub fn take(file: File) -> io::Result<Option<Self>> {
         match file.try_lock() {
             Ok(()) => Ok(Some(Lock(file))),
@@ -26,7 +27,7 @@ impl Lock {
 
 impl Drop for Lock {
     fn drop(&mut self) {
-        // Where this fails, the file's end gives the lock back.
+        // If this fails, closing the file releases the lock.
         _ = self.0.unlock();
     }
 }
@@ -37,7 +38,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_has_it_at_a_time() {
+    fn only_one_holder_at_a_time() {
         let folder = tempfile::tempdir().unwrap();
         let file = || File::create(folder.path().join("lock")).unwrap();
         let first = Lock::take(file()).unwrap().unwrap();
@@ -46,9 +47,9 @@ mod tests {
         assert!(Lock::take(file()).unwrap().is_some());
     }
 
-    /// As a process that is being started has it.
+    /// The copy stands for a child process that is being started.
     #[test]
-    fn a_copy_of_its_file_does_not_keep_it() {
+    fn dropping_releases_copies_of_the_file() {
         let folder = tempfile::tempdir().unwrap();
         let file = || File::create(folder.path().join("lock")).unwrap();
         let opened = file();

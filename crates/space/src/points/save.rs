@@ -1,4 +1,4 @@
-//! Writing a set that is in memory.
+//! Writes an embedding set from memory.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -8,33 +8,34 @@ use std::path::Path;
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
-use super::{Element, EmbeddingSet, MOST_LINE, Manifest, Modality, Seal, hex, may_replace};
+use super::{Element, EmbeddingSet, FileChecksum, MAX_LINE_BYTES, Modality, SetManifest, hex, may_replace};
 use crate::error::{Error, Result};
 use crate::files;
 
 impl EmbeddingSet {
-    /// Writes the set as folder `dir`, whole or not at all; missing parent folders are created. It takes no memory beside the set.
+    /// Writes the set as folder `dir`, atomically; missing parent folders are created. It needs almost no memory in
+    /// addition to the set.
     ///
-    /// An existing set at `dir` is replaced only once the new one is complete and flushed to the disk. If the machine
-    /// stops in the middle of the replacement, [`EmbeddingSet::load`] still finds the old set.
+    /// An existing set at `dir` is replaced only after the new one is complete and flushed to the disk. If the machine
+    /// stops during the replacement, [`EmbeddingSet::load`] still finds the old set.
     ///
     /// # Errors
-    /// The set does not pass [`EmbeddingSet::check`]; `dir` holds files that are not ours (nothing is touched then);
-    /// the system refuses to write, for example because the disk is full.
+    /// The set does not pass [`EmbeddingSet::check`]; `dir` holds foreign files (nothing is changed then); the
+    /// operating system reports an error, for example a full disk.
     pub fn save(&self, dir: &Path) -> Result<()> {
         self.check()?;
         files::replace_folder(dir, may_replace, |fresh| {
-            let points = sealed(&fresh.join(Manifest::POINTS), |file| self.write_points(file))?;
-            let rows = sealed(&fresh.join(Manifest::ROWS), |file| self.write_rows(file))?;
-            let manifest = Manifest {
-                format: Manifest::FORMAT.to_owned(),
-                version: Manifest::version_of(Element::F32),
+            let points = write_file(&fresh.join(SetManifest::POINTS), |file| self.write_points(file))?;
+            let rows = write_file(&fresh.join(SetManifest::ROWS), |file| self.write_rows(file))?;
+            let manifest = SetManifest {
+                format: SetManifest::FORMAT.to_owned(),
+                version: SetManifest::version_of(Element::F32),
                 rows: self.len(),
                 columns: self.columns.keys().cloned().collect(),
                 spec: self.spec.clone(),
                 root: self.root.clone(),
                 source: self.source.clone(),
-                files: BTreeMap::from([(Manifest::POINTS.to_owned(), points), (Manifest::ROWS.to_owned(), rows)]),
+                files: BTreeMap::from([(SetManifest::POINTS.to_owned(), points), (SetManifest::ROWS.to_owned(), rows)]),
             };
             manifest.write(fresh)
         })
@@ -60,16 +61,16 @@ impl EmbeddingSet {
     }
 }
 
-impl Manifest {
-    /// Writes it into a folder, flushed to the disk.
+impl SetManifest {
+    /// Writes the manifest into a folder and flushes it to the disk.
     pub(super) fn write(&self, dir: &Path) -> Result<()> {
-        let path = dir.join(Manifest::FILE);
+        let path = dir.join(SetManifest::FILE);
         let failed = |error: serde_json::Error| Error::io("encode", &path)(std::io::Error::other(error));
         files::write_whole(&path, &serde_json::to_vec_pretty(self).map_err(failed)?)
     }
 }
 
-/// A line of `rows.jsonl`; columns in the order of their names.
+/// Encodes a line of `rows.jsonl`; `columns` must be in alphabetical order.
 pub(super) fn line<'a>(
     id: &str,
     modality: Modality,
@@ -81,30 +82,30 @@ pub(super) fn line<'a>(
     row.extend(columns.map(|(name, value)| (name.to_owned(), Value::from(value))));
     let mut line = serde_json::to_vec(&row)?;
     line.push(b'\n');
-    if line.len() > MOST_LINE {
-        let text = format!("a row of {} bytes; expected at most {MOST_LINE}, as a reader takes", line.len());
+    if line.len() > MAX_LINE_BYTES {
+        let text = format!("a row of {} bytes; expected at most {MAX_LINE_BYTES}, the limit of readers", line.len());
         return Err(std::io::Error::new(std::io::ErrorKind::InvalidInput, text));
     }
     Ok(line)
 }
 
-/// Writes one file and flushes it to the disk; its seal is made on the way.
-fn sealed(path: &Path, fill: impl FnOnce(&mut dyn Write) -> std::io::Result<()>) -> Result<Seal> {
+/// Writes one file, flushes it to the disk and returns its checksum.
+fn write_file(path: &Path, fill: impl FnOnce(&mut dyn Write) -> std::io::Result<()>) -> Result<FileChecksum> {
     let file = File::create(path).map_err(Error::io("create", path))?;
-    let mut out = Sealing { out: BufWriter::with_capacity(1 << 20, file), sha: Sha256::new(), bytes: 0 };
+    let mut out = ChecksumWriter { out: BufWriter::with_capacity(1 << 20, file), sha: Sha256::new(), bytes: 0 };
     fill(&mut out).and_then(|()| out.flush()).map_err(Error::io("write", path))?;
     out.out.get_ref().sync_all().map_err(Error::io("flush", path))?;
-    Ok(Seal { bytes: out.bytes, sha256: hex(out.sha) })
+    Ok(FileChecksum { bytes: out.bytes, sha256: hex(out.sha) })
 }
 
-/// A file that is hashed as it is written.
-struct Sealing {
+/// A file writer that also computes the hash and the length.
+struct ChecksumWriter {
     out: BufWriter<File>,
     sha: Sha256,
     bytes: u64,
 }
 
-impl Write for Sealing {
+impl Write for ChecksumWriter {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
         let written = self.out.write(bytes)?;
         self.sha.update(&bytes[..written]);

@@ -1,55 +1,55 @@
-//! A set on disk whose points stay there.
+//! Reads the metadata of a set and leaves its points on disk.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use super::load::{Sealed, header_of, read_manifest, read_rows, read_small};
-use super::{Element, Manifest, Modality, Source, check_count};
+use super::load::{ChecksumReader, header_of, read_manifest, read_rows, read_small};
+use super::{Element, Modality, Provenance, SetManifest, check_count};
 use crate::error::{Error, Result};
 use crate::files;
 use crate::root::Root;
 use crate::spec::ManifoldSpec;
 
-/// What a folder in the format of [`crate::points`] says of its rows, and where it keeps their points.
+/// The metadata of an embedding set on disk, and the position of its points in their file.
 #[derive(Clone, Debug)]
 pub struct StoredSet {
     /// The space of the points.
     pub spec: ManifoldSpec,
-    /// The apex of its cones.
+    /// The root from which the cones are seen.
     pub root: Root,
-    /// Where the points come from.
-    pub source: Source,
+    /// Provenance of the points.
+    pub source: Provenance,
     /// One name per row.
     pub ids: Vec<String>,
-    /// What each row embeds.
+    /// The kind of input of each row.
     pub modality: Vec<Modality>,
-    /// Free metadata, as in [`EmbeddingSet`](super::EmbeddingSet).
+    /// Metadata columns, as in [`EmbeddingSet`](super::EmbeddingSet).
     pub columns: BTreeMap<String, Vec<String>>,
-    /// The file of the points.
+    /// Path of the points file.
     pub points: PathBuf,
-    /// Where in the file the first number stands, bytes. Row `i` begins `i * dim` numbers later; all are little endian.
+    /// Byte offset of the first number in the file. Row `i` begins `i * dim` numbers later; all are little endian.
     pub offset: u64,
-    /// How a number is stored.
+    /// Storage type of the numbers.
     pub element: Element,
 }
 
 impl StoredSet {
-    /// Reads what a folder says of its rows. Of the file of points only the length and the header are read: whether the numbers are
-    /// those that were written is known to [`EmbeddingSet::load`](super::EmbeddingSet::load) alone.
+    /// Reads the metadata of a set. Of the points file it reads only the length and the header, so it does not detect
+    /// changed numbers; only [`EmbeddingSet::load`](super::EmbeddingSet::load) verifies their checksum.
     ///
     /// # Errors
-    /// Those of [`EmbeddingSet::load`](super::EmbeddingSet::load), except for what it finds in the numbers.
+    /// The errors of [`EmbeddingSet::load`](super::EmbeddingSet::load), except those about the numbers.
     pub fn open(dir: &Path) -> Result<Self> {
         let dir = files::resolve(dir);
-        let manifest = read_manifest(&dir.join(Manifest::FILE))?;
+        let manifest = read_manifest(&dir.join(SetManifest::FILE))?;
         manifest.spec.check()?;
         manifest.root.check(&manifest.spec)?;
         manifest.source.check()?;
-        let points = dir.join(Manifest::POINTS);
-        let placed = header_of(&mut Sealed::open(&points, Manifest::POINTS, &manifest)?, &manifest)?;
+        let points = dir.join(SetManifest::POINTS);
+        let layout = header_of(&mut ChecksumReader::open(&points, SetManifest::POINTS, &manifest)?, &manifest)?;
         let rows = read_rows(&dir, &manifest)?;
         check_count("`modality`", rows.modality.len(), rows.ids.len())?;
-        let (offset, element) = (placed.offset, placed.element);
+        let (offset, element) = (layout.offset, layout.element);
         Ok(StoredSet {
             spec: manifest.spec,
             root: manifest.root,
@@ -63,13 +63,14 @@ impl StoredSet {
         })
     }
 
-    /// What decided the rows of a finished set ([`Plan::identity`](super::Plan::identity)); absent if it was not written by a
-    /// [`Draft`](super::Draft) with an identity.
+    /// The settings that determined the rows of a finished set
+    /// ([`DraftPlan::identity`](super::DraftPlan::identity)); `None` unless a [`Draft`](super::Draft) with an identity
+    /// wrote the set.
     ///
     /// # Errors
-    /// The file cannot be read, or is damaged.
+    /// The file cannot be read or is damaged.
     pub fn identity(dir: &Path) -> Result<Option<BTreeMap<String, String>>> {
-        let path = files::resolve(dir).join(Manifest::IDENTITY);
+        let path = files::resolve(dir).join(SetManifest::IDENTITY);
         if !path.exists() {
             return Ok(None);
         }
@@ -83,7 +84,7 @@ impl StoredSet {
         self.ids.len()
     }
 
-    /// Whether there are no rows.
+    /// Returns true if the set has no rows.
     pub fn is_empty(&self) -> bool {
         self.ids.is_empty()
     }
@@ -98,9 +99,9 @@ mod tests {
     use super::*;
     use crate::points::tests::sample;
 
-    /// Read as said, from the file, the numbers are those of the set.
+    /// The numbers read directly from the file at the given offset equal those of the set.
     #[test]
-    fn says_where_the_points_are() {
+    fn offset_is_that_of_the_first_number() {
         let set = sample();
         let folder = tempfile::tempdir().unwrap();
         let dir = folder.path().join("set");

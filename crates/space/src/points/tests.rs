@@ -13,7 +13,7 @@ pub(super) fn sample() -> EmbeddingSet {
         ["a", "b", "a"].map(str::to_owned).into(),
         vec![Modality::Image, Modality::Text, Modality::BoxText],
         vec![0.1, -2.5, f32::MIN_POSITIVE, 1.1e9, 0.0, -0.0],
-        Source {
+        Provenance {
             model: "m".into(),
             data: "d".into(),
             hash: sha256_hex(b"weights"),
@@ -38,7 +38,7 @@ fn load_error(dir: &Path) -> String {
     text.replace(dir.to_str().unwrap(), "SET")
 }
 
-/// Changes one file and drops the seals, as a damaged file of a foreign writer would look.
+/// Changes one file and removes the checksums from the manifest: as in a set by another writer that omits checksums.
 fn tamper(dir: &Path, name: &str, change: impl FnOnce(Vec<u8>) -> Vec<u8>) {
     let path = dir.join(name);
     let bytes = fs::read(&path).unwrap();
@@ -73,9 +73,9 @@ fn round_trip_is_exact() {
     let back = EmbeddingSet::load(&dir).unwrap();
     assert_eq!(back, set);
     let bits = |s: &EmbeddingSet| s.points.iter().map(|v| v.to_bits()).collect::<Vec<_>>();
-    assert_eq!(bits(&back), bits(&set), "also -0 and subnormal neighbours");
+    assert_eq!(bits(&back), bits(&set), "-0 and the smallest normal number keep their bits");
     assert_eq!(names(&dir), ["manifest.json", "points.safetensors", "rows.jsonl"]);
-    assert_eq!(names(dir.parent().unwrap()), ["set"], "nothing temporary is left");
+    assert_eq!(names(dir.parent().unwrap()), ["set"], "no temporary file is left");
 }
 
 #[test]
@@ -89,7 +89,7 @@ fn round_trip_of_other_shapes() {
         vec!["x".into()],
         vec![Modality::BoxImage],
         vec![0.0, 1.0, 0.0],
-        Source::default(),
+        Provenance::default(),
     )
     .unwrap();
     for set in [empty, sphere] {
@@ -99,9 +99,9 @@ fn round_trip_of_other_shapes() {
     }
 }
 
-/// The layout is a promise to readers in other languages: pin it.
+/// Readers in other languages depend on this layout.
 #[test]
-fn files_are_what_the_format_says() {
+fn files_follow_the_format() {
     let home = tempfile::tempdir().unwrap();
     let dir = home.path().join("set");
     saved(&dir);
@@ -160,9 +160,9 @@ fn damaged_files_say_what_is_wrong() {
     assert!(load_error(&home.path().join("nothing")).contains("SET/manifest.json"));
 }
 
-/// Files that are longer than any memory, of which the disk holds next to nothing.
+/// Sparse files: longer than the memory, with almost no disk usage.
 #[test]
-fn endless_files_are_refused() {
+fn oversized_files_are_rejected() {
     let home = tempfile::tempdir().unwrap();
     let dir = home.path().join("set");
     let stretch = |name: &str, bytes: u64| {
@@ -172,23 +172,27 @@ fn endless_files_are_refused() {
     tamper(&dir, "points.safetensors", |_| (150_000_000_u64).to_le_bytes().to_vec());
     stretch("points.safetensors", 200_000_000);
     let message = load_error(&dir);
-    assert!(message.contains("its header has 150000000 bytes, of at most 100000000"), "{message}");
+    assert!(message.contains("its header has 150000000 bytes; the limit is 100000000"), "{message}");
 
     saved(&dir);
     tamper(&dir, "rows.jsonl", |_| Vec::new());
     stretch("rows.jsonl", 1 << 26);
     let message = load_error(&dir);
-    assert!(message.contains("line 1 is longer than 16777216 bytes; expected a row of at most that"), "{message}");
+    assert!(message.contains("line 1 is longer than 16777216 bytes; expected a shorter line"), "{message}");
 
     saved(&dir);
     stretch("manifest.json", 200_000_000);
     let message = load_error(&dir);
-    assert!(message.contains("manifest.json`: length is more; expected at most 100000000 bytes"), "{message}");
+    assert!(
+        message.contains("manifest.json`: length is over the limit; expected at most 100000000 bytes"),
+        "{message}"
+    );
 
-    // What is not read is not written; the longest row that may be is both.
+    // Writer and reader have the same limit: the longest allowed row is written and read, and a longer one is not
+    // written.
     let mut set = saved(&dir);
     let row = "{\"caption\":\"\",\"id\":\"a\",\"modality\":\"image\"}\n".len();
-    set.columns.get_mut("caption").unwrap()[0] = "x".repeat(MOST_LINE - row);
+    set.columns.get_mut("caption").unwrap()[0] = "x".repeat(MAX_LINE_BYTES - row);
     set.save(&dir).unwrap();
     assert!(EmbeddingSet::load(&dir).unwrap() == set);
     set.columns.get_mut("caption").unwrap()[0].push('x');
@@ -196,18 +200,21 @@ fn endless_files_are_refused() {
     assert!(message.contains("a row of 16777217 bytes; expected at most 16777216"), "{message}");
 }
 
-/// A pipe in the place of a file is not waited for.
+/// A pipe instead of a file is rejected without blocking.
 #[cfg(unix)]
 #[test]
-fn pipes_are_no_files() {
+fn pipes_are_rejected() {
     let home = tempfile::tempdir().unwrap();
     let dir = home.path().join("set");
-    for name in Manifest::REQUIRED {
+    for name in SetManifest::REQUIRED {
         saved(&dir);
         fs::remove_file(dir.join(name)).unwrap();
         assert!(std::process::Command::new("mkfifo").arg(dir.join(name)).status().unwrap().success());
         let message = load_error(&dir);
-        assert!(message.contains(&format!("SET/{name}`: the entry is of another kind; expected a file")), "{message}");
+        assert!(
+            message.contains(&format!("SET/{name}`: the entry is not a regular file; expected a regular file")),
+            "{message}"
+        );
     }
 }
 
@@ -255,7 +262,7 @@ fn inconsistent_files_say_what_is_wrong() {
 }
 
 #[test]
-fn sets_that_make_no_sense_are_refused() {
+fn invalid_sets_are_rejected() {
     let broken = |change: &dyn Fn(&mut EmbeddingSet)| {
         let mut set = sample();
         change(&mut set);
@@ -287,10 +294,10 @@ fn sets_that_make_no_sense_are_refused() {
         s.spec = ManifoldSpec::sphere(2);
         s.points = vec![1.0, 0.0, 0.0, 1.0, 3.0, 4.0];
     });
-    assert!(off.starts_with("embedding set: row 2 (`a`) is 4 off the sphere(dim 2)"), "{off}");
+    assert!(off.starts_with("embedding set: row 2 (`a`) is 4 away from the sphere(dim 2)"), "{off}");
 }
 
-/// What a full disk does: the third file cannot be written.
+/// Simulates a full disk: the third file cannot be written.
 #[test]
 fn failed_save_keeps_the_old_set() {
     let home = tempfile::tempdir().unwrap();
@@ -305,7 +312,7 @@ fn failed_save_keeps_the_old_set() {
     assert_eq!(names(home.path()), ["set"]);
 }
 
-/// The machine stopped after the old folder was moved aside and before the new one took its name.
+/// Simulates a crash after the old folder was moved aside and before the new one was renamed into place.
 #[test]
 fn interrupted_save_keeps_the_old_set() {
     let home = tempfile::tempdir().unwrap();
@@ -329,7 +336,7 @@ fn foreign_files_are_never_replaced() {
     assert!(message.contains("an entry is `cat.jpg`; expected only points.safetensors, rows.jsonl"), "{message}");
     assert_eq!(names(home.path()), ["photos"]);
     assert_eq!(fs::read(dir.join("cat.jpg")).unwrap(), b"cat");
-    assert!(sample().save(&dir.join("cat.jpg")).is_err(), "a file is no folder");
+    assert!(sample().save(&dir.join("cat.jpg")).is_err(), "a file is not a folder");
 }
 
 #[test]

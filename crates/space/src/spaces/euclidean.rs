@@ -1,4 +1,4 @@
-//! Flat space.
+//! Euclidean space.
 
 use crate::cone::{chord_angle, chord_depth, chord_half_aperture};
 use crate::real::Real;
@@ -7,7 +7,7 @@ use crate::slices::{combined, dot, sums};
 use crate::space::{Space, SpaceEntry};
 use crate::spec::ManifoldSpec;
 
-/// Flat space with its exterior angle (Wang et al., Eq. 10) and flat cones (Ganea et al. 2018).
+/// Euclidean space with the exterior angle of Wang et al. (Eq. 10) and the flat cones of Ganea et al. 2018.
 pub(crate) struct Euclidean {
     spec: ManifoldSpec,
 }
@@ -72,7 +72,7 @@ impl<T: Real> Space<T> for Euclidean {
     }
 }
 
-/// The line in [`crate::SPACES`].
+/// The entry in [`crate::SPACES`].
 pub(crate) const ENTRY: SpaceEntry = SpaceEntry {
     kind: "euclidean",
     summary: "flat space, distance |x - y|",

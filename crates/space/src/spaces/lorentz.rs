@@ -1,9 +1,9 @@
-//! The hyperboloid (Lorentz model) of curvature `-c`: MERU's and HyCoCLIP's space.
+//! The hyperboloid (Lorentz model) of curvature `-c`, the space of MERU and HyCoCLIP.
 //!
-//! Points are their space components `x`; the time component is `t(x) = sqrt(1/c + |x|^2)`. Formulas that subtract
-//! two large, nearly equal numbers (`t(x) t(y) - <x, y>`, `t(x)^2 - t(y)^2`) are rearranged so that only differences of
-//! coordinates are formed; each function says how. Sources: MERU (Desai et al. 2023) Sections 3 and B, HyCoCLIP
-//! (Pal et al. 2025) Eqs. 1 to 10, Law et al. 2019 and Ganea et al. 2018 for the geometry itself.
+//! Points are given by their space components `x`; the time component is `t(x) = sqrt(1/c + |x|^2)`. Formulas that
+//! subtract two large, nearly equal numbers (`t(x) t(y) - <x, y>`, `t(x)^2 - t(y)^2`) are rearranged to use only
+//! differences of coordinates; the comments give the rearranged formulas. Sources: MERU (Desai et al. 2023) Sections 3
+//! and B, HyCoCLIP (Pal et al. 2025) Eqs. 1 to 10, Law et al. 2019 and Ganea et al. 2018 for the geometry itself.
 
 use crate::real::Real;
 use crate::root::{Root, RootView};
@@ -18,22 +18,22 @@ use crate::spec::ManifoldSpec;
 pub(crate) struct Lorentz<T> {
     spec: ManifoldSpec,
     curv: T,
-    /// `sqrt(curv)`: lengths times this are lengths at curvature -1.
+    /// `sqrt(curv)`: lengths multiplied by it are lengths at curvature -1.
     scale: T,
 }
 
-/// Distance from the dot product `<x, y>` of the space components and the [`time_excess`] `a`, `b` of the two points,
-/// the form for many pairs at once: one matrix product gives every `<x, y>`.
+/// Distance from the dot product `<x, y>` of the space components and the [`time_excess`] `a`, `b` of the two points.
+/// Use it for many pairs: one matrix product gives every `<x, y>`.
 ///
-/// `acosh(-c <x, y>_L) / sqrt(c)` as `acosh_1p(u) / sqrt(c)` with `u = a + b + a b - c <x, y> >= 0`. Its error is that of
-/// `u`, about one unit in the last place of `c |x| |y|`: large for close points far out, see the budget table in
-/// `spaces/tests/accuracy.rs`. [`Space::dist`] is the form that stays accurate there.
+/// It computes `acosh(-c <x, y>_L) / sqrt(c)` as `acosh_1p(u) / sqrt(c)` with `u = a + b + a b - c <x, y> >= 0`. The
+/// error of `u` is about one unit in the last place of `c |x| |y|`. For close points with large norms this error is
+/// large compared with `u`; see the budget table in `spaces/tests/accuracy.rs`. [`Space::dist`] is more accurate there.
 pub fn dist_from_dot<T: Real>(dot: T, a: T, b: T, curv: T) -> T {
     safe::acosh_1p(a + b + a * b - curv * dot) / curv.sqrt()
 }
 
-/// `sqrt(c) t(x) - 1 = sqrt(1 + c |x|^2) - 1`, without cancellation near the origin, from the squared norm of the space
-/// components.
+/// `sqrt(c) t(x) - 1 = sqrt(1 + c |x|^2) - 1` from the squared norm of the space components, without cancellation near
+/// the origin.
 pub fn time_excess<T: Real>(norm_squared: T, curv: T) -> T {
     let square = curv * norm_squared;
     square / (T::ONE + (T::ONE + square).sqrt())
@@ -44,14 +44,14 @@ impl<T: Real> Space<T> for Lorentz<T> {
         &self.spec
     }
 
-    /// `sinh(r) / r v` with `r = sqrt(c) |v|`; `r` beyond [`safe::MAX_RAPIDITY`] is shortened to it. HyCoCLIP Eq. 4 at
-    /// the origin.
+    /// `sinh(r) / r v` with `r = sqrt(c) |v|` (HyCoCLIP Eq. 4 at the origin). Beyond [`safe::MAX_RAPIDITY`] the length
+    /// of the point stays `2^15 / sqrt(c)`.
     fn lift(&self, tangent: &[T], point: &mut [T]) {
         scaled(tangent, safe::sinhc(self.scale * norm(tangent)), point);
     }
 
-    /// `asinh(s) / s x` with `s = sqrt(c) |x|`. HyCoCLIP Eq. 3 at the origin, with `asinh(s)` for `acosh(sqrt(1 + s^2))`,
-    /// which loses the norm of points near the origin.
+    /// `asinh(s) / s x` with `s = sqrt(c) |x|`. HyCoCLIP Eq. 3 at the origin, with `asinh(s)` in place of
+    /// `acosh(sqrt(1 + s^2))`, which loses the norm of points near the origin.
     fn unlift(&self, point: &[T], tangent: &mut [T]) {
         scaled(point, safe::asinhc(self.scale * norm(point)), tangent);
     }
@@ -76,20 +76,20 @@ impl<T: Real> Space<T> for Lorentz<T> {
         -self.dist(x, y)
     }
 
-    /// At the origin MERU's exterior angle (HyCoCLIP Eq. 9 with `parent`, `child` in our order); at another root the
-    /// same angle of the triangle root, parent, child.
+    /// For the root at the origin, MERU's exterior angle (HyCoCLIP Eq. 9 with `parent`, `child` in this order). For
+    /// another root, the same angle of the triangle root, parent, child.
     fn exterior_angle(&self, parent: &[T], child: &[T], root: &Root) -> T {
         self.exterior_angle_at(parent, child, root.view())
     }
 
-    /// `asin(2K / sinh(sqrt(c) d))`, `d` the distance to the root; at the origin `sinh(sqrt(c) d) = sqrt(c) |x|`, which
-    /// is MERU's `asin(2K / (sqrt(c) |x|))` (HyCoCLIP Eq. 10).
+    /// `asin(2K / sinh(sqrt(c) d))` with `d` the distance to the root. At the origin `sinh(sqrt(c) d) = sqrt(c) |x|`,
+    /// which gives MERU's `asin(2K / (sqrt(c) |x|))` (HyCoCLIP Eq. 7).
     fn half_aperture(&self, parent: &[T], min_radius: T, root: &Root) -> T {
         self.half_aperture_at(parent, min_radius, root.view())
     }
 
-    /// `(sinh((1 - t) a) from + sinh(t a) to) / sinh(a)` with `a = sqrt(c) dist`: constant speed, and the space
-    /// components of a point of the hyperboloid again.
+    /// `(sinh((1 - t) a) from + sinh(t a) to) / sinh(a)` with `a = sqrt(c) dist`: the space components of a point that
+    /// moves at constant speed.
     fn geodesic(&self, from: &[T], to: &[T], t: T, out: &mut [T]) {
         let span = self.scale * self.dist(from, to);
         let (a, b) = if span > T::TINY {
@@ -113,13 +113,13 @@ impl<T: Real> Space<T> for Lorentz<T> {
         self.lift(&mean, out);
     }
 
-    /// `asinh(sqrt(c) |x|) / sqrt(c)` at the origin, else the distance to the root.
+    /// `asinh(sqrt(c) |x|) / sqrt(c)` for the root at the origin, else the distance to the root.
     fn depth(&self, x: &[T], root: &Root) -> T {
         self.depth_at(x, root.view())
     }
 }
 
-/// The line in [`crate::SPACES`].
+/// The entry in [`crate::SPACES`].
 pub(crate) const ENTRY: SpaceEntry = SpaceEntry {
     kind: "lorentz",
     summary: "hyperboloid of curvature -c, as in MERU and HyCoCLIP",
@@ -142,8 +142,8 @@ impl<T: Real> Lorentz<T> {
     pub(crate) fn exterior_angle_at(&self, parent: &[T], child: &[T], root: RootView<'_>) -> T {
         match root {
             RootView::Origin => {
-                let seen = Seen::from(self, parent, child);
-                if seen.viewer_norm > T::TINY { seen.across.atan2(seen.along) } else { T::ZERO }
+                let tangent = LorentzTangent::from(self, parent, child);
+                if tangent.viewer_norm > T::TINY { tangent.across.atan2(tangent.along) } else { T::ZERO }
             }
             RootView::Point(root) => {
                 let root: Vec<T> = root.iter().map(|v| T::from_f64(*v)).collect();
@@ -156,7 +156,8 @@ impl<T: Real> Lorentz<T> {
         let reach = match root {
             RootView::Origin => self.scale * norm(parent),
             RootView::Point(_) => {
-                // Beyond MAX_RAPIDITY the aperture is below 1e-5 and sinh may leave the type.
+                // `sinh` may overflow, so `sinhc` limits it beyond MAX_RAPIDITY, where the aperture is below 1e-5 for K
+                // = 0.1.
                 let rapidity = self.scale * self.depth_at(parent, root);
                 rapidity * safe::sinhc(rapidity)
             }
@@ -183,9 +184,9 @@ impl<T: Real> Lorentz<T> {
     /// `q = <x - y, x - y>_L = |x - y|^2 - (t(x) - t(y))^2`, the squared chord, without cancellation.
     ///
     /// With `d = x - y`, `s = x + y` and `p` the part of `d` perpendicular to `s`,
-    /// `q = (|p|^2 |s|^2 + 4 |d|^2 / c) / (2 (1/c + t(x) t(y) + <x, y>))`: only sums of positive numbers when
-    /// `<x, y> >= 0`. Otherwise `q = 2 (t(x) t(y) - 1/c - <x, y>)`, again a sum of positive numbers once
-    /// `t(x) t(y) - 1/c` is written as `((|x|^2 + |y|^2) / c + |x|^2 |y|^2) / (t(x) t(y) + 1/c)`.
+    /// `q = (|p|^2 |s|^2 + 4 |d|^2 / c) / (2 (1/c + t(x) t(y) + <x, y>))`. When `<x, y> >= 0`, this only adds positive
+    /// numbers. Otherwise `q = 2 (t(x) t(y) - 1/c - <x, y>)`, where `t(x) t(y) - 1/c` is written as
+    /// `((|x|^2 + |y|^2) / c + |x|^2 |y|^2) / (t(x) t(y) + 1/c)`, so that again only positive numbers are added.
     fn chord_squared(&self, x: &[T], y: &[T]) -> T {
         let [xx, yy, xy, dd, ss, ds] = sums(x, y, |a, b| {
             let (d, s) = (a - b, a + b);
@@ -194,9 +195,9 @@ impl<T: Real> Lorentz<T> {
         let unit = T::ONE / self.curv;
         let times = self.time(xx) * self.time(yy);
         if xy >= T::ZERO {
-            let slope = safe::ratio(ds, ss);
+            let coefficient = safe::ratio(ds, ss);
             let [pp] = sums(x, y, |a, b| {
-                let p = (a - b) - slope * (a + b);
+                let p = (a - b) - coefficient * (a + b);
                 [p * p]
             });
             (pp * ss + T::TWO * T::TWO * unit * dd) / (T::TWO * (unit + times + xy))
@@ -205,10 +206,10 @@ impl<T: Real> Lorentz<T> {
         }
     }
 
-    /// Angle at `parent` between the continuation of the geodesic from `root` and the geodesic to `child`, in the
-    /// tangent space at the parent; zero when one of the two has no length.
+    /// Angle at `parent` between the continuation of the geodesic from `root` and the geodesic to `child`, measured in
+    /// the tangent space at the parent; zero if either geodesic has length zero.
     fn continuation_angle(&self, root: &[T], parent: &[T], child: &[T]) -> T {
-        let (back, ahead) = (Seen::from(self, parent, root), Seen::from(self, parent, child));
+        let (back, ahead) = (LorentzTangent::from(self, parent, root), LorentzTangent::from(self, parent, child));
         let (back_norm, ahead_norm) = (back.norm(), ahead.norm());
         if !(back_norm > T::TINY && ahead_norm > T::TINY) {
             return T::ZERO;
@@ -224,21 +225,23 @@ impl<T: Real> Lorentz<T> {
     }
 }
 
-/// How one point sees another: the tangent vector at `viewer` towards `target`, of length
-/// `sinh(sqrt(c) dist) / sqrt(c)`, in an orthonormal frame whose first axis points away from the origin.
-struct Seen<T> {
+/// The tangent vector at `viewer` towards `target`, of length `sinh(sqrt(c) dist) / sqrt(c)`, in an orthonormal frame
+/// whose first axis points away from the origin.
+struct LorentzTangent<T> {
     viewer_norm: T,
     /// Component away from the origin, `sqrt(c) (t(v) y - t(y) |v|)` with `y` the target's component along `v`.
     along: T,
-    /// Length of the part perpendicular to `v`, which needs no transport: it is that of the target's coordinates.
+    /// Length of the part perpendicular to `v`. Parallel transport to the origin along `v` preserves this length, so it
+    /// is computed from the space components of the target.
     across: T,
-    /// Component of target - viewer (`near`) or of target along `v`.
+    /// Component along `v` of target - viewer (if `near`) or of target.
     shift: T,
-    /// Whether the perpendicular part is formed from target - viewer: the shorter one has the smaller rounding errors.
+    /// True if the perpendicular part is formed from target - viewer. The shorter vector of the two has the smaller
+    /// rounding error.
     near: bool,
 }
 
-impl<T: Real> Seen<T> {
+impl<T: Real> LorentzTangent<T> {
     fn from(space: &Lorentz<T>, viewer: &[T], target: &[T]) -> Self {
         let [vv, tt, dd, vt, vd] = sums(viewer, target, |v, t| {
             let d = t - v;
@@ -248,29 +251,30 @@ impl<T: Real> Seen<T> {
         let near = dd < tt;
         let shift = safe::ratio(if near { vd } else { vt }, viewer_norm);
         let (ahead, component) = if near { (shift, viewer_norm + shift) } else { (shift - viewer_norm, shift) };
-        let mut seen = Seen { viewer_norm, along: T::ZERO, across: T::ZERO, shift, near };
+        let mut tangent = LorentzTangent { viewer_norm, along: T::ZERO, across: T::ZERO, shift, near };
         let [perpendicular] = sums(viewer, target, |v, t| {
-            let p = seen.perpendicular(v, t);
+            let p = tangent.perpendicular(v, t);
             [p * p]
         });
-        seen.across = perpendicular.sqrt();
+        tangent.across = perpendicular.sqrt();
         let (viewer_time, target_time) = (space.time(vv), space.time(tt));
-        seen.along = if component > T::ZERO {
-            // t(v) y - t(y) |v| as a difference of squares over its conjugate: both terms are large and nearly equal
-            // for points far out, while y - |v| and the perpendicular part are known to full accuracy.
+        tangent.along = if component > T::ZERO {
+            // t(v) y - t(y) |v| as a difference of squares over its conjugate. For points with large norms the two
+            // terms are large and nearly equal, while y - |v| and the perpendicular part are known to full accuracy.
             (ahead * (component + viewer_norm) / space.scale - space.scale * perpendicular * vv)
                 / (viewer_time * component + target_time * viewer_norm)
         } else {
             space.scale * (viewer_time * component - target_time * viewer_norm)
         };
-        seen
+        tangent
     }
 
     fn norm(&self) -> T {
         (self.along * self.along + self.across * self.across).sqrt()
     }
 
-    /// Coordinate of the tangent vector in the frame of the space components, from the same coordinate of both points.
+    /// One coordinate of the tangent vector in the frame of the space components, from the same coordinate of both
+    /// points.
     fn coordinate(&self, viewer: T, target: T) -> T {
         self.along * safe::ratio(viewer, self.viewer_norm) + self.perpendicular(viewer, target)
     }

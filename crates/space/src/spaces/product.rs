@@ -1,7 +1,7 @@
-//! Products of hyperboloids: PHyCLIP's space, `K` factors with a curvature each.
+//! Products of hyperboloids, the space of PHyCLIP: `K` factors, each with its own curvature.
 //!
-//! A point is its factors one after the other. Distances aggregate by the mean over factors (l1) or the root mean
-//! square (l2), as PHyCLIP's released code does; the paper's sums differ by the constant `K` or `sqrt(K)`.
+//! A point is the concatenation of its factors. Distances aggregate by the mean over factors (l1) or the root mean
+//! square (l2), as in PHyCLIP's released code; the sums in the paper differ by the constant `K` or `sqrt(K)`.
 
 use std::ops::Range;
 
@@ -16,15 +16,15 @@ use crate::spec::ManifoldSpec;
 pub(crate) struct Product<T> {
     spec: ManifoldSpec,
     factors: Vec<Lorentz<T>>,
-    norm: Norm,
+    norm: FactorNorm,
 }
 
-/// How the distances of the factors become one.
+/// Aggregation of the factor distances.
 #[derive(Clone, Copy)]
-enum Norm {
-    /// Their mean.
+enum FactorNorm {
+    /// Mean.
     L1,
-    /// Their root mean square.
+    /// Root mean square.
     L2,
 }
 
@@ -51,8 +51,8 @@ impl<T: Real> Space<T> for Product<T> {
         T::ZERO
     }
 
-    /// Sum over factors of `<x_i, y_i>_L`: the score of PHyCLIP's released evaluation. With different curvatures it
-    /// does not rank as the distance does.
+    /// Sum over factors of `<x_i, y_i>_L`: the score of PHyCLIP's released evaluation. If the curvatures differ, this
+    /// score and the distance rank points differently.
     fn inner(&self, x: &[T], y: &[T]) -> T {
         let inner = |(f, at): (&Lorentz<T>, Range<usize>)| f.inner(&x[at.clone()], &y[at]);
         self.parts().map(inner).fold(T::ZERO, |a, b| a + b)
@@ -84,8 +84,8 @@ impl<T: Real> Space<T> for Product<T> {
         })
     }
 
-    /// Mean of the positive excesses over all factors, or the largest excess when none is positive: the sign says
-    /// whether the child is inside the cone of every factor, and the positive part is the training hinge.
+    /// Mean over all factors of the positive excesses, or the largest excess when none is positive. The result is
+    /// negative if the child is inside the cone of every factor; its positive part is the training hinge.
     fn cone_excess(&self, parent: &[T], child: &[T], min_radius: T, aperture_scale: T, root: &Root) -> T {
         let excess = |(factor, at): (&Lorentz<T>, Range<usize>)| {
             let root = root.view().slice(at.clone());
@@ -94,7 +94,7 @@ impl<T: Real> Space<T> for Product<T> {
                 - aperture_scale * factor.half_aperture_at(parent, min_radius, root)
         };
         let excesses: Vec<T> = self.parts().map(excess).collect();
-        let outside = Norm::L1.of(excesses.iter().map(|e| e.max(T::ZERO)), self.count());
+        let outside = FactorNorm::L1.of(excesses.iter().map(|e| e.max(T::ZERO)), self.count());
         if outside > T::ZERO { outside } else { excesses.into_iter().reduce(T::max).unwrap_or(T::ZERO) }
     }
 
@@ -113,48 +113,48 @@ impl<T: Real> Space<T> for Product<T> {
         }
     }
 
-    /// The factor depths, aggregated as the distance is.
+    /// The factor depths, aggregated like the distance.
     fn depth(&self, x: &[T], root: &Root) -> T {
         self.aggregate(|factor, at| factor.depth_at(&x[at.clone()], root.view().slice(at)))
     }
 }
 
-/// The line of the l1 product in [`crate::SPACES`].
+/// The l1 entry in [`crate::SPACES`].
 pub(crate) const ENTRY_L1: SpaceEntry = SpaceEntry {
     kind: "product_l1",
     summary: "product of hyperboloids, mean of the factor distances, as in PHyCLIP",
     factored: true,
     curved: true,
-    tangent_norm: Some(|spec, v| aggregate_norms(spec, v, Norm::L1)),
-    build_f32: |spec| Box::new(Product::<f32>::new(spec, Norm::L1)),
-    build_f64: |spec| Box::new(Product::<f64>::new(spec, Norm::L1)),
+    tangent_norm: Some(|spec, v| aggregate_norms(spec, v, FactorNorm::L1)),
+    build_f32: |spec| Box::new(Product::<f32>::new(spec, FactorNorm::L1)),
+    build_f64: |spec| Box::new(Product::<f64>::new(spec, FactorNorm::L1)),
     sample: |seed| shapes(ManifoldSpec::product_l1, seed),
 };
 
-/// The line of the l2 product in [`crate::SPACES`].
+/// The l2 entry in [`crate::SPACES`].
 pub(crate) const ENTRY_L2: SpaceEntry = SpaceEntry {
     kind: "product_l2",
     summary: "product of hyperboloids, root mean square of the factor distances",
     factored: true,
     curved: true,
-    tangent_norm: Some(|spec, v| aggregate_norms(spec, v, Norm::L2)),
-    build_f32: |spec| Box::new(Product::<f32>::new(spec, Norm::L2)),
-    build_f64: |spec| Box::new(Product::<f64>::new(spec, Norm::L2)),
+    tangent_norm: Some(|spec, v| aggregate_norms(spec, v, FactorNorm::L2)),
+    build_f32: |spec| Box::new(Product::<f32>::new(spec, FactorNorm::L2)),
+    build_f64: |spec| Box::new(Product::<f64>::new(spec, FactorNorm::L2)),
     sample: |seed| shapes(ManifoldSpec::product_l2, seed),
 };
 
-impl Norm {
-    /// One length from the lengths in `count` factors.
+impl FactorNorm {
+    /// Aggregates the lengths in `count` factors.
     fn of<T: Real>(self, lengths: impl Iterator<Item = T>, count: T) -> T {
         match self {
-            Norm::L1 => lengths.fold(T::ZERO, |sum, d| sum + d) / count,
-            Norm::L2 => (lengths.fold(T::ZERO, |sum, d| sum + d * d) / count).sqrt(),
+            FactorNorm::L1 => lengths.fold(T::ZERO, |sum, d| sum + d) / count,
+            FactorNorm::L2 => (lengths.fold(T::ZERO, |sum, d| sum + d * d) / count).sqrt(),
         }
     }
 }
 
 impl<T: Real> Product<T> {
-    fn new(spec: &ManifoldSpec, norm: Norm) -> Self {
+    fn new(spec: &ManifoldSpec, norm: FactorNorm) -> Self {
         let factor = |c: &f64| Lorentz::new(ManifoldSpec::lorentz(spec.factor_dim(), *c), *c);
         Product { spec: spec.clone(), factors: spec.curv.iter().map(factor).collect(), norm }
     }
@@ -176,12 +176,12 @@ impl<T: Real> Product<T> {
     }
 
     fn mean_over(&self, angle: impl Fn(&Lorentz<T>, Range<usize>) -> T) -> T {
-        Norm::L1.of(self.parts().map(|(factor, at)| angle(factor, at)), self.count())
+        FactorNorm::L1.of(self.parts().map(|(factor, at)| angle(factor, at)), self.count())
     }
 }
 
-/// The length of a tangent vector at the origin: the norms of its factors, aggregated as distances are.
-fn aggregate_norms(spec: &ManifoldSpec, tangent: &[f64], norm: Norm) -> f64 {
+/// The norm of a tangent vector at the origin: the norms of its factors, aggregated like distances.
+fn aggregate_norms(spec: &ManifoldSpec, tangent: &[f64], norm: FactorNorm) -> f64 {
     let parts = tangent.chunks_exact(spec.factor_dim());
     let lengths = parts.map(|p| p.iter().map(|a| a * a).sum::<f64>().sqrt());
     norm.of(lengths, spec.factors as f64)

@@ -1,4 +1,4 @@
-//! The unit sphere: CLIP's space, and with a [`Root::Point`] the radial geometry of HierarCaps (RE) and RCME.
+//! The unit sphere, the space of CLIP. With a [`Root::Point`] it has the radial geometry of HierarCaps (RE) and RCME.
 
 use crate::cone::{chord_angle, chord_depth, chord_half_aperture};
 use crate::real::Real;
@@ -9,8 +9,8 @@ use crate::space::{Space, SpaceEntry};
 use crate::spaces::euclidean::arithmetic_mean;
 use crate::spec::ManifoldSpec;
 
-/// The unit sphere. Distances and geodesics run along the sphere; depth, angles and apertures along the straight
-/// chords of the space around it, as in HierarCaps.
+/// The unit sphere. Distances and geodesics follow the sphere. Depths, angles and apertures use straight chords of the
+/// ambient space, as in HierarCaps.
 pub(crate) struct Sphere {
     spec: ManifoldSpec,
 }
@@ -28,7 +28,7 @@ impl<T: Real> Space<T> for Sphere {
         }
     }
 
-    /// The point itself, a tangent vector of length one whose lift is the point.
+    /// The point itself: a tangent vector of length one whose lift is the point.
     fn unlift(&self, point: &[T], tangent: &mut [T]) {
         tangent.copy_from_slice(point);
     }
@@ -43,7 +43,7 @@ impl<T: Real> Space<T> for Sphere {
         dot(x, y)
     }
 
-    /// The arc, radians in [0, pi]: `2 atan2(|x - y|, |x + y|)`, accurate at both ends where `acos(<x, y>)` is not.
+    /// The arc, radians in [0, pi]: `2 atan2(|x - y|, |x + y|)`, which is accurate at both ends, unlike `acos(<x, y>)`.
     fn dist(&self, x: &[T], y: &[T]) -> T {
         let [apart, along] = sums(x, y, |a, b| [(a - b) * (a - b), (a + b) * (a + b)]);
         T::TWO * apart.sqrt().atan2(along.sqrt())
@@ -64,8 +64,8 @@ impl<T: Real> Space<T> for Sphere {
         chord_half_aperture(self.depth(parent, root), min_radius)
     }
 
-    /// `(sin((1 - t) a) from + sin(t a) to) / sin(a)` with `a` the arc between the points. Opposite points have no
-    /// unique arc: theirs passes over the axis on which `from` is smallest.
+    /// `(sin((1 - t) a) from + sin(t a) to) / sin(a)` with `a` the arc between the points. Between opposite points the
+    /// arc is not unique; the one used passes over the axis on which `from` has its smallest component.
     fn geodesic(&self, from: &[T], to: &[T], t: T, out: &mut [T]) {
         let arc: T = self.dist(from, to);
         let sine = arc.sin();
@@ -95,7 +95,7 @@ impl<T: Real> Space<T> for Sphere {
     }
 }
 
-/// The line in [`crate::SPACES`].
+/// The entry in [`crate::SPACES`].
 pub(crate) const ENTRY: SpaceEntry = SpaceEntry {
     kind: "sphere",
     summary: "unit sphere, cosine similarity; with a root point the radial geometry of RE and RCME",
@@ -107,7 +107,8 @@ pub(crate) const ENTRY: SpaceEntry = SpaceEntry {
     sample: |_| [2, 3, 19].map(ManifoldSpec::sphere).into(),
 };
 
-/// A unit vector perpendicular to the unit vector `x`: the axis on which `x` is smallest, made perpendicular.
+/// A unit vector perpendicular to the unit vector `x`: the axis on which `x` has its smallest component, orthogonalised
+/// against `x`.
 fn perpendicular<T: Real>(x: &[T]) -> Vec<T> {
     let mut axis = 0;
     for (i, v) in x.iter().enumerate() {

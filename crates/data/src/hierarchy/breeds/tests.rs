@@ -1,10 +1,11 @@
 #![allow(clippy::unwrap_used)]
 use super::*;
-use crate::fixtures::{Folder, shared_data};
+use crate::fixtures::{FixtureFolder, shared_data};
 
-/// Level 1 has beasts and tools. Beasts: cats a, b, c; dogs d, e; a bear f. Tools: one saw, too few for a task of four.
-fn folder() -> Folder {
-    let folder = Folder::new();
+/// Level 1 has beasts and tools. Beasts: cats a, b, c; dogs d, e; a bear f. Tools: one saw, which is too few for a task
+/// with four subclasses.
+fn folder() -> FixtureFolder {
+    let folder = FixtureFolder::new();
     folder.write(
         "class_hierarchy.txt",
         "root beast\nroot tool\nbeast mammal\nmammal cat\nmammal dog\nmammal f\ncat a\ncat b\ncat c\ndog d\ndog e\ntool saw\n",
@@ -20,18 +21,19 @@ fn folder() -> Folder {
 const TASK: BreedsTask = BreedsTask { name: "made up", level: 1, ancestor: None, subclasses: 4 };
 
 #[test]
-fn halves_worked_out_by_hand() {
+fn halves_match_hand_calculation() {
     let folder = folder();
-    let breeds = Breeds::read(folder.path()).unwrap();
+    let breeds = BreedsHierarchy::read(folder.path()).unwrap();
     let of = |split| {
         let all = breeds.superclasses(&TASK, split).unwrap();
-        assert_eq!((all.len(), &*all[0].wnid), (1, "beast"), "tools are too few");
+        assert_eq!((all.len(), &*all[0].wnid), (1, "beast"), "tools have too few subclasses");
         let letters = |side: &[usize]| side.iter().map(|&i| &*breeds.classes()[i].wnid).collect::<Vec<_>>().join("");
         (letters(&all[0].source), letters(&all[0].target))
     };
-    // Groups, from the only child of beast down: abc, de, f. Good: abc gives one (3 / 2) and two; de gives one, the target is full.
+    // Groups below the only child of beast: abc, de, f. Good: abc is divided into one (3 / 2) and two; de gives one to
+    // the source, the target is full.
     assert_eq!(of(BreedsSplit::Good), ("ad".to_owned(), "bc".to_owned()));
-    // Bad: of abc two fill the source, de is the target.
+    // Bad: two of abc fill the source; de becomes the target.
     assert_eq!(of(BreedsSplit::Bad), ("ab".to_owned(), "de".to_owned()));
     let (source, target) = of(BreedsSplit::Rand);
     let mut drawn: Vec<char> = (source.clone() + &target).chars().collect();
@@ -39,61 +41,61 @@ fn halves_worked_out_by_hand() {
     drawn.dedup();
     assert_eq!((source.len(), target.len(), drawn.len()), (2, 2, 4));
     let (all, none) = of(BreedsSplit::None);
-    // The same draw of four of the same six.
+    // `None` and `Rand` draw the same four of six classes.
     assert_eq!((all, none), (source + &target, String::new()));
 }
 
-/// One group of four, task of four: what does not fit into the source fills the target.
+/// With one group of four, the classes that do not fit into the source fill the target. Single classes alternate.
 #[test]
-fn spare_ones_fill_the_side_that_is_short() {
+fn spare_classes_fill_the_smaller_half() {
     assert_eq!(bad_halves(&[vec!["a", "b", "c", "d"]], 2), [vec!["a", "b"], vec!["c", "d"]]);
     assert_eq!(good_halves(&[vec!["a"], vec!["b"], vec!["c"], vec!["d"]], 2), [vec!["a", "b"], vec!["c", "d"]]);
 }
 
 #[test]
-fn names_of_classes() {
+fn class_names_are_looked_up() {
     let folder = folder();
-    let breeds = Breeds::read(folder.path()).unwrap();
-    for (name, meaning) in [
-        ("a", Meaning::Class(0)),
-        ("PERSIAN_CAT", Meaning::Class(2)),
-        ("LADYS-SLIPPER", Meaning::Class(7)),
-        ("tiger", Meaning::Several(vec![1, 5])),
-        ("wild beast", Meaning::Inner),
-        ("dog", Meaning::Inner),
-        ("zebra", Meaning::Unknown),
-        ("", Meaning::Unknown),
+    let breeds = BreedsHierarchy::read(folder.path()).unwrap();
+    for (name, found) in [
+        ("a", NameLookup::Class(0)),
+        ("PERSIAN_CAT", NameLookup::Class(2)),
+        ("LADYS-SLIPPER", NameLookup::Class(7)),
+        ("tiger", NameLookup::Several(vec![1, 5])),
+        ("wild beast", NameLookup::Inner),
+        ("dog", NameLookup::Inner),
+        ("zebra", NameLookup::Unknown),
+        ("", NameLookup::Unknown),
     ] {
-        assert_eq!(breeds.meaning(name), meaning, "{name}");
+        assert_eq!(breeds.look_up(name), found, "{name}");
     }
     assert_eq!((breeds.word("beast"), breeds.word("dog"), breeds.word("zebra")), ("beast", "dog", "zebra"));
 }
 
 #[test]
-fn faults_are_named() {
+fn malformed_input_is_reported() {
     let folder = folder();
-    let breeds = Breeds::read(folder.path()).unwrap();
+    let breeds = BreedsHierarchy::read(folder.path()).unwrap();
     let fails = |task: &BreedsTask, split| breeds.superclasses(task, split).unwrap_err().to_string();
     let text = fails(&BreedsTask { subclasses: 7, ..TASK }, BreedsSplit::None);
     assert!(text.contains("no superclass of made up; expected nodes of level 1 with 7 classes"), "{text}");
     assert!(fails(&BreedsTask { ancestor: Some("gone"), ..TASK }, BreedsSplit::None).contains("no node `gone`"));
-    // Three cannot be halved.
+    // Three subclasses cannot be halved.
     let text = fails(&BreedsTask { subclasses: 3, ..TASK }, BreedsSplit::Bad);
     assert!(text.contains("subclasses of `beast`; expected two halves of 3"), "{text}");
     for (json, message) in [
-        ("[[1, \"a\", \"x\"]]", "class `a` has number 1; expected 0, its place"),
+        ("[[1, \"a\", \"x\"]]", "class `a` has number 1; expected 0, its position in the list"),
         ("[[0, \"a\", \"x\"], [1, \"a\", \"x\"]]", "class `a` twice"),
         ("{}", "expected a list of [number"),
     ] {
         folder.write("dataset_class_info.json", json);
-        let text = Breeds::read(folder.path()).unwrap_err().to_string();
+        let text = BreedsHierarchy::read(folder.path()).unwrap_err().to_string();
         assert!(text.contains(message) && text.contains("dataset_class_info.json"), "{text}");
     }
     assert!(BreedsTask::named("living18").unwrap_err().to_string().contains("entity13, entity30, living17"));
     assert!(BreedsSplit::named("worse").unwrap_err().to_string().contains("none, rand, good, bad"));
 }
 
-/// What BREEDS' own code gives for its own files.
+/// Compares with the output of the BREEDS code for the same files.
 #[test]
 fn the_four_tasks_as_published() {
     let (Some(info), Some(generated)) =
@@ -101,7 +103,7 @@ fn the_four_tasks_as_published() {
     else {
         return;
     };
-    let breeds = Breeds::read(&info).unwrap();
+    let breeds = BreedsHierarchy::read(&info).unwrap();
     let generated: serde_json::Value = serde_json::from_str(&fs::read_to_string(generated).unwrap()).unwrap();
     assert_eq!(breeds.classes().len(), 1000);
     let mut seen = 0;

@@ -1,40 +1,42 @@
-//! From the samples of the components to pixels.
+//! Upsamples the components and converts them to RGB pixels.
 
-use super::Plane;
-use super::headers::{ColourModel, Headers};
+use super::ComponentPlane;
+use super::headers::{ColourModel, JpegHeaders};
 use crate::sample::Picture;
 
-/// How a component is brought to the size of the photo, with the whole numbers and roundings of libjpeg-turbo's "fancy" upsampling.
+/// Upsampling of a component to the size of the photo, with the integer arithmetic and rounding of libjpeg-turbo's
+/// "fancy" upsampling.
 #[derive(Clone, Copy)]
 pub(super) struct Upsampling {
-    filter: Filter,
-    /// Samples of the whole component: beyond them its outermost ones are repeated.
+    filter: UpsamplingFilter,
+    /// Samples of the whole component. Beyond the border, the outermost samples are repeated.
     width: usize,
     height: usize,
 }
 
 #[derive(Clone, Copy, PartialEq)]
-enum Filter {
-    /// A sample for each pixel.
+enum UpsamplingFilter {
+    /// One sample per pixel.
     None,
-    /// A sample for two pixels across, down or both: the triangle filter, three quarters of the nearer sample and one of the next.
+    /// One sample per two pixels across, down or both: triangle filter, 3/4 of the nearer sample plus 1/4 of the
+    /// next.
     Triangle { across: bool, down: bool },
     /// Any other ratio: each sample is repeated.
     Repeat { across: usize, down: usize },
 }
 
-/// Of each component, in full size.
-pub(super) fn upsamplings(headers: &Headers<'_>) -> Vec<Upsampling> {
-    let most = headers.most();
+/// Upsampling of each component for decoding in full size.
+pub(super) fn upsamplings(headers: &JpegHeaders<'_>) -> Vec<Upsampling> {
+    let most = headers.max_sampling();
     let of = |own: (u32, u32)| {
         let (width, height) = (headers.width * own.0, headers.height * own.1);
         let (width, height) = (width.div_ceil(most.0) as usize, height.div_ceil(most.1) as usize);
         let filter = match (most.0 / own.0, most.1 / own.1) {
-            (1, 1) => Filter::None,
-            (1, 2) => Filter::Triangle { across: false, down: true },
-            // libjpeg repeats the samples of components that have no more than two columns.
-            (2, down @ (1 | 2)) if width > 2 => Filter::Triangle { across: true, down: down == 2 },
-            (across, down) => Filter::Repeat { across: across as usize, down: down as usize },
+            (1, 1) => UpsamplingFilter::None,
+            (1, 2) => UpsamplingFilter::Triangle { across: false, down: true },
+            // libjpeg repeats samples if the component has at most two columns.
+            (2, down @ (1 | 2)) if width > 2 => UpsamplingFilter::Triangle { across: true, down: down == 2 },
+            (across, down) => UpsamplingFilter::Repeat { across: across as usize, down: down as usize },
         };
         Upsampling { filter, width, height }
     };
@@ -42,16 +44,16 @@ pub(super) fn upsamplings(headers: &Headers<'_>) -> Vec<Upsampling> {
 }
 
 impl Upsampling {
-    /// Whether it looks at samples beside those of a pixel.
-    pub(super) fn reaches(self) -> bool {
-        matches!(self.filter, Filter::Triangle { .. })
+    /// True if the filter reads neighbouring samples.
+    pub(super) fn reads_neighbours(self) -> bool {
+        matches!(self.filter, UpsamplingFilter::Triangle { .. })
     }
 
-    /// Pixels `x1..x2` of row `y`; `sums` and `pixels` are for use on the way.
+    /// Pixels `x1..x2` of row `y`. `sums` and `pixels` are scratch buffers.
     #[inline(always)]
     fn row<'a>(
         self,
-        plane: &'a Plane,
+        plane: &'a ComponentPlane,
         y: usize,
         [x1, x2]: [usize; 2],
         sums: &mut Vec<u16>,
@@ -59,14 +61,14 @@ impl Upsampling {
     ) -> &'a [u8] {
         let row = |y: usize| &plane.values[(y - plane.top) * plane.stride..];
         let (wide, down) = match self.filter {
-            Filter::None => return &row(y)[x1 - plane.left..x2 - plane.left],
-            Filter::Repeat { across, down } => {
+            UpsamplingFilter::None => return &row(y)[x1 - plane.left..x2 - plane.left],
+            UpsamplingFilter::Repeat { across, down } => {
                 let samples = row(y / down);
                 pixels.clear();
                 pixels.extend((x1..x2).map(|x| samples[x / across - plane.left]));
                 return pixels;
             }
-            Filter::Triangle { across, down } => (across, down),
+            UpsamplingFilter::Triangle { across, down } => (across, down),
         };
         let near = row(if down { y / 2 } else { y });
         let below = y % 2 == 1;
@@ -84,7 +86,7 @@ impl Upsampling {
             );
             return pixels;
         }
-        // Samples that the pixels lie in, and one more at either side.
+        // Samples under the requested pixels, plus one on each side.
         let (first, last) = (x1 / 2, (x2 - 1) / 2);
         let (from, to) = (first.saturating_sub(1), (last + 1).min(self.width - 1));
         let inside = from - plane.left..to + 1 - plane.left;
@@ -94,7 +96,7 @@ impl Upsampling {
             near[inside.clone()].iter().zip(&far[inside]).map(|(&near, &far)| 3 * u16::from(near) + u16::from(far)),
         );
         sums.extend((last + 1 == self.width).then_some(0));
-        // Sums of a whole row: one sample has four parts.
+        // At the ends of the whole row, the outermost sample also stands in for its missing neighbour.
         if first == 0 {
             sums[0] = sums[1];
         }
@@ -114,15 +116,21 @@ impl Upsampling {
     }
 }
 
-/// The pixels `[x1, y1, x2, y2]` (at scale); without `upsamplings` where all components have a sample for each.
+/// Converts the pixels `[x1, y1, x2, y2]` (at scale). `upsamplings` is empty if all components have one sample per
+/// pixel.
 #[inline(always)]
-pub(super) fn picture(planes: &[Plane], upsamplings: &[Upsampling], colours: ColourModel, part: [u32; 4]) -> Picture {
+pub(super) fn picture(
+    planes: &[ComponentPlane],
+    upsamplings: &[Upsampling],
+    colours: ColourModel,
+    part: [u32; 4],
+) -> Picture {
     let [x1, y1, x2, y2] = part.map(|it| it as usize);
     let (width, height) = (x2 - x1, y2 - y1);
     let mut rgb = vec![0; width * height * 3];
     let mut sums = Vec::new();
     let mut scratch: [Vec<u8>; 4] = Default::default();
-    let plain = Upsampling { filter: Filter::None, width: 0, height: 0 };
+    let plain = Upsampling { filter: UpsamplingFilter::None, width: 0, height: 0 };
     let of = |component: usize| upsamplings.get(component).copied().unwrap_or(plain);
     for (y, row) in (y1..y2).zip(rgb.chunks_exact_mut(width * 3)) {
         let (pixels, _) = row.as_chunks_mut::<3>();
@@ -135,33 +143,33 @@ pub(super) fn picture(planes: &[Plane], upsamplings: &[Upsampling], colours: Col
         match colours {
             ColourModel::Grey => pixels.iter_mut().zip(a).for_each(|(pixel, &value)| *pixel = [value; 3]),
             ColourModel::YCbCr => {
-                pixels.iter_mut().zip(three()).for_each(|(pixel, [y, cb, cr])| *pixel = colour(y, cb, cr));
+                pixels.iter_mut().zip(three()).for_each(|(pixel, [y, cb, cr])| *pixel = ycc_to_rgb(y, cb, cr));
             }
             ColourModel::Rgb => pixels.iter_mut().zip(three()).for_each(|(pixel, rgb)| *pixel = rgb),
             ColourModel::Cmyk => {
-                pixels.iter_mut().zip(three()).zip(d).for_each(|((pixel, cmy), &k)| *pixel = without_ink(cmy, k));
+                pixels.iter_mut().zip(three()).zip(d).for_each(|((pixel, cmy), &k)| *pixel = cmyk_to_rgb(cmy, k));
             }
             ColourModel::Ycck => pixels.iter_mut().zip(three()).zip(d).for_each(|((pixel, [y, cb, cr]), &k)| {
-                // libjpeg makes CMY of YCC by `255 - RGB`; Pillow reads them inverted.
-                *pixel = without_ink(colour(y, cb, cr).map(|value| 255 - value), k);
+                // libjpeg converts YCC to CMY as `255 - RGB`, and Pillow then inverts it.
+                *pixel = cmyk_to_rgb(ycc_to_rgb(y, cb, cr).map(|value| 255 - value), k);
             }),
         }
     }
     Picture { width: width as u32, height: height as u32, rgb }
 }
 
-/// CMYK as Adobe's programs store it, inverted (255 for no ink), to RGB with the roundings of Pillow.
+/// CMYK as Adobe's programs store it (inverted, 255 means no ink) to RGB, with Pillow's rounding.
 #[inline(always)]
-fn without_ink(cmy: [u8; 3], k: u8) -> [u8; 3] {
+fn cmyk_to_rgb(cmy: [u8; 3], k: u8) -> [u8; 3] {
     cmy.map(|value| {
         let covered = u32::from(255 - value) * u32::from(k) + 128;
         k - (((covered >> 8) + covered) >> 8) as u8
     })
 }
 
-/// YCbCr to RGB (JFIF, ITU-R 601), 16 bits behind the point, rounded to the nearest level.
+/// YCbCr to RGB (JFIF, ITU-R 601) with 16 fraction bits, rounded to the nearest level.
 #[inline(always)]
-fn colour(y: u8, cb: u8, cr: u8) -> [u8; 3] {
+fn ycc_to_rgb(y: u8, cb: u8, cr: u8) -> [u8; 3] {
     let (y, cb, cr) = ((i32::from(y) << 16) + (1 << 15), i32::from(cb) - 128, i32::from(cr) - 128);
     [y + 91_881 * cr, y - 22_554 * cb - 46_802 * cr, y + 116_130 * cb].map(|value| (value >> 16).clamp(0, 255) as u8)
 }

@@ -1,15 +1,16 @@
-//! JPEG decoder: a part of a photo, in full size or at 1/2, 1/4 or 1/8 of it.
+//! JPEG decoder for a part of a photo, in full size or at 1/2, 1/4 or 1/8.
 //!
-//! Reads baseline, extended sequential and progressive JPEG with Huffman codes and 8 bits: any scan script, any sampling whose factors divide the
-//! largest ones, grey, YCbCr, RGB, CMYK and YCCK. Arithmetic coding, lossless and hierarchical processes and 12 bits are refused; so are damaged
-//! data, wherever they are read.
+//! It reads baseline, extended sequential and progressive JPEG with Huffman coding and 8 bits per sample, in grey,
+//! YCbCr, RGB, CMYK and YCCK. Any scan script is supported, and any sampling whose factors divide the largest ones.
+//! Arithmetic coding, lossless and hierarchical processes, 12 bits per sample, and damaged data (as far as they are
+//! read) are errors.
 //!
-//! In full size the pixels are, byte for byte, those of libjpeg-turbo's defaults, which Pillow and torchvision show. At a scale every pixel is the
-//! mean of the 4, 16 or 64 it stands for (a box filter, as libjpeg-turbo's reduced transforms), straight from the coefficients, and what is larger
-//! is never computed.
+//! In full size the pixels equal those of libjpeg-turbo with default settings byte for byte, and so those of Pillow
+//! and torchvision. At a scale, every pixel is the mean of the 4, 16 or 64 pixels it covers (a box filter, like
+//! libjpeg-turbo's reduced transforms). It is computed from the coefficients directly, without the full-size pixels.
 //!
-//! Files of a single scan are decoded no further than the part reaches: rows behind it are not read, blocks beside it only passed over. Of files of
-//! several scans all coefficients are read.
+//! Files with a single scan are decoded only as far as the part requires: rows below it are not read, and blocks
+//! beside it are parsed but not transformed. For files with several scans all coefficients are read.
 
 mod blocks;
 mod colour;
@@ -20,40 +21,39 @@ mod progressive;
 mod scans;
 mod smoothing;
 
-use blocks::{Block, BlockTransform, CodedBlock, StoredBlock};
-use headers::Headers;
-use huffman::{Code, Kind, ScanData};
-use scans::Coefficients;
+use blocks::{BlockTransform, CodedBlock, JpegBlock, StoredBlock};
+use headers::JpegHeaders;
+use huffman::{HuffmanCode, HuffmanKind, ScanData};
+use scans::JpegCoefficients;
 
 use crate::sample::Picture;
-use crate::wide::{Work, widest};
+use crate::wide::{SimdWork, widest};
 
 /// Why a JPEG cannot be decoded.
 #[derive(Debug)]
-pub(super) struct Unreadable {
-    /// What was found.
+pub(super) struct JpegError {
     pub(super) found: String,
     pub(super) expected: &'static str,
 }
 
-impl Unreadable {
+impl JpegError {
     fn new(found: String, expected: &'static str) -> Self {
         Self { found, expected }
     }
 }
 
-/// What the headers of a JPEG say.
-pub(super) struct Summary {
-    /// Width and height as stored.
+/// Properties from the headers of a JPEG.
+pub(super) struct JpegSummary {
+    /// Width and height without the EXIF orientation.
     pub(super) size: (u32, u32),
-    /// The EXIF block, from its TIFF header on.
+    /// The EXIF block, starting at its TIFF header.
     pub(super) exif: Option<Vec<u8>>,
 }
 
 /// A decoded part of a photo.
 #[derive(Debug)]
-pub(super) struct Part {
-    /// Scaled pixels, from (`left`, `top`) on.
+pub(super) struct JpegPart {
+    /// Scaled pixels. The top left pixel is at (`left`, `top`) of the scaled photo.
     pub(super) picture: Picture,
     pub(super) left: u32,
     pub(super) top: u32,
@@ -61,113 +61,114 @@ pub(super) struct Part {
 
 /// # Errors
 /// The headers are damaged or name a process that is not supported.
-pub(super) fn summary(bytes: &[u8]) -> Result<Summary, Unreadable> {
-    let headers = Headers::read(bytes)?;
-    Ok(Summary { size: (headers.width, headers.height), exif: headers.exif })
+pub(super) fn summary(bytes: &[u8]) -> Result<JpegSummary, JpegError> {
+    let headers = JpegHeaders::read(bytes)?;
+    Ok(JpegSummary { size: (headers.width, headers.height), exif: headers.exif })
 }
 
-/// Those pixels of the photo at 1/`scale` (1, 2, 4 or 8) that the columns and rows `[x1, y1, x2, y2]` (half open, of the whole photo) have a part
-/// in.
+/// Decodes the pixels of the photo at 1/`scale` (1, 2, 4 or 8) that overlap the columns and rows `[x1, y1, x2, y2]`
+/// (half open, in pixels of the whole photo).
 ///
 /// # Errors
-/// The file is damaged or not supported; its sampling does not allow `scale`; the part does not lie in the photo.
-pub(super) fn decode(bytes: &[u8], scale: u32, part: [u32; 4]) -> Result<Part, Unreadable> {
-    let headers = Headers::read(bytes)?;
+/// The file is damaged or not supported, its sampling does not allow `scale`, or the part is not inside the photo.
+pub(super) fn decode(bytes: &[u8], scale: u32, part: [u32; 4]) -> Result<JpegPart, JpegError> {
+    let headers = JpegHeaders::read(bytes)?;
     let [x1, y1, x2, y2] = part;
     let (width, height) = (headers.width, headers.height);
     if x1 >= x2 || y1 >= y2 || x2 > width || y2 > height || !matches!(scale, 1 | 2 | 4 | 8) {
-        return Err(Unreadable::new(
+        return Err(JpegError::new(
             format!("part {part:?} at 1/{scale} of {width} x {height} pixels"),
             "a part of the photo",
         ));
     }
-    // Every block takes a bit at least, two in sequential scans (a DC code and the end of the block). Checked before memory is taken for them.
+    // Every block takes at least one bit, and at least two in sequential scans (DC code and end of block). Checked
+    // before memory is allocated for the blocks.
     let blocks: usize =
         headers.components.iter().map(|it| headers.blocks(it)).map(|(columns, rows)| columns * rows).sum();
     let bytes_at_least = if headers.progressive { blocks / 8 } else { blocks / 4 };
     if headers.data.len() < bytes_at_least {
         let found = format!("JPEG of {width} x {height} pixels has {} bytes of data", headers.data.len());
-        return Err(Unreadable::new(found, "a whole image"));
+        return Err(JpegError::new(found, "a whole image"));
     }
     let transform = |quantiser: &[u16; 64], number: usize| {
         let component = &headers.components[number];
         BlockTransform::new(&headers, component, quantiser, scale)
-            .ok_or_else(|| Unreadable::new(format!("JPEG is sampled too coarsely for 1/{scale}"), "full size"))
+            .ok_or_else(|| JpegError::new(format!("JPEG sampling does not allow decoding at 1/{scale}"), "full size"))
     };
-    // Before any data: another scale may be possible, and data are then read once.
+    // Check every component before reading data, because the caller may retry with another scale.
     for number in 0..headers.components.len() {
         transform(&[1; 64], number)?;
     }
-    let source = if headers.is_single_scan() {
+    let content = if headers.is_single_scan() {
         let members = &headers.first_scan.members;
         let quantisers = headers.components.iter().map(|it| headers.tables.quantiser(it));
         let transforms = quantisers.enumerate().map(|(i, it)| transform(&it?, i)).collect::<Result<_, _>>()?;
-        // Components share codes: each is built once.
-        let mut codes = Codes::default();
+        // Components can use the same Huffman tables, so build each code once.
+        let mut codes = HuffmanCodes::default();
         for member in members {
             if codes.dc[member.dc].is_none() {
                 codes.dc[member.dc] = Some(headers.tables.dc(member.dc)?);
             }
             if codes.ac[member.ac].is_none() {
-                codes.ac[member.ac] = Some(headers.tables.ac(member.ac, Kind::Ac)?);
+                codes.ac[member.ac] = Some(headers.tables.ac(member.ac, HuffmanKind::Ac)?);
             }
         }
-        Source { transforms, blocks: Blocks::Coded(Box::new(codes)) }
+        JpegContent { transforms, blocks: JpegBlocks::Coded(Box::new(codes)) }
     } else {
         let coefficients = scans::read(&headers)?;
         let quantisers = coefficients.iter().map(|it| it.quantiser.unwrap_or([1; 64]));
         let transforms = quantisers.enumerate().map(|(i, it)| transform(&it, i)).collect::<Result<_, _>>()?;
-        Source { transforms, blocks: Blocks::Stored(coefficients) }
+        JpegContent { transforms, blocks: JpegBlocks::Stored(coefficients) }
     };
-    widest(Decode { headers: &headers, source, scale, part })
-        .ok_or_else(|| Unreadable::new("JPEG has damaged data".to_owned(), "a whole image"))
+    widest(JpegDecodeWork { headers: &headers, content, scale, part })
+        .ok_or_else(|| JpegError::new("JPEG has damaged data".to_owned(), "a whole image"))
 }
 
-/// Where blocks come from, and what makes samples of those of each component.
-struct Source {
+/// The blocks of the file, and the transform of each component.
+struct JpegContent {
     transforms: Vec<BlockTransform>,
-    blocks: Blocks,
+    blocks: JpegBlocks,
 }
 
-enum Blocks {
-    /// The data of the only scan.
-    Coded(Box<Codes>),
-    /// Read already.
-    Stored(Vec<Coefficients>),
+enum JpegBlocks {
+    /// The compressed data of the only scan.
+    Coded(Box<HuffmanCodes>),
+    /// Coefficients of all scans.
+    Stored(Vec<JpegCoefficients>),
 }
 
-/// By number.
+/// Huffman codes by table number.
 #[derive(Default)]
-struct Codes {
-    dc: [Option<Code>; 4],
-    ac: [Option<Code>; 4],
+struct HuffmanCodes {
+    dc: [Option<HuffmanCode>; 4],
+    ac: [Option<HuffmanCode>; 4],
 }
 
-struct Decode<'a> {
-    headers: &'a Headers<'a>,
-    source: Source,
+struct JpegDecodeWork<'a> {
+    headers: &'a JpegHeaders<'a>,
+    content: JpegContent,
     scale: u32,
     part: [u32; 4],
 }
 
 /// Samples of a component.
-struct Plane {
+struct ComponentPlane {
     values: Vec<u8>,
     stride: usize,
-    /// Sample of the whole component (at scale) that they begin with.
+    /// Position in the whole component (at scale) of the first sample.
     left: usize,
     top: usize,
 }
 
-/// MCUs that a part touches.
-struct Region {
+/// Columns and rows of the MCUs that are needed to decode a part.
+struct McuRegion {
     columns: std::ops::Range<usize>,
     rows: std::ops::Range<usize>,
 }
 
-impl Plane {
-    /// Of black samples: all that the blocks of the region become.
-    fn new(headers: &Headers<'_>, number: usize, transform: &BlockTransform, region: &Region) -> Self {
+impl ComponentPlane {
+    /// A plane of zeros for all blocks of the region.
+    fn new(headers: &JpegHeaders<'_>, number: usize, transform: &BlockTransform, region: &McuRegion) -> Self {
         let component = &headers.components[number];
         let (width, height) = (component.across as usize * transform.width, component.down as usize * transform.height);
         let stride = region.columns.len() * width;
@@ -176,71 +177,72 @@ impl Plane {
     }
 }
 
-impl Work for Decode<'_> {
-    type Output = Option<Part>;
+impl SimdWork for JpegDecodeWork<'_> {
+    type Output = Option<JpegPart>;
 
     #[inline(always)]
-    fn run(self) -> Option<Part> {
-        let Self { headers, source: Source { transforms, blocks }, scale, part: [x1, y1, x2, y2] } = self;
+    fn run(self) -> Option<JpegPart> {
+        let Self { headers, content: JpegContent { transforms, blocks }, scale, part: [x1, y1, x2, y2] } = self;
         let scaled = [x1 / scale, y1 / scale, x2.div_ceil(scale), y2.div_ceil(scale)];
         let upsamplings = match scale {
             1 => colour::upsamplings(headers),
-            // Every component is read at a size of its own, which makes all of them equal.
+            // At a reduced scale, every component is decoded at the size of the output, so no upsampling is needed.
             _ => Vec::new(),
         };
-        let around = if upsamplings.iter().any(|it| it.reaches()) { 2 } else { 0 };
-        let (across, down) = headers.most();
+        let border = if upsamplings.iter().any(|it| it.reads_neighbours()) { 2 } else { 0 };
+        let (across, down) = headers.max_sampling();
         let mcus = |from: u32, to: u32, side: u32, most: u32| {
-            let last = (to + around).min(side).div_ceil(8 * most);
-            (from.saturating_sub(around) / (8 * most)) as usize..last as usize
+            let last = (to + border).min(side).div_ceil(8 * most);
+            (from.saturating_sub(border) / (8 * most)) as usize..last as usize
         };
-        let region = Region { columns: mcus(x1, x2, headers.width, across), rows: mcus(y1, y2, headers.height, down) };
+        let region =
+            McuRegion { columns: mcus(x1, x2, headers.width, across), rows: mcus(y1, y2, headers.height, down) };
         let planes = match blocks {
-            Blocks::Coded(codes) => coded_planes(headers, &transforms, &codes, &region)?,
-            Blocks::Stored(components) => stored_planes(headers, &transforms, components, &region)?,
+            JpegBlocks::Coded(codes) => coded_planes(headers, &transforms, &codes, &region)?,
+            JpegBlocks::Stored(components) => stored_planes(headers, &transforms, components, &region)?,
         };
         let picture = colour::picture(&planes, &upsamplings, headers.colours, scaled);
-        Some(Part { picture, left: scaled[0], top: scaled[1] })
+        Some(JpegPart { picture, left: scaled[0], top: scaled[1] })
     }
 }
 
-/// What the data of the only scan are decoded with, for one component.
-struct Reader<'a> {
-    codes: [&'a Code; 2],
+/// Decoder of one component's blocks from the data of the only scan.
+struct BlockReader<'a> {
+    codes: [&'a HuffmanCode; 2],
     transform: &'a BlockTransform,
     across: usize,
     down: usize,
 }
 
-/// The samples of the region, from the data of the only scan.
+/// Decodes the samples of the region from the data of the only scan.
 #[inline(always)]
 fn coded_planes(
-    headers: &Headers<'_>,
+    headers: &JpegHeaders<'_>,
     transforms: &[BlockTransform],
-    codes: &Codes,
-    Region { columns, rows }: &Region,
-) -> Option<Vec<Plane>> {
-    let region = &Region { columns: columns.clone(), rows: rows.clone() };
+    codes: &HuffmanCodes,
+    McuRegion { columns, rows }: &McuRegion,
+) -> Option<Vec<ComponentPlane>> {
+    let region = &McuRegion { columns: columns.clone(), rows: rows.clone() };
     let reader = |(number, transform): (usize, _)| {
         let (component, member) = (&headers.components[number], &headers.first_scan.members[number]);
         let codes = [codes.dc[member.dc].as_ref()?, codes.ac[member.ac].as_ref()?];
-        Some(Reader { codes, transform, across: component.across as usize, down: component.down as usize })
+        Some(BlockReader { codes, transform, across: component.across as usize, down: component.down as usize })
     };
-    let readers: Vec<Reader<'_>> = transforms.iter().enumerate().map(reader).collect::<Option<_>>()?;
-    let planes = transforms.iter().enumerate().map(|(number, it)| Plane::new(headers, number, it, region));
-    let mut planes: Vec<Plane> = planes.collect();
+    let readers: Vec<BlockReader<'_>> = transforms.iter().enumerate().map(reader).collect::<Option<_>>()?;
+    let planes = transforms.iter().enumerate().map(|(number, it)| ComponentPlane::new(headers, number, it, region));
+    let mut planes: Vec<ComponentPlane> = planes.collect();
     let mut predicted = [0; 4];
     let mut scan = ScanData::default();
     scan.read(headers.data);
     let mut piece = 0;
     let mut bits = scan.piece(piece)?;
-    let mcus = headers.width.div_ceil(8 * headers.most().0) as usize;
+    let mcus = headers.width.div_ceil(8 * headers.max_sampling().0) as usize;
     let interval = headers.tables.restart_interval;
     let mut until_restart = interval;
     for row in 0..rows.end {
         for column in 0..mcus {
             if interval > 0 && until_restart == 0 {
-                // What is left of the last byte is padding; more would mean data before the marker.
+                // Fewer than 8 unread bits are padding; more mean data before the marker.
                 if !(0..8).contains(&bits.left()) {
                     return None;
                 }
@@ -250,13 +252,13 @@ fn coded_planes(
                 until_restart = interval;
             }
             until_restart = until_restart.wrapping_sub(1);
-            let wanted = rows.contains(&row) && columns.contains(&column);
+            let in_region = rows.contains(&row) && columns.contains(&column);
             for ((reader, plane), predicted) in readers.iter().zip(&mut planes).zip(&mut predicted) {
-                let &Reader { codes, transform, across, down } = reader;
+                let &BlockReader { codes, transform, across, down } = reader;
                 for y in 0..down {
                     for x in 0..across {
                         let block = CodedBlock { bits: &mut bits, codes, predicted };
-                        if !wanted {
+                        if !in_region {
                             block.each(|_, _| ())?;
                             continue;
                         }
@@ -274,17 +276,17 @@ fn coded_planes(
     Some(planes)
 }
 
-/// The samples of the region, from coefficients, which are dropped as soon as they were transformed.
+/// Transforms the coefficients of the region to samples. Each component's coefficients are freed after its transform.
 #[inline(always)]
 fn stored_planes(
-    headers: &Headers<'_>,
+    headers: &JpegHeaders<'_>,
     transforms: &[BlockTransform],
-    components: Vec<Coefficients>,
-    region: &Region,
-) -> Option<Vec<Plane>> {
+    components: Vec<JpegCoefficients>,
+    region: &McuRegion,
+) -> Option<Vec<ComponentPlane>> {
     let mut planes = Vec::with_capacity(components.len());
     for (number, (coefficients, transform)) in components.into_iter().zip(transforms).enumerate() {
-        let mut plane = Plane::new(headers, number, transform, region);
+        let mut plane = ComponentPlane::new(headers, number, transform, region);
         let (across, down) = (headers.components[number].across as usize, headers.components[number].down as usize);
         let (left, top) = (region.columns.start * across, region.rows.start * down);
         for row in top..region.rows.end * down {

@@ -1,12 +1,13 @@
-//! The four kinds of scans of a progressive JPEG (T.81, annex G): the bits of one block, added to its coefficients.
+//! The four kinds of scans of a progressive JPEG (T.81, annex G). Each function reads one block and updates its
+//! coefficients.
 
-use super::huffman::{Bits, Code};
+use super::huffman::{BitReader, HuffmanCode};
 
-/// First scan of DC: the difference to the block before, without its lowest `low` bits.
+/// First DC scan: the difference to the previous block, without its lowest `low` bits.
 #[inline(always)]
 pub(super) fn dc_first(
-    bits: &mut Bits<'_>,
-    code: &Code,
+    bits: &mut BitReader<'_>,
+    code: &HuffmanCode,
     low: u8,
     predicted: &mut i32,
     block: &mut [i16; 64],
@@ -16,31 +17,32 @@ pub(super) fn dc_first(
     Some(())
 }
 
-/// Later scan of DC: one more bit.
+/// Refinement scan of DC: one more bit.
 #[inline(always)]
-pub(super) fn dc_refine(bits: &mut Bits<'_>, low: u8, block: &mut [i16; 64]) -> Option<()> {
+pub(super) fn dc_refine(bits: &mut BitReader<'_>, low: u8, block: &mut [i16; 64]) -> Option<()> {
     block[0] |= (bits.take(1)? << low) as i16;
     Some(())
 }
 
-/// The coefficients of a scan of AC, and the code of their symbols.
-pub(super) struct Band<'a> {
-    pub(super) code: &'a Code,
+/// The coefficients `from..=to` of an AC scan, and the Huffman code of its symbols.
+pub(super) struct SpectralBand<'a> {
+    pub(super) code: &'a HuffmanCode,
     pub(super) from: usize,
     pub(super) to: usize,
     pub(super) low: u8,
 }
 
-/// Number of blocks that an EOB run of `run` (0 to 14) covers.
+/// Number of blocks in an EOB run with symbol `run` (0 to 14).
 #[inline(always)]
-fn covered(bits: &mut Bits<'_>, run: usize) -> Option<u32> {
+fn covered(bits: &mut BitReader<'_>, run: usize) -> Option<u32> {
     Some((1 << run) + bits.take(run as u32)?)
 }
 
-impl Band<'_> {
-    /// First scan: coefficients without their lowest `low` bits. `eob_run` counts the blocks, from this one on, that have none left.
+impl SpectralBand<'_> {
+    /// First AC scan: coefficients without their lowest `low` bits. `eob_run` is the number of blocks without further
+    /// coefficients, including this one.
     #[inline(always)]
-    pub(super) fn first(&self, bits: &mut Bits<'_>, eob_run: &mut u32, block: &mut [i16; 64]) -> Option<()> {
+    pub(super) fn first(&self, bits: &mut BitReader<'_>, eob_run: &mut u32, block: &mut [i16; 64]) -> Option<()> {
         if *eob_run > 0 {
             *eob_run -= 1;
             return Some(());
@@ -65,9 +67,10 @@ impl Band<'_> {
         Some(())
     }
 
-    /// Later scan: one more bit of the coefficients that are not zero, and coefficients that become 1 or -1 in that bit.
+    /// Refinement scan of AC: one more bit of each non-zero coefficient, and the coefficients whose first non-zero bit
+    /// is this one.
     #[inline(always)]
-    pub(super) fn refine(&self, bits: &mut Bits<'_>, eob_run: &mut u32, block: &mut [i16; 64]) -> Option<()> {
+    pub(super) fn refine(&self, bits: &mut BitReader<'_>, eob_run: &mut u32, block: &mut [i16; 64]) -> Option<()> {
         let mut k = self.from;
         while *eob_run == 0 && k <= self.to {
             let (mut zeros, size, value) = bits.band_symbol(self.code)?;
@@ -79,7 +82,7 @@ impl Band<'_> {
                 0 | 1 => {}
                 _ => return None,
             }
-            // Past `zeros` coefficients that stay zero; those that are not zero get their bits on the way.
+            // Skip `zeros` coefficients that stay zero, and refine the non-zero ones in between.
             while k <= self.to {
                 if block[k & 63] != 0 {
                     self.correct(bits, &mut block[k & 63])?;
@@ -110,7 +113,7 @@ impl Band<'_> {
     }
 
     #[inline(always)]
-    fn correct(&self, bits: &mut Bits<'_>, coefficient: &mut i16) -> Option<()> {
+    fn correct(&self, bits: &mut BitReader<'_>, coefficient: &mut i16) -> Option<()> {
         let bit = 1 << self.low;
         if bits.take(1)? == 1 && *coefficient & bit == 0 {
             *coefficient = coefficient.wrapping_add(if *coefficient >= 0 { bit } else { -bit });

@@ -1,40 +1,40 @@
-//! JPEG files of several scans: progressive ones, and sequential ones whose components have scans of their own. All coefficients are kept until
-//! the last scan was read.
+//! Reads JPEG files with several scans: progressive files, and sequential files that store components in separate
+//! scans. All coefficients stay in memory until the last scan has been read.
 
-use super::Unreadable;
-use super::blocks::{Block, CodedBlock};
-use super::headers::{Component, Headers, Next, ScanHeader, Tables};
-use super::huffman::{Bits, Code, Kind, ScanData};
-use super::progressive::{Band, dc_first, dc_refine};
+use super::JpegError;
+use super::blocks::{CodedBlock, JpegBlock};
+use super::headers::{JpegComponent, JpegHeaders, JpegTables, NextScan, ScanHeader};
+use super::huffman::{BitReader, HuffmanCode, HuffmanKind, ScanData};
+use super::progressive::{SpectralBand, dc_first, dc_refine};
 use super::smoothing;
-use crate::wide::{Work, widest};
+use crate::wide::{SimdWork, widest};
 
-/// A scan may visit every block of the photo at a cost of next to no bytes, and a file may have any number of scans. So the visits of all scans
-/// are limited: to this many for each block of the photo, and [`FREE_VISITS`]. Encoders of today take 6 (libjpeg's default) to 20.
+/// A scan can visit every block of the photo with almost no bytes, and a file can have any number of scans. The total
+/// number of visits is therefore limited to this many per block of the photo, plus [`FREE_VISITS`].
 const VISITS_PER_BLOCK: u64 = 32;
-/// Photos of up to a megapixel may have more scans than T.81 has use for.
+/// Extra visits for every file, so that small photos may have several hundred scans.
 const FREE_VISITS: u64 = 1 << 24;
 
-/// A coefficient of which no scan has sent a bit, in [`Coefficients::lowest_bits`].
+/// Value in [`JpegCoefficients::lowest_bits`] of a coefficient for which no scan has sent a bit.
 pub(super) const UNKNOWN: i8 = -1;
 
 /// The quantised coefficients of one component.
-pub(super) struct Coefficients {
-    /// 64 of each block, in zigzag order; row by row.
+pub(super) struct JpegCoefficients {
+    /// 64 coefficients per block in zigzag order; blocks row by row.
     values: Vec<i16>,
-    /// Blocks of a row in `values`: whole MCUs.
+    /// Blocks per row of `values`, a whole number of MCUs.
     stride: usize,
-    /// Blocks across and down, without those that only fill up the last MCUs.
+    /// Blocks across and down, without the padding blocks of the last MCUs.
     pub(super) columns: usize,
     pub(super) rows: usize,
-    /// For each coefficient the lowest bit that was sent: 0 for all of it, [`UNKNOWN`] for none.
+    /// Lowest bit that was sent of each coefficient: 0 if it is complete, [`UNKNOWN`] if nothing was sent.
     pub(super) lowest_bits: [i8; 64],
-    /// Latched when the component's first scan began.
+    /// The quantisation table that was in force when the component's first scan began.
     pub(super) quantiser: Option<[u16; 64]>,
 }
 
-impl Coefficients {
-    fn new(headers: &Headers<'_>, component: &Component) -> Self {
+impl JpegCoefficients {
+    fn new(headers: &JpegHeaders<'_>, component: &JpegComponent) -> Self {
         let (columns, rows) = headers.blocks(component);
         let stride = columns.next_multiple_of(component.across as usize);
         let padded = stride * rows.next_multiple_of(component.down as usize);
@@ -42,13 +42,13 @@ impl Coefficients {
         Self { values, stride, columns, rows, lowest_bits: [UNKNOWN; 64], quantiser: None }
     }
 
-    /// `row` and `column` may lie among the blocks that fill up the last MCUs.
+    /// `row` and `column` may address padding blocks of the last MCUs.
     #[inline(always)]
     pub(super) fn block(&self, row: usize, column: usize) -> &[i16; 64] {
         &self.values.as_chunks().0[row * self.stride + column]
     }
 
-    /// DC of a block; 0 in rows that no scan can reach.
+    /// DC of a block; 0 for padding rows that `values` does not hold.
     pub(super) fn dc(&self, row: usize, column: usize) -> i16 {
         self.values.as_chunks::<64>().0.get(row * self.stride + column).map_or(0, |block| block[0])
     }
@@ -59,28 +59,28 @@ impl Coefficients {
     }
 }
 
-fn damaged(number: usize) -> Unreadable {
-    Unreadable::new(format!("JPEG has damaged data in scan {number}"), "a whole image")
+fn damaged(number: usize) -> JpegError {
+    JpegError::new(format!("JPEG has damaged data in scan {number}"), "a whole image")
 }
 
-/// Reads all scans, up to the end marker.
+/// Reads all scans up to the end marker.
 ///
 /// # Errors
-/// Damaged or missing data, and more scans than a photo has use for.
-pub(super) fn read(headers: &Headers<'_>) -> Result<Vec<Coefficients>, Unreadable> {
-    let mut components: Vec<Coefficients> =
-        headers.components.iter().map(|it| Coefficients::new(headers, it)).collect();
-    let blocks = |it: &Coefficients| (it.columns * it.rows) as u64;
+/// The data are damaged or incomplete, or the file has too many scans.
+pub(super) fn read(headers: &JpegHeaders<'_>) -> Result<Vec<JpegCoefficients>, JpegError> {
+    let mut components: Vec<JpegCoefficients> =
+        headers.components.iter().map(|it| JpegCoefficients::new(headers, it)).collect();
+    let blocks = |it: &JpegCoefficients| (it.columns * it.rows) as u64;
     let mut visits = VISITS_PER_BLOCK * components.iter().map(blocks).sum::<u64>() + FREE_VISITS;
     let mut tables = headers.tables.clone();
-    let mut next = Next::Scan(headers.first_scan.clone(), headers.data);
+    let mut next = NextScan::Scan(headers.first_scan.clone(), headers.data);
     let mut content = ScanData::default();
     for number in 1.. {
-        let Next::Scan(scan, data) = next else { break };
+        let NextScan::Scan(scan, data) = next else { break };
         let used = scan.members.iter().map(|it| blocks(&components[it.component])).sum();
         let Some(left) = visits.checked_sub(used) else {
-            let found = format!("JPEG has {number} scans or more of {} x {} pixels", headers.width, headers.height);
-            return Err(Unreadable::new(found, "at most 32 full ones for a photo of that size"));
+            let found = format!("JPEG has at least {number} scans of {} x {} pixels", headers.width, headers.height);
+            return Err(JpegError::new(found, "at most 32 full scans for a photo of this size"));
         };
         visits = left;
         for member in &scan.members {
@@ -90,9 +90,9 @@ pub(super) fn read(headers: &Headers<'_>) -> Result<Vec<Coefficients>, Unreadabl
             }
         }
         let rest = content.read(data);
-        let coding = Coding::new(headers.progressive, &scan, &tables, &components, number)?;
+        let coding = ScanCoding::new(headers.progressive, &scan, &tables, &components, number)?;
         let reader = ScanReader { headers, scan: &scan, coding, interval: tables.restart_interval, content: &content };
-        widest(ReadScan { reader, components: &mut components }).ok_or_else(|| damaged(number))?;
+        widest(JpegScanWork { reader, components: &mut components }).ok_or_else(|| damaged(number))?;
         let to = if headers.progressive { scan.to } else { 63 };
         let from = if headers.progressive { scan.from } else { 0 };
         for member in &scan.members {
@@ -102,7 +102,7 @@ pub(super) fn read(headers: &Headers<'_>) -> Result<Vec<Coefficients>, Unreadabl
         next = tables.read_until_scan(rest, &headers.components)?;
     }
     if let Some(missing) = components.iter().position(|it| it.lowest_bits[0] == UNKNOWN) {
-        return Err(Unreadable::new(format!("JPEG has no scan of component {}", missing + 1), "one of each component"));
+        return Err(JpegError::new(format!("JPEG has no scan of component {}", missing + 1), "one of each component"));
     }
     if headers.progressive {
         let down: Vec<usize> = headers.components.iter().map(|it| it.declared_down as usize).collect();
@@ -111,30 +111,30 @@ pub(super) fn read(headers: &Headers<'_>) -> Result<Vec<Coefficients>, Unreadabl
     Ok(components)
 }
 
-/// How the blocks of a scan are coded, with the codes of each member.
-enum Coding {
-    Sequential { dc: Vec<Code>, ac: Vec<Code> },
-    DcFirst { codes: Vec<Code> },
+/// How the blocks of a scan are coded, with the Huffman codes of each member.
+enum ScanCoding {
+    Sequential { dc: Vec<HuffmanCode>, ac: Vec<HuffmanCode> },
+    DcFirst { codes: Vec<HuffmanCode> },
     DcRefine,
-    AcFirst { code: Code },
-    AcRefine { code: Code },
+    AcFirst { code: HuffmanCode },
+    AcRefine { code: HuffmanCode },
 }
 
-impl Coding {
+impl ScanCoding {
     fn new(
         progressive: bool,
         scan: &ScanHeader,
-        tables: &Tables<'_>,
-        components: &[Coefficients],
+        tables: &JpegTables<'_>,
+        components: &[JpegCoefficients],
         number: usize,
-    ) -> Result<Self, Unreadable> {
+    ) -> Result<Self, JpegError> {
         let dc = || scan.members.iter().map(|it| tables.dc(it.dc)).collect::<Result<Vec<_>, _>>();
         if !progressive {
             if scan.members.iter().any(|it| components[it.component].lowest_bits[0] != UNKNOWN) {
                 let found = format!("JPEG repeats a component in scan {number}");
-                return Err(Unreadable::new(found, "one scan of each component"));
+                return Err(JpegError::new(found, "one scan of each component"));
             }
-            let ac = scan.members.iter().map(|it| tables.ac(it.ac, Kind::Ac)).collect::<Result<_, _>>()?;
+            let ac = scan.members.iter().map(|it| tables.ac(it.ac, HuffmanKind::Ac)).collect::<Result<_, _>>()?;
             return Ok(Self::Sequential { dc: dc()?, ac });
         }
         let &ScanHeader { from, to, high, low, ref members } = scan;
@@ -144,32 +144,32 @@ impl Coding {
                 "JPEG has coefficients {from} to {to}, bits {high} to {low}, of {} components in scan {number}",
                 members.len()
             );
-            return Err(Unreadable::new(found, "a progressive scan"));
+            return Err(JpegError::new(found, "a valid progressive scan"));
         }
         Ok(match (from, high) {
             (0, 0) => Self::DcFirst { codes: dc()? },
             (0, _) => Self::DcRefine,
-            (_, 0) => Self::AcFirst { code: tables.ac(members[0].ac, Kind::AcBand)? },
-            (_, _) => Self::AcRefine { code: tables.ac(members[0].ac, Kind::AcBand)? },
+            (_, 0) => Self::AcFirst { code: tables.ac(members[0].ac, HuffmanKind::AcBand)? },
+            (_, _) => Self::AcRefine { code: tables.ac(members[0].ac, HuffmanKind::AcBand)? },
         })
     }
 }
 
 struct ScanReader<'a> {
-    headers: &'a Headers<'a>,
+    headers: &'a JpegHeaders<'a>,
     scan: &'a ScanHeader,
-    coding: Coding,
-    /// MCUs between restarts; 0 for none.
+    coding: ScanCoding,
+    /// MCUs between restart markers; 0 means no restart markers.
     interval: usize,
     content: &'a ScanData,
 }
 
-struct ReadScan<'a> {
+struct JpegScanWork<'a> {
     reader: ScanReader<'a>,
-    components: &'a mut [Coefficients],
+    components: &'a mut [JpegCoefficients],
 }
 
-impl Work for ReadScan<'_> {
+impl SimdWork for JpegScanWork<'_> {
     type Output = Option<()>;
 
     #[inline(always)]
@@ -177,49 +177,51 @@ impl Work for ReadScan<'_> {
         let Self { reader, components } = self;
         let (from, to, low) = (reader.scan.from, reader.scan.to, reader.scan.low);
         match &reader.coding {
-            Coding::Sequential { dc, ac } => reader.each_block(components, |bits, member, state, block| {
+            ScanCoding::Sequential { dc, ac } => reader.each_block(components, |bits, member, state, block| {
                 let codes = [&dc[member], &ac[member]];
                 let predicted = &mut state.predicted[member];
                 CodedBlock { bits, codes, predicted }.each(|k, value| block[k & 63] = value as i16)
             }),
-            Coding::DcFirst { codes } => reader.each_block(components, |bits, member, state, block| {
+            ScanCoding::DcFirst { codes } => reader.each_block(components, |bits, member, state, block| {
                 dc_first(bits, &codes[member], low, &mut state.predicted[member], block)
             }),
-            Coding::DcRefine => reader.each_block(components, |bits, _, _, block| dc_refine(bits, low, block)),
-            Coding::AcFirst { code } => {
-                let band = Band { code, from, to, low };
+            ScanCoding::DcRefine => reader.each_block(components, |bits, _, _, block| dc_refine(bits, low, block)),
+            ScanCoding::AcFirst { code } => {
+                let band = SpectralBand { code, from, to, low };
                 reader.each_block(components, |bits, _, state, block| band.first(bits, &mut state.eob_run, block))
             }
-            Coding::AcRefine { code } => {
-                let band = Band { code, from, to, low };
+            ScanCoding::AcRefine { code } => {
+                let band = SpectralBand { code, from, to, low };
                 reader.each_block(components, |bits, _, state, block| band.refine(bits, &mut state.eob_run, block))
             }
         }
     }
 }
 
-/// What a restart resets.
+/// Decoder state that a restart marker resets.
 #[derive(Default)]
 struct RestartState {
-    /// DC of each member's last block.
+    /// DC of the previous block of each scan member.
     predicted: [i32; 4],
     eob_run: u32,
 }
 
 impl ScanReader<'_> {
-    /// Calls `read` for the blocks of the scan in their order, with the index of the scan's member they belong to.
+    /// Calls `read` for the blocks of the scan in order, with the index of the scan member that each block belongs
+    /// to.
     #[inline(always)]
     fn each_block(
         &self,
-        components: &mut [Coefficients],
-        mut read: impl FnMut(&mut Bits<'_>, usize, &mut RestartState, &mut [i16; 64]) -> Option<()>,
+        components: &mut [JpegCoefficients],
+        mut read: impl FnMut(&mut BitReader<'_>, usize, &mut RestartState, &mut [i16; 64]) -> Option<()>,
     ) -> Option<()> {
         let members = &self.scan.members;
-        // Columns and rows of MCUs: of single blocks where a component has the scan to itself, and then without those that fill up.
+        // Columns and rows of MCUs. In a scan of a single component, an MCU is one block, and there are no padding
+        // blocks.
         let (columns, rows) = match members[..] {
             [only] => (components[only.component].columns, components[only.component].rows),
             _ => {
-                let (across, down) = self.headers.most();
+                let (across, down) = self.headers.max_sampling();
                 let count = |side: u32, most: u32| side.div_ceil(8 * most) as usize;
                 (count(self.headers.width, across), count(self.headers.height, down))
             }
@@ -232,7 +234,7 @@ impl ScanReader<'_> {
             for column in 0..columns {
                 if self.interval > 0 {
                     if until_restart == 0 {
-                        // What is left of the last byte is padding; more would mean data before the marker.
+                        // Fewer than 8 unread bits are padding; more mean data before the marker.
                         if !(0..8).contains(&bits.left()) {
                             return None;
                         }
@@ -248,7 +250,7 @@ impl ScanReader<'_> {
                     continue;
                 }
                 for (number, member) in members.iter().enumerate() {
-                    let Component { across, down, .. } = self.headers.components[member.component];
+                    let JpegComponent { across, down, .. } = self.headers.components[member.component];
                     let coefficients = &mut components[member.component];
                     for y in 0..down as usize {
                         for x in 0..across as usize {

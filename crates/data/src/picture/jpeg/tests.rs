@@ -3,7 +3,7 @@ use super::*;
 use crate::fixtures::shared_data;
 use crate::sample::{ImageRef, PixelLimits};
 
-/// Means of `scale` x `scale` pixels of a photo decoded in full; `None` for a pixel that has less, at the border.
+/// Mean colour of the `scale` x `scale` pixels that one output pixel covers; `None` if the photo ends inside them.
 fn means(whole: &Picture, scale: u32, x: u32, y: u32) -> Option<[f64; 3]> {
     if (x + 1) * scale > whole.width || (y + 1) * scale > whole.height {
         return None;
@@ -18,9 +18,9 @@ fn means(whole: &Picture, scale: u32, x: u32, y: u32) -> Option<[f64; 3]> {
     Some(sums.map(|sum| sum / f64::from(scale * scale)))
 }
 
-/// Largest and mean difference from the means.
+/// Largest and mean absolute difference from the means of `whole`.
 fn compare(bytes: &[u8], whole: &Picture, scale: u32, part: [u32; 4]) -> (f64, f64) {
-    let Part { picture, left, top } = decode(bytes, scale, part).unwrap();
+    let JpegPart { picture, left, top } = decode(bytes, scale, part).unwrap();
     assert_eq!((left, top), (part[0] / scale, part[1] / scale));
     assert_eq!(picture.width, part[2].div_ceil(scale) - left);
     assert_eq!(picture.height, part[3].div_ceil(scale) - top);
@@ -38,7 +38,7 @@ fn compare(bytes: &[u8], whole: &Picture, scale: u32, part: [u32; 4]) -> (f64, f
     (worst, sum / f64::from(count))
 }
 
-/// Low contrast, so that nothing is cut at 0 or 255 on the way; grey where `chroma` is 0.
+/// A test picture of low contrast, so that no value is clipped at 0 or 255. Grey if `chroma` is 0.
 fn waves(width: u32, height: u32, chroma: f32) -> Picture {
     let rgb = (0..width * height).flat_map(|i| {
         let (x, y) = ((i % width) as f32, (i / width) as f32);
@@ -48,11 +48,11 @@ fn waves(width: u32, height: u32, chroma: f32) -> Picture {
     Picture { width, height, rgb: rgb.collect() }
 }
 
-/// The encoder's own files: without subsampling, so that decoding in full adds nothing but its rounding: half a level of every pixel, which the
-/// mean evens out, and the colour conversion's, of which three roundings are left on our side (up to 1.772 * 0.5 + 0.5 + 0.5 levels). On average,
-/// where there are enough pixels for one, far less.
+/// Uses files without chroma subsampling, so full-size decoding differs from the exact values by rounding only: half a
+/// level per pixel, which averages out in the mean. On the scaled side, colour conversion adds three roundings (up to
+/// 1.772 * 0.5 + 0.5 + 0.5 levels). The mean difference is checked only where there are enough pixels.
 #[test]
-fn every_pixel_is_the_mean_of_those_it_stands_for() {
+fn scaled_pixels_are_means() {
     for (width, height) in [(64, 48), (67, 45), (9, 31), (8, 8), (1, 1), (3, 200)] {
         for chroma in [0.0, 15.0] {
             let bytes = crate::picture::encode_jpeg(&waves(width, height, chroma), 92).unwrap();
@@ -75,14 +75,14 @@ fn every_pixel_is_the_mean_of_those_it_stands_for() {
     }
 }
 
-/// A part is the same pixels as the whole has there.
+/// A part has the same pixels as the same area of the whole photo.
 #[test]
-fn a_part_is_cut_out_of_the_whole() {
+fn parts_equal_the_whole_photo() {
     let bytes = crate::picture::encode_jpeg(&waves(150, 110, 20.0), 80).unwrap();
     for scale in [1, 2, 4, 8] {
         let whole = decode(&bytes, scale, [0, 0, 150, 110]).unwrap().picture;
         for part in [[0, 0, 1, 1], [149, 109, 150, 110], [17, 33, 90, 91], [64, 0, 72, 110]] {
-            let Part { picture, left, top } = decode(&bytes, scale, part).unwrap();
+            let JpegPart { picture, left, top } = decode(&bytes, scale, part).unwrap();
             for y in 0..picture.height {
                 let at = |picture: &Picture, x: u32, y: u32| (y * picture.width + x) as usize * 3;
                 let n = picture.width as usize * 3;
@@ -93,8 +93,8 @@ fn a_part_is_cut_out_of_the_whole() {
     }
 }
 
-/// Photos as they are: 4:2:0 among them, whose colours the other decoder interpolates while ours are the means of the file's, and values cut at
-/// 0 and 255. On average well under a level and a half.
+/// Real photos include 4:2:0 files and values clipped at 0 and 255. For 4:2:0 the full-size decoder interpolates
+/// chroma, while the scaled decoder averages the stored samples. The mean difference stays well below 1.5 levels.
 #[test]
 fn photographs_agree_on_average() {
     let Some(folder) = shared_data("coco_mini/val2017") else { return };
@@ -116,7 +116,7 @@ fn photographs_agree_on_average() {
     assert!(read >= 30, "{read} of 36 were read");
 }
 
-/// Files and their pixels as Pillow (libjpeg-turbo) decodes them: see golden/make.py.
+/// Files and their pixels as Pillow (libjpeg-turbo) decodes them. See golden/make.py.
 const GOLDENS: [(&str, &[u8], &[u8]); 8] = [
     ("4:2:0", include_bytes!("golden/s420.jpg"), include_bytes!("golden/s420.png")),
     ("4:2:2", include_bytes!("golden/s422.jpg"), include_bytes!("golden/s422.png")),
@@ -133,9 +133,9 @@ fn golden(png: &[u8]) -> Picture {
     Picture { width: image.width(), height: image.height(), rgb: image.into_raw() }
 }
 
-/// Byte for byte, of the whole and of parts of it that begin and end anywhere.
+/// Byte for byte, for whole files and for parts with arbitrary borders.
 #[test]
-fn pixels_in_full_size_are_pillows() {
+fn full_size_pixels_equal_pillow() {
     for (name, jpeg, png) in GOLDENS {
         let whole = golden(png);
         let (w, h) = (whole.width, whole.height);
@@ -146,16 +146,17 @@ fn pixels_in_full_size_are_pillows() {
             parts.push([w / 3, h / 3, w / 3 + 1 + at, h / 3 + 1 + at / 2]);
         }
         for part in parts {
-            let Part { picture, left, top } = decode(jpeg, 1, part).unwrap();
+            let JpegPart { picture, left, top } = decode(jpeg, 1, part).unwrap();
             assert_eq!((left, top), (part[0], part[1]));
             assert_eq!(picture, crate::transform::crop_pixels(&whole, part), "{name}, {part:?}");
         }
     }
 }
 
-/// Of libjpeg's kind: at most one level from the exact transform (IEEE 1180-1990 asks for no more), and half a level on average.
+/// The inverse transform differs from the exact cosine transform by at most one level (the limit of IEEE 1180-1990),
+/// and by at most half a level on average.
 #[test]
-fn the_transform_is_that_of_cosines() {
+fn inverse_transform_matches_cosine_sums() {
     let mut rng = crate::rng::rng_for(6, 0, 0, crate::rng::Stream::Photo);
     let scale = |k: usize| if k == 0 { 0.125_f64.sqrt() } else { 0.5 };
     let cosine = |x: usize, k: usize| scale(k) * ((2 * x + 1) as f64 * k as f64 * std::f64::consts::PI / 16.0).cos();
@@ -182,9 +183,9 @@ fn the_transform_is_that_of_cosines() {
     assert!(worst <= 1.0 && sum / (200.0 * 64.0) <= 0.5, "{worst} {}", sum / (200.0 * 64.0));
 }
 
-/// Whatever the bytes are, there is an answer: pixels of the right number, or none.
+/// Decoding random damage returns either the right number of pixels or an error, and never panics.
 #[test]
-fn damaged_files_do_no_harm() {
+fn damaged_files_do_not_panic() {
     let mut rng = crate::rng::rng_for(5, 0, 0, crate::rng::Stream::Photo);
     let own = crate::picture::encode_jpeg(&waves(70, 50, 20.0), 85).unwrap();
     let files =
@@ -215,14 +216,14 @@ fn damaged_files_do_no_harm() {
     }
 }
 
-/// The error of a file, as the user reads it.
+/// The error message of a file, as the user sees it.
 fn refusal(bytes: &[u8]) -> String {
-    let Unreadable { found, expected } = decode(bytes, 1, [0, 0, 1, 1]).unwrap_err();
+    let JpegError { found, expected } = decode(bytes, 1, [0, 0, 1, 1]).unwrap_err();
     format!("{found}; expected {expected}")
 }
 
 #[test]
-fn processes_that_are_not_supported_are_named() {
+fn unsupported_processes_are_reported() {
     let bytes = crate::picture::encode_jpeg(&waves(20, 20, 20.0), 85).unwrap();
     let frame = bytes.windows(2).position(|two| two == [0xff, 0xc0]).unwrap();
     let with = |changes: &[(usize, u8)]| {
@@ -236,15 +237,15 @@ fn processes_that_are_not_supported_are_named() {
         ((1, 0xc9), "has arithmetic coding (marker ff c9)"),
         ((1, 0xc3), "is lossless (marker ff c3)"),
         ((1, 0xc5), "is hierarchical (marker ff c5)"),
-        ((4, 12), "has 12 bits a sample"),
+        ((4, 12), "has 12 bits per sample"),
     ];
     for (change, found) in cases {
         assert_eq!(with(&[change]), format!("JPEG {found}; expected {supported}"));
     }
-    // The scan of a sequential file is none of a progressive one.
+    // A sequential scan header is invalid in a progressive file.
     let found = with(&[(1, 0xc2)]);
-    assert!(found.ends_with("expected a progressive scan"), "{found}");
-    // Luma 3 x 1 and Cb 2 x 1: two samples for three pixels.
+    assert!(found.ends_with("expected a valid progressive scan"), "{found}");
+    // Luma 3 x 1 and Cb 2 x 1: the ratio 3 / 2 is not an integer.
     let found = with(&[(11, 0x31), (14, 0x21)]);
     assert!(
         found.starts_with("JPEG has a component sampled 2 x 1 in MCUs of 3 x 1; expected factors that divide"),

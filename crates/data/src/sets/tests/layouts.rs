@@ -1,10 +1,10 @@
-//! Every layout, fabricated as small as its format allows.
+//! Tests of every layout, with minimal fabricated files.
 
 use super::*;
 
 #[test]
 fn food101() {
-    let folder = Folder::new();
+    let folder = FixtureFolder::new();
     folder.write("food101/food-101/meta/classes.txt", labels(99) + "apple_pie\nhot_dog\n");
     folder.write("food101/food-101/meta/test.txt", "hot_dog/7\napple_pie/3\n");
     folder.write("food101/food-101/images/hot_dog/7.jpg", jpeg(4, 2));
@@ -12,8 +12,8 @@ fn food101() {
     assert_eq!((source.name(), source.len(), source.complete()), ("food101", 2, Some(25_250)));
     assert_eq!(rows(&*source), pairs(&[("hot_dog/7.jpg", "hot_dog"), ("apple_pie/3.jpg", "apple_pie")]));
     assert_eq!(class(&*source, 99), ("apple_pie".into(), "apple pie".into()));
-    assert!(pixel(&*source, 0, 3, 1).iter().all(|&c| c > 250)); // the right half is white, JPEG loses a little
-    // A photo that is not there stays a sample; opening it tells.
+    assert!(pixel(&*source, 0, 3, 1).iter().all(|&c| c > 250)); // the right half is white up to JPEG loss
+    // A missing photo remains a sample; opening it fails.
     let absent = source.get(1).unwrap().image.unwrap();
     assert!(matches!(&absent, ImageRef::File(path) if path.ends_with("food-101/images/apple_pie/3.jpg")));
     assert!(absent.open(&PixelLimits::default()).is_err());
@@ -34,9 +34,9 @@ fn food101() {
 }
 
 #[test]
-fn names_of_a_file_go_before_those_of_the_archive() {
-    let folder = Folder::new();
-    // Without the folder of the archive: its content lies in the set's own.
+fn class_names_file_takes_precedence() {
+    let folder = FixtureFolder::new();
+    // Without the archive's subfolder: its content is in the set's folder.
     folder.write("food101/meta/classes.txt", labels(101));
     folder.write("food101/meta/test.txt", "c000/1\n");
     let first = open(&folder, "food101").unwrap();
@@ -45,7 +45,7 @@ fn names_of_a_file_go_before_those_of_the_archive() {
     let second = open(&folder, "food101").unwrap();
     assert_eq!(class(&*second, 100), ("c100".into(), "name 100".into()));
     assert_ne!(first.fingerprint(), second.fingerprint());
-    // The file in the set's own folder goes before the one above, and another set's names change nothing.
+    // The file in the set's folder takes precedence over the one in its parent. Entries of other sets have no effect.
     names(&folder, "food101/class_names.json", &[("flowers", 102)]);
     assert_eq!(open(&folder, "food101").unwrap().fingerprint(), second.fingerprint());
     names(&folder, "food101/class_names.json", &[("food101", 100)]);
@@ -55,7 +55,7 @@ fn names_of_a_file_go_before_those_of_the_archive() {
 
 #[test]
 fn sun397() {
-    let folder = Folder::new();
+    let folder = FixtureFolder::new();
     let classes: String = (0..395).map(|i| format!("/c/c{i:03}\n")).collect();
     folder.write("sun397/SUN397/ClassName.txt", classes + "/a/abbey\n/a/apartment_building/outdoor\n");
     folder.write("sun397/Partitions/Testing_01.txt", "/a/apartment_building/outdoor/sun_a.jpg\n/a/abbey/sun_b.jpg\n");
@@ -69,7 +69,7 @@ fn sun397() {
 
 #[test]
 fn aircraft() {
-    let folder = Folder::new();
+    let folder = FixtureFolder::new();
     let data = "aircraft/fgvc-aircraft-2013b/data";
     folder.write(&format!("{data}/variants.txt"), labels(98) + "707-320\nBAE 146-200\n");
     folder.write(&format!("{data}/images_variant_test.txt"), "0061581 BAE 146-200\n0000007 707-320\n");
@@ -81,8 +81,8 @@ fn aircraft() {
 }
 
 #[test]
-fn dtd_and_pets_know_their_classes_from_the_list() {
-    let folder = Folder::new();
+fn dtd_and_pets_take_classes_from_the_list() {
+    let folder = FixtureFolder::new();
     let list = |count: usize| (0..count).rev().map(|i| format!("c{i:03}/c{i:03}_0001.jpg\n")).collect::<String>();
     folder.write("dtd/dtd/labels/test1.txt", list(47));
     let source = open(&folder, "dtd").unwrap();
@@ -96,12 +96,12 @@ fn dtd_and_pets_know_their_classes_from_the_list() {
     let source = open(&folder, "pets").unwrap();
     assert_eq!(rows(&*source)[1], ("american_bulldog_201.jpg".into(), "american_bulldog".into()));
     let firsts = [0, 1, 2].map(|i| class(&*source, i).1);
-    assert_eq!(firsts, ["Abyssinian", "american bulldog", "Bengal"]); // as numbered in the file
+    assert_eq!(firsts, ["Abyssinian", "american bulldog", "Bengal"]); // same order as the class numbers in the file
 }
 
 #[test]
 fn cub2011() {
-    let folder = Folder::new();
+    let folder = FixtureFolder::new();
     let write = |name: &str, text: &str| folder.write(&format!("cub2011/CUB_200_2011/{name}"), text);
     let classes: String = (2..=200).map(|i| format!("{i} {i:03}.c_{i}\n")).collect();
     write("classes.txt", &format!("1 001.Black_footed_Albatross\n{classes}"));
@@ -124,14 +124,14 @@ fn cub2011() {
 
 #[test]
 fn imagenet() {
-    let folder = Folder::new();
+    let folder = FixtureFolder::new();
     for i in 0..1000 {
         fs::create_dir_all(folder.path().join(format!("imagenet/val/n{i:08}"))).unwrap();
     }
     folder.write("imagenet/val/n00000007/ILSVRC2012_val_1.JPEG", jpeg(4, 2));
     let text = message(&folder, "imagenet");
     assert!(
-        text.contains("class_names.json`: not there, or without this set; expected {\"imagenet1k\": [1000"),
+        text.contains("class_names.json`: not found, or has no entry for this set; expected {\"imagenet1k\": [1000"),
         "{text}"
     );
     assert!(text.contains("LAION-AI/CLIP_benchmark"), "{text}");
@@ -139,7 +139,7 @@ fn imagenet() {
     let source = open(&folder, "imagenet").unwrap();
     assert_eq!(rows(&*source), pairs(&[("n00000007/ILSVRC2012_val_1.JPEG", "n00000007")]));
     assert_eq!((source.classes().len(), class(&*source, 7)), (1000, ("n00000007".into(), "name 7".into())));
-    // A missing folder leaves the order of the classes unknown, unless they are listed.
+    // If a folder is missing, the order of the classes is unknown unless they are listed.
     fs::remove_dir(folder.path().join("imagenet/val/n00000003")).unwrap();
     assert!(message(&folder, "imagenet").contains("999 class folders; expected 1000"));
     let listed: String = (0..1000).map(|i| format!("n{i:08} some name, another\n")).collect();
@@ -149,8 +149,8 @@ fn imagenet() {
 
 #[test]
 fn folders_of_classes() {
-    let folder = Folder::new();
-    // (set, folder of the classes, two classes and their names)
+    let folder = FixtureFolder::new();
+    // (set, folder of the classes, two (class, name) pairs)
     let cases = [
         ("eurosat", "2750", [("AnnualCrop", "annual crop land"), ("SeaLake", "lake or sea")]),
         ("sst2", "rendered-sst2/test", [("negative", "negative"), ("positive", "positive")]),
@@ -184,15 +184,15 @@ fn folders_of_classes() {
             assert_eq!(classes.iter().find(|class| class.label == label).unwrap().name, name, "{set}");
         }
     }
-    // One folder more than there are classes.
+    // One folder too many.
     folder.write("eurosat/2750/Moon/1.jpg", jpeg(4, 2));
     assert!(message(&folder, "eurosat").contains("photo `Moon/1.jpg` is of class `Moon`; expected one of the 10"));
-    // One less where the folders are the only list.
+    // One folder too few, in a set whose folders are the only class list.
     fs::remove_dir_all(folder.path().join("country211/country211/test/c007")).unwrap();
     assert!(message(&folder, "country211").contains("210 class folders; expected 211"));
 }
 
-/// A record of `side` x `side` where the byte of channel c at (x, y) is `40 c + 2 x + y` (modulo 256).
+/// Pixels of a record of `side` x `side`: channel c at (x, y) is `40 c + 2 x + y` (modulo 256).
 fn planes(side: usize, by_column: bool) -> Vec<u8> {
     let value = |c: usize, x: usize, y: usize| (40 * c + 2 * x + y) as u8;
     let at = |c, i: usize| if by_column { value(c, i / side, i % side) } else { value(c, i % side, i / side) };
@@ -201,7 +201,7 @@ fn planes(side: usize, by_column: bool) -> Vec<u8> {
 
 #[test]
 fn cifar() {
-    let folder = Folder::new();
+    let folder = FixtureFolder::new();
     let record = |labels: &[u8]| [labels, &planes(32, false)].concat();
     folder.write("cifar10/cifar-10-batches-bin/batches.meta.txt", labels(9) + "truck\n\n");
     let test = folder.write("cifar10/cifar-10-batches-bin/test_batch.bin", [record(&[9]), record(&[0])].concat());
@@ -225,7 +225,7 @@ fn cifar() {
 
 #[test]
 fn stl10() {
-    let folder = Folder::new();
+    let folder = FixtureFolder::new();
     let write = |name: &str, bytes: &[u8]| folder.write(&format!("stl10/stl10_binary/{name}"), bytes);
     write("class_names.txt", labels(10).as_bytes());
     let pixels = write("test_X.bin", &[planes(96, true), planes(96, true)].concat());
@@ -233,7 +233,7 @@ fn stl10() {
     let source = open(&folder, "stl10").unwrap();
     assert_eq!(rows(&*source), pairs(&[("test_X.bin/0", "c009"), ("test_X.bin/1", "c000")]));
     assert_eq!(pixel(&*source, 1, 5, 3), [13, 53, 93]);
-    // The file shrinks behind our back: the sample is broken, the rest stays.
+    // The file is truncated after opening: only the sample beyond its new end is broken.
     fs::write(&pixels, planes(96, true)).unwrap();
     assert!(source.get(0).is_ok());
     assert!(source.get(1).unwrap_err().to_string().contains("torn_shard"), "{:?}", source.get(1));
@@ -243,8 +243,8 @@ fn stl10() {
 }
 
 #[test]
-fn mnist_packed_or_not() {
-    let folder = Folder::new();
+fn mnist_compressed_or_not() {
+    let folder = FixtureFolder::new();
     let header = |count: u8| [0, 0, 8, 3, 0, 0, 0, count, 0, 0, 0, 28, 0, 0, 0, 28];
     let mut images = header(2).to_vec();
     images.extend((0..2 * 784).map(|i| (i % 251) as u8));
@@ -267,7 +267,7 @@ fn mnist_packed_or_not() {
 
 #[test]
 fn clevr_counts_objects() {
-    let folder = Folder::new();
+    let folder = FixtureFolder::new();
     let scene = |photo: &str, objects: usize| {
         let objects = vec![serde_json::json!({"shape": "cube"}); objects];
         serde_json::json!({"image_filename": photo, "objects": objects, "split": "val"})
@@ -288,7 +288,7 @@ fn clevr_counts_objects() {
 
 #[test]
 fn captions_of_coco_and_flickr() {
-    let folder = Folder::new();
+    let folder = FixtureFolder::new();
     let write = |captions: serde_json::Value| {
         let images = serde_json::json!([{"id": 9, "file_name": "9.jpg"}, {"id": 2, "file_name": "2.jpg"}]);
         let file = serde_json::json!({"images": images, "annotations": captions}).to_string();
@@ -305,7 +305,7 @@ fn captions_of_coco_and_flickr() {
         ("2.jpg".into(), vec!["first".into(), "second".into()])
     );
     write(serde_json::json!([{"id": 5, "image_id": 8, "caption": "lost"}]));
-    assert!(message(&folder, "coco").contains("caption 5 of photo 8; expected that photo among the images"));
+    assert!(message(&folder, "coco").contains("caption 5 of photo 8; expected this photo in the list of images"));
 
     let photo = |name: &str, split: &str, captions: usize| {
         let sentences: Vec<_> =

@@ -1,6 +1,6 @@
-//! MAT-files, written here by the rules of the format, and the two sets that use them.
+//! Tests of the MAT-file reader with files written here, and of the two sets that use it.
 
-use super::super::mat::{self, Value};
+use super::super::mat::{self, MatValue};
 use super::*;
 
 const INT8: u32 = 1;
@@ -11,7 +11,8 @@ const UINT32: u32 = 6;
 const DOUBLE: u32 = 9;
 const MATRIX: u32 = 14;
 
-/// An element: type, length, data, padding to 8 bytes; up to 4 bytes share the 8 of the tag.
+/// Encodes an element: type, length, data, padding to 8 bytes. Up to 4 bytes of data are stored in the 8 bytes of the
+/// tag.
 fn element(kind: u32, data: &[u8]) -> Vec<u8> {
     let mut out = match data.len() {
         len @ 1..=4 => (kind | (len as u32) << 16).to_le_bytes().to_vec(),
@@ -22,7 +23,7 @@ fn element(kind: u32, data: &[u8]) -> Vec<u8> {
     out
 }
 
-/// An array of a class, with what follows its name.
+/// Encodes an array of a class; `content` follows its name.
 fn array(class: u32, count: u32, name: &str, content: &[u8]) -> Vec<u8> {
     let flags = element(UINT32, &[class.to_le_bytes(), [0; 4]].concat());
     let dims = element(INT32, &[1_u32.to_le_bytes(), count.to_le_bytes()].concat());
@@ -34,7 +35,7 @@ fn doubles(name: &str, values: &[f64]) -> Vec<u8> {
     array(6, values.len() as u32, name, &element(DOUBLE, &data))
 }
 
-/// As MATLAB writes: numbers of class double in the smallest type that holds them.
+/// Like MATLAB: stores an array of class double in the smallest sufficient type.
 fn small(name: &str, values: &[u8]) -> Vec<u8> {
     array(6, values.len() as u32, name, &element(UINT8, values))
 }
@@ -72,23 +73,23 @@ fn packed(array: &[u8]) -> Vec<u8> {
 
 #[test]
 fn arrays_of_every_kind() {
-    let folder = Folder::new();
+    let folder = FixtureFolder::new();
     let cells = array(1, 2, "cells", &[text("", "Type-S"), small("", &[])].concat());
     let table = structs("table", &["fname", "class"], &[vec![text("", "1.jpg"), small("", &[3])]]);
     let path = folder.write("a.mat", file(&[doubles("x", &[1.5, -2.0]), packed(&cells), table]));
-    assert_eq!(mat::read(&path, "x").unwrap(), Value::Numbers(vec![1.5, -2.0]));
-    let expected = vec![Value::Text("Type-S".into()), Value::Numbers(Vec::new())];
-    assert_eq!(mat::read(&path, "cells").unwrap(), Value::Cells(expected));
+    assert_eq!(mat::read(&path, "x").unwrap(), MatValue::Numbers(vec![1.5, -2.0]));
+    let expected = vec![MatValue::Text("Type-S".into()), MatValue::Numbers(Vec::new())];
+    assert_eq!(mat::read(&path, "cells").unwrap(), MatValue::Cells(expected));
     let fields = vec!["fname".to_owned(), "class".to_owned()];
-    let values = vec![Value::Text("1.jpg".into()), Value::Numbers(vec![3.0])];
-    assert_eq!(mat::read(&path, "table").unwrap(), Value::Structs(fields, values));
+    let values = vec![MatValue::Text("1.jpg".into()), MatValue::Numbers(vec![3.0])];
+    assert_eq!(mat::read(&path, "table").unwrap(), MatValue::Structs(fields, values));
     let error = mat::read(&path, "y").unwrap_err().to_string();
     assert!(error.ends_with("arrays x, cells, table; expected an array `y`"), "{error}");
 }
 
 #[test]
-fn a_torn_or_foreign_file_is_an_error_at_every_length() {
-    let folder = Folder::new();
+fn truncated_or_other_files_are_errors() {
+    let folder = FixtureFolder::new();
     let bytes = file(&[structs("table", &["fname"], &[vec![text("", "1.jpg")]]), packed(&doubles("x", &[1.0]))]);
     for len in 0..bytes.len() {
         let path = folder.write("torn.mat", &bytes[..len]);
@@ -103,7 +104,7 @@ fn a_torn_or_foreign_file_is_an_error_at_every_length() {
 
 #[test]
 fn cars() {
-    let folder = Folder::new();
+    let folder = FixtureFolder::new();
     let labels: Vec<u8> = (0..195).flat_map(|i| text("", &format!("Car {i}"))).collect();
     let labels = [labels, text("", "smart fortwo 2012")].concat();
     let meta = file(&[packed(&array(1, 196, "class_names", &labels))]);
@@ -122,7 +123,7 @@ fn cars() {
     assert!(error.contains("`annotations(2)`") && error.contains("a class from 1 to 196"), "{error}");
     write(&[row(0, "00001.jpg")]);
     assert!(message(&folder, "cars").contains("`annotations(1)`"));
-    // The file without labels has no field `class`.
+    // The published file without labels has no field `class`.
     let table = structs("annotations", &["bbox_x1", "fname"], &[vec![small("", &[30]), text("", "00001.jpg")]]);
     folder.write("cars/stanford_cars/cars_test_annos_withlabels.mat", file(&[table]));
     assert!(message(&folder, "cars").contains("fields bbox_x1, fname; expected structs"));
@@ -130,7 +131,7 @@ fn cars() {
 
 #[test]
 fn flowers() {
-    let folder = Folder::new();
+    let folder = FixtureFolder::new();
     names(&folder, "class_names.json", &[("flowers", 102)]);
     folder.write("flowers102/flowers-102/imagelabels.mat", file(&[packed(&small("labels", &[77, 1, 102]))]));
     let sets = |test: &[u8]| file(&[small("trnid", &[2]), small("tstid", test)]);

@@ -1,13 +1,13 @@
-//! Real files, where a person has put them.
+//! Tests with published files, if they are available locally.
 
-use super::super::mat::{self, Value};
+use super::super::mat::{self, MatValue};
 use super::*;
 
 #[test]
 fn eurosat() {
     let Some(subset) = shared_data("eurosat_subset") else { return };
     let source = find("eurosat").unwrap().open(&subset).unwrap();
-    // The first 100 of each of the 10 classes.
+    // The first 100 photos of each of the 10 classes.
     assert_eq!((source.len(), source.complete()), (1000, Some(27_000)));
     let own: Vec<_> = source.classes();
     for class in &own {
@@ -16,9 +16,9 @@ fn eurosat() {
     let picture = source.get(0).unwrap().image.unwrap().open(&PixelLimits::default()).unwrap();
     assert_eq!((picture.width, picture.height), (64, 64));
 
-    // The published list names its classes in the order of the folders.
+    // The published list has its classes in the order of the folders.
     let Some(list) = shared_data("prompts_classnames/clip_benchmark_en_classnames.json") else { return };
-    let root = Folder::new();
+    let root = FixtureFolder::new();
     fs::copy(list, root.path().join("class_names.json")).unwrap();
     for class in &own {
         fs::create_dir_all(root.path().join("eurosat/2750").join(&class.label)).unwrap();
@@ -28,9 +28,9 @@ fn eurosat() {
 }
 
 #[test]
-fn published_names_fit_the_sets_that_need_them() {
+fn published_class_names_match_the_sets() {
     let Some(list) = shared_data("prompts_classnames/clip_benchmark_en_classnames.json") else { return };
-    let folder = Folder::new();
+    let folder = FixtureFolder::new();
     fs::copy(list, folder.path().join("class_names.json")).unwrap();
     let cases = [
         ("imagenet", ["tench", "toilet paper"]),
@@ -45,7 +45,7 @@ fn published_names_fit_the_sets_that_need_them() {
         let path = folder.path().join(set);
         let names = archive::Archive::new(find(set).unwrap(), &path, &[]).names(None).unwrap();
         assert_eq!([names.first().unwrap(), names.last().unwrap()], ends, "{set}");
-        // The breeds are in the order of our classes.
+        // The names are in the order of the classes.
         assert!(set != "pets" || names.is_sorted_by_key(|name| name.to_lowercase()));
     }
 }
@@ -61,11 +61,11 @@ fn coco_val2017() {
 #[test]
 fn a_mat_file_of_matlab() {
     let Some(path) = shared_data("flickr8k_grounded/raw/bboxes.mat") else { return };
-    let Value::Numbers(numbers) = mat::read(&path, "bboxes_arr").unwrap() else { panic!("numbers") };
+    let MatValue::Numbers(numbers) = mat::read(&path, "bboxes_arr").unwrap() else { panic!("numbers") };
     assert_eq!(numbers.len(), 4 * 35_896);
     let Some(table) = shared_data("flickr8k_grounded/phrase_boxes.tsv") else { return };
     let table = fs::read_to_string(table).unwrap();
-    // image, phrase, xmin, ymin, xmax, ymax; the array runs down its columns.
+    // Columns: image, phrase, xmin, ymin, xmax, ymax. The array is in column-major order.
     for (row, line) in table.lines().skip(1).enumerate().step_by(1000) {
         let boxes: Vec<f64> = line.rsplit('\t').take(4).map(|value| value.parse().unwrap()).collect();
         let found: Vec<_> = (0..4).rev().map(|column| numbers[column * 35_896 + row]).collect();

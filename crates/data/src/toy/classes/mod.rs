@@ -1,21 +1,22 @@
-//! Every leaf class of the is-a tree: its names from general to specific, where it lives, how it is drawn.
+//! The leaf classes of the is-a tree: names from general to specific, habitat, and drawing.
 //!
-//! To add a class: one drawing and one line in the table of its branch; a living one also needs a line in [`super::taxonomy`].
+//! To add a class, add a drawing and a line in the table of its branch. A living class also needs a line in
+//! [`super::taxonomy`].
 
 use std::fmt;
 use std::sync::LazyLock;
 
 use super::backdrop::Background;
-use super::figure::Figure;
+use super::figure::ToyFigure;
 use super::shape::Sketch;
 
 mod birds;
 mod buildings;
 mod creatures;
 mod food;
+mod household;
 mod mammals;
 mod plants;
-mod things;
 mod vehicles;
 
 /// The root of the is-a tree.
@@ -23,30 +24,30 @@ pub const ROOT: &str = "thing";
 
 /// A leaf class of the is-a tree ("parrot").
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Class(u8);
+pub struct ToyClass(u8);
 
-/// What a table of a branch says about a class.
+/// An entry of a class table.
 pub(crate) struct ClassSpec {
     name: &'static str,
-    /// General to specific, without the root and the class itself.
+    /// Ancestors from general to specific, without the root and the class itself.
     path: [&'static str; 3],
     habitat: Habitat,
     small: bool,
     draw: fn(&mut Sketch),
 }
 
-/// Where a class may be met.
+/// The backgrounds on which a class can occur (see `Background::hosts`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Habitat {
-    /// Stands anywhere on the ground, also indoors.
+    /// Stands on the ground, also indoors.
     Land,
     /// Stands on the ground, never indoors.
     Outdoors,
     /// Stands on the ground or floats.
     Pond,
-    /// Floats, or lies on the shore; a model of it in a room.
+    /// Floats or lies on the shore; a model of it may stand in a room.
     Harbour,
-    /// Swims, at the surface or below.
+    /// In the water, at the surface or below.
     Deep,
     /// Always in the air.
     Air,
@@ -60,16 +61,16 @@ const TABLES: [&[ClassSpec]; 8] = [
     vehicles::VEHICLES,
     buildings::BUILDINGS,
     food::FOOD,
-    things::THINGS,
+    household::HOUSEHOLD,
 ];
 
-/// Drawn and measured once; `None` would be a drawing without a shape, which a test excludes.
-static FIGURES: LazyLock<Vec<Option<Figure>>> =
-    LazyLock::new(|| SPECS.iter().map(|spec| Figure::new(spec.draw)).collect());
+/// All drawings, measured once. `None` is a drawing without a shape; a test ensures that there is none.
+static FIGURES: LazyLock<Vec<Option<ToyFigure>>> =
+    LazyLock::new(|| SPECS.iter().map(|spec| ToyFigure::new(spec.draw)).collect());
 
-/// The tables, one after the other.
-static SPECS: [&ClassSpec; Class::COUNT] = {
-    let mut specs = [&TABLES[0][0]; Class::COUNT];
+/// The entries of all tables in order.
+static SPECS: [&ClassSpec; ToyClass::COUNT] = {
+    let mut specs = [&TABLES[0][0]; ToyClass::COUNT];
     let (mut next, mut table) = (0, 0);
     while table < TABLES.len() {
         let mut row = 0;
@@ -88,13 +89,13 @@ const fn class(name: &'static str, path: [&'static str; 3], habitat: Habitat, dr
 }
 
 impl ClassSpec {
-    /// It can sit on something bigger.
+    /// Marks the class as able to sit on a larger object.
     const fn small(self) -> Self {
         Self { small: true, ..self }
     }
 }
 
-impl Class {
+impl ToyClass {
     /// Number of leaf classes.
     pub const COUNT: usize = {
         let (mut count, mut table) = (0, 0);
@@ -115,23 +116,23 @@ impl Class {
         Self::all().find(|class| class.name() == name)
     }
 
-    /// Its position in [`Class::all`].
+    /// The position in [`ToyClass::all`].
     pub fn index(self) -> usize {
         usize::from(self.0)
     }
 
-    /// "parrot"
+    /// The name, such as "parrot".
     pub fn name(self) -> &'static str {
         self.spec().name
     }
 
-    /// Names below the root, general to specific, the class itself last: animal, bird, land bird, parrot.
+    /// Names below the root from general to specific, ending with the class itself: animal, bird, land bird, parrot.
     pub fn path(self) -> [&'static str; 4] {
         let ClassSpec { path: [a, b, c], name, .. } = self.spec();
         [a, b, c, name]
     }
 
-    /// Whether `name` is the class or one of the nodes above it.
+    /// Returns whether `name` is the class or one of its ancestors.
     pub fn is_a(self, name: &str) -> bool {
         name == ROOT || self.path().contains(&name)
     }
@@ -140,17 +141,17 @@ impl Class {
         self.spec().habitat
     }
 
-    /// It can sit on something bigger.
+    /// Returns whether it can sit on a larger object.
     pub(crate) fn is_small(self) -> bool {
         self.spec().small
     }
 
-    /// Whether it is met on this background.
+    /// Returns whether the class can occur on this background.
     pub fn lives_in(self, background: Background) -> bool {
         background.hosts(self.habitat())
     }
 
-    pub(crate) fn figure(self) -> Option<&'static Figure> {
+    pub(crate) fn figure(self) -> Option<&'static ToyFigure> {
         FIGURES.get(self.index())?.as_ref()
     }
 
@@ -159,7 +160,7 @@ impl Class {
     }
 }
 
-impl fmt::Debug for Class {
+impl fmt::Debug for ToyClass {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
     }

@@ -1,16 +1,16 @@
-//! Held-out classes, single objects, general words.
+//! Tests of held-out classes, single-object scenes and general words.
 
 use std::collections::BTreeSet;
 
 use super::*;
 use crate::sample::Sample;
 
-fn quickstart_world(split: Split) -> ToyWorld {
+fn quickstart_world(split: ToySplit) -> ToyWorld {
     let config = world(split).config();
-    ToyWorld::new(ToyConfig { classes: ClassChoice::Seen, words: Words::General, singles: 40, ..config }).unwrap()
+    ToyWorld::new(ToyConfig { classes: ClassChoice::Seen, words: TextChoice::General, singles: 40, ..config }).unwrap()
 }
 
-/// Every text of a sample between two blanks, so that a name is found as whole words.
+/// Every text of a sample with a space before and after it, so that names match whole words only.
 fn texts(sample: &Sample) -> Vec<String> {
     let tiers = sample.tiers.clone().unwrap();
     let phrases = sample.phrases.iter().map(|it| it.text.clone());
@@ -19,10 +19,10 @@ fn texts(sample: &Sample) -> Vec<String> {
 }
 
 #[test]
-fn a_world_of_seen_classes_neither_shows_nor_names_a_held_out_one() {
-    let held_out: Vec<Class> = Class::all().filter(|class| class.is_held_out()).collect();
-    assert_eq!(held_out.len(), HELD_OUT_CLASSES.len(), "every name is that of a class");
-    let world = quickstart_world(Split::Train);
+fn seen_world_has_no_held_out_class() {
+    let held_out: Vec<ToyClass> = ToyClass::all().filter(|class| class.is_held_out()).collect();
+    assert_eq!(held_out.len(), HELD_OUT_CLASSES.len(), "every held-out name must be a class");
+    let world = quickstart_world(ToySplit::Train);
     let mut shown = BTreeSet::new();
     for index in 0..1500 {
         let scene = world.scene(index);
@@ -37,21 +37,21 @@ fn a_world_of_seen_classes_neither_shows_nor_names_a_held_out_one() {
             }
         }
     }
-    assert_eq!(shown.len(), Class::COUNT - held_out.len(), "every other class is shown");
+    assert_eq!(shown.len(), ToyClass::COUNT - held_out.len(), "every other class must be shown");
     assert!(shown.iter().all(|class| !class.is_held_out()));
 }
 
 #[test]
-fn the_parent_of_a_held_out_class_keeps_another_class() {
-    for class in Class::all().filter(|class| class.is_held_out()) {
+fn parents_of_held_out_classes_have_seen_children() {
+    for class in ToyClass::all().filter(|class| class.is_held_out()) {
         let parent = class.path()[2];
-        assert!(Class::all().any(|other| !other.is_held_out() && other.is_a(parent)), "{parent}");
+        assert!(ToyClass::all().any(|other| !other.is_held_out() && other.is_a(parent)), "{parent}");
     }
 }
 
 #[test]
-fn a_world_of_held_out_classes_has_one_in_every_scene() {
-    let config = ToyConfig { classes: ClassChoice::HeldOut, ..world(Split::Test).config() };
+fn held_out_world_has_one_in_every_scene() {
+    let config = ToyConfig { classes: ClassChoice::HeldOut, ..world(ToySplit::Test).config() };
     let world = ToyWorld::new(config).unwrap();
     assert!((0..300).all(|index| world.scene(index).objects[0].class.is_held_out()));
     let gallery = world.gallery(3).unwrap();
@@ -60,9 +60,9 @@ fn a_world_of_held_out_classes_has_one_in_every_scene() {
 }
 
 #[test]
-fn a_gallery_of_seen_classes_has_the_pictures_of_the_whole_gallery() {
-    let config = world(Split::Test).config();
-    let all = world(Split::Test).gallery(2).unwrap();
+fn seen_gallery_is_a_subset_of_the_full_gallery() {
+    let config = world(ToySplit::Test).config();
+    let all = world(ToySplit::Test).gallery(2).unwrap();
     let seen = ToyWorld::new(ToyConfig { classes: ClassChoice::Seen, ..config }).unwrap().gallery(2).unwrap();
     let whole: Vec<_> = (0..all.len()).map(|index| all.scene(index).objects).collect();
     for index in 0..seen.len() {
@@ -72,8 +72,8 @@ fn a_gallery_of_seen_classes_has_the_pictures_of_the_whole_gallery() {
 }
 
 #[test]
-fn a_share_of_the_scenes_shows_one_object_alone() {
-    let config = world(Split::Train).config();
+fn singles_sets_the_fraction_of_single_object_scenes() {
+    let config = world(ToySplit::Train).config();
     let singles = |singles| {
         let world = ToyWorld::new(ToyConfig { singles, ..config }).unwrap();
         (0..1000).filter(|&index| world.scene(index).objects.len() == 1).count()
@@ -86,8 +86,8 @@ fn a_share_of_the_scenes_shows_one_object_alone() {
 }
 
 #[test]
-fn general_words_are_said_of_boxes_and_of_photos() {
-    let world = quickstart_world(Split::Train);
+fn general_words_are_captions_and_phrases() {
+    let world = quickstart_world(ToySplit::Train);
     let (mut phrases, mut captions) = (BTreeSet::new(), BTreeSet::new());
     for index in 0..3000 {
         let sample = world.sample(index);
@@ -96,7 +96,7 @@ fn general_words_are_said_of_boxes_and_of_photos() {
         captions.extend(sample.captions);
     }
     for (name, text) in class_words() {
-        if Class::named(name).is_some_and(Class::is_held_out) {
+        if ToyClass::named(name).is_some_and(ToyClass::is_held_out) {
             assert!(!phrases.contains(&text) && !captions.contains(&text), "{text}");
             continue;
         }
@@ -107,13 +107,28 @@ fn general_words_are_said_of_boxes_and_of_photos() {
 }
 
 #[test]
-fn a_caption_says_at_least_what_its_phrase_says() {
-    let world = quickstart_world(Split::Train);
-    let path_of = |noun: &str| Class::all().map(Class::path).find(|path| path.contains(&noun));
+fn mixed_words_are_names_in_half_of_the_scenes() {
+    let config = ToyConfig { classes: ClassChoice::Seen, singles: 40, ..world(ToySplit::Train).config() };
+    let [mixed, names, general] = [TextChoice::Mixed, TextChoice::Names, TextChoice::General]
+        .map(|words| ToyWorld::new(ToyConfig { words, ..config }).unwrap());
+    let mut halves = [0, 0];
+    for index in 0..400 {
+        let captions = |world: &ToyWorld| world.sample(index).captions;
+        let half = usize::from(captions(&mixed) != captions(&names));
+        assert_eq!(captions(&mixed), captions([&names, &general][half]));
+        halves[half] += 1;
+    }
+    assert!(halves.iter().all(|&count| count > 150), "{halves:?}");
+}
+
+#[test]
+fn captions_imply_their_phrases() {
+    let world = quickstart_world(ToySplit::Train);
+    let path_of = |noun: &str| ToyClass::all().map(ToyClass::path).find(|path| path.contains(&noun));
     let mut general = 0;
     for index in 0..400 {
         let (scene, sample) = (world.scene(index), world.sample(index));
-        let truths = Truths::of([&scene]);
+        let truths = GroundTruth::of([&scene]);
         for phrase in &sample.phrases {
             assert!(!phrase.spans.is_empty(), "{}", phrase.text);
             assert_eq!(truths.holds(&phrase.text, &scene), Some(true), "{}", phrase.text);
@@ -122,11 +137,11 @@ fn a_caption_says_at_least_what_its_phrase_says() {
             general += 1;
             let level = path.iter().position(|node| *node == name).unwrap();
             for span in &phrase.spans {
-                let said = span.text(&sample.captions).unwrap();
-                // The noun of the caption is the node or one below it.
-                let below = Class::all().map(Class::path).filter(|other| other[..=level].contains(&name));
+                let named = span.text(&sample.captions).unwrap();
+                // The noun of the caption is the node or a descendant of it.
+                let below = ToyClass::all().map(ToyClass::path).filter(|other| other[..=level].contains(&name));
                 let mut nouns = below.flat_map(|other| other[level..].to_vec());
-                assert!(nouns.any(|noun| said.ends_with(noun)), "`{}` for `{said}`", phrase.text);
+                assert!(nouns.any(|noun| named.ends_with(noun)), "`{}` for `{named}`", phrase.text);
             }
         }
         assert!(sample.captions.iter().all(|text| truths.holds(text, &scene) == Some(true)));
@@ -135,20 +150,20 @@ fn a_caption_says_at_least_what_its_phrase_says() {
 }
 
 #[test]
-fn truths_judge_a_text_by_what_is_drawn() {
-    let world = world(Split::Test);
+fn ground_truth_follows_the_scene() {
+    let world = world(ToySplit::Test);
     let scenes: Vec<Scene> = (0..40).map(|index| world.scene(index)).collect();
-    let truths = Truths::of(&scenes);
+    let truths = GroundTruth::of(&scenes);
     let scene = &scenes[0];
     let main = scene.objects[0];
     for name in main.class.path() {
         assert_eq!(truths.holds(name, scene), Some(true), "{name}");
     }
-    let other = Class::all().find(|class| scene.objects.iter().all(|object| object.class != *class)).unwrap();
+    let other = ToyClass::all().find(|class| scene.objects.iter().all(|object| object.class != *class)).unwrap();
     assert_eq!(truths.holds(other.name(), scene), Some(false));
     let wrong = [Colour::Blue, Colour::Green].into_iter().find(|colour| *colour != main.colour).unwrap();
     assert_eq!(truths.holds(&format!("a {} {}", wrong.name(), main.class.name()), scene), Some(false));
     assert_eq!(truths.holds("a shapeless form", scene), None);
     let false_ones = scenes[1..].iter().filter(|other| truths.holds(&captions(other).texts[0], scene) == Some(false));
-    assert!(false_ones.count() >= 38, "the full caption of another scene is false of this one");
+    assert!(false_ones.count() >= 38, "the full captions of the other scenes must be false of this one");
 }

@@ -1,4 +1,4 @@
-//! What the world promises, checked over some thousands of its scenes.
+//! Property tests of the toy world over thousands of scenes.
 #![allow(clippy::unwrap_used)]
 
 use super::*;
@@ -8,11 +8,11 @@ mod pictures;
 mod scenes;
 mod texts;
 
-fn world(split: Split) -> ToyWorld {
+fn world(split: ToySplit) -> ToyWorld {
     ToyWorld::new(ToyConfig { size: 1000, resolution: 64, seed: 7, split, ..ToyConfig::default() }).unwrap()
 }
 
-fn scenes(split: Split, count: usize) -> impl Iterator<Item = Scene> {
+fn scenes(split: ToySplit, count: usize) -> impl Iterator<Item = Scene> {
     let world = world(split);
     (0..count).map(move |index| world.scene(index))
 }

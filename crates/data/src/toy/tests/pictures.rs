@@ -1,4 +1,4 @@
-//! Drawings, boxes, pixels.
+//! Tests of drawings, boxes and pixels.
 
 use tiny_skia::Pixmap;
 
@@ -7,7 +7,7 @@ use crate::sample::{BBox, ImageRef, Picture};
 use crate::toy::figure::Tint;
 use crate::toy::palette::Rgb;
 
-/// Extent of the pixels that differ from what was there before, in pixels.
+/// Bounding box (left, top, right, bottom) of the pixels for which `changed` is true.
 fn extent(changed: impl Fn(u32, u32) -> bool, side: u32) -> [u32; 4] {
     let mut extent = [side, side, 0, 0];
     for y in 0..side {
@@ -18,8 +18,8 @@ fn extent(changed: impl Fn(u32, u32) -> bool, side: u32) -> [u32; 4] {
     extent
 }
 
-/// The pixels of one object on nothing, half covered ones included.
-fn alone(object: &Object, side: u32) -> [u32; 4] {
+/// Bounding box of one object rendered on a transparent canvas; counts pixels that are at least half covered.
+fn alone(object: &SceneObject, side: u32) -> [u32; 4] {
     let mut canvas = Pixmap::new(side, side).unwrap();
     let b = object.bounds;
     let bounds = [b.x1, b.y1, b.x2, b.y2].map(|v| v * side as f32);
@@ -29,8 +29,8 @@ fn alone(object: &Object, side: u32) -> [u32; 4] {
 }
 
 #[test]
-fn the_same_sample_is_the_same_to_the_last_bit() {
-    let world = world(Split::Train);
+fn rendering_is_deterministic() {
+    let world = world(ToySplit::Train);
     let once: Vec<_> = (0..24).map(|i| world.sample(i)).collect();
     let parallel: Vec<_> = std::thread::scope(|scope| {
         let threads: Vec<_> = (0..4)
@@ -49,16 +49,17 @@ fn the_same_sample_is_the_same_to_the_last_bit() {
 }
 
 #[test]
-fn boxes_are_tight_around_what_is_drawn() {
+fn boxes_are_tight() {
     let side = 256;
-    let gallery = world(Split::Train).gallery(1).unwrap();
+    let gallery = world(ToySplit::Train).gallery(1).unwrap();
     let every_class = (0..gallery.len()).map(|index| gallery.scene(index));
-    for scene in every_class.chain(scenes(Split::Train, 60)) {
+    for scene in every_class.chain(scenes(ToySplit::Train, 60)) {
         for object in &scene.objects {
             let drawn = alone(object, side);
             let b = object.bounds;
             for (found, truth) in drawn.into_iter().zip([b.x1, b.y1, b.x2, b.y2].map(|v| v * side as f32)) {
-                // Half covered pixels are within half a pixel of the outline; thin tips, covered by less than half, end a little earlier.
+                // Half covered pixels are within half a pixel of the outline. Thin tips cover less than half a pixel
+                // and end earlier.
                 assert!((found as f32 - truth).abs() <= 2.0, "{object:?}: {drawn:?} and {truth}");
             }
         }
@@ -66,9 +67,9 @@ fn boxes_are_tight_around_what_is_drawn() {
 }
 
 #[test]
-fn an_object_changes_the_picture_inside_its_box_and_nowhere_else_but_for_its_shadow() {
+fn objects_change_only_their_box_and_shadow() {
     let side = 128;
-    for scene in scenes(Split::Val, 40).filter(|scene| scene.objects.len() == 1) {
+    for scene in scenes(ToySplit::Val, 40).filter(|scene| scene.objects.len() == 1) {
         let empty = Scene { objects: Vec::new(), ..scene.clone() };
         let [with, without] = [&scene, &empty].map(|scene| render(scene, side));
         let changed = |x: u32, y: u32| {
@@ -79,14 +80,14 @@ fn an_object_changes_the_picture_inside_its_box_and_nowhere_else_but_for_its_sha
         let [x1, y1, x2, y2] = extent(changed, side).map(|v| v as f32 / side as f32);
         let slack = 1.5 / side as f32;
         assert!(x1 >= b.x1 - slack && x2 <= b.x2 + slack && y1 >= b.y1 - slack, "{scene:?}");
-        // A shadow is an eighth of the width and lies below the feet.
+        // The shadow's vertical radius is 0.06 of the object's width plus 0.008.
         assert!(y2 <= b.y2 + 0.07 * (b.x2 - b.x1) + 0.02, "{scene:?}");
     }
 }
 
 #[test]
-fn every_class_has_parts_within_it() {
-    for class in Class::all() {
+fn every_class_has_parts_inside_it() {
+    for class in ToyClass::all() {
         let figure = class.figure().unwrap();
         assert!(!figure.parts.is_empty(), "{class:?}");
         for part in &figure.parts {
@@ -97,11 +98,11 @@ fn every_class_has_parts_within_it() {
 }
 
 #[test]
-fn parts_turn_with_their_object() {
+fn parts_are_mirrored_with_their_object() {
     let bounds = BBox { x1: 0.2, y1: 0.4, x2: 0.8, y2: 0.7 };
-    let class = Class::named("car").unwrap();
+    let class = ToyClass::named("car").unwrap();
     let wheels = |flip| -> Vec<BBox> {
-        let car = Object { class, colour: Colour::Red, size: Size::Large, flip, bounds };
+        let car = SceneObject { class, colour: Colour::Red, size: ObjectSize::Large, flip, bounds };
         car.parts().filter(|(name, _)| *name == "wheel").map(|(_, bounds)| bounds).collect()
     };
     let (right, left) = (wheels(false), wheels(true));
@@ -112,19 +113,20 @@ fn parts_turn_with_their_object() {
         assert_eq!((a.y1, a.y2), (b.y1, b.y2));
         assert!(a.y1 > 0.55 && a.y2 <= 0.7);
     }
-    // Drawn with radius 12 on a sheet where the car is 99.6 wide, rim included: 24 / 99.6 of 0.6.
+    // The radius is 12 on a sheet where the car is 99.6 wide, rim included: 24 / 99.6 of 0.6.
     assert!((right[0].x2 - right[0].x1 - 0.1446).abs() < 0.003, "{:?}", right[0]);
 }
 
 #[test]
 fn classes_look_different() {
     let side = 32;
-    let portraits: Vec<Picture> = Class::all().map(|class| portrait(class, Colour::Red, side)).collect();
+    let portraits: Vec<Picture> = ToyClass::all().map(|class| portrait(class, Colour::Red, side)).collect();
     for (i, a) in portraits.iter().enumerate() {
         for (j, b) in portraits.iter().enumerate().take(i) {
             let total: u64 = a.rgb.iter().zip(&b.rgb).map(|(a, b)| u64::from(a.abs_diff(*b))).sum();
             let mean = total as f64 / a.rgb.len() as f64;
-            // Of 255. Measured over all 3,828 pairs: median 39.0; closest 12.2, a rose and a daffodil, whose stems are the same.
+            // Mean absolute difference, of 255. Over all 3,828 pairs: median 39.0; minimum 12.2 (rose and daffodil,
+            // which have the same stem).
             assert!(mean > 10.0, "{} and {}: {mean}", class_names()[i], class_names()[j]);
         }
     }
@@ -142,8 +144,8 @@ fn colours_look_different() {
 }
 
 #[test]
-fn resolution_changes_the_sampling_and_not_the_scene() {
-    let scene = world(Split::Train).scene(3);
+fn resolution_does_not_change_the_scene() {
+    let scene = world(ToySplit::Train).scene(3);
     let (small, large) = (render(&scene, 32), render(&scene, 128));
     let mut total = 0;
     for y in 0..32_usize {
@@ -155,12 +157,12 @@ fn resolution_changes_the_sampling_and_not_the_scene() {
             }
         }
     }
-    // Anti-aliasing in 4 x 4 sub-pixels against a mean of 16 pixels: both see the same coverage up to rounding.
+    // Anti-aliasing with 4 x 4 sub-pixels and a mean of 16 pixels give the same coverage up to rounding.
     assert!(f64::from(total) / (32.0 * 32.0 * 3.0) < 2.0, "{total}");
 }
 
 #[test]
-fn a_sheet_shows_pictures_row_by_row() {
+fn contact_sheet_is_filled_row_by_row() {
     let pixel = |v: u8| Picture { width: 1, height: 1, rgb: vec![v; 3] };
     let sheet = contact_sheet(&[pixel(1), pixel(2), pixel(3)], 2);
     assert_eq!((sheet.width, sheet.height), (2, 2));

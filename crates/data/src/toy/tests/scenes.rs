@@ -1,12 +1,12 @@
-//! Classes, splits, places.
+//! Tests of classes, splits and layouts.
 
 use std::collections::BTreeSet;
 
 use super::*;
-use crate::toy::held_out::homes;
+use crate::toy::held_out::backgrounds_of;
 
 #[test]
-fn the_tree_has_over_forty_leaves_all_at_depth_four() {
+fn all_leaves_are_at_depth_four() {
     let tree = tree().unwrap();
     assert_eq!(tree.name(tree.root()), ROOT);
     let leaves: Vec<usize> = tree.leaves().collect();
@@ -17,20 +17,20 @@ fn the_tree_has_over_forty_leaves_all_at_depth_four() {
     names.sort_unstable();
     classes.sort_unstable();
     assert_eq!(names, classes);
-    let parrot = Class::named("parrot").unwrap();
+    let parrot = ToyClass::named("parrot").unwrap();
     assert_eq!(parrot.path(), ["animal", "bird", "land bird", "parrot"]);
     assert!(parrot.is_a("bird") && parrot.is_a(ROOT) && !parrot.is_a("water bird"));
 }
 
 #[test]
-fn taxa_make_a_tree_of_seven_ranks() {
-    let tree = crate::hierarchy::Tree::from_paths("Eukarya", Class::all().filter_map(taxon)).unwrap();
+fn taxa_form_a_tree_of_seven_ranks() {
+    let tree = crate::hierarchy::Tree::from_paths("Eukarya", ToyClass::all().filter_map(taxon)).unwrap();
     assert!(tree.leaves().all(|leaf| tree.depth(leaf) == RANKS.len()));
 }
 
 #[test]
-fn a_scene_depends_on_seed_split_and_index_alone() {
-    let world = world(Split::Train);
+fn scenes_depend_on_seed_split_and_index_only() {
+    let world = world(ToySplit::Train);
     let forth: Vec<Scene> = (0..50).map(|i| world.scene(i)).collect();
     let mut back: Vec<Scene> = (0..50).rev().map(|i| world.scene(i)).collect();
     back.reverse();
@@ -39,18 +39,18 @@ fn a_scene_depends_on_seed_split_and_index_alone() {
     assert_eq!(forth[..9], (0..9).map(|i| larger.scene(i)).collect::<Vec<_>>());
     let reseeded = ToyWorld::new(ToyConfig { seed: 8, ..world.config() }).unwrap();
     assert_ne!(forth[0], reseeded.scene(0));
-    for split in [Split::Val, Split::Test, Split::HeldOut] {
+    for split in [ToySplit::Val, ToySplit::Test, ToySplit::HeldOut] {
         let other = ToyWorld::new(ToyConfig { split, ..world.config() }).unwrap();
         assert!((0..50).all(|i| other.scene(i) != forth[i]), "{split:?}");
     }
 }
 
 #[test]
-fn scenes_hold_one_to_four_different_things_inside_the_picture() {
+fn scenes_contain_one_to_four_objects() {
     let mut counts = [0; 5];
     let mut kinds = BTreeSet::new();
     let mut mains = BTreeSet::new();
-    for scene in scenes(Split::Train, 3000) {
+    for scene in scenes(ToySplit::Train, 3000) {
         let objects = &scene.objects;
         counts[objects.len()] += 1;
         mains.insert(objects[0].class);
@@ -58,11 +58,11 @@ fn scenes_hold_one_to_four_different_things_inside_the_picture() {
             a.bounds.check().unwrap();
             assert!(a.class.lives_in(scene.background));
             let side = (a.bounds.x2 - a.bounds.x1).max(a.bounds.y2 - a.bounds.y1);
-            let expected = if side < 0.35 { Size::Small } else { Size::Large };
+            let expected = if side < 0.35 { ObjectSize::Small } else { ObjectSize::Large };
             assert_eq!(a.size, expected, "side {side}");
             assert!(objects[..i].iter().all(|b| b.class != a.class && b.colour != a.colour));
         }
-        // n objects, n - 1 relations, the first of them about the main object.
+        // n objects have n - 1 relations; the first one has the main object as its subject.
         assert_eq!(scene.relations.len(), objects.len() - 1);
         assert!(scene.relations.first().is_none_or(|r| r.subject == 0));
         for relation in &scene.relations {
@@ -71,15 +71,16 @@ fn scenes_hold_one_to_four_different_things_inside_the_picture() {
             kinds.insert(relation.kind);
         }
     }
-    // Shares of 5, 8, 5 and 2 in 20 are asked for; scenes for which there is no room become simpler.
+    // One to four objects are drawn with probabilities 5, 8, 5 and 2 of 20. Scenes whose objects do not fit are reduced
+    // to one object.
     assert!(counts[1..].iter().all(|count| *count >= 150), "{counts:?}");
     assert_eq!(kinds.len(), RelationKind::ALL.len());
-    assert_eq!(mains.len(), Class::COUNT);
+    assert_eq!(mains.len(), ToyClass::COUNT);
 }
 
 #[test]
-fn no_thing_hides_much_of_another() {
-    for scene in scenes(Split::Test, 2000) {
+fn objects_hide_little_of_each_other() {
+    for scene in scenes(ToySplit::Test, 2000) {
         for (i, a) in scene.objects.iter().enumerate() {
             for b in &scene.objects[..i] {
                 let shared = (a.bounds.x2.min(b.bounds.x2) - a.bounds.x1.max(b.bounds.x1)).max(0.0)
@@ -92,15 +93,15 @@ fn no_thing_hides_much_of_another() {
 }
 
 #[test]
-fn held_out_pairs_are_met_in_their_split_only() {
-    for split in [Split::Train, Split::Val, Split::Test] {
+fn held_out_pairs_occur_in_their_split_only() {
+    for split in [ToySplit::Train, ToySplit::Val, ToySplit::Test] {
         for scene in scenes(split, 3000) {
             let met = scene.objects.iter().any(|o| is_held_out(o.class, o.colour, scene.background));
             assert!(!met, "{split:?}: {scene:?}");
         }
     }
     let (mut rare_colours, mut rare_places) = (0, 0);
-    for scene in scenes(Split::HeldOut, 1000) {
+    for scene in scenes(ToySplit::HeldOut, 1000) {
         let [main, others @ ..] = scene.objects.as_slice() else { unreachable!("scenes have a main object") };
         assert!(is_held_out(main.class, main.colour, scene.background));
         assert!(others.iter().all(|o| !is_held_out(o.class, o.colour, scene.background)));
@@ -111,34 +112,34 @@ fn held_out_pairs_are_met_in_their_split_only() {
 }
 
 #[test]
-fn every_class_is_seen_in_other_colours_and_places_than_the_held_out_ones() {
-    for class in Class::all() {
-        assert!(homes(class).count() >= 3, "{class:?}");
+fn every_class_has_other_colours_and_backgrounds() {
+    for class in ToyClass::all() {
+        assert!(backgrounds_of(class).count() >= 3, "{class:?}");
         assert!(class.lives_in(held_out_background(class)));
     }
-    // All colours and most backgrounds are held out for some class: none is rare as such.
-    let colours: BTreeSet<Colour> = Class::all().map(held_out_colour).collect();
-    let places: BTreeSet<Background> = Class::all().map(held_out_background).collect();
+    // Every colour and most backgrounds are held out for some class, so that no colour or background is rare overall.
+    let colours: BTreeSet<Colour> = ToyClass::all().map(held_out_colour).collect();
+    let places: BTreeSet<Background> = ToyClass::all().map(held_out_background).collect();
     assert_eq!(colours.len(), Colour::ALL.len());
     assert!(places.len() >= 9, "{places:?}");
 }
 
 #[test]
-fn a_gallery_shows_every_class_alone() {
-    let gallery = world(Split::Test).gallery(2).unwrap();
-    assert_eq!(gallery.len(), 2 * Class::COUNT);
-    for (index, class) in Class::all().flat_map(|class| [class, class]).enumerate() {
+fn gallery_shows_every_class_alone() {
+    let gallery = world(ToySplit::Test).gallery(2).unwrap();
+    assert_eq!(gallery.len(), 2 * ToyClass::COUNT);
+    for (index, class) in ToyClass::all().flat_map(|class| [class, class]).enumerate() {
         let scene = gallery.scene(index);
         assert_eq!(scene.objects.len(), 1);
         assert_eq!(scene.objects[0].class, class);
     }
-    let larger = world(Split::Test).gallery(5).unwrap();
+    let larger = world(ToySplit::Test).gallery(5).unwrap();
     assert_eq!(gallery.scene(3), larger.scene(6));
     assert_eq!(gallery.sample(3).label.as_deref(), Some(class_names()[1]));
 }
 
 #[test]
-fn a_configuration_without_pictures_is_refused() {
+fn empty_configuration_is_rejected() {
     for (config, message) in [
         (ToyConfig { size: 0, ..ToyConfig::default() }, "data: `size of the toy world` is 0; expected at least 1"),
         (
@@ -148,6 +149,6 @@ fn a_configuration_without_pictures_is_refused() {
     ] {
         assert_eq!(ToyWorld::new(config).unwrap_err().to_string(), message);
     }
-    assert!(world(Split::Train).gallery(0).is_err());
-    assert!(Split::named("tset").unwrap_err().to_string().contains("train, val, test, held_out"));
+    assert!(world(ToySplit::Train).gallery(0).is_err());
+    assert!(ToySplit::named("tset").unwrap_err().to_string().contains("train, val, test, held_out"));
 }

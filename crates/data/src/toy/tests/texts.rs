@@ -1,11 +1,11 @@
-//! Captions, phrases, tiers, negatives.
+//! Tests of captions, phrases, tiers and negatives.
 
 use std::collections::BTreeSet;
 
 use super::*;
 use crate::sample::Sample;
 use crate::toy::caption::{descriptions, nucleus};
-use crate::toy::grammar::{Form, Style, plural};
+use crate::toy::grammar::{SentenceForm, SentenceStyle, plural};
 
 fn words(text: &str) -> Vec<String> {
     let words = text.split(' ').map(|word| word.trim_matches(',').to_owned());
@@ -18,8 +18,8 @@ fn is_subsequence(part: &[String], whole: &[String]) -> bool {
 }
 
 #[test]
-fn captions_are_true_and_no_two_of_them_alike() {
-    for split in [Split::Train, Split::HeldOut] {
+fn captions_are_true_and_distinct() {
+    for split in [ToySplit::Train, ToySplit::HeldOut] {
         for scene in scenes(split, 1500) {
             for (description, _) in descriptions(&scene) {
                 assert!(description.holds(&scene), "{description:?} of {scene:?}");
@@ -32,8 +32,8 @@ fn captions_are_true_and_no_two_of_them_alike() {
 }
 
 #[test]
-fn samples_pass_the_check_of_every_source_and_spans_cut_their_phrases() {
-    let world = world(Split::Train);
+fn samples_are_valid_and_spans_match_phrases() {
+    let world = world(ToySplit::Train);
     let (mut parts, mut several) = (0, 0);
     for index in 0..300 {
         let sample = world.sample(index);
@@ -60,8 +60,8 @@ fn samples_pass_the_check_of_every_source_and_spans_cut_their_phrases() {
 }
 
 #[test]
-fn a_phrase_has_the_box_of_the_thing_it_names() {
-    for scene in scenes(Split::Val, 300) {
+fn phrases_have_the_box_of_their_object() {
+    for scene in scenes(ToySplit::Val, 300) {
         for phrase in captions(&scene).phrases.iter().filter(|phrase| phrase.part_of.is_none()) {
             let named = scene.objects.iter().filter(|object| {
                 let noun = object.class.path().into_iter().any(|name| phrase.text.ends_with(name));
@@ -77,7 +77,7 @@ fn a_phrase_has_the_box_of_the_thing_it_names() {
 #[test]
 fn tiers_go_from_general_to_specific() {
     let mut middles = BTreeSet::new();
-    for scene in scenes(Split::Train, 1000) {
+    for scene in scenes(ToySplit::Train, 1000) {
         let [top, middle, specific, full] = tiers(&scene).positive.try_into().unwrap();
         let class = scene.objects[0].class;
         let [general, bird, land_bird, parrot] = class.path();
@@ -94,7 +94,7 @@ fn tiers_go_from_general_to_specific() {
 
 #[test]
 fn negative_tiers_contradict_the_scene() {
-    for split in [Split::Test, Split::HeldOut] {
+    for split in [ToySplit::Test, ToySplit::HeldOut] {
         for scene in scenes(split, 1000) {
             let tiers = tiers(&scene);
             assert_eq!(tiers.negative.len(), 4);
@@ -105,7 +105,7 @@ fn negative_tiers_contradict_the_scene() {
             for general in &tiers.negative[..2] {
                 let name = words(general).join(" ");
                 assert!(scene.objects.iter().all(|object| !object.class.is_a(&name)), "{name} in {scene:?}");
-                assert!(Class::all().any(|class| class.is_a(&name)));
+                assert!(ToyClass::all().any(|class| class.is_a(&name)));
             }
         }
     }
@@ -113,7 +113,7 @@ fn negative_tiers_contradict_the_scene() {
 
 #[test]
 fn training_texts_name_no_held_out_pair() {
-    let world = world(Split::Train);
+    let world = world(ToySplit::Train);
     let names = |sample: &Sample| -> Vec<String> {
         let tiers = sample.tiers.clone().unwrap();
         let texts = [sample.captions.clone(), tiers.positive, tiers.negative].concat();
@@ -122,7 +122,7 @@ fn training_texts_name_no_held_out_pair() {
     for index in 0..600 {
         let sample = world.sample(index);
         for text in names(&sample) {
-            for class in Class::all() {
+            for class in ToyClass::all() {
                 let pair = format!(" {} {} ", held_out_colour(class).name(), class.name());
                 assert!(!text.contains(&pair), "{text}");
             }
@@ -131,9 +131,9 @@ fn training_texts_name_no_held_out_pair() {
 }
 
 #[test]
-fn hard_negatives_change_what_they_say_and_nothing_else() {
+fn hard_negatives_differ_by_one_edit() {
     let mut seen = BTreeSet::new();
-    for scene in scenes(Split::Test, 1200) {
+    for scene in scenes(ToySplit::Test, 1200) {
         for HardNegative { kind, caption, negative } in hard_negatives(&scene) {
             seen.insert(kind);
             let (before, after) = (words(&caption), words(&negative));
@@ -193,8 +193,8 @@ fn hard_negatives_change_what_they_say_and_nothing_else() {
 }
 
 #[test]
-fn descriptions_are_judged_by_the_scene() {
-    let scene = scenes(Split::Train, 100)
+fn descriptions_are_checked_against_the_scene() {
+    let scene = scenes(ToySplit::Train, 100)
         .find(|scene| scene.relations.first().is_some_and(|r| r.kind == RelationKind::LeftOf))
         .unwrap();
     let truth = nucleus(&scene);
@@ -204,7 +204,7 @@ fn descriptions_are_judged_by_the_scene() {
     assert!(!wrong.holds(&scene));
     let mut wrong = truth.clone();
     wrong.mentions[1] = wrong.mentions[0];
-    assert!(!wrong.holds(&scene), "one object cannot be two");
+    assert!(!wrong.holds(&scene), "one object must not match two mentions");
     let mut wrong = truth.clone();
     wrong.place = Background::ALL.iter().copied().find(|place| *place != scene.background);
     assert!(!wrong.holds(&scene));
@@ -216,25 +216,25 @@ fn descriptions_are_judged_by_the_scene() {
 
 #[test]
 fn sentences_of_each_form() {
-    // Any pair will do: what is said of it is replaced.
-    let scene = scenes(Split::Train, 100).find(|scene| scene.objects.len() == 2).unwrap();
+    // Any scene with two objects works: the test replaces their attributes.
+    let scene = scenes(ToySplit::Train, 100).find(|scene| scene.objects.len() == 2).unwrap();
     let mut description = nucleus(&scene);
     description.relation = Some(RelationKind::NextTo);
     description.place = Some(Background::Meadow);
     (description.mentions[0].noun, description.mentions[1].noun) = ("owl", "car");
     (description.mentions[0].colour, description.mentions[1].colour) = (Some(Colour::Orange), Some(Colour::Blue));
-    (description.mentions[0].size, description.mentions[1].size) = (Some(Size::Small), None);
+    (description.mentions[0].size, description.mentions[1].size) = (Some(ObjectSize::Small), None);
     for (form, synonyms, expected) in [
-        (Form::Plain, false, "a small orange owl next to a blue car in a meadow"),
-        (Form::Plain, true, "a little orange owl beside a blue car in a meadow"),
-        (Form::PlaceFirst, false, "in a meadow, a small orange owl is next to a blue car"),
-        (Form::Setting, false, "a meadow with a small orange owl next to a blue car"),
-        (Form::Picture, false, "a picture of a small orange owl next to a blue car in a meadow"),
+        (SentenceForm::Plain, false, "a small orange owl next to a blue car in a meadow"),
+        (SentenceForm::Plain, true, "a little orange owl beside a blue car in a meadow"),
+        (SentenceForm::PlaceFirst, false, "in a meadow, a small orange owl is next to a blue car"),
+        (SentenceForm::Setting, false, "a meadow with a small orange owl next to a blue car"),
+        (SentenceForm::Picture, false, "a picture of a small orange owl next to a blue car in a meadow"),
     ] {
-        assert_eq!(description.say(Style { form, synonyms }).text, expected);
+        assert_eq!(description.say(SentenceStyle { form, synonyms }).text, expected);
     }
     description.mentions[0].size = None;
     description.relation = None;
-    assert_eq!(description.say(Style::PLAIN).text, "an orange owl and a blue car in a meadow");
+    assert_eq!(description.say(SentenceStyle::PLAIN).text, "an orange owl and a blue car in a meadow");
     assert_eq!(["leaf", "tooth", "wheel"].map(plural), ["leaves", "teeth", "wheels"]);
 }

@@ -6,18 +6,20 @@ use std::collections::BTreeSet;
 
 use conifer_data::PartRule;
 
-use super::boxes::{Boxes, embed_boxes};
-use super::{Benchmark, Context, Input};
+use super::boxes::{EmbeddedBoxes, embed_boxes};
+use super::{Benchmark, Context, RequiredInput};
 use crate::{Error, Record, Result};
 
-/// Which class is in a ground-truth box: HyCoCLIP and Wang et al. call it zero-shot object detection with ground-truth boxes.
+/// Classification of ground-truth boxes. HyCoCLIP and Wang et al. call this zero-shot object detection with
+/// ground-truth boxes.
 ///
-/// The boxes are given, so that only their classes are in question; a class is the text of a phrase, a box its cut-out picture. Neither paper
-/// says that it leaves boxes out by size, and we do not (half of them, 314 of 619 in 79 photos of COCO val2017, cover less than 1 % of their
-/// photo); boxes of groups (COCO's crowds) are left out, as COCO's evaluator does not count them, and the protocol says how many.
+/// A class is the text of a phrase, and a box is its cropped image. Neither paper says that it leaves out boxes by
+/// size, so all sizes are kept: half of them (314 of 619 in 79 photos of COCO val2017) cover less than 1 % of their
+/// photo. Boxes of groups (crowds in COCO) are left out, because COCO's evaluator does not count them. The protocol
+/// says how many were left out.
 ///
 /// * Average precision against class prompts: `precision`.
-/// * Accuracy of the majority among the five most similar boxes: `vote`.
+/// * Accuracy of the majority vote of the five most similar boxes: `vote`.
 pub(super) struct Detection;
 
 impl Benchmark for Detection {
@@ -30,8 +32,8 @@ impl Benchmark for Detection {
     fn reference(&self) -> &'static str {
         "HyCoCLIP Table 3 (AP, 17 novel classes of COCO), visual hierarchies (Wang et al.) Table 4 (vote)"
     }
-    fn needs(&self) -> &'static [Input] {
-        &[Input::Images, Input::Phrases]
+    fn needs(&self) -> &'static [RequiredInput] {
+        &[RequiredInput::Images, RequiredInput::Phrases]
     }
 
     fn prompts(&self) -> bool {
@@ -47,7 +49,7 @@ impl Benchmark for Detection {
             return Err(Error::Missing {
                 benchmark: self.name(),
                 missing: "every phrase with a box".into(),
-                expected: "boxes of single things, their class as the phrase".into(),
+                expected: "expected boxes of single objects, with the class as the phrase".into(),
             });
         }
         let note = if groups > 0 { format!(", boxes of groups left out: {groups}") } else { String::new() };
@@ -59,30 +61,29 @@ impl Benchmark for Detection {
 
 const NAME: &str = "detection";
 
-/// The boxes in question, and the classes that occur.
+/// The boxes to classify, and the classes that occur.
 struct Proposals {
-    boxes: Boxes,
-    /// By name.
+    boxes: EmbeddedBoxes,
+    /// Sorted by name.
     classes: Vec<String>,
-    /// The class of each box, in `classes`.
+    /// Index in `classes` of the class of each box.
     labels: Vec<usize>,
 }
 
 impl Proposals {
-    fn new(boxes: Boxes) -> Self {
+    fn new(boxes: EmbeddedBoxes) -> Self {
         let classes: BTreeSet<&String> = boxes.class_of.iter().collect();
         let classes: Vec<String> = classes.into_iter().cloned().collect();
-        // Each is there, since the classes are those of the boxes.
+        // `binary_search` always succeeds, because the classes come from the boxes.
         let labels = boxes.class_of.iter().filter_map(|class| classes.binary_search(class).ok()).collect();
         Self { boxes, classes, labels }
     }
 
-    /// The boxes that a rule about sizes keeps.
-    fn kept(&self, rule: &PartRule) -> Vec<usize> {
-        (0..self.labels.len()).filter(|&i| rule.keeps(&self.boxes.places[i])).collect()
+    /// Indices of the boxes that a size rule keeps.
+    fn selected_rows(&self, rule: &PartRule) -> Vec<usize> {
+        (0..self.labels.len()).filter(|&i| rule.keeps(&self.boxes.bboxes[i])).collect()
     }
 
-    /// Points of these boxes.
     fn points(&self, rows: &[usize], dim: usize) -> Vec<f32> {
         rows.iter().flat_map(|&row| &self.boxes.points[row * dim..(row + 1) * dim]).copied().collect()
     }

@@ -1,4 +1,4 @@
-/// The 17 classes of COCO that are novel (unseen) in the split of Bansal et al., "Zero-Shot Object Detection" (ECCV 2018).
+/// The 17 novel (unseen) classes of COCO in the split of Bansal et al., "Zero-Shot Object Detection" (ECCV 2018).
 pub(in crate::benchmarks) const NOVEL: [&str; 17] = [
     "airplane",
     "bus",
@@ -19,7 +19,8 @@ pub(in crate::benchmarks) const NOVEL: [&str; 17] = [
     "scissors",
 ];
 
-/// The 48 classes that are base (seen) in it. The other 15 of COCO's 80 are in neither part: those whose names are two words.
+/// The 48 base (seen) classes of the same split. The other 15 of COCO's 80 classes, whose names have two words, are in
+/// neither list.
 pub(in crate::benchmarks) const BASE: [&str; 48] = [
     "person",
     "bicycle",

@@ -1,16 +1,20 @@
 //! Average precision of boxes classified against class prompts (HyCoCLIP, Table 3).
 //!
-//! The paper reports "AP on the 17 novel categories" with ground-truth boxes as proposals; by which score boxes are ranked, among which
-//! classes, and with which form of AP is not said. What can differ is named:
+//! The paper reports "AP on the 17 novel categories" with ground-truth boxes as proposals. It does not say which score
+//! ranks the boxes, among which classes, or which form of AP is used. All interpretations are recorded under their
+//! names:
 //!
-//! * candidates: 17 novel classes alone, 17 + 48 (the split's generalised setting, in which RegionCLIP's released evaluation with ground-truth
-//!   boxes works, whose number the paper prints beside its own), or every class of the data;
-//! * score: the similarity itself, or its softmax over the candidates at logit scale 100, to which the published models clamp theirs;
-//! * detections: each box stands in the ranking of every class, or in that of its first class only;
-//! * AP: 101 points (pycocotools) or all points (scikit-learn), a box being found by itself; and 101 points with pycocotools' matching at
-//!   IoU 0.5 (AP50), where an overlapping box of another class may take a box. Its cut at 100 detections a class and photo is not made.
+//! * candidates: the 17 novel classes alone; 17 + 48, the generalised setting of the split; or every class of the data.
+//!   RegionCLIP's released evaluation with ground-truth boxes uses the generalised setting, and the paper prints
+//!   RegionCLIP's number next to its own;
+//! * score: the similarity itself, or its softmax over the candidates at logit scale 100, to which the published models
+//!   clamp theirs;
+//! * detections: each box is in the ranking of every class, or only in that of its most similar class;
+//! * AP: 101 points (pycocotools) or all points (scikit-learn), where a box is found by its own detection. Also 101
+//!   points with pycocotools' matching at IoU 0.5 (AP50), where an overlapping detection can match a box of another
+//!   detection. pycocotools' limit of 100 detections per class and photo is not applied.
 //!
-//! The number is the mean over classes. Resampling photos gives the interval; see [`normal_interval`].
+//! The number is the mean over classes. The interval comes from resampling photos; see [`normal_interval`].
 
 use std::collections::BTreeMap;
 
@@ -20,22 +24,22 @@ use super::novel::{BASE, NOVEL};
 use super::{NAME, Proposals};
 use crate::benchmarks::zero_shot_classification::{class_points, first_maximum};
 use crate::benchmarks::{Context, prompts};
-use crate::metrics::{Ranking, bootstrap_counts, iou_matches, normal_interval};
+use crate::metrics::{DetectionRanking, bootstrap_counts, iou_matches, normal_interval};
 use crate::record::{Baseline, Record};
 use crate::score::similarity_rows;
 use crate::{Error, Result};
 
-/// Enough for a standard deviation.
+/// Enough to estimate a standard deviation.
 const RESAMPLES: usize = 200;
-/// What the temperature of CLIP, MERU, HyCoCLIP and PHyCLIP is clamped to.
+/// Maximum logit scale of CLIP, MERU, HyCoCLIP and PHyCLIP.
 const LOGIT_SCALE: f64 = 100.0;
-/// Classes scored in one pass over the boxes: bounds memory at boxes x this, however many classes there are.
+/// Classes scored in one pass over the boxes. Memory is bounded by boxes x `TILE` scores, for any number of classes.
 const TILE: usize = 128;
 const SCORES: [&str; 2] = ["similarity", "softmax"];
 const METRICS: [&str; 3] = ["AP (101 points)", "AP (all points)", "AP50 (101 points, IoU matching)"];
 
-/// Classes that a box may be given, all boxes of these being proposals, and the parts of them that are reported.
-struct Setting {
+/// Candidate classes, and the splits of them that are reported. All boxes of the candidate classes are proposals.
+struct CandidateClasses {
     candidates: Vec<usize>,
     splits: Vec<(&'static str, Vec<usize>)>,
 }
@@ -51,78 +55,76 @@ pub(super) fn records(context: &Context<'_>, proposals: &Proposals, note: &str) 
     Ok(records)
 }
 
-/// Names of all candidates, those of the proposals first; and what is measured with them.
-fn settings(context: &Context<'_>, proposals: &Proposals) -> Result<(Vec<String>, Vec<Setting>)> {
+/// Names of all candidates, with the classes of the proposals first, and the settings to measure.
+fn settings(context: &Context<'_>, proposals: &Proposals) -> Result<(Vec<String>, Vec<CandidateClasses>)> {
     let mut names = proposals.classes.clone();
     let every: Vec<usize> = (0..names.len()).collect();
-    let mut settings = vec![Setting { candidates: every.clone(), splits: vec![("all classes", every)] }];
+    let mut settings = vec![CandidateClasses { candidates: every.clone(), splits: vec![("all classes", every)] }];
     let split = || BASE.into_iter().chain(NOVEL);
     let absent: Vec<&str> = split().filter(|class| !names.iter().any(|name| name == class)).collect();
     let total = BASE.len() + NOVEL.len();
-    // Data that share a cat and a dog with COCO are not COCO; most of the classes are no accident.
+    // A few classes in common with COCO (cat, dog) do not make the data COCO; require more than half of the 65 classes.
     if 2 * absent.len() >= total {
         return Ok((names, settings));
     }
     if let Some(first) = absent.first() {
-        let there = total - absent.len();
+        let present = total - absent.len();
         if !context.options.partial {
             return Err(Error::Missing {
                 benchmark: NAME,
-                missing: format!("every box of {} of {total} classes of COCO, first `{first}`,", absent.len()),
-                expected: "all of them (Bansal et al.); with --partial they stay candidates, and the records say so"
+                missing: format!("every box of {} of {total} classes of COCO (first: `{first}`)", absent.len()),
+                expected: "expected boxes of all classes of the split (Bansal et al.); with --partial the classes without boxes remain candidates, and the records say so"
                     .into(),
             });
         }
-        context.leaves_out(format!("{there} of {total} classes of the split have boxes"));
+        context.leaves_out(format!("{present} of {total} classes of the split have boxes"));
         names.extend(absent.iter().map(|&it| it.to_owned()));
     }
     let number: BTreeMap<&str, usize> = names.iter().enumerate().map(|(i, name)| (name.as_str(), i)).collect();
     let numbers = |classes: &[&str]| classes.iter().filter_map(|class| number.get(class).copied()).collect::<Vec<_>>();
     let (base, novel) = (numbers(&BASE), numbers(&NOVEL));
     let both = [base.clone(), novel.clone()].concat();
-    settings.push(Setting {
+    settings.push(CandidateClasses {
         candidates: both.clone(),
         splits: vec![("novel 17, of 65", novel.clone()), ("base 48, of 65", base), ("all 65", both)],
     });
-    settings.push(Setting { candidates: novel.clone(), splits: vec![("novel 17, of 17", novel)] });
+    settings.push(CandidateClasses { candidates: novel.clone(), splits: vec![("novel 17, of 17", novel)] });
     Ok((names, settings))
 }
 
-/// Average precision of a class, over all photos and over each resample of them.
-struct Curve {
+/// Average precision of a class over all photos, and over each bootstrap resample of the photos.
+struct ResampledPrecision {
     value: f64,
     resampled: Vec<f64>,
 }
 
-/// A way of ranking boxes.
 #[derive(Clone, Copy)]
-struct Variant {
-    /// In [`SCORES`].
+struct DetectionVariant {
+    /// Index in [`SCORES`].
     score: usize,
     first_class: bool,
 }
 
-/// Of a class: its curve for each of [`VARIANTS`] and [`METRICS`].
-type ClassCurves = Vec<[Option<Curve>; METRICS.len()]>;
+/// Average precisions of one class, for each of [`VARIANTS`] and [`METRICS`].
+type ClassPrecisions = Vec<[Option<ResampledPrecision>; METRICS.len()]>;
 
-const VARIANTS: [Variant; 4] = [
-    Variant { score: 0, first_class: false },
-    Variant { score: 1, first_class: false },
-    Variant { score: 0, first_class: true },
-    Variant { score: 1, first_class: true },
+const VARIANTS: [DetectionVariant; 4] = [
+    DetectionVariant { score: 0, first_class: false },
+    DetectionVariant { score: 1, first_class: false },
+    DetectionVariant { score: 0, first_class: true },
+    DetectionVariant { score: 1, first_class: true },
 ];
 
-/// The proposals of one setting.
-struct Asked<'a> {
+struct CandidateBoxes<'a> {
     proposals: &'a Proposals,
-    /// Rows of `proposals`.
+    /// Indices of the boxes of `proposals` in this setting.
     rows: Vec<usize>,
-    /// The candidate that each is most like.
+    /// The most similar candidate of each row.
     first: Vec<usize>,
     counts: &'a [Vec<u8>],
 }
 
-impl Setting {
+impl CandidateClasses {
     fn measure(
         &self,
         context: &Context<'_>,
@@ -130,33 +132,32 @@ impl Setting {
         centres: &[f32],
         note: &str,
     ) -> Result<Vec<Record>> {
-        let wanted: Vec<bool> = {
-            let mut wanted = vec![false; centres.len() / context.embedder.spec().dim];
-            self.candidates.iter().for_each(|&class| wanted[class] = true);
-            wanted
+        let is_candidate: Vec<bool> = {
+            let mut is_candidate = vec![false; centres.len() / context.embedder.spec().dim];
+            self.candidates.iter().for_each(|&class| is_candidate[class] = true);
+            is_candidate
         };
-        let rows: Vec<usize> = (0..proposals.labels.len()).filter(|&i| wanted[proposals.labels[i]]).collect();
+        let rows: Vec<usize> = (0..proposals.labels.len()).filter(|&i| is_candidate[proposals.labels[i]]).collect();
         let photos = proposals.boxes.photo_of.last().map_or(0, |&last| last + 1);
         let counts = bootstrap_counts(photos, RESAMPLES, context.options.seed);
-        let curves = self.curves(context, proposals, centres, rows, &counts)?;
-        Ok(self.report(context, proposals, &curves, note))
+        let precisions = self.precisions(context, proposals, centres, rows, &counts)?;
+        Ok(self.report(context, proposals, &precisions, note))
     }
 
-    /// Curves of each candidate.
-    fn curves(
+    fn precisions(
         &self,
         context: &Context<'_>,
         proposals: &Proposals,
         centres: &[f32],
         rows: Vec<usize>,
         counts: &[Vec<u8>],
-    ) -> Result<Vec<ClassCurves>> {
+    ) -> Result<Vec<ClassPrecisions>> {
         let spec = context.embedder.spec();
         let centre = |&class: &usize| &centres[class * spec.dim..(class + 1) * spec.dim];
         let candidates: Vec<f32> = self.candidates.iter().flat_map(centre).copied().collect();
         let points = proposals.points(&rows, spec.dim);
-        let mut asked = Asked { proposals, rows, first: Vec::new(), counts };
-        let mut curves = Vec::with_capacity(self.candidates.len());
+        let mut boxes = CandidateBoxes { proposals, rows, first: Vec::new(), counts };
+        let mut precisions = Vec::with_capacity(self.candidates.len());
         for tile in (0..self.candidates.len()).collect::<Vec<_>>().chunks(TILE) {
             let scored = similarity_rows(spec, context.options.score, &points, &candidates, |_, scores| {
                 let logits = || scores.iter().map(|&it| LOGIT_SCALE * f64::from(it));
@@ -172,48 +173,56 @@ impl Setting {
             if scored.iter().any(|(_, scores)| scores.as_flattened().iter().any(|it| it.is_nan())) {
                 return Err(Error::Embedder("a score is not a number".into()));
             }
-            asked.first = scored.iter().map(|it| it.0).collect();
+            boxes.first = scored.iter().map(|it| it.0).collect();
             let class = |(column, &candidate): (usize, &usize)| {
-                let score = |variant: Variant, row: usize| scored[row].1[column][variant.score];
-                asked.curves(candidate, self.candidates[candidate], score)
+                let score = |variant: DetectionVariant, row: usize| scored[row].1[column][variant.score];
+                boxes.precisions(candidate, self.candidates[candidate], score)
             };
-            curves.extend(tile.par_iter().enumerate().map(class).collect::<Vec<_>>());
+            precisions.extend(tile.par_iter().enumerate().map(class).collect::<Vec<_>>());
         }
-        Ok(curves)
+        Ok(precisions)
     }
 
-    fn report(&self, context: &Context<'_>, proposals: &Proposals, curves: &[ClassCurves], note: &str) -> Vec<Record> {
-        let place: BTreeMap<usize, usize> = self.candidates.iter().enumerate().map(|(i, &class)| (class, i)).collect();
+    fn report(
+        &self,
+        context: &Context<'_>,
+        proposals: &Proposals,
+        precisions: &[ClassPrecisions],
+        note: &str,
+    ) -> Vec<Record> {
+        let position: BTreeMap<usize, usize> =
+            self.candidates.iter().enumerate().map(|(i, &class)| (class, i)).collect();
         let mut sizes: BTreeMap<usize, usize> = BTreeMap::new();
-        let labels = proposals.labels.iter().filter(|label| place.contains_key(label));
+        let labels = proposals.labels.iter().filter(|label| position.contains_key(label));
         labels.for_each(|&label| *sizes.entry(label).or_default() += 1);
         let total: usize = sizes.values().sum();
         let mut records = Vec::new();
         for (split, classes) in &self.splits {
-            let there: Vec<usize> = classes.iter().copied().filter(|class| sizes.contains_key(class)).collect();
-            let mean = |sum: f64| sum / there.len() as f64;
+            let present: Vec<usize> = classes.iter().copied().filter(|class| sizes.contains_key(class)).collect();
+            let mean = |sum: f64| sum / present.len() as f64;
             let share = |class: &usize| sizes[class] as f64 / total as f64;
-            // The class that a trivial answer gives every box: the most frequent one, the first of several.
+            // The trivial baseline gives every box the most frequent class, the first one if several are equally
+            // frequent.
             let usual = sizes.iter().rev().max_by_key(|it| it.1).map(|it| *it.0);
             for (number, variant) in VARIANTS.iter().enumerate() {
                 for (column, metric) in METRICS.iter().enumerate() {
-                    let of_class = |class: &usize| curves[place[class]][number][column].as_ref();
-                    let found: Vec<&Curve> = there.iter().filter_map(of_class).collect();
+                    let of_class = |class: &usize| precisions[position[class]][number][column].as_ref();
+                    let found: Vec<&ResampledPrecision> = present.iter().filter_map(of_class).collect();
                     if found.is_empty() {
                         continue;
                     }
                     let value = mean(found.iter().map(|it| it.value).sum());
                     let resampled = (0..RESAMPLES).map(|draw| {
-                        // A resample without a box of a class says nothing about it.
+                        // A class without a box in this resample has no average precision and is left out of the mean.
                         let values = found.iter().filter_map(|it| it.resampled.get(draw)).filter(|it| it.is_finite());
                         let values: Vec<f64> = values.copied().collect();
                         values.iter().sum::<f64>() / values.len() as f64
                     });
                     let baseline = if variant.first_class {
-                        let usual = there.iter().filter(|class| Some(**class) == usual).map(share).sum();
+                        let usual = present.iter().filter(|class| Some(**class) == usual).map(share).sum();
                         Baseline::named("the most frequent class", mean(usual))
                     } else {
-                        Baseline::named("share of boxes", mean(there.iter().map(share).sum()))
+                        Baseline::named("share of boxes", mean(present.iter().map(share).sum()))
                     };
                     records.push(Record {
                         benchmark: NAME.into(),
@@ -234,7 +243,7 @@ impl Setting {
     }
 }
 
-impl Variant {
+impl DetectionVariant {
     fn protocol(&self, context: &Context<'_>, note: &str) -> String {
         let prompts = context.options.templates.len();
         let detections = if self.first_class { "first class" } else { "every class" };
@@ -247,9 +256,15 @@ impl Variant {
     }
 }
 
-impl Asked<'_> {
-    /// For each variant and metric the curve of one class; no IoU matching of first classes.
-    fn curves(&self, candidate: usize, class: usize, score: impl Fn(Variant, usize) -> f32) -> ClassCurves {
+impl CandidateBoxes<'_> {
+    /// Average precisions of one class for each variant and metric. IoU matching is not computed for the first-class
+    /// variants.
+    fn precisions(
+        &self,
+        candidate: usize,
+        class: usize,
+        score: impl Fn(DetectionVariant, usize) -> f32,
+    ) -> ClassPrecisions {
         let label = |i: usize| self.proposals.labels[self.rows[i]];
         let photo = |i: usize| self.proposals.boxes.photo_of[self.rows[i]];
         let mut found = vec![0.0; RESAMPLES + 1];
@@ -258,7 +273,7 @@ impl Asked<'_> {
             let draws = found[1..].iter_mut().zip(self.counts);
             draws.for_each(|(sum, counts)| *sum += f64::from(counts[photo(truth)]));
         }
-        let of = |ranking: Ranking| {
+        let of = |ranking: DetectionRanking| {
             let all = ranking.average_precision(found[0], |_| 1.0);
             let draws = found[1..].iter().zip(self.counts);
             let draws: Vec<[f64; 2]> = draws
@@ -266,17 +281,21 @@ impl Asked<'_> {
                     ranking.average_precision(positives, |photo| f64::from(counts[photo as usize]))
                 })
                 .collect();
-            [1, 0].map(|form| Curve { value: all[form], resampled: draws.iter().map(|it| it[form]).collect() })
+            [1, 0].map(|form| ResampledPrecision {
+                value: all[form],
+                resampled: draws.iter().map(|it| it[form]).collect(),
+            })
         };
-        let variant = |variant: Variant| {
-            let there = (0..self.rows.len()).filter(|&i| !variant.first_class || self.first[i] == candidate);
-            let there: Vec<usize> = there.collect();
+        let variant = |variant: DetectionVariant| {
+            let present = (0..self.rows.len()).filter(|&i| !variant.first_class || self.first[i] == candidate);
+            let present: Vec<usize> = present.collect();
             let detection = |&i: &usize| (photo(i) as u32, score(variant, i), label(i) == class);
-            let [points, steps] = of(Ranking::new(there.iter().map(detection)));
+            let [points, steps] = of(DetectionRanking::new(present.iter().map(detection)));
             let matched = (!variant.first_class).then(|| {
                 let right = self.matched(class, |i| score(variant, i));
-                let detections = there.iter().zip(right).map(|(&i, right)| (photo(i) as u32, score(variant, i), right));
-                let [points, _] = of(Ranking::new(detections));
+                let detections =
+                    present.iter().zip(right).map(|(&i, right)| (photo(i) as u32, score(variant, i), right));
+                let [points, _] = of(DetectionRanking::new(detections));
                 points
             });
             [Some(points), Some(steps), matched]
@@ -284,19 +303,20 @@ impl Asked<'_> {
         VARIANTS.map(variant).into()
     }
 
-    /// Whether each box, as a detection of the class, overlaps a box of the class that no better one has taken.
+    /// For each box as a detection of `class`: whether it matches a box of the class that no detection with a higher
+    /// score matches.
     fn matched(&self, class: usize, score: impl Fn(usize) -> f32) -> Vec<bool> {
         let Proposals { boxes, labels, .. } = self.proposals;
         let mut right = Vec::with_capacity(self.rows.len());
         let mut at = 0;
         for rows in self.rows.chunk_by(|&a, &b| boxes.photo_of[a] == boxes.photo_of[b]) {
-            let truth = rows.iter().filter(|&&row| labels[row] == class).map(|&row| boxes.places[row]);
+            let truth = rows.iter().filter(|&&row| labels[row] == class).map(|&row| boxes.bboxes[row]);
             let truth: Vec<_> = truth.collect();
             if truth.is_empty() {
                 right.extend(rows.iter().map(|_| false));
             } else {
                 let found: Vec<_> =
-                    rows.iter().enumerate().map(|(i, &row)| (score(at + i), boxes.places[row])).collect();
+                    rows.iter().enumerate().map(|(i, &row)| (score(at + i), boxes.bboxes[row])).collect();
                 right.extend(iou_matches(&found, &truth, 0.5));
             }
             at += rows.len();

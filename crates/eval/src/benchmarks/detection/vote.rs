@@ -1,8 +1,9 @@
-//! Accuracy of the majority among the five most similar boxes (Wang et al., Table 4).
+//! Accuracy of the majority vote of the five most similar boxes (Wang et al., Table 4).
 //!
-//! The paper says "predict via top-5 majority vote" and no more. Who votes is a variant: all other boxes, or those of other photos; of every
-//! size, or of at least 1 % of the photo, asking and asked, as the paper's retrieval has them. A tie goes to the class whose first box is nearer. Among
-//! equally similar boxes those of a wrong class come first: a model to which everything looks the same gains nothing.
+//! The paper only says "predict via top-5 majority vote". The set of voters is a variant: all other boxes, or only
+//! those of other photos. Queries and voters are boxes of every size, or only boxes that cover at least 1 % of their
+//! photo, as in the paper's retrieval. A tie goes to the class whose first box is nearer. Among equally similar boxes
+//! those of a wrong class come first, so that a model with constant similarities gains nothing.
 
 use std::cmp::Ordering;
 
@@ -10,7 +11,7 @@ use conifer_data::PartRule;
 
 use super::{NAME, Proposals};
 use crate::benchmarks::Context;
-use crate::record::{Baseline, Place, Record};
+use crate::record::{Baseline, Record, RecordKey};
 use crate::score::similarity_rows;
 use crate::{Error, Outcomes, Result};
 
@@ -23,42 +24,42 @@ pub(super) fn records(context: &Context<'_>, proposals: &Proposals, note: &str) 
         (PartRule { min_area: 0.0, ..small }, "boxes of every size".to_owned()),
         (small, format!("boxes of at least {} % of the photo", 100.0 * small.min_area)),
     ] {
-        let electorate = match Electorate::new(context, proposals, &rule, &size) {
+        let voters = match VotingBoxes::new(context, proposals, &rule, &size) {
             Err(_) if context.options.partial && rule == small => {
                 context.leaves_out(format!("no vote among {size}"));
                 continue;
             }
             it => it?,
         };
-        let elected = electorate.elect(context)?;
+        let correct = voters.vote(context)?;
         let score = context.options.score.name();
         for (who, name) in ["other boxes", "other photos' boxes"].into_iter().enumerate() {
-            let values: Vec<f64> = elected.iter().map(|right| f64::from(u8::from(right[who]))).collect();
+            let values: Vec<f64> = correct.iter().map(|right| f64::from(u8::from(right[who]))).collect();
             let protocol = format!("top-{VOTERS} vote of {name}, {size}, {score}{note}");
             let mut record = |metric: &str, outcomes: Outcomes, most: f64| {
-                let place = Place { benchmark: NAME, split: "all classes", protocol: &protocol, metric };
+                let key = RecordKey { benchmark: NAME, split: "all classes", protocol: &protocol, metric };
                 let baseline = Baseline::named("the most frequent class", most);
-                let photos = electorate.photos.iter().map(|&photo| photo as u32).collect();
-                records.push(Record::clustered(place, outcomes, photos, baseline, context.options.seed));
+                let photos = voters.photos.iter().map(|&photo| photo as u32).collect();
+                records.push(Record::clustered(key, outcomes, photos, baseline, context.options.seed));
             };
-            let groups = electorate.labels.iter().map(|&label| label as u32).collect();
-            record("accuracy (micro)", values.clone().into(), electorate.largest_share());
-            record("accuracy (macro)", Outcomes::MeanOfGroups { values, groups }, 1.0 / electorate.classes() as f64);
+            let groups = voters.labels.iter().map(|&label| label as u32).collect();
+            record("accuracy (micro)", values.clone().into(), voters.largest_share());
+            record("accuracy (macro)", Outcomes::MeanOfGroups { values, groups }, 1.0 / voters.classes() as f64);
         }
     }
     Ok(records)
 }
 
-/// The boxes that ask and vote.
-struct Electorate {
+/// The boxes, which are both queries and voters.
+struct VotingBoxes {
     points: Vec<f32>,
     labels: Vec<usize>,
     photos: Vec<usize>,
-    /// Boxes of each class.
+    /// Number of boxes of each class.
     sizes: Vec<usize>,
 }
 
-/// A voter as the box that asks sees it.
+/// A voter and its similarity to the query.
 #[derive(Clone, Copy)]
 struct Voter {
     score: f32,
@@ -66,17 +67,17 @@ struct Voter {
     label: usize,
 }
 
-impl Electorate {
+impl VotingBoxes {
     fn new(context: &Context<'_>, proposals: &Proposals, rule: &PartRule, size: &str) -> Result<Self> {
-        let rows = proposals.kept(rule);
+        let rows = proposals.selected_rows(rule);
         let labels: Vec<usize> = rows.iter().map(|&row| proposals.labels[row]).collect();
         let photos: Vec<usize> = rows.iter().map(|&row| proposals.boxes.photo_of[row]).collect();
-        // Photos ascend: the first and the last are one where there is only one.
+        // The photo numbers ascend, so equal first and last numbers mean a single photo.
         if photos.first() == photos.last() {
             return Err(Error::Missing {
                 benchmark: NAME,
                 missing: format!("{size} in a second photo"),
-                expected: "two photos with boxes, so that one can vote on the other; --partial leaves out the vote of large boxes".into(),
+                expected: "expected boxes in at least two photos, so that one photo can vote on another; with --partial the vote among large boxes is left out".into(),
             });
         }
         let mut sizes = vec![0; proposals.classes.len()];
@@ -84,25 +85,25 @@ impl Electorate {
         Ok(Self { points: proposals.points(&rows, context.embedder.spec().dim), labels, photos, sizes })
     }
 
-    /// For each box whether its class is elected: by the other boxes, by those of other photos.
-    fn elect(&self, context: &Context<'_>) -> Result<Vec<[bool; 2]>> {
-        let elected = |query: usize, scores: &[f32]| {
+    /// For each box, whether the vote predicts its class: of all other boxes, and of the boxes of other photos.
+    fn vote(&self, context: &Context<'_>) -> Result<Vec<[bool; 2]>> {
+        let correct = |query: usize, scores: &[f32]| {
             let mut nearest = [const { Vec::<Voter>::new() }; 2];
             for (other, &score) in scores.iter().enumerate().filter(|it| it.0 != query) {
                 let label = self.labels[other];
                 let voter = Voter { score, right: label == self.labels[query], label };
-                let electorates = if self.photos[other] == self.photos[query] { 1 } else { 2 };
-                for nearest in &mut nearest[..electorates] {
-                    let place = nearest.partition_point(|it| it.order(&voter).is_le());
-                    if place < VOTERS {
-                        nearest.insert(place, voter);
+                let voter_sets = if self.photos[other] == self.photos[query] { 1 } else { 2 };
+                for nearest in &mut nearest[..voter_sets] {
+                    let rank = nearest.partition_point(|it| it.order(&voter).is_le());
+                    if rank < VOTERS {
+                        nearest.insert(rank, voter);
                         nearest.truncate(VOTERS);
                     }
                 }
             }
             nearest.map(|it| majority(it.iter().map(|voter| voter.label)) == Some(self.labels[query]))
         };
-        similarity_rows(context.embedder.spec(), context.options.score, &self.points, &self.points, elected)
+        similarity_rows(context.embedder.spec(), context.options.score, &self.points, &self.points, correct)
     }
 
     fn largest_share(&self) -> f64 {
@@ -120,12 +121,12 @@ impl Voter {
     }
 }
 
-/// The class that most of the votes, nearest first, are for; of several the one that was voted for first.
+/// The class with the most votes. `votes` are ordered by distance, and a tie goes to the class that occurs first.
 fn majority(votes: impl Iterator<Item = usize>) -> Option<usize> {
     let mut counts: Vec<(usize, usize)> = Vec::new();
     for label in votes {
         match counts.iter_mut().find(|it| it.0 == label) {
-            Some(held) => held.1 += 1,
+            Some(counted) => counted.1 += 1,
             None => counts.push((label, 1)),
         }
     }
@@ -139,9 +140,9 @@ mod tests {
 
     #[test]
     fn the_nearer_class_breaks_a_tie() {
-        for (votes, elected) in [([1, 2, 2, 3, 1], 1), ([3, 2, 2, 1, 1], 2), ([7, 8, 9, 1, 2], 7), ([4, 5, 5, 4, 5], 5)]
+        for (votes, correct) in [([1, 2, 2, 3, 1], 1), ([3, 2, 2, 1, 1], 2), ([7, 8, 9, 1, 2], 7), ([4, 5, 5, 4, 5], 5)]
         {
-            assert_eq!(majority(votes.into_iter()), Some(elected), "{votes:?}");
+            assert_eq!(majority(votes.into_iter()), Some(correct), "{votes:?}");
         }
         assert_eq!(majority([].into_iter()), None);
     }

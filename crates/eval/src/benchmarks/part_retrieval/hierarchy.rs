@@ -1,37 +1,43 @@
-//! What a photo finds of its hierarchy: the labels in it and those below them (Wang et al., Sec. 3.3, App. B.2, Tables 2 and 3, Fig. 4).
+//! Hierarchical retrieval: how well a photo retrieves boxes of its labels and their descendants (Wang et al., Sec. 3.3,
+//! App. B.2, Tables 2 and 3, Fig. 4).
 //!
-//! A query without a right candidate has neither recall nor distribution and is left out: `n` is the number of those that have.
+//! A query without a correct candidate has neither recall nor a label distribution. It is left out, and `n` counts the
+//! other queries.
 
 use std::f32::consts::PI;
 
-use super::Question;
-use super::labels::Labels;
-use super::ranking::{Asked, Ranking, Seen};
+use super::RetrievalMetrics;
+use super::labels::LabelNumbers;
+use super::ranking::{RankingCriterion, RankingProtocol, ScoredCandidate};
 use crate::metrics::{LabelDistance, ThresholdCurve};
 
-/// Shares of the candidates; the published k are some of a test set whose size is not published.
-const SHARES: [usize; 3] = [25, 50, 75];
-/// Published k: LVIS, HierOpenImages.
+/// Values of k in percent of the candidates, because the published k belong to a test set of unknown size.
+const PERCENTAGES: [usize; 3] = [25, 50, 75];
+/// Published values of k: three for LVIS, then three for HierOpenImages.
 const PUBLISHED: [usize; 6] = [10_000, 20_000, 30_000, 150_000, 200_000, 250_000];
 
-/// At large k: recall, the share of all right boxes that are found; and the distance of the found label distribution from that of all
-/// right boxes, labels outside of the hierarchy counted as one last class "others" (Eq. 11), in both senses of [`LabelDistance`].
+/// Recall and label distribution at large k.
 ///
-/// The trivial answers: a random ranking finds k / N of everything, and its labels are distributed as those of all candidates.
-pub(super) struct Hierarchical<'a> {
-    asked: Asked,
-    labels: &'a Labels,
-    depths: Vec<Depth>,
+/// Recall is the fraction of all correct boxes that are among the first k. The distance compares the label distribution
+/// of the first k with that of all correct boxes. Labels outside the hierarchy count as one last class "others" (Eq.
+/// 11). Both interpretations of [`LabelDistance`] are recorded.
+///
+/// Baselines: a random ranking finds k / N of the correct boxes, and its labels are distributed like those of all
+/// candidates.
+pub(super) struct HierarchicalRecall<'a> {
+    ranking: RankingProtocol,
+    labels: &'a LabelNumbers,
+    cutoffs: Vec<RankCutoff>,
 }
 
-/// How far down the ranking one looks.
+/// Number of candidates at the top of the ranking that are evaluated.
 #[derive(Clone, Copy)]
-enum Depth {
+enum RankCutoff {
     PerCent(usize),
     Boxes(usize),
 }
 
-impl Depth {
+impl RankCutoff {
     fn of(self, candidates: usize) -> usize {
         match self {
             Self::PerCent(share) => (share * candidates).div_ceil(100),
@@ -47,37 +53,39 @@ impl Depth {
     }
 }
 
-impl<'a> Hierarchical<'a> {
-    /// The published k are looked at as far as there are so many `boxes`.
-    pub(super) fn new(asked: Asked, labels: &'a Labels, boxes: usize) -> Self {
-        Self { asked, labels, depths: depths(boxes) }
+impl<'a> HierarchicalRecall<'a> {
+    /// Published values of k are used only up to the number of `boxes`.
+    pub(super) fn new(ranking: RankingProtocol, labels: &'a LabelNumbers, boxes: usize) -> Self {
+        Self { ranking, labels, cutoffs: cutoffs(boxes) }
     }
 }
 
-fn depths(boxes: usize) -> Vec<Depth> {
-    let published = PUBLISHED.into_iter().filter(|&k| k <= boxes).map(Depth::Boxes);
-    SHARES.map(Depth::PerCent).into_iter().chain(published).collect()
+fn cutoffs(boxes: usize) -> Vec<RankCutoff> {
+    let published = PUBLISHED.into_iter().filter(|&k| k <= boxes).map(RankCutoff::Boxes);
+    PERCENTAGES.map(RankCutoff::PerCent).into_iter().chain(published).collect()
 }
 
-const METRICS: [(&str, &str); 3] =
+const RECALL_METRICS: [(&str, &str); 3] =
     [("hierarchical recall", "chance"), ("OT values", "all candidates"), ("OT transport", "all candidates")];
 
-impl Question for Hierarchical<'_> {
+impl RetrievalMetrics for HierarchicalRecall<'_> {
     fn protocol(&self) -> String {
-        format!("{}, {}", self.asked.protocol(), self.labels.described)
+        format!("{}, {}", self.ranking.protocol(), self.labels.described)
     }
 
     fn metrics(&self) -> Vec<(String, &'static str)> {
-        let at = |depth: &Depth| METRICS.map(|(metric, trivial)| (format!("{metric}, {}", depth.name()), trivial));
-        self.depths.iter().flat_map(at).collect()
+        let at = |cutoff: &RankCutoff| {
+            RECALL_METRICS.map(|(metric, trivial)| (format!("{metric}, {}", cutoff.name()), trivial))
+        };
+        self.cutoffs.iter().flat_map(at).collect()
     }
 
-    fn answer(&self, below: &[u32], seen: &[Seen]) -> Vec<Option<[f64; 2]>> {
-        let mut candidates = self.asked.candidates(seen);
+    fn values(&self, below: &[u32], scored: &[ScoredCandidate]) -> Vec<Option<[f64; 2]>> {
+        let mut candidates = self.ranking.candidates(scored);
         let all = candidates.len();
         let positives = candidates.iter().filter(|it| it.below).count();
         if positives == 0 {
-            return vec![None; METRICS.len() * self.depths.len()];
+            return vec![None; RECALL_METRICS.len() * self.cutoffs.len()];
         }
         let everything = histogram(below, &candidates);
         let mut truth = everything.clone();
@@ -85,14 +93,14 @@ impl Question for Hierarchical<'_> {
         truth.iter_mut().for_each(|it| *it *= all as f64 / positives as f64);
         let trivial = LabelDistance::between(&truth, &everything);
 
-        // The deepest look first: each further one is a part of it, so that nothing has to be sorted.
-        let mut order: Vec<usize> = (0..self.depths.len()).collect();
-        order.sort_by_key(|&i| std::cmp::Reverse(self.depths[i].of(all)));
-        let mut answers = vec![None; METRICS.len() * self.depths.len()];
-        let by_rank = self.asked.order(|it| it.below);
+        // Largest k first. Each smaller k is selected within the previous prefix, so no sort is needed.
+        let mut order: Vec<usize> = (0..self.cutoffs.len()).collect();
+        order.sort_by_key(|&i| std::cmp::Reverse(self.cutoffs[i].of(all)));
+        let mut all_values = vec![None; RECALL_METRICS.len() * self.cutoffs.len()];
+        let by_rank = self.ranking.order(|it| it.below);
         let mut rest = &mut candidates[..];
         for i in order {
-            let k = self.depths[i].of(all);
+            let k = self.cutoffs[i].of(all);
             if k < rest.len() {
                 rest.select_nth_unstable_by(k - 1, &by_rank);
                 rest = &mut rest[..k];
@@ -104,33 +112,35 @@ impl Question for Hierarchical<'_> {
                 [distance.values, trivial.values],
                 [distance.transport, trivial.transport],
             ];
-            let places = answers[i * METRICS.len()..].iter_mut();
-            places.zip(values).for_each(|(place, value)| *place = Some(value));
+            let slots = all_values[i * RECALL_METRICS.len()..].iter_mut();
+            slots.zip(values).for_each(|(slot, value)| *slot = Some(value));
         }
-        answers
+        all_values
     }
 }
 
-/// Share of each of the labels, in their order, and of all others at the end.
-fn histogram(labels: &[u32], boxes: &[&Seen]) -> Vec<f64> {
+/// Fraction of each of the (sorted) `labels`, followed by the fraction of all other labels.
+fn histogram(labels: &[u32], boxes: &[&ScoredCandidate]) -> Vec<f64> {
     let mut counts = vec![0usize; labels.len() + 1];
     boxes.iter().for_each(|it| counts[labels.binary_search(&it.label).unwrap_or(labels.len())] += 1);
     counts.into_iter().map(|count| count as f64 / boxes.len() as f64).collect()
 }
 
-/// Precision and recall while a threshold opens, as in Fig. 4: the angle between the whole's axis and the part from 0 to pi, the cosine
-/// from 1 down to 0, in steps of a hundredth. What no threshold lets in (a cosine below 0) is not found.
-pub(super) struct Thresholds<'a> {
-    pub(super) asked: Asked,
-    pub(super) labels: &'a Labels,
+/// Precision and recall over a range of thresholds, as in Fig. 4.
+///
+/// The angle between the axis of the whole and the part goes from 0 to pi, the cosine from 1 down to 0, each in 100
+/// steps. A candidate beyond the last threshold (a cosine below 0) is never retrieved.
+pub(super) struct ThresholdPrecision<'a> {
+    pub(super) ranking: RankingProtocol,
+    pub(super) labels: &'a LabelNumbers,
 }
 
 const STEPS: usize = 100;
 const RECALLS: [f64; 3] = [0.25, 0.5, 0.75];
 
-impl Question for Thresholds<'_> {
+impl RetrievalMetrics for ThresholdPrecision<'_> {
     fn protocol(&self) -> String {
-        format!("{}, {}", self.asked.protocol(), self.labels.described)
+        format!("{}, {}", self.ranking.protocol(), self.labels.described)
     }
 
     fn metrics(&self) -> Vec<(String, &'static str)> {
@@ -139,18 +149,18 @@ impl Question for Thresholds<'_> {
         metrics.map(|metric| (metric, "chance")).collect()
     }
 
-    fn answer(&self, _: &[u32], seen: &[Seen]) -> Vec<Option<[f64; 2]>> {
-        let candidates = self.asked.candidates(seen);
+    fn values(&self, _: &[u32], scored: &[ScoredCandidate]) -> Vec<Option<[f64; 2]>> {
+        let candidates = self.ranking.candidates(scored);
         let positives = candidates.iter().filter(|it| it.below).count();
         if positives == 0 {
             return vec![None; RECALLS.len() + 1];
         }
         let mut curve = ThresholdCurve::new(STEPS);
         for it in &candidates {
-            let at = match self.asked.ranking {
-                Ranking::Cosine => 1.0 - it.cosine,
-                // A gate decides who comes first; it is no threshold of its own.
-                Ranking::Angle | Ranking::Gated(_) => (PI - it.angle) / PI,
+            let at = match self.ranking.criterion {
+                RankingCriterion::Cosine => 1.0 - it.cosine,
+                // A gate changes the order of the candidates; it is not a threshold.
+                RankingCriterion::Angle | RankingCriterion::Gated(_) => (PI - it.angle) / PI,
             };
             curve.add(at, it.below);
         }
@@ -162,15 +172,16 @@ impl Question for Thresholds<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::depths;
+    use super::cutoffs;
 
     #[test]
-    fn published_depths_need_as_many_boxes() {
-        let names = |boxes| depths(boxes).iter().map(|it| it.name()).collect::<Vec<_>>();
+    fn published_k_need_as_many_boxes() {
+        let names = |boxes| cutoffs(boxes).iter().map(|it| it.name()).collect::<Vec<_>>();
         assert_eq!(names(9_999), ["top 25 %", "top 50 %", "top 75 %"]);
         assert_eq!(names(200_000)[3..], ["top 10k", "top 20k", "top 30k", "top 150k", "top 200k"]);
-        // A quarter of 10 is 2.5: three. Without its own boxes a query may have fewer than k.
-        let ks = |candidates| depths(10_000).iter().map(|it| it.of(candidates)).collect::<Vec<_>>();
+        // 25 % of 10 is 2.5, rounded up to 3. Without the boxes of its own photo a query may have fewer than k
+        // candidates.
+        let ks = |candidates| cutoffs(10_000).iter().map(|it| it.of(candidates)).collect::<Vec<_>>();
         assert_eq!((ks(10), ks(9_997)), (vec![3, 5, 8, 10], vec![2500, 4999, 7498, 9997]));
     }
 }

@@ -5,20 +5,22 @@ use conifer_data::hierarchy::Tree;
 use crate::benchmarks::Context;
 use crate::{Error, Result};
 
-/// The labels in class order: preorder of the tree, so that those below one follow it; by name where there is no tree.
-pub(super) struct Labels {
+/// Indices of the labels in class order. With a tree this is the preorder, so the descendants of a label follow it.
+/// Without a tree it is the order of the names.
+pub(super) struct LabelNumbers {
     numbers: HashMap<String, u32>,
-    /// One past the last label below each.
+    /// For each label, the end (exclusive) of the range of its descendants.
     ends: Vec<u32>,
-    /// For the protocol.
+    /// Part of the protocol name.
     pub(super) described: &'static str,
 }
 
-impl Labels {
-    /// All labels of the tree, and all that are used.
+impl LabelNumbers {
+    /// Assigns an index to each label of the tree and to each used label.
     ///
-    /// A tree that has none of them is one of other things (of the photos' labels), and is not asked. One that has some and lacks others is an
-    /// error, unless `partial`: then these stand alone.
+    /// A tree without any of the used labels describes something else (such as the labels of the photos) and is
+    /// ignored. If the tree has only some of them, that is an error unless `partial` is set; then the others have no
+    /// descendants.
     pub(super) fn new<'a>(context: &Context<'_>, used: impl Iterator<Item = &'a str>) -> Result<Self> {
         let used: BTreeSet<&str> = used.collect();
         let tree = context.tree.filter(|tree: &&Tree| used.iter().any(|label| tree.find(label).is_some()));
@@ -54,7 +56,7 @@ impl Labels {
         self.numbers.get(label).copied()
     }
 
-    /// These labels and all below them, in class order.
+    /// These labels and all their descendants, in class order.
     pub(super) fn with_below(&self, labels: &HashSet<u32>) -> Vec<u32> {
         let below: BTreeSet<u32> = labels.iter().flat_map(|&label| label..self.ends[label as usize]).collect();
         below.into_iter().collect()

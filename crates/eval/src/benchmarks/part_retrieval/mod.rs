@@ -11,59 +11,66 @@ use conifer_space::{Root, Space, space};
 use rayon::prelude::*;
 
 use super::boxes::embed_boxes;
-use super::{Benchmark, Context, Input, images};
-use crate::record::{Baseline, Place, Record};
+use super::{Benchmark, Context, RequiredInput, images};
+use crate::record::{Baseline, Record, RecordKey};
 use crate::{Error, Result};
-use hierarchy::{Hierarchical, Thresholds};
-use labels::Labels;
-use ranking::{Asked, Ranking, Seen};
-use same_class::SameClass;
+use hierarchy::{HierarchicalRecall, ThresholdPrecision};
+use labels::LabelNumbers;
+use ranking::{RankingCriterion, RankingProtocol, ScoredCandidate};
+use same_class::SameClassPrecision;
 
-/// Boxes find photos with a thing of their class, photos find boxes of a class that is in them, or below one that is (Wang et al., Tables 1
-/// to 3, Fig. 4).
+/// Part retrieval: boxes retrieve photos that contain their class, and photos retrieve boxes whose class or one of its
+/// ancestors is in the photo (Wang et al., Tables 1 to 3, Fig. 4).
 ///
-/// All photos with a box of at least 1 % of their area are candidates, or all such boxes; with the query's own photo and without it ("other
-/// photos"). Rankings: the cosine of the coordinates; the angle, at the whole seen from the root for parts, at the part for wholes; and the
-/// paper's *gated* angle, where the candidates whose angle says "part" (or "whole") by at least a gate come first, by cosine, and the rest by
-/// their angle. Published gates (App. B.2): 2.5 for CLIP and 2.0 for MoCo among the first few, 1.0 for large k; `Options::gate` is measured, too.
+/// The candidates are all photos with a box of at least 1 % of their area, or all such boxes. Every ranking is measured
+/// with and without the query's own photo ("other photos"). The rankings are:
 ///
-/// * `same_class`: share of right answers among the first 5 to 100, mean over queries, in both directions.
-/// * `hierarchy`: what a photo finds of the labels in it and those below them: recall and label distribution at large k, and precision and
-///   recall over thresholds. The paper reports this from photo to box only. The labels below one are those of [`Context::tree`], an is-a or a
-///   part-of tree of the phrases (`conifer data parts` makes one of boxes, App. A); without a tree, or with one of other labels altogether,
-///   each label stands alone, and the protocol says so.
+/// * the cosine of the coordinates;
+/// * the exterior angle seen from the root: at the whole if parts are retrieved, at the part if wholes are retrieved;
+/// * the paper's *gated* angle: candidates whose angle reaches a gate come first, ordered by cosine, and the others
+///   follow, ordered by angle. Published gates (App. B.2) are 2.5 for CLIP and 2.0 for MoCo at small k, and 1.0 at
+///   large k. `Options::gate` is measured too.
+///
+/// The metrics are:
+///
+/// * `same_class`: fraction of correct answers among the first 5 to 100, averaged over queries, in both directions.
+/// * `hierarchy`: retrieval of the labels in a photo and their descendants: recall and label distribution at large k,
+///   and precision and recall over thresholds. The paper reports these only from photo to box. Descendants are taken
+///   from [`Context::tree`], an is-a or part-of tree of the phrases (`conifer data parts` builds one from boxes, App.
+///   A). Without a tree, or with a tree of unrelated labels, no label has descendants, and the protocol says so.
 pub(super) struct PartRetrieval;
 
 const NAME: &str = "part_retrieval";
-/// Gates for small k, for CLIP and for MoCo; radians.
+/// Gates for small k, radians: CLIP's and MoCo's.
 const GATES: [f64; 2] = [2.5, 2.0];
-/// Gate for large k; radians.
+/// Gate for large k, radians.
 const LARGE_GATE: f64 = 1.0;
 
-/// Who asks for whom.
+/// Direction of the retrieval.
 #[derive(Clone, Copy)]
-enum Direction {
-    /// A photo asks for boxes.
+enum RetrievalDirection {
+    /// Photos retrieve boxes.
     Down,
-    /// A box asks for photos.
+    /// Boxes retrieve photos.
     Up,
 }
 
-/// Something to measure on what one query sees.
-trait Question: Sync {
+/// A set of metrics that are computed from the candidates of one query.
+trait RetrievalMetrics: Sync {
     fn protocol(&self) -> String;
-    /// Name of each metric, and of its trivial answer.
+    /// Name of each metric and of its baseline.
     fn metrics(&self) -> Vec<(String, &'static str)>;
-    /// Value and trivial value of each metric; nothing where it is not defined for this query. `below`: the labels in the photo that asks,
-    /// and those below them, in class order.
-    fn answer(&self, below: &[u32], seen: &[Seen]) -> Vec<Option<[f64; 2]>>;
+    /// Value and baseline of each metric, or `None` if the metric is undefined for this query.
+    ///
+    /// `below` holds the labels in the query photo and their descendants, in class order. It is empty for box queries.
+    fn values(&self, below: &[u32], scored: &[ScoredCandidate]) -> Vec<Option<[f64; 2]>>;
 }
 
-/// What is embedded: photos with the labels in them, boxes with their label and photo.
-struct Things {
+/// Embedded photos and boxes, and their labels.
+struct EmbeddedParts {
     photos: Vec<f32>,
     boxes: Vec<f32>,
-    labels: Labels,
+    labels: LabelNumbers,
     labels_in: Vec<HashSet<u32>>,
     label_of: Vec<u32>,
     photo_of: Vec<usize>,
@@ -79,8 +86,8 @@ impl Benchmark for PartRetrieval {
     fn reference(&self) -> &'static str {
         "visual hierarchies (Wang et al.) Tables 1, 2, 3 and 5, Fig. 4"
     }
-    fn needs(&self) -> &'static [Input] {
-        &[Input::Images, Input::Phrases]
+    fn needs(&self) -> &'static [RequiredInput] {
+        &[RequiredInput::Images, RequiredInput::Phrases]
     }
 
     fn looks_at_tree(&self) -> bool {
@@ -88,16 +95,16 @@ impl Benchmark for PartRetrieval {
     }
 
     fn run(&self, context: &Context<'_>) -> Result<Vec<Record>> {
-        let things = embed(context)?;
+        let parts = embed(context)?;
         let mut records = Vec::new();
-        for direction in [Direction::Up, Direction::Down] {
-            records.extend(things.records(context, direction)?);
+        for direction in [RetrievalDirection::Up, RetrievalDirection::Down] {
+            records.extend(parts.records(context, direction)?);
         }
         Ok(records)
     }
 }
 
-impl Direction {
+impl RetrievalDirection {
     fn name(self) -> &'static str {
         match self {
             Self::Down => "photo_to_box",
@@ -106,7 +113,7 @@ impl Direction {
     }
 }
 
-/// The gates for small k, then those for large k, each once.
+/// Gates for small k and for large k. `own` is added to both unless one of them has it already.
 fn gates(own: f64) -> [Vec<f64>; 2] {
     let mut gates = [GATES.to_vec(), vec![LARGE_GATE]];
     if !gates.iter().flatten().any(|it| *it == own) {
@@ -115,36 +122,36 @@ fn gates(own: f64) -> [Vec<f64>; 2] {
     gates
 }
 
-impl Things {
-    fn records(&self, context: &Context<'_>, direction: Direction) -> Result<Vec<Record>> {
-        let questions = self.questions(direction, context.options.gate);
+impl EmbeddedParts {
+    fn records(&self, context: &Context<'_>, direction: RetrievalDirection) -> Result<Vec<Record>> {
+        let metric_sets = self.metric_sets(direction, context.options.gate);
         let space = space::<f32>(context.embedder.spec())?;
         let root = context.embedder.root()?;
-        let answers = self.ask(space.as_ref(), &root, direction, &questions);
+        let query_values = self.evaluate(space.as_ref(), &root, direction, &metric_sets);
         let mut records = Vec::new();
         let mut column = 0;
-        for question in &questions {
-            let protocol = question.protocol();
-            for (metric, trivial) in question.metrics() {
-                let found = answers.iter().enumerate().filter_map(|(query, it)| Some((query, it[column]?)));
+        for metric_set in &metric_sets {
+            let protocol = metric_set.protocol();
+            for (metric, trivial) in metric_set.metrics() {
+                let found = query_values.iter().enumerate().filter_map(|(query, it)| Some((query, it[column]?)));
                 let (queries, found): (Vec<usize>, Vec<[f64; 2]>) = found.unzip();
                 if found.is_empty() {
                     return Err(Error::Missing {
                         benchmark: NAME,
                         missing: format!("every right candidate of another photo ({}, {metric})", direction.name()),
-                        expected: "two photos with boxes, some of one class".into(),
+                        expected: "expected at least two photos with boxes of the same class".into(),
                     });
                 }
                 let values: Vec<f64> = found.iter().map(|it| it[0]).collect();
                 let trivial_value = found.iter().map(|it| it[1]).sum::<f64>() / found.len() as f64;
-                let place = Place { benchmark: NAME, split: direction.name(), protocol: &protocol, metric: &metric };
+                let key = RecordKey { benchmark: NAME, split: direction.name(), protocol: &protocol, metric: &metric };
                 let baseline = Baseline::named(trivial, trivial_value);
                 records.push(match direction {
-                    Direction::Down => Record::of(place, values, baseline, context.options.seed),
-                    Direction::Up => {
-                        // The boxes of a photo ask the same photos.
+                    RetrievalDirection::Down => Record::of(key, values, baseline, context.options.seed),
+                    RetrievalDirection::Up => {
+                        // Boxes of one photo are correlated queries, so the bootstrap draws them together.
                         let photos = queries.iter().map(|&query| self.photo_of[query] as u32).collect();
-                        Record::clustered(place, values, photos, baseline, context.options.seed)
+                        Record::clustered(key, values, photos, baseline, context.options.seed)
                     }
                 });
                 column += 1;
@@ -153,65 +160,73 @@ impl Things {
         Ok(records)
     }
 
-    fn questions(&self, direction: Direction, gate: f64) -> Vec<Box<dyn Question + '_>> {
+    fn metric_sets(&self, direction: RetrievalDirection, gate: f64) -> Vec<Box<dyn RetrievalMetrics + '_>> {
         let [small, large] = gates(gate);
         let all = |gates: &[f64]| {
-            let gated = gates.iter().map(|&gate| Ranking::Gated(gate as f32));
-            let rankings = [Ranking::Cosine, Ranking::Angle].into_iter().chain(gated);
-            rankings.flat_map(|ranking| [false, true].map(|other_photos| Asked { ranking, other_photos })).collect()
+            let gated = gates.iter().map(|&gate| RankingCriterion::Gated(gate as f32));
+            let criteria = [RankingCriterion::Cosine, RankingCriterion::Angle].into_iter().chain(gated);
+            criteria
+                .flat_map(|criterion| [false, true].map(|other_photos| RankingProtocol { criterion, other_photos }))
+                .collect()
         };
-        let small: Vec<Asked> = all(&small);
-        let mut questions: Vec<Box<dyn Question>> = Vec::new();
-        questions.extend(small.into_iter().map(|asked| Box::new(SameClass { asked }) as Box<dyn Question>));
-        if matches!(direction, Direction::Down) {
-            let large: Vec<Asked> = all(&large);
-            for asked in large {
-                questions.push(Box::new(Hierarchical::new(asked, &self.labels, self.photo_of.len())));
+        let small: Vec<RankingProtocol> = all(&small);
+        let mut metric_sets: Vec<Box<dyn RetrievalMetrics>> = Vec::new();
+        metric_sets.extend(
+            small.into_iter().map(|ranking| Box::new(SameClassPrecision { ranking }) as Box<dyn RetrievalMetrics>),
+        );
+        if matches!(direction, RetrievalDirection::Down) {
+            let large: Vec<RankingProtocol> = all(&large);
+            for ranking in large {
+                metric_sets.push(Box::new(HierarchicalRecall::new(ranking, &self.labels, self.photo_of.len())));
             }
-            let open: Vec<Asked> = all(&[]);
-            for asked in open {
-                questions.push(Box::new(Thresholds { asked, labels: &self.labels }));
+            let open: Vec<RankingProtocol> = all(&[]);
+            for ranking in open {
+                metric_sets.push(Box::new(ThresholdPrecision { ranking, labels: &self.labels }));
             }
         }
-        questions
+        metric_sets
     }
 
-    /// For each query the answers to all questions, one after the other. A query looks at each candidate once.
-    fn ask(
+    /// For each query, the concatenated values of all metric sets. Each pair of query and candidate is scored once.
+    fn evaluate(
         &self,
         space: &dyn Space<f32>,
         root: &Root,
-        direction: Direction,
-        questions: &[Box<dyn Question + '_>],
+        direction: RetrievalDirection,
+        metric_sets: &[Box<dyn RetrievalMetrics + '_>],
     ) -> Vec<Vec<Option<[f64; 2]>>> {
         let dim = space.spec().dim;
         let (queries, candidates) = match direction {
-            Direction::Down => (&self.photos, &self.boxes),
-            Direction::Up => (&self.boxes, &self.photos),
+            RetrievalDirection::Down => (&self.photos, &self.boxes),
+            RetrievalDirection::Up => (&self.boxes, &self.photos),
         };
         let one = |(query, point): (usize, &[f32])| {
             let below = match direction {
-                Direction::Down => self.labels.with_below(&self.labels_in[query]),
-                Direction::Up => Vec::new(),
+                RetrievalDirection::Down => self.labels.with_below(&self.labels_in[query]),
+                RetrievalDirection::Up => Vec::new(),
             };
-            let see = |(candidate, row): (usize, &[f32])| {
-                let (photo, boxed) = match direction {
-                    Direction::Down => (query, candidate),
-                    Direction::Up => (candidate, query),
+            let score = |(candidate, row): (usize, &[f32])| {
+                let (photo, box_index) = match direction {
+                    RetrievalDirection::Down => (query, candidate),
+                    RetrievalDirection::Up => (candidate, query),
                 };
                 let angle = space.exterior_angle(point, row, root);
-                let label = self.label_of[boxed];
-                Seen {
+                let label = self.label_of[box_index];
+                ScoredCandidate {
                     cosine: cosine(point, row),
-                    angle: if matches!(direction, Direction::Down) { std::f32::consts::PI - angle } else { angle },
+                    angle: if matches!(direction, RetrievalDirection::Down) {
+                        std::f32::consts::PI - angle
+                    } else {
+                        angle
+                    },
                     label,
                     right: self.labels_in[photo].contains(&label),
                     below: below.binary_search(&label).is_ok(),
-                    own: self.photo_of[boxed] == photo,
+                    own: self.photo_of[box_index] == photo,
                 }
             };
-            let seen: Vec<Seen> = candidates.chunks_exact(dim).enumerate().map(see).collect();
-            questions.iter().flat_map(|it| it.answer(&below, &seen)).collect()
+            let scored: Vec<ScoredCandidate> = candidates.chunks_exact(dim).enumerate().map(score).collect();
+            metric_sets.iter().flat_map(|it| it.values(&below, &scored)).collect()
         };
         queries.par_chunks_exact(dim).enumerate().map(one).collect()
     }
@@ -222,27 +237,28 @@ fn cosine(x: &[f32], y: &[f32]) -> f32 {
     if norms > 0.0 { dot(x, y) / norms } else { 0.0 }
 }
 
-fn embed(context: &Context<'_>) -> Result<Things> {
+fn embed(context: &Context<'_>) -> Result<EmbeddedParts> {
     let rule = PartRule::default();
-    let kept = |sample: &Sample| sample.phrases.iter().any(|it| it.boxes.iter().any(|bbox| rule.keeps(bbox)));
-    let samples: Vec<Sample> = context.samples(NAME)?.into_iter().filter(kept).collect();
+    let has_part = |sample: &Sample| sample.phrases.iter().any(|it| it.boxes.iter().any(|bbox| rule.keeps(bbox)));
+    let samples: Vec<Sample> = context.samples(NAME)?.into_iter().filter(has_part).collect();
     if samples.is_empty() {
         return Err(Error::Missing {
             benchmark: NAME,
             missing: "every phrase with a box".into(),
-            expected: format!("boxes of at least {} of their photo", rule.min_area),
+            expected: format!("expected boxes that cover at least {} of their photo", rule.min_area),
         });
     }
-    let labels = Labels::new(context, samples.iter().flat_map(|it| it.phrases.iter().map(|phrase| &*phrase.text)))?;
+    let labels =
+        LabelNumbers::new(context, samples.iter().flat_map(|it| it.phrases.iter().map(|phrase| &*phrase.text)))?;
     let boxes = embed_boxes(NAME, context, &samples, |_, bbox| rule.keeps(bbox))?;
     let in_photo = |sample: &Sample| {
         sample.phrases.iter().filter_map(|phrase| labels.number(&phrase.text)).collect::<HashSet<_>>()
     };
-    Ok(Things {
+    Ok(EmbeddedParts {
         photos: context.embedder.images(&images(NAME, &samples)?, context.options.crop)?,
         boxes: boxes.points,
         labels_in: samples.iter().map(in_photo).collect(),
-        // Every class has a number: all phrases were given to `labels`.
+        // Every class has a number, because `labels` was built from all phrases.
         label_of: boxes.class_of.iter().filter_map(|class| labels.number(class)).collect(),
         photo_of: boxes.photo_of,
         labels,

@@ -1,64 +1,67 @@
 use std::cmp::Ordering;
 
-/// By what candidates are ranked.
+/// Score that ranks the candidates.
 #[derive(Clone, Copy)]
-pub(super) enum Ranking {
+pub(super) enum RankingCriterion {
     Cosine,
     Angle,
-    /// With the least angle, radians, at which a candidate passes.
+    /// Smallest angle that passes the gate, radians.
     Gated(f32),
 }
 
-/// How candidates are ranked, and which there are.
+/// A ranking criterion, and whether candidates of the query's own photo are excluded.
 #[derive(Clone, Copy)]
-pub(super) struct Asked {
-    pub(super) ranking: Ranking,
+pub(super) struct RankingProtocol {
+    pub(super) criterion: RankingCriterion,
     pub(super) other_photos: bool,
 }
 
-/// A candidate as a query sees it.
+/// Relation of a candidate to the query.
 #[derive(Clone, Copy)]
-pub(super) struct Seen {
+pub(super) struct ScoredCandidate {
     pub(super) cosine: f32,
-    /// Radians; pi says "part of the query" (down) or "whole of the query" (up).
+    /// Radians. pi means "part of the query" for a photo query and "whole of the query" for a box query.
     pub(super) angle: f32,
-    /// Of the box of the two.
+    /// Label of the box, which is the query or the candidate.
     pub(super) label: u32,
-    /// Whether the photo has the class of the box.
+    /// True if the photo contains the label of the box.
     pub(super) right: bool,
-    /// Whether the photo has the class of the box or one above it.
+    /// True if the photo contains the label of the box or one of its ancestors.
     pub(super) below: bool,
-    /// Whether it is of the query's own photo.
+    /// True if query and candidate belong to the same photo.
     pub(super) own: bool,
 }
 
-impl Asked {
+impl RankingProtocol {
     pub(super) fn protocol(&self) -> String {
-        let ranking = match self.ranking {
-            Ranking::Cosine => "cosine".to_owned(),
-            Ranking::Angle => "angle".to_owned(),
-            Ranking::Gated(gate) => format!("gated angle {gate}"),
+        let criterion = match self.criterion {
+            RankingCriterion::Cosine => "cosine".to_owned(),
+            RankingCriterion::Angle => "angle".to_owned(),
+            RankingCriterion::Gated(gate) => format!("gated angle {gate}"),
         };
-        if self.other_photos { format!("{ranking}, other photos") } else { ranking }
+        if self.other_photos { format!("{criterion}, other photos") } else { criterion }
     }
 
-    /// The candidates.
-    pub(super) fn candidates<'a>(&self, seen: &'a [Seen]) -> Vec<&'a Seen> {
-        seen.iter().filter(|it| !(self.other_photos && it.own)).collect()
+    pub(super) fn candidates<'a>(&self, all: &'a [ScoredCandidate]) -> Vec<&'a ScoredCandidate> {
+        all.iter().filter(|it| !(self.other_photos && it.own)).collect()
     }
 
-    /// The better one first. Equal ranks: the wrong one first, so that a model to which everything looks the same gains nothing.
-    pub(super) fn order(&self, right: impl Fn(&Seen) -> bool) -> impl Fn(&&Seen, &&Seen) -> Ordering {
+    /// Orders better candidates first. Among equals the wrong candidate comes first, so that a model with constant
+    /// scores gains nothing.
+    pub(super) fn order(
+        &self,
+        right: impl Fn(&ScoredCandidate) -> bool,
+    ) -> impl Fn(&&ScoredCandidate, &&ScoredCandidate) -> Ordering {
         move |a, b| self.by_rank(a, b).then_with(|| right(a).cmp(&right(b)))
     }
 
-    fn by_rank(&self, a: &Seen, b: &Seen) -> Ordering {
+    fn by_rank(&self, a: &ScoredCandidate, b: &ScoredCandidate) -> Ordering {
         let by_cosine = || b.cosine.total_cmp(&a.cosine);
         let by_angle = || b.angle.total_cmp(&a.angle);
-        match self.ranking {
-            Ranking::Cosine => by_cosine(),
-            Ranking::Angle => by_angle(),
-            Ranking::Gated(gate) => match (a.angle >= gate, b.angle >= gate) {
+        match self.criterion {
+            RankingCriterion::Cosine => by_cosine(),
+            RankingCriterion::Angle => by_angle(),
+            RankingCriterion::Gated(gate) => match (a.angle >= gate, b.angle >= gate) {
                 (true, true) => by_cosine(),
                 (false, false) => by_angle(),
                 (a, b) => b.cmp(&a),

@@ -1,36 +1,36 @@
-//! Share of right classes among the first k (Wang et al., Tables 1, 3 and 5).
+//! Fraction of correct classes among the first k (Wang et al., Tables 1, 3 and 5).
 
-use super::Question;
-use super::ranking::{Asked, Seen};
+use super::RetrievalMetrics;
+use super::ranking::{RankingProtocol, ScoredCandidate};
 
 const TOP: [usize; 4] = [5, 10, 50, 100];
 
-pub(super) struct SameClass {
-    pub(super) asked: Asked,
+pub(super) struct SameClassPrecision {
+    pub(super) ranking: RankingProtocol,
 }
 
-impl Question for SameClass {
+impl RetrievalMetrics for SameClassPrecision {
     fn protocol(&self) -> String {
-        self.asked.protocol()
+        self.ranking.protocol()
     }
 
     fn metrics(&self) -> Vec<(String, &'static str)> {
         TOP.iter().map(|k| (format!("same class, top {k}"), "chance")).collect()
     }
 
-    /// Nothing where no candidate is left; of fewer than k all count.
-    fn answer(&self, _: &[u32], seen: &[Seen]) -> Vec<Option<[f64; 2]>> {
-        let mut seen = self.asked.candidates(seen);
-        let most = TOP[TOP.len() - 1].min(seen.len());
+    /// `None` if there is no candidate. If there are fewer than k, all of them count.
+    fn values(&self, _: &[u32], scored: &[ScoredCandidate]) -> Vec<Option<[f64; 2]>> {
+        let mut candidates = self.ranking.candidates(scored);
+        let most = TOP[TOP.len() - 1].min(candidates.len());
         if most == 0 {
             return vec![None; TOP.len()];
         }
-        let right = |seen: &[&Seen]| seen.iter().filter(|it| it.right).count() as f64 / seen.len() as f64;
-        let chance = right(&seen);
-        let order = self.asked.order(|it| it.right);
-        seen.select_nth_unstable_by(most - 1, &order);
-        seen.truncate(most);
-        seen.sort_by(&order);
-        TOP.map(|k| Some([right(&seen[..k.min(most)]), chance])).to_vec()
+        let right = |top: &[&ScoredCandidate]| top.iter().filter(|it| it.right).count() as f64 / top.len() as f64;
+        let chance = right(&candidates);
+        let order = self.ranking.order(|it| it.right);
+        candidates.select_nth_unstable_by(most - 1, &order);
+        candidates.truncate(most);
+        candidates.sort_by(&order);
+        TOP.map(|k| Some([right(&candidates[..k.min(most)]), chance])).to_vec()
     }
 }

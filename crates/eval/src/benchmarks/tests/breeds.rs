@@ -1,10 +1,10 @@
-use conifer_data::Class;
+use conifer_data::ClassEntry;
 
 use super::*;
 
-/// On a line: a cup (-2) behind "thing" (-1), a cat (4) behind "animal" (1). Four photos of the cup at 0.05, nearer to "animal" than to
-/// "thing" by 0.1; two of the cat at 4.
-fn embedder() -> Lookup {
+/// Points on a line: a cup (-2) behind "thing" (-1), a cat (4) behind "animal" (1). Four photos of the cup at 0.05,
+/// nearer to "animal" than to "thing" by 0.1; two photos of the cat at 4.
+fn embedder() -> LookupEmbedder {
     let labels = [("animal", 1.0), ("thing", -1.0), ("cat", 4.0), ("cup", -2.0)];
     let mut texts: BTreeMap<String, [f32; 2]> = labels.iter().map(|&(label, x)| (label.to_owned(), [x, 0.0])).collect();
     for (x, _) in labels {
@@ -20,10 +20,10 @@ fn embedder() -> Lookup {
             }
         }
     }
-    // One prompt of two slots knows all, as long as the general label stands first in it.
+    // This prompt with two slots is always correct if the general label comes first.
     texts.insert("a thing of type cup".into(), [0.05, 0.0]);
     texts.insert("a animal of type cat".into(), [4.0, 0.0]);
-    Lookup { spec: ManifoldSpec::euclidean(2), texts, images: [(0, [0.05, 0.0]), (1, [4.0, 0.0])].into() }
+    LookupEmbedder { spec: ManifoldSpec::euclidean(2), texts, images: [(0, [0.05, 0.0]), (1, [4.0, 0.0])].into() }
 }
 
 fn photos() -> Vec<Sample> {
@@ -47,26 +47,28 @@ fn breeds_by_hand() {
     let records = run("breeds", &embedder(), photos(), None).unwrap();
     let third = 2.0 / 6.0;
     for (protocol, metric, expected) in [
-        // Both pairs of the tree, for a cup: (thing, cup) -1.05 - 2.05, (animal, cat) -0.95 - 3.95. Any C does.
+        // Pairs of the tree for a cup: (thing, cup) scores -1.05 - 2.05, (animal, cat) -0.95 - 3.95. Any C is correct.
         ("C = 0, pairs of the tree", "recall@1", 1.0),
         ("-C angle, pairs of the tree", "C for recall@1, mean of the two", 0.0),
-        // (animal, cup) has -3.0, (thing, cup) -3.1; the cup lies at 180 degrees seen from the animal, at 0 from the thing.
+        // (animal, cup) scores -3.0, (thing, cup) -3.1. The cup is at 180 degrees seen from the animal and at 0 seen
+        // from the thing.
         ("C = 0, general x specific", "recall@1", third),
         ("+C angle, as printed, general x specific", "recall@1", third),
         ("-C angle, general x specific", "recall@1", 1.0),
-        // C pi must pass 0.1: 3 * 0.2 / 19 * pi = 0.0992, 4 * 0.2 / 19 * pi = 0.132.
+        // C pi must exceed 0.1: 3 * 0.2 / 19 * pi = 0.0992, 4 * 0.2 / 19 * pi = 0.132.
         ("-C angle, general x specific", "C for recall@1, mean of the two", -4.0 * 0.2 / 19.0),
         ("C = 0, general x specific", "recall@5", 1.0),
-        // Ahead of (thing, cup): the animal with the thing (-2.0) and with the cup (-3.0), each in both orders; and (cup, thing), a tie.
+        // Ahead of (thing, cup): the animal with the thing (-2.0) and with the cup (-3.0), each in both orders, and
+        // (cup, thing) as a tie.
         ("C = 0, any two labels", "recall@5", third),
         ("+C angle, as printed, any two labels", "recall@5", third),
-        // Any C > 0 breaks the tie: the thing is at 180 degrees seen from the cup.
+        // Any C other than 0 breaks the tie: the thing is at 180 degrees seen from the cup.
         ("-C angle, any two labels", "recall@5", 1.0),
         ("-C angle, any two labels", "C for recall@5, mean of the two", -0.2 / 19.0),
-        // Cats: (animal, cat) -3 and (cat, animal) tie. Cups: see above.
+        // Cats: (animal, cat) and (cat, animal) tie at -3. Cups: see above.
         ("C = 0, any two labels", "recall@1", 0.0),
         ("one prompt \"a {general} of type {specific}\", any two labels", "recall@1", 1.0),
-        // All prompts in one place.
+        // All texts of the other prompts are at the same point.
         ("one prompt \"a picture of a {specific}, a type of {general}\", pairs of the tree", "recall@1", 0.0),
         ("one prompt \"this is a {specific}, a type of {general}\", general x specific", "recall@5", 1.0),
         ("one prompt \"this is a {specific}, a type of {general}\", any two labels", "recall@5", 0.0),
@@ -82,16 +84,16 @@ fn breeds_by_hand() {
 }
 
 #[test]
-fn breeds_tells_what_it_left_out() {
-    let class = |taxon: [&str; 2]| Class {
+fn breeds_reports_what_it_left_out() {
+    let class = |taxon: [&str; 2]| ClassEntry {
         label: taxon[1].into(),
         name: taxon[1].into(),
         taxon: taxon.map(str::to_owned).to_vec(),
     };
-    // One of its two classes is without photos.
-    let cups = Told {
+    // One of the two classes has no photos.
+    let cups = DescribedSamples {
         name: "listed",
-        list: List(photos()[..4].to_vec()),
+        list: BenchmarkSamples(photos()[..4].to_vec()),
         classes: [["thing", "cup"], ["animal", "cat"]].map(class).to_vec(),
         complete: None,
         left_out: Some("3 photos in 1 of 3 folders left out".into()),
@@ -99,10 +101,10 @@ fn breeds_tells_what_it_left_out() {
     let (embedder, benchmark) = (embedder(), find("breeds").unwrap());
     let strict = Options { templates: vec!["{}".into()], ..Options::default() };
     let text = measure(benchmark, &Context::new(&embedder, &cups, None, &strict)).unwrap_err().to_string();
-    assert!(text.contains("every photo of 1 of 2 classes, first `cat`"), "{text}");
+    assert!(text.contains("every photo of 1 of 2 classes (first: `cat`)"), "{text}");
     let partial = Options { partial: true, ..strict };
     let records = measure(benchmark, &Context::new(&embedder, &cups, None, &partial)).unwrap();
-    // The cat stays a candidate: two pairs of the tree.
+    // The cat remains a candidate, so the tree has two pairs.
     let found = record(&records, "C = 0, pairs of the tree", "recall@1");
     assert_eq!((found.n, found.baseline.as_ref().unwrap().value), (4, 0.5));
     assert!(
@@ -121,7 +123,7 @@ fn breeds_tells_what_it_left_out() {
 
 #[test]
 fn breeds_names_what_is_missing() {
-    let fails = |samples, embedder: &Lookup| run("breeds", embedder, samples, None).unwrap_err().to_string();
+    let fails = |samples, embedder: &LookupEmbedder| run("breeds", embedder, samples, None).unwrap_err().to_string();
     let text = fails(vec![sample("a", 0)], &embedder());
     assert!(text.contains("the taxon of every sample is missing"), "{text}");
     let text = fails(photos()[..1].to_vec(), &embedder());
@@ -131,12 +133,12 @@ fn breeds_names_what_is_missing() {
     let text = fails(photos(), &broken);
     assert!(text.contains("not a number"), "{text}");
     let options = Options { templates: vec!["a cup".into()], ..Options::default() };
-    let source = List(photos());
+    let source = BenchmarkSamples(photos());
     let text = measure(find("breeds").unwrap(), &Context::new(&embedder(), &source, None, &options)).unwrap_err();
     assert!(text.to_string().contains("each with {} for the class name"), "{text}");
 }
 
-/// Our photos of birds as entity13: three of its 260 classes are there, with three photos each.
+/// The photos of birds525 as the task entity13: three of its 260 classes are present, with three photos each.
 #[test]
 fn breeds_on_birds_at_hand() {
     let shared = std::path::Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/data"));
@@ -154,8 +156,9 @@ fn breeds_on_birds_at_hand() {
     };
     let source = conifer_data::open(&spec).unwrap();
     let options = Options { partial: true, ..Options::default() };
-    let records = measure(find("breeds").unwrap(), &Context::new(&Hashed, source.as_ref(), None, &options)).unwrap();
-    // 13 superclasses and 260 classes: 273 labels.
+    let records =
+        measure(find("breeds").unwrap(), &Context::new(&HashEmbedder, source.as_ref(), None, &options)).unwrap();
+    // 13 superclasses and 260 classes make 273 labels.
     for (set, pairs) in
         [("pairs of the tree", 260.0), ("general x specific", 3380.0), ("any two labels", 273.0 * 272.0)]
     {
@@ -167,6 +170,6 @@ fn breeds_on_birds_at_hand() {
         );
     }
     let slots: Vec<_> = records.iter().filter(|it| it.protocol.starts_with("one prompt")).collect();
-    assert_eq!(slots.len(), 5 * 2 * 2, "not on any two labels: 74256 prompts each");
+    assert_eq!(slots.len(), 5 * 2 * 2, "any two labels are skipped: 74256 prompts each");
     assert!(slots.iter().all(|it| it.protocol.contains("sets of more than 20000 pairs not run")));
 }

@@ -1,4 +1,4 @@
-//! The compositional benchmarks on items that can be worked out by hand, and SugarCrepe as released.
+//! Tests of the compositional benchmarks on items with results computed by hand, and on SugarCrepe as released.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -8,8 +8,8 @@ use conifer_data::{BBox, SourceSpec};
 use super::*;
 use crate::Outcomes;
 
-/// Text points on a line, the photo (value 0) at its origin: similarity is minus the distance to it.
-fn line() -> Lookup {
+/// Text points on a line, with the photo (value 0) at the origin. The similarity is minus the distance to it.
+fn line() -> LookupEmbedder {
     euclidean(&[("near", [1.0, 0.0]), ("afar", [2.0, 0.0]), ("far", [-2.0, 0.0])], &[(0, [0.0, 0.0])])
 }
 
@@ -25,14 +25,14 @@ fn item(subset: &str, label: &str, [right, wrong]: [&str; 2]) -> Sample {
     }
 }
 
-/// Right: the caption is nearer to the photo.
+/// The correct caption is nearer to the photo.
 const RIGHT: [&str; 2] = ["near", "far"];
 const WRONG: [&str; 2] = ["far", "near"];
 /// Both captions are at distance 2.
 const TIE: [&str; 2] = ["afar", "far"];
 
 fn with(name: &str, samples: &[Sample], options: &Options) -> Result<Vec<Record>> {
-    measure(find(name)?, &Context::new(&line(), &List(samples.to_vec()), None, options))
+    measure(find(name)?, &Context::new(&line(), &BenchmarkSamples(samples.to_vec()), None, options))
 }
 
 fn record<'a>(records: &'a [Record], split: &str, protocol: &str, metric: &str) -> &'a Record {
@@ -49,7 +49,7 @@ fn close(record: &Record, value: f64, n: usize, baseline: (&str, f64)) {
 const SHORTER: &str = "the shorter caption (characters)";
 const LONGER: &str = "the longer caption (characters)";
 
-/// Three items of replace_obj, one each of the other six subsets.
+/// Three items of replace_obj, and one item of each of the other six subsets.
 fn sugar() -> Vec<Sample> {
     let mut samples = vec![
         item("replace_obj", "1", RIGHT),
@@ -67,13 +67,15 @@ fn sugarcrepe_by_hand() {
     let records = with("sugarcrepe", &sugar(), &Options::default()).unwrap();
     let protocol = "similarity, crop center";
     assert_eq!(records.len(), 9, "seven subsets, micro, mean");
-    // One of three right, the third a tie; the true caption is the longer one (near, far) in the first item only.
+    // One of three is right, and the third is a tie. The correct caption is the longer one (near, far) only in the
+    // first item.
     close(record(&records, "replace_obj", protocol, "accuracy"), 1.0 / 3.0, 3, (SHORTER, 2.0 / 3.0));
-    // A tie is wrong, however often it is asked; four characters against three.
+    // A tie is wrong. The correct caption has four characters, the wrong one three.
     close(record(&records, "swap_att", protocol, "accuracy"), 0.0, 1, (LONGER, 1.0));
-    // Equally long: a guess.
+    // Captions of equal length count as a guess.
     close(record(&records, "add_obj", protocol, "accuracy"), 1.0, 1, ("chance", 0.5));
-    // Right: one of replace_obj, add_obj and four more. Longer: 1 of replace_obj, swap_att, half of add_obj and four more.
+    // Right: one of replace_obj, add_obj and four others. Longer: one of replace_obj, swap_att, half of add_obj and
+    // four others.
     close(record(&records, "all", protocol, "accuracy (micro)"), 6.0 / 9.0, 9, (LONGER, 6.5 / 9.0));
     let mean = record(&records, "all", protocol, "accuracy (mean over 7 subsets)");
     close(mean, (1.0 / 3.0 + 0.0 + 5.0) / 7.0, 9, (LONGER, (1.0 / 3.0 + 1.0 + 0.5 + 4.0) / 7.0));
@@ -110,7 +112,7 @@ fn sugarcrepe_names_what_is_wrong_with_the_data() {
         let text = message(&[&samples[..], &[bad]].concat());
         assert!(text.starts_with("sugarcrepe: ") && text.contains(expected), "{text}");
     }
-    let nan = Lookup { images: [(0, [f32::NAN, 0.0])].into(), ..line() };
+    let nan = LookupEmbedder { images: [(0, [f32::NAN, 0.0])].into(), ..line() };
     let error = run("sugarcrepe", &nan, sugar(), None).unwrap_err().to_string();
     assert!(error.contains("a score is not a number"), "{error}");
 }
@@ -119,7 +121,7 @@ fn sugarcrepe_names_what_is_wrong_with_the_data() {
 #[test]
 fn score_and_crop_are_used_and_named() {
     let embedder = euclidean(&[("on", [1.0, 0.0]), ("off", [5.0, 0.0])], &[(0, [1.0, 0.0])]);
-    let samples = List(vec![item("my own", "1", ["on", "off"])]);
+    let samples = BenchmarkSamples(vec![item("my own", "1", ["on", "off"])]);
     for (score, value, protocol) in
         [(Score::Similarity, 1.0, "similarity, crop squeeze"), (Score::Inner, 0.0, "inner product, crop squeeze")]
     {
@@ -133,8 +135,8 @@ fn score_and_crop_are_used_and_named() {
 const BOXES: [&str; 6] =
     ["Location/center", "Location/mid", "Location/margin", "Size/large", "Size/medium", "Size/small"];
 
-/// Of vg_obj 1,002 items at Location/margin, the last two wrong, and one right item elsewhere; of hake_obj one right item
-/// everywhere, and at Location/margin a wrong one, too.
+/// vg_obj has 1,002 items at Location/margin, of which the last two are wrong, and one right item in each other subset.
+/// hake_obj has one right item in each subset, and also a wrong one at Location/margin.
 fn checklist() -> Vec<Sample> {
     let mut samples = Vec::new();
     for subset in BOXES {
@@ -149,7 +151,8 @@ fn checklist() -> Vec<Sample> {
 #[test]
 fn vl_checklist_by_hand() {
     let records = with("vl_checklist", &checklist(), &Options::default()).unwrap();
-    // Six subsets and their mean: two corpora over items and over files, vg_obj alone; all items and the first 1,000.
+    // Six subsets and their mean, for both corpora over items, both corpora over files, and vg_obj alone; each for all
+    // items and for the first 1,000.
     assert_eq!(records.len(), 7 * (2 + 1) * 2);
     let of = |corpora: &str, which: &str| format!("{corpora}, {which}, similarity, crop center");
     let (all, first) = ("all items", "first 1000 items of each file");
@@ -162,11 +165,12 @@ fn vl_checklist_by_hand() {
         ("vg_obj", all, 1000.0 / 1002.0, 1002),
         ("vg_obj", first, 1.0, 1000),
     ] {
-        // The longer caption is right exactly where the model is: "near" against "far".
+        // The longer caption is correct exactly where the model is: "near" against "far".
         let protocol = of(corpora, which);
         close(record(&records, "Location/margin", &protocol, "accuracy"), margin, n, (LONGER, margin));
         assert_eq!(record(&records, "Size/small", &protocol, "accuracy").value, 1.0);
-        // The other five subsets are right; with as many files each, the mean over twelve files is the mean over six subsets.
+        // The other five subsets are all right. Every subset has the same number of files, so the mean over twelve
+        // files equals the mean over six subsets.
         let files =
             if corpora.ends_with("files") { "accuracy (mean over 12 files)" } else { "accuracy (mean over 6 subsets)" };
         let others = if corpora == "vg_obj" { 5 } else { 10 };
@@ -188,14 +192,14 @@ fn vl_checklist_asks_for_every_file() {
     let text = message(&[&samples[..5], &[nameless]].concat());
     assert!(text.contains("the label (its corpus) of sample `Size/small/x/"), "{text}");
 
-    // Size/large: one of two right over items and over files; seven files, of which six are right.
+    // Size/large: one of two is right, over items and over files. Six of the seven files are right.
     let records = with("vl_checklist", &uneven, &Options { partial: true, ..Options::default() }).unwrap();
     let protocol = "swig_tool + vg_obj, mean over files, all items, similarity, crop center, partial: 7 of 12 files";
     close(record(&records, "Size/large", protocol, "accuracy"), 0.5, 2, ("chance", 0.5));
     close(record(&records, "all", protocol, "accuracy (mean over 7 files)"), 6.0 / 7.0, 7, (LONGER, 6.0 / 7.0));
 }
 
-/// A photo of 10 x 10 pixels whose upper left corner is 0, which no lookup knows; the box is its right half.
+/// A photo of 10 x 10 pixels whose first pixel is 0, for which the embedder has no point. The box is its right half.
 fn boxed(pair: &str, texts: [&str; 2]) -> Sample {
     let rgb = (0..100).flat_map(|i| [if i % 10 < 5 { 0 } else { 7 }; 3]).collect();
     let bbox = BBox { x1: 0.5, y1: 0.0, x2: 1.0, y2: 1.0 };
@@ -212,12 +216,12 @@ fn vg_attribution_by_hand() {
     let texts: &[(&str, [f32; 2])] = &[("red a, blue b", [1.0, 0.0]), ("blue a, red b", [2.0, 0.0])];
     let embedder = euclidean(texts, &[(7, [0.0, 0.0])]);
     let (right, wrong) = ([texts[0].0, texts[1].0], [texts[1].0, texts[0].0]);
-    // 20 of 25 are right for red and blue, 1 of 4 for blue and red, which is another pair.
+    // 20 of 25 items of red_blue are right, and 1 of 4 of blue_red, which is a different pair.
     let mut samples: Vec<Sample> = (0..25).map(|i| boxed("red_blue", if i < 20 { right } else { wrong })).collect();
     samples.extend((0..4).map(|i| boxed("blue_red", if i < 1 { right } else { wrong })));
     let measured = |samples: &[Sample], partial: bool| {
         let options = Options { partial, ..Options::default() };
-        measure(find("vg_attribution")?, &Context::new(&embedder, &List(samples.to_vec()), None, &options))
+        measure(find("vg_attribution")?, &Context::new(&embedder, &BenchmarkSamples(samples.to_vec()), None, &options))
     };
     let records = measured(&samples, false).unwrap();
     let protocol = "boxes, similarity, crop center";
@@ -228,7 +232,7 @@ fn vg_attribution_by_hand() {
     close(metric("accuracy (mean over attribute pairs of 25 items)"), 0.8, 25, ("chance", 0.5));
 
     let text = measured(&samples[1..], false).unwrap_err().to_string();
-    assert!(text.contains("every attribute pair of 25 items (the most frequent has 24) is missing"), "{text}");
+    assert!(text.contains("every attribute pair with 25 items (the most frequent has 24) is missing"), "{text}");
     let records = measured(&samples[1..], true).unwrap();
     assert_eq!(records.len(), 2);
     assert!(records.iter().all(|it| it.protocol == format!("{protocol}, partial: no attribute pair has 25 items")));
@@ -237,13 +241,13 @@ fn vg_attribution_by_hand() {
     assert!(text.contains("vg_attribution: the phrase with a box of sample `/red_blue/"), "{text}");
 }
 
-/// Prefers the longer text, whatever the photo; counts the photos it is shown.
-struct Reader {
+/// Embedder that prefers the longer text for every photo, and counts the photos it embeds.
+struct TextLengthEmbedder {
     spec: ManifoldSpec,
     photos: AtomicUsize,
 }
 
-impl Embedder for Reader {
+impl EmbeddingModel for TextLengthEmbedder {
     fn spec(&self) -> &ManifoldSpec {
         &self.spec
     }
@@ -259,8 +263,9 @@ impl Embedder for Reader {
     }
 }
 
-/// Of the 7,511 items of SugarCrepe 1,544 are on the 1,000 photos of HierarCaps. Items, those whose caption is the longer
-/// one and those whose caption is the shorter one (characters, blanks around them left out) were counted with Python.
+/// 1,544 of the 7,511 items of SugarCrepe use the 1,000 photos of HierarCaps. The numbers of items, of items whose
+/// correct caption is the longer one, and of those whose correct caption is the shorter one (in characters, without
+/// surrounding blanks) were counted with Python.
 #[test]
 fn sugarcrepe_on_the_photos_of_hierarcaps() {
     let shared = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/data"));
@@ -274,7 +279,7 @@ fn sugarcrepe_on_the_photos_of_hierarcaps() {
     let options = [("images".to_owned(), images)].into();
     let spec = SourceSpec { kind: "sugarcrepe".into(), path: Some(path), options, ..SourceSpec::default() };
     let source = conifer_data::open(&spec).unwrap();
-    let reader = Reader { spec: ManifoldSpec::euclidean(2), photos: AtomicUsize::new(0) };
+    let reader = TextLengthEmbedder { spec: ManifoldSpec::euclidean(2), photos: AtomicUsize::new(0) };
 
     let benchmark = find("sugarcrepe").unwrap();
     let options = Options::default();

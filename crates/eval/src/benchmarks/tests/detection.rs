@@ -5,14 +5,14 @@ use conifer_data::BBox;
 use super::super::detection::novel::{BASE, NOVEL};
 use super::*;
 
-/// A photo of 10 x 10 pixels by the values of its columns.
+/// A photo of 10 x 10 pixels, given by the values of its columns.
 fn columns(values: [u8; 10]) -> Option<ImageRef> {
     let rgb = (0..100).flat_map(|i| [values[i % 10]; 3]).collect();
     Some(ImageRef::Pixels(Arc::new(Picture { width: 10, height: 10, rgb })))
 }
 
-/// The columns `from..to`, of which the first is what [`Lookup`] goes by.
-fn thing(class: &str, from: u8, to: u8) -> Phrase {
+/// A box of the columns `from..to`. [`LookupEmbedder`] embeds it by the value of its first column.
+fn object(class: &str, from: u8, to: u8) -> Phrase {
     let bbox = BBox { x1: f32::from(from) / 10.0, y1: 0.0, x2: f32::from(to) / 10.0, y2: 1.0 };
     Phrase { text: class.into(), boxes: vec![bbox], ..Phrase::default() }
 }
@@ -28,12 +28,13 @@ fn record<'a>(records: &'a [Record], split: &str, protocol: &str, metric: &str) 
 
 #[test]
 fn average_precision_of_four_boxes() {
-    // On a line, in hundredths: prompts cat 0, dog 4; a cat at 1.5 and a dog at 1 that share 4/5 of their photo's place; a dog at 4, a cat at -2.
+    // Points on a line, in hundredths. Prompts: cat 0, dog 4. Photo a: a cat at 1.5 and a dog at 1, whose boxes have an
+    // IoU of 4/5. Photo b: a dog at 4 and a cat at -2.
     let samples = || {
-        let group = Phrase { group_of: true, ..thing("cat", 0, 9) };
+        let group = Phrase { group_of: true, ..object("cat", 0, 9) };
         vec![
-            photo_with("a", [0, 1, 0, 0, 0, 0, 0, 0, 0, 0], vec![thing("cat", 0, 5), thing("dog", 1, 5), group]),
-            photo_with("b", [2, 2, 2, 2, 2, 3, 3, 3, 3, 3], vec![thing("dog", 0, 5), thing("cat", 5, 10)]),
+            photo_with("a", [0, 1, 0, 0, 0, 0, 0, 0, 0, 0], vec![object("cat", 0, 5), object("dog", 1, 5), group]),
+            photo_with("b", [2, 2, 2, 2, 2, 3, 3, 3, 3, 3], vec![object("dog", 0, 5), object("cat", 5, 10)]),
         ]
     };
     let embedder = euclidean(
@@ -48,14 +49,17 @@ fn average_precision_of_four_boxes() {
         assert!((found.baseline.as_ref().unwrap().value - trivial).abs() < 1e-12 && found.n == 4, "{found:?}");
     };
     let every = "every class a box, similarity";
-    // Cats by similarity: dog -1, cat -1.5, cat -2, dog -4: precision 1/2, then 2/3. Dogs: dog 0, cat -2.5, dog -3, cat -6: 1, then 2/3.
+    // Cats by similarity: dog -1, cat -1.5, cat -2, dog -4, so precision 1/2, then 2/3. Dogs by similarity: dog 0, cat
+    // -2.5, dog -3, cat -6, so precision 1, then 2/3.
     check(every, "AP (all points)", ((1.0 / 4.0 + 1.0 / 3.0) + (1.0 / 2.0 + 1.0 / 3.0)) / 2.0, 0.5);
     check(every, "AP (101 points)", (2.0 / 3.0 + (51.0 + 50.0 * 2.0 / 3.0) / 101.0) / 2.0, 0.5);
-    // The dog takes the overlapping cat's box, and the cat the dog's: cats right, wrong, right; dogs right, right.
+    // The dog matches the box of the overlapping cat, and the cat that of the dog. Cats: right, wrong, right. Dogs:
+    // right, right.
     check(every, "AP50 (101 points, IoU matching)", ((51.0 + 50.0 * 2.0 / 3.0) / 101.0 + 1.0) / 2.0, 0.5);
-    // Log odds of cat: cat 1, dog 2, dog -4, cat 4. Cats: cat, dog, cat; dogs: dog, cat, dog.
+    // Log odds of cat: cat 1, dog 2, dog -4, cat 4. Ranking of cats: cat, dog, cat. Ranking of dogs: dog, cat, dog.
     check("every class a box, softmax of 100 x similarity", "AP (all points)", 5.0 / 6.0, 0.5);
-    // The dog of photo a passes for a cat: cats as before, of the dogs one is never found. "Always cat": 1/2 for cats, 0 for dogs.
+    // The dog of photo a is classified as a cat. Cats are as before, and one of the dogs is never found. The baseline
+    // "always cat" has 1/2 for cats and 0 for dogs.
     check("first class a box, similarity", "AP (all points)", (7.0 / 12.0 + 1.0 / 2.0) / 2.0, 0.25);
     check("first class a box, similarity", "AP (101 points)", (2.0 / 3.0 + 51.0 / 101.0) / 2.0, 0.25);
     assert!(records.iter().all(|it| it.interval.is_some() && it.baseline.is_some()));
@@ -66,25 +70,26 @@ fn average_precision_of_four_boxes() {
     assert!(run("detection", &embedder, bare, None).unwrap_err().to_string().contains("every phrase with a box"));
     let nowhere = euclidean(&[("cat", [f32::NAN, 0.0]), ("dog", [0.0; 2])], &[(0, [0.0; 2]), (1, [0.0; 2])]);
     let flat =
-        vec![photo_with("a", [0; 10], vec![thing("cat", 0, 5)]), photo_with("b", [1; 10], vec![thing("dog", 0, 5)])];
+        vec![photo_with("a", [0; 10], vec![object("cat", 0, 5)]), photo_with("b", [1; 10], vec![object("dog", 0, 5)])];
     assert!(run("detection", &nowhere, flat, None).unwrap_err().to_string().contains("not a number"));
 }
 
 #[test]
 fn a_vote_of_five_on_a_line() {
-    // Cats at 0 1 2 (photo a), 3 4 (b), dogs at 10 11 12 13 (c); one speck more in b, at 4.5.
-    let speck = Phrase { boxes: vec![BBox { x1: 0.91, y1: 0.0, x2: 0.99, y2: 0.09 }], ..thing("dog", 9, 10) };
+    // Cats at 0, 1, 2 (photo a) and 3, 4 (photo b); dogs at 10, 11, 12, 13 (photo c). Photo b also has a very small dog
+    // box at 4.5.
+    let speck = Phrase { boxes: vec![BBox { x1: 0.91, y1: 0.0, x2: 0.99, y2: 0.09 }], ..object("dog", 9, 10) };
     let samples = vec![
         photo_with(
             "a",
             [0, 1, 2, 0, 0, 0, 0, 0, 0, 0],
-            vec![thing("cat", 0, 1), thing("cat", 1, 2), thing("cat", 2, 3)],
+            vec![object("cat", 0, 1), object("cat", 1, 2), object("cat", 2, 3)],
         ),
-        photo_with("b", [3, 4, 0, 0, 0, 0, 0, 0, 0, 45], vec![thing("cat", 0, 1), thing("cat", 1, 2), speck]),
+        photo_with("b", [3, 4, 0, 0, 0, 0, 0, 0, 0, 45], vec![object("cat", 0, 1), object("cat", 1, 2), speck]),
         photo_with(
             "c",
             [10, 11, 12, 13, 0, 0, 0, 0, 0, 0],
-            vec![thing("dog", 0, 1), thing("dog", 1, 2), thing("dog", 2, 3), thing("dog", 3, 4)],
+            vec![object("dog", 0, 1), object("dog", 1, 2), object("dog", 2, 3), object("dog", 3, 4)],
         ),
     ];
     let points: Vec<(u8, [f32; 2])> = [0, 1, 2, 3, 4, 10, 11, 12, 13]
@@ -104,11 +109,11 @@ fn a_vote_of_five_on_a_line() {
         assert_eq!(found.baseline.as_ref().unwrap().value, 0.5);
     };
     let large = "boxes of at least 1 % of the photo";
-    // Without the speck: each cat has four more cats near, each dog three more dogs.
+    // Without the small box, the four other cats are nearest to each cat, and the three other dogs to each dog.
     check("other boxes", large, [1.0, 1.0], [5.0 / 9.0, 9.0]);
-    // Of other photos: a's cats see 3, 4 and three dogs; b's see three cats; dogs see cats.
+    // Voters of other photos: 3, 4 and three dogs for a's cats; three cats for b's cats; cats for the dogs.
     check("other photos' boxes", large, [2.0 / 9.0, (2.0 / 5.0) / 2.0], [5.0 / 9.0, 9.0]);
-    // The speck is a dog among cats: it loses, and the votes of the others stay what they were.
+    // The small box is a dog among cats, so its vote is wrong. The other votes do not change.
     check("other boxes", "boxes of every size", [9.0 / 10.0, (1.0 + 4.0 / 5.0) / 2.0], [0.5, 10.0]);
 }
 
@@ -116,14 +121,14 @@ fn a_vote_of_five_on_a_line() {
 fn a_vote_of_specks() {
     let speck = |class: &str| {
         let bbox = BBox { x1: 0.0, y1: 0.0, x2: 0.05, y2: 0.05 };
-        vec![Phrase { boxes: vec![bbox], ..thing(class, 0, 1) }]
+        vec![Phrase { boxes: vec![bbox], ..object(class, 0, 1) }]
     };
     let samples = vec![photo_with("a", [0; 10], speck("cat")), photo_with("b", [1; 10], speck("cat"))];
     let embedder = euclidean(&[("cat", [0.0; 2])], &[(0, [0.0; 2]), (1, [1.0; 2])]);
     let error = run("detection", &embedder, samples.clone(), None).unwrap_err().to_string();
     assert!(error.contains("boxes of at least 1 % of the photo in a second photo is missing"), "{error}");
     let options = Options { templates: vec!["{}".into()], partial: true, ..Options::default() };
-    let source = List(samples);
+    let source = BenchmarkSamples(samples);
     let records = measure(find("detection").unwrap(), &Context::new(&embedder, &source, None, &options)).unwrap();
     let votes: Vec<_> = records.iter().filter(|it| it.metric.starts_with("accuracy")).collect();
     assert!(votes.len() == 4 && votes.iter().all(|it| it.value == 1.0), "{votes:?}");
@@ -134,7 +139,7 @@ fn a_vote_of_specks() {
 
 #[test]
 fn equal_boxes_do_not_elect_the_right_class() {
-    let box_of = |id: &str, class: &str| photo_with(id, [0; 10], vec![thing(class, 0, 5)]);
+    let box_of = |id: &str, class: &str| photo_with(id, [0; 10], vec![object(class, 0, 5)]);
     let samples: Vec<Sample> = (0..12).map(|i| box_of(&i.to_string(), if i < 6 { "cat" } else { "dog" })).collect();
     let embedder = euclidean(&[("cat", [0.0; 2]), ("dog", [0.0; 2])], &[(0, [1.0, 0.0])]);
     let records = run("detection", &embedder, samples, None).unwrap();
@@ -143,7 +148,7 @@ fn equal_boxes_do_not_elect_the_right_class() {
     assert_eq!(constant.value, constant.baseline.as_ref().unwrap().value);
 }
 
-/// A box of each of the 65 classes at its class's place; the cat lies on the dog's.
+/// One box of each of the 65 classes at the point of its class, except that the cat is at the point of the dog.
 #[test]
 fn novel_and_base_classes_of_coco() {
     let names: Vec<&str> = BASE.into_iter().chain(NOVEL).collect();
@@ -154,7 +159,7 @@ fn novel_and_base_classes_of_coco() {
     let place = |name: &str| names.iter().position(|it| *it == name).unwrap() as u8;
     let samples: Vec<Sample> = names
         .iter()
-        .map(|name| photo_with(name, [place(if *name == "cat" { "dog" } else { name }); 10], vec![thing(name, 0, 5)]))
+        .map(|name| photo_with(name, [place(if *name == "cat" { "dog" } else { name }); 10], vec![object(name, 0, 5)]))
         .collect();
     let texts: Vec<_> = names.iter().map(|name| (*name, [f32::from(place(name)), 0.0])).collect();
     let images: Vec<_> = (0..65).map(|i| (i, [f32::from(i), 0.0])).collect();
@@ -165,7 +170,7 @@ fn novel_and_base_classes_of_coco() {
         let found = record(&records, split, first, "AP (all points)");
         assert!((found.value - expected).abs() < 1e-9 && found.n == n, "{found:?}");
     };
-    // No box passes for a cat; the two that pass for a dog are equally near, one is right.
+    // No box is classified as a cat. Two boxes at equal distance are classified as dogs, and one of them is right.
     check("novel 17, of 65", 15.5 / 17.0, 65);
     check("base 48, of 65", 1.0, 65);
     check("all 65", 63.5 / 65.0, 65);
@@ -173,26 +178,27 @@ fn novel_and_base_classes_of_coco() {
 
     let fewer: Vec<Sample> = samples.iter().filter(|it| it.id != "toaster").cloned().collect();
     let error = run("detection", &embedder, fewer.clone(), None).unwrap_err().to_string();
-    assert!(error.contains("1 of 65 classes of COCO, first `toaster`"), "{error}");
+    assert!(error.contains("1 of 65 classes of COCO (first: `toaster`)"), "{error}");
     let options = Options { templates: vec!["{}".into()], partial: true, ..Options::default() };
-    let source = List(fewer);
+    let source = BenchmarkSamples(fewer);
     let records = measure(find("detection").unwrap(), &Context::new(&embedder, &source, None, &options)).unwrap();
     let noted = format!("{first}, partial: 64 of 65 classes of the split have boxes");
     assert!((record(&records, "all 65", &noted, "AP (all points)").value - 62.5 / 64.0).abs() < 1e-9);
-    // A few classes that COCO has, too, are not COCO.
+    // A few classes in common with COCO do not make the data COCO.
     let records = run("detection", &embedder, samples[..3].to_vec(), None).unwrap();
     assert!(records.iter().all(|it| it.split == "all classes"));
 }
 
-/// COCO val2017 as far as the sample of it goes: 79 photos, 624 regions, 5 of them crowds.
+/// The sample of COCO val2017: 79 photos, 624 regions, 5 of them crowds.
 #[test]
 fn detection_on_boxes_of_coco() {
     let Some(samples) = coco_mini() else { return };
     assert_eq!(samples.len(), 79);
     let options = Options::default();
-    let source = List(samples);
-    let records = measure(find("detection").unwrap(), &Context::new(&Hashed, &source, None, &options)).unwrap();
-    // Three splits of 65 classes, one of 17, one of all 78: 2 scores x (3 metrics of every class + 2 of the first); 2 x 2 votes, twice.
+    let source = BenchmarkSamples(samples);
+    let records = measure(find("detection").unwrap(), &Context::new(&HashEmbedder, &source, None, &options)).unwrap();
+    // Three splits of 65 classes, one of 17 and one of all 78, each with 2 scores x (3 metrics of every class + 2 of
+    // the first class). 2 x 2 votes with two metrics each.
     assert_eq!(records.len(), 5 * 10 + 8);
     assert!(records.iter().all(|it| it.protocol.ends_with("boxes of groups left out: 5") && it.interval.is_some()));
     let vote = |size: &str| {
@@ -201,7 +207,7 @@ fn detection_on_boxes_of_coco() {
     };
     assert_eq!((vote("boxes of every size"), vote("boxes of at least 1 % of the photo")), (619, 619 - 314));
     for it in records.iter().filter(|it| it.split == "novel 17, of 17" && it.metric == "AP (all points)") {
-        // A hash knows nothing: not far from the share of boxes.
+        // A hash carries no information, so the value is close to the fraction of boxes.
         assert!(it.value < 0.2 && it.n < 619, "{it:?}");
     }
 }

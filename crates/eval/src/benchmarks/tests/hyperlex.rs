@@ -16,14 +16,15 @@ fn rho<'a>(records: &'a [Record], split: &str, score: &str) -> &'a Record {
     records.iter().find(is).unwrap_or_else(|| panic!("{split} {score} in {records:?}"))
 }
 
-/// Points of the plane, the root in the origin: fish (1, 0), trout (2, 0) straight behind it, sole (2, 1), dog (0, 3).
+/// Points of the plane with the root at the origin: fish (1, 0), trout (2, 0) straight behind it, sole (2, 1), dog (0,
+/// 3).
 #[test]
 fn hyperlex_by_hand() {
     let texts = [("fish", [1.0, 0.0]), ("trout", [2.0, 0.0]), ("sole", [2.0, 1.0]), ("dog", [0.0, 3.0])];
     let prompts: Vec<_> = texts.iter().map(|(word, point)| (format!("a picture of a {word}"), *point)).collect();
     let embedder = euclidean(&prompts.iter().map(|(text, point)| (text.as_str(), *point)).collect::<Vec<_>>(), &[]);
-    // A sole is a fish, a trout even more, a dog less, and a fish is no trout. Angles at the general word: 45, 0 and 108.4
-    // degrees, and 180 for fish behind trout.
+    // A sole is a fish, a trout even more so, a dog less so, and a fish is not a trout. Exterior angles at the general
+    // word: 45, 0 and 108.4 degrees, and 180 degrees at the trout towards the fish.
     let samples = vec![
         graded("fish", "sole", 8.0, "N"),
         graded("fish", "trout", 9.0, "N"),
@@ -34,41 +35,43 @@ fn hyperlex_by_hand() {
     assert_eq!(records.len(), 21, "six scores of all, nouns and verbs, one of them beside two trivial answers");
     let angle = rho(&records, "all", "minus exterior angle");
     assert!((angle.value - 1.0).abs() < 1e-12 && angle.n == 4, "{angle:?}");
-    // Distances sqrt 2, 1, sqrt 10, 1: ranks of the similarity 2, 3.5, 1, 3.5 against 3, 4, 2, 1. From the mean 2.5: -0.5 0.5 + 1 * 1.5
-    // + 1.5 * 0.5 - 1 * 1.5 = 0.5 over sqrt(4.5 * 5).
+    // Distances sqrt 2, 1, sqrt 10, 1: ranks of the similarity 2, 3.5, 1, 3.5 against 3, 4, 2, 1. Relative to the mean
+    // 2.5: -0.5 * 0.5 + 1 * 1.5 + 1.5 * 0.5 - 1 * 1.5 = 0.5 over sqrt(4.5 * 5).
     let similarity = rho(&records, "all", "similarity");
     assert!((similarity.value - 0.5 / 22.5f64.sqrt()).abs() < 1e-12, "{similarity:?}");
-    // Depths 1.24, 1, 2 and -1 apart: ranks 3, 2, 4, 1 against 3, 4, 2, 1; squared differences 0 + 4 + 4 + 0, 1 - 6 * 8 / (4 * 15).
+    // Depth differences 1.24, 1, 2 and -1: ranks 3, 2, 4, 1 against 3, 4, 2, 1. The squared rank differences are 0 + 4
+    // + 4 + 0, so rho is 1 - 6 * 8 / (4 * 15).
     let depth = rho(&records, "all", "depth, specific minus general");
     assert!((depth.value - 0.2).abs() < 1e-12, "{depth:?}");
     assert_eq!(rho(&records, "nouns", "minus exterior angle").value, 1.0);
     assert_eq!(rho(&records, "verbs", "depth, specific minus general").value, 1.0);
-    // A fish is the general word of three pairs, a trout of one: ranks 3, 3, 3, 1 against 3, 4, 2, 1, so 0.5 * 0.5 + 0.5 * 1.5 - 0.5 * 0.5
-    // + 1.5 * 1.5 = 3 over sqrt(3 * 5).
+    // Fish is the general word of three pairs, trout of one: ranks 3, 3, 3, 1 against 3, 4, 2, 1, so 0.5 * 0.5 + 0.5 *
+    // 1.5 - 0.5 * 0.5 + 1.5 * 1.5 = 3 over sqrt(3 * 5).
     let baseline = angle.baseline.as_ref().unwrap();
     assert_eq!(baseline.name, "pairs with this general word");
     assert!((baseline.value - 3.0 / 15.0f64.sqrt()).abs() < 1e-12, "{baseline:?}");
-    // Lengths 0, 1, -1, -1 apart: ranks 3, 4, 1.5, 1.5, so 0.5 * 0.5 + 1.5 * 1.5 + 1 * 0.5 + 1 * 1.5 = 4.5 over sqrt(4.5 * 5).
+    // Length differences 0, 1, -1, -1: ranks 3, 4, 1.5, 1.5, so 0.5 * 0.5 + 1.5 * 1.5 + 1 * 0.5 + 1 * 1.5 = 4.5 over
+    // sqrt(4.5 * 5).
     let again = &records[6];
     assert_eq!((&again.protocol, again.value), (&angle.protocol, angle.value));
     let baseline = again.baseline.as_ref().unwrap();
     assert_eq!(baseline.name, "characters, specific minus general");
     assert!((baseline.value - 4.5 / 22.5f64.sqrt()).abs() < 1e-12, "{baseline:?}");
-    // Half apertures asin(0.1 / depth), 0.1 at the fish and 0.05 at the trout, change no order here.
+    // The half apertures asin(0.1 / depth), 0.1 at the fish and 0.05 at the trout, do not change the order here.
     for score in ["minus cone excess", "minus angle / half aperture"] {
         assert!((rho(&records, "all", score).value - 1.0).abs() < 1e-12, "{score}");
     }
 }
 
-/// With the root in the centre of the sphere the exterior angle is half the angle between two points and a right angle: it ranks as the
-/// cosine does, and depths are all one.
+/// With the root at the centre of the sphere, the exterior angle is a right angle plus half the angle between the two
+/// points. It ranks like the cosine, and all depths are 1.
 #[test]
 fn without_a_root_the_angle_is_the_cosine() {
     let words = ["ab", "cd", "ef", "gh", "ij"];
     let turn = |angle: f32| [angle.cos(), angle.sin()];
     let points = [0.0, 0.3, 1.4, 2.0, 2.9].map(turn);
     let texts = words.iter().zip(points).map(|(word, point)| (format!("a picture of a {word}"), point)).collect();
-    let embedder = Lookup { spec: ManifoldSpec::sphere(2), texts, images: BTreeMap::new() };
+    let embedder = LookupEmbedder { spec: ManifoldSpec::sphere(2), texts, images: BTreeMap::new() };
     let samples: Vec<_> = (0..5).flat_map(|i| (0..i).map(move |j| (i, j))).collect();
     let samples = samples.iter().map(|&(i, j)| graded(words[i], words[j], ((3 * i + j) % 7) as f64, "N")).collect();
     let records = run("hyperlex", &embedder, samples, None).unwrap();
@@ -111,25 +114,26 @@ fn published(split: Option<&str>) -> Option<Box<dyn Source>> {
     Some(conifer_data::open(&spec).unwrap())
 }
 
-/// The verbs of the published file, and a model that knows nothing: seven records of 453 pairs, none far from 0.
+/// The verbs of the published file with uninformative embeddings: seven records of 453 pairs, all close to 0.
 #[test]
 fn hyperlex_on_the_published_verbs() {
     let Some(source) = published(Some("V")) else { return };
     let options = Options::default();
-    let records = measure(find("hyperlex").unwrap(), &Context::new(&Hashed, source.as_ref(), None, &options)).unwrap();
+    let records =
+        measure(find("hyperlex").unwrap(), &Context::new(&HashEmbedder, source.as_ref(), None, &options)).unwrap();
     let verbs: Vec<_> = records.iter().filter(|it| it.split == "verbs").collect();
     assert_eq!((records.len(), verbs.len()), (14, 7));
-    // Worked out apart from this program, in Python.
+    // Computed independently in Python.
     assert!((verbs[0].baseline.as_ref().unwrap().value - 0.155_663_9).abs() < 1e-6, "{:?}", verbs[0].baseline);
     for record in verbs {
-        // The standard error of a correlation of nothing is 1 / sqrt(452) = 0.047.
+        // The standard error of a correlation of 0 is 1 / sqrt(452) = 0.047.
         assert!(record.n == 453 && record.value.abs() < 0.2, "{record:?}");
     }
 }
 
-/// What the trivial answer gets on the published pairs; the numbers were worked out apart from this program, in Python.
+/// Value of the baseline on the published pairs. The expected numbers were computed independently in Python.
 #[test]
-fn one_word_of_two_goes_far() {
+fn prevalence_of_the_general_word_correlates_with_grades() {
     for (split, expected) in [(None, 0.388_421_3), (Some("N"), 0.420_907_2)] {
         let Some(source) = published(split) else { return };
         let samples: Vec<Sample> = (0..source.len()).map(|index| source.get(index).unwrap()).collect();

@@ -4,11 +4,12 @@ use conifer_data::{BBox, PartRule};
 
 use super::*;
 
-/// A photo of 20 x 10 pixels: its first pixel is `photo`, its columns of two pixels from the second row on are the `things`.
-fn scene(id: &str, photo: u8, things: &[(&str, u8)]) -> Sample {
+/// A photo of 20 x 10 pixels. Its first pixel is `photo`; from the second row on, columns of two pixels hold the
+/// `objects`.
+fn scene(id: &str, photo: u8, objects: &[(&str, u8)]) -> Sample {
     let pixel = |i: usize| match i {
         0 => photo,
-        _ => things.get(i % 20 / 2).map_or(0, |it| it.1),
+        _ => objects.get(i % 20 / 2).map_or(0, |it| it.1),
     };
     let rgb = (0..200).flat_map(|i| [pixel(i); 3]).collect();
     let phrase = |(column, (text, _)): (usize, &(&str, u8))| {
@@ -19,7 +20,7 @@ fn scene(id: &str, photo: u8, things: &[(&str, u8)]) -> Sample {
     Sample {
         id: id.into(),
         image: Some(ImageRef::Pixels(Arc::new(Picture { width: 20, height: 10, rgb }))),
-        phrases: things.iter().enumerate().map(phrase).collect(),
+        phrases: objects.iter().enumerate().map(phrase).collect(),
         ..Sample::default()
     }
 }
@@ -33,7 +34,8 @@ fn check(records: &[Record], protocol: &str, metric: &str, expected: [f64; 2], n
     assert!((trivial - expected[1]).abs() < 1e-6, "{found:?}; expected {expected:?}");
 }
 
-/// Photo a at (1, 0) with a dog straight behind it and a cat across, photo b at (0, 1) with a dog straight behind it.
+/// Photo a at (1, 0) has a dog straight behind it and a cat to the side; photo b at (0, 1) has a dog straight behind
+/// it.
 #[test]
 fn labels_alone_by_hand() {
     let samples = vec![scene("a", 0, &[("dog", 1), ("cat", 2)]), scene("b", 5, &[("dog", 6)])];
@@ -41,23 +43,27 @@ fn labels_alone_by_hand() {
         euclidean(&[], &[(0, [1.0, 0.0]), (1, [2.0, 0.0]), (2, [1.0, 2.0]), (5, [0.0, 1.0]), (6, [0.0, 2.0])]);
     let records = run("part_retrieval", &embedder, samples, None).unwrap();
     let cosine = "cosine, labels alone";
-    // Tops of 3 boxes: 1, 2, 3. By cosine a finds its dog (1), its cat (0.45), b's dog (0), all right; b finds its dog (1), a's cat (0.89,
-    // wrong), a's dog (0).
+    // The top 25 %, 50 % and 75 % of 3 boxes are 1, 2 and 3 boxes (rounded up). By cosine, a retrieves its dog (1), its
+    // cat (0.45) and b's dog (0), all correct. b retrieves its dog (1), a's cat (0.89, wrong) and a's dog (0).
     check(&records, cosine, "hierarchical recall, top 25 %", [(1.0 / 3.0 + 1.0 / 2.0) / 2.0, 1.0 / 3.0], 2);
     check(&records, cosine, "hierarchical recall, top 50 %", [(2.0 / 3.0 + 1.0 / 2.0) / 2.0, 2.0 / 3.0], 2);
     check(&records, cosine, "hierarchical recall, top 75 %", [1.0, 1.0], 2);
-    // a: (cat, dog, others) should be (1/3, 2/3, 0) and is (0, 1, 0): a third moves by one; as values 0 1/3 2/3 against 0 0 1. b is right.
-    // Of all candidates a has the right distribution, b (2/3, 1/3) for (1, 0).
+    // Top 1 of a: (cat, dog, others) should be (1/3, 2/3, 0) and is (0, 1, 0). Transport moves 1/3 by one position; as
+    // values, 0 1/3 2/3 is compared with 0 0 1. b is exact. Over all candidates, a has the exact distribution and b has
+    // (2/3, 1/3) instead of (1, 0).
     check(&records, cosine, "OT transport, top 25 %", [1.0 / 6.0, 1.0 / 6.0], 2);
     check(&records, cosine, "OT values, top 25 %", [1.0 / 9.0, 1.0 / 6.0], 2);
-    // a: (1/2, 1/2, 0): a sixth moves; as values 1/6 + 1/6 over three. b: (1/2, 1/2) for (1, 0).
+    // Top 2 of a: (1/2, 1/2, 0). Transport moves 1/6; as values, (1/6 + 1/6) over three entries. b: (1/2, 1/2) instead
+    // of (1, 0).
     check(&records, cosine, "OT transport, top 50 %", [(1.0 / 6.0 + 1.0 / 2.0) / 2.0, 1.0 / 6.0], 2);
     check(&records, cosine, "OT values, top 50 %", [(1.0 / 9.0 + 1.0 / 2.0) / 2.0, 1.0 / 6.0], 2);
-    // Cosine thresholds: everything a meets is right; b meets right, wrong, right (at cosine 0, the last threshold).
+    // Cosine thresholds: all boxes are correct for a. For b they are correct, wrong and correct, the last at cosine 0,
+    // the last threshold.
     check(&records, cosine, "hierarchical AP over thresholds", [(1.0 + 5.0 / 6.0) / 2.0, (1.0 + 2.0 / 3.0) / 2.0], 2);
     check(&records, cosine, "hierarchical precision at recall 0.5", [1.0, 5.0 / 6.0], 2);
     check(&records, cosine, "hierarchical precision at recall 0.75", [(1.0 + 2.0 / 3.0) / 2.0, 5.0 / 6.0], 2);
-    // Without its own photo a finds b's dog, b finds a's cat before a's dog: 1 of 1; 0 of 1 in the first of two.
+    // Without its own photo, a retrieves b's dog: 1 of 1. b retrieves a's cat before a's dog: 0 of 1 at the first of
+    // two boxes.
     check(&records, "cosine, other photos, labels alone", "hierarchical recall, top 25 %", [0.5, (1.0 + 0.5) / 2.0], 2);
     assert!(records.iter().all(|it| it.interval.is_some() && it.baseline.is_some()));
     let gates: Vec<&str> = records.iter().map(|it| &*it.protocol).filter(|it| it.starts_with("gated")).collect();
@@ -65,7 +71,7 @@ fn labels_alone_by_hand() {
         assert!(gates.contains(&gate), "{gate} in {gates:?}");
     }
     let options = Options { gate: 1.6, ..Options::default() };
-    let source = List(vec![scene("a", 0, &[("dog", 1)]), scene("b", 5, &[("dog", 6)])]);
+    let source = BenchmarkSamples(vec![scene("a", 0, &[("dog", 1)]), scene("b", 5, &[("dog", 6)])]);
     let records = measure(find("part_retrieval").unwrap(), &Context::new(&embedder, &source, None, &options)).unwrap();
     assert!(
         ["gated angle 1.6", "gated angle 1.6, labels alone"].iter().all(|it| records.iter().any(|r| r.protocol == *it))
@@ -73,41 +79,44 @@ fn labels_alone_by_hand() {
 }
 
 #[test]
-fn a_model_without_differences_finds_nothing() {
+fn constant_scores_find_nothing() {
     let samples = vec![scene("a", 0, &[("dog", 0)]), scene("b", 0, &[("cat", 0), ("cat", 0), ("cat", 0)])];
     let records = run("part_retrieval", &euclidean(&[], &[(0, [1.0, 0.0])]), samples.clone(), None);
     assert!(records.unwrap_err().to_string().contains("every right candidate of another photo"));
     let samples = [samples, vec![scene("c", 0, &[("dog", 0)]), scene("d", 0, &[("cat", 0), ("cat", 0), ("cat", 0)])]];
     let records = run("part_retrieval", &euclidean(&[], &[(0, [1.0, 0.0])]), samples.concat(), None).unwrap();
-    // Two of eight boxes: those of the other class, each time.
+    // 25 % of eight boxes are two. Ties put boxes of the other class first, so these two are always wrong.
     for ranking in ["cosine", "angle", "gated angle 1"] {
         check(&records, &format!("{ranking}, labels alone"), "hierarchical recall, top 25 %", [0.0, 0.25], 4);
     }
 }
 
-/// The angle at a photo on the axis: 0 for what lies behind it, pi for what lies before it.
+/// The exterior angle at a photo on the axis is 0 for points behind the photo and pi for points between it and the
+/// root.
 #[test]
-fn angles_open_by_hand() {
-    // Photo a at (1, 0): dog at 0, cat at a right angle (1, 1), car on the way back (0.5, 0). Photo b at (4, 0) has a car behind it.
+fn angle_thresholds_by_hand() {
+    // Photo a at (1, 0): a dog at angle 0, a cat at a right angle (1, 1), a car towards the root (0.5, 0). Photo b at
+    // (4, 0) has a car behind it.
     let samples = vec![scene("a", 0, &[("dog", 1), ("cat", 2), ("car", 3)]), scene("b", 5, &[("car", 6)])];
     let embedder = euclidean(
         &[],
         &[(0, [1.0, 0.0]), (1, [2.0, 0.0]), (2, [1.0, 1.0]), (3, [0.5, 0.0]), (5, [4.0, 0.0]), (6, [5.0, 0.0])],
     );
     let records = run("part_retrieval", &embedder, samples, None).unwrap();
-    // All that a meets is right. b meets its car at angle 0; a's dog, car and cat lie back: the car and the dog at pi, the cat at pi minus
-    // atan(1/3) before them. Its two cars: recall 1/2 at precision 1; the other one with the dog at the last threshold, 2 of 4.
+    // All boxes are correct for a. b has its own car at angle 0. a's car and dog are at pi, and a's cat before them at
+    // pi - atan(1/3). For b's two cars, recall 1/2 is reached at precision 1. The second car passes with the dog at the
+    // last threshold, at precision 2 of 4.
     check(&records, "angle, labels alone", "hierarchical AP over thresholds", [(1.0 + 0.75) / 2.0, 0.75], 2);
     check(&records, "angle, labels alone", "hierarchical precision at recall 0.75", [0.75, 0.75], 2);
     check(&records, "angle, labels alone", "hierarchical precision at recall 0.5", [1.0, 0.75], 2);
 }
 
 #[test]
-fn a_tree_makes_what_is_below_right() {
+fn descendants_in_the_tree_are_right() {
     let edges = [("thing", "animal"), ("animal", "dog"), ("animal", "cat"), ("thing", "car")];
     let tree = Tree::from_edges(edges).unwrap();
-    // Photo a is of an animal, b has a dog and a cat, c a car and another car. All boxes on one ray, ordered by their angle from a's: animal, car,
-    // dog, cat, car.
+    // Photo a has an animal, b a dog and a cat, c two cars. All points are unit vectors. Their angle to a's point
+    // orders the boxes: animal, car, dog, cat, car.
     let samples = |car: &str| {
         vec![
             scene("a", 0, &[("animal", 1)]),
@@ -120,47 +129,50 @@ fn a_tree_makes_what_is_below_right() {
     let embedder = euclidean(&[], &points.map(|(value, degrees)| (value, ray(degrees))));
     let records = run("part_retrieval", &embedder, samples("car"), Some(&tree)).unwrap();
     let cosine = "cosine, labels and those below";
-    // Tops of 5: 2, 3, 4. a: 3 right (animal, dog, cat): finds 1, 2, 3. b (at 90 degrees, the reverse order: car, cat, dog, car, animal): of
-    // dog and cat 1, 2, 2. c, the same order, of two cars: 1, 1, 2.
+    // The top 25 %, 50 % and 75 % of 5 boxes are 2, 3 and 4 boxes (rounded up). a has 3 correct boxes (animal, dog,
+    // cat) and finds 1, 2, 3. b at 90 degrees has the reverse order (car, cat, dog, car, animal) and finds 1, 2, 2 of
+    // its dog and cat. c has the same order as b and finds 1, 1, 2 of its two cars.
     let recall = |top: [f64; 3]| top.iter().sum::<f64>() / 3.0;
     check(&records, cosine, "hierarchical recall, top 25 %", [recall([1.0 / 3.0, 0.5, 0.5]), 0.4], 3);
     check(&records, cosine, "hierarchical recall, top 50 %", [recall([2.0 / 3.0, 1.0, 0.5]), 0.6], 3);
     check(&records, cosine, "hierarchical recall, top 75 %", [1.0, 0.8], 3);
-    // Transport in preorder. a (animal, dog, cat, others): a third each, found animal and car: (1/2, 0, 0, 1/2): 1/6 stays one short at the
-    // first border, 1/6 and 1/2 are due at the next: 1/6 + 1/6 + 1/2. b (dog, cat, others): (1/2, 1/2, 0), found car and cat (0, 1/2, 1/2):
-    // 1/2 + 1/2. c (car, others): (1, 0), found car and cat: 1/2. All candidates: a: (1, 1, 1, 2) / 5: 2/15 + 4/15 + 6/15; b: (1, 1, 3) / 5:
-    // 3/10 + 6/10; c: 3/5.
+    // Transport in preorder, top 2 boxes, as the sum of the absolute cumulative differences.
+    // a (animal, dog, cat, others): a third each, found animal and car (1/2, 0, 0, 1/2): 1/6 + 1/6 + 1/2.
+    // b (dog, cat, others): (1/2, 1/2, 0), found car and cat (0, 1/2, 1/2): 1/2 + 1/2.
+    // c (car, others): (1, 0), found car and cat (1/2, 1/2): 1/2.
+    // All candidates: a (1, 1, 1, 2) / 5: 2/15 + 4/15 + 6/15; b (1, 1, 3) / 5: 3/10 + 6/10; c: 3/5.
     let found = (5.0 / 6.0 + 1.0 + 0.5) / 3.0;
     check(&records, cosine, "OT transport, top 25 %", [found, (12.0 / 15.0 + 0.9 + 0.6) / 3.0], 3);
 
     let error = run("part_retrieval", &embedder, samples("truck"), Some(&tree)).unwrap_err().to_string();
-    assert!(error.contains("`truck` is no node of the class tree (5 known"), "{error}");
+    assert!(error.contains("`truck` is not a node of the class tree (5 known"), "{error}");
     let options = Options { partial: true, ..Options::default() };
-    let source = List(samples("truck"));
+    let source = BenchmarkSamples(samples("truck"));
     let context = Context::new(&embedder, &source, Some(&tree), &options);
     let records = measure(find("part_retrieval").unwrap(), &context).unwrap();
     let noted = format!("{cosine}, partial: 4 of 5 labels stand in the tree");
-    // c now has a car and a truck, which stands alone: found 10 degrees apart at the ends, 1 of 2 each, as before.
+    // c now has a car and a truck that is not in the tree. The order is the same, so it finds 1, 1, 2 of 2 as before.
     check(&records, &noted, "hierarchical recall, top 75 %", [1.0, 0.8], 3);
 
-    // A tree of other things says nothing about these labels; alone, none of them is in two photos.
+    // A tree of unrelated labels is ignored. Without a tree, no label occurs in two photos.
     let other = Tree::from_edges([("place", "beach")]).unwrap();
     let error = run("part_retrieval", &embedder, samples("car"), Some(&other)).unwrap_err().to_string();
-    assert!(error.contains("every right candidate of another photo") && error.contains("some of one class"), "{error}");
+    assert!(error.contains("every right candidate of another photo") && error.contains("of the same class"), "{error}");
     let shared = vec![scene("a", 0, &[("dog", 1)]), scene("b", 5, &[("dog", 6), ("cat", 7)])];
     let records = run("part_retrieval", &embedder, shared, Some(&other)).unwrap();
     assert!(records.iter().any(|it| it.protocol == "cosine, labels alone"));
 }
 
-/// COCO val2017 as far as the sample of it goes: 310 of its 624 boxes cover 1 % of their photo, in 76 photos.
+/// The sample of COCO val2017: 310 of its 624 boxes, in 76 photos, cover at least 1 % of their photo.
 #[test]
 fn parts_of_coco() {
     let Some(samples) = coco_mini() else { return };
     let boxes = || samples.iter().flat_map(|it| &it.phrases).flat_map(|it| &it.boxes);
     assert_eq!((boxes().count(), boxes().filter(|it| PartRule::default().keeps(it)).count()), (624, 310));
     let options = Options::default();
-    let source = List(samples.clone());
-    let records = measure(find("part_retrieval").unwrap(), &Context::new(&Hashed, &source, None, &options)).unwrap();
+    let source = BenchmarkSamples(samples.clone());
+    let records =
+        measure(find("part_retrieval").unwrap(), &Context::new(&HashEmbedder, &source, None, &options)).unwrap();
     for it in &records {
         let own_photo = !it.protocol.contains("other photos");
         match &*it.split {
@@ -168,7 +180,7 @@ fn parts_of_coco() {
             _ if own_photo => assert_eq!(it.n, 76, "{it:?}"),
             _ => assert!(it.n <= 76, "{it:?}"),
         }
-        // A hash knows nothing: what it finds is chance.
+        // A hash carries no information, so recall is close to chance.
         if own_photo && it.metric.starts_with("hierarchical recall") {
             let chance = it.baseline.as_ref().unwrap().value;
             assert!((it.value - chance).abs() < 0.1, "{it:?}");

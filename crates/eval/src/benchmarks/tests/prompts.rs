@@ -4,10 +4,10 @@ use std::path::Path;
 use conifer_data::DATA_SETS;
 
 use super::*;
-use crate::benchmarks::prompts::{Family, fill, for_data_set, note};
+use crate::benchmarks::prompts::{PromptFamily, fill, for_data_set, note};
 
-/// (data set, OpenAI's templates, MERU's): openai/CLIP's data/prompts.md and notebook, and the counts stated for MERU. MERU has
-/// 6 for DTD, of which one is stated.
+/// (data set, number of OpenAI's templates, number of MERU's templates). OpenAI's are counted in data/prompts.md and
+/// the notebook of openai/CLIP; MERU's counts are stated. MERU has 6 templates for DTD, of which one is stated.
 const COUNTS: [(&str, usize, usize); 20] = [
     ("imagenet", 80, 7),
     ("food101", 1, 2),
@@ -33,22 +33,23 @@ const COUNTS: [(&str, usize, usize); 20] = [
 
 #[test]
 fn every_set_with_classes_has_templates_of_both_families() {
-    // The sets of the MERU family, the first of the list; BREEDS takes ImageNet's prompts, taxonomies have names alone.
+    // The data sets of the MERU family come first in the list. BREEDS uses ImageNet's prompts, and taxonomies have no
+    // prompts.
     let of_classes: Vec<_> = DATA_SETS.iter().map(|set| set.name).take(COUNTS.len()).collect();
     assert_eq!(of_classes, COUNTS.map(|(name, ..)| name));
     for (name, openai, meru) in COUNTS {
-        for (family, count) in Family::ALL.into_iter().zip([openai, meru]) {
+        for (family, count) in PromptFamily::ALL.into_iter().zip([openai, meru]) {
             let templates = for_data_set(family, name).unwrap();
             let different: BTreeSet<_> = templates.iter().collect();
             assert_eq!((templates.len(), different.len()), (count, count), "{} of {name}", family.name());
             assert!(templates.iter().all(|template| template.matches("{}").count() == 1), "{templates:?}");
         }
     }
-    assert_eq!(for_data_set(Family::OpenAi, "coco"), None);
-    assert_eq!(for_data_set(Family::Meru, "svhn"), None);
-    assert_eq!(note(Family::Meru, "food101"), None);
-    assert!(note(Family::Meru, "dtd").unwrap().starts_with("one of MERU's six"));
-    assert!(note(Family::Meru, "pets").unwrap().starts_with("OpenAI's"));
+    assert_eq!(for_data_set(PromptFamily::OpenAi, "coco"), None);
+    assert_eq!(for_data_set(PromptFamily::Meru, "svhn"), None);
+    assert_eq!(note(PromptFamily::Meru, "food101"), None);
+    assert!(note(PromptFamily::Meru, "dtd").unwrap().starts_with("one of MERU's six"));
+    assert!(note(PromptFamily::Meru, "pets").unwrap().starts_with("OpenAI's"));
 }
 
 #[test]
@@ -85,7 +86,7 @@ fn openai_templates_are_those_of_its_file() {
     for (ours, theirs) in names {
         let published: BTreeSet<_> =
             file[theirs]["templates"].as_array().unwrap().iter().map(|it| it.as_str().unwrap()).collect();
-        let found: BTreeSet<_> = for_data_set(Family::OpenAi, ours).unwrap().iter().copied().collect();
+        let found: BTreeSet<_> = for_data_set(PromptFamily::OpenAi, ours).unwrap().iter().copied().collect();
         assert_eq!(found, published, "{ours}");
     }
 }
@@ -100,15 +101,15 @@ fn names_are_filled_in_as_they_are_and_labels_as_words() {
 }
 
 #[test]
-fn a_data_set_with_fewer_samples_than_it_has_is_told() {
+fn an_incomplete_data_set_is_reported() {
     let photo = |id: &str| Sample { label: Some("cat".into()), ..sample(id, 0) };
-    let list = List(vec![photo("a"), photo("b")]);
-    let source = Told { name: "torso", list, classes: Vec::new(), complete: Some(3), left_out: None };
+    let list = BenchmarkSamples(vec![photo("a"), photo("b")]);
+    let source = DescribedSamples { name: "torso", list, classes: Vec::new(), complete: Some(3), left_out: None };
     let embedder = euclidean(&[("cat", [0.0; 2])], &[(0, [0.0; 2])]);
     let benchmark = find("zero_shot_classification").unwrap();
     let mut options = Options { templates: vec!["{}".into()], ..Options::default() };
     let error = measure(benchmark, &Context::new(&embedder, &source, None, &options)).unwrap_err().to_string();
-    assert!(error.contains("the whole of `torso` is missing; it has 3 samples, 2 are here"), "{error}");
+    assert!(error.contains("a part of `torso` is missing; the data set has 3 samples, 2 were found"), "{error}");
     options.partial = true;
     let records = measure(benchmark, &Context::new(&embedder, &source, None, &options)).unwrap();
     assert!(records[0].protocol.ends_with(", partial: 2 of 3 samples"), "{}", records[0].protocol);

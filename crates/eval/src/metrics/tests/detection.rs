@@ -9,9 +9,9 @@ fn average_precision_by_hand() {
     assert!((average_precision(&scores, &right) - (0.5 + 0.5 * 2.0 / 3.0)).abs() < 1e-12);
     // Recalls 0 .. 0.50 (51 of them) at precision 1, 50 at 2/3.
     assert!((average_precision_101(&scores, &right, 2) - (51.0 + 50.0 * 2.0 / 3.0) / 101.0).abs() < 1e-12);
-    // Of four to be found two never are: 26 recalls at 1, 25 at 2/3, the rest 0.
+    // Two of four items are never found: 26 recalls at 1, 25 at 2/3, the rest 0.
     assert!((average_precision_101(&scores, &right, 4) - (26.0 + 25.0 * 2.0 / 3.0) / 101.0).abs() < 1e-12);
-    // All alike: the share of right ones in any order; in the 101-point form the order counts.
+    // Equal scores give the fraction of right items in any order; in the 101-point form the order matters.
     assert_eq!(average_precision(&[0.5; 4], &[false, false, true, true]), 0.5);
     assert_eq!(average_precision_101(&[0.5; 4], &[false, false, true, true], 2), 0.5);
     assert_eq!(average_precision_101(&[0.5; 4], &[true, true, false, false], 2), 1.0);
@@ -19,8 +19,8 @@ fn average_precision_by_hand() {
 }
 
 #[test]
-fn a_weight_is_a_number_of_copies() {
-    let ranking = |rows: &[(u32, f32, bool)]| Ranking::new(rows.iter().copied());
+fn weights_equal_repeated_detections() {
+    let ranking = |rows: &[(u32, f32, bool)]| DetectionRanking::new(rows.iter().copied());
     let rows = [(0, 0.9, true), (1, 0.8, false), (2, 0.7, true), (1, 0.7, false), (0, 0.1, false)];
     let weights = [2.0, 0.0, 3.0];
     let copies: Vec<_> = rows.iter().flat_map(|&row| vec![row; weights[row.0 as usize] as usize]).collect();
@@ -31,9 +31,9 @@ fn a_weight_is_a_number_of_copies() {
 }
 
 #[test]
-fn the_best_detection_takes_the_box() {
+fn iou_matching_by_hand() {
     let bbox = |x1: f32, x2: f32| BBox { x1, y1: 0.0, x2, y2: 1.0 };
-    // [0, 0.4] and [0, 0.5] share 0.4 of 0.5; [0.5, 0.9] shares nothing with either.
+    // [0, 0.4] and [0, 0.5] have an IoU of 0.4 / 0.5; [0.5, 0.9] overlaps neither.
     let (small, large, other) = (bbox(0.0, 0.4), bbox(0.0, 0.5), bbox(0.5, 0.9));
     assert!((iou(&small, &large) - 0.8).abs() < 1e-6 && iou(&small, &other) == 0.0);
     assert_eq!(iou_matches(&[(0.1, small), (0.9, large)], &[small], 0.5), [false, true]);
@@ -44,23 +44,23 @@ fn the_best_detection_takes_the_box() {
 
 #[test]
 fn distributions_by_hand() {
-    // One half moves by 2, one half by 1.
+    // Half of the mass moves by 2, the other half by 1.
     assert!((wasserstein(&[0.0, 1.0], &[2.0, 2.0], None, None) - 1.5).abs() < 1e-12);
     assert!((wasserstein(&[0.0, 9.0], &[1.0], Some(&[2.0, 0.0]), None) - 1.0).abs() < 1e-12);
     assert!(wasserstein(&[], &[1.0], None, None).is_nan() && wasserstein(&[1.0], &[], None, None).is_nan());
-    // All mass moves from the first of three labels to the last; the shares are the same ones in another order.
+    // All mass moves from the first of three labels to the last. The sorted fractions are equal.
     let it = LabelDistance::between(&[1.0, 0.0, 0.0], &[0.0, 0.0, 1.0]);
     assert_eq!((it.values, it.transport), (0.0, 2.0));
 }
 
 #[test]
-fn thresholds_open_by_hand() {
-    // Four thresholds behind the strictest: 0, 1/4, 1/2, 3/4, 1. One beyond 1 never passes.
+fn threshold_curve_by_hand() {
+    // Four thresholds after the strictest: 0, 1/4, 1/2, 3/4, 1. A candidate beyond 1 never passes.
     let mut curve = ThresholdCurve::new(4);
     for (at, right) in [(-0.1, true), (0.2, false), (0.25, true), (0.6, false), (1.5, true), (f32::NAN, true)] {
         curve.add(at, right);
     }
-    // Recall 1/4 at precision 1, 2/4 at 2/3; then nothing more is right.
+    // Recall 1/4 at precision 1 and 2/4 at 2/3; after that nothing more is right.
     assert!((curve.average_precision() - (0.25 + 0.25 * 2.0 / 3.0)).abs() < 1e-12);
     assert_eq!(curve.precision_at(0.25), 1.0);
     assert!((curve.precision_at(0.5) - 2.0 / 3.0).abs() < 1e-12);
@@ -69,11 +69,11 @@ fn thresholds_open_by_hand() {
 }
 
 #[test]
-fn counts_of_a_bootstrap() {
+fn bootstrap_counts_and_normal_interval() {
     let counts = bootstrap_counts(7, 20, 3);
     assert!(counts.len() == 20 && counts.iter().all(|it| it.iter().map(|&c| u32::from(c)).sum::<u32>() == 7));
     assert_eq!(counts, bootstrap_counts(7, 20, 3));
-    // Standard deviation of 0.4 and 0.6 is 0.1414; 1.96 of it 0.2772.
+    // Standard deviation of 0.4 and 0.6 is 0.1414; times 1.96 it is 0.2772.
     let [low, high] = normal_interval(0.9, [0.4, f64::NAN, 0.6]).unwrap();
     assert!((low - (0.9 - 0.277_186)).abs() < 1e-6 && high == 1.0);
     assert!(normal_interval(0.5, [0.5]).is_none());

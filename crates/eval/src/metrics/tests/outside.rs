@@ -1,4 +1,5 @@
-//! `fixtures/metrics.json`: what the programs that define these metrics give (fixtures/RECIPE.md).
+//! Compares the metrics with `fixtures/metrics.json`, the results of the programs that define them
+//! (fixtures/RECIPE.md).
 
 use conifer_data::BBox;
 use serde_json::Value;
@@ -12,7 +13,7 @@ fn cases() -> Value {
 }
 
 fn list<'a>(value: &'a Value, key: &str) -> &'a Vec<Value> {
-    value[key].as_array().unwrap_or_else(|| panic!("`{key}` is no list in {value}"))
+    value[key].as_array().unwrap_or_else(|| panic!("`{key}` is not a list in {value}"))
 }
 
 fn f64s(value: &Value) -> Vec<f64> {
@@ -89,7 +90,7 @@ fn accuracy_is_torchmetrics() {
         };
         assert!((outcomes.value() - found.macro_average).abs() < 1e-12);
         close(found.micro_average, &case["micro"], 1e-6);
-        // torchmetrics counts a class that is only predicted as 0; we leave it out.
+        // torchmetrics counts a class that is predicted but never true as 0; this crate leaves it out.
         let only_predicted = (0..classes).filter(|it| predicted.contains(it) && !labels.contains(it)).count() as f64;
         let true_ones = (0..classes).filter(|it| labels.contains(it)).count() as f64;
         assert_eq!(only_predicted > 0.0, number + 1 == cases.len(), "the last case has such a class");
@@ -128,7 +129,7 @@ fn detection_average_precision_is_pycocotools() {
             close(matched(0.5), &case["ap50"][class], 1e-12);
             let thresholds: Vec<f64> = (0..10).map(|i| 0.5 + 0.05 * f64::from(i)).collect();
             close(thresholds.iter().map(|&it| matched(it)).sum::<f64>() / 10.0, &case["ap"][class], 1e-12);
-            // Where boxes do not overlap, a box is found by itself or not at all.
+            // If boxes do not overlap, a box can only be matched by its own detection.
             if case["apart"].as_bool().unwrap() {
                 close(average_precision_101(&of_class, &own, positives), &case["ap50"][class], 1e-12);
             }

@@ -1,10 +1,10 @@
-//! What is not the store's own, and what nobody can read any more: it is left alone.
+//! Foreign files and unreadable versions in a store must not be touched.
 
 use serde_json::{Value, json};
 
 use super::*;
 
-/// A store with version 2 (five rows `a`) and version 3 (and four rows `b`).
+/// A store with version 2 (five rows `a`) and version 3 (four more rows `b`).
 fn two(dir: &Path) -> Store {
     let store = store(dir);
     store.append(&batch("a", 5, 1), &mut quiet).unwrap();
@@ -12,7 +12,7 @@ fn two(dir: &Path) -> Store {
     store
 }
 
-/// Every file with its content, but for the lock.
+/// Every file except the lock, with its content.
 fn state(dir: &Path) -> Vec<(PathBuf, Vec<u8>)> {
     files(dir).into_iter().filter(|it| !it.ends_with(LOCK)).map(|it| (it.clone(), fs::read(it).unwrap())).collect()
 }
@@ -21,11 +21,11 @@ fn names_of(paths: &[PathBuf]) -> Vec<&str> {
     paths.iter().map(|it| it.file_name().unwrap().to_str().unwrap()).collect()
 }
 
-/// The newest version is damaged, and somebody goes on from the one before: what came with the damaged one stays as it was, whatever
-/// is done, and is there again when its file is.
+/// The newest version is damaged, and the user continues from the previous one. The files of the damaged version must
+/// stay unchanged whatever is done, and be usable again when its manifest is restored.
 #[test]
-fn what_came_with_a_version_set_aside_stays() {
-    // In its folder, beside it, and out of the store.
+fn files_of_a_moved_manifest_are_kept() {
+    // Move the manifest within its folder, to another folder of the store, and out of the store.
     for place in
         ["store/versions/00000003.json.damaged", "store/aside/00000003.json", "store/00000003.json", "aside.json"]
     {
@@ -57,7 +57,8 @@ fn what_came_with_a_version_set_aside_stays() {
         assert_eq!(state(&dir.join("segments/00000003")), segment, "{place}");
         assert_eq!(names_of(&store.unlisted().unwrap()), ["00000003"]);
 
-        // Its rows are a set of embeddings; with a good copy of its file, all of it is a version again.
+        // The rows of the damaged version are an embedding set. With a good copy of its manifest the version is valid
+        // again.
         let rows = EmbeddingSet::load(&dir.join("segments/00000003")).unwrap();
         assert_eq!(rows.ids, batch("b", 4, 2).ids);
         fs::write(&file, &written).unwrap();
@@ -65,7 +66,7 @@ fn what_came_with_a_version_set_aside_stays() {
         assert!(store.check(&mut |_| {}).unwrap().damage.is_empty() && store.unlisted().unwrap().is_empty());
         fs::remove_file(&file).unwrap();
 
-        // Collecting removes what versions needed, and not what none names.
+        // Garbage collection removes the files of removed versions, but no unlisted files.
         assert_eq!(store.gc(1).unwrap(), Removed { versions: 5, segments: 2 });
         assert_eq!(state(&dir.join("segments/00000003")), segment, "{place}");
         assert_eq!(names_of(&store.unlisted().unwrap()), ["00000003"]);
@@ -73,9 +74,10 @@ fn what_came_with_a_version_set_aside_stays() {
     }
 }
 
-/// The same of deleted rows, and of a change that was stopped before somebody set the version before it aside.
+/// The same for bitmaps of deleted rows, and for a change that was interrupted before the user moved the previous
+/// version aside.
 #[test]
-fn a_stopped_writer_takes_nothing_of_others_with_it() {
+fn cleanup_of_an_interrupted_write_keeps_other_files() {
     let folder = tempfile::tempdir().unwrap();
     let base = folder.path().join("base");
     let store = two(&base);
@@ -85,13 +87,13 @@ fn a_stopped_writer_takes_nothing_of_others_with_it() {
     let (_, operations) = {
         let whole = folder.path().join("whole");
         copy(&base, &whole);
-        with(usize::MAX, Fault::Once, || append(&whole).unwrap())
+        with(usize::MAX, DiskFault::Once, || append(&whole).unwrap())
     };
     let (mut stopped, mut half) = (0, 0);
     for at in 0..operations {
         let dir = folder.path().join(format!("stopped {at}"));
         copy(&base, &dir);
-        if with(at, Fault::Killed, || append(&dir)).0.is_ok() || dir.join("versions/00000005.json").exists() {
+        if with(at, DiskFault::Killed, || append(&dir)).0.is_ok() || dir.join("versions/00000005.json").exists() {
             continue;
         }
         stopped += 1;
@@ -107,9 +109,9 @@ fn a_stopped_writer_takes_nothing_of_others_with_it() {
     assert!(stopped > 5 && half > 1, "{stopped}, {half}");
 }
 
-/// Files that no store made, in folders with the names that it uses.
+/// Files that a store did not create, in folders with the names that it uses.
 #[test]
-fn files_of_others_are_left_alone() {
+fn foreign_files_are_kept() {
     let folder = tempfile::tempdir().unwrap();
     let dir = folder.path().join("mine");
     let others = ["tmp/notes/a", "tmp/00000003.json", "segments/20240101-run/b", "deleted/12345678.txt", "lock"];
@@ -122,7 +124,7 @@ fn files_of_others_are_left_alone() {
     assert!(error.contains("an entry is `deleted/12345678.txt`; expected an empty folder"), "{error}");
     assert_eq!((state(&dir), fs::read_to_string(dir.join(LOCK)).unwrap()), (before, "mine".to_owned()));
 
-    // Nor later.
+    // Later operations do not touch them either.
     let dir = folder.path().join("store");
     let store = two(&dir);
     for other in others {
@@ -139,10 +141,10 @@ fn files_of_others_are_left_alone() {
     assert_eq!(content(&store).len(), 11);
 }
 
-/// A link in the place of a folder or of the lock: nothing is written or removed where it leads.
+/// A symbolic link in the place of a folder or of the lock: nothing is written or removed at its target.
 #[cfg(unix)]
 #[test]
-fn links_are_refused() {
+fn symbolic_links_are_rejected() {
     for name in [TMP, SEGMENTS, DELETED, VERSIONS, LOCK] {
         let folder = tempfile::tempdir().unwrap();
         let (dir, scratch) = (folder.path().join("store"), folder.path().join("scratch"));
@@ -168,7 +170,7 @@ fn links_are_refused() {
     }
 }
 
-/// Gives the file of a version another content, and the checksum that belongs to it.
+/// Changes the manifest of a version and updates its checksum.
 fn forge(path: &Path, change: impl FnOnce(&mut Value)) {
     let mut value: Value = serde_json::from_slice(&fs::read(path).unwrap()).unwrap();
     value.as_object_mut().unwrap().remove("sha256");
@@ -179,9 +181,10 @@ fn forge(path: &Path, change: impl FnOnce(&mut Value)) {
     fs::write(path, format!("{body},\n  \"sha256\": \"{sha}\"\n}}\n")).unwrap();
 }
 
-/// Whoever can make a checksum gets an error for it: no name leads out of the store, and no number is believed before the rows are there.
+/// Manifests with a valid checksum but invalid content are rejected: no path leads out of the store, and no row count
+/// is trusted before the rows are read.
 #[test]
-fn forged_versions_are_refused() {
+fn forged_versions_are_rejected() {
     let rows = |count: u64| move |it: &mut Value| it["segments"][0]["rows"] = count.into();
     let name = |name: &'static str| move |it: &mut Value| it["segments"][0]["name"] = name.into();
     type Forgery = Box<dyn Fn(&mut Value)>;
@@ -228,22 +231,22 @@ fn forged_versions_are_refused() {
         let path = folder.path().join("versions/00000003.json");
         forge(&path, change);
         let before = state(folder.path());
-        let told = |result: Result<()>| {
+        let refused = |result: Result<()>| {
             let error = result.unwrap_err().to_string();
             assert!(error.contains(words), "{error}, not {words}");
         };
-        told(store.snapshot().map(|_| ()));
-        told(store.delete(&["a1".to_owned()]).map(|_| ()));
-        told(store.delete_rows(3, &[0]).map(|_| ()));
-        // One piece without deleted rows is not put together; but it is looked at before others are removed.
-        told(store.compact(&mut quiet).and_then(|_| store.gc(1)).map(|_| ()));
+        refused(store.snapshot().map(|_| ()));
+        refused(store.delete(&["a1".to_owned()]).map(|_| ()));
+        refused(store.delete_rows(3, &[0]).map(|_| ()));
+        // A single segment without deleted rows is not compacted, but `gc` opens it before it removes older versions.
+        refused(store.compact(&mut quiet).and_then(|_| store.gc(1)).map(|_| ()));
         assert!(state(folder.path()) == before, "{words}");
     }
 }
 
-/// One piece, of which the file of the version says more than there is: the versions before it stay.
+/// A single segment whose manifest claims more rows than it has: the older versions must stay.
 #[test]
-fn nothing_is_removed_for_a_version_that_cannot_be_read() {
+fn gc_keeps_older_versions_if_the_newest_is_unreadable() {
     let folder = tempfile::tempdir().unwrap();
     let store = store(folder.path());
     store.append(&batch("a", 5, 1), &mut quiet).unwrap();
@@ -254,9 +257,9 @@ fn nothing_is_removed_for_a_version_that_cannot_be_read() {
     assert!(folder.path().join("versions/00000001.json").exists());
 }
 
-/// After the last number there is no other.
+/// Version numbers must not overflow.
 #[test]
-fn numbers_do_not_begin_again() {
+fn version_numbers_do_not_overflow() {
     let folder = tempfile::tempdir().unwrap();
     let store = two(folder.path());
     let last = folder.path().join(format!("versions/{}.json", u64::MAX));
@@ -267,10 +270,10 @@ fn numbers_do_not_begin_again() {
     assert_eq!(store.version().unwrap().rows, 9);
 }
 
-/// A pipe in the place of a file is not waited for.
+/// Reading a pipe in the place of a file must not block.
 #[cfg(unix)]
 #[test]
-fn pipes_are_no_files() {
+fn pipes_are_rejected() {
     let folder = tempfile::tempdir().unwrap();
     let store = two(folder.path());
     for name in ["versions/00000003.json", "segments/00000002/rows.jsonl", "segments/00000002/manifest.json"] {

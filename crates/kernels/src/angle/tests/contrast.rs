@@ -3,47 +3,48 @@ use std::sync::Arc;
 use burn::tensor::{Bool, DType, Device, Tensor, TensorData};
 use conifer_space::safe::TINY_F32;
 
-use super::super::{Answers, Bend, angle_contrast, pairwise_exterior_angle};
+use super::super::{AngleGeometry, PairLabels, angle_contrast, pairwise_exterior_angle};
 use super::{exact_angles, inputs};
 use crate::multi_positive_nce;
-use crate::testkit::{Input, error, numbers, oracle, outcome, random, same_bits_on_any_number_of_threads};
+use crate::testkit::{TestInput, error, numbers, oracle, outcome, random, same_bits_on_any_number_of_threads};
 
-/// Wholes, parts, factors, width: single numbers, all remainders of the vector width, more rows than a group.
+/// Wholes, parts, factors, width: single values, sizes that are no multiple of the vector width, and more rows than a
+/// group.
 const SIZES: [[usize; 4]; 6] =
     [[1, 1, 1, 6], [5, 7, 1, 6], [3, 16, 4, 8], [8, 33, 2, 9], [40, 3, 3, 12], [18, 34, 1, 5]];
 
-fn run(answers: Arc<Answers>, bend: Bend) -> impl Fn(Vec<Tensor<2>>) -> Tensor<1> {
+fn run(labels: Arc<PairLabels>, geometry: AngleGeometry) -> impl Fn(Vec<Tensor<2>>) -> Tensor<1> {
     move |x| {
         let [whole, part, curv, scale] = <[_; 4]>::try_from(x).unwrap();
         let (curv, scale) = (curv.flatten(0, 1), scale.flatten(0, 1));
         let points = Tensor::cat(vec![whole, part], 0);
-        angle_contrast(points, curv, scale, &answers, bend, f64::from(TINY_F32)).unwrap()
+        angle_contrast(points, curv, scale, &labels, geometry, f64::from(TINY_F32)).unwrap()
     }
 }
 
-/// Some right answers, none for the last whole of several; some cells in which a thing meets itself, one of them a right answer too.
-fn answers([wholes, parts, ..]: [usize; 4]) -> Arc<Answers> {
+/// Some positive cells, none for the last of several wholes, and some excluded cells, one of them positive too.
+fn labels([wholes, parts, ..]: [usize; 4]) -> Arc<PairLabels> {
     let cells = || (0..wholes as u32).flat_map(|row| (0..parts as u32).map(move |column| [row, column]));
-    let asks = |row: u32| wholes == 1 || (row as usize) < wholes - 1;
-    let positive = cells().filter(|&[row, column]| asks(row) && (row * 5 + column * 3) % 4 == 0).collect();
+    let has_positive = |row: u32| wholes == 1 || (row as usize) < wholes - 1;
+    let positive = cells().filter(|&[row, column]| has_positive(row) && (row * 5 + column * 3) % 4 == 0).collect();
     let same = cells().filter(|&[row, column]| (row + 2 * column) % 7 == 3).collect();
     Arc::new(apart([wholes, parts], positive, same))
 }
 
-/// The wholes first, and then the parts.
-fn apart([wholes, parts]: [usize; 2], positive: Vec<[u32; 2]>, same: Vec<[u32; 2]>) -> Answers {
+/// Labels for points that list the wholes first, then the parts.
+fn apart([wholes, parts]: [usize; 2], positive: Vec<[u32; 2]>, same: Vec<[u32; 2]>) -> PairLabels {
     let (wholes, all) = (wholes as u32, (wholes + parts) as u32);
-    Answers::new((0..wholes).collect(), (wholes..all).collect(), positive, same)
+    PairLabels::new((0..wholes).collect(), (wholes..all).collect(), positive, same)
 }
 
-fn with_scale(mut inputs: Vec<Input>, scale: f32) -> Vec<Input> {
-    inputs.push(Input(vec![scale], [1, 1]));
+fn with_scale(mut inputs: Vec<TestInput>, scale: f32) -> Vec<TestInput> {
+    inputs.push(TestInput(vec![scale], [1, 1]));
     inputs
 }
 
-/// The equations of the doc comment, query by query.
-fn exact_losses(answers: &Answers, scale: f64, down: &[f64], up: &[f64]) -> Vec<f64> {
-    let [wholes, parts] = answers.shape();
+/// The equations of [`angle_contrast`], query by query.
+fn exact_losses(labels: &PairLabels, scale: f64, down: &[f64], up: &[f64]) -> Vec<f64> {
+    let [wholes, parts] = labels.shape();
     let log_sum = |logits: Vec<f64>| {
         let most = logits.iter().copied().fold(f64::NEG_INFINITY, f64::max);
         most + logits.iter().map(|l| (l - most).exp()).sum::<f64>().ln()
@@ -53,8 +54,8 @@ fn exact_losses(answers: &Answers, scale: f64, down: &[f64], up: &[f64]) -> Vec<
         let of = |keep: &dyn Fn(usize, usize) -> bool| -> Vec<f64> {
             cells.iter().filter(|([i, j], _)| keep(*i, *j)).map(|(_, similarity)| scale * similarity).collect()
         };
-        let right = of(&|i, j| is(answers.positive(), i, j));
-        if right.is_empty() { 0.0 } else { log_sum(of(&|i, j| !is(answers.same(), i, j))) - log_sum(right) }
+        let right = of(&|i, j| is(labels.positive(), i, j));
+        if right.is_empty() { 0.0 } else { log_sum(of(&|i, j| !is(labels.same(), i, j))) - log_sum(right) }
     };
     let beta = |i: usize, j: usize| ([i, j], std::f64::consts::PI - down[i * parts + j]);
     let alpha = |i: usize, j: usize| ([i, j], up[j * wholes + i]);
@@ -63,62 +64,62 @@ fn exact_losses(answers: &Answers, scale: f64, down: &[f64], up: &[f64]) -> Vec<
     by_whole.chain(by_part).collect()
 }
 
-/// In `f32` a logit is right to some units in the last place of `scale pi`.
+/// In `f32` a logit has an error of a few units in the last place of `scale pi`.
 #[test]
 fn value_and_gradients_equal_the_oracle() {
     for size @ [wholes, parts, _, width] in SIZES {
-        let answers = answers(size);
-        for (bend, length, scale) in [
-            (Bend::Hyperbolic, 0.05, 14.0),
-            (Bend::Hyperbolic, 1.0, 14.0),
-            (Bend::Hyperbolic, 1.0, -3.0),
-            (Bend::Hyperbolic, 5.0, 1.0),
-            (Bend::Flat, 1.0, 14.0),
+        let labels = labels(size);
+        for (geometry, length, scale) in [
+            (AngleGeometry::Hyperbolic, 0.05, 14.0),
+            (AngleGeometry::Hyperbolic, 1.0, 14.0),
+            (AngleGeometry::Hyperbolic, 1.0, -3.0),
+            (AngleGeometry::Hyperbolic, 5.0, 1.0),
+            (AngleGeometry::Flat, 1.0, 14.0),
         ] {
             let inputs = with_scale(inputs(size, length), scale);
             let upstream: Vec<f32> = random(wholes + parts, 3).into_iter().map(|v| 1.0 + 0.9 * v).collect();
             let expected = oracle(&inputs, &upstream, |x| {
-                let down = exact_angles(&x[0], &x[1], &x[2], width, bend);
-                let up = exact_angles(&x[1], &x[0], &x[2], width, bend);
-                exact_losses(&answers, x[3][0], &down, &up)
+                let down = exact_angles(&x[0], &x[1], &x[2], width, geometry);
+                let up = exact_angles(&x[1], &x[0], &x[2], width, geometry);
+                exact_losses(&labels, x[3][0], &down, &up)
             });
-            let found = outcome(&inputs, &upstream, run(Arc::clone(&answers), bend));
+            let found = outcome(&inputs, &upstream, run(Arc::clone(&labels), geometry));
             let names = ["value", "whole", "part", "curv", "scale"];
             for (name, (found, expected)) in names.iter().zip(found.iter().zip(&expected)) {
-                if (*name, bend) == ("curv", Bend::Flat) {
+                if (*name, geometry) == ("curv", AngleGeometry::Flat) {
                     assert!(found.iter().all(|&g| g == 0.0));
                     continue;
                 }
                 let allowed = if *name == "value" { 1e-5 } else { 2e-4 };
                 let error = error(found, expected);
-                assert!(error <= allowed, "{name}, {size:?}, {bend:?}, {length}, {scale}: off by {error:e}");
+                assert!(error <= allowed, "{name}, {size:?}, {geometry:?}, {length}, {scale}: off by {error:e}");
             }
         }
     }
 }
 
-/// The operations it is made of, over more rows than one tile of 4 MiB holds.
+/// Compares with the composed operations, for more rows than fit into one tile of 4 MiB.
 #[test]
-fn equals_angles_and_contrast_apart() {
+fn equals_the_composed_operations() {
     let size @ [wholes, parts, _, _] = [1100, 1000, 1, 24];
     let positive = (0..parts as u32).flat_map(|column| [[column, column], [column / 2, column]]).collect();
     let same = (0..900).map(|i| [i + 100, i]).collect();
-    let answers = Arc::new(apart([wholes, parts], positive, same));
+    let labels = Arc::new(apart([wholes, parts], positive, same));
     let inputs = with_scale(inputs(size, 1.0), 14.0);
     let upstream: Vec<f32> = random(wholes + parts, 3);
-    let found = outcome(&inputs, &upstream, run(Arc::clone(&answers), Bend::Hyperbolic));
+    let found = outcome(&inputs, &upstream, run(Arc::clone(&labels), AngleGeometry::Hyperbolic));
     let composed = outcome(&inputs, &upstream, |x| {
         let [whole, part, curv, scale] = <[_; 4]>::try_from(x).unwrap();
         let (curv, scale, tiny) = (curv.flatten(0, 1), scale.flatten(0, 1), f64::from(TINY_F32));
         let angle = |at: &Tensor<2>, to: &Tensor<2>| {
-            pairwise_exterior_angle(at.clone(), to.clone(), curv.clone(), Bend::Hyperbolic, tiny).unwrap()
+            pairwise_exterior_angle(at.clone(), to.clone(), curv.clone(), AngleGeometry::Hyperbolic, tiny).unwrap()
         };
         let mask = |cells: &[[u32; 2]]| {
             let mut table = vec![false; wholes * parts];
             cells.iter().for_each(|&[row, column]| table[row as usize * parts + column as usize] = true);
             Tensor::<2, Bool>::from_data(TensorData::new(table, [wholes, parts]), &whole.device())
         };
-        let (positive, same) = (mask(answers.positive()), mask(answers.same()));
+        let (positive, same) = (mask(labels.positive()), mask(labels.same()));
         let down = -angle(&whole, &part) + std::f64::consts::PI;
         let down = multi_positive_nce(down, scale.clone(), positive.clone(), same.clone());
         let up = multi_positive_nce(angle(&part, &whole), scale.clone(), positive.transpose(), same.transpose());
@@ -135,61 +136,66 @@ fn equals_angles_and_contrast_apart() {
 fn any_number_of_threads_gives_the_same_bits() {
     let size = [150, 200, 3, 8];
     let (inputs, upstream) = (with_scale(inputs(size, 1.0), 14.0), random(350, 3));
-    let answers = answers(size);
-    same_bits_on_any_number_of_threads(|| outcome(&inputs, &upstream, run(Arc::clone(&answers), Bend::Hyperbolic)));
+    let labels = labels(size);
+    same_bits_on_any_number_of_threads(|| {
+        outcome(&inputs, &upstream, run(Arc::clone(&labels), AngleGeometry::Hyperbolic))
+    });
 }
 
 #[test]
-fn nobody_asks_nobody() {
+fn queries_without_positives() {
     for [wholes, parts] in [[0, 3], [3, 0], [0, 0], [3, 2]] {
-        let points = |n: usize| Input(random(n * 4, 1), [n, 4]);
-        let inputs = [points(wholes), points(parts), Input(vec![1.0, 2.0], [1, 2]), Input(vec![5.0], [1, 1])];
-        let answers = Arc::new(apart([wholes, parts], vec![], vec![]));
-        let found = outcome(&inputs, &vec![1.0; wholes + parts], run(answers, Bend::Hyperbolic));
+        let points = |n: usize| TestInput(random(n * 4, 1), [n, 4]);
+        let inputs = [points(wholes), points(parts), TestInput(vec![1.0, 2.0], [1, 2]), TestInput(vec![5.0], [1, 1])];
+        let labels = Arc::new(apart([wholes, parts], vec![], vec![]));
+        let found = outcome(&inputs, &vec![1.0; wholes + parts], run(labels, AngleGeometry::Hyperbolic));
         let zeros = |n: usize| vec![0.0; n];
         assert_eq!(found, [zeros(wholes + parts), zeros(wholes * 4), zeros(parts * 4), zeros(2), zeros(1)]);
     }
-    // Points without coordinates all lie at the root.
-    let points = |n: usize| Input(vec![], [n, 0]);
-    let inputs = [points(3), points(2), Input(vec![1.0], [1, 1]), Input(vec![5.0], [1, 1])];
-    let answers = Arc::new(apart([3, 2], vec![[0, 0]], vec![]));
-    let found = outcome(&inputs, &[1.0; 5], run(answers, Bend::Flat));
+    // Points without coordinates are all at the root.
+    let points = |n: usize| TestInput(vec![], [n, 0]);
+    let inputs = [points(3), points(2), TestInput(vec![1.0], [1, 1]), TestInput(vec![5.0], [1, 1])];
+    let labels = Arc::new(apart([3, 2], vec![[0, 0]], vec![]));
+    let found = outcome(&inputs, &[1.0; 5], run(labels, AngleGeometry::Flat));
     assert!((found[0][0] - 2_f64.ln()).abs() < 1e-6 && (found[0][3] - 3_f64.ln()).abs() < 1e-6, "{found:?}");
 }
 
-/// Logits that differ by more than `exp` spans, a query with its right answer alone, and numbers that are none.
+/// Covers logits that differ by more than the range of `exp`, a query whose only candidate is its positive, NaN and
+/// infinity.
 #[test]
 fn difficult_tables() {
-    // Seen from (1, 0): straight ahead, straight back, at the side; itself; the root.
+    // Seen from (1, 0): straight ahead, straight back, at the side, the point itself, the root.
     let parts = vec![2.0, 0.0, -1.0, 0.0, 1.0, 3.0, 1.0, 0.0, 0.0, 0.0];
     let inputs = |parts: Vec<f32>, scale: f32| {
         let count = parts.len() / 2;
-        let wholes = Input(vec![1.0, 0.0, 0.0, 0.0], [2, 2]);
-        [wholes, Input(parts, [count, 2]), Input(vec![1.0], [1, 1]), Input(vec![scale], [1, 1])]
+        let wholes = TestInput(vec![1.0, 0.0, 0.0, 0.0], [2, 2]);
+        [wholes, TestInput(parts, [count, 2]), TestInput(vec![1.0], [1, 1]), TestInput(vec![scale], [1, 1])]
     };
-    let answers = Arc::new(apart([2, 5], vec![[0, 1], [1, 4]], vec![[0, 3]]));
-    for bend in [Bend::Hyperbolic, Bend::Flat] {
-        let found = outcome(&inputs(parts.clone(), 1e4), &[1.0; 7], run(Arc::clone(&answers), bend));
+    let labels = Arc::new(apart([2, 5], vec![[0, 1], [1, 4]], vec![[0, 3]]));
+    for geometry in [AngleGeometry::Hyperbolic, AngleGeometry::Flat] {
+        let found = outcome(&inputs(parts.clone(), 1e4), &[1.0; 7], run(Arc::clone(&labels), geometry));
         assert!(found.iter().flatten().all(|v| v.is_finite()), "{found:?}");
-        // The whole wants the part behind it, which is pi worse than the one ahead, and the root's angles are all 0.
+        // The positive of the first whole is straight back, so its similarity is pi lower than that of the part
+        // straight ahead. All angles at the root are 0.
         let pi = std::f64::consts::PI;
         assert!((found[0][0] - 1e4 * pi).abs() < 0.1 && (found[0][1] - 5_f64.ln()).abs() < 1e-3, "{:?}", found[0]);
         for bad in [f32::NAN, f32::INFINITY] {
             let mut parts = parts.clone();
             parts[4] = bad;
-            let found = outcome(&inputs(parts, 14.0), &[1.0; 7], run(Arc::clone(&answers), bend));
-            assert!(found[0][0].is_nan(), "{bad}, {bend:?}: {:?}", found[0]);
+            let found = outcome(&inputs(parts, 14.0), &[1.0; 7], run(Arc::clone(&labels), geometry));
+            assert!(found[0][0].is_nan(), "{bad}, {geometry:?}: {:?}", found[0]);
             assert!(found[1].iter().any(|v| v.is_nan()) && found[2].iter().any(|v| v.is_nan()));
         }
     }
     let device = Device::flex();
     let points = Tensor::<2>::ones([2, 2], (&device, DType::F64));
     let one = Tensor::<1>::ones([1], (&device, DType::F64));
-    let answers = Arc::new(apart([1, 1], vec![[0, 0]], vec![]));
-    assert!(angle_contrast(points, one.clone(), one, &answers, Bend::Flat, 1e-12).is_none());
+    let labels = Arc::new(apart([1, 1], vec![[0, 0]], vec![]));
+    assert!(angle_contrast(points, one.clone(), one, &labels, AngleGeometry::Flat, 1e-12).is_none());
 }
 
-/// Transposed points are read as they are; points that are whole and part get both gradients, and those that are neither none.
+/// Transposed points are read in place. Points that are both whole and part get the sum of both gradients, and points
+/// that are neither get a zero gradient.
 #[test]
 fn any_layout_and_any_role() {
     let (values, own) = (random(9 * 8, 5), vec![0.5; 12]);
@@ -197,19 +203,21 @@ fn any_layout_and_any_role() {
         let data = TensorData::new(values.to_vec(), shape);
         Tensor::<2>::from_data(data, &Device::flex().autodiff()).require_grad()
     };
-    let loss = |points: Tensor<2>, answers: Answers| {
+    let loss = |points: Tensor<2>, labels: PairLabels| {
         let one = Tensor::<1>::ones([1], &points.device());
         let weights = Tensor::from_data(TensorData::new(own.clone(), [12]), &points.device());
         let tiny = f64::from(TINY_F32);
-        (angle_contrast(points, one.clone(), one, &Arc::new(answers), Bend::Hyperbolic, tiny).unwrap() * weights).sum()
+        (angle_contrast(points, one.clone(), one, &Arc::new(labels), AngleGeometry::Hyperbolic, tiny).unwrap()
+            * weights)
+            .sum()
     };
     let positive = vec![[0, 1], [2, 3], [5, 5]];
-    // Points 2 to 7 are wholes, and from the last to the first parts as well.
-    let roles = Answers::new((2..8).collect(), (2..8).rev().collect(), positive.clone(), vec![]);
+    // Points 2 to 7 are wholes and, in reverse order, also parts.
+    let roles = PairLabels::new((2..8).collect(), (2..8).rev().collect(), positive.clone(), vec![]);
     let (plain, turned) =
         (leaf(&values, [9, 8]), leaf(&(0..72).map(|i| values[i % 9 * 8 + i / 9]).collect::<Vec<_>>(), [8, 9]));
     let (found, other) = (loss(plain.clone(), roles.clone()), loss(turned.clone().transpose(), roles));
-    // The same points written out, each role by itself.
+    // The same points copied out, separately for each role.
     let mut apart_values = values[16..64].to_vec();
     (2..8).rev().for_each(|i| apart_values.extend(&values[8 * i..8 * (i + 1)]));
     let written = leaf(&apart_values, [12, 8]);

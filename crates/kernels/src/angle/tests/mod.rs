@@ -1,28 +1,28 @@
-//! Both operations against `conifer_space` in `f64`.
+//! Compares both operations with `conifer_space` in `f64`.
 #![allow(clippy::unwrap_used)]
 
 use conifer_space::{ManifoldSpec, Root, space};
 
 use super::*;
-use crate::testkit::{Input, curvatures, random};
+use crate::testkit::{TestInput, curvatures, random};
 
 mod contrast;
 mod pairs;
 
-fn inputs([parents, children, factors, width]: [usize; 4], length: f32) -> Vec<Input> {
+fn inputs([parents, children, factors, width]: [usize; 4], length: f32) -> Vec<TestInput> {
     let size = 1.4 * length / (width as f32).sqrt();
     let points = |count: usize, seed| {
         let values = random(count * factors * width, seed).into_iter().map(|v| size * v).collect();
-        Input(values, [count, factors * width])
+        TestInput(values, [count, factors * width])
     };
-    vec![points(parents, 1), points(children, 2), Input(curvatures(factors), [1, factors])]
+    vec![points(parents, 1), points(children, 2), TestInput(curvatures(factors), [1, factors])]
 }
 
-/// The angle at each of `parents` to each of `children`, row after row.
-fn exact_angles(parents: &[f64], children: &[f64], curv: &[f64], width: usize, bend: Bend) -> Vec<f64> {
-    let spec = |&curv: &f64| match bend {
-        Bend::Hyperbolic => ManifoldSpec::lorentz(width, curv),
-        Bend::Flat => ManifoldSpec::euclidean(width),
+/// The angle at each parent towards each child, row major.
+fn exact_angles(parents: &[f64], children: &[f64], curv: &[f64], width: usize, geometry: AngleGeometry) -> Vec<f64> {
+    let spec = |&curv: &f64| match geometry {
+        AngleGeometry::Hyperbolic => ManifoldSpec::lorentz(width, curv),
+        AngleGeometry::Flat => ManifoldSpec::euclidean(width),
     };
     let spaces: Vec<_> = curv.iter().map(|curv| space::<f64>(&spec(curv)).unwrap()).collect();
     let row = curv.len() * width;

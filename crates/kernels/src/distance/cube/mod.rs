@@ -1,8 +1,8 @@
-//! The fused operation on graphics cards, where no tensor per factor is held either.
+//! The fused distances on graphics cards, without tensors of size `[K, M, N]`.
 //!
-//! [`source`] is written once and compiled for the device at run time (Vulkan; CUDA and Metal where the engine has them).
-//! Both passes are operations of the engine's queue ([`DistanceOps`] and [`DistanceGradients`]), so that its fusion of
-//! other operations goes on around them.
+//! The kernels of [`source`] are written once and compiled for the device at run time (Vulkan; also CUDA and Metal if
+//! Burn supports them). Both passes are operations of Burn's queue ([`DistanceOps`] and [`DistanceGradients`]), so Burn
+//! can fuse the other operations around them.
 
 use burn::backend::tensor::FloatTensor;
 use burn::backend::{Backend, Cube, TensorMetadata, backend_extension};
@@ -13,18 +13,18 @@ use burn_cubecl::kernel::into_contiguous;
 use burn_cubecl::ops::numeric::{empty_device_contiguous_dtype, zeros};
 use burn_cubecl::tensor::CubeTensor;
 
-use super::autodiff::Passes;
-use super::{DistanceOps, DistanceRule, Norm};
+use super::autodiff::DistancePasses;
+use super::{DistanceNorm, DistanceOps, DistanceRule};
 
 mod source;
 #[cfg(test)]
 mod tests;
 
-/// The backward pass as an extension of the engine's backends.
+/// The backward pass as an extension of Burn's backends.
 #[backend_extension(Cube, Fusion)]
 trait DistanceGradients: Backend {
-    /// The gradients for points and curvatures from `grad` `[M, N]`. `table` holds the distances, which the root mean
-    /// square needs; the mean does not read it.
+    /// The gradients of points and curvatures from `grad` `[M, N]`. `table` holds the distances; it is read only for
+    /// the root mean square.
     #[fusion(meta = |x, y, curv, _table, _grad, _rule| (x.clone(), y.clone(), curv.clone()))]
     fn pairwise_distance_gradients(
         x: FloatTensor<Self>,
@@ -36,8 +36,8 @@ trait DistanceGradients: Backend {
     ) -> (FloatTensor<Self>, FloatTensor<Self>, FloatTensor<Self>);
 }
 
-/// Whether a table of so many rows and columns can be numbered and started: 2^32 numbers, and 65,535 groups along a side
-/// of the grid.
+/// True if the sizes are within the limits of a launch: fewer than 2^32 table entries, and at most 65,535 groups along
+/// each side of the grid.
 pub(super) fn fits(m: usize, n: usize, factors: usize) -> bool {
     const GROUPS: usize = 65_535;
     let within = |count: usize, per_group: usize| count.div_ceil(per_group) <= GROUPS;
@@ -47,12 +47,12 @@ pub(super) fn fits(m: usize, n: usize, factors: usize) -> bool {
 
 impl DistanceOps for CubeBackend {
     fn pairwise_distance(x: CubeTensor, y: CubeTensor, curv: CubeTensor, rule: DistanceRule) -> CubeTensor {
-        let pairs = Pairs::new(x, y, curv, rule);
-        let out = empty(&pairs.x.points, [pairs.x.rows(), pairs.y.rows()]);
-        if pairs.is_empty() {
+        let operands = CubeOperands::new(x, y, curv, rule);
+        let out = empty(&operands.x.points, [operands.x.rows(), operands.y.rows()]);
+        if operands.is_empty() {
             return out;
         }
-        let Pairs { x, y, curv, floor, sign, squares } = pairs;
+        let CubeOperands { x, y, curv, floor, sign, squares } = operands;
         source::distances::launch(
             &out.client,
             CubeCount::Static(tiles(y.rows()), tiles(x.rows()), 1),
@@ -80,18 +80,18 @@ impl DistanceGradients for CubeBackend {
         grad: CubeTensor,
         rule: DistanceRule,
     ) -> (CubeTensor, CubeTensor, CubeTensor) {
-        let pairs = Pairs::new(x, y, curv, rule);
-        let (m, n) = (pairs.x.rows(), pairs.y.rows());
-        if pairs.is_empty() {
+        let operands = CubeOperands::new(x, y, curv, rule);
+        let (m, n) = (operands.x.rows(), operands.y.rows());
+        if operands.is_empty() {
             let zeros = |like: &CubeTensor| zeros(like.device.clone(), like.shape(), like.dtype);
-            return (zeros(&pairs.x.points), zeros(&pairs.y.points), zeros(&pairs.curv));
+            return (zeros(&operands.x.points), zeros(&operands.y.points), zeros(&operands.curv));
         }
-        let upstream = Upstream { table: into_contiguous(table), grad: into_contiguous(grad) };
-        let factors = pairs.curv.shape()[0];
-        let parts = empty(&pairs.curv, [m, factors]);
-        let x_grad = pairs.point_gradients(&pairs.x, &pairs.y, &upstream, [n, 1], Some(&parts));
-        let y_grad = pairs.point_gradients(&pairs.y, &pairs.x, &upstream, [1, n], None);
-        let curv_grad = empty(&pairs.curv, [factors]);
+        let upstream = CubeUpstream { table: into_contiguous(table), grad: into_contiguous(grad) };
+        let factors = operands.curv.shape()[0];
+        let parts = empty(&operands.curv, [m, factors]);
+        let x_grad = operands.point_gradients(&operands.x, &operands.y, &upstream, [n, 1], Some(&parts));
+        let y_grad = operands.point_gradients(&operands.y, &operands.x, &upstream, [1, n], None);
+        let curv_grad = empty(&operands.curv, [factors]);
         source::sum_rows::launch(
             &curv_grad.client,
             CubeCount::Static(factors as u32, 1, 1),
@@ -103,74 +103,74 @@ impl DistanceGradients for CubeBackend {
     }
 }
 
-impl Passes for Cube {
-    type Kept = Kept;
+impl DistancePasses for Cube {
+    type SavedState = CubeDistanceState;
 
     fn forward(
         x: FloatTensor<Self>,
         y: FloatTensor<Self>,
         curv: FloatTensor<Self>,
         rule: DistanceRule,
-    ) -> (FloatTensor<Self>, Kept) {
+    ) -> (FloatTensor<Self>, CubeDistanceState) {
         let out = Cube::pairwise_distance(x.clone(), y.clone(), curv.clone(), rule);
-        let table = (rule.norm == Norm::L2).then(|| out.clone());
-        (out, Kept { x, y, curv, table, rule })
+        let table = (rule.norm == DistanceNorm::L2).then(|| out.clone());
+        (out, CubeDistanceState { x, y, curv, table, rule })
     }
 
-    fn backward(kept: Kept, grad: FloatTensor<Self>) -> [FloatTensor<Self>; 3] {
-        let Kept { x, y, curv, table, rule } = kept;
-        // The mean does not read the table, but the kernel has a place for it.
+    fn backward(state: CubeDistanceState, grad: FloatTensor<Self>) -> [FloatTensor<Self>; 3] {
+        let CubeDistanceState { x, y, curv, table, rule } = state;
+        // The kernel needs an argument for the table, but does not read it for the mean.
         let table = table.unwrap_or_else(|| grad.clone());
         Cube::pairwise_distance_gradients(x, y, curv, table, grad, rule).into()
     }
 }
 
-/// What the backward pass needs: nothing of the size `[K, M, N]`.
+/// State saved for the backward pass. Nothing has the size `[K, M, N]`.
 #[derive(Clone, Debug)]
-pub(super) struct Kept {
+pub(super) struct CubeDistanceState {
     x: FloatTensor<Cube>,
     y: FloatTensor<Cube>,
     curv: FloatTensor<Cube>,
-    /// The distances, where their slope needs them.
+    /// The distances, if the gradient needs them (root mean square).
     table: Option<FloatTensor<Cube>>,
     rule: DistanceRule,
 }
 
-/// The operands in the layout that the kernels read: row after row.
-struct Pairs {
-    x: Points,
-    y: Points,
+/// The operands in the row-major layout that the kernels read.
+struct CubeOperands {
+    x: CubePoints,
+    y: CubePoints,
     curv: CubeTensor,
     floor: f32,
     sign: f32,
     squares: bool,
 }
 
-struct Points {
+struct CubePoints {
     /// `[B, D]`.
     points: CubeTensor,
     /// `sqrt(c) t - 1`, `[B, K]`.
     excess: CubeTensor,
 }
 
-/// What comes from above in the backward pass, and what the forward pass found, both `[M, N]`.
-struct Upstream {
+/// The distances and the gradients with respect to them, both `[M, N]`.
+struct CubeUpstream {
     table: CubeTensor,
     grad: CubeTensor,
 }
 
-impl Pairs {
+impl CubeOperands {
     fn new(x: CubeTensor, y: CubeTensor, curv: CubeTensor, rule: DistanceRule) -> Self {
         let curv = into_contiguous(curv);
         let [factors] = curv.shape().dims();
-        Pairs {
-            x: Points::new(into_contiguous(x), &curv),
-            y: Points::new(into_contiguous(y), &curv),
+        CubeOperands {
+            x: CubePoints::new(into_contiguous(x), &curv),
+            y: CubePoints::new(into_contiguous(y), &curv),
             curv,
             floor: rule.floor as f32,
             sign: if rule.negative { -1.0 } else { 1.0 },
-            // The root mean square of one number is the number.
-            squares: rule.norm == Norm::L2 && factors > 1,
+            // The root mean square of a single distance is the distance.
+            squares: rule.norm == DistanceNorm::L2 && factors > 1,
         }
     }
 
@@ -178,12 +178,13 @@ impl Pairs {
         self.x.rows() == 0 || self.y.rows() == 0
     }
 
-    /// `[B, D]` for `mine`. The pair of its row `a` with row `b` of `other` is at `a steps[0] + b steps[1]` of the tables.
+    /// The gradient `[B, D]` of the points `mine`. The pair of row `a` of `mine` and row `b` of `other` is at index `a
+    /// steps[0] + b steps[1]` of the tables.
     fn point_gradients(
         &self,
-        mine: &Points,
-        other: &Points,
-        upstream: &Upstream,
+        mine: &CubePoints,
+        other: &CubePoints,
+        upstream: &CubeUpstream,
         steps: [usize; 2],
         curv_parts: Option<&CubeTensor>,
     ) -> CubeTensor {
@@ -192,7 +193,7 @@ impl Pairs {
         let width = dim / factors;
         let blocks = width.div_ceil(source::TILE).min(MAX_BLOCKS);
         let found = empty(&mine.points, [rows, dim]);
-        // Nobody writes to it where the curvatures are not asked for, but the kernel has a place for it.
+        // The kernel needs an output for the curvatures, but does not write to it unless `for_curv` is set.
         let parts = curv_parts.cloned().unwrap_or_else(|| empty(&self.curv, [1]));
         source::point_gradients::launch(
             &found.client,
@@ -219,10 +220,10 @@ impl Pairs {
     }
 }
 
-/// Most sums that a thread of the backward pass keeps: a factor of up to 64 coordinates is one group's work.
+/// Largest number of sums per thread in the backward pass: one group covers a factor of up to 64 coordinates.
 const MAX_BLOCKS: usize = 4;
 
-impl Points {
+impl CubePoints {
     fn new(points: CubeTensor, curv: &CubeTensor) -> Self {
         let excess = empty(&points, [points.shape()[0], curv.shape()[0]]);
         let count = excess.shape().num_elements();
@@ -236,7 +237,7 @@ impl Points {
                 excess.clone().into_tensor_arg(),
             );
         }
-        Points { points, excess }
+        CubePoints { points, excess }
     }
 
     fn rows(&self) -> usize {
@@ -248,7 +249,7 @@ fn tiles(rows: usize) -> u32 {
     rows.div_ceil(source::TILE) as u32
 }
 
-/// Row after row, nothing written yet.
+/// An uninitialised row-major tensor.
 fn empty<const D: usize>(like: &CubeTensor, shape: [usize; D]) -> CubeTensor {
     empty_device_contiguous_dtype(like.client.clone(), like.device.clone(), Shape::new(shape), like.dtype)
 }

@@ -1,28 +1,28 @@
-//! The kernels, in the language that becomes SPIR-V, WGSL, CUDA or Metal.
+//! The kernels in CubeCL, which compiles them to SPIR-V, WGSL, CUDA or Metal.
 //!
-//! A group of `TILE x TILE` threads works on a tile of pairs, one pair per thread; coordinates pass through shared memory a
-//! few at a time. No sum is made with atomics and every loop has a fixed order, so that a device gives the same bits
-//! again. Out of bounds nothing is read or written, and every thread of a group reaches every barrier.
+//! A group of `TILE x TILE` threads computes a tile of pairs, one pair per thread. Coordinates pass through shared
+//! memory in stages. There are no atomic sums and every loop has a fixed order, so a device always gives the same bits.
+//! No thread accesses memory out of bounds, and every thread of a group reaches every barrier.
 
 use burn_cubecl::cubecl;
 use cubecl::prelude::*;
 
-/// Points along one side of a tile of pairs.
+/// Points along each side of a tile of pairs.
 pub(super) const TILE: usize = 16;
-/// Coordinates in shared memory at a time.
+/// Coordinates per stage in shared memory.
 pub(super) const STAGE: usize = 32;
-/// Threads that add up the gradient of one curvature.
+/// Threads per group in the kernels [`sum_rows`] and [`time_excess`].
 pub(super) const ADDERS: usize = 256;
-/// Numbers from one row of a tile to the next in shared memory: odd, so that the rows lie in different banks.
+/// Distance between the rows of a coordinate tile in shared memory; odd, so that rows start in different banks.
 const PITCH: usize = STAGE + 1;
-/// The same in a tile with a number per pair.
+/// Distance between the rows of a tile with one number per pair.
 const PAIR_PITCH: usize = TILE + 1;
 
 const ONE: u32 = 1.0_f32.to_bits();
 const ROOT_HALF: u32 = std::f32::consts::FRAC_1_SQRT_2.to_bits();
 const LN_2: f32 = std::f32::consts::LN_2;
 
-/// `sqrt(c) t - 1` of every point in every factor: `points` `[B, D]`, `curv` `[K]` to `excess` `[B, K]`.
+/// Computes `sqrt(c) t - 1` of every point in every factor: `points` `[B, D]` and `curv` `[K]` to `excess` `[B, K]`.
 #[cube(launch)]
 pub(super) fn time_excess(points: &Tensor<f32>, curv: &Tensor<f32>, excess: &mut Tensor<f32>) {
     if ABSOLUTE_POS < excess.len() {
@@ -38,9 +38,9 @@ pub(super) fn time_excess(points: &Tensor<f32>, curv: &Tensor<f32>, excess: &mut
     }
 }
 
-/// `sign` times the distances of all pairs: `x` `[M, D]`, `y` `[N, D]` with their `excess`, to `out` `[M, N]`.
+/// Computes `sign` times the distances of all pairs: `x` `[M, D]`, `y` `[N, D]` with their `excess`, to `out` `[M, N]`.
 ///
-/// The coordinates of all factors pass by in one row; at the end of each factor its distance is added.
+/// The loop runs over the coordinates of all factors, and adds the distance of a factor at the end of the factor.
 #[cube(launch)]
 pub(super) fn distances(
     x: &Tensor<f32>,
@@ -102,14 +102,15 @@ pub(super) fn distances(
     }
 }
 
-/// The gradient for the points `mine` `[A, D]`, whose pairs with `other` `[B, D]` have the gradients `grad`.
+/// Computes the gradient of the points `mine` `[A, D]`. `grad` holds the gradients of their distances to `other` `[B,
+/// D]`.
 ///
-/// `grad` and, for the root mean square, `table` (the distances themselves, of either sign) are read at
-/// `a * mine_step + b * other_step`. A group works on `TILE` points, one factor (y) and `16 blocks` of its coordinates (z);
-/// `u` is computed again. With `q` the gradient for `u`, that for a point is
-/// `c (sum_b q_b (1 + b_b) / (1 + a) x - sum_b q_b y_b)`.
+/// `grad` and, for the root mean square, `table` (the distances, of either sign) are read at `a * mine_step + b *
+/// other_step`. A group processes `TILE` points, one factor (y) and `16 blocks` of its coordinates (z), and recomputes
+/// `u`. With `q` the gradient of `u`, the gradient of a point is `c (sum_b q_b (1 + b_b) / (1 + a) x - sum_b q_b y_b)`.
 ///
-/// With `for_curv`, `curv_parts` `[A, K]` gets what the pairs of a point add to the gradients of the curvatures.
+/// With `for_curv`, `curv_parts` `[A, K]` gets the contribution of each point's pairs to the gradients of the
+/// curvatures.
 #[cube(launch)]
 pub(super) fn point_gradients(
     mine: &Tensor<f32>,
@@ -176,8 +177,9 @@ pub(super) fn point_gradients(
             let at = row * mine_step as usize + column * other_step as usize;
             let upstream = sign * grad[at] / f32::cast_from(factors as u32);
             let u = excess_of_pair(a, b, c, dot);
-            let slope = acosh_slope(u, floor);
-            // The gradient for the rapidity is `factor_weight`, and `own` what flows to c without passing through u.
+            let derivative = acosh_derivative(u, floor);
+            // `weight` is the gradient of the rapidity; `own` is the part of the gradient of c that does not flow
+            // through u.
             let mut weight = upstream / c.sqrt();
             let mut own = 0.0f32;
             if comptime![squares || for_curv] {
@@ -187,7 +189,7 @@ pub(super) fn point_gradients(
                 }
                 own = weight * rapidity / (2.0f32 * c);
             }
-            q = weight * slope;
+            q = weight * derivative;
             times += q * (1.0f32 + b);
             if comptime![for_curv] {
                 let x_square = a * (a + 2.0f32) / c;
@@ -231,7 +233,7 @@ pub(super) fn point_gradients(
     }
 }
 
-/// The sum over the rows of `parts` `[M, K]`, one group of [`ADDERS`] threads per column.
+/// Sums the rows of `parts` `[M, K]`, with one group of [`ADDERS`] threads per column.
 #[cube(launch)]
 pub(super) fn sum_rows(parts: &Tensor<f32>, sums: &mut Tensor<f32>) {
     let (rows, columns) = (parts.shape(0), parts.shape(1));
@@ -255,7 +257,7 @@ pub(super) fn sum_rows(parts: &Tensor<f32>, sums: &mut Tensor<f32>) {
     }
 }
 
-/// `count` coordinates from `start` of `TILE` points from `first` into shared memory; zeros where there are none.
+/// Loads `count` coordinates from `start` of `TILE` points from `first` to shared memory, padded with zeros.
 #[cube]
 fn load(points: &Tensor<f32>, tile: &mut Shared<[f32]>, first: usize, start: usize, count: usize) {
     let (rows, dim) = (points.shape(0), points.shape(1));
@@ -270,7 +272,7 @@ fn load(points: &Tensor<f32>, tile: &mut Shared<[f32]>, first: usize, start: usi
     }
 }
 
-/// The sum of `own` over the threads of a row of the group, for each of them, in a fixed order.
+/// The sum of `own` over the threads of a row of the group, in a fixed order; each thread gets it.
 #[cube]
 fn row_sum(tile: &mut Shared<[f32]>, own: f32) -> f32 {
     let (ty, tx) = (UNIT_POS_Y as usize, UNIT_POS_X as usize);
@@ -284,29 +286,29 @@ fn row_sum(tile: &mut Shared<[f32]>, own: f32) -> f32 {
     sum
 }
 
-/// `u = -c <x, y>_L - 1` from the `sqrt(c) t - 1` of the two and `<x, y>`.
+/// `u = -c <x, y>_L - 1` from `sqrt(c) t - 1` of both points and `<x, y>`.
 #[cube]
 fn excess_of_pair(a: f32, b: f32, c: f32, dot: f32) -> f32 {
     a + b + a * b - c * dot
 }
 
-/// `acosh(1 + u)`, and the value at `floor` for what is below.
+/// `acosh(max(u, floor) + 1)`; NaN stays NaN.
 #[cube]
 fn acosh_1p(u: f32, floor: f32) -> f32 {
     let u = select(u < floor, floor, u);
     ln_1p(u + (u * (u + 2.0f32)).sqrt())
 }
 
-/// The slope `1 / sqrt(u (u + 2))` of [`acosh_1p`]; none below `floor`.
+/// The derivative `1 / sqrt(u (u + 2))` of [`acosh_1p`]; 0 below `floor`.
 #[cube]
-fn acosh_slope(u: f32, floor: f32) -> f32 {
+fn acosh_derivative(u: f32, floor: f32) -> f32 {
     let low = u < floor;
     let u = select(low, floor, u);
     select(low, 0.0f32, 1.0f32 / (u * (u + 2.0f32)).sqrt())
 }
 
-/// `ln(1 + t)` for `t >= 0` as `conifer_space::vector::ln_1p` has it: what the engine offers under this name on graphics
-/// cards is `ln` of the rounded `1 + t`, which is 0 for distances below 1e-7. What is no number stays none.
+/// `ln(1 + t)` for `t >= 0`, as in `conifer_space::vector::ln_1p`. CubeCL's own function takes `ln` of the rounded `1 +
+/// t` on graphics cards, which is 0 for `t` below 6e-8. NaN stays NaN.
 #[cube]
 fn ln_1p(t: f32) -> f32 {
     let shifted = u32::reinterpret(1.0f32 + t) + (ONE - ROOT_HALF);

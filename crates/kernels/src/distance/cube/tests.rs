@@ -1,20 +1,20 @@
-//! On a graphics card, where there is one: against the plain twin in f64 on the processor.
+//! Compares the kernels on a graphics card, if there is one, with the reference implementation in f64 on the CPU.
 #![allow(clippy::unwrap_used)]
 use burn::backend::{CubeDevice, DispatchDevice, WgpuDeviceKind};
 use burn::tensor::{DType, Device, DeviceType, Tensor, TensorData};
 
-use super::super::{DistanceRule, Norm, pairwise_distance, pairwise_distance_plain};
+use super::super::{DistanceNorm, DistanceRule, pairwise_distance, pairwise_distance_plain};
 
-/// The square of the smallest step above one in `f32`, as the geometry passes it.
+/// The square of `conifer_space::safe::EPS_F32`, the value that `conifer_geometry` passes.
 const FLOOR: f64 = 1e-12;
 
-/// Rows, columns, factors and their width: one pair; no multiple of anything; PHyCLIP's factors; one wide factor, several
-/// groups wide; a factor of one coordinate; more factors than coordinates in shared memory.
+/// Rows, columns, factors and their width: one pair; sizes that are no multiple of a tile; PHyCLIP's factors; one wide
+/// factor, several groups wide; a factor with one coordinate; more factors than coordinates in shared memory.
 const SIZES: [[usize; 4]; 7] =
     [[1, 1, 1, 2], [5, 7, 3, 5], [33, 31, 64, 8], [17, 50, 1, 130], [16, 16, 2, 33], [3, 40, 70, 1], [40, 3, 2, 64]];
 
-/// The first card that Vulkan names; without one a test says so and passes. Software counts only where it is asked for by
-/// [`SOFTWARE`]: not every such driver survives what CubeCL gives it.
+/// The first Vulkan device. Without one, a test prints a message and passes. A software renderer counts only if the
+/// variable [`SOFTWARE`] is set, because some of them crash on the kernels of CubeCL.
 fn device() -> Option<Device> {
     let software = std::env::var_os(SOFTWARE).is_some();
     let found = Device::enumerate(DeviceType::Vulkan).into_iter().find(|device| match device.as_dispatch() {
@@ -33,26 +33,26 @@ fn equals_the_exact_value_and_gradient() {
     let Some(device) = device() else { return };
     for size in SIZES {
         for rule in rules() {
-            agrees(&Operands::of(size, 1.0), &device, rule);
+            agrees(&CubeTestCase::of(size, 1.0), &device, rule);
         }
     }
 }
 
-/// Distances of 1e-4, where `ln(1 + t)` of a rounded `1 + t` keeps three digits; points a thousand radii out; and points
-/// at the root, where nothing flows.
+/// Distances of 1e-4, where `ln(1 + t)` of a rounded `1 + t` keeps three digits, points at a thousand curvature radii,
+/// and points at the root, where no gradient flows.
 #[test]
-fn near_far_and_nowhere() {
+fn near_points_far_points_and_the_root() {
     let Some(device) = device() else { return };
     for scale in [1e-4, 1e3, 0.0] {
         for rule in rules() {
-            agrees(&Operands::of([19, 23, 4, 6], scale), &device, rule);
+            agrees(&CubeTestCase::of([19, 23, 4, 6], scale), &device, rule);
         }
     }
 }
 
-/// Within 2e-6 of f64, in length, beyond twice what the plain twin in f32 is off on the processor: where points are far out,
-/// or a gradient is a small difference, both lose digits, in another order.
-fn agrees(operands: &Operands, device: &Device, rule: DistanceRule) {
+/// The relative error to f64 must be at most 2e-6 plus twice the error of the reference implementation in f32 on the
+/// CPU. For far points, and for gradients that are small differences, both lose digits, but in a different order.
+fn agrees(operands: &CubeTestCase, device: &Device, rule: DistanceRule) {
     let exact = operands.outcome(&Device::flex(), rule, pairwise_distance_plain, DType::F64);
     let plain = operands.outcome(&Device::flex(), rule, pairwise_distance_plain, DType::F32);
     let found = operands.outcome(device, rule, pairwise_distance, DType::F32);
@@ -63,24 +63,23 @@ fn agrees(operands: &Operands, device: &Device, rule: DistanceRule) {
     }
 }
 
-/// Every sum has a fixed order.
 #[test]
-fn the_same_bits_again() {
+fn results_are_reproducible() {
     let Some(device) = device() else { return };
-    let operands = Operands::of([70, 50, 5, 7], 1.0);
+    let operands = CubeTestCase::of([70, 50, 5, 7], 1.0);
     for rule in rules() {
         let first = operands.outcome(&device, rule, pairwise_distance, DType::F32);
         assert_eq!(operands.outcome(&device, rule, pairwise_distance, DType::F32), first);
     }
 }
 
-/// The error of `u` is a few 1e-7 here (that of `c |x|^2`), and `acosh(1 + u)` is about `sqrt(2 u)`: a distance `d` is off by
-/// 1e-6 / d, and that of a point to itself, which is 0, by 1e-3.
+/// Here `u` has an error of a few 1e-7 (that of `c |x|^2`), and `acosh(1 + u)` is about `sqrt(2 u)`. So a distance `d`
+/// has an error of 1e-6 / d, and the zero distance of a point to itself an error of 1e-3.
 #[test]
 fn equal_points() {
     let Some(device) = device() else { return };
     for rule in rules() {
-        let mut operands = Operands::of([21, 21, 2, 9], 1.0);
+        let mut operands = CubeTestCase::of([21, 21, 2, 9], 1.0);
         operands.y = operands.x.clone();
         let exact = operands.outcome(&Device::flex(), rule, pairwise_distance_plain, DType::F64);
         let found = operands.outcome(&device, rule, pairwise_distance, DType::F32);
@@ -92,13 +91,13 @@ fn equal_points() {
     }
 }
 
-/// What is no number stays where it was.
+/// NaN and infinity must propagate to the affected rows only.
 #[test]
-fn no_numbers_stay_visible() {
+fn nan_and_infinity_propagate() {
     let Some(device) = device() else { return };
     for bad in [f32::NAN, f32::INFINITY] {
         for rule in rules() {
-            let mut operands = Operands::of([3, 18, 2, 4], 1.0);
+            let mut operands = CubeTestCase::of([3, 18, 2, 4], 1.0);
             operands.x.0[8 + 5] = bad;
             let [table, x, y, curv] = operands.outcome(&device, rule, pairwise_distance, DType::F32);
             for (i, v) in table.iter().enumerate() {
@@ -115,13 +114,13 @@ fn no_rows_and_no_columns() {
     let Some(device) = device() else { return };
     for rule in rules() {
         for size in [[0, 3, 2, 4], [3, 0, 2, 4]] {
-            let found = Operands::of(size, 1.0).outcome(&device, rule, pairwise_distance, DType::F32);
+            let found = CubeTestCase::of(size, 1.0).outcome(&device, rule, pairwise_distance, DType::F32);
             assert_eq!(found.map(|v| v.len()), [0, size[0] * 8, size[1] * 8, 2]);
         }
     }
 }
 
-/// A constant operand gets no gradient and changes nothing for the others.
+/// A constant operand gets no gradient, and the other gradients do not change.
 #[test]
 fn only_tracked_operands_get_a_gradient() {
     let Some(device) = device() else { return };
@@ -136,28 +135,28 @@ fn only_tracked_operands_get_a_gradient() {
     }
 }
 
-type Function = fn(Tensor<2>, Tensor<2>, Tensor<1>, DistanceRule) -> Tensor<2>;
+type CubeDistance = fn(Tensor<2>, Tensor<2>, Tensor<1>, DistanceRule) -> Tensor<2>;
 
 fn rules() -> impl Iterator<Item = DistanceRule> {
-    let norms = [Norm::L1, Norm::L2].into_iter();
+    let norms = [DistanceNorm::L1, DistanceNorm::L2].into_iter();
     norms.flat_map(|norm| [false, true].map(|negative| DistanceRule { norm, floor: FLOOR, negative }))
 }
 
-/// Points, row after row, with their shape, and curvatures.
-struct Operands {
+/// Row-major points with their shapes, and curvatures.
+struct CubeTestCase {
     x: (Vec<f32>, [usize; 2]),
     y: (Vec<f32>, [usize; 2]),
     curv: Vec<f32>,
 }
 
-impl Operands {
-    /// Points around the origin, about `scale` curvature radii out.
+impl CubeTestCase {
+    /// Points around the origin, at about `scale` curvature radii.
     fn of([m, n, factors, width]: [usize; 4], scale: f64) -> Self {
         let dim = factors * width;
         let scale = scale / (width as f64).sqrt();
         let points =
             |rows: usize, phase| scattered(rows * dim, phase).into_iter().map(|v| (v * scale) as f32).collect();
-        Operands {
+        CubeTestCase {
             x: (points(m, 1), [m, dim]),
             y: (points(n, 2), [n, dim]),
             curv: (0..factors).map(|k| 0.3 + 0.1 * (k % 11) as f32).collect(),
@@ -165,7 +164,7 @@ impl Operands {
     }
 
     /// The value, and the gradients of a weighted sum of it.
-    fn outcome(&self, device: &Device, rule: DistanceRule, function: Function, dtype: DType) -> [Vec<f64>; 4] {
+    fn outcome(&self, device: &Device, rule: DistanceRule, function: CubeDistance, dtype: DType) -> [Vec<f64>; 4] {
         let device = device.clone().autodiff();
         let at = (&device, dtype);
         let x = Tensor::<2>::from_data(TensorData::new(self.x.0.clone(), self.x.1), at).require_grad();
@@ -186,7 +185,7 @@ impl Operands {
     }
 }
 
-/// Numbers in (-1, 1) that look random: no two points are close by their making.
+/// Pseudo-random numbers in (-1, 1).
 fn scattered(count: usize, seed: u64) -> Vec<f64> {
     let mixed = |i: usize| {
         let z = (i as u64 + (seed << 32) + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
@@ -196,7 +195,7 @@ fn scattered(count: usize, seed: u64) -> Vec<f64> {
     (0..count).map(|i| mixed(i) as f64 / 2_f64.powi(52) - 1.0).collect()
 }
 
-/// Length of the difference over the length of what is expected.
+/// Length of the difference divided by the length of the expected vector.
 fn error(found: &[f64], expected: &[f64]) -> f64 {
     assert_eq!(found.len(), expected.len());
     let length = |v: &mut dyn Iterator<Item = f64>| v.map(|a| a * a).sum::<f64>().sqrt();

@@ -1,9 +1,9 @@
-//! Activations that are computed again in the backward pass.
+//! Activations recomputed in the backward pass.
 
 use super::*;
 
-/// The recomputed numbers are those of the first time, so nothing that is trained differs by a bit, whichever losses (and operations of
-/// our own) are on the way.
+/// Recomputed activations equal the original ones, so training gives the same bits for every loss and every custom
+/// operation.
 #[test]
 fn gradient_checkpointing_changes_no_bit() {
     let folder = tempfile::tempdir().unwrap();
@@ -16,10 +16,10 @@ fn gradient_checkpointing_changes_no_bit() {
             let losses = run(&mut trainer, 4).1;
             (strategy, losses, newest(&out))
         };
-        let (kept, again) = (of(false), of(true));
-        assert_ne!(kept.0, again.0, "the setting reaches the device");
-        assert_eq!(kept.1, again.1, "{}", entry.name);
-        for (name, bytes) in &kept.2 {
+        let (stored, again) = (of(false), of(true));
+        assert_ne!(stored.0, again.0, "the setting reaches the device");
+        assert_eq!(stored.1, again.1, "{}", entry.name);
+        for (name, bytes) in &stored.2 {
             assert!(*bytes == again.2[name], "{}: {name} differs", entry.name);
         }
     }

@@ -1,4 +1,4 @@
-//! What goes wrong in a run, and what a run refuses.
+//! Failures during a run, and requests that a run rejects.
 
 use super::*;
 
@@ -7,7 +7,7 @@ fn a_save_that_fails_leaves_the_last_checkpoint_usable() {
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().join("run");
     let mut trainer = fresh("clip", &out, "train.checkpoint_every=4");
-    // Something stands where the second checkpoint must be written, as a full disk would.
+    // A file blocks the path of the second checkpoint, so the save fails as on a full disk.
     fs::create_dir_all(out.join(CHECKPOINTS)).unwrap();
     let obstacle = out.join(CHECKPOINTS).join("step_00000008");
     fs::write(&obstacle, b"").unwrap();
@@ -24,7 +24,7 @@ fn a_save_that_fails_leaves_the_last_checkpoint_usable() {
 }
 
 #[test]
-fn numbers_that_run_away_stop_the_run_with_the_step_and_the_term() {
+fn diverging_runs_stop_with_the_step_and_the_term() {
     let folder = tempfile::tempdir().unwrap();
     let mut trainer = fresh("meru", folder.path(), "optim.lr=1e30 train.checkpoint_every=1 train.keep=9");
     let message = trainer.run(&AtomicBool::new(false), &mut |_: &Event<'_>| {}).unwrap_err().to_string();
@@ -34,7 +34,7 @@ fn numbers_that_run_away_stop_the_run_with_the_step_and_the_term() {
 }
 
 #[test]
-fn wrong_requests_are_refused_by_name() {
+fn invalid_requests_are_rejected_by_name() {
     let folder = tempfile::tempdir().unwrap();
     let refused = |result: Result<Trainer>| result.err().unwrap().to_string();
     let nothing = refused(Trainer::resume(folder.path(), squares(), &Device::flex()));
@@ -64,7 +64,7 @@ fn wrong_requests_are_refused_by_name() {
 }
 
 #[test]
-fn decay_spares_what_the_papers_say_and_with_reference_what_the_code_does() {
+fn weight_decay_follows_the_paper_or_the_released_code() {
     let scalar_of_a_list = 8;
     // (kind, elements, papers, released code)
     for (kind, elements, paper, code) in [

@@ -10,8 +10,8 @@ use crate::points::StoredSet;
 
 const DIM: usize = 3;
 
-fn plan(element: Element) -> Plan {
-    Plan {
+fn plan(element: Element) -> DraftPlan {
+    DraftPlan {
         spec: ManifoldSpec::lorentz(DIM, 0.5),
         root: Root::Origin,
         columns: vec!["label".to_owned(), "text".to_owned()],
@@ -20,8 +20,8 @@ fn plan(element: Element) -> Plan {
     }
 }
 
-fn source() -> Source {
-    Source { model: "m".into(), data: "d".into(), conifer: "0.1.0".into(), ..Source::default() }
+fn source() -> Provenance {
+    Provenance { model: "m".into(), data: "d".into(), conifer: "0.1.0".into(), ..Provenance::default() }
 }
 
 fn point(row: u64) -> [f32; DIM] {
@@ -35,7 +35,7 @@ fn add(draft: &mut Draft, rows: std::ops::Range<u64>) {
     }
 }
 
-/// Ten rows whose points come out of order: first the even ones.
+/// Adds ten rows and writes the points of the even rows.
 fn even(draft: &mut Draft) {
     add(draft, 0..10);
     for row in (0..10).step_by(2) {
@@ -50,7 +50,7 @@ fn odd(draft: &mut Draft) {
 }
 
 fn files(dir: &Path) -> Vec<Vec<u8>> {
-    Manifest::REQUIRED.iter().map(|name| fs::read(dir.join(name)).unwrap()).collect()
+    SetManifest::REQUIRED.iter().map(|name| fs::read(dir.join(name)).unwrap()).collect()
 }
 
 #[test]
@@ -67,7 +67,7 @@ fn an_interrupted_draft_ends_with_the_bytes_of_a_saved_set() {
     even(&mut draft);
     draft.note(&json!({"left": "out"})).unwrap();
     draft.commit(json!({"place": 5})).unwrap();
-    // What comes after the commit is lost with the process: rows, points, notes.
+    // Rows, points and notes after the commit are lost with the process.
     odd(&mut draft);
     add(&mut draft, 10..12);
     draft.put(10, &[9.0; 2 * DIM]).unwrap();
@@ -86,7 +86,7 @@ fn an_interrupted_draft_ends_with_the_bytes_of_a_saved_set() {
     assert_eq!(set.columns["text"][3], "\"text\" 3\n\u{1f332}");
     set.save(&saved).unwrap();
     assert_eq!(files(&saved), files(&whole));
-    // What decided the rows is kept beside them, as long as nobody else replaces the set.
+    // The identity is kept beside the rows until another writer replaces the set.
     let identity = plan(Element::F32).identity;
     assert!(!identity.is_empty());
     assert_eq!(StoredSet::identity(&whole).unwrap(), Some(identity.clone()));
@@ -98,12 +98,12 @@ fn an_interrupted_draft_ends_with_the_bytes_of_a_saved_set() {
     assert!(first_difference(&identity, &other).is_some());
     let mut names: Vec<_> = fs::read_dir(home.path()).unwrap().map(|it| it.unwrap().file_name()).collect();
     names.sort();
-    assert_eq!(names, ["parts", "saved", "whole"], "nothing of a draft is left");
+    assert_eq!(names, ["parts", "saved", "whole"], "no file of a draft is left");
 }
 
-/// The set took its place, and the machine stopped before the draft was removed.
+/// The set was published, but the machine stopped before the draft was removed.
 #[test]
-fn what_is_left_of_a_finished_draft_is_no_draft() {
+fn leftovers_of_a_finished_draft_are_ignored() {
     let home = tempfile::tempdir().unwrap();
     let dir = home.path().join("set");
     let mut draft = Draft::open(&dir, plan(Element::F32)).unwrap();
@@ -118,18 +118,18 @@ fn what_is_left_of_a_finished_draft_is_no_draft() {
     let mut draft = Draft::open(&dir, plan(Element::F32)).unwrap();
     assert!(draft.state().is_null() && draft.rows() == 0);
     even(&mut draft);
-    assert_eq!(EmbeddingSet::load(&dir).unwrap().len(), 10, "the old set stays until the new one is whole");
+    assert_eq!(EmbeddingSet::load(&dir).unwrap().len(), 10, "the old set stays until the new one is complete");
 }
 
 #[test]
-fn a_draft_is_only_continued_with_what_began_it() {
+fn a_draft_continues_only_with_the_same_identity() {
     let home = tempfile::tempdir().unwrap();
     let dir = home.path().join("set");
     let mut draft = Draft::open(&dir, plan(Element::F32)).unwrap();
     even(&mut draft);
     draft.commit(Value::Null).unwrap();
     let busy = Draft::open(&dir, plan(Element::F32)).unwrap_err().to_string();
-    assert!(busy.contains("which another process writes"), "{busy}");
+    assert!(busy.contains("which another process is writing"), "{busy}");
     assert!(Draft::discard(&dir).is_err());
     drop(draft);
     let mut other = plan(Element::F32);
@@ -142,16 +142,26 @@ fn a_draft_is_only_continued_with_what_began_it() {
 }
 
 #[test]
-fn damage_and_misuse_are_told() {
+fn damage_and_misuse_are_reported() {
     let home = tempfile::tempdir().unwrap();
     let dir = home.path().join("set");
     let mut draft = Draft::open(&dir, plan(Element::F16)).unwrap();
     assert!(draft.add("x", Modality::Text, &["one"]).unwrap_err().to_string().contains("one per column"));
     add(&mut draft, 0..2);
-    assert!(draft.put(1, &[0.0; 2 * DIM]).unwrap_err().to_string().contains("rows of 3 below 2"));
+    assert!(
+        draft
+            .put(1, &[0.0; 2 * DIM])
+            .unwrap_err()
+            .to_string()
+            .contains("whole rows of 3 numbers, with row numbers below 2")
+    );
     let large = draft.put(0, &[1.0, 7e4, 1.0]).unwrap_err().to_string();
     assert!(large.contains("component 1") && large.contains("70000 (inf as F16); expected a finite number"), "{large}");
     assert!(draft.put(0, &[1.0, f32::NAN, 1.0]).is_err());
+    let mut wide = Draft::open(&home.path().join("wide"), plan(Element::F32)).unwrap();
+    add(&mut wide, 0..1);
+    let far = wide.put(0, &[2e9, 0.0, 0.0]).unwrap_err().to_string();
+    assert!(far.contains("row 0, `sqrt(c) |x|`, is") && far.contains("at most 1e9"), "{far}");
     draft.put(0, &[1.0; DIM]).unwrap();
     draft.commit(Value::Null).unwrap();
     assert!(draft.finish(source()).unwrap_err().to_string().contains("1 points; expected 2, one per row"));
@@ -174,12 +184,12 @@ fn damage_and_misuse_are_told() {
     off.spec = ManifoldSpec::sphere(DIM);
     let mut draft = Draft::open(&home.path().join("off"), off).unwrap();
     add(&mut draft, 0..1);
-    assert!(draft.put(0, &[3.0, 4.0, 0.0]).unwrap_err().to_string().contains("was it lifted?"));
+    assert!(draft.put(0, &[3.0, 4.0, 0.0]).unwrap_err().to_string().contains("lift or normalise the points"));
 }
 
-/// Rounding to nearest is off by at most half a step: 2^-11 of the number with 11 significant bits, 2^-8 with 8.
+/// Rounding to nearest has a relative error of at most 2^-11 with 11 significant bits, and 2^-8 with 8.
 #[test]
-fn half_precision_is_half_the_size_and_off_by_its_rounding() {
+fn half_precision_halves_the_size_within_the_rounding_error() {
     let home = tempfile::tempdir().unwrap();
     for (element, bound) in [(Element::F16, 2.0_f32.powi(-11)), (Element::BF16, 2.0_f32.powi(-8))] {
         let dir = home.path().join(element.name());
@@ -195,20 +205,20 @@ fn half_precision_is_half_the_size_and_off_by_its_rounding() {
                 off |= *found != exact;
             }
         }
-        assert!(off, "thirds are no half-precision numbers");
-        let file = fs::read(dir.join(Manifest::POINTS)).unwrap();
+        assert!(off, "thirds are not representable in half precision");
+        let file = fs::read(dir.join(SetManifest::POINTS)).unwrap();
         assert_eq!(file.len(), HEADER + 10 * DIM * 2);
-        let manifest: Value = serde_json::from_slice(&fs::read(dir.join(Manifest::FILE)).unwrap()).unwrap();
+        let manifest: Value = serde_json::from_slice(&fs::read(dir.join(SetManifest::FILE)).unwrap()).unwrap();
         assert_eq!(manifest["version"], 2);
-        // Version 1 knows F32 only.
+        // Version 1 supports only F32.
         let text = manifest.to_string().replace("\"version\":2", "\"version\":1");
-        fs::write(dir.join(Manifest::FILE), text).unwrap();
+        fs::write(dir.join(SetManifest::FILE), text).unwrap();
         let message = EmbeddingSet::load(&dir).unwrap_err().to_string();
         assert!(message.contains(&format!("type of `points` is {}; expected F32", element.name())), "{message}");
     }
 }
 
-/// Other readers find the tensor: the safetensors crate, whatever we think of the header.
+/// The safetensors crate, as an independent reader, finds the tensor.
 #[test]
 fn the_file_is_safetensors() {
     for (element, dtype, _) in Element::ALL {
@@ -228,21 +238,21 @@ fn the_file_is_safetensors() {
 
 #[cfg(unix)]
 #[test]
-fn a_link_is_refused_before_any_work() {
+fn symbolic_links_are_rejected() {
     let temporary = tempfile::tempdir().unwrap();
     let (real, link) = (temporary.path().join("real"), temporary.path().join("link"));
     fs::create_dir(&real).unwrap();
     std::os::unix::fs::symlink(&real, &link).unwrap();
     std::os::unix::fs::symlink("nowhere", temporary.path().join("dangling")).unwrap();
     for name in ["link", "link/", "dangling"] {
-        let told = Draft::open(&temporary.path().join(name), plan(Element::F32)).unwrap_err().to_string();
-        assert!(told.contains("a symbolic link; expected a folder or a free name"), "{told}");
+        let message = Draft::open(&temporary.path().join(name), plan(Element::F32)).unwrap_err().to_string();
+        assert!(message.contains("a symbolic link; expected a folder or an unused path"), "{message}");
     }
     assert!(link.is_symlink() && fs::read_dir(temporary.path()).unwrap().count() == 3);
 }
 
 #[test]
-fn a_set_that_is_not_finished_is_called_so() {
+fn loading_an_unfinished_set_is_an_error() {
     let temporary = tempfile::tempdir().unwrap();
     let dir = temporary.path().join("set");
     let mut draft = Draft::open(&dir, plan(Element::F32)).unwrap();

@@ -1,15 +1,16 @@
-//! The error budgets of `f32` on the hyperboloid, against the double-double oracle on the same rounded coordinates.
+//! Error budgets of `f32` on the hyperboloid, measured against the double-double oracle on the same rounded
+//! coordinates.
 //!
-//! Recipe. For every norm R, gap g, curvature c in {0.1, 1, 10}, dimension in {8, 64}: 60 pairs, `|x| = R` in a random
-//! direction, `|y - x| = g R` in a random direction, along x, or across x (20 each). Measured on x86-64 with rustc 1.95
-//! by the test below, which prints its table when it fails (or with `--nocapture`); a budget is twice the measured
-//! maximum, rounded up to 1, 2 or 5.
+//! Method. For every norm R, gap g, curvature c in {0.1, 1, 10} and dimension in {8, 64}: 60 pairs with `|x| = R` in a
+//! random direction, and `|y - x| = g R` in a random direction, along x, or across x (20 each). Measured on x86-64 with
+//! rustc 1.95 by the test below, which prints its table when it fails (or with `--nocapture`). A budget is twice the
+//! measured maximum, rounded up to 1, 2 or 5.
 //!
-//! How to read it. The difference form and the angles are good to a few units in the last place up to norm 10. Further
-//! out the worst pairs are those on one ray: there the space is `sqrt(c) R` times narrower along the ray than its
-//! coordinates, so that even rounding the coordinates moves distance and angle by as much. The GEMM form is off by an
-//! absolute amount that grows as the distance shrinks, up to about `3.5e-4 sqrt(c |x| |y|)` (the root of twice the unit
-//! roundoff) for touching points: harmless for ranking distant points, useless for close ones far out.
+//! Interpretation. [`Space::dist`] has a relative error below 5e-7 up to norm 10. At larger norms the worst pairs lie
+//! on one ray. There the space is `sqrt(c) R` times narrower along the ray than its coordinates, so rounding the
+//! coordinates alone changes distance and angle by this amount. [`dist_from_dot`] (`gemm`) has an absolute error that
+//! grows as the distance shrinks, up to about `3.5e-4 sqrt(c |x| |y|)` (the root of twice the unit roundoff) for
+//! touching points. It is good enough to rank distant points and useless for close points with large norms.
 
 use super::oracle;
 use crate::laws::SplitMix;
@@ -17,8 +18,8 @@ use crate::slices::dot;
 use crate::spaces::lorentz::{dist_from_dot, time_excess};
 use crate::{ManifoldSpec, Root, Space, space};
 
-/// One row of the table: what may go wrong at a norm, over all gaps.
-struct Budget {
+/// One row of the table: the largest allowed errors at a norm, over all gaps.
+struct ErrorBudget {
     norm: f64,
     /// Relative error of [`Space::dist`].
     dist: f64,
@@ -31,18 +32,18 @@ struct Budget {
 const GAPS: [f64; 4] = [1e-5, 1e-3, 1e-1, 1.0];
 
 #[rustfmt::skip]
-const BUDGETS: [Budget; 7] = [
-    Budget { norm: 1e-6, dist: 5e-7, angle: 2e-6, gemm: [5e-9, 2e-9, 2e-11, 2e-12] },
-    Budget { norm: 1e-2, dist: 5e-7, angle: 1e-6, gemm: [5e-5, 2e-5, 2e-7, 5e-8] },
-    Budget { norm: 1.0, dist: 5e-7, angle: 1e-6, gemm: [5e-3, 5e-3, 5e-5, 1e-5] },
-    Budget { norm: 10.0, dist: 5e-7, angle: 2e-5, gemm: [5e-2, 5e-2, 5e-3, 1e-3] },
-    Budget { norm: 1e2, dist: 2e-5, angle: 1e-4, gemm: [5e-1, 5e-1, 2e-1, 5e-2] },
-    Budget { norm: 1e3, dist: 1e-4, angle: 1e-3, gemm: [5e0, 5e0, 5e0, 2e0] },
-    Budget { norm: 1e4, dist: 1e-3, angle: 2e-2, gemm: [2e1, 1e1, 2e1, 1e1] },
+const BUDGETS: [ErrorBudget; 7] = [
+    ErrorBudget { norm: 1e-6, dist: 5e-7, angle: 2e-6, gemm: [5e-9, 2e-9, 2e-11, 2e-12] },
+    ErrorBudget { norm: 1e-2, dist: 5e-7, angle: 1e-6, gemm: [5e-5, 2e-5, 2e-7, 5e-8] },
+    ErrorBudget { norm: 1.0, dist: 5e-7, angle: 1e-6, gemm: [5e-3, 5e-3, 5e-5, 1e-5] },
+    ErrorBudget { norm: 10.0, dist: 5e-7, angle: 2e-5, gemm: [5e-2, 5e-2, 5e-3, 1e-3] },
+    ErrorBudget { norm: 1e2, dist: 2e-5, angle: 1e-4, gemm: [5e-1, 5e-1, 2e-1, 5e-2] },
+    ErrorBudget { norm: 1e3, dist: 1e-4, angle: 1e-3, gemm: [5e0, 5e0, 5e0, 2e0] },
+    ErrorBudget { norm: 1e4, dist: 1e-3, angle: 2e-2, gemm: [2e1, 1e1, 2e1, 1e1] },
 ];
 
-/// Relative error of lift, unlift and depth: rounding `r` by one part in 2^24 changes `sinh(r)` by `r` of them, up to
-/// 9.5 here (measured 8e-7).
+/// Relative error of lift, unlift and depth. A relative error of 2^-24 in `r` changes `sinh(r)` by a relative error of
+/// about `r 2^-24`; `r` is at most 9.5 here (measured 8e-7).
 const LIFT: f64 = 2e-6;
 
 /// `count` points in random directions for every norm.
@@ -54,28 +55,28 @@ pub(super) fn cloud(seed: u64, dim: usize, norms: &[f64], count: usize) -> Vec<V
 
 #[test]
 fn both_distance_forms_and_the_angles_keep_their_budget() {
-    let mut told = String::new();
+    let mut table = String::new();
     let mut kept = true;
     for budget in BUDGETS {
         for (gap, gemm) in GAPS.into_iter().zip(budget.gemm) {
             let worst = worst_errors(budget.norm, gap);
             kept &= worst.dist <= budget.dist && worst.angle <= budget.angle && worst.gemm <= gemm;
-            told += &format!(
+            table += &format!(
                 "norm {:5.0e} gap {gap:5.0e}: dist {:.1e} of {:.0e}, angle {:.1e} of {:.0e}, gemm {:.1e} of {gemm:.0e}\n",
                 budget.norm, worst.dist, budget.dist, worst.angle, budget.angle, worst.gemm
             );
         }
     }
-    eprintln!("{told}");
-    assert!(kept, "a budget is exceeded:\n{told}");
+    eprintln!("{table}");
+    assert!(kept, "a budget is exceeded:\n{table}");
 }
 
-/// Pairs of every two norms of the range: no worse than the farthest row.
+/// Pairs with different norms must meet the budget of the largest norm.
 #[test]
 fn points_of_different_norms_keep_the_budget() {
-    let mut worst = Errors::default();
+    let mut worst = MeasuredErrors::default();
     for c in [0.1, 1.0, 10.0] {
-        let probe = Probe::new(8, c);
+        let probe = ErrorProbe::new(8, c);
         let cloud = cloud(5, 8, &[1e-6, 1e-4, 1e-2, 1.0, 1e2, 1e4], 4);
         for (i, x) in cloud.iter().enumerate() {
             for (j, y) in cloud.iter().enumerate() {
@@ -114,35 +115,35 @@ fn lift_unlift_and_depth_keep_their_budget() {
 }
 
 #[derive(Debug, Default)]
-struct Errors {
+struct MeasuredErrors {
     dist: f64,
     gemm: f64,
     angle: f64,
 }
 
-impl Errors {
-    fn take(&mut self, other: Errors) {
+impl MeasuredErrors {
+    fn take(&mut self, other: MeasuredErrors) {
         self.dist = self.dist.max(other.dist);
         self.gemm = self.gemm.max(other.gemm);
         self.angle = self.angle.max(other.angle);
     }
 }
 
-/// One space in `f32`, with the points that the oracle needs.
-struct Probe {
+/// One space in `f32`, with the root for the oracle.
+struct ErrorProbe {
     c: f64,
     space: Box<dyn Space<f32>>,
     root: Vec<f64>,
 }
 
-impl Probe {
+impl ErrorProbe {
     fn new(dim: usize, c: f64) -> Self {
         let space = space::<f32>(&ManifoldSpec::lorentz(dim, c)).unwrap();
         let root = widened(&rounded(&scaled(0.5, &direction(&mut SplitMix(99), dim))));
-        Probe { c, space, root }
+        ErrorProbe { c, space, root }
     }
 
-    fn errors(&self, x: &[f64], y: &[f64]) -> Errors {
+    fn errors(&self, x: &[f64], y: &[f64]) -> MeasuredErrors {
         let (x, y, c) = (rounded(x), rounded(y), self.c);
         let origin = oracle::point(&vec![0.0; x.len()], c);
         let root = oracle::point(&self.root, c);
@@ -150,12 +151,12 @@ impl Probe {
         let dist = oracle::dist(&px, &py, c);
         let excess = |x: &[f32]| time_excess(dot(x, x), c as f32);
         let gemm = f64::from(dist_from_dot(dot(&x, &y), excess(&x), excess(&y), c as f32));
-        let angle = |at: &oracle::Point, root: &Root| {
+        let angle = |at: &oracle::OraclePoint, root: &Root| {
             let found = f64::from(self.space.exterior_angle(&x, &y, root));
             (found - oracle::exterior_angle(at, &px, &py, c)).abs()
         };
         let at_point = angle(&root, &Root::Point(self.root.clone()));
-        Errors {
+        MeasuredErrors {
             dist: (f64::from(self.space.dist(&x, &y)) / dist - 1.0).abs(),
             gemm: (gemm - dist).abs() * c.sqrt(),
             angle: angle(&origin, &Root::Origin).max(at_point),
@@ -163,11 +164,11 @@ impl Probe {
     }
 }
 
-fn worst_errors(norm: f64, gap: f64) -> Errors {
-    let mut worst = Errors::default();
+fn worst_errors(norm: f64, gap: f64) -> MeasuredErrors {
+    let mut worst = MeasuredErrors::default();
     for c in [0.1, 1.0, 10.0] {
         for dim in [8, 64] {
-            let probe = Probe::new(dim, c);
+            let probe = ErrorProbe::new(dim, c);
             let mut random = SplitMix(11);
             for pair in 0..60 {
                 let (u, v) = (direction(&mut random, dim), direction(&mut random, dim));
@@ -184,7 +185,7 @@ fn worst_errors(norm: f64, gap: f64) -> Errors {
     worst
 }
 
-/// A random unit vector: sums of twelve uniforms are close enough to normal to have no preferred axis.
+/// A random unit vector. Sums of twelve uniforms are close enough to normal to have no preferred axis.
 fn direction(random: &mut SplitMix, dim: usize) -> Vec<f64> {
     let mut component = || (0..12).map(|_| random.next()).sum::<f64>() - 6.0;
     let v: Vec<f64> = (0..dim).map(|_| component()).collect();

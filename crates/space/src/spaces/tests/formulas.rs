@@ -39,12 +39,13 @@ fn lorentz_at_known_points() {
     h.geodesic(&x, &y, 0.5, &mut middle);
     near(middle[0], 0.75 / (2.0 * (h.dist(&x, &y) / 2.0).cosh()));
     near(middle[0], middle[1]);
-    // Longer tangents than 2^15 allows are shortened.
+    // Tangents longer than `MAX_RAPIDITY` are shortened.
     h.lift(&[0.0, 1e4], &mut x);
     assert_eq!(x, [0.0, safe::MAX_SINH]);
 }
 
-/// Means over factors: factor 0 as above (c = 1), factor 1 the same picture at c = 4, where coordinates halve.
+/// Means over factors: factor 0 has the points of `lorentz_at_known_points` (c = 1), factor 1 the same configuration at
+/// c = 4, where coordinates halve.
 #[test]
 fn products_are_means_of_their_factors() {
     let (x, y) = ([0.75, 0.0, 0.375, 0.0], [0.0, 0.75, 0.0, 0.375]);
@@ -67,7 +68,8 @@ fn products_are_means_of_their_factors() {
         near(a, single.exterior_angle(&x[..2], &y[..2], &part));
         near(b, single.half_aperture(&x[..2], 0.1, &part));
     }
-    // Excess: factor 0 straight ahead (inside by one half aperture), factor 1 straight back (outside by pi - aperture).
+    // Excess: factor 0 lies straight ahead (inside by one half aperture), factor 1 straight back (outside by pi minus
+    // the half aperture).
     let ahead_and_back = [1.5, 0.0, 0.1, 0.0];
     let half = (0.2_f64 / 0.75).asin();
     near(l1.cone_excess(&x, &ahead_and_back, 0.1, 1.0, &Root::Origin), (PI - half) / 2.0);
@@ -75,7 +77,7 @@ fn products_are_means_of_their_factors() {
     near(l1.cone_excess(&x, &ahead, 0.1, 1.0, &Root::Origin), -half);
 }
 
-/// A right triangle on the plane; Wang et al. Eq. 10 gives the same number.
+/// A right triangle in the plane; Wang et al. Eq. 10 gives the same number.
 #[test]
 fn euclidean_at_known_points() {
     let e = build(ManifoldSpec::euclidean(2));

@@ -10,7 +10,7 @@ import numpy as np
 from PIL import Image
 
 HERE = pathlib.Path(__file__).parent
-# Pillow's numbers; it has none for 4:4:0.
+# Pillow's subsampling numbers. Pillow has none for 4:4:0.
 SAMPLINGS = {"s444": 0, "s422": 1, "s420": 2}
 
 
@@ -38,12 +38,12 @@ def main():
     keep("restarts", picture(67, 45, 5, 6), quality=80, subsampling=2, restart_marker_blocks=3)
     keep("noise", picture(51, 37, 6, 90), quality=98, subsampling=2)
     keep("even", picture(64, 48, 7, 3), quality=60, subsampling=2, optimize=True)
-    # 4:4:0: the 4:2:2 file of a turned picture with the sampling of its first component written the other way round, and its size. The
-    # order of blocks within a unit is the same.
+    # 4:4:0: the 4:2:2 file with the sampling factors of its first component swapped, and with a matching image size. The order of
+    # blocks within an MCU is the same.
     data = bytearray((HERE / "s422.jpg").read_bytes())
     frame = data.index(b"\xff\xc0")
     assert data[frame + 11] == 0x21
-    # 67 x 45 in units of 16 x 8 are 5 x 6 units: 40 x 96 pixels in units of 8 x 16, of which the last ones are not shown.
+    # 67 x 45 in MCUs of 16 x 8 is 5 x 6 MCUs. In MCUs of 8 x 16 that is 40 x 96 pixels; the last ones are cropped.
     data[frame + 11] = 0x12
     data[frame + 5 : frame + 9] = (91).to_bytes(2, "big") + (37).to_bytes(2, "big")
     (HERE / "s440.jpg").write_bytes(data)

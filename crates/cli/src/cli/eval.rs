@@ -1,0 +1,127 @@
+//! Command-line arguments of `eval`.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+
+use super::search::points;
+use super::{CropArg, DATA, MODEL, OUTPUT};
+
+#[derive(Args)]
+pub(crate) struct EvalArgs {
+    /// Checkpoint folder, run folder (its latest checkpoint), or a published model (file, folder, or name on the
+    /// Hugging Face hub).
+    pub(crate) checkpoint: Option<PathBuf>,
+    /// Use the embedding of this text as the root, such as Eukarya for a published RCME model (default: the
+    /// checkpoint's root).
+    #[arg(long, value_name = "TEXT", help_heading = MODEL)]
+    pub(crate) root_text: Option<String>,
+    /// Data set as `KIND:PATH` (`conifer data list` shows the kinds), or a path whose kind can be inferred (.jsonl,
+    /// .csv, .tsv, .tar, a folder of class folders), or `toy`, or `set:FOLDER` for an evaluation set (`conifer data
+    /// sets`).
+    #[arg(long, help_heading = DATA)]
+    pub(crate) data: Option<String>,
+    /// Use only this split.
+    #[arg(long, help_heading = DATA)]
+    pub(crate) split: Option<String>,
+    /// Option of the data source as `name=value`; separate list items by commas: `ranks=kingdom,phylum`.
+    #[arg(long = "data-option", value_name = "NAME=VALUE", help_heading = DATA)]
+    pub(crate) data_options: Vec<String>,
+    /// Benchmarks to run; see `conifer benchmarks`.
+    #[arg(long = "benchmark", value_delimiter = ',', help_heading = DATA)]
+    pub(crate) benchmarks: Vec<String>,
+    /// Instead of one data set, evaluate all tables of a paper beside its published numbers: paper:hycoclip,
+    /// paper:phyclip, paper:hierarcaps, paper:rcme, paper:visual-hierarchies, or a .toml file of the same form. The
+    /// suite sets prompts, crops, scores, gates and steps.
+    #[arg(long, value_name = "SUITE", conflicts_with_all = ["data", "split", "data_options", "benchmarks", "tree", "prompts", "score", "crop", "gate", "steps"], help_heading = "Tables of a paper")]
+    pub(crate) suite: Option<String>,
+    /// With --suite: the folder with one subfolder per data set. With --data: an additional folder that photos may be
+    /// read from, besides the folder of the data file.
+    #[arg(long = "root", value_name = "DIR", help_heading = DATA)]
+    pub(crate) roots: Vec<PathBuf>,
+    /// Format of a suite's report (default: by the extension of --out, else text).
+    #[arg(long, value_enum, help_heading = "Tables of a paper")]
+    pub(crate) format: Option<ReportFormat>,
+    /// Name of the model in the tables of a suite (default: the last part of its path).
+    #[arg(long, help_heading = "Tables of a paper")]
+    pub(crate) name: Option<String>,
+    /// Let a suite replace an existing --out file.
+    #[arg(long, help_heading = OUTPUT)]
+    pub(crate) overwrite: bool,
+    /// Compare two result files written with --out, on the queries that both contain; needs no model.
+    #[arg(long, num_args = 2, value_names = ["FIRST", "SECOND"], conflicts_with_all = ["checkpoint", "root_text", "data", "split", "data_options", "benchmarks", "suite", "tree", "prompts", "score", "crop", "gate", "steps", "partial", "out"], help_heading = "Two models")]
+    pub(crate) compare: Vec<PathBuf>,
+    /// File with one `parent child` edge per line, for the benchmarks that need a class tree.
+    #[arg(long, help_heading = DATA)]
+    pub(crate) tree: Option<PathBuf>,
+    /// Prompt templates: photo, bare, imagenet7, imagenet80, openai:SET or meru:SET (`conifer data sets` lists SET), or
+    /// a file with one template per line, in which {} stands for the class.
+    #[arg(long, default_value = "photo", help_heading = "Evaluation protocol")]
+    pub(crate) prompts: String,
+    /// Score to rank by: the similarity used in training, or the inner product that the released MERU-family code uses.
+    #[arg(long, value_enum, default_value_t = ScoreArg::Similarity, help_heading = "Evaluation protocol")]
+    pub(crate) score: ScoreArg,
+    /// How photos are brought to the model's input size; the MERU family squeezes for retrieval and crops for
+    /// classification.
+    #[arg(long, value_enum, default_value_t = CropArg::Center, help_heading = "Evaluation protocol")]
+    pub(crate) crop: CropArg,
+    /// Gate of `part_retrieval` in radians: leaves out candidates with a smaller exterior angle (see `conifer search
+    /// --help`). Published: 2.5 for CLIP, 2.0 for MoCo.
+    #[arg(long, default_value_t = 2.5, help_heading = "Evaluation protocol")]
+    pub(crate) gate: f64,
+    /// Number of levels of the HierarCaps ball; several comma-separated numbers are evaluated side by side.
+    #[arg(long, default_value = "50", value_delimiter = ',', value_parser = points, help_heading = "Evaluation protocol")]
+    pub(crate) steps: Vec<usize>,
+    /// Allow a data set with missing photos or classes and evaluate the rest; the records say how much was present.
+    #[arg(long, help_heading = DATA)]
+    pub(crate) partial: bool,
+    /// Random seed of the confidence intervals and shuffled baselines.
+    #[arg(long, default_value_t = 0, help_heading = "Evaluation protocol")]
+    pub(crate) seed: u64,
+    /// Append the records to this JSONL file, with the model and settings that produced them. With --suite: write the
+    /// report to this file, which must not exist yet unless --overwrite is given.
+    #[arg(long, help_heading = OUTPUT)]
+    pub(crate) out: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) cache: CacheArgs,
+}
+
+/// Where embeddings are cached between runs.
+#[derive(Args)]
+pub(crate) struct CacheArgs {
+    /// Cache embeddings in this folder and reuse those of the same model and content (default: the user's cache
+    /// folder).
+    #[arg(long, value_name = "DIR", conflicts_with = "no_cache", help_heading = "Cache of embeddings")]
+    cache: Option<PathBuf>,
+    /// Compute all embeddings and do not cache them.
+    #[arg(long, help_heading = "Cache of embeddings")]
+    no_cache: bool,
+}
+
+impl CacheArgs {
+    /// The cache folder, or `None` with `--no-cache`.
+    pub(crate) fn folder(&self) -> Option<PathBuf> {
+        if self.no_cache { None } else { self.cache.clone().or_else(crate::cache::default_folder) }
+    }
+}
+
+/// Format of a suite's report.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ReportFormat {
+    /// Aligned columns.
+    Text,
+    /// Markdown.
+    Md,
+    /// CSV with one table cell per line.
+    Csv,
+    /// LaTeX tables that use booktabs.
+    Latex,
+    /// The records, readable by --compare.
+    Jsonl,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ScoreArg {
+    Similarity,
+    Inner,
+}

@@ -1,0 +1,255 @@
+//! Writes the embeddings of a source to a set on disk: first all photos, then all texts, in batches that depend only on
+//! the data.
+
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::Context as _;
+use conifer_data::transform::EvalCrop;
+use conifer_data::{Broken, Source};
+use conifer_space::Provenance;
+use conifer_space::points::{Draft, DraftPlan, Element, sha256_hex};
+use indicatif::ProgressBar;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use super::{lines, photos, texts};
+use crate::cli::EmbedView;
+use crate::embedder::ModelEmbedder;
+use crate::progress;
+
+/// The inputs of an embedding job.
+pub(crate) struct EmbedJob<'a> {
+    pub(crate) embedder: &'a ModelEmbedder,
+    pub(crate) source: &'a dyn Source,
+    pub(crate) views: &'a [EmbedView],
+    pub(crate) crop: EvalCrop,
+    /// The data set as named on the command line; the set records it.
+    pub(crate) data: &'a str,
+    pub(crate) element: Element,
+    /// Further settings that determine the rows, by display name.
+    pub(crate) identity: BTreeMap<String, String>,
+}
+
+/// The result of a job.
+pub(crate) struct EmbedSummary {
+    /// Number of rows of the set that have a point.
+    pub(crate) rows: u64,
+    /// Number of samples that cannot be read.
+    pub(crate) left_out: usize,
+    /// Error messages of the first unreadable samples.
+    pub(crate) first_left_out: Vec<String>,
+    /// True if the job was stopped before the end.
+    pub(crate) stopped: bool,
+}
+
+/// Progress of a job. Every commit saves it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct EmbedJobProgress {
+    /// Number of samples whose photos are done.
+    pub(super) photos: usize,
+    /// Number of samples before the current window of texts.
+    pub(super) texts: usize,
+    /// The current window, once its rows are in the draft.
+    pub(super) window: Option<TextWindow>,
+    /// Hash chain over the pixels and token ids of the rows so far.
+    pub(super) seen: String,
+}
+
+/// A partly embedded window of texts.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct TextWindow {
+    /// Row of the first text of the window.
+    pub(super) row: u64,
+    /// Hash over the token ids of the texts.
+    pub(super) texts: String,
+    /// Number of finished batches of the window.
+    pub(super) batches: usize,
+}
+
+/// A running job.
+pub(super) struct EmbedStream<'a> {
+    pub(super) job: &'a EmbedJob<'a>,
+    pub(super) draft: Draft,
+    pub(super) progress: EmbedJobProgress,
+    /// Indices of the samples that cannot be read.
+    pub(super) left_out: HashSet<usize>,
+    first_left_out: Vec<String>,
+    stop: &'a AtomicBool,
+    committed: Instant,
+    /// Minimum time until the next commit.
+    pause: Duration,
+}
+
+/// Minimum time between two commits.
+const PAUSE: Duration = Duration::from_secs(1);
+/// The pause after a commit is at least this many times as long as the commit took.
+const PAUSE_FACTOR: u32 = 20;
+/// Maximum number of unreadable samples that are reported.
+const MAX_REPORTED: usize = 5;
+
+impl EmbedJob<'_> {
+    /// Embeds into the set `out`, and continues where an earlier run of the same job stopped. When `stop` is set, the
+    /// job stops after the current chunk of photos or batch of texts.
+    ///
+    /// # Errors
+    /// There is an unfinished set of another job; there is nothing to embed; the model or the disk fails. Committed
+    /// work is kept.
+    pub(crate) fn run(&self, out: &Path, stop: &AtomicBool) -> anyhow::Result<EmbedSummary> {
+        let embedder = self.embedder.inner();
+        let plan = DraftPlan {
+            spec: embedder.spec().clone(),
+            root: embedder.root()?,
+            columns: lines::COLUMNS.map(str::to_owned).to_vec(),
+            element: self.element,
+            identity: self.identity()?,
+        };
+        let draft = Draft::open(out, plan)?;
+        let progress = match draft.state() {
+            serde_json::Value::Null => EmbedJobProgress::default(),
+            state => serde_json::from_value(state.clone()).context(
+                "the unfinished set was written by another version of conifer; use --overwrite to start over",
+            )?,
+        };
+        let mut stream = EmbedStream {
+            job: self,
+            draft,
+            progress,
+            left_out: HashSet::new(),
+            first_left_out: Vec::new(),
+            stop,
+            committed: Instant::now(),
+            pause: PAUSE,
+        };
+        stream.recall()?;
+        let stopped = !(photos::embed(&mut stream)? && texts::embed(&mut stream)?);
+        let done = EmbedSummary {
+            rows: stream.draft.points(),
+            left_out: stream.left_out.len(),
+            first_left_out: stream.first_left_out.clone(),
+            stopped,
+        };
+        if stopped {
+            stream.commit()?;
+            return Ok(done);
+        }
+        if stream.draft.rows() == 0 {
+            drop(stream);
+            Draft::discard(out)?;
+            let samples = self.source.len();
+            match done.first_left_out.first() {
+                Some(first) if done.left_out == samples => {
+                    anyhow::bail!("nothing to embed: all {samples} samples are broken. First: {first}")
+                }
+                Some(first) => anyhow::bail!(
+                    "nothing to embed: {} of {samples} samples are broken, the others have none of the requested views. First: {first}",
+                    done.left_out
+                ),
+                None => anyhow::bail!("nothing to embed: no sample has any of the requested views"),
+            }
+        }
+        let weights = embedder.fingerprint();
+        stream.draft.finish(Provenance {
+            model: embedder.name().to_owned(),
+            data: self.data.to_owned(),
+            hash: sha256_hex(format!("{weights}{}", stream.progress.seen).as_bytes()),
+            conifer: env!("CARGO_PKG_VERSION").to_owned(),
+            weights: weights.to_owned(),
+        })?;
+        Ok(done)
+    }
+
+    pub(super) fn with_photos(&self) -> bool {
+        self.views.iter().any(|it| matches!(it, EmbedView::Image | EmbedView::BoxImage))
+    }
+
+    pub(super) fn with_texts(&self) -> bool {
+        self.views.iter().any(|it| !matches!(it, EmbedView::Image | EmbedView::BoxImage))
+    }
+
+    /// True if a view has texts that many samples share.
+    pub(super) fn with_shared_texts(&self) -> bool {
+        self.views.iter().any(|it| matches!(it, EmbedView::Taxa | EmbedView::Tiers))
+    }
+
+    /// All inputs that determine the bytes of the set, by display name.
+    pub(super) fn identity(&self) -> anyhow::Result<BTreeMap<String, String>> {
+        let embedder = self.embedder.inner();
+        let mut identity = self.identity.clone();
+        let views: BTreeSet<&str> = self.views.iter().map(|it| it.name()).collect();
+        let pairs = [
+            ("the model's weights", embedder.fingerprint().to_owned()),
+            ("the model's tokenizer", embedder.tokenizer_fingerprint()?),
+            ("the model's manifest", sha256_hex(toml::to_string(embedder.manifest())?.as_bytes())),
+            ("the model", embedder.name().to_owned()),
+            ("--data", self.data.to_owned()),
+            ("the records of the data", self.source.fingerprint()),
+            ("--views", views.into_iter().collect::<Vec<_>>().join(",")),
+            ("--crop", format!("{:?}", self.crop)),
+            ("--dtype", self.element.name().to_owned()),
+            ("--batch-size", embedder.batch().to_string()),
+            ("the version of conifer", env!("CARGO_PKG_VERSION").to_owned()),
+        ];
+        identity.extend(pairs.map(|(name, value)| (name.to_owned(), value)));
+        Ok(identity)
+    }
+}
+
+impl EmbedStream<'_> {
+    /// Reads from the draft which samples earlier runs could not read.
+    fn recall(&mut self) -> anyhow::Result<()> {
+        for entry in self.draft.notes()? {
+            if let Some(index) = entry["index"].as_u64() {
+                self.left_out.insert(usize::try_from(index)?);
+            }
+            if let (Some(message), true) = (entry["told"].as_str(), self.first_left_out.len() < MAX_REPORTED) {
+                self.first_left_out.push(message.to_owned());
+            }
+        }
+        Ok(())
+    }
+
+    /// Records a sample as unreadable.
+    pub(super) fn leave_out(&mut self, index: usize, broken: &Broken) -> anyhow::Result<()> {
+        if self.left_out.insert(index) {
+            self.draft.note(&json!({ "index": index, "told": broken.to_string() }))?;
+            if self.first_left_out.len() < MAX_REPORTED {
+                self.first_left_out.push(broken.to_string());
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds hashes of encoder inputs to the hash chain.
+    pub(super) fn add_hashes(&mut self, hashes: &str) {
+        self.progress.seen = sha256_hex(format!("{}{hashes}", self.progress.seen).as_bytes());
+    }
+
+    /// Commits if enough time has passed. Returns false if the job should stop.
+    pub(super) fn tick(&mut self) -> anyhow::Result<bool> {
+        if self.committed.elapsed() >= self.pause {
+            self.commit()?;
+        }
+        Ok(!self.stop.load(Ordering::Relaxed))
+    }
+
+    fn commit(&mut self) -> anyhow::Result<()> {
+        let started = Instant::now();
+        self.draft.commit(serde_json::to_value(&self.progress)?)?;
+        self.pause = PAUSE.max(started.elapsed() * PAUSE_FACTOR);
+        self.committed = Instant::now();
+        Ok(())
+    }
+
+    /// A progress bar over the samples, starting at `done`.
+    pub(super) fn bar(&self, what: &str, done: usize) -> ProgressBar {
+        let bar = progress::bar(what, self.job.source.len());
+        bar.set_position(done as u64);
+        bar.reset_eta();
+        bar
+    }
+}

@@ -1,0 +1,194 @@
+mod compare;
+mod out;
+mod suite;
+
+use anyhow::Context as _;
+use burn::tensor::Device;
+use conifer_data::Source;
+use conifer_eval::benchmarks::{find, prompts};
+use conifer_eval::{Benchmark, Context, Error, Options, Record, Score, TreeFile, measure, settings, table};
+use serde_json::{Value, json};
+
+use crate::cache::CachedEmbedder;
+use crate::cli::{DataArgs, EvalArgs, ScoreArg};
+use crate::embedder::ModelEmbedder;
+use crate::output::{columns, note, print, print_json};
+use crate::request::open_source;
+use crate::triviality::warn_if_trivial;
+
+use out::ResultLog;
+
+pub(crate) fn run(args: EvalArgs, as_json: bool, device: &Device) -> anyhow::Result<()> {
+    if args.suite.is_none() {
+        for (name, given) in [
+            ("--root", !args.roots.is_empty() && args.data.is_none()),
+            ("--format", args.format.is_some()),
+            ("--name", args.name.is_some()),
+            ("--overwrite", args.overwrite),
+        ] {
+            anyhow::ensure!(!given, "{name} is given without --suite; it applies only to the report of a suite");
+        }
+    }
+    if let [first, second] = args.compare.as_slice() {
+        return compare::run(first, second, args.seed, as_json);
+    }
+    if let Some(name) = &args.suite {
+        return suite::run(name, &args, as_json, device);
+    }
+    let lacking =
+        "conifer eval needs a model with --data and --benchmark, a model with --suite and --root, or --compare";
+    let checkpoint = args.checkpoint.as_deref().with_context(|| format!("the model is missing: {lacking}"))?;
+    let data = args.data.clone().with_context(|| format!("--data is missing: {lacking}"))?;
+    anyhow::ensure!(!args.benchmarks.is_empty(), "--benchmark is missing: {lacking}");
+    let data = DataArgs {
+        data,
+        split: args.split.clone(),
+        data_options: args.data_options.clone(),
+        roots: args.roots.clone(),
+    };
+    let right = (0.0..=std::f64::consts::PI).contains(&args.gate);
+    anyhow::ensure!(right, "--gate is {}; expected an angle in radians, 0 to 3.1416", args.gate);
+    let benchmarks = args.benchmarks.iter().map(|name| find(name)).collect::<Result<Vec<_>, _>>()?;
+    let tree = args.tree.as_deref().map(TreeFile::read).transpose()?;
+    let source = open_source(&data)?;
+    let tree = tree.or_else(|| source.class_tree().map(TreeFile::of_ranks));
+    // Open the output before the evaluation, so that an unwritable path fails early.
+    let log = args.out.as_deref().map(ResultLog::open).transpose()?;
+    let model = ModelEmbedder::open(checkpoint, device)?.with_root_text(args.root_text.as_deref());
+    let embedder = CachedEmbedder::new(model, args.cache.folder().as_deref());
+    let options = Options {
+        prompts: args.prompts.clone(),
+        templates: templates(&args.prompts)?,
+        score: match args.score {
+            ScoreArg::Similarity => Score::Similarity,
+            ScoreArg::Inner => Score::Inner,
+        },
+        crop: args.crop.into(),
+        gate: args.gate,
+        steps: args.steps.clone(),
+        partial: args.partial,
+        seed: args.seed,
+    };
+    let context = Context::new(&embedder, source.as_ref(), tree.as_ref().map(|it| &it.tree), &options);
+    let (mut records, mut lines, mut failed) = (Vec::new(), String::new(), Vec::new());
+    let count = benchmarks.len();
+    for benchmark in benchmarks {
+        match measure(benchmark, &context) {
+            Ok(measured) => {
+                let settings = settings(benchmark, &options, tree.as_ref(), args.root_text.as_deref());
+                let by = produced_by(&args, embedder.model(), source.as_ref(), &settings);
+                for record in &measured {
+                    let mut line = serde_json::to_value(record)?;
+                    line["produced_by"] = by.clone();
+                    lines += &format!("{line}\n");
+                }
+                records.extend(measured);
+            }
+            Err(error) => failed.push((benchmark, error)),
+        }
+    }
+    if !records.is_empty() || failed.is_empty() {
+        // Print the results even if the file cannot be written, so that the work is not lost.
+        let saved = log.map_or(Ok(()), |log| log.append(&lines));
+        if as_json {
+            print_json(&records.iter().map(Record::without_outcomes).collect::<Vec<_>>())?;
+        } else {
+            print(&columns(&table(&records)))?;
+        }
+        warn_if_trivial(&records);
+        if saved.is_err() {
+            failed.iter().for_each(|(_, error)| note(&error.to_string()));
+        }
+        saved?;
+    }
+    verdict(failed, count)
+}
+
+/// An error that lists the failed benchmarks, if any.
+fn verdict(mut failed: Vec<(&dyn Benchmark, Error)>, count: usize) -> anyhow::Result<()> {
+    if count == 1 {
+        return failed.pop().map_or(Ok(()), |(_, error)| Err(error.into()));
+    }
+    let said = failed.iter().map(|(benchmark, error)| match error.to_string() {
+        said if said.starts_with(benchmark.name()) => said,
+        said => format!("{}: {said}", benchmark.name()),
+    });
+    let said = said.collect::<Vec<_>>().join("; ");
+    anyhow::ensure!(failed.is_empty(), "{} of {count} benchmarks failed: {said}", failed.len());
+    Ok(())
+}
+
+/// The prompt templates of a named set or of a file.
+pub(crate) fn templates(name: &str) -> anyhow::Result<Vec<String>> {
+    if let Some((_, set)) = prompts::SETS.iter().find(|(known, _)| *known == name) {
+        return Ok(set.iter().map(|&it| it.into()).collect());
+    }
+    if let Some((family, data_set)) = name.split_once(':')
+        && let Some(&family) = prompts::PromptFamily::ALL.iter().find(|it| it.name() == family)
+    {
+        let templates = prompts::for_data_set(family, data_set).with_context(|| {
+            let known = conifer_data::DATA_SETS.iter().map(|set| set.name);
+            let known: Vec<_> = known.filter(|set| prompts::for_data_set(family, set).is_some()).collect();
+            format!(
+                "--prompts {name}: no prompts exist for data set `{data_set}`; expected one of {}",
+                known.join(", ")
+            )
+        })?;
+        return Ok(templates.iter().map(|&it| it.into()).collect());
+    }
+    let text = std::fs::read_to_string(name).with_context(|| {
+        let known = prompts::SETS.iter().map(|(known, _)| (*known).to_owned());
+        let families = prompts::PromptFamily::ALL.into_iter().map(|family| format!("{}:SET", family.name()));
+        let known: Vec<_> = known.chain(families).collect();
+        format!("--prompts {name}: unknown name; expected one of {}, or a readable file", known.join(", "))
+    })?;
+    let templates: Vec<String> =
+        text.lines().map(str::trim).filter(|line| !line.is_empty()).map(str::to_owned).collect();
+    anyhow::ensure!(
+        !templates.is_empty(),
+        "--prompts {name}: no template in this file; expected one per line, with {{}} in place of the class"
+    );
+    Ok(templates)
+}
+
+/// The provenance of a record: model, data, settings and program version.
+fn produced_by(args: &EvalArgs, embedder: &ModelEmbedder, source: &dyn Source, settings: &Value) -> Value {
+    json!({
+        "conifer": env!("CARGO_PKG_VERSION"),
+        "checkpoint": embedder.inner().name(),
+        "root_text": args.root_text,
+        "weights_sha256": embedder.inner().fingerprint(),
+        "data": args.data,
+        "split": args.split,
+        "data_sha256": source.fingerprint(),
+        "settings": settings,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn invalid_templates_are_rejected() {
+        let said = |name: &str| format!("{:#}", templates(name).unwrap_err());
+        assert_eq!(templates("photo").unwrap().len(), 1);
+        assert_eq!(templates("openai:eurosat").unwrap().len(), 3);
+        let message = said("openai:eurosatt");
+        assert!(
+            message.contains("`eurosatt`") && message.contains("eurosat,") && message.contains("imagenet"),
+            "{message}"
+        );
+        let message = said("nope");
+        assert!(
+            message.contains("imagenet7") && message.contains("openai:SET") && message.contains("meru:SET"),
+            "{message}"
+        );
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("empty.txt");
+        std::fs::write(&path, "\n \n").unwrap();
+        let message = said(path.to_str().unwrap());
+        assert!(message.contains("empty.txt") && message.contains("no template"), "{message}");
+    }
+}

@@ -1,0 +1,111 @@
+//! `conifer export`: writes embeddings for other search engines.
+
+mod parquet;
+mod qdrant;
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context as _, ensure};
+use conifer_index::Snapshot;
+use conifer_index::export::Augmented;
+use conifer_space::spaces::lorentz::time_excess;
+use serde_json::json;
+
+use crate::cli::{EngineArg, ExportArgs};
+use crate::output::{print, print_json};
+use crate::progress;
+use crate::request::open_rows;
+
+/// The rows to export, and their vectors for a Euclidean engine.
+struct ExportRows<'a> {
+    rows: &'a Snapshot,
+    vectors: &'a Augmented,
+}
+
+pub(crate) fn run(args: ExportArgs, as_json: bool) -> anyhow::Result<()> {
+    let out = &args.out;
+    ensure!(!out.exists(), "{} exists; expected a new folder", out.display());
+    let plain = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+    ensure!(
+        !args.name.is_empty() && args.name.chars().all(plain),
+        "--name is `{}`; expected letters, digits, - and _",
+        args.name
+    );
+    let rows = open_rows(&args.set)?;
+    ensure!(!rows.is_empty(), "{}: the set has no rows, so there is nothing to export", args.set.display());
+    rows.check()?;
+    let vectors = match args.radius {
+        Some(radius) => Augmented::within(&rows.spec, radius).context("--radius")?,
+        None => Augmented::around(&rows.spec, (0..rows.len()).map(|i| rows.row(i)))?,
+    };
+    // Write to a temporary folder and rename it, so that `out` is complete if it exists.
+    let name = out.file_name().context("--out: expected a path that ends in a name")?.to_string_lossy().into_owned();
+    let tmp = out.with_file_name(format!(".{name}.{}.tmp", std::process::id()));
+    fs::create_dir_all(&tmp).with_context(|| tmp.display().to_string())?;
+    let written = write(&args, &ExportRows { rows: &rows, vectors: &vectors }, &tmp)
+        .and_then(|()| fs::rename(&tmp, out).with_context(|| out.display().to_string()));
+    if let Err(error) = written {
+        // Report the write error, not an error of the clean-up. Leftover files are harmless.
+        let _ = fs::remove_dir_all(&tmp);
+        return Err(error.context(out.display().to_string()));
+    }
+    let files: Vec<String> = fs::read_dir(out)?
+        .map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned()))
+        .collect::<std::io::Result<_>>()?;
+    if as_json {
+        return print_json(&json!({ "rows": rows.len(), "dim": vectors.dim(), "out": out, "files": files }));
+    }
+    print(&format!("{} rows of {} numbers: {}\n", rows.len(), vectors.dim(), out.display()))
+}
+
+fn write(args: &ExportArgs, rows: &ExportRows<'_>, dir: &Path) -> anyhow::Result<()> {
+    let bar = progress::bar("rows", rows.rows.len());
+    let mut progress = |done: usize| bar.set_position(done as u64);
+    match args.to {
+        EngineArg::Qdrant => qdrant::write(rows, &args.name, dir, &mut progress)?,
+        EngineArg::Lancedb | EngineArg::Parquet => parquet::write(rows, &dir.join("rows.parquet"), &mut progress)?,
+    }
+    bar.finish_and_clear();
+    if args.to == EngineArg::Lancedb {
+        fs::write(dir.join("import.py"), lancedb(&args.name, rows.vectors.dim()))?;
+    }
+    let mut description = rows.vectors.describe();
+    description["format"] = json!("conifer export");
+    description["rows"] = json!(rows.rows.len());
+    description["version"] = json!(rows.rows.version());
+    description["root"] = json!(rows.rows.root);
+    description["source"] = json!(rows.rows.source);
+    description["columns"] = json!(rows.rows.columns.keys().collect::<Vec<_>>());
+    fs::write(dir.join("space.json"), serde_json::to_vec_pretty(&description)?)?;
+    Ok(())
+}
+
+impl ExportRows<'_> {
+    fn vector(&self, row: usize) -> anyhow::Result<Vec<f32>> {
+        let found = self.vectors.row(&self.rows.row(row));
+        found.with_context(|| format!("row {row} (`{}`): farther from the origin than --radius", self.rows.ids[row]))
+    }
+
+    /// `sqrt(c) t(x)`, which a client needs to compute exterior angles. `None` unless the space is a single
+    /// hyperboloid.
+    fn time(&self, row: usize) -> Option<f64> {
+        let [c] = self.rows.spec.curv[..] else { return None };
+        let square: f64 = self.rows.row(row).iter().map(|v| f64::from(*v).powi(2)).sum();
+        Some(1.0 + time_excess(square, c))
+    }
+}
+
+/// Script that imports the Parquet file into LanceDB. It casts the vectors to fixed-size lists, a type that Parquet
+/// lacks.
+fn lancedb(name: &str, dim: usize) -> String {
+    format!(
+        "# Imports rows.parquet as the table `{name}` into ./lancedb; run it in this folder. Needs: pip install lancedb pyarrow\n\
+         import lancedb, pyarrow as pa, pyarrow.parquet as pq\n\
+         rows = pq.read_table(\"rows.parquet\")\n\
+         rows = rows.rename_columns([name.replace(\".\", \"_\") for name in rows.column_names])\n\
+         at = rows.schema.get_field_index(\"vector\")\n\
+         rows = rows.set_column(at, \"vector\", rows[\"vector\"].cast(pa.list_(pa.float32(), {dim})))\n\
+         lancedb.connect(\"lancedb\").create_table(\"{name}\", rows)  # then: .search(query).distance_type(\"l2\")\n"
+    )
+}

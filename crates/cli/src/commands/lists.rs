@@ -1,0 +1,88 @@
+use conifer_eval::BENCHMARKS;
+use conifer_learn::encoders::ENCODERS;
+use conifer_learn::head::Tower;
+use conifer_learn::methods::METHODS;
+use conifer_space::SPACES;
+use serde_json::json;
+
+use crate::output::{columns, print, print_json};
+
+/// Prints the registry of training methods, as in the table of docs/guide.md.
+pub(crate) fn methods(as_json: bool) -> anyhow::Result<()> {
+    if as_json {
+        let rows: Vec<_> = METHODS
+            .iter()
+            .map(|it| {
+                let views: Vec<_> = it.views.iter().map(|view| view.name()).collect();
+                json!({ "name": it.name, "summary": it.summary, "reference": it.reference, "views": views, "terms": it.terms,
+                        "manifold": (it.manifold)(512).kind })
+            })
+            .collect();
+        return print_json(&rows);
+    }
+    let mut rows = vec![["method", "views", "space", "what", "source"].map(String::from).to_vec()];
+    rows.extend(METHODS.iter().map(|it| {
+        let views: Vec<_> = it.views.iter().map(|view| view.name()).collect();
+        vec![it.name.into(), views.join(", "), (it.manifold)(512).kind, it.summary.into(), it.reference.into()]
+    }));
+    print(&columns(&rows))
+}
+
+/// Prints the registry of benchmarks.
+pub(crate) fn benchmarks(as_json: bool) -> anyhow::Result<()> {
+    let needs = |needs: &[conifer_eval::RequiredInput]| needs.iter().map(|it| it.name()).collect::<Vec<_>>();
+    if as_json {
+        let rows: Vec<_> = BENCHMARKS
+            .iter()
+            .map(|it| json!({ "name": it.name(), "summary": it.summary(), "reference": it.reference(), "needs": needs(it.needs()) }))
+            .collect();
+        return print_json(&rows);
+    }
+    let mut rows = vec![["benchmark", "needs", "what", "source"].map(String::from).to_vec()];
+    rows.extend(
+        BENCHMARKS
+            .iter()
+            .map(|it| vec![it.name().into(), needs(it.needs()).join(", "), it.summary().into(), it.reference().into()]),
+    );
+    print(&columns(&rows))
+}
+
+/// Prints the registry of encoders.
+pub(crate) fn encoders(as_json: bool) -> anyhow::Result<()> {
+    let reads = |side| match side {
+        Tower::Image => "photos",
+        Tower::Text => "texts",
+    };
+    if as_json {
+        let rows: Vec<_> = ENCODERS
+            .iter()
+            .map(|it| json!({ "name": it.name, "reads": reads(it.tower), "summary": it.summary, "presets": (it.presets)() }))
+            .collect();
+        return print_json(&rows);
+    }
+    let mut rows = vec![["encoder", "reads", "presets", "what"].map(String::from).to_vec()];
+    rows.extend(
+        ENCODERS
+            .iter()
+            .map(|it| vec![it.name.into(), reads(it.tower).into(), (it.presets)().join(", "), it.summary.into()]),
+    );
+    print(&columns(&rows))
+}
+
+/// Prints the registry of spaces.
+pub(crate) fn spaces(as_json: bool) -> anyhow::Result<()> {
+    if as_json {
+        let rows: Vec<_> = SPACES
+            .iter()
+            .map(|it| json!({ "name": it.kind, "summary": it.summary, "factored": it.factored, "curved": it.curved }))
+            .collect();
+        return print_json(&rows);
+    }
+    let mut rows = vec![["space", "factors", "curvatures", "what"].map(String::from).to_vec()];
+    rows.extend(SPACES.iter().map(|it| {
+        let (factors, curvatures) =
+            (if it.factored { "any" } else { "1" }, if it.curved { "one a factor" } else { "none" });
+        vec![it.kind.into(), factors.into(), curvatures.into(), it.summary.into()]
+    }));
+    print(&columns(&rows))
+}

@@ -1,0 +1,65 @@
+//! Runs the commands, one module per command. Results go to stdout, progress and warnings to stderr.
+
+mod config;
+mod convert;
+mod data;
+mod embed;
+mod eval;
+mod explore;
+mod export;
+mod lists;
+mod quickstart;
+mod search;
+mod store;
+mod towers;
+mod train;
+mod traverse;
+
+use clap::CommandFactory;
+
+use crate::cli::{Cli, Command, ServeArgs};
+use crate::output::{note, print};
+use crate::set_model::{is_run, set_of};
+
+/// Runs the command of a parsed command line.
+pub(crate) fn run(cli: Cli) -> anyhow::Result<()> {
+    let json = cli.json;
+    let device = cli.device.open();
+    match cli.command {
+        Command::Quickstart(args) => quickstart::run(args, json, &device),
+        Command::Explore(args) => explore::run(*args, json, &device),
+        Command::Data(args) => data::run(args, json),
+        Command::Train(args) => train::run(args, json, &device),
+        Command::Embed(args) => embed::run(args, json, &device),
+        Command::Eval(args) => eval::run(*args, json, &device),
+        Command::Search(args) => search::run(args, json, &device),
+        Command::Store(command) => store::run(command, json),
+        Command::Export(args) => export::run(args, json),
+        Command::Traverse(args) => traverse::run(args, json, &device),
+        Command::Serve(args) => crate::serve::serve(served(*args), json, &device),
+        Command::Front(args) => crate::serve::front(args, json),
+        Command::Convert(args) => convert::run(args, json),
+        Command::Methods => lists::methods(json),
+        Command::Benchmarks => lists::benchmarks(json),
+        Command::Encoders => lists::encoders(json),
+        Command::Spaces => lists::spaces(json),
+        Command::Config(args) => config::run(args, json),
+        Command::Completions { shell } => {
+            let mut script = Vec::new();
+            clap_complete::generate(shell, &mut Cli::command(), "conifer", &mut script);
+            print(&String::from_utf8_lossy(&script))
+        }
+    }
+}
+
+/// Replaces a run folder by its embedding set, and uses the run as the default model.
+fn served(args: ServeArgs) -> ServeArgs {
+    if is_run(&args.set) {
+        let checkpoint = args.checkpoint.or_else(|| Some(args.set.clone()));
+        return ServeArgs { set: set_of(&args.set), checkpoint, ..args };
+    }
+    if args.checkpoint.is_none() {
+        note("no --checkpoint MODEL given: only rows can be used as queries, not texts or photos");
+    }
+    args
+}

@@ -1,0 +1,291 @@
+use std::error::Error;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use anyhow::{Context as _, bail};
+use burn::tensor::Device;
+use conifer_data::hierarchy::Tree;
+use conifer_data::printable::lines;
+use conifer_data::{PixelLimits, Source};
+use conifer_eval::benchmarks::find;
+use conifer_eval::{Benchmark, Context, Options, Record, RequiredInput};
+use conifer_learn::checkpoint::state::{CONFIG, latest_checkpoint};
+use conifer_learn::config::Config;
+use conifer_learn::embed::Embedder;
+use conifer_learn::train::{Event, ModelSnapshot, Observer, Outcome, Trainer};
+use indicatif::ProgressBar;
+use rayon::prelude::*;
+use serde_json::json;
+
+use super::eval::templates;
+use crate::cli::TrainArgs;
+use crate::embedder::ModelEmbedder;
+use crate::invocation::program;
+use crate::output::{note, print, print_json};
+use crate::triviality::warn_if_trivial;
+use crate::{progress, signal};
+
+pub(crate) fn run(args: TrainArgs, as_json: bool, device: &Device) -> anyhow::Result<()> {
+    let mut trainer = match (&args.resume, &args.config) {
+        (Some(run), _) => {
+            let config = Config::load(&latest_checkpoint(run)?.join(CONFIG), &[])?;
+            Trainer::resume(run, open(&config)?, device)?
+        }
+        (None, Some(path)) => {
+            let mut config = Config::load(path, &args.set)?;
+            if args.smoke {
+                config = config.smoke()?;
+                config.train.out = smoke_folder(&config.train.out);
+            }
+            match &args.out {
+                Some(out) => config.train.out = out.clone(),
+                None if args.smoke => clear_smoke_run(&config.train.out)?,
+                None => {}
+            }
+            let source = open(&config)?;
+            Trainer::new(config, source, device)?
+        }
+        (None, None) => bail!("no experiment given; expected a config file, or --resume RUN"),
+    };
+    let mut peak = None;
+    let mut remember = |event: &Event<'_>| {
+        if let Event::Step(record) = event {
+            peak = record.peak_rss_mb.or(peak);
+        }
+    };
+    let (outcome, last_loss) = watch(&mut trainer, signal::stop_flag()?.as_ref(), &mut remember)?;
+    report_broken(&trainer);
+    let out = &trainer.config().train.out;
+    if as_json {
+        let stopped = outcome == Outcome::Stopped;
+        return print_json(&json!({
+            "out": out, "step": trainer.step(), "loss": last_loss, "stopped": stopped, "peak_rss_mb": peak,
+        }));
+    }
+    match outcome {
+        Outcome::Finished if last_loss.is_nan() => {
+            print(&format!("nothing to do: all {} steps of {} are done already\n", trainer.step(), out.display()))
+        }
+        Outcome::Finished => {
+            let memory = peak.map_or_else(String::new, |it| format!(", at most {it:.0} MiB of memory"));
+            print(&format!("finished: {} steps, loss {last_loss:.4}{memory}, {}\n", trainer.step(), out.display()))
+        }
+        Outcome::Stopped => print(&format!(
+            "stopped at step {}; resume with: {} train --resume {}\n",
+            trainer.step(),
+            program(),
+            out.display()
+        )),
+    }
+}
+
+/// Default folder of `--smoke`, beside the folder of the real run.
+fn smoke_folder(out: &Path) -> PathBuf {
+    let name = out.file_name().unwrap_or_default().to_string_lossy();
+    out.with_file_name(format!("{name}-smoke"))
+}
+
+/// Deletes an earlier `--smoke` run in this folder.
+///
+/// # Errors
+/// The folder holds a file that no run writes; then nothing is deleted.
+fn clear_smoke_run(out: &Path) -> anyhow::Result<()> {
+    if !out.exists() {
+        return Ok(());
+    }
+    let place = || format!("replacing the earlier smoke run {}", out.display());
+    for entry in fs::read_dir(out).with_context(place)? {
+        let name = entry.with_context(place)?.file_name().to_string_lossy().into_owned();
+        let known = RUN_FILES.iter().any(|it| *it == name) || name.starts_with("events.out.tfevents");
+        if !known {
+            bail!(
+                "{}: it holds `{name}`; expected only files that a run writes; move it away, or choose another folder with --out",
+                place()
+            );
+        }
+    }
+    fs::remove_dir_all(out).with_context(place)
+}
+
+/// Files in a run folder, except the TensorBoard events.
+const RUN_FILES: [&str; 3] = [CONFIG, "metrics.jsonl", "checkpoints"];
+
+fn open(config: &Config) -> anyhow::Result<Arc<dyn Source>> {
+    Ok(conifer_data::open(&config.source())?.into())
+}
+
+/// Runs the trainer with a progress bar and the config's evaluations, and passes every event to `also`. Returns the
+/// outcome and the last loss.
+pub(crate) fn watch(
+    trainer: &mut Trainer,
+    stop: &AtomicBool,
+    also: &mut dyn FnMut(&Event<'_>),
+) -> anyhow::Result<(Outcome, f64)> {
+    let evaluation = Evaluation::open(trainer.config())?;
+    let mut observer = TrainingObserver { bar: None, last_loss: f64::NAN, evaluation, measured: Vec::new(), also };
+    let outcome = trainer.run(stop, &mut observer);
+    warn_if_trivial(&observer.measured);
+    let out = trainer.config().train.out.clone();
+    outcome.map(|it| (it, observer.last_loss)).with_context(|| failure_message(&out))
+}
+
+struct TrainingObserver<'a> {
+    bar: Option<ProgressBar>,
+    last_loss: f64,
+    evaluation: Option<Evaluation>,
+    /// Records of the last evaluation.
+    measured: Vec<Record>,
+    also: &'a mut dyn FnMut(&Event<'_>),
+}
+
+impl Observer for TrainingObserver<'_> {
+    fn on(&mut self, event: &Event<'_>) {
+        match event {
+            Event::Started { step, steps, parameters, samples, batches_per_epoch } => {
+                let it = progress::bar("training", usize::try_from(*steps).unwrap_or(usize::MAX));
+                it.reset_eta();
+                it.set_position(*step);
+                say(
+                    &it,
+                    &format!(
+                        "{parameters} parameters, {samples} samples, {batches_per_epoch} batches per epoch, from step {step}"
+                    ),
+                );
+                self.bar = Some(it);
+            }
+            Event::Step(record) => {
+                self.last_loss = record.loss;
+                if let Some(bar) = &self.bar {
+                    bar.set_position(record.step);
+                    bar.set_message(format!("loss {:.3}  lr {:.1e}", record.loss, record.lr));
+                }
+                if self.bar.as_ref().is_none_or(ProgressBar::is_hidden) && record.step.is_multiple_of(50) {
+                    note(&format!(
+                        "step {} loss {:.4} lr {:.2e} {:.1} samples/s",
+                        record.step, record.loss, record.lr, record.samples_per_second
+                    ));
+                }
+            }
+            Event::Checkpoint { step, path } => {
+                if let Some(bar) = &self.bar {
+                    say(bar, &format!("step {step}: saved {}", path.display()));
+                }
+            }
+            Event::Finished { .. } | Event::Stopped { .. } => {
+                if let Some(bar) = &self.bar {
+                    bar.finish_and_clear();
+                }
+            }
+        }
+        (self.also)(event);
+    }
+
+    fn evaluate(&mut self, now: &ModelSnapshot<'_>) -> Result<Vec<(String, f64)>, Box<dyn Error + Send + Sync>> {
+        let Some(evaluation) = &self.evaluation else { return Ok(Vec::new()) };
+        self.measured = evaluation.measure(now)?;
+        let name = |it: &Record| format!("{}/{}/{}", it.benchmark, it.split, it.metric);
+        let found: Vec<_> = self.measured.iter().map(|it| (name(it), it.value)).collect();
+        if let Some(bar) = &self.bar {
+            let words: Vec<_> = found.iter().map(|(name, value)| format!("{name} {value:.4}")).collect();
+            say(bar, &format!("step {}: {}", now.step, words.join("  ")));
+        }
+        Ok(found)
+    }
+}
+
+/// The held-out data and benchmarks of `[eval]`. They are opened before the first step, so that errors show
+/// immediately.
+struct Evaluation {
+    source: Box<dyn Source>,
+    tree: Option<Tree>,
+    benchmarks: Vec<&'static dyn Benchmark>,
+    options: Options,
+}
+
+impl Evaluation {
+    fn open(config: &Config) -> anyhow::Result<Option<Self>> {
+        if config.eval.every == 0 {
+            return Ok(None);
+        }
+        let names = &config.eval.benchmarks;
+        let benchmarks =
+            names.iter().map(|name| find(name)).collect::<Result<Vec<_>, _>>().context("eval.benchmarks")?;
+        let source = conifer_data::open(&config.eval_source()).context("the data of [eval]")?;
+        let tree = config.eval.tree.as_deref().map(Tree::read_edges).transpose().context("eval.tree")?;
+        let tree = tree.or_else(|| source.class_tree());
+        if let Some(it) = benchmarks.iter().find(|it| tree.is_none() && it.needs().contains(&RequiredInput::ClassTree))
+        {
+            bail!(
+                "eval.benchmarks contains {}, which needs a class tree, but the data has no ranks; expected eval.tree, a file of `parent child` edges",
+                it.name()
+            );
+        }
+        check(source.as_ref()).context("the data of [eval]")?;
+        let templates = templates(&config.eval.prompts).context("eval.prompts")?;
+        let options = Options {
+            prompts: config.eval.prompts.clone(),
+            templates,
+            crop: config.eval.crop,
+            seed: config.seed,
+            ..Options::default()
+        };
+        Ok(Some(Self { source, tree, benchmarks, options }))
+    }
+
+    fn measure(&self, now: &ModelSnapshot<'_>) -> anyhow::Result<Vec<Record>> {
+        let name = format!("step {}", now.step);
+        let embedder = Embedder::new(&name, now.model, now.manifest.clone(), now.tokenizer.clone())?;
+        let embedder = ModelEmbedder::new(embedder);
+        let context = Context::new(&embedder, self.source.as_ref(), self.tree.as_ref(), &self.options);
+        let mut found = Vec::new();
+        for benchmark in &self.benchmarks {
+            found.extend(conifer_eval::measure(*benchmark, &context)?);
+        }
+        Ok(found)
+    }
+}
+
+/// Checks that every sample can be read. A benchmark fails on a broken sample, which would end a run after hours of
+/// training.
+fn check(source: &dyn Source) -> anyhow::Result<()> {
+    let bar = progress::bar("checking", source.len());
+    let broken: Vec<_> = (0..source.len())
+        .into_par_iter()
+        .filter_map(|index| {
+            bar.inc(1);
+            source.get(index).and_then(|sample| sample.photo(&PixelLimits::default())).err()
+        })
+        .collect();
+    bar.finish_and_clear();
+    match broken.first() {
+        None => Ok(()),
+        Some(first) => bail!("{} of {} samples are broken; expected none. First: {first}", broken.len(), source.len()),
+    }
+}
+
+/// Prints a line above the progress bar, or to stderr if the bar is hidden.
+fn say(bar: &ProgressBar, line: &str) {
+    if bar.is_hidden() { note(line) } else { bar.println(lines(line)) }
+}
+
+/// The message for a failed run: the checkpoint to resume from, if there is one.
+fn failure_message(out: &Path) -> String {
+    match latest_checkpoint(out) {
+        Ok(path) => format!(
+            "training failed; the checkpoint {} is complete, resume from it with: conifer train --resume {}",
+            path.display(),
+            out.display()
+        ),
+        Err(_) => "training failed before the first checkpoint".into(),
+    }
+}
+
+/// Prints the number of broken samples by cause.
+fn report_broken(trainer: &Trainer) {
+    let report = trainer.broken();
+    if report.broken() > 0 {
+        note(&report.to_string());
+    }
+}

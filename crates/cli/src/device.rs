@@ -1,0 +1,25 @@
+//! The device that training and embedding run on.
+
+use burn::tensor::Device;
+use clap::ValueEnum;
+
+/// Value of `--device`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum DeviceArg {
+    /// The CPU, on all cores.
+    #[default]
+    Cpu,
+    /// The first GPU that Vulkan reports.
+    #[cfg(feature = "vulkan")]
+    Vulkan,
+}
+
+impl DeviceArg {
+    pub(crate) fn open(self) -> Device {
+        match self {
+            Self::Cpu => Device::flex(),
+            #[cfg(feature = "vulkan")]
+            Self::Vulkan => Device::vulkan(burn::tensor::DeviceKind::DefaultDevice),
+        }
+    }
+}

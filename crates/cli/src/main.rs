@@ -1,0 +1,54 @@
+//! `conifer`: train, evaluate, search and explore hierarchical vision-language embeddings.
+
+mod cache;
+mod cli;
+mod commands;
+mod device;
+mod embedder;
+mod invocation;
+mod output;
+mod pictures;
+mod progress;
+mod query_resolver;
+mod ranking;
+mod request;
+mod row_conditions;
+mod serve;
+mod set_model;
+mod signal;
+mod triviality;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+/// Number of bytes of freed blocks that the allocator may always keep for reuse.
+const SPARE_BYTES: usize = 1 << 30;
+
+// Page faults on large blocks dominated the engine's time; see the docs of `conifer-kernels`.
+#[global_allocator]
+static ALLOCATOR: conifer_kernels::LargeBlockAllocator = conifer_kernels::LargeBlockAllocator::new(SPARE_BYTES);
+
+fn main() -> ExitCode {
+    match commands::run(cli::Cli::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            output::note(&format!("error: {}", invocation::with_program(&message(&error))));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// The error and its causes. A cause that the text already contains is left out: conifer's own errors often quote
+/// theirs.
+fn message(error: &anyhow::Error) -> String {
+    let mut text = String::new();
+    for cause in error.chain().map(ToString::to_string) {
+        if text.is_empty() {
+            text = cause;
+        } else if !text.contains(&cause) {
+            text = format!("{text}: {cause}");
+        }
+    }
+    text
+}

@@ -1,0 +1,74 @@
+//! Error responses: a status and a one-sentence message.
+
+use axum::body::Body;
+use axum::http::header::{CONTENT_TYPE, RETRY_AFTER};
+use axum::http::{HeaderValue, Response, StatusCode};
+use axum::response::IntoResponse;
+use serde_json::json;
+
+/// An error response. Its body is `{"error":{"status":422,"message":"..."}}`.
+#[derive(Clone, Debug)]
+pub(crate) struct HttpError {
+    pub(crate) status: StatusCode,
+    pub(crate) message: String,
+}
+
+pub(crate) type HttpResult<T = axum::response::Response> = Result<T, HttpError>;
+
+impl HttpError {
+    pub(crate) fn new(status: StatusCode, message: impl Into<String>) -> Self {
+        Self { status, message: message.into() }
+    }
+
+    /// 400: the request cannot be parsed.
+    pub(crate) fn malformed(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, message)
+    }
+
+    /// 422: the request can be parsed, but it is not valid.
+    pub(crate) fn invalid(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::UNPROCESSABLE_ENTITY, message)
+    }
+
+    pub(crate) fn absent(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::NOT_FOUND, message)
+    }
+
+    pub(crate) fn too_large(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::PAYLOAD_TOO_LARGE, message)
+    }
+
+    /// 429: the server is at a limit. The response has the header `Retry-After: 1`.
+    pub(crate) fn busy(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::TOO_MANY_REQUESTS, message)
+    }
+
+    pub(crate) fn unavailable(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, message)
+    }
+
+    /// 500: an internal error.
+    pub(crate) fn fault(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::INTERNAL_SERVER_ERROR, message)
+    }
+}
+
+impl IntoResponse for HttpError {
+    fn into_response(self) -> Response<Body> {
+        let body = json!({ "error": { "status": self.status.as_u16(), "message": self.message } });
+        let mut response = Response::new(Body::from(body.to_string()));
+        *response.status_mut() = self.status;
+        let headers = response.headers_mut();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        if self.status == StatusCode::TOO_MANY_REQUESTS {
+            headers.insert(RETRY_AFTER, HeaderValue::from_static("1"));
+        }
+        response
+    }
+}
+
+impl From<conifer_index::Error> for HttpError {
+    fn from(error: conifer_index::Error) -> Self {
+        Self::invalid(error.to_string())
+    }
+}

@@ -1,0 +1,129 @@
+//! Merges the best rows of all shards page by page, with at most one page per shard in memory.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::vec::IntoIter;
+
+use axum::http::Method;
+use serde_json::{Map, Value, json};
+
+use super::super::error::{HttpError, HttpResult};
+use super::super::search::MAX_HITS;
+use super::FrontServer;
+use super::client::Shard;
+use super::shard_replies::{HitKey, ShardHit, ShardQueryInfo, ShardSearchReply};
+use crate::ranking::RankingArg;
+
+/// Ranked hits, information about the query, and the number of rows that pass the filter.
+pub(crate) type BestHits = (Vec<ShardHit>, ShardQueryInfo, usize);
+
+/// The hits of one shard, best first.
+struct ShardCursor {
+    shard: Arc<Shard>,
+    large_first: bool,
+    page: IntoIter<ShardHit>,
+    last: Option<HitKey>,
+    /// Numbers of the rows received so far. Their count is the offset of the next page.
+    received: HashSet<usize>,
+    ended: bool,
+}
+
+impl FrontServer {
+    /// Returns the `k` best rows after the first `offset` rows. `body` is a search request with all queries resolved to
+    /// points, without `k` and `offset`.
+    pub(crate) async fn best(
+        &self,
+        mut body: Map<String, Value>,
+        by: RankingArg,
+        offset: usize,
+        k: usize,
+    ) -> HttpResult<BestHits> {
+        // All of the best rows may be on one shard, so the first request asks every shard for this many rows, or for a
+        // page of `MAX_HITS`.
+        let needed = offset + k;
+        let mut page = |from: usize, left: usize| {
+            let length = left.min(MAX_HITS);
+            body.insert("offset".to_owned(), json!(from));
+            body.insert("k".to_owned(), json!(length));
+            (Value::Object(body.clone()), length)
+        };
+        let (request, length) = page(0, needed);
+        let (mut cursors, mut query_info, mut passing) = (Vec::new(), None, 0);
+        for (shard, found) in
+            self.shards.iter().zip(self.all::<ShardSearchReply>(Method::POST, "/api/search", Some(&request)).await?)
+        {
+            let mut cursor = ShardCursor::new(Arc::clone(shard), by.large_first());
+            if found.rows_passing > shard.rows {
+                let what = format!("`rows_passing` is {}; the shard has {} rows", found.rows_passing, shard.rows);
+                return Err(shard.client.unexpected(&what));
+            }
+            passing += found.rows_passing;
+            cursor.take(found.hits, length)?;
+            query_info.get_or_insert(found.query);
+            cursors.push(cursor);
+        }
+        let mut hits = Vec::new();
+        for rank in 0..needed {
+            for cursor in cursors.iter_mut().filter(|it| it.page.as_slice().is_empty() && !it.ended) {
+                let (request, length) = page(cursor.received.len(), needed - rank);
+                let request = request.to_string().into_bytes();
+                let found: ShardSearchReply = cursor.shard.json(Method::POST, "/api/search", Some(request)).await?;
+                cursor.take(found.hits, length)?;
+            }
+            let best = cursors.iter_mut().filter_map(|it| Some((it.next_key()?, it))).min_by_key(|(key, _)| *key);
+            let Some(hit) = best.and_then(|(_, cursor)| cursor.page.next()) else { break };
+            if rank >= offset {
+                hits.push(hit);
+            }
+        }
+        let query_info = query_info.ok_or_else(|| HttpError::fault("the front has no shards"))?;
+        Ok((hits, query_info, passing))
+    }
+}
+
+impl ShardCursor {
+    fn new(shard: Arc<Shard>, large_first: bool) -> Self {
+        ShardCursor {
+            shard,
+            large_first,
+            page: Vec::new().into_iter(),
+            last: None,
+            received: HashSet::new(),
+            ended: false,
+        }
+    }
+
+    /// Stores the next page, for which `length` hits were requested.
+    ///
+    /// # Errors
+    /// 503: the hits are too many, unsorted or repeated, or have no score.
+    fn take(&mut self, hits: Vec<ShardHit>, length: usize) -> HttpResult<()> {
+        let wrong = |what: String| Err(self.shard.client.unexpected(&what));
+        if hits.len() > length {
+            return wrong(format!("{} hits; expected at most {length}", hits.len()));
+        }
+        let mut page = Vec::with_capacity(hits.len());
+        for hit in hits {
+            if hit.score.is_none() {
+                return wrong(format!("row {} has no score", hit.row));
+            }
+            let hit = self.shard.renumber(hit)?;
+            let key = hit.key(self.large_first);
+            if self.last.is_some_and(|last| last >= key) {
+                return wrong("unsorted hits".to_owned());
+            }
+            if !self.received.insert(hit.row) {
+                return wrong("a repeated row".to_owned());
+            }
+            self.last = Some(key);
+            page.push(hit);
+        }
+        self.ended = page.len() < length;
+        self.page = page.into_iter();
+        Ok(())
+    }
+
+    fn next_key(&self) -> Option<HitKey> {
+        self.page.as_slice().first().map(|it| it.key(self.large_first))
+    }
+}

@@ -1,0 +1,259 @@
+//! Queries and filters: parses them and resolves them to points and row selections.
+//!
+//! A query specifies a point in one of six ways.
+
+use std::collections::BTreeMap;
+
+use conifer_index::{Filter, Query as Points, conjunction};
+use conifer_space::Modality;
+use conifer_space::slices::dot;
+use serde_json::{Map, Value};
+
+use super::Server;
+use super::error::{HttpError, HttpResult};
+use super::fields::{Field, FieldPath, Request, RequestFields};
+use super::state::ServedSet;
+use crate::row_conditions::RowConditions;
+
+/// Maximum number of points of one request, including those of its filters.
+const MAX_POINTS: usize = 32;
+/// Maximum number of values of a filter, over all its columns.
+const MAX_VALUES: usize = 1000;
+/// Maximum number of characters of a text.
+const MAX_CHARACTERS: usize = 10_000;
+/// Maximum norm of a point from a client. With it, `sqrt(c) |x|` stays below `conifer_space::safe::FARTHEST` for every
+/// allowed curvature.
+const MAX_NORM: f32 = 1e4;
+/// Describes a query in error messages.
+const EXPECTED: &str = "an object with exactly one of `text`, `photo`, `row`, `id`, `point`, `all`";
+
+/// A query, which specifies a point. Exactly one field is set.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct PointQuery {
+    pub(crate) text: Option<String>,
+    pub(crate) photo: Option<String>,
+    pub(crate) row: Option<usize>,
+    pub(crate) id: Option<String>,
+    pub(crate) point: Option<Vec<f32>>,
+    /// The factor-wise maximum of the points of several queries.
+    pub(crate) all: Option<Vec<PointQuery>>,
+}
+
+/// A filter of rows. A row must satisfy every field that is set.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct RowFilter {
+    pub(crate) modality: Option<Vec<Modality>>,
+    pub(crate) columns: Option<BTreeMap<String, Vec<String>>>,
+    pub(crate) depth: Option<[f32; 2]>,
+    pub(crate) inside: Option<PointQuery>,
+    pub(crate) not: Option<Vec<PointQuery>>,
+    pub(crate) subtree: Option<String>,
+}
+
+/// [`RowFilter`] with its queries resolved to points.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct ResolvedFilter {
+    conditions: RowConditions,
+    subtree: Option<String>,
+}
+
+/// The rows that pass a filter.
+pub(crate) enum PassingRows {
+    All(usize),
+    Rows(Vec<usize>),
+}
+
+/// Parses a body that has the fields of `T` and those of a filter.
+pub(crate) fn split<T: Request>(body: Map<String, Value>) -> HttpResult<(T, RowFilter)> {
+    let mut fields = RequestFields::new(FieldPath::Top, body, &[T::FIELDS, RowFilter::FIELDS].concat())?;
+    Ok((T::read(&mut fields)?, RowFilter::read(&mut fields)?))
+}
+
+impl Field for PointQuery {
+    fn expected() -> String {
+        EXPECTED.to_owned()
+    }
+
+    fn read(value: &Value, path: FieldPath<'_>) -> HttpResult<Option<Self>> {
+        let Some(object) = value.as_object() else { return Ok(None) };
+        let mut fields = RequestFields::new(path, object.clone(), &["text", "photo", "row", "id", "point", "all"])?;
+        Ok(Some(Self {
+            text: fields.take("text")?,
+            photo: fields.take("photo")?,
+            row: fields.take("row")?,
+            id: fields.take("id")?,
+            point: fields.take("point")?,
+            all: fields.take("all")?,
+        }))
+    }
+}
+
+impl Request for RowFilter {
+    const FIELDS: &'static [&'static str] = &["modality", "columns", "depth", "inside", "not", "subtree"];
+
+    fn read(fields: &mut RequestFields<'_>) -> HttpResult<Self> {
+        Ok(Self {
+            modality: fields.take("modality")?,
+            columns: fields.take("columns")?,
+            depth: fields.take("depth")?,
+            inside: fields.take("inside")?,
+            not: fields.take("not")?,
+            subtree: fields.take("subtree")?,
+        })
+    }
+}
+
+impl PointQuery {
+    /// Checks that exactly one field is set, and returns the number of points.
+    pub(crate) fn check(&self) -> HttpResult<usize> {
+        let given = [
+            self.text.is_some(),
+            self.photo.is_some(),
+            self.row.is_some(),
+            self.id.is_some(),
+            self.point.is_some(),
+            self.all.is_some(),
+        ];
+        if given.iter().filter(|it| **it).count() != 1 {
+            return Err(HttpError::invalid(format!("a query must be {EXPECTED}")));
+        }
+        if let Some(text) = &self.text
+            && text.chars().count() > MAX_CHARACTERS
+        {
+            return Err(HttpError::invalid(format!("a text is longer than the limit of {MAX_CHARACTERS} characters")));
+        }
+        let Some(parts) = &self.all else { return Ok(1) };
+        if !(2..=8).contains(&parts.len()) {
+            return Err(HttpError::invalid(format!("`all` has {} items; expected 2 to 8 queries", parts.len())));
+        }
+        if parts.iter().any(|it| it.all.is_some()) {
+            return Err(HttpError::invalid(
+                "`all` is nested within another `all`; expected a text, photo, row, id or point",
+            ));
+        }
+        parts.iter().map(PointQuery::check).sum()
+    }
+
+    /// Resolves the query to a point.
+    pub(crate) async fn point(&self, server: &Server) -> HttpResult<Vec<f32>> {
+        let state = &server.state;
+        let Some(parts) = &self.all else { return self.single(server).await };
+        let mut points = Vec::with_capacity(parts.len() * state.spec().dim);
+        for it in parts {
+            points.extend(it.single(server).await?);
+        }
+        Ok(conjunction(&Points::new(state.spec(), &points))?)
+    }
+
+    async fn single(&self, server: &Server) -> HttpResult<Vec<f32>> {
+        let state = &server.state;
+        if let Some(text) = &self.text {
+            return server.embedder()?.text(text).await;
+        }
+        if let Some(token) = &self.photo {
+            return server.photos.point(token).ok_or_else(|| {
+                HttpError::absent(format!("no photo has the token `{token}`; tokens expire, so upload the photo again"))
+            });
+        }
+        if let Some(row) = self.row {
+            state.check_row(row)?;
+            return Ok(state.flat.row(row).into_owned());
+        }
+        if let Some(id) = &self.id {
+            let row = state.rows_of(id).next();
+            let row = row.ok_or_else(|| HttpError::absent(format!("no row has the id `{id}`")))?;
+            return Ok(state.flat.row(row).into_owned());
+        }
+        let point = self.point.clone().unwrap_or_default();
+        let dim = state.spec().dim;
+        if point.len() != dim {
+            return Err(HttpError::invalid(format!(
+                "`point` is a list of {}; expected `dim` = {dim} numbers",
+                point.len()
+            )));
+        }
+        if let Some(i) = point.iter().position(|it| !it.is_finite()) {
+            return Err(HttpError::invalid(format!("`point[{i}]` is {}; expected a finite number", point[i])));
+        }
+        let norm = dot(&point, &point).sqrt();
+        if norm > MAX_NORM {
+            return Err(HttpError::invalid(format!("`point` has norm {norm}; expected at most {MAX_NORM}")));
+        }
+        Ok(point)
+    }
+}
+
+impl RowFilter {
+    /// All queries of the filter.
+    fn queries(&self) -> impl Iterator<Item = &PointQuery> {
+        self.inside.iter().chain(self.not.iter().flatten())
+    }
+
+    /// Checks the limits of the filter. `other_points` is the number of points in the rest of the request.
+    pub(crate) fn check(&self, other_points: usize) -> HttpResult<()> {
+        let points = self.queries().map(PointQuery::check).sum::<HttpResult<usize>>()? + other_points;
+        if points > MAX_POINTS {
+            return Err(HttpError::invalid(format!("the request has {points} points; expected at most {MAX_POINTS}")));
+        }
+        let values: usize = self.columns.iter().flatten().map(|(_, values)| values.len()).sum();
+        if values > MAX_VALUES {
+            return Err(HttpError::invalid(format!(
+                "`columns` has {values} values; expected at most {MAX_VALUES} in all"
+            )));
+        }
+        if let Some([min, max]) = self.depth
+            && min > max
+        {
+            return Err(HttpError::invalid(format!("`depth` is [{min}, {max}]; expected the smaller one first")));
+        }
+        Ok(())
+    }
+
+    /// Resolves all queries of the filter to points.
+    pub(crate) async fn resolve(self, server: &Server) -> HttpResult<ResolvedFilter> {
+        let (mut inside, mut not) = (Vec::new(), Vec::new());
+        if let Some(it) = &self.inside {
+            inside.push(it.point(server).await?);
+        }
+        for it in self.not.iter().flatten() {
+            not.push(it.point(server).await?);
+        }
+        let RowFilter { mut modality, columns, depth, subtree, .. } = self;
+        if let Some(modality) = &mut modality {
+            modality.sort_unstable();
+            modality.dedup();
+        }
+        Ok(ResolvedFilter {
+            conditions: RowConditions { modality, columns: columns.unwrap_or_default(), depth, inside, not },
+            subtree,
+        })
+    }
+}
+
+impl ResolvedFilter {
+    /// Selects the rows that pass the filter.
+    pub(crate) fn passing(&self, state: &ServedSet) -> HttpResult<PassingRows> {
+        let below = self.subtree.as_deref().map(|name| state.subtree(name)).transpose()?;
+        let is_below = |row: usize| below.as_ref().is_some_and(|below| below.contains(row));
+        let subtree = below.is_some().then_some(Filter::Rows(&is_below));
+        let rows = self.conditions.rows(&state.flat, &state.columns, subtree);
+        let rows = rows.map_err(|error| HttpError::invalid(error.to_string()))?;
+        Ok(rows.map_or(PassingRows::All(state.len()), PassingRows::Rows))
+    }
+}
+
+impl PassingRows {
+    pub(crate) fn len(&self) -> usize {
+        match self {
+            PassingRows::All(rows) => *rows,
+            PassingRows::Rows(rows) => rows.len(),
+        }
+    }
+
+    pub(crate) fn filter(&self) -> Filter<'_> {
+        match self {
+            PassingRows::All(_) => Filter::All,
+            PassingRows::Rows(rows) => Filter::Set(rows),
+        }
+    }
+}

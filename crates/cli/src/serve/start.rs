@@ -1,0 +1,163 @@
+//! Starts a server from its command-line arguments.
+
+use std::net::{SocketAddr, TcpListener, ToSocketAddrs as _};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context as _, ensure};
+use burn::tensor::Device;
+use conifer_data::hierarchy::Tree;
+use conifer_eval::TreeFile;
+use serde_json::json;
+use tokio::sync::Semaphore;
+
+use super::batch::EmbeddingQueue;
+use super::classes::ClassSource;
+use super::explore::Explorer;
+use super::gate::RequestGate;
+use super::identity::SetIdentity;
+use super::info::{Capabilities, ServerInfo};
+use super::log::RequestLog;
+use super::metrics::Metrics;
+use super::permits::Permits;
+use super::photos::UploadedPhotos;
+use super::response_buffer::{MAX_UNSENT, ResponseBudget};
+use super::state::ServedSet;
+use super::thumbnails::Thumbnails;
+use super::{Server, listen, routes};
+use crate::cli::{DataArgs, ListenArgs, ServeArgs};
+use crate::embedder::ModelEmbedder;
+use crate::output::{note, print, print_json};
+use crate::request::{open_rows, open_source};
+
+/// Maximum number of photos that a server decodes, or a front forwards, at the same time.
+pub(crate) const CONCURRENT_UPLOADS: usize = 4;
+/// Number of photos of maximum size that may be in memory at the same time while they are uploaded.
+const MAX_INCOMING: usize = 8;
+/// Minimum length of a token in characters. 16 random base64 characters have 96 bits.
+const MIN_TOKEN_LENGTH: usize = 16;
+
+pub(crate) fn serve(args: ServeArgs, as_json: bool, device: &Device) -> anyhow::Result<()> {
+    let (listener, gate) = bind(&args.listen, args.max_upload, as_json)?;
+    let set = open_rows(&args.set)?;
+    let model = args.checkpoint.as_deref().map(|it| ModelEmbedder::open(it, device)).transpose()?;
+    if let Some(model) = &model {
+        model.check_made(&set.spec, &set.source)?;
+    }
+    let source = args.data.map(|data| {
+        open_source(&DataArgs { data, split: args.split, data_options: args.data_options, roots: args.roots })
+    });
+    let source = source.transpose()?;
+    let tree = args.tree.as_deref().map(|it| std::fs::read(it).with_context(|| format!("--tree {}", it.display())));
+    // Without --tree, the ranks of the data give the class tree. All shards derive the same tree from the same data.
+    let ranks = match &source {
+        Some(source) if tree.is_none() => source.class_tree().map(TreeFile::of_ranks),
+        _ => None,
+    };
+    let tree = tree.transpose()?.or_else(|| ranks.as_ref().map(|it| it.sha256.clone().into_bytes()));
+    let identity = SetIdentity::new(&set, tree.as_deref())?;
+    // Derived from the whole set, so that all shards have the same classes.
+    let classes = match (args.tree.as_deref(), ranks) {
+        (Some(file), _) => Some(ClassSource::Edges(Tree::read_edges(file).context("--tree")?)),
+        (None, Some(ranks)) => Some(ClassSource::Edges(ranks.tree)),
+        (None, None) => ClassSource::of_columns(&set.columns)?,
+    };
+    let set = match args.shard {
+        None => set,
+        Some((part, of)) => set.select(&(part..set.len()).step_by(of).collect::<Vec<_>>())?,
+    };
+    let state = ServedSet::new(set, args.cells, classes)?;
+    let thumbnails = match source {
+        None => Thumbnails::default(),
+        Some(source) => Thumbnails::new(source, &state)?,
+    };
+    if thumbnails.has_source() {
+        note(&format!("{} of {} rows have a picture in --data", thumbnails.count(), state.len()));
+    }
+    let capabilities = Capabilities {
+        text: model.is_some(),
+        photo: model.is_some(),
+        thumbnails: thumbnails.has_source(),
+        tree: state.tree.is_some(),
+    };
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let server = Arc::new(Server {
+        info: ServerInfo::new(&state, capabilities, args.shard, identity),
+        explorer: Explorer::new(&state)?,
+        model: model.map(|it| EmbeddingQueue::start(it, args.listen.concurrency)).transpose()?,
+        state,
+        photos: UploadedPhotos::new(),
+        thumbnails,
+        metrics: Arc::clone(&gate.metrics),
+        max_upload: args.max_upload,
+        permits: Permits::new(cores, CONCURRENT_UPLOADS),
+    });
+    let what = format!("{} rows", server.state.len());
+    let gate = Arc::new(gate);
+    run(listener, routes::router(server, Arc::clone(&gate)), &gate, &args.listen, as_json, &what)
+}
+
+/// Binds the listener and creates the gate. Fails if other machines could connect without a token and `--allow-anyone`
+/// is not set.
+pub(crate) fn bind(args: &ListenArgs, max_upload: usize, as_json: bool) -> anyhow::Result<(TcpListener, RequestGate)> {
+    let addresses = (args.host.as_str(), args.port).to_socket_addrs();
+    let addresses: Vec<SocketAddr> = addresses.with_context(|| format!("--host {}", args.host))?.collect();
+    let local_only = addresses.iter().all(|it| it.ip().is_loopback());
+    let token = args.token_file.as_deref().map(token).transpose()?;
+    ensure!(
+        local_only || token.is_some() || args.allow_anyone,
+        "--host {}: other machines could send requests; expected --token-file FILE with a token that clients must send, or --allow-anyone",
+        args.host
+    );
+    let listener =
+        TcpListener::bind(&*addresses).with_context(|| format!("--host {} --port {}", args.host, args.port))?;
+    let metrics = Arc::new(Metrics::default());
+    let gate = RequestGate {
+        local_name: local_only.then(|| args.host.clone()),
+        token,
+        work: Semaphore::new(args.concurrency),
+        max_requests: args.concurrency,
+        timeout: Duration::from_secs_f64(args.timeout),
+        max_upload,
+        photos: Semaphore::new(MAX_INCOMING * max_upload),
+        responses: ResponseBudget::new(MAX_UNSENT),
+        log: if as_json { Some(RequestLog::start(&metrics)?) } else { None },
+        metrics,
+    };
+    Ok((listener, gate))
+}
+
+/// Serves requests until Ctrl-C or SIGTERM.
+pub(crate) fn run(
+    listener: TcpListener,
+    router: axum::Router,
+    gate: &RequestGate,
+    args: &ListenArgs,
+    as_json: bool,
+    what: &str,
+) -> anyhow::Result<()> {
+    let url = format!("http://{}", listener.local_addr()?);
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    match as_json {
+        true => print_json(&json!({ "listening": url }))?,
+        false => print(&format!("{what} at {url}\n"))?,
+    }
+    let metrics = Arc::clone(&gate.metrics);
+    let done = runtime.block_on(listen::serve(listener, router, args.connections, metrics, listen::stopped()));
+    // Wait at most one second for searches that are still running.
+    runtime.shutdown_timeout(Duration::from_secs(1));
+    gate.log.iter().for_each(RequestLog::end);
+    done
+}
+
+pub(crate) fn token(file: &Path) -> anyhow::Result<String> {
+    let option = || format!("--token-file {}", file.display());
+    let token = std::fs::read_to_string(file).with_context(option)?.trim().to_owned();
+    ensure!(
+        token.len() >= MIN_TOKEN_LENGTH && token.bytes().all(|it| it.is_ascii_graphic()),
+        "{}: expected one line of at least {MIN_TOKEN_LENGTH} visible ASCII characters",
+        option()
+    );
+    Ok(token)
+}

@@ -1,0 +1,166 @@
+//! Warnings about meaningless results: rankings with nearly equal scores, and metrics no better than a trivial
+//! baseline.
+
+use conifer_eval::Record;
+use conifer_index::{Filter, FlatIndex, Query, Ranking};
+
+use crate::output::note;
+
+/// Scores are called flat if their [`contrast`] is less than this.
+///
+/// This is the relative contrast of Beyer et al. (ICDT 1999, "When is nearest neighbor meaningful?"). If the farthest
+/// row is less than 1 % farther than the nearest, an error of 1 % in the distances can produce any order. Rounding in
+/// f32 (about 1e-6 of a distance) is far smaller: the order is reproducible, but carries next to no information. A
+/// collapsed model had distances from 1.5917 to 1.5936 (0.1 %); twenty training steps on the toy world give 13 %.
+pub(crate) const MIN_CONTRAST: f32 = 0.01;
+/// Minimum number of scores to judge. Fewer rows may have close scores because they are similar.
+const MIN_ROWS: usize = 20;
+/// Maximum number of rows whose scores are compared, which bounds the work in large sets.
+const SAMPLED_ROWS: usize = 4096;
+/// Maximum number of metrics that a warning lists.
+const MAX_NAMED: usize = 3;
+
+/// Relative contrast of scores: (largest - smallest) / largest magnitude. `None` for too few or non-finite scores.
+pub(crate) fn contrast(scores: &[f32]) -> Option<f32> {
+    if scores.len() < MIN_ROWS || scores.iter().any(|it| !it.is_finite()) {
+        return None;
+    }
+    let (low, high) = scores.iter().fold((f32::MAX, f32::MIN), |(low, high), &it| (low.min(it), high.max(it)));
+    let magnitude = low.abs().max(high.abs());
+    Some(if magnitude == 0.0 { 0.0 } else { (high - low) / magnitude })
+}
+
+/// A warning if `scores` are flat. `what` names the scored quantity, such as `distance`.
+pub(crate) fn flatness(scores: &[f32], what: &str) -> Option<String> {
+    contrast(scores).filter(|it| *it < MIN_CONTRAST)?;
+    let (low, high) = scores.iter().fold((f32::MAX, f32::MIN), |(low, high), &it| (low.min(it), high.max(it)));
+    Some(format!(
+        "the ranking is flat: the {what} of the {} rows compared goes from {low:.4} to {high:.4}, less than {:.0} % apart, so the order is \
+         almost meaningless; a model trained for longer or on similar data should separate them",
+        scores.len(),
+        100.0 * MIN_CONTRAST,
+    ))
+}
+
+/// A warning if the ranking of `rows` for this query is flat. Compares the scores of an evenly spaced sample of the
+/// rows, and `best`, the best score of all rows.
+///
+/// # Errors
+/// Those of [`FlatIndex::top_k`].
+pub(crate) fn flat_search(
+    index: &FlatIndex,
+    query: &Query<'_>,
+    ranking: Ranking,
+    rows: &[usize],
+    best: Option<f32>,
+    what: &str,
+) -> anyhow::Result<Option<String>> {
+    // Rows that pass a gate have similar scores by design.
+    if matches!(ranking, Ranking::Gated(_) | Ranking::Depth(_)) || rows.len() < MIN_ROWS {
+        return Ok(None);
+    }
+    let sample: Vec<usize> = rows.iter().copied().step_by(rows.len().div_ceil(SAMPLED_ROWS)).collect();
+    let hits = index.top_k(query, ranking, sample.len(), &Filter::Set(&sample))?.concat();
+    let mut scores: Vec<f32> = hits.iter().map(|hit| hit.score).collect();
+    scores.extend(best.filter(|best| !scores.contains(best)));
+    Ok(flatness(&scores, what))
+}
+
+/// A warning that lists the records no better than their trivial baseline, if there are any. A record with an interval
+/// is better if its whole interval is.
+pub(crate) fn trivial_records(records: &[Record]) -> Option<String> {
+    let compared: Vec<_> = records.iter().filter_map(|it| Some((it, it.baseline.as_ref()?))).collect();
+    let trivial: Vec<_> = compared.iter().filter(|(record, baseline)| !is_better(record, baseline.value)).collect();
+    if trivial.is_empty() {
+        return None;
+    }
+    let named: Vec<String> = trivial
+        .iter()
+        .take(MAX_NAMED)
+        .map(|(it, baseline)| {
+            let Record { benchmark, split, metric, value, .. } = it;
+            format!("{benchmark} {split} {metric} {value:.3} (trivial: {:.3}, {})", baseline.value, baseline.name)
+        })
+        .collect();
+    let more = trivial.len() - named.len();
+    let more = if more > 0 { format!("; and {more} more") } else { String::new() };
+    Some(format!(
+        "{} of {} numbers are not clearly better than a trivial answer: {}{more}",
+        trivial.len(),
+        compared.len(),
+        named.join("; ")
+    ))
+}
+
+/// Prints the warning of [`trivial_records`] to stderr.
+pub(crate) fn warn_if_trivial(records: &[Record]) {
+    if let Some(sentence) = trivial_records(records) {
+        note(&format!("note: {sentence}"));
+    }
+}
+
+fn is_better(record: &Record, trivial: f64) -> bool {
+    let [low, high] = record.interval.unwrap_or([record.value; 2]);
+    if smaller_is_better(&record.metric) { high < trivial } else { low > trivial }
+}
+
+/// Returns true for metrics of which smaller values are better: tree errors (TIE, LCA) and OT distances.
+fn smaller_is_better(metric: &str) -> bool {
+    ["TIE", "LCA", "OT "].iter().any(|it| metric.starts_with(it))
+}
+
+#[cfg(test)]
+mod tests {
+    use conifer_eval::Baseline;
+
+    use super::*;
+
+    #[test]
+    fn scores_within_one_percent_are_flat() {
+        let spread =
+            |low: f32, high: f32| -> Vec<f32> { (0..200).map(|i| low + (high - low) * i as f32 / 199.0).collect() };
+        let warning = flatness(&spread(1.5917, 1.5936), "distance").unwrap_or_default();
+        assert!(
+            warning.contains("flat") && warning.contains("1.5917 to 1.5936") && warning.contains("200 rows"),
+            "{warning}"
+        );
+        assert_eq!(flatness(&spread(0.4, 1.6), "distance"), None);
+        assert!(flatness(&spread(-0.2503, -0.25), "similarity").is_some());
+        assert!(flatness(&[0.0; 30], "angle").is_some());
+        // One clear outlier is a meaningful result.
+        assert_eq!(flatness(&[&spread(1.5917, 1.5936)[..], &[0.3]].concat(), "distance"), None);
+        // Too few rows to judge, and non-finite scores.
+        assert_eq!(flatness(&[1.0; 5], "distance"), None);
+        assert_eq!(flatness(&[f32::NAN; 30], "distance"), None);
+    }
+
+    #[test]
+    fn metrics_no_better_than_trivial_are_listed() {
+        let record = |metric: &str, value: f64, interval: Option<[f64; 2]>, trivial: f64| Record {
+            benchmark: "b".into(),
+            split: "all".into(),
+            protocol: String::new(),
+            metric: metric.into(),
+            value,
+            interval,
+            n: 10,
+            baseline: Baseline::chance(trivial),
+            outcomes: None,
+            clusters: None,
+        };
+        let good = [
+            record("recall@10", 0.8, Some([0.7, 0.9]), 0.05),
+            record("TIE", 1.0, Some([0.9, 1.1]), 4.0),
+            Record { baseline: None, ..record("mean depth", 0.0, None, 0.0) },
+        ];
+        assert_eq!(trivial_records(&good), None);
+        let bad = [record("recall@10", 0.06, Some([0.04, 0.08]), 0.05), record("TIE", 4.1, None, 4.0)];
+        let warning = trivial_records(&[&good[..], &bad[..]].concat()).unwrap_or_default();
+        assert!(
+            warning.starts_with("2 of 4 numbers") && warning.contains("recall@10 0.060") && warning.contains("TIE"),
+            "{warning}"
+        );
+        let many = trivial_records(&vec![bad[0].clone(); 5]).unwrap_or_default();
+        assert!(many.ends_with("; and 2 more"), "{many}");
+    }
+}

@@ -1,0 +1,116 @@
+//! Checks that the documents show the recorded numbers, and that their code and links work.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::process::{Command, Stdio};
+
+use crate::{good, root};
+
+/// A recording in `docs/numbers`: the `# key: value` pairs, and the lines of output.
+fn recording(name: &str) -> (BTreeMap<String, String>, Vec<String>) {
+    let path = root().join(format!("docs/numbers/{name}.txt"));
+    let text = fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    let values = text.lines().filter_map(|line| line.strip_prefix("# ")?.split_once(": "));
+    let values = values.map(|(key, value)| (key.to_owned(), value.to_owned())).collect();
+    let lines = text.lines().filter(|line| !line.starts_with('#') && !line.trim().is_empty());
+    (values, lines.map(|line| line.trim_end().to_owned()).collect())
+}
+
+/// The parts of `text` from `open` to the next `close`, without both markers.
+fn between<'a>(text: &'a str, open: &str, close: &str) -> Vec<&'a str> {
+    text.split(open).skip(1).map(|it| it.split(close).next().unwrap()).collect()
+}
+
+/// Checks the output of `docs/render.py` without Python.
+#[test]
+fn the_documents_show_the_recorded_numbers() {
+    let [in_readme, in_guide] = ["README.md", "docs/guide.md"].map(recorded_numbers);
+    assert!(in_readme > 1 && in_guide > 0, "{in_readme} recorded numbers in README.md, {in_guide} in docs/guide.md");
+}
+
+/// Checks the recorded numbers of a document and returns how many it shows.
+fn recorded_numbers(document: &str) -> usize {
+    let text = fs::read_to_string(root().join(document)).unwrap();
+    let blocks = between(&text, "<!-- numbers: ", "<!-- /numbers -->");
+    let inline = between(&text, "<!-- number: ", "<!-- /number -->");
+    let count = blocks.len() + inline.len();
+    for block in blocks {
+        let (marker, shown) = block.split_once(" -->\n").unwrap();
+        let (name, words) = marker.split_once(": ").unwrap_or((marker, ""));
+        let words: Vec<&str> = words.split(',').map(str::trim).filter(|it| !it.is_empty()).collect();
+        let (_, lines) = recording(name);
+        let wanted = |line: &&String| words.is_empty() || words.iter().any(|word| line.contains(word));
+        let rows = lines[..1].iter().chain(lines[1..].iter().filter(wanted));
+        let expected: String = rows.map(|line| format!("{line}\n")).collect();
+        assert_eq!(
+            shown,
+            format!("```text\n{expected}```\n"),
+            "{document} differs from docs/numbers/{name}.txt: run docs/render.py"
+        );
+    }
+    for value in inline {
+        let (marker, shown) = value.split_once(" -->").unwrap();
+        let (name, key) = marker.split_once('.').unwrap();
+        let (values, _) = recording(name);
+        assert_eq!(values.get(key).map(String::as_str), Some(shown), "{document}: {marker}; run docs/render.py");
+    }
+    count
+}
+
+/// The Python code in `docs/formats.md` writes a set that the program reads.
+#[test]
+fn a_set_from_numpy_is_searched() {
+    let formats = fs::read_to_string(root().join("docs/formats.md")).unwrap();
+    let code = between(&formats, "```python\n", "```");
+    let [code] = code[..] else { panic!("docs/formats.md has {} blocks of Python; expected one", code.len()) };
+    let quiet = |it: &mut Command| it.stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok_and(|it| it.success());
+    if !quiet(Command::new("python3").args(["-c", "import numpy"])) {
+        eprintln!("skipped: there is no python3 with numpy");
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let output = Command::new("python3").args(["-c", code]).current_dir(folder.path()).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let found = good(folder.path(), &["--json", "search", "numpy-set", "--id", "row7", "-k", "3"]);
+    let found: Vec<serde_json::Value> = serde_json::from_str(&found).unwrap();
+    assert_eq!((found.len(), &found[0]["id"], &found[0]["columns"]["text"]), (3, &"row7".into(), &"photo 7".into()));
+    assert!(
+        good(folder.path(), &["store", "create", "store", "numpy-set"]).contains("100"),
+        "a store accepts the set too"
+    );
+}
+
+/// Every file that a document links to exists, and every heading.
+#[test]
+fn links_of_the_documents_resolve() {
+    let mut documents: Vec<_> = ["", "docs", "docs/methods", "docs/numbers", "configs", "bench"]
+        .into_iter()
+        .flat_map(|folder| fs::read_dir(root().join(folder)).unwrap())
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.extension().is_some_and(|it| it == "md"))
+        .collect();
+    documents.sort();
+    assert!(documents.len() > 15, "{documents:?}");
+    for document in documents {
+        let text = fs::read_to_string(&document).unwrap();
+        for target in between(&text, "](", ")") {
+            if target.starts_with("http") {
+                continue;
+            }
+            let (path, heading) = target.split_once('#').unwrap_or((target, ""));
+            let file = if path.is_empty() { document.clone() } else { document.parent().unwrap().join(path) };
+            assert!(file.exists(), "{} links to {target}", document.display());
+            if !heading.is_empty() {
+                let linked = fs::read_to_string(&file).unwrap();
+                let headings = linked.lines().filter(|line| line.starts_with('#')).map(anchor);
+                assert!(headings.into_iter().any(|it| it == heading), "{} links to {target}", document.display());
+            }
+        }
+    }
+}
+
+/// The anchor of a heading in Markdown: lower case, hyphens for spaces, no punctuation.
+fn anchor(heading: &str) -> String {
+    let text = heading.trim_start_matches('#').trim().to_lowercase();
+    text.chars().filter(|c| c.is_alphanumeric() || " -_".contains(*c)).collect::<String>().replace(' ', "-")
+}

@@ -1,0 +1,414 @@
+//! Stores: commands, damaged files, and killed writers.
+
+use std::collections::BTreeSet;
+use std::io::Read;
+use std::path::Path;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use conifer_index::Store;
+use conifer_space::{EmbeddingSet, ManifoldSpec, Modality, Provenance, Root};
+use serde_json::Value;
+
+use crate::{command, good, refused};
+
+/// The point of the row with this number. Ids and texts follow from the number too.
+fn point(number: usize) -> [f32; 3] {
+    [number as f32 * 1e-3, (number % 7) as f32 * 0.1, 0.5]
+}
+
+fn write_set(path: &Path, numbers: std::ops::Range<usize>) {
+    let ids: Vec<String> = numbers.clone().map(|i| format!("row {i}")).collect();
+    let modality = vec![Modality::Text; ids.len()];
+    let points = numbers.clone().flat_map(point).collect();
+    let source = Provenance { weights: "a".repeat(64), model: "m".into(), ..Provenance::default() };
+    let mut set =
+        EmbeddingSet::new(ManifoldSpec::lorentz(3, 1.0), Root::Origin, ids, modality, points, source).unwrap();
+    set.columns.insert("text".into(), numbers.map(|i| format!("text {i}")).collect());
+    set.save(path).unwrap();
+}
+
+#[test]
+fn store_is_searched_like_a_set() {
+    let folder = tempfile::tempdir().unwrap();
+    let here = folder.path();
+    write_set(&here.join("a"), 0..40);
+    write_set(&here.join("b"), 40..60);
+    let first = good(here, &["--json", "store", "create", "store", "a"]);
+    assert_eq!(serde_json::from_str::<Value>(&first).unwrap()["rows"], 40, "{first}");
+    assert_eq!(good(here, &["store", "append", "store", "b"]), "version 3: 60 rows\n");
+    let near = |set: &str| good(here, &["--json", "search", set, "--id", "row 20", "-k", "4"]);
+    let rows: Vec<Value> = serde_json::from_str(&near("store")).unwrap();
+    assert_eq!((&rows[0]["id"], &rows[0]["columns"]["text"]), (&"row 20".into(), &"text 20".into()));
+    assert_eq!(near("store"), near("a"));
+    let deleted = good(here, &["--json", "store", "delete", "store", "--id", "row 20", "--id", "row 99"]);
+    let deleted: Value = serde_json::from_str(&deleted).unwrap();
+    assert_eq!((&deleted["deleted"], &deleted["absent"][0]), (&1.into(), &"row 99".into()));
+    refused(here, &["search", "store", "--id", "row 20"], &["no row has the id `row 20`", "59 rows"]);
+    good(here, &["traverse", "store", "--id", "row 50", "--modality", "text"]);
+    good(here, &["store", "delete", "store", "--rows", "0,1", "--of", "4"]);
+    assert!(good(here, &["store", "compact", "store"]).contains("version 6: 57 rows\nremoved 5 old versions"));
+    let info: Value = serde_json::from_str(&good(here, &["--json", "store", "info", "store"])).unwrap();
+    assert_eq!((&info["modality"]["text"], &info["dtype"]), (&57.into(), &"F32".into()));
+    let versions: Value = serde_json::from_str(&good(here, &["--json", "store", "versions", "store"])).unwrap();
+    assert_eq!(versions.as_array().unwrap().len(), 1);
+    good(here, &["store", "check", "store"]);
+
+    refused(here, &["store", "create", "store", "a"], &["a store already"]);
+    // Append rows that are already in the store.
+    let words = ["37 of 40 rows", "in the store", "`row 2` (text)", "--if-absent", "--allow-duplicates"];
+    refused(here, &["store", "append", "store", "a"], &words);
+    let again = good(here, &["--json", "store", "append", "store", "a", "--if-absent"]);
+    let again: Value = serde_json::from_str(&again).unwrap();
+    assert_eq!((&again["rows"], &again["skipped"]), (&60.into(), &37.into()), "{again}");
+    assert_eq!(good(here, &["store", "append", "store", "a", "--if-absent"]), "version 7: 60 rows\n");
+    assert_eq!(good(here, &["store", "append", "store", "a", "--allow-duplicates"]), "version 8: 100 rows\n");
+    refused(here, &["store", "create", "twice", "a", "b", "a"], &["`twice`", "40 of 40 rows", "--if-absent"]);
+    assert!(!here.join("twice").exists());
+    assert_eq!(
+        good(here, &["store", "create", "twice", "a", "a", "--if-absent"]),
+        "version 2: 40 rows\nversion 2: 40 rows\n"
+    );
+    let names = std::fs::read_dir(here).unwrap().map(|it| it.unwrap().file_name().into_string().unwrap());
+    assert_eq!(names.filter(|it| it.starts_with('.')).count(), 0);
+    refused(here, &["store", "append", "a", "b"], &["an embedding set without versions"]);
+    refused(here, &["store", "append", "store", "store"], &["a store; expected an embedding set"]);
+    refused(here, &["store", "delete", "store"], &["--id, --ids or --rows"]);
+    refused(here, &["store", "delete", "store", "--rows", "57", "--of", "6"], &["57; expected a row below 57"]);
+    refused(here, &["store", "info", "nowhere"], &["nowhere", "not there"]);
+    let path = here.join("store/segments/00000006/points.safetensors");
+    let mut bytes = std::fs::read(&path).unwrap();
+    bytes[300] ^= 1;
+    std::fs::write(&path, bytes).unwrap();
+    refused(here, &["store", "check", "store"], &["00000006/points.safetensors", "1 files are damaged"]);
+}
+
+/// The recovery in docs/search.md: the file of the damaged newest version is moved aside, and its segment is appended
+/// again.
+#[test]
+fn damaged_version_can_be_recovered() {
+    let folder = tempfile::tempdir().unwrap();
+    let here = folder.path();
+    write_set(&here.join("a"), 0..40);
+    write_set(&here.join("b"), 40..60);
+    write_set(&here.join("c"), 60..65);
+    good(here, &["store", "create", "store", "a", "b"]);
+    let file = here.join("store/versions/00000003.json");
+    let written = std::fs::read(&file).unwrap();
+    std::fs::write(&file, &written[..written.len() / 2]).unwrap();
+    refused(here, &["store", "append", "store", "c"], &["00000003.json", "damaged"]);
+
+    std::fs::rename(&file, here.join("store/versions/00000003.json.damaged")).unwrap();
+    let unlisted = |args: &[&str]| -> Value {
+        let report: Value = serde_json::from_str(&good(here, args)).unwrap();
+        report["unlisted"].clone()
+    };
+    let segment = "store/segments/00000003";
+    assert_eq!(good(here, &["store", "append", "store", "c"]), "version 4: 45 rows\n");
+    assert_eq!(unlisted(&["--json", "store", "check", "store"]), serde_json::json!([segment]));
+    assert_eq!(good(here, &["store", "append", "store", segment]), "version 5: 65 rows\n");
+    assert_eq!(unlisted(&["--json", "store", "compact", "store", "--keep", "9"]), serde_json::json!([segment]));
+
+    std::fs::write(&file, &written).unwrap();
+    assert_eq!(unlisted(&["--json", "store", "check", "store"]), serde_json::json!([]));
+    let versions: Value = serde_json::from_str(&good(here, &["--json", "store", "versions", "store"])).unwrap();
+    let rows = |it: &Value| (it["number"].as_u64().unwrap(), it["rows"].as_u64().unwrap());
+    let rows: Vec<_> = versions.as_array().unwrap().iter().map(rows).collect();
+    assert_eq!(rows, [(1, 0), (2, 40), (3, 60), (4, 45), (5, 65), (6, 65)]);
+    assert_eq!(Store::open(&here.join("store")).unwrap().snapshot_of(3).unwrap().ids[59], "row 59");
+
+    // A folder with other files must not become a store.
+    for other in ["mine/tmp/notes/a", "mine/segments/20240101-run/b", "mine/deleted/12345678.txt"] {
+        std::fs::create_dir_all(here.join(other).parent().unwrap()).unwrap();
+        std::fs::write(here.join(other), "mine").unwrap();
+    }
+    refused(here, &["store", "create", "mine", "a"], &["`deleted/12345678.txt`", "an empty folder"]);
+    assert_eq!(std::fs::read_to_string(here.join("mine/tmp/notes/a")).unwrap(), "mine");
+}
+
+/// A write operation on the store.
+#[derive(Clone, Copy, Debug)]
+enum StoreWrite {
+    Append,
+    Delete,
+    Compact,
+}
+
+/// Kills `conifer store append`, `delete` or `compact` (SIGKILL) 200 times at a random moment. Afterwards the store
+/// must hold exactly the rows of its last version, with their points and columns. A change that the program has
+/// reported must be in that version. A change that it has not reported is there completely or not at all.
+#[cfg(unix)]
+#[test]
+fn two_hundred_kills_lose_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let here = folder.path();
+    write_set(&here.join("set"), 0..300);
+    good(here, &["store", "create", "store", "set"]);
+    let mut there: BTreeSet<usize> = (0..300).collect();
+    let (mut next, mut kills, mut midway, mut reported, mut silent) = (300, 0, 0, 0, 0);
+    // Any sequence works. This one is the same in every run (Knuth's MMIX generator).
+    let mut state = 1_u64;
+    let mut random = |below: usize| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) as usize % below
+    };
+    // Typical durations of a change, updated by the changes that were not killed in time.
+    let (mut whole, mut writing) = (Duration::from_millis(60), Duration::from_millis(20));
+    for round in 0.. {
+        assert!(round < 1000, "{kills} kills of {round}");
+        if kills == 200 {
+            break;
+        }
+        let work = [StoreWrite::Append, StoreWrite::Delete, StoreWrite::Append, StoreWrite::Compact][random(4)];
+        let mut after = there.clone();
+        let args: &[&str] = match work {
+            StoreWrite::Append => {
+                std::fs::remove_dir_all(here.join("set")).unwrap();
+                write_set(&here.join("set"), next..next + 100);
+                after.extend(next..next + 100);
+                next += 100;
+                &["store", "append", "store", "set"]
+            }
+            StoreWrite::Delete => {
+                // Delete enough rows to keep the store small, from all segments.
+                after.retain(|_| random(3) > 0);
+                let gone = there.difference(&after).map(|i| format!("row {i}\n"));
+                std::fs::write(here.join("ids"), gone.collect::<String>() + "row none\n").unwrap();
+                &["store", "delete", "store", "--ids", "ids"]
+            }
+            StoreWrite::Compact => &["store", "compact", "store"],
+        };
+        let begun = Instant::now();
+        let mut child = command(here, args).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+        let unfinished = || std::fs::read_dir(here.join("store/tmp")).unwrap().next().is_some();
+        // In half of the rounds the delay starts at the first written file, because most of the run is program
+        // start-up.
+        let (late, wait) = (random(2) == 0, random(1000) as f64 / 900.0);
+        while late && !unfinished() && child.try_wait().unwrap().is_none() {
+            std::thread::sleep(Duration::from_micros(50));
+        }
+        let (from, wait) = if late { (Instant::now(), writing.mul_f64(wait)) } else { (begun, whole.mul_f64(wait)) };
+        while from.elapsed() < wait && child.try_wait().unwrap().is_none() {
+            std::thread::sleep(Duration::from_micros(50));
+        }
+        child.kill().unwrap();
+        let mut said = String::new();
+        child.stdout.take().unwrap().read_to_string(&mut said).unwrap();
+        let status = child.wait().unwrap();
+        let killed = std::os::unix::process::ExitStatusExt::signal(&status) == Some(9);
+        assert!(killed || status.success(), "{args:?}: {status}");
+        kills += usize::from(killed);
+        midway += usize::from(killed && unfinished());
+        match (killed, late) {
+            (true, _) => {}
+            (false, true) => writing = (writing + from.elapsed()) / 2,
+            (false, false) => whole = (whole + begun.elapsed()) / 2,
+        }
+
+        let store = Store::open(&here.join("store")).unwrap();
+        let rows = store.snapshot().unwrap();
+        let number = |id: &String| id.strip_prefix("row ").unwrap().parse::<usize>().unwrap();
+        let found: BTreeSet<usize> = rows.ids.iter().map(number).collect();
+        assert_eq!(found.len(), rows.len(), "duplicate rows");
+        let what = format!("round {round}, {work:?}, killed: {killed}, said {said:?}");
+        if said.contains("version") || !killed {
+            assert!(found == after, "{what}: {} rows of {}", found.len(), after.len());
+            reported += usize::from(killed);
+        } else {
+            assert!(found == after || found == there, "{what}: {} rows of {}", found.len(), there.len());
+            silent += usize::from(found == after && found != there);
+        }
+        for (i, id) in rows.ids.iter().enumerate() {
+            assert_eq!(*rows.row(i), point(number(id)), "{what}");
+            assert_eq!(rows.columns["text"][i], format!("text {}", number(id)), "{what}");
+        }
+        let report = store.check(&mut |_| {}).unwrap();
+        assert!(report.damage.is_empty(), "{what}: {:?}", report.damage);
+        there = found;
+    }
+    eprintln!(
+        "of {kills} kills, {midway} left temporary files, {silent} came between commit and report, {reported} after the report"
+    );
+    assert!(midway > 20, "{midway}");
+}
+
+#[test]
+fn a_store_is_exported() {
+    let folder = tempfile::tempdir().unwrap();
+    let here = folder.path();
+    write_set(&here.join("a"), 0..300);
+    good(here, &["store", "create", "store", "a"]);
+    good(here, &["store", "delete", "store", "--id", "row 0"]);
+    let export = |to: &str| -> Value {
+        let output = good(here, &["--json", "export", "store", "--to", to, "--out", to, "--name", "photos"]);
+        serde_json::from_str(&output).unwrap()
+    };
+    assert_eq!(
+        (&export("qdrant")["rows"], &export("lancedb")["dim"], &export("parquet")["rows"]),
+        (&299.into(), &5.into(), &299.into())
+    );
+    let read = |name: &str| std::fs::read_to_string(here.join(name)).unwrap();
+    let collection: Value = serde_json::from_str(&read("qdrant/collection.json")).unwrap();
+    assert_eq!(collection["vectors"], serde_json::json!({ "size": 5, "distance": "Euclid" }));
+    let space: Value = serde_json::from_str(&read("qdrant/space.json")).unwrap();
+    let bound = space["bound"].as_f64().unwrap();
+
+    let lines: Vec<Value> = read("qdrant/points.jsonl").lines().map(|it| serde_json::from_str(it).unwrap()).collect();
+    let points: Vec<&Value> = lines.iter().flat_map(|it| it["points"].as_array().unwrap()).collect();
+    assert_eq!((lines.len(), points.len()), (2, 299));
+    for (i, it) in points.iter().enumerate() {
+        let [x, y, z] = point(i + 1).map(f64::from);
+        let vector: Vec<f64> = it["vector"].as_array().unwrap().iter().map(|v| v.as_f64().unwrap()).collect();
+        let time = (1.0 + x * x + y * y + z * z).sqrt();
+        let expected = [time, x, y, z, (bound - time * time - x * x - y * y - z * z).sqrt()];
+        assert!(vector.iter().zip(expected).all(|(a, b)| (a - b).abs() < 1e-6), "{vector:?}, {expected:?}");
+        let payload = &it["payload"];
+        assert_eq!((&it["id"], &payload["id"]), (&i.into(), &format!("row {}", i + 1).into()));
+        assert_eq!(payload["columns"]["text"], format!("text {}", i + 1));
+        assert!((payload["time"].as_f64().unwrap() - time).abs() < 1e-6);
+    }
+
+    // Parse the file by its footer. `field` numbers are those of Thrift's `FileMetaData`, `RowGroup`, `ColumnMetaData`
+    // and `PageHeader`.
+    let file = std::fs::read(here.join("lancedb/rows.parquet")).unwrap();
+    let word = |at: usize| u32::from_le_bytes(file[at..at + 4].try_into().unwrap()) as usize;
+    let end = file.len();
+    assert_eq!((&file[..4], &file[end - 4..]), (&b"PAR1"[..], &b"PAR1"[..]));
+    let mut at = end - 8 - word(end - 8);
+    let footer = ThriftValue::read(&file, &mut at, 12);
+    assert_eq!((at, footer.field(3).number()), (end - 8, 299));
+    let columns = footer.field(4).items()[0].field(1).items();
+    let mut names = Vec::new();
+    for column in columns {
+        let metadata = column.field(3);
+        let path: Vec<&str> = metadata.field(3).items().iter().map(ThriftValue::text).collect();
+        let mut at = metadata.field(9).number() as usize;
+        let begin = at;
+        let page = ThriftValue::read(&file, &mut at, 12);
+        assert_eq!(at - begin + page.field(3).number() as usize, metadata.field(7).number() as usize, "{path:?}");
+        assert_eq!(page.field(5).field(1).number(), metadata.field(5).number());
+        if path[0] == "vector" {
+            // 299 lists of five: per list a run of one 0 and a run of four 1. Then 1495 definition levels of 1.
+            assert_eq!((word(at), &file[at + 4..at + 8]), (299 * 4, &[2, 0, 8, 1][..]));
+            at += 4 + 299 * 4;
+            assert_eq!((word(at), &file[at + 4..at + 7]), (3, &[0xae, 0x17, 1][..]));
+            at += 4 + 3;
+        }
+        for (i, expected) in points.iter().enumerate() {
+            let mut take = |count: usize| {
+                at += count;
+                &file[at - count..at]
+            };
+            let payload = &expected["payload"];
+            let expected = match path[0] {
+                "row" => (i as i64).to_le_bytes().to_vec(),
+                "time" => payload["time"].as_f64().unwrap().to_le_bytes().to_vec(),
+                "vector" => {
+                    let numbers = expected["vector"].as_array().unwrap();
+                    numbers.iter().flat_map(|v| (v.as_f64().unwrap() as f32).to_le_bytes()).collect()
+                }
+                name => {
+                    let value = payload.get(name).unwrap_or(&payload["columns"]["text"]).as_str().unwrap();
+                    [&(value.len() as u32).to_le_bytes(), value.as_bytes()].concat()
+                }
+            };
+            assert_eq!(take(expected.len()), expected, "{path:?}, row {i}");
+        }
+        names.push(path.join("."));
+    }
+    assert_eq!(names, ["row", "id", "modality", "vector.list.element", "time", "column_text"]);
+    assert!(read("lancedb/import.py").contains("pa.list_(pa.float32(), 5)"));
+
+    refused(here, &["export", "store", "--to", "parquet", "--out", "parquet"], &["parquet exists"]);
+    refused(
+        here,
+        &["export", "store", "--to", "parquet", "--out", "b", "--radius", "0.3"],
+        &["row 0 (`row 1`)", "--radius"],
+    );
+    refused(here, &["export", "store", "--to", "parquet", "--out", "b", "--name", "a/b"], &["--name"]);
+    assert!(!here.join("b").exists());
+    assert_eq!(
+        std::fs::read_dir(here)
+            .unwrap()
+            .filter(|it| it.as_ref().unwrap().file_name().to_string_lossy().ends_with(".tmp"))
+            .count(),
+        0
+    );
+}
+
+/// A value of Thrift's compact protocol.
+#[derive(Debug)]
+enum ThriftValue {
+    Number(i64),
+    Text(String),
+    Items(Vec<ThriftValue>),
+    Fields(Vec<(u8, ThriftValue)>),
+}
+
+impl ThriftValue {
+    fn read(file: &[u8], at: &mut usize, kind: u8) -> Self {
+        let byte = |at: &mut usize| {
+            *at += 1;
+            file[*at - 1]
+        };
+        let varint = |at: &mut usize| {
+            let (mut value, mut shift) = (0, 0);
+            loop {
+                let next = byte(at);
+                value |= u64::from(next & 0x7f) << shift;
+                shift += 7;
+                if next < 0x80 {
+                    return value;
+                }
+            }
+        };
+        match kind {
+            5 | 6 => {
+                let value = varint(at);
+                ThriftValue::Number((value >> 1) as i64 ^ -((value & 1) as i64))
+            }
+            8 => {
+                let length = varint(at) as usize;
+                *at += length;
+                ThriftValue::Text(String::from_utf8(file[*at - length..*at].to_vec()).unwrap())
+            }
+            9 => {
+                let head = byte(at);
+                let count = if head >> 4 == 15 { varint(at) } else { u64::from(head >> 4) };
+                ThriftValue::Items((0..count).map(|_| Self::read(file, at, head & 15)).collect())
+            }
+            12 => {
+                let (mut fields, mut number) = (Vec::new(), 0);
+                loop {
+                    let head = byte(at);
+                    if head == 0 {
+                        return ThriftValue::Fields(fields);
+                    }
+                    number += head >> 4;
+                    fields.push((number, Self::read(file, at, head & 15)));
+                }
+            }
+            other => panic!("a value of type {other}"),
+        }
+    }
+
+    fn field(&self, number: u8) -> &ThriftValue {
+        let ThriftValue::Fields(fields) = self else { panic!("{self:?}") };
+        &fields.iter().find(|(it, _)| *it == number).unwrap().1
+    }
+
+    fn items(&self) -> &[ThriftValue] {
+        let ThriftValue::Items(items) = self else { panic!("{self:?}") };
+        items
+    }
+
+    fn number(&self) -> i64 {
+        let ThriftValue::Number(number) = self else { panic!("{self:?}") };
+        *number
+    }
+
+    fn text(&self) -> &str {
+        let ThriftValue::Text(text) = self else { panic!("{self:?}") };
+        text
+    }
+}

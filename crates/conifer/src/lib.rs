@@ -1,0 +1,121 @@
+//! Train, evaluate and search hierarchical vision-language embeddings.
+//!
+//! An embedding model of this family places the general near a root ("an animal") and the specific far from it ("a brown dog asleep on
+//! a red sofa"), and everything that a text describes lies inside the *cone* of that text. This crate gathers the types that a program
+//! needs; each module re-exports one part of the workspace:
+//!
+//! | module | holds | feature |
+//! |---|---|---|
+//! | [`geometry`] | spaces (sphere, Euclidean, Lorentz, products), roots, cones | always |
+//! | [`embeddings`] | sets of embeddings on disk, the versioned store | always |
+//! | [`index`] | exact search by distance, cone and depth; traversal to the root | always |
+//! | [`data`] | samples, data sets, class trees, tokenizers | `data` |
+//! | [`model`] | checkpoints, published models, embedding photos and texts | `model` |
+//! | [`train`] | configs, methods (losses), the trainer | `model` |
+//! | [`eval`] | benchmarks, metrics, records | `eval` |
+//! | [`viz`] | charts and the HTML report | `viz` |
+//!
+//! The folder `examples/` has a program for each task. Without default features only geometry and search are built, which need no
+//! tensor engine. The number of crates in the dependency tree (`cargo tree -p conifer -e normal --prefix none | sort -u`, 2026-11):
+//!
+//! | features | none | `viz` | `data` | `eval` | `model` | default |
+//! |---|---|---|---|---|---|---|
+//! | crates | 64 | 66 | 145 | 152 | 243 | 246 |
+//!
+//! The program `conifer` (package `conifer-cli`) has 296.
+//!
+//! ```
+//! use conifer::embeddings::{EmbeddingSet, Modality};
+//! use conifer::geometry::{ManifoldSpec, Root};
+//! use conifer::index::{Filter, FlatIndex, Query, Ranking};
+//!
+//! // Three points of a hyperbolic plane with curvature -1.
+//! let set = EmbeddingSet {
+//!     spec: ManifoldSpec::lorentz(2, 1.0),
+//!     root: Root::Origin,
+//!     ids: ["animal", "dog", "cat"].map(String::from).into(),
+//!     modality: vec![Modality::Text; 3],
+//!     points: vec![0.3, 0.0, 1.0, 0.2, 1.0, -0.2],
+//!     columns: Default::default(),
+//!     source: Default::default(),
+//! };
+//! let index = FlatIndex::new(&set)?;
+//! let query = Query::new(&set.spec, &[1.1, 0.3]);
+//! let hits = index.top_k(&query, Ranking::Distance, 1, &Filter::All)?;
+//! assert_eq!(set.ids[hits[0][0].row], "dog");
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+/// Spaces, their points, roots and cones, on plain slices (`f32` for search, `f64` as the reference).
+pub mod geometry {
+    pub use conifer_space::{ManifoldSpec, Real, Registry, Root, SPACES, Space, SpaceEntry, space};
+
+    /// The same spaces over tensors, with gradients.
+    #[cfg(feature = "model")]
+    pub mod tensor {
+        pub use conifer_geometry::{ConeShape, MANIFOLDS, Manifold, ManifoldEntry, RootT, gradcheck, manifold};
+    }
+}
+
+/// Embeddings with their space: a set in one folder, or a versioned store that grows and shrinks.
+pub mod embeddings {
+    pub use conifer_index::store::{Snapshot, Store};
+    pub use conifer_space::points::{Element, StoredSet};
+    pub use conifer_space::{EmbeddingSet, Modality, Provenance};
+}
+
+/// Exact search and traversal.
+pub mod index {
+    pub use conifer_index::{
+        CellIndex, Cone, Direction, Error, Filter, FlatIndex, Gate, Hit, Partition, Query, Ranking, Stop, StopPlace,
+        Traversal,
+    };
+}
+
+/// Samples and where they come from.
+#[cfg(feature = "data")]
+pub mod data {
+    pub use conifer_data::hierarchy::Tree;
+    pub use conifer_data::tokenizer::Tokenizer;
+    pub use conifer_data::{
+        BBox, Broken, Error, ImageRef, Phrase, Picture, Sample, Source, SourceSpec, Tiers, View, encode_png, open, toy,
+    };
+}
+
+/// Models: opening checkpoints and published files, embedding photos and texts.
+#[cfg(feature = "model")]
+pub mod model {
+    pub use burn::tensor::Device;
+    pub use conifer_data::transform::EvalCrop;
+    pub use conifer_learn::checkpoint::published::{self, ImportOptions};
+    pub use conifer_learn::checkpoint::{Manifest, OpenedModel, Precision, open};
+    pub use conifer_learn::embed::Embedder;
+    pub use conifer_learn::model::Model;
+}
+
+/// Training: a config, a method and the trainer. A method of your own is a [`MethodEntry`](train::MethodEntry) that is registered in
+/// [`METHODS`](train::METHODS); the tensors it computes with are those of [`tensor`](train::tensor).
+#[cfg(feature = "model")]
+pub mod train {
+    pub use burn::tensor;
+    pub use conifer_learn::config::Config;
+    pub use conifer_learn::methods::{BatchPoints, BatchSpace, Loss, METHODS, Method, MethodEntry};
+    pub use conifer_learn::root::RootKind;
+    pub use conifer_learn::train::{Event, Observer, Outcome, Trainer};
+    pub use conifer_learn::{Error, Result, terms};
+}
+
+/// Benchmarks and metrics.
+#[cfg(feature = "eval")]
+pub mod eval {
+    pub use conifer_eval::{
+        BENCHMARKS, Baseline, Benchmark, Context, EmbeddingModel, Error, Options, Record, measure, metrics,
+        read_results,
+    };
+}
+
+/// Charts and the report page, in files that need no network.
+#[cfg(feature = "viz")]
+pub mod viz {
+    pub use conifer_atlas::{Block, Error, Figure, Report, Series, TreeNode, histogram, line_chart, tree};
+}

@@ -1,0 +1,167 @@
+//! Selects the formula that bounds a ranking on a space.
+
+use conifer_space::ManifoldSpec;
+use conifer_space::safe::bounds;
+
+use super::terms::{Factor, turn_of};
+use super::{LowerBound, below};
+use crate::query::{Direction, Ranking};
+
+/// One variant per type in [`super::terms`], and the stored depth of a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum BoundFormula {
+    MinusDot,
+    MinusCosine,
+    SquaredChord,
+    ChordDown,
+    ChordUp,
+    Cosh,
+    Dist,
+    DistSquared,
+    MinusInner,
+    TurnDown,
+    TurnUp,
+    ExteriorAngleDown,
+    ExteriorAngleUp,
+    Depth,
+}
+
+/// A limit on the scale of a formula, with its rounding error.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct FormulaLimit {
+    /// A row whose lower bound is above this does not pass.
+    pub(super) out_above: f32,
+    /// A row whose upper bound is at most this passes.
+    pub(super) in_up_to: f32,
+}
+
+/// Calls a generic function with the type of a formula. The depth has no type, so it has its own branch.
+macro_rules! with_term {
+    ($formula:expr, $term:ident => $call:expr, depth => $depth:expr) => {
+        match $formula {
+            BoundFormula::MinusDot => {
+                type $term = terms::MinusDot;
+                $call
+            }
+            BoundFormula::MinusCosine => {
+                type $term = terms::MinusCosine;
+                $call
+            }
+            BoundFormula::SquaredChord => {
+                type $term = terms::SquaredChord;
+                $call
+            }
+            BoundFormula::ChordDown => {
+                type $term = terms::ChordDown;
+                $call
+            }
+            BoundFormula::ChordUp => {
+                type $term = terms::ChordUp;
+                $call
+            }
+            BoundFormula::Cosh => {
+                type $term = terms::Cosh;
+                $call
+            }
+            BoundFormula::Dist => {
+                type $term = terms::Dist;
+                $call
+            }
+            BoundFormula::DistSquared => {
+                type $term = terms::DistSquared;
+                $call
+            }
+            BoundFormula::MinusInner => {
+                type $term = terms::MinusInner;
+                $call
+            }
+            BoundFormula::TurnDown => {
+                type $term = terms::TurnDown;
+                $call
+            }
+            BoundFormula::TurnUp => {
+                type $term = terms::TurnUp;
+                $call
+            }
+            BoundFormula::ExteriorAngleDown => {
+                type $term = terms::ExteriorAngleDown;
+                $call
+            }
+            BoundFormula::ExteriorAngleUp => {
+                type $term = terms::ExteriorAngleUp;
+                $call
+            }
+            BoundFormula::Depth => $depth,
+        }
+    };
+}
+pub(super) use with_term;
+
+impl BoundFormula {
+    pub(super) fn of(spec: &ManifoldSpec, at_origin: bool, ranking: Ranking) -> Option<Self> {
+        let ranking = if matches!(ranking, Ranking::Gated(_)) { Ranking::Similarity } else { ranking };
+        Some(match (spec.kind.as_str(), ranking) {
+            (_, Ranking::Depth(_)) => BoundFormula::Depth,
+            ("sphere", Ranking::Similarity | Ranking::Inner) | ("euclidean", Ranking::Inner) => BoundFormula::MinusDot,
+            ("sphere", Ranking::Distance) => BoundFormula::MinusCosine,
+            ("euclidean", Ranking::Distance | Ranking::Similarity) => BoundFormula::SquaredChord,
+            ("sphere" | "euclidean", Ranking::Angle(Direction::Down)) => BoundFormula::ChordDown,
+            ("sphere" | "euclidean", Ranking::Angle(Direction::Up)) => BoundFormula::ChordUp,
+            (_, Ranking::Inner) => BoundFormula::MinusInner,
+            // With a root other than the origin, angles on a hyperboloid need more than the dot product.
+            (_, Ranking::Angle(_)) if !at_origin => return None,
+            // One factor needs neither a logarithm nor an arc tangent.
+            (_, Ranking::Angle(Direction::Down)) if spec.factors == 1 => BoundFormula::TurnDown,
+            (_, Ranking::Angle(Direction::Up)) if spec.factors == 1 => BoundFormula::TurnUp,
+            (_, Ranking::Angle(Direction::Down)) => BoundFormula::ExteriorAngleDown,
+            (_, Ranking::Angle(Direction::Up)) => BoundFormula::ExteriorAngleUp,
+            (_, Ranking::Distance | Ranking::Similarity) if spec.factors == 1 => BoundFormula::Cosh,
+            // Sums of squares rank like the root mean square, and sums like the mean.
+            ("product_l2", Ranking::Distance | Ranking::Similarity) => BoundFormula::DistSquared,
+            (_, Ranking::Distance | Ranking::Similarity) => BoundFormula::Dist,
+            (_, Ranking::Gated(_)) => return None,
+        })
+    }
+
+    /// Converts a lower bound to the scale of the keys of this formula.
+    pub(super) fn lower_bound(self, factors: &[Factor], lower_bound: LowerBound) -> f32 {
+        match (self, lower_bound) {
+            (BoundFormula::Cosh, LowerBound::Excess(lower_bound))
+            | (BoundFormula::TurnDown | BoundFormula::TurnUp, LowerBound::Turn(lower_bound)) => below(lower_bound),
+            (BoundFormula::MinusDot | BoundFormula::MinusInner, LowerBound::Score(lower_bound)) => below(lower_bound),
+            // An exact depth has no rounding error.
+            (BoundFormula::Depth, LowerBound::Score(lower_bound)) => lower_bound as f32,
+            (_, LowerBound::Score(lower_bound)) => self.limit(factors, lower_bound as f32).in_up_to,
+            // A lower bound on another scale gives no information.
+            (_, LowerBound::Excess(_) | LowerBound::Turn(_)) => f32::NEG_INFINITY,
+        }
+    }
+
+    /// A limit on a distance or an angle, converted to the scale of the sum over factors.
+    pub(super) fn limit(self, factors: &[Factor], limit: f32) -> FormulaLimit {
+        let (value, count) = (f64::from(limit), factors.len() as f64);
+        let square = if value < 0.0 { -1.0 } else { value * value };
+        // The second number is the size relative to which a cosine is rounded.
+        let (at, size) = match self {
+            BoundFormula::SquaredChord => (square, 0.0),
+            BoundFormula::DistSquared => (count * square, 0.0),
+            BoundFormula::Cosh => {
+                let rapidity = value * f64::from(factors[0].curv).sqrt();
+                (if rapidity < 0.0 { -1.0 } else { 2.0 * (rapidity / 2.0).sinh().powi(2) }, 0.0)
+            }
+            BoundFormula::Dist | BoundFormula::ExteriorAngleDown | BoundFormula::ExteriorAngleUp => {
+                (count * value, 0.0)
+            }
+            BoundFormula::TurnDown | BoundFormula::TurnUp => (turn_of(value), 0.0),
+            BoundFormula::MinusCosine | BoundFormula::ChordDown | BoundFormula::ChordUp => match value {
+                value if value < 0.0 => (-2.0, 0.0),
+                value if value < std::f64::consts::PI => (-value.cos(), 1.0),
+                _ => (2.0, 0.0),
+            },
+            // No gate limits these values. NaN excludes no row.
+            BoundFormula::MinusDot | BoundFormula::MinusInner | BoundFormula::Depth => (f64::NAN, 0.0),
+        };
+        let room = bounds::KEY * at.abs().max(size);
+        FormulaLimit { out_above: (at + room) as f32, in_up_to: (at - room) as f32 }
+    }
+}
