@@ -9,8 +9,8 @@
 //! * A link directly in a root may point outside of it (`photos -> /mnt/photos` in the folder of the data file), unless
 //!   it points to an ancestor folder of the root. Links further down may not point outside, because an extracted
 //!   archive can contain any links.
-//! * The path of a missing file is accepted if it is lexically inside a root; reading the file then reports it as
-//! missing.
+//! * The path of a missing file is accepted if it is lexically inside a root; reading the file then reports it
+//!   as missing.
 //!
 //! The rules do not apply to paths that a source gets by listing a folder. Links in a listed folder are followed.
 

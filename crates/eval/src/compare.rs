@@ -100,8 +100,8 @@ fn comparison(key: ComparisonKey<'_>, first: &[&Record], second: &[&Record], ver
 ///
 /// The paired bootstrap (Efron and Tibshirani 1993, chapter 16) draws the same queries for both models in each of `R`
 /// resamples. `R` is 10,000. For more than 20,000 queries `n` it is `2e8 / n`, but at least 1,000, and for correlations
-/// it is at most 2,000. With `d` the differences of the resamples, `p = min(1, 2 min(1 + #(d <= 0), 1 + #(d >= 0)) / (R
-/// + 1))`. The bootstrap of a few equal differences would give too small a p, so p is at least `2^(1 - m)` for `m`
+/// it is at most 2,000. With `d` the differences of the resamples,
+/// `p = min(1, 2 min(1 + #(d <= 0), 1 + #(d >= 0)) / (R + 1))`. The bootstrap of a few equal differences would give too small a p, so p is at least `2^(1 - m)` for `m`
 /// drawn units (queries, or clusters of queries). This is the smallest p of the exact test that flips the signs of the
 /// differences. A resample without a value (a correlation of equal values) counts on both sides and is left out of the
 /// interval. p is not corrected for multiple comparisons.
