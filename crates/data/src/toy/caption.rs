@@ -50,12 +50,11 @@ pub fn captions_in(scene: &Scene, words: TextChoice) -> Captions {
 /// The descriptions of all captions, with their styles.
 pub(super) fn all_descriptions(scene: &Scene, words: TextChoice) -> Vec<(Description, SentenceStyle)> {
     let whole = descriptions(scene);
-    match words.of(scene) {
+    match words {
         TextChoice::Captions => whole.into(),
         TextChoice::General => whole.into_iter().chain(general_words::descriptions(scene)).collect(),
-        TextChoice::Names | TextChoice::Mixed => {
-            general_words::names(scene).into_iter().chain(whole.into_iter().take(1)).collect()
-        }
+        TextChoice::Names => general_words::names(scene).into_iter().chain(whole.into_iter().take(1)).collect(),
+        TextChoice::Mixed => all_descriptions(scene, words.of(scene)),
     }
 }
 

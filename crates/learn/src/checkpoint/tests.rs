@@ -1,6 +1,4 @@
-//! Tests of round trips and damaged files, and comparison with the published systems' outputs in
-//! `../shared/goldens/checkpoints` (PyTorch 2.15, float32, CPU; random weights; see the README there), skipped if that
-//! folder is absent.
+//! Round trips, damaged files, and outputs of the published systems (`../shared/goldens/checkpoints`, see its README).
 #![allow(clippy::unwrap_used)]
 
 use std::collections::BTreeMap;
@@ -141,8 +139,7 @@ fn released_checkpoints_reproduce_their_outputs() {
         for device in [Device::flex(), Device::flex().autodiff()] {
             let (model, manifest) = published::import(&pth, &options(name), &device).unwrap();
             check_views(&model, &io, name);
-            // The released HyCoCLIP subtracts the standard deviations; its buffers are the values with which it was
-            // run.
+            // The released HyCoCLIP subtracts the standard deviations, so its buffers hold these values.
             let PixelStatistics { mean, std } = PixelStatistics::default();
             let mean = if name == "hycoclip" { std } else { mean };
             assert_eq!(manifest.model.pixels, PixelStatistics { mean, std }, "{name}");
