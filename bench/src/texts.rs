@@ -37,6 +37,8 @@ pub(crate) fn bucketed() -> anyhow::Result<BenchCase> {
         visual: VisualConfig::preset("vit_nano")?,
         textual: TextualConfig::TextTransformer(preset::<TextTransformer>("text_l12_w512")?),
         pixels: Default::default(),
+        visual_adapter: None,
+        textual_adapter: None,
     };
     let model = Model::new(&towers, head, &mut Init::seeded(0, &device))?;
     let feed = TextFeed { tokenizer: None, end_of_text: tokenizer.end_of_text(), padding: 0 };

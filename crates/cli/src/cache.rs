@@ -1,7 +1,5 @@
 //! Caches embeddings between runs, keyed by the content of the embedded text or photo.
 
-mod store;
-
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -10,6 +8,7 @@ use anyhow::Context as _;
 use conifer_data::transform::EvalCrop;
 use conifer_data::{ImageRef, PixelLimits};
 use conifer_eval::{EmbeddingModel, Error, Result};
+use conifer_learn::features::{ContentKey, VectorFile};
 use conifer_space::safe::SAME_POINT;
 use conifer_space::{ManifoldSpec, Root};
 use rayon::prelude::*;
@@ -17,7 +16,6 @@ use sha2::{Digest as _, Sha256};
 
 use crate::embedder::ModelEmbedder;
 use crate::output::note;
-use store::{CacheFile, ContentKey};
 
 /// Number of points computed between two writes; a killed run loses at most this many.
 const BATCH: usize = 1024;
@@ -34,7 +32,7 @@ pub(crate) struct CachedEmbedder {
 }
 
 struct OpenCache {
-    store: CacheFile,
+    store: VectorFile,
     /// True after this run has compared a cached point with the model, or has discarded the cache.
     checked: bool,
 }
@@ -177,6 +175,11 @@ pub(crate) fn default_folder() -> Option<PathBuf> {
     Some(base.join("conifer"))
 }
 
+/// The folder of the features of frozen encoders, in the default cache folder.
+pub(crate) fn feature_folder() -> Option<PathBuf> {
+    Some(default_folder()?.join("features"))
+}
+
 fn open(folder: &Path, model: &ModelEmbedder) -> anyhow::Result<OpenCache> {
     open_of(folder, &model.identity()?, model.inner().spec().dim)
 }
@@ -186,7 +189,7 @@ fn open_of(folder: &Path, identity: &str, dim: usize) -> anyhow::Result<OpenCach
     std::fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
     let name: String = key("model", identity.as_bytes())[..12].iter().map(|b| format!("{b:02x}")).collect();
     let file = folder.join(format!("{name}.points"));
-    let (store, lines) = CacheFile::open(&file, dim).with_context(|| file.display().to_string())?;
+    let (store, lines) = VectorFile::open(&file, dim).with_context(|| file.display().to_string())?;
     lines.iter().for_each(|line| note(line));
     Ok(OpenCache { store, checked: false })
 }

@@ -9,6 +9,7 @@ use conifer_data::{ImageRef, PixelLimits};
 use conifer_eval::Error;
 use conifer_learn::checkpoint::Manifest;
 use conifer_learn::embed::Embedder;
+use conifer_learn::features::FeatureStore;
 use conifer_space::{ManifoldSpec, Provenance, Root};
 
 use crate::progress;
@@ -32,6 +33,11 @@ impl ModelEmbedder {
             Some(text) => Self { inner: self.inner.with_root_text(text) },
             None => self,
         }
+    }
+
+    /// Reads and keeps the features of frozen encoders in `folder`, if there is one.
+    pub(crate) fn with_features(self, folder: Option<std::path::PathBuf>) -> Self {
+        Self { inner: self.inner.with_feature_store(&FeatureStore { folder }) }
     }
 
     /// Sets the number of photos or texts per forward pass.

@@ -1,5 +1,7 @@
 //! Mini-batches for a training step, as plain arrays with one row per sample.
 
+use crate::loader::PhotoRegion;
+
 /// Images of equal size.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ImageBatch {
@@ -59,10 +61,14 @@ pub struct Batch {
     pub ids: Vec<String>,
     /// Whole photos.
     pub images: Option<ImageBatch>,
+    /// Whole photos as references, instead of `images`.
+    pub regions: Option<Vec<PhotoRegion>>,
     /// Captions.
     pub texts: Option<TokenBatch>,
     /// One box crop of each photo.
     pub box_images: Option<ImageBatch>,
+    /// The box crops as references, instead of `box_images`.
+    pub box_regions: Option<Vec<PhotoRegion>>,
     /// The phrase of the box in `box_images`.
     pub box_texts: Option<TokenBatch>,
     /// A chain of texts for each sample.

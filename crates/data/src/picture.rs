@@ -156,6 +156,11 @@ impl EncodedImage<'_> {
         self.header.upright_size()
     }
 
+    /// The bytes of the file.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
     /// Decodes the columns and rows `[x1, y1, x2, y2]` (half open) of the upright photo; the result may be larger. The
     /// pixels equal those of [`ImageRef::open`]. `place` names the file in errors. Damage after the requested part may
     /// not be detected.

@@ -35,6 +35,12 @@ pub fn rng_for(seed: u64, epoch: u64, sample: u64, stream: Stream) -> ChaCha8Rng
     ChaCha8Rng::from_seed(key)
 }
 
+/// The generator for one `stream` of content with this hash.
+pub fn rng_of_key(mut key: [u8; 32], stream: Stream) -> ChaCha8Rng {
+    key[0] ^= stream as u8;
+    ChaCha8Rng::from_seed(key)
+}
+
 #[cfg(test)]
 mod tests {
     use rand::Rng;

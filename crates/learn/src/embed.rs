@@ -8,7 +8,6 @@ use std::sync::OnceLock;
 
 use burn::module::Module;
 use burn::tensor::{Device, Tensor};
-use conifer_data::batch::ImageBatch;
 use conifer_data::tokenizer::Tokenizer;
 use conifer_data::transform::{EvalCrop, evaluate};
 use conifer_data::{Broken, ImageRef, PixelLimits};
@@ -16,11 +15,13 @@ use conifer_space::points::sha256_hex;
 use conifer_space::{EmbeddingSet, ManifoldSpec, Modality, Provenance, Root};
 use rayon::prelude::*;
 
+pub(crate) use prefetch::prefetch;
 pub use rows::by_length;
 
 use crate::checkpoint::published::ImportOptions;
-use crate::checkpoint::{self, Manifest, Weights};
-use crate::model::{Model, pixels};
+use crate::checkpoint::{self, FrozenTowers, Manifest, Weights};
+use crate::features::{FeatureStore, SharedRows};
+use crate::model::Model;
 use crate::root::Apex;
 use crate::{Error, Result};
 
@@ -43,6 +44,9 @@ pub struct Embedder {
     limits: PixelLimits,
     fingerprint: OnceLock<String>,
     root: OnceLock<Root>,
+    /// Stored features of the frozen towers.
+    image_rows: Option<SharedRows>,
+    text_rows: Option<SharedRows>,
 }
 
 impl Embedder {
@@ -66,6 +70,8 @@ impl Embedder {
             limits: PixelLimits::default(),
             fingerprint: OnceLock::new(),
             root: OnceLock::new(),
+            image_rows: None,
+            text_rows: None,
         })
     }
 
@@ -90,6 +96,17 @@ impl Embedder {
     #[must_use]
     pub fn with_batch(mut self, rows: usize) -> Self {
         self.batch = rows.max(1);
+        self
+    }
+
+    /// Reads features of frozen towers from this store, and adds those that it computes. Only towers that the manifest
+    /// names as frozen are read and written.
+    #[must_use]
+    pub fn with_feature_store(mut self, store: &FeatureStore) -> Self {
+        let FrozenTowers { visual, textual } = &self.manifest.frozen;
+        let open = |identity: &Option<String>, width| SharedRows::open(store, identity.as_deref()?, width);
+        self.image_rows = open(visual, self.model.visual.width());
+        self.text_rows = open(textual, self.model.textual.width());
         self
     }
 
@@ -242,15 +259,13 @@ impl Embedder {
             let rows: Vec<Result<Vec<u8>, Broken>> = chunk.par_iter().map(read).collect();
             rows.into_iter().collect()
         });
-        prefetch::prefetch(batches, |rows| {
+        prefetch(batches, |rows| {
             let rows = rows.map_err(|first| {
                 let only = Error::Broken { count: 1, total: images.len(), first: first.to_string() };
                 self.unreadable(images).unwrap_or(only)
             })?;
             rows.iter().for_each(|row| seen(row));
-            let batch = ImageBatch::from_rows(&rows, size);
-            drop(rows);
-            points.extend(finite(self.model.embed_images(pixels(&batch, &self.device))?)?);
+            points.extend(self.image_batch(&rows)?);
             progress(points.len() / self.spec.dim, images.len());
             Ok::<(), Error>(())
         })?;

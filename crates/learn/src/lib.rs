@@ -17,11 +17,13 @@
 //! # Ok::<(), conifer_learn::Error>(())
 //! ```
 
+pub mod adapter;
 pub mod checkpoint;
 pub mod config;
 pub mod embed;
 pub mod encoders;
 pub mod error;
+pub mod features;
 pub mod head;
 pub mod laws;
 pub mod log;

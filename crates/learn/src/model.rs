@@ -7,7 +7,9 @@ use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use crate::Result;
+use crate::adapter::{Adapter, AdapterConfig, DropoutNoise};
 use crate::encoders::{TextualConfig, TextualEncoder, Tokens, VisualConfig, VisualEncoder};
+use crate::features::FeatureStatistics;
 use crate::head::{Head, Tower};
 use crate::params::{Fill, Init, LinearWeight};
 
@@ -22,6 +24,12 @@ pub struct ModelConfig {
     /// Pixel normalisation, applied inside the model.
     #[serde(default)]
     pub pixels: PixelStatistics,
+    /// Network between the image encoder and its projection.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub visual_adapter: Option<AdapterConfig>,
+    /// Network between the text encoder and its projection.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub textual_adapter: Option<AdapterConfig>,
 }
 
 /// Mean and standard deviation of each channel, for pixels in `[0, 1]`.
@@ -41,8 +49,8 @@ impl Default for PixelStatistics {
     }
 }
 
-/// An image encoder, a text encoder, a linear projection of each into the tangent space at the origin, and the [`Head`]
-/// that scales and lifts.
+/// An image encoder, a text encoder, for each an optional [`Adapter`] and a linear projection into the tangent space at
+/// the origin, and the [`Head`] that scales and lifts.
 ///
 /// A Burn module. [`visit_params`](crate::params::visit_params) and [`map_params`](crate::params::map_params) iterate
 /// over its parameters in a fixed order and give the name and the kind of each.
@@ -60,6 +68,10 @@ pub struct Model {
     pub visual: VisualEncoder,
     /// Text encoder.
     pub textual: TextualEncoder,
+    /// Scaling and hidden layers between image encoder and projection.
+    pub visual_adapter: Option<Adapter>,
+    /// Scaling and hidden layers between text encoder and projection.
+    pub textual_adapter: Option<Adapter>,
     /// Image features to the tangent space.
     pub visual_proj: Projection,
     /// Text features to the tangent space.
@@ -84,6 +96,10 @@ pub enum ModelPart {
     Visual,
     /// The text encoder.
     Textual,
+    /// The adapter of the image encoder.
+    VisualAdapter,
+    /// The adapter of the text encoder.
+    TextualAdapter,
     /// The projection of photographs.
     VisualProj,
     /// The projection of texts.
@@ -100,6 +116,8 @@ impl Model {
             match part {
                 ModelPart::Visual => self.visual = self.visual.no_grad(),
                 ModelPart::Textual => self.textual = self.textual.no_grad(),
+                ModelPart::VisualAdapter => self.visual_adapter = self.visual_adapter.map(Adapter::no_grad),
+                ModelPart::TextualAdapter => self.textual_adapter = self.textual_adapter.map(Adapter::no_grad),
                 ModelPart::VisualProj => self.visual_proj = self.visual_proj.no_grad(),
                 ModelPart::TextualProj => self.textual_proj = self.textual_proj.no_grad(),
                 ModelPart::Head => self.head = self.head.freeze_scalars(),
@@ -117,28 +135,57 @@ impl Model {
         let dim = head.spec().dim;
         let visual = config.visual.build(init)?;
         let textual = config.textual.build(init)?;
-        let model = Self {
-            visual_proj: Projection::new(init, visual.width(), dim),
-            textual_proj: Projection::new(init, textual.width(), dim),
+        let model = Self::of_towers(config, visual, textual, head, init)?;
+        init.check()?;
+        debug_assert_eq!(model.head.spec().dim, dim);
+        Ok(model)
+    }
+
+    /// A model of finished towers, with new adapters and projections. `config` describes the towers too.
+    ///
+    /// # Errors
+    /// [`Error::Setting`](crate::Error::Setting) for an impossible adapter.
+    pub fn of_towers(
+        config: &ModelConfig,
+        visual: VisualEncoder,
+        textual: TextualEncoder,
+        head: Head,
+        init: &mut Init,
+    ) -> Result<Self> {
+        let dim = head.spec().dim;
+        let mut adapter = |section: &str, config: &Option<AdapterConfig>, width: usize| -> Result<Option<Adapter>> {
+            config.as_ref().map(|config| Adapter::new(section, config, width, init)).transpose()
+        };
+        let visual_adapter = adapter("model.visual_adapter", &config.visual_adapter, visual.width())?;
+        let textual_adapter = adapter("model.textual_adapter", &config.textual_adapter, textual.width())?;
+        let widths = [
+            visual_adapter.as_ref().map_or(visual.width(), Adapter::width),
+            textual_adapter.as_ref().map_or(textual.width(), Adapter::width),
+        ];
+        Ok(Self {
+            visual_proj: Projection::new(init, widths[0], dim),
+            textual_proj: Projection::new(init, widths[1], dim),
+            visual_adapter,
+            textual_adapter,
             visual,
             textual,
             head,
             config: config.clone(),
-        };
-        init.check()?;
-        Ok(model)
+        })
     }
 
-    /// Replaces the head and both projections, for the space of `head`. The towers stay.
-    #[must_use]
-    pub fn with_new_projections(self, head: Head, init: &mut Init) -> Self {
-        let dim = head.spec().dim;
-        Self {
-            visual_proj: Projection::new(init, self.visual.width(), dim),
-            textual_proj: Projection::new(init, self.textual.width(), dim),
-            head,
-            ..self
-        }
+    /// Replaces the head, both projections and both adapters, for the space of `head` and the adapters of `config`. The
+    /// towers stay.
+    ///
+    /// # Errors
+    /// As [`Model::of_towers`].
+    pub fn with_new_projections(self, config: &ModelConfig, head: Head, init: &mut Init) -> Result<Self> {
+        let config = ModelConfig {
+            visual_adapter: config.visual_adapter.clone(),
+            textual_adapter: config.textual_adapter.clone(),
+            ..self.config
+        };
+        Self::of_towers(&config, self.visual, self.textual, head, init)
     }
 
     /// The architecture.
@@ -146,32 +193,67 @@ impl Model {
         &self.config
     }
 
-    /// Maps pixels in `[0, 1]`, `[B, 3, H, W]`, to f32 tangent vectors before scaling, `[B, D]`. Normalises the pixels
-    /// first.
+    /// Features of the image encoder for pixels in `[0, 1]`: `[B, 3, H, W]` to `[B, width]`. Normalises the pixels first.
     ///
     /// # Errors
     /// [`Error::Shape`](crate::Error::Shape) if the image size differs from that of the encoder.
-    pub fn encode_images(&self, pixels: Tensor<4>) -> Result<Tensor<2>> {
+    pub fn image_features(&self, pixels: Tensor<4>) -> Result<Tensor<2>> {
         let device = pixels.device();
         let channels =
             |values: [f32; 3]| Tensor::<4>::from_data(TensorData::new(values.to_vec(), [1, 3, 1, 1]), &device);
         let PixelStatistics { mean, std } = self.config.pixels;
-        let features = self.visual.forward((pixels - channels(mean)) / channels(std))?;
-        Ok(self.visual_proj.forward(features))
+        self.visual.forward((pixels - channels(mean)) / channels(std))
+    }
+
+    /// Features of the text encoder, `[B, width]`.
+    ///
+    /// # Errors
+    /// [`Error::Shape`](crate::Error::Shape) if the texts are longer than the context.
+    pub fn text_features(&self, tokens: Tokens) -> Result<Tensor<2>> {
+        self.textual.forward(tokens)
+    }
+
+    /// Maps features of one encoder to f32 tangent vectors before scaling, `[B, width]` to `[B, D]`: adapter and
+    /// projection. `noise` is given in training only.
+    pub fn project(&self, features: Tensor<2>, tower: Tower, noise: Option<&DropoutNoise>) -> Tensor<2> {
+        let (adapter, projection) = match tower {
+            Tower::Image => (&self.visual_adapter, &self.visual_proj),
+            Tower::Text => (&self.textual_adapter, &self.textual_proj),
+        };
+        projection.forward(match adapter {
+            Some(adapter) => adapter.forward(features, noise),
+            None => features,
+        })
+    }
+
+    /// Maps features of one encoder to points (space components), `[B, width]` to `[B, D]`.
+    ///
+    /// # Errors
+    /// As [`Head::lift`].
+    pub fn embed_features(&self, features: Tensor<2>, tower: Tower, noise: Option<&DropoutNoise>) -> Result<Tensor<2>> {
+        self.head.lift(self.project(features, tower, noise), tower)
+    }
+
+    /// Maps pixels in `[0, 1]`, `[B, 3, H, W]`, to f32 tangent vectors before scaling, `[B, D]`.
+    ///
+    /// # Errors
+    /// As [`Model::image_features`].
+    pub fn encode_images(&self, pixels: Tensor<4>) -> Result<Tensor<2>> {
+        Ok(self.project(self.image_features(pixels)?, Tower::Image, None))
     }
 
     /// Maps token ids to f32 tangent vectors before scaling, `[B, D]`.
     ///
     /// # Errors
-    /// [`Error::Shape`](crate::Error::Shape) if the texts are longer than the context.
+    /// As [`Model::text_features`].
     pub fn encode_texts(&self, tokens: Tokens) -> Result<Tensor<2>> {
-        Ok(self.textual_proj.forward(self.textual.forward(tokens)?))
+        Ok(self.project(self.text_features(tokens)?, Tower::Text, None))
     }
 
     /// Maps photographs to points (space components), `[B, D]`.
     ///
     /// # Errors
-    /// As [`Model::encode_images`].
+    /// As [`Model::image_features`].
     pub fn embed_images(&self, pixels: Tensor<4>) -> Result<Tensor<2>> {
         self.head.lift(self.encode_images(pixels)?, Tower::Image)
     }
@@ -179,9 +261,25 @@ impl Model {
     /// Maps texts to points (space components), `[B, D]`.
     ///
     /// # Errors
-    /// As [`Model::encode_texts`].
+    /// As [`Model::text_features`].
     pub fn embed_texts(&self, tokens: Tokens) -> Result<Tensor<2>> {
         self.head.lift(self.encode_texts(tokens)?, Tower::Text)
+    }
+
+    /// Stores mean and standard deviation of the training features in the adapters that standardise.
+    #[must_use]
+    pub(crate) fn with_feature_statistics(
+        mut self,
+        [images, texts]: [Option<FeatureStatistics>; 2],
+        device: &Device,
+    ) -> Self {
+        let set = |adapter: Option<Adapter>, statistics: Option<FeatureStatistics>| match statistics {
+            Some(statistics) => adapter.map(|adapter| adapter.with_statistics(&statistics, device)),
+            None => adapter,
+        };
+        self.visual_adapter = set(self.visual_adapter, images);
+        self.textual_adapter = set(self.textual_adapter, texts);
+        self
     }
 }
 

@@ -14,12 +14,14 @@ use conifer_eval::{Benchmark, Context, Options, Record, RequiredInput};
 use conifer_learn::checkpoint::state::{CONFIG, latest_checkpoint};
 use conifer_learn::config::Config;
 use conifer_learn::embed::Embedder;
+use conifer_learn::features::{FeatureStage, FeatureStore};
 use conifer_learn::train::{Event, ModelSnapshot, Observer, Outcome, Trainer};
 use indicatif::ProgressBar;
 use rayon::prelude::*;
 use serde_json::json;
 
 use super::eval::templates;
+use crate::cache;
 use crate::cli::TrainArgs;
 use crate::embedder::ModelEmbedder;
 use crate::invocation::program;
@@ -49,6 +51,7 @@ pub(crate) fn run(args: TrainArgs, as_json: bool, device: &Device) -> anyhow::Re
         }
         (None, None) => bail!("no experiment given; expected a config file, or --resume RUN"),
     };
+    trainer.keep_features(FeatureStore { folder: cache::feature_folder() });
     let mut peak = None;
     let mut remember = |event: &Event<'_>| {
         if let Event::Step(record) = event {
@@ -124,7 +127,8 @@ pub(crate) fn watch(
     also: &mut dyn FnMut(&Event<'_>),
 ) -> anyhow::Result<(Outcome, f64)> {
     let evaluation = Evaluation::open(trainer.config())?;
-    let mut observer = TrainingObserver { bar: None, last_loss: f64::NAN, evaluation, measured: Vec::new(), also };
+    let mut observer =
+        TrainingObserver { bar: None, stage: None, last_loss: f64::NAN, evaluation, measured: Vec::new(), also };
     let outcome = trainer.run(stop, &mut observer);
     warn_if_trivial(&observer.measured);
     let out = trainer.config().train.out.clone();
@@ -133,11 +137,43 @@ pub(crate) fn watch(
 
 struct TrainingObserver<'a> {
     bar: Option<ProgressBar>,
+    /// The bar of the stage of the features that is being computed.
+    stage: Option<(FeatureStage, ProgressBar)>,
     last_loss: f64,
     evaluation: Option<Evaluation>,
     /// Records of the last evaluation.
     measured: Vec<Record>,
     also: &'a mut dyn FnMut(&Event<'_>),
+}
+
+impl TrainingObserver<'_> {
+    /// Shows the progress of the features of frozen encoders, on a bar of its own for each stage.
+    fn features(&mut self, stage: FeatureStage, done: usize, total: usize) {
+        let label = match stage {
+            FeatureStage::Reading => "reading photos",
+            FeatureStage::Photos => "encoding photos and boxes",
+            FeatureStage::Texts => "encoding texts",
+        };
+        if self.stage.as_ref().is_none_or(|(shown, _)| *shown != stage) {
+            self.finish_stage();
+            self.stage = Some((stage, progress::bar(label, total)));
+        }
+        let Some((_, bar)) = &self.stage else { return };
+        bar.set_position(done as u64);
+        let hidden = bar.is_hidden();
+        if done == total {
+            self.finish_stage();
+            if hidden {
+                note(&format!("{label}: {total} done"));
+            }
+        }
+    }
+
+    fn finish_stage(&mut self) {
+        if let Some((_, bar)) = self.stage.take() {
+            bar.finish_and_clear();
+        }
+    }
 }
 
 impl Observer for TrainingObserver<'_> {
@@ -155,6 +191,7 @@ impl Observer for TrainingObserver<'_> {
                 );
                 self.bar = Some(it);
             }
+            Event::Features { stage, done, total } => self.features(*stage, *done, *total),
             Event::Step(record) => {
                 self.last_loss = record.loss;
                 if let Some(bar) = &self.bar {
@@ -237,7 +274,7 @@ impl Evaluation {
     fn measure(&self, now: &ModelSnapshot<'_>) -> anyhow::Result<Vec<Record>> {
         let name = format!("step {}", now.step);
         let embedder = Embedder::new(&name, now.model, now.manifest.clone(), now.tokenizer.clone())?;
-        let embedder = ModelEmbedder::new(embedder);
+        let embedder = ModelEmbedder::new(embedder).with_features(cache::feature_folder());
         let context = Context::new(&embedder, self.source.as_ref(), self.tree.as_ref(), &self.options);
         let mut found = Vec::new();
         for benchmark in &self.benchmarks {

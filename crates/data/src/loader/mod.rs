@@ -11,6 +11,7 @@ mod edges;
 mod eval;
 mod guard;
 mod ordered;
+mod regions;
 mod report;
 mod row;
 
@@ -23,6 +24,7 @@ pub use config::{CaptionChoice, ChainChoice, ChainSource, LoaderConfig, PixelCac
 pub use edges::EdgeChoice;
 pub use eval::{EvalBatch, EvalBatches, eval_batches, eval_pixels};
 pub use guard::guarded;
+pub use regions::{HashedRegion, PhotoRegion, RegionMode, RegionReader};
 pub use report::BrokenReport;
 
 use crate::batch::{Batch, ChainBatch, EdgeBatch, ImageBatch, TokenBatch};
@@ -35,7 +37,7 @@ use crate::tokenizer::Tokenizer;
 use cache::PixelCache;
 use edges::{BoxKey, ClassBoxes, EdgeRow};
 use ordered::OrderedParallelMap;
-use row::{ChainTokens, ImageTextPair, LoaderRow, RowMaker};
+use row::{ChainTokens, ImageTextPair, LoaderRow, RowImage, RowMaker};
 
 /// An iterator over the batches of one epoch after another. It ends only after an error.
 pub struct Loader {
@@ -101,13 +103,22 @@ impl Loader {
         let crossed = config.views.contains(&View::Edges) && config.edges.cross > 0;
         let classes = if crossed { ClassBoxes::of(source.as_ref(), &config.edges.rule) } else { ClassBoxes::default() };
         Ok(Self {
-            maker: Arc::new(RowMaker { source, tokenizer, config, cache, taxonomy, classes }),
+            maker: Arc::new(RowMaker { source, tokenizer, config, cache, taxonomy, classes, regions: None }),
             sampler,
             state: LoaderState::default(),
             report: BrokenReport::default(),
             rows: None,
             failed: false,
         })
+    }
+
+    /// Makes batches that name regions of photos instead of holding their pixels. Call it before the first batch.
+    pub fn name_regions(&mut self, mode: RegionMode) {
+        if let Some(maker) = Arc::get_mut(&mut self.maker) {
+            maker.regions = Some(mode);
+        } else {
+            debug_assert!(false, "batches have been made before");
+        }
     }
 
     /// Sets the position in the run. The next batch is the one that followed this position.
@@ -200,12 +211,16 @@ impl Loader {
         }
         let views = &self.maker.config.views;
         let reads = |some: &[View]| some.iter().any(|view| views.contains(view));
-        let join = |requested: bool, pairs: &[ImageTextPair]| requested.then(|| self.join_pairs(pairs)).unzip();
-        let (images, texts) = join(reads(&[View::Pair, View::Boxes]), &photos);
-        let (box_images, box_texts) = join(reads(&[View::Boxes]), &boxes);
+        let join = |requested: bool, pairs: &[ImageTextPair]| match requested {
+            true => self.join_pairs(pairs),
+            false => JoinedPairs::default(),
+        };
+        let JoinedPairs { images, regions, texts } = join(reads(&[View::Pair, View::Boxes]), &photos);
+        let JoinedPairs { images: box_images, regions: box_regions, texts: box_texts } =
+            join(reads(&[View::Boxes]), &boxes);
         let chains = reads(&[View::Chain]).then(|| self.join_chains(&chains));
         let edges = reads(&[View::Edges]).then(|| self.join_edges(edges));
-        Batch { index, ids, images, texts, box_images, box_texts, chains, edges }
+        Batch { index, ids, images, regions, texts, box_images, box_regions, box_texts, chains, edges }
     }
 
     /// Concatenates the crops of all rows. An object gets the same id in all rows.
@@ -236,14 +251,31 @@ impl Loader {
         ChainBatch { texts, tiers: config.tiers, negatives: config.negatives }
     }
 
-    fn join_pairs(&self, pairs: &[ImageTextPair]) -> (ImageBatch, TokenBatch) {
-        let images: Vec<_> = pairs.iter().map(|pair| &pair.image).collect();
+    fn join_pairs(&self, pairs: &[ImageTextPair]) -> JoinedPairs {
         let texts: Vec<_> = pairs.iter().map(|pair| &pair.text).collect();
-        (
-            ImageBatch::from_rows(&images, self.maker.config.image_size),
-            TokenBatch::from_rows(&texts, self.maker.tokenizer.end_of_text()),
-        )
+        let texts = Some(TokenBatch::from_rows(&texts, self.maker.tokenizer.end_of_text()));
+        if self.maker.regions.is_some() {
+            let region = |pair: &ImageTextPair| match pair.image {
+                RowImage::Region(region) => Some(region),
+                RowImage::Pixels(_) => None,
+            };
+            return JoinedPairs { images: None, regions: Some(pairs.iter().filter_map(region).collect()), texts };
+        }
+        let pixels = |pair| match pair {
+            &ImageTextPair { image: RowImage::Pixels(ref pixels), .. } => Some(pixels),
+            _ => None,
+        };
+        let images: Vec<&Vec<u8>> = pairs.iter().filter_map(pixels).collect();
+        JoinedPairs { images: Some(ImageBatch::from_rows(&images, self.maker.config.image_size)), regions: None, texts }
     }
+}
+
+/// Images and texts of the pairs of a batch.
+#[derive(Default)]
+struct JoinedPairs {
+    images: Option<ImageBatch>,
+    regions: Option<Vec<PhotoRegion>>,
+    texts: Option<TokenBatch>,
 }
 
 impl Iterator for Loader {

@@ -3,13 +3,14 @@
 use std::cell::OnceCell;
 use std::sync::Arc;
 
-use rand::Rng;
 use rand::seq::IndexedRandom;
+use rand::{Rng, RngExt as _};
 
 use super::cache::{DecodedPhoto, PixelCache, SampleImageKey};
 use super::config::{CaptionChoice, ChainChoice, ChainSource, LoaderConfig};
 use super::edges::{ClassBoxes, EdgeRow};
 use super::guard::guarded;
+use super::regions::{PhotoRegion, RegionMode, part_of};
 use crate::hierarchy::Taxonomy;
 use crate::picture::EncodedImage;
 use crate::rng::{Stream, rng_for};
@@ -28,6 +29,8 @@ pub(super) struct RowMaker {
     pub(super) taxonomy: Option<Taxonomy>,
     /// Classes of all samples, if boxes of other photos are drawn.
     pub(super) classes: ClassBoxes,
+    /// Batches name regions instead of holding pixels.
+    pub(super) regions: Option<RegionMode>,
 }
 
 /// One row of each field of a batch.
@@ -50,8 +53,17 @@ pub(super) type ChainTokens = Vec<Vec<u32>>;
 /// An image and its text.
 #[derive(Debug)]
 pub(super) struct ImageTextPair {
-    pub(super) image: Vec<u8>,
+    pub(super) image: RowImage,
     pub(super) text: Vec<u32>,
+}
+
+/// An image of a row.
+#[derive(Debug)]
+pub(super) enum RowImage {
+    /// `[3, size, size]` bytes.
+    Pixels(Vec<u8>),
+    /// A reference ([`RegionMode`]).
+    Region(PhotoRegion),
 }
 
 /// A drawn phrase and box.
@@ -63,7 +75,7 @@ struct DrawnBox<'a> {
 
 /// Source of the image of a phrase.
 #[derive(Clone, Copy)]
-enum PhraseImage<'a> {
+pub(super) enum PhraseImage<'a> {
     /// A separately stored crop.
     Crop(&'a ImageRef),
     /// A rectangle of the original photo, in pixels.
@@ -79,6 +91,9 @@ impl RowMaker {
 
     fn try_row(&self, epoch: u64, index: u64) -> Result<LoaderRow, Broken> {
         let reads = |view| self.config.views.contains(&view);
+        if let Some(broken) = self.regions.as_ref().and_then(|mode| mode.broken.get(&index)) {
+            return Err(broken.clone());
+        }
         let sample = self.source.get(index as usize)?;
         let chain = reads(View::Chain).then(|| self.chain(epoch, index, &sample)).transpose()?;
         let (photo, boxed) = match reads(View::Pair) || reads(View::Boxes) {
@@ -101,6 +116,9 @@ impl RowMaker {
         if self.config.caption != CaptionChoice::Tier && !sample.captions.iter().any(|text| is_text(text)) {
             return Err(Broken::new(&sample.id, Cause::NoCaption, "no caption; expected at least one"));
         }
+        if let Some(mode) = &self.regions {
+            return self.region_pair(epoch, index, sample, with_box, mode);
+        }
         let decoded = self.decoded(sample)?;
         let whole = || self.photo(sample, index, SampleImageKey::Whole, || decoded.get());
         // Decode only a part of the photo if its crop is all that is needed.
@@ -114,14 +132,7 @@ impl RowMaker {
             true => Some(self.draw_box(sample, size, &mut rng(Stream::Box))?),
             false => None,
         };
-        let links = if self.config.caption == CaptionChoice::Tier { self.links(sample) } else { Vec::new() };
-        let mut choice = rng(Stream::Caption);
-        let caption = match self.config.caption {
-            CaptionChoice::Tier => links.choose(&mut choice).ok_or_else(|| {
-                Broken::new(&sample.id, Cause::NoChain, "no chain of texts; expected one (caption = \"tier\")")
-            })?,
-            _ => self.draw_caption(sample, drawn.as_ref().map(|drawn| drawn.phrase), &mut choice),
-        };
+        let caption = self.caption(sample, drawn.as_ref().map(|drawn| drawn.phrase), &mut rng(Stream::Caption))?;
         let boxed = match &drawn {
             None => None,
             Some(DrawnBox { phrase, key, image }) => {
@@ -139,11 +150,60 @@ impl RowMaker {
             Some(encoded) if !cut => {
                 let place = || decoded.image.place();
                 let image = augment.open_encoded(encoded, limits, *image_size as u32, rng, place);
-                ImageTextPair { image: image.map_err(|it| it.within(&sample.id))?, text: self.tokens(sample, caption)? }
+                let image = RowImage::Pixels(image.map_err(|it| it.within(&sample.id))?);
+                ImageTextPair { image, text: self.tokens(sample, &caption)? }
             }
-            _ => self.image_text(sample, &whole()?, caption, rng)?,
+            _ => self.image_text(sample, &whole()?, &caption, rng)?,
         };
         Ok((photo, boxed))
+    }
+
+    /// As [`RowMaker::pair`], with regions instead of pixels. The photo is not decoded, and not even read if no box is
+    /// needed.
+    fn region_pair(
+        &self,
+        epoch: u64,
+        index: u64,
+        sample: &Sample,
+        with_box: bool,
+        mode: &RegionMode,
+    ) -> Result<(ImageTextPair, Option<ImageTextPair>), Broken> {
+        let rng = |stream| rng_for(self.config.seed, epoch, index, stream);
+        let region = |part: u32, rng: &mut dyn Rng| {
+            let copy = rng.random_range(0..mode.copies.max(1));
+            RowImage::Region(PhotoRegion { sample: index, part, copy })
+        };
+        let drawn = match with_box {
+            true => {
+                let decoded = self.decoded(sample)?;
+                let size = match decoded.encoded().map_err(|it| it.within(&sample.id))? {
+                    Some(encoded) => encoded.size(),
+                    None => decoded.get().map(|picture| (picture.width, picture.height))?,
+                };
+                Some(self.draw_box(sample, size, &mut rng(Stream::Box))?)
+            }
+            false => None,
+        };
+        let caption = self.caption(sample, drawn.as_ref().map(|drawn| drawn.phrase), &mut rng(Stream::Caption))?;
+        let boxed = match drawn {
+            None => None,
+            Some(DrawnBox { phrase, key, .. }) => Some(ImageTextPair {
+                image: region(part_of(key), &mut rng(Stream::Crop)),
+                text: self.tokens(sample, &phrase.text)?,
+            }),
+        };
+        let photo = ImageTextPair { image: region(0, &mut rng(Stream::Photo)), text: self.tokens(sample, &caption)? };
+        Ok((photo, boxed))
+    }
+
+    /// The caption of a row: a caption of the sample, or one of its tiers.
+    fn caption(&self, sample: &Sample, phrase: Option<&Phrase>, rng: &mut impl Rng) -> Result<String, Broken> {
+        match self.config.caption {
+            CaptionChoice::Tier => self.links(sample).choose(rng).cloned().ok_or_else(|| {
+                Broken::new(&sample.id, Cause::NoChain, "no chain of texts; expected one (caption = \"tier\")")
+            }),
+            _ => Ok(self.draw_caption(sample, phrase, rng).to_owned()),
+        }
     }
 
     /// True if a row may decode only a part of the photo. Not possible with the pixel cache, which stores whole photos.
@@ -195,7 +255,7 @@ impl RowMaker {
     pub(super) fn decoded<'a>(&'a self, sample: &'a Sample) -> Result<LazyPhoto<'a>, Broken> {
         let image = sample.image.as_ref();
         let image = image.ok_or_else(|| Broken::new(&sample.id, Cause::NoImage, "no photo; expected one"))?;
-        Ok(LazyPhoto { image, limits: &self.config.limits, encoded: OnceCell::new(), picture: OnceCell::new() })
+        Ok(LazyPhoto::new(image, &self.config.limits))
     }
 
     fn tokens(&self, sample: &Sample, text: &str) -> Result<Vec<u32>, Broken> {
@@ -212,7 +272,7 @@ impl RowMaker {
     ) -> Result<ImageTextPair, Broken> {
         let LoaderConfig { augment, image_size, .. } = &self.config;
         Ok(ImageTextPair {
-            image: augment.apply(&photo.picture, *image_size as u32, rng),
+            image: RowImage::Pixels(augment.apply(&photo.picture, *image_size as u32, rng)),
             text: self.tokens(sample, text)?,
         })
     }
@@ -242,6 +302,29 @@ impl RowMaker {
         Ok(photo)
     }
 
+    /// The phrases of a sample that have a usable box or crop, with these images. A box is usable if it has at least
+    /// `least` pixels in the photo of `width` x `height`.
+    pub(super) fn usable_boxes(
+        sample: &Sample,
+        (width, height): (u32, u32),
+        least: u32,
+    ) -> Vec<(&Phrase, Vec<(SampleImageKey, PhraseImage<'_>)>)> {
+        let mut keys = (0..).map(SampleImageKey::Box);
+        let large = |&[x1, y1, x2, y2]: &[u32; 4]| u64::from(x2 - x1) * u64::from(y2 - y1) >= u64::from(least);
+        let mut usable = Vec::new();
+        for phrase in sample.phrases.iter().filter(|phrase| is_text(&phrase.text)) {
+            let pixels = phrase.boxes.iter().map(|bbox| bbox.to_pixels(width, height));
+            let images: Vec<_> = match &phrase.crop {
+                Some(crop) => keys.by_ref().zip([PhraseImage::Crop(crop)]).collect(),
+                None => keys.by_ref().zip(pixels.filter(large).map(PhraseImage::Pixels)).collect(),
+            };
+            if !images.is_empty() {
+                usable.push((phrase, images));
+            }
+        }
+        usable
+    }
+
     /// Draws a phrase uniformly from those with a usable box or crop, then one of its usable boxes.
     fn draw_box<'a>(
         &self,
@@ -250,22 +333,7 @@ impl RowMaker {
         rng: &mut impl Rng,
     ) -> Result<DrawnBox<'a>, Broken> {
         let least = self.config.min_box_pixels;
-        let mut keys = (0..).map(SampleImageKey::Box);
-        let mut images = |phrase: &'a Phrase| -> Vec<(SampleImageKey, PhraseImage<'a>)> {
-            let pixels = phrase.boxes.iter().map(|bbox| bbox.to_pixels(width, height));
-            let large = |&[x1, y1, x2, y2]: &[u32; 4]| u64::from(x2 - x1) * u64::from(y2 - y1) >= u64::from(least);
-            match &phrase.crop {
-                Some(crop) => keys.by_ref().zip([PhraseImage::Crop(crop)]).collect(),
-                None => keys.by_ref().zip(pixels.filter(large).map(PhraseImage::Pixels)).collect(),
-            }
-        };
-        let usable: Vec<_> = sample
-            .phrases
-            .iter()
-            .filter(|phrase| is_text(&phrase.text))
-            .map(|phrase| (phrase, images(phrase)))
-            .filter(|(_, images)| !images.is_empty())
-            .collect();
+        let usable = Self::usable_boxes(sample, (width, height), least);
         if let Some((phrase, images)) = usable.choose(rng)
             && let Some((key, image)) = images.choose(rng)
         {
@@ -309,6 +377,10 @@ pub(super) struct LazyPhoto<'a> {
 }
 
 impl<'a> LazyPhoto<'a> {
+    pub(super) fn new(image: &'a ImageRef, limits: &'a PixelLimits) -> Self {
+        Self { image, limits, encoded: OnceCell::new(), picture: OnceCell::new() }
+    }
+
     /// The file with its parsed header, read once; `None` for decoded pixels.
     fn encoded(&self) -> Result<Option<&EncodedImage<'a>>, Broken> {
         if self.encoded.get().is_none() {

@@ -38,6 +38,15 @@ pub struct Augment {
     /// padding. The random draws are the same, and pixels differ slightly (docs/performance.md).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub decode_at_scale: Option<f32>,
+    /// For stored features of a frozen encoder: the number of augmented copies of each photo and box that are encoded.
+    /// 0: one, with the crop of an evaluation. Batches of pixels ignore it, because every epoch augments anew.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub copies: u32,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "the signature that serde calls")]
+fn is_zero(value: &u32) -> bool {
+    *value == 0
 }
 
 /// Method of making a training photo square.

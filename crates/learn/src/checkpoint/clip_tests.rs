@@ -179,6 +179,8 @@ fn small() -> (Model, Manifest) {
             activation: ActivationFn::QuickGelu,
         }),
         pixels: PixelStatistics { mean: [0.1, 0.2, 0.3], std: [0.7, 0.8, 0.9] },
+        visual_adapter: None,
+        textual_adapter: None,
     };
     let device = Device::flex();
     let head_config = HeadConfig::default();

@@ -18,8 +18,8 @@ use super::published::{CheckpointFormat, ImportOptions};
 use super::state_dict::StateDict;
 use super::weights::WeightArray;
 use super::{ImageFeed, Manifest, TextFeed, weights};
-use crate::encoders::bert::BERT_NORM_EPSILON;
-use crate::encoders::efficientnet::STAGES;
+use crate::encoders::bert::{BERT_NORM_EPSILON, TokenPooling};
+use crate::encoders::efficientnet::{ConvActivation, STAGES};
 use crate::encoders::{BertConfig, EfficientNetConfig, TextualConfig, VisualConfig};
 use crate::head::{Head, HeadConfig};
 use crate::model::{Model, ModelConfig, PixelStatistics};
@@ -61,6 +61,8 @@ fn import(mut stored: StateDict, options: &ImportOptions, device: &Device) -> Re
         }),
         textual: TextualConfig::Bert(textual),
         pixels,
+        visual_adapter: None,
+        textual_adapter: None,
     };
     let beside = stored.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
     // A lower bound: every block except the first of its stage reads and writes this many channels.
@@ -181,7 +183,12 @@ impl AlignTextConfig {
             heads: options.textual_heads.unwrap_or(self.num_attention_heads),
             mlp_ratio: self.intermediate_size as f64 / self.hidden_size as f64,
             segments: self.type_vocab_size,
+            pooling: TokenPooling::First,
             projection,
+            projection_tanh: false,
+            normalize: false,
+            epsilon: BERT_NORM_EPSILON,
+            first_position: 0,
         })
     }
 }
@@ -271,6 +278,9 @@ impl AlignVisionConfig {
             squeeze: self.squeeze_expansion_ratio,
             epsilon: self.batch_norm_eps,
             symmetric: self.depthwise_padding.clone(),
+            last: 0,
+            activation: ConvActivation::Silu,
+            same_padding: false,
         })
     }
 

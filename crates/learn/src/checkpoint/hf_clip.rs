@@ -91,6 +91,8 @@ fn import(stored: StateDict, options: &ImportOptions, device: &Device) -> Result
                 activation: activation("text_config", &text.hidden_act)?,
             }),
             pixels,
+            visual_adapter: None,
+            textual_adapter: None,
         },
         dim: config.projection_dim,
         images,

@@ -58,7 +58,7 @@ impl TensorMapping {
 pub(super) fn gather(
     needed: Vec<(String, Vec<usize>)>,
     mut stored: Weights,
-    mapping: fn(&str) -> TensorMapping,
+    mapping: impl Fn(&str) -> TensorMapping,
     path: &Path,
 ) -> Result<Weights> {
     let mut gathered = Weights::new();

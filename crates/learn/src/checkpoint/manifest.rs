@@ -42,6 +42,27 @@ pub struct Manifest {
     pub images: ImageFeed,
     /// Preprocessing of texts.
     pub texts: TextFeed,
+    /// Fingerprints of the towers that training left unchanged and whose features can be shared between models.
+    #[serde(default, skip_serializing_if = "FrozenTowers::is_empty")]
+    pub frozen: FrozenTowers,
+}
+
+/// Fingerprints of frozen towers ([`image_identity`](crate::features::image_identity)).
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FrozenTowers {
+    /// The image encoder with its pixel statistics.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub visual: Option<String>,
+    /// The text encoder.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub textual: Option<String>,
+}
+
+impl FrozenTowers {
+    fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
 }
 
 /// Preprocessing of photographs.
@@ -82,6 +103,7 @@ impl Manifest {
             model: model.config().clone(),
             images: ImageFeed::default(),
             texts,
+            frozen: FrozenTowers::default(),
         }
     }
 

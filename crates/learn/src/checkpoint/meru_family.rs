@@ -36,6 +36,8 @@ fn import(stored: StateDict, options: &ImportOptions, device: &Device) -> Result
         visual: VisualConfig::Vit(shapes.vit(options.visual_heads)?),
         textual: TextualConfig::TextTransformer(shapes.text_transformer(options)?),
         pixels: PixelStatistics { mean: shapes.channels("pixel_mean")?, std: shapes.channels("pixel_std")? },
+        visual_adapter: None,
+        textual_adapter: None,
     };
     let (space, method) = shapes.space(options)?;
     let head_config = HeadConfig { reference: true, ..HeadConfig::default() };

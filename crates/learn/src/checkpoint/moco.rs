@@ -3,7 +3,7 @@
 //! (`encoder_k`) and the queue are ignored.
 //!
 //! A MoCo checkpoint has no text encoder, so it cannot become a conifer checkpoint. [`images`] loads the encoder;
-//! `model.init_visual` starts a run with it.
+//! `model.visual.init` starts a run with it.
 
 use std::path::Path;
 
@@ -12,9 +12,10 @@ use burn::tensor::Device;
 use super::layout::{TensorMapping, gather};
 use super::published::{CheckpointFormat, ImportOptions};
 use super::state_dict::StateDict;
-use super::{Manifest, weights};
-use crate::encoders::{Encoder, ResNet, ResNetConfig};
-use crate::model::Model;
+use super::towers::{ImageTower, TowerFormat, TowerReader};
+use super::{ImageFeed, Manifest, weights};
+use crate::encoders::{Encoder, ResNet, ResNetConfig, VisualConfig, VisualEncoder};
+use crate::model::{Model, PixelStatistics};
 use crate::params::Init;
 use crate::{Error, Result};
 
@@ -27,6 +28,23 @@ pub(super) const FORMAT: CheckpointFormat = CheckpointFormat {
     export: None,
 };
 
+/// The layout as a tower for `model.visual.init`.
+pub(super) const TOWER: TowerFormat = TowerFormat {
+    name: "moco",
+    summary: "the ResNet of MoCo v2",
+    weights: "github.com/facebookresearch/moco (CC-BY-NC 4.0): moco_v2_800ep_pretrain.pth.tar",
+    marks: &[QUERY],
+    read: TowerReader::Image(|stored, request| {
+        let encoder = read(stored, request.image_size, false, request.device)?;
+        Ok(ImageTower {
+            config: VisualConfig::ResNet(encoder.config().clone()),
+            encoder: VisualEncoder::ResNet(encoder),
+            pixels: PixelStatistics::default(),
+            images: ImageFeed::default(),
+        })
+    }),
+};
+
 const QUERY: &str = "encoder_q.";
 
 /// Loads the image encoder of a MoCo checkpoint onto `device`, with or without its pre-training head. `image_size` is
@@ -36,7 +54,11 @@ const QUERY: &str = "encoder_q.";
 /// [`Error::Format`] for a file that is not such a checkpoint; [`Error::Weights`] listing every tensor that is missing,
 /// unexpected or of another shape.
 pub fn images(path: &Path, image_size: usize, with_head: bool, device: &Device) -> Result<ResNet> {
-    let mut stored = StateDict::read(path)?;
+    read(StateDict::read(path)?, image_size, with_head, device)
+}
+
+fn read(mut stored: StateDict, image_size: usize, with_head: bool, device: &Device) -> Result<ResNet> {
+    let path = stored.path.clone();
     // Drop the momentum encoder (an average of the same network over time) and the queue of its outputs.
     stored.weights.retain(|name, _| name.starts_with(QUERY));
     let config = architecture(&stored, image_size, with_head)?;
@@ -45,14 +67,14 @@ pub fn images(path: &Path, image_size: usize, with_head: bool, device: &Device) 
     }
     let mut init = Init::blank_for(&stored.weights, device);
     let blank = ResNet::new(&config, &mut init)?;
-    init.check().map_err(super::in_file(path))?;
-    let weights = gather(weights::shapes_of(&blank), stored.weights, mapping, path)?;
-    weights::import_module(blank, weights, path)
+    init.check().map_err(super::in_file(&path))?;
+    let weights = gather(weights::shapes_of(&blank), stored.weights, mapping, &path)?;
+    weights::import_module(blank, weights, &path)
 }
 
 fn refuse(stored: StateDict, _: &ImportOptions, _: &Device) -> Result<(Model, Manifest)> {
     let detail = "holds an image encoder without texts (MoCo); expected a model of photographs and texts (to start a run from \
-                  this encoder, set model.init_visual)";
+                  this encoder, set model.visual.init)";
     Err(Error::format(stored.path, detail))
 }
 

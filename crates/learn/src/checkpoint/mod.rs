@@ -33,6 +33,7 @@ mod reference;
 mod safetensors_file;
 pub mod state;
 mod state_dict;
+pub mod towers;
 mod weights;
 
 use std::path::Path;
@@ -42,8 +43,9 @@ use conifer_data::tokenizer::Tokenizer;
 use conifer_space::files;
 
 pub use folder::replace_folder;
-pub use manifest::{ImageFeed, Manifest, TextFeed};
+pub use manifest::{FrozenTowers, ImageFeed, Manifest, TextFeed};
 pub use reference::{OpenedModel, open};
+pub(crate) use weights::module_weights;
 pub use weights::{Precision, WeightArray, WeightValues, Weights, export};
 
 use crate::Result;

@@ -31,6 +31,8 @@ fn model(device: &Device) -> (Model, Manifest) {
             activation: ActivationFn::Gelu,
         }),
         pixels: PixelStatistics::default(),
+        visual_adapter: None,
+        textual_adapter: None,
     };
     let head_config = HeadConfig::default();
     let head = Head::new(&ManifoldSpec::lorentz(8, 0.7), &head_config, device).unwrap();

@@ -272,6 +272,8 @@ pub(super) fn small(space: &ManifoldSpec) -> (Model, Manifest) {
             activation: crate::encoders::layers::ActivationFn::QuickGelu,
         }),
         pixels: PixelStatistics { mean: [0.5, 0.25, 0.125], std: [0.5; 3] },
+        visual_adapter: None,
+        textual_adapter: None,
     };
     let device = Device::flex();
     let head_config = HeadConfig::default();

@@ -138,6 +138,13 @@ pub fn export(model: &Model) -> Weights {
     exporter.weights
 }
 
+/// Parameters and statistics of any module, by name.
+pub(crate) fn module_weights(module: &impl Module) -> Weights {
+    let mut exporter = WeightExporter { weights: Weights::new() };
+    visit_params(module, &mut exporter);
+    exporter.weights
+}
+
 /// Names and published shapes of all tensors that [`import`] requires.
 pub(super) fn shapes(model: &Model) -> Vec<(String, Vec<usize>)> {
     let mut shapes = shapes_of(model);

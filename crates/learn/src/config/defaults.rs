@@ -37,11 +37,15 @@ impl Default for ModelSection {
         Self {
             init: None,
             init_visual: None,
+            init_textual: None,
             new_projection: false,
             embed_dim: 64,
             visual: VisualConfig::preset("vit_nano").expect("a preset of this crate"),
             textual: TextualConfig::preset("text_nano").expect("a preset of this crate"),
             pixels: PixelStatistics::default(),
+            crop: EvalCrop::Center,
+            visual_adapter: None,
+            textual_adapter: None,
             gradient_checkpointing: false,
         }
     }
@@ -78,6 +82,7 @@ impl Default for TrainConfig {
             checkpoint_every: 1000,
             keep: 2,
             freeze: Vec::new(),
+            features: None,
             out: PathBuf::from("runs/train"),
         }
     }

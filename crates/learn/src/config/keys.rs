@@ -39,6 +39,12 @@ pub fn schema() -> Vec<KeyRow> {
         let presets = ENCODERS.iter().filter(|entry| entry.tower == tower).flat_map(|entry| (entry.presets)());
         let presets: Vec<_> = presets.collect();
         rows.push(KeyRow {
+            key: format!("{section}.init"),
+            expected: "string, optional".to_owned(),
+            default: String::new(),
+            meaning: "take the encoder from this file, folder or name on the hub".to_owned(),
+        });
+        rows.push(KeyRow {
             key: format!("{section}.preset"),
             expected: format!("one of {}", presets.join(", ")),
             default: String::new(),
@@ -84,6 +90,7 @@ const SOURCE_OPTIONS: &[&str] = &["data.options.", "eval.options."];
 /// The keys of all sections, encoders and methods, and of the tables themselves, which may be empty.
 fn known() -> BTreeSet<String> {
     let mut known: BTreeSet<String> = KEYS.iter().map(|(key, ..)| (*key).to_owned()).collect();
+    known.extend(["model.visual.init", "model.textual.init"].map(str::to_owned));
     for entry in ENCODERS {
         for preset in (entry.presets)() {
             let (section, table) = match entry.tower {
@@ -187,6 +194,7 @@ pub(super) const KEYS: &[(&str, &str, &str)] = &[
     ("data.augment.crop.scale", "two numbers in [0, 1]", "random_resized: smallest and largest share of the area"),
     ("data.augment.crop.ratio", "two positive numbers", "random_resized: smallest and largest width / height"),
     ("data.augment.crop.margin", "number, 1 to 100", "random_window: the photo is squeezed to this multiple of the size first"),
+    ("data.augment.copies", "integer, 0 or more", "with stored features: augmented copies of each photo and box; 0: one, with the crop of an evaluation"),
     ("data.augment.hflip", "number in [0, 1]", "probability of a horizontal flip"),
     ("data.augment.vflip", "number in [0, 1]", "probability of a vertical flip"),
     ("data.augment.rotation", "number, 0 to 180 degrees", "largest rotation in either direction"),
@@ -227,7 +235,19 @@ pub(super) const KEYS: &[(&str, &str, &str)] = &[
     ("tokenizer.vocab_size", "integer, at least 514", "train: largest number of tokens; clip_merges: number of tokens, 49,408 if absent"),
 
     ("model.init", "string, optional", "checkpoint, run, published model or its name on the hub to start from, instead of new towers"),
-    ("model.init_visual", "string, optional", "MoCo v2 checkpoint to take the image encoder from"),
+    ("model.init_visual", "string, optional", "the same as model.visual.init: file, folder or name on the hub to take the image encoder from (conifer encoders --long)"),
+    ("model.init_textual", "string, optional", "the same as model.textual.init: folder or name on the hub to take the text encoder and its tokenizer from"),
+    ("model.crop", "center or squeeze", "crop of photos in an evaluation and for stored features; set by the checkpoint of the image encoder"),
+    ("model.visual_adapter.input", "none, standardise or rms", "scaling of the image encoder's features; standardise needs a frozen encoder"),
+    ("model.visual_adapter.widths", "list of integers", "hidden layers between image encoder and projection; empty: linear"),
+    ("model.visual_adapter.activation", "gelu, relu, silu or tanh", "non-linearity of the hidden layers"),
+    ("model.visual_adapter.dropout", "number in [0, 1)", "share of values set to zero in training, before each layer and the projection"),
+    ("model.visual_adapter.residual", "boolean", "add the input of each hidden layer to its output"),
+    ("model.textual_adapter.input", "none, standardise or rms", "as model.visual_adapter.input, for texts"),
+    ("model.textual_adapter.widths", "list of integers", "as model.visual_adapter.widths, for texts"),
+    ("model.textual_adapter.activation", "gelu, relu, silu or tanh", "as model.visual_adapter.activation, for texts"),
+    ("model.textual_adapter.dropout", "number in [0, 1)", "as model.visual_adapter.dropout, for texts"),
+    ("model.textual_adapter.residual", "boolean", "as model.visual_adapter.residual, for texts"),
     ("model.new_projection", "boolean", "with model.init: new projections of dimension embed_dim, and a new head"),
     ("model.embed_dim", "integer, at least 1", "dimension of the embeddings, over all factors"),
     ("model.gradient_checkpointing", "boolean", "recompute cheap activations in the backward pass: a ViT-S step needs a sixth (batch 8) to a fifth (batch 32) less memory and about a tenth more time, with the same results"),
@@ -270,7 +290,8 @@ pub(super) const KEYS: &[(&str, &str, &str)] = &[
     ("train.log_every", "integer, at least 1", "steps between two records in the logs"),
     ("train.checkpoint_every", "integer; 0: only at the end", "steps between two checkpoints"),
     ("train.keep", "integer, at least 1", "number of checkpoints to keep"),
-    ("train.freeze", "list of visual, textual, visual_proj, textual_proj, head", "parts that are not trained"),
+    ("train.freeze", "list of visual, textual, visual_adapter, textual_adapter, visual_proj, textual_proj, head", "parts that are not trained"),
+    ("train.features", "boolean, optional", "encode each photo, box and text once and train on the stored features of frozen encoders; absent: true if a frozen encoder comes from model.visual.init or model.textual.init"),
     ("train.out", "string", "folder of the run"),
 
     ("eval.every", "integer; 0: never", "steps between two evaluations while training"),

@@ -56,6 +56,7 @@ impl Config {
         kind_from_path(&Table::new(), &mut table);
         kind_from_path(&table, &mut over);
         merge(&mut table, over, "");
+        move_inits(&mut table);
         spread_reference(&mut table);
         fit_warmup(&mut table);
         let config: Self = table.try_into().map_err(|error: toml::de::Error| Error::format(name, one_line(&error)))?;
@@ -162,6 +163,22 @@ fn overlay(base: &mut Table, over: Table) {
             (_, value) => {
                 base.insert(key, value);
             }
+        }
+    }
+}
+
+/// Moves `model.visual.init` to `model.init_visual`, and likewise for texts. A tower that has no other key keeps its
+/// default architecture, which the file replaces.
+fn move_inits(table: &mut Table) {
+    let Some(Value::Table(model)) = table.get_mut("model") else { return };
+    for tower in ["visual", "textual"] {
+        let Some(Value::Table(section)) = model.get_mut(tower) else { continue };
+        if let Some(init) = section.remove("init") {
+            let is_bare = section.is_empty();
+            if is_bare {
+                model.remove(tower);
+            }
+            model.insert(format!("init_{tower}"), init);
         }
     }
 }

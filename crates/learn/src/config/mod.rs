@@ -36,6 +36,7 @@ use serde::{Deserialize, Serialize};
 
 pub use keys::{KeyRow, edits, schema};
 
+use crate::adapter::{AdapterConfig, FeatureScaling};
 use crate::encoders::{TextualConfig, VisualConfig};
 use crate::error::{Error, Result};
 use crate::head::HeadConfig;
@@ -152,10 +153,15 @@ pub struct ModelSection {
     /// `[manifold]` selects. For a published model without a `tokenizer.json`, `[tokenizer]` applies.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub init: Option<PathBuf>,
-    /// Only without `init`: replace `visual` by the image encoder of this MoCo v2 checkpoint, at the image size of
-    /// `visual`.
+    /// Only without `init`: take the image encoder and its pixel statistics from here instead of `visual`: a file, a
+    /// folder or a name on the hub, in one of [`TOWER_FORMATS`](crate::checkpoint::towers::TOWER_FORMATS) or of a whole
+    /// model. A file spells it `model.visual.init`. A MoCo checkpoint is used at the image size of `visual`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub init_visual: Option<PathBuf>,
+    /// Only without `init`: take the text encoder and its tokenizer from here instead of `textual` and `[tokenizer]`. A
+    /// file spells it `model.textual.init`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub init_textual: Option<PathBuf>,
     /// With `init`: replace the checkpoint's projections and head by new ones of dimension `embed_dim` (Wang et al.
     /// project CLIP's features to 128 dimensions).
     pub new_projection: bool,
@@ -167,6 +173,14 @@ pub struct ModelSection {
     pub textual: TextualConfig,
     /// Pixel normalisation.
     pub pixels: PixelStatistics,
+    /// Crop of photographs in an evaluation and for stored features.
+    pub crop: EvalCrop,
+    /// Network between the image encoder and its projection; absent: none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub visual_adapter: Option<AdapterConfig>,
+    /// Network between the text encoder and its projection; absent: none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub textual_adapter: Option<AdapterConfig>,
     /// Recompute cheap activations in the backward pass instead of storing them.
     pub gradient_checkpointing: bool,
 }
@@ -250,6 +264,10 @@ pub struct TrainConfig {
     pub keep: usize,
     /// Frozen parts of the model: visual, textual, visual_proj, textual_proj, head. They need no optimiser memory.
     pub freeze: Vec<ModelPart>,
+    /// Encode each photo, box and text once and train on the stored features, for the towers in `freeze`. Absent: true
+    /// if a frozen tower comes from `model.visual.init` or `model.textual.init`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub features: Option<bool>,
     /// Folder of the run.
     pub out: PathBuf,
 }
@@ -388,7 +406,13 @@ impl Config {
     /// If the text encoder has no vocabulary setting.
     pub fn architecture(&self, vocabulary: usize) -> Result<ModelConfig> {
         let textual = self.model.textual.with("vocabulary", vocabulary as i64)?;
-        Ok(ModelConfig { visual: self.model.visual.clone(), textual, pixels: self.model.pixels })
+        Ok(ModelConfig {
+            visual: self.model.visual.clone(),
+            textual,
+            pixels: self.model.pixels,
+            visual_adapter: self.model.visual_adapter.clone(),
+            textual_adapter: self.model.textual_adapter.clone(),
+        })
     }
 
     /// The learning-rate schedule.
@@ -410,7 +434,16 @@ impl Config {
         self.manifold.kind = Some(space.kind);
         self.manifold.factors = Some(space.factors);
         self.root.kind = Some(self.root_kind()?);
+        self.train.features = Some(self.uses_features());
         Ok(self)
+    }
+
+    /// True if the frozen towers are run once per input and training reads their features.
+    pub fn uses_features(&self) -> bool {
+        let frozen = |part, init: &Option<PathBuf>| init.is_some() && self.train.freeze.contains(&part);
+        let ModelSection { init_visual, init_textual, .. } = &self.model;
+        let automatic = frozen(ModelPart::Visual, init_visual) || frozen(ModelPart::Textual, init_textual);
+        self.train.features.unwrap_or(automatic)
     }
 
     /// Checks that every value is in its range and that the sections are consistent.
@@ -435,13 +468,14 @@ impl Config {
         within("optim.clip_norm", clip_norm, |x| x >= 0.0, "0 (no clipping) or more")?;
         at_least_one("optim.accumulate", accumulate as u64)?;
         at_least_one("model.embed_dim", self.model.embed_dim as u64)?;
-        if let (Some(_), Some(visual)) = (&self.model.init, &self.model.init_visual) {
-            return Err(Error::setting(
-                "model.init_visual",
-                visual.display(),
-                "no value, because model.init already provides an image encoder",
-            ));
+        let towers = [("visual", "an image", &self.model.init_visual), ("textual", "a text", &self.model.init_textual)];
+        for (tower, what, path) in towers {
+            if let (Some(_), Some(path)) = (&self.model.init, path) {
+                let expected = format!("no value, because model.init already provides {what} encoder");
+                return Err(Error::setting(format!("model.{tower}.init"), path.display(), expected));
+            }
         }
+        self.check_features(method.views())?;
         if self.model.embed_dim > 1 << 16 {
             return Err(Error::setting("model.embed_dim", self.model.embed_dim, "at most 65536"));
         }
@@ -474,6 +508,37 @@ impl Config {
             let steps = self.train.steps;
             let expected = format!("at most train.steps = {steps}, such as --set optim.warmup_steps={}", steps / 10);
             return Err(Error::setting("optim.warmup_steps", self.optim.warmup_steps, expected));
+        }
+        Ok(())
+    }
+
+    /// Checks that what the adapters and `train.features` need is frozen.
+    fn check_features(&self, views: &[View]) -> Result<()> {
+        let frozen = |part| self.train.freeze.contains(&part);
+        let towers = [
+            ("visual", ModelPart::Visual, &self.model.visual_adapter),
+            ("textual", ModelPart::Textual, &self.model.textual_adapter),
+        ];
+        for (tower, part, adapter) in towers {
+            let standardises = adapter.as_ref().is_some_and(|it| it.input == FeatureScaling::Standardise);
+            if standardises && !(frozen(part) && self.uses_features()) {
+                let expected = format!(
+                    "rms or none, or {tower} in train.freeze and train.features = true: mean and standard deviation are \
+                     those of the stored features"
+                );
+                return Err(Error::setting(format!("model.{tower}_adapter.input"), "standardise", expected));
+            }
+        }
+        if !self.uses_features() {
+            return Ok(());
+        }
+        if !frozen(ModelPart::Visual) && !frozen(ModelPart::Textual) {
+            let expected = "visual or textual in train.freeze: only the features of a frozen tower can be stored";
+            return Err(Error::setting("train.features", true, expected));
+        }
+        if frozen(ModelPart::Visual) && views.contains(&View::Edges) {
+            let expected = "false: this method reads part-of relations between boxes, whose features are not stored";
+            return Err(Error::setting("train.features", true, expected));
         }
         Ok(())
     }
@@ -517,6 +582,9 @@ impl Config {
         self.model = ModelSection {
             init: None,
             init_visual: None,
+            init_textual: None,
+            visual_adapter: None,
+            textual_adapter: None,
             new_projection: false,
             embed_dim: 32,
             visual,
@@ -542,6 +610,7 @@ impl Config {
             batch_size: self.train.batch_size.min(8),
             log_every: 1,
             checkpoint_every: 10,
+            features: Some(false),
             ..self.train
         };
         self.eval.every = 0;

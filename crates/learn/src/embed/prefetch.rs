@@ -4,7 +4,7 @@ use std::sync::mpsc::sync_channel;
 
 /// Calls `compute` with every item in order, while another thread produces the next one. The producer is at most one
 /// item ahead. Stops at the first error.
-pub(super) fn prefetch<T: Send, E>(
+pub(crate) fn prefetch<T: Send, E>(
     items: impl Iterator<Item = T> + Send,
     mut compute: impl FnMut(T) -> Result<(), E>,
 ) -> Result<(), E> {

@@ -3,12 +3,17 @@
 
 use std::collections::BTreeMap;
 
+use burn::tensor::{Tensor, TensorData};
 use conifer_data::Picture;
 use conifer_data::batch::{ImageBatch, TokenBatch};
 use conifer_data::transform::{EvalCrop, evaluate};
+use rayon::prelude::*;
+use sha2::{Digest as _, Sha256};
 
 use super::{Embedder, finite};
 use crate::Result;
+use crate::features::{ContentKey, text_key};
+use crate::head::Tower;
 use crate::model::{pixels, tokens};
 
 impl Embedder {
@@ -27,8 +32,20 @@ impl Embedder {
     /// # Errors
     /// If a point is not finite.
     pub fn image_batch(&self, rows: &[Vec<u8>]) -> Result<Vec<f32>> {
-        let batch = ImageBatch::from_rows(rows, self.model.config().visual.reads().image_size);
-        finite(self.model.embed_images(pixels(&batch, &self.device))?)
+        let size = self.model.config().visual.reads().image_size;
+        let features =
+            |rows: &[&Vec<u8>]| self.model.image_features(pixels(&ImageBatch::from_rows(rows, size), &self.device));
+        let features = match &self.image_rows {
+            None => features(&rows.iter().collect::<Vec<_>>())?,
+            Some(stored) => {
+                let keys: Vec<ContentKey> = rows.par_iter().map(|row| Sha256::digest(row).into()).collect();
+                let encode = |missing: &[usize]| -> Result<Vec<f32>> {
+                    finite(features(&missing.iter().map(|&i| &rows[i]).collect::<Vec<_>>())?)
+                };
+                self.tensor(stored.rows(&keys, self.model.visual.width(), encode)?, rows.len())
+            }
+        };
+        finite(self.model.embed_features(features, Tower::Image, None)?)
     }
 
     /// Embeds texts, given as [`Embedder::tokenize`]d ids, in one batch padded to the longest. Returns points `[n,
@@ -37,8 +54,26 @@ impl Embedder {
     /// # Errors
     /// If a point is not finite.
     pub fn token_batch(&self, rows: &[&[u32]]) -> Result<Vec<f32>> {
-        let batch = TokenBatch::from_rows(rows, self.manifest.texts.end_of_text);
-        finite(self.model.embed_texts(tokens(&batch, &self.device))?)
+        let features = |rows: &[&[u32]]| {
+            let batch = TokenBatch::from_rows(rows, self.manifest.texts.end_of_text);
+            self.model.text_features(tokens(&batch, &self.device))
+        };
+        let features = match &self.text_rows {
+            None => features(rows)?,
+            Some(stored) => {
+                let keys: Vec<ContentKey> = rows.iter().map(|row| text_key(row)).collect();
+                let encode = |missing: &[usize]| -> Result<Vec<f32>> {
+                    finite(features(&missing.iter().map(|&i| rows[i]).collect::<Vec<_>>())?)
+                };
+                self.tensor(stored.rows(&keys, self.model.textual.width(), encode)?, rows.len())
+            }
+        };
+        finite(self.model.embed_features(features, Tower::Text, None)?)
+    }
+
+    fn tensor(&self, values: Vec<f32>, rows: usize) -> Tensor<2> {
+        let width = values.len() / rows.max(1);
+        Tensor::from_data(TensorData::new(values, [rows, width]), &self.device)
     }
 }
 

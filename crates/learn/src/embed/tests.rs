@@ -33,6 +33,8 @@ fn parts(space: &ManifoldSpec) -> (Model, Manifest) {
             activation: ActivationFn::Gelu,
         }),
         pixels: PixelStatistics::default(),
+        visual_adapter: None,
+        textual_adapter: None,
     };
     let head_config = HeadConfig::default();
     let head = Head::new(space, &head_config, &device).unwrap();

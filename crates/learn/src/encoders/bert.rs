@@ -1,4 +1,5 @@
-//! BERT (Devlin et al., NAACL 2019), the text encoder of ALIGN (Jia et al., ICML 2021).
+//! BERT (Devlin et al., NAACL 2019): the text encoder of ALIGN (Jia et al., ICML 2021) and of most sentence encoders
+//! (Reimers and Gurevych, EMNLP 2019), such as all-MiniLM-L6-v2.
 
 use burn::module::Module;
 use burn::tensor::{Bool, Int, Tensor, module};
@@ -31,14 +32,85 @@ pub struct BertConfig {
     /// Number of segment types in the published table. A text here always has the first type.
     #[serde(default = "two")]
     pub segments: usize,
-    /// Output width of an affine map of the pooled token, as in ALIGN; 0: no map.
+    /// How the tokens of a text become one row.
+    #[serde(default, skip_serializing_if = "TokenPooling::is_first")]
+    pub pooling: TokenPooling,
+    /// Output width of an affine map of the pooled row, as in ALIGN; 0: no map.
     #[serde(default)]
     pub projection: usize,
+    /// Apply tanh after the affine map, as in a `Dense` module of sentence-transformers.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub projection_tanh: bool,
+    /// Divide the result by its Euclidean norm, as in a `Normalize` module of sentence-transformers.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub normalize: bool,
+    /// Added to variances in layer norms.
+    #[serde(default = "bert_epsilon", skip_serializing_if = "is_bert_epsilon")]
+    pub epsilon: f64,
+    /// Row of the position table for the first token: 0 for BERT, 2 for RoBERTa and MPNet. The table has `context` more
+    /// rows.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub first_position: usize,
+}
+
+/// How a text encoder combines the tokens of a text.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TokenPooling {
+    /// The first token (`[CLS]`).
+    #[default]
+    First,
+    /// The mean over all tokens of the text, start and end tokens included.
+    Mean,
+    /// The maximum of each feature over all tokens of the text.
+    Max,
+}
+
+impl TokenPooling {
+    fn is_first(&self) -> bool {
+        *self == Self::First
+    }
+}
+
+fn bert_epsilon() -> f64 {
+    BERT_NORM_EPSILON
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "the signature that serde calls")]
+fn is_bert_epsilon(epsilon: &f64) -> bool {
+    *epsilon == BERT_NORM_EPSILON
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "the signature that serde calls")]
+fn is_zero(value: &usize) -> bool {
+    *value == 0
 }
 
 impl BertConfig {
     const fn new(vocabulary: usize, context: usize, width: usize, depth: usize, heads: usize) -> Self {
-        Self { vocabulary, context, width, depth, heads, mlp_ratio: 4.0, segments: 2, projection: 0 }
+        Self {
+            vocabulary,
+            context,
+            width,
+            depth,
+            heads,
+            mlp_ratio: 4.0,
+            segments: 2,
+            pooling: TokenPooling::First,
+            projection: 0,
+            projection_tanh: false,
+            normalize: false,
+            epsilon: BERT_NORM_EPSILON,
+            first_position: 0,
+        }
+    }
+
+    /// A sentence encoder: the mean of all tokens, normalised.
+    const fn sentence(vocabulary: usize, context: usize, width: usize, depth: usize, heads: usize) -> Self {
+        let mut it = Self::new(vocabulary, context, width, depth, heads);
+        it.pooling = TokenPooling::Mean;
+        it.normalize = true;
+        it
     }
 
     fn check(&self) -> Result<()> {
@@ -47,6 +119,10 @@ impl BertConfig {
         check_positive("textual", &[("width", self.width), ("depth", self.depth), ("heads", self.heads)])?;
         check_positive("textual", &[("projection", self.projection.max(1))])?;
         check_ratio("textual", self.width, self.mlp_ratio)?;
+        check_positive("textual", &[("first_position", self.first_position.max(1))])?;
+        if !(self.epsilon > 0.0 && self.epsilon < 1.0) {
+            return Err(Error::setting("textual.epsilon", self.epsilon, "above 0, below 1"));
+        }
         if !self.width.is_multiple_of(self.heads) {
             return Err(Error::setting("textual.width", self.width, format!("a multiple of heads = {}", self.heads)));
         }
@@ -58,14 +134,15 @@ fn two() -> usize {
     2
 }
 
-/// Layer norm epsilon of every published BERT.
+/// Layer norm epsilon of every published BERT (RoBERTa and MPNet: 1e-5).
 pub const BERT_NORM_EPSILON: f64 = 1e-12;
 
-/// Post-norm transformer over whole texts, pooled at the first token.
+/// Post-norm transformer over whole texts, pooled as [`TokenPooling`] says.
 ///
 /// `x = LayerNorm(words[ids] + positions + segments[0])`, `depth` blocks `x = LayerNorm(x + out(attention(x)))`, `x =
-/// LayerNorm(x + down(gelu(up(x))))`, then `x[0] P + b` if there is a projection. No token attends to positions after
-/// the end of its text. The pooler of the published model is dropped, because ALIGN does not use it.
+/// LayerNorm(x + down(gelu(up(x))))`, pooling, then `x P + b` if there is a projection. No token attends to positions
+/// after the end of its text. The pooler of the published model is dropped, because neither ALIGN nor
+/// sentence-transformers uses it.
 #[derive(Module, Debug)]
 pub struct Bert {
     embeddings: BertEmbeddings,
@@ -113,6 +190,28 @@ struct BertOutput {
     layer_norm: LayerNorm,
 }
 
+impl Bert {
+    /// The architecture of this encoder.
+    pub fn config(&self) -> &BertConfig {
+        &self.config
+    }
+
+    #[cfg(test)]
+    pub(crate) fn words(&self) -> Tensor<2> {
+        self.embeddings.word_embeddings.weight.val()
+    }
+
+    /// The same encoder with a shorter limit on texts. The rows of the position table after it are dropped.
+    #[must_use]
+    pub(crate) fn with_context(mut self, context: usize) -> Self {
+        let table = &mut self.embeddings.position_embeddings.weight;
+        let rows = context + self.config.first_position;
+        *table = table.clone().map(|table| table.narrow(0, 0, rows));
+        self.config.context = context;
+        self
+    }
+}
+
 impl Encoder for Bert {
     type Config = BertConfig;
     type Input = Tokens;
@@ -120,6 +219,7 @@ impl Encoder for Bert {
 
     const PRESETS: &'static [(&'static str, BertConfig)] = &[
         ("bert_base", BertConfig::new(30_522, 512, 768, 12, 12)),
+        ("minilm_l6", BertConfig::sentence(30_522, 512, 384, 6, 12)),
         ("bert_nano", BertConfig::new(2_048, 40, 128, 4, 4)),
     ];
 
@@ -131,7 +231,7 @@ impl Encoder for Bert {
         Ok(Self {
             embeddings: BertEmbeddings {
                 word_embeddings: table(init, vocabulary),
-                position_embeddings: table(init, context),
+                position_embeddings: table(init, context + config.first_position),
                 token_type_embeddings: table(init, segments),
                 layer_norm: LayerNorm::new(init, width),
             },
@@ -151,25 +251,49 @@ impl Encoder for Bert {
         if self.projection.is_some() { self.config.projection } else { self.config.width }
     }
 
-    /// The first token after the last block, mapped by the projection if there is one, `[B, width]`.
+    /// The pooled tokens of the last block, mapped by the projection if there is one, `[B, width]`.
     fn forward(&self, tokens: Tokens) -> Result<Tensor<2>> {
         let [batch, length] = tokens.check(self.config.context)?;
         let width = self.config.width;
         let hidden = tokens.after_end();
         let embeddings = &self.embeddings;
-        let positions = embeddings.position_embeddings.weight.val().narrow(0, 0, length).unsqueeze::<3>();
+        let positions = embeddings.position_embeddings.weight.val();
+        let positions = positions.narrow(0, self.config.first_position, length).unsqueeze::<3>();
         let segment = embeddings.token_type_embeddings.weight.val().narrow(0, 0, 1).unsqueeze::<3>();
         let x = module::embedding(embeddings.word_embeddings.weight.val(), tokens.ids) + segment + positions;
-        let mut x = embeddings.layer_norm.forward_with(x.reshape([batch * length, width]), BERT_NORM_EPSILON);
+        let mut x = embeddings.layer_norm.forward_with(x.reshape([batch * length, width]), self.config.epsilon);
         for layer in &self.encoder.layer {
-            x = layer.forward(x, batch, self.config.heads, &hidden);
+            x = layer.forward(x, batch, self.config.heads, self.config.epsilon, &hidden);
         }
-        let first = Tensor::<1, Int>::arange(0..batch as i64, &x.device()) * length as i64;
-        let first = x.select(0, first);
-        Ok(match &self.projection {
-            Some(projection) => projection.forward(first),
-            None => first,
-        })
+        let mut pooled = match self.config.pooling {
+            TokenPooling::First => {
+                let first = Tensor::<1, Int>::arange(0..batch as i64, &x.device()) * length as i64;
+                x.select(0, first)
+            }
+            TokenPooling::Mean => {
+                let kept = hidden.bool_not().float().cast(x.dtype());
+                let counts = kept.clone().sum_dim(1);
+                let sum = (x.reshape([batch, length, width]) * kept.unsqueeze_dim::<3>(2)).sum_dim(1);
+                sum.reshape([batch, width]) / counts
+            }
+            TokenPooling::Max => {
+                let hidden = hidden.unsqueeze_dim::<3>(2).expand([batch, length, width]);
+                let x = x.reshape([batch, length, width]).mask_fill(hidden, f32::NEG_INFINITY);
+                x.max_dim(1).reshape([batch, width])
+            }
+        };
+        if let Some(projection) = &self.projection {
+            pooled = projection.forward(pooled);
+            if self.config.projection_tanh {
+                pooled = pooled.tanh();
+            }
+        }
+        if self.config.normalize {
+            // PyTorch's `normalize` divides by at least 1e-12.
+            let norm = pooled.clone().powi_scalar(2).sum_dim(1).sqrt().clamp_min(1e-12);
+            pooled = pooled / norm;
+        }
+        Ok(pooled)
     }
 }
 
@@ -187,13 +311,13 @@ impl BertLayer {
     }
 
     /// `[B*L, width] -> [B*L, width]`; `hidden` `[B, L]` is true for masked keys.
-    fn forward(&self, x: Tensor<2>, batch: usize, heads: usize, hidden: &Tensor<2, Bool>) -> Tensor<2> {
+    fn forward(&self, x: Tensor<2>, batch: usize, heads: usize, epsilon: f64, hidden: &Tensor<2, Bool>) -> Tensor<2> {
         let context = self_attention(self.attention.qkv.forward(x.clone()), batch, heads, Mask::Hidden(hidden.clone()));
         let BertOutput { dense, layer_norm } = &self.attention.output;
-        let x = layer_norm.forward_with(dense.forward_onto(x, context), BERT_NORM_EPSILON);
+        let x = layer_norm.forward_with(dense.forward_onto(x, context), epsilon);
         let BertOutput { dense, layer_norm } = &self.output;
         let sum = feed_forward(x.clone(), x, &self.intermediate.dense, dense, ActivationFn::Gelu);
-        layer_norm.forward_with(sum, BERT_NORM_EPSILON)
+        layer_norm.forward_with(sum, epsilon)
     }
 }
 

@@ -1,5 +1,5 @@
-//! EfficientNet (Tan and Le, ICML 2019), the image encoder of ALIGN (Jia et al., ICML 2021), as `transformers` computes
-//! it.
+//! EfficientNet (Tan and Le, ICML 2019): the image encoder of ALIGN (Jia et al., ICML 2021), as `transformers` computes
+//! it, and EfficientNet-Lite, which has ReLU6 and no squeeze and excitation.
 
 use burn::module::{Module, Param};
 use burn::tensor::{Tensor, activation, module};
@@ -31,7 +31,7 @@ pub struct EfficientNetConfig {
     pub strides: [usize; STAGES],
     /// Factor by which the blocks of each stage widen their input; 1: no widening.
     pub expansions: [usize; STAGES],
-    /// Width of the squeezed layer, as a multiple of the width of the block's input.
+    /// Width of the squeezed layer, as a multiple of the width of the block's input; 0: no squeeze and excitation.
     pub squeeze: f64,
     /// Added to variances.
     pub epsilon: f64,
@@ -39,6 +39,44 @@ pub struct EfficientNetConfig {
     /// training.
     #[serde(default)]
     pub symmetric: Vec<usize>,
+    /// Channels of a 1x1 convolution after the last stage; 0: none.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub last: usize,
+    /// Non-linearity after the convolutions.
+    #[serde(default, skip_serializing_if = "ConvActivation::is_silu")]
+    pub activation: ConvActivation,
+    /// Pad for the size of the photographs as TensorFlow does ("same"), instead of by `symmetric`.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub same_padding: bool,
+}
+
+/// Non-linearity of a convolutional network.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ConvActivation {
+    /// `x sigmoid(x)`.
+    #[default]
+    Silu,
+    /// `min(max(x, 0), 6)`.
+    Relu6,
+}
+
+impl ConvActivation {
+    fn is_silu(&self) -> bool {
+        *self == Self::Silu
+    }
+
+    fn apply<const D: usize>(self, x: Tensor<D>) -> Tensor<D> {
+        match self {
+            Self::Silu => activation::silu(x),
+            Self::Relu6 => x.clamp(0.0, 6.0),
+        }
+    }
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "the signature that serde calls")]
+fn is_zero(value: &usize) -> bool {
+    *value == 0
 }
 
 impl EfficientNetConfig {
@@ -54,7 +92,27 @@ impl EfficientNetConfig {
             squeeze: 0.25,
             epsilon: 1e-3,
             symmetric: Vec::new(),
+            last: 0,
+            activation: ConvActivation::Silu,
+            same_padding: false,
         }
+    }
+
+    /// EfficientNet-Lite: stem, first and last stage and the final 1x1 convolution are not scaled.
+    const fn lite(image_size: usize, channels: [usize; STAGES], repeats: [usize; STAGES]) -> Self {
+        let mut it = Self::new(image_size, 32, channels, repeats);
+        it.squeeze = 0.0;
+        it.last = 1280;
+        it.activation = ConvActivation::Relu6;
+        it.same_padding = true;
+        it
+    }
+
+    const fn lite_nano() -> Self {
+        let mut it = Self::lite(72, [8, 8, 8, 16, 16, 24, 32], [1, 2, 1, 1, 1, 1, 1]);
+        it.stem = 8;
+        it.last = 48;
+        it
     }
 
     fn check(&self) -> Result<()> {
@@ -74,9 +132,10 @@ impl EfficientNetConfig {
         if let Some(stride) = self.strides.iter().find(|stride| **stride > 2) {
             return Err(Error::setting("visual.strides", stride, "1 or 2"));
         }
-        if !(self.squeeze > 0.0 && self.squeeze <= 1.0) {
-            return Err(Error::setting("visual.squeeze", self.squeeze, "above 0, at most 1"));
+        if !(0.0..=1.0).contains(&self.squeeze) {
+            return Err(Error::setting("visual.squeeze", self.squeeze, "0 (none) to 1"));
         }
+        check_positive("visual", &[("last", self.last.max(1))])?;
         if !(self.epsilon > 0.0 && self.epsilon < 1.0) {
             return Err(Error::setting("visual.epsilon", self.epsilon, "above 0, below 1"));
         }
@@ -85,18 +144,22 @@ impl EfficientNetConfig {
 
     /// The blocks, in order.
     fn blocks(&self) -> Vec<MbConvShape> {
+        let mut side = self.image_size.div_ceil(2);
         let mut width = self.stem;
         let mut blocks = Vec::new();
         for stage in 0..STAGES {
             for repeat in 0..self.repeats[stage] {
+                let stride = if repeat == 0 { self.strides[stage] } else { 1 };
+                let odd = !side.is_multiple_of(2);
+                side = side.div_ceil(stride);
                 blocks.push(MbConvShape {
                     width_in: width,
                     inner: width * self.expansions[stage],
                     width_out: self.channels[stage],
                     kernel: self.kernels[stage],
-                    stride: if repeat == 0 { self.strides[stage] } else { 1 },
+                    stride,
                     residual: repeat > 0,
-                    symmetric: self.symmetric.contains(&blocks.len()),
+                    symmetric: if self.same_padding { odd } else { self.symmetric.contains(&blocks.len()) },
                 });
                 width = self.channels[stage];
             }
@@ -118,23 +181,31 @@ struct MbConvShape {
     symmetric: bool,
 }
 
-/// 3x3 convolution with stride 2, seven stages of inverted bottlenecks with squeeze and excitation, mean over all
-/// positions.
+/// 3x3 convolution with stride 2, seven stages of inverted bottlenecks, a 1x1 convolution if `last` is not 0, mean over
+/// all positions.
 ///
 /// A block widens its input (1x1), convolves each channel (depthwise, stride 1 or 2), scales the channels by
-/// `sigmoid(expand(silu(reduce(mean))))`, narrows (1x1) and, except for the first block of a stage, adds its input.
-/// Batch norm follows every convolution, SiLU the first two. Parameters and their names are those of ALIGN's vision
+/// `sigmoid(expand(silu(reduce(mean))))` if `squeeze` is not 0, narrows (1x1) and, except for the first block of a
+/// stage, adds its input. Batch norm follows every convolution, the activation follows the first two. Parameters and their names are those of ALIGN's vision
 /// model in `transformers`. Statistics of the batch norms are not updated ([`BatchNorm`]), and there is no dropout.
 #[derive(Module, Debug)]
 pub struct EfficientNet {
     embeddings: Stem,
     encoder: MbConvBlocks,
+    last: Option<LastConv>,
     #[module(skip)]
     config: EfficientNetConfig,
 }
 
 #[derive(Module, Debug)]
 struct Stem {
+    convolution: Conv,
+    batchnorm: BatchNorm,
+}
+
+/// The 1x1 convolution after the last stage.
+#[derive(Module, Debug)]
+struct LastConv {
     convolution: Conv,
     batchnorm: BatchNorm,
 }
@@ -148,7 +219,7 @@ struct MbConvBlocks {
 struct MbConvBlock {
     expansion: Option<MbConvExpansion>,
     depthwise_conv: MbConvDepthwise,
-    squeeze_excite: SqueezeExcite,
+    squeeze_excite: Option<SqueezeExcite>,
     projection: MbConvProjection,
 }
 
@@ -183,6 +254,18 @@ struct Pointwise {
     bias: Bias,
 }
 
+#[cfg(test)]
+impl EfficientNet {
+    pub(crate) fn with_image_size(mut self, image_size: usize) -> Self {
+        self.config.image_size = image_size;
+        self
+    }
+
+    pub(crate) fn stem_kernels(&self) -> Tensor<4> {
+        self.embeddings.convolution.weight.val()
+    }
+}
+
 impl Encoder for EfficientNet {
     type Config = EfficientNetConfig;
     type Input = Tensor<4>;
@@ -195,6 +278,13 @@ impl Encoder for EfficientNet {
             "efficientnet_b7",
             EfficientNetConfig::new(289, 64, [32, 48, 80, 160, 224, 384, 640], [4, 7, 7, 10, 10, 13, 4]),
         ),
+        // Lite 0 to 4: widths of B0 times 1, 1, 1.1, 1.2 and 1.4, depths times 1, 1.1, 1.2, 1.4 and 1.8.
+        ("efficientnet_lite0", EfficientNetConfig::lite(224, [16, 24, 40, 80, 112, 192, 320], [1, 2, 2, 3, 3, 4, 1])),
+        ("efficientnet_lite1", EfficientNetConfig::lite(240, [16, 24, 40, 80, 112, 192, 320], [1, 3, 3, 4, 4, 5, 1])),
+        ("efficientnet_lite2", EfficientNetConfig::lite(260, [16, 24, 48, 88, 120, 208, 352], [1, 3, 3, 4, 4, 5, 1])),
+        ("efficientnet_lite3", EfficientNetConfig::lite(280, [24, 32, 48, 96, 136, 232, 384], [1, 3, 3, 5, 5, 6, 1])),
+        ("efficientnet_lite4", EfficientNetConfig::lite(300, [24, 32, 56, 112, 160, 272, 448], [1, 4, 4, 6, 6, 8, 1])),
+        ("efficientnet_lite_nano", EfficientNetConfig::lite_nano()),
         ("efficientnet_nano", EfficientNetConfig::new(64, 8, [8, 8, 8, 16, 16, 24, 32], [1, 2, 1, 1, 1, 1, 1])),
     ];
 
@@ -208,6 +298,10 @@ impl Encoder for EfficientNet {
             encoder: MbConvBlocks {
                 blocks: config.blocks().iter().map(|shape| MbConvBlock::new(init, shape, config.squeeze)).collect(),
             },
+            last: (config.last > 0).then(|| LastConv {
+                convolution: Conv::new(init, config.channels[STAGES - 1], config.last, 1),
+                batchnorm: BatchNorm::new(init, config.last),
+            }),
             config: config.clone(),
         })
     }
@@ -217,17 +311,22 @@ impl Encoder for EfficientNet {
     }
 
     fn width(&self) -> usize {
-        self.config.channels[STAGES - 1]
+        if self.last.is_some() { self.config.last } else { self.config.channels[STAGES - 1] }
     }
 
     /// Maps normalised pixels `[B, 3, H, W]` to the mean over all positions, `[B, width]`.
     fn forward(&self, pixels: Tensor<4>) -> Result<Tensor<2>> {
         check_pixels(&pixels, self.config.image_size)?;
-        let epsilon = self.config.epsilon;
-        let x = self.embeddings.convolution.forward(pixels, 2, (0, 1));
-        let mut x = activation::silu(self.embeddings.batchnorm.forward(x, epsilon));
+        let EfficientNetConfig { epsilon, activation, image_size, same_padding, .. } = self.config;
+        // The padding of a 3x3 convolution with stride 2: one row less at the beginning of an even side.
+        let before = usize::from(same_padding && !image_size.is_multiple_of(2));
+        let x = self.embeddings.convolution.forward(pixels, 2, (before, 1));
+        let mut x = activation.apply(self.embeddings.batchnorm.forward(x, epsilon));
         for (block, shape) in self.encoder.blocks.iter().zip(self.config.blocks()) {
-            x = block.forward(x, &shape, epsilon);
+            x = block.forward(x, &shape, activation, epsilon);
+        }
+        if let Some(LastConv { convolution, batchnorm }) = &self.last {
+            x = activation.apply(batchnorm.forward(convolution.forward(x, 1, (0, 0)), epsilon));
         }
         Ok(pool(x))
     }
@@ -246,10 +345,10 @@ impl MbConvBlock {
                 depthwise_conv: Conv::depthwise(init, inner, kernel),
                 depthwise_norm: BatchNorm::new(init, inner),
             },
-            squeeze_excite: SqueezeExcite {
+            squeeze_excite: (squeeze > 0.0).then(|| SqueezeExcite {
                 reduce: Pointwise::new(init, inner, squeezed),
                 expand: Pointwise::new(init, squeezed, inner),
-            },
+            }),
             projection: MbConvProjection {
                 project_conv: Conv::new(init, inner, width_out, 1),
                 project_bn: BatchNorm::new(init, width_out),
@@ -257,17 +356,20 @@ impl MbConvBlock {
         }
     }
 
-    fn forward(&self, input: Tensor<4>, shape: &MbConvShape, epsilon: f64) -> Tensor<4> {
+    fn forward(&self, input: Tensor<4>, shape: &MbConvShape, activation: ConvActivation, epsilon: f64) -> Tensor<4> {
         let mut x = input.clone();
         if let Some(MbConvExpansion { expand_conv, expand_bn }) = &self.expansion {
-            x = activation::silu(expand_bn.forward(expand_conv.forward(x, 1, (0, 0)), epsilon));
+            x = activation.apply(expand_bn.forward(expand_conv.forward(x, 1, (0, 0)), epsilon));
         }
         let half = shape.kernel / 2;
         // If the side of the input is even, TensorFlow pads one row and column less at the beginning.
         let before = if shape.stride == 2 && !shape.symmetric { half - 1 } else { half };
         let MbConvDepthwise { depthwise_conv, depthwise_norm } = &self.depthwise_conv;
         let x = depthwise_norm.forward(depthwise_conv.forward(x, shape.stride, (before, half)), epsilon);
-        let x = self.squeeze_excite.forward(activation::silu(x));
+        let mut x = activation.apply(x);
+        if let Some(squeeze_excite) = &self.squeeze_excite {
+            x = squeeze_excite.forward(x);
+        }
         let MbConvProjection { project_conv, project_bn } = &self.projection;
         let x = project_bn.forward(project_conv.forward(x, 1, (0, 0)), epsilon);
         if shape.residual { x + input } else { x }

@@ -6,6 +6,7 @@ use std::path::Path;
 use conifer_data::tokenizer::Tokenizer;
 
 use crate::checkpoint::Manifest;
+use crate::features::FeatureStage;
 use crate::log::StepRecord;
 use crate::model::Model;
 
@@ -58,6 +59,15 @@ pub enum Event<'a> {
         samples: usize,
         /// Batches per epoch.
         batches_per_epoch: u64,
+    },
+    /// Features of frozen towers are being computed, before the first step.
+    Features {
+        /// The part of the work.
+        stage: FeatureStage,
+        /// Items done.
+        done: usize,
+        /// Items in this part.
+        total: usize,
     },
     /// A step is done.
     Step(&'a StepRecord),

@@ -34,16 +34,18 @@ pub use event::{Event, ModelSnapshot, Observer, Outcome};
 
 pub use crate::checkpoint::state::latest_checkpoint;
 
+use crate::adapter::DropoutNoise;
 use crate::checkpoint::state::{
     CHECKPOINTS, CONFIG, TrainState, checkpoint_path, publish_checkpoint, read_state, write_state,
 };
-use crate::checkpoint::{self, Manifest, TextFeed, replace_folder};
+use crate::checkpoint::{self, FrozenTowers, ImageFeed, Manifest, TextFeed, replace_folder};
 use crate::config::Config;
 use crate::error::{Error, Result};
+use crate::features::{FeatureBank, FeatureRequest, FeatureStore, image_identity, text_identity};
 use crate::log::{RunLog, StepRecord};
 use crate::memory::peak_rss_mb;
 use crate::methods::Method;
-use crate::model::Model;
+use crate::model::{Model, ModelPart};
 use crate::optim::{AdamW, GradientSet, Update, clip_factor};
 use crate::params::{ParamInfo, ParamKind, ParamVisitor, visit_params};
 use crate::root::{Apex, RootKind};
@@ -69,6 +71,11 @@ pub struct Trainer {
     state: TrainState,
     /// Broken samples counted before this process started; the loader counts the later ones.
     broken_before: u64,
+    /// Where features of frozen towers are kept between runs.
+    store: FeatureStore,
+    /// Features of frozen towers, collected when the run starts.
+    features: Option<FeatureBank>,
+    frozen_towers: FrozenTowers,
 }
 
 impl Trainer {
@@ -164,6 +171,9 @@ impl Trainer {
             schedule: config.schedule()?,
             optimiser: AdamW::new(config.optim.betas, config.optim.eps),
             broken_before: state.broken,
+            store: FeatureStore::default(),
+            features: None,
+            frozen_towers: FrozenTowers::default(),
             config,
             device,
             source,
@@ -193,7 +203,13 @@ impl Trainer {
             padding: 0,
         };
         let manifest = Manifest::new(&self.model, &self.config.head, &self.config.method.kind, texts);
-        Manifest { apex: self.apex.clone(), ..manifest }
+        let images = ImageFeed { crop: self.config.model.crop };
+        Manifest { apex: self.apex.clone(), images, frozen: self.frozen_towers.clone(), ..manifest }
+    }
+
+    /// Keeps the features of frozen towers in this store, where other runs find them. Default: in memory only.
+    pub fn keep_features(&mut self, store: FeatureStore) {
+        self.store = store;
     }
 
     /// The tokenizer of the run.
@@ -222,6 +238,7 @@ impl Trainer {
         let out = self.config.train.out.clone();
         fs::create_dir_all(out.join(CHECKPOINTS)).map_err(Error::io(&out))?;
         let _lock = lock_run(&out)?;
+        let collected = self.collect_features(stop, observer)?;
         let mut log = RunLog::open(&out, self.state.step)?;
         let mut clock = Clock::start(&self.state);
         observer.on(&Event::Started {
@@ -238,7 +255,7 @@ impl Trainer {
         let path = out.join(CONFIG);
         fs::write(&path, self.config.to_toml()).map_err(Error::io(&path))?;
         while self.state.step < steps {
-            if stop.load(Ordering::Relaxed) {
+            if stop.load(Ordering::Relaxed) || !collected {
                 let path = self.save_unless(saved, observer)?;
                 observer.on(&Event::Stopped { step: self.state.step, path: &path });
                 return Ok(Outcome::Stopped);
@@ -273,6 +290,41 @@ impl Trainer {
         Ok(Outcome::Finished)
     }
 
+    /// Computes the features of the frozen towers, unless this run trains on pixels and tokens. Returns false if `stop`
+    /// was set meanwhile.
+    fn collect_features(&mut self, stop: &AtomicBool, observer: &mut dyn Observer) -> Result<bool> {
+        if !self.config.uses_features() || self.features.is_some() {
+            return Ok(true);
+        }
+        let frozen = |part| self.config.train.freeze.contains(&part);
+        let request = FeatureRequest {
+            source: self.source.clone(),
+            loader: self.config.loader(self.method.views()),
+            tokenizer: self.tokenizer.clone(),
+            crop: self.config.model.crop,
+            copies: self.config.data.augment.copies,
+            images: frozen(ModelPart::Visual),
+            texts: frozen(ModelPart::Textual),
+        };
+        let mut progress = |stage, done, total| observer.on(&Event::Features { stage, done, total });
+        let Some(bank) = FeatureBank::collect(&self.model, &request, &self.store, stop, &mut progress)? else {
+            return Ok(false);
+        };
+        if let Some(mode) = bank.region_mode() {
+            self.loader.name_regions(mode);
+        }
+        self.frozen_towers = FrozenTowers {
+            visual: request.images.then(|| image_identity(&self.model)),
+            textual: request.texts.then(|| text_identity(&self.model)),
+        };
+        if self.state.step == 0 {
+            let device = self.device.clone();
+            self.model = self.model.clone().with_feature_statistics(bank.statistics(), &device);
+        }
+        self.features = Some(bank);
+        Ok(true)
+    }
+
     /// Results of the observer's evaluation of the current model.
     fn evaluate(&self, observer: &mut dyn Observer) -> Result<serde_json::Map<String, serde_json::Value>> {
         let step = self.state.step;
@@ -296,17 +348,20 @@ impl Trainer {
         };
         let mut gradients = GradientSet::default();
         let mut terms: Vec<(&'static str, f64)> = Vec::new();
-        for _ in 0..batches {
+        for number in 0..batches {
             let batch =
                 self.loader.next().ok_or_else(|| Error::setting("data", "exhausted", "an endless loader"))??;
             self.state.samples += batch.ids.len() as u64;
-            let inputs = step::PassInputs {
+            let mut inputs = step::PassInputs {
                 method: self.method.as_ref(),
                 frozen: self.frozen.as_ref(),
                 root: self.root_text.as_ref(),
+                features: self.features.as_mut(),
+                noise: DropoutNoise::new(self.config.seed, next, number as u64),
+                end_of_text: self.tokenizer.end_of_text(),
                 device: &self.device,
             };
-            let pass = step::pass(&self.model, &batch, &inputs, next)?;
+            let pass = step::pass(&self.model, &batch, &mut inputs, next)?;
             gradients.add(pass.gradients);
             record.loss += fraction * pass.loss;
             for (name, value) in pass.terms {

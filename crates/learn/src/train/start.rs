@@ -9,13 +9,13 @@ use conifer_data::tokenizer::Tokenizer;
 use conifer_data::{Source, View};
 
 use crate::checkpoint::published::ImportOptions;
-use crate::checkpoint::{self, Manifest, OpenedModel, moco};
+use crate::checkpoint::towers::{self, ImageTower, TextTower};
+use crate::checkpoint::{self, Manifest, OpenedModel};
 use crate::config::{Config, ModelSection, TokenizerConfig};
 use crate::embed::Embedder;
-use crate::encoders::{ResNet, VisualConfig, VisualEncoder};
 use crate::error::{Error, Result};
 use crate::head::Head;
-use crate::model::Model;
+use crate::model::{Model, ModelConfig};
 use crate::params::Init;
 use crate::root::RootKind;
 
@@ -32,17 +32,49 @@ pub(super) fn begin(config: Config, source: &dyn Source, device: &Device) -> Res
             Err(Error::setting("model.new_projection", true, expected))
         }
         None => {
-            let mut config = config;
-            let encoder = init_visual(&config, device)?;
-            if let Some(encoder) = &encoder {
-                config.model.visual = VisualConfig::ResNet(encoder.config().clone());
-            }
-            let tokenizer = tokenizer(&config, Some(source))?;
-            let model = fresh(&config, tokenizer.vocab_size(), encoder, device)?;
-            let textual = model.config().textual.clone();
-            let config = Config { model: ModelSection { textual, ..config.model }, ..config };
+            let towers = InitTowers::open(&config, device)?;
+            let mut config = towers.described(config);
+            let tokenizer = match &towers.textual {
+                Some(tower) => tower.tokenizer.clone(),
+                None => tokenizer(&config, Some(source))?,
+            };
+            let model = fresh(&config, tokenizer.vocab_size(), towers, device)?;
+            config.model.textual = model.config().textual.clone();
             Ok((config, tokenizer, model))
         }
+    }
+}
+
+/// The towers that `model.visual.init` and `model.textual.init` name.
+struct InitTowers {
+    visual: Option<ImageTower>,
+    textual: Option<TextTower>,
+}
+
+impl InitTowers {
+    /// # Errors
+    /// As [`towers::open_image`] and [`towers::open_text`].
+    fn open(config: &Config, device: &Device) -> Result<Self> {
+        let ModelSection { init_visual, init_textual, visual, .. } = &config.model;
+        let image = |path: &PathBuf| towers::open_image(path, visual.reads().image_size, device);
+        let text = |path: &PathBuf| towers::open_text(path, device);
+        Ok(Self {
+            visual: init_visual.as_ref().map(image).transpose()?,
+            textual: init_textual.as_ref().map(text).transpose()?,
+        })
+    }
+
+    /// The config with the architectures of the towers.
+    fn described(&self, mut config: Config) -> Config {
+        if let Some(tower) = &self.visual {
+            config.model.visual = tower.config.clone();
+            config.model.pixels = tower.pixels;
+            config.model.crop = tower.images.crop;
+        }
+        if let Some(tower) = &self.textual {
+            config.model.textual = tower.config.clone();
+        }
+        config
     }
 }
 
@@ -55,6 +87,11 @@ fn from_checkpoint(mut config: Config, init: &Path, device: &Device) -> Result<(
     config.model.visual = manifest.model.visual.clone();
     config.model.textual = manifest.model.textual.clone();
     config.model.pixels = manifest.model.pixels;
+    config.model.crop = manifest.images.crop;
+    if !new_projection {
+        config.model.visual_adapter = manifest.model.visual_adapter.clone();
+        config.model.textual_adapter = manifest.model.textual_adapter.clone();
+    }
     // The number of factors may have been derived from another dimension, before the checkpoint was read.
     let factors = config.manifold.factors.take();
     config.manifold.factors = factors.filter(|&it| it > 0 && config.model.embed_dim.is_multiple_of(it));
@@ -63,7 +100,12 @@ fn from_checkpoint(mut config: Config, init: &Path, device: &Device) -> Result<(
     match (new_projection, same) {
         (true, _) => {
             let head = Head::new(&space, &config.head, device)?;
-            model = model.with_new_projections(head, &mut Init::seeded(config.seed, device));
+            let adapters = ModelConfig {
+                visual_adapter: config.model.visual_adapter.clone(),
+                textual_adapter: config.model.textual_adapter.clone(),
+                ..manifest.model.clone()
+            };
+            model = model.with_new_projections(&adapters, head, &mut Init::seeded(config.seed, device))?;
         }
         (false, true) => config.head = manifest.head,
         (false, false) => model.head = Head::new(&space, &config.head, device)?,
@@ -91,29 +133,33 @@ pub(super) fn frozen(config: &Config, device: &Device) -> Result<Model> {
     let device = device.clone().without_autodiff();
     let model = match &config.model.init {
         Some(init) => from_checkpoint(config.clone(), init, &device)?.2,
-        None => fresh(config, config.model.textual.reads().vocabulary, init_visual(config, &device)?, &device)?,
+        None => fresh(config, config.model.textual.reads().vocabulary, InitTowers::open(config, &device)?, &device)?,
     };
     Ok(model.valid())
 }
 
-/// A new model with random weights. `visual`, if given, replaces the image encoder.
-fn fresh(config: &Config, vocabulary: usize, visual: Option<ResNet>, device: &Device) -> Result<Model> {
+/// A new model with random weights, except for the given towers.
+fn fresh(config: &Config, vocabulary: usize, towers: InitTowers, device: &Device) -> Result<Model> {
     let head = Head::new(&config.space()?, &config.head, device)?;
-    let mut model = Model::new(&config.architecture(vocabulary)?, head, &mut Init::seeded(config.seed, device))?;
-    if let Some(encoder) = visual {
-        model.visual = VisualEncoder::ResNet(encoder);
-    }
+    let architecture = match &towers.textual {
+        // Its table may have more rows than the tokenizer has ids.
+        Some(tower) => {
+            ModelConfig { textual: tower.config.clone(), ..config.architecture(tower.config.reads().vocabulary)? }
+        }
+        None => config.architecture(vocabulary)?,
+    };
+    let init = &mut Init::seeded(config.seed, device);
+    let visual = match towers.visual {
+        Some(tower) => tower.encoder,
+        None => architecture.visual.build(init)?,
+    };
+    let textual = match towers.textual {
+        Some(tower) => tower.encoder,
+        None => architecture.textual.build(init)?,
+    };
+    let model = Model::of_towers(&architecture, visual, textual, head, init)?;
+    init.check()?;
     Ok(model)
-}
-
-/// The image encoder of `model.init_visual`, if it is set.
-///
-/// # Errors
-/// As [`moco::images`].
-fn init_visual(config: &Config, device: &Device) -> Result<Option<ResNet>> {
-    let ModelSection { init_visual, visual, .. } = &config.model;
-    let read = |path: &PathBuf| moco::images(path, visual.reads().image_size, false, device);
-    init_visual.as_ref().map(read).transpose()
 }
 
 /// `root.text` as a batch of one.

@@ -1,10 +1,15 @@
 //! One forward and backward pass: computes the gradients of a batch.
 
+use burn::module::Module as _;
 use burn::tensor::{Device, Tensor};
-use conifer_data::batch::{Batch, ChainBatch, EdgeBatch, TokenBatch};
+use conifer_data::batch::{Batch, ChainBatch, EdgeBatch, ImageBatch, TokenBatch};
+use conifer_data::loader::PhotoRegion;
 use conifer_geometry::RootT;
 
+use crate::adapter::DropoutNoise;
 use crate::error::{Error, Result};
+use crate::features::{FeatureBank, encode_texts};
+use crate::head::Tower;
 use crate::methods::{BatchPoints, Chain, Edges, Loss, Method};
 use crate::model::{Model, pixels, tokens};
 use crate::optim::GradientSet;
@@ -25,22 +30,58 @@ pub(super) struct PassInputs<'a> {
     pub(super) frozen: Option<&'a Model>,
     /// The text whose embedding is the root of this step.
     pub(super) root: Option<&'a TokenBatch>,
+    /// Features of frozen towers.
+    pub(super) features: Option<&'a mut FeatureBank>,
+    /// Dropout of the adapters.
+    pub(super) noise: DropoutNoise,
+    /// Id that ends every text.
+    pub(super) end_of_text: u32,
     pub(super) device: &'a Device,
+}
+
+impl PassInputs<'_> {
+    /// Points of photos: pixels or regions.
+    fn images(
+        &mut self,
+        model: &Model,
+        images: Option<&ImageBatch>,
+        regions: Option<&Vec<PhotoRegion>>,
+    ) -> Result<Option<Tensor<2>>> {
+        let features = match (images, regions, self.features.as_deref()) {
+            (_, Some(regions), Some(bank)) => bank.regions(regions, self.device)?,
+            (Some(images), ..) => model.image_features(pixels(images, self.device))?,
+            _ => return Ok(None),
+        };
+        Ok(Some(model.embed_features(features, Tower::Image, Some(&self.noise))?))
+    }
+
+    /// Points of texts, by stored features if there are any.
+    fn texts(&mut self, model: &Model, texts: &TokenBatch) -> Result<Tensor<2>> {
+        let features = match self.features.as_deref_mut().filter(|bank| bank.has_texts()) {
+            Some(bank) => {
+                let end_of_text = self.end_of_text;
+                let plain = self.device.clone().without_autodiff();
+                bank.texts(texts, self.device, |rows| encode_texts(&model.valid(), rows, end_of_text, &plain))?
+            }
+            None => model.text_features(tokens(texts, self.device))?,
+        };
+        model.embed_features(features, Tower::Text, Some(&self.noise))
+    }
 }
 
 /// Embeds `batch`, computes the loss of the method and its gradients. `step` is used only in messages.
 ///
 /// # Errors
 /// If the loss is not finite (the message names the term), or depends on no trainable part.
-pub(super) fn pass(model: &Model, batch: &Batch, inputs: &PassInputs<'_>, step: u64) -> Result<BackwardPass> {
+pub(super) fn pass(model: &Model, batch: &Batch, inputs: &mut PassInputs<'_>, step: u64) -> Result<BackwardPass> {
     let mut space = model.head.space()?;
     if let Some(text) = inputs.root {
-        space.root = RootT::Point(model.embed_texts(tokens(text, inputs.device))?.squeeze_dim(0));
+        space.root = RootT::Point(inputs.texts(model, text)?.squeeze_dim(0));
     }
-    let mut embedded = embed(model, batch, inputs.device)?;
+    let mut embedded = embed(model, batch, inputs)?;
     if let (Some(frozen), Some(chains)) = (inputs.frozen, &batch.chains) {
         let here = inputs.device.clone().without_autodiff();
-        let chain = embed_chain(frozen, chains, &here)?;
+        let chain = split_chain(frozen.embed_texts(tokens(&chains.texts, &here))?, chains);
         let beside = |points: Vec<Tensor<2>>| points.into_iter().map(|it| it.to_device(inputs.device)).collect();
         embedded.frozen_chain = Some(Chain { positive: beside(chain.positive), negative: beside(chain.negative) });
     }
@@ -71,32 +112,34 @@ pub(super) fn not_finite(step: u64, what: &str, value: f64) -> Error {
 }
 
 /// Embeds every view that the batch has.
-fn embed(model: &Model, batch: &Batch, device: &Device) -> Result<BatchPoints> {
-    let image = |images: &Option<_>| images.as_ref().map(|it| model.embed_images(pixels(it, device))).transpose();
-    let text = |texts: &Option<_>| texts.as_ref().map(|it| model.embed_texts(tokens(it, device))).transpose();
+fn embed(model: &Model, batch: &Batch, inputs: &mut PassInputs<'_>) -> Result<BatchPoints> {
     Ok(BatchPoints {
-        image: image(&batch.images)?,
-        text: text(&batch.texts)?,
-        box_image: image(&batch.box_images)?,
-        box_text: text(&batch.box_texts)?,
-        chain: batch.chains.as_ref().map(|it| embed_chain(model, it, device)).transpose()?,
+        image: inputs.images(model, batch.images.as_ref(), batch.regions.as_ref())?,
+        text: batch.texts.as_ref().map(|it| inputs.texts(model, it)).transpose()?,
+        box_image: inputs.images(model, batch.box_images.as_ref(), batch.box_regions.as_ref())?,
+        box_text: batch.box_texts.as_ref().map(|it| inputs.texts(model, it)).transpose()?,
+        // All links in one pass of the text encoder.
+        chain: match &batch.chains {
+            Some(chains) => Some(split_chain(inputs.texts(model, &chains.texts)?, chains)),
+            None => None,
+        },
         frozen_chain: None,
-        edges: batch.edges.as_ref().map(|it| embed_edges(model, it, device)).transpose()?,
+        edges: batch.edges.as_ref().map(|it| embed_edges(model, it, inputs)).transpose()?,
     })
 }
 
-fn embed_edges(model: &Model, edges: &EdgeBatch, device: &Device) -> Result<Edges> {
-    let points = model.embed_images(pixels(&edges.images, device))?;
+fn embed_edges(model: &Model, edges: &EdgeBatch, inputs: &PassInputs<'_>) -> Result<Edges> {
+    let features = model.image_features(pixels(&edges.images, inputs.device))?;
+    let points = model.embed_features(features, Tower::Image, Some(&inputs.noise))?;
     Ok(Edges { points, things: edges.things.clone(), parts: edges.parts.clone() })
 }
 
-/// Embeds all links in one pass of the text encoder, then splits them.
-fn embed_chain(model: &Model, chains: &ChainBatch, device: &Device) -> Result<Chain> {
-    let points = model.embed_texts(tokens(&chains.texts, device))?;
+/// The links of chains, positive and negative.
+fn split_chain(points: Tensor<2>, chains: &ChainBatch) -> Chain {
     let links = if chains.negatives { 2 * chains.tiers } else { chains.tiers };
     let mut positive = points.chunk(links, 0);
     let negative = positive.split_off(chains.tiers);
-    Ok(Chain { positive, negative })
+    Chain { positive, negative }
 }
 
 fn mean(values: Tensor<1>) -> f64 {

@@ -1,16 +1,15 @@
-//! The cache file: fixed-size records, each with a key, a point and a checksum.
+//! A file of vectors by key: fixed-size records, each with a key, a vector and a checksum.
 
 use std::collections::HashMap;
 use std::fs::{File, OpenOptions};
 use std::io::{BufReader, ErrorKind, Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
 
-use anyhow::Context as _;
 use conifer_space::points::Lock;
 use sha2::{Digest as _, Sha256};
 
 /// SHA-256 that identifies a text or photo.
-pub(super) type ContentKey = [u8; 32];
+pub type ContentKey = [u8; 32];
 
 /// Bytes of a record's checksum: the first bytes of the SHA-256 of key and point.
 const CHECK: usize = 8;
@@ -22,7 +21,8 @@ const BUFFER: usize = 1 << 20;
 ///
 /// A record with a wrong checksum is ignored. Only the process that holds the file's lock writes; it also cuts off an
 /// incomplete record at the end. Other processes read the records that existed when they opened the file.
-pub(super) struct CacheFile {
+#[derive(Debug)]
+pub struct VectorFile {
     path: PathBuf,
     file: File,
     dim: usize,
@@ -34,9 +34,12 @@ pub(super) struct CacheFile {
     _lock: Option<Lock>,
 }
 
-impl CacheFile {
+impl VectorFile {
     /// Opens or creates a file of points with `dim` numbers. The second value holds notes for the user.
-    pub(super) fn open(path: &Path, dim: usize) -> anyhow::Result<(Self, Vec<String>)> {
+    ///
+    /// # Errors
+    /// The file cannot be opened, read or written.
+    pub fn open(path: &Path, dim: usize) -> std::io::Result<(Self, Vec<String>)> {
         let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)?;
         let shown = path.display();
         let mut notes = Vec::new();
@@ -47,7 +50,7 @@ impl CacheFile {
             .ok();
         let (offsets, writes) = (HashMap::new(), lock.is_some());
         let mut store = Self { path: path.into(), file, dim, offsets, length: 0, writes, _lock: lock };
-        let damaged = store.scan().context("reading the cached embeddings")?;
+        let damaged = store.scan()?;
         if !damaged.is_empty() {
             let count = damaged.len();
             notes.push(match count {
@@ -56,7 +59,7 @@ impl CacheFile {
             });
         }
         if store.writes {
-            store.mend(&damaged).context("removing damaged records")?;
+            store.mend(&damaged)?;
         }
         Ok((store, notes))
     }
@@ -98,17 +101,20 @@ impl CacheFile {
     }
 
     /// Path of the file.
-    pub(super) fn path(&self) -> &Path {
+    pub fn path(&self) -> &Path {
         &self.path
     }
 
     /// True if this process holds the lock, so that points can be added.
-    pub(super) fn writes(&self) -> bool {
+    pub fn writes(&self) -> bool {
         self.writes
     }
 
     /// The points of those keys that are in the file, with the exact bits that were added.
-    pub(super) fn find(&mut self, keys: &[ContentKey]) -> std::io::Result<HashMap<ContentKey, Vec<f32>>> {
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn find(&mut self, keys: &[ContentKey]) -> std::io::Result<HashMap<ContentKey, Vec<f32>>> {
         let (mut found, mut record) = (HashMap::new(), vec![0; self.size()]);
         for key in keys {
             let Some(&offset) = self.offsets.get(key) else { continue };
@@ -132,7 +138,10 @@ impl CacheFile {
     }
 
     /// Appends points. If that fails, none of them is kept, and further calls do nothing.
-    pub(super) fn add(&mut self, points: &[(ContentKey, Vec<f32>)]) -> std::io::Result<()> {
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn add(&mut self, points: &[(ContentKey, Vec<f32>)]) -> std::io::Result<()> {
         if !self.writes {
             return Ok(());
         }
@@ -160,7 +169,10 @@ impl CacheFile {
     }
 
     /// Forgets all points. Empties the file if this process holds the lock.
-    pub(super) fn clear(&mut self) -> std::io::Result<()> {
+    ///
+    /// # Errors
+    /// The file cannot be truncated.
+    pub fn clear(&mut self) -> std::io::Result<()> {
         self.offsets.clear();
         if self.writes {
             self.length = 0;
@@ -205,7 +217,7 @@ mod tests {
     }
 
     fn filled(path: &Path) {
-        let (mut store, notes) = CacheFile::open(path, 3).unwrap();
+        let (mut store, notes) = VectorFile::open(path, 3).unwrap();
         assert!(notes.is_empty(), "{notes:?}");
         store.add(&points(0..2)).unwrap();
         store.add(&points(2..5)).unwrap();
@@ -220,14 +232,14 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.points");
         filled(&path);
-        let (mut store, notes) = CacheFile::open(&path, 3).unwrap();
+        let (mut store, notes) = VectorFile::open(&path, 3).unwrap();
         let found = store.find(&keys(0..7)).unwrap();
         assert_eq!((found.len(), notes.len()), (5, 0));
         assert!(points(0..5).iter().all(|(key, point)| bits(&found[key]) == bits(point)));
         store.add(&[([1; 32], vec![9.0, 9.0, 9.0])]).unwrap();
         assert_eq!(store.find(&keys(1..2)).unwrap()[&[1; 32]], [9.0; 3]);
         drop(store);
-        let (mut store, _) = CacheFile::open(&path, 3).unwrap();
+        let (mut store, _) = VectorFile::open(&path, 3).unwrap();
         assert_eq!(store.find(&keys(1..2)).unwrap()[&[1; 32]], [9.0; 3]);
         store.clear().unwrap();
         assert!(store.find(&keys(0..7)).unwrap().is_empty());
@@ -241,7 +253,7 @@ mod tests {
         filled(&path);
         let bytes = std::fs::read(&path).unwrap();
         std::fs::write(&path, &bytes[..bytes.len() - 1]).unwrap();
-        let (mut store, notes) = CacheFile::open(&path, 3).unwrap();
+        let (mut store, notes) = VectorFile::open(&path, 3).unwrap();
         assert!(notes.is_empty(), "{notes:?}");
         assert_eq!(std::fs::metadata(&path).unwrap().len(), 4 * SIZE as u64);
         assert_eq!(store.find(&keys(0..5)).unwrap().len(), 4);
@@ -261,13 +273,13 @@ mod tests {
             let mut bytes = std::fs::read(&path).unwrap();
             bytes[2 * SIZE + at] ^= 16;
             std::fs::write(&path, bytes).unwrap();
-            let (mut store, notes) = CacheFile::open(&path, 3).unwrap();
+            let (mut store, notes) = VectorFile::open(&path, 3).unwrap();
             assert!(notes[0].contains("points: 1 cached embedding is damaged and will be computed again"), "{notes:?}");
             let found = store.find(&keys(0..5)).unwrap();
             assert_eq!((found.len(), found.contains_key(&[2; 32])), (4, false));
             store.add(&points(2..3)).unwrap();
             drop(store);
-            let (mut store, notes) = CacheFile::open(&path, 3).unwrap();
+            let (mut store, notes) = VectorFile::open(&path, 3).unwrap();
             assert_eq!((store.find(&keys(0..5)).unwrap().len(), notes.len()), (5, 0));
             // A record that is damaged while the file is open is not returned either.
             let mut bytes = std::fs::read(&path).unwrap();
@@ -282,20 +294,20 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.points");
         filled(&path);
-        let (mut first, _) = CacheFile::open(&path, 3).unwrap();
-        let (mut second, notes) = CacheFile::open(&path, 3).unwrap();
+        let (mut first, _) = VectorFile::open(&path, 3).unwrap();
+        let (mut second, notes) = VectorFile::open(&path, 3).unwrap();
         assert!(notes[0].contains("another conifer run is writing") && !second.writes(), "{notes:?}");
         assert_eq!(second.find(&keys(0..5)).unwrap().len(), 5);
         second.add(&points(5..6)).unwrap();
         second.clear().unwrap();
         assert_eq!(first.find(&keys(0..6)).unwrap().len(), 5);
         // Records that the first process clears are no longer found by the second.
-        let mut second = CacheFile::open(&path, 3).unwrap().0;
+        let mut second = VectorFile::open(&path, 3).unwrap().0;
         first.clear().unwrap();
         first.add(&points(4..5)).unwrap();
         assert!(second.find(&keys(0..4)).unwrap().is_empty());
         drop(first);
-        assert!(CacheFile::open(&path, 3).unwrap().1.is_empty());
+        assert!(VectorFile::open(&path, 3).unwrap().1.is_empty());
     }
 
     #[test]
@@ -303,10 +315,10 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.points");
         filled(&path);
-        let (mut store, _) = CacheFile::open(&path, 3).unwrap();
+        let (mut store, _) = VectorFile::open(&path, 3).unwrap();
         store.file = File::open(&path).unwrap();
         assert!(store.add(&points(5..6)).is_err() && !store.writes());
         assert_eq!(store.find(&keys(0..6)).unwrap().len(), 5);
-        assert!(CacheFile::open(folder.path(), 3).is_err());
+        assert!(VectorFile::open(folder.path(), 3).is_err());
     }
 }
