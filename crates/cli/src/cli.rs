@@ -80,7 +80,12 @@ pub(crate) enum Command {
     /// List the benchmarks.
     Benchmarks,
     /// List the encoders and their presets, the values of `kind` and `preset` in `model.visual` and `model.textual`.
-    Encoders,
+    Encoders {
+        /// Also list the layouts of pretrained weights for `model.visual.init` and `model.textual.init`, and where to get
+        /// them.
+        #[arg(long)]
+        long: bool,
+    },
     /// List the embedding spaces, the values of `manifold.kind`.
     Spaces,
     /// Print or check a config, or list all keys.
@@ -319,9 +324,9 @@ pub(crate) struct EmbedArgs {
     /// Views of each sample to embed.
     #[arg(long, value_delimiter = ',', default_value = "image,text", help_heading = DATA)]
     pub(crate) views: Vec<EmbedView>,
-    /// How photos are brought to the model's input size.
-    #[arg(long, value_enum, default_value_t = CropArg::Center, help_heading = DATA)]
-    pub(crate) crop: CropArg,
+    /// How photos are brought to the model's input size. Default: the crop that the checkpoint names, or else the centre.
+    #[arg(long, value_enum, help_heading = DATA)]
+    pub(crate) crop: Option<CropArg>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]

@@ -12,6 +12,7 @@ use conifer_learn::embed::Embedder;
 use conifer_learn::features::FeatureStore;
 use conifer_space::{ManifoldSpec, Provenance, Root};
 
+use crate::cli::CropArg;
 use crate::progress;
 use crate::request::note_interrupted;
 
@@ -38,6 +39,11 @@ impl ModelEmbedder {
     /// Reads and keeps the features of frozen encoders in `folder`, if there is one.
     pub(crate) fn with_features(self, folder: Option<std::path::PathBuf>) -> Self {
         Self { inner: self.inner.with_feature_store(&FeatureStore { folder }) }
+    }
+
+    /// The requested crop of photos; without one, the crop that the checkpoint names.
+    pub(crate) fn crop(&self, requested: Option<CropArg>) -> EvalCrop {
+        requested.map_or(self.inner.manifest().images.crop, EvalCrop::from)
     }
 
     /// Sets the number of photos or texts per forward pass.
@@ -101,7 +107,7 @@ impl ModelEmbedder {
     pub(crate) fn image(&self, path: &Path) -> anyhow::Result<Vec<f32>> {
         let image = ImageRef::File(path.into());
         image.open(&PixelLimits::default()).with_context(|| path.display().to_string())?;
-        Ok(self.inner.images(&[image], EvalCrop::Center, &mut |_, _| {})?)
+        Ok(self.inner.images(&[image], self.crop(None), &mut |_, _| {})?)
     }
 }
 

@@ -41,7 +41,7 @@ pub(crate) fn run(cli: Cli) -> anyhow::Result<()> {
         Command::Convert(args) => convert::run(args, json),
         Command::Methods => lists::methods(json),
         Command::Benchmarks => lists::benchmarks(json),
-        Command::Encoders => lists::encoders(json),
+        Command::Encoders { long } => lists::encoders(long, json),
         Command::Spaces => lists::spaces(json),
         Command::Config(args) => config::run(args, json),
         Command::Completions { shell } => {
