@@ -543,3 +543,4 @@ fn an_evaluation_that_fails_ends_the_run_after_a_checkpoint() {
 
 mod checkpointing;
 mod faults;
+mod vectors;
