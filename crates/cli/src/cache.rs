@@ -23,7 +23,7 @@ const BATCH: usize = 1024;
 /// Looks up points in a cache file before the model computes them, and adds those that it computes.
 ///
 /// Each model has one file, named by a hash of [`ModelEmbedder::identity`]. A text is keyed by its token ids, a photo
-/// by the bytes of its file (or its pixels) and the crop. Each run computes the first cached point again. If it differs
+/// by the bytes of its file (or its pixels) and the crop, and both by their vector if the model reads vectors. Each run computes the first cached point again. If it differs
 /// from the cached one, the cached points are discarded. An error of the cache never stops a run: the run prints a
 /// note, and computes points that it cannot read from the cache.
 pub(crate) struct CachedEmbedder {
@@ -134,11 +134,8 @@ impl EmbeddingModel for CachedEmbedder {
         if self.cache.borrow().is_none() {
             return self.model.texts(texts);
         }
-        let ids = self.model.inner().tokenize(texts).map_err(|error| Error::Embedder(error.to_string()))?;
-        let keys: Vec<ContentKey> = ids
-            .iter()
-            .map(|ids| key("text", ids.iter().flat_map(|id| id.to_le_bytes()).collect::<Vec<_>>().as_slice()))
-            .collect();
+        let inputs = self.model.inner().text_inputs(texts).map_err(|error| Error::Embedder(error.to_string()))?;
+        let keys: Vec<ContentKey> = inputs.iter().map(|input| key("text", input)).collect();
         self.points(&keys, &|some| self.model.texts(&some.iter().map(|&i| texts[i].clone()).collect::<Vec<_>>()))
     }
 
@@ -151,6 +148,10 @@ impl EmbeddingModel for CachedEmbedder {
         let key_of = |image: &ImageRef| match image {
             ImageRef::Pixels(picture) => {
                 Ok(key(&format!("{kind} {} x {}", picture.width, picture.height), &picture.rgb))
+            }
+            ImageRef::Vector(values) => {
+                let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
+                Ok(key("vector", &bytes))
             }
             _ => Ok(key(&kind, image.bytes(limits.max_bytes)?.as_deref().unwrap_or_default())),
         };

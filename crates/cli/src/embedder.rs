@@ -5,11 +5,12 @@ use std::path::Path;
 use anyhow::Context as _;
 use burn::tensor::Device;
 use conifer_data::transform::EvalCrop;
-use conifer_data::{ImageRef, PixelLimits};
+use conifer_data::{ImageRef, PixelLimits, Source};
 use conifer_eval::Error;
 use conifer_learn::checkpoint::Manifest;
 use conifer_learn::embed::Embedder;
 use conifer_learn::features::FeatureStore;
+use conifer_learn::head::Tower;
 use conifer_space::{ManifoldSpec, Provenance, Root};
 
 use crate::cli::CropArg;
@@ -44,6 +45,14 @@ impl ModelEmbedder {
     /// The requested crop of photos; without one, the crop that the checkpoint names.
     pub(crate) fn crop(&self, requested: Option<CropArg>) -> EvalCrop {
         requested.map_or(self.inner.manifest().images.crop, EvalCrop::from)
+    }
+
+    /// Uses the vectors of the texts of `source`, for a model that reads them instead of texts.
+    pub(crate) fn with_text_vectors(self, source: &dyn Source) -> anyhow::Result<Self> {
+        match (self.inner.vector_width(Tower::Text), source.text_vectors()) {
+            (Some(_), Some(texts)) => Ok(Self { inner: self.inner.with_text_vectors(texts)? }),
+            _ => Ok(self),
+        }
     }
 
     /// Sets the number of photos or texts per forward pass.
@@ -104,7 +113,18 @@ impl ModelEmbedder {
         Ok(self.inner.texts(&[text], &mut |_, _| {})?)
     }
 
+    /// Embeds a vector, for a model that reads vectors.
+    pub(crate) fn vector(&self, values: Vec<f32>, tower: Tower) -> anyhow::Result<Vec<f32>> {
+        Ok(self.inner.vectors(&[values], tower)?)
+    }
+
     pub(crate) fn image(&self, path: &Path) -> anyhow::Result<Vec<f32>> {
+        if let Some(width) = self.inner.vector_width(Tower::Image) {
+            anyhow::bail!(
+                "{}: the model reads vectors and has no image encoder; expected --image-vector with {width} numbers",
+                path.display()
+            );
+        }
         let image = ImageRef::File(path.into());
         image.open(&PixelLimits::default()).with_context(|| path.display().to_string())?;
         Ok(self.inner.images(&[image], self.crop(None), &mut |_, _| {})?)

@@ -7,7 +7,9 @@ use std::path::Path;
 use anyhow::Context as _;
 use burn::tensor::Device;
 use conifer_data::hierarchy::Tree;
+use conifer_data::vectors::VectorMatrix;
 use conifer_index::{Filter, FlatIndex, Snapshot};
+use conifer_learn::head::Tower;
 
 use crate::cli::{FilterArgs, QueryArgs, ViewArg};
 use crate::embedder::ModelEmbedder;
@@ -32,13 +34,19 @@ impl<'a> QueryResolver<'a> {
         Self { set, path, checkpoint, device, embedder: OnceCell::new() }
     }
 
-    /// The point of a text, a photo or a row.
+    /// The point of a text, a photo, a vector or a row.
     pub(crate) fn point(&self, query: &QueryArgs) -> anyhow::Result<Vec<f32>> {
+        if let Some(given) = &query.image_vector {
+            return self.embedder()?.vector(vector_of(given).context("--image-vector")?, Tower::Image);
+        }
+        if let Some(given) = &query.text_vector {
+            return self.embedder()?.vector(vector_of(given).context("--text-vector")?, Tower::Text);
+        }
         match (&query.text, &query.image, &query.id) {
             (Some(text), ..) => self.embedder()?.text(text),
             (_, Some(path), _) => self.embedder()?.image(path),
             (.., Some(id)) => Ok(self.set.row(self.row(id)?).into_owned()),
-            _ => anyhow::bail!("expected one of --text, --image, --id"),
+            _ => anyhow::bail!("expected one of --text, --image, --id, --image-vector, --text-vector"),
         }
     }
 
@@ -116,5 +124,39 @@ impl<'a> QueryResolver<'a> {
             None => open_model_of(self.set, self.path, self.device)?,
         };
         Ok(self.embedder.get_or_init(|| embedder))
+    }
+}
+
+/// A vector given as a JSON list, a file with such a list, or an array file with one vector.
+fn vector_of(given: &str) -> anyhow::Result<Vec<f32>> {
+    fn of_json(text: &str) -> anyhow::Result<Vec<f32>> {
+        serde_json::from_str(text).context("expected a JSON list of numbers")
+    }
+    if given.trim_start().starts_with('[') {
+        return of_json(given);
+    }
+    let path = Path::new(given);
+    if path.extension().is_some_and(|it| it.eq_ignore_ascii_case("json")) {
+        let text = std::fs::read_to_string(path).with_context(|| path.display().to_string())?;
+        return of_json(&text).with_context(|| path.display().to_string());
+    }
+    Ok(VectorMatrix::read_one(path)?)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn vectors_are_lists_or_files() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("query.json");
+        std::fs::write(&path, "[0.5, 2]").unwrap();
+        assert_eq!(vector_of(path.to_str().unwrap()).unwrap(), [0.5, 2.0]);
+        assert_eq!(vector_of(" [-1, 2e0]").unwrap(), [-1.0, 2.0]);
+        for wrong in ["[1, \"a\"]", "query.txt", "absent.npy"] {
+            assert!(vector_of(wrong).is_err(), "{wrong}");
+        }
     }
 }

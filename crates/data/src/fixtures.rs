@@ -60,3 +60,18 @@ pub(crate) fn shared_data(name: &str) -> Option<PathBuf> {
     eprintln!("skipped: {} not found", path.display());
     None
 }
+
+/// A `.npy` file of f32 rows with this width, as `numpy.save` writes it.
+pub(crate) fn npy(width: usize, values: &[f32]) -> Vec<u8> {
+    let rows = values.len() / width;
+    let mut header = format!("{{'descr': '<f4', 'fortran_order': False, 'shape': ({rows}, {width}), }}");
+    // The array starts at a multiple of 64.
+    let length = (10 + header.len() + 1).next_multiple_of(64) - 10;
+    header += &" ".repeat(length - header.len() - 1);
+    header.push('\n');
+    let mut bytes = b"\x93NUMPY\x01\x00".to_vec();
+    bytes.extend((length as u16).to_le_bytes());
+    bytes.extend(header.as_bytes());
+    bytes.extend(values.iter().flat_map(|value| value.to_le_bytes()));
+    bytes
+}

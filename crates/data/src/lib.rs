@@ -45,6 +45,7 @@ pub mod sources;
 pub mod tokenizer;
 pub mod toy;
 pub mod transform;
+pub mod vectors;
 mod wide;
 
 pub use error::{Error, Result};

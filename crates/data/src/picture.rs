@@ -59,7 +59,22 @@ impl ImageRef {
             Self::Pixels(picture) => {
                 format!("picture {} x {} in memory", picture.width, picture.height)
             }
+            Self::Vector(values) => format!("vector of width {} in memory", values.len()),
         }
+    }
+
+    /// The vector, which must have this width.
+    ///
+    /// # Errors
+    /// [`Broken`] for a photo, or a vector of another width.
+    pub fn vector(&self, width: usize) -> Result<&[f32], Broken> {
+        let found = match self {
+            Self::Vector(values) if values.len() == width => return Ok(values),
+            Self::Vector(values) => format!("a vector of width {}", values.len()),
+            _ => "a photo".to_owned(),
+        };
+        let detail = format!("{found}; expected a vector of width {width}, because this model reads vectors");
+        Err(Broken::new(self.place(), Cause::BadRecord, detail))
     }
 
     fn decode(&self, limits: &PixelLimits) -> Result<Picture, ImageFault> {
@@ -100,6 +115,9 @@ impl ImageRef {
                 Ok(Some(Cow::Borrowed(bytes)))
             }
             Self::Pixels(_) => Ok(None),
+            Self::Vector(_) => {
+                Err((Cause::BadRecord, "a vector, not a photo; this needs a model for vectors".to_owned()))
+            }
         }
     }
 }

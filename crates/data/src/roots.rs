@@ -17,12 +17,14 @@
 use std::fs;
 use std::io;
 use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
 
 use crate::error::{Error, Result};
 use crate::files::not_a_file;
 use crate::hierarchy::Tree;
 use crate::sample::{Broken, Cause, ImageRef, Sample, View};
 use crate::sources::{ClassEntry, Source, SourceSpec};
+use crate::vectors::TextVectors;
 
 /// Options of sources that contain a folder of photos.
 const FOLDER_OPTIONS: [&str; 2] = ["folder", "images"];
@@ -221,6 +223,10 @@ impl Source for RootedSource {
 
     fn left_out(&self) -> Option<String> {
         self.source.left_out()
+    }
+
+    fn text_vectors(&self) -> Option<Arc<TextVectors>> {
+        self.source.text_vectors()
     }
 
     fn lists_files(&self) -> bool {

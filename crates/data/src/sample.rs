@@ -118,6 +118,8 @@ pub enum ImageRef {
     Encoded(Arc<[u8]>),
     /// Decoded pixels.
     Pixels(Arc<Picture>),
+    /// Features that another program computed, instead of a photograph.
+    Vector(Arc<[f32]>),
 }
 
 /// A decoded photograph.

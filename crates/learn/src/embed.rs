@@ -4,12 +4,13 @@ mod prefetch;
 mod rows;
 
 use std::path::Path;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use burn::module::Module;
 use burn::tensor::{Device, Tensor};
 use conifer_data::tokenizer::Tokenizer;
-use conifer_data::transform::{EvalCrop, evaluate};
+use conifer_data::transform::EvalCrop;
+use conifer_data::vectors::TextVectors;
 use conifer_data::{Broken, ImageRef, PixelLimits};
 use conifer_space::points::sha256_hex;
 use conifer_space::{EmbeddingSet, ManifoldSpec, Modality, Provenance, Root};
@@ -21,6 +22,7 @@ pub use rows::by_length;
 use crate::checkpoint::published::ImportOptions;
 use crate::checkpoint::{self, FrozenTowers, Manifest, Weights};
 use crate::features::{FeatureStore, SharedRows};
+use crate::head::Tower;
 use crate::model::Model;
 use crate::root::Apex;
 use crate::{Error, Result};
@@ -110,6 +112,26 @@ impl Embedder {
         self
     }
 
+    /// Uses these vectors of texts, for a model that reads vectors instead of texts.
+    ///
+    /// # Errors
+    /// [`Error::Setting`] if the model has a text encoder, or reads vectors of another width.
+    pub fn with_text_vectors(mut self, texts: Arc<TextVectors>) -> Result<Self> {
+        let tokenizer = Tokenizer::of_vectors(texts);
+        self.manifest.check_tokenizer(&tokenizer)?;
+        self.tokenizer = tokenizer;
+        self.root = OnceLock::new();
+        Ok(self)
+    }
+
+    /// Width of the vectors that a tower reads; `None` if it has an encoder, which reads photos or texts.
+    pub fn vector_width(&self, tower: Tower) -> Option<usize> {
+        match tower {
+            Tower::Image => self.model.config().visual.vector_width(),
+            Tower::Text => self.model.config().textual.vector_width(),
+        }
+    }
+
     /// The space of all points, with its learned curvatures.
     pub fn spec(&self) -> &ManifoldSpec {
         &self.spec
@@ -122,7 +144,7 @@ impl Embedder {
 
     /// The root, from which the cones are seen. The first of these that exists: the stored root of the checkpoint, the
     /// root that the manifest names, on a sphere the embedding of the empty text, the origin. On a sphere the point is
-    /// normalised.
+    /// normalised. A model that reads vectors of texts has no embedding of the empty text and uses the origin.
     ///
     /// # Errors
     /// If the text cannot be embedded.
@@ -152,7 +174,7 @@ impl Embedder {
         let point = match (&self.manifest.root, &self.manifest.apex) {
             (Some(root), _) => root.clone(),
             (None, Some(Apex::Text(text))) => embed(text)?,
-            (None, None) if sphere => embed("")?,
+            (None, None) if sphere && self.vector_width(Tower::Text).is_none() => embed("")?,
             (None, _) => return Ok(Root::Origin),
         };
         if !sphere {
@@ -166,7 +188,8 @@ impl Embedder {
     /// similar length share a batch.
     ///
     /// # Errors
-    /// If the tokenizer or the model fails. Every text has a point, even an empty one.
+    /// If the tokenizer or the model fails. Every text has a point, even an empty one. A model that reads vectors has
+    /// points only for the texts of [`Embedder::with_text_vectors`].
     pub fn texts<S: AsRef<str> + Sync>(&self, texts: &[S], progress: EmbedProgress<'_>) -> Result<Vec<f32>> {
         let rows = self.tokenize(texts)?;
         let dim = self.spec.dim;
@@ -189,7 +212,8 @@ impl Embedder {
     /// Embeds `images`. Points are row-major, `[N, dim]`, in input order.
     ///
     /// # Errors
-    /// [`Error::Broken`] if a photograph cannot be read; none is skipped.
+    /// [`Error::Broken`] if a photograph cannot be read, or is not a vector where the model reads vectors; none is
+    /// skipped.
     pub fn images(&self, images: &[ImageRef], crop: EvalCrop, progress: EmbedProgress<'_>) -> Result<Vec<f32>> {
         self.images_with(images, crop, progress, |_| {})
     }
@@ -208,9 +232,8 @@ impl Embedder {
     ) -> Result<EmbeddingSet> {
         let points = self.texts(texts, progress)?;
         let mut hashes = self.fingerprint().to_owned();
-        for row in self.tokenize(texts)? {
-            let bytes: Vec<u8> = row.iter().flat_map(|id| id.to_le_bytes()).collect();
-            hashes += &sha256_hex(&bytes);
+        for input in self.text_inputs(texts)? {
+            hashes += &sha256_hex(&input);
         }
         self.set(ids, modality, points, data, &hashes)
     }
@@ -243,7 +266,7 @@ impl Embedder {
         texts.par_iter().map(encode).collect()
     }
 
-    /// Passes the pixels of every photograph, `[3, size, size]`, to `seen` in order. The next batch is read while the
+    /// Passes the [`Embedder::image_input`] of every photograph to `seen` in order. The next batch is read while the
     /// current one is computed.
     fn images_with(
         &self,
@@ -252,9 +275,8 @@ impl Embedder {
         progress: EmbedProgress<'_>,
         mut seen: impl FnMut(&[u8]),
     ) -> Result<Vec<f32>> {
-        let size = self.model.config().visual.reads().image_size;
         let mut points = Vec::with_capacity(images.len() * self.spec.dim);
-        let read = |image: &ImageRef| Ok(evaluate(&image.open(&self.limits)?, size as u32, crop));
+        let read = |image: &ImageRef| self.image_input(image, crop);
         let batches = images.chunks(self.batch).map(|chunk| -> Result<Vec<Vec<u8>>, Broken> {
             let rows: Vec<Result<Vec<u8>, Broken>> = chunk.par_iter().map(read).collect();
             rows.into_iter().collect()
@@ -274,7 +296,11 @@ impl Embedder {
 
     /// An [`Error::Broken`] with the number of unreadable photographs among `images`; `None` if all can be read.
     pub fn unreadable(&self, images: &[ImageRef]) -> Option<Error> {
-        let broken: Vec<Broken> = images.par_iter().filter_map(|image| image.open(&self.limits).err()).collect();
+        let fault = |image: &ImageRef| match self.vector_width(Tower::Image) {
+            Some(width) => image.vector(width).err(),
+            None => image.open(&self.limits).err(),
+        };
+        let broken: Vec<Broken> = images.par_iter().filter_map(fault).collect();
         let first = broken.first()?.to_string();
         Some(Error::Broken { count: broken.len(), total: images.len(), first })
     }
@@ -298,11 +324,14 @@ impl Embedder {
         Ok(EmbeddingSet::new(self.spec.clone(), self.root()?, ids, modalities, points, source)?)
     }
 
-    /// SHA-256 of the tokenizer's JSON, in hex.
+    /// SHA-256 of the tokenizer's JSON, in hex; for a model that reads vectors, of the texts and their vectors.
     ///
     /// # Errors
     /// If the tokenizer cannot be serialised.
     pub fn tokenizer_fingerprint(&self) -> Result<String> {
+        if let Some(texts) = self.tokenizer.text_vectors() {
+            return Ok(texts.fingerprint().to_owned());
+        }
         Ok(sha256_hex(self.tokenizer.to_json()?.as_bytes()))
     }
 

@@ -29,6 +29,13 @@ pub(crate) struct QueryArgs {
     /// Search for the row of the set with this id.
     #[arg(long, help_heading = "Query")]
     pub(crate) id: Option<String>,
+    /// Search for this vector of a photo, for a model that reads vectors: a .npy or .npz file with one vector, or a
+    /// JSON list of numbers (or a file with one).
+    #[arg(long, value_name = "FILE|LIST", help_heading = "Query")]
+    pub(crate) image_vector: Option<String>,
+    /// Search for this vector of a text; as --image-vector.
+    #[arg(long, value_name = "FILE|LIST", help_heading = "Query")]
+    pub(crate) text_vector: Option<String>,
 }
 
 #[derive(Args)]

@@ -55,6 +55,7 @@ pub(crate) fn run(args: EvalArgs, as_json: bool, device: &Device) -> anyhow::Res
     // Open the output before the evaluation, so that an unwritable path fails early.
     let log = args.out.as_deref().map(ResultLog::open).transpose()?;
     let model = ModelEmbedder::open(checkpoint, device)?.with_root_text(args.root_text.as_deref());
+    let model = model.with_text_vectors(source.as_ref())?;
     let cache = args.cache.folder();
     let model = model.with_features(cache.as_ref().map(|folder| folder.join("features")));
     let embedder = CachedEmbedder::new(model, cache.as_deref());

@@ -92,7 +92,9 @@ impl Loader {
             return Err(Error::config("view", missing.name(), expected));
         }
         // Every text, even an empty one, needs its start and end tokens.
-        tokenizer.encode("", config.context)?;
+        if tokenizer.text_vectors().is_none() {
+            tokenizer.encode("", config.context)?;
+        }
         let sampler = Sampler::new(source.len() as u64, config.batch_size as u64, config.drop_last, config.seed)?;
         let cache = config.cache_pixels.map(|cache| PixelCache::new(cache.bytes));
         let chain = &config.chain;

@@ -120,6 +120,38 @@ impl RegionReader {
         )
     }
 
+    /// The vectors of the photo of a sample and, if the views include [`View::Boxes`], of its boxes, for samples whose
+    /// photos are vectors of this `width`.
+    ///
+    /// # Errors
+    /// [`Broken`] if the sample cannot be read, or an image of it is not such a vector.
+    pub fn vectors(&self, index: u64, width: usize) -> Result<Vec<(PhotoRegion, Vec<f32>)>, Broken> {
+        guarded(
+            || format!("{}[{index}]", self.source.name()),
+            || {
+                let sample = self.source.get(index as usize)?;
+                let region = |part| PhotoRegion { sample: index, part, copy: 0 };
+                let vector = |image: &ImageRef| {
+                    image.vector(width).map(<[f32]>::to_vec).map_err(|broken| broken.within(&sample.id))
+                };
+                let mut found = vec![(region(0), vector(photo(&sample)?)?)];
+                if !self.config.views.contains(&View::Boxes) {
+                    return Ok(found);
+                }
+                for (phrase, images) in RowMaker::usable_boxes(&sample, VECTOR_SIZE, self.config.min_box_pixels) {
+                    for (key, image) in images {
+                        let PhraseImage::Crop(crop) = image else {
+                            let detail = format!("phrase {:?} has a box without a vector; expected one", phrase.text);
+                            return Err(Broken::new(&sample.id, Cause::NoBox, detail));
+                        };
+                        found.push((region(part_of(key)), vector(crop)?));
+                    }
+                }
+                Ok(found)
+            },
+        )
+    }
+
     fn transform(&self, picture: &Picture, key: &[u8; 32]) -> Vec<u8> {
         let size = self.config.image_size as u32;
         match self.copies {
@@ -166,6 +198,9 @@ impl RegionReader {
         hash.finalize().into()
     }
 }
+
+/// Width and height of an image that is given as a vector. Its boxes are vectors too and have no size.
+pub(super) const VECTOR_SIZE: (u32, u32) = (1, 1);
 
 /// The image of a part and the hash of the file that it comes from.
 struct PartContent<'a> {

@@ -10,7 +10,7 @@ use super::cache::{DecodedPhoto, PixelCache, SampleImageKey};
 use super::config::{CaptionChoice, ChainChoice, ChainSource, LoaderConfig};
 use super::edges::{ClassBoxes, EdgeRow};
 use super::guard::guarded;
-use super::regions::{PhotoRegion, RegionMode, part_of};
+use super::regions::{PhotoRegion, RegionMode, VECTOR_SIZE, part_of};
 use crate::hierarchy::Taxonomy;
 use crate::picture::EncodedImage;
 use crate::rng::{Stream, rng_for};
@@ -176,9 +176,12 @@ impl RowMaker {
         let drawn = match with_box {
             true => {
                 let decoded = self.decoded(sample)?;
-                let size = match decoded.encoded().map_err(|it| it.within(&sample.id))? {
-                    Some(encoded) => encoded.size(),
-                    None => decoded.get().map(|picture| (picture.width, picture.height))?,
+                let size = match decoded.image {
+                    ImageRef::Vector(_) => VECTOR_SIZE,
+                    _ => match decoded.encoded().map_err(|it| it.within(&sample.id))? {
+                        Some(encoded) => encoded.size(),
+                        None => decoded.get().map(|picture| (picture.width, picture.height))?,
+                    },
                 };
                 Some(self.draw_box(sample, size, &mut rng(Stream::Box))?)
             }

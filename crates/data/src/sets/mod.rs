@@ -5,12 +5,14 @@
 //! list of the wrong length is an error.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use crate::error::{Error, Result};
 use crate::hierarchy::Tree;
 use crate::roots::{AllowedRoots, RootedSource};
 use crate::sample::{Broken, Sample, View};
 use crate::sources::{ClassEntry, Source};
+use crate::vectors::TextVectors;
 
 mod annotated;
 mod archive;
@@ -172,6 +174,10 @@ impl Source for OpenedSet {
 
     fn left_out(&self) -> Option<String> {
         self.source.left_out()
+    }
+
+    fn text_vectors(&self) -> Option<Arc<TextVectors>> {
+        self.source.text_vectors()
     }
 }
 

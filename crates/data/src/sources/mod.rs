@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -11,10 +12,12 @@ use crate::files::not_a_file;
 use crate::hierarchy::Tree;
 use crate::roots::{self, AllowedRoots, RootedSource};
 use crate::sample::{Broken, Sample, View};
+use crate::vectors::TextVectors;
 
 pub mod breeds;
 mod contrasts;
 pub mod csv_pairs;
+pub mod features;
 pub mod grit_processed;
 pub mod grit_raw;
 pub mod hyperlex;
@@ -89,6 +92,11 @@ pub trait Source: Send + Sync {
         None
     }
 
+    /// The vectors of the texts, if another program computed them.
+    fn text_vectors(&self) -> Option<Arc<TextVectors>> {
+        None
+    }
+
     /// True if there is no sample.
     fn is_empty(&self) -> bool {
         self.len() == 0
@@ -146,6 +154,7 @@ pub const SOURCES: &[SourceEntry] = &[
     grit_processed::ENTRY,
     image_text_shards::ENTRY,
     csv_pairs::ENTRY,
+    features::ENTRY,
     image_folder::ENTRY,
     karpathy::ENTRY,
     taxon_table::ENTRY,

@@ -3,6 +3,8 @@
 //! [`Tokenizer`] is CLIP's byte-pair encoding with the published merges, the same encoding trained on the user's
 //! captions, or any `tokenizer.json` of the `tokenizers` library. For CLIP's encoding, texts are first cleaned as in
 //! the published systems (see `clean`). Any other `tokenizer.json` defines its own normalisation.
+//!
+//! For a model that reads vectors ([`Tokenizer::of_vectors`]) a token is a whole text.
 
 mod clean;
 mod clip;
@@ -18,6 +20,7 @@ use tokenizers::models::ModelWrapper;
 
 use crate::batch::TokenBatch;
 use crate::error::{Error, Result};
+use crate::vectors::TextVectors;
 use crate::{files, guard};
 
 /// Encodes texts as token ids between a start and an end token. Cheap to clone, and shared by threads.
@@ -25,13 +28,24 @@ use crate::{files, guard};
 pub struct Tokenizer(Arc<TokenizerInner>);
 
 struct TokenizerInner {
-    model: tokenizers::Tokenizer,
+    model: TokenModel,
     /// True for CLIP's encoding, for which texts are cleaned.
     clip: bool,
     vocab_size: usize,
     start: Option<u32>,
     end: u32,
 }
+
+/// How texts become ids.
+enum TokenModel {
+    /// Parts of words.
+    Subwords(Box<tokenizers::Tokenizer>),
+    /// One id per known text.
+    Texts(Arc<TextVectors>),
+}
+
+/// The id that ends a text of [`TokenModel::Texts`]. No row has it.
+const END_OF_TEXTS: u32 = 0;
 
 impl Tokenizer {
     /// Loads CLIP's byte-pair encoding from a list of merges: the published `bpe_simple_vocab_16e6.txt.gz`, the same
@@ -91,6 +105,21 @@ impl Tokenizer {
         Self::from_clip("the trained merges", &train::learn_merges(captions, merges)?)
     }
 
+    /// Encodes each text that has a vector as one id, for models that read vectors. Other texts are errors.
+    pub fn of_vectors(texts: Arc<TextVectors>) -> Self {
+        let vocab_size = texts.len() + 1;
+        let model = TokenModel::Texts(texts);
+        Self(Arc::new(TokenizerInner { model, clip: false, vocab_size, start: None, end: END_OF_TEXTS }))
+    }
+
+    /// The vectors of [`Tokenizer::of_vectors`]; `None` for any other tokenizer.
+    pub fn text_vectors(&self) -> Option<&Arc<TextVectors>> {
+        match &self.0.model {
+            TokenModel::Texts(texts) => Some(texts),
+            TokenModel::Subwords(_) => None,
+        }
+    }
+
     /// Writes a `tokenizer.json` atomically. [`Tokenizer::from_tokenizer_json`] and Python's `tokenizers` can read
     /// it.
     ///
@@ -108,16 +137,24 @@ impl Tokenizer {
         let failed = |error: tokenizers::Error| {
             Error::format("a tokenizer", error.to_string(), "one that can be written as tokenizer.json")
         };
-        self.0.model.to_string(true).map_err(failed)
+        match &self.0.model {
+            TokenModel::Subwords(model) => model.to_string(true).map_err(failed),
+            TokenModel::Texts(texts) => Err(failed(format!("{} texts with vectors", texts.len()).into())),
+        }
     }
 
     /// Encodes a text as start token, text tokens, end token. The result has at most `context` ids: a longer text
     /// loses its last tokens, but never the end token.
     ///
     /// # Errors
-    /// `context` is too small for start and end, or the model of a `tokenizer.json` cannot represent the text.
+    /// `context` is too small for start and end, the model of a `tokenizer.json` cannot represent the text, or the text
+    /// has no vector.
     pub fn encode(&self, text: &str, context: usize) -> Result<Vec<u32>> {
         let TokenizerInner { model, clip, start, end, .. } = &*self.0;
+        let model = match model {
+            TokenModel::Subwords(model) => model,
+            TokenModel::Texts(texts) => return texts.id(text).map(|id| vec![id]).ok_or_else(|| no_vector(text, texts)),
+        };
         let least = usize::from(start.is_some()) + 1;
         let Some(room) = context.checked_sub(least) else {
             return Err(Error::config("context", context.to_string(), format!("at least {least}")));
@@ -186,6 +223,7 @@ impl Tokenizer {
             _ => false,
         };
         let vocab_size = model.get_vocab(true).into_values().max().map_or(0, |id| id as usize + 1);
+        let model = TokenModel::Subwords(Box::new(model));
         Ok(Self(Arc::new(TokenizerInner { model, clip, vocab_size, start, end })))
     }
 }
@@ -206,6 +244,15 @@ const MERGES_FILE: &str = "byte pairs, two tokens per line, as in CLIP's bpe_sim
 fn cannot_encode(text: &str, error: String) -> Error {
     let start: String = text.chars().take(40).collect();
     Error::format(format!("text {start:?}"), error, "a text that the tokenizer's model can represent")
+}
+
+fn no_vector(text: &str, texts: &TextVectors) -> Error {
+    let start: String = text.chars().take(40).collect();
+    let expected = match texts.len() {
+        0 => "a vector instead of a text: this model reads vectors and has no text encoder".to_owned(),
+        count => format!("one of the {count} texts with a vector: this model has no text encoder"),
+    };
+    Error::format(format!("text {start:?}"), "it has no vector", expected)
 }
 
 /// Reads a file of at most [`hostile::MAX_BYTES`] bytes.

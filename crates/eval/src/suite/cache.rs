@@ -74,5 +74,9 @@ fn hash(image: &ImageRef, hasher: &mut DefaultHasher) {
         ImageRef::Member { shard, offset, len, .. } => (1u8, shard, offset, len).hash(hasher),
         ImageRef::Encoded(bytes) => (2u8, bytes).hash(hasher),
         ImageRef::Pixels(picture) => (3u8, picture.width, picture.height, &picture.rgb).hash(hasher),
+        ImageRef::Vector(values) => {
+            4u8.hash(hasher);
+            values.iter().for_each(|value| value.to_bits().hash(hasher));
+        }
     }
 }

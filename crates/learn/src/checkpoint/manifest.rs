@@ -111,8 +111,28 @@ impl Manifest {
     ///
     /// # Errors
     /// [`Error::Setting`] if the tokenizer has more ids than the embedding table has rows, or another end-of-text id
-    /// than the manifest.
+    /// than the manifest. For a model that reads vectors of texts: if the tokenizer has none, or vectors of another
+    /// width.
     pub fn check_tokenizer(&self, tokenizer: &Tokenizer) -> Result<()> {
+        match (self.model.textual.vector_width(), tokenizer.text_vectors()) {
+            (Some(width), Some(texts)) if !texts.is_empty() && texts.width() != width => {
+                let expected = format!("{width}, the width that this model reads");
+                return Err(Error::setting(
+                    "the vectors of the texts",
+                    format!("of width {}", texts.width()),
+                    expected,
+                ));
+            }
+            (Some(width), None) => {
+                let expected = format!("vectors of width {width}: this model reads vectors and has no text encoder");
+                return Err(Error::setting("tokenizer", "one of subwords", expected));
+            }
+            (None, Some(_)) => {
+                let expected = "one of subwords, because this model has a text encoder";
+                return Err(Error::setting("tokenizer", "a table of vectors", expected));
+            }
+            _ => {}
+        }
         let (ids, rows) = (tokenizer.vocab_size(), self.model.textual.reads().vocabulary);
         if ids > rows {
             let expected = format!("at most {rows}, the vocabulary of the text encoder");

@@ -100,9 +100,13 @@ fn write_as(
     let mut manifest = manifest.clone();
     manifest.manifold = model.head.spec();
     manifest.root = model.head.root().or(manifest.root);
-    manifest.texts.tokenizer = tokenizer.map(|_| TOKENIZER.to_owned());
     if let Some(tokenizer) = tokenizer {
         manifest.check_tokenizer(tokenizer)?;
+    }
+    // Vectors of texts belong to the data, not to the model.
+    let tokenizer = tokenizer.filter(|tokenizer| tokenizer.text_vectors().is_none());
+    manifest.texts.tokenizer = tokenizer.map(|_| TOKENIZER.to_owned());
+    if let Some(tokenizer) = tokenizer {
         tokenizer.save(&folder.join(TOKENIZER))?;
     }
     weights::save_as(&export(model), precision, &folder.join(WEIGHTS))?;

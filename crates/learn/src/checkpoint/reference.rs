@@ -1,6 +1,7 @@
 //! Opens a model by its path or name: [`open`].
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use burn::tensor::Device;
 use conifer_data::tokenizer::Tokenizer;
@@ -57,11 +58,15 @@ impl OpenedModel {
         named.then(|| load_tokenizer(&self.path, &self.manifest)).transpose()
     }
 
-    /// Loads the tokenizer, for callers that require one.
+    /// Loads the tokenizer, for callers that require one. For a model that reads vectors of texts it knows no text;
+    /// [`Embedder::with_text_vectors`](crate::embed::Embedder::with_text_vectors) adds them.
     ///
     /// # Errors
     /// As [`OpenedModel::tokenizer`]; [`Error::Setting`] if there is none.
     pub fn need_tokenizer(&self) -> Result<Tokenizer> {
+        if self.manifest.model.textual.vector_width().is_some() {
+            return Ok(Tokenizer::of_vectors(Arc::default()));
+        }
         self.tokenizer()?.ok_or_else(|| {
             let expected = format!(
                 "a {} beside it (`conifer convert {} FOLDER --tokenizer FILE` makes a checkpoint that has one)",

@@ -24,6 +24,7 @@ mod keys;
 mod load;
 #[cfg(test)]
 mod tests;
+mod vectors;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -167,9 +168,9 @@ pub struct ModelSection {
     pub new_projection: bool,
     /// Dimension D of the embeddings, over all factors.
     pub embed_dim: usize,
-    /// The image encoder.
+    /// The image encoder. Absent, and `[data]` has vectors of photos: one that reads them.
     pub visual: VisualConfig,
-    /// The text encoder. Its vocabulary becomes that of the tokenizer.
+    /// The text encoder. Absent, and `[data]` has vectors of texts: one that reads them. Its vocabulary becomes that of the tokenizer.
     pub textual: TextualConfig,
     /// Pixel normalisation.
     pub pixels: PixelStatistics,
@@ -267,7 +268,7 @@ pub struct TrainConfig {
     /// Frozen parts of the model: visual, textual, visual_proj, textual_proj, head. They need no optimiser memory.
     pub freeze: Vec<ModelPart>,
     /// Encode each photo, box and text once and train on the stored features, for the towers in `freeze`. Absent: true
-    /// if a frozen tower comes from `model.visual.init` or `model.textual.init`.
+    /// if a frozen tower comes from `model.visual.init` or `model.textual.init`. Always true if a tower reads vectors.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub features: Option<bool>,
     /// Folder of the run.
@@ -408,7 +409,10 @@ impl Config {
     /// # Errors
     /// If the text encoder has no vocabulary setting.
     pub fn architecture(&self, vocabulary: usize) -> Result<ModelConfig> {
-        let textual = self.model.textual.with("vocabulary", vocabulary as i64)?;
+        let textual = match self.model.textual.vector_width() {
+            Some(_) => self.model.textual.clone(),
+            None => self.model.textual.with("vocabulary", vocabulary as i64)?,
+        };
         Ok(ModelConfig {
             visual: self.model.visual.clone(),
             textual,
@@ -427,7 +431,7 @@ impl Config {
         Schedule::new(schedule, *lr, *warmup_steps, self.train.steps, *reference)
     }
 
-    /// Writes out every default: the space, the root and the settings of the method.
+    /// Writes out every default: the space, the root, the settings of the method, and towers for data of vectors.
     ///
     /// # Errors
     /// As [`Config::method`] and [`Config::space`].
@@ -437,12 +441,16 @@ impl Config {
         self.manifold.kind = Some(space.kind);
         self.manifold.factors = Some(space.factors);
         self.root.kind = Some(self.root_kind()?);
+        self.resolve_vectors();
         self.train.features = Some(self.uses_features());
         Ok(self)
     }
 
-    /// True if the frozen towers are run once per input and training reads their features.
+    /// True if the frozen towers are run once per input and training reads their features, or if a tower reads vectors.
     pub fn uses_features(&self) -> bool {
+        if self.model.visual.vector_width().is_some() || self.model.textual.vector_width().is_some() {
+            return true;
+        }
         let frozen = |part, init: &Option<PathBuf>| init.is_some() && self.train.freeze.contains(&part);
         let ModelSection { init_visual, init_textual, .. } = &self.model;
         let automatic = frozen(ModelPart::Visual, init_visual) || frozen(ModelPart::Textual, init_textual);

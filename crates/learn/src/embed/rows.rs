@@ -4,17 +4,17 @@
 use std::collections::BTreeMap;
 
 use burn::tensor::{Tensor, TensorData};
-use conifer_data::Picture;
 use conifer_data::batch::{ImageBatch, TokenBatch};
 use conifer_data::transform::{EvalCrop, evaluate};
+use conifer_data::{Broken, ImageRef, Picture};
 use rayon::prelude::*;
 use sha2::{Digest as _, Sha256};
 
 use super::{Embedder, finite};
-use crate::Result;
-use crate::features::{ContentKey, text_key};
+use crate::features::{ContentKey, given_rows, text_key};
 use crate::head::Tower;
 use crate::model::{pixels, tokens};
+use crate::{Error, Result};
 
 impl Embedder {
     /// Largest number of photographs or texts in a batch.
@@ -27,11 +27,67 @@ impl Embedder {
         evaluate(picture, self.model.config().visual.reads().image_size as u32, crop)
     }
 
-    /// Embeds photographs, given as [`Embedder::pixels`], in one batch. Returns points `[n, dim]`.
+    /// What the image tower reads of a photograph, as bytes: [`Embedder::pixels`], or the vector (`f32`, little endian).
+    ///
+    /// # Errors
+    /// The photograph cannot be read, or is not a vector where the model reads vectors.
+    pub fn image_input(&self, image: &ImageRef, crop: EvalCrop) -> Result<Vec<u8>, Broken> {
+        match self.vector_width(Tower::Image) {
+            Some(width) => image.vector(width).map(le_bytes),
+            None => Ok(self.pixels(&image.open(&self.limits)?, crop)),
+        }
+    }
+
+    /// What the text tower reads of each text, as bytes: token ids, or the vector. Equal bytes give equal points.
+    ///
+    /// # Errors
+    /// As [`Embedder::tokenize`].
+    pub fn text_inputs<S: AsRef<str> + Sync>(&self, texts: &[S]) -> Result<Vec<Vec<u8>>> {
+        let rows = self.tokenize(texts)?;
+        let Some(given) = self.tokenizer.text_vectors() else {
+            return Ok(rows.iter().map(|row| row.iter().flat_map(|id| id.to_le_bytes()).collect()).collect());
+        };
+        let rows: Vec<&[u32]> = rows.iter().map(Vec::as_slice).collect();
+        let vectors = given_rows(given, &rows)?;
+        Ok((0..rows.len()).map(|row| le_bytes(vectors.row(row))).collect())
+    }
+
+    /// Embeds vectors, for a tower that reads them. Returns points `[n, dim]`.
+    ///
+    /// # Errors
+    /// [`Error::Setting`] if the tower has an encoder, or a vector has another width or a value that is not finite.
+    pub fn vectors(&self, rows: &[Vec<f32>], tower: Tower) -> Result<Vec<f32>> {
+        let name = match tower {
+            Tower::Image => "image",
+            Tower::Text => "text",
+        };
+        let Some(width) = self.vector_width(tower) else {
+            let expected = format!("a photo or a text: this model has an {name} encoder and reads no vectors");
+            return Err(Error::setting("the query", "a vector", expected));
+        };
+        for row in rows {
+            if row.len() != width {
+                let expected = format!("{width}, the width that the {name} tower of this model reads");
+                return Err(Error::setting("the vector", format!("of width {}", row.len()), expected));
+            }
+            if let Some(value) = row.iter().find(|value| !value.is_finite()) {
+                return Err(Error::setting("a value of the vector", value, "a finite number"));
+            }
+        }
+        if rows.is_empty() {
+            return Ok(Vec::new());
+        }
+        finite(self.model.embed_features(self.tensor(rows.concat(), rows.len()), tower, None)?)
+    }
+
+    /// Embeds photographs, given as [`Embedder::image_input`], in one batch. Returns points `[n, dim]`.
     ///
     /// # Errors
     /// If a point is not finite.
     pub fn image_batch(&self, rows: &[Vec<u8>]) -> Result<Vec<f32>> {
+        if self.vector_width(Tower::Image).is_some() {
+            return self.vectors(&rows.iter().map(|row| floats(row)).collect::<Vec<_>>(), Tower::Image);
+        }
         let size = self.model.config().visual.reads().image_size;
         let features =
             |rows: &[&Vec<u8>]| self.model.image_features(pixels(&ImageBatch::from_rows(rows, size), &self.device));
@@ -54,6 +110,10 @@ impl Embedder {
     /// # Errors
     /// If a point is not finite.
     pub fn token_batch(&self, rows: &[&[u32]]) -> Result<Vec<f32>> {
+        if let Some(given) = self.tokenizer.text_vectors() {
+            let vectors = self.tensor(given_rows(given, rows)?.values, rows.len());
+            return finite(self.model.embed_features(vectors, Tower::Text, None)?);
+        }
         let features = |rows: &[&[u32]]| {
             let batch = TokenBatch::from_rows(rows, self.manifest.texts.end_of_text);
             self.model.text_features(tokens(&batch, &self.device))
@@ -75,6 +135,16 @@ impl Embedder {
         let width = values.len() / rows.max(1);
         Tensor::from_data(TensorData::new(values, [rows, width]), &self.device)
     }
+}
+
+/// The values in their stored form.
+fn le_bytes(values: &[f32]) -> Vec<u8> {
+    values.iter().flat_map(|value| value.to_le_bytes()).collect()
+}
+
+/// The values of [`le_bytes`].
+fn floats(bytes: &[u8]) -> Vec<f32> {
+    bytes.chunks_exact(4).filter_map(|it| it.try_into().ok()).map(f32::from_le_bytes).collect()
 }
 
 /// The distinct tokenized texts, shortest first, each with its positions in `rows`. Consecutive entries have similar

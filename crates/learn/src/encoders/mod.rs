@@ -23,6 +23,7 @@ mod registry;
 pub mod resnet;
 pub mod text_transformer;
 mod tokens;
+pub mod vectors;
 pub mod vit;
 
 use burn::module::Module;
@@ -41,6 +42,7 @@ use registry::encoders;
 pub use resnet::{ResNet, ResNetConfig};
 pub use text_transformer::{TextTransformer, TextTransformerConfig};
 pub use tokens::Tokens;
+pub use vectors::{ImageVectorInput, TextVectorInput, VectorConfig};
 pub use vit::{Vit, VitConfig};
 
 encoders! {
@@ -53,6 +55,7 @@ encoders! {
         "clip_vit" => ClipVit(ClipVit, ClipVitConfig): "vision transformer of CLIP: learned positions, norm before the first block",
         "resnet" => ResNet(ResNet, ResNetConfig): "residual network with bottlenecks, for pretrained weights: its batch norms do not learn",
         "efficientnet" => EfficientNet(EfficientNet, EfficientNetConfig): "EfficientNet, ALIGN's image encoder, for pretrained weights",
+        "vectors" => Vectors(ImageVectorInput, VectorConfig): "no encoder: reads vectors of photos that another program computed (`data.kind = \"features\"`)",
     }
     /// Architecture of a text encoder.
     TextualConfig,
@@ -61,6 +64,7 @@ encoders! {
     Tokens, TextInputFormat, Tower::Text, "textual", {
         "text_transformer" => TextTransformer(TextTransformer, TextTransformerConfig): "CLIP's causal transformer, pooled at the end of the text",
         "bert" => Bert(Bert, BertConfig): "BERT, ALIGN's text encoder, pooled at the first token",
+        "vectors" => Vectors(TextVectorInput, VectorConfig): "no encoder: reads vectors of texts that another program computed (`data.kind = \"features\"`)",
     }
 }
 

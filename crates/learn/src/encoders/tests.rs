@@ -138,7 +138,7 @@ fn every_encoder_conforms() {
     for entry in ENCODERS {
         let presets = (entry.presets)();
         let small = presets.iter().filter(|name| name.contains("nano") || name.contains("micro"));
-        let first = (!presets.iter().any(|name| name.contains("nano"))).then(|| &presets[0]);
+        let first = if presets.iter().any(|name| name.contains("nano")) { None } else { presets.first() };
         for name in small.chain(first) {
             match entry.tower {
                 Tower::Image => {

@@ -15,6 +15,7 @@ use conifer_space::points::sha256_hex;
 use rayon::prelude::*;
 use sha2::{Digest as _, Sha256};
 
+use super::given::{image_vectors, text_vectors};
 use super::{ContentKey, FeatureBank, FeatureRows, FeatureStore, ImageFeatures, TextFeatures, VectorFile};
 use crate::checkpoint::{WeightArray, module_weights};
 use crate::embed::{by_length, prefetch};
@@ -73,12 +74,19 @@ impl FeatureBank {
         progress: FeatureProgress<'_>,
     ) -> Result<Option<Self>> {
         let model = model.valid();
-        let images = match request.images {
-            true => match image_features(&model, request, store, stop, progress)? {
+        let given = model.config().visual.vector_width();
+        // A method that reads only chains of texts needs no vectors of photos, and its samples may have none.
+        let reads_images = request.loader.views.iter().any(|view| matches!(view, View::Pair | View::Boxes));
+        let images = match (request.images, given) {
+            (true, Some(width)) if reads_images => match image_vectors(width, request, stop, progress) {
                 Some(images) => Some(images),
                 None => return Ok(None),
             },
-            false => None,
+            (true, None) => match image_features(&model, request, store, stop, progress)? {
+                Some(images) => Some(images),
+                None => return Ok(None),
+            },
+            _ => None,
         };
         let texts = match request.texts {
             true => match text_features(&model, request, store, stop, progress)? {
@@ -217,6 +225,10 @@ fn text_features(
     };
     let listed: Vec<Vec<u32>> = samples.par_iter().flat_map_iter(of_sample).collect();
     let distinct = by_length(&listed);
+    if let Some(texts) = request.tokenizer.text_vectors() {
+        let rows: Vec<&[u32]> = distinct.iter().map(|(row, _)| *row).collect();
+        return text_vectors(texts, &rows).map(Some);
+    }
     let device = model.devices().into_iter().next().unwrap_or_default();
     let mut cache = RowCache::open(store, &text_identity(model), model.textual.width())?;
     let keys: Vec<ContentKey> = distinct.iter().map(|(row, _)| text_key(row)).collect();
@@ -243,7 +255,7 @@ fn text_features(
     cache.flush()?;
     let (rows, by_key) = cache.into_rows(keys.iter().copied());
     let positions = distinct.iter().zip(&keys).map(|((row, _), key)| (row.to_vec(), by_key[key])).collect();
-    Ok(Some(TextFeatures { rows, positions }))
+    Ok(Some(TextFeatures { rows, positions, given: None }))
 }
 
 /// Features of texts, given as token ids, by the text tower of a model without autodiff.

@@ -6,6 +6,7 @@
 //! the weights. Rows are keyed by content, so data sets and runs share them.
 
 mod collect;
+mod given;
 mod shared;
 mod store;
 #[cfg(test)]
@@ -19,6 +20,7 @@ use std::sync::Arc;
 use burn::tensor::{Device, Tensor, TensorData};
 use conifer_data::batch::TokenBatch;
 use conifer_data::loader::{PhotoRegion, RegionMode};
+use conifer_data::vectors::TextVectors;
 
 pub use collect::{FeatureProgress, FeatureRequest, FeatureStage, image_identity, text_identity};
 pub(crate) use collect::{encode_texts, text_key};
@@ -47,6 +49,8 @@ struct ImageFeatures {
 struct TextFeatures {
     rows: FeatureRows,
     positions: HashMap<Vec<u32>, u32>,
+    /// The vectors that the data gives, if the text tower reads vectors.
+    given: Option<Arc<TextVectors>>,
 }
 
 /// A matrix `[n, width]`.
@@ -163,7 +167,7 @@ impl FeatureBank {
     }
 
     /// Features `[n, width]` of texts. Texts that the bank does not hold, such as negatives drawn from other samples, are
-    /// computed by `encode` from their token ids and kept.
+    /// computed by `encode` from their token ids and kept. If the data gives the vectors of texts, they are used instead.
     ///
     /// # Errors
     /// The errors of `encode`; [`Error::Setting`] without features of texts.
@@ -181,7 +185,10 @@ impl FeatureBank {
         missing.sort_unstable();
         missing.dedup();
         if !missing.is_empty() {
-            let fresh = encode(&missing)?;
+            let fresh = match &texts.given {
+                Some(given) => given_rows(given, &missing)?,
+                None => encode(&missing)?,
+            };
             for (index, row) in missing.iter().enumerate() {
                 texts.positions.insert(row.to_vec(), texts.rows.len() as u32);
                 texts.rows.values.extend_from_slice(fresh.row(index));
@@ -211,6 +218,23 @@ impl FeatureBank {
     pub(self) fn new(images: Option<ImageFeatures>, texts: Option<TextFeatures>) -> Self {
         Self { images, texts }
     }
+}
+
+/// The vectors of texts, given by their [`TextVectors::id`].
+///
+/// # Errors
+/// [`Error::Setting`] for an id without a vector.
+pub(crate) fn given_rows(texts: &TextVectors, rows: &[&[u32]]) -> Result<FeatureRows> {
+    let mut values = Vec::with_capacity(rows.len() * texts.width());
+    for row in rows {
+        let vector = match row {
+            [id] => texts.vector(*id),
+            _ => None,
+        };
+        let missing = || Error::setting("text", format!("{row:?}"), format!("the id of one of {} texts", texts.len()));
+        values.extend_from_slice(vector.ok_or_else(missing)?);
+    }
+    Ok(FeatureRows { width: texts.width(), values })
 }
 
 impl ImageFeatures {

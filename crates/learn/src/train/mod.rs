@@ -45,7 +45,7 @@ use crate::features::{FeatureBank, FeatureRequest, FeatureStore, image_identity,
 use crate::log::{RunLog, StepRecord};
 use crate::memory::peak_rss_mb;
 use crate::methods::Method;
-use crate::model::{Model, ModelPart};
+use crate::model::{Model, ModelConfig, ModelPart};
 use crate::optim::{AdamW, GradientSet, Update, clip_factor};
 use crate::params::{ParamInfo, ParamKind, ParamVisitor, visit_params};
 use crate::root::{Apex, RootKind};
@@ -85,7 +85,7 @@ impl Trainer {
     /// # Errors
     /// If the config is invalid, the source lacks a view of the method, or the folder already holds a run.
     pub fn new(config: Config, source: Arc<dyn Source>, device: &Device) -> Result<Self> {
-        let config = config.resolve()?;
+        let config = config.resolve()?.with_vector_widths(source.as_ref())?;
         config.check()?;
         config.check_samples(source.len())?;
         let out = &config.train.out;
@@ -136,7 +136,11 @@ impl Trainer {
         }
         let device = training_device(&config, device);
         let (mut model, manifest) = checkpoint::load(&folder, &device)?;
-        let tokenizer = checkpoint::load_tokenizer(&folder, &manifest)?;
+        let tokenizer = match manifest.model.textual.vector_width() {
+            Some(_) => start::tokenizer_of_vectors(source.as_ref())?,
+            None => checkpoint::load_tokenizer(&folder, &manifest)?,
+        };
+        manifest.check_tokenizer(&tokenizer)?;
         let root = model.head.root();
         model.head = model.head.with_root(root.as_deref(), config.root_kind()? == RootKind::Learned, &device)?;
         let step = state.step;
@@ -198,7 +202,7 @@ impl Trainer {
     /// The manifest of the current model.
     pub fn manifest(&self) -> Manifest {
         let texts = TextFeed {
-            tokenizer: Some(checkpoint::TOKENIZER.to_owned()),
+            tokenizer: self.tokenizer.text_vectors().is_none().then(|| checkpoint::TOKENIZER.to_owned()),
             end_of_text: self.tokenizer.end_of_text(),
             padding: 0,
         };
@@ -313,9 +317,11 @@ impl Trainer {
         if let Some(mode) = bank.region_mode() {
             self.loader.name_regions(mode);
         }
+        // A tower without an encoder has no features to share.
+        let ModelConfig { visual, textual, .. } = self.model.config();
         self.frozen_towers = FrozenTowers {
-            visual: request.images.then(|| image_identity(&self.model)),
-            textual: request.texts.then(|| text_identity(&self.model)),
+            visual: (request.images && visual.vector_width().is_none()).then(|| image_identity(&self.model)),
+            textual: (request.texts && textual.vector_width().is_none()).then(|| text_identity(&self.model)),
         };
         if self.state.step == 0 {
             let device = self.device.clone();

@@ -26,7 +26,10 @@ use crate::root::RootKind;
 /// If a checkpoint or tokenizer cannot be read, or the architecture is impossible.
 pub(super) fn begin(config: Config, source: &dyn Source, device: &Device) -> Result<(Config, Tokenizer, Model)> {
     match config.model.init.clone() {
-        Some(init) => from_checkpoint(config, &init, device),
+        Some(init) => {
+            let (config, tokenizer, model) = from_checkpoint(config, &init, Some(source), device)?;
+            Ok((config.with_vector_widths(source)?, tokenizer, model))
+        }
         None if config.model.new_projection => {
             let expected = "model.init to be set too, because new towers always have new projections";
             Err(Error::setting("model.new_projection", true, expected))
@@ -36,6 +39,7 @@ pub(super) fn begin(config: Config, source: &dyn Source, device: &Device) -> Res
             let mut config = towers.described(config);
             let tokenizer = match &towers.textual {
                 Some(tower) => tower.tokenizer.clone(),
+                None if config.model.textual.vector_width().is_some() => tokenizer_of_vectors(source)?,
                 None => tokenizer(&config, Some(source))?,
             };
             let model = fresh(&config, tokenizer.vocab_size(), towers, device)?;
@@ -78,8 +82,14 @@ impl InitTowers {
     }
 }
 
-fn from_checkpoint(mut config: Config, init: &Path, device: &Device) -> Result<(Config, Tokenizer, Model)> {
-    let (mut model, manifest, tokenizer) = open(&config, init, device)?;
+/// `source` is needed only for a model that reads vectors of texts.
+fn from_checkpoint(
+    mut config: Config,
+    init: &Path,
+    source: Option<&dyn Source>,
+    device: &Device,
+) -> Result<(Config, Tokenizer, Model)> {
+    let (mut model, manifest, tokenizer) = open(&config, init, source, device)?;
     let new_projection = config.model.new_projection;
     if !new_projection {
         config.model.embed_dim = manifest.manifold.dim;
@@ -116,9 +126,19 @@ fn from_checkpoint(mut config: Config, init: &Path, device: &Device) -> Result<(
 }
 
 /// Opens the model that `init` names. A published model without a tokenizer uses the one of the config.
-fn open(config: &Config, init: &Path, device: &Device) -> Result<(Model, Manifest, Tokenizer)> {
+fn open(
+    config: &Config,
+    init: &Path,
+    source: Option<&dyn Source>,
+    device: &Device,
+) -> Result<(Model, Manifest, Tokenizer)> {
     let opened = checkpoint::open(init, &ImportOptions::default(), device)?;
-    let tokenizer = opened.tokenizer()?.map_or_else(|| tokenizer(config, None), Ok)?;
+    let tokenizer = match (opened.tokenizer()?, opened.manifest.model.textual.vector_width(), source) {
+        (Some(tokenizer), ..) => tokenizer,
+        (None, Some(_), Some(source)) => tokenizer_of_vectors(source)?,
+        (None, Some(_), None) => opened.need_tokenizer()?,
+        (None, None, _) => tokenizer(config, None)?,
+    };
     let OpenedModel { model, manifest, .. } = opened;
     manifest.check_tokenizer(&tokenizer)?;
     Ok((model, manifest, tokenizer))
@@ -132,7 +152,7 @@ fn open(config: &Config, init: &Path, device: &Device) -> Result<(Model, Manifes
 pub(super) fn frozen(config: &Config, device: &Device) -> Result<Model> {
     let device = device.clone().without_autodiff();
     let model = match &config.model.init {
-        Some(init) => from_checkpoint(config.clone(), init, &device)?.2,
+        Some(init) => from_checkpoint(config.clone(), init, None, &device)?.2,
         None => fresh(config, config.model.textual.reads().vocabulary, InitTowers::open(config, &device)?, &device)?,
     };
     Ok(model.valid())
@@ -229,6 +249,18 @@ fn chain_texts(source: &dyn Source) -> impl Iterator<Item = String> + '_ {
         None if sample.taxon.is_empty() => sample.captions,
         None => sample.taxon_texts(),
     })
+}
+
+/// The tokenizer for a model that reads the vectors of the texts of `source`.
+///
+/// # Errors
+/// [`Error::Setting`] if the source has no vectors of texts.
+pub(super) fn tokenizer_of_vectors(source: &dyn Source) -> Result<Tokenizer> {
+    let texts = source.text_vectors().ok_or_else(|| {
+        let expected = "data with vectors of texts (data.kind = \"features\", data.options.texts)";
+        Error::setting("data.kind", source.name(), expected)
+    })?;
+    Ok(Tokenizer::of_vectors(texts))
 }
 
 /// Opens the tokenizer of the config, or trains one on the texts of `source`.

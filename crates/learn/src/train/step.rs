@@ -55,17 +55,22 @@ impl PassInputs<'_> {
         Ok(Some(model.embed_features(features, Tower::Image, Some(&self.noise))?))
     }
 
-    /// Points of texts, by stored features if there are any.
+    /// Points of texts.
     fn texts(&mut self, model: &Model, texts: &TokenBatch) -> Result<Tensor<2>> {
-        let features = match self.features.as_deref_mut().filter(|bank| bank.has_texts()) {
+        let features = self.text_features(model, texts)?;
+        model.embed_features(features, Tower::Text, Some(&self.noise))
+    }
+
+    /// Features of texts: stored ones if there are any.
+    fn text_features(&mut self, model: &Model, texts: &TokenBatch) -> Result<Tensor<2>> {
+        match self.features.as_deref_mut().filter(|bank| bank.has_texts()) {
             Some(bank) => {
                 let end_of_text = self.end_of_text;
                 let plain = self.device.clone().without_autodiff();
-                bank.texts(texts, self.device, |rows| encode_texts(&model.valid(), rows, end_of_text, &plain))?
+                bank.texts(texts, self.device, |rows| encode_texts(&model.valid(), rows, end_of_text, &plain))
             }
-            None => model.text_features(tokens(texts, self.device))?,
-        };
-        model.embed_features(features, Tower::Text, Some(&self.noise))
+            None => model.text_features(tokens(texts, self.device)),
+        }
     }
 }
 
@@ -81,7 +86,11 @@ pub(super) fn pass(model: &Model, batch: &Batch, inputs: &mut PassInputs<'_>, st
     let mut embedded = embed(model, batch, inputs)?;
     if let (Some(frozen), Some(chains)) = (inputs.frozen, &batch.chains) {
         let here = inputs.device.clone().without_autodiff();
-        let chain = split_chain(frozen.embed_texts(tokens(&chains.texts, &here))?, chains);
+        let points = match frozen.config().textual.vector_width() {
+            Some(_) => frozen.embed_features(inputs.text_features(model, &chains.texts)?, Tower::Text, None)?,
+            None => frozen.embed_texts(tokens(&chains.texts, &here))?,
+        };
+        let chain = split_chain(points, chains);
         let beside = |points: Vec<Tensor<2>>| points.into_iter().map(|it| it.to_device(inputs.device)).collect();
         embedded.frozen_chain = Some(Chain { positive: beside(chain.positive), negative: beside(chain.negative) });
     }

@@ -2,7 +2,7 @@ use std::collections::{BTreeMap, HashSet};
 
 use anyhow::bail;
 use conifer_data::loader::guarded;
-use conifer_data::{Broken, PixelLimits, Sample};
+use conifer_data::{Broken, ImageRef, PixelLimits, Sample};
 use serde_json::json;
 
 use crate::cli::DataArgs;
@@ -54,7 +54,7 @@ pub(super) fn run(data: &DataArgs, pixels: bool, as_json: bool) -> anyhow::Resul
         let place = || format!("{}[{index}]", source.name());
         let sample = guarded(place, || {
             let sample = source.get(index)?;
-            if pixels {
+            if pixels && !matches!(sample.image, Some(ImageRef::Vector(_))) {
                 sample.photo(&PixelLimits::default())?;
             }
             Ok(sample)

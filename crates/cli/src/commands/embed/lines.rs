@@ -96,6 +96,33 @@ pub(super) fn photos(
     Ok(rows)
 }
 
+/// As [`photos`], for samples whose photos and boxes are vectors. `read` returns the bytes of a vector.
+///
+/// # Errors
+/// An image is not a vector that the model reads.
+pub(super) fn vectors(
+    sample: &Sample,
+    views: &[EmbedView],
+    read: impl Fn(&ImageRef) -> Result<Vec<u8>, Broken>,
+) -> Result<Vec<(RowMetadata, Vec<u8>)>, Broken> {
+    let read = |image: &ImageRef| read(image).map_err(|it| it.within(&sample.id));
+    let Some(image) = &sample.image else { return Ok(Vec::new()) };
+    let mut rows = Vec::new();
+    if views.contains(&EmbedView::Image) {
+        let text = description_of(sample, image);
+        rows.push((RowMetadata::new(sample, sample.id.clone(), Modality::Image, text), read(image)?));
+    }
+    if views.contains(&EmbedView::BoxImage) {
+        for (p, phrase) in sample.phrases.iter().enumerate() {
+            let Some(crop) = &phrase.crop else { continue };
+            let id = format!("{}#phrase{p}.box0", sample.id);
+            let row = RowMetadata::new(sample, id, Modality::BoxImage, phrase.text.clone());
+            rows.push((row, read(crop)?));
+        }
+    }
+    Ok(rows)
+}
+
 /// The text shown for a photo in search results: its first caption, else its taxon and common name, else its class,
 /// else its file name. It never contains the parent folders, because results are shown to other people.
 fn description_of(sample: &Sample, image: &ImageRef) -> String {
@@ -114,6 +141,7 @@ fn description_of(sample: &Sample, image: &ImageRef) -> String {
         (None, None) => match image {
             ImageRef::File(path) => path.file_name().unwrap_or_default().to_string_lossy().into_owned(),
             ImageRef::Member { name, .. } => name.clone(),
+            ImageRef::Vector(_) => sample.id.clone(),
             other => other.place(),
         },
     }

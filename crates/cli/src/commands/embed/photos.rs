@@ -4,6 +4,7 @@ use std::sync::mpsc::sync_channel;
 use std::thread;
 
 use conifer_data::Broken;
+use conifer_learn::head::Tower;
 use conifer_space::points::sha256_hex;
 use rayon::prelude::*;
 
@@ -15,13 +16,13 @@ const CHUNK: usize = 32;
 /// Capacity of the queue of chunks. Reading ahead keeps the model busy; the limit bounds the pixels in memory.
 const QUEUED_CHUNKS: usize = 2;
 
-/// The rows and pixels of some samples.
+/// The rows of some samples, with their pixels or vectors.
 struct PhotoChunk {
     /// Index of the sample after the last one of the chunk.
     end: usize,
     rows: Vec<(RowMetadata, Vec<u8>)>,
     broken: Vec<(usize, Broken)>,
-    /// Concatenated hashes of the pixels, in row order.
+    /// Concatenated hashes of the pixels or vectors, in row order.
     hashes: String,
 }
 
@@ -63,8 +64,12 @@ pub(super) fn embed(stream: &mut EmbedStream<'_>) -> anyhow::Result<bool> {
 fn read(job: &EmbedJob<'_>, first: usize) -> PhotoChunk {
     let end = (first + CHUNK).min(job.source.len());
     let see = |index: usize| {
-        let pixels = |picture: &_| job.embedder.inner().pixels(picture, job.crop);
-        lines::of_sample(job.source, index, |sample| lines::photos(&sample, job.views, pixels))
+        let embedder = job.embedder.inner();
+        let pixels = |picture: &_| embedder.pixels(picture, job.crop);
+        lines::of_sample(job.source, index, |sample| match embedder.vector_width(Tower::Image) {
+            Some(_) => lines::vectors(&sample, job.views, |image| embedder.image_input(image, job.crop)),
+            None => lines::photos(&sample, job.views, pixels),
+        })
     };
     let hashed = |index: usize| {
         see(index).map(|rows| {

@@ -1,0 +1,455 @@
+//! Photos and texts as vectors that another program computed, with a table of what belongs together.
+//!
+//! Two files hold the vectors, one row per photo (or box) and one per text. Each row of the table names rows of these
+//! files. Table rows with the same image form one sample.
+
+mod table;
+#[cfg(test)]
+mod tests;
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use serde::Deserialize;
+use sha2::{Digest, Sha256};
+
+use self::table::{FeatureRecord, read_table};
+use super::{Source, SourceEntry, SourceSpec, list};
+use crate::error::{Error, Result};
+use crate::hierarchy::Tree;
+use crate::hierarchy::ranks::of_samples;
+use crate::sample::{Broken, ImageRef, Phrase, Sample, Tiers, View};
+use crate::shard::hex;
+use crate::vectors::{TextVectors, VectorMatrix, le_bytes};
+
+/// The kind of this source.
+pub const KIND: &str = "features";
+/// The option with the vectors of photos.
+pub const IMAGES: &str = "images";
+/// The option with the vectors of texts.
+pub const TEXTS: &str = "texts";
+
+pub(super) const ENTRY: SourceEntry = SourceEntry {
+    kind: KIND,
+    summary: "vectors of photos and texts from another program (CLIP, SigLIP, DINO, ...), with a table of what belongs together",
+    inputs: "path: the table, .csv, .tsv or .jsonl, with the columns image (row number in `images`, from 0, or an id), text (row numbers in `texts`, separated by ;), \
+             caption (the text itself), label, split, tiers (row numbers in `texts`, general to specific, separated by >), box and phrase (a row of `images` and one of `texts`); \
+             split: the value of `split`; options: images, texts (.npy, .npz or .safetensors, relative to the table), image_array, text_array (names of the arrays, if a file \
+             holds several), image_ids (a file with the id of each row of `images`, one per line), captions (a file with the text of each row of `texts`, one per line), \
+             ranks (columns of a taxonomy, general to specific, separated by commas), delimiter",
+    open: |spec| Ok(Box::new(FeatureTable::open(spec)?)),
+};
+
+/// Samples whose photos, boxes and texts are vectors.
+pub struct FeatureTable {
+    images: Option<VectorRows>,
+    texts: Option<Arc<TextVectors>>,
+    /// The text of each row of the texts, or each caption if the texts have no vectors.
+    names: Vec<String>,
+    samples: Vec<FeatureSample>,
+    views: Vec<View>,
+    has_taxa: bool,
+    fingerprint: String,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct FeatureOptions {
+    images: Option<PathBuf>,
+    texts: Option<PathBuf>,
+    image_array: Option<String>,
+    text_array: Option<String>,
+    image_ids: Option<PathBuf>,
+    captions: Option<PathBuf>,
+    #[serde(deserialize_with = "list")]
+    ranks: Vec<String>,
+    delimiter: Option<char>,
+}
+
+/// A file of vectors, and the ids of its rows if they have any.
+struct VectorRows {
+    path: PathBuf,
+    matrix: VectorMatrix,
+    ids: Option<RowIds>,
+}
+
+/// The rows that a file of ids names.
+struct RowIds {
+    path: PathBuf,
+    rows: HashMap<String, u32>,
+}
+
+/// A sample, by row numbers.
+#[derive(Default)]
+struct FeatureSample {
+    id: String,
+    image: Option<u32>,
+    captions: Vec<u32>,
+    /// (box, phrase)
+    boxes: Vec<(u32, u32)>,
+    tiers: Vec<u32>,
+    taxon: Vec<String>,
+    label: Option<String>,
+    split: Option<String>,
+}
+
+impl FeatureTable {
+    /// Reads the vectors and the table.
+    ///
+    /// # Errors
+    /// A file cannot be read or has another format, a row of the table names a vector that does not exist, or the table
+    /// has no row (of the split).
+    pub fn open(spec: &SourceSpec) -> Result<Self> {
+        let options: FeatureOptions = spec.parse_options()?;
+        let path = spec.need_path()?;
+        let beside = path.parent().unwrap_or(Path::new(""));
+        // Read the table before the vectors: a wrong path is the more likely mistake.
+        let records = read_table(path, &options.ranks, options.delimiter)?;
+        if options.images.is_none() && options.texts.is_none() {
+            let expected = "the option images or texts (or both): files of vectors (.npy, .npz or .safetensors)";
+            return Err(Error::config(format!("options of source {KIND}"), "without vectors", expected));
+        }
+        if let (None, Some(ids)) = (&options.images, &options.image_ids) {
+            let expected = "the option images too: these are the ids of its rows";
+            return Err(Error::config("image_ids", format!("`{}`", ids.display()), expected));
+        }
+        let images = match &options.images {
+            None => None,
+            Some(file) => {
+                let path = beside.join(file);
+                let matrix = VectorMatrix::read(&path, options.image_array.as_deref())?;
+                let ids = options.image_ids.as_ref().map(|ids| RowIds::read(&beside.join(ids), &path, matrix.len()));
+                Some(VectorRows { path, matrix, ids: ids.transpose()? })
+            }
+        };
+        let texts = match &options.texts {
+            None => None,
+            Some(file) => {
+                let path = beside.join(file);
+                let matrix = VectorMatrix::read(&path, options.text_array.as_deref())?;
+                Some(VectorRows { path, matrix, ids: None })
+            }
+        };
+        let captions = match (&options.captions, &texts) {
+            (None, _) => None,
+            (Some(file), Some(texts)) => Some(lines_of(&beside.join(file), &texts.path, texts.matrix.len())?),
+            (Some(file), None) => {
+                let expected = "the option texts too: captions are the texts of its rows";
+                return Err(Error::config("captions", format!("`{}`", file.display()), expected));
+            }
+        };
+        let mut builder = FeatureTableBuilder {
+            path,
+            split: spec.split.as_deref(),
+            images: images.as_ref(),
+            texts: texts.as_ref(),
+            names: TextNames::new(captions, texts.as_ref().map_or(0, |texts| texts.matrix.len())),
+            samples: Vec::new(),
+            of_image: HashMap::new(),
+            hash: Sha256::new(),
+        };
+        for record in &records {
+            builder.add(record)?;
+        }
+        let FeatureTableBuilder { names, samples, mut hash, .. } = builder;
+        if samples.is_empty() {
+            let expected = match &spec.split {
+                Some(split) => format!("rows of split `{split}`"),
+                None => "at least one row".to_owned(),
+            };
+            return Err(Error::Empty { place: format!("`{}`", path.display()), expected });
+        }
+        let names = names.finish();
+        for row in images.iter().flat_map(|images| images.matrix.rows()) {
+            hash.update(le_bytes(row));
+        }
+        let texts = match texts {
+            Some(texts) => Some(Arc::new(TextVectors::new(texts.matrix, &names)?)),
+            None => None,
+        };
+        hash.update(texts.as_ref().map_or("", |texts| texts.fingerprint()));
+        Ok(Self {
+            views: views(&samples),
+            has_taxa: samples.iter().any(|sample| sample.taxon.len() > 1),
+            images,
+            texts,
+            names,
+            samples,
+            fingerprint: hex(hash),
+        })
+    }
+
+    fn name(&self, row: u32) -> String {
+        self.names.get(row as usize).cloned().unwrap_or_default()
+    }
+
+    fn vector(&self, row: u32) -> Option<ImageRef> {
+        Some(ImageRef::Vector(self.images.as_ref()?.matrix.row(row as usize)?.into()))
+    }
+}
+
+impl Source for FeatureTable {
+    fn name(&self) -> &str {
+        KIND
+    }
+
+    fn len(&self) -> usize {
+        self.samples.len()
+    }
+
+    fn get(&self, index: usize) -> Result<Sample, Broken> {
+        let it = &self.samples[index];
+        let phrase =
+            |&(bbox, text): &(u32, u32)| Phrase { text: self.name(text), crop: self.vector(bbox), ..Phrase::default() };
+        let tiers =
+            |rows: &[u32]| Tiers { positive: rows.iter().map(|&row| self.name(row)).collect(), negative: Vec::new() };
+        let sample = Sample {
+            id: it.id.clone(),
+            image: it.image.and_then(|row| self.vector(row)),
+            captions: it.captions.iter().map(|&row| self.name(row)).collect(),
+            phrases: it.boxes.iter().map(phrase).collect(),
+            tiers: (!it.tiers.is_empty()).then(|| tiers(&it.tiers)),
+            taxon: it.taxon.clone(),
+            label: it.label.clone(),
+            split: it.split.clone(),
+            ..Sample::default()
+        };
+        sample.check()?;
+        Ok(sample)
+    }
+
+    fn views(&self) -> &[View] {
+        &self.views
+    }
+
+    fn fingerprint(&self) -> String {
+        self.fingerprint.clone()
+    }
+
+    fn class_tree(&self) -> Option<Tree> {
+        if self.has_taxa { of_samples(self) } else { None }
+    }
+
+    fn text_vectors(&self) -> Option<Arc<TextVectors>> {
+        self.texts.clone()
+    }
+}
+
+fn views(samples: &[FeatureSample]) -> Vec<View> {
+    let pair = |it: &FeatureSample| it.image.is_some() && !it.captions.is_empty();
+    let any = |has: &dyn Fn(&FeatureSample) -> bool| samples.iter().any(has);
+    let mut views = Vec::new();
+    views.extend(any(&pair).then_some(View::Pair));
+    views.extend(any(&|it| pair(it) && !it.boxes.is_empty()).then_some(View::Boxes));
+    views.extend(any(&|it| !it.tiers.is_empty() || it.taxon.len() > 1).then_some(View::Chain));
+    views
+}
+
+/// Makes samples of the rows of a table.
+struct FeatureTableBuilder<'a> {
+    path: &'a Path,
+    split: Option<&'a str>,
+    images: Option<&'a VectorRows>,
+    texts: Option<&'a VectorRows>,
+    names: TextNames,
+    samples: Vec<FeatureSample>,
+    /// Index of the sample of an image.
+    of_image: HashMap<u32, usize>,
+    hash: Sha256,
+}
+
+impl FeatureTableBuilder<'_> {
+    fn add(&mut self, record: &FeatureRecord) -> Result<()> {
+        let (path, images, texts) = (self.path, self.images, self.texts);
+        let place = || record.place(path);
+        let captions = self.captions(record)?;
+        // Captions of all splits are kept, because an evaluation may use those of another split.
+        if self.split.is_some_and(|split| split != record.split) {
+            return Ok(());
+        }
+        record.hash(&mut self.hash);
+        let text = |column: &str, value: &str| find(texts, TEXTS, column, value, &place);
+        let image = |column: &str, value: &str| find(images, IMAGES, column, value, &place);
+        let tiers = items(&record.tiers, '>').map(|it| text("tiers", it)).collect::<Result<Vec<_>>>()?;
+        let row = items(&record.image, ';').map(|it| image("image", it)).collect::<Result<Vec<_>>>()?;
+        let boxed = match (record.bbox.is_empty(), record.phrase.is_empty()) {
+            (true, true) => None,
+            (false, false) => Some((image("box", &record.bbox)?, text("phrase", &record.phrase)?)),
+            _ => {
+                let found = format!("box is `{}` and phrase is `{}`", record.bbox, record.phrase);
+                return Err(Error::format(place(), found, "both, or neither"));
+            }
+        };
+        let row = match row[..] {
+            [] => None,
+            [row] => Some(row),
+            _ => return Err(Error::format(place(), format!("image is `{}`", record.image), "one image per row")),
+        };
+        if row.is_none() && boxed.is_some() {
+            return Err(Error::format(place(), "a box without an image", "the row of the whole image too"));
+        }
+        if row.is_none() && captions.is_empty() && tiers.is_empty() && record.taxon().is_empty() {
+            return Err(Error::format(place(), "neither image nor text nor tiers", "at least one of them"));
+        }
+        let next = self.samples.len();
+        let index = row.map_or(next, |row| *self.of_image.entry(row).or_insert(next));
+        if index == next {
+            let id = if row.is_some() { record.image.clone() } else { format!("row {}", record.line) };
+            self.samples.push(FeatureSample { id, image: row, ..FeatureSample::default() });
+        }
+        let sample = &mut self.samples[index];
+        for caption in captions {
+            if !sample.captions.contains(&caption) {
+                sample.captions.push(caption);
+            }
+        }
+        sample.boxes.extend(boxed);
+        let value = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
+        set_once(&mut sample.tiers, tiers, "tiers", &place)?;
+        set_once(&mut sample.taxon, record.taxon(), "taxon", &place)?;
+        set_once(&mut sample.label, value(&record.label), "label", &place)?;
+        set_once(&mut sample.split, value(&record.split), "split", &place)
+    }
+
+    /// Rows of the captions. Names the texts that the column `caption` gives.
+    fn captions(&mut self, record: &FeatureRecord) -> Result<Vec<u32>> {
+        let (path, texts) = (self.path, self.texts);
+        let place = || record.place(path);
+        if texts.is_none() && record.text.is_empty() {
+            return Ok(match record.caption.as_str() {
+                "" => Vec::new(),
+                caption => vec![self.names.push(caption)],
+            });
+        }
+        let rows = items(&record.text, ';').map(|it| find(texts, TEXTS, "text", it, &place));
+        let rows = rows.collect::<Result<Vec<_>>>()?;
+        match (&rows[..], record.caption.as_str()) {
+            (_, "") => {}
+            (&[row], caption) => self
+                .names
+                .set(row, caption)
+                .map_err(|found| Error::format(place(), found, "one text per row of the vectors"))?,
+            (rows, _) => {
+                let expected = "one text in a table row with a caption (or the option captions, a file with all texts)";
+                return Err(Error::format(place(), format!("{} texts and one caption", rows.len()), expected));
+            }
+        }
+        Ok(rows)
+    }
+}
+
+/// The row of a vector that a field of the table names.
+fn find(rows: Option<&VectorRows>, option: &str, column: &str, value: &str, place: &dyn Fn() -> String) -> Result<u32> {
+    let found = format!("{column} is `{value}`");
+    let Some(VectorRows { path, matrix, ids }) = rows else {
+        return Err(Error::format(place(), found, format!("no value, because the option {option} is not given")));
+    };
+    let (row, expected) = match ids {
+        Some(RowIds { path, rows }) => {
+            (rows.get(value).copied(), format!("one of the {} ids in `{}`", rows.len(), path.display()))
+        }
+        None => {
+            let last = matrix.len().saturating_sub(1);
+            // pandas writes a column of integers with gaps as "3.0".
+            let row = value.strip_suffix(".0").unwrap_or(value).parse::<u32>().ok();
+            (row.filter(|&row| row as usize <= last), format!("a row of `{}`, 0 to {last}", path.display()))
+        }
+    };
+    row.ok_or_else(|| Error::format(place(), found, expected))
+}
+
+/// The parts of a field, without empty ones.
+fn items(field: &str, separator: char) -> impl Iterator<Item = &str> {
+    field.split(separator).map(str::trim).filter(|it| !it.is_empty())
+}
+
+/// Sets a value of a sample. Table rows of one image may repeat it.
+fn set_once<T: Default + PartialEq>(slot: &mut T, value: T, column: &str, place: &dyn Fn() -> String) -> Result<()> {
+    let empty = T::default();
+    if value == empty || *slot == value {
+        return Ok(());
+    }
+    if *slot != empty {
+        let found = format!("another `{column}` than an earlier row of the same image");
+        return Err(Error::format(place(), found, "the same value, or none"));
+    }
+    *slot = value;
+    Ok(())
+}
+
+/// The texts of the rows of a file of vectors.
+struct TextNames {
+    names: Vec<Option<String>>,
+}
+
+impl TextNames {
+    fn new(captions: Option<Vec<String>>, rows: usize) -> Self {
+        let names = match captions {
+            Some(captions) => captions.into_iter().map(Some).collect(),
+            None => vec![None; rows],
+        };
+        Self { names }
+    }
+
+    /// Adds a text that has no vector.
+    fn push(&mut self, text: &str) -> u32 {
+        self.names.push(Some(text.to_owned()));
+        (self.names.len() - 1) as u32
+    }
+
+    /// Names a row. The error is the conflict with its other name.
+    fn set(&mut self, row: u32, text: &str) -> Result<(), String> {
+        let slot = &mut self.names[row as usize];
+        match slot {
+            Some(known) if known != text => Err(format!("caption {text:?} of text {row}, which is also {known:?}")),
+            _ => {
+                *slot = Some(text.to_owned());
+                Ok(())
+            }
+        }
+    }
+
+    fn finish(self) -> Vec<String> {
+        let named = |(row, name): (usize, Option<String>)| name.unwrap_or_else(|| format!("text {row}"));
+        self.names.into_iter().enumerate().map(named).collect()
+    }
+}
+
+impl RowIds {
+    /// Reads one id per line, one for each of the `rows` of the file `vectors`.
+    fn read(path: &Path, vectors: &Path, rows: usize) -> Result<Self> {
+        let mut found: HashMap<String, u32> = HashMap::with_capacity(rows);
+        for (row, id) in lines_of(path, vectors, rows)?.into_iter().enumerate() {
+            match found.entry(id) {
+                Entry::Vacant(entry) => _ = entry.insert(row as u32),
+                Entry::Occupied(entry) => {
+                    let place = format!("line {} of `{}`", row + 1, path.display());
+                    let other = format!("`{}` again, as in line {}", entry.key(), entry.get() + 1);
+                    return Err(Error::format(place, other, "each id once"));
+                }
+            }
+        }
+        Ok(Self { path: path.to_owned(), rows: found })
+    }
+}
+
+/// The lines of a file, which must be as many as the `rows` of the file `vectors`.
+fn lines_of(path: &Path, vectors: &Path, rows: usize) -> Result<Vec<String>> {
+    let text = fs::read_to_string(path).map_err(Error::io("read", path))?;
+    let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
+    let lines: Vec<String> = text.lines().map(|line| line.trim().to_owned()).collect();
+    if lines.len() != rows {
+        let expected = format!("{rows} lines, one per row of `{}`", vectors.display());
+        return Err(Error::format(format!("`{}`", path.display()), format!("{} lines", lines.len()), expected));
+    }
+    match lines.iter().position(String::is_empty) {
+        None => Ok(lines),
+        Some(line) => {
+            let place = format!("line {} of `{}`", line + 1, path.display());
+            Err(Error::format(place, "an empty line", "an id or text"))
+        }
+    }
+}

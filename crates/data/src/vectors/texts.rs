@@ -1,0 +1,100 @@
+//! Texts and their vectors.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+
+use sha2::{Digest, Sha256};
+
+use super::VectorMatrix;
+use crate::error::{Error, Result};
+use crate::shard::hex;
+
+/// Largest relative distance of two vectors of the same text. Encoders round differently in batches of another size.
+const SAME_VECTOR: f64 = 1e-2;
+
+/// Texts whose vectors are known.
+#[derive(Debug, Default)]
+pub struct TextVectors {
+    matrix: VectorMatrix,
+    /// Row of each text.
+    rows: HashMap<String, u32>,
+    fingerprint: String,
+}
+
+impl TextVectors {
+    /// The vectors of texts: row i of `matrix` belongs to `texts[i]`. A text may occur several times with the same
+    /// vector; the first row is used.
+    ///
+    /// # Errors
+    /// There is not one text per row, or a text has two different vectors.
+    pub fn new(matrix: VectorMatrix, texts: &[String]) -> Result<Self> {
+        if matrix.len() != texts.len() || u32::try_from(texts.len()).is_err() {
+            let expected = format!("{}, the number of vectors", matrix.len());
+            return Err(Error::format("vectors of texts", format!("{} texts", texts.len()), expected));
+        }
+        let mut rows: HashMap<String, u32> = HashMap::with_capacity(texts.len());
+        let mut hash = Sha256::new();
+        for (row, (text, vector)) in texts.iter().zip(matrix.rows()).enumerate() {
+            hash.update((text.len() as u64).to_le_bytes());
+            hash.update(text);
+            hash.update(le_bytes(vector));
+            match rows.entry(text.clone()) {
+                Entry::Vacant(entry) => _ = entry.insert(row as u32),
+                Entry::Occupied(entry) => {
+                    let first = *entry.get();
+                    if !matrix.row(first as usize).is_some_and(|other| are_close(other, vector)) {
+                        let found = format!("text {text:?} has different vectors in rows {first} and {row}");
+                        return Err(Error::format("vectors of texts", found, "one vector per text"));
+                    }
+                }
+            }
+        }
+        Ok(Self { matrix, rows, fingerprint: hex(hash) })
+    }
+
+    /// Width of the vectors; 0 without texts.
+    pub fn width(&self) -> usize {
+        self.matrix.width()
+    }
+
+    /// Number of rows.
+    pub fn len(&self) -> usize {
+        self.matrix.len()
+    }
+
+    /// True if there is no text.
+    pub fn is_empty(&self) -> bool {
+        self.matrix.is_empty()
+    }
+
+    /// The vector of a text.
+    pub fn get(&self, text: &str) -> Option<&[f32]> {
+        self.matrix.row(*self.rows.get(text)? as usize)
+    }
+
+    /// The number by which a batch names a text: its row plus 1.
+    pub fn id(&self, text: &str) -> Option<u32> {
+        self.rows.get(text).map(|row| row + 1)
+    }
+
+    /// The vector of the text with this [`TextVectors::id`].
+    pub fn vector(&self, id: u32) -> Option<&[f32]> {
+        self.matrix.row((id as usize).checked_sub(1)?)
+    }
+
+    /// SHA-256 (hex) of texts and vectors; empty without texts.
+    pub fn fingerprint(&self) -> &str {
+        &self.fingerprint
+    }
+}
+
+/// The values in their stored form.
+pub(crate) fn le_bytes(vector: &[f32]) -> Vec<u8> {
+    vector.iter().flat_map(|value| value.to_le_bytes()).collect()
+}
+
+fn are_close(a: &[f32], b: &[f32]) -> bool {
+    let norm = |values: &mut dyn Iterator<Item = f64>| values.map(|x| x * x).sum::<f64>().sqrt();
+    let apart = norm(&mut a.iter().zip(b).map(|(&a, &b)| f64::from(a) - f64::from(b)));
+    apart <= SAME_VECTOR * norm(&mut a.iter().map(|&x| f64::from(x)))
+}

@@ -1,0 +1,71 @@
+//! Towers for data whose photos or texts are vectors.
+
+use conifer_data::Source;
+use conifer_data::sources::features;
+
+use super::{Config, ModelSection};
+use crate::encoders::{TextualConfig, VectorConfig, VisualConfig};
+use crate::error::{Error, Result};
+use crate::model::ModelPart;
+
+impl Config {
+    /// Replaces towers that the config does not name by ones that read vectors, if the data has vectors. Such a tower
+    /// has no parameters, so it counts as frozen.
+    pub(super) fn resolve_vectors(&mut self) {
+        let default = ModelSection::default();
+        let is_given = |option: &str| self.data.kind == features::KIND && self.data.options.contains_key(option);
+        let model = &mut self.model;
+        if is_given(features::IMAGES) && model.init_visual.is_none() && model.visual == default.visual {
+            model.visual = VisualConfig::Vectors(VectorConfig::default());
+        }
+        if is_given(features::TEXTS) && model.init_textual.is_none() && model.textual == default.textual {
+            model.textual = TextualConfig::Vectors(VectorConfig::default());
+        }
+        let widths = [
+            (ModelPart::Visual, self.model.visual.vector_width()),
+            (ModelPart::Textual, self.model.textual.vector_width()),
+        ];
+        for (part, _) in widths.into_iter().filter(|(_, width)| width.is_some()) {
+            if !self.train.freeze.contains(&part) {
+                self.train.freeze.push(part);
+            }
+        }
+    }
+
+    /// The config with the widths of the vectors of `source`, for towers that read vectors.
+    ///
+    /// # Errors
+    /// [`Error::Setting`] if a tower reads vectors and the data has none, or vectors of another width.
+    pub(crate) fn with_vector_widths(mut self, source: &dyn Source) -> Result<Self> {
+        if let VisualConfig::Vectors(config) = &mut self.model.visual {
+            let mut images = (0..source.len()).filter_map(|index| source.get(index).ok()?.image);
+            let found = images.find_map(|image| match image {
+                conifer_data::ImageRef::Vector(values) => Some(values.len()),
+                _ => None,
+            });
+            config.width = width("model.visual", config.width, found, features::IMAGES)?;
+        }
+        if let TextualConfig::Vectors(config) = &mut self.model.textual {
+            let found = source.text_vectors().map(|texts| texts.width());
+            config.width = width("model.textual", config.width, found, features::TEXTS)?;
+        }
+        Ok(self)
+    }
+}
+
+/// The width of a tower: that of the data, if the config does not give another one.
+fn width(section: &str, given: usize, found: Option<usize>, option: &str) -> Result<usize> {
+    match (given, found) {
+        (_, None) => {
+            let expected =
+                format!("an encoder, or data with vectors (data.kind = \"features\", data.options.{option})");
+            Err(Error::setting(format!("{section}.kind"), "vectors", expected))
+        }
+        (0, Some(found)) => Ok(found),
+        (given, Some(found)) if given == found => Ok(found),
+        (given, Some(found)) => {
+            let expected = format!("{found}, the width of the vectors of the data");
+            Err(Error::setting(format!("{section}.width"), given, expected))
+        }
+    }
+}
