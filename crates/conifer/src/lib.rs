@@ -110,7 +110,7 @@ pub mod train {
 pub mod eval {
     pub use conifer_eval::{
         BENCHMARKS, Baseline, Benchmark, Context, EmbeddingModel, Error, Options, Record, measure, metrics,
-        read_results,
+        prediction, read_results,
     };
 }
 
