@@ -11,8 +11,8 @@ use std::path::Path;
 use anyhow::{Context as _, bail, ensure};
 use burn::tensor::Device;
 use conifer_data::Source;
-use conifer_eval::prediction::{Predictor, StoredThreshold};
 use conifer_eval::TreeFile;
+use conifer_eval::prediction::{Predictor, StoredThreshold};
 
 use crate::cache::CachedEmbedder;
 use crate::cli::{DataArgs, PredictArgs};
@@ -178,7 +178,7 @@ impl CalibrationSources {
     }
 }
 
-/// Opens a calibration source. Without options of its own, it has those of --data if it is of the same kind.
+/// Opens a calibration source. Without options of its own, a source of the same kind as --data has the options of --data.
 fn open_as(
     args: &PredictArgs,
     data: &str,

@@ -220,7 +220,7 @@ impl StoredThreshold {
         PredictionTree::of_names(tree, &self.classes.iter().map(|class| &class.label).collect::<Vec<_>>())
     }
 
-    /// What the risk holds for, in words: photos of the classes, then photos of other classes.
+    /// The photos that the risk is kept for, in words: those of the classes, then those of other classes.
     pub fn guarantee(&self) -> [String; 2] {
         // 100 * 0.07 is 7.000000000000001.
         let percent = (1e8 * self.risk).round() / 1e6;

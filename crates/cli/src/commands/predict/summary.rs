@@ -23,7 +23,7 @@ pub(super) struct PredictionReport {
     risk: f64,
     threshold: Option<f64>,
     temperature: f64,
-    /// What the risk holds for, in words.
+    /// The photos that the risk is kept for, in words.
     pub(super) guarantee: [String; 2],
     calibration: Value,
     /// Number of photos with an answer.
@@ -165,7 +165,7 @@ impl PredictionReport {
         print(&text)
     }
 
-    /// What was answered at which threshold, and what the risk holds for.
+    /// Number of answers at each depth, the threshold, and the photos that the risk is kept for.
     pub(super) fn lines(&self) -> Vec<String> {
         let answered = self.answers_by_depth.iter().enumerate();
         let answered: Vec<String> = answered.map(|(depth, count)| format!("{count} at depth {depth}")).collect();
