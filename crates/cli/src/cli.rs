@@ -3,6 +3,7 @@
 mod convert;
 mod eval;
 mod explore;
+mod predict;
 mod search;
 mod serve;
 mod store;
@@ -14,6 +15,7 @@ use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 pub(crate) use convert::{ConvertArgs, WeightArg};
 pub(crate) use eval::{EvalArgs, ReportFormat, ScoreArg};
 pub(crate) use explore::ExploreArgs;
+pub(crate) use predict::{ClassTextArg, PredictArgs};
 pub(crate) use search::{FilterArgs, QueryArgs, SearchArgs, TraverseArgs};
 pub(crate) use serve::{FrontArgs, ListenArgs, SERVE_PORT, ServeArgs};
 pub(crate) use store::{EngineArg, ExportArgs, StoreCommand, StoreElementArg};
@@ -59,6 +61,8 @@ pub(crate) enum Command {
     Embed(EmbedArgs),
     /// Evaluate a checkpoint on a data set.
     Eval(Box<EvalArgs>),
+    /// Predict the deepest class of a tree that is right with a chosen risk, from species back to genus and family.
+    Predict(Box<PredictArgs>),
     /// Find the rows of an embedding set nearest to a text, a photo or another row.
     Search(SearchArgs),
     /// Create and change a store: a folder of embeddings with append, delete and versions, usable wherever a set is.

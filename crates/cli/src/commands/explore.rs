@@ -60,6 +60,7 @@ pub(crate) fn run(mut args: ExploreArgs, as_json: bool, device: &Device) -> anyh
             data_options: args.data_options,
             roots: args.roots,
             tree: args.tree,
+            threshold: args.threshold,
             cells: false,
             shard: None,
             max_upload: MAX_UPLOAD,
