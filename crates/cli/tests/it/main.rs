@@ -13,6 +13,7 @@ mod journey;
 mod serve;
 mod store;
 mod suite;
+mod vectors;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
