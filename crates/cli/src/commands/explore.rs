@@ -86,7 +86,7 @@ fn default_model(out: &Path) -> anyhow::Result<PathBuf> {
 /// Embeds `data` into `set`, unless it is already embedded. Returns false if it was stopped before the end.
 fn embed(args: &ExploreArgs, model: &Path, data: &DataArgs, set: &Path, device: &Device) -> anyhow::Result<bool> {
     let source = open_source(data)?;
-    let embedder = ModelEmbedder::open(model, device)?;
+    let embedder = ModelEmbedder::open(model, device)?.with_text_vectors(source.as_ref())?;
     let roots: Vec<String> = args.roots.iter().map(|it| it.display().to_string()).collect();
     let identity = BTreeMap::from([
         ("--split".to_owned(), args.split.clone().unwrap_or_default()),

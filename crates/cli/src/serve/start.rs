@@ -51,6 +51,10 @@ pub(crate) fn serve(args: ServeArgs, as_json: bool, device: &Device) -> anyhow::
         open_source(&DataArgs { data, split: args.split, data_options: args.data_options, roots: args.roots })
     });
     let source = source.transpose()?;
+    let model = match (model, &source) {
+        (Some(model), Some(source)) => Some(model.with_text_vectors(source.as_ref())?),
+        (model, _) => model,
+    };
     let tree = args.tree.as_deref().map(|it| std::fs::read(it).with_context(|| format!("--tree {}", it.display())));
     // Without --tree, the ranks of the data give the class tree. All shards derive the same tree from the same data.
     let ranks = match &source {

@@ -57,20 +57,25 @@ fn recorded_numbers(document: &str) -> usize {
     count
 }
 
-/// The Python code in `docs/formats.md` writes a set that the program reads.
+/// The Python code in `docs/formats.md` writes a set that the program reads, and vectors from which it trains a head.
 #[test]
 fn a_set_from_numpy_is_searched() {
     let formats = fs::read_to_string(root().join("docs/formats.md")).unwrap();
     let code = between(&formats, "```python\n", "```");
-    let [code] = code[..] else { panic!("docs/formats.md has {} blocks of Python; expected one", code.len()) };
+    let [set, vectors] = code[..] else { panic!("docs/formats.md has {} blocks of Python; expected two", code.len()) };
     let quiet = |it: &mut Command| it.stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok_and(|it| it.success());
     if !quiet(Command::new("python3").args(["-c", "import numpy"])) {
         eprintln!("skipped: there is no python3 with numpy");
         return;
     }
     let folder = tempfile::tempdir().unwrap();
-    let output = Command::new("python3").args(["-c", code]).current_dir(folder.path()).output().unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    for code in [set, vectors] {
+        let output = Command::new("python3").args(["-c", code]).current_dir(folder.path()).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    }
+    let config = root().join("configs/own_vectors.toml");
+    let few = ["--set", "train.steps=3", "--set", "optim.warmup_steps=1", "--set", "train.batch_size=32"];
+    good(folder.path(), &[&["train", config.to_str().unwrap()][..], &few[..]].concat());
     let found = good(folder.path(), &["--json", "search", "numpy-set", "--id", "row7", "-k", "3"]);
     let found: Vec<serde_json::Value> = serde_json::from_str(&found).unwrap();
     assert_eq!((found.len(), &found[0]["id"], &found[0]["columns"]["text"]), (3, &"row7".into(), &"photo 7".into()));

@@ -14,6 +14,7 @@ mod predict;
 mod serve;
 mod store;
 mod suite;
+mod vectors;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};

@@ -170,7 +170,8 @@ pub struct ModelSection {
     pub embed_dim: usize,
     /// The image encoder. Absent, and `[data]` has vectors of photos: one that reads them.
     pub visual: VisualConfig,
-    /// The text encoder. Absent, and `[data]` has vectors of texts: one that reads them. Its vocabulary becomes that of the tokenizer.
+    /// The text encoder. Its vocabulary becomes that of the tokenizer. Absent, and `[data]` has vectors of texts: one
+    /// that reads them.
     pub textual: TextualConfig,
     /// Pixel normalisation.
     pub pixels: PixelStatistics,

@@ -97,6 +97,7 @@ pub(super) fn photo_keys(samples: &[Sample]) -> Vec<u64> {
         Some(ImageRef::Member { shard, offset, .. }) => hasher.hash_one((shard, offset)),
         Some(ImageRef::Encoded(bytes)) => hasher.hash_one(bytes),
         Some(ImageRef::Pixels(picture)) => hasher.hash_one((picture.width, picture.height, &picture.rgb)),
+        Some(ImageRef::Vector(vector)) => hasher.hash_one(vector.iter().map(|x| x.to_bits()).collect::<Vec<_>>()),
         None => hasher.hash_one(&sample.id),
     };
     samples.par_iter().map(key).collect()

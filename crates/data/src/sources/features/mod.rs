@@ -404,7 +404,9 @@ impl TextNames {
     fn set(&mut self, row: u32, text: &str) -> Result<(), String> {
         let slot = &mut self.names[row as usize];
         match slot {
-            Some(known) if known != text => Err(format!("caption {text:?} of text {row}, which is also {known:?}")),
+            Some(known) if known.as_str() != text => {
+                Err(format!("caption {text:?} of text {row}, which is also {known:?}"))
+            }
             _ => {
                 *slot = Some(text.to_owned());
                 Ok(())
