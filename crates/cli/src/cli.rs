@@ -3,6 +3,7 @@
 mod convert;
 mod eval;
 mod explore;
+mod predict;
 mod search;
 mod serve;
 mod store;
@@ -14,6 +15,7 @@ use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 pub(crate) use convert::{ConvertArgs, WeightArg};
 pub(crate) use eval::{EvalArgs, ReportFormat, ScoreArg};
 pub(crate) use explore::ExploreArgs;
+pub(crate) use predict::{ClassTextArg, PredictArgs};
 pub(crate) use search::{FilterArgs, QueryArgs, SearchArgs, TraverseArgs};
 pub(crate) use serve::{FrontArgs, ListenArgs, SERVE_PORT, ServeArgs};
 pub(crate) use store::{EngineArg, ExportArgs, StoreCommand, StoreElementArg};
@@ -59,6 +61,8 @@ pub(crate) enum Command {
     Embed(EmbedArgs),
     /// Evaluate a checkpoint on a data set.
     Eval(Box<EvalArgs>),
+    /// Predict the deepest class of a tree that is right with a chosen risk, from species back to genus and family.
+    Predict(Box<PredictArgs>),
     /// Find the rows of an embedding set nearest to a text, a photo or another row.
     Search(SearchArgs),
     /// Create and change a store: a folder of embeddings with append, delete and versions, usable wherever a set is.
@@ -80,7 +84,12 @@ pub(crate) enum Command {
     /// List the benchmarks.
     Benchmarks,
     /// List the encoders and their presets, the values of `kind` and `preset` in `model.visual` and `model.textual`.
-    Encoders,
+    Encoders {
+        /// Also list the layouts of pretrained weights for `model.visual.init` and `model.textual.init`, and where to get
+        /// them.
+        #[arg(long)]
+        long: bool,
+    },
     /// List the embedding spaces, the values of `manifold.kind`.
     Spaces,
     /// Print or check a config, or list all keys.
@@ -319,9 +328,9 @@ pub(crate) struct EmbedArgs {
     /// Views of each sample to embed.
     #[arg(long, value_delimiter = ',', default_value = "image,text", help_heading = DATA)]
     pub(crate) views: Vec<EmbedView>,
-    /// How photos are brought to the model's input size.
-    #[arg(long, value_enum, default_value_t = CropArg::Center, help_heading = DATA)]
-    pub(crate) crop: CropArg,
+    /// How photos are brought to the model's input size. Default: the crop that the checkpoint names, or else the centre.
+    #[arg(long, value_enum, help_heading = DATA)]
+    pub(crate) crop: Option<CropArg>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]

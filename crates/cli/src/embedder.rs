@@ -13,6 +13,7 @@ use conifer_learn::features::FeatureStore;
 use conifer_learn::head::Tower;
 use conifer_space::{ManifoldSpec, Provenance, Root};
 
+use crate::cli::CropArg;
 use crate::progress;
 use crate::request::note_interrupted;
 
@@ -39,6 +40,11 @@ impl ModelEmbedder {
     /// Reads and keeps the features of frozen encoders in `folder`, if there is one.
     pub(crate) fn with_features(self, folder: Option<std::path::PathBuf>) -> Self {
         Self { inner: self.inner.with_feature_store(&FeatureStore { folder }) }
+    }
+
+    /// The requested crop of photos; without one, the crop that the checkpoint names.
+    pub(crate) fn crop(&self, requested: Option<CropArg>) -> EvalCrop {
+        requested.map_or(self.inner.manifest().images.crop, EvalCrop::from)
     }
 
     /// Uses the vectors of the texts of `source`, for a model that reads them instead of texts.
@@ -121,7 +127,7 @@ impl ModelEmbedder {
         }
         let image = ImageRef::File(path.into());
         image.open(&PixelLimits::default()).with_context(|| path.display().to_string())?;
-        Ok(self.inner.images(&[image], EvalCrop::Center, &mut |_, _| {})?)
+        Ok(self.inner.images(&[image], self.crop(None), &mut |_, _| {})?)
     }
 }
 

@@ -35,6 +35,7 @@ mod openapi;
 mod page;
 mod permits;
 mod photos;
+mod predict;
 mod query;
 mod response_buffer;
 mod routes;
@@ -63,6 +64,8 @@ pub(crate) struct Server {
     pub(crate) photos: photos::UploadedPhotos,
     pub(crate) thumbnails: thumbnails::Thumbnails,
     pub(crate) explorer: explore::Explorer,
+    /// Predicts classes, if the server has a threshold.
+    pub(crate) predictor: Option<predict::ServedPredictor>,
     pub(crate) metrics: Arc<Metrics>,
     /// Maximum size of an uploaded photo in bytes.
     pub(crate) max_upload: usize,

@@ -1,6 +1,6 @@
 // The panel with the details of one row and its broader, near and narrower neighbours.
 
-import { get, latest } from "./api.js";
+import { get, latest, post } from "./api.js";
 import { boxedPhoto } from "./boxes.js";
 import { degrees, el, fill, icon, number } from "./dom.js";
 import { brief, readable } from "./long.js";
@@ -31,10 +31,12 @@ export function details(node, { info, name, scores }) {
         if (error.status === 404) return {};
         throw error;
       });
+      const query = { query: { row: number_ } };
       const answer = await newest((signal) => Promise.all([
         get(`/api/rows/${number_}/neighbours?k=${REQUESTED}`, signal),
         optional(`/api/map/row/${number_}`, signal),
         optional(`/api/rows/${number_}/boxes`, signal),
+        info.can.predict ? post("/api/predict", query, signal) : null,
       ]));
       if (!answer) return;
       draw(...answer);
@@ -46,7 +48,7 @@ export function details(node, { info, name, scores }) {
   const head = (title) => el("header", {}, el("h2", {}, title),
     el("button.plain", { type: "button", "aria-label": "Close", title: "Close (Esc)", onclick: close }, icon("close")));
 
-  function draw({ row: hit, broader, narrower, near }, { aperture }, { boxes = [] }) {
+  function draw({ row: hit, broader, narrower, near }, { aperture }, { boxes = [] }, prediction) {
     const state = current();
     // The hit of this row, if it is among the results. A hit has the distance and angles to the query.
     const found = scores(hit.row);
@@ -86,6 +88,8 @@ export function details(node, { info, name, scores }) {
           row("distance to the query", number(found.distance)),
           row("angle below the query", degrees(found.angle_down)),
           row("angle above the query", degrees(found.angle_up))] : null,
+        // The threshold was calibrated on photos.
+        prediction && hit.modality === "image" ? predicted(prediction).flatMap(([term, value]) => row(term, value)) : null,
         hit.box ? row("box", hit.box.map((v) => number(v, 2)).join(", ")) : null,
         row("id", hit.id), row("row", String(hit.row)),
         Object.entries(hit.columns ?? {}).flatMap(([key, value]) => row(key, value))),
@@ -109,6 +113,18 @@ export function details(node, { info, name, scores }) {
     shown = asked;
     show(state.select);
   };
+}
+
+/** Terms and values of a prediction: the answer, and the path below it that the model is less sure of. */
+export function predicted({ answer, probability, path, risk }) {
+  const step = (it) => `${it.name} (${number(it.probability)})`;
+  const below = path.filter((it) => !it.answered).map(step).join(" › ");
+  const above = path.filter((it) => it.answered).slice(0, -1).map((it) => it.name).join(" › ");
+  return [
+    ["predicted class", `${answer} (${number(probability)}) · at most ${Number((100 * risk).toFixed(4))} % of such answers are wrong`],
+    ["above it", above],
+    ["less sure", below],
+  ];
 }
 
 /** Groups the rows of one box, and drops texts that repeat an earlier one. */

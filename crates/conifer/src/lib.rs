@@ -109,7 +109,7 @@ pub mod train {
 #[cfg(feature = "eval")]
 pub mod eval {
     pub use conifer_eval::{
-        BENCHMARKS, Baseline, Benchmark, Context, EmbeddingModel, Error, Options, Record, measure, metrics,
+        BENCHMARKS, Baseline, Benchmark, Context, EmbeddingModel, Error, Options, Record, measure, metrics, prediction,
         read_results,
     };
 }

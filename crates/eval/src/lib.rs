@@ -4,6 +4,7 @@
 //! * [`benchmarks`]: one file per protocol. A benchmark sees points, their space and an [`EmbeddingModel`] for prompts
 //!   and photos, but not the training method or the encoders.
 //! * [`suite`]: measures the tables of a paper and shows them next to the published numbers.
+//! * [`prediction`]: the deepest node of a class tree that is right with a chosen risk.
 //! * [`Record`]: one measured number with its sample size, interval and baseline.
 //!
 //! ```
@@ -22,6 +23,7 @@ mod embedder;
 mod error;
 pub mod metrics;
 mod outcomes;
+pub mod prediction;
 mod record;
 mod results;
 mod score;

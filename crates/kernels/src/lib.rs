@@ -10,6 +10,7 @@
 //! * [`lift`](fn@lift), [`cone_hinge`], [`pairwise_exterior_angle`] and [`angle_contrast`]: the maps and angles of
 //!   hyperbolic heads. Their reference implementations are in `conifer_geometry`, which supports more spaces, roots and
 //!   devices.
+//! * [`InvertedResidualNet`]: inference of EfficientNet-Lite and MobileNetV2 on the CPU, on plain arrays.
 //!
 //! Every other fused operation has a reference implementation `..._plain`, composed of Burn's operations.
 //!
@@ -29,6 +30,7 @@ pub mod attention;
 pub mod cone;
 pub mod distance;
 pub mod feed_forward;
+pub mod inverted_residual;
 pub mod layer_norm;
 pub mod lift;
 pub mod linear;
@@ -52,6 +54,7 @@ pub use attention::{Mask, attention, attention_plain, self_attention, self_atten
 pub use cone::{ConeHinge, cone_hinge};
 pub use distance::{DistanceNorm, DistanceRule, pairwise_distance, pairwise_distance_plain};
 pub use feed_forward::{feed_forward, feed_forward_plain};
+pub use inverted_residual::{ConvPadding, FoldedConv, InvertedResidual, InvertedResidualNet};
 pub use layer_norm::{layer_norm, layer_norm_plain};
 pub use lift::lift;
 pub use linear::{linear, linear_add, linear_add_plain, linear_plain};

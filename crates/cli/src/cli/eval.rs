@@ -62,9 +62,9 @@ pub(crate) struct EvalArgs {
     #[arg(long, value_enum, default_value_t = ScoreArg::Similarity, help_heading = "Evaluation protocol")]
     pub(crate) score: ScoreArg,
     /// How photos are brought to the model's input size; the MERU family squeezes for retrieval and crops for
-    /// classification.
-    #[arg(long, value_enum, default_value_t = CropArg::Center, help_heading = "Evaluation protocol")]
-    pub(crate) crop: CropArg,
+    /// classification. Default: the crop that the checkpoint names, or else the centre.
+    #[arg(long, value_enum, help_heading = "Evaluation protocol")]
+    pub(crate) crop: Option<CropArg>,
     /// Gate of `part_retrieval` in radians: leaves out candidates with a smaller exterior angle (see `conifer search
     /// --help`). Published: 2.5 for CLIP, 2.0 for MoCo.
     #[arg(long, default_value_t = 2.5, help_heading = "Evaluation protocol")]

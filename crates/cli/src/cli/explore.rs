@@ -29,6 +29,10 @@ pub(crate) struct ExploreArgs {
     /// File with one `parent child` edge per line, a tree above the labels of the rows.
     #[arg(long, value_name = "FILE", help_heading = DATA)]
     pub(crate) tree: Option<PathBuf>,
+    /// Threshold written by `conifer predict --out-threshold` with the same model; the page then predicts the class of
+    /// photos.
+    #[arg(long, value_name = "FILE", help_heading = DATA)]
+    pub(crate) threshold: Option<PathBuf>,
     /// Folder for the embeddings (default: runs/explore-NAME, where NAME is the name of the data).
     #[arg(long, help_heading = OUTPUT)]
     pub(crate) out: Option<PathBuf>,

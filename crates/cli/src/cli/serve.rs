@@ -35,6 +35,10 @@ pub(crate) struct ServeArgs {
     /// the labels and the ranks of the rows.
     #[arg(long, value_name = "FILE", help_heading = "Photos and classes")]
     pub(crate) tree: Option<PathBuf>,
+    /// Threshold written by `conifer predict --out-threshold`, for predictions of classes (`POST /api/predict`); needs
+    /// --checkpoint.
+    #[arg(long, value_name = "FILE", help_heading = "Photos and classes")]
+    pub(crate) threshold: Option<PathBuf>,
     /// Build a cell index, which searches fewer rows and returns the same results; needs twice the memory for the
     /// points.
     #[arg(long, help_heading = "Index")]

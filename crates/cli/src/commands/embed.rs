@@ -38,7 +38,7 @@ pub(crate) fn run(args: EmbedArgs, as_json: bool, device: &Device) -> anyhow::Re
         embedder: &embedder,
         source: source.as_ref(),
         views: &args.views,
-        crop: args.crop.into(),
+        crop: embedder.crop(args.crop),
         data: &args.data.data,
         element: args.dtype.into(),
         identity: identity(&args, device),

@@ -66,7 +66,7 @@ pub(crate) fn run(args: EvalArgs, as_json: bool, device: &Device) -> anyhow::Res
             ScoreArg::Similarity => Score::Similarity,
             ScoreArg::Inner => Score::Inner,
         },
-        crop: args.crop.into(),
+        crop: embedder.model().crop(args.crop),
         gate: args.gate,
         steps: args.steps.clone(),
         partial: args.partial,

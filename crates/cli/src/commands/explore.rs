@@ -10,7 +10,6 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use burn::tensor::Device;
-use conifer_data::transform::EvalCrop;
 use conifer_learn::checkpoint::state::latest_checkpoint;
 use conifer_space::points::{Draft, Element};
 use serde_json::json;
@@ -61,6 +60,7 @@ pub(crate) fn run(mut args: ExploreArgs, as_json: bool, device: &Device) -> anyh
             data_options: args.data_options,
             roots: args.roots,
             tree: args.tree,
+            threshold: args.threshold,
             cells: false,
             shard: None,
             max_upload: MAX_UPLOAD,
@@ -98,7 +98,7 @@ fn embed(args: &ExploreArgs, model: &Path, data: &DataArgs, set: &Path, device: 
         embedder: &embedder,
         source: source.as_ref(),
         views: &args.views,
-        crop: EvalCrop::Center,
+        crop: embedder.crop(None),
         data: &args.data,
         element: Element::F32,
         identity,

@@ -1,4 +1,5 @@
 use conifer_eval::BENCHMARKS;
+use conifer_learn::checkpoint::towers::{TOWER_FORMATS, TowerFormat};
 use conifer_learn::encoders::ENCODERS;
 use conifer_learn::head::Tower;
 use conifer_learn::methods::METHODS;
@@ -47,8 +48,8 @@ pub(crate) fn benchmarks(as_json: bool) -> anyhow::Result<()> {
     print(&columns(&rows))
 }
 
-/// Prints the registry of encoders.
-pub(crate) fn encoders(as_json: bool) -> anyhow::Result<()> {
+/// Prints the registry of encoders; with `long` also the layouts of pretrained weights.
+pub(crate) fn encoders(long: bool, as_json: bool) -> anyhow::Result<()> {
     let reads = |side| match side {
         Tower::Image => "photos",
         Tower::Text => "texts",
@@ -58,7 +59,12 @@ pub(crate) fn encoders(as_json: bool) -> anyhow::Result<()> {
             .iter()
             .map(|it| json!({ "name": it.name, "reads": reads(it.tower), "summary": it.summary, "presets": (it.presets)() }))
             .collect();
-        return print_json(&rows);
+        if !long {
+            return print_json(&rows);
+        }
+        let layout = |it: &TowerFormat| json!({ "name": it.name, "reads": reads(it.tower()), "summary": it.summary, "weights": it.weights });
+        let layouts: Vec<_> = TOWER_FORMATS.iter().map(layout).collect();
+        return print_json(&json!({ "encoders": rows, "pretrained": layouts }));
     }
     let mut rows = vec![["encoder", "reads", "presets", "what"].map(String::from).to_vec()];
     rows.extend(
@@ -66,7 +72,17 @@ pub(crate) fn encoders(as_json: bool) -> anyhow::Result<()> {
             .iter()
             .map(|it| vec![it.name.into(), reads(it.tower).into(), (it.presets)().join(", "), it.summary.into()]),
     );
-    print(&columns(&rows))
+    print(&columns(&rows))?;
+    if !long {
+        return Ok(());
+    }
+    print(
+        "\nPretrained weights, for model.visual.init and model.textual.init (a file, a folder or a name on the hub):\n",
+    )?;
+    for it in TOWER_FORMATS {
+        print(&format!("\n{} ({}): {}\n    {}\n", it.name, reads(it.tower()), it.summary, it.weights))?;
+    }
+    print("\nThe towers of whole models can be used in the same way; `conifer convert --help` lists their layouts.\n")
 }
 
 /// Prints the registry of spaces.

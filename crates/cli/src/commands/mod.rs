@@ -8,6 +8,7 @@ mod eval;
 mod explore;
 mod export;
 mod lists;
+mod predict;
 mod quickstart;
 mod search;
 mod store;
@@ -32,6 +33,7 @@ pub(crate) fn run(cli: Cli) -> anyhow::Result<()> {
         Command::Train(args) => train::run(args, json, &device),
         Command::Embed(args) => embed::run(args, json, &device),
         Command::Eval(args) => eval::run(*args, json, &device),
+        Command::Predict(args) => predict::run(*args, json, &device),
         Command::Search(args) => search::run(args, json, &device),
         Command::Store(command) => store::run(command, json),
         Command::Export(args) => export::run(args, json),
@@ -41,7 +43,7 @@ pub(crate) fn run(cli: Cli) -> anyhow::Result<()> {
         Command::Convert(args) => convert::run(args, json),
         Command::Methods => lists::methods(json),
         Command::Benchmarks => lists::benchmarks(json),
-        Command::Encoders => lists::encoders(json),
+        Command::Encoders { long } => lists::encoders(long, json),
         Command::Spaces => lists::spaces(json),
         Command::Config(args) => config::run(args, json),
         Command::Completions { shell } => {

@@ -264,7 +264,7 @@ impl Evaluation {
         let options = Options {
             prompts: config.eval.prompts.clone(),
             templates,
-            crop: config.eval.crop,
+            crop: config.eval.crop.or(config.model.crop).unwrap_or_default(),
             seed: config.seed,
             ..Options::default()
         };

@@ -42,6 +42,9 @@ pub(crate) struct Capabilities {
     pub(crate) photo: bool,
     pub(crate) thumbnails: bool,
     pub(crate) tree: bool,
+    /// True if the server has a threshold for `POST /api/predict`.
+    #[serde(default)]
+    pub(crate) predict: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

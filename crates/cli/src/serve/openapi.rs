@@ -86,6 +86,7 @@ fn paths() -> Value {
         "/api/point": { "post": posted("Resolves a query to a point.", reference("PointOf"), answer_json("Point")) },
         "/api/traverse": { "post": posted("Returns the rows along a path to the root or to another point.", reference("Walk"), answer_json("Path")) },
         "/api/photos": { "post": photo() },
+        "/api/predict": { "post": posted("Returns the deepest class of a tree that is right with the risk of --threshold; 404 without a threshold.", reference("PointOf"), answer_json("Prediction")) },
         "/api/rows": { "get": operation("Returns the rows with an id.", vec![id], answer("application/json", list(reference("Hit")))) },
         "/api/rows/{row}": { "get": operation("Returns a row.", vec![row.clone()], answer_json("Hit")) },
         "/api/rows/{row}/neighbours": {

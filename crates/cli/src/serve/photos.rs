@@ -7,7 +7,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 use axum::body::Body;
 use axum::extract::State;
 use axum::http::HeaderMap;
-use conifer_data::transform::EvalCrop;
 use conifer_data::{Broken, Cause, ImageRef, PixelLimits};
 use serde_json::json as value;
 
@@ -68,7 +67,7 @@ pub(crate) async fn upload(State(server): State<Arc<Server>>, headers: HeaderMap
         .decode(move || {
             let limits = PixelLimits { max_bytes: max as u64, max_pixels: MAX_PIXELS, ..PixelLimits::default() };
             let picture = ImageRef::Encoded(bytes.into()).open(&limits).map_err(|it| refused(&it))?;
-            let pixels = model.inner().pixels(&picture, EvalCrop::Center);
+            let pixels = model.inner().pixels(&picture, model.crop(None));
             Ok((pixels, picture.width, picture.height))
         })
         .await?;

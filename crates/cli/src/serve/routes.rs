@@ -11,7 +11,7 @@ use axum::{Router, middleware};
 use super::body::typed;
 use super::error::{HttpError, HttpResult};
 use super::gate::{RequestGate, pass};
-use super::{Server, boxes, explore, info, openapi, page, photos, rows, search, thumbnails, traverse};
+use super::{Server, boxes, explore, info, openapi, page, photos, predict, rows, search, thumbnails, traverse};
 
 /// A route: its method in the spelling of OpenAPI, its path and its handler.
 type ServerRoute = (&'static str, &'static str, MethodRouter<Arc<Server>>);
@@ -28,6 +28,7 @@ pub(crate) fn routes() -> Vec<ServerRoute> {
         ("post", "/api/search", post(search::search)),
         ("post", "/api/point", post(search::point)),
         ("post", "/api/photos", post(photos::upload)),
+        ("post", "/api/predict", post(predict::predict)),
         ("post", "/api/traverse", post(traverse::traverse)),
         ("get", "/api/rows", get(rows::by_id)),
         ("get", "/api/rows/{row}", get(rows::one)),

@@ -23,6 +23,7 @@ use super::log::RequestLog;
 use super::metrics::Metrics;
 use super::permits::Permits;
 use super::photos::UploadedPhotos;
+use super::predict::ServedPredictor;
 use super::response_buffer::{MAX_UNSENT, ResponseBudget};
 use super::state::ServedSet;
 use super::thumbnails::Thumbnails;
@@ -46,6 +47,7 @@ pub(crate) fn serve(args: ServeArgs, as_json: bool, device: &Device) -> anyhow::
     if let Some(model) = &model {
         model.check_made(&set.spec, &set.source)?;
     }
+    let predictor = args.threshold.as_deref().map(|it| ServedPredictor::open(it, model.as_ref())).transpose()?;
     let source = args.data.map(|data| {
         open_source(&DataArgs { data, split: args.split, data_options: args.data_options, roots: args.roots })
     });
@@ -87,11 +89,13 @@ pub(crate) fn serve(args: ServeArgs, as_json: bool, device: &Device) -> anyhow::
         photo: has_encoder(Tower::Image),
         thumbnails: thumbnails.has_source(),
         tree: state.tree.is_some(),
+        predict: predictor.is_some(),
     };
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let server = Arc::new(Server {
         info: ServerInfo::new(&state, capabilities, args.shard, identity),
         explorer: Explorer::new(&state)?,
+        predictor,
         model: model.map(|it| EmbeddingQueue::start(it, args.listen.concurrency)).transpose()?,
         state,
         photos: UploadedPhotos::new(),

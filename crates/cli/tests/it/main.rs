@@ -10,6 +10,7 @@ mod explorer;
 mod first_hour;
 mod goldens;
 mod journey;
+mod predict;
 mod serve;
 mod store;
 mod suite;

@@ -237,7 +237,7 @@ fn texts_photos_rows_and_pictures() {
     assert_eq!(rows(&server.good("/api/search", &both)).len(), 5);
 
     let info = server.good("/api/info", &Value::Null);
-    assert_eq!(info["can"], json!({ "text": true, "photo": true, "thumbnails": true, "tree": true }));
+    assert_eq!(info["can"], json!({ "text": true, "photo": true, "thumbnails": true, "tree": true, "predict": false }));
     let set = EmbeddingSet::load(&at.join("set")).unwrap();
     assert_eq!(info["rows"], set.len());
 

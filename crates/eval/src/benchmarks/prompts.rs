@@ -1,6 +1,9 @@
 //! Prompt templates for class names. `{}` is replaced by the name.
 
 use PromptFamily::{Meru, OpenAi};
+use conifer_space::space;
+
+use crate::{EmbeddingModel, Error, Result};
 
 /// Joins each pair of texts with `a`, then each pair with `the`, and appends the texts after the semicolon.
 macro_rules! a_the {
@@ -245,4 +248,31 @@ pub fn words(label: &str) -> String {
 /// Prompts of one class. The name is inserted unchanged (`707-320`, `off-center face`); see [`words`] for labels.
 pub fn fill(templates: &[String], name: &str) -> Vec<String> {
     templates.iter().map(|template| template.replace("{}", name)).collect()
+}
+
+/// Points of classes, `[names, dim]`. The point of a class is the mean of the points of its prompts.
+///
+/// # Errors
+/// There is no template, a template lacks `{}`, or the model fails.
+pub fn class_points<S: AsRef<str>>(
+    embedder: &dyn EmbeddingModel,
+    templates: &[String],
+    names: &[S],
+) -> Result<Vec<f32>> {
+    if templates.is_empty() || templates.iter().any(|template| !template.contains("{}")) {
+        return Err(Error::Argument {
+            name: "templates".into(),
+            found: format!("{templates:?}"),
+            expected: "at least one, each with {} for the class name".into(),
+        });
+    }
+    let spec = embedder.spec();
+    let space = space::<f32>(spec)?;
+    let prompts: Vec<String> = names.iter().flat_map(|name| fill(templates, name.as_ref())).collect();
+    let points = embedder.texts(&prompts)?;
+    let mut centres = vec![0.0; names.len() * spec.dim];
+    for (centre, ensemble) in centres.chunks_mut(spec.dim).zip(points.chunks(spec.dim * templates.len())) {
+        space.mean(&ensemble.chunks(spec.dim).collect::<Vec<_>>(), centre);
+    }
+    Ok(centres)
 }

@@ -1,12 +1,11 @@
 use std::collections::HashMap;
 
 use conifer_data::ClassEntry;
-use conifer_space::space;
 
 use super::{Benchmark, Context, RequiredInput, images, prompts};
 use crate::record::{Baseline, Record, RecordKey};
 use crate::score::similarity_rows;
-use crate::{Error, Outcomes, Result};
+use crate::{Outcomes, Result};
 
 /// Zero-shot classification: each photo is assigned to the class whose prompt ensemble is most similar.
 ///
@@ -72,28 +71,9 @@ pub(super) fn classify(context: &Context<'_>, benchmark: &'static str) -> Result
     Ok(ClassPredictions { classes, predicted, labels, protocol })
 }
 
-/// Points of classes, `[names, dim]`. The point of a class is the mean of the points of its prompts.
-///
-/// # Errors
-/// There is no template, or a template lacks `{}`.
+/// [`prompts::class_points`] with the model and the templates of the context.
 pub(super) fn class_points(context: &Context<'_>, names: &[&str]) -> Result<Vec<f32>> {
-    let templates = &context.options.templates;
-    if templates.is_empty() || templates.iter().any(|template| !template.contains("{}")) {
-        return Err(Error::Argument {
-            name: "templates".into(),
-            found: format!("{templates:?}"),
-            expected: "at least one, each with {} for the class name".into(),
-        });
-    }
-    let spec = context.embedder.spec();
-    let space = space::<f32>(spec)?;
-    let prompts: Vec<String> = names.iter().flat_map(|name| prompts::fill(templates, name)).collect();
-    let points = context.embedder.texts(&prompts)?;
-    let mut centres = vec![0.0; names.len() * spec.dim];
-    for (centre, ensemble) in centres.chunks_mut(spec.dim).zip(points.chunks(spec.dim * templates.len())) {
-        space.mean(&ensemble.chunks(spec.dim).collect::<Vec<_>>(), centre);
-    }
-    Ok(centres)
+    prompts::class_points(context.embedder, &context.options.templates, names)
 }
 
 /// Index of the largest score, the first one if several are equal.

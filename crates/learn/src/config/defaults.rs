@@ -43,7 +43,7 @@ impl Default for ModelSection {
             visual: VisualConfig::preset("vit_nano").expect("a preset of this crate"),
             textual: TextualConfig::preset("text_nano").expect("a preset of this crate"),
             pixels: PixelStatistics::default(),
-            crop: EvalCrop::Center,
+            crop: None,
             visual_adapter: None,
             textual_adapter: None,
             gradient_checkpointing: false,
@@ -99,7 +99,7 @@ impl Default for EvalConfig {
             options: BTreeMap::new(),
             tree: None,
             prompts: "photo".to_owned(),
-            crop: EvalCrop::Center,
+            crop: None,
         }
     }
 }

@@ -237,7 +237,7 @@ pub(super) const KEYS: &[(&str, &str, &str)] = &[
     ("model.init", "string, optional", "checkpoint, run, published model or its name on the hub to start from, instead of new towers"),
     ("model.init_visual", "string, optional", "the same as model.visual.init: file, folder or name on the hub to take the image encoder from (conifer encoders --long)"),
     ("model.init_textual", "string, optional", "the same as model.textual.init: folder or name on the hub to take the text encoder and its tokenizer from"),
-    ("model.crop", "center or squeeze", "crop of photos in an evaluation and for stored features; set by the checkpoint of the image encoder"),
+    ("model.crop", "center or squeeze; optional", "crop of photos in an evaluation and for stored features; absent: that of the image encoder's checkpoint"),
     ("model.visual_adapter.input", "none, standardise or rms", "scaling of the image encoder's features; standardise needs a frozen encoder"),
     ("model.visual_adapter.widths", "list of integers", "hidden layers between image encoder and projection; empty: linear"),
     ("model.visual_adapter.activation", "gelu, relu, silu or tanh", "non-linearity of the hidden layers"),
@@ -302,5 +302,5 @@ pub(super) const KEYS: &[(&str, &str, &str)] = &[
     ("eval.options", "table", "options of the source; they override data.options if eval.kind is absent"),
     ("eval.tree", "string, optional", "file of `parent child` edges, for benchmarks that need a tree of classes"),
     ("eval.prompts", "string", "prompt templates: a named set (conifer eval), or a file"),
-    ("eval.crop", "center or squeeze", "crop of the photos"),
+    ("eval.crop", "center or squeeze; optional", "crop of the photos; absent: model.crop"),
 ];

@@ -175,8 +175,10 @@ pub struct ModelSection {
     pub textual: TextualConfig,
     /// Pixel normalisation.
     pub pixels: PixelStatistics,
-    /// Crop of photographs in an evaluation and for stored features.
-    pub crop: EvalCrop,
+    /// Crop of photographs in an evaluation and for stored features; absent: that of the image encoder's checkpoint, or
+    /// the centre.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub crop: Option<EvalCrop>,
     /// Network between the image encoder and its projection; absent: none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub visual_adapter: Option<AdapterConfig>,
@@ -300,8 +302,9 @@ pub struct EvalConfig {
     pub tree: Option<PathBuf>,
     /// Prompt templates: a named set, or a file.
     pub prompts: String,
-    /// Crop of the photos.
-    pub crop: EvalCrop,
+    /// Crop of the photos; absent: that of the model.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub crop: Option<EvalCrop>,
 }
 
 impl Config {

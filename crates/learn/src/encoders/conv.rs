@@ -3,6 +3,7 @@
 use burn::module::{Module, Param};
 use burn::tensor::ops::ConvOptions;
 use burn::tensor::{Tensor, module};
+use conifer_kernels::FoldedConv;
 
 use crate::params::{Fill, Init, NormParam, Statistic};
 
@@ -61,6 +62,28 @@ impl BatchNorm {
             running_mean: init.statistic(width, 0.0),
             running_var: init.statistic(width, 1.0),
         }
+    }
+
+    /// `conv` followed by this norm, as one convolution with a bias.
+    pub(super) fn fold(&self, conv: &Conv, epsilon: f64) -> FoldedConv {
+        let floats = |tensor: Tensor<1>| tensor.into_data().iter::<f32>().collect::<Vec<_>>();
+        let [gain, bias] = [&self.weight, &self.bias].map(|it| floats(it.value.val()));
+        let [mean, variance] = [&self.running_mean, &self.running_var].map(|it| floats(it.value.val()));
+        let scale: Vec<f64> = gain
+            .iter()
+            .zip(&variance)
+            .map(|(&gain, &var)| f64::from(gain) / (f64::from(var) + epsilon).sqrt())
+            .collect();
+        let shift = |((&bias, &mean), &scale): ((&f32, &f32), &f64)| (f64::from(bias) - f64::from(mean) * scale) as f32;
+        let bias = bias.iter().zip(&mean).zip(&scale).map(shift).collect();
+        let [outputs, per_output, kernel, _] = conv.weight.dims();
+        let mut weight: Vec<f32> = conv.weight.val().into_data().iter::<f32>().collect();
+        for (values, scale) in weight.chunks_exact_mut(per_output * kernel * kernel).zip(&scale) {
+            values.iter_mut().for_each(|value| *value = (f64::from(*value) * scale) as f32);
+        }
+        // A depthwise convolution has one input channel per kernel.
+        let inputs = if per_output == 1 { outputs } else { per_output };
+        FoldedConv { weight, bias, inputs, outputs, kernel }
     }
 
     /// `[B, C, H, W] -> [B, C, H, W]`.

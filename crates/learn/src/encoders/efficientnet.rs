@@ -2,7 +2,8 @@
 //! it, and EfficientNet-Lite, which has ReLU6 and no squeeze and excitation.
 
 use burn::module::{Module, Param};
-use burn::tensor::{Tensor, activation, module};
+use burn::tensor::{DType, Device, Tensor, TensorData, activation, module};
+use conifer_kernels::{ConvPadding, InvertedResidual, InvertedResidualNet};
 use serde::{Deserialize, Serialize};
 
 use super::conv::{BatchNorm, Conv, pool};
@@ -316,7 +317,12 @@ impl Encoder for EfficientNet {
 
     /// Maps normalised pixels `[B, 3, H, W]` to the mean over all positions, `[B, width]`.
     fn forward(&self, pixels: Tensor<4>) -> Result<Tensor<2>> {
-        check_pixels(&pixels, self.config.image_size)?;
+        let batch = check_pixels(&pixels, self.config.image_size)?;
+        if let Some(net) = self.folded(&pixels) {
+            let values = pixels.into_data().iter::<f32>().collect::<Vec<_>>();
+            let features = net.forward(&values, batch, self.config.image_size);
+            return Ok(Tensor::from_data(TensorData::new(features, [batch, self.width()]), &Device::flex()));
+        }
         let EfficientNetConfig { epsilon, activation, image_size, same_padding, .. } = self.config;
         // The padding of a 3x3 convolution with stride 2: one row less at the beginning of an even side.
         let before = usize::from(same_padding && !image_size.is_multiple_of(2));
@@ -329,6 +335,33 @@ impl Encoder for EfficientNet {
             x = activation.apply(batchnorm.forward(convolution.forward(x, 1, (0, 0)), epsilon));
         }
         Ok(pool(x))
+    }
+}
+
+impl EfficientNet {
+    /// The network with its batch norms folded into the convolutions, for inference on the CPU. `None` on other
+    /// devices, in training, and for networks with squeeze and excitation.
+    fn folded(&self, pixels: &Tensor<4>) -> Option<InvertedResidualNet> {
+        let EfficientNetConfig { activation, same_padding, epsilon, .. } = self.config;
+        let stem = self.embeddings.convolution.weight.val();
+        let plain = !stem.is_autodiff() && !pixels.is_autodiff() && pixels.dtype() == DType::F32;
+        let lite = activation == ConvActivation::Relu6 && same_padding && self.config.squeeze == 0.0;
+        let last = self.last.as_ref()?;
+        if !(plain && lite && pixels.device() == Device::flex()) {
+            return None;
+        }
+        let fold = |conv: &Conv, norm: &BatchNorm| norm.fold(conv, epsilon);
+        let stem = fold(&self.embeddings.convolution, &self.embeddings.batchnorm);
+        let block = |(block, shape): (&MbConvBlock, MbConvShape)| InvertedResidual {
+            expand: block.expansion.as_ref().map(|it| fold(&it.expand_conv, &it.expand_bn)),
+            depthwise: fold(&block.depthwise_conv.depthwise_conv, &block.depthwise_conv.depthwise_norm),
+            project: fold(&block.projection.project_conv, &block.projection.project_bn),
+            stride: shape.stride,
+            residual: shape.residual,
+        };
+        let blocks: Vec<_> = self.encoder.blocks.iter().zip(self.config.blocks()).map(block).collect();
+        let head = fold(&last.convolution, &last.batchnorm);
+        Some(InvertedResidualNet::new(&stem, &blocks, &head, ConvPadding::Same))
     }
 }
 

@@ -207,7 +207,7 @@ impl Trainer {
             padding: 0,
         };
         let manifest = Manifest::new(&self.model, &self.config.head, &self.config.method.kind, texts);
-        let images = ImageFeed { crop: self.config.model.crop };
+        let images = ImageFeed { crop: self.config.model.crop.unwrap_or_default() };
         Manifest { apex: self.apex.clone(), images, frozen: self.frozen_towers.clone(), ..manifest }
     }
 
@@ -305,7 +305,7 @@ impl Trainer {
             source: self.source.clone(),
             loader: self.config.loader(self.method.views()),
             tokenizer: self.tokenizer.clone(),
-            crop: self.config.model.crop,
+            crop: self.config.model.crop.unwrap_or_default(),
             copies: self.config.data.augment.copies,
             images: frozen(ModelPart::Visual),
             texts: frozen(ModelPart::Textual),

@@ -73,7 +73,7 @@ impl InitTowers {
         if let Some(tower) = &self.visual {
             config.model.visual = tower.config.clone();
             config.model.pixels = tower.pixels;
-            config.model.crop = tower.images.crop;
+            config.model.crop.get_or_insert(tower.images.crop);
         }
         if let Some(tower) = &self.textual {
             config.model.textual = tower.config.clone();
@@ -97,7 +97,7 @@ fn from_checkpoint(
     config.model.visual = manifest.model.visual.clone();
     config.model.textual = manifest.model.textual.clone();
     config.model.pixels = manifest.model.pixels;
-    config.model.crop = manifest.images.crop;
+    config.model.crop.get_or_insert(manifest.images.crop);
     if !new_projection {
         config.model.visual_adapter = manifest.model.visual_adapter.clone();
         config.model.textual_adapter = manifest.model.textual_adapter.clone();

@@ -543,4 +543,5 @@ fn an_evaluation_that_fails_ends_the_run_after_a_checkpoint() {
 
 mod checkpointing;
 mod faults;
+mod features;
 mod vectors;

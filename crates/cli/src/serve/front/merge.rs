@@ -44,6 +44,7 @@ pub(crate) fn info(shards: &[ServerInfo]) -> Option<ServerInfo> {
     // Only the first shard embeds texts and photos, so `text` and `photo` are those of the first shard.
     all.can.thumbnails = shards.iter().all(|it| it.can.thumbnails);
     all.can.tree = false;
+    all.can.predict = false;
     all.columns = all.columns.iter().map(|it| column(&it.name, shards.iter().map(|it| &it.columns[..]))).collect();
     all.depth = depth(shards.iter().filter(|it| it.rows > 0).map(|it| &it.depth));
     Some(all)

@@ -104,6 +104,7 @@ fn answers() -> Value {
                 "hit": about(reference("Hit"), "the row at this point. Its score is the similarity to the point of the path; its distance and angles are relative to the start"),
             }), &["at"])),
         }), &["stops"]),
+        "Prediction": prediction(),
         "Photo": open(
             json!({ "photo": text, "width": number_of("pixels"), "height": number_of("pixels") }),
             &["photo", "width", "height"],
@@ -123,6 +124,32 @@ fn answers() -> Value {
             "tree": { "type": "string", "description": "sha256 of the class tree" },
         }), &["sha256", "rows"]),
     })
+}
+
+fn prediction() -> Value {
+    let text = json!({ "type": "string" });
+    let step = open(
+        json!({
+            "name": text,
+            "probability": number("sum of the probabilities of the classes below the node"),
+            "answered": { "type": "boolean", "description": "true for the answer and the nodes above it" },
+        }),
+        &["name", "probability", "answered"],
+    );
+    open(
+        json!({
+            "answer": { "type": "string", "description": "the deepest node on the path whose probability exceeds the threshold" },
+            "depth": number_of("depth of the answer below the deepest node that all classes share"),
+            "probability": number("probability of the answer"),
+            "path": { "type": "array", "items": step, "description": "from the root down to a class" },
+            "class": { "type": "string", "description": "the most probable class" },
+            "class_probability": number("probability of the most probable class"),
+            "risk": number("share of answers that may be wrong"),
+            "threshold": { "type": ["number", "null"], "description": "null if there were too few calibration photos; then only the root is answered" },
+            "guarantee": { "type": "array", "items": text, "description": "what the risk holds for: photos of the classes, then photos of other classes" },
+        }),
+        &["answer", "depth", "probability", "path", "class", "class_probability", "risk", "threshold", "guarantee"],
+    )
 }
 
 fn hit() -> Value {
@@ -171,7 +198,7 @@ fn info() -> Value {
     });
     let counts =
         |what: &str| json!({ "type": "object", "additionalProperties": { "type": "integer" }, "description": what });
-    let can = json!({ "type": "object", "additionalProperties": { "type": "boolean" }, "description": "true for what the server supports: queries by text, queries by photo, thumbnails, `subtree`" });
+    let can = json!({ "type": "object", "additionalProperties": { "type": "boolean" }, "description": "true for what the server supports: queries by text, queries by photo, thumbnails, `subtree`, `/api/predict`" });
     open(
         json!({
             "version": text, "rows": number_of("number of rows"), "space": open(space, &["kind", "dim", "factors", "curv"]),

@@ -1,0 +1,82 @@
+//! `POST /api/predict`: the deepest class of a tree that is right with the risk of `--threshold`.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use anyhow::Context as _;
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::HeaderMap;
+use conifer_eval::prediction::{Predictor, StoredThreshold};
+use serde_json::{Value, json as value};
+
+use super::Server;
+use super::body::{MAX_JSON_BYTES, json, read};
+use super::error::{HttpError, HttpResult};
+use super::fields::parse_request;
+use super::search::PointRequest;
+use crate::embedder::ModelEmbedder;
+
+/// A calibrated threshold with the points of its classes.
+pub(crate) struct ServedPredictor {
+    stored: StoredThreshold,
+    predictor: Predictor,
+}
+
+impl ServedPredictor {
+    /// Reads a threshold and embeds the prompts of its classes.
+    ///
+    /// # Errors
+    /// There is no model, the threshold belongs to another model, or the file is damaged.
+    pub(crate) fn open(path: &Path, model: Option<&ModelEmbedder>) -> anyhow::Result<Self> {
+        let option = || format!("--threshold {}", path.display());
+        let model = model.with_context(|| format!("{}: expected --checkpoint MODEL, too", option()))?;
+        let stored = StoredThreshold::read(path).with_context(option)?;
+        stored.check_model(model.inner().name(), model.inner().fingerprint()).with_context(option)?;
+        let predictor = Predictor::of_stored(model, &stored).with_context(option)?;
+        Ok(Self { stored, predictor })
+    }
+
+    fn reply(&self, point: &[f32]) -> conifer_eval::Result<Value> {
+        let (stored, classes) = (&self.stored, self.predictor.classes());
+        let paths = self.predictor.paths(point, stored.temperature)?;
+        let Some(photo) = paths.first() else { return Ok(Value::Null) };
+        let name = |node: usize| classes.tree().name(node);
+        let len = photo.greedy.answer_len(stored.threshold);
+        let steps = photo.greedy.nodes().iter().zip(photo.greedy.scores()).enumerate();
+        let path: Vec<Value> = steps
+            .map(|(i, (&node, probability))| {
+                value!({ "name": name(node), "probability": probability, "answered": i < len })
+            })
+            .collect();
+        let answer = photo.greedy.nodes()[len - 1];
+        Ok(value!({
+            "answer": name(answer),
+            "depth": classes.depth(answer),
+            "probability": photo.greedy.scores()[len - 1],
+            "path": path,
+            "class": name(photo.class),
+            "class_probability": photo.class_probability,
+            "risk": stored.risk,
+            "threshold": stored.threshold,
+            "guarantee": stored.guarantee(),
+        }))
+    }
+}
+
+pub(crate) async fn predict(State(server): State<Arc<Server>>, headers: HeaderMap, body: Body) -> HttpResult {
+    let PointRequest { query } = parse_request(&read(&headers, body, MAX_JSON_BYTES).await?)?;
+    query.check()?;
+    if server.predictor.is_none() {
+        return Err(HttpError::absent(
+            "this server has no threshold; start it with --threshold FILE, written by `conifer predict --out-threshold FILE`",
+        ));
+    }
+    let point = query.point(&server).await?;
+    server
+        .work(move |server| {
+            let reply = server.predictor.as_ref().map(|it| it.reply(&point)).transpose();
+            json(&reply.map_err(|error| HttpError::fault(error.to_string()))?)
+        })
+        .await
+}

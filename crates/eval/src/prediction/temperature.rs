@@ -1,0 +1,64 @@
+use rayon::prelude::*;
+
+use crate::{Error, Result};
+
+/// Bounds of 1 / temperature. Scores are at most a few hundred apart, so a probability beyond them is 0, 1 or 1 / classes.
+const INVERSE: [f64; 2] = [1e-4, 1e5];
+/// Steps of the golden-section search; the last interval is 1e-8 of the first in the logarithm.
+const STEPS: usize = 40;
+
+/// The temperature that maximises the mean log-likelihood of the true classes (temperature scaling; Guo et al. 2017).
+///
+/// `scores` `[photos, classes]` is row-major and `truth` has the class of each photo. The negative log-likelihood is
+/// convex in 1 / temperature, so a golden-section search in its logarithm finds the minimum.
+///
+/// # Errors
+/// There is no photo or no class, a class number is out of range, or a score is not finite.
+pub fn fit_temperature(scores: &[f32], classes: usize, truth: &[usize]) -> Result<f64> {
+    let expected = |found: String, expected: &str| Error::Argument {
+        name: "temperature fit".into(),
+        found,
+        expected: expected.into(),
+    };
+    if truth.is_empty() || classes == 0 {
+        return Err(expected("no photo of a class".into(), "at least one labelled photo"));
+    }
+    if scores.len() != truth.len() * classes || truth.iter().any(|&class| class >= classes) {
+        let found = format!("{} scores of {} photos and {classes} classes", scores.len(), truth.len());
+        return Err(expected(found, "a score for each photo and class"));
+    }
+    if let Some(bad) = scores.iter().find(|score| !score.is_finite()) {
+        return Err(expected(format!("the score {bad}"), "finite scores"));
+    }
+    let loss = |log_inverse: f64| -> f64 {
+        let inverse = log_inverse.exp();
+        let rows: Vec<f64> = scores
+            .par_chunks(classes)
+            .zip(truth)
+            .map(|(row, &class)| {
+                let max = f64::from(row.iter().copied().fold(f32::NEG_INFINITY, f32::max));
+                let sum: f64 = row.iter().map(|&score| ((f64::from(score) - max) * inverse).exp()).sum();
+                sum.ln() - (f64::from(row[class]) - max) * inverse
+            })
+            .collect();
+        // Summed in order, so that the result does not depend on the threads.
+        rows.iter().sum()
+    };
+    let golden = (5.0_f64.sqrt() - 1.0) / 2.0;
+    let [mut low, mut high] = INVERSE.map(f64::ln);
+    let (mut left, mut right) = (high - golden * (high - low), low + golden * (high - low));
+    let (mut at_left, mut at_right) = (loss(left), loss(right));
+    for _ in 0..STEPS {
+        // On a plateau (the likelihood no longer improves) the larger temperature is taken.
+        if at_left <= at_right {
+            (high, right, at_right) = (right, left, at_left);
+            left = high - golden * (high - low);
+            at_left = loss(left);
+        } else {
+            (low, left, at_left) = (left, right, at_right);
+            right = low + golden * (high - low);
+            at_right = loss(right);
+        }
+    }
+    Ok((-f64::midpoint(low, high)).exp())
+}
