@@ -9,6 +9,7 @@ use anyhow::{Context as _, ensure};
 use burn::tensor::Device;
 use conifer_data::hierarchy::Tree;
 use conifer_eval::TreeFile;
+use conifer_learn::head::Tower;
 use serde_json::json;
 use tokio::sync::Semaphore;
 
@@ -81,9 +82,11 @@ pub(crate) fn serve(args: ServeArgs, as_json: bool, device: &Device) -> anyhow::
     if thumbnails.has_source() {
         note(&format!("{} of {} rows have a picture in --data", thumbnails.count(), state.len()));
     }
+    // A tower that reads vectors has no encoder for a text or an upload.
+    let has_encoder = |tower| model.as_ref().is_some_and(|it| it.inner().vector_width(tower).is_none());
     let capabilities = Capabilities {
-        text: model.is_some(),
-        photo: model.is_some(),
+        text: has_encoder(Tower::Text),
+        photo: has_encoder(Tower::Image),
         thumbnails: thumbnails.has_source(),
         tree: state.tree.is_some(),
         predict: predictor.is_some(),
