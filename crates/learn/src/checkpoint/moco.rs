@@ -13,7 +13,7 @@ use super::layout::{TensorMapping, gather};
 use super::published::{CheckpointFormat, ImportOptions};
 use super::state_dict::StateDict;
 use super::{Manifest, weights};
-use crate::encoders::{Encoder, ResNet, ResNetConfig};
+use crate::encoders::{Encoder, ResNet, ResNetBlockKind, ResNetConfig};
 use crate::model::Model;
 use crate::params::Init;
 use crate::{Error, Result};
@@ -67,7 +67,7 @@ fn architecture(stored: &StateDict, image_size: usize, with_head: bool) -> Resul
             .collect::<Result<_>>()?,
         false => Vec::new(),
     };
-    Ok(ResNetConfig { image_size, width, bottleneck, blocks, head })
+    Ok(ResNetConfig { image_size, width, bottleneck, blocks, head, block: ResNetBlockKind::Bottleneck })
 }
 
 /// torchvision's names below `encoder_q`. `fc.1` becomes `fc.2`, because the ReLU between the two layers has an index

@@ -33,6 +33,8 @@ mod reference;
 mod safetensors_file;
 pub mod state;
 mod state_dict;
+#[allow(dead_code, reason = "the registry of tower formats follows")]
+mod towers;
 mod weights;
 
 use std::path::Path;
