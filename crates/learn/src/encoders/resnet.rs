@@ -67,7 +67,9 @@ impl ResNetConfig {
     }
 
     const fn basic(image_size: usize, width: usize, blocks: [usize; 4]) -> Self {
-        Self { block: ResNetBlockKind::Basic, ..Self::new(image_size, width, blocks) }
+        let mut it = Self::new(image_size, width, blocks);
+        it.block = ResNetBlockKind::Basic;
+        it
     }
 
     /// Channels of the pooled features.

@@ -24,7 +24,7 @@ use burn::tensor::Device;
 
 /// An image encoder and what its photographs need.
 #[derive(Debug)]
-pub struct ImageTower {
+pub(super) struct ImageTower {
     /// The encoder with its weights.
     pub encoder: VisualEncoder,
     /// Its architecture.
@@ -37,7 +37,7 @@ pub struct ImageTower {
 
 /// A text encoder and what its texts need.
 #[derive(Debug)]
-pub struct TextTower {
+pub(super) struct TextTower {
     /// The encoder with its weights.
     pub encoder: TextualEncoder,
     /// Its architecture.
