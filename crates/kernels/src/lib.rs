@@ -2,8 +2,8 @@
 //!
 //! * [`LargeBlockAllocator`]: a global allocator that caches large blocks instead of returning them to the system.
 //! * [`linear`](fn@linear), [`linear_add`], [`feed_forward`](fn@feed_forward), [`attention`](fn@attention),
-//!   [`self_attention`], [`layer_norm`](fn@layer_norm), [`gelu`], [`quick_gelu`]: the parts of a transformer, each
-//!   fused forward and backward on all threads.
+//!   [`self_attention`], [`layer_norm`](fn@layer_norm), [`gelu`], [`quick_gelu`], [`tanh_gelu`]: the parts of a
+//!   transformer, each fused forward and backward on all threads.
 //! * [`pairwise_distance`]: hyperbolic distances of all pairs, in one space or a product.
 //! * [`info_nce`] and [`multi_positive_nce`]: contrastive losses of a table of similarities.
 //! * [`unit_rows`]: rows divided by their length.
@@ -47,7 +47,7 @@ mod testing;
 mod testkit;
 mod trigonometry;
 
-pub use activation::{Activation, gelu, gelu_plain, quick_gelu, quick_gelu_plain};
+pub use activation::{Activation, gelu, gelu_plain, quick_gelu, quick_gelu_plain, tanh_gelu, tanh_gelu_plain};
 pub use alloc::{AllocStats, LargeBlockAllocator};
 pub use angle::{AngleGeometry, PairLabels, angle_contrast, pairwise_exterior_angle};
 pub use attention::{Mask, attention, attention_plain, self_attention, self_attention_plain};

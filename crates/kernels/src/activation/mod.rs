@@ -1,4 +1,5 @@
-//! Activation functions of feed-forward layers with exact derivatives on every device: [`gelu`] and [`quick_gelu`].
+//! Activation functions of feed-forward layers with exact derivatives on every device: [`gelu`], [`quick_gelu`]
+//! and [`tanh_gelu`].
 
 use burn::backend::{Backend, Dispatch, backend_extension, tensor::FloatTensor};
 use burn::tensor::{Tensor, activation};
@@ -19,6 +20,9 @@ pub enum Activation {
     Gelu,
     /// `x sigmoid(1.702 x)`, from OpenAI's CLIP.
     QuickGelu,
+    /// `x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) / 2`, the approximation of Hendrycks and Gimpel that SigLIP uses.
+    /// It differs from [`Activation::Gelu`] by up to 5e-4.
+    TanhGelu,
 }
 
 impl Activation {
@@ -36,6 +40,7 @@ impl Activation {
         match self {
             Self::Gelu => gelu_plain(x),
             Self::QuickGelu => quick_gelu_plain(x),
+            Self::TanhGelu => tanh_gelu_plain(x),
         }
     }
 }
@@ -51,6 +56,11 @@ pub fn quick_gelu<const D: usize>(x: Tensor<D>) -> Tensor<D> {
     Activation::QuickGelu.apply(x)
 }
 
+/// [`Activation::TanhGelu`], elementwise.
+pub fn tanh_gelu<const D: usize>(x: Tensor<D>) -> Tensor<D> {
+    Activation::TanhGelu.apply(x)
+}
+
 /// Reference implementation of [`gelu`]: `x (1 + erf(x / sqrt 2)) / 2`.
 pub fn gelu_plain<const D: usize>(x: Tensor<D>) -> Tensor<D> {
     let phi = ((x.clone() * std::f64::consts::FRAC_1_SQRT_2).erf() + 1.0) * 0.5;
@@ -60,6 +70,20 @@ pub fn gelu_plain<const D: usize>(x: Tensor<D>) -> Tensor<D> {
 /// Reference implementation of [`quick_gelu`].
 pub fn quick_gelu_plain<const D: usize>(x: Tensor<D>) -> Tensor<D> {
     x.clone() * activation::sigmoid(x * 1.702)
+}
+
+/// `2 sqrt(2 / pi)`: `(1 + tanh(t)) / 2 = sigmoid(2 t)`.
+pub(crate) const TANH_GELU_SLOPE: f64 = 1.595_769_121_605_731;
+
+/// Coefficient of `x^3` in [`Activation::TanhGelu`].
+pub(crate) const TANH_GELU_CUBIC: f64 = 0.044_715;
+
+/// Reference implementation of [`tanh_gelu`].
+pub fn tanh_gelu_plain<const D: usize>(x: Tensor<D>) -> Tensor<D> {
+    // Beyond 20 the sigmoid is exactly 0 or 1. The bound keeps x^3 finite.
+    let bounded = x.clone().clamp(-20.0, 20.0);
+    let cube = bounded.clone() * bounded.clone() * bounded.clone();
+    x * activation::sigmoid((bounded + cube * TANH_GELU_CUBIC) * TANH_GELU_SLOPE)
 }
 
 /// The operation as an extension of Burn's backends.

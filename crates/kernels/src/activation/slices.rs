@@ -3,7 +3,7 @@
 use burn::backend::{Flex, TensorMetadata};
 use macerator::{AutoArch, Simd, WithSimd};
 
-use super::{Activation, ActivationOps};
+use super::{Activation, ActivationOps, TANH_GELU_CUBIC, TANH_GELU_SLOPE};
 use crate::arrays::{FlexArray, array, dense, numbers};
 use crate::functions::{LANES, fma, normal, sigmoid};
 use crate::raw::{in_pool, new_rows, new_rows_beside};
@@ -126,6 +126,17 @@ fn value_and_derivative<S: Simd>(x: f32, activation: Activation) -> (f32, f32) {
             // Keep this order of factors: for large `x`, `1.702 x` overflows, while `1.702 gate (1 - gate)` is 0 and so
             // is its product with `x`.
             (x * gate, fma::<S>(x, 1.702 * (gate * (1.0 - gate)), gate))
+        }
+        Activation::TanhGelu => {
+            const SLOPE: f32 = TANH_GELU_SLOPE as f32;
+            const CUBIC: f32 = TANH_GELU_CUBIC as f32;
+            // Beyond 20 the gate is exactly 0 or 1. The bound keeps the square finite.
+            let bounded = if x > 20.0 { 20.0 } else { x };
+            let bounded = if bounded < -20.0 { -20.0 } else { bounded };
+            let square = bounded * bounded;
+            let gate = sigmoid::<S>(SLOPE * bounded * fma::<S>(CUBIC, square, 1.0));
+            let slope = SLOPE * fma::<S>(3.0 * CUBIC, square, 1.0);
+            (x * gate, fma::<S>(x, slope * (gate * (1.0 - gate)), gate))
         }
     }
 }

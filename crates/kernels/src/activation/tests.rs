@@ -25,11 +25,11 @@ fn gelu_values_and_derivatives() {
     }
 }
 
-const BOTH: [Activation; 2] = [Activation::Gelu, Activation::QuickGelu];
+const ALL: [Activation; 3] = [Activation::Gelu, Activation::QuickGelu, Activation::TanhGelu];
 
 #[test]
 fn fused_equals_plain_value_and_gradient() {
-    for activation in BOTH {
+    for activation in ALL {
         let (fused, plain) =
             (|x: &[Tensor<2>]| activation.apply(x[0].clone()), |x: &[Tensor<2>]| activation.apply_plain(x[0].clone()));
         for shape in [[0, 3], [1, 1], [3, 5], [2, 256], [7, 333], [33, 1024]] {
@@ -50,7 +50,7 @@ fn fused_equals_plain_value_and_gradient() {
 
 #[test]
 fn large_numbers_infinity_and_nan() {
-    for activation in BOTH {
+    for activation in ALL {
         let fused = |x: &[Tensor<2>]| activation.apply(x[0].clone());
         let most = f64::from(f32::MAX);
         let numbers = vec![0.0, 200.0, -200.0, f64::INFINITY, f64::NEG_INFINITY, f64::NAN, most, -most];
@@ -64,6 +64,30 @@ fn large_numbers_infinity_and_nan() {
         let ends = (0.1..1.9).contains(&found[1][6]) && found[1][7] == 0.0;
         assert!(found[0][6..] == [most, 0.0] && ends, "{activation:?}: {found:?}");
         assert!(found[1][..3].iter().all(|derivative| derivative.is_finite()));
+    }
+}
+
+/// Values of `torch.nn.functional.gelu(x, approximate="tanh")` and its derivative, in float64.
+#[test]
+fn tanh_gelu_values_and_derivatives() {
+    let table: [(f32, f64, f64); 5] = [
+        (-2.0, -0.0454023059, -0.0860992566),
+        (-0.5, -0.1542859902, 0.1326300965),
+        (0.0, 0.0000000000, 0.5000000000),
+        (1.0, 0.8411919906, 1.0829640838),
+        (3.0, 2.9963626079, 1.0115841666),
+    ];
+    for twin in [tanh_gelu::<1>, tanh_gelu_plain::<1>] {
+        let device = Device::flex().autodiff();
+        let xs: Vec<f32> = table.iter().map(|row| row.0).collect();
+        let x = Tensor::<1>::from_data(TensorData::new(xs, [table.len()]), &device).require_grad();
+        let y = twin(x.clone());
+        let values: Vec<f32> = y.clone().into_data().try_into_vec().unwrap();
+        let grads: Vec<f32> = x.grad(&y.sum().backward()).unwrap().into_data().try_into_vec().unwrap();
+        for (i, &(x, value, derivative)) in table.iter().enumerate() {
+            assert!((f64::from(values[i]) - value).abs() < 1e-6, "tanh_gelu({x}) = {}", values[i]);
+            assert!((f64::from(grads[i]) - derivative).abs() < 1e-6, "derivative at {x} is {}", grads[i]);
+        }
     }
 }
 

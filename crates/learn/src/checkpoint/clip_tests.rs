@@ -331,7 +331,7 @@ fn unsupported_config_values_are_reported_with_their_key() {
         (damaged("hf-clip", &|it| it["model_type"] = json!("align"), &same), "`model_type` is align; expected clip"),
         (
             damaged("hf-clip", &|it| it["text_config"]["hidden_act"] = json!("relu"), &same),
-            "config.json: `text_config.hidden_act` is relu; expected gelu or quick_gelu",
+            "config.json: `text_config.hidden_act` is relu; expected gelu, quick_gelu or gelu_pytorch_tanh",
         ),
         (
             damaged("hf-clip", &|it| it["vision_config"]["layer_norm_eps"] = json!(1e-6), &same),

@@ -63,7 +63,8 @@ fn import(stored: StateDict, options: &ImportOptions, device: &Device) -> Result
     let activation = |section: &str, name: &str| match name {
         "gelu" => Ok(ActivationFn::Gelu),
         "quick_gelu" => Ok(ActivationFn::QuickGelu),
-        _ => Err(wrong(&format!("{section}.hidden_act"), name, "gelu or quick_gelu")),
+        "gelu_pytorch_tanh" => Ok(ActivationFn::TanhGelu),
+        _ => Err(wrong(&format!("{section}.hidden_act"), name, "gelu, quick_gelu or gelu_pytorch_tanh")),
     };
     let (pixels, images) = preprocessing(&folder.join(PREPROCESSOR))?;
     let end_of_text = match text.eos_token_id {
@@ -279,6 +280,7 @@ fn export(model: &Model, manifest: &Manifest, tokenizer: Option<&Tokenizer>, fol
     let activation = |activation| match activation {
         ActivationFn::Gelu => "gelu",
         ActivationFn::QuickGelu => "quick_gelu",
+        ActivationFn::TanhGelu => "gelu_pytorch_tanh",
     };
     let dim = model.head.spec().dim;
     let config = json!({

@@ -14,7 +14,7 @@ use super::published::{CheckpointFormat, ImportOptions};
 use super::state_dict::StateDict;
 use super::towers::{ImageTower, TowerFormat, TowerReader};
 use super::{ImageFeed, Manifest, weights};
-use crate::encoders::{Encoder, ResNet, ResNetConfig, VisualConfig, VisualEncoder};
+use crate::encoders::{Encoder, ResNet, ResNetBlockKind, ResNetConfig, VisualConfig, VisualEncoder};
 use crate::model::{Model, PixelStatistics};
 use crate::params::Init;
 use crate::{Error, Result};
@@ -89,7 +89,7 @@ fn architecture(stored: &StateDict, image_size: usize, with_head: bool) -> Resul
             .collect::<Result<_>>()?,
         false => Vec::new(),
     };
-    Ok(ResNetConfig { image_size, width, bottleneck, blocks, head })
+    Ok(ResNetConfig { image_size, width, bottleneck, blocks, head, block: ResNetBlockKind::Bottleneck })
 }
 
 /// torchvision's names below `encoder_q`. `fc.1` becomes `fc.2`, because the ReLU between the two layers has an index

@@ -1,13 +1,13 @@
 //! A pre-norm transformer block over borrowed parameters. The encoders name their parameters differently but compute
 //! the same.
 //!
-//! `x <- x + out(attention(norm1(x)))`, then `x <- x + down(activation(up(norm2(x))))`.
+//! `x <- x + scale1 out(attention(norm1(x)))`, then `x <- x + scale2 down(activation(up(norm2(x))))`.
 
 use burn::tensor::{Bool, Int, Tensor};
-use conifer_kernels::{Mask, attention, linear, self_attention};
+use conifer_kernels::{Mask, attention, feed_forward, linear, linear_add, self_attention};
 
-use super::layers::{ActivationFn, LayerNorm, Linear, feed_forward};
-use crate::params::{Bias, LinearWeight};
+use super::layers::{ActivationFn, LayerNorm, Linear};
+use crate::params::{Bias, LinearWeight, NormParam};
 
 /// Width of the hidden layer of every feed-forward part, as a multiple of the token width.
 pub(super) const MLP_RATIO: usize = 4;
@@ -19,9 +19,13 @@ pub(super) struct TransformerBlock<'a> {
     pub(super) qkv_weight: &'a LinearWeight,
     pub(super) qkv_bias: &'a Bias,
     pub(super) out: &'a Linear,
+    /// Factor of each channel that attention adds, `[width]`; none: 1.
+    pub(super) scale1: Option<&'a NormParam>,
     pub(super) norm2: &'a LayerNorm,
     pub(super) up: &'a Linear,
     pub(super) down: &'a Linear,
+    /// Like `scale1`, for the feed-forward part.
+    pub(super) scale2: Option<&'a NormParam>,
 }
 
 /// Settings of a block besides its parameters.
@@ -30,15 +34,28 @@ pub(super) struct BlockSettings {
     pub(super) heads: usize,
     pub(super) causal: bool,
     pub(super) activation: ActivationFn,
+    /// Added to the variances of both norms.
+    pub(super) epsilon: f64,
 }
 
 impl TransformerBlock<'_> {
     /// All rows: `[B*L, width] -> [B*L, width]`.
     pub(super) fn forward(&self, x: Tensor<2>, batch: usize, settings: BlockSettings) -> Tensor<2> {
-        let normed = self.norm1.forward(x.clone());
+        self.forward_mapped(x, batch, settings, |joint| joint)
+    }
+
+    /// Like [`TransformerBlock::forward`]; `map` changes queries, keys and values `[B*L, 3 width]` before the attention.
+    pub(super) fn forward_mapped(
+        &self,
+        x: Tensor<2>,
+        batch: usize,
+        settings: BlockSettings,
+        map: impl FnOnce(Tensor<2>) -> Tensor<2>,
+    ) -> Tensor<2> {
+        let normed = self.norm1.forward_with(x.clone(), settings.epsilon);
         let joint = linear(normed, self.qkv_weight.value.val(), self.qkv_bias.value.val());
         let mask = if settings.causal { Mask::Causal } else { Mask::None };
-        self.residual(x, self_attention(joint, batch, settings.heads, mask), settings.activation)
+        self.residual(x, self_attention(map(joint), batch, settings.heads, mask), settings)
     }
 
     /// The last block, for the one row of each sequence that is used afterwards: keys and values of all rows,
@@ -56,17 +73,20 @@ impl TransformerBlock<'_> {
         settings: BlockSettings,
     ) -> Tensor<2> {
         let [batch] = rows.dims();
-        let normed = self.norm1.forward(x.clone());
+        let normed = self.norm1.forward_with(x.clone(), settings.epsilon);
         let query = self.project(normed.clone().select(0, rows.clone()), 0, 1);
         let key_value = self.project(normed, 1, 2);
         let context = attention(query, key_value, batch, settings.heads, hidden.map_or(Mask::None, Mask::Hidden));
-        self.residual(x.select(0, rows), context, settings.activation)
+        self.residual(x.select(0, rows), context, settings)
     }
 
-    /// `x + out(context)`, then the feed-forward part.
-    fn residual(&self, x: Tensor<2>, context: Tensor<2>, activation: ActivationFn) -> Tensor<2> {
-        let x = self.out.forward_onto(x, context);
-        feed_forward(x.clone(), self.norm2.forward(x), self.up, self.down, activation)
+    /// `x + scale1 out(context)`, then the feed-forward part.
+    fn residual(&self, x: Tensor<2>, context: Tensor<2>, settings: BlockSettings) -> Tensor<2> {
+        let (weight, bias) = scaled(self.out, self.scale1);
+        let x = linear_add(x, context, weight, bias);
+        let normed = self.norm2.forward_with(x.clone(), settings.epsilon);
+        let down = scaled(self.down, self.scale2);
+        feed_forward(x, normed, scaled(self.up, None), down, settings.activation.into())
     }
 
     /// Projects `rows` to `parts` of (query, key, value), starting at index `first`, side by side.
@@ -75,5 +95,15 @@ impl TransformerBlock<'_> {
         let width = weight.dims()[0];
         let bias = self.qkv_bias.value.val().narrow(0, first * width, parts * width);
         linear(rows, weight.narrow(1, first * width, parts * width), bias)
+    }
+}
+
+/// Weight and bias of `layer` with its outputs multiplied by `scale`. The weight has far fewer rows than the batch, so
+/// this costs less than to scale the outputs.
+pub(super) fn scaled(layer: &Linear, scale: Option<&NormParam>) -> (Tensor<2>, Tensor<1>) {
+    let (weight, bias) = (layer.weight.value.val(), layer.bias.value.val());
+    match scale.map(|scale| scale.value.val()) {
+        None => (weight, bias),
+        Some(scale) => (weight * scale.clone().unsqueeze::<2>(), bias * scale),
     }
 }

@@ -63,9 +63,11 @@ impl ClipBlock {
             qkv_weight: &self.attn.in_proj_weight,
             qkv_bias: &self.attn.in_proj_bias,
             out: &self.attn.out_proj,
+            scale1: None,
             norm2: &self.ln_2,
             up: &self.mlp.c_fc,
             down: &self.mlp.c_proj,
+            scale2: None,
         }
     }
 }

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::block::BlockSettings;
 use super::clip_block::{self, BlockFills, ClipBlock, check_ratio, hidden_width};
-use super::layers::{ActivationFn, LayerNorm, embed_patches};
+use super::layers::{ActivationFn, LAYER_NORM_EPSILON, LayerNorm, embed_patches};
 use super::{Encoder, ImageInputFormat, check_pixels, check_positive};
 use crate::params::{Fill, Init};
 use crate::{Error, Result};
@@ -156,7 +156,12 @@ impl Encoder for ClipVit {
         let x = Tensor::cat(vec![class, patches], 1) + self.positional_embedding.val().unsqueeze::<3>();
         let x = self.ln_pre.forward(x.reshape([batch * tokens, width]));
 
-        let settings = BlockSettings { heads: self.config.heads, causal: false, activation: self.config.activation };
+        let settings = BlockSettings {
+            heads: self.config.heads,
+            causal: false,
+            activation: self.config.activation,
+            epsilon: LAYER_NORM_EPSILON,
+        };
         let class_rows = Tensor::<1, Int>::arange(0..batch as i64, &x.device()) * tokens as i64;
         Ok(self.ln_post.forward(clip_block::run(&self.transformer.resblocks, x, &class_rows, None, settings)))
     }

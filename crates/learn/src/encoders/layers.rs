@@ -46,8 +46,11 @@ pub(super) fn feed_forward(
     kernels::feed_forward(base, rows, up, down, activation.into())
 }
 
-/// Epsilon of every published model of the MERU family (timm's own default is 1e-6).
+/// Epsilon of every published model of the MERU family.
 pub const LAYER_NORM_EPSILON: f64 = 1e-5;
+
+/// Epsilon of timm's vision transformers, ConvNeXt, DINOv2 and SigLIP.
+pub const SMALL_NORM_EPSILON: f64 = 1e-6;
 
 /// `(x - mean) / sqrt(var + 1e-5) * gain + bias` over the last axis, with the biased variance.
 #[derive(Module, Debug)]
@@ -83,11 +86,16 @@ pub struct EmbeddingLayer {
 }
 
 /// `[B, 3, S, S] -> [B, patches, width]`: a convolution with stride = kernel, `weight` `[width, 3, patch, patch]`, as
-/// one matrix product over all patches. Patches are listed row by row. S is a multiple of the side of a patch.
+/// one matrix product over all patches. Patches are listed row by row. Rows and columns after the last whole patch are
+/// ignored, as in a convolution.
 pub(super) fn embed_patches(pixels: Tensor<4>, weight: Tensor<4>, bias: Option<Tensor<1>>) -> Tensor<3> {
     let [batch, _, size, _] = pixels.dims();
     let [width, _, patch, _] = weight.dims();
     let grid = size / patch;
+    let pixels = match size % patch {
+        0 => pixels,
+        _ => pixels.narrow(2, 0, grid * patch).narrow(3, 0, grid * patch),
+    };
     let pixels_per_patch = 3 * patch * patch;
     let patches = pixels
         .reshape([batch, 3, grid, patch, grid, patch])
@@ -110,6 +118,8 @@ pub enum ActivationFn {
     Gelu,
     /// `x sigmoid(1.702 x)`: OpenAI's CLIP.
     QuickGelu,
+    /// The tanh approximation of GELU: SigLIP.
+    TanhGelu,
 }
 
 impl From<ActivationFn> for kernels::Activation {
@@ -117,6 +127,7 @@ impl From<ActivationFn> for kernels::Activation {
         match activation {
             ActivationFn::Gelu => Self::Gelu,
             ActivationFn::QuickGelu => Self::QuickGelu,
+            ActivationFn::TanhGelu => Self::TanhGelu,
         }
     }
 }

@@ -17,14 +17,18 @@ mod block;
 mod clip_block;
 pub mod clip_vit;
 pub mod conv;
+pub mod convnext;
 pub mod efficientnet;
 pub mod layers;
+pub mod pretrained_vit;
 mod registry;
 pub mod resnet;
+pub mod siglip_text;
 pub mod text_transformer;
 mod tokens;
 pub mod vectors;
 pub mod vit;
+mod vit_block;
 
 use burn::module::Module;
 use burn::tensor::Tensor;
@@ -37,9 +41,12 @@ use crate::params::Init;
 use crate::{Error, Result};
 pub use bert::{Bert, BertConfig};
 pub use clip_vit::{ClipVit, ClipVitConfig};
+pub use convnext::{ConvNext, ConvNextConfig};
 pub use efficientnet::{EfficientNet, EfficientNetConfig};
+pub use pretrained_vit::{PretrainedVit, PretrainedVitConfig, VitPooling, VitPositions};
 use registry::encoders;
-pub use resnet::{ResNet, ResNetConfig};
+pub use resnet::{ResNet, ResNetBlockKind, ResNetConfig};
+pub use siglip_text::{SiglipText, SiglipTextConfig};
 pub use text_transformer::{TextTransformer, TextTransformerConfig};
 pub use tokens::Tokens;
 pub use vectors::{ImageVectorInput, TextVectorInput, VectorConfig};
@@ -53,7 +60,9 @@ encoders! {
     Tensor<4>, ImageInputFormat, Tower::Image, "visual", {
         "vit" => Vit(Vit, VitConfig): "vision transformer of the MERU family: fixed 2-D sin-cos positions, class token, exact GELU",
         "clip_vit" => ClipVit(ClipVit, ClipVitConfig): "vision transformer of CLIP: learned positions, norm before the first block",
-        "resnet" => ResNet(ResNet, ResNetConfig): "residual network with bottlenecks, for pretrained weights: its batch norms do not learn",
+        "resnet" => ResNet(ResNet, ResNetConfig): "residual network with basic blocks or bottlenecks, for pretrained weights: its batch norms do not learn",
+        "pretrained_vit" => PretrainedVit(PretrainedVit, PretrainedVitConfig): "vision transformer of timm (AugReg, MAE, DINO), DINOv2, DINOv3 and SigLIP, for pretrained weights",
+        "convnext" => ConvNext(ConvNext, ConvNextConfig): "ConvNeXt of timm",
         "efficientnet" => EfficientNet(EfficientNet, EfficientNetConfig): "EfficientNet, ALIGN's image encoder, for pretrained weights",
         "vectors" => Vectors(ImageVectorInput, VectorConfig): "no encoder: reads vectors of photos that another program computed (`data.kind = \"features\"`)",
     }
@@ -64,6 +73,7 @@ encoders! {
     Tokens, TextInputFormat, Tower::Text, "textual", {
         "text_transformer" => TextTransformer(TextTransformer, TextTransformerConfig): "CLIP's causal transformer, pooled at the end of the text",
         "bert" => Bert(Bert, BertConfig): "BERT, ALIGN's text encoder, pooled at the first token",
+        "siglip_text" => SiglipText(SiglipText, SiglipTextConfig): "text transformer of SigLIP, pooled at the last position of the padded text",
         "vectors" => Vectors(TextVectorInput, VectorConfig): "no encoder: reads vectors of texts that another program computed (`data.kind = \"features\"`)",
     }
 }
@@ -173,6 +183,14 @@ fn check_positive(section: &str, values: &[(&str, usize)]) -> Result<()> {
             Err(Error::setting(format!("{section}.{name}"), value, format!("1 to {}", max_setting(name))))
         }
         None => Ok(()),
+    }
+}
+
+fn check_epsilon(section: &str, epsilon: f64) -> Result<()> {
+    // NaN is in no range.
+    match (1e-12..=1e-2).contains(&epsilon) {
+        true => Ok(()),
+        false => Err(Error::setting(format!("{section}.epsilon"), epsilon, "1e-12 to 0.01")),
     }
 }
 

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::block::BlockSettings;
 use super::clip_block::{self, BlockFills, ClipBlock, check_ratio, hidden_width};
-use super::layers::{ActivationFn, EmbeddingLayer, LayerNorm};
+use super::layers::{ActivationFn, EmbeddingLayer, LAYER_NORM_EPSILON, LayerNorm};
 use super::{Encoder, TextInputFormat, Tokens, check_positive};
 use crate::checkpoint::WeightArray;
 use crate::params::{Fill, Init};
@@ -117,7 +117,12 @@ impl Encoder for TextTransformer {
         let x = module::embedding(self.token_embed.weight.val(), tokens.ids) + positions;
         let x = x.reshape([batch * length, width]);
 
-        let settings = BlockSettings { heads: self.config.heads, causal: true, activation: self.config.activation };
+        let settings = BlockSettings {
+            heads: self.config.heads,
+            causal: true,
+            activation: self.config.activation,
+            epsilon: LAYER_NORM_EPSILON,
+        };
         let device = x.device();
         let end_rows = Tensor::<1, Int>::arange(0..batch as i64, &device) * length as i64 + tokens.end;
         let x = clip_block::run(&self.resblocks, x, &end_rows, Some(&after_end), settings);

@@ -5,10 +5,11 @@ use burn::module::{Module, Param};
 use burn::tensor::{Int, Tensor};
 use serde::{Deserialize, Serialize};
 
-use super::block::{BlockSettings, MLP_RATIO, TransformerBlock};
-use super::layers::{ActivationFn, LayerNorm, Linear, embed_patches};
+use super::block::{BlockSettings, MLP_RATIO};
+use super::layers::{ActivationFn, LAYER_NORM_EPSILON, LayerNorm};
+use super::vit_block::{self, PatchEmbed, VitBlock};
 use super::{Encoder, ImageInputFormat, check_pixels, check_positive};
-use crate::params::{Bias, Fill, FixedTable, Init};
+use crate::params::{Fill, FixedTable, Init};
 use crate::{Error, Result};
 
 /// Architecture of a [`Vit`].
@@ -75,38 +76,6 @@ pub struct Vit {
     config: VitConfig,
 }
 
-#[derive(Module, Debug)]
-struct PatchEmbed {
-    proj: PatchProjection,
-}
-
-/// Stored in the published layout of a convolution, `[width, 3, patch, patch]`; computed as one matrix product.
-#[derive(Module, Debug)]
-struct PatchProjection {
-    weight: Param<Tensor<4>>,
-    bias: Bias,
-}
-
-#[derive(Module, Debug)]
-struct VitBlock {
-    norm1: LayerNorm,
-    attn: VitAttention,
-    norm2: LayerNorm,
-    mlp: VitMlp,
-}
-
-#[derive(Module, Debug)]
-struct VitAttention {
-    qkv: Linear,
-    proj: Linear,
-}
-
-#[derive(Module, Debug)]
-struct VitMlp {
-    fc1: Linear,
-    fc2: Linear,
-}
-
 impl Encoder for Vit {
     type Config = VitConfig;
     type Input = Tensor<4>;
@@ -126,18 +95,11 @@ impl Encoder for Vit {
     fn new(config: &VitConfig, init: &mut Init) -> Result<Self> {
         config.check()?;
         let &VitConfig { patch, width, depth, .. } = config;
-        let fan_in = 3 * patch * patch;
-        let patch_bound = Fill::Uniform((fan_in as f64).powf(-0.5));
         Ok(Self {
             cls_token: init.param([1, 1, width], Fill::Normal(1e-6)),
             pos_embed: init.fixed([1, config.tokens(), width], || sin_cos_positions(config.grid(), width)),
-            patch_embed: PatchEmbed {
-                proj: PatchProjection {
-                    weight: init.param([width, 3, patch, patch], patch_bound),
-                    bias: init.bias(width, patch_bound),
-                },
-            },
-            blocks: (0..depth).map(|_| VitBlock::new(init, width)).collect(),
+            patch_embed: PatchEmbed::new(init, patch, width),
+            blocks: (0..depth).map(|_| VitBlock::new(init, width, MLP_RATIO * width, false)).collect(),
             norm: LayerNorm::new(init, width),
             config: config.clone(),
         })
@@ -156,45 +118,18 @@ impl Encoder for Vit {
         let batch = check_pixels(&pixels, self.config.image_size)?;
         let (width, tokens) = (self.config.width, self.config.tokens());
         let class = self.cls_token.val().expand([batch, 1, width]);
-        let projection = &self.patch_embed.proj;
-        let patches = embed_patches(pixels, projection.weight.val(), Some(projection.bias.value.val()));
+        let patches = self.patch_embed.forward(pixels);
         let x = Tensor::cat(vec![class, patches], 1) + self.pos_embed.value.val();
-        let mut x = x.reshape([batch * tokens, width]);
+        let x = x.reshape([batch * tokens, width]);
 
-        let settings = BlockSettings { heads: self.config.heads, causal: false, activation: ActivationFn::Gelu };
+        let settings = BlockSettings {
+            heads: self.config.heads,
+            causal: false,
+            activation: ActivationFn::Gelu,
+            epsilon: LAYER_NORM_EPSILON,
+        };
         let class_rows = Tensor::<1, Int>::arange(0..batch as i64, &x.device()) * tokens as i64;
-        for (index, block) in self.blocks.iter().enumerate() {
-            let block = block.parts();
-            x = if index + 1 < self.blocks.len() {
-                block.forward(x, batch, settings)
-            } else {
-                block.forward_rows(x, class_rows.clone(), None, settings)
-            };
-        }
-        Ok(self.norm.forward(x))
-    }
-}
-
-impl VitBlock {
-    /// Linear weights N(0, 0.02^2), biases 0 (timm's default initialisation of a ViT).
-    fn new(init: &mut Init, width: usize) -> Self {
-        let mut linear =
-            |width_in, width_out| Linear::new(init, width_in, width_out, Fill::Normal(0.02), Fill::Constant(0.0));
-        let attn = VitAttention { qkv: linear(width, 3 * width), proj: linear(width, width) };
-        let mlp = VitMlp { fc1: linear(width, MLP_RATIO * width), fc2: linear(MLP_RATIO * width, width) };
-        Self { norm1: LayerNorm::new(init, width), attn, norm2: LayerNorm::new(init, width), mlp }
-    }
-
-    fn parts(&self) -> TransformerBlock<'_> {
-        TransformerBlock {
-            norm1: &self.norm1,
-            qkv_weight: &self.attn.qkv.weight,
-            qkv_bias: &self.attn.qkv.bias,
-            out: &self.attn.proj,
-            norm2: &self.norm2,
-            up: &self.mlp.fc1,
-            down: &self.mlp.fc2,
-        }
+        Ok(self.norm.forward(vit_block::run_rows(&self.blocks, x, class_rows, settings)))
     }
 }
 

@@ -5,9 +5,20 @@
 //! checkpoint, or a layout of [`FORMATS`](super::published::FORMATS).
 
 mod efficientnet_lite;
+mod hf_dinov2;
+mod hf_dinov3;
+mod hf_siglip;
+mod hf_vit;
+mod positions;
+mod preprocessing;
+#[cfg(test)]
+mod registry_tests;
 mod sentence_transformers;
 #[cfg(test)]
 mod tests;
+mod timm_convnext;
+mod timm_vit;
+mod torchvision_resnet;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,12 +26,15 @@ use std::path::{Path, PathBuf};
 use burn::tensor::Device;
 use conifer_data::tokenizer::Tokenizer;
 
+use super::layout::{TensorMapping, gather};
 use super::published::{self, ImportOptions};
 use super::state_dict::StateDict;
+use super::weights::{self, WeightArray};
 use super::{ImageFeed, TOKENIZER, hub, moco};
-use crate::encoders::{TextualConfig, TextualEncoder, VisualConfig, VisualEncoder};
+use crate::encoders::{Encoder, TextualConfig, TextualEncoder, VisualConfig, VisualEncoder};
 use crate::head::Tower;
 use crate::model::PixelStatistics;
+use crate::params::Init;
 use crate::{Error, Result};
 
 /// An image encoder, ready to run.
@@ -47,6 +61,17 @@ pub struct TextTower {
     pub tokenizer: Tokenizer,
 }
 
+/// A text encoder as the weights and configs describe it.
+#[derive(Debug)]
+pub(super) struct TextEncoderFile {
+    /// The encoder with its weights.
+    pub(super) encoder: TextualEncoder,
+    /// Its architecture.
+    pub(super) config: TextualConfig,
+    /// Id that ends every text, if the files name it.
+    pub(super) end_of_text: Option<u32>,
+}
+
 /// A layout of files that hold one tower.
 #[derive(Debug)]
 pub struct TowerFormat {
@@ -65,8 +90,8 @@ pub struct TowerFormat {
 #[derive(Clone, Copy, Debug)]
 pub(super) enum TowerReader {
     Image(fn(StateDict, &TowerRequest<'_>) -> Result<ImageTower>),
-    /// Returns the encoder and its architecture. [`open_text`] reads the tokenizer.
-    Text(fn(StateDict, &TowerRequest<'_>) -> Result<(TextualEncoder, TextualConfig)>),
+    /// [`open_text`] adds the tokenizer.
+    Text(fn(StateDict, &TowerRequest<'_>) -> Result<TextEncoderFile>),
 }
 
 /// How to read a tower.
@@ -90,8 +115,69 @@ impl TowerFormat {
 }
 
 /// All layouts of single towers.
-pub const TOWER_FORMATS: &[TowerFormat] =
-    &[efficientnet_lite::LUKEMELAS, efficientnet_lite::TIMM, sentence_transformers::FORMAT, moco::TOWER];
+pub const TOWER_FORMATS: &[TowerFormat] = &[
+    efficientnet_lite::LUKEMELAS,
+    efficientnet_lite::TIMM,
+    TowerFormat {
+        name: "resnet",
+        summary: "ResNet-18 to ResNet-152 of torchvision and timm",
+        weights: "torchvision's ResNet*_Weights (BSD-3); hub: timm/resnet18.a1_in1k, timm/resnet50.a1_in1k (Apache-2.0)",
+        marks: torchvision_resnet::MARKS,
+        read: TowerReader::Image(|stored, it| torchvision_resnet::read(stored, it.folder, it.device)),
+    },
+    TowerFormat {
+        name: "timm-vit",
+        summary: "vision transformers of timm: AugReg, MAE, DINO, DINOv2",
+        weights: "hub: timm/vit_small_patch16_224.augreg_in21k, timm/vit_small_patch16_224.dino (Apache-2.0), \
+                  timm/vit_base_patch16_224.mae (CC-BY-NC 4.0)",
+        marks: timm_vit::MARKS,
+        read: TowerReader::Image(|stored, it| timm_vit::read(stored, it.folder, it.device)),
+    },
+    TowerFormat {
+        name: "timm-convnext",
+        summary: "ConvNeXt of timm",
+        weights: "hub: timm/convnext_tiny.in12k_ft_in1k, timm/convnext_base.fb_in22k (Apache-2.0)",
+        marks: timm_convnext::MARKS,
+        read: TowerReader::Image(|stored, it| timm_convnext::read(stored, it.folder, it.device)),
+    },
+    TowerFormat {
+        name: "hf-vit",
+        summary: "ViT, DINO and MAE of transformers",
+        weights: "hub: google/vit-base-patch16-224-in21k, facebook/dino-vits16, facebook/vit-mae-base (Apache-2.0)",
+        marks: hf_vit::MARKS,
+        read: TowerReader::Image(|stored, it| hf_vit::read(stored, it.folder, it.device)),
+    },
+    TowerFormat {
+        name: "hf-dinov2",
+        summary: "DINOv2 of transformers, with or without registers",
+        weights: "hub: facebook/dinov2-small, facebook/dinov2-with-registers-base (Apache-2.0)",
+        marks: hf_dinov2::MARKS,
+        read: TowerReader::Image(|stored, it| hf_dinov2::read(stored, it.folder, it.device)),
+    },
+    TowerFormat {
+        name: "hf-dinov3",
+        summary: "DINOv3 ViT of transformers",
+        weights: "hub: facebook/dinov3-vits16-pretrain-lvd1689m (DINOv3 licence, access on request)",
+        marks: hf_dinov3::MARKS,
+        read: TowerReader::Image(|stored, it| hf_dinov3::read(stored, it.folder, it.device)),
+    },
+    TowerFormat {
+        name: "siglip-images",
+        summary: "the image tower of SigLIP and SigLIP 2",
+        weights: "hub: google/siglip-base-patch16-224, google/siglip2-base-patch16-224 (Apache-2.0)",
+        marks: hf_siglip::IMAGE_MARKS,
+        read: TowerReader::Image(|stored, it| hf_siglip::read(stored, it.folder, it.device)),
+    },
+    TowerFormat {
+        name: "siglip-texts",
+        summary: "the text tower of SigLIP and SigLIP 2",
+        weights: "hub: google/siglip-base-patch16-224, google/siglip2-base-patch16-224 (Apache-2.0)",
+        marks: hf_siglip::TEXT_MARKS,
+        read: TowerReader::Text(|stored, it| hf_siglip::read_texts(stored, it.folder, it.device)),
+    },
+    sentence_transformers::FORMAT,
+    moco::TOWER,
+];
 
 /// Opens the image encoder that `reference` names: a file, a folder, a model on the hub ([`hub::locate`]), or a
 /// checkpoint of a whole model. `image_size` is the side of the photographs for networks whose files do not determine
@@ -102,7 +188,7 @@ pub const TOWER_FORMATS: &[TowerFormat] =
 /// unexpected or of another shape; the errors of [`hub::locate`].
 pub fn open_image(reference: &Path, image_size: usize, device: &Device) -> Result<ImageTower> {
     let path = hub::locate(reference)?;
-    if let Some((stored, format)) = single_tower(&path)? {
+    if let Some((stored, format)) = single_tower(&path, Tower::Image)? {
         let TowerReader::Image(read) = format.read else {
             return Err(wrong_tower(&stored.path, format, "an image encoder"));
         };
@@ -125,7 +211,7 @@ pub fn open_image(reference: &Path, image_size: usize, device: &Device) -> Resul
 /// As [`open_image`]; [`Error::Setting`] if there is no `tokenizer.json`.
 pub fn open_text(reference: &Path, device: &Device) -> Result<TextTower> {
     let path = hub::locate(reference)?;
-    if let Some((stored, format)) = single_tower(&path)? {
+    if let Some((stored, format)) = single_tower(&path, Tower::Text)? {
         let TowerReader::Text(read) = format.read else {
             return Err(wrong_tower(&stored.path, format, "a text encoder"));
         };
@@ -135,7 +221,12 @@ pub fn open_text(reference: &Path, device: &Device) -> Result<TextTower> {
             let found = format!("no {TOKENIZER} in {}", folder.display());
             Error::setting("model.textual.init", found, "a folder with weights and a tokenizer")
         })?;
-        let (encoder, config) = read(stored, &TowerRequest { folder: &folder, image_size: 0, device })?;
+        let TextEncoderFile { encoder, config, end_of_text } =
+            read(stored, &TowerRequest { folder: &folder, image_size: 0, device })?;
+        if let Some(end) = end_of_text.filter(|end| *end != tokenizer.end_of_text()) {
+            let detail = format!("ends texts with id {end}; expected {}, as its {TOKENIZER}", tokenizer.end_of_text());
+            return Err(Error::format(file, detail));
+        }
         let (ids, rows) = (tokenizer.vocab_size(), config.reads().vocabulary);
         if ids > rows {
             let detail = format!("has a vocabulary of {rows}; expected at least {ids}, the ids of its {TOKENIZER}");
@@ -152,13 +243,15 @@ fn wrong_tower(path: &Path, format: &TowerFormat, expected: &str) -> Error {
     Error::format(path, format!("holds {} ({}); expected {expected}", format.summary, format.name))
 }
 
-/// The weights of a single tower with their layout; `None` if `path` is a whole model.
-fn single_tower(path: &Path) -> Result<Option<(StateDict, &'static TowerFormat)>> {
+/// The weights of a single tower with their layout; `None` if `path` is a whole model. A file that holds both towers
+/// (SigLIP's) has the layout of the requested one.
+fn single_tower(path: &Path, tower: Tower) -> Result<Option<(StateDict, &'static TowerFormat)>> {
     if path.join(super::MANIFEST).is_file() || super::state::latest_checkpoint(path).is_ok() {
         return Ok(None);
     }
     let stored = StateDict::read(&weights_file(path)?)?;
-    if let Some(format) = TOWER_FORMATS.iter().find(|format| stored.has(format.marks)) {
+    let found: Vec<_> = TOWER_FORMATS.iter().filter(|format| stored.has(format.marks)).collect();
+    if let Some(format) = found.iter().find(|format| format.tower() == tower).or(found.first()) {
         return Ok(Some((stored, format)));
     }
     if published::FORMATS.iter().any(|format| stored.has(format.marks)) {
@@ -197,4 +290,53 @@ fn weights_file(path: &Path) -> Result<PathBuf> {
             Err(Error::format(path, detail))
         }
     }
+}
+
+/// Builds the encoder of `config` with the tensors of `stored`, which holds every tensor of the encoder and no other.
+///
+/// # Errors
+/// As [`gather`]; [`Error::Format`] for an invalid architecture.
+fn assemble<E: Encoder>(
+    config: &E::Config,
+    stored: StateDict,
+    mapping: fn(&str) -> TensorMapping,
+    device: &Device,
+) -> Result<E> {
+    let StateDict { path, weights: tensors, .. } = stored;
+    let mut init = Init::blank_for(&tensors, device);
+    let blank = E::new(config, &mut init).map_err(super::in_file(&path))?;
+    init.check().map_err(super::in_file(&path))?;
+    let weights = gather(weights::shapes_of(&blank), tensors, mapping, &path)?;
+    weights::import_module(blank, weights, &path)
+}
+
+/// Keeps the tensors whose names start with `prefix`, and drops the prefix.
+fn below(mut stored: StateDict, prefix: &str) -> StateDict {
+    let own = |(name, array): (String, WeightArray)| Some((name.strip_prefix(prefix)?.to_owned(), array));
+    stored.weights = stored.weights.into_iter().filter_map(own).collect();
+    stored
+}
+
+/// Renames every tensor whose name starts with `from`.
+fn rename(stored: &mut StateDict, from: &str, to: &str) {
+    let names: Vec<String> = stored.weights.keys().filter(|name| name.starts_with(from)).cloned().collect();
+    for name in names {
+        if let Some(array) = stored.weights.remove(&name) {
+            stored.weights.insert(format!("{to}{}", &name[from.len()..]), array);
+        }
+    }
+}
+
+/// Gives the tensor `name` another shape with the same number of elements.
+fn reshape(stored: &mut StateDict, name: &str, shape: &[usize]) {
+    if let Some(array) = stored.weights.get_mut(name)
+        && array.shape.iter().product::<usize>() == shape.iter().product::<usize>()
+    {
+        array.shape = shape.to_vec();
+    }
+}
+
+/// An error about a key of the config beside the weights.
+fn wrong(path: &Path, key: &str, found: impl std::fmt::Display, expected: impl std::fmt::Display) -> Error {
+    Error::format(path, format!("`{key}` is {found}; expected {expected}"))
 }

@@ -11,7 +11,7 @@ use super::super::in_file;
 use super::super::layout::{TensorMapping, gather, read_json};
 use super::super::state_dict::StateDict;
 use super::super::weights::{self, WeightArray};
-use super::{TowerFormat, TowerReader, TowerRequest, weights_file};
+use super::{TextEncoderFile, TowerFormat, TowerReader, TowerRequest, weights_file};
 use crate::encoders::bert::{BERT_NORM_EPSILON, TokenPooling};
 use crate::encoders::{Bert, BertConfig, Encoder, TextualConfig, TextualEncoder};
 use crate::params::Init;
@@ -91,7 +91,7 @@ struct DenseConfig {
 /// A `Dense` module: its weight `[out, in]` and bias.
 type DenseWeights = [(String, WeightArray); 2];
 
-fn read(mut stored: StateDict, request: &TowerRequest<'_>) -> Result<(TextualEncoder, TextualConfig)> {
+fn read(mut stored: StateDict, request: &TowerRequest<'_>) -> Result<TextEncoderFile> {
     let path = request.folder.join("config.json");
     let config: Config = read_json(&path)?;
     let mut architecture = config.architecture(&path)?;
@@ -127,7 +127,7 @@ fn read(mut stored: StateDict, request: &TowerRequest<'_>) -> Result<(TextualEnc
     let encoder = weights::import_module(blank, weights, &stored.path)?;
     let encoder = encoder.with_context(context);
     let config = encoder.config().clone();
-    Ok((TextualEncoder::Bert(encoder), TextualConfig::Bert(config)))
+    Ok(TextEncoderFile { encoder: TextualEncoder::Bert(encoder), config: TextualConfig::Bert(config), end_of_text: None })
 }
 
 impl Config {

@@ -1,140 +1,307 @@
+//! Every layout against a tiny model that its library has written (`fixtures/towers`, see RECIPE.md there).
 #![allow(clippy::unwrap_used)]
-//! Tiny models that the libraries wrote; `fixtures/towers/RECIPE.md` tells how.
 
+use std::collections::BTreeMap;
+use std::fs;
 use std::path::PathBuf;
 
-use burn::tensor::{Tensor, TensorData};
+use burn::module::Module;
+use burn::tensor::{Gradients, Tensor, TensorData};
+use conifer_data::transform::EvalCrop;
+use safetensors::{Dtype, SafeTensors};
 
-use super::super::weights::{self, Weights};
 use super::*;
 use crate::encoders::Tokens;
+use crate::params::{ParamInfo, ParamVisitor, visit_params};
 
-fn fixture(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/towers").join(name)
+const TOWERS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/towers");
+
+fn folder(name: &str) -> PathBuf {
+    PathBuf::from(TOWERS).join(name)
 }
 
-fn io(name: &str) -> Weights {
-    weights::load(&fixture(name).join("io.safetensors")).unwrap()
+/// Inputs, outputs and one gradient of the library.
+struct TowerGolden(BTreeMap<String, (Vec<usize>, Vec<f32>)>);
+
+impl TowerGolden {
+    fn read(path: &Path) -> Self {
+        let bytes = fs::read(path).unwrap();
+        let file = SafeTensors::deserialize(&bytes).unwrap();
+        let tensors = file.tensors().into_iter().map(|(name, view)| {
+            let values = match view.dtype() {
+                Dtype::I64 => {
+                    view.data().chunks_exact(8).map(|b| i64::from_le_bytes(b.try_into().unwrap()) as f32).collect()
+                }
+                _ => view.data().chunks_exact(4).map(|b| f32::from_le_bytes(b.try_into().unwrap())).collect(),
+            };
+            (name, (view.shape().to_vec(), values))
+        });
+        Self(tensors.collect())
+    }
+
+    fn pixels(&self) -> Tensor<4> {
+        let (shape, values) = &self.0["in.pixel_values"];
+        let shape: [usize; 4] = shape.as_slice().try_into().unwrap();
+        Tensor::from_data(TensorData::new(values.clone(), shape), &Device::flex())
+    }
+
+    /// The texts, cut after the longest one. Ids after the end of a text are replaced by 7, which is never read.
+    fn tokens(&self, end_of_text: u32) -> Tokens {
+        let (shape, values) = &self.0["in.input_ids"];
+        let rows: Vec<Vec<i32>> =
+            values.chunks(shape[1]).map(|row| row.iter().map(|&id| id as i32).collect()).collect();
+        let end = |row: &Vec<i32>| row.iter().position(|&id| id == end_of_text as i32).unwrap();
+        let ends: Vec<usize> = rows.iter().map(end).collect();
+        let length = ends.iter().max().unwrap() + 1;
+        let mut ids = Vec::new();
+        for (row, &end) in rows.iter().zip(&ends) {
+            ids.extend((0..length).map(|i| if i > end { 7 } else { row[i] }));
+        }
+        let (count, ends) = (ends.len(), ends.into_iter().map(|end| end as i32).collect::<Vec<_>>());
+        Tokens {
+            ids: Tensor::from_data(TensorData::new(ids, [count, length]), &Device::flex()),
+            end: Tensor::from_data(TensorData::new(ends, [count]), &Device::flex()),
+        }
+    }
+
+    /// `|found - expected| / |expected|` over all elements.
+    fn error(&self, name: &str, found: &[f32]) -> f64 {
+        let expected = &self.0[name].1;
+        assert_eq!(found.len(), expected.len(), "{name}");
+        let square = |x: f32| f64::from(x).powi(2);
+        let difference: f64 = found.iter().zip(expected).map(|(a, b)| square(a - b)).sum();
+        (difference / expected.iter().map(|&b| square(b)).sum::<f64>()).sqrt()
+    }
+
+    /// Compares features on a plain device and the gradient of the sum of their squares.
+    fn check<E: Module>(&self, name: &str, read: impl Fn(&Device) -> E, forward: impl Fn(&E) -> Tensor<2>) {
+        let floats = |tensor: Tensor<2>| tensor.into_data().iter::<f32>().collect::<Vec<_>>();
+        let plain = self.error("out.features", &floats(forward(&read(&Device::flex()))));
+        let encoder = read(&Device::flex().autodiff());
+        let features = forward(&encoder);
+        let trained = self.error("out.features", &floats(features.clone()));
+        let (key, _) = self.0.iter().find(|(key, _)| key.starts_with("grad.")).unwrap();
+        let gradients = features.powf_scalar(2.0).sum().backward();
+        let mut finder = GradientFinder { name: key.strip_prefix("grad.").unwrap(), gradients, found: None };
+        visit_params(&encoder, &mut finder);
+        let gradient = self.error(key, &finder.found.unwrap());
+        eprintln!("{name}: relative error {plain:.1e}, with autodiff {trained:.1e}, gradient {gradient:.1e}");
+        assert!(plain < 1e-5 && trained < 1e-5 && gradient < 1e-4, "{name}: {plain:e}, {trained:e}, {gradient:e}");
+    }
+
+    fn check_images(&self, name: &str, read: impl Fn(&Device) -> Result<ImageTower>) -> ImageTower {
+        let forward = |encoder: &VisualEncoder| encoder.forward(self.pixels()).unwrap();
+        self.check(name, |device| read(device).unwrap().encoder, forward);
+        let tower = read(&Device::flex()).unwrap();
+        // The config is complete: a checkpoint of conifer stores it as a table.
+        let table = toml::Table::try_from(&tower.config).unwrap();
+        assert_eq!(VisualConfig::try_from(table).unwrap(), tower.config);
+        tower
+    }
 }
 
-fn rows<const D: usize>(io: &Weights, name: &str, device: &Device) -> Tensor<D> {
-    let array = &io[name];
-    Tensor::from_data(TensorData::new(array.floats().unwrap().to_vec(), array.shape.clone()), device)
+struct GradientFinder<'a> {
+    name: &'a str,
+    gradients: Gradients,
+    found: Option<Vec<f32>>,
 }
 
-/// `|found - expected| / |expected|`.
-fn error<const D: usize>(io: &Weights, name: &str, found: Tensor<D>) -> f64 {
-    let expected = io[name].floats().unwrap();
-    let found: Vec<f32> = found.into_data().iter::<f32>().collect();
-    assert_eq!(found.len(), expected.len(), "{name}");
-    let square = |x: f32| f64::from(x).powi(2);
-    let difference: f64 = found.iter().zip(expected).map(|(a, b)| square(a - b)).sum();
-    (difference / expected.iter().map(|&b| square(b)).sum::<f64>()).sqrt()
-}
-
-/// The image size of the miniatures is not that of a published network, so it is set here.
-fn lite(name: &str, device: &Device) -> (crate::encoders::EfficientNet, crate::encoders::EfficientNetConfig) {
-    let tower = open_image(&fixture(name), 0, device).unwrap();
-    let VisualConfig::EfficientNet(config) = tower.config else { panic!("an EfficientNet") };
-    let VisualEncoder::EfficientNet(encoder) = tower.encoder else { panic!("an EfficientNet") };
-    let config = crate::encoders::EfficientNetConfig { image_size: 72, ..config };
-    (encoder.with_image_size(72), config)
-}
-
-#[test]
-fn efficientnet_lite_matches_both_libraries() {
-    use crate::encoders::Encoder as _;
-    for name in ["efficientnet_lite", "timm_efficientnet_lite"] {
-        let io = io(name);
-        for device in [Device::flex(), Device::flex().autodiff()] {
-            let (encoder, config) = lite(name, &device);
-            assert_eq!((config.stem, config.last, config.channels[0], config.repeats.len()), (config.stem, 48, 2, 7));
-            let features = encoder.forward(rows(&io, "in.pixel_values", &device)).unwrap();
-            let relative = error(&io, "out.features", features.clone());
-            eprintln!("{name}: relative error {relative:.1e}");
-            assert!(relative < 1e-5, "{name} is off by {relative:e}");
-            if device == Device::flex() {
-                continue;
-            }
-            let gradients = features.powi_scalar(2).sum().backward();
-            let stem = encoder.stem_kernels().grad(&gradients).unwrap();
-            let relative = error(&io, "grad", stem);
-            assert!(relative < 1e-4, "the gradient of {name} is off by {relative:e}");
+impl ParamVisitor for GradientFinder<'_> {
+    fn visit<const D: usize>(&mut self, param: &ParamInfo<'_>, value: &Tensor<D>) {
+        if param.name == self.name {
+            self.found = Some(value.grad(&self.gradients).unwrap().into_data().iter::<f32>().collect());
         }
     }
 }
 
+type ImageReader = fn(StateDict, &Path, &Device) -> Result<ImageTower>;
+
+/// Folder, weights, layout, the marks of the layout, and the crop of the photographs.
+const IMAGES: &[(&str, &str, ImageReader, &[&str], EvalCrop)] = &[
+    ("resnet_basic", "model.pth", torchvision_resnet::read, torchvision_resnet::MARKS, EvalCrop::Center),
+    ("resnet_bottleneck", "model.pth", torchvision_resnet::read, torchvision_resnet::MARKS, EvalCrop::Center),
+    ("timm_vit", "model.safetensors", timm_vit::read, timm_vit::MARKS, EvalCrop::Center),
+    ("timm_vit", "mae.pth", timm_vit::read, timm_vit::MARKS, EvalCrop::Center),
+    ("timm_vit_mean", "model.safetensors", timm_vit::read, timm_vit::MARKS, EvalCrop::Center),
+    ("timm_vit_registers", "model.safetensors", timm_vit::read, timm_vit::MARKS, EvalCrop::Center),
+    ("timm_convnext", "model.safetensors", timm_convnext::read, timm_convnext::MARKS, EvalCrop::Center),
+    ("timm_convnext_conv_mlp", "model.safetensors", timm_convnext::read, timm_convnext::MARKS, EvalCrop::Center),
+    ("hf_vit", "model.safetensors", hf_vit::read, hf_vit::MARKS, EvalCrop::Squeeze),
+    ("hf_dinov2", "model.safetensors", hf_dinov2::read, hf_dinov2::MARKS, EvalCrop::Center),
+    ("hf_dinov3", "model.safetensors", hf_dinov3::read, hf_dinov3::MARKS, EvalCrop::Squeeze),
+    ("hf_dinov2_registers", "model.safetensors", hf_dinov2::read, hf_dinov2::MARKS, EvalCrop::Center),
+];
+
 #[test]
-fn sentence_encoders_match_sentence_transformers() {
-    for (name, width) in [("sentence_mean", 24), ("sentence_cls_dense", 10), ("sentence_roberta_max", 24)] {
-        let io = io(name);
-        let texts: Vec<String> =
-            serde_json::from_str(&fs::read_to_string(fixture(name).join("texts.json")).unwrap()).unwrap();
-        for device in [Device::flex(), Device::flex().autodiff()] {
-            let tower = open_text(&fixture(name), &device).unwrap();
-            assert_eq!((tower.encoder.width(), tower.config.reads().context), (width, 16), "{name}");
-            let batch = tower.tokenizer.encode_batch(&texts, 16).unwrap();
-            let expected: Vec<u32> = io["in.input_ids"].floats().unwrap().iter().map(|&id| id as u32).collect();
-            assert_eq!(batch.ids, expected, "{name}: tokens");
-            let tokens: Tokens = crate::model::tokens(&batch, &device);
-            let features = tower.encoder.forward(tokens).unwrap();
-            let relative = error(&io, "out.features", features.clone());
-            eprintln!("{name}: relative error {relative:.1e}");
-            assert!(relative < 1e-5, "{name} is off by {relative:e}");
-            if device == Device::flex() {
-                continue;
-            }
-            let weights = (0..features.dims()[0] * width).map(|i| (i as f32).sin()).collect::<Vec<_>>();
-            let weights = Tensor::<2>::from_data(TensorData::new(weights, features.dims()), &device);
-            let gradients = (features * weights).sum().backward();
-            let TextualEncoder::Bert(bert) = &tower.encoder else { panic!("a BERT") };
-            let relative = error(&io, "grad", bert.words().grad(&gradients).unwrap());
-            assert!(relative < 1e-4, "the gradient of {name} is off by {relative:e}");
+fn image_towers_reproduce_features_and_gradients() {
+    for &(name, file, read, marks, crop) in IMAGES {
+        let folder = folder(name);
+        let stored = || StateDict::read(&folder.join(file)).unwrap();
+        assert!(stored().has(marks), "{name}: no tensor has a name of its layout");
+        let golden = TowerGolden::read(&folder.join("io.safetensors"));
+        let tower = golden.check_images(&format!("{name}/{file}"), |device| read(stored(), &folder, device));
+        let expected = match name {
+            "hf_vit" => PixelStatistics { mean: [0.5; 3], std: [0.5; 3] },
+            _ => PixelStatistics { mean: [0.5, 0.4, 0.3], std: [0.2, 0.25, 0.3] },
+        };
+        assert_eq!((tower.pixels, tower.images.crop), (expected, crop), "{name}");
+    }
+}
+
+/// The marks of a layout are in no other layout, so they identify a file.
+#[test]
+fn marks_identify_their_layout() {
+    for &(name, file, _, own, _) in IMAGES {
+        let stored = StateDict::read(&folder(name).join(file)).unwrap();
+        for &(_, _, _, marks, _) in IMAGES {
+            assert_eq!(stored.has(marks), marks == own, "{name}: {marks:?}");
         }
+        assert!(!stored.has(hf_siglip::IMAGE_MARKS) && !stored.has(hf_siglip::TEXT_MARKS), "{name}");
     }
 }
 
 #[test]
-fn wrong_towers_are_refused_by_name() {
-    let device = Device::flex();
-    let message = open_image(&fixture("sentence_mean"), 0, &device).unwrap_err().to_string();
-    assert!(message.contains("expected an image encoder"), "{message}");
-    let message = open_text(&fixture("efficientnet_lite").join("model.pth"), &device).unwrap_err().to_string();
-    assert!(message.contains("expected a text encoder"), "{message}");
+fn both_towers_of_siglip_reproduce_features_and_gradients() {
+    let folder = folder("hf_siglip");
+    let stored = || StateDict::read(&folder.join("model.safetensors")).unwrap();
+    assert!(stored().has(hf_siglip::IMAGE_MARKS) && stored().has(hf_siglip::TEXT_MARKS));
+    let golden = TowerGolden::read(&folder.join("io_images.safetensors"));
+    let tower = golden.check_images("hf_siglip images", |device| hf_siglip::read(stored(), &folder, device));
+    assert_eq!(tower.pixels, PixelStatistics { mean: [0.5; 3], std: [0.5; 3] });
+    assert_eq!(tower.images.crop, EvalCrop::Squeeze);
 
-    let folder = tempfile::tempdir().unwrap();
-    for name in ["model.safetensors", "config.json"] {
-        fs::copy(fixture("sentence_mean").join(name), folder.path().join(name)).unwrap();
+    let golden = TowerGolden::read(&folder.join("io_texts.safetensors"));
+    let read = |device: &Device| hf_siglip::read_texts(stored(), &folder, device).unwrap();
+    let end = read(&Device::flex()).end_of_text.unwrap();
+    assert_eq!(end, 1);
+    let forward = |encoder: &TextualEncoder| encoder.forward(golden.tokens(end)).unwrap();
+    golden.check("hf_siglip texts", |device| read(device).encoder, forward);
+}
+
+/// The message of a reader for a copy of a folder after changes to one of its JSON files and to its tensors.
+fn damaged(
+    name: &str,
+    read: ImageReader,
+    json: (&str, &dyn Fn(&mut serde_json::Value)),
+    tensors: &dyn Fn(&mut StateDict),
+) -> String {
+    let copy = tempfile::tempdir().unwrap();
+    for entry in fs::read_dir(folder(name)).unwrap() {
+        let entry = entry.unwrap();
+        fs::copy(entry.path(), copy.path().join(entry.file_name())).unwrap();
     }
-    let message = open_text(folder.path(), &device).unwrap_err().to_string();
-    assert!(message.contains("no tokenizer.json in") && message.contains("model.textual.init"), "{message}");
+    let path = copy.path().join(json.0);
+    let mut value = serde_json::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
+    json.1(&mut value);
+    fs::write(&path, value.to_string()).unwrap();
+    let mut stored = StateDict::read(&copy.path().join("model.safetensors")).unwrap();
+    tensors(&mut stored);
+    read(stored, copy.path(), &Device::flex()).unwrap_err().to_string()
+}
 
-    let copy = |name: &str, from: &str, to: &str| {
-        let text = fs::read_to_string(fixture("sentence_mean").join(name)).unwrap();
-        assert!(text.contains(from), "{text}");
-        fs::write(folder.path().join(name), text.replace(from, to)).unwrap();
+#[test]
+fn unsupported_models_are_refused_with_the_reason() {
+    let config = "config.json";
+    let same = |_: &mut serde_json::Value| {};
+    let keep = |_: &mut StateDict| {};
+    let add = |name: &'static str| {
+        move |stored: &mut StateDict| {
+            stored.weights.insert(name.into(), WeightArray::f32([1], vec![1.0]));
+        }
     };
-    fs::copy(fixture("sentence_mean/tokenizer.json"), folder.path().join("tokenizer.json")).unwrap();
-    let refused = || open_text(folder.path(), &device).unwrap_err().to_string();
-    copy("config.json", "\"bert\"", "\"deberta\"");
-    assert!(refused().contains("`model_type` is deberta; expected bert, roberta"), "{}", refused());
-    copy("config.json", "\"num_hidden_layers\": 2", "\"num_hidden_layers\": 4000");
-    assert!(refused().contains("expected at most"), "{}", refused());
-    copy("config.json", "\"hidden_size\": 24", "\"hidden_size\": 0");
-    assert!(refused().contains("`hidden_size` is 0"), "{}", refused());
-    copy("config.json", "\"vocab_size\": 15", "\"vocab_size\": 15");
-    copy("modules.json", "modules.normalize.Normalize", "modules.lstm.LSTM");
-    assert!(refused().contains("`type` is LSTM; expected Transformer, Pooling"), "{}", refused());
-    copy("modules.json", "\"1_Pooling\"", "\"../1_Pooling\"");
-    assert!(refused().contains("expected a folder beside modules.json"), "{}", refused());
+    for (message, expected) in [
+        (
+            damaged("hf_dinov2", hf_dinov2::read, (config, &|it| it["use_swiglu_ffn"] = true.into()), &keep),
+            "`use_swiglu_ffn` is true; expected false: gated feed-forward layers",
+        ),
+        (
+            damaged("hf_dinov2", hf_dinov2::read, (config, &|it| it["num_attention_heads"] = 5.into()), &keep),
+            "`visual.width` is 24; expected a multiple of heads = 5",
+        ),
+        (
+            damaged(
+                "hf_dinov2",
+                hf_dinov2::read,
+                ("preprocessor_config.json", &|it| it["crop_size"]["height"] = 48.into()),
+                &keep,
+            ),
+            "`crop_size` is",
+        ),
+        (
+            damaged(
+                "hf_dinov2",
+                hf_dinov2::read,
+                ("preprocessor_config.json", &|it| it["crop_size"] = 1_000_000.into()),
+                &keep,
+            ),
+            "125000 patches along one side; expected 1 to 512",
+        ),
+        (
+            damaged("hf_siglip", hf_siglip::read, (config, &|it| it["model_type"] = "siglip2".into()), &keep),
+            "`model_type` is siglip2; expected siglip or siglip_vision_model",
+        ),
+        (
+            damaged("timm_vit", timm_vit::read, (config, &|it| it["model_args"] = serde_json::json!({})), &keep),
+            "has tokens of width 24, with an unknown number of attention heads",
+        ),
+        (
+            damaged("timm_vit", timm_vit::read, (config, &same), &add("attn_pool.latent")),
+            "holds `attn_pool` tensors; expected a model pooled at the class token",
+        ),
+        (
+            damaged("timm_vit", timm_vit::read, (config, &same), &add("norm_pre.weight")),
+            "unexpected `norm_pre.weight` [1]",
+        ),
+        (
+            damaged("timm_convnext", timm_convnext::read, (config, &same), &add("stages.0.blocks.0.mlp.grn.bias")),
+            "holds `mlp.grn` tensors (ConvNeXt V2)",
+        ),
+        (
+            damaged(
+                "timm_convnext",
+                timm_convnext::read,
+                (config, &|it| it["pretrained_cfg"]["input_size"] = serde_json::json!([3, 40, 40])),
+                &keep,
+            ),
+            "`visual.image_size` is 40; expected a multiple of 32",
+        ),
+        (
+            damaged("hf_vit", hf_vit::read, (config, &same), &|stored| {
+                stored.weights.remove("vit.encoder.layer.1.attention.attention.key.bias");
+            }),
+            "missing `encoder.layer.1.attention.attention.key.bias` [24]",
+        ),
+    ] {
+        assert!(message.contains(expected), "{expected} in {message}");
+    }
 }
 
+/// Without a config, sizes come from the tensors, and pixels are normalised as on ImageNet.
 #[test]
-fn a_folder_with_two_weights_files_is_ambiguous() {
-    let folder = tempfile::tempdir().unwrap();
-    for name in ["a.pth", "b.pth"] {
-        fs::copy(fixture("efficientnet_lite/model.pth"), folder.path().join(name)).unwrap();
-    }
-    let message = open_image(folder.path(), 0, &Device::flex()).unwrap_err().to_string();
-    assert!(message.contains("holds 2 weights files; expected model.safetensors"), "{message}");
+fn files_of_torchvision_and_mae_need_no_config() {
+    let empty = tempfile::tempdir().unwrap();
+    let stored = StateDict::read(&folder("resnet_basic").join("model.pth")).unwrap();
+    let tower = torchvision_resnet::read(stored, empty.path(), &Device::flex()).unwrap();
+    assert_eq!((tower.config.reads().image_size, tower.pixels), (224, PixelStatistics::default()));
+    // 24 is no published width, so the number of heads is unknown.
+    let stored = StateDict::read(&folder("timm_vit").join("mae.pth")).unwrap();
+    let message = timm_vit::read(stored, empty.path(), &Device::flex()).unwrap_err().to_string();
+    assert!(message.contains("`model_args.num_heads` in config.json beside it"), "{message}");
+}
+
+/// The special tokens of SigLIP 2 are in the config of its tokenizer alone.
+#[test]
+fn the_tokenizer_config_sets_padding_and_end() {
+    let copy = tempfile::tempdir().unwrap();
+    fs::copy(folder("hf_siglip").join("config.json"), copy.path().join("config.json")).unwrap();
+    let tokenizer = serde_json::json!({
+        "added_tokens_decoder": {"0": {"content": "<pad>"}, "1": {"content": "<eos>"}},
+        "pad_token": "<pad>",
+        "eos_token": {"content": "<eos>"},
+    });
+    fs::write(copy.path().join("tokenizer_config.json"), tokenizer.to_string()).unwrap();
+    let stored = StateDict::read(&folder("hf_siglip").join("model.safetensors")).unwrap();
+    let tower = hf_siglip::read_texts(stored, copy.path(), &Device::flex()).unwrap();
+    let TextualConfig::SiglipText(config) = tower.config else { panic!("another encoder") };
+    assert_eq!((config.padding, tower.end_of_text), (0, Some(1)));
 }

@@ -1,0 +1,223 @@
+//! SigLIP and SigLIP 2 of Hugging Face's `transformers` (`SiglipModel`, `SiglipVisionModel`, `SiglipTextModel`): one
+//! tower of the file. The NaFlex models of SigLIP 2 (`model_type` siglip2) take photographs of any shape and are not
+//! supported.
+
+use std::path::{Path, PathBuf};
+
+use burn::tensor::Device;
+use conifer_data::transform::EvalCrop;
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::super::ImageFeed;
+use super::super::layout::{TensorMapping, read_json};
+use super::super::state_dict::StateDict;
+use super::positions::{self, PositionFilter};
+use super::preprocessing::{self, PhotoPreprocessing};
+use super::{ImageTower, TextEncoderFile, assemble, below, wrong};
+use crate::encoders::layers::{ActivationFn, SMALL_NORM_EPSILON};
+use crate::encoders::{
+    PretrainedVit, PretrainedVitConfig, SiglipText, SiglipTextConfig, TextualConfig, TextualEncoder, VisualConfig,
+    VisualEncoder, VitPooling, VitPositions,
+};
+use crate::model::PixelStatistics;
+use crate::{Error, Result};
+
+pub(super) const IMAGE_MARKS: &[&str] = &["vision_model.head.probe"];
+pub(super) const TEXT_MARKS: &[&str] = &["text_model.head."];
+
+/// Keys of a tower in `config.json` that affect the computation, with the defaults of `SiglipVisionConfig` and
+/// `SiglipTextConfig`. Sizes that a tensor shows are not read.
+#[derive(Deserialize)]
+#[serde(default)]
+struct HfSiglipTower {
+    num_attention_heads: usize,
+    hidden_act: String,
+    layer_norm_eps: f64,
+    vision_use_head: bool,
+    pad_token_id: u32,
+}
+
+impl Default for HfSiglipTower {
+    fn default() -> Self {
+        Self {
+            num_attention_heads: 12,
+            hidden_act: "gelu_pytorch_tanh".into(),
+            layer_norm_eps: SMALL_NORM_EPSILON,
+            vision_use_head: true,
+            pad_token_id: 1,
+        }
+    }
+}
+
+impl HfSiglipTower {
+    /// The config of a tower: `section` of `config.json`, or the whole file for a model with one tower.
+    fn read(beside: &Path, section: &str, model_type: &str) -> Result<(PathBuf, Self)> {
+        let path = beside.join("config.json");
+        let mut config: Value = read_json(&path)?;
+        let mut whole = config.get("model_type").and_then(Value::as_str).unwrap_or("absent").to_owned();
+        if let Some(tower) = config.get_mut(section).filter(|tower| tower.is_object()) {
+            if whole == "siglip" {
+                model_type.clone_into(&mut whole);
+            }
+            config = tower.take();
+        }
+        if whole != model_type {
+            return Err(wrong(&path, "model_type", whole, format!("siglip or {model_type}")));
+        }
+        let tower: Self = serde_json::from_value(config).map_err(|error| Error::format(&path, error.to_string()))?;
+        Ok((path, tower))
+    }
+
+    fn activation(&self, path: &Path) -> Result<ActivationFn> {
+        match self.hidden_act.as_str() {
+            "gelu_pytorch_tanh" => Ok(ActivationFn::TanhGelu),
+            "gelu" => Ok(ActivationFn::Gelu),
+            "quick_gelu" => Ok(ActivationFn::QuickGelu),
+            other => Err(wrong(path, "hidden_act", other, "gelu_pytorch_tanh, gelu or quick_gelu")),
+        }
+    }
+}
+
+/// Reads the image tower.
+pub(super) fn read(stored: StateDict, beside: &Path, device: &Device) -> Result<ImageTower> {
+    let (path, hf) = HfSiglipTower::read(beside, "vision_config", "siglip_vision_model")?;
+    if !hf.vision_use_head {
+        return Err(wrong(&path, "vision_config.vision_use_head", false, "true (a pooled model)"));
+    }
+    let mut stored = below(stored, "vision_model.");
+    let [width, _, patch, _] = stored.dims::<4>("embeddings.patch_embedding.weight")?;
+    let table = "embeddings.position_embedding.weight";
+    let [rows, _] = stored.dims::<2>(table)?;
+    let trained = positions::grid(&stored, table, rows, 0)?;
+    let default = PhotoPreprocessing {
+        pixels: PixelStatistics { mean: [0.5; 3], std: [0.5; 3] },
+        images: ImageFeed { crop: EvalCrop::Squeeze },
+        image_size: None,
+    };
+    let photos = preprocessing::hf_processor(beside, default)?;
+    let image_size = photos.image_size.unwrap_or(trained * patch);
+    positions::resample(&mut stored, table, 0, image_size / patch, PositionFilter::Plain)?;
+    let [hidden, _] = stored.dims::<2>("encoder.layers.0.mlp.fc1.weight")?;
+    let config = PretrainedVitConfig {
+        image_size,
+        patch,
+        width,
+        depth: stored.depth("encoder.layers."),
+        heads: hf.num_attention_heads,
+        mlp_ratio: hidden as f64 / width as f64,
+        activation: hf.activation(&path)?,
+        epsilon: hf.layer_norm_eps,
+        layer_scale: false,
+        class_token: false,
+        class_position: true,
+        registers: 0,
+        positions: VitPositions::Learned,
+        pool: VitPooling::Attention,
+    };
+    let encoder: PretrainedVit = assemble(&config, stored, image_mapping, device)?;
+    Ok(ImageTower {
+        encoder: VisualEncoder::PretrainedVit(encoder),
+        config: VisualConfig::PretrainedVit(config),
+        pixels: photos.pixels,
+        images: photos.images,
+    })
+}
+
+/// Reads the text tower.
+pub(super) fn read_texts(stored: StateDict, beside: &Path, device: &Device) -> Result<TextEncoderFile> {
+    let (path, hf) = HfSiglipTower::read(beside, "text_config", "siglip_text_model")?;
+    let stored = below(stored, "text_model.");
+    let [vocabulary, width] = stored.dims::<2>("embeddings.token_embedding.weight")?;
+    let [context, _] = stored.dims::<2>("embeddings.position_embedding.weight")?;
+    let [projection, _] = stored.dims::<2>("head.weight")?;
+    let [hidden, _] = stored.dims::<2>("encoder.layers.0.mlp.fc1.weight")?;
+    let tokenizer = TokenizerIds::read(&beside.join("tokenizer_config.json"))?;
+    let config = SiglipTextConfig {
+        vocabulary,
+        context,
+        // The config of SigLIP 2 does not name its padding id, which is not the default.
+        padding: tokenizer.padding.unwrap_or(hf.pad_token_id),
+        width,
+        depth: stored.depth("encoder.layers."),
+        heads: hf.num_attention_heads,
+        mlp_ratio: hidden as f64 / width as f64,
+        activation: hf.activation(&path)?,
+        epsilon: hf.layer_norm_eps,
+        projection,
+    };
+    let encoder: SiglipText = assemble(&config, stored, text_mapping, device)?;
+    Ok(TextEncoderFile {
+        encoder: TextualEncoder::SiglipText(encoder),
+        config: TextualConfig::SiglipText(config),
+        end_of_text: Some(tokenizer.end.unwrap_or(END_OF_TEXT)),
+    })
+}
+
+/// `</s>` of SigLIP's vocabulary and `<eos>` of SigLIP 2's. `eos_token_id` of the published configs is another id,
+/// which the tokenizer does not write.
+const END_OF_TEXT: u32 = 1;
+
+/// The ids of two special tokens, if the tokenizer's config names them.
+#[derive(Debug, Default)]
+struct TokenizerIds {
+    padding: Option<u32>,
+    end: Option<u32>,
+}
+
+impl TokenizerIds {
+    fn read(path: &Path) -> Result<Self> {
+        if !path.is_file() {
+            return Ok(Self::default());
+        }
+        let config: Value = read_json(path)?;
+        let content = |token: &Value| token.as_str().or_else(|| token.get("content")?.as_str()).map(str::to_owned);
+        let id = |key: &str| {
+            let wanted = content(config.get(key)?)?;
+            let added = config.get("added_tokens_decoder")?.as_object()?;
+            let (id, _) = added.iter().find(|(_, token)| content(token).as_deref() == Some(&wanted))?;
+            id.parse().ok()
+        };
+        Ok(Self { padding: id("pad_token"), end: id("eos_token") })
+    }
+}
+
+fn image_mapping(name: &str) -> TensorMapping {
+    let parts: Vec<&str> = name.split('.').collect();
+    let same = TensorMapping::Same;
+    match parts.as_slice() {
+        ["pos_embed"] => same("embeddings.position_embedding.weight".into()),
+        ["patch_embed", "proj", leaf] => same(format!("embeddings.patch_embedding.{leaf}")),
+        ["norm", leaf] => same(format!("post_layernorm.{leaf}")),
+        ["pool", rest @ ..] => same(format!("head.{}", rest.join("."))),
+        ["blocks", index, rest @ ..] => block(index, rest),
+        _ => same(name.to_owned()),
+    }
+}
+
+fn text_mapping(name: &str) -> TensorMapping {
+    let parts: Vec<&str> = name.split('.').collect();
+    let same = TensorMapping::Same;
+    match parts.as_slice() {
+        ["token_embed", "weight"] => same("embeddings.token_embedding.weight".into()),
+        ["posit_embed"] => same("embeddings.position_embedding.weight".into()),
+        ["norm", leaf] => same(format!("final_layer_norm.{leaf}")),
+        ["projection", leaf] => same(format!("head.{leaf}")),
+        ["blocks", index, rest @ ..] => block(index, rest),
+        _ => same(name.to_owned()),
+    }
+}
+
+fn block(index: &str, rest: &[&str]) -> TensorMapping {
+    let within = |name: String| format!("encoder.layers.{index}.{name}");
+    let same = TensorMapping::Same;
+    match rest {
+        ["attn", "qkv", leaf] => {
+            TensorMapping::Parts(["q", "k", "v"].map(|it| within(format!("self_attn.{it}_proj.{leaf}"))).into())
+        }
+        ["attn", "proj", leaf] => same(within(format!("self_attn.out_proj.{leaf}"))),
+        ["norm1", leaf] => same(within(format!("layer_norm1.{leaf}"))),
+        ["norm2", leaf] => same(within(format!("layer_norm2.{leaf}"))),
+        _ => same(within(rest.join("."))),
+    }
+}
