@@ -141,6 +141,7 @@ impl Encoder for SiglipText {
         TextInputFormat { context: config.context, vocabulary: config.vocabulary }
     }
 
+    #[allow(clippy::misnamed_getters, reason = "the width of the features is that of the projection")]
     fn width(&self) -> usize {
         self.config.projection
     }

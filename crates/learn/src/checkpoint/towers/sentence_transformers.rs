@@ -127,7 +127,11 @@ fn read(mut stored: StateDict, request: &TowerRequest<'_>) -> Result<TextEncoder
     let encoder = weights::import_module(blank, weights, &stored.path)?;
     let encoder = encoder.with_context(context);
     let config = encoder.config().clone();
-    Ok(TextEncoderFile { encoder: TextualEncoder::Bert(encoder), config: TextualConfig::Bert(config), end_of_text: None })
+    Ok(TextEncoderFile {
+        encoder: TextualEncoder::Bert(encoder),
+        config: TextualConfig::Bert(config),
+        end_of_text: None,
+    })
 }
 
 impl Config {
