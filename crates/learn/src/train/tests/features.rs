@@ -10,7 +10,7 @@ fn frozen(out: &Path, method: &str, more: &str) -> Trainer {
         "model.visual.init={} model.textual.init={} train.freeze=[\"visual\",\"textual\"] \
          model.visual_adapter={{input=\"standardise\",widths=[24],dropout=0.2}} \
          model.textual_adapter={{input=\"rms\",dropout=0.1}} data.min_box_pixels=4 {more}",
-        towers.join("efficientnet_lite").display(),
+        towers.join("efficientnet_lite/model.pth").display(),
         towers.join("sentence_mean").display(),
     );
     fresh(method, out, &sets)
