@@ -20,6 +20,7 @@
 //! vocabulary by the tokenizer, and the views by the method.
 
 mod defaults;
+mod features;
 mod keys;
 mod load;
 #[cfg(test)]
@@ -37,7 +38,7 @@ use serde::{Deserialize, Serialize};
 
 pub use keys::{KeyRow, edits, schema};
 
-use crate::adapter::{AdapterConfig, FeatureScaling};
+use crate::adapter::AdapterConfig;
 use crate::encoders::{TextualConfig, VisualConfig};
 use crate::error::{Error, Result};
 use crate::head::HeadConfig;
@@ -447,17 +448,6 @@ impl Config {
         Ok(self)
     }
 
-    /// True if the frozen towers are run once per input and training reads their features, or if a tower reads vectors.
-    pub fn uses_features(&self) -> bool {
-        if self.model.visual.vector_width().is_some() || self.model.textual.vector_width().is_some() {
-            return true;
-        }
-        let frozen = |part, init: &Option<PathBuf>| init.is_some() && self.train.freeze.contains(&part);
-        let ModelSection { init_visual, init_textual, .. } = &self.model;
-        let automatic = frozen(ModelPart::Visual, init_visual) || frozen(ModelPart::Textual, init_textual);
-        self.train.features.unwrap_or(automatic)
-    }
-
     /// Checks that every value is in its range and that the sections are consistent.
     ///
     /// # Errors
@@ -520,37 +510,6 @@ impl Config {
             let steps = self.train.steps;
             let expected = format!("at most train.steps = {steps}, such as --set optim.warmup_steps={}", steps / 10);
             return Err(Error::setting("optim.warmup_steps", self.optim.warmup_steps, expected));
-        }
-        Ok(())
-    }
-
-    /// Checks that what the adapters and `train.features` need is frozen.
-    fn check_features(&self, views: &[View]) -> Result<()> {
-        let frozen = |part| self.train.freeze.contains(&part);
-        let towers = [
-            ("visual", ModelPart::Visual, &self.model.visual_adapter),
-            ("textual", ModelPart::Textual, &self.model.textual_adapter),
-        ];
-        for (tower, part, adapter) in towers {
-            let standardises = adapter.as_ref().is_some_and(|it| it.input == FeatureScaling::Standardise);
-            if standardises && !(frozen(part) && self.uses_features()) {
-                let expected = format!(
-                    "rms or none, or {tower} in train.freeze and train.features = true: mean and standard deviation are \
-                     those of the stored features"
-                );
-                return Err(Error::setting(format!("model.{tower}_adapter.input"), "standardise", expected));
-            }
-        }
-        if !self.uses_features() {
-            return Ok(());
-        }
-        if !frozen(ModelPart::Visual) && !frozen(ModelPart::Textual) {
-            let expected = "visual or textual in train.freeze: only the features of a frozen tower can be stored";
-            return Err(Error::setting("train.features", true, expected));
-        }
-        if frozen(ModelPart::Visual) && views.contains(&View::Edges) {
-            let expected = "false: this method reads part-of relations between boxes, whose features are not stored";
-            return Err(Error::setting("train.features", true, expected));
         }
         Ok(())
     }

@@ -10,7 +10,7 @@ use conifer_data::batch::{ImageBatch, TokenBatch};
 use conifer_data::loader::{HashedRegion, LoaderConfig, PhotoRegion, RegionMode, RegionReader};
 use conifer_data::tokenizer::Tokenizer;
 use conifer_data::transform::EvalCrop;
-use conifer_data::{Broken, Source, View};
+use conifer_data::{Broken, Cause, Source, View};
 use conifer_space::points::sha256_hex;
 use rayon::prelude::*;
 use sha2::{Digest as _, Sha256};
@@ -36,7 +36,7 @@ pub enum FeatureStage {
 /// Called with the stage, the number of finished items and their total.
 pub type FeatureProgress<'a> = &'a mut dyn FnMut(FeatureStage, usize, usize);
 
-/// What a run needs.
+/// The data of a run and the features to collect from it.
 #[derive(Clone)]
 pub struct FeatureRequest {
     /// The samples.
@@ -49,9 +49,9 @@ pub struct FeatureRequest {
     pub crop: EvalCrop,
     /// Augmented copies of each photo and box; 0: one row with the crop of an evaluation.
     pub copies: u32,
-    /// Whether to collect features of photos.
+    /// Collect features of photos.
     pub images: bool,
-    /// Whether to collect features of texts.
+    /// Collect features of texts.
     pub texts: bool,
 }
 
@@ -95,7 +95,7 @@ impl FeatureBank {
             },
             false => None,
         };
-        Ok(Some(Self::new(images, texts)))
+        Ok(Some(Self { images, texts }))
     }
 }
 
@@ -187,18 +187,21 @@ fn image_features(
         return Ok(None);
     }
 
-    // A sample is used only with all of its regions.
-    let unusable: HashSet<u64> =
-        listed.iter().filter(|it| !cache.rows.contains_key(&it.key)).map(|it| it.region.sample).collect();
     let mut positions: HashMap<PhotoRegion, u32> = HashMap::new();
     let (rows, by_key) = cache.into_rows(keys.iter().copied());
     for HashedRegion { region, key } in &listed {
-        if !unusable.contains(&region.sample) {
-            positions.insert(*region, by_key[key]);
+        match by_key.get(key) {
+            Some(&position) => _ = positions.insert(*region, position),
+            // A copy of a photo that cannot be decoded: only the first one was tried.
+            None => {
+                let detail = "its photo or box cannot be decoded, like an equal one before it";
+                let sample = || format!("{}[{}]", request.source.name(), region.sample);
+                broken.entry(region.sample).or_insert_with(|| Broken::new(sample(), Cause::UndecodableImage, detail));
+            }
         }
     }
     let mode = RegionMode { copies: request.copies.max(1), broken: Arc::new(broken) };
-    Ok(Some(ImageFeatures::new(rows, positions, mode)))
+    Ok(Some(ImageFeatures { rows, positions, mode }))
 }
 
 fn text_features(

@@ -46,7 +46,7 @@ pub(super) fn image_vectors(
         progress(FeatureStage::Reading, chunk.last().map_or(0, |last| *last as usize + 1), samples.len());
     }
     let mode = RegionMode { copies: 1, broken: Arc::new(broken) };
-    Some(ImageFeatures::new(rows, positions, mode))
+    Some(ImageFeatures { rows, positions, mode })
 }
 
 /// The vectors of the texts in `distinct`, which are token ids.

@@ -30,7 +30,7 @@ pub use store::{ContentKey, VectorFile};
 use crate::{Error, Result};
 
 /// Features of the frozen towers for the data of one run.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct FeatureBank {
     images: Option<ImageFeatures>,
     texts: Option<TextFeatures>,
@@ -134,11 +134,6 @@ impl FeatureRows {
 }
 
 impl FeatureBank {
-    /// True if the bank holds features of photos.
-    pub fn has_images(&self) -> bool {
-        self.images.is_some()
-    }
-
     /// True if the bank holds features of texts.
     pub fn has_texts(&self) -> bool {
         self.texts.is_some()
@@ -209,15 +204,6 @@ impl FeatureBank {
         let images = self.images.as_ref().map_or(0, |images| images.rows.len());
         [images, self.texts.as_ref().map_or(0, |texts| texts.rows.len())]
     }
-
-    /// Samples whose photos have no features, with the reason.
-    pub fn broken(&self) -> impl Iterator<Item = (&u64, &conifer_data::Broken)> {
-        self.images.iter().flat_map(|images| images.mode.broken.iter())
-    }
-
-    pub(self) fn new(images: Option<ImageFeatures>, texts: Option<TextFeatures>) -> Self {
-        Self { images, texts }
-    }
 }
 
 /// The vectors of texts, given by their [`TextVectors::id`].
@@ -235,11 +221,4 @@ pub(crate) fn given_rows(texts: &TextVectors, rows: &[&[u32]]) -> Result<Feature
         values.extend_from_slice(vector.ok_or_else(missing)?);
     }
     Ok(FeatureRows { width: texts.width(), values })
-}
-
-impl ImageFeatures {
-    pub(self) fn new(rows: FeatureRows, positions: HashMap<PhotoRegion, u32>, mode: RegionMode) -> Self {
-        debug_assert!(Arc::strong_count(&mode.broken) > 0);
-        Self { rows, positions, mode }
-    }
 }

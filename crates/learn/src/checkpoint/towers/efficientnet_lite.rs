@@ -11,7 +11,7 @@ use super::super::state_dict::StateDict;
 use super::super::weights::{self, Weights};
 use super::super::{ImageFeed, in_file};
 use super::{ImageTower, TowerFormat, TowerReader, TowerRequest};
-use crate::encoders::efficientnet::{ConvActivation, STAGES};
+use crate::encoders::efficientnet::STAGES;
 use crate::encoders::{EfficientNet, EfficientNetConfig, Encoder, VisualConfig, VisualEncoder};
 use crate::model::PixelStatistics;
 use crate::params::Init;
@@ -94,7 +94,6 @@ fn architecture(stored: &StateDict) -> Result<EfficientNetConfig> {
     };
     let same = |it: &&EfficientNetConfig| it.channels == config.channels && it.repeats == config.repeats;
     let image_size = published().into_iter().find(same).map_or(config.image_size, |it| it.image_size);
-    debug_assert!(config.activation == ConvActivation::Relu6 && config.same_padding);
     Ok(EfficientNetConfig { image_size, ..config })
 }
 
