@@ -24,6 +24,10 @@ pub(crate) struct EvalArgs {
     /// Use only this split.
     #[arg(long, help_heading = DATA)]
     pub(crate) split: Option<String>,
+    /// Classify the photos of a split among the labels and taxa of all splits of the data, instead of those of the
+    /// split (`zero_shot_classification`, `hierarchical_classification`, `taxonomic_ranks`).
+    #[arg(long, requires = "split", help_heading = DATA)]
+    pub(crate) all_classes: bool,
     /// Option of the data source as `name=value`; separate list items by commas: `ranks=kingdom,phylum`.
     #[arg(long = "data-option", value_name = "NAME=VALUE", help_heading = DATA)]
     pub(crate) data_options: Vec<String>,
@@ -33,7 +37,7 @@ pub(crate) struct EvalArgs {
     /// Instead of one data set, evaluate all tables of a paper beside its published numbers: paper:hycoclip,
     /// paper:phyclip, paper:hierarcaps, paper:rcme, paper:visual-hierarchies, or a .toml file of the same form. The
     /// suite sets prompts, crops, scores, gates and steps.
-    #[arg(long, value_name = "SUITE", conflicts_with_all = ["data", "split", "data_options", "benchmarks", "tree", "prompts", "score", "crop", "gate", "steps"], help_heading = "Tables of a paper")]
+    #[arg(long, value_name = "SUITE", conflicts_with_all = ["data", "split", "all_classes", "data_options", "benchmarks", "tree", "prompts", "score", "crop", "gate", "steps"], help_heading = "Tables of a paper")]
     pub(crate) suite: Option<String>,
     /// With --suite: the folder with one subfolder per data set. With --data: an additional folder that photos may be
     /// read from, besides the folder of the data file.

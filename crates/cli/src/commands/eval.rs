@@ -51,6 +51,10 @@ pub(crate) fn run(args: EvalArgs, as_json: bool, device: &Device) -> anyhow::Res
     let benchmarks = args.benchmarks.iter().map(|name| find(name)).collect::<Result<Vec<_>, _>>()?;
     let tree = args.tree.as_deref().map(TreeFile::read).transpose()?;
     let source = open_source(&data)?;
+    let all_splits = match args.all_classes {
+        true => Some(open_source(&DataArgs { split: None, ..data })?),
+        false => None,
+    };
     let tree = tree.or_else(|| source.class_tree().map(TreeFile::of_ranks));
     // Open the output before the evaluation, so that an unwritable path fails early.
     let log = args.out.as_deref().map(ResultLog::open).transpose()?;
@@ -72,7 +76,8 @@ pub(crate) fn run(args: EvalArgs, as_json: bool, device: &Device) -> anyhow::Res
         partial: args.partial,
         seed: args.seed,
     };
-    let context = Context::new(&embedder, source.as_ref(), tree.as_ref().map(|it| &it.tree), &options);
+    let context = Context::new(&embedder, source.as_ref(), tree.as_ref().map(|it| &it.tree), &options)
+        .with_candidates(all_splits.as_deref());
     let (mut records, mut lines, mut failed) = (Vec::new(), String::new(), Vec::new());
     let count = benchmarks.len();
     for benchmark in benchmarks {
@@ -163,6 +168,7 @@ fn produced_by(args: &EvalArgs, embedder: &ModelEmbedder, source: &dyn Source, s
         "weights_sha256": embedder.inner().fingerprint(),
         "data": args.data,
         "split": args.split,
+        "all_classes": args.all_classes,
         "data_sha256": source.fingerprint(),
         "settings": settings,
     })

@@ -127,6 +127,9 @@ pub struct Context<'a> {
     pub tree: Option<&'a Tree>,
     /// Settings.
     pub options: &'a Options,
+    /// Samples whose taxa and labels are candidates as well, although their photos are not measured. `None`: only the
+    /// taxa and labels of the measured photos are candidates.
+    pub candidates: Option<&'a dyn Source>,
     /// Descriptions of what was left out under [`Options::partial`]; [`measure`] appends them to the protocol.
     left_out: RefCell<Vec<String>>,
 }
@@ -204,7 +207,13 @@ impl<'a> Context<'a> {
         tree: Option<&'a Tree>,
         options: &'a Options,
     ) -> Self {
-        Self { embedder, source, tree, options, left_out: RefCell::default() }
+        Self { embedder, source, tree, options, candidates: None, left_out: RefCell::default() }
+    }
+
+    /// Adds the taxa and labels of `candidates`, usually those of all splits, as candidates.
+    #[must_use]
+    pub fn with_candidates(self, candidates: Option<&'a dyn Source>) -> Self {
+        Self { candidates, ..self }
     }
 
     /// Reads every sample. An unusable sample is an error, because dropping it would silently change the number.
@@ -273,9 +282,12 @@ impl<'a> Context<'a> {
         }
         let classes = self.source.classes();
         if classes.is_empty() {
-            let class =
-                |label: &&str| ClassEntry { label: (*label).into(), name: prompts::words(label), taxon: Vec::new() };
-            return Ok(present.iter().map(class).collect());
+            let mut labels: BTreeSet<String> = present.iter().map(|&label| label.into()).collect();
+            if let Some(source) = self.candidates {
+                labels.extend((0..source.len()).filter_map(|index| source.get(index).ok()?.label));
+            }
+            let class = |label: String| ClassEntry { name: prompts::words(&label), label, taxon: Vec::new() };
+            return Ok(labels.into_iter().map(class).collect());
         }
         let listed: BTreeSet<&str> = classes.iter().map(|class| class.label.as_str()).collect();
         if let Some(unknown) = present.iter().find(|label| !listed.contains(*label)) {

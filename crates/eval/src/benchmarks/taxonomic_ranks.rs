@@ -11,12 +11,14 @@ use crate::{Error, Outcomes, Result};
 /// Taxonomy benchmark, rank by rank (RCME Tables 1 to 5, 8 and 10).
 ///
 /// * Zero-shot accuracy among all taxa of a rank, and among the taxa of the photo's own kingdom.
+/// * Zero-shot accuracy from the whole taxon: the photo gets the most similar complete taxon, and each rank of it is
+///   compared with the photo's own. Also as the mean over the taxa of the rank (macro).
 /// * Photo-to-photo accuracy: whether the most similar other photo has the same taxon.
 /// * Retrieval of the taxa of a photo from general to specific, as in [`super::hierarcaps`].
 ///
 /// Samples whose taxon has fewer than two ranks are left out, and the protocol says how many remain. The text of a
 /// taxon is its names from the most general rank down, joined by spaces ("Animalia Chordata Aves"), without a prompt.
-/// The candidates of a rank are all taxa of that rank in the data set.
+/// The candidates are the taxa of the measured photos, and those of [`Context::candidates`] if there are any.
 pub(super) struct TaxonomicRanks;
 
 impl Benchmark for TaxonomicRanks {
@@ -52,8 +54,11 @@ impl Benchmark for TaxonomicRanks {
         let spec = context.embedder.spec();
         let dim = spec.dim;
 
+        let pool = candidates(context, &chains);
+        let among = if context.candidates.is_some() { ", among the taxa of all splits" } else { "" };
+
         // Many photos share their higher taxa, so each text is embedded once.
-        let mut texts: Vec<String> = chains.iter().flatten().cloned().collect();
+        let mut texts: Vec<String> = pool.iter().flatten().cloned().collect();
         texts.sort();
         texts.dedup();
         let points = context.embedder.texts(&texts)?;
@@ -64,8 +69,8 @@ impl Benchmark for TaxonomicRanks {
         let ranks = chains.iter().map(Vec::len).max().unwrap_or(0);
         let kingdoms: BTreeSet<&str> = chains.iter().map(|chain| chain[0].as_str()).collect();
         let mut records = Vec::new();
-        let mut classify = |protocol: &str, rank: usize, rows: &[usize]| -> Result<()> {
-            let mut taxa: Vec<&String> = rows.iter().map(|&row| &chains[row][rank]).collect();
+        let mut classify = |protocol: &str, rank: usize, rows: &[usize], pool: &[&Vec<String>]| -> Result<()> {
+            let mut taxa: Vec<&String> = pool.iter().filter_map(|chain| chain.get(rank)).collect();
             taxa.sort();
             taxa.dedup();
             let candidates: Vec<f32> = taxa.iter().flat_map(|taxon| point(taxon)).copied().collect();
@@ -81,17 +86,29 @@ impl Benchmark for TaxonomicRanks {
         };
         for rank in 0..ranks {
             let rows: Vec<usize> = (0..chains.len()).filter(|&row| chains[row].len() > rank).collect();
-            classify(&format!("names joined, {}", score.name()), rank, &rows)?;
+            let all: Vec<&Vec<String>> = pool.iter().collect();
+            classify(&format!("names joined{among}, {}", score.name()), rank, &rows, &all)?;
             // RCME Table 8: below the rank of kingdoms, classify also among the taxa of the photo's own kingdom.
             if rank > 0 && kingdoms.len() > 1 {
                 for kingdom in &kingdoms {
                     let own: Vec<usize> = rows.iter().copied().filter(|&row| chains[row][0] == *kingdom).collect();
                     if !own.is_empty() {
-                        classify(&format!("names joined, among {kingdom}, {}", score.name()), rank, &own)?;
+                        let pool: Vec<&Vec<String>> = pool.iter().filter(|chain| chain[0] == *kingdom).collect();
+                        classify(
+                            &format!("names joined, among {kingdom}{among}, {}", score.name()),
+                            rank,
+                            &own,
+                            &pool,
+                        )?;
                     }
                 }
             }
         }
+        let whole: Vec<f32> = pool.iter().flat_map(|chain| point(&chain[chain.len() - 1])).copied().collect();
+        let answers = similarity_rows(spec, score, &photos, &whole, |_, scores| first_maximum(scores))?;
+        let answers: Vec<&[String]> = answers.into_iter().map(|best| &pool[best][..]).collect();
+        let protocol = format!("names joined, from the whole taxon{among}, {}", score.name());
+        records.extend((0..ranks).flat_map(|rank| from_whole_taxa(context, &protocol, rank, &chains, &answers)));
         records.extend(photo_to_photo(context, self.name(), &chains, &photos)?);
 
         let links: Vec<f32> = chains.iter().flatten().flat_map(point).copied().collect();
@@ -101,6 +118,46 @@ impl Benchmark for TaxonomicRanks {
         records.extend(chain.into_iter().map(|record| Record { benchmark: self.name().into(), ..record }));
         Ok(records)
     }
+}
+
+/// The distinct taxa that photos are compared with, in sorted order.
+fn candidates(context: &Context<'_>, chains: &[Vec<String>]) -> Vec<Vec<String>> {
+    let mut pool: BTreeSet<Vec<String>> = chains.iter().cloned().collect();
+    if let Some(source) = context.candidates {
+        let samples = (0..source.len()).filter_map(|index| source.get(index).ok());
+        pool.extend(samples.filter(|it| it.taxon.len() > 1).map(|it| it.taxon_texts()));
+    }
+    pool.into_iter().collect()
+}
+
+/// Accuracy at one rank of the answers, which are whole taxa: over photos, and as the mean over the true taxa. The
+/// trivial answer is the taxon with the most photos.
+fn from_whole_taxa(
+    context: &Context<'_>,
+    protocol: &str,
+    rank: usize,
+    chains: &[Vec<String>],
+    answers: &[&[String]],
+) -> Vec<Record> {
+    let rows: Vec<usize> = (0..chains.len()).filter(|&row| chains[row].len() > rank).collect();
+    let values = rows.iter().map(|&row| f64::from(u8::from(answers[row].get(rank) == chains[row].get(rank))));
+    let values: Vec<f64> = values.collect();
+    let mut taxa = BTreeMap::<&str, (u32, usize)>::new();
+    for &row in &rows {
+        let next = taxa.len() as u32;
+        taxa.entry(&chains[row][rank]).or_insert((next, 0)).1 += 1;
+    }
+    let groups = rows.iter().map(|&row| taxa[chains[row][rank].as_str()].0).collect();
+    let most = taxa.values().map(|&(_, photos)| photos).max().unwrap_or(0) as f64 / rows.len() as f64;
+    let split = format!("rank {}", rank + 1);
+    let record = |metric: &str, outcomes: Outcomes, trivial: f64| {
+        let key = RecordKey { benchmark: TaxonomicRanks.name(), split: &split, protocol, metric };
+        Record::of(key, outcomes, Baseline::named("the most frequent taxon", trivial), context.options.seed)
+    };
+    vec![
+        record("accuracy", values.clone().into(), most),
+        record("accuracy (macro)", Outcomes::MeanOfGroups { values, groups }, 1.0 / taxa.len() as f64),
+    ]
 }
 
 /// For each rank, whether the most similar other photo of each photo has the same taxon.

@@ -141,31 +141,6 @@ fn retrieval_with_several_captions_by_hand() {
     assert!(error.contains("`bare`"), "{error}");
 }
 
-#[test]
-fn taxonomic_ranks_by_hand() {
-    let embedder = euclidean(
-        &[("A", [1.0, 0.0]), ("A b", [2.0, 0.0]), ("A c", [2.0, 2.0]), ("A b x", [3.0, 0.0]), ("A c y", [3.0, 3.0])],
-        &[(0, [3.1, 0.0]), (1, [2.4, 0.1])],
-    );
-    let taxon =
-        |id: &str, image, names: [&str; 3]| Sample { taxon: names.map(str::to_owned).to_vec(), ..sample(id, image) };
-    // The second photo is of "A c y" but nearest to "A b".
-    let samples = vec![taxon("a", 0, ["A", "b", "x"]), taxon("b", 1, ["A", "c", "y"])];
-    let records = run("taxonomic_ranks", &embedder, samples, None).unwrap();
-    for (rank, right) in [("rank 1", 1.0), ("rank 2", 0.5), ("rank 3", 0.5)] {
-        assert_eq!(value(&records, rank, "accuracy"), right, "{rank}");
-    }
-    assert_eq!(value(&records, "all", "tau_d"), 1.0);
-    assert_eq!(records[1].baseline.as_ref().unwrap().value, 0.5);
-    // The only other photo has the same kingdom and another taxon at the lower ranks.
-    for (rank, right) in [("rank 1", 1.0), ("rank 2", 0.0), ("rank 3", 0.0)] {
-        assert_eq!(value(&records, rank, "recall@1"), right, "{rank}");
-    }
-    assert!(!records.iter().any(|it| it.protocol.contains("among")), "a single kingdom is not measured separately");
-    let error = run("taxonomic_ranks", &embedder, vec![sample("d", 0)], None).unwrap_err().to_string();
-    assert!(error.contains("at least two ranks"), "{error}");
-}
-
 /// `paper` levels go from the root to the text most similar to the photo; `released` levels go from the shallowest to
 /// the deepest text of the data set.
 #[test]
@@ -197,25 +172,6 @@ fn hierarcaps_levels_by_hand() {
     assert_eq!((tau.value, tau.n), (1.0, 2));
     let error = hierarcaps_records(&points, &[0], Score::Similarity, 0).unwrap_err().to_string();
     assert!(error.contains("steps is [0]"), "{error}");
-}
-
-/// With two kingdoms, photos are also classified among the taxa of their kingdom alone.
-#[test]
-fn taxa_of_ones_own_kingdom() {
-    let embedder = euclidean(
-        &[("A", [1.0, 0.0]), ("P", [-1.0, 0.0]), ("A b", [3.0, 0.0]), ("A c", [5.0, 0.0]), ("P d", [2.0, 0.0])],
-        &[(0, [2.2, 0.0]), (1, [4.8, 0.0]), (2, [1.9, 0.0])],
-    );
-    let taxon =
-        |id: &str, image, names: [&str; 2]| Sample { taxon: names.map(str::to_owned).to_vec(), ..sample(id, image) };
-    let samples = vec![taxon("x", 0, ["A", "b"]), taxon("y", 1, ["A", "c"]), taxon("z", 2, ["P", "d"])];
-    let records = run("taxonomic_ranks", &embedder, samples, None).unwrap();
-    assert!((value(&records, "rank 2", "accuracy") - 2.0 / 3.0).abs() < 1e-12, "x is nearer to the plant");
-    for kingdom in ["A", "P"] {
-        let protocol = format!("names joined, among {kingdom}, similarity");
-        let own = records.iter().find(|it| it.split == "rank 2" && it.protocol == protocol).unwrap();
-        assert_eq!(own.value, 1.0, "{kingdom}");
-    }
 }
 
 #[test]
@@ -568,3 +524,4 @@ mod detection;
 mod hyperlex;
 mod part_retrieval;
 mod prompts;
+mod taxonomic_ranks;

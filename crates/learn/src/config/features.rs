@@ -29,8 +29,10 @@ impl Config {
             ("textual", ModelPart::Textual, &self.model.textual_adapter),
         ];
         for (tower, part, adapter) in towers {
+            // A model that continues from a checkpoint keeps the statistics of the checkpoint.
+            let computes = self.model.init.is_none();
             let standardises = adapter.as_ref().is_some_and(|it| it.input == FeatureScaling::Standardise);
-            if standardises && !(frozen(part) && self.uses_features()) {
+            if standardises && computes && !(frozen(part) && self.uses_features()) {
                 let expected = format!(
                     "rms or none, or {tower} in train.freeze and train.features = true: mean and standard deviation are \
                      those of the stored features"

@@ -323,13 +323,16 @@ impl Trainer {
             visual: (request.images && visual.vector_width().is_none()).then(|| image_identity(&self.model)),
             textual: (request.texts && textual.vector_width().is_none()).then(|| text_identity(&self.model)),
         };
-        let (device, statistics) = (self.device.clone(), bank.statistics());
-        if self.state.step == 0 {
-            self.model = self.model.clone().with_feature_statistics(statistics.clone(), &device);
+        // A model that continues from a checkpoint keeps the scaling that its adapters learned with.
+        if self.config.model.init.is_none() {
+            let (device, statistics) = (self.device.clone(), bank.statistics());
+            if self.state.step == 0 {
+                self.model = self.model.clone().with_feature_statistics(statistics.clone(), &device);
+            }
+            // The model before its first step scales its features in the same way.
+            let plain = device.without_autodiff();
+            self.frozen = self.frozen.take().map(|frozen| frozen.with_feature_statistics(statistics, &plain));
         }
-        // The model before its first step scales its features in the same way.
-        let plain = device.without_autodiff();
-        self.frozen = self.frozen.take().map(|frozen| frozen.with_feature_statistics(statistics, &plain));
         self.features = Some(bank);
         Ok(true)
     }

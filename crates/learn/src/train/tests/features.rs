@@ -116,3 +116,29 @@ fn settings_that_need_frozen_towers_are_refused_without_them() {
     let found = message("model.init=x model.visual.init=y");
     assert!(found.contains("`model.visual.init` is y; expected no value"), "{found}");
 }
+
+#[test]
+fn continuing_from_a_checkpoint_keeps_the_scaling_of_the_features() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut first = frozen(&folder.path().join("first"), "clip", "");
+    run_counting(&mut first, 99);
+    let from = latest_checkpoint(&folder.path().join("first")).unwrap();
+    // Other photos: cropped ones, whose features have another mean.
+    let sets = format!(
+        "model.init={} train.freeze=[\"visual\",\"textual\",\"visual_adapter\"] train.features=true \
+         data.augment.crop={{kind=\"random_resized\",scale=[0.1,0.2]}} data.augment.copies=2",
+        from.display()
+    );
+    let mut second = fresh("radial", &folder.path().join("second"), &sets);
+    run_counting(&mut second, 99);
+    let scaling = |run: &str| {
+        let weights = fs::read(latest_checkpoint(&folder.path().join(run)).unwrap().join(WEIGHTS)).unwrap();
+        let tensors = safetensors::SafeTensors::deserialize(&weights).unwrap();
+        let names = tensors.names().into_iter().filter(|name| name.starts_with("visual_adapter")).map(str::to_owned);
+        let mut found: Vec<_> = names.map(|name| (tensors.tensor(&name).unwrap().data().to_vec(), name)).collect();
+        found.sort_by(|a, b| a.1.cmp(&b.1));
+        found
+    };
+    assert!(scaling("first").iter().any(|(_, name)| name.contains("mean")));
+    assert_eq!(scaling("first"), scaling("second"));
+}
