@@ -1,0 +1,593 @@
+//! Low-rank updates of the weights of a tower (LoRA; Hu et al., ICLR 2022, arXiv 2106.09685).
+
+use std::collections::BTreeSet;
+use std::vec;
+
+use burn::module::{LoraAdapter, Module, Param, Reparameterizer};
+use burn::tensor::Tensor;
+use serde::{Deserialize, Serialize};
+
+use crate::layer_ids::{LayerIds, block_of};
+use crate::params::{Fill, Init, ParamInfo, ParamVisitor, visit_params};
+use crate::{Error, Result};
+
+/// Low-rank updates of a tower: `W' = W + (alpha / rank) A B` for each selected weight `W` `[in, out]`, with factors `A`
+/// `[in, rank]` and `B` `[rank, out]`.
+///
+/// `A` starts uniform in +-1/sqrt(in) and `B` at zero, as in the authors' code, so training starts from the unchanged
+/// tower. Only the factors learn: the trainer freezes all other parameters of the tower. Fused queries, keys and values
+/// are one weight here and get one update (as PEFT treats timm's `qkv`), where the paper updates the query and the value
+/// matrix with `rank` each.
+///
+/// The forward pass computes `W'`, so every layer and every fused operation uses it; the gradient of `W'` is computed
+/// too. A step therefore takes about the time of full fine-tuning, and saves the memory of two moments per weight. There
+/// is no dropout before `A`: it would need a product of its own for each layer.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct LoraConfig {
+    /// Rank of every update.
+    pub rank: usize,
+    /// The product of the factors is multiplied by `alpha / rank`.
+    pub alpha: f64,
+    /// Blocks whose weights are updated.
+    pub blocks: LoraBlocks,
+    /// Weights of a block that are updated.
+    pub targets: Vec<LoraTarget>,
+}
+
+impl Default for LoraConfig {
+    fn default() -> Self {
+        Self { rank: 8, alpha: 16.0, blocks: LoraBlocks::default(), targets: vec![LoraTarget::Attention] }
+    }
+}
+
+/// Blocks of a tower, for [`LoraConfig`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged, expecting = "\"all\", a number of last blocks, or a list of block numbers (the first block is 0)")]
+pub enum LoraBlocks {
+    /// A named choice.
+    Named(NamedBlocks),
+    /// This many last blocks.
+    Last(usize),
+    /// The blocks with these numbers; the first is 0.
+    Listed(Vec<usize>),
+}
+
+/// A named choice of blocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum NamedBlocks {
+    /// Every block.
+    All,
+}
+
+impl Default for LoraBlocks {
+    fn default() -> Self {
+        Self::Named(NamedBlocks::All)
+    }
+}
+
+/// Weights of a transformer block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LoraTarget {
+    /// Queries, keys and values (one fused weight), and the output projection.
+    Attention,
+    /// Both maps of the feed-forward part.
+    FeedForward,
+}
+
+impl LoraTarget {
+    /// The part of a block that holds a weight, given the first component of its name in the block.
+    fn of(component: &str) -> Option<Self> {
+        match component {
+            "attn" | "attention" => Some(Self::Attention),
+            "mlp" | "intermediate" | "output" => Some(Self::FeedForward),
+            _ => None,
+        }
+    }
+}
+
+impl LoraConfig {
+    /// Checks the values that do not depend on a tower. `section` names them in messages: `model.visual_lora`.
+    ///
+    /// # Errors
+    /// [`Error::Setting`] for a rank of 0, an alpha that is not positive, or an empty list.
+    pub fn check(&self, section: &str) -> Result<()> {
+        if self.rank == 0 {
+            return Err(Error::setting(format!("{section}.rank"), self.rank, "at least 1"));
+        }
+        if !(self.alpha.is_finite() && self.alpha > 0.0) {
+            return Err(Error::setting(format!("{section}.alpha"), self.alpha, "more than 0"));
+        }
+        if self.targets.is_empty() {
+            return Err(Error::setting(format!("{section}.targets"), "empty", "attention, feed_forward or both"));
+        }
+        match &self.blocks {
+            LoraBlocks::Last(0) => {
+                Err(Error::setting(format!("{section}.blocks"), 0, "all, at least 1, or a list of block numbers"))
+            }
+            LoraBlocks::Listed(list) if list.is_empty() => {
+                Err(Error::setting(format!("{section}.blocks"), "empty", "at least one block number"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Adds the updates to the weights of `tower` that the config selects. The blocks of the tower are named by
+    /// `patterns` ([`LayerIds::of`]).
+    ///
+    /// # Errors
+    /// As [`LoraConfig::check`]; [`Error::Setting`] for a tower without such weights, for blocks that it does not have,
+    /// and for a rank above the smaller side of a weight.
+    pub fn attach<M: Module>(&self, section: &str, tower: M, patterns: &[&str], init: &mut Init) -> Result<M> {
+        self.check(section)?;
+        let layers = LayerIds::of(&tower, patterns);
+        let blocks = self.numbers(section, layers.blocks())?;
+        let mut finder =
+            WeightFinder { config: self, patterns, layers: &layers, blocks, selected: Vec::new(), side: None };
+        visit_params(&tower, &mut finder);
+        let WeightFinder { selected, side, .. } = finder;
+        let Some(side) = side else {
+            let expected = match self.targets.contains(&LoraTarget::Attention) {
+                true => "an encoder with attention, such as vit, clip_vit, pretrained_vit or text_transformer",
+                false => "an encoder with feed-forward parts, such as vit, clip_vit, pretrained_vit or convnext",
+            };
+            return Err(Error::setting(section, "set for an encoder without such weights", expected));
+        };
+        if self.rank > side {
+            let expected = format!("at most {side}, the smaller side of the smallest weight");
+            return Err(Error::setting(format!("{section}.rank"), self.rank, expected));
+        }
+        let (rank, scale) = (self.rank, self.alpha / self.rank as f64);
+        Ok(tower.apply_reparameterization(UpdateBuilder { selected: selected.into_iter(), init, rank, scale }))
+    }
+
+    /// The numbers of the selected blocks among `count`.
+    fn numbers(&self, section: &str, count: usize) -> Result<BTreeSet<usize>> {
+        let wrong = |found: usize, expected: String| Error::setting(format!("{section}.blocks"), found, expected);
+        match &self.blocks {
+            LoraBlocks::Named(NamedBlocks::All) => Ok((0..count).collect()),
+            LoraBlocks::Last(last) if *last <= count => Ok((count - last..count).collect()),
+            LoraBlocks::Last(last) => {
+                Err(wrong(*last, format!("at most {count}, the number of blocks of the encoder")))
+            }
+            LoraBlocks::Listed(list) => match list.iter().find(|number| **number >= count) {
+                Some(&number) => {
+                    Err(wrong(number, format!("numbers below {count}, the number of blocks of the encoder")))
+                }
+                None => Ok(list.iter().copied().collect()),
+            },
+        }
+    }
+}
+
+/// Finds the weights that a config selects.
+struct WeightFinder<'a> {
+    config: &'a LoraConfig,
+    patterns: &'a [&'a str],
+    layers: &'a LayerIds,
+    blocks: BTreeSet<usize>,
+    /// For each parameter, in order, whether it is selected.
+    selected: Vec<bool>,
+    /// The smallest side of a selected weight.
+    side: Option<usize>,
+}
+
+impl ParamVisitor for WeightFinder<'_> {
+    fn visit<const D: usize>(&mut self, param: &ParamInfo<'_>, value: &Tensor<D>) {
+        let part = block_of(param.name, self.patterns).and_then(|block| {
+            let component = param.name[block.len() + 1..].split('.').next()?;
+            LoraTarget::of(component)
+        });
+        let in_block = self.layers.layer(param.name).is_some_and(|it| it > 0 && self.blocks.contains(&(it - 1)));
+        let selected = param.transposed && in_block && part.is_some_and(|part| self.config.targets.contains(&part));
+        if selected {
+            let side = value.dims().into_iter().min().unwrap_or_default();
+            self.side = Some(self.side.map_or(side, |known| known.min(side)));
+        }
+        self.selected.push(selected);
+    }
+}
+
+/// Creates the factors. The engine offers it the parameters in the order of [`visit_params`].
+struct UpdateBuilder<'a> {
+    selected: vec::IntoIter<bool>,
+    init: &'a mut Init,
+    rank: usize,
+    scale: f64,
+}
+
+impl Reparameterizer for UpdateBuilder<'_> {
+    type Reparam = LoraAdapter;
+
+    fn reparameterize<const D: usize>(
+        &mut self,
+        _: &str,
+        param: Param<Tensor<D>>,
+    ) -> (Param<Tensor<D>>, Option<LoraAdapter>) {
+        let selected = self.selected.next().unwrap_or(false);
+        let sides = param.dims();
+        let update = match sides.as_slice() {
+            &[width_in, width_out] if selected => Some(LoraAdapter {
+                a: self.init.param([width_in, self.rank], Fill::Uniform((width_in as f64).powf(-0.5))),
+                b: self.init.param([self.rank, width_out], Fill::Constant(0.0)),
+                scale: self.scale,
+            }),
+            _ => None,
+        };
+        (param, update)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use std::collections::BTreeMap;
+
+    use burn::tensor::{Device, Int, TensorData};
+
+    use super::*;
+    use crate::encoders::{ENCODERS, TextualConfig, TextualEncoder, Tokens, VisualConfig, VisualEncoder};
+    use crate::head::Tower;
+    use crate::params::{ParamMapper, map_params, set_trainable};
+
+    /// A tower of any kind with a fixed input.
+    enum AnyTower {
+        Image(Box<VisualEncoder>, usize),
+        Text(Box<TextualEncoder>, usize),
+    }
+
+    impl AnyTower {
+        fn preset(tower: Tower, preset: &str, device: &Device) -> Self {
+            let init = &mut Init::seeded(3, device);
+            match tower {
+                Tower::Image => {
+                    let config = VisualConfig::preset(preset).unwrap();
+                    Self::Image(Box::new(config.build(init).unwrap()), config.reads().image_size)
+                }
+                Tower::Text => {
+                    let config = TextualConfig::preset(preset).unwrap();
+                    Self::Text(Box::new(config.build(init).unwrap()), config.reads().vocabulary)
+                }
+            }
+        }
+
+        fn with_lora(self, config: &LoraConfig, device: &Device) -> Result<Self> {
+            let init = &mut Init::seeded(5, device);
+            Ok(match self {
+                Self::Image(tower, size) => {
+                    Self::Image(Box::new(tower.with_lora("model.visual_lora", config, init)?), size)
+                }
+                Self::Text(tower, ids) => {
+                    Self::Text(Box::new(tower.with_lora("model.textual_lora", config, init)?), ids)
+                }
+            })
+        }
+
+        fn map(self, mapper: &mut impl ParamMapper) -> Self {
+            match self {
+                Self::Image(tower, size) => Self::Image(Box::new(map_params(*tower, mapper)), size),
+                Self::Text(tower, ids) => Self::Text(Box::new(map_params(*tower, mapper)), ids),
+            }
+        }
+
+        fn merged(self) -> Self {
+            match self {
+                Self::Image(tower, size) => Self::Image(Box::new(tower.materialize()), size),
+                Self::Text(tower, ids) => Self::Text(Box::new(tower.materialize()), ids),
+            }
+        }
+
+        fn visit(&self, visitor: &mut impl ParamVisitor) {
+            match self {
+                Self::Image(tower, _) => visit_params(&**tower, visitor),
+                Self::Text(tower, _) => visit_params(&**tower, visitor),
+            }
+        }
+
+        /// Features of two rows.
+        fn features(&self, device: &Device) -> Tensor<2> {
+            let device = device.clone().without_autodiff();
+            match self {
+                Self::Image(tower, size) => {
+                    let count = 2 * 3 * size * size;
+                    let values: Vec<f32> = (0..count).map(|i| ((i * 37 % 101) as f32 / 50.0) - 1.0).collect();
+                    tower.forward(Tensor::from_data(TensorData::new(values, [2, 3, *size, *size]), &device)).unwrap()
+                }
+                Self::Text(tower, ids) => {
+                    let row = |k: usize| (0..8).map(move |i| ((i * 17 + k * 5) % ids) as i32);
+                    let values: Vec<i32> = row(1).chain(row(2)).collect();
+                    let end = Tensor::<1, Int>::from_data(TensorData::new(vec![7, 5], [2]), &device);
+                    let ids = Tensor::<2, Int>::from_data(TensorData::new(values, [2, 8]), &device);
+                    tower.forward(Tokens { ids, end }).unwrap()
+                }
+            }
+        }
+    }
+
+    fn floats<const D: usize>(tensor: Tensor<D>) -> Vec<f32> {
+        tensor.into_data().iter::<f32>().collect()
+    }
+
+    /// Sets every `B`, which starts at zero, to small numbers of both signs.
+    struct FillB;
+
+    impl ParamMapper for FillB {
+        fn map<const D: usize>(&mut self, param: &ParamInfo<'_>, value: Tensor<D>) -> Tensor<D> {
+            if !param.name.ends_with(".lora.b") {
+                return value;
+            }
+            let values = (0..value.shape().num_elements()).map(|i| ((i * 29 % 23) as f32 - 11.0) / 400.0);
+            let data = TensorData::new(values.collect::<Vec<f32>>(), value.shape());
+            Tensor::from_data(data, &value.device().without_autodiff())
+        }
+    }
+
+    /// The miniatures of every encoder.
+    fn miniatures() -> Vec<(Tower, &'static str)> {
+        let presets = |entry: &crate::encoders::EncoderEntry| {
+            let tower = entry.tower;
+            (entry.presets)().into_iter().filter(|name| name.ends_with("_nano")).map(move |name| (tower, name))
+        };
+        ENCODERS.iter().flat_map(presets).collect()
+    }
+
+    fn both() -> LoraConfig {
+        let targets = vec![LoraTarget::Attention, LoraTarget::FeedForward];
+        LoraConfig { rank: 3, alpha: 6.0, targets, ..LoraConfig::default() }
+    }
+
+    /// The linear weights in the blocks of a tower, and those that have an update.
+    #[derive(Default)]
+    struct WeightNames {
+        weights: BTreeSet<String>,
+        updated: BTreeSet<String>,
+    }
+
+    impl ParamVisitor for WeightNames {
+        fn visit<const D: usize>(&mut self, param: &ParamInfo<'_>, _: &Tensor<D>) {
+            if let Some(weight) = param.name.strip_suffix(".lora.a") {
+                assert!(param.low_rank);
+                self.updated.insert(weight.to_owned());
+            } else if param.transposed && param.name.split('.').any(|part| part.parse::<usize>().is_ok()) {
+                self.weights.insert(param.name.to_owned());
+            }
+        }
+    }
+
+    /// A new encoder whose parts have other names would silently keep some weights fixed.
+    #[test]
+    fn every_linear_weight_in_the_blocks_of_every_encoder_is_a_target() {
+        let device = Device::flex();
+        let mut adapted = 0;
+        for (tower, preset) in miniatures() {
+            let before = AnyTower::preset(tower, preset, &device);
+            let mut names = WeightNames::default();
+            before.visit(&mut names);
+            let in_blocks = names.weights;
+            match before.with_lora(&both(), &device) {
+                Ok(tower) => {
+                    let mut names = WeightNames::default();
+                    tower.visit(&mut names);
+                    assert_eq!(names.updated, in_blocks, "{preset}");
+                    adapted += 1;
+                }
+                Err(error) => {
+                    assert!(in_blocks.is_empty(), "{preset}: {error}");
+                    assert!(error.to_string().contains("encoder with attention"), "{error}");
+                }
+            }
+        }
+        assert!(adapted >= 10, "{adapted} encoders");
+    }
+
+    #[test]
+    fn training_starts_from_the_same_bits_and_merging_changes_only_rounding() {
+        let device = Device::flex();
+        for (tower, preset) in miniatures() {
+            let base = floats(AnyTower::preset(tower, preset, &device).features(&device));
+            let Ok(updated) = AnyTower::preset(tower, preset, &device).with_lora(&both(), &device) else { continue };
+            assert_eq!(floats(updated.features(&device)), base, "{preset}");
+            let moved = updated.map(&mut FillB);
+            let found = floats(moved.features(&device));
+            let size = base.iter().fold(0.0_f32, |m, x| m.max(x.abs()));
+            let distance = |other: &[f32]| found.iter().zip(other).fold(0.0_f32, |m, (a, b)| m.max((a - b).abs()));
+            assert!(distance(&base) > 1e-4 * size, "{preset}: the updates have no effect");
+            let merged = moved.merged();
+            let mut names = WeightNames::default();
+            merged.visit(&mut names);
+            assert!(names.updated.is_empty(), "{preset}");
+            assert!(distance(&floats(merged.features(&device))) <= 1e-6 * size, "{preset}");
+        }
+    }
+
+    /// With `G` the gradient of `W'`, which a trainable base also receives: `dA = (alpha / rank) G B^T` and
+    /// `dB = (alpha / rank) A^T G`.
+    #[test]
+    fn gradients_of_the_factors_follow_from_that_of_the_weight() {
+        #[derive(Default)]
+        struct Tensors(BTreeMap<String, (Vec<usize>, Vec<f32>, Vec<f32>)>);
+        struct Collect<'a>(&'a burn::tensor::Gradients, Tensors);
+        impl ParamVisitor for Collect<'_> {
+            fn visit<const D: usize>(&mut self, param: &ParamInfo<'_>, value: &Tensor<D>) {
+                if param.transposed || param.low_rank {
+                    let gradient = value.grad(self.0).map(floats).unwrap_or_default();
+                    let row = (value.dims().to_vec(), floats(value.clone().without_autodiff()), gradient);
+                    self.1.0.insert(param.name.to_owned(), row);
+                }
+            }
+        }
+        let device = Device::flex().autodiff();
+        for (tower, preset) in miniatures() {
+            let Ok(updated) = AnyTower::preset(tower, preset, &device).with_lora(&both(), &device) else { continue };
+            let updated = updated.map(&mut FillB);
+            let features = updated.features(&device);
+            let weights: Vec<f32> = (0..features.shape().num_elements()).map(|i| ((i % 7) as f32) - 3.0).collect();
+            let weights = TensorData::new(weights, features.dims());
+            let plain = device.clone().without_autodiff();
+            let gradients = (features * Tensor::from_data(weights, &plain)).sum().backward();
+            let mut collect = Collect(&gradients, Tensors::default());
+            updated.visit(&mut collect);
+            let found = collect.1.0;
+            let updates: Vec<_> = found.keys().filter_map(|name| name.strip_suffix(".lora.a")).collect();
+            assert!(!updates.is_empty());
+            for name in updates {
+                let (sides, _, weight) = &found[name];
+                let (_, a, grad_a) = &found[&format!("{name}.lora.a")];
+                let (_, b, grad_b) = &found[&format!("{name}.lora.b")];
+                let [width_in, width_out] = sides.as_slice() else { panic!("{name}: {sides:?}") };
+                let (rank, scale) = (3, 2.0);
+                // In f64, so that the difference is the rounding of the engine alone.
+                let sum = |terms: &mut dyn Iterator<Item = (f32, f32)>| {
+                    terms.map(|(x, y)| f64::from(x) * f64::from(y)).sum::<f64>() * scale
+                };
+                let expected_a: Vec<f64> = (0..width_in * rank)
+                    .map(|it| {
+                        let (i, r) = (it / rank, it % rank);
+                        sum(&mut (0..*width_out).map(|o| (weight[i * width_out + o], b[r * width_out + o])))
+                    })
+                    .collect();
+                let expected_b: Vec<f64> = (0..rank * width_out)
+                    .map(|it| {
+                        let (r, o) = (it / width_out, it % width_out);
+                        sum(&mut (0..*width_in).map(|i| (a[i * rank + r], weight[i * width_out + o])))
+                    })
+                    .collect();
+                for (kind, expected, found) in [("a", expected_a, grad_a), ("b", expected_b, grad_b)] {
+                    let size = expected.iter().fold(0.0_f64, |m, x| m.max(x.abs()));
+                    assert!(size > 0.0, "{preset}: {name}.{kind} has no gradient");
+                    assert_eq!(expected.len(), found.len());
+                    for (e, f) in expected.iter().zip(found) {
+                        assert!((e - f64::from(*f)).abs() <= 1e-5 * size, "{preset}: {name}.{kind}: {f} against {e}");
+                    }
+                }
+            }
+        }
+    }
+
+    /// Central differences of the loss with respect to the first element of each factor of one weight.
+    #[test]
+    fn gradients_are_the_derivatives_of_the_value() {
+        /// Adds a number to the first element of the parameter with this name.
+        struct Nudge<'a>(&'a str, f32);
+        impl ParamMapper for Nudge<'_> {
+            fn map<const D: usize>(&mut self, param: &ParamInfo<'_>, value: Tensor<D>) -> Tensor<D> {
+                if param.name != self.0 {
+                    return value;
+                }
+                let (shape, device) = (value.shape(), value.device().without_autodiff());
+                let mut values = floats(value.without_autodiff());
+                values[0] += self.1;
+                Tensor::from_data(TensorData::new(values, shape), &device)
+            }
+        }
+        struct First<'a>(&'a str, &'a burn::tensor::Gradients, f64);
+        impl ParamVisitor for First<'_> {
+            fn visit<const D: usize>(&mut self, param: &ParamInfo<'_>, value: &Tensor<D>) {
+                if param.name == self.0 {
+                    self.2 = f64::from(floats(value.grad(self.1).unwrap())[0]);
+                }
+            }
+        }
+        let device = Device::flex().autodiff();
+        let tower = |mapper: &mut Nudge<'_>| {
+            let tower = AnyTower::preset(Tower::Text, "text_nano", &device).with_lora(&both(), &device).unwrap();
+            tower.map(&mut FillB).map(mapper)
+        };
+        let loss = |tower: &AnyTower| (tower.features(&device).powi_scalar(2) * 0.5).sum();
+        for name in ["resblocks.2.attn.in_proj_weight.lora.a", "resblocks.0.mlp.c_proj.weight.lora.b"] {
+            let here = tower(&mut Nudge(name, 0.0));
+            let gradients = loss(&here).backward();
+            let mut first = First(name, &gradients, f64::NAN);
+            here.visit(&mut first);
+            let step = 0.02;
+            let value = |by: f32| f64::from(floats(loss(&tower(&mut Nudge(name, by))))[0]);
+            let expected = (value(step) - value(-step)) / (2.0 * f64::from(step));
+            // The value is about 128 in f32 (rounding 8e-6), so the difference quotient is exact to 1e-3.
+            assert!((first.2 - expected).abs() < 2e-3 + 0.02 * expected.abs(), "{name}: {} {expected}", first.2);
+        }
+    }
+
+    #[test]
+    fn only_the_chosen_blocks_and_parts_are_updated() {
+        let device = Device::flex();
+        let updated = |config: LoraConfig| {
+            let tower = AnyTower::preset(Tower::Text, "bert_nano", &device).with_lora(&config, &device).unwrap();
+            let mut names = WeightNames::default();
+            tower.visit(&mut names);
+            names.updated.into_iter().collect::<Vec<_>>()
+        };
+        let last = updated(LoraConfig { blocks: LoraBlocks::Last(1), ..LoraConfig::default() });
+        assert_eq!(last, ["encoder.layer.3.attention.output.dense.weight", "encoder.layer.3.attention.qkv.weight"]);
+        let listed = LoraConfig {
+            blocks: LoraBlocks::Listed(vec![2, 0]),
+            targets: vec![LoraTarget::FeedForward],
+            ..LoraConfig::default()
+        };
+        let expected = [0, 2].map(|block| {
+            ["intermediate.dense", "output.dense"].map(|part| format!("encoder.layer.{block}.{part}.weight"))
+        });
+        assert_eq!(updated(listed), expected.concat());
+    }
+
+    #[test]
+    fn impossible_updates_are_refused() {
+        let device = Device::flex();
+        let message = |tower, preset, config: LoraConfig| {
+            AnyTower::preset(tower, preset, &device).with_lora(&config, &device).err().unwrap().to_string()
+        };
+        let text = |config| message(Tower::Text, "text_nano", config);
+        let plain = LoraConfig::default;
+        for (found, expected) in [
+            (text(LoraConfig { rank: 0, ..plain() }), "`model.textual_lora.rank` is 0; expected at least 1"),
+            (text(LoraConfig { rank: 129, ..plain() }), "`model.textual_lora.rank` is 129; expected at most 128"),
+            (text(LoraConfig { alpha: 0.0, ..plain() }), "`model.textual_lora.alpha` is 0; expected more than 0"),
+            (text(LoraConfig { alpha: f64::NAN, ..plain() }), "`model.textual_lora.alpha` is NaN"),
+            (text(LoraConfig { targets: Vec::new(), ..plain() }), "`model.textual_lora.targets` is empty"),
+            (text(LoraConfig { blocks: LoraBlocks::Last(0), ..plain() }), "`model.textual_lora.blocks` is 0"),
+            (text(LoraConfig { blocks: LoraBlocks::Last(5), ..plain() }), "is 5; expected at most 4, the number of"),
+            (text(LoraConfig { blocks: LoraBlocks::Listed(Vec::new()), ..plain() }), "blocks` is empty; expected at"),
+            (text(LoraConfig { blocks: LoraBlocks::Listed(vec![1, 4]), ..plain() }), "is 4; expected numbers below 4"),
+            (message(Tower::Image, "resnet_nano", plain()), "`model.visual_lora` is set for an encoder without such"),
+            (message(Tower::Image, "convnext_nano", plain()), "expected an encoder with attention"),
+        ] {
+            assert!(found.contains(expected), "{found}");
+        }
+        let feed_forward = LoraConfig { targets: vec![LoraTarget::FeedForward], ..plain() };
+        let found = message(Tower::Image, "efficientnet_nano", feed_forward);
+        assert!(found.contains("expected an encoder with feed-forward parts"), "{found}");
+    }
+
+    #[test]
+    fn the_choice_of_blocks_is_read_from_a_config() {
+        let read = |text: &str| toml::from_str::<LoraConfig>(text);
+        assert_eq!(read("").unwrap(), LoraConfig::default());
+        assert_eq!(read("blocks = 'all'").unwrap(), LoraConfig::default());
+        assert_eq!(read("blocks = 3").unwrap().blocks, LoraBlocks::Last(3));
+        assert_eq!(read("blocks = [0, 2]").unwrap().blocks, LoraBlocks::Listed(vec![0, 2]));
+        let message = read("blocks = 'last'").unwrap_err().to_string();
+        assert!(message.contains("\"all\", a number of last blocks, or a list of block numbers"), "{message}");
+        let config = LoraConfig { blocks: LoraBlocks::Listed(vec![1]), ..both() };
+        assert_eq!(read(&toml::to_string(&config).unwrap()).unwrap(), config);
+    }
+
+    #[test]
+    fn the_trained_parameters_of_a_tower_are_the_factors() {
+        #[derive(Default)]
+        struct Trained(Vec<(bool, bool)>);
+        impl ParamVisitor for Trained {
+            fn visit<const D: usize>(&mut self, param: &ParamInfo<'_>, value: &Tensor<D>) {
+                self.0.push((param.low_rank, value.is_require_grad()));
+            }
+        }
+        let device = Device::flex().autodiff();
+        let vit = VisualConfig::preset("vit_nano").unwrap().build(&mut Init::seeded(1, &device)).unwrap();
+        let vit = vit.with_lora("model.visual_lora", &both(), &mut Init::seeded(2, &device)).unwrap();
+        let mut trained = Trained::default();
+        visit_params(&set_trainable(vit, |param| param.low_rank), &mut trained);
+        assert!(trained.0.iter().all(|(low_rank, trains)| low_rank == trains));
+        // Four blocks, four weights each, two factors each.
+        assert_eq!(trained.0.iter().filter(|(_, trains)| *trains).count(), 32);
+    }
+}
