@@ -406,15 +406,15 @@ mod tests {
     /// `dB = (alpha / rank) A^T G`.
     #[test]
     fn gradients_of_the_factors_follow_from_that_of_the_weight() {
-        #[derive(Default)]
-        struct Tensors(BTreeMap<String, (Vec<usize>, Vec<f32>, Vec<f32>)>);
-        struct Collect<'a>(&'a burn::tensor::Gradients, Tensors);
+        /// Shape, values and gradient of a parameter.
+        type ParamRow = (Vec<usize>, Vec<f32>, Vec<f32>);
+        struct Collect<'a>(&'a burn::tensor::Gradients, BTreeMap<String, ParamRow>);
         impl ParamVisitor for Collect<'_> {
             fn visit<const D: usize>(&mut self, param: &ParamInfo<'_>, value: &Tensor<D>) {
                 if param.transposed || param.low_rank {
                     let gradient = value.grad(self.0).map(floats).unwrap_or_default();
                     let row = (value.dims().to_vec(), floats(value.clone().without_autodiff()), gradient);
-                    self.1.0.insert(param.name.to_owned(), row);
+                    self.1.insert(param.name.to_owned(), row);
                 }
             }
         }
@@ -427,9 +427,9 @@ mod tests {
             let weights = TensorData::new(weights, features.dims());
             let plain = device.clone().without_autodiff();
             let gradients = (features * Tensor::from_data(weights, &plain)).sum().backward();
-            let mut collect = Collect(&gradients, Tensors::default());
+            let mut collect = Collect(&gradients, BTreeMap::new());
             updated.visit(&mut collect);
-            let found = collect.1.0;
+            let found = collect.1;
             let updates: Vec<_> = found.keys().filter_map(|name| name.strip_suffix(".lora.a")).collect();
             assert!(!updates.is_empty());
             for name in updates {
