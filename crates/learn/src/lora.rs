@@ -20,8 +20,8 @@ use crate::{Error, Result};
 /// matrix with `rank` each.
 ///
 /// The forward pass computes `W'`, so every layer and every fused operation uses it; the gradient of `W'` is computed
-/// too. A step therefore takes about the time of full fine-tuning, and saves the memory of two moments per weight. There
-/// is no dropout before `A`: it would need a product of its own for each layer.
+/// too. A step therefore takes about the time of full fine-tuning, and saves the memory of two moments per weight. Dropout
+/// before `A` is not supported, because it would need a separate product for each layer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct LoraConfig {

@@ -116,8 +116,8 @@ pub enum ModelPart {
 }
 
 impl Model {
-    /// Freezes `parts`: their parameters become constants. Of a tower with low-rank updates that is not in `parts`, all
-    /// parameters except the updates become constants.
+    /// Freezes `parts`: their parameters become constants. A tower with low-rank updates that is not in `parts` learns
+    /// only its updates.
     #[must_use]
     pub fn freeze(mut self, parts: &[ModelPart]) -> Self {
         for part in parts {

@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 use crate::model::ModelPart;
 
 /// When the layers of an encoder become trainable: at first none; after every `every` updates of the run `blocks` more,
-/// from the last to the first. What comes after the last block (final norm, pooling) is unfrozen with it. What comes
-/// before the first block (embeddings) counts as one more block and is unfrozen last.
+/// from the last to the first. Final norm and pooling are unfrozen with the last block. The embeddings count as one more
+/// block before the first one.
 ///
 /// The times depend on the step alone, so a resumed run unfreezes at the same steps. Batch norms always use their stored
 /// statistics ([`BatchNorm`](crate::encoders::conv::BatchNorm)), frozen or not. Features of such an encoder are never

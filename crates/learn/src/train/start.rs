@@ -158,7 +158,7 @@ pub(super) fn frozen(config: &Config, device: &Device) -> Result<Model> {
         Some(init) => from_checkpoint(config.clone(), init, None, &device)?.2,
         None => fresh(config, config.model.textual.reads().vocabulary, InitTowers::open(config, &device)?, &device)?,
     };
-    Ok(model.valid())
+    Ok(model.valid().merged())
 }
 
 /// A new model with random weights, except for the given towers.

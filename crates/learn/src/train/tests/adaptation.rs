@@ -45,6 +45,12 @@ fn low_rank_updates_learn_alone_and_resume_with_the_same_bits() {
     let mut resumed = Trainer::resume(&path("stopped"), squares(), &Device::flex()).unwrap();
     run(&mut resumed, u64::MAX);
     assert!(newest(&path("stopped")) == newest(&path("lora")), "not the same bits after a stop");
+
+    let manifest = latest_checkpoint(&path("stopped")).unwrap().join(checkpoint::MANIFEST);
+    let text = fs::read_to_string(&manifest).unwrap();
+    fs::write(&manifest, text.replace("rank = 2\n", "rank = 99\n")).unwrap();
+    let message = Trainer::resume(&path("stopped"), squares(), &Device::flex()).err().unwrap().to_string();
+    assert!(message.contains("manifest.toml") && message.contains("`model.visual_lora.rank` is 99"), "{message}");
 }
 
 #[test]
