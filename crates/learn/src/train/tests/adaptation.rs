@@ -207,3 +207,24 @@ fn blocks_are_unfrozen_from_the_last_to_the_first_and_a_stop_changes_no_bit() {
     assert!(found.iter().any(|name| name == "visual.blocks.0.attn.qkv.weight"), "the other encoder learns at once");
     assert!(found.iter().all(|name| name.starts_with("visual.")), "{found:?}");
 }
+
+/// Recipe (timm 1.0, PyTorch): `timm.optim.param_groups_layer_decay(timm.create_model("vit_tiny_patch16_224", depth=4,
+/// num_classes=3), layer_decay=0.5)`, printed `lr_scale` of each group with its names.
+#[test]
+fn the_rates_of_the_layers_are_those_of_timm() {
+    let folder = tempfile::tempdir().unwrap();
+    let trainer = fresh("clip", folder.path(), "optim.layer_decay=0.5 model.visual.depth=4");
+    for (name, expected) in [
+        ("cls_token", 0.03125),
+        ("pos_embed", 0.03125),
+        ("patch_embed.proj.bias", 0.03125),
+        ("blocks.0.norm1.weight", 0.0625),
+        ("blocks.1.attn.qkv.weight", 0.125),
+        ("blocks.2.mlp.fc1.weight", 0.25),
+        ("blocks.3.attn.proj.weight", 0.5),
+        ("norm.weight", 1.0),
+    ] {
+        assert_eq!(trainer.paces.of(&format!("visual.{name}")).lr_factor, expected, "{name}");
+    }
+    assert_eq!(trainer.paces.of("visual_proj.weight").lr_factor, 1.0, "timm's head");
+}
