@@ -19,9 +19,9 @@ use crate::{Error, Result};
 /// are one weight here and get one update (as PEFT treats timm's `qkv`), where the paper updates the query and the value
 /// matrix with `rank` each.
 ///
-/// The forward pass computes `W'`, so every layer and every fused operation uses it; the gradient of `W'` is computed
-/// too. A step therefore takes about the time of full fine-tuning, and saves the memory of two moments per weight. Dropout
-/// before `A` is not supported, because it would need a separate product for each layer.
+/// The forward pass computes `W'`, so every layer and every fused operation uses it; the backward pass computes the
+/// gradient of `W'`. Compared with full fine-tuning of the same blocks, this saves the optimiser's two moments per
+/// weight, but no time. Dropout before `A` is not supported, because it would need a separate product for each layer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct LoraConfig {
