@@ -28,7 +28,7 @@ use conifer_geometry::RootT;
 use conifer_learn::encoders::{Encoder, TextTransformer, Tokens, Vit};
 use conifer_learn::head::{Head, HeadConfig, Tower};
 use conifer_learn::methods::{self, BatchPoints, BatchSpace, Chain, Edges};
-use conifer_learn::optim::{AdamW, GradientSet, Update};
+use conifer_learn::optim::{AdamW, GradientSet, Update, same_pace};
 use conifer_learn::params::{Init, ParamKind};
 use conifer_space::ManifoldSpec;
 
@@ -147,7 +147,11 @@ fn vit_train(batch: usize, device: &Device) -> anyhow::Result<BenchCase> {
         let decay = |param: &conifer_learn::params::ParamInfo<'_>, _: usize| {
             if param.kind == ParamKind::Weight { 0.2 } else { 0.0 }
         };
-        model = Some(optimiser.step(it, gradients, Update { lr: 1e-4, gradient_scale: 1.0, decay: &decay }));
+        model = Some(optimiser.step(
+            it,
+            gradients,
+            Update { lr: 1e-4, gradient_scale: 1.0, decay: &decay, pace: &same_pace },
+        ));
         Ok(value)
     }))
 }
@@ -262,7 +266,11 @@ fn text_finetune(device: &Device) -> anyhow::Result<BenchCase> {
         let value = loss.total.clone().into_scalar::<f32>();
         let gradients = GradientSet::take(&it, &mut loss.total.backward());
         let decay = |_: &conifer_learn::params::ParamInfo<'_>, _: usize| 0.01;
-        model = Some(optimiser.step(it, gradients, Update { lr: 1e-7, gradient_scale: 1.0, decay: &decay }));
+        model = Some(optimiser.step(
+            it,
+            gradients,
+            Update { lr: 1e-7, gradient_scale: 1.0, decay: &decay, pace: &same_pace },
+        ));
         Ok(value)
     }))
 }

@@ -39,6 +39,8 @@ pub(crate) fn bucketed() -> anyhow::Result<BenchCase> {
         pixels: Default::default(),
         visual_adapter: None,
         textual_adapter: None,
+        visual_lora: None,
+        textual_lora: None,
     };
     let model = Model::new(&towers, head, &mut Init::seeded(0, &device))?;
     let feed = TextFeed { tokenizer: None, end_of_text: tokenizer.end_of_text(), padding: 0 };

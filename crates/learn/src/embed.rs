@@ -53,14 +53,14 @@ pub struct Embedder {
 
 impl Embedder {
     /// `name` becomes the `model` field of every set's [`Provenance`]. A model on an autodiff device is converted to
-    /// the plain device.
+    /// the plain device. Low-rank updates are merged into the weights.
     ///
     /// # Errors
     /// [`Error::Setting`] if the tokenizer does not belong to the model: it has ids beyond the model's vocabulary, or
     /// another end-of-text id.
     pub fn new(name: impl Into<String>, model: &Model, manifest: Manifest, tokenizer: Tokenizer) -> Result<Self> {
         manifest.check_tokenizer(&tokenizer)?;
-        let model = model.valid();
+        let (model, manifest) = checkpoint::merged(model.valid(), manifest);
         Ok(Self {
             name: name.into(),
             spec: model.head.spec(),

@@ -26,7 +26,9 @@ pub mod error;
 pub mod features;
 pub mod head;
 pub mod laws;
+pub mod layer_ids;
 pub mod log;
+pub mod lora;
 pub mod memory;
 pub mod methods;
 pub mod model;
@@ -37,5 +39,6 @@ pub mod scalars;
 pub mod schedule;
 pub mod terms;
 pub mod train;
+pub mod unfreeze;
 
 pub use error::{Error, Result};

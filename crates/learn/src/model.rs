@@ -11,7 +11,8 @@ use crate::adapter::{Adapter, AdapterConfig, DropoutNoise};
 use crate::encoders::{TextualConfig, TextualEncoder, Tokens, VisualConfig, VisualEncoder};
 use crate::features::FeatureStatistics;
 use crate::head::{Head, Tower};
-use crate::params::{Fill, Init, LinearWeight};
+use crate::lora::LoraConfig;
+use crate::params::{Fill, Init, LinearWeight, set_trainable};
 
 /// Architecture of the two towers, and the pixel statistics.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -30,6 +31,12 @@ pub struct ModelConfig {
     /// Network between the text encoder and its projection.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub textual_adapter: Option<AdapterConfig>,
+    /// Low-rank updates of the image encoder. Absent once they are merged into its weights.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub visual_lora: Option<LoraConfig>,
+    /// Low-rank updates of the text encoder.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub textual_lora: Option<LoraConfig>,
 }
 
 /// Mean and standard deviation of each channel, for pixels in `[0, 1]`.
@@ -109,7 +116,8 @@ pub enum ModelPart {
 }
 
 impl Model {
-    /// Freezes `parts`: their parameters become constants.
+    /// Freezes `parts`: their parameters become constants. A tower with low-rank updates that is not in `parts` learns
+    /// only its updates.
     #[must_use]
     pub fn freeze(mut self, parts: &[ModelPart]) -> Self {
         for part in parts {
@@ -123,7 +131,43 @@ impl Model {
                 ModelPart::Head => self.head = self.head.freeze_scalars(),
             }
         }
+        if self.config.visual_lora.is_some() && !parts.contains(&ModelPart::Visual) {
+            self.visual = set_trainable(self.visual, |param| param.low_rank);
+        }
+        if self.config.textual_lora.is_some() && !parts.contains(&ModelPart::Textual) {
+            self.textual = set_trainable(self.textual, |param| param.low_rank);
+        }
         self
+    }
+
+    /// Adds low-rank updates to the towers. The model must not have any.
+    ///
+    /// # Errors
+    /// As [`LoraConfig::attach`].
+    pub(crate) fn with_lora(
+        mut self,
+        visual: Option<&LoraConfig>,
+        textual: Option<&LoraConfig>,
+        init: &mut Init,
+    ) -> Result<Self> {
+        if let Some(lora) = visual {
+            self.visual = self.visual.with_lora("model.visual_lora", lora, init)?;
+        }
+        if let Some(lora) = textual {
+            self.textual = self.textual.with_lora("model.textual_lora", lora, init)?;
+        }
+        self.config.visual_lora = visual.cloned();
+        self.config.textual_lora = textual.cloned();
+        Ok(self)
+    }
+
+    /// The same model with its low-rank updates added to the weights: the published architecture, for inference and as
+    /// the start of another run.
+    #[must_use]
+    pub fn merged(mut self) -> Self {
+        self.config.visual_lora = None;
+        self.config.textual_lora = None;
+        self.materialize()
     }
 
     /// Builds a model with the published initialisation: encoders as their docs state, projections N(0, 1/width).
@@ -141,10 +185,11 @@ impl Model {
         Ok(model)
     }
 
-    /// A model of finished towers, with new adapters and projections. `config` describes the towers too.
+    /// A model of finished towers, with new adapters, projections and low-rank updates. `config` describes the towers
+    /// too.
     ///
     /// # Errors
-    /// [`Error::Setting`](crate::Error::Setting) for an impossible adapter.
+    /// [`Error::Setting`](crate::Error::Setting) for an impossible adapter or update.
     pub fn of_towers(
         config: &ModelConfig,
         visual: VisualEncoder,
@@ -162,7 +207,7 @@ impl Model {
             visual_adapter.as_ref().map_or(visual.width(), Adapter::width),
             textual_adapter.as_ref().map_or(textual.width(), Adapter::width),
         ];
-        Ok(Self {
+        let model = Self {
             visual_proj: Projection::new(init, widths[0], dim),
             textual_proj: Projection::new(init, widths[1], dim),
             visual_adapter,
@@ -171,21 +216,24 @@ impl Model {
             textual,
             head,
             config: config.clone(),
-        })
+        };
+        // Last, so that the other initial values are the same with and without updates.
+        model.with_lora(config.visual_lora.as_ref(), config.textual_lora.as_ref(), init)
     }
 
     /// Replaces the head, both projections and both adapters, for the space of `head` and the adapters of `config`. The
-    /// towers stay.
+    /// towers stay, with their low-rank updates merged.
     ///
     /// # Errors
     /// As [`Model::of_towers`].
     pub fn with_new_projections(self, config: &ModelConfig, head: Head, init: &mut Init) -> Result<Self> {
+        let merged = self.merged();
         let config = ModelConfig {
             visual_adapter: config.visual_adapter.clone(),
             textual_adapter: config.textual_adapter.clone(),
-            ..self.config
+            ..merged.config
         };
-        Self::of_towers(&config, self.visual, self.textual, head, init)
+        Self::of_towers(&config, merged.visual, merged.textual, head, init)
     }
 
     /// The architecture.

@@ -22,10 +22,11 @@
 //!
 //! Names are paths of fields: `visual.blocks.0.attn.qkv.weight`, `textual_proj.weight`, `head.curv`. Leaf types and the
 //! variants of the encoder enums add nothing to the path, so below `visual` and `textual` a name is the published key
-//! (see [`checkpoint`](crate::checkpoint), which also knows the published names of the head's scalars).
+//! (see [`checkpoint`](crate::checkpoint), which also knows the published names of the head's scalars). The factors of a
+//! low-rank update follow the weight that they change: `visual.blocks.0.attn.qkv.weight.lora.a`.
 
 use burn::module::{Module, ModuleMapper, ModuleVisitor, Param};
-use burn::tensor::{Device, Tensor, TensorData};
+use burn::tensor::{Device, GradientCheckpointingStrategy, Tensor, TensorData};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
@@ -56,6 +57,8 @@ pub struct ParamInfo<'a> {
     /// `true` for a [`LinearWeight`]: stored in memory as `[in, out]`, which the engine multiplies without a copy, and
     /// published as `[out, in]`.
     pub transposed: bool,
+    /// `true` for a factor of a low-rank update ([`lora`](crate::lora)), stored and published as in memory.
+    pub low_rank: bool,
 }
 
 /// A visitor of parameters.
@@ -80,6 +83,15 @@ pub fn visit_params<M: Module>(module: &M, visitor: &mut impl ParamVisitor) {
 pub fn map_params<M: Module>(module: M, mapper: &mut impl ParamMapper) -> M {
     module.map(&mut ParamTraversal::new(mapper))
 }
+
+/// Makes the parameters that `choose` accepts trainable and all others constants. A parameter of kind
+/// [`Fixed`](ParamKind::Fixed) stays constant.
+pub(crate) fn set_trainable<M: Module>(module: M, choose: impl FnMut(&ParamInfo<'_>) -> bool) -> M {
+    module.map(&mut ParamTraversal::new(&mut TrainableParams(choose)))
+}
+
+/// The mapper of [`set_trainable`]: its traversal changes settings of parameters, not values.
+struct TrainableParams<F>(F);
 
 /// Weight of a linear map, stored as `[in, out]`.
 #[derive(Module, Debug)]
@@ -268,7 +280,8 @@ impl<'a, T> ParamTraversal<'a, T> {
 
     fn enter(&mut self, field: &str, container: &str) {
         let leaf = LEAVES.iter().find(|(name, _)| container == *name).map_or("", |(name, _)| name);
-        self.containers.push(leaf);
+        let is_factor = container == LOW_RANK_UPDATE;
+        self.containers.push(if is_factor { LOW_RANK_UPDATE } else { leaf });
         if leaf.is_empty() && !container.starts_with("Enum:") {
             self.path.push(field.to_owned());
         } else {
@@ -291,12 +304,22 @@ impl<'a, T> ParamTraversal<'a, T> {
         LEAVES.iter().find(|(name, _)| *name == container).map_or(ParamKind::Weight, |(_, kind)| *kind)
     }
 
-    fn transposed(&self) -> bool {
-        self.containers.last() == Some(&LINEAR_WEIGHT)
+    /// The parameter that is traversed now, with its `name`.
+    fn info<'n>(&self, name: &'n str) -> ParamInfo<'n> {
+        let container = self.containers.last();
+        ParamInfo {
+            name,
+            kind: self.kind(),
+            transposed: container == Some(&LINEAR_WEIGHT),
+            low_rank: container == Some(&LOW_RANK_UPDATE),
+        }
     }
 }
 
 const LINEAR_WEIGHT: &str = "Struct:LinearWeight";
+
+/// The engine's module for the two factors that it adds to a weight.
+const LOW_RANK_UPDATE: &str = "Struct:LoraAdapter";
 
 /// The leaf types, by the container names of Burn's traversal.
 const LEAVES: &[(&str, ParamKind)] = &[
@@ -312,7 +335,7 @@ const LEAVES: &[(&str, ParamKind)] = &[
 impl<T: ParamVisitor> ModuleVisitor for ParamTraversal<'_, T> {
     fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
         let name = self.name();
-        let info = ParamInfo { name: &name, kind: self.kind(), transposed: self.transposed() };
+        let info = self.info(&name);
         self.inner.visit(&info, &param.val());
     }
 
@@ -328,18 +351,12 @@ impl<T: ParamVisitor> ModuleVisitor for ParamTraversal<'_, T> {
 impl<T: ParamMapper> ModuleMapper for ParamTraversal<'_, T> {
     fn map_float<const D: usize>(&mut self, param: Param<Tensor<D>>) -> Param<Tensor<D>> {
         let name = self.name();
-        let info = ParamInfo { name: &name, kind: self.kind(), transposed: self.transposed() };
+        let info = self.info(&name);
         let (id, value, mapper) = param.consume();
         let strategy = value.gradient_checkpointing_strategy();
         let trained = value.is_require_grad();
-        let mapped = self.inner.map(&info, value).without_autodiff();
-        let leaf = match strategy {
-            Some(strategy) => {
-                mapped.autodiff().with_gradient_checkpointing_strategy(strategy).set_require_grad(trained)
-            }
-            None => mapped,
-        };
-        Param::from_mapped_value(id, leaf, mapper)
+        let mapped = self.inner.map(&info, value);
+        Param::from_mapped_value(id, new_leaf(mapped, strategy, trained), mapper)
     }
 
     fn enter_module(&mut self, name: &str, container_type: &str) {
@@ -348,6 +365,39 @@ impl<T: ParamMapper> ModuleMapper for ParamTraversal<'_, T> {
 
     fn exit_module(&mut self, _name: &str, _container_type: &str) {
         self.exit();
+    }
+}
+
+impl<F: FnMut(&ParamInfo<'_>) -> bool> ModuleMapper for ParamTraversal<'_, TrainableParams<F>> {
+    fn map_float<const D: usize>(&mut self, param: Param<Tensor<D>>) -> Param<Tensor<D>> {
+        let name = self.name();
+        let info = self.info(&name);
+        let trained = info.kind != ParamKind::Fixed && (self.inner.0)(&info);
+        let (id, value, mapper) = param.consume();
+        let strategy = value.gradient_checkpointing_strategy();
+        // On a plain device the setting is kept for a later change to training.
+        Param::from_mapped_value(id, new_leaf(value, strategy, trained), mapper).set_require_grad(trained)
+    }
+
+    fn enter_module(&mut self, name: &str, container_type: &str) {
+        self.enter(name, container_type);
+    }
+
+    fn exit_module(&mut self, _name: &str, _container_type: &str) {
+        self.exit();
+    }
+}
+
+/// `value` as a leaf, detached from any graph, with the given checkpointing strategy; `None`: without autodiff.
+fn new_leaf<const D: usize>(
+    value: Tensor<D>,
+    strategy: Option<GradientCheckpointingStrategy>,
+    trained: bool,
+) -> Tensor<D> {
+    let plain = value.without_autodiff();
+    match strategy {
+        Some(strategy) => plain.autodiff().with_gradient_checkpointing_strategy(strategy).set_require_grad(trained),
+        None => plain,
     }
 }
 
@@ -433,6 +483,30 @@ mod tests {
         let mapped = map_params(tree(&plain), &mut Double);
         assert!(!mapped.bare.val().is_autodiff());
         assert!(mapped.train().branches[0].weight.value.val().is_require_grad());
+    }
+
+    #[test]
+    fn chosen_parameters_become_trainable_and_keep_their_values_and_settings() {
+        let plain = Device::flex();
+        for device in [plain.clone().autodiff(), plain.clone().autodiff().gradient_checkpointing()] {
+            let first = set_trainable(tree(&device), |param| param.name.starts_with("branches.0"));
+            let found = |tree: &BranchedModule| {
+                let branches = tree.branches.iter().map(|it| it.weight.value.val().is_require_grad());
+                branches.chain([tree.bare.val().is_require_grad(), tree.table.value.val().is_require_grad()]).collect()
+            };
+            let flags: Vec<bool> = found(&first);
+            assert_eq!(flags, [true, false, false, false]);
+            let all = set_trainable(first, |_| true);
+            let flags: Vec<bool> = found(&all);
+            assert_eq!(flags, [true, true, true, false], "a fixed table is never trained");
+            let bias = all.branches[1].bias.value.val();
+            assert_eq!(bias.gradient_checkpointing_strategy(), device.gradient_checkpointing_strategy());
+            let gradients = (bias.clone() * 2.0).sum().backward();
+            assert_eq!(bias.grad(&gradients).unwrap().into_data().iter::<f32>().collect::<Vec<_>>(), [2.0; 3]);
+            assert_eq!(bias.into_data().iter::<f32>().collect::<Vec<_>>(), [0.5; 3]);
+        }
+        let frozen = set_trainable(tree(&plain), |_| false);
+        assert!(!frozen.train().branches[0].weight.value.val().is_require_grad());
     }
 
     #[test]

@@ -181,6 +181,8 @@ fn small() -> (Model, Manifest) {
         pixels: PixelStatistics { mean: [0.1, 0.2, 0.3], std: [0.7, 0.8, 0.9] },
         visual_adapter: None,
         textual_adapter: None,
+        visual_lora: None,
+        textual_lora: None,
     };
     let device = Device::flex();
     let head_config = HeadConfig::default();

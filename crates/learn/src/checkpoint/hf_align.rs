@@ -63,6 +63,8 @@ fn import(mut stored: StateDict, options: &ImportOptions, device: &Device) -> Re
         pixels,
         visual_adapter: None,
         textual_adapter: None,
+        visual_lora: None,
+        textual_lora: None,
     };
     let beside = stored.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
     // A lower bound: every block except the first of its stage reads and writes this many channels.

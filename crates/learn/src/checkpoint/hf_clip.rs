@@ -94,6 +94,8 @@ fn import(stored: StateDict, options: &ImportOptions, device: &Device) -> Result
             pixels,
             visual_adapter: None,
             textual_adapter: None,
+            visual_lora: None,
+            textual_lora: None,
         },
         dim: config.projection_dim,
         images,

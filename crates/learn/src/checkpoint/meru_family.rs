@@ -38,6 +38,8 @@ fn import(stored: StateDict, options: &ImportOptions, device: &Device) -> Result
         pixels: PixelStatistics { mean: shapes.channels("pixel_mean")?, std: shapes.channels("pixel_std")? },
         visual_adapter: None,
         textual_adapter: None,
+        visual_lora: None,
+        textual_lora: None,
     };
     let (space, method) = shapes.space(options)?;
     let head_config = HeadConfig { reference: true, ..HeadConfig::default() };

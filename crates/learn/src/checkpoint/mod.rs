@@ -59,7 +59,8 @@ pub const MANIFEST: &str = "manifest.toml";
 /// The tokenizer in a checkpoint folder.
 pub const TOKENIZER: &str = "tokenizer.json";
 
-/// Saves a model for inference: [`replace_folder`] with [`write()`].
+/// Saves a model for inference: [`replace_folder`] with [`write()`], after low-rank updates are merged into the weights
+/// ([`Model::merged`]).
 ///
 /// # Errors
 /// As [`replace_folder`] and [`write()`].
@@ -78,11 +79,20 @@ pub fn save_as(
     tokenizer: Option<&Tokenizer>,
     precision: Precision,
 ) -> Result<()> {
-    replace_folder(dir, |folder| write_as(folder, model, manifest, tokenizer, precision))
+    let (model, manifest) = merged(model.clone(), manifest.clone());
+    replace_folder(dir, |folder| write_as(folder, &model, &manifest, tokenizer, precision))
+}
+
+/// A model whose low-rank updates are merged into its weights, and its manifest.
+pub(crate) fn merged(model: Model, manifest: Manifest) -> (Model, Manifest) {
+    let model = model.merged();
+    let config = ModelConfig { visual_lora: None, textual_lora: None, ..manifest.model };
+    (model, Manifest { model: config, ..manifest })
 }
 
 /// Writes weights, manifest and tokenizer into the existing `folder`. The written manifest has the model's current
-/// curvatures and root, and names the written tokenizer.
+/// curvatures and root, and names the written tokenizer. Low-rank updates are written beside the weights that they
+/// change (`NAME.lora.a` and `NAME.lora.b`, in the layout of memory), so that a run can be resumed.
 ///
 /// # Errors
 /// [`Error::Io`](crate::Error::Io) with the file; a tokenizer that [`Manifest::check_tokenizer`] rejects.
@@ -113,7 +123,8 @@ fn write_as(
     manifest.save(&folder.join(MANIFEST))
 }
 
-/// Loads a model onto `device`: a device with autodiff for training, a plain device for inference.
+/// Loads a model onto `device`: a device with autodiff for training, a plain device for inference. Low-rank updates
+/// stay separate ([`open()`] merges them).
 ///
 /// # Errors
 /// [`Error::Io`](crate::Error::Io), [`Error::Format`](crate::Error::Format) or

@@ -33,6 +33,8 @@ fn model(device: &Device) -> (Model, Manifest) {
         pixels: PixelStatistics::default(),
         visual_adapter: None,
         textual_adapter: None,
+        visual_lora: None,
+        textual_lora: None,
     };
     let head_config = HeadConfig::default();
     let head = Head::new(&ManifoldSpec::lorentz(8, 0.7), &head_config, device).unwrap();

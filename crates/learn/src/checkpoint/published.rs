@@ -90,16 +90,16 @@ pub fn tokenizer_beside(path: &Path) -> Result<Option<Tokenizer>> {
 }
 
 /// Writes the state dict of `model` as safetensors, under the names and in the layout of the MERU family. PyTorch
-/// readers take the type of each tensor from the file.
+/// readers take the type of each tensor from the file. Low-rank updates are merged into the weights.
 ///
 /// # Errors
 /// [`Error::Io`] with the path; [`Error::Setting`] for a space that this layout cannot represent.
 pub fn export(model: &Model, path: &Path, precision: Precision) -> Result<()> {
-    meru_family::export(model, path, precision)
+    meru_family::export(&model.clone().merged(), path, precision)
 }
 
 /// Writes a folder in the layout `name`: weights, config, and the tokenizer if there is one. The folder appears as a
-/// whole or not at all.
+/// whole or not at all. Low-rank updates are merged into the weights.
 ///
 /// # Errors
 /// [`Error::Unknown`] with the known names; [`Error::Setting`] for a model that the layout cannot represent;
@@ -116,7 +116,8 @@ pub fn export_folder(
         let known: Vec<_> = folders().map(|(name, _)| name).collect();
         return Err(Error::Unknown { kind: "layout", name: name.to_owned(), known: known.join(", ") });
     };
-    replace_folder(dir, |folder| export(model, manifest, tokenizer, folder))
+    let (model, manifest) = super::merged(model.clone(), manifest.clone());
+    replace_folder(dir, |folder| export(&model, &manifest, tokenizer, folder))
 }
 
 /// True if `path` is a file, or a folder that contains the weights of a published checkpoint.

@@ -29,7 +29,8 @@ pub struct OpenedModel {
 /// Opens a checkpoint folder, the newest checkpoint of a run, or a published model: its file, its folder, or its name
 /// on the hub ([`hub::locate`]). If the replacement of a checkpoint was interrupted, the previous checkpoint is read
 /// from the folder to which it was moved, and [`OpenedModel::path`] is that folder. `options` supplies values that the
-/// files of a published model lack.
+/// files of a published model lack. The low-rank updates of an unfinished or finished run are merged into the weights
+/// ([`Model::merged`]).
 ///
 /// # Errors
 /// As [`hub::locate`], [`latest_checkpoint`], [`load`] and [`published::import`].
@@ -41,6 +42,7 @@ pub fn open(reference: &Path, options: &ImportOptions, device: &Device) -> Resul
     }
     let path = latest_checkpoint(&path)?;
     let (model, manifest) = load(&path, device)?;
+    let (model, manifest) = super::merged(model, manifest);
     Ok(OpenedModel { path, model, manifest, published: false })
 }
 

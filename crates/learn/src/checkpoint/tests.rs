@@ -274,6 +274,8 @@ pub(super) fn small(space: &ManifoldSpec) -> (Model, Manifest) {
         pixels: PixelStatistics { mean: [0.5, 0.25, 0.125], std: [0.5; 3] },
         visual_adapter: None,
         textual_adapter: None,
+        visual_lora: None,
+        textual_lora: None,
     };
     let device = Device::flex();
     let head_config = HeadConfig::default();

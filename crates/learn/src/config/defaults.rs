@@ -46,6 +46,8 @@ impl Default for ModelSection {
             crop: None,
             visual_adapter: None,
             textual_adapter: None,
+            visual_lora: None,
+            textual_lora: None,
             gradient_checkpointing: false,
         }
     }
@@ -67,6 +69,8 @@ impl Default for OptimConfig {
             schedule: "cosine".to_owned(),
             warmup_steps: 4000,
             clip_norm: 0.0,
+            tower_lr_factor: 1.0,
+            layer_decay: 1.0,
             accumulate: 1,
             reference: false,
         }
@@ -82,6 +86,7 @@ impl Default for TrainConfig {
             checkpoint_every: 1000,
             keep: 2,
             freeze: Vec::new(),
+            unfreeze: None,
             features: None,
             out: PathBuf::from("runs/train"),
         }

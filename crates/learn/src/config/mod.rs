@@ -19,10 +19,12 @@
 //! Some values are set in one place only: the image size by the image encoder, the context by the text encoder, the
 //! vocabulary by the tokenizer, and the views by the method.
 
+mod adaptation;
 mod defaults;
 mod features;
 mod keys;
 mod load;
+mod smoke;
 #[cfg(test)]
 mod tests;
 mod vectors;
@@ -42,10 +44,12 @@ use crate::adapter::AdapterConfig;
 use crate::encoders::{TextualConfig, VisualConfig};
 use crate::error::{Error, Result};
 use crate::head::HeadConfig;
+use crate::lora::LoraConfig;
 use crate::methods::{self, Method};
 use crate::model::{ModelConfig, ModelPart, PixelStatistics};
 use crate::root::{Apex, RootKind};
 use crate::schedule::Schedule;
+use crate::unfreeze::UnfreezeConfig;
 
 /// One experiment.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -186,6 +190,12 @@ pub struct ModelSection {
     /// Network between the text encoder and its projection; absent: none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub textual_adapter: Option<AdapterConfig>,
+    /// Low-rank updates of the image encoder, whose other parameters are then frozen; absent: none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub visual_lora: Option<LoraConfig>,
+    /// Low-rank updates of the text encoder, as `visual_lora`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub textual_lora: Option<LoraConfig>,
     /// Recompute cheap activations in the backward pass instead of storing them.
     pub gradient_checkpointing: bool,
 }
@@ -246,6 +256,12 @@ pub struct OptimConfig {
     pub warmup_steps: u64,
     /// Largest norm over all gradients. 0 (as published): no clipping.
     pub clip_norm: f64,
+    /// Factor on the learning rate of both encoders.
+    pub tower_lr_factor: f64,
+    /// Factor on the learning rate from each layer of an encoder to the one before it; 1: none. Layer l of an encoder
+    /// with L blocks has `layer_decay^(L + 1 - l)` times its learning rate (ELECTRA, Clark et al., ICLR 2020; BEiT, Bao
+    /// et al., ICLR 2022). The layers are those of [`LayerIds`](crate::layer_ids::LayerIds).
+    pub layer_decay: f64,
     /// Number of batches whose gradients are averaged per step. Contrastive terms stay within each batch.
     pub accumulate: usize,
     /// Follow the released code: norms, biases and per-factor scalars are decayed too, and the first step has learning
@@ -269,6 +285,9 @@ pub struct TrainConfig {
     pub keep: usize,
     /// Frozen parts of the model: visual, textual, visual_proj, textual_proj, head. They need no optimiser memory.
     pub freeze: Vec<ModelPart>,
+    /// Gradual unfreezing of encoders; absent: none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unfreeze: Option<UnfreezeConfig>,
     /// Encode each photo, box and text once and train on the stored features, for the towers in `freeze`. Absent: true
     /// if a frozen tower comes from `model.visual.init` or `model.textual.init`. Always true if a tower reads vectors.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -421,6 +440,8 @@ impl Config {
             pixels: self.model.pixels,
             visual_adapter: self.model.visual_adapter.clone(),
             textual_adapter: self.model.textual_adapter.clone(),
+            visual_lora: self.model.visual_lora.clone(),
+            textual_lora: self.model.textual_lora.clone(),
         })
     }
 
@@ -477,6 +498,7 @@ impl Config {
                 return Err(Error::setting(format!("model.{tower}.init"), path.display(), expected));
             }
         }
+        self.check_adaptation()?;
         self.check_features(method.views())?;
         if self.model.embed_dim > 1 << 16 {
             return Err(Error::setting("model.embed_dim", self.model.embed_dim, "at most 65536"));
@@ -532,61 +554,6 @@ impl Config {
             }
         };
         Err(Error::setting("train.batch_size", batch, expected))
-    }
-
-    /// Shrinks the experiment to run in seconds on toy data, to test that it works at all. Method, space, head and
-    /// optimiser keep their settings, except that the space has at most 4 factors and the warm-up is shorter. Towers,
-    /// embedding dimension, data, batch and number of steps become small.
-    ///
-    /// # Errors
-    /// As [`Config::check`].
-    pub fn smoke(mut self) -> Result<Self> {
-        let visual = VisualConfig::preset("vit_nano")?.with("image_size", 32)?.with("depth", 2)?;
-        let textual = TextualConfig::preset("text_nano")?.with("context", 24)?.with("depth", 2)?;
-        // The largest divisor of the reduced dimension that is at most 4.
-        let factors = match self.space()?.factors {
-            0..=1 => 1,
-            2..=3 => 2,
-            _ => 4,
-        };
-        let steps = self.train.steps.min(20);
-        self.model = ModelSection {
-            init: None,
-            init_visual: None,
-            init_textual: None,
-            visual_adapter: None,
-            textual_adapter: None,
-            new_projection: false,
-            embed_dim: 32,
-            visual,
-            textual,
-            ..self.model
-        };
-        self.manifold.factors = Some(factors);
-        self.manifold.curv.truncate(factors);
-        self.tokenizer = TokenizerConfig::Train { vocab_size: 600 };
-        self.data = DataConfig {
-            kind: "toy".to_owned(),
-            path: None,
-            split: None,
-            roots: Vec::new(),
-            options: BTreeMap::from([("size".to_owned(), 64.into()), ("resolution".to_owned(), 48.into())]),
-            // In the toy data only samples of animals and plants have a taxon, so many samples may count as broken.
-            max_broken_share: 1.0,
-            ..self.data
-        };
-        self.optim.warmup_steps = self.optim.warmup_steps.min(steps / 5);
-        self.train = TrainConfig {
-            steps,
-            batch_size: self.train.batch_size.min(8),
-            log_every: 1,
-            checkpoint_every: 10,
-            features: Some(false),
-            ..self.train
-        };
-        self.eval.every = 0;
-        self.check()?;
-        Ok(self)
     }
 }
 

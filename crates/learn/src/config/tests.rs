@@ -203,8 +203,8 @@ const EVERYTHING: [&str; 3] = [
     "[data]\npath = 'p'\nsplit = 's'\nroots = ['r']\noptions = { x = 1 }\ncache_pixels = { bytes = 5 }\nchain = { without = 1 }\naugment = { decode_at_scale = 1.5, blur = { kernel = 3, sigma = [1, 2] } }
      [tokenizer]\nkind = 'clip_merges'\npath = 'm'\nvocab_size = 600\n[head]\nfeature_scale = 0.5\n[manifold]\ncurv = [1, 1, 1, 1, 1, 1, 1, 1]
      [model]\ninit = 'runs/a'\n[eval]\nkind = 'jsonl'\npath = 'p'\nsplit = 's'\noptions = { x = 1 }\ntree = 't'",
-    "[data.augment]\ncopies = 2\n[data.augment.crop]\nkind = 'random_window'\nmargin = 1.2\n[model]\ninit_visual = 'moco.pth.tar'\ninit_textual = 'b'\ncrop = 'squeeze'\nvisual_adapter = {}\ntextual_adapter = {}\n[eval]\ncrop = 'center'",
-    "[data.augment.crop]\nkind = 'random_resized'",
+    "[data.augment]\ncopies = 2\n[data.augment.crop]\nkind = 'random_window'\nmargin = 1.2\n[model]\ninit_visual = 'moco.pth.tar'\ninit_textual = 'b'\ncrop = 'squeeze'\nvisual_adapter = {}\ntextual_adapter = {}\nvisual_lora = {}\ntextual_lora = {}\n[eval]\ncrop = 'center'",
+    "[data.augment.crop]\nkind = 'random_resized'\n[train.unfreeze]\nevery = 5",
 ];
 
 #[test]
@@ -297,4 +297,59 @@ fn the_data_kind_is_inferred_from_the_path() {
     let jsonl = "[data]\nkind = 'jsonl'\npath = 'a.jsonl'\n[data.options]\nx = 1";
     assert_eq!(source(jsonl, &["data.path=b.csv", "data.options.image=file"]), named("csv_pairs", "b.csv", 1));
     assert_eq!(source("[data]\nroots = ['p']", &[]).0, "toy");
+}
+
+#[test]
+fn settings_for_fine_tuning_that_contradict_each_other_are_refused() {
+    let features = "[data]\nkind = 'features'\n[data.options]\nimages = 'x.npy'\n";
+    for (text, expected) in [
+        ("[model.visual_lora]\nrank = 0", "`model.visual_lora.rank` is 0; expected at least 1"),
+        ("[model.textual_lora]\nrnak = 4", "did you mean `model.textual_lora.rank`?"),
+        ("[model.textual_lora]\nblocks = 'last'", "\"all\", a number of last blocks, or a list of block numbers"),
+        ("[model.textual_lora]\ntargets = ['mlp']", "feed_forward"),
+        (
+            "[model.visual_lora]\nrank = 4\n[train]\nfreeze = ['visual']",
+            "`train.freeze` is visual; expected no visual, because model.visual_lora already freezes all but",
+        ),
+        (&format!("{features}[model.visual_lora]\nrank = 4"), "this tower reads vectors and has no weights"),
+        ("[optim]\nlayer_decay = 0", "`optim.layer_decay` is 0; expected more than 0, at most 1"),
+        ("[optim]\nlayer_decay = 1.1", "`optim.layer_decay` is 1.1; expected more than 0, at most 1"),
+        ("[optim]\ntower_lr_factor = 0", "`optim.tower_lr_factor` is 0; expected more than 0"),
+        ("[train.unfreeze]\nblocks = 1", "missing field `every`"),
+        ("[train.unfreeze]\nevery = 0", "`train.unfreeze.every` is 0; expected at least 1"),
+        ("[train.unfreeze]\nevery = 9\nblocks = 0", "`train.unfreeze.blocks` is 0; expected at least 1"),
+        (
+            "[train]\nsteps = 9\nunfreeze = { every = 9 }",
+            "`train.unfreeze.every` is 9; expected less than train.steps = 9, or nothing is unfrozen",
+        ),
+        ("[train.unfreeze]\nevery = 9\ntowers = []", "`train.unfreeze.towers` is empty; expected visual, textual"),
+        ("[train.unfreeze]\nevery = 9\ntowers = ['head']", "`train.unfreeze.towers` is head; expected visual, textual"),
+        (
+            "[train]\nfreeze = ['textual']\nunfreeze = { every = 9 }",
+            "`train.unfreeze.towers` is textual; expected an encoder that is not in train.freeze",
+        ),
+        (
+            "[model.visual_lora]\nrank = 4\n[train.unfreeze]\nevery = 9",
+            "`train.unfreeze.towers` is visual; expected an encoder that is not adapted by model.visual_lora",
+        ),
+        (
+            "[train]\nfeatures = true\nunfreeze = { every = 9 }",
+            "`train.features` is true; expected visual or textual in train.freeze",
+        ),
+        (
+            "[model.visual_lora]\nrank = 4\n[train]\nfeatures = true",
+            "`train.features` is true; expected visual or textual in train.freeze",
+        ),
+    ] {
+        let found = message(text);
+        assert!(found.contains(expected), "{text}: {found}");
+    }
+    let smoke =
+        parse("[train.unfreeze]\nevery = 1000\n[model.textual_lora]\nblocks = [11]\n[model.visual_lora]\nrank = 4");
+    assert!(smoke.is_err(), "an encoder cannot be adapted and unfrozen");
+    let smoke =
+        parse("[train.unfreeze]\nevery = 1000\ntowers = ['visual']\n[model.textual_lora]\nblocks = [11]").unwrap();
+    let smoke = smoke.smoke().unwrap();
+    assert_eq!(smoke.train.unfreeze.map(|it| it.every), Some(5));
+    assert_eq!(smoke.model.textual_lora, None);
 }

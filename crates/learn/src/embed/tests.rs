@@ -35,6 +35,8 @@ fn parts(space: &ManifoldSpec) -> (Model, Manifest) {
         pixels: PixelStatistics::default(),
         visual_adapter: None,
         textual_adapter: None,
+        visual_lora: None,
+        textual_lora: None,
     };
     let head_config = HeadConfig::default();
     let head = Head::new(space, &head_config, &device).unwrap();

@@ -222,6 +222,7 @@ impl Encoder for Bert {
         ("minilm_l6", BertConfig::sentence(30_522, 512, 384, 6, 12)),
         ("bert_nano", BertConfig::new(2_048, 40, 128, 4, 4)),
     ];
+    const BLOCKS: &'static [&'static str] = &["encoder.layer.#"];
 
     /// Weights N(0, 0.02^2), biases 0: BERT's initialisation, without its truncation.
     fn new(config: &BertConfig, init: &mut Init) -> Result<Self> {

@@ -110,6 +110,7 @@ impl Encoder for ClipVit {
         // The same size as `vit_nano`.
         ("clip_vit_nano", ClipVitConfig::openai(64, 8, 128, 4, 4)),
     ];
+    const BLOCKS: &'static [&'static str] = &["transformer.resblocks.#"];
 
     /// Class token and positions N(0, 1/width). The rest follows PyTorch's defaults: patches uniform in
     /// +-1/sqrt(inputs), query, key and value Xavier-uniform over the joint matrix, other maps uniform in

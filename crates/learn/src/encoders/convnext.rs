@@ -118,6 +118,7 @@ impl Encoder for ConvNext {
         ("convnext_large", ConvNextConfig::new(224, [3, 3, 27, 3], 192)),
         ("convnext_nano", ConvNextConfig::new(64, [1, 1, 2, 1], 24)),
     ];
+    const BLOCKS: &'static [&'static str] = &["stages.#.blocks.#"];
 
     /// Weights N(0, 0.02^2), biases 0: the published initialisation, without truncation.
     fn new(config: &ConvNextConfig, init: &mut Init) -> Result<Self> {

@@ -288,6 +288,7 @@ impl Encoder for EfficientNet {
         ("efficientnet_lite_nano", EfficientNetConfig::lite_nano()),
         ("efficientnet_nano", EfficientNetConfig::new(64, 8, [8, 8, 8, 16, 16, 24, 32], [1, 2, 1, 1, 1, 1, 1])),
     ];
+    const BLOCKS: &'static [&'static str] = &["encoder.blocks.#"];
 
     fn new(config: &EfficientNetConfig, init: &mut Init) -> Result<Self> {
         config.check()?;

@@ -37,6 +37,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::checkpoint::WeightArray;
 use crate::head::Tower;
+use crate::layer_ids::LayerIds;
+use crate::lora::LoraConfig;
 use crate::params::Init;
 use crate::{Error, Result};
 pub use bert::{Bert, BertConfig};
@@ -117,6 +119,9 @@ pub trait Encoder: Module {
     type Reads;
     /// Named architectures.
     const PRESETS: &'static [(&'static str, Self::Config)];
+    /// Names of the blocks in order from input to output, as a prefix of the names of their parameters; `#` stands for
+    /// a number.
+    const BLOCKS: &'static [&'static str] = &["blocks.#"];
 
     /// Builds an encoder with the published initialisation.
     ///

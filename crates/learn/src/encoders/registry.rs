@@ -112,6 +112,24 @@ macro_rules! encoders {
                     match self { $( Self::$Variant(encoder) => encoder.forward(input), )+ }
                 }
 
+                /// Layer of each parameter.
+                pub fn layer_ids(&self) -> LayerIds {
+                    match self { $( Self::$Variant(encoder) => LayerIds::of(encoder, <$Module as Encoder>::BLOCKS), )+ }
+                }
+
+                /// Adds trainable low-rank updates to the weights that `config` selects. `section` names it in messages.
+                ///
+                /// # Errors
+                /// As [`LoraConfig::attach`].
+                pub fn with_lora(self, section: &str, config: &LoraConfig, init: &mut Init) -> Result<Self> {
+                    Ok(match self { $(
+                        Self::$Variant(encoder) => {
+                            let blocks = <$Module as Encoder>::BLOCKS;
+                            Self::$Variant(config.attach(section, encoder, blocks, init)?)
+                        }
+                    )+ })
+                }
+
                 /// Constant tensors of the published state dict, by name.
                 pub fn buffers(&self) -> Vec<(&'static str, WeightArray)> {
                     match self { $( Self::$Variant(encoder) => encoder.buffers(), )+ }

@@ -139,6 +139,7 @@ impl Encoder for ResNet {
         ("resnet_nano", ResNetConfig::new(64, 8, [1, 2, 1, 1])),
         ("resnet_basic_nano", ResNetConfig::basic(64, 16, [1, 2, 1, 1])),
     ];
+    const BLOCKS: &'static [&'static str] = &["layer1.#", "layer2.#", "layer3.#", "layer4.#"];
 
     fn new(config: &ResNetConfig, init: &mut Init) -> Result<Self> {
         config.check()?;

@@ -85,6 +85,7 @@ impl Encoder for TextTransformer {
         ("text_micro", TextTransformerConfig::new(4_096, 48, 192, 6, 6)),
         ("text_tiny", TextTransformerConfig::new(8_192, 64, 256, 8, 8)),
     ];
+    const BLOCKS: &'static [&'static str] = &["resblocks.#"];
 
     fn new(config: &TextTransformerConfig, init: &mut Init) -> Result<Self> {
         config.check()?;

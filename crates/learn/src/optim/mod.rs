@@ -35,6 +35,23 @@ pub struct Update<'a> {
     pub gradient_scale: f64,
     /// Weight decay of a parameter, given its number of elements; 0 for none.
     pub decay: &'a dyn Fn(&ParamInfo<'_>, usize) -> f64,
+    /// How fast, and since when, a parameter learns; [`same_pace`] for all alike.
+    pub pace: &'a dyn Fn(&ParamInfo<'_>) -> ParamPace,
+}
+
+/// Learning rate and first update of one parameter.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ParamPace {
+    /// Factor on the learning rate.
+    pub lr_factor: f64,
+    /// Number of updates of the optimiser before the first one of this parameter, which was frozen until then. The bias
+    /// correction counts from there, as PyTorch's does.
+    pub start: u64,
+}
+
+/// The pace of parameters that learn from the first update on with the learning rate of the step.
+pub fn same_pace(_: &ParamInfo<'_>) -> ParamPace {
+    ParamPace { lr_factor: 1.0, start: 0 }
 }
 
 /// The optimiser: settings, step count and the two moments of every parameter.
@@ -67,19 +84,8 @@ impl AdamW {
     /// Updates every parameter that has a gradient. The others are neither updated nor decayed, as in PyTorch.
     pub fn step<M: Module>(&mut self, model: M, gradients: GradientSet, update: Update<'_>) -> M {
         self.updates += 1;
-        let t = self.updates as f64;
-        let coefficients = AdamCoefficients {
-            beta1: self.betas[0] as f32,
-            beta2: self.betas[1] as f32,
-            new1: (1.0 - self.betas[0]) as f32,
-            new2: (1.0 - self.betas[1]) as f32,
-            step: (update.lr / (1.0 - self.betas[0].powf(t))) as f32,
-            root: (1.0 - self.betas[1].powf(t)).sqrt() as f32,
-            eps: self.eps as f32,
-            scale: update.gradient_scale as f32,
-            keep: 1.0,
-        };
-        map_params(model, &mut Stepper { moments: &mut self.moments, gradients, update, coefficients })
+        let Self { betas, eps, updates, .. } = *self;
+        map_params(model, &mut Stepper { moments: &mut self.moments, gradients, update, betas, eps, updates })
     }
 
     /// The moments as flat arrays by name: `first.<parameter>` and `second.<parameter>`.
@@ -131,7 +137,7 @@ impl AdamW {
     }
 }
 
-/// Constants of one step, in the working precision.
+/// Constants of one step of one parameter, in the working precision.
 #[derive(Clone, Copy)]
 struct AdamCoefficients {
     beta1: f32,
@@ -153,7 +159,29 @@ struct Stepper<'a> {
     moments: &'a mut BTreeMap<String, Moments>,
     gradients: GradientSet,
     update: Update<'a>,
-    coefficients: AdamCoefficients,
+    betas: [f64; 2],
+    eps: f64,
+    updates: u64,
+}
+
+impl Stepper<'_> {
+    fn coefficients(&self, param: &ParamInfo<'_>, elements: usize) -> AdamCoefficients {
+        let ParamPace { lr_factor, start } = (self.update.pace)(param);
+        let lr = self.update.lr * lr_factor;
+        // Number of updates of this parameter, this one included.
+        let t = self.updates.saturating_sub(start).max(1) as f64;
+        AdamCoefficients {
+            beta1: self.betas[0] as f32,
+            beta2: self.betas[1] as f32,
+            new1: (1.0 - self.betas[0]) as f32,
+            new2: (1.0 - self.betas[1]) as f32,
+            step: (lr / (1.0 - self.betas[0].powf(t))) as f32,
+            root: (1.0 - self.betas[1].powf(t)).sqrt() as f32,
+            eps: self.eps as f32,
+            scale: self.update.gradient_scale as f32,
+            keep: (1.0 - lr * (self.update.decay)(param, elements)) as f32,
+        }
+    }
 }
 
 impl ParamMapper for Stepper<'_> {
@@ -168,10 +196,7 @@ impl ParamMapper for Stepper<'_> {
             .moments
             .remove(param.name)
             .unwrap_or_else(|| Moments { first: gradient.zeros_like(), second: gradient.zeros_like() });
-        let coefficients = AdamCoefficients {
-            keep: (1.0 - self.update.lr * (self.update.decay)(param, elements)) as f32,
-            ..self.coefficients
-        };
+        let coefficients = self.coefficients(param, elements);
         let parameter = value.reshape([elements]);
         let (parameter, moments) = if parameter.device() == Device::flex() {
             step_on_slices(parameter, gradient, moments, coefficients)

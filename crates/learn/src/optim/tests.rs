@@ -54,7 +54,7 @@ fn decay_weights(param: &ParamInfo<'_>, _elements: usize) -> f64 {
 }
 
 fn update(lr: f64) -> Update<'static> {
-    Update { lr, gradient_scale: 1.0, decay: &decay_weights }
+    Update { lr, gradient_scale: 1.0, decay: &decay_weights, pace: &same_pace }
 }
 
 /// Gradient of element `i` at `step`: varies in sign and size, and is not exactly representable.
@@ -236,4 +236,37 @@ fn a_broken_state_is_refused_and_changes_nothing() {
     let masks = || WeightArray::bool([1], vec![true]);
     assert!(refused(vec![("first.a", masks()), ("second.a", masks())]).contains("`first.a` is a boolean tensor"));
     assert_eq!((optimiser.updates(), optimiser.lengths().count()), (0, 0));
+}
+
+/// A parameter that starts after two updates of the others, at a tenth of the learning rate, ends where its own
+/// optimiser with that rate would take it.
+#[test]
+fn each_parameter_has_its_own_rate_and_its_own_count_of_updates() {
+    let pace = |param: &ParamInfo<'_>| match param.name {
+        "bias" => ParamPace { lr_factor: 0.1, start: 2 },
+        _ => same_pace(param),
+    };
+    let mut model = Tiny::new(1, 3);
+    let mut optimiser = AdamW::new([0.9, 0.98], 1e-8);
+    let wave = |step: u64| (0..6).map(|i| wave(step, i)).collect::<Vec<f32>>();
+    for step in 0..5 {
+        let mut gradients = model.gradients(&wave(step)[..3], &wave(step)[3..]);
+        if step < 2 {
+            assert!(gradients.remove("bias").is_some(), "the bias is frozen");
+        }
+        model = optimiser.step(model, gradients, Update { pace: &pace, ..update(1e-2) });
+    }
+    let mut plain = Tiny::new(1, 3);
+    let mut late = Tiny::new(1, 3);
+    let (mut first, mut second) = (AdamW::new([0.9, 0.98], 1e-8), AdamW::new([0.9, 0.98], 1e-8));
+    for step in 0..5 {
+        let gradients = plain.gradients(&wave(step)[..3], &wave(step)[3..]);
+        plain = first.step(plain, gradients, update(1e-2));
+        if step >= 2 {
+            let gradients = late.gradients(&wave(step)[..3], &wave(step)[3..]);
+            late = second.step(late, gradients, update(1e-3));
+        }
+    }
+    assert_eq!(values(&model)[0], values(&plain)[0], "the weight is not affected");
+    assert_eq!(values(&model)[1], values(&late)[1], "the bias");
 }

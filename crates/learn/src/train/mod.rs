@@ -12,6 +12,7 @@
 //! ends with the same bits as an uninterrupted one, for any number of threads.
 
 mod event;
+mod pace;
 mod start;
 mod step;
 #[cfg(test)]
@@ -50,6 +51,7 @@ use crate::optim::{AdamW, GradientSet, Update, clip_factor};
 use crate::params::{ParamInfo, ParamKind, ParamVisitor, visit_params};
 use crate::root::{Apex, RootKind};
 use crate::schedule::Schedule;
+use pace::TowerPaces;
 
 /// A training run.
 pub struct Trainer {
@@ -66,6 +68,7 @@ pub struct Trainer {
     /// The root as recorded in the manifest, if it is not a stored point.
     apex: Option<Apex>,
     schedule: Schedule,
+    paces: TowerPaces,
     model: Model,
     optimiser: AdamW,
     state: TrainState,
@@ -168,7 +171,10 @@ impl Trainer {
             _ => None,
         };
         let model = model.freeze(&config.train.freeze);
+        let paces = TowerPaces::new(&config, &model);
+        let model = paces.unfreeze(model, state.step);
         Ok(Self {
+            paces,
             frozen,
             root_text,
             apex,
@@ -349,6 +355,9 @@ impl Trainer {
     /// Makes one update. The caller adds times, memory and evaluation to the record.
     fn take_step(&mut self) -> Result<StepRecord> {
         let next = self.state.step + 1;
+        if self.paces.changes_at(self.state.step) {
+            self.model = self.paces.unfreeze(self.model.clone(), self.state.step);
+        }
         let batches = self.config.optim.accumulate;
         let fraction = 1.0 / batches as f64;
         let mut record = StepRecord {
@@ -397,6 +406,7 @@ impl Trainer {
             decay: &|param, elements| {
                 if decays(param.kind, elements, optim.reference) { optim.weight_decay } else { 0.0 }
             },
+            pace: &|param| self.paces.of(param.name),
         };
         self.model = self.optimiser.step(self.model.clone(), gradients, update);
         self.model.head = self.model.head.clone().project();

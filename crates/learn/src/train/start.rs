@@ -107,6 +107,7 @@ fn from_checkpoint(
     config.manifold.factors = factors.filter(|&it| it > 0 && config.model.embed_dim.is_multiple_of(it));
     let space = config.space()?;
     let same = space.kind == manifest.manifold.kind && space.factors == manifest.manifold.factors;
+    let random = &mut Init::seeded(config.seed, device);
     match (new_projection, same) {
         (true, _) => {
             let head = Head::new(&space, &config.head, device)?;
@@ -115,11 +116,13 @@ fn from_checkpoint(
                 textual_adapter: config.model.textual_adapter.clone(),
                 ..manifest.model.clone()
             };
-            model = model.with_new_projections(&adapters, head, &mut Init::seeded(config.seed, device))?;
+            model = model.with_new_projections(&adapters, head, random)?;
         }
         (false, true) => config.head = manifest.head,
         (false, false) => model.head = Head::new(&space, &config.head, device)?,
     }
+    let ModelSection { visual_lora, textual_lora, .. } = &config.model;
+    model = model.with_lora(visual_lora.as_ref(), textual_lora.as_ref(), random)?;
     config.manifold.factors = Some(space.factors);
     config.check()?;
     Ok((config, tokenizer, model))
@@ -155,7 +158,7 @@ pub(super) fn frozen(config: &Config, device: &Device) -> Result<Model> {
         Some(init) => from_checkpoint(config.clone(), init, None, &device)?.2,
         None => fresh(config, config.model.textual.reads().vocabulary, InitTowers::open(config, &device)?, &device)?,
     };
-    Ok(model.valid())
+    Ok(model.valid().merged())
 }
 
 /// A new model with random weights, except for the given towers.

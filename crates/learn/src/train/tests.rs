@@ -541,6 +541,7 @@ fn an_evaluation_that_fails_ends_the_run_after_a_checkpoint() {
     assert_eq!(Trainer::resume(folder.path(), squares(), &Device::flex()).unwrap().step(), 6);
 }
 
+mod adaptation;
 mod checkpointing;
 mod faults;
 mod features;
