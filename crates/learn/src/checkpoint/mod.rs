@@ -138,7 +138,7 @@ fn check_size(model: &ModelConfig, weights: &Weights, path: &Path, beside: &str)
     // Other encoders have no `depth`.
     let min_values = |tower: &toml::Table| {
         let width = number(tower, "width");
-        // The heads of T5 have a width of their own. It has no table of positions.
+        // T5: heads times head_width may differ from width, and there is no table of positions.
         let heads = tower.contains_key("head_width").then(|| number(tower, "heads") * number(tower, "head_width"));
         let tokens = (number(tower, "image_size") / number(tower, "patch").max(1.0)).powi(2);
         let positions = match heads {

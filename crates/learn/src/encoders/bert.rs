@@ -124,7 +124,7 @@ impl BertConfig {
         if !self.width.is_multiple_of(self.heads) {
             return Err(Error::setting("textual.width", self.width, format!("a multiple of heads = {}", self.heads)));
         }
-        self.relative().map_or(Ok(()), |buckets| buckets.check("textual"))
+        self.relative().map_or(Ok(()), |buckets| buckets.check("relative_buckets"))
     }
 
     fn relative(&self) -> Option<RelativeBuckets> {
@@ -179,7 +179,7 @@ struct BertLayer {
     output: BertOutput,
 }
 
-/// What is added to the attention scores.
+/// Term of the attention scores besides queries times keys.
 enum BertScores {
     /// Negative infinity where this is true, `[B, L]`.
     Masked(Tensor<2, Bool>),

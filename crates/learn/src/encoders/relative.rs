@@ -7,7 +7,7 @@ use super::check_positive;
 use crate::{Error, Result};
 
 /// Distance from which on all tokens share a bucket, in every published T5 and MPNet.
-pub const PUBLISHED_DISTANCE: usize = 128;
+pub(crate) const PUBLISHED_DISTANCE: usize = 128;
 
 /// Assignment of offsets between tokens to rows of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,17 +21,19 @@ pub(super) struct RelativeBuckets {
 }
 
 impl RelativeBuckets {
+    /// Checks the sizes; `key` names the number of buckets in a text encoder's config.
+    ///
     /// # Errors
-    /// [`Error::Setting`] for fewer than two buckets per distance range, or a maximum within the exact range.
-    pub(super) fn check(&self, section: &str) -> Result<()> {
-        check_positive(section, &[("buckets", self.count), ("max_distance", self.max_distance)])?;
+    /// [`Error::Setting`] for an odd number of buckets or fewer than 4, or a maximum within the exact range.
+    pub(super) fn check(&self, key: &str) -> Result<()> {
+        check_positive("textual", &[(key, self.count), ("max_distance", self.max_distance)])?;
         if self.count < 4 || !self.count.is_multiple_of(2) {
-            return Err(Error::setting(format!("{section}.buckets"), self.count, "an even number, at least 4"));
+            return Err(Error::setting(format!("textual.{key}"), self.count, "an even number, at least 4"));
         }
         let exact = self.sides().1;
         if self.max_distance <= exact {
             let expected = format!("more than {exact}, the number of distances with a bucket of their own");
-            return Err(Error::setting(format!("{section}.max_distance"), self.max_distance, expected));
+            return Err(Error::setting("textual.max_distance", self.max_distance, expected));
         }
         Ok(())
     }
@@ -122,7 +124,7 @@ mod tests {
                 max_distance: number("max_distance"),
                 bidirectional: row["bidirectional"].as_bool().unwrap(),
             };
-            it.check("textual").unwrap();
+            it.check("buckets").unwrap();
             let expected: Vec<usize> =
                 row["buckets"].as_array().unwrap().iter().map(|it| it.as_u64().unwrap() as usize).collect();
             let found: Vec<usize> = (-300..=300).map(|offset| it.bucket(offset)).collect();
@@ -134,7 +136,7 @@ mod tests {
     fn impossible_buckets_are_refused_by_name() {
         let message = |count, max_distance| {
             let it = RelativeBuckets { count, max_distance, bidirectional: true };
-            it.check("textual").unwrap_err().to_string()
+            it.check("buckets").unwrap_err().to_string()
         };
         assert!(message(2, 128).contains("`textual.buckets` is 2; expected an even number, at least 4"));
         assert!(message(7, 128).contains("`textual.buckets` is 7; expected an even number"));

@@ -58,7 +58,7 @@ pub(super) struct VitTensorNames {
     pub(super) patches: &'static str,
     /// First feed-forward map of the first block, `[hidden, width]`.
     pub(super) up: &'static str,
-    /// What comes before the index of a block.
+    /// Prefix of the index of a block.
     pub(super) blocks: &'static str,
 }
 

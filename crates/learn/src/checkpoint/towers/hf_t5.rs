@@ -79,7 +79,6 @@ fn read(mut stored: StateDict, request: &TowerRequest<'_>) -> Result<TextEncoder
         return Err(Error::format(&stored.path, format!("{found}; expected a multiple of the number of heads")));
     }
     let modules = SentenceModules::read(request.folder, width)?;
-    stored.weights.extend(modules.dense.iter().cloned());
     let config = TextualConfig::T5(T5Config {
         vocabulary,
         context: modules.context(hf.n_positions),
@@ -97,6 +96,7 @@ fn read(mut stored: StateDict, request: &TowerRequest<'_>) -> Result<TextEncoder
         projection_tanh: modules.projection_tanh,
         normalize: modules.normalize,
     });
+    stored.weights.extend(modules.dense);
     let mapping = |name: &str| mapping(name, feed_forward);
     let encoder = import_encoder(|init| config.build(init), stored, mapping, &path, request.device)?;
     Ok(TextEncoderFile { encoder, config, end_of_text: Some(hf.eos_token_id) })

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use burn::tensor::{Gradients, Tensor, TensorData};
 
-use super::super::weights::Weights;
+use super::super::weights::{self, Weights};
 use super::*;
 use crate::encoders::Tokens;
 use crate::params::{ParamInfo, ParamVisitor, visit_params};

@@ -1,5 +1,5 @@
 //! The modules of a sentence-transformers folder that follow the transformer (Reimers and Gurevych, EMNLP 2019):
-//! `modules.json` lists a pooling module and perhaps `Dense` and `Normalize` modules, each with a folder of its own.
+//! `modules.json` lists a pooling module and perhaps `Dense` and `Normalize` modules, each with its own folder.
 
 use std::path::Path;
 
@@ -125,7 +125,7 @@ impl SentenceModules {
         let config: DenseConfig = read_json(&path)?;
         if config.in_features != width || config.out_features == 0 {
             let found = format!("`in_features` is {}, `out_features` {}", config.in_features, config.out_features);
-            let detail = format!("{found}; expected {} inputs and at least one output", width);
+            let detail = format!("{found}; expected {width} inputs and at least one output");
             return Err(Error::format(path, detail));
         }
         self.projection = config.out_features;

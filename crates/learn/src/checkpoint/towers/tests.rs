@@ -10,6 +10,7 @@ use burn::tensor::{Gradients, Tensor, TensorData};
 use conifer_data::transform::EvalCrop;
 use safetensors::{Dtype, SafeTensors};
 
+use super::super::weights::WeightArray;
 use super::*;
 use crate::encoders::Tokens;
 use crate::params::{ParamInfo, ParamVisitor, visit_params};

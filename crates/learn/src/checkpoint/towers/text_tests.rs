@@ -139,7 +139,7 @@ fn unsupported_text_towers_are_refused_with_the_reason() {
         ),
         (without("sentence_t5", "tokenizer.json"), "no tokenizer.json in"),
         (without("sentence_t5", "config.json"), "config.json: No such file"),
-        (without("sentence_t5", "2_Dense/model.safetensors"), "2_Dense holds 0 weights files"),
+        (without("sentence_t5", "2_Dense/model.safetensors"), "holds 0 weights files"),
         (
             tensors("sentence_t5", &|it| {
                 it.remove("encoder.block.1.layer.0.SelfAttention.k.weight");
