@@ -18,9 +18,9 @@ use super::published::{CheckpointFormat, ImportOptions};
 use super::state_dict::StateDict;
 use super::weights::WeightArray;
 use super::{ImageFeed, Manifest, TextFeed, weights};
-use crate::encoders::bert::{BERT_NORM_EPSILON, TokenPooling};
+use crate::encoders::bert::BERT_NORM_EPSILON;
 use crate::encoders::efficientnet::{ConvActivation, STAGES};
-use crate::encoders::{BertConfig, EfficientNetConfig, TextualConfig, VisualConfig};
+use crate::encoders::{BertConfig, EfficientNetConfig, TextualConfig, TokenPooling, VisualConfig};
 use crate::head::{Head, HeadConfig};
 use crate::model::{Model, ModelConfig, PixelStatistics};
 use crate::params::Init;
@@ -191,6 +191,7 @@ impl AlignTextConfig {
             normalize: false,
             epsilon: BERT_NORM_EPSILON,
             first_position: 0,
+            relative_buckets: 0,
         })
     }
 }

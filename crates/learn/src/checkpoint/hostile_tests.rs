@@ -7,9 +7,10 @@ use std::time::{Duration, Instant};
 use burn::tensor::Device;
 use conifer_space::ManifoldSpec;
 
+use super::pickle_tests::{legacy_file, text};
 use super::published::{self, ImportOptions};
 use super::state::{CHECKPOINTS, checkpoint_path, latest_checkpoint};
-use super::tests::{legacy_file, small, text};
+use super::tests::small;
 use super::*;
 use crate::encoders::VisualConfig;
 use crate::head::{Head, HeadConfig};

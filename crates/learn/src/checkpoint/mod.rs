@@ -145,13 +145,20 @@ pub fn load(dir: &Path, device: &Device) -> Result<(Model, Manifest)> {
 fn check_size(model: &ModelConfig, weights: &Weights, path: &Path, beside: &str) -> Result<()> {
     let number = |table: &toml::Table, key: &str| table.get(key).and_then(toml::Value::as_integer).unwrap_or(0) as f64;
     let towers = [toml::Table::try_from(&model.visual), toml::Table::try_from(&model.textual)];
-    // A lower bound for transformers: queries, keys, values and output projection of a block have 4 width^2 values.
+    // A lower bound for transformers: queries, keys, values and output projection of a block have 4 width^2 values, or 4 width times the width of all heads.
     // Other encoders have no `depth`.
     let min_values = |tower: &toml::Table| {
         let width = number(tower, "width");
+        // T5: heads times head_width may differ from width, and there is no table of positions.
+        let heads = tower.contains_key("head_width").then(|| number(tower, "heads") * number(tower, "head_width"));
         let tokens = (number(tower, "image_size") / number(tower, "patch").max(1.0)).powi(2);
-        let positions = if tower.contains_key("patch") { tokens } else { number(tower, "context") };
-        4.0 * number(tower, "depth") * width.powi(2) + (positions + number(tower, "vocabulary")) * width
+        let positions = match heads {
+            Some(_) => 0.0,
+            None if tower.contains_key("patch") => tokens,
+            None => number(tower, "context"),
+        };
+        4.0 * number(tower, "depth") * width * heads.unwrap_or(width)
+            + (positions + number(tower, "vocabulary")) * width
     };
     check_numbers(towers.iter().flatten().map(min_values).sum(), weights, path, beside)
 }
@@ -197,5 +204,7 @@ pub fn load_tokenizer(dir: &Path, manifest: &Manifest) -> Result<Tokenizer> {
 mod clip_tests;
 #[cfg(test)]
 mod hostile_tests;
+#[cfg(test)]
+mod pickle_tests;
 #[cfg(test)]
 mod tests;

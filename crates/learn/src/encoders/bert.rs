@@ -2,12 +2,14 @@
 //! (Reimers and Gurevych, EMNLP 2019), such as all-MiniLM-L6-v2.
 
 use burn::module::Module;
-use burn::tensor::{Bool, Int, Tensor, module};
+use burn::tensor::{Bool, Tensor, module};
 use conifer_kernels::{Mask, self_attention};
 use serde::{Deserialize, Serialize};
 
 use super::clip_block::{self, check_ratio, hidden_width};
-use super::layers::{ActivationFn, EmbeddingLayer, LayerNorm, Linear, feed_forward};
+use super::layers::{ActivationFn, EmbeddingLayer, LAYER_NORM_EPSILON, LayerNorm, Linear, feed_forward};
+use super::pooling::{SentenceOutput, TokenPooling};
+use super::relative::{self, PUBLISHED_DISTANCE, RelativeBuckets, biased_attention};
 use super::{Encoder, TextInputFormat, Tokens, check_positive};
 use crate::params::{Fill, Init};
 use crate::{Error, Result};
@@ -29,7 +31,7 @@ pub struct BertConfig {
     /// Width of the feed-forward layers, as a multiple of `width`.
     #[serde(default = "clip_block::four")]
     pub mlp_ratio: f64,
-    /// Number of segment types in the published table. A text here always has the first type.
+    /// Number of segment types in the published table; 0: no table (MPNet). A text here always has the first type.
     #[serde(default = "two")]
     pub segments: usize,
     /// How the tokens of a text become one row.
@@ -51,25 +53,9 @@ pub struct BertConfig {
     /// rows.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub first_position: usize,
-}
-
-/// How a text encoder combines the tokens of a text.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum TokenPooling {
-    /// The first token (`[CLS]`).
-    #[default]
-    First,
-    /// The mean over all tokens of the text, start and end tokens included.
-    Mean,
-    /// The maximum of each feature over all tokens of the text.
-    Max,
-}
-
-impl TokenPooling {
-    fn is_first(&self) -> bool {
-        *self == Self::First
-    }
+    /// Buckets of relative positions, whose biases all blocks share and add to the scores (32 for MPNet); 0: none.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub relative_buckets: usize,
 }
 
 fn bert_epsilon() -> f64 {
@@ -102,7 +88,18 @@ impl BertConfig {
             normalize: false,
             epsilon: BERT_NORM_EPSILON,
             first_position: 0,
+            relative_buckets: 0,
         }
+    }
+
+    /// MPNet (Song et al., NeurIPS 2020) as the sentence encoder all-mpnet-base-v2.
+    const fn mpnet() -> Self {
+        let mut it = Self::sentence(30_527, 512, 768, 12, 12);
+        it.segments = 0;
+        it.epsilon = LAYER_NORM_EPSILON;
+        it.first_position = 2;
+        it.relative_buckets = MPNET_BUCKETS;
+        it
     }
 
     /// A sentence encoder: the mean of all tokens, normalised.
@@ -114,8 +111,9 @@ impl BertConfig {
     }
 
     fn check(&self) -> Result<()> {
-        let sizes = [("vocabulary", self.vocabulary), ("context", self.context), ("segments", self.segments)];
+        let sizes = [("vocabulary", self.vocabulary), ("context", self.context)];
         check_positive("textual", &sizes)?;
+        check_positive("textual", &[("segments", self.segments.max(1))])?;
         check_positive("textual", &[("width", self.width), ("depth", self.depth), ("heads", self.heads)])?;
         check_positive("textual", &[("projection", self.projection.max(1))])?;
         check_ratio("textual", self.width, self.mlp_ratio)?;
@@ -126,13 +124,21 @@ impl BertConfig {
         if !self.width.is_multiple_of(self.heads) {
             return Err(Error::setting("textual.width", self.width, format!("a multiple of heads = {}", self.heads)));
         }
-        Ok(())
+        self.relative().map_or(Ok(()), |buckets| buckets.check("relative_buckets"))
+    }
+
+    fn relative(&self) -> Option<RelativeBuckets> {
+        let buckets = |count| RelativeBuckets { count, max_distance: PUBLISHED_DISTANCE, bidirectional: true };
+        (self.relative_buckets > 0).then(|| buckets(self.relative_buckets))
     }
 }
 
 fn two() -> usize {
     2
 }
+
+/// Buckets of relative positions in MPNet. Its code ignores any other number in its config.
+pub const MPNET_BUCKETS: usize = 32;
 
 /// Layer norm epsilon of every published BERT (RoBERTa and MPNet: 1e-5).
 pub const BERT_NORM_EPSILON: f64 = 1e-12;
@@ -156,12 +162,13 @@ pub struct Bert {
 struct BertEmbeddings {
     word_embeddings: EmbeddingLayer,
     position_embeddings: EmbeddingLayer,
-    token_type_embeddings: EmbeddingLayer,
+    token_type_embeddings: Option<EmbeddingLayer>,
     layer_norm: LayerNorm,
 }
 
 #[derive(Module, Debug)]
 struct BertLayers {
+    relative_attention_bias: Option<EmbeddingLayer>,
     layer: Vec<BertLayer>,
 }
 
@@ -170,6 +177,14 @@ struct BertLayer {
     attention: BertAttention,
     intermediate: BertIntermediate,
     output: BertOutput,
+}
+
+/// Term of the attention scores besides queries times keys.
+enum BertScores {
+    /// Negative infinity where this is true, `[B, L]`.
+    Masked(Tensor<2, Bool>),
+    /// Biases of relative positions with negative infinity for masked keys, `[B, heads, L, L]`.
+    Biased(Tensor<4>),
 }
 
 #[derive(Module, Debug)]
@@ -196,11 +211,6 @@ impl Bert {
         &self.config
     }
 
-    #[cfg(test)]
-    pub(crate) fn words(&self) -> Tensor<2> {
-        self.embeddings.word_embeddings.weight.val()
-    }
-
     /// The same encoder with a shorter limit on texts. The rows of the position table after it are dropped.
     #[must_use]
     pub(crate) fn with_context(mut self, context: usize) -> Self {
@@ -220,6 +230,7 @@ impl Encoder for Bert {
     const PRESETS: &'static [(&'static str, BertConfig)] = &[
         ("bert_base", BertConfig::new(30_522, 512, 768, 12, 12)),
         ("minilm_l6", BertConfig::sentence(30_522, 512, 384, 6, 12)),
+        ("mpnet_base", BertConfig::mpnet()),
         ("bert_nano", BertConfig::new(2_048, 40, 128, 4, 4)),
     ];
     const BLOCKS: &'static [&'static str] = &["encoder.layer.#"];
@@ -228,15 +239,19 @@ impl Encoder for Bert {
     fn new(config: &BertConfig, init: &mut Init) -> Result<Self> {
         config.check()?;
         let &BertConfig { vocabulary, context, width, depth, segments, projection, .. } = config;
-        let table = |init: &mut Init, rows| EmbeddingLayer { weight: init.param([rows, width], Fill::Normal(0.02)) };
+        let sized =
+            |init: &mut Init, shape: [usize; 2]| EmbeddingLayer { weight: init.param(shape, Fill::Normal(0.02)) };
+        let table = |init: &mut Init, rows| sized(init, [rows, width]);
         Ok(Self {
             embeddings: BertEmbeddings {
                 word_embeddings: table(init, vocabulary),
                 position_embeddings: table(init, context + config.first_position),
-                token_type_embeddings: table(init, segments),
+                token_type_embeddings: (segments > 0).then(|| table(init, segments)),
                 layer_norm: LayerNorm::new(init, width),
             },
             encoder: BertLayers {
+                relative_attention_bias: (config.relative_buckets > 0)
+                    .then(|| sized(init, [config.relative_buckets, config.heads])),
                 layer: (0..depth).map(|_| BertLayer::new(init, width, hidden_width(width, config.mlp_ratio))).collect(),
             },
             projection: (projection > 0).then(|| linear(init, width, projection)),
@@ -260,41 +275,29 @@ impl Encoder for Bert {
         let embeddings = &self.embeddings;
         let positions = embeddings.position_embeddings.weight.val();
         let positions = positions.narrow(0, self.config.first_position, length).unsqueeze::<3>();
-        let segment = embeddings.token_type_embeddings.weight.val().narrow(0, 0, 1).unsqueeze::<3>();
-        let x = module::embedding(embeddings.word_embeddings.weight.val(), tokens.ids) + segment + positions;
+        let mut x = module::embedding(embeddings.word_embeddings.weight.val(), tokens.ids);
+        if let Some(segments) = &embeddings.token_type_embeddings {
+            x = x + segments.weight.val().narrow(0, 0, 1).unsqueeze::<3>();
+        }
+        let x = x + positions;
         let mut x = embeddings.layer_norm.forward_with(x.reshape([batch * length, width]), self.config.epsilon);
-        for layer in &self.encoder.layer {
-            x = layer.forward(x, batch, self.config.heads, self.config.epsilon, &hidden);
-        }
-        let mut pooled = match self.config.pooling {
-            TokenPooling::First => {
-                let first = Tensor::<1, Int>::arange(0..batch as i64, &x.device()) * length as i64;
-                x.select(0, first)
+        let keys = match (self.config.relative(), &self.encoder.relative_attention_bias) {
+            (Some(buckets), Some(table)) => {
+                let bias = buckets.bias(table.weight.val(), length);
+                BertScores::Biased(relative::masked(bias, &hidden))
             }
-            TokenPooling::Mean => {
-                let kept = hidden.bool_not().float().cast(x.dtype());
-                let counts = kept.clone().sum_dim(1);
-                let sum = (x.reshape([batch, length, width]) * kept.unsqueeze_dim::<3>(2)).sum_dim(1);
-                sum.reshape([batch, width]) / counts
-            }
-            TokenPooling::Max => {
-                let hidden = hidden.unsqueeze_dim::<3>(2).expand([batch, length, width]);
-                let x = x.reshape([batch, length, width]).mask_fill(hidden, f32::NEG_INFINITY);
-                x.max_dim(1).reshape([batch, width])
-            }
+            _ => BertScores::Masked(hidden.clone()),
         };
-        if let Some(projection) = &self.projection {
-            pooled = projection.forward(pooled);
-            if self.config.projection_tanh {
-                pooled = pooled.tanh();
-            }
+        for layer in &self.encoder.layer {
+            x = layer.forward(x, batch, self.config.heads, self.config.epsilon, &keys);
         }
-        if self.config.normalize {
-            // PyTorch's `normalize` divides by at least 1e-12.
-            let norm = pooled.clone().powi_scalar(2).sum_dim(1).sqrt().clamp_min(1e-12);
-            pooled = pooled / norm;
-        }
-        Ok(pooled)
+        let output = SentenceOutput {
+            pooling: self.config.pooling,
+            projection: self.projection.as_ref(),
+            tanh: self.config.projection_tanh,
+            normalize: self.config.normalize,
+        };
+        Ok(output.forward(x, &hidden))
     }
 }
 
@@ -311,9 +314,17 @@ impl BertLayer {
         }
     }
 
-    /// `[B*L, width] -> [B*L, width]`; `hidden` `[B, L]` is true for masked keys.
-    fn forward(&self, x: Tensor<2>, batch: usize, heads: usize, epsilon: f64, hidden: &Tensor<2, Bool>) -> Tensor<2> {
-        let context = self_attention(self.attention.qkv.forward(x.clone()), batch, heads, Mask::Hidden(hidden.clone()));
+    /// `[B*L, width] -> [B*L, width]`.
+    fn forward(&self, x: Tensor<2>, batch: usize, heads: usize, epsilon: f64, scores: &BertScores) -> Tensor<2> {
+        let joint = self.attention.qkv.forward(x.clone());
+        let context = match scores {
+            BertScores::Masked(hidden) => self_attention(joint, batch, heads, Mask::Hidden(hidden.clone())),
+            BertScores::Biased(bias) => {
+                let width = x.dims()[1];
+                let [query, key, value] = [0, 1, 2].map(|part| joint.clone().narrow(1, part * width, width));
+                biased_attention(query, key, value, bias.clone(), ((width / heads) as f64).powf(-0.5))
+            }
+        };
         let BertOutput { dense, layer_norm } = &self.attention.output;
         let x = layer_norm.forward_with(dense.forward_onto(x, context), epsilon);
         let BertOutput { dense, layer_norm } = &self.output;

@@ -34,6 +34,25 @@ impl Linear {
     }
 }
 
+/// Linear map of rows without bias: `y = x W`, `[N, in] -> [N, out]`.
+#[derive(Module, Debug)]
+pub struct BiasFreeLinear {
+    /// `W`, `[in, out]`.
+    pub weight: LinearWeight,
+}
+
+impl BiasFreeLinear {
+    /// A new layer with the given initial distribution.
+    pub fn new(init: &mut Init, width_in: usize, width_out: usize, weight: Fill) -> Self {
+        Self { weight: init.matrix(width_in, width_out, weight) }
+    }
+
+    /// `[N, in] -> [N, out]`.
+    pub fn forward(&self, rows: Tensor<2>) -> Tensor<2> {
+        rows.matmul(self.weight.value.val())
+    }
+}
+
 /// `base + down(activation(up(x)))`, the feed-forward part of a block: `[N, width]`.
 pub(super) fn feed_forward(
     base: Tensor<2>,
@@ -75,6 +94,27 @@ impl LayerNorm {
     /// Like [`LayerNorm::forward`], with another epsilon.
     pub fn forward_with(&self, rows: Tensor<2>, epsilon: f64) -> Tensor<2> {
         kernels::layer_norm(rows, self.weight.value.val(), self.bias.value.val(), epsilon)
+    }
+}
+
+/// `x / sqrt(mean(x^2) + epsilon) * gain` over the last axis (Zhang and Sennrich, NeurIPS 2019): a layer norm without
+/// mean and bias.
+#[derive(Module, Debug)]
+pub struct RmsNorm {
+    /// Gain, `[width]`.
+    pub weight: NormParam,
+}
+
+impl RmsNorm {
+    /// Gain 1.
+    pub fn new(init: &mut Init, width: usize) -> Self {
+        Self { weight: init.norm(width, 1.0) }
+    }
+
+    /// `[N, width] -> [N, width]`.
+    pub fn forward(&self, rows: Tensor<2>, epsilon: f64) -> Tensor<2> {
+        let scale = (rows.clone().powi_scalar(2).mean_dim(1) + epsilon).sqrt();
+        rows / scale * self.weight.value.val().unsqueeze::<2>()
     }
 }
 

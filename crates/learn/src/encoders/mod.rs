@@ -20,10 +20,13 @@ pub mod conv;
 pub mod convnext;
 pub mod efficientnet;
 pub mod layers;
+pub mod pooling;
 pub mod pretrained_vit;
 mod registry;
+mod relative;
 pub mod resnet;
 pub mod siglip_text;
+pub mod t5;
 pub mod text_transformer;
 mod tokens;
 pub mod vectors;
@@ -45,10 +48,13 @@ pub use bert::{Bert, BertConfig};
 pub use clip_vit::{ClipVit, ClipVitConfig};
 pub use convnext::{ConvNext, ConvNextConfig};
 pub use efficientnet::{EfficientNet, EfficientNetConfig};
+pub use pooling::TokenPooling;
 pub use pretrained_vit::{PretrainedVit, PretrainedVitConfig, VitPooling, VitPositions};
 use registry::encoders;
+pub(crate) use relative::PUBLISHED_DISTANCE;
 pub use resnet::{ResNet, ResNetBlockKind, ResNetConfig};
 pub use siglip_text::{SiglipText, SiglipTextConfig};
+pub use t5::{T5Config, T5Encoder};
 pub use text_transformer::{TextTransformer, TextTransformerConfig};
 pub use tokens::Tokens;
 pub use vectors::{ImageVectorInput, TextVectorInput, VectorConfig};
@@ -74,8 +80,9 @@ encoders! {
     TextualEncoder,
     Tokens, TextInputFormat, Tower::Text, "textual", {
         "text_transformer" => TextTransformer(TextTransformer, TextTransformerConfig): "CLIP's causal transformer, pooled at the end of the text",
-        "bert" => Bert(Bert, BertConfig): "BERT, ALIGN's text encoder, pooled at the first token",
+        "bert" => Bert(Bert, BertConfig): "BERT, RoBERTa, XLM-R and MPNet: the text encoder of ALIGN and of most sentence encoders",
         "siglip_text" => SiglipText(SiglipText, SiglipTextConfig): "text transformer of SigLIP, pooled at the last position of the padded text",
+        "t5" => T5(T5Encoder, T5Config): "encoder of T5, Flan-T5, Sentence-T5 and GTR: relative positions, no biases",
         "vectors" => Vectors(TextVectorInput, VectorConfig): "no encoder: reads vectors of texts that another program computed (`data.kind = \"features\"`)",
     }
 }

@@ -6,15 +6,16 @@
 
 use std::path::Path;
 
-use super::super::layout::{TensorMapping, gather};
+use super::super::ImageFeed;
+use super::super::layout::TensorMapping;
 use super::super::state_dict::StateDict;
-use super::super::weights::{self, Weights};
-use super::super::{ImageFeed, in_file};
+use super::super::weights::Weights;
+use super::assembly::image_tower;
+use super::preprocessing::PhotoPreprocessing;
 use super::{ImageTower, TowerFormat, TowerReader, TowerRequest};
 use crate::encoders::efficientnet::STAGES;
-use crate::encoders::{EfficientNet, EfficientNetConfig, Encoder, VisualConfig, VisualEncoder};
+use crate::encoders::{EfficientNet, EfficientNetConfig, Encoder, VisualConfig};
 use crate::model::PixelStatistics;
-use crate::params::Init;
 use crate::{Error, Result};
 
 pub(super) const LUKEMELAS: TowerFormat = TowerFormat {
@@ -48,19 +49,11 @@ fn read(
         }
     }
     stored.weights = tensors;
-    let path = stored.path.clone();
     let config = architecture(&stored)?;
-    let mut init = Init::blank_for(&stored.weights, request.device);
-    let blank = EfficientNet::new(&config, &mut init).map_err(in_file(&path))?;
-    init.check().map_err(in_file(&path))?;
-    let own = |name: &str| TensorMapping::Same(name.to_owned());
-    let weights = gather(weights::shapes_of(&blank), stored.weights, own, &path)?;
-    Ok(ImageTower {
-        encoder: VisualEncoder::EfficientNet(weights::import_module(blank, weights, &path)?),
-        config: VisualConfig::EfficientNet(config),
-        pixels: PixelStatistics::default(),
-        images: ImageFeed::default(),
-    })
+    let same = |name: &str| TensorMapping::Same(name.to_owned());
+    let photos =
+        PhotoPreprocessing { pixels: PixelStatistics::default(), images: ImageFeed::default(), image_size: None };
+    image_tower(VisualConfig::EfficientNet(config), stored, same, photos, request.device)
 }
 
 fn architecture(stored: &StateDict) -> Result<EfficientNetConfig> {

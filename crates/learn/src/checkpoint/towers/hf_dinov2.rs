@@ -12,12 +12,13 @@ use serde::Deserialize;
 use super::super::ImageFeed;
 use super::super::layout::{TensorMapping, read_json};
 use super::super::state_dict::StateDict;
+use super::ImageTower;
+use super::assembly::{VitTensorNames, below, image_tower, registers, vit_sizes, wrong};
 use super::positions::{self, PositionFilter};
 use super::preprocessing::{self, PhotoPreprocessing};
-use super::{ImageTower, assemble, below, wrong};
 use crate::Result;
-use crate::encoders::layers::{ActivationFn, SMALL_NORM_EPSILON};
-use crate::encoders::{PretrainedVit, PretrainedVitConfig, VisualConfig, VisualEncoder, VitPooling, VitPositions};
+use crate::encoders::layers::SMALL_NORM_EPSILON;
+use crate::encoders::{PretrainedVitConfig, VisualConfig};
 use crate::model::PixelStatistics;
 
 pub(super) const MARKS: &[&str] =
@@ -25,6 +26,12 @@ pub(super) const MARKS: &[&str] =
 
 /// Prefixes of the encoder in a model with a classifier.
 const CONTAINERS: [&str; 2] = ["dinov2.", "dinov2_with_registers."];
+
+const NAMES: VitTensorNames = VitTensorNames {
+    patches: "embeddings.patch_embeddings.projection.weight",
+    up: "encoder.layer.0.mlp.fc1.weight",
+    blocks: "encoder.layer.",
+};
 
 /// Keys of `config.json` that affect the computation, with the defaults of `Dinov2Config`.
 #[derive(Deserialize)]
@@ -77,37 +84,12 @@ pub(super) fn read(mut stored: StateDict, beside: &Path, device: &Device) -> Res
         stored = below(stored, container);
     }
     stored.weights.retain(|name, _| name != "embeddings.mask_token" && !name.starts_with("classifier."));
-    let [width, _, patch, _] = stored.dims::<4>("embeddings.patch_embeddings.projection.weight")?;
-    let registers = match stored.weights.contains_key("embeddings.register_tokens") {
-        true => stored.dims::<3>("embeddings.register_tokens")?[1],
-        false => 0,
-    };
+    let sizes = vit_sizes(&stored, &NAMES, hf.num_attention_heads)?;
+    let registers = registers(&mut stored, "embeddings.register_tokens")?;
     let image_size = photos.image_size.unwrap_or(hf.image_size);
-    positions::resample(&mut stored, "embeddings.position_embeddings", 1, image_size / patch, filter)?;
-    let [hidden, _] = stored.dims::<2>("encoder.layer.0.mlp.fc1.weight")?;
-    let config = PretrainedVitConfig {
-        image_size,
-        patch,
-        width,
-        depth: stored.depth("encoder.layer."),
-        heads: hf.num_attention_heads,
-        mlp_ratio: hidden as f64 / width as f64,
-        activation: ActivationFn::Gelu,
-        epsilon: hf.layer_norm_eps,
-        layer_scale: true,
-        class_token: true,
-        class_position: true,
-        registers,
-        positions: VitPositions::Learned,
-        pool: VitPooling::Token,
-    };
-    let encoder: PretrainedVit = assemble(&config, stored, mapping, device)?;
-    Ok(ImageTower {
-        encoder: VisualEncoder::PretrainedVit(encoder),
-        config: VisualConfig::PretrainedVit(config),
-        pixels: photos.pixels,
-        images: photos.images,
-    })
+    positions::resample(&mut stored, "embeddings.position_embeddings", 1, image_size / sizes.patch, filter)?;
+    let config = PretrainedVitConfig { image_size, epsilon: hf.layer_norm_eps, layer_scale: true, registers, ..sizes };
+    image_tower(VisualConfig::PretrainedVit(config), stored, mapping, photos, device)
 }
 
 fn mapping(name: &str) -> TensorMapping {

@@ -12,15 +12,22 @@ use super::super::ImageFeed;
 use super::super::layout::{TensorMapping, read_json};
 use super::super::state_dict::StateDict;
 use super::super::weights::WeightArray;
+use super::ImageTower;
+use super::assembly::{VitTensorNames, image_tower, registers, vit_sizes, wrong};
 use super::preprocessing::{self, PhotoPreprocessing};
-use super::{ImageTower, assemble, wrong};
 use crate::Result;
-use crate::encoders::layers::{ActivationFn, LAYER_NORM_EPSILON};
+use crate::encoders::layers::LAYER_NORM_EPSILON;
 use crate::encoders::pretrained_vit::ROTARY_BASE;
-use crate::encoders::{PretrainedVit, PretrainedVitConfig, VisualConfig, VisualEncoder, VitPooling, VitPositions};
+use crate::encoders::{PretrainedVitConfig, VisualConfig, VitPositions};
 use crate::model::PixelStatistics;
 
 pub(super) const MARKS: &[&str] = &["layer.0.layer_scale1."];
+
+const NAMES: VitTensorNames = VitTensorNames {
+    patches: "embeddings.patch_embeddings.weight",
+    up: "layer.0.mlp.up_proj.weight",
+    blocks: "layer.",
+};
 
 /// Keys of `config.json` that affect the computation, with the defaults of `DINOv3ViTConfig`.
 #[derive(Deserialize)]
@@ -73,43 +80,21 @@ pub(super) fn read(mut stored: StateDict, beside: &Path, device: &Device) -> Res
     let photos = preprocessing::hf_processor(beside, default)?;
 
     stored.weights.remove("embeddings.mask_token");
-    let [width, _, patch, _] = stored.dims::<4>("embeddings.patch_embeddings.weight")?;
-    let registers = match stored.weights.contains_key("embeddings.register_tokens") {
-        true => stored.get("embeddings.register_tokens")?.shape.get(1).copied().unwrap_or(0),
-        false => 0,
-    };
-    if registers == 0 {
-        stored.weights.remove("embeddings.register_tokens");
-    }
-    let [hidden, _] = stored.dims::<2>("layer.0.mlp.up_proj.weight")?;
-    let depth = stored.depth("layer.");
-    for index in 0..depth {
-        let zeros = || WeightArray::f32([width], vec![0.0; width]);
+    let sizes = vit_sizes(&stored, &NAMES, hf.num_attention_heads)?;
+    let registers = registers(&mut stored, "embeddings.register_tokens")?;
+    for index in 0..sizes.depth {
+        let zeros = || WeightArray::f32([sizes.width], vec![0.0; sizes.width]);
         stored.weights.entry(format!("layer.{index}.attention.k_proj.bias")).or_insert_with(zeros);
     }
     let config = PretrainedVitConfig {
         image_size: photos.image_size.unwrap_or(hf.image_size),
-        patch,
-        width,
-        depth,
-        heads: hf.num_attention_heads,
-        mlp_ratio: hidden as f64 / width as f64,
-        activation: ActivationFn::Gelu,
         epsilon: hf.layer_norm_eps,
         layer_scale: true,
-        class_token: true,
-        class_position: true,
         registers,
         positions: VitPositions::Rotary,
-        pool: VitPooling::Token,
+        ..sizes
     };
-    let encoder: PretrainedVit = assemble(&config, stored, mapping, device)?;
-    Ok(ImageTower {
-        encoder: VisualEncoder::PretrainedVit(encoder),
-        config: VisualConfig::PretrainedVit(config),
-        pixels: photos.pixels,
-        images: photos.images,
-    })
+    image_tower(VisualConfig::PretrainedVit(config), stored, mapping, photos, device)
 }
 
 fn mapping(name: &str) -> TensorMapping {

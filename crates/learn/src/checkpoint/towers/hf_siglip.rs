@@ -9,22 +9,26 @@ use conifer_data::transform::EvalCrop;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::super::ImageFeed;
 use super::super::layout::{TensorMapping, read_json};
 use super::super::state_dict::StateDict;
+use super::super::{ImageFeed, TOKENIZER};
+use super::assembly::{VitTensorNames, below, image_tower, import_encoder, vit_sizes, wrong};
 use super::positions::{self, PositionFilter};
 use super::preprocessing::{self, PhotoPreprocessing};
-use super::{ImageTower, TextEncoderFile, assemble, below, wrong};
+use super::{ImageTower, TextEncoderFile};
 use crate::encoders::layers::{ActivationFn, SMALL_NORM_EPSILON};
-use crate::encoders::{
-    PretrainedVit, PretrainedVitConfig, SiglipText, SiglipTextConfig, TextualConfig, TextualEncoder, VisualConfig,
-    VisualEncoder, VitPooling, VitPositions,
-};
+use crate::encoders::{PretrainedVitConfig, SiglipTextConfig, TextualConfig, VisualConfig, VitPooling};
 use crate::model::PixelStatistics;
 use crate::{Error, Result};
 
 pub(super) const IMAGE_MARKS: &[&str] = &["vision_model.head.probe"];
 pub(super) const TEXT_MARKS: &[&str] = &["text_model.head."];
+
+const NAMES: VitTensorNames = VitTensorNames { patches: "embeddings.patch_embedding.weight", up: UP, blocks: BLOCKS };
+
+/// Tensors that both towers name in the same way.
+const UP: &str = "encoder.layers.0.mlp.fc1.weight";
+const BLOCKS: &str = "encoder.layers.";
 
 /// Keys of a tower in `config.json` that affect the computation, with the defaults of `SiglipVisionConfig` and
 /// `SiglipTextConfig`. Sizes that a tensor shows are not read.
@@ -86,7 +90,7 @@ pub(super) fn read(stored: StateDict, beside: &Path, device: &Device) -> Result<
         return Err(wrong(&path, "vision_config.vision_use_head", false, "true (a pooled model)"));
     }
     let mut stored = below(stored, "vision_model.");
-    let [width, _, patch, _] = stored.dims::<4>("embeddings.patch_embedding.weight")?;
+    let sizes = vit_sizes(&stored, &NAMES, hf.num_attention_heads)?;
     let table = "embeddings.position_embedding.weight";
     let [rows, _] = stored.dims::<2>(table)?;
     let trained = positions::grid(&stored, table, rows, 0)?;
@@ -96,32 +100,17 @@ pub(super) fn read(stored: StateDict, beside: &Path, device: &Device) -> Result<
         image_size: None,
     };
     let photos = preprocessing::hf_processor(beside, default)?;
-    let image_size = photos.image_size.unwrap_or(trained * patch);
-    positions::resample(&mut stored, table, 0, image_size / patch, PositionFilter::Plain)?;
-    let [hidden, _] = stored.dims::<2>("encoder.layers.0.mlp.fc1.weight")?;
+    let image_size = photos.image_size.unwrap_or(trained * sizes.patch);
+    positions::resample(&mut stored, table, 0, image_size / sizes.patch, PositionFilter::Plain)?;
     let config = PretrainedVitConfig {
         image_size,
-        patch,
-        width,
-        depth: stored.depth("encoder.layers."),
-        heads: hf.num_attention_heads,
-        mlp_ratio: hidden as f64 / width as f64,
         activation: hf.activation(&path)?,
         epsilon: hf.layer_norm_eps,
-        layer_scale: false,
         class_token: false,
-        class_position: true,
-        registers: 0,
-        positions: VitPositions::Learned,
         pool: VitPooling::Attention,
+        ..sizes
     };
-    let encoder: PretrainedVit = assemble(&config, stored, image_mapping, device)?;
-    Ok(ImageTower {
-        encoder: VisualEncoder::PretrainedVit(encoder),
-        config: VisualConfig::PretrainedVit(config),
-        pixels: photos.pixels,
-        images: photos.images,
-    })
+    image_tower(VisualConfig::PretrainedVit(config), stored, image_mapping, photos, device)
 }
 
 /// Reads the text tower.
@@ -131,25 +120,26 @@ pub(super) fn read_texts(stored: StateDict, beside: &Path, device: &Device) -> R
     let [vocabulary, width] = stored.dims::<2>("embeddings.token_embedding.weight")?;
     let [context, _] = stored.dims::<2>("embeddings.position_embedding.weight")?;
     let [projection, _] = stored.dims::<2>("head.weight")?;
-    let [hidden, _] = stored.dims::<2>("encoder.layers.0.mlp.fc1.weight")?;
-    let tokenizer = TokenizerIds::read(&beside.join("tokenizer_config.json"))?;
+    let [hidden, _] = stored.dims::<2>(UP)?;
+    let tokenizer = TokenizerIds::read(beside)?;
     let config = SiglipTextConfig {
         vocabulary,
         context,
         // The config of SigLIP 2 does not name its padding id, which is not the default.
         padding: tokenizer.padding.unwrap_or(hf.pad_token_id),
         width,
-        depth: stored.depth("encoder.layers."),
+        depth: stored.depth(BLOCKS),
         heads: hf.num_attention_heads,
         mlp_ratio: hidden as f64 / width as f64,
         activation: hf.activation(&path)?,
         epsilon: hf.layer_norm_eps,
         projection,
     };
-    let encoder: SiglipText = assemble(&config, stored, text_mapping, device)?;
+    let config = TextualConfig::SiglipText(config);
+    let file = stored.path.clone();
     Ok(TextEncoderFile {
-        encoder: TextualEncoder::SiglipText(encoder),
-        config: TextualConfig::SiglipText(config),
+        encoder: import_encoder(|init| config.build(init), stored, text_mapping, &file, device)?,
+        config,
         end_of_text: Some(tokenizer.end.unwrap_or(END_OF_TEXT)),
     })
 }
@@ -166,17 +156,29 @@ struct TokenizerIds {
 }
 
 impl TokenizerIds {
-    fn read(path: &Path) -> Result<Self> {
+    /// Reads the names of the tokens from `tokenizer_config.json` and their ids from there or, in folders of transformers
+    /// 5 and later, from `tokenizer.json`.
+    fn read(beside: &Path) -> Result<Self> {
+        let path = beside.join("tokenizer_config.json");
         if !path.is_file() {
             return Ok(Self::default());
         }
-        let config: Value = read_json(path)?;
+        let config: Value = read_json(&path)?;
+        let tokenizer = beside.join(TOKENIZER);
+        let tokenizer: Value = if tokenizer.is_file() { read_json(&tokenizer)? } else { Value::Null };
         let content = |token: &Value| token.as_str().or_else(|| token.get("content")?.as_str()).map(str::to_owned);
-        let id = |key: &str| {
+        let id = |key: &str| -> Option<u32> {
             let wanted = content(config.get(key)?)?;
-            let added = config.get("added_tokens_decoder")?.as_object()?;
-            let (id, _) = added.iter().find(|(_, token)| content(token).as_deref() == Some(&wanted))?;
-            id.parse().ok()
+            let is_wanted = |token: &Value| content(token).as_deref() == Some(&wanted);
+            let in_config = || {
+                let added = config.get("added_tokens_decoder")?.as_object()?;
+                added.iter().find(|(_, token)| is_wanted(token))?.0.parse().ok()
+            };
+            let in_tokenizer = || {
+                let added = tokenizer.get("added_tokens")?.as_array()?;
+                added.iter().find(|token| is_wanted(token))?.get("id")?.as_u64()?.try_into().ok()
+            };
+            in_config().or_else(in_tokenizer)
         };
         Ok(Self { padding: id("pad_token"), end: id("eos_token") })
     }

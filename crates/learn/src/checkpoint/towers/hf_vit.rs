@@ -10,18 +10,24 @@ use serde::Deserialize;
 use super::super::ImageFeed;
 use super::super::layout::{TensorMapping, read_json};
 use super::super::state_dict::StateDict;
+use super::ImageTower;
+use super::assembly::{VitTensorNames, below, image_tower, vit_sizes, wrong};
 use super::positions::{self, PositionFilter};
 use super::preprocessing::{self, PhotoPreprocessing};
-use super::{ImageTower, assemble, below, wrong};
 use crate::Result;
-use crate::encoders::layers::ActivationFn;
-use crate::encoders::{PretrainedVit, PretrainedVitConfig, VisualConfig, VisualEncoder, VitPooling, VitPositions};
+use crate::encoders::{PretrainedVitConfig, VisualConfig};
 use crate::model::PixelStatistics;
 
 pub(super) const MARKS: &[&str] = &["encoder.layer.0.layernorm_before.", "vit.encoder.layer.0.layernorm_before."];
 
 /// Prefix of the encoder in a model with a classifier or a decoder.
 const CONTAINER: &str = "vit.";
+
+const NAMES: VitTensorNames = VitTensorNames {
+    patches: "embeddings.patch_embeddings.projection.weight",
+    up: "encoder.layer.0.intermediate.dense.weight",
+    blocks: "encoder.layer.",
+};
 
 /// Keys of `config.json` that affect the computation, with the defaults of `ViTConfig`.
 #[derive(Deserialize)]
@@ -73,34 +79,12 @@ pub(super) fn read(mut stored: StateDict, beside: &Path, device: &Device) -> Res
     }
     stored.weights.retain(|name, _| !["pooler.", "classifier.", "decoder."].iter().any(|it| name.starts_with(it)));
     stored.weights.remove("embeddings.mask_token");
-    let [width, _, patch, _] = stored.dims::<4>("embeddings.patch_embeddings.projection.weight")?;
+    let sizes = vit_sizes(&stored, &NAMES, hf.num_attention_heads)?;
     let image_size = photos.image_size.unwrap_or(hf.image_size);
     let table = "embeddings.position_embeddings";
-    positions::resample(&mut stored, table, 1, image_size / patch, PositionFilter::Plain)?;
-    let [hidden, _] = stored.dims::<2>("encoder.layer.0.intermediate.dense.weight")?;
-    let config = PretrainedVitConfig {
-        image_size,
-        patch,
-        width,
-        depth: stored.depth("encoder.layer."),
-        heads: hf.num_attention_heads,
-        mlp_ratio: hidden as f64 / width as f64,
-        activation: ActivationFn::Gelu,
-        epsilon: hf.layer_norm_eps,
-        layer_scale: false,
-        class_token: true,
-        class_position: true,
-        registers: 0,
-        positions: VitPositions::Learned,
-        pool: VitPooling::Token,
-    };
-    let encoder: PretrainedVit = assemble(&config, stored, mapping, device)?;
-    Ok(ImageTower {
-        encoder: VisualEncoder::PretrainedVit(encoder),
-        config: VisualConfig::PretrainedVit(config),
-        pixels: photos.pixels,
-        images: photos.images,
-    })
+    positions::resample(&mut stored, table, 1, image_size / sizes.patch, PositionFilter::Plain)?;
+    let config = PretrainedVitConfig { image_size, epsilon: hf.layer_norm_eps, ..sizes };
+    image_tower(VisualConfig::PretrainedVit(config), stored, mapping, photos, device)
 }
 
 fn mapping(name: &str) -> TensorMapping {

@@ -4,18 +4,23 @@
 //! folder and an entry to the table. [`open_image`] and [`open_text`] also take the tower of a whole model: a conifer
 //! checkpoint, or a layout of [`FORMATS`](super::published::FORMATS).
 
+mod assembly;
 mod efficientnet_lite;
 mod hf_dinov2;
 mod hf_dinov3;
 mod hf_siglip;
+mod hf_t5;
 mod hf_vit;
 mod positions;
 mod preprocessing;
 #[cfg(test)]
 mod registry_tests;
+mod sentence_modules;
 mod sentence_transformers;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod text_tests;
 mod timm_convnext;
 mod timm_vit;
 mod torchvision_resnet;
@@ -26,15 +31,12 @@ use std::path::{Path, PathBuf};
 use burn::tensor::Device;
 use conifer_data::tokenizer::Tokenizer;
 
-use super::layout::{TensorMapping, gather};
 use super::published::{self, ImportOptions};
 use super::state_dict::StateDict;
-use super::weights::{self, WeightArray};
 use super::{ImageFeed, TOKENIZER, hub, moco};
-use crate::encoders::{Encoder, TextualConfig, TextualEncoder, VisualConfig, VisualEncoder};
+use crate::encoders::{TextualConfig, TextualEncoder, VisualConfig, VisualEncoder};
 use crate::head::Tower;
 use crate::model::PixelStatistics;
-use crate::params::Init;
 use crate::{Error, Result};
 
 /// An image encoder, ready to run.
@@ -176,6 +178,7 @@ pub const TOWER_FORMATS: &[TowerFormat] = &[
         read: TowerReader::Text(|stored, it| hf_siglip::read_texts(stored, it.folder, it.device)),
     },
     sentence_transformers::FORMAT,
+    hf_t5::FORMAT,
     moco::TOWER,
 ];
 
@@ -290,53 +293,4 @@ fn weights_file(path: &Path) -> Result<PathBuf> {
             Err(Error::format(path, detail))
         }
     }
-}
-
-/// Builds the encoder of `config` with the tensors of `stored`, which holds every tensor of the encoder and no other.
-///
-/// # Errors
-/// As [`gather`]; [`Error::Format`] for an invalid architecture.
-fn assemble<E: Encoder>(
-    config: &E::Config,
-    stored: StateDict,
-    mapping: fn(&str) -> TensorMapping,
-    device: &Device,
-) -> Result<E> {
-    let StateDict { path, weights: tensors, .. } = stored;
-    let mut init = Init::blank_for(&tensors, device);
-    let blank = E::new(config, &mut init).map_err(super::in_file(&path))?;
-    init.check().map_err(super::in_file(&path))?;
-    let weights = gather(weights::shapes_of(&blank), tensors, mapping, &path)?;
-    weights::import_module(blank, weights, &path)
-}
-
-/// Keeps the tensors whose names start with `prefix`, and drops the prefix.
-fn below(mut stored: StateDict, prefix: &str) -> StateDict {
-    let own = |(name, array): (String, WeightArray)| Some((name.strip_prefix(prefix)?.to_owned(), array));
-    stored.weights = stored.weights.into_iter().filter_map(own).collect();
-    stored
-}
-
-/// Renames every tensor whose name starts with `from`.
-fn rename(stored: &mut StateDict, from: &str, to: &str) {
-    let names: Vec<String> = stored.weights.keys().filter(|name| name.starts_with(from)).cloned().collect();
-    for name in names {
-        if let Some(array) = stored.weights.remove(&name) {
-            stored.weights.insert(format!("{to}{}", &name[from.len()..]), array);
-        }
-    }
-}
-
-/// Gives the tensor `name` another shape with the same number of elements.
-fn reshape(stored: &mut StateDict, name: &str, shape: &[usize]) {
-    if let Some(array) = stored.weights.get_mut(name)
-        && array.shape.iter().product::<usize>() == shape.iter().product::<usize>()
-    {
-        array.shape = shape.to_vec();
-    }
-}
-
-/// An error about a key of the config beside the weights.
-fn wrong(path: &Path, key: &str, found: impl std::fmt::Display, expected: impl std::fmt::Display) -> Error {
-    Error::format(path, format!("`{key}` is {found}; expected {expected}"))
 }

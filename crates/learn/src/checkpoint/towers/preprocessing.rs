@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use super::super::ImageFeed;
 use super::super::layout::read_json;
-use super::wrong;
+use super::assembly::wrong;
 use crate::Result;
 use crate::model::PixelStatistics;
 

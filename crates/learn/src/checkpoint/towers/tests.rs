@@ -10,21 +10,22 @@ use burn::tensor::{Gradients, Tensor, TensorData};
 use conifer_data::transform::EvalCrop;
 use safetensors::{Dtype, SafeTensors};
 
+use super::super::weights::WeightArray;
 use super::*;
 use crate::encoders::Tokens;
 use crate::params::{ParamInfo, ParamVisitor, visit_params};
 
 const TOWERS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/towers");
 
-fn folder(name: &str) -> PathBuf {
+pub(super) fn folder(name: &str) -> PathBuf {
     PathBuf::from(TOWERS).join(name)
 }
 
-/// Inputs, outputs and one gradient of the library.
-struct TowerGolden(BTreeMap<String, (Vec<usize>, Vec<f32>)>);
+/// Inputs, outputs and gradients of the library.
+pub(super) struct TowerGolden(BTreeMap<String, (Vec<usize>, Vec<f32>)>);
 
 impl TowerGolden {
-    fn read(path: &Path) -> Self {
+    pub(super) fn read(path: &Path) -> Self {
         let bytes = fs::read(path).unwrap();
         let file = SafeTensors::deserialize(&bytes).unwrap();
         let tensors = file.tensors().into_iter().map(|(name, view)| {
@@ -64,6 +65,28 @@ impl TowerGolden {
         }
     }
 
+    /// The tokens of each text, without padding.
+    pub(super) fn token_rows(&self) -> Vec<Vec<u32>> {
+        let (shape, ids) = &self.0["in.input_ids"];
+        let (_, mask) = &self.0["in.attention_mask"];
+        let kept = |(ids, mask): (&[f32], &[f32])| {
+            ids.iter().zip(mask).filter(|(_, mask)| **mask != 0.0).map(|(id, _)| *id as u32).collect()
+        };
+        ids.chunks(shape[1]).zip(mask.chunks(shape[1])).map(kept).collect()
+    }
+
+    /// The sum whose gradients are stored: features times `in.loss_weights`, or the squares of the features.
+    fn loss(&self, features: Tensor<2>) -> Tensor<1> {
+        match self.0.get("in.loss_weights") {
+            None => features.powf_scalar(2.0).sum(),
+            Some((shape, values)) => {
+                let data = TensorData::new(values.clone(), shape.clone());
+                let weights = Tensor::<2>::from_data(data, &features.device());
+                (features * weights).sum()
+            }
+        }
+    }
+
     /// `|found - expected| / |expected|` over all elements.
     fn error(&self, name: &str, found: &[f32]) -> f64 {
         let expected = &self.0[name].1;
@@ -73,20 +96,23 @@ impl TowerGolden {
         (difference / expected.iter().map(|&b| square(b)).sum::<f64>()).sqrt()
     }
 
-    /// Compares features on a plain device and the gradient of the sum of their squares.
-    fn check<E: Module>(&self, name: &str, read: impl Fn(&Device) -> E, forward: impl Fn(&E) -> Tensor<2>) {
+    /// Compares features on a plain device and every stored gradient.
+    pub(super) fn check<E: Module>(&self, name: &str, read: impl Fn(&Device) -> E, forward: impl Fn(&E) -> Tensor<2>) {
         let floats = |tensor: Tensor<2>| tensor.into_data().iter::<f32>().collect::<Vec<_>>();
         let plain = self.error("out.features", &floats(forward(&read(&Device::flex()))));
         let encoder = read(&Device::flex().autodiff());
         let features = forward(&encoder);
         let trained = self.error("out.features", &floats(features.clone()));
-        let (key, _) = self.0.iter().find(|(key, _)| key.starts_with("grad.")).unwrap();
-        let gradients = features.powf_scalar(2.0).sum().backward();
-        let mut finder = GradientFinder { name: key.strip_prefix("grad.").unwrap(), gradients, found: None };
+        assert!(plain < 1e-5 && trained < 1e-5, "{name}: {plain:e}, {trained:e}");
+        let mut finder = GradientFinder { gradients: self.loss(features).backward(), found: BTreeMap::new() };
         visit_params(&encoder, &mut finder);
-        let gradient = self.error(key, &finder.found.unwrap());
-        eprintln!("{name}: relative error {plain:.1e}, with autodiff {trained:.1e}, gradient {gradient:.1e}");
-        assert!(plain < 1e-5 && trained < 1e-5 && gradient < 1e-4, "{name}: {plain:e}, {trained:e}, {gradient:e}");
+        let keys: Vec<&String> = self.0.keys().filter(|key| key.starts_with("grad.")).collect();
+        assert!(!keys.is_empty(), "{name} has no gradient");
+        for key in keys {
+            let gradient = self.error(key, &finder.found[key]);
+            eprintln!("{name}: relative error {plain:.1e}, with autodiff {trained:.1e}, {key} {gradient:.1e}");
+            assert!(gradient < 1e-4, "{name}: {key} is off by {gradient:e}");
+        }
     }
 
     fn check_images(&self, name: &str, read: impl Fn(&Device) -> Result<ImageTower>) -> ImageTower {
@@ -100,16 +126,17 @@ impl TowerGolden {
     }
 }
 
-struct GradientFinder<'a> {
-    name: &'a str,
+/// Gradients of all parameters, as a golden names them, in PyTorch's layout.
+struct GradientFinder {
     gradients: Gradients,
-    found: Option<Vec<f32>>,
+    found: BTreeMap<String, Vec<f32>>,
 }
 
-impl ParamVisitor for GradientFinder<'_> {
+impl ParamVisitor for GradientFinder {
     fn visit<const D: usize>(&mut self, param: &ParamInfo<'_>, value: &Tensor<D>) {
-        if param.name == self.name {
-            self.found = Some(value.grad(&self.gradients).unwrap().into_data().iter::<f32>().collect());
+        if let Some(gradient) = value.grad(&self.gradients) {
+            let gradient = if param.transposed { gradient.swap_dims(0, 1) } else { gradient };
+            self.found.insert(format!("grad.{}", param.name), gradient.into_data().iter::<f32>().collect());
         }
     }
 }
@@ -120,6 +147,15 @@ type ImageReader = fn(StateDict, &Path, &Device) -> Result<ImageTower>;
 const IMAGES: &[(&str, &str, ImageReader, &[&str], EvalCrop)] = &[
     ("resnet_basic", "model.pth", torchvision_resnet::read, torchvision_resnet::MARKS, EvalCrop::Center),
     ("resnet_bottleneck", "model.pth", torchvision_resnet::read, torchvision_resnet::MARKS, EvalCrop::Center),
+    ("timm_resnet_basic", "model.safetensors", torchvision_resnet::read, torchvision_resnet::MARKS, EvalCrop::Center),
+    (
+        "timm_resnet_bottleneck",
+        "model.safetensors",
+        torchvision_resnet::read,
+        torchvision_resnet::MARKS,
+        EvalCrop::Center,
+    ),
+    ("timm_vit_dino", "model.pth", timm_vit::read, timm_vit::MARKS, EvalCrop::Center),
     ("timm_vit", "model.safetensors", timm_vit::read, timm_vit::MARKS, EvalCrop::Center),
     ("timm_vit", "mae.pth", timm_vit::read, timm_vit::MARKS, EvalCrop::Center),
     ("timm_vit_mean", "model.safetensors", timm_vit::read, timm_vit::MARKS, EvalCrop::Center),
@@ -287,6 +323,19 @@ fn files_of_torchvision_and_mae_need_no_config() {
     let stored = StateDict::read(&folder("timm_vit").join("mae.pth")).unwrap();
     let message = timm_vit::read(stored, empty.path(), &Device::flex()).unwrap_err().to_string();
     assert!(message.contains("`model_args.num_heads` in config.json beside it"), "{message}");
+}
+
+/// The image tower of SigLIP 2; `text_tests` has its text tower.
+#[test]
+fn the_image_tower_of_siglip2_reproduces_features_and_gradients() {
+    let folder = folder("hf_siglip2");
+    let stored = || StateDict::read(&folder.join("model.safetensors")).unwrap();
+    let golden = TowerGolden::read(&folder.join("io_images.safetensors"));
+    let tower = golden.check_images("hf_siglip2 images", |device| hf_siglip::read(stored(), &folder, device));
+    assert_eq!(
+        (tower.pixels, tower.images.crop),
+        (PixelStatistics { mean: [0.5; 3], std: [0.5; 3] }, EvalCrop::Squeeze)
+    );
 }
 
 /// The special tokens of SigLIP 2 are in the config of its tokenizer alone.

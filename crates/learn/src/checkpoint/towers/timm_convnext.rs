@@ -6,9 +6,10 @@ use burn::tensor::Device;
 
 use super::super::layout::TensorMapping;
 use super::super::state_dict::StateDict;
+use super::ImageTower;
+use super::assembly::{image_tower, reshape};
 use super::preprocessing::TimmConfig;
-use super::{ImageTower, assemble, reshape};
-use crate::encoders::{ConvNext, ConvNextConfig, VisualConfig, VisualEncoder};
+use crate::encoders::{ConvNextConfig, VisualConfig};
 use crate::{Error, Result};
 
 pub(super) const MARKS: &[&str] = &["stages.0.blocks.0.conv_dw."];
@@ -37,13 +38,7 @@ pub(super) fn read(mut stored: StateDict, beside: &Path, device: &Device) -> Res
         }
     }
     let config = ConvNextConfig { image_size: photos.image_size.unwrap_or(IMAGE_SIZE), blocks, channels };
-    let encoder: ConvNext = assemble(&config, stored, mapping, device)?;
-    Ok(ImageTower {
-        encoder: VisualEncoder::ConvNext(encoder),
-        config: VisualConfig::ConvNext(config),
-        pixels: photos.pixels,
-        images: photos.images,
-    })
+    image_tower(VisualConfig::ConvNext(config), stored, mapping, photos, device)
 }
 
 fn mapping(name: &str) -> TensorMapping {

@@ -10,14 +10,17 @@ use burn::tensor::Device;
 
 use super::super::layout::TensorMapping;
 use super::super::state_dict::StateDict;
+use super::ImageTower;
+use super::assembly::{VitTensorNames, image_tower, registers, rename, vit_sizes};
 use super::positions::{self, PositionFilter};
 use super::preprocessing::TimmConfig;
-use super::{ImageTower, assemble, rename};
-use crate::encoders::layers::{ActivationFn, SMALL_NORM_EPSILON};
-use crate::encoders::{PretrainedVit, PretrainedVitConfig, VisualConfig, VisualEncoder, VitPooling, VitPositions};
+use crate::encoders::{PretrainedVitConfig, VisualConfig, VitPooling};
 use crate::{Error, Result};
 
 pub(super) const MARKS: &[&str] = &["blocks.0.attn.qkv."];
+
+const NAMES: VitTensorNames =
+    VitTensorNames { patches: "patch_embed.proj.weight", up: "blocks.0.mlp.fc1.weight", blocks: "blocks." };
 
 /// Prefixes of tensors that the features do not need.
 const DROPPED: [&str; 5] = ["head.", "mask_token", "decoder_", "pre_logits.", "head_dist."];
@@ -39,20 +42,9 @@ pub(super) fn read(mut stored: StateDict, beside: &Path, device: &Device) -> Res
     let norm_after_mean = stored.has(&["fc_norm."]);
     rename(&mut stored, "fc_norm.", "norm.");
 
-    let [width, _, patch, _] = stored.dims::<4>("patch_embed.proj.weight")?;
     let class_token = stored.weights.contains_key("cls_token");
-    let registers = match stored.weights.contains_key("reg_token") {
-        true => stored.dims::<3>("reg_token")?[1],
-        false => 0,
-    };
-    let [_, rows, _] = stored.dims::<3>("pos_embed")?;
-    // Without a position for the class token, the number of rows is a square. A square plus 1 is no square.
-    let class_position = class_token && rows.isqrt().pow(2) != rows;
-    let before = usize::from(class_position);
-    let trained = positions::grid(&stored, "pos_embed", rows, before)?;
-    let image_size = photos.image_size.unwrap_or(trained * patch);
-    positions::resample(&mut stored, "pos_embed", before, image_size / patch, PositionFilter::Antialias)?;
-    let [hidden, _] = stored.dims::<2>("blocks.0.mlp.fc1.weight")?;
+    let registers = registers(&mut stored, "reg_token")?;
+    let [width, ..] = stored.dims::<4>(NAMES.patches)?;
     let heads = match timm.model_arg("num_heads").or(usual_heads(width)) {
         Some(heads) => heads,
         None => {
@@ -61,34 +53,30 @@ pub(super) fn read(mut stored: StateDict, beside: &Path, device: &Device) -> Res
             return Err(Error::format(stored.path, format!("{detail}; {expected}")));
         }
     };
+    let sizes = vit_sizes(&stored, &NAMES, heads)?;
+    let [_, rows, _] = stored.dims::<3>("pos_embed")?;
+    // Without a position for the class token, the number of rows is a square. A square plus 1 is no square.
+    let class_position = class_token && rows.isqrt().pow(2) != rows;
+    let before = usize::from(class_position);
+    let trained = positions::grid(&stored, "pos_embed", rows, before)?;
+    let image_size = photos.image_size.unwrap_or(trained * sizes.patch);
+    positions::resample(&mut stored, "pos_embed", before, image_size / sizes.patch, PositionFilter::Antialias)?;
     let config = PretrainedVitConfig {
         image_size,
-        patch,
-        width,
-        depth: stored.depth("blocks."),
-        heads,
-        mlp_ratio: hidden as f64 / width as f64,
-        activation: ActivationFn::Gelu,
-        epsilon: SMALL_NORM_EPSILON,
         layer_scale: stored.weights.contains_key("blocks.0.ls1.gamma"),
         class_token,
         class_position: class_position || !class_token,
         registers,
-        positions: VitPositions::Learned,
         pool: match timm.global_pool.as_deref() {
             _ if norm_after_mean => VitPooling::Mean,
             Some("avg") => VitPooling::NormedMean,
             _ if !class_token => VitPooling::NormedMean,
             _ => VitPooling::Token,
         },
+        ..sizes
     };
-    let encoder: PretrainedVit = assemble(&config, stored, |name| TensorMapping::Same(name.to_owned()), device)?;
-    Ok(ImageTower {
-        encoder: VisualEncoder::PretrainedVit(encoder),
-        config: VisualConfig::PretrainedVit(config),
-        pixels: photos.pixels,
-        images: photos.images,
-    })
+    let same = |name: &str| TensorMapping::Same(name.to_owned());
+    image_tower(VisualConfig::PretrainedVit(config), stored, same, photos, device)
 }
 
 /// Attention heads of the published models of this width: ViT-Ti, S, B, L, so400m, H, g and G.

@@ -7,10 +7,11 @@ use burn::tensor::Device;
 
 use super::super::layout::TensorMapping;
 use super::super::state_dict::StateDict;
+use super::ImageTower;
+use super::assembly::image_tower;
 use super::preprocessing::TimmConfig;
-use super::{ImageTower, assemble};
 use crate::Result;
-use crate::encoders::{ResNet, ResNetBlockKind, ResNetConfig, VisualConfig, VisualEncoder};
+use crate::encoders::{ResNetBlockKind, ResNetConfig, VisualConfig};
 
 pub(super) const MARKS: &[&str] = &["layer1.0.conv1."];
 
@@ -33,11 +34,6 @@ pub(super) fn read(mut stored: StateDict, beside: &Path, device: &Device) -> Res
             false => ResNetBlockKind::Basic,
         },
     };
-    let encoder: ResNet = assemble(&config, stored, |name| TensorMapping::Same(name.to_owned()), device)?;
-    Ok(ImageTower {
-        encoder: VisualEncoder::ResNet(encoder),
-        config: VisualConfig::ResNet(config),
-        pixels: photos.pixels,
-        images: photos.images,
-    })
+    let same = |name: &str| TensorMapping::Same(name.to_owned());
+    image_tower(VisualConfig::ResNet(config), stored, same, photos, device)
 }
