@@ -196,6 +196,8 @@ impl Encoder for T5Encoder {
     type Input = Tokens;
     type Reads = TextInputFormat;
 
+    const BLOCKS: &'static [&'static str] = &["encoder.block.#"];
+
     const PRESETS: &'static [(&'static str, T5Config)] = &[
         ("t5_small", T5Config::new((VOCABULARY, PUBLISHED_CONTEXT), [512, 2048, 6, 8], T5Activation::Relu)),
         ("flan_t5_small", T5Config::new((VOCABULARY, PUBLISHED_CONTEXT), [512, 1024, 8, 6], T5Activation::GatedGelu)),
