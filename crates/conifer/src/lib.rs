@@ -59,9 +59,8 @@ pub mod geometry {
 
 /// Embeddings with their space: a set in one folder, or a versioned store that grows and shrinks.
 pub mod embeddings {
+    pub use conifer_embeddings::{Element, EmbeddingSet, Modality, Provenance, StoredSet};
     pub use conifer_index::store::{Snapshot, Store};
-    pub use conifer_space::points::{Element, StoredSet};
-    pub use conifer_space::{EmbeddingSet, Modality, Provenance};
 }
 
 /// Exact search and traversal.

@@ -8,7 +8,8 @@ mod means;
 use std::cmp::Ordering;
 use std::ops::Range;
 
-use conifer_space::{EmbeddingSet, ManifoldSpec, Root, Space};
+use conifer_embeddings::EmbeddingSet;
+use conifer_space::{ManifoldSpec, Root, Space};
 use rayon::prelude::*;
 
 use crate::error::{Error, Result};

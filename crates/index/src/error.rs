@@ -6,6 +6,7 @@ use conifer_space::ManifoldSpec;
 
 /// Errors of searches and stores. A message about an invalid value says what was found and what was expected.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum Error {
     /// The query is from another space than the rows.
     #[error("search: the query is a point of {query}; expected {index}, the space of the index")]
@@ -56,16 +57,12 @@ pub enum Error {
         modality: &'static str,
     },
     /// A file operation failed.
-    #[error("cannot {action} `{}`: {source}", .path.display())]
-    Io {
-        /// The operation, as a verb.
-        action: &'static str,
-        /// The file or folder.
-        path: PathBuf,
-        /// The error of the operating system.
-        source: std::io::Error,
-    },
-    /// An error of the space crate, for example an invalid embedding set.
+    #[error(transparent)]
+    Files(#[from] conifer_files::Error),
+    /// An invalid embedding set.
+    #[error(transparent)]
+    Embeddings(#[from] conifer_embeddings::Error),
+    /// An invalid space or root.
     #[error(transparent)]
     Space(#[from] conifer_space::Error),
 }
@@ -89,8 +86,8 @@ impl Error {
 
     /// For `map_err`: adds the operation and the path to an I/O error.
     pub(crate) fn io(action: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> Self {
-        let path = path.to_owned();
-        move |source| Error::Io { action, path, source }
+        let error = conifer_files::Error::io(action, path);
+        move |source| error(source).into()
     }
 
     /// Names both spaces in their short form, or in full if the short forms are equal.

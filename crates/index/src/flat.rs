@@ -2,7 +2,8 @@
 
 use std::borrow::Cow;
 
-use conifer_space::{EmbeddingSet, ManifoldSpec, Root, Space};
+use conifer_embeddings::EmbeddingSet;
+use conifer_space::{ManifoldSpec, Root, Space};
 
 use crate::error::Result;
 use crate::filter::Filter;

@@ -4,7 +4,8 @@ use std::borrow::Cow;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use conifer_space::{EmbeddingSet, ManifoldSpec, Modality, Root, Space, space};
+use conifer_embeddings::{EmbeddingSet, Modality};
+use conifer_space::{ManifoldSpec, Root, Space, space};
 use rayon::prelude::*;
 
 use crate::error::{Error, Result};

@@ -4,7 +4,8 @@
 
 use std::collections::BTreeMap;
 
-use conifer_space::{EmbeddingSet, ManifoldSpec, Modality, Provenance, Root, space};
+use conifer_embeddings::{EmbeddingSet, Modality, Provenance};
+use conifer_space::{ManifoldSpec, Root, space};
 
 use crate::query::{Direction, Gate, Hit, Ranking};
 

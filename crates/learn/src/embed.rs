@@ -12,8 +12,8 @@ use conifer_data::tokenizer::Tokenizer;
 use conifer_data::transform::EvalCrop;
 use conifer_data::vectors::TextVectors;
 use conifer_data::{Broken, ImageRef, PixelLimits};
-use conifer_space::points::sha256_hex;
-use conifer_space::{EmbeddingSet, ManifoldSpec, Modality, Provenance, Root};
+use conifer_embeddings::{EmbeddingSet, Modality, Provenance, sha256_hex};
+use conifer_space::{ManifoldSpec, Root};
 use rayon::prelude::*;
 
 pub(crate) use prefetch::prefetch;
@@ -221,7 +221,7 @@ impl Embedder {
     /// Embeds texts into a set. `ids` name the rows; `data` names their source.
     ///
     /// # Errors
-    /// As [`Embedder::texts`]; [`Error::Space`] if there is not one id per text.
+    /// As [`Embedder::texts`]; [`Error::Embeddings`] if there is not one id per text.
     pub fn text_set<S: AsRef<str> + Sync>(
         &self,
         ids: Vec<String>,
@@ -241,7 +241,7 @@ impl Embedder {
     /// Embeds photographs into a set. `crop` selects the crop, `ids` name the rows, and `data` names their source.
     ///
     /// # Errors
-    /// As [`Embedder::images`]; [`Error::Space`] if there is not one id per photograph.
+    /// As [`Embedder::images`]; [`Error::Embeddings`] if there is not one id per photograph.
     pub fn image_set(
         &self,
         ids: Vec<String>,

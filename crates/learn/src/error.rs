@@ -78,9 +78,15 @@ pub enum Error {
         /// The cause.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
-    /// An error of `conifer-space` (spaces, embedding sets).
+    /// An error of `conifer-space` (spaces, roots).
     #[error(transparent)]
     Space(#[from] conifer_space::Error),
+    /// An error of `conifer-files` (files and folders that are replaced atomically).
+    #[error(transparent)]
+    Files(#[from] conifer_files::Error),
+    /// An error of `conifer-embeddings` (embedding sets).
+    #[error(transparent)]
+    Embeddings(#[from] conifer_embeddings::Error),
     /// An error of `conifer-geometry` (manifolds over tensors).
     #[error(transparent)]
     Geometry(#[from] conifer_geometry::Error),

@@ -13,8 +13,7 @@ use std::sync::atomic::AtomicBool;
 use anyhow::Context as _;
 use burn::tensor::Device;
 use conifer_data::transform::EvalCrop;
-use conifer_space::Modality;
-use conifer_space::points::{Draft, Element};
+use conifer_embeddings::{Draft, Element, Modality};
 use serde_json::json;
 
 pub(crate) use finished::finished_rows;

@@ -6,8 +6,8 @@ use std::fmt;
 use axum::extract::{FromRequestParts, Query};
 use axum::http::request::Parts;
 use clap::ValueEnum as _;
+use conifer_embeddings::Modality;
 use conifer_learn::config::edits;
-use conifer_space::Modality;
 use serde_json::{Map, Value};
 
 use super::body::parse;

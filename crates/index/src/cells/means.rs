@@ -1,6 +1,6 @@
 //! k-means in the geometry of the space.
 
-use conifer_space::EmbeddingSet;
+use conifer_embeddings::EmbeddingSet;
 use conifer_space::laws::SplitMix;
 use rayon::prelude::*;
 
@@ -54,7 +54,7 @@ pub(super) fn nearest(table: &SearchTable, rows: &[u32], centres: &[f32]) -> Res
             spec: table.spec.clone(),
             root: table.root.clone(),
             ids: vec![String::new(); centres.len() / dim],
-            modality: vec![conifer_space::Modality::Text; centres.len() / dim],
+            modality: vec![conifer_embeddings::Modality::Text; centres.len() / dim],
             points: centres.to_vec(),
             columns: Default::default(),
             source: Default::default(),

@@ -28,7 +28,7 @@ use conifer_data::Source;
 use conifer_data::batch::TokenBatch;
 use conifer_data::loader::Loader;
 use conifer_data::tokenizer::Tokenizer;
-use conifer_space::points::Lock;
+use conifer_files::Lock;
 
 pub use event::{Event, ModelSnapshot, Observer, Outcome};
 

@@ -11,7 +11,7 @@ use conifer_data::loader::guarded;
 use conifer_data::sources::class_name;
 use conifer_data::transform::crop_box;
 use conifer_data::{BBox, Broken, ImageRef, Picture, PixelLimits, Sample, Source};
-use conifer_space::Modality;
+use conifer_embeddings::Modality;
 
 use crate::cli::EmbedView;
 
@@ -46,7 +46,7 @@ impl RowMetadata {
         Self { bounds: format!("{x1},{y1},{},{}", x2 - x1, y2 - y1), ..self }
     }
 
-    pub(super) fn add_to(&self, draft: &mut conifer_space::points::Draft) -> conifer_space::Result<u64> {
+    pub(super) fn add_to(&self, draft: &mut conifer_embeddings::Draft) -> conifer_embeddings::Result<u64> {
         draft.add(&self.id, self.modality, &[&self.bounds, &self.label, &self.sample, &self.text])
     }
 }

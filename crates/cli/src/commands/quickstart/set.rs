@@ -5,9 +5,8 @@ use std::path::Path;
 
 use conifer_data::ImageRef;
 use conifer_data::transform::EvalCrop;
+use conifer_embeddings::{Element, EmbeddingSet, Modality};
 use conifer_eval::EmbeddingModel as _;
-use conifer_space::points::Element;
-use conifer_space::{EmbeddingSet, Modality};
 
 use super::unseen::{TestData, nodes};
 use super::walks::CLASS_WORDS;
