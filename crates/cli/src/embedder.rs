@@ -14,7 +14,7 @@ use conifer_learn::features::FeatureStore;
 use conifer_learn::head::Tower;
 use conifer_space::{ManifoldSpec, Root};
 
-use crate::cli::CropArg;
+use crate::arguments::CropArg;
 use crate::progress;
 use crate::request::note_interrupted;
 

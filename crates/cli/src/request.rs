@@ -8,7 +8,7 @@ use conifer_data::{SOURCES, Source, SourceSpec};
 use conifer_embeddings::Draft;
 use conifer_index::Snapshot;
 
-use crate::cli::DataArgs;
+use crate::arguments::DataArgs;
 use crate::output::note;
 use crate::set_model::{is_run, set_of};
 

@@ -108,6 +108,9 @@ impl Draft {
         let set = home.join(DraftProgress::SET);
         operation::create_dir_all(&home)?;
         let lock = lock(&home, dir)?;
+        for file in [home.join(DraftProgress::FILE), set.join(SetManifest::FILE), set.join(SetManifest::IDENTITY)] {
+            conifer_files::remove_abandoned(&file);
+        }
         let begun = read_progress(&home)?.filter(|_| set.is_dir());
         if let Some(begun) = &begun {
             check_same(&home, &begun.identity, &plan.identity)?;

@@ -37,6 +37,8 @@ pub enum Error {
         found: String,
         /// A description of the valid values.
         expected: String,
+        /// The error of the parser or of the file operation, if there is one.
+        source: Option<Box<dyn std::error::Error + Send + Sync>>,
     },
     /// Rows to append have the id and modality of rows that the store already has.
     #[error(
@@ -81,7 +83,21 @@ impl Error {
         found: impl ToString,
         expected: impl Into<String>,
     ) -> Self {
-        Error::Store { path: path.to_owned(), what: what.into(), found: found.to_string(), expected: expected.into() }
+        Error::Store {
+            path: path.to_owned(),
+            what: what.into(),
+            found: found.to_string(),
+            expected: expected.into(),
+            source: None,
+        }
+    }
+
+    /// Adds the cause to an [`Error::Store`].
+    pub(crate) fn caused_by(mut self, cause: impl std::error::Error + Send + Sync + 'static) -> Self {
+        if let Error::Store { source, .. } = &mut self {
+            *source = Some(Box::new(cause));
+        }
+        self
     }
 
     /// For `map_err`: adds the operation and the path to an I/O error.

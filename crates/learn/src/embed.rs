@@ -13,7 +13,7 @@ use conifer_data::transform::EvalCrop;
 use conifer_data::vectors::TextVectors;
 use conifer_data::{Broken, ImageRef, PixelLimits};
 use conifer_embeddings::{EmbeddingSet, Modality, Provenance, sha256_hex};
-use conifer_space::{ManifoldSpec, Root};
+use conifer_space::{ManifoldSpec, Root, entry, space};
 use rayon::prelude::*;
 
 pub(crate) use prefetch::prefetch;
@@ -167,21 +167,20 @@ impl Embedder {
     }
 
     fn compute_root(&self) -> Result<Root> {
-        let sphere = self.spec.kind == "sphere";
         let embed = |text: &str| -> Result<Vec<f64>> {
             Ok(self.texts(&[text], &mut |_, _| {})?.into_iter().map(f64::from).collect())
         };
         let point = match (&self.manifest.root, &self.manifest.apex) {
             (Some(root), _) => root.clone(),
             (None, Some(Apex::Text(text))) => embed(text)?,
-            (None, None) if sphere && self.vector_width(Tower::Text).is_none() => embed("")?,
+            (None, None) if !entry(self.spec.kind.name())?.has_origin() && self.vector_width(Tower::Text).is_none() => {
+                embed("")?
+            }
             (None, _) => return Ok(Root::Origin),
         };
-        if !sphere {
-            return Ok(Root::Point(point));
-        }
-        let norm = point.iter().map(|x| x * x).sum::<f64>().sqrt();
-        Ok(Root::Point(point.into_iter().map(|x| x / norm).collect()))
+        let mut root = vec![0.0; point.len()];
+        space::<f64>(&self.spec)?.project(&point, &mut root);
+        Ok(Root::Point(root))
     }
 
     /// Embeds `texts`. Points are row-major, `[N, dim]`, in input order. Equal texts are embedded once; texts of

@@ -24,6 +24,18 @@ pub enum Error {
         /// The accepted values.
         expected: String,
     },
+    /// A loss or a gradient of a training step is not finite.
+    #[error(
+        "learn: `step {step}: {what}` is {value}; expected a finite number (the last checkpoint is kept; a lower optim.lr or optim.clip_norm = 1 may help)"
+    )]
+    Diverged {
+        /// Number of the step.
+        step: u64,
+        /// The loss, with the first term that is not finite, or the gradient of a parameter.
+        what: String,
+        /// The value found.
+        value: f64,
+    },
     /// A name that is not in its registry.
     #[error("learn: unknown {kind} `{name}`; known: {known}")]
     Unknown {

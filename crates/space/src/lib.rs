@@ -5,6 +5,7 @@
 //!   implementations). [`SPACES`] lists every space; [`space()`] builds one from its spec.
 //! * [`Root`] is the root from which the cones are seen: the origin or a point. Callers pass it to each function.
 //! * [`vector`] holds scalar functions that the compiler can vectorise.
+//! * [`random`] holds a random generator for samples.
 //! * [`safe`] holds the epsilons and clamped functions; [`laws`] is the conformance suite for spaces.
 //!
 //! Conventions. Points are stored by their *space* components, `dim` numbers; the time component of the hyperboloid,
@@ -26,13 +27,17 @@
 //! # Ok::<(), conifer_space::Error>(())
 //! ```
 
+mod centroid;
 mod cone;
 mod error;
+mod kind;
 pub mod laws;
+pub mod random;
 mod real;
 mod registry;
 mod root;
 pub mod safe;
+mod score_form;
 pub mod slices;
 mod space;
 pub mod spaces;
@@ -40,8 +45,10 @@ mod spec;
 pub mod vector;
 
 pub use error::{Error, Result};
+pub use kind::{ExternalKind, ManifoldKind};
 pub use real::Real;
 pub use registry::Registry;
 pub use root::Root;
+pub use score_form::{FactorNorm, ScoreForm};
 pub use space::{SPACES, Space, SpaceEntry, entry, space};
 pub use spec::ManifoldSpec;

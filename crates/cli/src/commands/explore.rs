@@ -16,7 +16,7 @@ use serde_json::json;
 
 use super::embed::{EmbedJob, finished_rows};
 use super::towers;
-use crate::cli::{DataArgs, ExploreArgs, SERVE_PORT, ServeArgs};
+use crate::arguments::{DataArgs, ExploreArgs, SERVE_PORT, ServeArgs};
 use crate::embedder::ModelEmbedder;
 use crate::invocation::program;
 use crate::output::{note, print, print_json};

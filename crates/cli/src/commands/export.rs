@@ -12,7 +12,7 @@ use conifer_index::export::Augmented;
 use conifer_space::spaces::lorentz::time_excess;
 use serde_json::json;
 
-use crate::cli::{EngineArg, ExportArgs};
+use crate::arguments::{EngineArg, ExportArgs};
 use crate::output::{print, print_json};
 use crate::progress;
 use crate::request::open_rows;

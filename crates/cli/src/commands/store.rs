@@ -10,7 +10,7 @@ use conifer_index::{Error, Store};
 use conifer_space::Root;
 use serde_json::json;
 
-use crate::cli::{StoreCommand, StoreElementArg};
+use crate::arguments::{StoreCommand, StoreElementArg};
 use crate::output::{columns, note, print, print_json};
 use crate::progress;
 use crate::request::note_interrupted;

@@ -13,7 +13,7 @@ use serde_json::{Map, Value};
 use super::body::parse;
 use super::error::{HttpError, HttpResult};
 use super::rows::digits;
-use crate::cli::ViewArg;
+use crate::arguments::ViewArg;
 use crate::ranking::{NAMES, RankingArg};
 
 /// A request that is parsed from fields.

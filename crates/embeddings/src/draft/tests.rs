@@ -305,6 +305,7 @@ fn a_fault_at_any_operation_loses_no_committed_row() {
             continued += usize::from(again < 3);
         }
         assert_eq!(files(&dir), expected, "{what}");
+        assert_eq!(fs::read_dir(&dir).unwrap().count(), SetManifest::OWNED.len(), "{what}: a temporary file is left");
         Draft::discard(&dir).unwrap();
         let names: Vec<_> = fs::read_dir(home.path()).unwrap().map(|it| it.unwrap().file_name()).collect();
         assert_eq!(names, ["set"], "{what}");

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use conifer_embeddings::Modality;
 use conifer_files::operation::faults::{InjectedFault, with};
+use conifer_space::ManifoldKind;
 
 mod damage;
 
@@ -127,7 +128,9 @@ fn search_on_disk_equals_search_in_memory() {
         let folder = tempfile::tempdir().unwrap();
         let store = Store::create(folder.path(), spec.clone(), Root::Origin, element).unwrap();
         // Norms up to 10 fit into half precision, but rounded points near the origin are off the sphere.
-        let points = |seed| if spec.kind == "sphere" { random_points(spec, 90, seed) } else { cloud(spec, 60, seed) };
+        let points = |seed| {
+            if spec.kind == ManifoldKind::Sphere { random_points(spec, 90, seed) } else { cloud(spec, 60, seed) }
+        };
         for seed in [1, 2, 3] {
             store.append(&set_of(spec, Root::Origin, points(seed)), &mut quiet).unwrap();
             let rows = store.snapshot().unwrap();

@@ -109,7 +109,7 @@ impl Store {
         operation::sync(&self.dir.join(VERSIONS)).map_err(|error| {
             let found = format!("written, but flushing it to the disk failed ({error})");
             let expected = "a flushed version: it is visible now, but may be lost in a power failure";
-            Error::store(&self.dir, format!("version {}", manifest.number), found, expected)
+            Error::store(&self.dir, format!("version {}", manifest.number), found, expected).caused_by(error)
         })
     }
 

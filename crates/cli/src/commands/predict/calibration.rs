@@ -15,8 +15,8 @@ use conifer_eval::prediction::{
 
 use super::photos::{PhotoSet, count_known, embedded, photo_keys, samples};
 use super::{CalibrationSources, DEFAULT_RISK, class_list};
+use crate::arguments::{ClassTextArg, PredictArgs};
 use crate::cache::CachedEmbedder;
-use crate::cli::{ClassTextArg, PredictArgs};
 use crate::commands::eval::templates;
 use crate::output::note;
 
