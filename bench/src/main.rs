@@ -30,7 +30,7 @@ use conifer_learn::head::{Head, HeadConfig, Tower};
 use conifer_learn::methods::{self, BatchPoints, BatchSpace, Chain, Edges};
 use conifer_learn::optim::{AdamW, GradientSet, Update, same_pace};
 use conifer_learn::params::{Init, ParamKind};
-use conifer_space::ManifoldSpec;
+use conifer_space::{ManifoldKind, ManifoldSpec};
 
 /// Same value as in the program `conifer`.
 const KEPT_BYTES: usize = 1 << 30;
@@ -165,7 +165,7 @@ fn head(method: &str, device: &Device) -> anyhow::Result<BenchCase> {
 /// As [`head`], in the space `spec` with all curvatures set to 1.
 fn head_on(method: &str, mut spec: ManifoldSpec, device: &Device) -> anyhow::Result<BenchCase> {
     let entry = methods::entry(method)?;
-    spec.curv = if spec.kind == "sphere" { Vec::new() } else { vec![1.0; spec.factors] };
+    spec.curv = if spec.kind == ManifoldKind::Sphere { Vec::new() } else { vec![1.0; spec.factors] };
     let config = HeadConfig { feature_scale: Some(1.0), learn_feature_scale: false, ..HeadConfig::default() };
     let head = Head::new(&spec, &config, device)?;
     let mut settings = toml::Table::new();

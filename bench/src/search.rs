@@ -7,8 +7,9 @@ use std::path::PathBuf;
 use std::rc::Rc;
 
 use anyhow::{Context as _, bail};
+use conifer_embeddings::{EmbeddingSet, Modality, Provenance};
 use conifer_index::{CellIndex, Direction, Effort, Filter, FlatIndex, Gate, Partition, Query, Ranking};
-use conifer_space::{EmbeddingSet, ManifoldSpec, Modality, Provenance, Root, space};
+use conifer_space::{ManifoldSpec, Root, space};
 use rayon::prelude::*;
 
 use crate::BenchNumbers;

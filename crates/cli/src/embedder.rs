@@ -6,14 +6,15 @@ use anyhow::Context as _;
 use burn::tensor::Device;
 use conifer_data::transform::EvalCrop;
 use conifer_data::{ImageRef, PixelLimits, Source};
+use conifer_embeddings::Provenance;
 use conifer_eval::Error;
 use conifer_learn::checkpoint::Manifest;
 use conifer_learn::embed::Embedder;
 use conifer_learn::features::FeatureStore;
 use conifer_learn::head::Tower;
-use conifer_space::{ManifoldSpec, Provenance, Root};
+use conifer_space::{ManifoldSpec, Root};
 
-use crate::cli::CropArg;
+use crate::arguments::CropArg;
 use crate::progress;
 use crate::request::note_interrupted;
 

@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 
 use clap::CommandFactory as _;
 
-use crate::cli::Cli;
+use crate::arguments::Cli;
 
 /// The program name for suggested commands: the path it was called by if that contains a slash, else `conifer`.
 pub(crate) fn program() -> String {

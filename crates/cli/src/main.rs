@@ -1,7 +1,7 @@
 //! `conifer`: train, evaluate, search and explore hierarchical vision-language embeddings.
 
+mod arguments;
 mod cache;
-mod cli;
 mod commands;
 mod device;
 mod embedder;
@@ -30,7 +30,7 @@ const SPARE_BYTES: usize = 1 << 30;
 static ALLOCATOR: conifer_kernels::LargeBlockAllocator = conifer_kernels::LargeBlockAllocator::new(SPARE_BYTES);
 
 fn main() -> ExitCode {
-    match commands::run(cli::Cli::parse()) {
+    match commands::run(arguments::Cli::parse()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             output::note(&format!("error: {}", invocation::with_program(&message(&error))));

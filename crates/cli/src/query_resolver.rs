@@ -11,7 +11,7 @@ use conifer_data::vectors::VectorMatrix;
 use conifer_index::{Filter, FlatIndex, Snapshot};
 use conifer_learn::head::Tower;
 
-use crate::cli::{FilterArgs, QueryArgs, ViewArg};
+use crate::arguments::{FilterArgs, QueryArgs, ViewArg};
 use crate::embedder::ModelEmbedder;
 use crate::row_conditions::{LABEL, RowConditions};
 use crate::set_model::open_model_of;

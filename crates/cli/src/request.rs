@@ -5,11 +5,10 @@ use std::path::Path;
 
 use anyhow::{Context as _, bail};
 use conifer_data::{SOURCES, Source, SourceSpec};
+use conifer_embeddings::Draft;
 use conifer_index::Snapshot;
-use conifer_space::files;
-use conifer_space::points::Draft;
 
-use crate::cli::DataArgs;
+use crate::arguments::DataArgs;
 use crate::output::note;
 use crate::set_model::{is_run, set_of};
 
@@ -56,7 +55,7 @@ fn open_set(folder: &Path, data: &DataArgs) -> anyhow::Result<Box<dyn Source>> {
 pub(crate) fn open_rows(path: &Path) -> anyhow::Result<Snapshot> {
     let set = &set_of(path);
     note_interrupted(set);
-    if !files::resolve(set).exists() && !Draft::is_begun(set) {
+    if !conifer_files::resolve(set).exists() && !Draft::is_begun(set) {
         if is_run(path) {
             let (run, set) = (path.display(), set.display());
             bail!(
@@ -75,7 +74,7 @@ pub(crate) fn open_rows(path: &Path) -> anyhow::Result<Snapshot> {
 
 /// Prints a note if the replacement of `path` was interrupted, so that its previous content is read from another path.
 pub(crate) fn note_interrupted(path: &Path) {
-    if let Some(previous) = files::interrupted(path) {
+    if let Some(previous) = conifer_files::interrupted(path) {
         note(&format!(
             "{}: its replacement was interrupted; reading its previous content from {}",
             path.display(),

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use anyhow::Context as _;
+use conifer_embeddings::Modality;
 use conifer_index::{Cone, Filter, FlatIndex, Query as Points};
-use conifer_space::Modality;
 
 /// Name of the column with the class of a row.
 pub(crate) const LABEL: &str = "label";

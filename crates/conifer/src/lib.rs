@@ -48,7 +48,9 @@
 
 /// Spaces, their points, roots and cones, on plain slices (`f32` for search, `f64` as the reference).
 pub mod geometry {
-    pub use conifer_space::{ManifoldSpec, Real, Registry, Root, SPACES, Space, SpaceEntry, space};
+    pub use conifer_space::{
+        FactorNorm, ManifoldKind, ManifoldSpec, Real, Registry, Root, SPACES, ScoreForm, Space, SpaceEntry, space,
+    };
 
     /// The same spaces over tensors, with gradients.
     #[cfg(feature = "model")]
@@ -59,9 +61,8 @@ pub mod geometry {
 
 /// Embeddings with their space: a set in one folder, or a versioned store that grows and shrinks.
 pub mod embeddings {
+    pub use conifer_embeddings::{Element, EmbeddingSet, Modality, Provenance, StoredSet};
     pub use conifer_index::store::{Snapshot, Store};
-    pub use conifer_space::points::{Element, StoredSet};
-    pub use conifer_space::{EmbeddingSet, Modality, Provenance};
 }
 
 /// Exact search and traversal.

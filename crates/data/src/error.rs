@@ -8,7 +8,11 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// A request that cannot be served. Every message names the subject, the value found and the value expected.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum Error {
+    /// A file could not be written atomically.
+    #[error("data: {0}")]
+    Files(#[from] conifer_files::Error),
     /// The operating system refused to access a file.
     #[error("data: cannot {action} `{}`: {source}", path.display())]
     Io {

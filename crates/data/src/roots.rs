@@ -179,17 +179,31 @@ pub(crate) fn of_spec(spec: &SourceSpec) -> AllowedRoots {
 pub(crate) struct RootedSource {
     source: Box<dyn Source>,
     roots: AllowedRoots,
+    published: Option<PublishedSet>,
+}
+
+/// The data set of which a source reads the files.
+pub(crate) struct PublishedSet {
+    /// Replaces the name of the source.
+    pub(crate) name: &'static str,
+    /// Replaces the number of samples that the source expects; `None` if unknown.
+    pub(crate) samples: Option<usize>,
 }
 
 impl RootedSource {
     pub(crate) fn new(source: Box<dyn Source>, roots: AllowedRoots) -> Self {
-        Self { source, roots }
+        Self { source, roots, published: None }
+    }
+
+    /// Takes name and size from a data set.
+    pub(crate) fn named(self, published: PublishedSet) -> Self {
+        Self { published: Some(published), ..self }
     }
 }
 
 impl Source for RootedSource {
     fn name(&self) -> &str {
-        self.source.name()
+        self.published.as_ref().map_or(self.source.name(), |set| set.name)
     }
 
     fn len(&self) -> usize {
@@ -218,7 +232,7 @@ impl Source for RootedSource {
     }
 
     fn complete(&self) -> Option<usize> {
-        self.source.complete()
+        self.published.as_ref().map_or_else(|| self.source.complete(), |set| set.samples)
     }
 
     fn left_out(&self) -> Option<String> {

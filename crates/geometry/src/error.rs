@@ -2,6 +2,7 @@
 
 /// An error of this crate. Each message names the item, the value found and the value expected.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum Error {
     /// The spec is invalid, or its kind is unknown.
     #[error(transparent)]

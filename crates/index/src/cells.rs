@@ -1,28 +1,30 @@
 //! Exact search that visits only some of the rows.
 
-mod balls;
-mod discs;
+mod fast_bounds;
 mod forecast;
 mod means;
+mod tight_bounds;
 
 use std::cmp::Ordering;
 use std::ops::Range;
 
-use conifer_space::{EmbeddingSet, ManifoldSpec, Root, Space};
+use conifer_embeddings::EmbeddingSet;
+use conifer_space::{ManifoldSpec, Root, Space};
 use rayon::prelude::*;
 
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::filter::Filter;
 use crate::query::{Hit, Query, Ranking};
 use crate::scan::LowerBound;
 use crate::store::Snapshot;
 use crate::table::{PreparedRanking, RowScanner, SearchTable, TablePrecision};
-use balls::{BallQuery, Balls};
-use discs::{CentreDots, DiscBound, Discs};
+use fast_bounds::{CentreDots, FastBounds, FastCellBound};
+use tight_bounds::{TightBounds, TightQuery};
 
 /// A set whose rows are partitioned into cells around centres (k-means in the geometry of the space).
 ///
-/// The centre and the radius of a cell bound the scores of all its rows. A cell whose bound is worse than the `k` best
+/// The centre and the radius of a cell bound the scores of all its rows, if the space has a
+/// [`ScoreForm`](conifer_space::ScoreForm). A cell whose bound is worse than the `k` best
 /// rows found so far is skipped. With [`Effort::Exact`] the result equals that of [`FlatIndex`](crate::FlatIndex) bit
 /// for bit; [`CellHits::visited`] reports how many rows were compared. In many dimensions near-flat data is about
 /// equally far from every centre, and most cells have to be visited. [`Effort::Cells`] stops after the most promising
@@ -35,9 +37,12 @@ pub struct CellIndex {
     positions: Vec<u32>,
     /// Table positions of each cell.
     cells: Vec<Range<usize>>,
-    balls: Balls,
+    /// Row-major; empty if there are bounds.
+    centres: Vec<f32>,
+    /// `None` for a space without a [`ScoreForm`](conifer_space::ScoreForm): an exact search then compares all rows.
+    bounds: Option<TightBounds>,
     /// Faster bounds; `None` for spaces that have none.
-    discs: Option<Discs>,
+    fast: Option<FastBounds>,
     /// The selection without a filter: all rows.
     all: FilteredRows,
     seed: u64,
@@ -96,8 +101,7 @@ impl CellIndex {
     /// same cells for any number of threads.
     ///
     /// # Errors
-    /// Returns the errors of [`FlatIndex::new`](crate::FlatIndex::new). Fails if there are no cell bounds for the
-    /// space.
+    /// Returns the errors of [`FlatIndex::new`](crate::FlatIndex::new).
     pub fn new(set: EmbeddingSet, partition: Partition) -> Result<Self> {
         Self::stored(set, partition, TablePrecision::Full)
     }
@@ -124,11 +128,6 @@ impl CellIndex {
     }
 
     fn sorted(mut table: SearchTable, partition: Partition) -> Result<Self> {
-        if table.scan.is_none() {
-            // The cell bounds depend on the geometry, so an unknown space cannot have cells.
-            let expected = "the sphere, flat space, a hyperboloid or a product of hyperboloids";
-            return Err(Error::invalid("the space of an index with cells", &table.spec, expected));
-        }
         let count = match partition.cells {
             0 => table.len().isqrt(),
             cells => cells.min(table.len()),
@@ -142,11 +141,13 @@ impl CellIndex {
         let first = |cell: usize| order.partition_point(|row| (cell_of[*row as usize] as usize) < cell);
         let cells: Vec<Range<usize>> = (0..count).map(|cell| first(cell)..first(cell + 1)).collect();
         table.arrange(&order);
-        let balls = Balls::new(&table, &centres, &cells)?;
-        let discs = balls.discs(&centres);
+        let form = table.space.score_form();
+        let bounds = form.map(|form| TightBounds::new(&table, form, &centres, &cells)).transpose()?;
+        let fast = bounds.as_ref().and_then(|bounds| bounds.fast(&centres));
+        let centres = if bounds.is_some() { Vec::new() } else { centres };
         let starts = std::iter::once(0).chain(cells.iter().map(|cell| cell.end)).collect();
         let all = FilteredRows { positions: (0..order.len() as u32).collect(), starts };
-        Ok(CellIndex { table, order, positions, cells, balls, discs, all, seed: partition.seed })
+        Ok(CellIndex { table, order, positions, cells, centres, bounds, fast, all, seed: partition.seed })
     }
 
     /// Number of rows.
@@ -227,22 +228,45 @@ impl CellIndex {
 
     /// Dot products of points with the centres; `None` if the bounds of this ranking do not use them.
     fn dots(&self, points: &[&[f32]], ranking: Ranking) -> Option<CentreDots> {
-        self.discs.as_ref().filter(|discs| discs.has_bounds(ranking)).map(|discs| discs.dots(points))
+        self.fast.as_ref().filter(|fast| fast.has_bounds(ranking)).map(|fast| fast.dots(points))
+    }
+
+    /// The tight bounds with the values of a query point that all cells share.
+    fn tight(&self, point: &[f32]) -> Option<(&TightBounds, TightQuery)> {
+        self.bounds.as_ref().map(|bounds| (bounds, bounds.query_point(point)))
+    }
+
+    /// The key of the centre of a cell, which orders the cells where there are no bounds.
+    fn key_at_centre(&self, point: &[f32], cell: usize, ranking: Ranking) -> f64 {
+        let dim = self.spec().dim;
+        let centre = &self.centres[cell * dim..(cell + 1) * dim];
+        f64::from(ranking.key(ranking.score(self.space(), self.root(), point, centre)))
     }
 
     /// The cells that may hold a result, in no particular order.
     fn candidates(
         &self,
-        query_point: &BallQuery,
+        point: &[f32],
+        tight: Option<&(&TightBounds, TightQuery)>,
         dots: Option<(&CentreDots, usize)>,
         ranking: Ranking,
         prepared: &PreparedRanking<'_>,
         filtered: &FilteredRows,
     ) -> Vec<Candidate> {
         let filled = (0..self.cells.len()).filter(|cell| !filtered.of(*cell).is_empty());
-        if let (Some(discs), Some((dots, query))) = (&self.discs, dots) {
-            let cell_bounds = discs.cell_bounds(query_point, dots, query, ranking, filled);
-            let candidate = |bound: DiscBound| Candidate {
+        let Some((bounds, query_point)) = tight else {
+            // Without bounds every cell may hold a result.
+            let candidate = |cell: usize| Candidate {
+                cell,
+                order: self.key_at_centre(point, cell, ranking),
+                lower_bound: f32::NEG_INFINITY,
+                rough: false,
+            };
+            return filled.map(candidate).collect();
+        };
+        if let (Some(fast), Some((dots, query))) = (&self.fast, dots) {
+            let cell_bounds = fast.cell_bounds(query_point, dots, query, ranking, filled);
+            let candidate = |bound: FastCellBound| Candidate {
                 cell: bound.cell as usize,
                 order: bound.order,
                 lower_bound: prepared.lower_bound(bound.lower_bound),
@@ -251,7 +275,7 @@ impl CellIndex {
             return cell_bounds.into_iter().map(candidate).collect();
         }
         let candidate = |cell: usize| {
-            let cell_bound = self.balls.cell_bound(query_point, cell, ranking);
+            let cell_bound = bounds.cell_bound(query_point, cell, ranking);
             let lower_bound = prepared.lower_bound(LowerBound::Score(cell_bound.lower_bound));
             cell_bound.passes(ranking).then_some(Candidate { cell, order: cell_bound.order, lower_bound, rough: false })
         };
@@ -272,8 +296,8 @@ impl CellIndex {
         let queries = [point];
         let prepared = self.table.prepare(&queries, ranking);
         let mut scanner = prepared.scanner(k);
-        let query_point = self.balls.query_point(point);
-        let mut first = self.candidates(&query_point, dots, ranking, &prepared, filtered);
+        let tight = self.tight(point);
+        let mut first = self.candidates(point, tight.as_ref(), dots, ranking, &prepared, filtered);
         let most = match effort {
             Effort::Exact => usize::MAX,
             Effort::Cells(most) => most,
@@ -287,9 +311,11 @@ impl CellIndex {
             if !open(candidate.lower_bound) {
                 return;
             }
-            if candidate.rough {
+            if candidate.rough
+                && let Some((bounds, query_point)) = &tight
+            {
                 // This lower bound is loose. Compute the tight one before visiting the rows.
-                let cell_bound = self.balls.cell_bound(&query_point, candidate.cell, ranking);
+                let cell_bound = bounds.cell_bound(query_point, candidate.cell, ranking);
                 if !cell_bound.passes(ranking) || !open(prepared.lower_bound(LowerBound::Score(cell_bound.lower_bound)))
                 {
                     return;
@@ -327,7 +353,7 @@ struct Candidate {
     order: f64,
     /// Lower bound on the keys of the rows.
     lower_bound: f32,
-    /// True if [`Balls::cell_bound`] gives a tighter lower bound.
+    /// True if [`TightBounds::cell_bound`] gives a tighter lower bound.
     rough: bool,
 }
 

@@ -13,8 +13,8 @@ use crate::query::Query;
 /// space with one factor the result is the most specific point itself.
 ///
 /// # Errors
-/// Fails if there is no point. Returns the errors of a search: incomplete points, points that are not finite or not on
-/// the space.
+/// Fails if there is no point, or if the space has several factors and no [`ScoreForm`](conifer_space::ScoreForm).
+/// Returns the errors of a search: incomplete points, points that are not finite or not on the space.
 pub fn conjunction(points: &Query<'_>) -> Result<Vec<f32>> {
     let spec = points.spec();
     let whole = space::<f32>(spec)?;
@@ -22,7 +22,15 @@ pub fn conjunction(points: &Query<'_>) -> Result<Vec<f32>> {
     let Some(mut composed) = points.next().map(<[f32]>::to_vec) else {
         return Err(Error::invalid("a query to compose", "empty", "at least one point"));
     };
-    let part = factor(spec)?;
+    let part = match whole.score_form() {
+        // Flat depths order like the depths in each factor: curvature changes the unit, not the order.
+        Some(_) => space::<f32>(&ManifoldSpec::euclidean(spec.factor_dim()))?,
+        None if spec.factors == 1 => space(spec)?,
+        None => {
+            let expected = "a space of one factor, or a product of hyperboloids";
+            return Err(Error::invalid("the space of a conjunction", spec, expected));
+        }
+    };
     for point in points {
         for (most, other) in composed.chunks_exact_mut(spec.factor_dim()).zip(point.chunks_exact(spec.factor_dim())) {
             if part.depth(other, &Root::Origin) > part.depth(most, &Root::Origin) {
@@ -31,11 +39,6 @@ pub fn conjunction(points: &Query<'_>) -> Result<Vec<f32>> {
         }
     }
     Ok(composed)
-}
-
-/// Flat space, whose depths order like the depths in each factor: curvature changes the unit, not the order.
-fn factor(spec: &ManifoldSpec) -> Result<Box<dyn conifer_space::Space<f32>>> {
-    Ok(space(&ManifoldSpec::euclidean(spec.factor_dim()))?)
 }
 
 #[cfg(test)]

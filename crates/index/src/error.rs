@@ -6,6 +6,7 @@ use conifer_space::ManifoldSpec;
 
 /// Errors of searches and stores. A message about an invalid value says what was found and what was expected.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum Error {
     /// The query is from another space than the rows.
     #[error("search: the query is a point of {query}; expected {index}, the space of the index")]
@@ -36,6 +37,8 @@ pub enum Error {
         found: String,
         /// A description of the valid values.
         expected: String,
+        /// The error of the parser or of the file operation, if there is one.
+        source: Option<Box<dyn std::error::Error + Send + Sync>>,
     },
     /// Rows to append have the id and modality of rows that the store already has.
     #[error(
@@ -56,16 +59,12 @@ pub enum Error {
         modality: &'static str,
     },
     /// A file operation failed.
-    #[error("cannot {action} `{}`: {source}", .path.display())]
-    Io {
-        /// The operation, as a verb.
-        action: &'static str,
-        /// The file or folder.
-        path: PathBuf,
-        /// The error of the operating system.
-        source: std::io::Error,
-    },
-    /// An error of the space crate, for example an invalid embedding set.
+    #[error(transparent)]
+    Files(#[from] conifer_files::Error),
+    /// An invalid embedding set.
+    #[error(transparent)]
+    Embeddings(#[from] conifer_embeddings::Error),
+    /// An invalid space or root.
     #[error(transparent)]
     Space(#[from] conifer_space::Error),
 }
@@ -84,13 +83,27 @@ impl Error {
         found: impl ToString,
         expected: impl Into<String>,
     ) -> Self {
-        Error::Store { path: path.to_owned(), what: what.into(), found: found.to_string(), expected: expected.into() }
+        Error::Store {
+            path: path.to_owned(),
+            what: what.into(),
+            found: found.to_string(),
+            expected: expected.into(),
+            source: None,
+        }
+    }
+
+    /// Adds the cause to an [`Error::Store`].
+    pub(crate) fn caused_by(mut self, cause: impl std::error::Error + Send + Sync + 'static) -> Self {
+        if let Error::Store { source, .. } = &mut self {
+            *source = Some(Box::new(cause));
+        }
+        self
     }
 
     /// For `map_err`: adds the operation and the path to an I/O error.
     pub(crate) fn io(action: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> Self {
-        let path = path.to_owned();
-        move |source| Error::Io { action, path, source }
+        let error = conifer_files::Error::io(action, path);
+        move |source| error(source).into()
     }
 
     /// Names both spaces in their short form, or in full if the short forms are equal.

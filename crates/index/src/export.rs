@@ -15,7 +15,7 @@
 //! `sqrt(c) d = 5` from it, `cosh(sqrt(c) d(q, x))`, about 1, is the difference of two terms of about 5,500. Re-rank
 //! the results there, too.
 
-use conifer_space::ManifoldSpec;
+use conifer_space::{ManifoldSpec, space};
 use serde_json::{Value, json};
 
 use crate::error::{Error, Result};
@@ -31,7 +31,7 @@ impl Augmented {
     /// Creates vectors for rows of which every factor is at most at distance `radius` from the origin.
     ///
     /// # Errors
-    /// Fails if the spec is invalid, or if the radius is not positive or so large that the vectors overflow `f32`.
+    /// Fails if the spec is invalid or its space has no [`ScoreForm`](conifer_space::ScoreForm), or if the radius is not positive or so large that the vectors overflow `f32`.
     pub fn within(spec: &ManifoldSpec, radius: f64) -> Result<Self> {
         let squares = spec.curv.iter().map(|c| (2.0 * c.sqrt() * radius).cosh());
         let bound = squares.sum::<f64>();
@@ -44,7 +44,7 @@ impl Augmented {
     /// Creates vectors for these points `[N, dim]` and for others whose vectors are at most a tenth longer.
     ///
     /// # Errors
-    /// Fails if the spec is invalid or if a point is so far from the origin that its vector overflows `f32`.
+    /// Fails if the spec is invalid or its space has no [`ScoreForm`](conifer_space::ScoreForm), or if a point is so far from the origin that its vector overflows `f32`.
     pub fn around<'a>(spec: &ManifoldSpec, points: impl Iterator<Item = std::borrow::Cow<'a, [f32]>>) -> Result<Self> {
         let plain = Self::bounded(spec, 0.0)?;
         let mut vector = Vec::new();
@@ -60,7 +60,10 @@ impl Augmented {
     }
 
     fn bounded(spec: &ManifoldSpec, bound: f64) -> Result<Self> {
-        spec.check()?;
+        if space::<f32>(spec)?.score_form().is_none() {
+            let expected = "the sphere, flat space, a hyperboloid or a product of hyperboloids";
+            return Err(Error::invalid("the space of an export", spec, expected));
+        }
         Ok(Augmented { spec: spec.clone(), bound })
     }
 

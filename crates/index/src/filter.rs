@@ -1,6 +1,6 @@
 //! Filters: which rows a search may return.
 
-use conifer_space::Modality;
+use conifer_embeddings::Modality;
 use rayon::prelude::*;
 
 use crate::error::{Error, Result};
@@ -19,7 +19,7 @@ pub enum Filter<'a> {
     /// Rows whose value in `column`, which has one value per row, is one of `wanted`. Example: a class, a rank or a
     /// split.
     Column {
-        /// The values of all rows, [`conifer_space::EmbeddingSet::columns`].
+        /// The values of all rows, [`conifer_embeddings::EmbeddingSet::columns`].
         column: &'a [String],
         /// The values to keep.
         wanted: &'a [&'a str],

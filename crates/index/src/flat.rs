@@ -2,7 +2,8 @@
 
 use std::borrow::Cow;
 
-use conifer_space::{EmbeddingSet, ManifoldSpec, Root, Space};
+use conifer_embeddings::EmbeddingSet;
+use conifer_space::{ManifoldSpec, Root, Space};
 
 use crate::error::Result;
 use crate::filter::Filter;
@@ -27,7 +28,7 @@ impl FlatIndex {
     /// # Errors
     /// Fails if the set does not pass [`EmbeddingSet::check`] or has 2^32 rows or more.
     pub fn new(set: &EmbeddingSet) -> Result<Self> {
-        Self::of(geometry_of(set))
+        Ok(FlatIndex { table: SearchTable::copy_of(set, TablePrecision::Full)? })
     }
 
     /// As [`FlatIndex::new`], but takes the points of the set without a copy.
@@ -53,7 +54,7 @@ impl FlatIndex {
     /// # Errors
     /// Returns the errors of [`FlatIndex::new`]. Fails if the absolute value of a coordinate is above 65,504.
     pub fn half(set: &EmbeddingSet) -> Result<Self> {
-        Ok(FlatIndex { table: SearchTable::new(geometry_of(set), TablePrecision::Half)? })
+        Ok(FlatIndex { table: SearchTable::copy_of(set, TablePrecision::Half)? })
     }
 
     /// Number of rows.
@@ -125,19 +126,6 @@ impl FlatIndex {
     pub fn general_first(&self, hits: &mut [Hit]) {
         let depth = |hit: &Hit| self.space().depth(&self.row(hit.row), self.root());
         hits.sort_by(|a, b| depth(a).total_cmp(&depth(b)).then(a.row.cmp(&b.row)));
-    }
-}
-
-/// A copy of a set, without the ids and columns that an index does not keep.
-fn geometry_of(set: &EmbeddingSet) -> EmbeddingSet {
-    EmbeddingSet {
-        spec: set.spec.clone(),
-        root: set.root.clone(),
-        ids: vec![String::new(); set.len()],
-        modality: set.modality.clone(),
-        points: set.points.clone(),
-        columns: Default::default(),
-        source: Default::default(),
     }
 }
 

@@ -12,7 +12,8 @@
 //!
 //! ```
 //! use conifer_index::{Direction, Filter, FlatIndex, Query, Ranking};
-//! use conifer_space::{EmbeddingSet, ManifoldSpec, Modality, Root};
+//! use conifer_embeddings::{EmbeddingSet, Modality};
+//! use conifer_space::{ManifoldSpec, Root};
 //!
 //! let set = EmbeddingSet {
 //!     spec: ManifoldSpec::lorentz(2, 1.0),

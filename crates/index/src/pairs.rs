@@ -2,7 +2,7 @@
 
 use conifer_space::spaces::lorentz::time_excess;
 use conifer_space::vector::ln_1p;
-use conifer_space::{ManifoldSpec, Root, Space, space};
+use conifer_space::{FactorNorm, ManifoldSpec, Root, ScoreForm, Space, space};
 use macerator::{AutoArch, Simd, VFma, WithSimd};
 use rayon::prelude::*;
 
@@ -41,7 +41,7 @@ pub fn score_rows<R: Send>(
     row: impl Fn(usize, &[f32]) -> R + Sync,
 ) -> Result<Vec<R>> {
     let space = checked(spec, ranking, [("queries", queries), ("candidates", candidates)])?;
-    let Some(formula) = ScoreFormula::of(spec, ranking) else {
+    let Some(formula) = ScoreFormula::of(space.as_ref(), ranking) else {
         return Ok(one_by_one(space.as_ref(), ranking, queries, candidates, row));
     };
     let (table, count) = (CandidateBlocks::new(spec, candidates), candidates.len() / spec.dim);
@@ -72,7 +72,7 @@ pub fn score_pairs(spec: &ManifoldSpec, ranking: Ranking, left: &[f32], right: &
         let found = format!("{} points", left.len() / spec.dim);
         return Err(Error::invalid("the left side", found, format!("{}, one a pair", right.len() / spec.dim)));
     }
-    let Some(formula) = ScoreFormula::of(spec, ranking) else {
+    let Some(formula) = ScoreFormula::of(space.as_ref(), ranking) else {
         let pairs = left.par_chunks_exact(spec.dim).zip(right.par_chunks_exact(spec.dim));
         return Ok(pairs.map(|(x, y)| ranking.score(space.as_ref(), &Root::Origin, x, y)).collect());
     };
@@ -165,14 +165,16 @@ impl WithSimd for FillScores<'_> {
 
 impl ScoreFormula {
     /// Returns `None` if the ranking of this space has no such form.
-    fn of(spec: &ManifoldSpec, ranking: Ranking) -> Option<Self> {
-        let metric = match (spec.kind.as_str(), ranking) {
-            ("sphere", Ranking::Similarity | Ranking::Inner) | ("euclidean", Ranking::Inner) => Metric::Dot,
-            ("euclidean", _) => Metric::Chord,
-            ("lorentz" | "product_l1" | "product_l2", Ranking::Inner) => Metric::Lorentz,
-            ("lorentz" | "product_l1", _) => Metric::Sum,
-            ("product_l2", _) => Metric::RootOfSquares,
-            _ => return None,
+    fn of(space: &dyn Space<f32>, ranking: Ranking) -> Option<Self> {
+        let spec = space.spec();
+        let metric = match (space.score_form()?, ranking) {
+            (ScoreForm::UnitVectors, Ranking::Similarity | Ranking::Inner) => Metric::Dot,
+            (ScoreForm::UnitVectors, _) => return None,
+            (ScoreForm::Flat, Ranking::Inner) => Metric::Dot,
+            (ScoreForm::Flat, _) => Metric::Chord,
+            (ScoreForm::Hyperboloids(_), Ranking::Inner) => Metric::Lorentz,
+            (ScoreForm::Hyperboloids(FactorNorm::L1), _) => Metric::Sum,
+            (ScoreForm::Hyperboloids(FactorNorm::L2), _) => Metric::RootOfSquares,
         };
         let curv: Vec<f32> =
             if spec.curv.is_empty() { vec![1.0] } else { spec.curv.iter().map(|&c| c as f32).collect() };

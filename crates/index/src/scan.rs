@@ -1,8 +1,8 @@
 //! Cheap bounds on the score of every row, from one dot product per row and factor.
 //!
 //! A bound is an interval that contains the value that [`Space`](conifer_space::Space) computes, or a monotone function
-//! of it. Only the few rows whose bounds overlap those of the `k` best need exact scores. For an unknown space every
-//! row is scored exactly.
+//! of it. Only the few rows whose bounds overlap those of the `k` best need exact scores. In a space without a
+//! [`ScoreForm`] every row is scored exactly.
 
 mod formula;
 mod sweep;
@@ -10,13 +10,13 @@ mod terms;
 mod values;
 
 use conifer_space::safe::bounds;
-use conifer_space::{ManifoldSpec, Root};
+use conifer_space::{ManifoldSpec, Root, ScoreForm, Space};
 
 use crate::kernel::dot_error;
 use crate::query::Ranking;
 use crate::rows::PointRows;
 use formula::{BoundFormula, FormulaLimit};
-pub(crate) use sweep::{BLOCK, Scratch, Sweep};
+pub(crate) use sweep::{BLOCK, Sweep, SweepBuffers};
 use terms::Factor;
 pub(crate) use terms::{acosh_1p_below, turn_of};
 use values::RowValues;
@@ -24,6 +24,7 @@ use values::RowValues;
 /// Precomputed values of all rows for the bounds.
 pub(crate) struct Scan {
     spec: ManifoldSpec,
+    form: ScoreForm,
     factors: Vec<Factor>,
     at_origin: bool,
     /// The root; zeros for the origin.
@@ -50,11 +51,9 @@ pub(crate) enum LowerBound {
 }
 
 impl Scan {
-    /// Precomputes the values of the rows; `None` if the space has no bounds.
-    pub(crate) fn new(spec: &ManifoldSpec, root: &Root, rows: &PointRows) -> Option<Self> {
-        if !matches!(spec.kind.as_str(), "sphere" | "euclidean" | "lorentz" | "product_l1" | "product_l2") {
-            return None;
-        }
+    /// Precomputes the values of the rows; `None` if the space has no [`ScoreForm`].
+    pub(crate) fn new(space: &dyn Space<f32>, root: &Root, rows: &PointRows) -> Option<Self> {
+        let (spec, form) = (space.spec(), space.score_form()?);
         let at: Vec<f32> = match root {
             Root::Origin => vec![0.0; spec.dim],
             Root::Point(point) => point.iter().map(|v| *v as f32).collect(),
@@ -69,13 +68,20 @@ impl Scan {
         let joining = 4.0 * errors::joining(spec.factors) as f32;
         let factors =
             curv.map(|curv| Factor { curv, unit: 1.0 / curv.sqrt(), rounding, root: square, joining }).collect();
-        let values = RowValues::of(spec, &at, rows);
-        Some(Scan { spec: spec.clone(), factors, at_origin: matches!(root, Root::Origin), root: at, rows: values })
+        let values = RowValues::of(spec, form, &at, rows);
+        Some(Scan {
+            spec: spec.clone(),
+            form,
+            factors,
+            at_origin: matches!(root, Root::Origin),
+            root: at,
+            rows: values,
+        })
     }
 
     /// Selects the bounds of a ranking; `None` if the space has no cheap bound for it.
     pub(crate) fn plan(&self, ranking: Ranking) -> Option<BoundPlan> {
-        let formula = |ranking| BoundFormula::of(&self.spec, self.at_origin, ranking);
+        let formula = |ranking| BoundFormula::of(self.form, self.spec.factors, self.at_origin, ranking);
         let gate = match ranking.gate() {
             Some(gate) => {
                 let formula = formula(gate.ranking())?;

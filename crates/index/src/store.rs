@@ -6,7 +6,7 @@
 //! | path | content |
 //! |---|---|
 //! | `versions/NNNNNNNN.json` | manifest of version N: space, root, segments, deleted rows, lengths and checksums |
-//! | `segments/NNNNNNNN/` | rows added by version N: an embedding set in the format of [`conifer_space::points`] |
+//! | `segments/NNNNNNNN/` | rows added by version N: an embedding set in the format of [`conifer_embeddings`] |
 //! | `deleted/NNNNNNNN-MMMMMMMM.bits` | bitmap of the rows of segment M that are deleted as of version N |
 //! | `lock`, `tmp/` | the lock of the writer; unfinished files, see below |
 //!
@@ -39,8 +39,9 @@ mod writer;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-use conifer_space::points::Element;
-use conifer_space::{EmbeddingSet, ManifoldSpec, Modality, Root, files};
+use conifer_embeddings::{Element, EmbeddingSet, Modality};
+use conifer_files::operation;
+use conifer_space::{ManifoldSpec, Root};
 
 use crate::error::{Error, Result};
 use segment::{DeletedRows, SegmentContent};
@@ -119,15 +120,15 @@ impl Store {
     /// # Errors
     /// Fails if `dir` is a store or contains other files, if the spec or the root is invalid, if `element` is
     /// [`Element::BF16`], if a file operation fails, or with the error of `fill`. `dir` is then unchanged.
-    pub fn create_with<T, E: From<Error> + From<conifer_space::Error>>(
+    pub fn create_with<T, E: From<Error> + From<conifer_files::Error>>(
         dir: &Path,
         spec: ManifoldSpec,
         root: Root,
         element: Element,
         fill: impl FnOnce(&Store) -> Result<T, E>,
     ) -> Result<(Self, T), E> {
-        spec.check()?;
-        root.check(&spec)?;
+        spec.check().map_err(Error::from)?;
+        root.check(&spec).map_err(Error::from)?;
         if element == Element::BF16 {
             return Err(Error::store(dir, "the element type", element.name(), "F32 or F16").into());
         }
@@ -137,12 +138,12 @@ impl Store {
             store.check_empty()?;
             Ok(store.clear_begun()?)
         };
-        let filled = files::create_folder(dir, may_replace, |fresh| {
+        let filled = conifer_files::create_folder(dir, may_replace, |fresh| {
             let made = Store { dir: fresh.to_owned(), name: Some(dir.to_owned()) };
             for folder in FOLDERS {
-                disk::create_dir(&fresh.join(folder))?;
+                operation::create_dir_all(&fresh.join(folder))?;
             }
-            disk::sync(fresh)?;
+            operation::sync(fresh)?;
             made.publish(&VersionManifest::new(spec, root, element), &[])?;
             fill(&made)
         })?;

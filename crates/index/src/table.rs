@@ -4,13 +4,14 @@ use std::borrow::Cow;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use conifer_space::{EmbeddingSet, ManifoldSpec, Modality, Root, Space, space};
+use conifer_embeddings::{EmbeddingSet, Modality};
+use conifer_space::{ManifoldSpec, Root, Space, space};
 use rayon::prelude::*;
 
 use crate::error::{Error, Result};
 use crate::query::{Hit, Ranking};
 use crate::rows::PointRows;
-use crate::scan::{self, BLOCK, BoundPlan, LowerBound, Scan, Scratch, Sweep};
+use crate::scan::{self, BLOCK, BoundPlan, LowerBound, Scan, Sweep, SweepBuffers};
 use crate::select::{Bounds, Selection};
 use crate::store::Snapshot;
 
@@ -26,6 +27,7 @@ pub(crate) struct SearchTable {
     pub(crate) space: Box<dyn Space<f32>>,
     pub(crate) scan: Option<Scan>,
     pub(crate) rows: PointRows,
+    /// The kind of input of each row; empty in a table of [`SearchTable::of_points`].
     pub(crate) modality: Vec<Modality>,
     depths: OnceLock<Vec<f32>>,
     all: OnceLock<Vec<u32>>,
@@ -40,16 +42,29 @@ impl SearchTable {
     /// # Errors
     /// Fails if the set does not pass [`EmbeddingSet::check`], has 2^32 rows or more, or overflows half precision.
     pub(crate) fn new(set: EmbeddingSet, precision: TablePrecision) -> Result<Self> {
-        set.check()?;
-        if u32::try_from(set.len()).is_err() {
-            return Err(Error::invalid("the number of rows", set.len(), "less than 2^32"));
-        }
+        check(&set)?;
         let EmbeddingSet { spec, root, modality, points, .. } = set;
         let rows = match precision {
             TablePrecision::Full => PointRows::owned(points),
             TablePrecision::Half => PointRows::half(&points)?,
         };
         Self::on(spec, root, rows, modality)
+    }
+
+    /// As [`SearchTable::new`], with a copy of the points.
+    pub(crate) fn copy_of(set: &EmbeddingSet, precision: TablePrecision) -> Result<Self> {
+        check(set)?;
+        let rows = match precision {
+            TablePrecision::Full => PointRows::owned(set.points.clone()),
+            TablePrecision::Half => PointRows::half(&set.points)?,
+        };
+        Self::on(set.spec.clone(), set.root.clone(), rows, set.modality.clone())
+    }
+
+    /// A table of points that no filter searches, such as the centres of cells: row-major points of `spec`, which are
+    /// not checked.
+    pub(crate) fn of_points(spec: &ManifoldSpec, root: &Root, points: &[f32]) -> Result<Self> {
+        Self::on(spec.clone(), root.clone(), PointRows::owned(points.to_vec()), Vec::new())
     }
 
     /// Takes the rows of a snapshot, which are shared.
@@ -63,12 +78,12 @@ impl SearchTable {
 
     /// The rows must be valid points of the space, fewer than 2^32.
     fn on(spec: ManifoldSpec, root: Root, rows: PointRows, modality: Vec<Modality>) -> Result<Self> {
-        let scan = Scan::new(&spec, &root, &rows);
+        let space = space(&spec)?;
         Ok(SearchTable {
-            space: space(&spec)?,
+            scan: Scan::new(space.as_ref(), &root, &rows),
+            space,
             spec,
             root,
-            scan,
             rows,
             modality,
             depths: OnceLock::new(),
@@ -78,12 +93,12 @@ impl SearchTable {
 
     /// Recomputes the values that depend on the order of the rows.
     pub(crate) fn rescan(&mut self) {
-        self.scan = Scan::new(&self.spec, &self.root, &self.rows);
+        self.scan = Scan::new(self.space.as_ref(), &self.root, &self.rows);
         self.depths = OnceLock::new();
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.modality.len()
+        self.rows.len(self.spec.dim)
     }
 
     /// All row numbers.
@@ -170,6 +185,16 @@ impl SearchTable {
     }
 }
 
+/// # Errors
+/// Fails if the set does not pass [`EmbeddingSet::check`] or has 2^32 rows or more.
+fn check(set: &EmbeddingSet) -> Result<()> {
+    set.check()?;
+    match u32::try_from(set.len()) {
+        Ok(_) => Ok(()),
+        Err(_) => Err(Error::invalid("the number of rows", set.len(), "less than 2^32")),
+    }
+}
+
 /// A table prepared for some queries and a ranking.
 pub(crate) struct PreparedRanking<'a> {
     table: &'a SearchTable,
@@ -185,7 +210,7 @@ pub(crate) struct RowScanner<'a> {
     prepared: &'a PreparedRanking<'a>,
     pub(crate) selections: Vec<Selection>,
     limits: Vec<f32>,
-    scratch: Scratch,
+    scratch: SweepBuffers,
     wide: Vec<f32>,
     found: Vec<(u32, u32)>,
 }
@@ -198,7 +223,7 @@ impl<'a> PreparedRanking<'a> {
             prepared: self,
             selections: (0..count).map(|_| Selection::new(k)).collect(),
             limits: vec![f32::INFINITY; count],
-            scratch: Scratch::default(),
+            scratch: SweepBuffers::default(),
             wide: Vec::new(),
             found: Vec::new(),
         }

@@ -4,7 +4,8 @@
 
 use std::collections::BTreeMap;
 
-use conifer_space::{EmbeddingSet, ManifoldSpec, Modality, Provenance, Root, space};
+use conifer_embeddings::{EmbeddingSet, Modality, Provenance};
+use conifer_space::{ManifoldKind, ManifoldSpec, Root, space};
 
 use crate::query::{Direction, Gate, Hit, Ranking};
 
@@ -78,7 +79,7 @@ pub(crate) fn cloud(spec: &ManifoldSpec, count: usize, seed: u64) -> Vec<f32> {
     for tangent in conifer_space::laws::edge_tangents(spec.dim) {
         let tangent: Vec<f32> = tangent.iter().map(|v| v.clamp(-10.0, 10.0) as f32).collect();
         let mut point = tangent.clone();
-        if spec.kind == "sphere" {
+        if spec.kind == ManifoldKind::Sphere {
             space.lift(&tangent, &mut point);
         }
         if f64::from(space.off_manifold(&point)) < 0.5 {

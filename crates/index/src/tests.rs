@@ -4,8 +4,8 @@
 
 #![allow(clippy::unwrap_used)]
 
-use conifer_space::laws::SplitMix;
-use conifer_space::{ManifoldSpec, Root, space};
+use conifer_space::random::SplitMix;
+use conifer_space::{ManifoldKind, ManifoldSpec, Root, space};
 
 use crate::cells::{CellIndex, Effort, Partition};
 use crate::kernel::dot_error;
@@ -69,7 +69,7 @@ fn spec(random: &mut TestRandom) -> ManifoldSpec {
 fn case(seed: u64) -> SearchCase {
     let random = &mut TestRandom(SplitMix::new(seed));
     let spec = spec(random);
-    let sphere = spec.kind == "sphere";
+    let sphere = spec.kind == ManifoldKind::Sphere;
     let (spread, base) = (random.below(4), random.size(1e-6, 1e4));
     let fresh = |random: &mut TestRandom| -> Vec<f64> {
         let mut point = Vec::new();
@@ -256,7 +256,7 @@ fn within_budget(case: &SearchCase, ranking: Ranking, all: &[Vec<Hit>], context:
             };
             let (exact, budget) = match ranking {
                 Ranking::Distance => distance(space.dist(&query, &row)),
-                Ranking::Similarity | Ranking::Gated(_) if spec.kind != "sphere" => {
+                Ranking::Similarity | Ranking::Gated(_) if spec.kind != ManifoldKind::Sphere => {
                     distance(space.similarity(&query, &row))
                 }
                 Ranking::Similarity | Ranking::Gated(_) => (space.similarity(&query, &row), rounding),

@@ -12,8 +12,8 @@ use conifer_data::tokenizer::Tokenizer;
 use conifer_data::transform::EvalCrop;
 use conifer_data::vectors::TextVectors;
 use conifer_data::{Broken, ImageRef, PixelLimits};
-use conifer_space::points::sha256_hex;
-use conifer_space::{EmbeddingSet, ManifoldSpec, Modality, Provenance, Root};
+use conifer_embeddings::{EmbeddingSet, Modality, Provenance, sha256_hex};
+use conifer_space::{ManifoldSpec, Root, entry, space};
 use rayon::prelude::*;
 
 pub(crate) use prefetch::prefetch;
@@ -167,21 +167,20 @@ impl Embedder {
     }
 
     fn compute_root(&self) -> Result<Root> {
-        let sphere = self.spec.kind == "sphere";
         let embed = |text: &str| -> Result<Vec<f64>> {
             Ok(self.texts(&[text], &mut |_, _| {})?.into_iter().map(f64::from).collect())
         };
         let point = match (&self.manifest.root, &self.manifest.apex) {
             (Some(root), _) => root.clone(),
             (None, Some(Apex::Text(text))) => embed(text)?,
-            (None, None) if sphere && self.vector_width(Tower::Text).is_none() => embed("")?,
+            (None, None) if !entry(self.spec.kind.name())?.has_origin() && self.vector_width(Tower::Text).is_none() => {
+                embed("")?
+            }
             (None, _) => return Ok(Root::Origin),
         };
-        if !sphere {
-            return Ok(Root::Point(point));
-        }
-        let norm = point.iter().map(|x| x * x).sum::<f64>().sqrt();
-        Ok(Root::Point(point.into_iter().map(|x| x / norm).collect()))
+        let mut root = vec![0.0; point.len()];
+        space::<f64>(&self.spec)?.project(&point, &mut root);
+        Ok(Root::Point(root))
     }
 
     /// Embeds `texts`. Points are row-major, `[N, dim]`, in input order. Equal texts are embedded once; texts of
@@ -221,7 +220,7 @@ impl Embedder {
     /// Embeds texts into a set. `ids` name the rows; `data` names their source.
     ///
     /// # Errors
-    /// As [`Embedder::texts`]; [`Error::Space`] if there is not one id per text.
+    /// As [`Embedder::texts`]; [`Error::Embeddings`] if there is not one id per text.
     pub fn text_set<S: AsRef<str> + Sync>(
         &self,
         ids: Vec<String>,
@@ -241,7 +240,7 @@ impl Embedder {
     /// Embeds photographs into a set. `crop` selects the crop, `ids` name the rows, and `data` names their source.
     ///
     /// # Errors
-    /// As [`Embedder::images`]; [`Error::Space`] if there is not one id per photograph.
+    /// As [`Embedder::images`]; [`Error::Embeddings`] if there is not one id per photograph.
     pub fn image_set(
         &self,
         ids: Vec<String>,

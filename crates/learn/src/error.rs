@@ -24,6 +24,18 @@ pub enum Error {
         /// The accepted values.
         expected: String,
     },
+    /// A loss or a gradient of a training step is not finite.
+    #[error(
+        "learn: `step {step}: {what}` is {value}; expected a finite number (the last checkpoint is kept; a lower optim.lr or optim.clip_norm = 1 may help)"
+    )]
+    Diverged {
+        /// Number of the step.
+        step: u64,
+        /// The loss, with the first term that is not finite, or the gradient of a parameter.
+        what: String,
+        /// The value found.
+        value: f64,
+    },
     /// A name that is not in its registry.
     #[error("learn: unknown {kind} `{name}`; known: {known}")]
     Unknown {
@@ -78,9 +90,15 @@ pub enum Error {
         /// The cause.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
-    /// An error of `conifer-space` (spaces, embedding sets).
+    /// An error of `conifer-space` (spaces, roots).
     #[error(transparent)]
     Space(#[from] conifer_space::Error),
+    /// An error of `conifer-files` (files and folders that are replaced atomically).
+    #[error(transparent)]
+    Files(#[from] conifer_files::Error),
+    /// An error of `conifer-embeddings` (embedding sets).
+    #[error(transparent)]
+    Embeddings(#[from] conifer_embeddings::Error),
     /// An error of `conifer-geometry` (manifolds over tensors).
     #[error(transparent)]
     Geometry(#[from] conifer_geometry::Error),

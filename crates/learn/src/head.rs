@@ -102,7 +102,7 @@ impl Head {
         let mut spec = spec.clone();
         // Check the size before allocating a list of `factors` numbers.
         spec.check_size()?;
-        let kind = conifer_space::entry(&spec.kind)?;
+        let kind = conifer_space::entry(spec.kind.name())?;
         if kind.curved && spec.curv.is_empty() {
             spec.curv = vec![config.curv; spec.factors];
         }
@@ -223,16 +223,13 @@ impl Head {
     }
 
     /// Inputs of a method besides the points: the manifold, the root and the current 1/temperature. The root is the
-    /// stored point (normalised to length 1 on a sphere), or else the origin.
+    /// stored point, projected to the space, or else the origin.
     ///
     /// # Errors
     /// As [`Head::manifold`].
     pub fn space(&self) -> Result<BatchSpace> {
         let manifold = self.manifold()?;
-        let root = self.root.as_ref().map(|root| match self.spec.kind.as_str() {
-            "sphere" => manifold.lift(root.value.val().unsqueeze()).squeeze_dim(0),
-            _ => root.value.val(),
-        });
+        let root = self.root.as_ref().map(|root| manifold.project(root.value.val().unsqueeze()).squeeze_dim(0));
         Ok(BatchSpace {
             root: root.map_or(RootT::Origin, RootT::Point),
             manifold,

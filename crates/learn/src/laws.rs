@@ -23,7 +23,7 @@ fn spec(entry: &MethodEntry) -> ManifoldSpec {
 }
 
 fn filled(mut spec: ManifoldSpec) -> ManifoldSpec {
-    if spec.curv.is_empty() && conifer_space::entry(&spec.kind).unwrap().curved {
+    if spec.curv.is_empty() && conifer_space::entry(spec.kind.name()).unwrap().curved {
         spec.curv = (0..spec.factors).map(|i| 0.4 + 0.7 * i as f64).collect();
     }
     spec
@@ -138,12 +138,7 @@ fn finite_on_the_edge_batch() {
 fn edge_space(kind: &str, factors: usize) -> ManifoldSpec {
     let curved = conifer_space::entry(kind).unwrap().curved;
     let ends = [0.1, 10.0].into_iter().cycle();
-    ManifoldSpec {
-        kind: kind.to_owned(),
-        dim: DIM,
-        factors,
-        curv: ends.take(if curved { factors } else { 0 }).collect(),
-    }
+    ManifoldSpec { kind: kind.into(), dim: DIM, factors, curv: ends.take(if curved { factors } else { 0 }).collect() }
 }
 
 /// One numerically difficult case per row: zeros, tiny, far, far beside near, all views equal, mirrored, collinear,

@@ -1,5 +1,5 @@
 //! Training of hierarchical vision-language embeddings: encoders, model, losses, trainer and checkpoints, and the
-//! embedding of photographs and captions into an [`EmbeddingSet`](conifer_space::EmbeddingSet).
+//! embedding of photographs and captions into an [`EmbeddingSet`](conifer_embeddings::EmbeddingSet).
 //!
 //! The [`encoders`] map a batch to features. The [`model`] projects them and its head lifts them to points on a
 //! manifold. One of the [`methods`] computes a loss from the points. [`train`] runs the optimiser, [`checkpoint`]

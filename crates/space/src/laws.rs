@@ -13,6 +13,7 @@ use std::fmt;
 
 pub use numerics::edge_tangents;
 
+use crate::random::SplitMix;
 use crate::root::Root;
 use crate::space::{Space, SpaceEntry};
 use crate::spec::ManifoldSpec;
@@ -61,6 +62,8 @@ const LAWS: &[(&str, Law)] = &[
     ("similarity falls as dist grows", metric::similarity_falls_with_dist),
     ("geodesics have constant speed", metric::geodesic_has_constant_speed),
     ("mean lies in the middle", metric::mean_is_central),
+    ("centroids and projections lie on the space", metric::centroids_and_projections),
+    ("the score form gives the scores", metric::score_form_gives_the_scores),
     ("depth is the distance to the root", metric::depth_measures_from_root),
     ("one factor is the factor", metric::one_factor_is_the_factor),
     ("exterior angle is 0 ahead and pi behind", cones::angle_ahead_and_behind),
@@ -88,7 +91,7 @@ struct LawCase<'a> {
 impl<'a> LawCase<'a> {
     fn new(entry: &'a SpaceEntry, spec: ManifoldSpec, seed: u64) -> Self {
         let (exact, fast) = ((entry.build_f64)(&spec), (entry.build_f32)(&spec));
-        let mut random = SplitMix(seed);
+        let mut random = SplitMix::new(seed);
         let tangents: Vec<_> = (0..7).map(|_| random_tangent(&spec, &mut random)).collect();
         let mut case = LawCase { entry, spec, exact, fast, tangents, points: Vec::new() };
         case.points = case.tangents.iter().map(|v| case.lift(v)).collect();
@@ -96,7 +99,7 @@ impl<'a> LawCase<'a> {
     }
 
     fn has_origin(&self) -> bool {
-        self.entry.tangent_norm.is_some()
+        self.entry.has_origin()
     }
 
     fn lift(&self, tangent: &[f64]) -> Vec<f64> {
@@ -152,34 +155,10 @@ fn random_tangent(spec: &ManifoldSpec, random: &mut SplitMix) -> Vec<f64> {
     let mut tangent = Vec::with_capacity(spec.dim);
     for factor in 0..spec.factors {
         let unit = 1.0 / spec.curv.get(factor).map_or(1.0, |c| c.sqrt());
-        let length = unit * (0.05 + 2.95 * random.next());
-        let direction: Vec<f64> = (0..spec.factor_dim()).map(|_| random.next() + random.next() - 1.0).collect();
+        let length = unit * (0.05 + 2.95 * random.uniform());
+        let direction: Vec<f64> = (0..spec.factor_dim()).map(|_| random.uniform() + random.uniform() - 1.0).collect();
         let norm = direction.iter().map(|v| v * v).sum::<f64>().sqrt();
         tangent.extend(direction.iter().map(|v| length * v / norm));
     }
     tangent
-}
-
-/// SplitMix64 (Steele, Lea, Flood 2014): a small random generator for test points and samples, without a dependency.
-pub struct SplitMix(pub(crate) u64);
-
-impl SplitMix {
-    /// Creates the generator for a seed.
-    pub fn new(seed: u64) -> Self {
-        SplitMix(seed)
-    }
-
-    /// The next number, uniform in (0, 1).
-    pub fn uniform(&mut self) -> f64 {
-        self.next()
-    }
-
-    /// Uniform in (0, 1).
-    pub(crate) fn next(&mut self) -> f64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((z ^ (z >> 31)) >> 11) as f64 / (1_u64 << 53) as f64 + f64::EPSILON
-    }
 }

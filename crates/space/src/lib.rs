@@ -1,13 +1,11 @@
-//! Geometry of the embedding spaces on plain slices, without a tensor engine, and the file format of embedding sets.
+//! Geometry of the embedding spaces on plain slices, without a tensor engine.
 //!
 //! * [`ManifoldSpec`] describes a space. It is plain data and is stored with the points.
 //! * [`Space`] is the geometry of one space, in `f32` (used by search) and in `f64` (the reference for the other
 //!   implementations). [`SPACES`] lists every space; [`space()`] builds one from its spec.
 //! * [`Root`] is the root from which the cones are seen: the origin or a point. Callers pass it to each function.
-//! * [`EmbeddingSet`] is a set of points with its spec, in memory and on disk. Training writes it; search, evaluation
-//!   and plots read it.
-//! * [`files`] writes files and folders atomically.
 //! * [`vector`] holds scalar functions that the compiler can vectorise.
+//! * [`random`] holds a random generator for samples.
 //! * [`safe`] holds the epsilons and clamped functions; [`laws`] is the conformance suite for spaces.
 //!
 //! Conventions. Points are stored by their *space* components, `dim` numbers; the time component of the hyperboloid,
@@ -29,15 +27,17 @@
 //! # Ok::<(), conifer_space::Error>(())
 //! ```
 
+mod centroid;
 mod cone;
 mod error;
-pub mod files;
+mod kind;
 pub mod laws;
-pub mod points;
+pub mod random;
 mod real;
 mod registry;
 mod root;
 pub mod safe;
+mod score_form;
 pub mod slices;
 mod space;
 pub mod spaces;
@@ -45,9 +45,10 @@ mod spec;
 pub mod vector;
 
 pub use error::{Error, Result};
-pub use points::{EmbeddingSet, Modality, Provenance};
+pub use kind::{ExternalKind, ManifoldKind};
 pub use real::Real;
 pub use registry::Registry;
 pub use root::Root;
+pub use score_form::{FactorNorm, ScoreForm};
 pub use space::{SPACES, Space, SpaceEntry, entry, space};
 pub use spec::ManifoldSpec;

@@ -4,6 +4,7 @@ use crate::error::{Error, Result};
 use crate::real::Real;
 use crate::registry::Registry;
 use crate::root::Root;
+use crate::score_form::ScoreForm;
 use crate::spaces;
 use crate::spec::ManifoldSpec;
 
@@ -68,11 +69,31 @@ pub trait Space<T: Real>: Send + Sync {
     /// Distance to the root, a measure of how specific a point is: the geodesic distance. On the sphere it is the chord
     /// `|x - root|`, the radius of Radial Embeddings; it is 1 for [`Root::Origin`], the centre of the sphere.
     fn depth(&self, x: &[T], root: &Root) -> T;
+
+    /// Writes the point at which k-means places the centre of `points`. `out` keeps its value where none is defined.
+    /// The default is [`Space::mean`]. Hyperboloid: the sum in the ambient space, projected back (the centroid of Law et
+    /// al. 2019, Eq. 9); sphere: the normalised sum; Euclidean: the arithmetic mean; product: factor by factor. These
+    /// sum in `f64`.
+    fn centroid(&self, points: &[&[T]], out: &mut [T]) {
+        self.mean(points, out);
+    }
+
+    /// Writes the point of the space that is nearest to a vector. The default, for spaces of which every vector is a
+    /// point, copies it. Sphere: `x / |x|`; zero stays zero.
+    fn project(&self, vector: &[T], point: &mut [T]) {
+        point.copy_from_slice(vector);
+    }
+
+    /// How the scores follow from dot products; `None`, the default, if that is unknown. Search then computes every
+    /// score with the functions of this trait, which is exact and slow.
+    fn score_form(&self) -> Option<ScoreForm> {
+        None
+    }
 }
 
 /// One entry of [`SPACES`].
 pub struct SpaceEntry {
-    /// Name in [`ManifoldSpec::kind`].
+    /// Name of the [`ManifoldSpec::kind`].
     pub kind: &'static str,
     /// One-line summary for lists and help texts.
     pub summary: &'static str,
@@ -105,7 +126,14 @@ pub static SPACES: Registry<SpaceEntry> = Registry::new(
     ],
 );
 
-/// Returns the registry entry of a kind.
+impl SpaceEntry {
+    /// True if the zero vector is the origin of the space: [`Space::lift`] is the exponential map there.
+    pub fn has_origin(&self) -> bool {
+        self.tangent_norm.is_some()
+    }
+}
+
+/// Returns the registry entry of the kind with this name.
 ///
 /// # Errors
 /// The kind is unknown; the message lists the known kinds.
@@ -119,5 +147,5 @@ pub fn entry(kind: &str) -> Result<&'static SpaceEntry> {
 /// The errors of [`ManifoldSpec::check`].
 pub fn space<T: Real>(spec: &ManifoldSpec) -> Result<Box<dyn Space<T>>> {
     spec.check()?;
-    Ok(T::build(entry(&spec.kind)?, spec))
+    Ok(T::build(entry(spec.kind.name())?, spec))
 }

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
+use crate::kind::ManifoldKind;
 use crate::safe::{CURVATURES, MAX_DIM};
 use crate::slices;
 use crate::space::entry;
@@ -11,8 +12,8 @@ use crate::space::entry;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ManifoldSpec {
-    /// Name of the space in [`crate::SPACES`]: `sphere`, `euclidean`, `lorentz`, `product_l1`, `product_l2`.
-    pub kind: String,
+    /// Kind of the space; its name is that of an entry of [`crate::SPACES`].
+    pub kind: ManifoldKind,
     /// Numbers stored per point, summed over all factors.
     pub dim: usize,
     /// Number of factors K; each has `dim / factors` components, stored one factor after the other.
@@ -27,28 +28,28 @@ pub struct ManifoldSpec {
 impl ManifoldSpec {
     /// The unit sphere in `dim` coordinates.
     pub fn sphere(dim: usize) -> Self {
-        Self::flat("sphere", dim)
+        Self::flat(ManifoldKind::Sphere, dim)
     }
 
     /// Euclidean space of `dim` coordinates.
     pub fn euclidean(dim: usize) -> Self {
-        Self::flat("euclidean", dim)
+        Self::flat(ManifoldKind::Euclidean, dim)
     }
 
     /// The hyperboloid of curvature `-curv` with `dim` space components.
     pub fn lorentz(dim: usize, curv: f64) -> Self {
-        ManifoldSpec { curv: vec![curv], ..Self::flat("lorentz", dim) }
+        ManifoldSpec { curv: vec![curv], ..Self::flat(ManifoldKind::Lorentz, dim) }
     }
 
     /// `factors` hyperboloids of `factor_dim` space components each. The distance is the mean of the factor distances.
     pub fn product_l1(factors: usize, factor_dim: usize, curv: Vec<f64>) -> Self {
-        Self::product("product_l1", factors, factor_dim, curv)
+        Self::product(ManifoldKind::ProductL1, factors, factor_dim, curv)
     }
 
     /// `factors` hyperboloids of `factor_dim` space components each. The distance is the root mean square of the factor
     /// distances.
     pub fn product_l2(factors: usize, factor_dim: usize, curv: Vec<f64>) -> Self {
-        Self::product("product_l2", factors, factor_dim, curv)
+        Self::product(ManifoldKind::ProductL2, factors, factor_dim, curv)
     }
 
     /// Components per factor, `dim / factors`.
@@ -63,7 +64,7 @@ impl ManifoldSpec {
     /// `dim`; a number of curvatures other than the kind needs; a curvature outside [`CURVATURES`].
     pub fn check(&self) -> Result<()> {
         self.check_size()?;
-        let entry = entry(&self.kind)?;
+        let entry = entry(self.kind.name())?;
         let field = |name: &str| format!("manifold `{}`: `{name}`", self.kind);
         if !entry.factored && self.factors != 1 {
             return Err(Error::invalid(field("factors"), self.factors, "1"));
@@ -90,7 +91,7 @@ impl ManifoldSpec {
     /// # Errors
     /// Unknown kind; a `dim` outside 1 to [`MAX_DIM`]; a number of factors that does not divide `dim`.
     pub fn check_size(&self) -> Result<()> {
-        entry(&self.kind)?;
+        entry(self.kind.name())?;
         let field = |name: &str| format!("manifold `{}`: `{name}`", self.kind);
         if !(1..=MAX_DIM).contains(&self.dim) {
             return Err(Error::invalid(field("dim"), self.dim, format!("1 to {MAX_DIM}")));
@@ -110,11 +111,11 @@ impl ManifoldSpec {
         point.chunks_exact(self.factor_dim()).enumerate().map(of_factor).fold(0.0, f32::max)
     }
 
-    fn flat(kind: &str, dim: usize) -> Self {
-        ManifoldSpec { kind: kind.to_owned(), dim, factors: 1, curv: Vec::new() }
+    fn flat(kind: ManifoldKind, dim: usize) -> Self {
+        ManifoldSpec { kind, dim, factors: 1, curv: Vec::new() }
     }
 
-    fn product(kind: &str, factors: usize, factor_dim: usize, curv: Vec<f64>) -> Self {
+    fn product(kind: ManifoldKind, factors: usize, factor_dim: usize, curv: Vec<f64>) -> Self {
         ManifoldSpec { factors, curv, ..Self::flat(kind, factors * factor_dim) }
     }
 }
@@ -150,7 +151,7 @@ mod tests {
         let message = |spec: ManifoldSpec| spec.check().unwrap_err().to_string();
         let product = |curv| ManifoldSpec::product_l1(2, 3, curv);
         assert_eq!(
-            message(ManifoldSpec::flat("torus", 4)),
+            message(ManifoldSpec::flat("torus".into(), 4)),
             format!("manifold: `kind` is `torus`; expected one of {}", crate::SPACES.names())
         );
         assert_eq!(message(ManifoldSpec::sphere(0)), "manifold `sphere`: `dim` is 0; expected 1 to 65536");

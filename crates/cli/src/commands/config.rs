@@ -2,7 +2,7 @@ use anyhow::bail;
 use conifer_learn::config::{Config, schema};
 use serde_json::json;
 
-use crate::cli::ConfigCommand;
+use crate::arguments::ConfigCommand;
 use crate::output::{columns, note, print, print_json};
 
 pub(crate) fn run(command: ConfigCommand, as_json: bool) -> anyhow::Result<()> {

@@ -4,7 +4,7 @@ use conifer_data::tokenizer::Tokenizer;
 use conifer_learn::checkpoint::{self, OpenedModel, published};
 use serde_json::json;
 
-use crate::cli::{ConvertArgs, WeightArg};
+use crate::arguments::{ConvertArgs, WeightArg};
 use crate::output::{note, print, print_json};
 
 pub(crate) fn run(mut args: ConvertArgs, as_json: bool) -> anyhow::Result<()> {

@@ -16,7 +16,7 @@ use conifer_data::toy::{ToyConfig, ToySplit, ToyWorld, tree};
 use conifer_data::{PixelLimits, SOURCES};
 use serde_json::json;
 
-use crate::cli::{DataCommand, ImportArgs, SampleFormatArg, TargetArgs};
+use crate::arguments::{DataCommand, ImportArgs, SampleFormatArg, TargetArgs};
 use crate::output::{note, print, print_json};
 use crate::request::{open_source, source_spec};
 

@@ -13,14 +13,13 @@ use std::sync::atomic::AtomicBool;
 use anyhow::Context as _;
 use burn::tensor::Device;
 use conifer_data::transform::EvalCrop;
-use conifer_space::Modality;
-use conifer_space::points::{Draft, Element};
+use conifer_embeddings::{Draft, Element, Modality};
 use serde_json::json;
 
 pub(crate) use finished::finished_rows;
 pub(crate) use stream::{EmbedJob, EmbedSummary};
 
-use crate::cli::{CropArg, ElementArg, EmbedArgs, EmbedView, ViewArg};
+use crate::arguments::{CropArg, ElementArg, EmbedArgs, EmbedView, ViewArg};
 use crate::embedder::ModelEmbedder;
 use crate::output::{note, print, print_json};
 use crate::request::open_source;
@@ -139,10 +138,7 @@ impl EmbedView {
     /// The name on the command line, with underscores instead of dashes.
     pub(crate) fn name(self) -> &'static str {
         match self {
-            Self::Image => "image",
-            Self::Text => "text",
-            Self::BoxImage => "box_image",
-            Self::BoxText => "box_text",
+            Self::Modality(view) => Modality::from(view).name(),
             Self::Taxa => "taxa",
             Self::Tiers => "tiers",
         }

@@ -9,8 +9,8 @@ use conifer_eval::benchmarks::{find, prompts};
 use conifer_eval::{Benchmark, Context, Error, Options, Record, Score, TreeFile, measure, settings, table};
 use serde_json::{Value, json};
 
+use crate::arguments::{DataArgs, EvalArgs, ScoreArg};
 use crate::cache::CachedEmbedder;
-use crate::cli::{DataArgs, EvalArgs, ScoreArg};
 use crate::embedder::ModelEmbedder;
 use crate::output::{columns, note, print, print_json};
 use crate::request::open_source;

@@ -10,13 +10,13 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use burn::tensor::Device;
+use conifer_embeddings::{Draft, Element};
 use conifer_learn::checkpoint::state::latest_checkpoint;
-use conifer_space::points::{Draft, Element};
 use serde_json::json;
 
 use super::embed::{EmbedJob, finished_rows};
 use super::towers;
-use crate::cli::{DataArgs, ExploreArgs, SERVE_PORT, ServeArgs};
+use crate::arguments::{DataArgs, ExploreArgs, SERVE_PORT, ServeArgs};
 use crate::embedder::ModelEmbedder;
 use crate::invocation::program;
 use crate::output::{note, print, print_json};

@@ -6,13 +6,13 @@ mod qdrant;
 use std::fs;
 use std::path::Path;
 
-use anyhow::{Context as _, ensure};
+use anyhow::{Context as _, bail, ensure};
 use conifer_index::Snapshot;
 use conifer_index::export::Augmented;
 use conifer_space::spaces::lorentz::time_excess;
 use serde_json::json;
 
-use crate::cli::{EngineArg, ExportArgs};
+use crate::arguments::{EngineArg, ExportArgs};
 use crate::output::{print, print_json};
 use crate::progress;
 use crate::request::open_rows;
@@ -39,17 +39,11 @@ pub(crate) fn run(args: ExportArgs, as_json: bool) -> anyhow::Result<()> {
         Some(radius) => Augmented::within(&rows.spec, radius).context("--radius")?,
         None => Augmented::around(&rows.spec, (0..rows.len()).map(|i| rows.row(i)))?,
     };
-    // Write to a temporary folder and rename it, so that `out` is complete if it exists.
-    let name = out.file_name().context("--out: expected a path that ends in a name")?.to_string_lossy().into_owned();
-    let tmp = out.with_file_name(format!(".{name}.{}.tmp", std::process::id()));
-    fs::create_dir_all(&tmp).with_context(|| tmp.display().to_string())?;
-    let written = write(&args, &ExportRows { rows: &rows, vectors: &vectors }, &tmp)
-        .and_then(|()| fs::rename(&tmp, out).with_context(|| out.display().to_string()));
-    if let Err(error) = written {
-        // Report the write error, not an error of the clean-up. Leftover files are harmless.
-        let _ = fs::remove_dir_all(&tmp);
-        return Err(error.context(out.display().to_string()));
-    }
+    let is_free = |_: &Path| bail!("the folder exists; expected a new one");
+    conifer_files::create_folder(out, is_free, |fresh| {
+        write(&args, &ExportRows { rows: &rows, vectors: &vectors }, fresh)
+    })
+    .with_context(|| out.display().to_string())?;
     let files: Vec<String> = fs::read_dir(out)?
         .map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned()))
         .collect::<std::io::Result<_>>()?;

@@ -24,7 +24,13 @@ pub(crate) fn methods(as_json: bool) -> anyhow::Result<()> {
     let mut rows = vec![["method", "views", "space", "what", "source"].map(String::from).to_vec()];
     rows.extend(METHODS.iter().map(|it| {
         let views: Vec<_> = it.views.iter().map(|view| view.name()).collect();
-        vec![it.name.into(), views.join(", "), (it.manifold)(512).kind, it.summary.into(), it.reference.into()]
+        vec![
+            it.name.into(),
+            views.join(", "),
+            (it.manifold)(512).kind.to_string(),
+            it.summary.into(),
+            it.reference.into(),
+        ]
     }));
     print(&columns(&rows))
 }

@@ -18,7 +18,7 @@ mod traverse;
 
 use clap::CommandFactory;
 
-use crate::cli::{Cli, Command, ServeArgs};
+use crate::arguments::{Cli, Command, ServeArgs};
 use crate::output::{note, print};
 use crate::set_model::{is_run, set_of};
 

@@ -14,8 +14,8 @@ use conifer_data::Source;
 use conifer_eval::TreeFile;
 use conifer_eval::prediction::{Predictor, StoredThreshold};
 
+use crate::arguments::{DataArgs, PredictArgs};
 use crate::cache::CachedEmbedder;
-use crate::cli::{DataArgs, PredictArgs};
 use crate::embedder::ModelEmbedder;
 use crate::output::note;
 use crate::request::{open_source, source_spec};

@@ -26,7 +26,7 @@ use self::suggest::{Suggestion, suggest};
 use self::unseen::TestData;
 use super::towers;
 use super::train::watch;
-use crate::cli::QuickstartArgs;
+use crate::arguments::QuickstartArgs;
 use crate::embedder::ModelEmbedder;
 use crate::invocation::program;
 use crate::output::{columns, note, print, print_json};

@@ -2,7 +2,7 @@ use burn::tensor::Device;
 use conifer_index::{Filter, FlatIndex, Hit, Query as Points, Snapshot, conjunction};
 use serde_json::{Value, json};
 
-use crate::cli::SearchArgs;
+use crate::arguments::SearchArgs;
 use crate::output::{columns, note, print, print_json};
 use crate::query_resolver::QueryResolver;
 use crate::request::open_rows;

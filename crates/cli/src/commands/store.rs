@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, anyhow, bail, ensure};
+use conifer_embeddings::{Element, EmbeddingSet};
 use conifer_index::store::{Appended, Duplicates, Version};
 use conifer_index::{Error, Store};
-use conifer_space::points::Element;
-use conifer_space::{EmbeddingSet, Root};
+use conifer_space::Root;
 use serde_json::json;
 
-use crate::cli::{StoreCommand, StoreElementArg};
+use crate::arguments::{StoreCommand, StoreElementArg};
 use crate::output::{columns, note, print, print_json};
 use crate::progress;
 use crate::request::note_interrupted;

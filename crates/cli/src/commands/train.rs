@@ -21,8 +21,8 @@ use rayon::prelude::*;
 use serde_json::json;
 
 use super::eval::templates;
+use crate::arguments::TrainArgs;
 use crate::cache;
-use crate::cli::TrainArgs;
 use crate::embedder::ModelEmbedder;
 use crate::invocation::program;
 use crate::output::{note, print, print_json};

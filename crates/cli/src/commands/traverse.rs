@@ -3,7 +3,7 @@ use conifer_index::{Cone, Filter, FlatIndex, Query as Points, StopPlace, Travers
 use serde_json::json;
 
 use super::search::{label, row_json};
-use crate::cli::TraverseArgs;
+use crate::arguments::TraverseArgs;
 use crate::output::{columns, note, print, print_json};
 use crate::query_resolver::QueryResolver;
 use crate::request::open_rows;

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use axum::extract::State;
-use conifer_space::Modality;
+use conifer_embeddings::Modality;
 use serde::Serialize;
 
 use super::Server;

@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
-use conifer_space::Modality;
+use conifer_embeddings::Modality;
 use serde::Serialize;
 use serde_json::json as value;
 

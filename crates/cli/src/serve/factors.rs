@@ -35,7 +35,7 @@ impl ProductFactors {
     /// The space is not valid.
     pub(crate) fn new(spec: &ManifoldSpec, root: &Root) -> conifer_space::Result<Self> {
         let width = spec.factor_dim();
-        let factored = conifer_space::entry(&spec.kind)?.factored;
+        let factored = conifer_space::entry(spec.kind.name())?.factored;
         let curvs = if factored { spec.curv.as_slice() } else { &[] };
         let spaces = curvs.iter().map(|curv| space(&ManifoldSpec::lorentz(width, *curv))).collect::<Result<_, _>>()?;
         let root_of = |factor: usize| match root {

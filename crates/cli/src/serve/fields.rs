@@ -6,14 +6,14 @@ use std::fmt;
 use axum::extract::{FromRequestParts, Query};
 use axum::http::request::Parts;
 use clap::ValueEnum as _;
+use conifer_embeddings::Modality;
 use conifer_learn::config::edits;
-use conifer_space::Modality;
 use serde_json::{Map, Value};
 
 use super::body::parse;
 use super::error::{HttpError, HttpResult};
 use super::rows::digits;
-use crate::cli::ViewArg;
+use crate::arguments::ViewArg;
 use crate::ranking::{NAMES, RankingArg};
 
 /// A request that is parsed from fields.

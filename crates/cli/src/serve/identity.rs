@@ -3,8 +3,8 @@
 //! Every response names both in its headers, so that a front combines only shards of one set.
 
 use axum::http::{HeaderMap, HeaderValue};
+use conifer_embeddings::sha256_hex;
 use conifer_index::Snapshot;
-use conifer_space::points::sha256_hex;
 use serde::{Deserialize, Serialize};
 
 /// Response header with the shard: `I/N`.

@@ -4,8 +4,8 @@
 
 use std::collections::BTreeMap;
 
+use conifer_embeddings::Modality;
 use conifer_index::{Filter, Query as Points, conjunction};
-use conifer_space::Modality;
 use conifer_space::slices::dot;
 use serde_json::{Map, Value};
 

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use axum::extract::{FromRequestParts, Path, State};
 use axum::http::request::Parts;
+use conifer_embeddings::Modality;
 use conifer_index::{Direction, Filter, Ranking};
-use conifer_space::Modality;
 use serde::Serialize;
 
 use super::Server;

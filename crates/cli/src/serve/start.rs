@@ -28,7 +28,7 @@ use super::response_buffer::{MAX_UNSENT, ResponseBudget};
 use super::state::ServedSet;
 use super::thumbnails::Thumbnails;
 use super::{Server, listen, routes};
-use crate::cli::{DataArgs, ListenArgs, ServeArgs};
+use crate::arguments::{DataArgs, ListenArgs, ServeArgs};
 use crate::embedder::ModelEmbedder;
 use crate::output::{note, print, print_json};
 use crate::request::{open_rows, open_source};

@@ -5,8 +5,9 @@ use std::hash::{BuildHasher as _, RandomState};
 use std::ops::Range;
 
 use conifer_data::hierarchy::Tree;
+use conifer_embeddings::Modality;
 use conifer_index::{CellIndex, FlatIndex, Partition, Snapshot};
-use conifer_space::{ManifoldSpec, Modality, Root, Space};
+use conifer_space::{ManifoldSpec, Root, Space};
 use rayon::prelude::*;
 
 use super::classes::ClassSource;

@@ -11,7 +11,7 @@ use axum::http::header::CACHE_CONTROL;
 use conifer_data::loader::guarded;
 use conifer_data::transform::{crop_box, shrink};
 use conifer_data::{BBox, Broken, PixelLimits, Source, encode_jpeg};
-use conifer_space::Modality;
+use conifer_embeddings::Modality;
 
 use super::Server;
 use super::body::typed;

@@ -152,7 +152,7 @@ fn taxa_with_a_shared_epithet_stay_distinct() {
     good(at, &["train", config.to_str().unwrap(), "--smoke", "--out", "run"]);
     let views = ["--views", "image,taxa", "--out"];
     good(at, &[&["embed", "run"], &data[..], &views, &["set"]].concat());
-    let set = conifer_space::EmbeddingSet::load(&at.join("set")).unwrap();
+    let set = conifer_embeddings::EmbeddingSet::load(&at.join("set")).unwrap();
     let texts = &set.columns["text"];
     assert_eq!(texts[..3], ["Malacocincla abbotti", "Papasula abbotti", "Papasula abbotti"]);
     assert_eq!(
@@ -169,7 +169,7 @@ fn taxa_with_a_shared_epithet_stay_distinct() {
     assert_eq!(set.columns["label"][3..6], ["Passeriformes", "Malacocincla", "Malacocincla abbotti"]);
     // The common name is appended to the scientific name. No row contains a local path.
     good(at, &[&["embed", "run"], &data[..], &["--data-option", "label=common"], &views, &["named"]].concat());
-    let set = conifer_space::EmbeddingSet::load(&at.join("named")).unwrap();
+    let set = conifer_embeddings::EmbeddingSet::load(&at.join("named")).unwrap();
     assert_eq!(set.columns["text"][0], "Malacocincla abbotti (Babbler)");
     let rows = fs::read_to_string(at.join("named/rows.jsonl")).unwrap();
     assert!(!rows.contains(at.to_str().unwrap()) && !rows.contains("photos/"), "{rows}");
@@ -188,7 +188,7 @@ fn tiers_are_separate_rows() {
     let config = root().join("configs/toy_hycoclip.toml");
     good(at, &["train", config.to_str().unwrap(), "--smoke", "--out", "run"]);
     good(at, &["embed", "run", "--data", "t.jsonl", "--views", "tiers", "--out", "set"]);
-    let set = conifer_space::EmbeddingSet::load(&at.join("set")).unwrap();
+    let set = conifer_embeddings::EmbeddingSet::load(&at.join("set")).unwrap();
     assert_eq!(set.columns["text"], ["an animal", "a dog", "a black dog", "a white dog"]);
 }
 

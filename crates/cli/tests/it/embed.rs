@@ -111,7 +111,7 @@ fn killed_run_resumes_to_the_same_bytes() {
     assert_eq!((&parts["rows"], &parts["skipped"]), (&whole["rows"], &whole["skipped"]));
     assert!(files(at, "parts") == files(at, "whole"), "the bytes differ from those of an uninterrupted run");
     assert!(!at.join(".parts.unfinished").exists());
-    let set = conifer_space::EmbeddingSet::load(&at.join("parts")).unwrap();
+    let set = conifer_embeddings::EmbeddingSet::load(&at.join("parts")).unwrap();
     assert_eq!(set.len() as u64, whole["rows"].as_u64().unwrap());
 }
 
@@ -124,7 +124,7 @@ fn sets_of_other_commands_are_replaced_only_with_overwrite() {
         ["embed", "run", "--data", "toy", "--data-option", "size=8", "--data-option", "resolution=32", "--out", "set"];
     let half = [&args[..], &["--dtype", "f16"]].concat();
     good(at, &args);
-    let whole = conifer_space::EmbeddingSet::load(&at.join("set")).unwrap();
+    let whole = conifer_embeddings::EmbeddingSet::load(&at.join("set")).unwrap();
     let written = files(at, "set");
     refused(at, &half, &["set holds a finished set", "`--dtype` is `F32`; expected `F16`", "--overwrite"]);
     // The same command has nothing to do.
@@ -133,7 +133,7 @@ fn sets_of_other_commands_are_replaced_only_with_overwrite() {
     assert!(good(at, &args).contains("already complete, nothing to do"));
     assert!(files(at, "set") == written);
     good(at, &[&half[..], &["--overwrite"]].concat());
-    let rounded = conifer_space::EmbeddingSet::load(&at.join("set")).unwrap();
+    let rounded = conifer_embeddings::EmbeddingSet::load(&at.join("set")).unwrap();
     assert_eq!(rounded.ids, whole.ids);
     for (rounded, exact) in rounded.points.iter().zip(&whole.points) {
         // Half a unit in the last place at 11 significant bits. Subnormal numbers have a step of 2^-24.
@@ -142,19 +142,19 @@ fn sets_of_other_commands_are_replaced_only_with_overwrite() {
     assert!(rounded.points != whole.points);
 
     // A draft of another job.
-    let plan = conifer_space::points::DraftPlan {
+    let plan = conifer_embeddings::DraftPlan {
         spec: whole.spec.clone(),
         root: whole.root.clone(),
         columns: Vec::new(),
-        element: conifer_space::points::Element::F32,
+        element: conifer_embeddings::Element::F32,
         identity: std::collections::BTreeMap::from([("--views".to_owned(), "image".to_owned())]),
     };
-    let mut draft = conifer_space::points::Draft::open(&at.join("set"), plan).unwrap();
+    let mut draft = conifer_embeddings::Draft::open(&at.join("set"), plan).unwrap();
     draft.commit(Value::Null).unwrap();
     drop(draft);
     refused(at, &args, &["was started with other settings", "(incomplete:", "--overwrite"]);
     good(at, &[&args[..], &["--overwrite"]].concat());
-    assert_eq!(conifer_space::EmbeddingSet::load(&at.join("set")).unwrap(), whole);
+    assert_eq!(conifer_embeddings::EmbeddingSet::load(&at.join("set")).unwrap(), whole);
     // A set without recorded settings is not replaced either.
     whole.save(&at.join("foreign")).unwrap();
     let to_foreign = [&args[..args.len() - 1], &["foreign"]].concat();

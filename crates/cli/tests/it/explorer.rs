@@ -5,7 +5,8 @@ use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Child, Stdio};
 
-use conifer_space::{EmbeddingSet, ManifoldSpec, Modality, Provenance, Root};
+use conifer_embeddings::{EmbeddingSet, Modality, Provenance};
+use conifer_space::{ManifoldSpec, Root};
 use serde_json::{Value, json};
 
 use super::command;

@@ -138,7 +138,8 @@ fn meaningless_results_give_a_warning() {
     let here = folder.path();
     // A set with nearly equal points, and one with distinct points.
     let set = |name: &str, spread: f32| {
-        use conifer_space::{EmbeddingSet, ManifoldSpec, Modality, Provenance, Root};
+        use conifer_embeddings::{EmbeddingSet, Modality, Provenance};
+        use conifer_space::{ManifoldSpec, Root};
         let rows = 60;
         let points = (0..rows).flat_map(|i| [1.5 + spread * i as f32 / rows as f32, 0.0]).collect();
         let ids = (0..rows).map(|i| format!("row{i}")).collect();

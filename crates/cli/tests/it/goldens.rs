@@ -5,7 +5,7 @@
 use std::path::PathBuf;
 
 use conifer_data::{Picture, encode_png};
-use conifer_space::{EmbeddingSet, Modality};
+use conifer_embeddings::{EmbeddingSet, Modality};
 use safetensors::SafeTensors;
 use serde_json::json;
 

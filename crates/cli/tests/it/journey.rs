@@ -245,7 +245,7 @@ fn published_models_need_no_conversion() {
     let data = ["--data", "toy", "--split", "test", "--data-option", "size=8", "--data-option", "resolution=32"];
     let points = |model: &str, out: &str| {
         good(here, &[&["embed", model], &data[..], &["--views", "image,text", "--out", out]].concat());
-        conifer_space::EmbeddingSet::load(&here.join(out)).unwrap()
+        conifer_embeddings::EmbeddingSet::load(&here.join(out)).unwrap()
     };
     let (ours, path, name) = (points("run", "ours"), points(snapshot, "path"), points("owner/clip", "name"));
     assert_eq!(path.ids, ours.ids);

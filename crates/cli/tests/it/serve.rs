@@ -12,8 +12,8 @@ use std::process::{Child, ChildStdout, Stdio};
 use std::sync::OnceLock;
 use std::time::Duration;
 
+use conifer_embeddings::{EmbeddingSet, Modality};
 use conifer_index::{Direction, Filter, FlatIndex, Gate, Query, Ranking};
-use conifer_space::{EmbeddingSet, Modality};
 use serde_json::{Value, json};
 
 use crate::{command, good, refused, root};

@@ -6,8 +6,9 @@ use std::path::Path;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
+use conifer_embeddings::{EmbeddingSet, Modality, Provenance};
 use conifer_index::Store;
-use conifer_space::{EmbeddingSet, ManifoldSpec, Modality, Provenance, Root};
+use conifer_space::{ManifoldSpec, Root};
 use serde_json::Value;
 
 use crate::{command, good, refused};

@@ -10,7 +10,7 @@ pub(crate) static ENTRY: SpaceEntry = SpaceEntry {
     tangent_norm: Some(|_, v| v.iter().map(|a| a.abs()).sum()),
     build_f32: |spec| Box::new(Manhattan::new(spec)),
     build_f64: |spec| Box::new(Manhattan::new(spec)),
-    sample: |_| [2, 5].map(|dim| ManifoldSpec { kind: "manhattan".to_owned(), ..ManifoldSpec::euclidean(dim) }).into(),
+    sample: |_| [2, 5].map(|dim| ManifoldSpec { kind: "manhattan".into(), ..ManifoldSpec::euclidean(dim) }).into(),
 };
 
 /// Everything but distances is that of flat space.

@@ -63,7 +63,7 @@ impl BuildState {
         let key = BuildKey { boxes: boxes.iter().map(|file| (name(file), file.len)).collect(), rule: *rule };
         let path = folder.join(STATE);
         fs::create_dir_all(folder).map_err(Error::io("create", folder))?;
-        files::remove_abandoned(&path);
+        conifer_files::remove_abandoned(&path);
         let mut it = Self {
             folder: folder.to_owned(),
             key,

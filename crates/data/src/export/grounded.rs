@@ -5,11 +5,12 @@ use std::io::Write;
 use std::path::{Component, Path, PathBuf};
 use std::sync::OnceLock;
 
+use conifer_files::NewFile;
 use sha2::{Digest, Sha256};
 
 use super::{ExportFormat, photo_bytes};
 use crate::error::{Error, Result};
-use crate::files::StagedFile;
+use crate::files;
 use crate::grounded::GroundedRecord;
 use crate::picture;
 use crate::sample::{Broken, Cause, ImageRef, PixelLimits, Sample};
@@ -17,7 +18,7 @@ use crate::shard::hex;
 
 /// A grounded JSONL file under construction.
 pub(super) struct GroundedFile {
-    file: StagedFile,
+    file: NewFile,
     path: PathBuf,
     /// Absolute path of the folder of the file; photo paths are relative to it.
     folder: PathBuf,
@@ -47,7 +48,7 @@ impl GroundedFile {
         let stem = path.file_stem().unwrap_or_default().to_string_lossy();
         let folder = path.parent().unwrap_or(Path::new(""));
         // This also creates the folder.
-        let file = StagedFile::create(path)?;
+        let file = files::create(path)?;
         let folder = absolute(folder).map_err(Error::io("find", folder))?;
         let roots = linked_roots(&folder, &stem, roots);
         Ok(Self { file, path: path.to_owned(), folder, photos: format!("{stem}_photos"), roots, limits: *limits })

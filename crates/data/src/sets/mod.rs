@@ -4,15 +4,11 @@
 //! compositions and boxes. A listed photo whose file is missing still counts as a sample; reading it fails. A class
 //! list of the wrong length is an error.
 
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::path::Path;
 
 use crate::error::{Error, Result};
-use crate::hierarchy::Tree;
-use crate::roots::{AllowedRoots, RootedSource};
-use crate::sample::{Broken, Sample, View};
-use crate::sources::{ClassEntry, Source};
-use crate::vectors::TextVectors;
+use crate::roots::{AllowedRoots, PublishedSet, RootedSource};
+use crate::sources::Source;
 
 mod annotated;
 mod archive;
@@ -100,8 +96,8 @@ impl DataSet {
         // The folders named by the layout may be links.
         let beside = self.beside.iter().map(|it| above.join(it));
         let roots = AllowedRoots::new([folder.to_owned()].into_iter().chain(beside).chain(source.roots()));
-        let source = Box::new(RootedSource::new(source, roots));
-        Ok(Box::new(OpenedSet { set: self, source }))
+        let published = PublishedSet { name: self.name, samples: (self.photos > 0).then_some(self.photos) };
+        Ok(Box::new(RootedSource::new(source, roots).named(published)))
     }
 
     /// Returns true if the folders of the set exist below `root`.
@@ -123,62 +119,6 @@ pub fn find(name: &str) -> Result<&'static DataSet> {
         found: name.to_owned(),
         known: DATA_SETS.iter().map(|set| set.name).collect::<Vec<_>>().join(", "),
     })
-}
-
-/// The source of a data set, with the name and the published size of the set.
-struct OpenedSet {
-    set: &'static DataSet,
-    source: Box<dyn Source>,
-}
-
-impl Source for OpenedSet {
-    fn name(&self) -> &str {
-        self.set.name
-    }
-
-    fn len(&self) -> usize {
-        self.source.len()
-    }
-
-    fn get(&self, index: usize) -> std::result::Result<Sample, Broken> {
-        self.source.get(index)
-    }
-
-    fn views(&self) -> &[View] {
-        self.source.views()
-    }
-
-    fn fingerprint(&self) -> String {
-        self.source.fingerprint()
-    }
-
-    fn classes(&self) -> Vec<ClassEntry> {
-        self.source.classes()
-    }
-
-    fn class_tree(&self) -> Option<Tree> {
-        self.source.class_tree()
-    }
-
-    fn lists_files(&self) -> bool {
-        self.source.lists_files()
-    }
-
-    fn roots(&self) -> Vec<PathBuf> {
-        self.source.roots()
-    }
-
-    fn complete(&self) -> Option<usize> {
-        (self.set.photos > 0).then_some(self.set.photos)
-    }
-
-    fn left_out(&self) -> Option<String> {
-        self.source.left_out()
-    }
-
-    fn text_vectors(&self) -> Option<Arc<TextVectors>> {
-        self.source.text_vectors()
-    }
 }
 
 #[cfg(test)]

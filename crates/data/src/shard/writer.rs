@@ -2,8 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
+use conifer_files::NewFile;
+
 use crate::error::{Error, Result};
-use crate::files::StagedFile;
+use crate::files;
 
 /// Limits at which a new shard is started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,7 +34,7 @@ pub struct ShardWriter {
 
 struct OpenShard {
     path: PathBuf,
-    tar: tar::Builder<StagedFile>,
+    tar: tar::Builder<NewFile>,
     samples: usize,
     bytes: u64,
 }
@@ -109,7 +111,7 @@ impl ShardWriter {
 
     fn begin(&self) -> Result<OpenShard> {
         let path = self.folder.join(format!("{:05}.tar", self.done.len()));
-        Ok(OpenShard { tar: tar::Builder::new(StagedFile::create(&path)?), path, samples: 0, bytes: 0 })
+        Ok(OpenShard { tar: tar::Builder::new(files::create(&path)?), path, samples: 0, bytes: 0 })
     }
 
     fn close(&mut self, shard: OpenShard) -> Result<()> {

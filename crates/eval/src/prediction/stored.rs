@@ -2,7 +2,7 @@ use std::path::Path;
 
 use conifer_data::hierarchy::Tree;
 use conifer_data::transform::EvalCrop;
-use conifer_space::points::sha256_hex;
+use conifer_embeddings::sha256_hex;
 use serde::{Deserialize, Serialize};
 
 use super::PredictionTree;

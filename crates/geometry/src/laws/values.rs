@@ -47,6 +47,18 @@ fn the_mean_equals_its_oracle() {
     }
 }
 
+/// The projection of vectors off the space.
+#[test]
+fn the_projection_equals_its_oracle() {
+    for case in cases() {
+        let vectors: Vec<Vec<f64>> = case.points.iter().map(|x| x.iter().map(|v| 1.5 * v).collect()).collect();
+        let expected: Vec<f64> =
+            vectors.iter().flat_map(|vector| filled(vector, |out| case.exact.project(vector, out))).collect();
+        let found = numbers(case.manifold(None).project(tensor(&vectors, &Device::flex(), DType::F64)));
+        assert!(worst(&found, &expected) <= F64_TOLERANCE, "{}: {found:?}; expected {expected:?}", case.spec);
+    }
+}
+
 /// Tests one scale for all factors, and one scale per factor.
 #[test]
 fn lift_scaled_equals_the_lift_of_scaled_features() {

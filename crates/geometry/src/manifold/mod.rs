@@ -101,6 +101,12 @@ pub trait Manifold: Send + Sync {
 
     /// Distance to the root: `[B, D] -> [B]`.
     fn depth(&self, x: Tensor<2>, root: &RootT) -> Tensor<1>;
+
+    /// The points of the space that are nearest to these vectors, `[B, D] -> [B, D]`. The default, for spaces of which
+    /// every vector is a point, returns them. Sphere: normalisation.
+    fn project(&self, vectors: Tensor<2>) -> Tensor<2> {
+        vectors
+    }
 }
 
 /// The shape of the cones.
@@ -127,7 +133,7 @@ impl ConeShape {
 
 /// One entry of [`MANIFOLDS`].
 pub struct ManifoldEntry {
-    /// Name in [`ManifoldSpec::kind`].
+    /// Name of the [`ManifoldSpec::kind`].
     pub kind: &'static str,
     /// Builds the manifold from a checked spec and, if the space is curved, its curvatures `[K]`.
     pub build: fn(&ManifoldSpec, Option<Tensor<1>>) -> Box<dyn Manifold>,
@@ -151,12 +157,12 @@ pub static MANIFOLDS: Registry<ManifoldEntry> = Registry::new(
 pub fn manifold(spec: &ManifoldSpec, curv: Option<Tensor<1>>) -> Result<Box<dyn Manifold>> {
     spec.check()?;
     let entry = MANIFOLDS
-        .find(&spec.kind)
-        .ok_or_else(|| Error::UnknownKind { kind: spec.kind.clone(), expected: MANIFOLDS.names() })?;
+        .find(spec.kind.name())
+        .ok_or_else(|| Error::UnknownKind { kind: spec.kind.to_string(), expected: MANIFOLDS.names() })?;
     if let Some(c) = &curv {
         let (found, expected) = (c.dims()[0], spec.curv.len());
         if found != expected && expected != 0 {
-            return Err(Error::CurvatureCount { kind: spec.kind.clone(), found, expected });
+            return Err(Error::CurvatureCount { kind: spec.kind.to_string(), found, expected });
         }
     }
     Ok((entry.build)(spec, curv))

@@ -28,6 +28,11 @@ impl Manifold for SphereManifold {
         unit_rows(tangent, tiny)
     }
 
+    /// [`Manifold::lift`].
+    fn project(&self, vectors: Tensor<2>) -> Tensor<2> {
+        self.lift(vectors)
+    }
+
     /// The point itself.
     fn unlift(&self, points: Tensor<2>) -> Tensor<2> {
         points

@@ -95,7 +95,8 @@ impl CellIndex {
         let prepared = self.table.prepare(&queries, ranking);
         let dots = self.dots(&queries, ranking);
         let mut cells = self.candidates(
-            &self.balls.query_point(point),
+            point,
+            self.tight(point).as_ref(),
             dots.as_ref().map(|it| (it, 0)),
             ranking,
             &prepared,
@@ -177,7 +178,7 @@ mod tests {
     /// misses the estimate is not normal, but the rate stays below 4 %.
     #[test]
     fn forecasts_are_seldom_wrong() {
-        let mut random = conifer_space::laws::SplitMix::new(5);
+        let mut random = conifer_space::random::SplitMix::new(5);
         for (queries, wanted, truth) in [(512, 0.99, 0.9899), (2048, 0.99, 0.9899), (512, 0.95, 0.949), (20, 0.9, 0.89)]
         {
             let broken = (0..4000).filter(|_| {

@@ -1,12 +1,13 @@
 //! k-means in the geometry of the space.
 
-use conifer_space::EmbeddingSet;
-use conifer_space::laws::SplitMix;
+use std::borrow::Cow;
+
+use conifer_space::random::SplitMix;
 use rayon::prelude::*;
 
 use crate::error::Result;
 use crate::query::Ranking;
-use crate::table::{GROUP, SearchTable, TablePrecision};
+use crate::table::{GROUP, SearchTable};
 
 /// Sample rows per cell for k-means.
 const SAMPLED_ROWS: usize = 64;
@@ -14,7 +15,7 @@ const SAMPLED_ROWS: usize = 64;
 /// Computes `count` centres of the rows of a table, row major.
 ///
 /// Runs Lloyd's algorithm on a sample. Every row joins its nearest centre ([`Ranking::Distance`], ties to the first),
-/// and every centre moves to the mean of its rows. A centre without rows stays. Sums run in row order, so the result
+/// and every centre moves to the centroid of its rows. A centre without rows stays. Sums run in row order, so the result
 /// does not depend on the threads.
 pub(super) fn centres(table: &SearchTable, count: usize, rounds: usize, seed: u64) -> Result<Vec<f32>> {
     let dim = table.spec.dim;
@@ -28,7 +29,7 @@ pub(super) fn centres(table: &SearchTable, count: usize, rounds: usize, seed: u6
         sorted.iter().zip(cell_of).for_each(|(row, cell)| members[cell as usize].push(*row));
         centres.par_chunks_mut(dim.max(1)).zip(&members).for_each(|(centre, members)| {
             if !members.is_empty() {
-                mean(table, members, centre);
+                centroid(table, members, centre);
             }
         });
     }
@@ -48,19 +49,7 @@ pub(super) fn sample(rows: usize, count: usize, seed: u64) -> Vec<u32> {
 }
 
 pub(super) fn nearest(table: &SearchTable, rows: &[u32], centres: &[f32]) -> Result<Vec<u32>> {
-    let dim = table.spec.dim;
-    let centres = SearchTable::new(
-        EmbeddingSet {
-            spec: table.spec.clone(),
-            root: table.root.clone(),
-            ids: vec![String::new(); centres.len() / dim],
-            modality: vec![conifer_space::Modality::Text; centres.len() / dim],
-            points: centres.to_vec(),
-            columns: Default::default(),
-            source: Default::default(),
-        },
-        TablePrecision::Full,
-    )?;
+    let centres = SearchTable::of_points(&table.spec, &table.root, centres)?;
     let numbers: Vec<u32> = (0..centres.len() as u32).collect();
     let groups = rows.par_chunks(GROUP).map(|rows| {
         let points: Vec<_> = rows.iter().map(|row| table.row(*row as usize)).collect();
@@ -78,34 +67,11 @@ pub(super) fn nearest(table: &SearchTable, rows: &[u32], centres: &[f32]) -> Res
     Ok(groups.collect::<Vec<_>>().concat())
 }
 
-/// Writes the mean of some rows to `out`. On a hyperboloid it is the sum of the points in the ambient space, projected
-/// back (the centroid of Law et al. 2019, Eq. 9); on the sphere the normalised sum; in flat space the mean; in a
-/// product the mean of each factor. If the sum of points on the sphere is nearly zero, `out` keeps its value.
-fn mean(table: &SearchTable, rows: &[u32], out: &mut [f32]) {
-    let spec = &table.spec;
-    let mut sum = vec![0.0_f64; spec.dim];
-    let mut times = vec![0.0_f64; spec.factors];
-    for row in rows {
-        let point = table.row(*row as usize);
-        sum.iter_mut().zip(point.iter()).for_each(|(sum, v)| *sum += f64::from(*v));
-        for ((part, time), curv) in point.chunks_exact(spec.factor_dim()).zip(&mut times).zip(&spec.curv) {
-            *time += (1.0 / curv + part.iter().map(|v| f64::from(*v).powi(2)).sum::<f64>()).sqrt();
-        }
-    }
-    let parts = sum.chunks_exact(spec.factor_dim()).zip(out.chunks_exact_mut(spec.factor_dim()));
-    for (factor, (sum, out)) in parts.enumerate() {
-        let square: f64 = sum.iter().map(|v| v * v).sum();
-        let length = match spec.curv.get(factor) {
-            // The length is at least the number of points. Far from the origin, where the difference is lost to
-            // rounding, this keeps the mean near the points.
-            Some(curv) => (curv * (times[factor].powi(2) - square)).sqrt().max(rows.len() as f64),
-            None if spec.kind == "sphere" => square.sqrt(),
-            None => rows.len() as f64,
-        };
-        if length > f64::from(conifer_space::safe::TINY_F32) {
-            sum.iter().zip(out).for_each(|(v, out)| *out = (v / length) as f32);
-        }
-    }
+/// Writes the [`Space::centroid`](conifer_space::Space::centroid) of some rows to `out`.
+fn centroid(table: &SearchTable, rows: &[u32], out: &mut [f32]) {
+    let points: Vec<Cow<'_, [f32]>> = rows.iter().map(|row| table.row(*row as usize)).collect();
+    let points: Vec<&[f32]> = points.iter().map(|point| &**point).collect();
+    table.space.centroid(&points, out);
 }
 
 impl SearchTable {

@@ -1,6 +1,7 @@
 #![allow(clippy::unwrap_used)]
 
-use conifer_space::{Modality, SPACES, space};
+use conifer_embeddings::Modality;
+use conifer_space::{SPACES, space};
 
 use super::*;
 use crate::query::{Direction, Gate};
@@ -80,18 +81,20 @@ impl CellIndex {
     pub(crate) fn lower_bounds_hold(&self, queries: &[f32], ranking: Ranking, context: &dyn Fn() -> String) {
         for query in queries.chunks_exact(self.table.spec.dim).take(3) {
             let queries = [query];
-            let (prepared, query_point, dots) =
-                (self.table.prepare(&queries, ranking), self.balls.query_point(query), self.dots(&queries, ranking));
-            let rough = self.candidates(&query_point, dots.as_ref().map(|it| (it, 0)), ranking, &prepared, &self.all);
+            let (prepared, dots) = (self.table.prepare(&queries, ranking), self.dots(&queries, ranking));
+            let tight = self.tight(query);
+            let dots = dots.as_ref().map(|it| (it, 0));
+            let rough = self.candidates(query, tight.as_ref(), dots, ranking, &prepared, &self.all);
+            let (bounds, query_point) = tight.expect("every built-in space has bounds");
             for (cell, positions) in self.cells.iter().enumerate() {
-                let cell_bound = self.balls.cell_bound(&query_point, cell, ranking);
+                let cell_bound = bounds.cell_bound(&query_point, cell, ranking);
                 let candidate = rough.iter().find(|it| it.cell == cell);
                 for position in positions.clone() {
                     let row = self.table.row(position);
                     let score = ranking.score(self.space(), self.root(), query, &row);
                     let gate = ranking.gate().map(|gate| gate.ranking().score(self.space(), self.root(), query, &row));
                     let passes = ranking.gate().is_none_or(|gate| gate.admits(self.space(), self.root(), query, &row));
-                    let key = match (ranking, self.table.spec.kind.as_str()) {
+                    let key = match (ranking, self.table.spec.kind.name()) {
                         (Ranking::Similarity | Ranking::Gated(_), "sphere") | (Ranking::Inner, _) => -score,
                         _ => score.abs(),
                     };

@@ -49,7 +49,7 @@ fn scores_are_those_of_the_space() {
                     let lengths: f64 = [&x, &y].map(|p| p.iter().map(|v| v * v).sum::<f64>()).iter().sum();
                     let rounding =
                         (size + lengths) * 2f64.powi(-22) / spec.curv.iter().fold(1.0, |a, &c| f64::min(a, c));
-                    let allowed = match (ranking, spec.kind.as_str()) {
+                    let allowed = match (ranking, spec.kind.name()) {
                         (Ranking::Inner, _) | (_, "sphere") => rounding,
                         // The square of the distance is rounded: d^2 + e has the root d + e / 2d.
                         _ => rounding + rounding.sqrt().min(rounding / expected.abs()),

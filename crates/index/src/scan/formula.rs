@@ -1,7 +1,7 @@
 //! Selects the formula that bounds a ranking on a space.
 
-use conifer_space::ManifoldSpec;
 use conifer_space::safe::bounds;
+use conifer_space::{FactorNorm, ScoreForm};
 
 use super::terms::{Factor, turn_of};
 use super::{LowerBound, below};
@@ -98,27 +98,28 @@ macro_rules! with_term {
 pub(super) use with_term;
 
 impl BoundFormula {
-    pub(super) fn of(spec: &ManifoldSpec, at_origin: bool, ranking: Ranking) -> Option<Self> {
+    pub(super) fn of(form: ScoreForm, factors: usize, at_origin: bool, ranking: Ranking) -> Option<Self> {
+        use ScoreForm::{Flat, Hyperboloids, UnitVectors};
         let ranking = if matches!(ranking, Ranking::Gated(_)) { Ranking::Similarity } else { ranking };
-        Some(match (spec.kind.as_str(), ranking) {
+        Some(match (form, ranking) {
             (_, Ranking::Depth(_)) => BoundFormula::Depth,
-            ("sphere", Ranking::Similarity | Ranking::Inner) | ("euclidean", Ranking::Inner) => BoundFormula::MinusDot,
-            ("sphere", Ranking::Distance) => BoundFormula::MinusCosine,
-            ("euclidean", Ranking::Distance | Ranking::Similarity) => BoundFormula::SquaredChord,
-            ("sphere" | "euclidean", Ranking::Angle(Direction::Down)) => BoundFormula::ChordDown,
-            ("sphere" | "euclidean", Ranking::Angle(Direction::Up)) => BoundFormula::ChordUp,
-            (_, Ranking::Inner) => BoundFormula::MinusInner,
+            (UnitVectors, Ranking::Similarity | Ranking::Inner) | (Flat, Ranking::Inner) => BoundFormula::MinusDot,
+            (UnitVectors, Ranking::Distance) => BoundFormula::MinusCosine,
+            (Flat, Ranking::Distance | Ranking::Similarity) => BoundFormula::SquaredChord,
+            (UnitVectors | Flat, Ranking::Angle(Direction::Down)) => BoundFormula::ChordDown,
+            (UnitVectors | Flat, Ranking::Angle(Direction::Up)) => BoundFormula::ChordUp,
+            (Hyperboloids(_), Ranking::Inner) => BoundFormula::MinusInner,
             // With a root other than the origin, angles on a hyperboloid need more than the dot product.
-            (_, Ranking::Angle(_)) if !at_origin => return None,
+            (Hyperboloids(_), Ranking::Angle(_)) if !at_origin => return None,
             // One factor needs neither a logarithm nor an arc tangent.
-            (_, Ranking::Angle(Direction::Down)) if spec.factors == 1 => BoundFormula::TurnDown,
-            (_, Ranking::Angle(Direction::Up)) if spec.factors == 1 => BoundFormula::TurnUp,
-            (_, Ranking::Angle(Direction::Down)) => BoundFormula::ExteriorAngleDown,
-            (_, Ranking::Angle(Direction::Up)) => BoundFormula::ExteriorAngleUp,
-            (_, Ranking::Distance | Ranking::Similarity) if spec.factors == 1 => BoundFormula::Cosh,
+            (Hyperboloids(_), Ranking::Angle(Direction::Down)) if factors == 1 => BoundFormula::TurnDown,
+            (Hyperboloids(_), Ranking::Angle(Direction::Up)) if factors == 1 => BoundFormula::TurnUp,
+            (Hyperboloids(_), Ranking::Angle(Direction::Down)) => BoundFormula::ExteriorAngleDown,
+            (Hyperboloids(_), Ranking::Angle(Direction::Up)) => BoundFormula::ExteriorAngleUp,
+            (Hyperboloids(_), Ranking::Distance | Ranking::Similarity) if factors == 1 => BoundFormula::Cosh,
             // Sums of squares rank like the root mean square, and sums like the mean.
-            ("product_l2", Ranking::Distance | Ranking::Similarity) => BoundFormula::DistSquared,
-            (_, Ranking::Distance | Ranking::Similarity) => BoundFormula::Dist,
+            (Hyperboloids(FactorNorm::L2), Ranking::Distance | Ranking::Similarity) => BoundFormula::DistSquared,
+            (Hyperboloids(FactorNorm::L1), Ranking::Distance | Ranking::Similarity) => BoundFormula::Dist,
             (_, Ranking::Gated(_)) => return None,
         })
     }

@@ -54,7 +54,7 @@ struct QueryPanel {
 
 /// Buffers of one thread.
 #[derive(Default)]
-pub(crate) struct Scratch {
+pub(crate) struct SweepBuffers {
     wide: Vec<f32>,
     dots: Vec<Lanes>,
     keys: Vec<Lanes>,
@@ -147,7 +147,7 @@ impl<'a> Sweep<'a> {
         numbers: &[u32],
         depths: &[f32],
         limits: &[f32],
-        scratch: &mut Scratch,
+        scratch: &mut SweepBuffers,
         found: &mut Vec<(u32, u32)>,
     ) {
         found.clear();
@@ -200,7 +200,7 @@ struct FindCandidates<'a, 'b> {
     numbers: &'a [u32],
     depths: &'a [f32],
     limits: &'a [f32],
-    scratch: &'b mut Scratch,
+    scratch: &'b mut SweepBuffers,
     found: &'b mut Vec<(u32, u32)>,
 }
 
@@ -225,7 +225,7 @@ impl<'a> FindCandidates<'a, '_> {
     #[inline(always)]
     fn panels<S: Simd>(self) {
         let dim = self.sweep.scan.spec.dim;
-        let Scratch { wide, dots, keys, gates } = self.scratch;
+        let SweepBuffers { wide, dots, keys, gates } = self.scratch;
         let mut points: [&[f32]; BLOCK] = [&[]; BLOCK];
         match self.rows {
             PointRows::F32(coordinates) => {

@@ -422,7 +422,7 @@ mod tests {
     /// all sizes. The error must be within half of the budget of the bounds.
     #[test]
     fn exact_scores_keep_their_error_in_many_dimensions() {
-        let mut random = conifer_space::laws::SplitMix::new(9);
+        let mut random = conifer_space::random::SplitMix::new(9);
         for dim in [8, 64, 512, 1024, 4096] {
             let spec = ManifoldSpec::lorentz(dim, 1.0);
             let (narrow, wide) = (space::<f32>(&spec).unwrap(), space::<f64>(&spec).unwrap());
@@ -430,7 +430,7 @@ mod tests {
                 let mut worst = (0.0_f64, 0.0_f64);
                 for case in 0..40 {
                     let mut points = [0, 1].map(|_| -> Vec<f64> {
-                        let sign = |random: &mut conifer_space::laws::SplitMix| {
+                        let sign = |random: &mut conifer_space::random::SplitMix| {
                             if random.uniform() < 0.5 { -1.0 } else { 1.0 }
                         };
                         let one_size = case % 2 == 0;

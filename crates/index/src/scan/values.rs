@@ -1,8 +1,8 @@
 //! Precomputed values per row and per query, beside the coordinates.
 
-use conifer_space::ManifoldSpec;
 use conifer_space::slices::{dot, sums};
 use conifer_space::spaces::lorentz::time_excess;
+use conifer_space::{ManifoldSpec, ScoreForm};
 use rayon::prelude::*;
 
 use super::terms::{Factor, PointValues};
@@ -20,10 +20,10 @@ pub(super) enum RowValues {
 }
 
 impl RowValues {
-    pub(super) fn of(spec: &ManifoldSpec, root: &[f32], rows: &PointRows) -> Self {
+    pub(super) fn of(spec: &ManifoldSpec, form: ScoreForm, root: &[f32], rows: &PointRows) -> Self {
         let parts = 0..rows.len(spec.dim).div_ceil(PART);
         let part = |part: usize| part * PART..((part + 1) * PART).min(rows.len(spec.dim));
-        if spec.curv.is_empty() {
+        if !matches!(form, ScoreForm::Hyperboloids(_)) {
             let chord = |x: &[f32]| [dot(x, x), dot(root, x), sums(x, root, |a, b| [(a - b) * (a - b)])[0].sqrt()];
             let parts: Vec<Vec<[f32; 3]>> = parts
                 .into_par_iter()

@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::path::Path;
 
-use conifer_space::points::{Draft, DraftPlan, Element, StoredSet};
-use conifer_space::{ManifoldSpec, Modality, Provenance, Root};
+use conifer_embeddings::{Draft, DraftPlan, Element, Modality, Provenance, StoredSet};
+use conifer_files::operation;
+use conifer_space::{ManifoldSpec, Root};
 use std::sync::Arc;
 
 use super::disk::{self, StoreFileDigest};
@@ -40,7 +41,6 @@ pub(super) fn write(
     progress: &mut dyn FnMut(usize),
 ) -> Result<Segment> {
     let dir = tmp.join(name);
-    disk::step("create", &dir)?;
     let plan = DraftPlan {
         spec: content.spec.clone(),
         root: content.root.clone(),
@@ -51,7 +51,6 @@ pub(super) fn write(
     let mut draft = Draft::open(&dir, plan)?;
     let (mut points, mut texts) = (Vec::new(), Vec::new());
     for first in (0..content.rows).step_by(PART) {
-        disk::step("write", &dir)?;
         points.clear();
         let last = (first + PART).min(content.rows);
         for i in first..last {
@@ -63,7 +62,6 @@ pub(super) fn write(
         draft.put(first as u64, &points)?;
         progress(last);
     }
-    disk::step("flush", &dir)?;
     draft.finish(content.source.clone())?;
     let seals =
         disk::names(&dir)?.into_iter().map(|file| Ok((file.clone(), StoreFileDigest::of_file(&dir.join(file))?)));
@@ -159,7 +157,7 @@ impl DeletedRows {
     /// Writes the bitmap to `tmp/name`.
     pub(super) fn write(&self, tmp: &Path, name: String) -> Result<DeletedFile> {
         let bytes: Vec<u8> = self.words.iter().flat_map(|word| word.to_le_bytes()).collect();
-        disk::write(&tmp.join(&name), &bytes)?;
+        operation::write(&tmp.join(&name), &bytes)?;
         Ok(DeletedFile { name, rows: self.count(), seal: StoreFileDigest::of(&bytes) })
     }
 }

@@ -5,9 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::path::Path;
 
-use conifer_space::points::{Element, StoredSet, sha256_hex};
+use conifer_embeddings::{Element, StoredSet, sha256_hex};
+use conifer_embeddings::{EmbeddingSet, Modality, Provenance};
 use conifer_space::safe::{FARTHEST, UNIT_TOLERANCE};
-use conifer_space::{EmbeddingSet, ManifoldSpec, Modality, Provenance, Root, space};
+use conifer_space::{ManifoldSpec, Root, space};
 use rayon::prelude::*;
 use sha2::{Digest as _, Sha256};
 

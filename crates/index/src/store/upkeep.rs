@@ -3,7 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
-use super::disk::{self, StoreFileDigest};
+use conifer_files::operation;
+
+use super::disk::StoreFileDigest;
 use super::segment;
 use super::version::file_name;
 use super::writer::{VersionMarker, Writer};
@@ -54,11 +56,11 @@ impl Store {
         }
         let (versions, tmp) = (self.dir.join(VERSIONS), self.dir.join(TMP));
         for number in old {
-            disk::rename(&versions.join(file_name(*number)), &tmp.join(VersionMarker::Removed(*number).name()))?;
+            operation::rename(&versions.join(file_name(*number)), &tmp.join(VersionMarker::Removed(*number).name()))?;
         }
         if !old.is_empty() {
-            disk::sync(&tmp)?;
-            disk::sync(&versions)?;
+            operation::sync(&tmp)?;
+            operation::sync(&versions)?;
         }
         Ok(Removed { versions: old.len(), segments: self.sweep()? })
     }

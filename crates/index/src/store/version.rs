@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use conifer_space::points::{Element, sha256_hex};
+use conifer_embeddings::{Element, sha256_hex};
 use conifer_space::{ManifoldSpec, Root};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -139,8 +139,8 @@ impl VersionManifest {
         let damaged = |found: &dyn std::fmt::Display| {
             Error::store(path, "the manifest of a version", found, "the content as written: it was changed or damaged")
         };
-        let text = std::str::from_utf8(&bytes).map_err(|e| damaged(&e))?;
-        let mut value: Value = serde_json::from_str(text).map_err(|e| damaged(&e))?;
+        let text = std::str::from_utf8(&bytes).map_err(|e| damaged(&e).caused_by(e))?;
+        let mut value: Value = serde_json::from_str(text).map_err(|e| damaged(&e).caused_by(e))?;
         // Check the layout before the checksum, which a later layout may compute differently.
         let layout = value.get("layout").and_then(Value::as_u64);
         if value["format"] == Self::FORMAT && layout.is_some_and(|layout| layout > u64::from(Self::LAYOUT)) {
@@ -158,7 +158,7 @@ impl VersionManifest {
         if let Value::Object(fields) = &mut value {
             fields.remove("sha256");
         }
-        let manifest: Self = serde_json::from_value(value).map_err(|e| damaged(&e))?;
+        let manifest: Self = serde_json::from_value(value).map_err(|e| damaged(&e).caused_by(e))?;
         if manifest.number != number {
             return Err(damaged(&format!("that of version {}", manifest.number)));
         }

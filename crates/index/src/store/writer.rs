@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use conifer_space::points::Lock;
+use conifer_files::{Lock, operation};
 
 use super::segment::{self, DeletedRows, SegmentContent};
 use super::version::{Version, VersionManifest, deleted_name, file_name, name, number_of, version_of_entry};
@@ -25,7 +25,7 @@ impl<'a> Writer<'a> {
         let writer = Writer { store, newest: store.newest()?, _lock: lock };
         for folder in FOLDERS {
             // Copying a store may have lost an empty folder.
-            disk::create_dir(&store.dir.join(folder))?;
+            operation::create_dir_all(&store.dir.join(folder))?;
         }
         store.sweep()?;
         Ok(writer)
@@ -94,22 +94,22 @@ impl Store {
     pub(super) fn publish(&self, manifest: &VersionManifest, new: &[(&str, String)]) -> Result<()> {
         let tmp = self.dir.join(TMP);
         let begun = tmp.join(VersionMarker::Begun(manifest.number).name());
-        disk::write(&begun, &manifest.encode()?)?;
+        operation::write(&begun, &manifest.encode()?)?;
         if !new.is_empty() {
             // Flush the marker before any file leaves `tmp/`. A later clean-up only removes files that have a marker.
-            disk::sync(&tmp)?;
+            operation::sync(&tmp)?;
         }
         for (folder, name) in new {
-            disk::rename(&tmp.join(name), &self.dir.join(folder).join(name))?;
+            operation::rename(&tmp.join(name), &self.dir.join(folder).join(name))?;
         }
         for folder in new.iter().map(|(folder, _)| *folder).collect::<BTreeSet<_>>() {
-            disk::sync(&self.dir.join(folder))?;
+            operation::sync(&self.dir.join(folder))?;
         }
-        disk::rename(&begun, &self.dir.join(VERSIONS).join(file_name(manifest.number)))?;
-        disk::sync(&self.dir.join(VERSIONS)).map_err(|error| {
+        operation::rename(&begun, &self.dir.join(VERSIONS).join(file_name(manifest.number)))?;
+        operation::sync(&self.dir.join(VERSIONS)).map_err(|error| {
             let found = format!("written, but flushing it to the disk failed ({error})");
             let expected = "a flushed version: it is visible now, but may be lost in a power failure";
-            Error::store(&self.dir, format!("version {}", manifest.number), found, expected)
+            Error::store(&self.dir, format!("version {}", manifest.number), found, expected).caused_by(error)
         })
     }
 
@@ -119,7 +119,7 @@ impl Store {
         let (marks, entries): (Vec<_>, Vec<_>) =
             disk::names(&tmp)?.into_iter().filter(|it| is_ours(it)).partition(|it| VersionMarker::of(it).is_some());
         for entry in entries {
-            disk::remove(&tmp.join(entry))?;
+            operation::remove(&tmp.join(entry))?;
         }
         let Some(removable) = self.removable()? else { return Ok(0) };
         let mut segments = 0;
@@ -127,17 +127,17 @@ impl Store {
         for (folder, name) in self.entries()? {
             if removable.contains(&name) {
                 // Rename first, so that a partly removed segment never has its final name.
-                disk::rename(&self.dir.join(folder).join(&name), &tmp.join(&name))?;
-                disk::remove(&tmp.join(&name))?;
+                operation::rename(&self.dir.join(folder).join(&name), &tmp.join(&name))?;
+                operation::remove(&tmp.join(&name))?;
                 segments += usize::from(folder == SEGMENTS);
                 touched.insert(folder);
             }
         }
         for folder in touched {
-            disk::sync(&self.dir.join(folder))?;
+            operation::sync(&self.dir.join(folder))?;
         }
         for mark in marks {
-            disk::remove(&tmp.join(mark))?;
+            operation::remove(&tmp.join(mark))?;
         }
         Ok(segments)
     }
@@ -228,9 +228,9 @@ impl Store {
     /// are empty.
     pub(super) fn clear_begun(&self) -> Result<()> {
         if self.dir.exists() {
-            disk::remove(&self.dir.join(TMP).join(VersionMarker::Begun(1).name()))?;
-            FOLDERS.iter().try_for_each(|folder| disk::remove_empty(&self.dir.join(folder)))?;
-            disk::remove(&self.dir.join(LOCK))?;
+            operation::remove(&self.dir.join(TMP).join(VersionMarker::Begun(1).name()))?;
+            FOLDERS.iter().try_for_each(|folder| operation::remove_empty_dir(&self.dir.join(folder)))?;
+            operation::remove(&self.dir.join(LOCK))?;
         }
         Ok(())
     }

@@ -1,6 +1,7 @@
 #![allow(clippy::unwrap_used)]
 
-use conifer_space::{EmbeddingSet, ManifoldSpec, Modality, Provenance};
+use conifer_embeddings::{EmbeddingSet, Modality, Provenance};
+use conifer_space::ManifoldSpec;
 
 use super::*;
 use crate::testing::{cloud, random_points};

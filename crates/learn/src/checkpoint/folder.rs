@@ -2,19 +2,17 @@
 
 use std::path::Path;
 
-use conifer_space::files;
-
 use crate::{Error, Result};
 
-/// Fills a new folder with `fill` and moves it to `dir`, like [`conifer_space::files::replace_folder`]. A checkpoint at
+/// Fills a new folder with `fill` and moves it to `dir`, like [`conifer_files::replace_folder`]. A checkpoint at
 /// `dir` is replaced once the new one is complete and flushed to disk, and is restored if the last rename fails.
 /// [`load`](super::load) finds the previous checkpoint if the process was killed between the renames.
 ///
 /// # Errors
-/// The error of `fill`; [`Error::Space`] for an I/O error; [`Error::Setting`] if `dir` holds something other than a
+/// The error of `fill`; [`Error::Files`] for an I/O error; [`Error::Setting`] if `dir` holds something other than a
 /// checkpoint.
 pub fn replace_folder(dir: &Path, fill: impl FnOnce(&Path) -> Result<()>) -> Result<()> {
-    files::replace_folder(dir, may_replace, fill)
+    conifer_files::replace_folder(dir, may_replace, fill)
 }
 
 fn may_replace(dir: &Path) -> Result<()> {

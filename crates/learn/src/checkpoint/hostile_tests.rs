@@ -122,7 +122,7 @@ fn huge_dimensions_are_rejected_before_allocation() {
             message.contains("manifest.toml") && message.contains(&format!("`dim` is {dim}; expected 1 to 65536")),
             "{message}"
         );
-        let message = refused(&|it| (it.manifold.kind, it.manifold.factors) = ("product_l1".to_owned(), dim));
+        let message = refused(&|it| (it.manifold.kind, it.manifold.factors) = ("product_l1".into(), dim));
         assert!(message.contains(&format!("`factors` is {dim}; expected a divisor of `dim` = 8")), "{message}");
         let spec = ManifoldSpec { dim, ..ManifoldSpec::lorentz(8, 1.0) };
         let message = Head::new(&spec, &HeadConfig::default(), &Device::flex()).unwrap_err().to_string();

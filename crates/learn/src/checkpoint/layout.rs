@@ -8,7 +8,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use burn::tensor::Device;
-use conifer_space::ManifoldSpec;
+use conifer_space::{ManifoldKind, ManifoldSpec};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -138,7 +138,7 @@ pub(super) fn clip_towers<'a>(
     layout: &str,
 ) -> Result<(&'a ClipVitConfig, &'a TextTransformerConfig)> {
     let kind = model.head.spec().kind;
-    if kind != "sphere" {
+    if kind != ManifoldKind::Sphere {
         return Err(Error::setting("manifold.kind", kind, format!("sphere, the only space that {layout} supports")));
     }
     let config = model.config();

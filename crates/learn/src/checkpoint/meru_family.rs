@@ -9,7 +9,7 @@
 use std::path::Path;
 
 use burn::tensor::Device;
-use conifer_space::ManifoldSpec;
+use conifer_space::{ManifoldKind, ManifoldSpec};
 
 use super::published::{CheckpointFormat, ImportOptions, no_rule};
 use super::state_dict::StateDict;
@@ -59,10 +59,10 @@ fn import(stored: StateDict, options: &ImportOptions, device: &Device) -> Result
 /// strict loading requires.
 pub(super) fn export(model: &Model, path: &Path, precision: Precision) -> Result<()> {
     let kind = model.head.spec().kind;
-    if !PUBLISHED_SPACES.contains(&kind.as_str()) {
+    if !PUBLISHED_SPACES.contains(&kind) {
         let expected = format!(
             "one of {}, the spaces of the published format (use the checkpoint folder instead)",
-            PUBLISHED_SPACES.join(", ")
+            PUBLISHED_SPACES.each_ref().map(ManifoldKind::name).join(", ")
         );
         return Err(Error::setting("manifold.kind", kind, expected));
     }
@@ -70,7 +70,8 @@ pub(super) fn export(model: &Model, path: &Path, precision: Precision) -> Result
 }
 
 /// The spaces that the tensors of a MERU-family state dict can represent.
-const PUBLISHED_SPACES: [&str; 4] = ["sphere", "lorentz", "product_l1", "product_l2"];
+const PUBLISHED_SPACES: [ManifoldKind; 4] =
+    [ManifoldKind::Sphere, ManifoldKind::Lorentz, ManifoldKind::ProductL1, ManifoldKind::ProductL2];
 
 /// Reads the architecture from the tensor shapes.
 struct MeruShapes<'a>(&'a StateDict);
@@ -125,14 +126,14 @@ impl MeruShapes<'_> {
         let factors = self.0.depth("curvs.");
         if factors > 0 {
             let kind = options.product.as_deref().unwrap_or("product_l1");
-            let space = ManifoldSpec { kind: kind.to_owned(), dim, factors, curv: Vec::new() };
+            let space = ManifoldSpec { kind: kind.into(), dim, factors, curv: Vec::new() };
             return Ok((space, "phyclip"));
         }
         let (kind, method) = match self.0.weights.contains_key("curv") {
-            true => ("lorentz", "meru"),
-            false => ("sphere", "clip"),
+            true => (ManifoldKind::Lorentz, "meru"),
+            false => (ManifoldKind::Sphere, "clip"),
         };
-        let space = ManifoldSpec { kind: kind.to_owned(), dim, factors: 1, curv: Vec::new() };
+        let space = ManifoldSpec { kind, dim, factors: 1, curv: Vec::new() };
         Ok((space, method))
     }
 }

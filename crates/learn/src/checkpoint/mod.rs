@@ -40,7 +40,6 @@ use std::path::Path;
 
 use burn::tensor::Device;
 use conifer_data::tokenizer::Tokenizer;
-use conifer_space::files;
 
 pub use folder::replace_folder;
 pub use manifest::{FrozenTowers, ImageFeed, Manifest, TextFeed};
@@ -130,7 +129,7 @@ fn write_as(
 /// [`Error::Io`](crate::Error::Io), [`Error::Format`](crate::Error::Format) or
 /// [`Error::Weights`](crate::Error::Weights), with the file.
 pub fn load(dir: &Path, device: &Device) -> Result<(Model, Manifest)> {
-    let dir = &files::resolve(dir);
+    let dir = &conifer_files::resolve(dir);
     let manifest = Manifest::load(&dir.join(MANIFEST))?;
     let path = dir.join(WEIGHTS);
     let weights = weights::load(&path)?;
@@ -197,7 +196,7 @@ pub fn load_tokenizer(dir: &Path, manifest: &Manifest) -> Result<Tokenizer> {
             "`texts.tokenizer` is absent; expected a tokenizer file (pass --tokenizer FILE when converting)",
         )
     })?;
-    Ok(Tokenizer::open(&files::resolve(dir).join(name))?)
+    Ok(Tokenizer::open(&conifer_files::resolve(dir).join(name))?)
 }
 
 #[cfg(test)]

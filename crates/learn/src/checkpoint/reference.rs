@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use burn::tensor::Device;
 use conifer_data::tokenizer::Tokenizer;
-use conifer_space::files;
 
 use super::published::{self, ImportOptions};
 use super::state::latest_checkpoint;
@@ -35,7 +34,7 @@ pub struct OpenedModel {
 /// # Errors
 /// As [`hub::locate`], [`latest_checkpoint`], [`load`] and [`published::import`].
 pub fn open(reference: &Path, options: &ImportOptions, device: &Device) -> Result<OpenedModel> {
-    let path = hub::locate(&files::resolve(reference))?;
+    let path = hub::locate(&conifer_files::resolve(reference))?;
     if published::is_published(&path) {
         let (model, manifest) = published::import(&path, options, device)?;
         return Ok(OpenedModel { path, model, manifest, published: true });

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::io::Write;
 use std::path::Path;
 
-use conifer_space::files::NewFile;
+use conifer_files::NewFile;
 use safetensors::tensor::{Metadata, TensorInfo, View};
 
 use crate::{Error, Result};
@@ -18,7 +18,7 @@ const ALIGNMENT: usize = 8;
 /// Writes `tensors`, with `note` in the header. The file appears as a whole or not at all; its mode follows the umask.
 ///
 /// # Errors
-/// [`Error::Io`] or [`Error::Space`] with the path for an I/O error; [`Error::Format`] for tensors that cannot form a
+/// [`Error::Io`] or [`Error::Files`] with the path for an I/O error; [`Error::Format`] for tensors that cannot form a
 /// valid file (a duplicate name, a shape that does not match its data).
 pub(super) fn write<V: View>(
     tensors: Vec<(String, V)>,

@@ -8,7 +8,6 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use conifer_data::loader::LoaderState;
-use conifer_space::files;
 use serde::{Deserialize, Serialize};
 
 use super::{MANIFEST, Weights, weights};
@@ -87,19 +86,19 @@ pub fn checkpoint_path(run: &Path, step: u64) -> PathBuf {
 
 /// The newest checkpoint of a run folder, or `path` itself if it is a checkpoint. Without a readable `latest`, the
 /// complete checkpoint with the highest step is used. If the replacement of a checkpoint was interrupted, the folder to
-/// which the previous one was moved is returned ([`files::resolve`]).
+/// which the previous one was moved is returned ([`conifer_files::resolve`]).
 ///
 /// # Errors
 /// [`Error::Setting`] if there is no checkpoint.
 pub fn latest_checkpoint(path: &Path) -> Result<PathBuf> {
-    let whole = files::resolve(path);
+    let whole = conifer_files::resolve(path);
     if whole.join(MANIFEST).is_file() {
         return Ok(whole);
     }
     let folder = path.join(CHECKPOINTS);
     let named = fs::read_to_string(folder.join(LATEST)).ok().map(|name| folder.join(name.trim()));
     let newest = || steps(path).pop().map(|step| checkpoint_path(path, step));
-    let found = named.filter(|path| is_complete(path)).or_else(newest).map(|path| files::resolve(&path));
+    let found = named.filter(|path| is_complete(path)).or_else(newest).map(|path| conifer_files::resolve(&path));
     found.ok_or_else(|| {
         let expected = "a checkpoint folder, the folder of a run that has saved one, or a published model";
         Error::setting("checkpoint", path.display(), expected)
@@ -113,11 +112,11 @@ pub fn latest_checkpoint(path: &Path) -> Result<PathBuf> {
 pub fn publish_checkpoint(run: &Path, step: u64, keep: usize) -> Result<()> {
     let folder = run.join(CHECKPOINTS);
     let name = checkpoint_path(run, step).file_name().unwrap_or_default().to_string_lossy().into_owned();
-    files::write_whole(&folder.join(LATEST), name.as_bytes())?;
+    conifer_files::write_whole(&folder.join(LATEST), name.as_bytes())?;
     let steps = steps(run);
     for &old in steps.iter().filter(|&&old| old != step).rev().skip(keep.saturating_sub(1)) {
         let path = checkpoint_path(run, old);
-        let path = files::resolve(&path);
+        let path = conifer_files::resolve(&path);
         fs::remove_dir_all(&path).map_err(Error::io(&path))?;
     }
     Ok(())
@@ -144,6 +143,6 @@ fn steps(run: &Path) -> Vec<u64> {
 /// True if every file is present. A new folder appears under its name only when it is complete, but a folder that is
 /// being removed loses its files one by one.
 fn is_complete(folder: &Path) -> bool {
-    let folder = files::resolve(folder);
+    let folder = conifer_files::resolve(folder);
     [MANIFEST, super::WEIGHTS, OPTIMIZER, STATE, CONFIG].iter().all(|file| folder.join(file).is_file())
 }

@@ -149,7 +149,7 @@ fn released_checkpoints_reproduce_their_outputs() {
                 "phyclip" => ("product_l1", 64, 8),
                 _ => ("lorentz", 64, 1),
             };
-            assert_eq!((manifest.manifold.kind.as_str(), manifest.manifold.dim, manifest.manifold.factors), space);
+            assert_eq!((manifest.manifold.kind.name(), manifest.manifold.dim, manifest.manifold.factors), space);
         }
     }
 }
@@ -312,7 +312,7 @@ fn every_kind_of_space_round_trips() {
     for space in spaces() {
         let (model, mut manifest) = small(&space);
         manifest.root = Some((0..8).map(|i| f64::from(0.1_f32.powi(i))).collect());
-        let path = folder.path().join(&space.kind);
+        let path = folder.path().join(space.kind.name());
         save(&path, &model, &manifest, None).unwrap();
         for device in [Device::flex(), Device::flex().autodiff()] {
             let (loaded, read) = load(&path, &device).unwrap();

@@ -8,6 +8,7 @@ use std::path::Path;
 use burn::module::Module;
 use burn::tensor::{Tensor, TensorData};
 use conifer_data::guard;
+use conifer_space::ManifoldKind;
 use half::bf16;
 use safetensors::tensor::{Dtype, SafeTensors, View};
 
@@ -236,7 +237,7 @@ fn constants(model: &Model) -> Weights {
         weights.insert(format!("textual.{name}"), array);
     }
     let spec = model.head.spec();
-    if spec.kind.starts_with("product_") {
+    if matches!(spec.kind, ManifoldKind::ProductL1 | ManifoldKind::ProductL2) {
         let scalar = |log: f32| WeightArray::f32([], vec![log]);
         let initial_scale = -0.5 * (spec.dim as f32).ln();
         weights.insert("curv".into(), scalar(0.0));

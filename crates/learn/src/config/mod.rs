@@ -35,7 +35,7 @@ use std::path::PathBuf;
 use conifer_data::loader::{CaptionChoice, ChainChoice, EdgeChoice, LoaderConfig, PixelCacheConfig};
 use conifer_data::transform::{Augment, EvalCrop};
 use conifer_data::{PixelLimits, SourceSpec, View};
-use conifer_space::ManifoldSpec;
+use conifer_space::{ManifoldKind, ManifoldSpec};
 use serde::{Deserialize, Serialize};
 
 pub use keys::{KeyRow, edits, schema};
@@ -206,7 +206,7 @@ pub struct ModelSection {
 pub struct ManifoldSection {
     /// A name in [`SPACES`](conifer_space::SPACES).
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub kind: Option<String>,
+    pub kind: Option<ManifoldKind>,
     /// Number of factors of a product.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub factors: Option<usize>,
@@ -344,7 +344,7 @@ impl Config {
     pub fn space(&self) -> Result<ManifoldSpec> {
         let own = (methods::entry(&self.method.kind)?.manifold)(self.model.embed_dim);
         let kind = self.manifold.kind.clone().unwrap_or_else(|| own.kind.clone());
-        let factored = conifer_space::entry(&kind)?.factored;
+        let factored = conifer_space::entry(kind.name())?.factored;
         let factors = match self.manifold.factors {
             Some(factors) => factors,
             None if kind == own.kind => own.factors,
@@ -476,7 +476,7 @@ impl Config {
     pub fn check(&self) -> Result<()> {
         let method = self.method()?;
         let mut space = self.space()?;
-        if conifer_space::entry(&space.kind)?.curved && space.curv.is_empty() {
+        if conifer_space::entry(space.kind.name())?.curved && space.curv.is_empty() {
             space.curv = vec![self.head.curv; space.factors];
         }
         space.check()?;

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
+use conifer_space::ManifoldKind;
 use toml::{Table, Value};
 
 use super::keys::KEYS;
@@ -20,7 +21,7 @@ fn message(text: &str) -> String {
 #[test]
 fn an_empty_config_resolves_to_the_defaults() {
     let config = parse("").unwrap();
-    assert_eq!(config.manifold.kind.as_deref(), Some("product_l1"));
+    assert_eq!(config.manifold.kind, Some(ManifoldKind::ProductL1));
     assert_eq!(config.manifold.factors, Some(8));
     assert_eq!(config.method.settings["entailment_weight"].as_float(), Some(0.2));
     assert_eq!(config.root.kind, Some(RootKind::Origin));
@@ -111,7 +112,7 @@ fn overrides_are_typed_and_need_no_quotes() {
     assert_eq!(config.data.path.as_deref(), Some(Path::new("/some where/x.jsonl")));
     assert_eq!(config.optim.betas, [0.9, 0.95]);
     assert_eq!((config.method.kind.as_str(), config.seed), ("clip", 7));
-    assert_eq!(config.manifold.kind.as_deref(), Some("sphere"));
+    assert_eq!(config.manifold.kind, Some(ManifoldKind::Sphere));
 }
 
 #[test]
@@ -175,12 +176,12 @@ fn top_level_reference_sets_every_section() {
 fn the_space_defaults_to_that_of_the_method() {
     let space = |text: &str| parse(text).unwrap().space().unwrap();
     let dim = "[model]\nembed_dim = 32\n";
-    assert_eq!(space(&format!("{dim}[method]\nkind = 'clip'")).kind, "sphere");
-    assert_eq!(space(&format!("{dim}[method]\nkind = 'hycoclip'")).kind, "lorentz");
+    assert_eq!(space(&format!("{dim}[method]\nkind = 'clip'")).kind.name(), "sphere");
+    assert_eq!(space(&format!("{dim}[method]\nkind = 'hycoclip'")).kind.name(), "lorentz");
     let product = space(&format!("{dim}[method]\nkind = 'hycoclip'\n[manifold]\nkind = 'product_l2'"));
-    assert_eq!((product.kind.as_str(), product.factors, product.dim), ("product_l2", 4, 32));
+    assert_eq!((product.kind.name(), product.factors, product.dim), ("product_l2", 4, 32));
     let flat = space(&format!("{dim}[manifold]\nkind = 'lorentz'"));
-    assert_eq!((flat.kind.as_str(), flat.factors), ("lorentz", 1));
+    assert_eq!((flat.kind.name(), flat.factors), ("lorentz", 1));
 }
 
 #[test]
@@ -248,7 +249,7 @@ fn smoke_shrinks_the_experiment_and_keeps_the_method() {
     assert_eq!((smoke.data.kind.as_str(), smoke.data.path.is_none()), ("toy", true));
     assert_eq!((smoke.train.steps, smoke.train.batch_size, smoke.model.embed_dim), (20, 8, 32));
     let space = smoke.space().unwrap();
-    assert_eq!((space.kind.as_str(), space.factors), ("product_l1", 4));
+    assert_eq!((space.kind.name(), space.factors), ("product_l1", 4));
     assert_eq!(smoke.method.kind, "phyclip");
     let three = parse("[method]\nkind = 'phyclip'\n[model]\nembed_dim = 96\n[manifold]\nfactors = 3").unwrap();
     assert_eq!(three.smoke().unwrap().space().unwrap().factors, 2);

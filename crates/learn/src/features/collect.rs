@@ -11,7 +11,7 @@ use conifer_data::loader::{HashedRegion, LoaderConfig, PhotoRegion, RegionMode, 
 use conifer_data::tokenizer::Tokenizer;
 use conifer_data::transform::EvalCrop;
 use conifer_data::{Broken, Cause, Source, View};
-use conifer_space::points::sha256_hex;
+use conifer_embeddings::sha256_hex;
 use rayon::prelude::*;
 use sha2::{Digest as _, Sha256};
 

@@ -5,7 +5,7 @@ use std::fs::{File, OpenOptions};
 use std::io::{BufReader, ErrorKind, Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
 
-use conifer_space::points::Lock;
+use conifer_files::Lock;
 use sha2::{Digest as _, Sha256};
 
 /// SHA-256 that identifies a text or photo.

@@ -4,7 +4,7 @@ use std::fs::{File, OpenOptions};
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 
-use conifer_space::files::write_whole;
+use conifer_files::write_whole;
 
 use super::StepRecord;
 use crate::error::{Error, Result};

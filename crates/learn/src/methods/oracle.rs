@@ -304,5 +304,5 @@ fn follows(
 }
 
 fn method_kind(spec: &ManifoldSpec) -> &'static str {
-    ["sphere", "lorentz", "product_l1", "product_l2"].into_iter().find(|kind| *kind == spec.kind).unwrap()
+    ["sphere", "lorentz", "product_l1", "product_l2"].into_iter().find(|kind| *kind == spec.kind.name()).unwrap()
 }

@@ -29,7 +29,7 @@ use conifer_data::Source;
 use conifer_data::batch::TokenBatch;
 use conifer_data::loader::Loader;
 use conifer_data::tokenizer::Tokenizer;
-use conifer_space::points::Lock;
+use conifer_files::Lock;
 
 pub use event::{Event, ModelSnapshot, Observer, Outcome};
 
@@ -396,7 +396,8 @@ impl Trainer {
         record.gradient_norm = fraction * gradients.norm();
         if !record.gradient_norm.is_finite() {
             let parameter = gradients.first_non_finite().unwrap_or("all parameters together").to_owned();
-            return Err(step::not_finite(next, &format!("the gradient of `{parameter}`"), record.gradient_norm));
+            let what = format!("the gradient of `{parameter}`");
+            return Err(Error::Diverged { step: next, what, value: record.gradient_norm });
         }
         let optim = &self.config.optim;
         let clip = if optim.clip_norm > 0.0 { clip_factor(record.gradient_norm, optim.clip_norm) } else { 1.0 };

@@ -77,7 +77,7 @@ impl PassInputs<'_> {
 /// Embeds `batch`, computes the loss of the method and its gradients. `step` is used only in messages.
 ///
 /// # Errors
-/// If the loss is not finite (the message names the term), or depends on no trainable part.
+/// [`Error::Diverged`] if the loss is not finite; [`Error::Setting`] if it depends on no trainable part.
 pub(super) fn pass(model: &Model, batch: &Batch, inputs: &mut PassInputs<'_>, step: u64) -> Result<BackwardPass> {
     let mut space = model.head.space()?;
     if let Some(text) = inputs.root {
@@ -100,7 +100,7 @@ pub(super) fn pass(model: &Model, batch: &Batch, inputs: &mut PassInputs<'_>, st
     if !loss.is_finite() {
         let term = terms.iter().find(|(_, value)| !value.is_finite());
         let what = term.map_or("the loss".to_owned(), |(name, value)| format!("the loss (term `{name}` is {value})"));
-        return Err(not_finite(step, &what, loss));
+        return Err(Error::Diverged { step, what, value: loss });
     }
     if !total.is_tracked() {
         let expected = "at least one trainable part of the model that the loss of the method depends on";
@@ -108,16 +108,6 @@ pub(super) fn pass(model: &Model, batch: &Batch, inputs: &mut PassInputs<'_>, st
     }
     let gradients = GradientSet::take(model, &mut total.backward());
     Ok(BackwardPass { gradients, loss, terms })
-}
-
-/// The error of a run with a value that is not finite.
-pub(super) fn not_finite(step: u64, what: &str, value: f64) -> Error {
-    let name = format!("step {step}: {what}");
-    Error::setting(
-        name,
-        value,
-        "a finite number (the last checkpoint is kept; a lower optim.lr or optim.clip_norm = 1 may help)",
-    )
 }
 
 /// Embeds every view that the batch has.

@@ -2,7 +2,8 @@
 
 use crate::laws::{LawCase, all_close, close, holds};
 use crate::root::Root;
-use crate::space::entry;
+use crate::score_form::{FactorNorm, ScoreForm};
+use crate::space::{entry, space};
 use crate::spec::ManifoldSpec;
 
 /// Tolerance for a few dozen operations on points of rapidity up to 3 (coordinates up to 10 / sqrt(c)).
@@ -137,6 +138,54 @@ pub(super) fn depth_measures_from_root(case: &LawCase<'_>) -> Result<(), String>
                 let dist = case.exact.dist(root, x);
                 close("depth", case.exact.depth(x, &at), dist, EXACT)?;
             }
+        }
+    }
+    Ok(())
+}
+
+/// The centroid of one point is that point; centroids and projections are points; a point is its own projection.
+pub(super) fn centroids_and_projections(case: &LawCase<'_>) -> Result<(), String> {
+    for pair in case.points.windows(2) {
+        let (x, y) = (pair[0].as_slice(), pair[1].as_slice());
+        all_close("centroid of one point", &case.fill(|out| case.exact.centroid(&[x], out)), x, EXACT)?;
+        all_close("projection of a point", &case.fill(|out| case.exact.project(x, out)), x, EXACT)?;
+        let vector: Vec<f64> = x.iter().map(|v| 1.5 * v).collect();
+        for (what, point) in [
+            ("centroid", case.fill(|out| case.exact.centroid(&[x, y], out))),
+            ("projection", case.fill(|out| case.exact.project(&vector, out))),
+        ] {
+            let off = case.exact.off_manifold(&point);
+            holds(off <= EXACT, || format!("{what} {point:?} is {off:e} off the space"))?;
+        }
+    }
+    Ok(())
+}
+
+/// The scores are those of the built-in space with the same form.
+pub(super) fn score_form_gives_the_scores(case: &LawCase<'_>) -> Result<(), String> {
+    let (spec, form) = (&case.spec, case.exact.score_form());
+    holds(form == case.fast.score_form(), || "the f32 and the f64 geometry have different forms".to_owned())?;
+    let reference = match form {
+        None => return Ok(()),
+        Some(ScoreForm::UnitVectors) => ManifoldSpec::sphere(spec.dim),
+        Some(ScoreForm::Flat) => ManifoldSpec::euclidean(spec.dim),
+        Some(ScoreForm::Hyperboloids(norm)) => {
+            let build = match norm {
+                FactorNorm::L1 => ManifoldSpec::product_l1,
+                FactorNorm::L2 => ManifoldSpec::product_l2,
+            };
+            build(spec.factors, spec.factor_dim(), spec.curv.clone())
+        }
+    };
+    let reference = space::<f64>(&reference).map_err(|e| e.to_string())?;
+    for pair in case.points.windows(2) {
+        let (x, y) = (&pair[0], &pair[1]);
+        close("inner", case.exact.inner(x, y), reference.inner(x, y), EXACT)?;
+        close("dist", case.exact.dist(x, y), reference.dist(x, y), EXACT)?;
+        close("similarity", case.exact.similarity(x, y), reference.similarity(x, y), EXACT)?;
+        for root in case.roots() {
+            let (found, expected) = (case.exact.exterior_angle(x, y, &root), reference.exterior_angle(x, y, &root));
+            close("exterior angle", found, expected, EXACT)?;
         }
     }
     Ok(())

@@ -4,6 +4,7 @@ use std::cell::Cell;
 
 use super::*;
 use crate::real::Real;
+use crate::score_form::{FactorNorm, ScoreForm};
 use crate::space::{SPACES, entry, space};
 
 #[test]
@@ -32,6 +33,9 @@ fn every_law_detects_a_fault() {
         (SpaceFault::StraightMean, "lorentz", "mean lies in the middle"),
         (SpaceFault::DepthFromOrigin, "lorentz", "depth is the distance to the root"),
         (SpaceFault::ForgetsCurvature, "product_l1", "one factor is the factor"),
+        (SpaceFault::UnscaledCentroid, "sphere", "centroids and projections lie on the space"),
+        (SpaceFault::WrongForm, "product_l1", "the score form gives the scores"),
+        (SpaceFault::SquaredDist, "euclidean", "the score form gives the scores"),
         (SpaceFault::SwapsParentAndChild, "lorentz", "exterior angle is 0 ahead and pi behind"),
         (SpaceFault::RightAngleForEqualPoints, "euclidean", "exterior angle is 0 where it is undefined"),
         (SpaceFault::DepthFromOrigin, "product_l1", "depth is the distance to the root"),
@@ -71,6 +75,8 @@ enum SpaceFault {
     NegatedExcess,
     DividesByDist,
     CoarseF32,
+    UnscaledCentroid,
+    WrongForm,
 }
 
 /// A registered space with one deliberate fault.
@@ -170,5 +176,16 @@ impl<T: Real> Space<T> for FaultySpace<T> {
     fn depth(&self, x: &[T], root: &Root) -> T {
         let root = if self.has(SpaceFault::DepthFromOrigin) { &Root::Origin } else { root };
         self.space.depth(x, root)
+    }
+    fn centroid(&self, points: &[&[T]], out: &mut [T]) {
+        let space = if self.has(SpaceFault::UnscaledCentroid) { &self.flat } else { &self.space };
+        space.centroid(points, out);
+    }
+    fn project(&self, vector: &[T], point: &mut [T]) {
+        self.space.project(vector, point);
+    }
+    fn score_form(&self) -> Option<ScoreForm> {
+        let wrong = Some(ScoreForm::Hyperboloids(FactorNorm::L2));
+        if self.has(SpaceFault::WrongForm) { wrong } else { self.space.score_form() }
     }
 }

@@ -1,8 +1,10 @@
 //! Euclidean space.
 
+use crate::centroid::{component_sums, divided};
 use crate::cone::{chord_angle, chord_depth, chord_half_aperture};
 use crate::real::Real;
 use crate::root::Root;
+use crate::score_form::ScoreForm;
 use crate::slices::{combined, dot, sums};
 use crate::space::{Space, SpaceEntry};
 use crate::spec::ManifoldSpec;
@@ -69,6 +71,15 @@ impl<T: Real> Space<T> for Euclidean {
     /// `|x - root|`.
     fn depth(&self, x: &[T], root: &Root) -> T {
         chord_depth(x, root.view())
+    }
+
+    /// The arithmetic mean, summed in `f64`.
+    fn centroid(&self, points: &[&[T]], out: &mut [T]) {
+        divided(&component_sums(points, out.len()), points.len() as f64, out);
+    }
+
+    fn score_form(&self) -> Option<ScoreForm> {
+        Some(ScoreForm::Flat)
     }
 }
 

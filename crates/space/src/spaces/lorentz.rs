@@ -5,9 +5,11 @@
 //! differences of coordinates; the comments give the rearranged formulas. Sources: MERU (Desai et al. 2023) Sections 3
 //! and B, HyCoCLIP (Pal et al. 2025) Eqs. 1 to 10, Law et al. 2019 and Ganea et al. 2018 for the geometry itself.
 
+use crate::centroid::{component_sums, divided};
 use crate::real::Real;
 use crate::root::{Root, RootView};
 use crate::safe;
+use crate::score_form::{FactorNorm, ScoreForm};
 use crate::slices::{combined, norm, scaled, sums};
 use crate::space::{Space, SpaceEntry};
 use crate::spaces::euclidean::arithmetic_mean;
@@ -116,6 +118,22 @@ impl<T: Real> Space<T> for Lorentz<T> {
     /// `asinh(sqrt(c) |x|) / sqrt(c)` for the root at the origin, else the distance to the root.
     fn depth(&self, x: &[T], root: &Root) -> T {
         self.depth_at(x, root.view())
+    }
+
+    /// `sum x / sqrt(-c <sum x, sum x>_L)` (Law et al. 2019, Eq. 9).
+    fn centroid(&self, points: &[&[T]], out: &mut [T]) {
+        let (sum, curv) = (component_sums(points, out.len()), self.spec.curv[0]);
+        let time = |point: &&[T]| (1.0 / curv + point.iter().map(|v| v.to_f64().powi(2)).sum::<f64>()).sqrt();
+        let times = points.iter().map(time).fold(0.0, |sum: f64, time| sum + time);
+        let square: f64 = sum.iter().map(|v| v * v).sum();
+        // The length is at least the number of points. Far from the origin, where the difference is lost to rounding,
+        // this keeps the centroid near the points.
+        let length = (curv * (times.powi(2) - square)).sqrt().max(points.len() as f64);
+        divided(&sum, length, out);
+    }
+
+    fn score_form(&self) -> Option<ScoreForm> {
+        Some(ScoreForm::Hyperboloids(FactorNorm::L1))
     }
 }
 

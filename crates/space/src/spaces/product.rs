@@ -7,6 +7,7 @@ use std::ops::Range;
 
 use crate::real::Real;
 use crate::root::Root;
+use crate::score_form::{FactorNorm, ScoreForm};
 use crate::space::{Space, SpaceEntry};
 use crate::spaces::lorentz::Lorentz;
 use crate::spaces::sample_curv;
@@ -17,15 +18,6 @@ pub(crate) struct Product<T> {
     spec: ManifoldSpec,
     factors: Vec<Lorentz<T>>,
     norm: FactorNorm,
-}
-
-/// Aggregation of the factor distances.
-#[derive(Clone, Copy)]
-enum FactorNorm {
-    /// Mean.
-    L1,
-    /// Root mean square.
-    L2,
 }
 
 impl<T: Real> Space<T> for Product<T> {
@@ -116,6 +108,18 @@ impl<T: Real> Space<T> for Product<T> {
     /// The factor depths, aggregated like the distance.
     fn depth(&self, x: &[T], root: &Root) -> T {
         self.aggregate(|factor, at| factor.depth_at(&x[at.clone()], root.view().slice(at)))
+    }
+
+    /// Factor by factor.
+    fn centroid(&self, points: &[&[T]], out: &mut [T]) {
+        for (factor, at) in self.parts() {
+            let parts: Vec<&[T]> = points.iter().map(|p| &p[at.clone()]).collect();
+            factor.centroid(&parts, &mut out[at]);
+        }
+    }
+
+    fn score_form(&self) -> Option<ScoreForm> {
+        Some(ScoreForm::Hyperboloids(self.norm))
     }
 }
 

@@ -1,9 +1,11 @@
 //! The unit sphere, the space of CLIP. With a [`Root::Point`] it has the radial geometry of HierarCaps (RE) and RCME.
 
+use crate::centroid::{component_sums, divided};
 use crate::cone::{chord_angle, chord_depth, chord_half_aperture};
 use crate::real::Real;
 use crate::root::Root;
 use crate::safe;
+use crate::score_form::ScoreForm;
 use crate::slices::{combined, dot, norm, scaled, sums};
 use crate::space::{Space, SpaceEntry};
 use crate::spaces::euclidean::arithmetic_mean;
@@ -92,6 +94,24 @@ impl<T: Real> Space<T> for Sphere {
     /// The chord `|x - root|`, HierarCaps' `d_r`.
     fn depth(&self, x: &[T], root: &Root) -> T {
         chord_depth(x, root.view())
+    }
+
+    /// The normalised sum.
+    fn centroid(&self, points: &[&[T]], out: &mut [T]) {
+        let sum = component_sums(points, out.len());
+        divided(&sum, sum.iter().map(|v| v * v).sum::<f64>().sqrt(), out);
+    }
+
+    /// `x / |x|`; zero stays zero. The square is summed in order: stored roots depend on its rounding.
+    fn project(&self, vector: &[T], point: &mut [T]) {
+        let norm = vector.iter().fold(T::ZERO, |sum, v| sum + *v * *v).sqrt();
+        for (p, v) in point.iter_mut().zip(vector) {
+            *p = safe::ratio(*v, norm);
+        }
+    }
+
+    fn score_form(&self) -> Option<ScoreForm> {
+        Some(ScoreForm::UnitVectors)
     }
 }
 

@@ -5,7 +5,7 @@ use conifer_data::loader::guarded;
 use conifer_data::{Broken, ImageRef, PixelLimits, Sample};
 use serde_json::json;
 
-use crate::cli::DataArgs;
+use crate::arguments::DataArgs;
 use crate::output::{columns, note, print, print_json};
 use crate::progress;
 use crate::request::open_source;

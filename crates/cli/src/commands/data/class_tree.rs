@@ -7,7 +7,7 @@ use conifer_atlas::TreeNode;
 use conifer_data::hierarchy::named::TREES;
 use serde_json::json;
 
-use crate::cli::TreeArgs;
+use crate::arguments::TreeArgs;
 use crate::output::{print, print_json};
 
 /// Prints or writes a class tree or a subtree of it.

@@ -7,7 +7,7 @@ use conifer_data::PartRule;
 use conifer_data::build::{BuiltGraph, PartGraph, PartRow, PartThresholds, PartsSpec, build};
 use serde_json::json;
 
-use crate::cli::PartsArgs;
+use crate::arguments::PartsArgs;
 use crate::output::{note, print, print_json};
 use crate::progress;
 use crate::signal::stop_flag;

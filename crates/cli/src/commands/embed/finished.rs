@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use anyhow::{Context as _, bail};
-use conifer_space::points::{Draft, SettingDifference, StoredSet, first_difference};
+use conifer_embeddings::{Draft, SettingDifference, StoredSet, first_difference};
 
 use super::EmbedJob;
 

@@ -11,9 +11,9 @@ use conifer_data::loader::guarded;
 use conifer_data::sources::class_name;
 use conifer_data::transform::crop_box;
 use conifer_data::{BBox, Broken, ImageRef, Picture, PixelLimits, Sample, Source};
-use conifer_space::Modality;
+use conifer_embeddings::Modality;
 
-use crate::cli::EmbedView;
+use crate::arguments::{EmbedView, ViewArg};
 
 /// A row of an embedding set without its point.
 pub(super) struct RowMetadata {
@@ -46,7 +46,7 @@ impl RowMetadata {
         Self { bounds: format!("{x1},{y1},{},{}", x2 - x1, y2 - y1), ..self }
     }
 
-    pub(super) fn add_to(&self, draft: &mut conifer_space::points::Draft) -> conifer_space::Result<u64> {
+    pub(super) fn add_to(&self, draft: &mut conifer_embeddings::Draft) -> conifer_embeddings::Result<u64> {
         draft.add(&self.id, self.modality, &[&self.bounds, &self.label, &self.sample, &self.text])
     }
 }
@@ -73,11 +73,11 @@ pub(super) fn photos(
     let limits = PixelLimits::default();
     let (Some(picture), Some(image)) = (sample.photo(&limits)?, &sample.image) else { return Ok(Vec::new()) };
     let mut rows = Vec::new();
-    if views.contains(&EmbedView::Image) {
+    if views.contains(&EmbedView::Modality(ViewArg::Image)) {
         let text = description_of(sample, image);
         rows.push((RowMetadata::new(sample, sample.id.clone(), Modality::Image, text), preprocess(&picture)));
     }
-    if views.contains(&EmbedView::BoxImage) {
+    if views.contains(&EmbedView::Modality(ViewArg::BoxImage)) {
         for (p, phrase) in sample.phrases.iter().enumerate() {
             let crop =
                 phrase.crop.as_ref().map(|it| it.open(&limits).map_err(|it| it.within(&sample.id))).transpose()?;
@@ -108,11 +108,11 @@ pub(super) fn vectors(
     let read = |image: &ImageRef| read(image).map_err(|it| it.within(&sample.id));
     let Some(image) = &sample.image else { return Ok(Vec::new()) };
     let mut rows = Vec::new();
-    if views.contains(&EmbedView::Image) {
+    if views.contains(&EmbedView::Modality(ViewArg::Image)) {
         let text = description_of(sample, image);
         rows.push((RowMetadata::new(sample, sample.id.clone(), Modality::Image, text), read(image)?));
     }
-    if views.contains(&EmbedView::BoxImage) {
+    if views.contains(&EmbedView::Modality(ViewArg::BoxImage)) {
         for (p, phrase) in sample.phrases.iter().enumerate() {
             let Some(crop) = &phrase.crop else { continue };
             let id = format!("{}#phrase{p}.box0", sample.id);
@@ -195,10 +195,10 @@ pub(super) fn texts(sample: &Sample, views: &[EmbedView]) -> Vec<RowMetadata> {
     let mut add = |name: &str, i: usize, modality, text: &String| {
         rows.push(RowMetadata::new(sample, format!("{}#{name}{i}", sample.id), modality, text.clone()));
     };
-    if views.contains(&EmbedView::Text) {
+    if views.contains(&EmbedView::Modality(ViewArg::Text)) {
         sample.captions.iter().enumerate().for_each(|(i, text)| add("caption", i, Modality::Text, text));
     }
-    if views.contains(&EmbedView::BoxText) {
+    if views.contains(&EmbedView::Modality(ViewArg::BoxText)) {
         sample.phrases.iter().enumerate().for_each(|(i, it)| add("phrase", i, Modality::BoxText, &it.text));
     }
     rows
@@ -321,7 +321,7 @@ mod tests {
             [row("taxon:Aves Turdus alba", "Turdus alba", "Aves Turdus alba")]
         );
         assert!(rows(&bird("Aves Turdus merula", None), &both).is_empty());
-        assert!(rows(&bird("Aves Sula", None), &[EmbedView::Image]).is_empty());
+        assert!(rows(&bird("Aves Sula", None), &[EmbedView::Modality(ViewArg::Image)]).is_empty());
     }
 
     #[test]
@@ -330,8 +330,12 @@ mod tests {
         let source = open(&SourceSpec { kind: "toy".to_owned(), options, ..SourceSpec::default() }).unwrap();
         let sample = source.get(0).unwrap();
         let class = sample.label.clone().unwrap();
-        let photo_rows = photos(&sample, &[EmbedView::Image, EmbedView::BoxImage], |_| Vec::new()).unwrap();
-        let text_rows = texts(&sample, &[EmbedView::Text, EmbedView::BoxText]);
+        let photo_rows =
+            photos(&sample, &[EmbedView::Modality(ViewArg::Image), EmbedView::Modality(ViewArg::BoxImage)], |_| {
+                Vec::new()
+            })
+            .unwrap();
+        let text_rows = texts(&sample, &[EmbedView::Modality(ViewArg::Text), EmbedView::Modality(ViewArg::BoxText)]);
         let lines: Vec<&RowMetadata> = photo_rows.iter().map(|(line, _)| line).chain(&text_rows).collect();
         let (whole, parts): (Vec<&RowMetadata>, Vec<&RowMetadata>) =
             lines.into_iter().partition(|it| matches!(it.modality, Modality::Image | Modality::Text));
@@ -348,7 +352,11 @@ mod tests {
         // Multiples of 1/8, so that differences are exact in floating point.
         sample.phrases[0].boxes = vec![BBox { x1: 0.125, y1: 0.25, x2: 0.5, y2: 1.0 }];
         sample.phrases[0].crop = sample.image.clone();
-        let rows = photos(&sample, &[EmbedView::Image, EmbedView::BoxImage], |_| Vec::new()).unwrap();
+        let rows =
+            photos(&sample, &[EmbedView::Modality(ViewArg::Image), EmbedView::Modality(ViewArg::BoxImage)], |_| {
+                Vec::new()
+            })
+            .unwrap();
         let places: Vec<&str> = rows.iter().map(|(line, _)| line.bounds.as_str()).collect();
         assert_eq!(places, ["", "0.125,0.25,0.375,0.75", ""]);
     }

@@ -4,8 +4,8 @@ use std::sync::mpsc::sync_channel;
 use std::thread;
 
 use conifer_data::Broken;
+use conifer_embeddings::sha256_hex;
 use conifer_learn::head::Tower;
-use conifer_space::points::sha256_hex;
 use rayon::prelude::*;
 
 use super::lines::{self, RowMetadata};

@@ -9,14 +9,13 @@ use std::time::{Duration, Instant};
 use anyhow::Context as _;
 use conifer_data::transform::EvalCrop;
 use conifer_data::{Broken, Source};
-use conifer_space::Provenance;
-use conifer_space::points::{Draft, DraftPlan, Element, sha256_hex};
+use conifer_embeddings::{Draft, DraftPlan, Element, Provenance, sha256_hex};
 use indicatif::ProgressBar;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::{lines, photos, texts};
-use crate::cli::EmbedView;
+use crate::arguments::{EmbedView, ViewArg};
 use crate::embedder::ModelEmbedder;
 use crate::progress;
 
@@ -164,11 +163,11 @@ impl EmbedJob<'_> {
     }
 
     pub(super) fn with_photos(&self) -> bool {
-        self.views.iter().any(|it| matches!(it, EmbedView::Image | EmbedView::BoxImage))
+        self.views.iter().any(|it| matches!(it, EmbedView::Modality(ViewArg::Image | ViewArg::BoxImage)))
     }
 
     pub(super) fn with_texts(&self) -> bool {
-        self.views.iter().any(|it| !matches!(it, EmbedView::Image | EmbedView::BoxImage))
+        self.views.iter().any(|it| !matches!(it, EmbedView::Modality(ViewArg::Image | ViewArg::BoxImage)))
     }
 
     /// True if a view has texts that many samples share.

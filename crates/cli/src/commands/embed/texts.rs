@@ -2,8 +2,8 @@
 
 use anyhow::bail;
 use conifer_data::{Broken, Sample};
+use conifer_embeddings::sha256_hex;
 use conifer_learn::embed::by_length;
-use conifer_space::points::sha256_hex;
 use rayon::prelude::*;
 
 use super::lines::{self, RowMetadata, SharedTexts};

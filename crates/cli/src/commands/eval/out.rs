@@ -5,6 +5,7 @@ use std::io::{BufRead as _, BufReader, Read as _, Seek as _, SeekFrom, Write as 
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
+use conifer_files::NewFile;
 
 /// A JSONL file of records that results are appended to.
 pub(super) struct ResultLog {
@@ -64,16 +65,21 @@ fn is_record(line: &[u8]) -> bool {
     serde_json::from_slice::<RecordProbe>(line).is_ok() && line.trim_ascii_start().starts_with(b"{")
 }
 
-/// A temporary file beside its target that replaces the target when it is complete, and is removed if it is dropped
-/// earlier. A target that is not a regular file (a pipe, a terminal) is written directly.
+/// A report that replaces its file when it is complete.
 pub(super) struct ReportFile {
-    file: File,
-    temporary: Option<PathBuf>,
+    out: ReportTarget,
     /// The path that the user gave.
     named: PathBuf,
     /// The path with symbolic links resolved.
     target: PathBuf,
     overwrite: bool,
+}
+
+enum ReportTarget {
+    /// A regular file, replaced atomically.
+    File(NewFile),
+    /// A pipe or a terminal, written directly.
+    Stream(File),
 }
 
 impl ReportFile {
@@ -83,40 +89,27 @@ impl ReportFile {
         anyhow::ensure!(!named.is_dir(), "{} is a folder; expected a file", place());
         if named.exists() && !named.is_file() {
             let file = OpenOptions::new().write(true).open(named).with_context(place)?;
-            return Ok(Self { file, temporary: None, named: named.into(), target: named.into(), overwrite });
+            return Ok(Self { out: ReportTarget::Stream(file), named: named.into(), target: named.into(), overwrite });
         }
         let target = followed(named);
         absent(named, &target, overwrite)?;
-        let name = target.file_name().with_context(|| format!("{}: expected a file", place()))?;
-        let mut hidden = std::ffi::OsString::from(".");
-        hidden.push(name);
-        hidden.push(format!(".{}.tmp", std::process::id()));
-        let temporary = target.with_file_name(hidden);
-        let file = File::create(&temporary).with_context(place)?;
-        let new = Self { file, temporary: Some(temporary), named: named.into(), target, overwrite };
-        if let Ok(old) = std::fs::metadata(&new.target) {
-            new.file.set_permissions(old.permissions()).with_context(place)?;
-        }
-        Ok(new)
+        let file = NewFile::create(&target).with_context(place)?;
+        file.keep_permissions().with_context(place)?;
+        Ok(Self { out: ReportTarget::File(file), named: named.into(), target, overwrite })
     }
 
-    pub(super) fn finish(mut self, bytes: &[u8]) -> anyhow::Result<()> {
+    pub(super) fn finish(self, bytes: &[u8]) -> anyhow::Result<()> {
         let place = || format!("--out {}: nothing was written", self.named.display());
-        let Some(temporary) = &self.temporary else {
-            return self.file.write_all(bytes).with_context(|| format!("--out {}", self.named.display()));
-        };
-        // The target may have been created during the evaluation.
-        absent(&self.named, &self.target, self.overwrite)?;
-        self.file.write_all(bytes).and_then(|()| self.file.sync_all()).with_context(place)?;
-        std::fs::rename(temporary, &self.target).with_context(place)
-    }
-}
-
-impl Drop for ReportFile {
-    fn drop(&mut self) {
-        if let Some(temporary) = &self.temporary {
-            // After the rename the file no longer exists. A leftover temporary file is harmless.
-            _ = std::fs::remove_file(temporary);
+        match self.out {
+            ReportTarget::Stream(mut file) => {
+                file.write_all(bytes).with_context(|| format!("--out {}", self.named.display()))
+            }
+            ReportTarget::File(mut file) => {
+                // The target may have been created during the evaluation.
+                absent(&self.named, &self.target, self.overwrite)?;
+                file.write_all(bytes).with_context(place)?;
+                file.finish().with_context(place)
+            }
         }
     }
 }

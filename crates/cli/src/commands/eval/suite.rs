@@ -10,8 +10,8 @@ use conifer_eval::{Error, Result, Suite, SuiteReport, TreeFile};
 use serde::Deserialize;
 use serde_json::json;
 
+use crate::arguments::{EvalArgs, ReportFormat};
 use crate::cache::CachedEmbedder;
-use crate::cli::{EvalArgs, ReportFormat};
 use crate::embedder::ModelEmbedder;
 use crate::output::{note, print, print_json};
 

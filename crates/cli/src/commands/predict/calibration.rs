@@ -6,17 +6,17 @@ use anyhow::{Context as _, ensure};
 use conifer_data::hierarchy::Tree;
 use conifer_data::sources::class_name;
 use conifer_data::{Sample, Source};
+use conifer_embeddings::sha256_hex;
 use conifer_eval::benchmarks::prompts::words;
 use conifer_eval::prediction::{
     CalibratedUnseen, CalibrationCounts, ConformalThreshold, FlatThresholds, PhotoPaths, PredictedClass,
     PredictionTree, Predictor, StoredThreshold, TruePosition, calibrate, fit_temperature, needed_units,
 };
-use conifer_space::points::sha256_hex;
 
 use super::photos::{PhotoSet, count_known, embedded, photo_keys, samples};
 use super::{CalibrationSources, DEFAULT_RISK, class_list};
+use crate::arguments::{ClassTextArg, PredictArgs};
 use crate::cache::CachedEmbedder;
-use crate::cli::{ClassTextArg, PredictArgs};
 use crate::commands::eval::templates;
 use crate::output::note;
 

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail, ensure};
 use conifer_data::Sample;
-use conifer_space::files::write_whole;
+use conifer_files::write_whole;
 
 use super::page::page;
 use super::summary::PredictionReport;

@@ -3,10 +3,11 @@
 use conifer_data::toy::ToyClass;
 use conifer_data::transform::EvalCrop;
 use conifer_data::{ImageRef, Source};
+use conifer_embeddings::{EmbeddingSet, Modality};
 use conifer_eval::benchmarks::find;
 use conifer_eval::{Baseline, Context, EmbeddingModel as _, Options, Record, RecordKey};
 use conifer_index::{Direction, Filter, FlatIndex, Query, Ranking};
-use conifer_space::{EmbeddingSet, Modality, space};
+use conifer_space::space;
 
 use super::unseen::{ClassTreeNode, TestData, nodes};
 use crate::embedder::ModelEmbedder;

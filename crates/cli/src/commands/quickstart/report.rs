@@ -4,8 +4,9 @@ use anyhow::Context as _;
 use conifer_atlas::{Block, Figure, Report, histogram};
 use conifer_data::Sample;
 use conifer_data::toy::Scene;
+use conifer_embeddings::{EmbeddingSet, Modality};
 use conifer_index::{Direction, Filter, FlatIndex, Query, Ranking, StopPlace};
-use conifer_space::{EmbeddingSet, Modality, space};
+use conifer_space::space;
 
 use super::curves::TrainingCurves;
 use super::measure::{TitledRecord, table};

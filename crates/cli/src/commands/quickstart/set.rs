@@ -5,19 +5,23 @@ use std::path::Path;
 
 use conifer_data::ImageRef;
 use conifer_data::transform::EvalCrop;
+use conifer_embeddings::{Element, EmbeddingSet, Modality};
 use conifer_eval::EmbeddingModel as _;
-use conifer_space::points::Element;
-use conifer_space::{EmbeddingSet, Modality};
 
 use super::unseen::{TestData, nodes};
 use super::walks::CLASS_WORDS;
-use crate::cli::EmbedView;
+use crate::arguments::{EmbedView, ViewArg};
 use crate::commands::embed::{EmbedJob, embed_all};
 use crate::embedder::ModelEmbedder;
 
 /// Embeds the shown scenes and the class names, and writes the set to `folder`.
 pub(super) fn embed(embedder: &ModelEmbedder, unseen: &TestData, folder: &Path) -> anyhow::Result<EmbeddingSet> {
-    let views = [EmbedView::Image, EmbedView::Text, EmbedView::BoxImage, EmbedView::BoxText];
+    let views = [
+        EmbedView::Modality(ViewArg::Image),
+        EmbedView::Modality(ViewArg::Text),
+        EmbedView::Modality(ViewArg::BoxImage),
+        EmbedView::Modality(ViewArg::BoxText),
+    ];
     let job = EmbedJob {
         embedder,
         source: &unseen.shown,

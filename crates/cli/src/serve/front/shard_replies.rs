@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use conifer_space::Modality;
+use conifer_embeddings::Modality;
 use serde::{Deserialize, Serialize};
 
 /// A row, as [`super::super::hits::RowReply`] serialises it. Numbers are `f64`, so that they are passed on without

@@ -13,7 +13,7 @@ use super::super::info::ServerInfo;
 use super::super::start::{CONCURRENT_UPLOADS, bind, run, token};
 use super::client::{Shard, ShardClient};
 use super::{FrontServer, router};
-use crate::cli::FrontArgs;
+use crate::arguments::FrontArgs;
 
 pub(crate) fn front(args: FrontArgs, as_json: bool) -> anyhow::Result<()> {
     let (listener, gate) = bind(&args.listen, args.max_upload, as_json)?;

@@ -5,7 +5,8 @@ use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
-use conifer_space::{EmbeddingSet, ManifoldSpec, Modality, Root};
+use conifer_embeddings::{EmbeddingSet, Modality};
+use conifer_space::{ManifoldSpec, Root};
 use serde_json::{Value, json};
 
 use super::{HttpReply, ServerProcess, answer, folder, start, whole};

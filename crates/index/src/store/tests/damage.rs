@@ -87,13 +87,13 @@ fn cleanup_of_an_interrupted_write_keeps_other_files() {
     let (_, operations) = {
         let whole = folder.path().join("whole");
         copy(&base, &whole);
-        with(usize::MAX, DiskFault::Once, || append(&whole).unwrap())
+        with(usize::MAX, InjectedFault::Once, || append(&whole).unwrap())
     };
     let (mut stopped, mut half) = (0, 0);
     for at in 0..operations {
         let dir = folder.path().join(format!("stopped {at}"));
         copy(&base, &dir);
-        if with(at, DiskFault::Killed, || append(&dir)).0.is_ok() || dir.join("versions/00000005.json").exists() {
+        if with(at, InjectedFault::Killed, || append(&dir)).0.is_ok() || dir.join("versions/00000005.json").exists() {
             continue;
         }
         stopped += 1;
@@ -177,7 +177,7 @@ fn forge(path: &Path, change: impl FnOnce(&mut Value)) {
     change(&mut value);
     let json = serde_json::to_string_pretty(&value).unwrap();
     let body = json.trim_end_matches('}').trim_end();
-    let sha = conifer_space::points::sha256_hex(body.as_bytes());
+    let sha = conifer_embeddings::sha256_hex(body.as_bytes());
     fs::write(path, format!("{body},\n  \"sha256\": \"{sha}\"\n}}\n")).unwrap();
 }
 

@@ -27,7 +27,9 @@ fn a_save_that_fails_leaves_the_last_checkpoint_usable() {
 fn diverging_runs_stop_with_the_step_and_the_term() {
     let folder = tempfile::tempdir().unwrap();
     let mut trainer = fresh("meru", folder.path(), "optim.lr=1e30 train.checkpoint_every=1 train.keep=9");
-    let message = trainer.run(&AtomicBool::new(false), &mut |_: &Event<'_>| {}).unwrap_err().to_string();
+    let error = trainer.run(&AtomicBool::new(false), &mut |_: &Event<'_>| {}).unwrap_err();
+    assert!(matches!(error, Error::Diverged { .. }), "{error:?}");
+    let message = error.to_string();
     assert!(message.contains("step ") && message.contains("a finite number"), "{message}");
     assert!(message.contains("term `") || message.contains("gradient of `"), "{message}");
     assert!(latest_checkpoint(folder.path()).is_ok());

@@ -13,7 +13,7 @@
 //! touching points. It is good enough to rank distant points and useless for close points with large norms.
 
 use super::oracle;
-use crate::laws::SplitMix;
+use crate::random::SplitMix;
 use crate::slices::dot;
 use crate::spaces::lorentz::{dist_from_dot, time_excess};
 use crate::{ManifoldSpec, Root, Space, space};
@@ -48,7 +48,7 @@ const LIFT: f64 = 2e-6;
 
 /// `count` points in random directions for every norm.
 pub(super) fn cloud(seed: u64, dim: usize, norms: &[f64], count: usize) -> Vec<Vec<f64>> {
-    let mut random = SplitMix(seed);
+    let mut random = SplitMix::new(seed);
     let points = norms.iter().flat_map(|norm| std::iter::repeat_n(*norm, count));
     points.map(|norm| scaled(norm, &direction(&mut random, dim))).collect()
 }
@@ -139,7 +139,7 @@ struct ErrorProbe {
 impl ErrorProbe {
     fn new(dim: usize, c: f64) -> Self {
         let space = space::<f32>(&ManifoldSpec::lorentz(dim, c)).unwrap();
-        let root = widened(&rounded(&scaled(0.5, &direction(&mut SplitMix(99), dim))));
+        let root = widened(&rounded(&scaled(0.5, &direction(&mut SplitMix::new(99), dim))));
         ErrorProbe { c, space, root }
     }
 
@@ -169,7 +169,7 @@ fn worst_errors(norm: f64, gap: f64) -> MeasuredErrors {
     for c in [0.1, 1.0, 10.0] {
         for dim in [8, 64] {
             let probe = ErrorProbe::new(dim, c);
-            let mut random = SplitMix(11);
+            let mut random = SplitMix::new(11);
             for pair in 0..60 {
                 let (u, v) = (direction(&mut random, dim), direction(&mut random, dim));
                 let step = match pair % 3 {
@@ -187,7 +187,7 @@ fn worst_errors(norm: f64, gap: f64) -> MeasuredErrors {
 
 /// A random unit vector. Sums of twelve uniforms are close enough to normal to have no preferred axis.
 fn direction(random: &mut SplitMix, dim: usize) -> Vec<f64> {
-    let mut component = || (0..12).map(|_| random.next()).sum::<f64>() - 6.0;
+    let mut component = || (0..12).map(|_| random.uniform()).sum::<f64>() - 6.0;
     let v: Vec<f64> = (0..dim).map(|_| component()).collect();
     scaled(1.0 / length(&v), &v)
 }

@@ -9,10 +9,10 @@ use std::ops::Range;
 use conifer_space::safe::{EPS_F64, TINY_F32, acosh_1p, bounds};
 use conifer_space::slices::{dot, norm, sums};
 use conifer_space::spaces::lorentz::time_excess;
-use conifer_space::{ManifoldSpec, Root, Space, space};
+use conifer_space::{FactorNorm, ManifoldSpec, Root, ScoreForm, Space, space};
 use rayon::prelude::*;
 
-use super::discs::{CellExtent, Discs, FactorExtent};
+use super::fast_bounds::{CellExtent, FactorExtent, FastBounds};
 use crate::error::Result;
 use crate::kernel::dot_error;
 use crate::query::{Direction, Gate, Ranking};
@@ -20,7 +20,8 @@ use crate::scan::errors;
 use crate::table::SearchTable;
 
 /// The centres and radii of all cells.
-pub(super) struct Balls {
+pub(super) struct TightBounds {
+    form: ScoreForm,
     spec: ManifoldSpec,
     /// One space per factor.
     factors: Vec<Box<dyn Space<f64>>>,
@@ -92,8 +93,8 @@ impl CellBound {
     }
 }
 
-impl Balls {
-    pub(super) fn new(table: &SearchTable, centres: &[f32], cells: &[Range<usize>]) -> Result<Self> {
+impl TightBounds {
+    pub(super) fn new(table: &SearchTable, form: ScoreForm, centres: &[f32], cells: &[Range<usize>]) -> Result<Self> {
         let spec = table.spec.clone();
         let (dim, count) = (spec.factor_dim(), spec.factors);
         let factor = |i: usize| match spec.curv.get(i) {
@@ -109,7 +110,7 @@ impl Balls {
             // Rounded to `f32`, as the exact scores use it: close to the root, the rounding changes directions.
             Root::Point(_) => root.chunks_exact(dim).map(|part| Root::Point(part.to_vec())).collect(),
         };
-        let mut balls = Balls {
+        let mut tight = TightBounds {
             factors: (0..count).map(factor).collect::<conifer_space::Result<_>>()?,
             roots,
             centres: centres.iter().map(|v| f64::from(*v)).collect(),
@@ -121,15 +122,16 @@ impl Balls {
             root_norms: Vec::new(),
             norms: Vec::new(),
             root,
+            form,
             spec,
         };
-        balls.root_norms = balls.norms_of(&balls.root);
-        balls.norms = balls.centres.chunks_exact(balls.spec.dim).flat_map(|centre| balls.norms_of(centre)).collect();
-        let norms = |cell: usize| &balls.norms[cell * count..(cell + 1) * count];
-        balls.reach = (0..cells.len())
+        tight.root_norms = tight.norms_of(&tight.root);
+        tight.norms = tight.centres.chunks_exact(tight.spec.dim).flat_map(|centre| tight.norms_of(centre)).collect();
+        let norms = |cell: usize| &tight.norms[cell * count..(cell + 1) * count];
+        tight.reach = (0..cells.len())
             .flat_map(|cell| (0..count).map(move |i| (cell, i)))
             .map(|(cell, i)| {
-                balls.between(i, &balls.root, balls.root_norms[i], balls.centre(cell), norms(cell)[i]).dist
+                tight.between(i, &tight.root, tight.root_norms[i], tight.centre(cell), norms(cell)[i]).dist
             })
             .collect();
         let measured: Vec<(Vec<f64>, Vec<Sector>, f64, f32)> = cells
@@ -143,42 +145,42 @@ impl Balls {
                 for row in rows.clone() {
                     let point = table.row(row);
                     let wide: Vec<f64> = point.iter().map(|v| f64::from(*v)).collect();
-                    let at = balls.norms_of(&wide);
+                    let at = tight.norms_of(&wide);
                     let pairs: Vec<PairGeometry> = (0..count)
-                        .map(|i| balls.between(i, balls.centre(cell), norms(cell)[i], &wide, at[i]))
+                        .map(|i| tight.between(i, tight.centre(cell), norms(cell)[i], &wide, at[i]))
                         .collect();
                     radii.iter_mut().zip(&pairs).for_each(|(most, pair)| *most = most.max(pair.dist.high));
                     for (i, sector) in sectors.iter_mut().enumerate() {
-                        let far = balls.rapidity(i, at[i]);
+                        let far = tight.rapidity(i, at[i]);
                         sector.angle = sector.angle.max(pairs[i].apart.high);
                         sector.reach =
                             Interval { low: sector.reach.low.min(far.low), high: sector.reach.high.max(far.high) };
                     }
-                    whole = whole.max(balls.joined(pairs.iter().map(|pair| pair.dist.high)));
+                    whole = whole.max(tight.joined(pairs.iter().map(|pair| pair.dist.high)));
                     shallow = shallow.min(table.space.depth(&point, &table.root));
                 }
                 (radii, sectors, whole, shallow)
             })
             .collect();
         for (radii, sectors, whole, shallow) in measured {
-            balls.radii.extend(radii);
-            balls.sectors.extend(sectors);
-            balls.whole.push(whole);
-            balls.shallow.push(shallow);
+            tight.radii.extend(radii);
+            tight.sectors.extend(sectors);
+            tight.whole.push(whole);
+            tight.shallow.push(shallow);
         }
-        Ok(balls)
+        Ok(tight)
     }
 
     /// Computes the values of a query point that all cells share.
-    pub(super) fn query_point(&self, point: &[f32]) -> BallQuery {
+    pub(super) fn query_point(&self, point: &[f32]) -> TightQuery {
         let wide: Vec<f64> = point.iter().map(|v| f64::from(*v)).collect();
         let norms = self.norms_of(&wide);
         let depths =
             (0..self.spec.factors).map(|i| self.between(i, &self.root, self.root_norms[i], &wide, norms[i]).dist);
-        BallQuery { depths: depths.collect(), point: wide, norms }
+        TightQuery { depths: depths.collect(), point: wide, norms }
     }
 
-    pub(super) fn cell_bound(&self, query_point: &BallQuery, cell: usize, ranking: Ranking) -> CellBound {
+    pub(super) fn cell_bound(&self, query_point: &TightQuery, cell: usize, ranking: Ranking) -> CellBound {
         let pairs: Vec<PairGeometry> = (0..self.spec.factors)
             .map(|i| {
                 let at = cell * self.spec.factors + i;
@@ -188,7 +190,7 @@ impl Balls {
         let at_centre = || self.joined(pairs.iter().map(|pair| pair.dist.low));
         let (order, lower_bound) = match ranking {
             Ranking::Distance => (at_centre(), self.distance(query_point, cell, &pairs)),
-            Ranking::Similarity | Ranking::Gated(_) if self.spec.kind != "sphere" => {
+            Ranking::Similarity | Ranking::Gated(_) if self.form != ScoreForm::UnitVectors => {
                 (at_centre(), self.distance(query_point, cell, &pairs))
             }
             Ranking::Similarity | Ranking::Gated(_) | Ranking::Inner => {
@@ -208,10 +210,8 @@ impl Balls {
     }
 
     /// Faster bounds for hyperboloids and their products; `None` for other spaces.
-    pub(super) fn discs(&self, centres: &[f32]) -> Option<Discs> {
-        if self.spec.curv.is_empty() {
-            return None;
-        }
+    pub(super) fn fast(&self, centres: &[f32]) -> Option<FastBounds> {
+        let ScoreForm::Hyperboloids(norm) = self.form else { return None };
         let factor_extents = (0..self.norms.len()).map(|i| FactorExtent {
             norm: self.norms[i].norm,
             radius: self.radii[i],
@@ -220,8 +220,9 @@ impl Balls {
         });
         let extent = |(radius, shallow): (&f64, &f32)| CellExtent { radius: *radius, shallow: *shallow };
         let extents = self.whole.iter().zip(&self.shallow).map(extent).collect();
-        Some(Discs::new(
+        Some(FastBounds::new(
             &self.spec,
+            norm,
             self.roots.iter().all(|root| *root == Root::Origin),
             centres,
             factor_extents,
@@ -230,8 +231,8 @@ impl Balls {
     }
 
     /// Lower bound on the distance: `d(q, y) >= d(q, m) - r`, in the whole space and in every factor.
-    fn distance(&self, query_point: &BallQuery, cell: usize, pairs: &[PairGeometry]) -> f64 {
-        if self.spec.kind == "sphere" {
+    fn distance(&self, query_point: &TightQuery, cell: usize, pairs: &[PairGeometry]) -> f64 {
+        if self.form == ScoreForm::UnitVectors {
             // The arc is 2 atan2(|q - y|, |q + y|). Rows may lie off the sphere within the tolerance, so only the
             // chords are bounded.
             let radius = self.radii[cell];
@@ -251,7 +252,7 @@ impl Balls {
     /// Seen from the origin, the rows are at distance `a` and at an angle of at least `theta` to the query, which is at
     /// distance `D`: `cosh d >= cosh D cosh a - sinh D sinh a cos(theta)`. The minimum is at `tanh a = tanh D
     /// cos(theta)`, where `sinh d = sinh D sin(theta)`, or at the nearest end of the range of `a`.
-    fn factor_distance(&self, query_point: &BallQuery, cell: usize, i: usize, pair: PairGeometry) -> f64 {
+    fn factor_distance(&self, query_point: &TightQuery, cell: usize, i: usize, pair: PairGeometry) -> f64 {
         let at = cell * self.spec.factors + i;
         let by_radius = (pair.dist.low - self.radii[at]).max(0.0);
         let Some(curv) = self.spec.curv.get(i) else { return by_radius };
@@ -284,7 +285,7 @@ impl Balls {
     }
 
     /// Lower bound on the negated inner product.
-    fn inner(&self, query_point: &BallQuery, cell: usize, pairs: &[PairGeometry]) -> f64 {
+    fn inner(&self, query_point: &TightQuery, cell: usize, pairs: &[PairGeometry]) -> f64 {
         let rounding = 8.0 * f64::from(dot_error(self.spec.factor_dim())) + errors::joining(self.spec.factors);
         if self.spec.curv.is_empty() {
             // <q, y> = <q, m> + <q, y - m>.
@@ -301,7 +302,7 @@ impl Balls {
     }
 
     /// Lower bound on the exterior angle: the mean over factors.
-    fn angle(&self, query_point: &BallQuery, cell: usize, pairs: &[PairGeometry], direction: Direction) -> f64 {
+    fn angle(&self, query_point: &TightQuery, cell: usize, pairs: &[PairGeometry], direction: Direction) -> f64 {
         let factor = |(i, pair): (usize, &PairGeometry)| {
             let (radius, depth) = (self.radii_of(cell)[i], query_point.depths[i]);
             let at = cell * self.spec.factors + i;
@@ -341,7 +342,7 @@ impl Balls {
     /// a tangent, at `cos(theta) = tanh c / tanh p`, and then grows.
     fn angle_by_sector(
         &self,
-        query_point: &BallQuery,
+        query_point: &TightQuery,
         cell: usize,
         i: usize,
         pair: PairGeometry,
@@ -369,7 +370,7 @@ impl Balls {
     /// The exterior angle between the query and the centre, summed over factors. Used for the visiting order only.
     fn angle_at_centre(
         &self,
-        query_point: &BallQuery,
+        query_point: &TightQuery,
         cell: usize,
         pairs: &[PairGeometry],
         direction: Direction,
@@ -393,7 +394,7 @@ impl Balls {
         pairs.iter().enumerate().map(factor).sum::<f64>()
     }
 
-    fn down_at_centre(&self, query_point: &BallQuery, cell: usize, i: usize) -> f64 {
+    fn down_at_centre(&self, query_point: &TightQuery, cell: usize, i: usize) -> f64 {
         let at = i * self.spec.factor_dim()..(i + 1) * self.spec.factor_dim();
         self.factors[i].exterior_angle(&query_point.point[at.clone()], &self.centre(cell)[at], &self.roots[i])
     }
@@ -412,7 +413,7 @@ impl Balls {
     }
 
     /// Relative error of an exact distance to a row of the cell.
-    fn dist_error(&self, query_point: &BallQuery, cell: usize) -> f64 {
+    fn dist_error(&self, query_point: &TightQuery, cell: usize) -> f64 {
         let far = |i: usize| query_point.norms[i].excess + self.farthest(cell, i).cosh();
         match self.spec.curv.is_empty() {
             true => errors::chord_distance(self.spec.dim),
@@ -426,7 +427,7 @@ impl Balls {
     }
 
     /// Error of an exact angle and of the arithmetic in this module, radians.
-    fn angle_error(&self, query_point: &BallQuery, cell: usize, i: usize) -> f64 {
+    fn angle_error(&self, query_point: &TightQuery, cell: usize, i: usize) -> f64 {
         match self.spec.curv.is_empty() {
             true => errors::angle(0.0, self.spec.factor_dim()),
             false => errors::angle(query_point.norms[i].excess + self.farthest(cell, i).cosh(), self.spec.factor_dim()),
@@ -436,8 +437,8 @@ impl Balls {
     /// Combines the distances in the factors to the distance in the whole space.
     fn joined(&self, parts: impl Iterator<Item = f64>) -> f64 {
         let count = self.spec.factors as f64;
-        match self.spec.kind.as_str() {
-            "product_l2" => (parts.map(|d| d * d).sum::<f64>() / count).sqrt(),
+        match self.form {
+            ScoreForm::Hyperboloids(FactorNorm::L2) => (parts.map(|d| d * d).sum::<f64>() / count).sqrt(),
             _ => parts.sum::<f64>() / count,
         }
     }
@@ -492,7 +493,7 @@ impl Balls {
 }
 
 /// A query point with the values that all cells share.
-pub(super) struct BallQuery {
+pub(super) struct TightQuery {
     point: Vec<f64>,
     pub(super) norms: Vec<PointNorms>,
     /// Distance from the root, per factor.

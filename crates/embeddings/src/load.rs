@@ -9,19 +9,23 @@ use safetensors::tensor::{Metadata, TensorInfo};
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
-use super::{Draft, Element, EmbeddingSet, FileChecksum, MAX_LINE_BYTES, Modality, SetManifest, hex};
+use crate::draft::Draft;
+use crate::element::Element;
 use crate::error::{Error, Result};
-use crate::files;
+use crate::manifest::{FileChecksum, MAX_LINE_BYTES, SetManifest};
+use crate::modality::Modality;
+use crate::provenance::hex;
+use crate::set::EmbeddingSet;
 
 impl EmbeddingSet {
-    /// Reads a folder in the format of [`crate::points`]. Files are read in chunks, so the peak memory is about that of
+    /// Reads a folder in the format of this crate. Files are read in chunks, so the peak memory is about that of
     /// the set.
     ///
     /// # Errors
     /// The set is still a [`Draft`]; a file is missing, truncated, damaged, of another version or of the wrong shape;
     /// the files disagree on the number of rows or the columns; the content does not pass [`EmbeddingSet::check`].
     pub fn load(dir: &Path) -> Result<Self> {
-        let dir = files::resolve(dir);
+        let dir = conifer_files::resolve(dir);
         if !dir.exists() && Draft::is_begun(&dir) {
             let found = format!("`{}`, which is not finished", dir.display());
             return Err(Error::invalid(
@@ -49,16 +53,16 @@ impl EmbeddingSet {
 }
 
 /// The content of `rows.jsonl`.
-pub(super) struct SetRows {
-    pub(super) ids: Vec<String>,
-    pub(super) modality: Vec<Modality>,
-    pub(super) columns: BTreeMap<String, Vec<String>>,
+pub(crate) struct SetRows {
+    pub(crate) ids: Vec<String>,
+    pub(crate) modality: Vec<Modality>,
+    pub(crate) columns: BTreeMap<String, Vec<String>>,
 }
 
-pub(super) fn read_manifest(path: &Path) -> Result<SetManifest> {
+pub(crate) fn read_manifest(path: &Path) -> Result<SetManifest> {
     let bytes = read_small(path)?;
-    let text = |e: serde_json::Error| Error::format(path, "the file", e, "JSON of a manifest");
-    let value: Value = serde_json::from_slice(&bytes).map_err(text)?;
+    let text = || Error::json(path, "the file", "JSON of a manifest");
+    let value: Value = serde_json::from_slice(&bytes).map_err(text())?;
     let field = |name: &str| value.get(name).cloned().unwrap_or(Value::Null);
     if field("format") != SetManifest::FORMAT {
         let expected = format!("\"{}\"", SetManifest::FORMAT);
@@ -69,11 +73,11 @@ pub(super) fn read_manifest(path: &Path) -> Result<SetManifest> {
         let expected = SetManifest::VERSIONS.map(|version| version.to_string()).join(" or ");
         return Err(Error::format(path, "`version`", field("version"), format!("{expected}, which this build reads")));
     }
-    serde_json::from_value(value).map_err(text)
+    serde_json::from_value(value).map_err(text())
 }
 
 /// Reads a file of at most [`MAX_HEADER_BYTES`] bytes.
-pub(super) fn read_small(path: &Path) -> Result<Vec<u8>> {
+pub(crate) fn read_small(path: &Path) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
     open_file(path)?.take(MAX_HEADER_BYTES + 1).read_to_end(&mut bytes).map_err(Error::io("read", path))?;
     match bytes.len() as u64 > MAX_HEADER_BYTES {
@@ -111,10 +115,10 @@ fn points_of(file: &mut ChecksumReader<'_>, manifest: &SetManifest) -> Result<Ve
 }
 
 /// Position of the numbers in a points file.
-pub(super) struct PointsLayout {
-    pub(super) element: Element,
+pub(crate) struct PointsLayout {
+    pub(crate) element: Element,
     /// Bytes of the file before the numbers.
-    pub(super) offset: u64,
+    pub(crate) offset: u64,
     /// The part of `offset` after the header.
     skipped: u64,
     /// Length of the numbers, bytes.
@@ -122,7 +126,7 @@ pub(super) struct PointsLayout {
 }
 
 /// Reads the header of a points file; the reader is then positioned at the first byte after the header.
-pub(super) fn header_of(file: &mut ChecksumReader<'_>, manifest: &SetManifest) -> Result<PointsLayout> {
+pub(crate) fn header_of(file: &mut ChecksumReader<'_>, manifest: &SetManifest) -> Result<PointsLayout> {
     let (path, bytes) = (file.path, file.bytes);
     let damaged = |why: &dyn std::fmt::Display| {
         let found = format!("unreadable ({why}, {bytes} bytes)");
@@ -173,7 +177,7 @@ fn element_of(points: &TensorInfo, path: &Path, manifest: &SetManifest) -> Resul
     }
 }
 
-pub(super) fn read_rows(dir: &Path, manifest: &SetManifest) -> Result<SetRows> {
+pub(crate) fn read_rows(dir: &Path, manifest: &SetManifest) -> Result<SetRows> {
     let path = dir.join(SetManifest::ROWS);
     let mut file = ChecksumReader::open(&path, SetManifest::ROWS, manifest)?;
     let columns = manifest.columns.iter().map(|name| (name.clone(), Vec::new())).collect();
@@ -256,7 +260,7 @@ fn open_file(path: &Path) -> Result<File> {
 const PIECE: usize = 1 << 20;
 
 /// A file reader that compares the length and checksum with the manifest, if the manifest has them.
-pub(super) struct ChecksumReader<'a> {
+pub(crate) struct ChecksumReader<'a> {
     path: &'a Path,
     checksum: Option<&'a FileChecksum>,
     bytes: u64,
@@ -265,7 +269,7 @@ pub(super) struct ChecksumReader<'a> {
 }
 
 impl<'a> ChecksumReader<'a> {
-    pub(super) fn open(path: &'a Path, name: &str, manifest: &'a SetManifest) -> Result<Self> {
+    pub(crate) fn open(path: &'a Path, name: &str, manifest: &'a SetManifest) -> Result<Self> {
         let file = open_file(path)?;
         let bytes = file.metadata().map_err(Error::io("read", path))?.len();
         let checksum = manifest.files.get(name);
@@ -332,7 +336,7 @@ impl<'a> ChecksumReader<'a> {
 
 impl FileChecksum {
     /// Computes the checksum of a file on disk, reading it in chunks.
-    pub(super) fn of_file(path: &Path) -> Result<Self> {
+    pub(crate) fn of_file(path: &Path) -> Result<Self> {
         let mut file = File::open(path).map_err(Error::io("read", path))?;
         let (mut sha, mut bytes, mut piece) = (Sha256::new(), 0, vec![0; PIECE]);
         loop {

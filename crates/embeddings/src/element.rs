@@ -3,7 +3,7 @@
 use half::{bf16, f16};
 use safetensors::tensor::Dtype;
 
-use super::SetManifest;
+use crate::manifest::SetManifest;
 
 /// Storage type of a component. In memory it is always `f32`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -21,15 +21,15 @@ pub enum Element {
 
 /// Total bytes of the length field and the header. The size does not depend on the number of rows, so that the header
 /// can be written last. It is a multiple of 64, so that the numbers are aligned in a memory-mapped file.
-pub(super) const HEADER: usize = 256;
+pub(crate) const HEADER: usize = 256;
 
 impl Element {
     /// All types, with their names in files.
-    pub(super) const ALL: [(Element, Dtype, &str); 3] =
+    pub(crate) const ALL: [(Element, Dtype, &str); 3] =
         [(Element::F32, Dtype::F32, "F32"), (Element::F16, Dtype::F16, "F16"), (Element::BF16, Dtype::BF16, "BF16")];
 
     /// Returns the storage type for a tensor type; `None` if points cannot have this type.
-    pub(super) fn of(dtype: Dtype) -> Option<Self> {
+    pub(crate) fn of(dtype: Dtype) -> Option<Self> {
         Self::ALL.iter().find(|(_, known, _)| *known == dtype).map(|(element, ..)| *element)
     }
 
@@ -51,7 +51,7 @@ impl Element {
     }
 
     /// Appends the encoded numbers: little endian, rounded to nearest, ties to even.
-    pub(super) fn encode(self, values: &[f32], out: &mut Vec<u8>) {
+    pub(crate) fn encode(self, values: &[f32], out: &mut Vec<u8>) {
         match self {
             Element::F32 => out.extend(values.iter().flat_map(|v| v.to_le_bytes())),
             Element::F16 => out.extend(values.iter().flat_map(|v| f16::from_f32(*v).to_le_bytes())),
@@ -60,7 +60,7 @@ impl Element {
     }
 
     /// Appends the decoded numbers of whole elements. The conversion to `f32` is exact.
-    pub(super) fn decode(self, bytes: &[u8], out: &mut Vec<f32>) {
+    pub(crate) fn decode(self, bytes: &[u8], out: &mut Vec<f32>) {
         match self {
             Element::F32 => out.extend(bytes.as_chunks::<4>().0.iter().map(|b| f32::from_le_bytes(*b))),
             Element::F16 => out.extend(bytes.as_chunks::<2>().0.iter().map(|b| f16::from_le_bytes(*b).to_f32())),
@@ -70,7 +70,7 @@ impl Element {
 
     /// The length field and header of a file with one tensor of `rows` rows of `dim` numbers, padded with spaces to
     /// [`HEADER`] bytes.
-    pub(super) fn header(self, rows: usize, dim: usize) -> Vec<u8> {
+    pub(crate) fn header(self, rows: usize, dim: usize) -> Vec<u8> {
         let bytes = rows * dim * self.size();
         let (tensor, name) = (SetManifest::TENSOR, self.name());
         let json =

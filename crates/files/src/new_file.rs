@@ -4,9 +4,8 @@ use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
-use super::folder::{parent, temporary_name};
-use super::operation;
-use crate::error::{Error, Result};
+use crate::folder::{is_temporary_name, parent, sibling, temporary_name};
+use crate::{Error, Result, operation};
 
 /// A file under a temporary name beside its target. [`NewFile::finish`] renames it to the target; dropping it earlier
 /// removes it. Its mode is 0666 minus the umask.
@@ -24,8 +23,21 @@ impl NewFile {
     /// `target` does not end in a name; the operating system reports an error.
     pub fn create(target: &Path) -> Result<Self> {
         let temporary = temporary_name(target)?;
-        let file = operation::create_file(&temporary)?;
+        let file = operation::create_file(&temporary).inspect_err(|_| _ = fs::remove_file(&temporary))?;
         Ok(Self { writer: Some(BufWriter::with_capacity(1 << 20, file)), temporary, target: target.to_owned() })
+    }
+
+    /// Gives the file the permissions of the existing target, if there is one.
+    ///
+    /// # Errors
+    /// The operating system reports an error.
+    pub fn keep_permissions(&self) -> Result<()> {
+        match fs::metadata(&self.target) {
+            Ok(old) => {
+                fs::set_permissions(&self.temporary, old.permissions()).map_err(Error::io("create", &self.target))
+            }
+            Err(_) => Ok(()),
+        }
     }
 
     /// Flushes the file to the disk and renames it to the target, replacing an existing file.
@@ -34,11 +46,10 @@ impl NewFile {
     /// The operating system reports an error; the file at the target is then unchanged.
     pub fn finish(mut self) -> Result<()> {
         let Some(writer) = self.writer.take() else { return Ok(()) };
-        let done = writer
-            .into_inner()
-            .map_err(io::IntoInnerError::into_error)
-            .and_then(|file| file.sync_all())
-            .map_err(Error::io("write", &self.target))
+        let written =
+            operation::run("write", &self.target, || writer.into_inner().map_err(io::IntoInnerError::into_error));
+        let done = written
+            .and_then(|file| operation::run("flush", &self.target, || file.sync_all()))
             .and_then(|()| operation::rename(&self.temporary, &self.target));
         if let Err(error) = done {
             // The first error is the one to report.
@@ -67,6 +78,28 @@ impl Drop for NewFile {
     }
 }
 
+/// Creates the missing parent folders of a file.
+///
+/// # Errors
+/// `path` does not end in a name; the operating system reports an error.
+pub fn create_parent(path: &Path) -> Result<()> {
+    operation::create_dir_all(&parent(path)?)
+}
+
+/// Removes the temporary files that killed writers of `target` left. Call it only if one process at a time writes
+/// `target`.
+pub fn remove_abandoned(target: &Path) {
+    let Ok(prefix) = sibling(target, ".") else { return };
+    let (Some(folder), Some(prefix)) = (prefix.parent(), prefix.file_name().and_then(|it| it.to_str())) else { return };
+    // Leftover files only take space, so errors are ignored.
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        let is_temporary = entry.file_name().to_str().is_some_and(|name| is_temporary_name(name, prefix));
+        if is_temporary && entry.file_type().is_ok_and(|it| it.is_file()) {
+            let _ = operation::remove_file(&entry.path());
+        }
+    }
+}
+
 /// Writes `bytes` to `path` atomically: a reader sees the old file or the new one.
 ///
 /// # Errors
@@ -80,8 +113,8 @@ pub fn write_whole(path: &Path, bytes: &[u8]) -> Result<()> {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
-    use super::super::operation::faults::{InjectedFault, with};
     use super::*;
+    use crate::operation::faults::{InjectedFault, with};
 
     #[test]
     fn a_failed_write_leaves_the_old_file() {
@@ -91,21 +124,41 @@ mod tests {
         let (_, steps) =
             with(usize::MAX, InjectedFault::Once, || write_whole(&home.path().join("b.txt"), b"x").unwrap());
         fs::remove_file(home.path().join("b.txt")).unwrap();
-        assert!(steps >= 6, "{steps}");
+        // Create, write, flush, rename and flush of the folder, with two steps each.
+        assert_eq!(steps, 10);
         for at in 0..steps {
             write_whole(&path, b"old").unwrap();
             let (done, _) = with(at, InjectedFault::Once, || write_whole(&path, b"new"));
             assert!(done.is_err(), "step {at}");
             let found = fs::read(&path).unwrap();
             assert!(found == b"old" || found == b"new", "step {at}: {found:?}");
-            // A temporary file remains only if its creation itself reported a failure.
-            assert!(at < 2 || fs::read_dir(home.path()).unwrap().count() == 1, "step {at}");
-            for entry in fs::read_dir(home.path()).unwrap().flatten() {
-                if entry.path() != path {
-                    fs::remove_file(entry.path()).unwrap();
-                }
-            }
+            assert_eq!(fs::read_dir(home.path()).unwrap().count(), 1, "step {at}");
         }
+    }
+
+    #[test]
+    fn files_of_killed_writers_are_removed() {
+        let home = tempfile::tempdir().unwrap();
+        let path = home.path().join("a.txt");
+        for name in [".a.txt.7-1.tmp", ".a.txt.notes.tmp", ".b.txt.7-1.tmp"] {
+            fs::write(home.path().join(name), b"x").unwrap();
+        }
+        fs::create_dir(home.path().join(".a.txt.7-2.tmp")).unwrap();
+        remove_abandoned(&path);
+        let mut left: Vec<_> = fs::read_dir(home.path()).unwrap().map(|it| it.unwrap().file_name()).collect();
+        left.sort();
+        assert_eq!(left, [".a.txt.7-2.tmp", ".a.txt.notes.tmp", ".b.txt.7-1.tmp"]);
+    }
+
+    #[test]
+    fn missing_folders_are_created_and_paths_without_a_name_are_errors() {
+        let home = tempfile::tempdir().unwrap();
+        let path = home.path().join("sub/deep/a.txt");
+        assert!(write_whole(&path, b"x").unwrap_err().to_string().starts_with("cannot create `"));
+        create_parent(&path).unwrap();
+        write_whole(&path, b"x").unwrap();
+        let nameless = write_whole(Path::new(".."), b"x").unwrap_err().to_string();
+        assert_eq!(nameless, "path to write is `..`; expected a path that ends in a name");
     }
 
     #[cfg(unix)]

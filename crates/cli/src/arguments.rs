@@ -10,6 +10,7 @@ mod store;
 
 use std::path::PathBuf;
 
+use clap::builder::PossibleValue;
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 
 pub(crate) use convert::{ConvertArgs, WeightArg};
@@ -348,22 +349,34 @@ pub(crate) enum ViewArg {
 }
 
 /// Parts of a sample that can be embedded.
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum EmbedView {
-    /// The photo.
-    Image,
-    /// Every caption.
-    Text,
-    /// Every box of the photo.
-    #[value(alias = "box_image")]
-    BoxImage,
-    /// Every phrase.
-    #[value(alias = "box_text")]
-    BoxText,
-    /// Every rank of the taxa, one row per distinct text; paths from a photo to the root then pass through the ranks.
+    /// The photo, the captions, the boxes or their phrases.
+    Modality(ViewArg),
+    /// Every rank of the taxa.
     Taxa,
-    /// Every text of the caption hierarchies, one row per distinct text.
+    /// Every text of the caption hierarchies.
     Tiers,
+}
+
+impl ValueEnum for EmbedView {
+    fn value_variants<'a>() -> &'a [Self] {
+        use EmbedView::{Modality, Taxa, Tiers};
+        use ViewArg::{BoxImage, BoxText, Image, Text};
+        &[Modality(Image), Modality(Text), Modality(BoxImage), Modality(BoxText), Taxa, Tiers]
+    }
+
+    fn to_possible_value(&self) -> Option<PossibleValue> {
+        match self {
+            EmbedView::Modality(view) => view.to_possible_value(),
+            EmbedView::Taxa => Some(PossibleValue::new("taxa").help(
+                "Every rank of the taxa, one row per distinct text; paths from a photo to the root then pass through the ranks",
+            )),
+            EmbedView::Tiers => Some(
+                PossibleValue::new("tiers").help("Every text of the caption hierarchies, one row per distinct text"),
+            ),
+        }
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]

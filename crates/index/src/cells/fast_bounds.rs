@@ -1,4 +1,4 @@
-//! A fast version of the bounds of [`super::balls`] for hyperboloids and their products: one `f32` dot product per cell
+//! A fast version of the bounds of [`super::tight_bounds`] for hyperboloids and their products: one `f32` dot product per cell
 //! and factor.
 //!
 //! Distances are stored as hyperbolic cosines and sines, angles as cosines and sines. On a single hyperboloid a lower
@@ -6,18 +6,18 @@
 //! needed. For several factors, the lower bounds of the factors are combined; they use the approximations of the scan,
 //! such as [`acosh_1p_below`]. Every [`HyperbolicLength`] is at curvature -1.
 
-use conifer_space::ManifoldSpec;
 use conifer_space::safe::{EPS_F64, bounds};
 use conifer_space::spaces::lorentz::time_excess;
 use conifer_space::vector::half_turn;
+use conifer_space::{FactorNorm, ManifoldSpec};
 
-use super::balls;
+use super::tight_bounds;
 use crate::kernel::{self, dot_error};
 use crate::query::{Direction, Gate, Ranking};
 use crate::scan::{LowerBound, acosh_1p_below, errors, turn_of};
 
 /// All cells, for one hyperboloid or a product of hyperboloids.
-pub(super) struct Discs {
+pub(super) struct FastBounds {
     /// Curvature per factor.
     curvs: Vec<f64>,
     /// Coordinates per factor.
@@ -29,7 +29,7 @@ pub(super) struct Discs {
     /// `[factors, cells, dim]`.
     centres: Vec<f32>,
     /// `[cells, factors]`.
-    discs: Vec<CellDisc>,
+    discs: Vec<FactorCell>,
     /// `[cells]`.
     extents: Vec<CellExtent>,
 }
@@ -84,7 +84,7 @@ struct CosSin {
     sin: f64,
 }
 
-struct CellDisc {
+struct FactorCell {
     centre: HyperbolicLength,
     radius: HyperbolicLength,
     angle: CosSin,
@@ -114,7 +114,7 @@ struct CentrePair {
 
 /// The bound of one cell for one query.
 #[derive(Clone, Copy)]
-pub(super) struct DiscBound {
+pub(super) struct FastCellBound {
     pub(super) cell: u32,
     /// Score at the centre, which gives the visiting order: smallest first.
     pub(super) order: f64,
@@ -158,10 +158,11 @@ impl CosSin {
     }
 }
 
-impl Discs {
+impl FastBounds {
     /// `centres` has the shape `[cells, factors, dim]`, `cells` `[cells, factors]`.
     pub(super) fn new(
         spec: &ManifoldSpec,
+        norm: FactorNorm,
         at_origin: bool,
         centres: &[f32],
         cells: impl Iterator<Item = FactorExtent>,
@@ -173,7 +174,7 @@ impl Discs {
             // An empty cell has an inverted range, and no query visits it.
             let reach = if it.reach.0 <= it.reach.1 { it.reach } else { (0.0, 0.0) };
             let angle = (it.angle + bounds::CHAINED).min(std::f64::consts::PI);
-            CellDisc {
+            FactorCell {
                 centre: length_of_sinh(it.norm * scale),
                 radius: HyperbolicLength::of(scale * it.radius),
                 angle: CosSin { cos: angle.cos(), sin: angle.sin().max(0.0) },
@@ -185,7 +186,7 @@ impl Discs {
         let discs = cells.enumerate().map(disc).collect();
         let of_factor = |i: usize| centres.chunks_exact(dim).skip(i).step_by(spec.factors).flatten().copied();
         let centres = (0..spec.factors).flat_map(of_factor).collect();
-        Discs { dim, squares: spec.kind == "product_l2", at_origin, centres, discs, extents, curvs }
+        FastBounds { dim, squares: norm == FactorNorm::L2, at_origin, centres, discs, extents, curvs }
     }
 
     /// True if this ranking and its gate have a bound here.
@@ -208,13 +209,13 @@ impl Discs {
     /// left out.
     pub(super) fn cell_bounds(
         &self,
-        query_point: &balls::BallQuery,
+        query_point: &tight_bounds::TightQuery,
         dots: &CentreDots,
         query: usize,
         ranking: Ranking,
         cells: impl Iterator<Item = usize>,
-    ) -> Vec<DiscBound> {
-        let part = |(curv, norms): (&f64, &balls::PointNorms)| {
+    ) -> Vec<FastCellBound> {
+        let part = |(curv, norms): (&f64, &tight_bounds::PointNorms)| {
             let sinh = curv.sqrt() * norms.norm;
             QueryPart {
                 length: HyperbolicLength { cosh: 1.0 + norms.excess, sinh, excess: norms.excess },
@@ -244,7 +245,7 @@ impl Discs {
                 }
                 Ranking::Inner => (self.at_centre(&pairs), LowerBound::Score(self.inner(&parts, cell, &pairs))),
                 Ranking::Angle(direction) => {
-                    let turn = |((part, disc), pair): ((&QueryPart, &CellDisc), &CentrePair)| {
+                    let turn = |((part, disc), pair): ((&QueryPart, &FactorCell), &CentrePair)| {
                         let (parent, child) = parent_and_child(direction, part.length, disc.centre, disc.centre);
                         RayDirection::of(parent, child, CosSin::of_cos(pair.cos)).map_or(0.0, |ray| ray.turn())
                     };
@@ -256,7 +257,7 @@ impl Discs {
                     (shallow, LowerBound::Score(shallow))
                 }
             };
-            Some(DiscBound { cell: cell as u32, order, lower_bound })
+            Some(FastCellBound { cell: cell as u32, order, lower_bound })
         };
         cells.filter_map(bound).collect()
     }
@@ -274,7 +275,7 @@ impl Discs {
         }
     }
 
-    fn of(&self, cell: usize) -> &[CellDisc] {
+    fn of(&self, cell: usize) -> &[FactorCell] {
         let count = self.curvs.len();
         &self.discs[cell * count..(cell + 1) * count]
     }
@@ -319,7 +320,7 @@ impl Discs {
     fn inner(&self, parts: &[QueryPart], cell: usize, pairs: &[CentrePair]) -> f64 {
         let rounding = 8.0 * f64::from(dot_error(self.dim)) + errors::joining(self.curvs.len());
         let each = parts.iter().zip(self.of(cell)).zip(pairs).zip(&self.curvs);
-        let of_factor = |(((part, disc), pair), curv): (((&QueryPart, &CellDisc), &CentrePair), &f64)| {
+        let of_factor = |(((part, disc), pair), curv): (((&QueryPart, &FactorCell), &CentrePair), &f64)| {
             (1.0 + part.excess(disc, pair) - rounding * part.length.cosh * disc.far.cosh) / curv
         };
         each.map(of_factor).sum()
@@ -328,7 +329,7 @@ impl Discs {
     /// Lower bound on the exterior angle.
     fn angle(&self, parts: &[QueryPart], cell: usize, pairs: &[CentrePair], direction: Direction) -> LowerBound {
         let each = parts.iter().zip(self.of(cell)).zip(pairs);
-        let of_factor = |((part, disc), pair): ((&QueryPart, &CellDisc), &CentrePair)| {
+        let of_factor = |((part, disc), pair): ((&QueryPart, &FactorCell), &CentrePair)| {
             let error = errors::angle(part.length.excess + disc.far.cosh, self.dim) + bounds::TURN;
             (part.least_ray(disc, pair, direction), error)
         };
@@ -341,7 +342,7 @@ impl Discs {
         LowerBound::Score(mean * (1.0 - errors::joining(self.curvs.len())))
     }
 
-    fn pair(&self, factor: usize, part: &QueryPart, disc: &CellDisc, dot: f64) -> CentrePair {
+    fn pair(&self, factor: usize, part: &QueryPart, disc: &FactorCell, dot: f64) -> CentrePair {
         let (query, centre, curv) = (part.length, disc.centre, self.curvs[factor]);
         let (product, size) = (curv * dot, query.sinh * centre.sinh);
         let error = (f64::from(dot_error(self.dim)) + EPS_F64) * size + curv * bounds::UNDERFLOW_OF_F32;
@@ -361,8 +362,8 @@ impl Discs {
 
 impl QueryPart {
     /// Lower bound on `cosh(sqrt(c) d) - 1` for all rows: the larger of the bounds from `d(q, m) - r` and the law of
-    /// cosines in the sector, see `Balls::factor_distance`.
-    fn excess(&self, disc: &CellDisc, pair: &CentrePair) -> f64 {
+    /// cosines in the sector, see `TightBounds::factor_distance`.
+    fn excess(&self, disc: &FactorCell, pair: &CentrePair) -> f64 {
         // cosh(d - r) = cosh d cosh r - sinh d sinh r.
         let by_radius = if pair.least > disc.radius.excess {
             let (cosh, sinh) = (1.0 + pair.least, (pair.least * (pair.least + 2.0)).sqrt());
@@ -389,12 +390,12 @@ impl QueryPart {
     }
 
     /// Relative error of the exact distance of a row.
-    fn dist_error(&self, disc: &CellDisc, dim: usize) -> f64 {
+    fn dist_error(&self, disc: &FactorCell, dim: usize) -> f64 {
         errors::distance(self.length.excess + disc.far.cosh, dim)
     }
 
-    /// The [`RayDirection`] of the smallest exterior angle, see `Balls::angle_by_sector`; `None` if unknown.
-    fn least_ray(&self, disc: &CellDisc, pair: &CentrePair, direction: Direction) -> Option<RayDirection> {
+    /// The [`RayDirection`] of the smallest exterior angle, see `TightBounds::angle_by_sector`; `None` if unknown.
+    fn least_ray(&self, disc: &FactorCell, pair: &CentrePair, direction: Direction) -> Option<RayDirection> {
         let (parent, child) = parent_and_child(direction, self.length, disc.near, disc.far);
         let least = CosSin::of_cos(pair.highest).less(disc.angle);
         let beside = if child.cosh >= parent.cosh {

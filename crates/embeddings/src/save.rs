@@ -5,12 +5,16 @@ use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::Path;
 
+use conifer_files::operation;
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
-use super::{Element, EmbeddingSet, FileChecksum, MAX_LINE_BYTES, Modality, SetManifest, hex, may_replace};
+use crate::element::Element;
 use crate::error::{Error, Result};
-use crate::files;
+use crate::manifest::{FileChecksum, MAX_LINE_BYTES, SetManifest, may_replace};
+use crate::modality::Modality;
+use crate::provenance::hex;
+use crate::set::EmbeddingSet;
 
 impl EmbeddingSet {
     /// Writes the set as folder `dir`, atomically; missing parent folders are created. It needs almost no memory in
@@ -24,7 +28,7 @@ impl EmbeddingSet {
     /// operating system reports an error, for example a full disk.
     pub fn save(&self, dir: &Path) -> Result<()> {
         self.check()?;
-        files::replace_folder(dir, may_replace, |fresh| {
+        conifer_files::replace_folder(dir, may_replace, |fresh| {
             let points = write_file(&fresh.join(SetManifest::POINTS), |file| self.write_points(file))?;
             let rows = write_file(&fresh.join(SetManifest::ROWS), |file| self.write_rows(file))?;
             let manifest = SetManifest {
@@ -63,15 +67,15 @@ impl EmbeddingSet {
 
 impl SetManifest {
     /// Writes the manifest into a folder and flushes it to the disk.
-    pub(super) fn write(&self, dir: &Path) -> Result<()> {
+    pub(crate) fn write(&self, dir: &Path) -> Result<()> {
         let path = dir.join(SetManifest::FILE);
         let failed = |error: serde_json::Error| Error::io("encode", &path)(std::io::Error::other(error));
-        files::write_whole(&path, &serde_json::to_vec_pretty(self).map_err(failed)?)
+        Ok(conifer_files::write_whole(&path, &serde_json::to_vec_pretty(self).map_err(failed)?)?)
     }
 }
 
 /// Encodes a line of `rows.jsonl`; `columns` must be in alphabetical order.
-pub(super) fn line<'a>(
+pub(crate) fn line<'a>(
     id: &str,
     modality: Modality,
     columns: impl Iterator<Item = (&'a str, &'a str)>,
@@ -91,10 +95,10 @@ pub(super) fn line<'a>(
 
 /// Writes one file, flushes it to the disk and returns its checksum.
 fn write_file(path: &Path, fill: impl FnOnce(&mut dyn Write) -> std::io::Result<()>) -> Result<FileChecksum> {
-    let file = File::create(path).map_err(Error::io("create", path))?;
+    let file = operation::create_file(path)?;
     let mut out = ChecksumWriter { out: BufWriter::with_capacity(1 << 20, file), sha: Sha256::new(), bytes: 0 };
-    fill(&mut out).and_then(|()| out.flush()).map_err(Error::io("write", path))?;
-    out.out.get_ref().sync_all().map_err(Error::io("flush", path))?;
+    operation::run("write", path, || fill(&mut out).and_then(|()| out.flush()))?;
+    operation::run("flush", path, || out.out.get_ref().sync_all())?;
     Ok(FileChecksum { bytes: out.bytes, sha256: hex(out.sha) })
 }
 

@@ -5,9 +5,7 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::operation;
-use crate::error::{Error, Result};
-use crate::points::Lock;
+use crate::{Error, Lock, Result, operation};
 
 /// Fills a new folder with `fill` and moves it to `dir`, replacing an existing folder. Missing parent folders are
 /// created.
@@ -60,7 +58,7 @@ pub fn create_folder<T, E: From<Error>>(
 ///
 /// # Errors
 /// The errors of [`replace_folder`]; `fresh` is then not moved.
-pub(crate) fn publish<E: From<Error>>(
+pub fn publish<E: From<Error>>(
     fresh: &Path,
     dir: &Path,
     may_replace: impl Fn(&Path) -> Result<(), E>,
@@ -114,16 +112,20 @@ fn begin<E: From<Error>>(dir: &Path, may_replace: &impl Fn(&Path) -> Result<(), 
     Ok(TemporaryFolder::beside(dir)?)
 }
 
-pub(crate) fn check_target<E: From<Error>>(dir: &Path, may_replace: &impl Fn(&Path) -> Result<(), E>) -> Result<(), E> {
+/// Checks that the folder `dir` may be written: it does not exist, or `may_replace` accepts it.
+///
+/// # Errors
+/// The errors of `may_replace`; `dir` is a symbolic link.
+pub fn check_target<E: From<Error>>(dir: &Path, may_replace: &impl Fn(&Path) -> Result<(), E>) -> Result<(), E> {
     // A rename would replace the link, not the folder it points to. (`components` drops a trailing slash, which would
     // make the check follow the link.)
     if dir.components().as_path().is_symlink() {
-        let found = format!("`{}`, a symbolic link", dir.display());
-        return Err(Error::invalid(
-            "folder to write",
-            found,
-            "a folder or an unused path: pass the path that the link points to",
-        )
+        return Err(Error::Path {
+            what: "folder to write",
+            path: dir.to_owned(),
+            detail: ", a symbolic link",
+            expected: "a folder or an unused path: pass the path that the link points to",
+        }
         .into());
     }
     if dir.exists() { may_replace(dir) } else { Ok(()) }
@@ -174,9 +176,7 @@ fn remove_abandoned(dir: &Path) -> Result<()> {
     let prefix = sibling(dir, ".")?;
     let Some(prefix) = prefix.file_name().and_then(|it| it.to_str()) else { return Ok(()) };
     for entry in fs::read_dir(&parent).map_err(Error::io("list", &parent))?.flatten() {
-        let name = entry.file_name();
-        let middle = name.to_str().and_then(|it| it.strip_prefix(prefix)?.strip_suffix(".tmp"));
-        let ours = middle.is_some_and(|it| it.contains('-') && it.bytes().all(|b| b.is_ascii_digit() || b == b'-'));
+        let ours = entry.file_name().to_str().is_some_and(|name| is_temporary_name(name, prefix));
         if ours
             && entry.file_type().is_ok_and(|it| it.is_dir())
             && let Some(_lock) = lock_folder(&entry.path())
@@ -213,8 +213,17 @@ pub(super) fn temporary_name(path: &Path) -> Result<PathBuf> {
     sibling(path, &format!(".{}-{count}.tmp", std::process::id()))
 }
 
+/// True for a name of [`temporary_name`] that begins with `prefix`, `.NAME.`.
+pub(super) fn is_temporary_name(name: &str, prefix: &str) -> bool {
+    let middle = name.strip_prefix(prefix).and_then(|it| it.strip_suffix(".tmp"));
+    middle.is_some_and(|it| it.contains('-') && it.bytes().all(|b| b.is_ascii_digit() || b == b'-'))
+}
+
 /// The path `.NAME` plus a suffix, beside `path`.
-pub(crate) fn sibling(path: &Path, suffix: &str) -> Result<PathBuf> {
+///
+/// # Errors
+/// `path` does not end in a name.
+pub fn sibling(path: &Path, suffix: &str) -> Result<PathBuf> {
     let mut hidden = OsString::from(".");
     hidden.push(name(path)?);
     hidden.push(suffix);
@@ -230,15 +239,19 @@ pub(super) fn parent(path: &Path) -> Result<PathBuf> {
 }
 
 fn name(path: &Path) -> Result<&std::ffi::OsStr> {
-    path.file_name()
-        .ok_or_else(|| Error::invalid("path to write", format!("`{}`", path.display()), "a path that ends in a name"))
+    path.file_name().ok_or_else(|| Error::Path {
+        what: "path to write",
+        path: path.to_owned(),
+        detail: "",
+        expected: "a path that ends in a name",
+    })
 }
 
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
-    use super::super::operation::faults::{InjectedFault, with};
     use super::*;
+    use crate::operation::faults::{InjectedFault, with};
 
     fn fill(content: &'static str) -> impl Fn(&Path) -> Result<()> {
         move |folder| {

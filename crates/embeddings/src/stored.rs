@@ -3,12 +3,15 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use super::load::{ChecksumReader, header_of, read_manifest, read_rows, read_small};
-use super::{Element, Modality, Provenance, SetManifest, check_count};
+use conifer_space::{ManifoldSpec, Root};
+
+use crate::element::Element;
 use crate::error::{Error, Result};
-use crate::files;
-use crate::root::Root;
-use crate::spec::ManifoldSpec;
+use crate::load::{ChecksumReader, header_of, read_manifest, read_rows, read_small};
+use crate::manifest::SetManifest;
+use crate::modality::Modality;
+use crate::provenance::Provenance;
+use crate::set::check_count;
 
 /// The metadata of an embedding set on disk, and the position of its points in their file.
 #[derive(Clone, Debug)]
@@ -23,7 +26,7 @@ pub struct StoredSet {
     pub ids: Vec<String>,
     /// The kind of input of each row.
     pub modality: Vec<Modality>,
-    /// Metadata columns, as in [`EmbeddingSet`](super::EmbeddingSet).
+    /// Metadata columns, as in [`EmbeddingSet`](crate::EmbeddingSet).
     pub columns: BTreeMap<String, Vec<String>>,
     /// Path of the points file.
     pub points: PathBuf,
@@ -35,12 +38,12 @@ pub struct StoredSet {
 
 impl StoredSet {
     /// Reads the metadata of a set. Of the points file it reads only the length and the header, so it does not detect
-    /// changed numbers; only [`EmbeddingSet::load`](super::EmbeddingSet::load) verifies their checksum.
+    /// changed numbers; only [`EmbeddingSet::load`](crate::EmbeddingSet::load) verifies their checksum.
     ///
     /// # Errors
-    /// The errors of [`EmbeddingSet::load`](super::EmbeddingSet::load), except those about the numbers.
+    /// The errors of [`EmbeddingSet::load`](crate::EmbeddingSet::load), except those about the numbers.
     pub fn open(dir: &Path) -> Result<Self> {
-        let dir = files::resolve(dir);
+        let dir = conifer_files::resolve(dir);
         let manifest = read_manifest(&dir.join(SetManifest::FILE))?;
         manifest.spec.check()?;
         manifest.root.check(&manifest.spec)?;
@@ -64,19 +67,18 @@ impl StoredSet {
     }
 
     /// The settings that determined the rows of a finished set
-    /// ([`DraftPlan::identity`](super::DraftPlan::identity)); `None` unless a [`Draft`](super::Draft) with an identity
+    /// ([`DraftPlan::identity`](crate::DraftPlan::identity)); `None` unless a [`Draft`](crate::Draft) with an identity
     /// wrote the set.
     ///
     /// # Errors
     /// The file cannot be read or is damaged.
     pub fn identity(dir: &Path) -> Result<Option<BTreeMap<String, String>>> {
-        let path = files::resolve(dir).join(SetManifest::IDENTITY);
+        let path = conifer_files::resolve(dir).join(SetManifest::IDENTITY);
         if !path.exists() {
             return Ok(None);
         }
         let bytes = read_small(&path)?;
-        let damaged = |e| Error::format(&path, "the file", e, "a JSON object of strings");
-        serde_json::from_slice(&bytes).map(Some).map_err(damaged)
+        serde_json::from_slice(&bytes).map(Some).map_err(Error::json(&path, "the file", "a JSON object of strings"))
     }
 
     /// Number of rows.
@@ -96,8 +98,8 @@ mod tests {
 
     use std::io::{Read, Seek, SeekFrom};
 
-    use super::*;
-    use crate::points::tests::sample;
+    use crate::tests::sample;
+    use crate::*;
 
     /// The numbers read directly from the file at the given offset equal those of the set.
     #[test]

@@ -1,12 +1,16 @@
 #![allow(clippy::unwrap_used)]
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use super::*;
+use conifer_space::{ManifoldSpec, Root};
+
+use crate::manifest::{MAX_LINE_BYTES, SetManifest, may_replace};
+use crate::*;
 
 /// Three rows on a hyperboloid, with a column that needs escaping.
-pub(super) fn sample() -> EmbeddingSet {
+pub(crate) fn sample() -> EmbeddingSet {
     let mut set = EmbeddingSet::new(
         ManifoldSpec::lorentz(2, 0.5),
         Root::Origin,
@@ -303,8 +307,8 @@ fn failed_save_keeps_the_old_set() {
     let home = tempfile::tempdir().unwrap();
     let dir = home.path().join("set");
     let old = saved(&dir);
-    let failure = crate::files::replace_folder(&dir, may_replace, |fresh| {
-        crate::files::write_whole(&fresh.join("points.safetensors"), b"half")?;
+    let failure = conifer_files::replace_folder(&dir, may_replace, |fresh| {
+        conifer_files::write_whole(&fresh.join("points.safetensors"), b"half")?;
         Err(Error::io("write", fresh)(std::io::Error::from(std::io::ErrorKind::StorageFull)))
     });
     assert!(failure.unwrap_err().to_string().contains("cannot write"));

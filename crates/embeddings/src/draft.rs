@@ -5,17 +5,18 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{BufRead, BufReader, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
+use conifer_files::{Lock, operation};
+use conifer_space::{ManifoldSpec, Root};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::element::HEADER;
-use super::{Element, FileChecksum, Lock, Modality, Provenance, RESERVED, SetManifest, may_replace, save};
+use crate::element::{Element, HEADER};
 use crate::error::{Error, Result};
-use crate::files;
-use crate::root::Root;
-use crate::safe;
-use crate::space::{Space, space};
-use crate::spec::ManifoldSpec;
+use crate::manifest::{FileChecksum, RESERVED, SetManifest, may_replace};
+use crate::modality::Modality;
+use crate::point_check::PointCheck;
+use crate::provenance::Provenance;
+use crate::save;
 
 #[cfg(test)]
 mod tests;
@@ -44,14 +45,14 @@ pub struct DraftPlan {
 /// [`Draft::finish`] moves the complete set to its path.
 ///
 /// The same rows and points give the same bytes, regardless of interruptions. With [`Element::F32`], points, rows and
-/// manifest equal the output of [`EmbeddingSet::save`](super::EmbeddingSet::save).
+/// manifest equal the output of [`EmbeddingSet::save`](crate::EmbeddingSet::save).
 pub struct Draft {
     /// Path of the finished set.
     dir: PathBuf,
     /// Folder of the draft.
     home: PathBuf,
     plan: DraftPlan,
-    space: Box<dyn Space<f32>>,
+    check: PointCheck,
     points: File,
     names: File,
     log: File,
@@ -94,7 +95,7 @@ impl Draft {
     /// another process works on the draft; the plan is invalid; `dir` holds foreign files; the operating system reports
     /// an error.
     pub fn open(dir: &Path, plan: DraftPlan) -> Result<Self> {
-        files::check_target(dir, &may_replace)?;
+        conifer_files::check_target(dir, &may_replace)?;
         plan.root.check(&plan.spec)?;
         if let Some(name) = plan.columns.iter().find(|name| RESERVED.contains(&name.as_str())) {
             let expected = "a name other than `id` and `modality`, which every row has";
@@ -105,13 +106,16 @@ impl Draft {
         }
         let home = unfinished(dir)?;
         let set = home.join(DraftProgress::SET);
-        fs::create_dir_all(&home).map_err(Error::io("create", &home))?;
+        operation::create_dir_all(&home)?;
         let lock = lock(&home, dir)?;
+        for file in [home.join(DraftProgress::FILE), set.join(SetManifest::FILE), set.join(SetManifest::IDENTITY)] {
+            conifer_files::remove_abandoned(&file);
+        }
         let begun = read_progress(&home)?.filter(|_| set.is_dir());
         if let Some(begun) = &begun {
             check_same(&home, &begun.identity, &plan.identity)?;
         }
-        fs::create_dir_all(&set).map_err(Error::io("create", &set))?;
+        operation::create_dir_all(&set)?;
         let fresh = begun.is_none();
         let progress = begun.unwrap_or_else(|| DraftProgress {
             version: DraftProgress::VERSION,
@@ -123,7 +127,7 @@ impl Draft {
         let row = (plan.spec.dim * plan.element.size()) as u64;
         let least = if fresh { 0 } else { HEADER as u64 + progress.points * row };
         Ok(Draft {
-            space: space(&plan.spec)?,
+            check: PointCheck::new(&plan.spec)?,
             points: committed(&set.join(SetManifest::POINTS), least, fresh)?,
             names: committed(&set.join(SetManifest::ROWS), progress.names_bytes, true)?,
             log: committed(&home.join(DraftProgress::LOG), progress.log_bytes, true)?,
@@ -146,7 +150,7 @@ impl Draft {
             return Ok(());
         }
         let _lock = lock(&home, dir)?;
-        fs::remove_dir_all(&home).map_err(Error::io("remove", &home))
+        Ok(operation::remove_dir_all(&home)?)
     }
 
     /// Returns true if a committed draft of the set `dir` exists.
@@ -209,14 +213,13 @@ impl Draft {
         }
         self.bytes.clear();
         self.plan.element.encode(points, &mut self.bytes);
-        self.check(first, points)?;
+        self.check_points(first, points)?;
         let row = (dim * self.plan.element.size()) as u64;
         let path = || self.home.join(DraftProgress::SET).join(SetManifest::POINTS);
         let position = SeekFrom::Start(HEADER as u64 + first * row);
-        self.points
-            .seek(position)
-            .and_then(|_| self.points.write_all(&self.bytes))
-            .map_err(Error::io("write", &path()))?;
+        operation::run("write", &path(), || {
+            self.points.seek(position).and_then(|_| self.points.write_all(&self.bytes))
+        })?;
         self.progress.points += count;
         Ok(())
     }
@@ -241,7 +244,7 @@ impl Draft {
         let file = File::open(&path).map_err(Error::io("read", &path))?;
         let read = |line: std::io::Result<String>| {
             let line = line.map_err(Error::io("read", &path))?;
-            serde_json::from_str(&line).map_err(|e| Error::format(&path, "a line", e, "JSON"))
+            serde_json::from_str(&line).map_err(Error::json(&path, "a line", "JSON"))
         };
         BufReader::new(file).lines().map(read).collect()
     }
@@ -253,13 +256,13 @@ impl Draft {
     /// The operating system reports an error.
     pub fn commit(&mut self, state: Value) -> Result<()> {
         for file in [&self.points, &self.names, &self.log] {
-            file.sync_data().map_err(Error::io("flush", &self.home))?;
+            operation::run("flush", &self.home, || file.sync_data())?;
         }
         self.progress.state = state;
         let path = self.home.join(DraftProgress::FILE);
         let json =
             serde_json::to_vec(&self.progress).map_err(|e| Error::io("encode", &path)(std::io::Error::other(e)))?;
-        files::write_whole(&path, &json)
+        Ok(conifer_files::write_whole(&path, &json)?)
     }
 
     /// Moves the finished set to its path and removes the draft.
@@ -281,13 +284,13 @@ impl Draft {
         let path = set.join(SetManifest::POINTS);
         let (rows, dim, element) = (usize::try_from(rows).unwrap_or(usize::MAX), self.plan.spec.dim, self.plan.element);
         let length = (HEADER + rows * dim * element.size()) as u64;
-        self.points
-            .seek(SeekFrom::Start(0))
-            .and_then(|_| self.points.write_all(&element.header(rows, dim)))
-            .and_then(|()| self.points.set_len(length))
-            .and_then(|()| self.points.sync_all())
-            .map_err(Error::io("write", &path))?;
-        self.names.sync_all().map_err(Error::io("flush", &set))?;
+        operation::run("write", &path, || {
+            self.points.seek(SeekFrom::Start(0))?;
+            self.points.write_all(&element.header(rows, dim))?;
+            self.points.set_len(length)
+        })?;
+        operation::run("flush", &path, || self.points.sync_all())?;
+        operation::run("flush", &set, || self.names.sync_all())?;
         let checksum = |name: &str| Ok((name.to_owned(), FileChecksum::of_file(&set.join(name))?));
         let manifest = SetManifest {
             format: SetManifest::FORMAT.to_owned(),
@@ -301,41 +304,27 @@ impl Draft {
         };
         let identity = set.join(SetManifest::IDENTITY);
         if self.plan.identity.is_empty() {
-            files::operation::remove_file(&identity)?;
+            operation::remove_file(&identity)?;
         } else {
             let encoded = serde_json::to_vec_pretty(&self.plan.identity);
             let encoded = encoded.map_err(|e| Error::io("encode", &identity)(std::io::Error::other(e)))?;
-            files::write_whole(&identity, &encoded)?;
+            conifer_files::write_whole(&identity, &encoded)?;
         }
         manifest.write(&set)?;
-        files::publish(&set, &self.dir, may_replace)?;
-        fs::remove_dir_all(&self.home).map_err(Error::io("remove", &self.home))
+        conifer_files::publish(&set, &self.dir, may_replace)?;
+        Ok(operation::remove_dir_all(&self.home)?)
     }
 
     /// Checks the points in the form in which they will be stored, `self.bytes`.
-    fn check(&self, first: u64, points: &[f32]) -> Result<()> {
+    fn check_points(&self, first: u64, points: &[f32]) -> Result<()> {
         let dim = self.plan.spec.dim;
         let mut stored = Vec::with_capacity(points.len());
         self.plan.element.decode(&self.bytes, &mut stored);
         for (i, row) in stored.chunks_exact(dim).enumerate() {
-            let index = first + i as u64;
-            if let Some(at) = row.iter().position(|v| !v.is_finite()) {
-                let what = format!("embedding set: row {index}, component {at}, ");
-                let found = format!("{} ({} as {})", points[i * dim + at], row[at], self.plan.element.name());
-                return Err(Error::invalid(what.trim_end(), found, "a finite number"));
-            }
-            let reach = self.plan.spec.reach(row);
-            if reach > safe::FARTHEST {
-                let what = format!("embedding set: row {index}, `sqrt(c) |x|`,");
-                return Err(Error::invalid(what, reach, format!("at most {:e}", safe::FARTHEST)));
-            }
-            let off = self.space.off_manifold(row);
-            if f64::from(off) > safe::UNIT_TOLERANCE {
-                let found = format!("{off} away from the {}", self.plan.spec);
-                let expected =
-                    format!("at most {}; lift or normalise the points before storing them", safe::UNIT_TOLERANCE);
-                return Err(Error::invalid(format!("embedding set: row {index}"), found, expected));
-            }
+            let name = || format!("embedding set: row {}", first + i as u64);
+            let component =
+                |at: usize| format!("{} ({} as {})", points[i * dim + at], row[at], self.plan.element.name());
+            self.check.row(row, name, component)?;
         }
         Ok(())
     }
@@ -368,7 +357,7 @@ fn committed(path: &Path, bytes: u64, cut: bool) -> Result<File> {
 /// Locks a draft, so that only one process works on it.
 fn lock(home: &Path, dir: &Path) -> Result<Lock> {
     let path = home.join(DraftProgress::LOCK);
-    let file = File::create(&path).map_err(Error::io("create", &path))?;
+    let file = operation::create_file(&path)?;
     Lock::take(file).map_err(Error::io("lock", &path))?.ok_or_else(|| {
         let found = format!("`{}`, which another process is writing", dir.display());
         Error::invalid("folder to write", found, "a folder that no other process is writing")
@@ -381,7 +370,7 @@ fn read_progress(home: &Path) -> Result<Option<DraftProgress>> {
         return Ok(None);
     }
     let bytes = fs::read(&path).map_err(Error::io("read", &path))?;
-    let value: Value = serde_json::from_slice(&bytes).map_err(|e| Error::format(&path, "the file", e, "JSON"))?;
+    let value: Value = serde_json::from_slice(&bytes).map_err(Error::json(&path, "the file", "JSON"))?;
     // The version is checked first, because another version may have other fields.
     let version = value.get("version").cloned().unwrap_or(Value::Null);
     if version != DraftProgress::VERSION {
@@ -392,7 +381,7 @@ fn read_progress(home: &Path) -> Result<Option<DraftProgress>> {
             format!("{}, which this build supports", DraftProgress::VERSION),
         ));
     }
-    serde_json::from_value(value).map(Some).map_err(|e| Error::format(&path, "the file", e, "the state of a draft"))
+    serde_json::from_value(value).map(Some).map_err(Error::json(&path, "the file", "the state of a draft"))
 }
 
 /// Checks that a draft is continued with the settings with which it was started.
@@ -433,5 +422,5 @@ pub fn first_difference(
 
 /// The folder of the draft of the set `dir`.
 fn unfinished(dir: &Path) -> Result<PathBuf> {
-    files::sibling(dir, ".unfinished")
+    Ok(conifer_files::sibling(dir, ".unfinished")?)
 }

@@ -2,11 +2,11 @@
 
 use std::fs;
 
+use conifer_files::operation::faults::{InjectedFault, with};
 use serde_json::json;
 
 use super::*;
-use crate::EmbeddingSet;
-use crate::points::StoredSet;
+use crate::{EmbeddingSet, StoredSet};
 
 const DIM: usize = 3;
 
@@ -266,4 +266,49 @@ fn loading_an_unfinished_set_is_an_error() {
     draft.put(1, &point(1)).unwrap();
     draft.finish(source()).unwrap();
     assert_eq!(EmbeddingSet::load(&dir).unwrap().len(), 2);
+}
+
+/// Injects a fault before and after every file operation of a draft. Either the set is complete at its path, or the
+/// draft continues and ends with the same bytes.
+#[test]
+fn a_fault_at_any_operation_loses_no_committed_row() {
+    let home = tempfile::tempdir().unwrap();
+    let dir = home.path().join("set");
+    let write = |commits: &mut u64| -> Result<()> {
+        let mut draft = Draft::open(&dir, plan(Element::F32))?;
+        while draft.rows() < 6 {
+            let row = draft.rows();
+            add(&mut draft, row..row + 2);
+            draft.put(row, &[point(row), point(row + 1)].concat())?;
+            draft.commit(json!(row))?;
+            *commits += 1;
+        }
+        draft.finish(source())
+    };
+    let (done, steps) = with(usize::MAX, InjectedFault::Once, || write(&mut 0));
+    done.unwrap();
+    let expected = files(&dir);
+    assert!(steps > 80, "{steps}");
+    let kinds = [InjectedFault::Once, InjectedFault::Killed, InjectedFault::Full];
+    let mut continued = 0;
+    for (at, fault) in (0..steps).flat_map(|at| kinds.map(|it| (at, it))) {
+        fs::remove_dir_all(&dir).unwrap();
+        let mut commits = 0;
+        let (done, _) = with(at, fault, || write(&mut commits));
+        let what = format!("{fault:?} at step {at} of {steps}");
+        assert!(done.is_err() || dir.exists(), "{what}");
+        if !dir.exists() {
+            let mut again = 0;
+            write(&mut again).unwrap_or_else(|error| panic!("{what}: {error}"));
+            // A commit that reported a failure may still have happened.
+            assert!(again <= 3 - commits, "{what}: {commits} and {again} commits");
+            continued += usize::from(again < 3);
+        }
+        assert_eq!(files(&dir), expected, "{what}");
+        assert_eq!(fs::read_dir(&dir).unwrap().count(), SetManifest::OWNED.len(), "{what}: a temporary file is left");
+        Draft::discard(&dir).unwrap();
+        let names: Vec<_> = fs::read_dir(home.path()).unwrap().map(|it| it.unwrap().file_name()).collect();
+        assert_eq!(names, ["set"], "{what}");
+    }
+    assert!(continued > 50, "{continued}");
 }

@@ -1,0 +1,42 @@
+//! The error type of this crate.
+
+use std::path::{Path, PathBuf};
+
+/// A failed file operation, or a path that cannot be written.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The operating system reported an error for a file operation.
+    #[error("cannot {action} `{}`: {source}", .path.display())]
+    Io {
+        /// The operation, as a verb.
+        action: &'static str,
+        /// The file or folder.
+        path: PathBuf,
+        /// The error of the operating system.
+        source: std::io::Error,
+    },
+    /// A path that cannot be written.
+    #[error("{what} is `{}`{detail}; expected {expected}", .path.display())]
+    Path {
+        /// The role of the path.
+        what: &'static str,
+        /// The path.
+        path: PathBuf,
+        /// What was found there, after a comma; empty if the path itself is the problem.
+        detail: &'static str,
+        /// Description of a valid path.
+        expected: &'static str,
+    },
+}
+
+/// Result with this crate's [`Error`].
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+impl Error {
+    /// For `map_err`: adds the operation, a verb, and the path to an I/O error.
+    pub fn io(action: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> Self {
+        let path = path.to_owned();
+        move |source| Error::Io { action, path, source }
+    }
+}
