@@ -9,7 +9,7 @@ use conifer_eval::benchmarks::{find, prompts};
 use conifer_eval::{Benchmark, Context, Error, Options, Record, Score, TreeFile, measure, settings, table};
 use serde_json::{Value, json};
 
-use crate::cache::CachedEmbedder;
+use crate::cache::{CachedEmbedder, feature_cache_in};
 use crate::cli::{DataArgs, EvalArgs, ScoreArg};
 use crate::embedder::ModelEmbedder;
 use crate::output::{columns, note, print, print_json};
@@ -57,7 +57,7 @@ pub(crate) fn run(args: EvalArgs, as_json: bool, device: &Device) -> anyhow::Res
     let model = ModelEmbedder::open(checkpoint, device)?.with_root_text(args.root_text.as_deref());
     let model = model.with_text_vectors(source.as_ref())?;
     let cache = args.cache.folder();
-    let model = model.with_features(cache.as_ref().map(|folder| folder.join("features")));
+    let model = model.with_features(&feature_cache_in(cache.clone()));
     let embedder = CachedEmbedder::new(model, cache.as_deref());
     let options = Options {
         prompts: args.prompts.clone(),

@@ -83,6 +83,7 @@ impl Default for TrainConfig {
             keep: 2,
             freeze: Vec::new(),
             features: None,
+            feature_store: None,
             out: PathBuf::from("runs/train"),
         }
     }

@@ -292,6 +292,7 @@ pub(super) const KEYS: &[(&str, &str, &str)] = &[
     ("train.keep", "integer, at least 1", "number of checkpoints to keep"),
     ("train.freeze", "list of visual, textual, visual_adapter, textual_adapter, visual_proj, textual_proj, head", "parts that are not trained"),
     ("train.features", "boolean, optional", "encode each photo, box and text once and train on the stored features of frozen encoders; absent: true if a frozen encoder comes from model.visual.init or model.textual.init"),
+    ("train.feature_store", "string, optional", "folder of the stored features, as conifer features --out writes it; features of another encoder in it are an error; absent: a cache of the user"),
     ("train.out", "string", "folder of the run"),
 
     ("eval.every", "integer; 0: never", "steps between two evaluations while training"),
