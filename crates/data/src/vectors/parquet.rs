@@ -26,6 +26,9 @@ const ID: &str = "id";
 /// The column with the texts of the rows.
 const TEXT: &str = "text";
 
+/// The columns that were found, and the rows as objects.
+pub(crate) type TableRows = (Vec<String>, Vec<Map<String, Value>>);
+
 /// Vectors with the names of their rows.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NamedVectors {
@@ -83,7 +86,7 @@ pub fn read_named(path: &Path, column: Option<&str>) -> Result<NamedVectors> {
 ///
 /// # Errors
 /// The file cannot be read, is damaged, or uses a compression other than Snappy and gzip.
-pub(crate) fn read_rows(path: &Path, columns: &[&str]) -> Result<(Vec<String>, Vec<Map<String, Value>>)> {
+pub(crate) fn read_rows(path: &Path, columns: &[&str]) -> Result<TableRows> {
     let place = format!("`{}`", path.display());
     records(&open(path, &place)?, &place, columns)
 }
@@ -115,11 +118,7 @@ fn names(reader: &SerializedFileReader<File>) -> Vec<String> {
     root.get_fields().iter().map(|field| field.name().to_owned()).collect()
 }
 
-fn records(
-    reader: &SerializedFileReader<File>,
-    place: &str,
-    columns: &[&str],
-) -> Result<(Vec<String>, Vec<Map<String, Value>>)> {
+fn records(reader: &SerializedFileReader<File>, place: &str, columns: &[&str]) -> Result<TableRows> {
     let root = reader.metadata().file_metadata().schema_descr().root_schema();
     let fields: Vec<_> = root.get_fields().iter().filter(|field| columns.contains(&field.name())).cloned().collect();
     let found: Vec<String> = fields.iter().map(|field| field.name().to_owned()).collect();
