@@ -3,6 +3,7 @@
 mod convert;
 mod eval;
 mod explore;
+mod features;
 mod predict;
 mod search;
 mod serve;
@@ -16,6 +17,7 @@ use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 pub(crate) use convert::{ConvertArgs, WeightArg};
 pub(crate) use eval::{EvalArgs, ReportFormat, ScoreArg};
 pub(crate) use explore::ExploreArgs;
+pub(crate) use features::FeaturesArgs;
 pub(crate) use predict::{ClassTextArg, PredictArgs};
 pub(crate) use search::{FilterArgs, QueryArgs, SearchArgs, TraverseArgs};
 pub(crate) use serve::{FrontArgs, ListenArgs, SERVE_PORT, ServeArgs};
@@ -58,6 +60,8 @@ pub(crate) enum Command {
     Explore(Box<ExploreArgs>),
     /// Train the experiment of a config file, or resume a run.
     Train(TrainArgs),
+    /// Encode each photo, box and text of a data set once with frozen encoders, and store the features for training.
+    Features(FeaturesArgs),
     /// Embed the photos and texts of a data set and write them to disk as an embedding set.
     Embed(EmbedArgs),
     /// Evaluate a checkpoint on a data set.

@@ -8,7 +8,8 @@ use anyhow::Context as _;
 use conifer_data::transform::EvalCrop;
 use conifer_data::{ImageRef, PixelLimits};
 use conifer_eval::{EmbeddingModel, Error, Result};
-use conifer_learn::features::{ContentKey, VectorFile};
+use conifer_learn::features::{ContentKey, FeatureStore, VectorFile, VectorLayout, stored_or_computed};
+use conifer_space::points::Element;
 use conifer_space::safe::SAME_POINT;
 use conifer_space::{ManifoldSpec, Root};
 use rayon::prelude::*;
@@ -64,16 +65,7 @@ impl CachedEmbedder {
                 known.clear();
             }
         }
-        let mut requested = std::collections::HashSet::new();
-        let missing: Vec<usize> =
-            (0..keys.len()).filter(|&i| !known.contains_key(&keys[i]) && requested.insert(keys[i])).collect();
-        for some in missing.chunks(BATCH) {
-            let fresh: Vec<(ContentKey, Vec<f32>)> =
-                some.iter().map(|&i| keys[i]).zip(embed(some)?.chunks(dim).map(<[f32]>::to_vec)).collect();
-            self.add(&fresh);
-            known.extend(fresh);
-        }
-        Ok(keys.iter().flat_map(|key| known.get(key).into_iter().flatten()).copied().collect())
+        stored_or_computed(keys, known, dim, BATCH, embed, |fresh| self.add(fresh))
     }
 
     fn look_up(&self, keys: &[ContentKey]) -> HashMap<ContentKey, Vec<f32>> {
@@ -176,9 +168,14 @@ pub(crate) fn default_folder() -> Option<PathBuf> {
     Some(base.join("conifer"))
 }
 
-/// The folder of the features of frozen encoders, in the default cache folder.
-pub(crate) fn feature_folder() -> Option<PathBuf> {
-    Some(default_folder()?.join("features"))
+/// The store of the features of frozen encoders, in the default cache folder.
+pub(crate) fn feature_cache() -> FeatureStore {
+    feature_cache_in(default_folder())
+}
+
+/// As [`feature_cache`], in another cache folder.
+pub(crate) fn feature_cache_in(folder: Option<PathBuf>) -> FeatureStore {
+    FeatureStore::cache(folder.map(|folder| folder.join("features")))
 }
 
 fn open(folder: &Path, model: &ModelEmbedder) -> anyhow::Result<OpenCache> {
@@ -190,7 +187,8 @@ fn open_of(folder: &Path, identity: &str, dim: usize) -> anyhow::Result<OpenCach
     std::fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
     let name: String = key("model", identity.as_bytes())[..12].iter().map(|b| format!("{b:02x}")).collect();
     let file = folder.join(format!("{name}.points"));
-    let (store, lines) = VectorFile::open(&file, dim).with_context(|| file.display().to_string())?;
+    let layout = VectorLayout { identity, width: dim, element: Some(Element::F32) };
+    let (store, lines) = VectorFile::open(&file, &layout).with_context(|| file.display().to_string())?;
     lines.iter().for_each(|line| note(line));
     Ok(OpenCache { store, checked: false })
 }

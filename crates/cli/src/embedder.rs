@@ -38,9 +38,9 @@ impl ModelEmbedder {
         }
     }
 
-    /// Reads and keeps the features of frozen encoders in `folder`, if there is one.
-    pub(crate) fn with_features(self, folder: Option<std::path::PathBuf>) -> Self {
-        Self { inner: self.inner.with_feature_store(&FeatureStore { folder }) }
+    /// Reads and keeps the features of frozen encoders in this store.
+    pub(crate) fn with_features(self, store: &FeatureStore) -> Self {
+        Self { inner: self.inner.with_feature_store(store) }
     }
 
     /// The requested crop of photos; without one, the crop that the checkpoint names.

@@ -43,7 +43,9 @@ pub struct ChainBatch {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EdgeBatch {
     /// `[N, 3, size, size]`, the crops.
-    pub images: ImageBatch,
+    pub images: Option<ImageBatch>,
+    /// The crops as references, instead of `images`.
+    pub regions: Option<Vec<PhotoRegion>>,
     /// `[N]`, the id of the object that each crop shows, from 0. Crops of the same box or photo have the same id, also
     /// in different samples of the batch.
     pub things: Vec<u32>,

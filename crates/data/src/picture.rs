@@ -13,6 +13,7 @@ use image::{DynamicImage, ImageFormat};
 use crate::files;
 use crate::loader::guarded;
 use crate::sample::{Broken, Cause, ImageRef, Picture, PixelLimits, Sample};
+use crate::vectors::SharedVector;
 
 type ImageFault = (Cause, String);
 
@@ -67,7 +68,7 @@ impl ImageRef {
     ///
     /// # Errors
     /// [`Broken`] for a photo, or a vector of another width.
-    pub fn vector(&self, width: usize) -> Result<&[f32], Broken> {
+    pub fn vector(&self, width: usize) -> Result<&SharedVector, Broken> {
         let found = match self {
             Self::Vector(values) if values.len() == width => return Ok(values),
             Self::Vector(values) => format!("a vector of width {}", values.len()),

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::printable::one_line;
+use crate::vectors::SharedVector;
 
 /// Maximum length of a caption, phrase or tier, in characters. A longer text usually results from a missing line break
 /// or quote in the file.
@@ -119,7 +120,7 @@ pub enum ImageRef {
     /// Decoded pixels.
     Pixels(Arc<Picture>),
     /// Features that another program computed, instead of a photograph.
-    Vector(Arc<[f32]>),
+    Vector(SharedVector),
 }
 
 /// A decoded photograph.

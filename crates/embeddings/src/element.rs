@@ -51,7 +51,7 @@ impl Element {
     }
 
     /// Appends the encoded numbers: little endian, rounded to nearest, ties to even.
-    pub(crate) fn encode(self, values: &[f32], out: &mut Vec<u8>) {
+    pub fn encode(self, values: &[f32], out: &mut Vec<u8>) {
         match self {
             Element::F32 => out.extend(values.iter().flat_map(|v| v.to_le_bytes())),
             Element::F16 => out.extend(values.iter().flat_map(|v| f16::from_f32(*v).to_le_bytes())),
@@ -60,7 +60,7 @@ impl Element {
     }
 
     /// Appends the decoded numbers of whole elements. The conversion to `f32` is exact.
-    pub(crate) fn decode(self, bytes: &[u8], out: &mut Vec<f32>) {
+    pub fn decode(self, bytes: &[u8], out: &mut Vec<f32>) {
         match self {
             Element::F32 => out.extend(bytes.as_chunks::<4>().0.iter().map(|b| f32::from_le_bytes(*b))),
             Element::F16 => out.extend(bytes.as_chunks::<2>().0.iter().map(|b| f16::from_le_bytes(*b).to_f32())),

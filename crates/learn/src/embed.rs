@@ -106,9 +106,10 @@ impl Embedder {
     #[must_use]
     pub fn with_feature_store(mut self, store: &FeatureStore) -> Self {
         let FrozenTowers { visual, textual } = &self.manifest.frozen;
-        let open = |identity: &Option<String>, width| SharedRows::open(store, identity.as_deref()?, width);
-        self.image_rows = open(visual, self.model.visual.width());
-        self.text_rows = open(textual, self.model.textual.width());
+        let open =
+            |tower, identity: &Option<String>, width| SharedRows::open(store, tower, identity.as_deref()?, width);
+        self.image_rows = open(Tower::Image, visual, self.model.visual.width());
+        self.text_rows = open(Tower::Text, textual, self.model.textual.width());
         self
     }
 

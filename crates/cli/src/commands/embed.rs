@@ -27,7 +27,7 @@ use crate::signal;
 
 pub(crate) fn run(args: EmbedArgs, as_json: bool, device: &Device) -> anyhow::Result<()> {
     let embedder = ModelEmbedder::open(&args.checkpoint, device)?.with_root_text(args.root_text.as_deref());
-    let embedder = embedder.with_batch(args.batch_size).with_features(crate::cache::feature_folder());
+    let embedder = embedder.with_batch(args.batch_size).with_features(&crate::cache::feature_cache());
     let source = open_source(&args.data)?;
     let embedder = embedder.with_text_vectors(source.as_ref())?;
     if args.overwrite {

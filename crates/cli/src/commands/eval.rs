@@ -10,7 +10,7 @@ use conifer_eval::{Benchmark, Context, Error, Options, Record, Score, TreeFile, 
 use serde_json::{Value, json};
 
 use crate::arguments::{DataArgs, EvalArgs, ScoreArg};
-use crate::cache::CachedEmbedder;
+use crate::cache::{CachedEmbedder, feature_cache_in};
 use crate::embedder::ModelEmbedder;
 use crate::output::{columns, note, print, print_json};
 use crate::request::open_source;
@@ -61,7 +61,7 @@ pub(crate) fn run(args: EvalArgs, as_json: bool, device: &Device) -> anyhow::Res
     let model = ModelEmbedder::open(checkpoint, device)?.with_root_text(args.root_text.as_deref());
     let model = model.with_text_vectors(source.as_ref())?;
     let cache = args.cache.folder();
-    let model = model.with_features(cache.as_ref().map(|folder| folder.join("features")));
+    let model = model.with_features(&feature_cache_in(cache.clone()));
     let embedder = CachedEmbedder::new(model, cache.as_deref());
     let options = Options {
         prompts: args.prompts.clone(),

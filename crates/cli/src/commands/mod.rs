@@ -7,6 +7,7 @@ mod embed;
 mod eval;
 mod explore;
 mod export;
+mod features;
 mod lists;
 mod predict;
 mod quickstart;
@@ -31,6 +32,7 @@ pub(crate) fn run(cli: Cli) -> anyhow::Result<()> {
         Command::Explore(args) => explore::run(*args, json, &device),
         Command::Data(args) => data::run(args, json),
         Command::Train(args) => train::run(args, json, &device),
+        Command::Features(args) => features::run(args, json, &device),
         Command::Embed(args) => embed::run(args, json, &device),
         Command::Eval(args) => eval::run(*args, json, &device),
         Command::Predict(args) => predict::run(*args, json, &device),

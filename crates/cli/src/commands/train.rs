@@ -14,7 +14,7 @@ use conifer_eval::{Benchmark, Context, Options, Record, RequiredInput};
 use conifer_learn::checkpoint::state::{CONFIG, latest_checkpoint};
 use conifer_learn::config::Config;
 use conifer_learn::embed::Embedder;
-use conifer_learn::features::{FeatureStage, FeatureStore};
+use conifer_learn::features::{FeatureStore, StorePurpose};
 use conifer_learn::train::{Event, ModelSnapshot, Observer, Outcome, Trainer};
 use indicatif::ProgressBar;
 use rayon::prelude::*;
@@ -26,8 +26,9 @@ use crate::cache;
 use crate::embedder::ModelEmbedder;
 use crate::invocation::program;
 use crate::output::{note, print, print_json};
+use crate::progress::{self, FeatureBars};
+use crate::signal;
 use crate::triviality::warn_if_trivial;
-use crate::{progress, signal};
 
 pub(crate) fn run(args: TrainArgs, as_json: bool, device: &Device) -> anyhow::Result<()> {
     let mut trainer = match (&args.resume, &args.config) {
@@ -51,7 +52,7 @@ pub(crate) fn run(args: TrainArgs, as_json: bool, device: &Device) -> anyhow::Re
         }
         (None, None) => bail!("no experiment given; expected a config file, or --resume RUN"),
     };
-    trainer.keep_features(FeatureStore { folder: cache::feature_folder() });
+    trainer.keep_features(feature_store(trainer.config()));
     let mut peak = None;
     let mut remember = |event: &Event<'_>| {
         if let Event::Step(record) = event {
@@ -115,6 +116,14 @@ fn clear_smoke_run(out: &Path) -> anyhow::Result<()> {
 /// Files in a run folder, except the TensorBoard events.
 const RUN_FILES: [&str; 3] = [CONFIG, "metrics.jsonl", "checkpoints"];
 
+/// The folder of the config, or a cache.
+fn feature_store(config: &Config) -> FeatureStore {
+    match &config.train.feature_store {
+        Some(folder) => FeatureStore { purpose: StorePurpose::Named, ..FeatureStore::cache(Some(folder.clone())) },
+        None => cache::feature_cache(),
+    }
+}
+
 fn open(config: &Config) -> anyhow::Result<Arc<dyn Source>> {
     Ok(conifer_data::open(&config.source())?.into())
 }
@@ -127,8 +136,14 @@ pub(crate) fn watch(
     also: &mut dyn FnMut(&Event<'_>),
 ) -> anyhow::Result<(Outcome, f64)> {
     let evaluation = Evaluation::open(trainer.config())?;
-    let mut observer =
-        TrainingObserver { bar: None, stage: None, last_loss: f64::NAN, evaluation, measured: Vec::new(), also };
+    let mut observer = TrainingObserver {
+        bar: None,
+        features: FeatureBars::default(),
+        last_loss: f64::NAN,
+        evaluation,
+        measured: Vec::new(),
+        also,
+    };
     let outcome = trainer.run(stop, &mut observer);
     warn_if_trivial(&observer.measured);
     let out = trainer.config().train.out.clone();
@@ -137,43 +152,13 @@ pub(crate) fn watch(
 
 struct TrainingObserver<'a> {
     bar: Option<ProgressBar>,
-    /// The bar of the stage of the features that is being computed.
-    stage: Option<(FeatureStage, ProgressBar)>,
+    /// The bars of the features of frozen encoders.
+    features: FeatureBars,
     last_loss: f64,
     evaluation: Option<Evaluation>,
     /// Records of the last evaluation.
     measured: Vec<Record>,
     also: &'a mut dyn FnMut(&Event<'_>),
-}
-
-impl TrainingObserver<'_> {
-    /// Shows the progress of the features of frozen encoders, on a bar of its own for each stage.
-    fn features(&mut self, stage: FeatureStage, done: usize, total: usize) {
-        let label = match stage {
-            FeatureStage::Reading => "reading photos",
-            FeatureStage::Photos => "encoding photos and boxes",
-            FeatureStage::Texts => "encoding texts",
-        };
-        if self.stage.as_ref().is_none_or(|(shown, _)| *shown != stage) {
-            self.finish_stage();
-            self.stage = Some((stage, progress::bar(label, total)));
-        }
-        let Some((_, bar)) = &self.stage else { return };
-        bar.set_position(done as u64);
-        let hidden = bar.is_hidden();
-        if done == total {
-            self.finish_stage();
-            if hidden {
-                note(&format!("{label}: {total} done"));
-            }
-        }
-    }
-
-    fn finish_stage(&mut self) {
-        if let Some((_, bar)) = self.stage.take() {
-            bar.finish_and_clear();
-        }
-    }
 }
 
 impl Observer for TrainingObserver<'_> {
@@ -191,7 +176,7 @@ impl Observer for TrainingObserver<'_> {
                 );
                 self.bar = Some(it);
             }
-            Event::Features { stage, done, total } => self.features(*stage, *done, *total),
+            Event::Features { stage, done, total } => self.features.set(*stage, *done, *total),
             Event::Step(record) => {
                 self.last_loss = record.loss;
                 if let Some(bar) = &self.bar {
@@ -239,6 +224,7 @@ struct Evaluation {
     tree: Option<Tree>,
     benchmarks: Vec<&'static dyn Benchmark>,
     options: Options,
+    features: FeatureStore,
 }
 
 impl Evaluation {
@@ -268,13 +254,14 @@ impl Evaluation {
             seed: config.seed,
             ..Options::default()
         };
-        Ok(Some(Self { source, tree, benchmarks, options }))
+        let features = FeatureStore { purpose: StorePurpose::Cache, ..feature_store(config) };
+        Ok(Some(Self { source, tree, benchmarks, options, features }))
     }
 
     fn measure(&self, now: &ModelSnapshot<'_>) -> anyhow::Result<Vec<Record>> {
         let name = format!("step {}", now.step);
         let embedder = Embedder::new(&name, now.model, now.manifest.clone(), now.tokenizer.clone())?;
-        let embedder = ModelEmbedder::new(embedder).with_features(cache::feature_folder());
+        let embedder = ModelEmbedder::new(embedder).with_features(&self.features);
         let embedder = embedder.with_text_vectors(self.source.as_ref())?;
         let context = Context::new(&embedder, self.source.as_ref(), self.tree.as_ref(), &self.options);
         let mut found = Vec::new();

@@ -7,6 +7,7 @@ mod data;
 mod documents;
 mod embed;
 mod explorer;
+mod features;
 mod first_hour;
 mod goldens;
 mod journey;

@@ -9,6 +9,8 @@ use std::time::{Duration, Instant};
 use conifer_embeddings::{EmbeddingSet, Modality, Provenance};
 use conifer_index::Store;
 use conifer_space::{ManifoldSpec, Root};
+use parquet::file::reader::{FileReader, SerializedFileReader};
+use parquet::record::{ListAccessor, RowAccessor};
 use serde_json::Value;
 
 use crate::{command, good, refused};
@@ -269,55 +271,31 @@ fn a_store_is_exported() {
         assert!((payload["time"].as_f64().unwrap() - time).abs() < 1e-6);
     }
 
-    // Parse the file by its footer. `field` numbers are those of Thrift's `FileMetaData`, `RowGroup`, `ColumnMetaData`
-    // and `PageHeader`.
-    let file = std::fs::read(here.join("lancedb/rows.parquet")).unwrap();
-    let word = |at: usize| u32::from_le_bytes(file[at..at + 4].try_into().unwrap()) as usize;
-    let end = file.len();
-    assert_eq!((&file[..4], &file[end - 4..]), (&b"PAR1"[..], &b"PAR1"[..]));
-    let mut at = end - 8 - word(end - 8);
-    let footer = ThriftValue::read(&file, &mut at, 12);
-    assert_eq!((at, footer.field(3).number()), (end - 8, 299));
-    let columns = footer.field(4).items()[0].field(1).items();
-    let mut names = Vec::new();
-    for column in columns {
-        let metadata = column.field(3);
-        let path: Vec<&str> = metadata.field(3).items().iter().map(ThriftValue::text).collect();
-        let mut at = metadata.field(9).number() as usize;
-        let begin = at;
-        let page = ThriftValue::read(&file, &mut at, 12);
-        assert_eq!(at - begin + page.field(3).number() as usize, metadata.field(7).number() as usize, "{path:?}");
-        assert_eq!(page.field(5).field(1).number(), metadata.field(5).number());
-        if path[0] == "vector" {
-            // 299 lists of five: per list a run of one 0 and a run of four 1. Then 1495 definition levels of 1.
-            assert_eq!((word(at), &file[at + 4..at + 8]), (299 * 4, &[2, 0, 8, 1][..]));
-            at += 4 + 299 * 4;
-            assert_eq!((word(at), &file[at + 4..at + 7]), (3, &[0xae, 0x17, 1][..]));
-            at += 4 + 3;
-        }
-        for (i, expected) in points.iter().enumerate() {
-            let mut take = |count: usize| {
-                at += count;
-                &file[at - count..at]
-            };
-            let payload = &expected["payload"];
-            let expected = match path[0] {
-                "row" => (i as i64).to_le_bytes().to_vec(),
-                "time" => payload["time"].as_f64().unwrap().to_le_bytes().to_vec(),
-                "vector" => {
-                    let numbers = expected["vector"].as_array().unwrap();
-                    numbers.iter().flat_map(|v| (v.as_f64().unwrap() as f32).to_le_bytes()).collect()
-                }
-                name => {
-                    let value = payload.get(name).unwrap_or(&payload["columns"]["text"]).as_str().unwrap();
-                    [&(value.len() as u32).to_le_bytes(), value.as_bytes()].concat()
-                }
-            };
-            assert_eq!(take(expected.len()), expected, "{path:?}, row {i}");
-        }
-        names.push(path.join("."));
-    }
+    // Read the Parquet file back with the library that data sets are read with, and row by row.
+    let rows = here.join("lancedb/rows.parquet");
+    let named = conifer_data::vectors::read_named(&rows, None).unwrap();
+    assert_eq!((named.matrix.len(), named.matrix.width()), (299, 5));
+    let reader = SerializedFileReader::try_from(rows.as_path()).unwrap();
+    let names: Vec<String> =
+        reader.metadata().file_metadata().schema_descr().columns().iter().map(|it| it.path().string()).collect();
     assert_eq!(names, ["row", "id", "modality", "vector.list.element", "time", "column_text"]);
+    for (i, (row, expected)) in reader.into_iter().zip(&points).enumerate() {
+        let row = row.unwrap();
+        let payload = &expected["payload"];
+        assert_eq!(row.get_long(0).unwrap(), i as i64);
+        assert_eq!(
+            (row.get_string(1).unwrap(), &named.ids[i]),
+            (&payload["id"].as_str().unwrap().to_owned(), row.get_string(1).unwrap())
+        );
+        assert_eq!(row.get_string(2).unwrap(), payload["modality"].as_str().unwrap());
+        let vector: Vec<f32> =
+            expected["vector"].as_array().unwrap().iter().map(|v| v.as_f64().unwrap() as f32).collect();
+        assert_eq!(named.matrix.row(i).unwrap(), vector);
+        let list = row.get_list(3).unwrap();
+        assert_eq!((0..list.len()).map(|at| list.get_float(at).unwrap()).collect::<Vec<_>>(), vector);
+        assert_eq!(row.get_double(4).unwrap(), payload["time"].as_f64().unwrap());
+        assert_eq!(row.get_string(5).unwrap(), payload["columns"]["text"].as_str().unwrap());
+    }
     assert!(read("lancedb/import.py").contains("pa.list_(pa.float32(), 5)"));
 
     refused(here, &["export", "store", "--to", "parquet", "--out", "parquet"], &["parquet exists"]);
@@ -335,81 +313,4 @@ fn a_store_is_exported() {
             .count(),
         0
     );
-}
-
-/// A value of Thrift's compact protocol.
-#[derive(Debug)]
-enum ThriftValue {
-    Number(i64),
-    Text(String),
-    Items(Vec<ThriftValue>),
-    Fields(Vec<(u8, ThriftValue)>),
-}
-
-impl ThriftValue {
-    fn read(file: &[u8], at: &mut usize, kind: u8) -> Self {
-        let byte = |at: &mut usize| {
-            *at += 1;
-            file[*at - 1]
-        };
-        let varint = |at: &mut usize| {
-            let (mut value, mut shift) = (0, 0);
-            loop {
-                let next = byte(at);
-                value |= u64::from(next & 0x7f) << shift;
-                shift += 7;
-                if next < 0x80 {
-                    return value;
-                }
-            }
-        };
-        match kind {
-            5 | 6 => {
-                let value = varint(at);
-                ThriftValue::Number((value >> 1) as i64 ^ -((value & 1) as i64))
-            }
-            8 => {
-                let length = varint(at) as usize;
-                *at += length;
-                ThriftValue::Text(String::from_utf8(file[*at - length..*at].to_vec()).unwrap())
-            }
-            9 => {
-                let head = byte(at);
-                let count = if head >> 4 == 15 { varint(at) } else { u64::from(head >> 4) };
-                ThriftValue::Items((0..count).map(|_| Self::read(file, at, head & 15)).collect())
-            }
-            12 => {
-                let (mut fields, mut number) = (Vec::new(), 0);
-                loop {
-                    let head = byte(at);
-                    if head == 0 {
-                        return ThriftValue::Fields(fields);
-                    }
-                    number += head >> 4;
-                    fields.push((number, Self::read(file, at, head & 15)));
-                }
-            }
-            other => panic!("a value of type {other}"),
-        }
-    }
-
-    fn field(&self, number: u8) -> &ThriftValue {
-        let ThriftValue::Fields(fields) = self else { panic!("{self:?}") };
-        &fields.iter().find(|(it, _)| *it == number).unwrap().1
-    }
-
-    fn items(&self) -> &[ThriftValue] {
-        let ThriftValue::Items(items) = self else { panic!("{self:?}") };
-        items
-    }
-
-    fn number(&self) -> i64 {
-        let ThriftValue::Number(number) = self else { panic!("{self:?}") };
-        *number
-    }
-
-    fn text(&self) -> &str {
-        let ThriftValue::Text(text) = self else { panic!("{self:?}") };
-        text
-    }
 }

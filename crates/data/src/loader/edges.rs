@@ -8,7 +8,9 @@ use rand::seq::{IndexedRandom, SliceRandom};
 use serde::{Deserialize, Serialize};
 
 use super::cache::{DecodedPhoto, SampleImageKey};
-use super::row::RowMaker;
+use super::config::LoaderConfig;
+use super::regions::{RegionMode, part_of};
+use super::row::{RowImage, RowMaker};
 use crate::error::{Error, Result};
 use crate::parts::PartRule;
 use crate::rng::{Stream, rng_for};
@@ -64,10 +66,17 @@ pub(super) type BoxKey = (u64, u32);
 /// The crops and relations that one photo adds to a batch.
 #[derive(Debug)]
 pub(super) struct EdgeRow {
-    /// (object, pixels) of each crop; the photo is the first.
-    pub(super) crops: Vec<(BoxKey, Vec<u8>)>,
+    /// (object, crop); the photo is the first.
+    pub(super) crops: Vec<(BoxKey, RowImage)>,
     /// (whole, part) pairs.
     pub(super) parts: Vec<(BoxKey, BoxKey)>,
+}
+
+/// The photo or a box, before augmentation.
+enum EdgeImage<'a> {
+    Pixels(DecodedPhoto),
+    /// Sample and part of a region, one copy of which is drawn.
+    Region(&'a RegionMode, u64, u32),
 }
 
 /// Boxes of each class in all samples, for cross-image pairs.
@@ -115,12 +124,23 @@ impl ClassBoxes {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct NumberedBox {
+pub(super) struct NumberedBox {
     /// Index of the phrase.
     phrase: usize,
-    bbox: BBox,
+    pub(super) bbox: BBox,
     /// Box number in the sample, from 1; 0 is the photo.
-    number: u32,
+    pub(super) number: u32,
+}
+
+/// The boxes that are large enough in a photo of `width` x `height`.
+pub(super) fn usable_boxes(
+    sample: &Sample,
+    (width, height): (u32, u32),
+    config: &LoaderConfig,
+) -> impl Iterator<Item = NumberedBox> {
+    let LoaderConfig { edges, min_box_pixels, .. } = config;
+    boxes(sample)
+        .filter(move |it| edges.rule.keeps(&it.bbox) && area(&it.bbox, width, height) >= u64::from(*min_box_pixels))
 }
 
 /// All boxes of a sample, in order.
@@ -137,11 +157,13 @@ impl RowMaker {
         let EdgeChoice { rule, boxes: most, cross, copies } = self.config.edges;
         let mut rng = rng_for(self.config.seed, epoch, index, Stream::Edges);
         let decoded = self.decoded(sample)?;
-        let photo = self.photo(sample, index, SampleImageKey::Whole, || decoded.get())?;
-        let (width, height) = photo.original;
-        let mut usable: Vec<NumberedBox> = boxes(sample)
-            .filter(|it| rule.keeps(&it.bbox) && area(&it.bbox, width, height) >= u64::from(self.config.min_box_pixels))
-            .collect();
+        let own = (index, 0);
+        let photo = self.edge_image(sample, own, || decoded.get())?;
+        let (width, height) = match &photo {
+            EdgeImage::Pixels(photo) => photo.original,
+            EdgeImage::Region(..) => decoded.size().map_err(|it| it.within(&sample.id))?,
+        };
+        let mut usable: Vec<NumberedBox> = usable_boxes(sample, (width, height), &self.config).collect();
         if usable.is_empty() {
             let detail = format!(
                 "{} boxes; expected one that covers at least {} of the photo and {} of its {width} x {height} pixels",
@@ -154,7 +176,6 @@ impl RowMaker {
         let mut drawn = usable.partial_shuffle(&mut rng, most).0.to_vec();
         drawn.sort_by_key(|it| it.number);
 
-        let own = (index, 0);
         let mut parts: Vec<(BoxKey, BoxKey)> = drawn.iter().map(|it| (own, (index, it.number))).collect();
         for whole in &drawn {
             for part in drawn.iter().filter(|part| is_part(sample, &rule, whole, part)) {
@@ -171,9 +192,9 @@ impl RowMaker {
 
         let mut crops = vec![(own, self.augmented(&photo, &mut rng))];
         for it in &drawn {
-            let open = || decoded.get().map(|picture| cut(&picture, &it.bbox));
-            let crop = self.photo(sample, index, SampleImageKey::Edge(it.number), open)?;
-            crops.extend((0..copies).map(|_| ((index, it.number), self.augmented(&crop, &mut rng))));
+            let key = (index, it.number);
+            let crop = self.edge_image(sample, key, || decoded.get().map(|picture| cut(&picture, &it.bbox)))?;
+            crops.extend((0..copies).map(|_| (key, self.augmented(&crop, &mut rng))));
         }
         for key in foreign {
             // Skip broken photos of other samples; they are counted when their own rows are made.
@@ -185,25 +206,57 @@ impl RowMaker {
     }
 
     /// The crop of a box of another sample.
-    fn foreign_crop(&self, (index, number): BoxKey) -> Result<DecodedPhoto, Broken> {
+    fn foreign_crop(&self, key: BoxKey) -> Result<EdgeImage<'_>, Broken> {
+        let (index, number) = key;
+        if let Some(broken) = self.regions.as_ref().and_then(|mode| mode.broken.get(&index)) {
+            return Err(broken.clone());
+        }
         let sample = self.source.get(index as usize)?;
         let missing =
             || Broken::new(&sample.id, Cause::NoBox, format!("no box {number}; expected the box seen at startup"));
         let found = boxes(&sample).find(|it| it.number == number).ok_or_else(missing)?;
-        let open = || self.decoded(&sample)?.get().map(|picture| cut(&picture, &found.bbox));
-        let crop = self.photo(&sample, index, SampleImageKey::Edge(number), open)?;
-        let ((width, height), least) = (crop.original, self.config.min_box_pixels);
-        match u64::from(width) * u64::from(height) >= u64::from(least) {
-            true => Ok(crop),
-            false => {
-                let detail = format!("box {number} has {width} x {height} pixels; expected at least {least} in all");
+        let decoded = self.decoded(&sample)?;
+        let crop = self.edge_image(&sample, key, || decoded.get().map(|picture| cut(&picture, &found.bbox)))?;
+        let pixels = match &crop {
+            EdgeImage::Pixels(crop) => u64::from(crop.original.0) * u64::from(crop.original.1),
+            EdgeImage::Region(..) => {
+                let (width, height) = decoded.size()?;
+                area(&found.bbox, width, height)
+            }
+        };
+        match self.config.min_box_pixels {
+            least if pixels >= u64::from(least) => Ok(crop),
+            least => {
+                let detail = format!("box {number} has {pixels} pixels; expected at least {least}");
                 Err(Broken::new(&sample.id, Cause::NoBox, detail))
             }
         }
     }
 
-    fn augmented(&self, photo: &DecodedPhoto, rng: &mut impl Rng) -> Vec<u8> {
-        self.config.augment.apply(&photo.picture, self.config.image_size as u32, rng)
+    /// The image of an object. `open` is not called if batches name regions.
+    fn edge_image(
+        &self,
+        sample: &Sample,
+        key: BoxKey,
+        open: impl FnOnce() -> Result<Arc<Picture>, Broken>,
+    ) -> Result<EdgeImage<'_>, Broken> {
+        let image = match key.1 {
+            0 => SampleImageKey::Whole,
+            number => SampleImageKey::Edge(number),
+        };
+        match &self.regions {
+            Some(mode) => Ok(EdgeImage::Region(mode, key.0, part_of(image))),
+            None => self.photo(sample, key.0, image, open).map(EdgeImage::Pixels),
+        }
+    }
+
+    fn augmented(&self, image: &EdgeImage<'_>, rng: &mut impl Rng) -> RowImage {
+        match image {
+            EdgeImage::Pixels(photo) => {
+                RowImage::Pixels(self.config.augment.apply(&photo.picture, self.config.image_size as u32, rng))
+            }
+            EdgeImage::Region(mode, sample, part) => mode.draw(*sample, *part, rng),
+        }
     }
 }
 

@@ -24,7 +24,7 @@ pub use config::{CaptionChoice, ChainChoice, ChainSource, LoaderConfig, PixelCac
 pub use edges::EdgeChoice;
 pub use eval::{EvalBatch, EvalBatches, eval_batches, eval_pixels};
 pub use guard::guarded;
-pub use regions::{HashedRegion, PhotoRegion, RegionMode, RegionReader};
+pub use regions::{EDGE_PARTS, HashedRegion, PhotoRegion, RegionMode, RegionReader};
 pub use report::BrokenReport;
 
 use crate::batch::{Batch, ChainBatch, EdgeBatch, ImageBatch, TokenBatch};
@@ -232,16 +232,16 @@ impl Loader {
             let next = numbers.len() as u32;
             *numbers.entry(key).or_insert(next)
         };
-        let (mut pixels, mut things, mut parts) = (Vec::new(), Vec::new(), BTreeSet::new());
-        for EdgeRow { crops, parts: relations } in rows {
-            for (key, crop) in crops {
+        let (mut crops, mut things, mut parts) = (Vec::new(), Vec::new(), BTreeSet::new());
+        for EdgeRow { crops: images, parts: relations } in rows {
+            for (key, image) in images {
                 things.push(number(key));
-                pixels.push(crop);
+                crops.push(image);
             }
             parts.extend(relations.into_iter().map(|(whole, part)| [number(whole), number(part)]));
         }
-        let images = ImageBatch::from_rows(&pixels, self.maker.config.image_size);
-        EdgeBatch { images, things, parts: parts.into_iter().collect() }
+        let (images, regions) = self.join_images(crops.iter());
+        EdgeBatch { images, regions, things, parts: parts.into_iter().collect() }
     }
 
     /// Orders texts by tier, then by sample.
@@ -256,19 +256,26 @@ impl Loader {
     fn join_pairs(&self, pairs: &[ImageTextPair]) -> JoinedPairs {
         let texts: Vec<_> = pairs.iter().map(|pair| &pair.text).collect();
         let texts = Some(TokenBatch::from_rows(&texts, self.maker.tokenizer.end_of_text()));
-        if self.maker.regions.is_some() {
-            let region = |pair: &ImageTextPair| match pair.image {
-                RowImage::Region(region) => Some(region),
-                RowImage::Pixels(_) => None,
-            };
-            return JoinedPairs { images: None, regions: Some(pairs.iter().filter_map(region).collect()), texts };
+        let (images, regions) = self.join_images(pairs.iter().map(|pair| &pair.image));
+        JoinedPairs { images, regions, texts }
+    }
+
+    /// Pixels of a batch, or with [`Loader::name_regions`] its regions.
+    fn join_images<'a>(
+        &self,
+        images: impl Iterator<Item = &'a RowImage>,
+    ) -> (Option<ImageBatch>, Option<Vec<PhotoRegion>>) {
+        let (mut pixels, mut regions) = (Vec::new(), Vec::new());
+        for image in images {
+            match image {
+                RowImage::Pixels(row) => pixels.push(row),
+                RowImage::Region(region) => regions.push(*region),
+            }
         }
-        let pixels = |pair| match pair {
-            &ImageTextPair { image: RowImage::Pixels(ref pixels), .. } => Some(pixels),
-            _ => None,
-        };
-        let images: Vec<&Vec<u8>> = pairs.iter().filter_map(pixels).collect();
-        JoinedPairs { images: Some(ImageBatch::from_rows(&images, self.maker.config.image_size)), regions: None, texts }
+        match self.maker.regions.is_some() {
+            true => (None, Some(regions)),
+            false => (Some(ImageBatch::from_rows(&pixels, self.maker.config.image_size)), None),
+        }
     }
 }
 

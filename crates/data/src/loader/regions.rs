@@ -4,23 +4,26 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use rand::{Rng, RngExt as _};
 use sha2::{Digest as _, Sha256};
 
 use super::cache::SampleImageKey;
 use super::config::LoaderConfig;
+use super::edges::usable_boxes;
 use super::guard::guarded;
-use super::row::{LazyPhoto, PhraseImage, RowMaker};
+use super::row::{LazyPhoto, PhraseImage, RowImage, RowMaker};
 use crate::rng::{Stream, rng_of_key};
 use crate::sample::{Broken, Cause, ImageRef, Picture, Sample, View};
 use crate::sources::Source;
 use crate::transform::{Augment, EvalCrop, crop_pixels, evaluate};
+use crate::vectors::SharedVector;
 
 /// A photo or a box of it, in one augmented copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct PhotoRegion {
     /// Index of the sample in its source.
     pub sample: u64,
-    /// 0: the whole photo; i: the i-th usable box or crop of its phrases.
+    /// 0: the whole photo; i: the i-th usable box or crop of its phrases; [`EDGE_PARTS`]` + i`: the i-th of all its boxes.
     pub part: u32,
     /// Number of the augmented copy, from 0.
     pub copy: u32,
@@ -33,6 +36,17 @@ pub struct RegionMode {
     pub copies: u32,
     /// Samples whose regions have no features, with the reason. They count as broken.
     pub broken: Arc<BTreeMap<u64, Broken>>,
+}
+
+/// Number before that of the first box of [`View::Edges`], which counts all boxes of a sample.
+pub const EDGE_PARTS: u32 = 1 << 31;
+
+impl RegionMode {
+    /// A region of a sample, in one of its copies.
+    pub(super) fn draw(&self, sample: u64, part: u32, rng: &mut dyn Rng) -> RowImage {
+        let copy = rng.random_range(0..self.copies.max(1));
+        RowImage::Region(PhotoRegion { sample, part, copy })
+    }
 }
 
 /// A region with a hash of its content.
@@ -54,8 +68,8 @@ pub struct RegionReader {
 }
 
 impl RegionReader {
-    /// Regions for batches of `config`: whole photos, and boxes if its views include [`View::Boxes`]. With `copies` 0 a
-    /// region is cropped by `crop` as in an evaluation, else it is augmented `copies` times as `config.augment` says.
+    /// Regions for batches of `config`: whole photos, and boxes if its views include [`View::Boxes`] or [`View::Edges`].
+    /// With `copies` 0 a region is cropped by `crop` as in an evaluation, else it is augmented `copies` times as `config.augment` says.
     pub fn new(source: Arc<dyn Source>, config: LoaderConfig, crop: EvalCrop, copies: u32) -> Self {
         Self { source, config, crop, copies }
     }
@@ -125,15 +139,14 @@ impl RegionReader {
     ///
     /// # Errors
     /// [`Broken`] if the sample cannot be read, or an image of it is not such a vector.
-    pub fn vectors(&self, index: u64, width: usize) -> Result<Vec<(PhotoRegion, Vec<f32>)>, Broken> {
+    pub fn vectors(&self, index: u64, width: usize) -> Result<Vec<(PhotoRegion, SharedVector)>, Broken> {
         guarded(
             || format!("{}[{index}]", self.source.name()),
             || {
                 let sample = self.source.get(index as usize)?;
                 let region = |part| PhotoRegion { sample: index, part, copy: 0 };
-                let vector = |image: &ImageRef| {
-                    image.vector(width).map(<[f32]>::to_vec).map_err(|broken| broken.within(&sample.id))
-                };
+                let vector =
+                    |image: &ImageRef| image.vector(width).cloned().map_err(|broken| broken.within(&sample.id));
                 let mut found = vec![(region(0), vector(photo(&sample)?)?)];
                 if !self.config.views.contains(&View::Boxes) {
                     return Ok(found);
@@ -176,6 +189,13 @@ impl RegionReader {
                 }
             }
         }
+        if self.config.views.contains(&View::Edges) {
+            for found in usable_boxes(sample, size, &self.config) {
+                let image = PhraseImage::Pixels(found.bbox.to_pixels(size.0, size.1));
+                let part = part_of(SampleImageKey::Edge(found.number));
+                parts.push((part, PartContent { image: Some(image), photo: photo_hash }));
+            }
+        }
         Ok(parts)
     }
 
@@ -214,7 +234,7 @@ pub(super) fn part_of(key: SampleImageKey) -> u32 {
     match key {
         SampleImageKey::Whole => 0,
         SampleImageKey::Box(index) => index as u32 + 1,
-        SampleImageKey::Edge(index) => index,
+        SampleImageKey::Edge(number) => EDGE_PARTS + number,
     }
 }
 

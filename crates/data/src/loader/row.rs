@@ -3,8 +3,8 @@
 use std::cell::OnceCell;
 use std::sync::Arc;
 
+use rand::Rng;
 use rand::seq::IndexedRandom;
-use rand::{Rng, RngExt as _};
 
 use super::cache::{DecodedPhoto, PixelCache, SampleImageKey};
 use super::config::{CaptionChoice, ChainChoice, ChainSource, LoaderConfig};
@@ -169,20 +169,10 @@ impl RowMaker {
         mode: &RegionMode,
     ) -> Result<(ImageTextPair, Option<ImageTextPair>), Broken> {
         let rng = |stream| rng_for(self.config.seed, epoch, index, stream);
-        let region = |part: u32, rng: &mut dyn Rng| {
-            let copy = rng.random_range(0..mode.copies.max(1));
-            RowImage::Region(PhotoRegion { sample: index, part, copy })
-        };
+        let region = |part: u32, rng: &mut dyn Rng| mode.draw(index, part, rng);
         let drawn = match with_box {
             true => {
-                let decoded = self.decoded(sample)?;
-                let size = match decoded.image {
-                    ImageRef::Vector(_) => VECTOR_SIZE,
-                    _ => match decoded.encoded().map_err(|it| it.within(&sample.id))? {
-                        Some(encoded) => encoded.size(),
-                        None => decoded.get().map(|picture| (picture.width, picture.height))?,
-                    },
-                };
+                let size = self.decoded(sample)?.size().map_err(|it| it.within(&sample.id))?;
                 Some(self.draw_box(sample, size, &mut rng(Stream::Box))?)
             }
             false => None,
@@ -391,6 +381,17 @@ impl<'a> LazyPhoto<'a> {
             return Ok(self.encoded.get_or_init(|| encoded).as_ref());
         }
         Ok(self.encoded.get().and_then(Option::as_ref))
+    }
+
+    /// Width and height, without decoding a photo that has a file.
+    pub(super) fn size(&self) -> Result<(u32, u32), Broken> {
+        if let ImageRef::Vector(_) = self.image {
+            return Ok(VECTOR_SIZE);
+        }
+        match self.encoded()? {
+            Some(encoded) => Ok(encoded.size()),
+            None => self.get().map(|picture| (picture.width, picture.height)),
+        }
     }
 
     pub(super) fn get(&self) -> Result<Arc<Picture>, Broken> {

@@ -123,7 +123,7 @@ fn edge_batches_contain_relations() {
     let alone = EdgeChoice { cross: 0, ..EdgeChoice::default() };
 
     let one = edges(vec![with(0, nested())], alone);
-    assert_eq!((one.things.clone(), one.images.n), (vec![0, 1, 2, 3], 4));
+    assert_eq!((one.things.clone(), one.images.unwrap().n), (vec![0, 1, 2, 3], 4));
     assert_eq!(one.parts, [[0, 1], [0, 2], [0, 3], [1, 2]], "only the first wheel is inside the bicycle");
 
     // A group of wheels is a part of the photo only. A `part_of` of the data holds wherever the boxes are.
@@ -140,7 +140,7 @@ fn edge_batches_contain_relations() {
     let twice = edges(vec![with(0, nested())], EdgeChoice { copies: 2, ..alone });
     assert_eq!(twice.things, [0, 1, 1, 2, 2, 3, 3]);
     assert_eq!(twice.parts, one.parts);
-    assert_eq!(edges(vec![with(0, nested())], EdgeChoice { boxes: 2, ..alone }).images.n, 3);
+    assert_eq!(edges(vec![with(0, nested())], EdgeChoice { boxes: 2, ..alone }).images.unwrap().n, 3);
 
     // Cross-image: each photo gets the wheel of the other photo, which has the same id everywhere.
     let wheel = |number| with(number, vec![phrase("wheel", vec![bbox(0.1, 0.7)])]);
@@ -150,7 +150,7 @@ fn edge_batches_contain_relations() {
     // No other photo has a cat.
     let lonely =
         edges(vec![wheel(0), with(1, vec![phrase("cat", vec![bbox(0.1, 0.7)])])], EdgeChoice { cross: 3, ..alone });
-    assert_eq!((lonely.images.n, lonely.parts.len()), (4, 2));
+    assert_eq!((lonely.images.unwrap().n, lonely.parts.len()), (4, 2));
 
     // A sample without a large enough box is broken.
     let small = with(1, vec![phrase("speck", vec![bbox(0.5, 0.505)])]);
@@ -173,6 +173,48 @@ fn edges_do_not_depend_on_threads_or_cache() {
     let room = |bytes| Some(PixelCacheConfig { bytes, shorter_side: 1.5 });
     assert_eq!(run(1, room(0)), run(3, room(1 << 20)), "the size of the cache changes nothing");
     assert_ne!(plain[0].edges, plain[2].edges);
+}
+
+/// Batches of regions draw the same boxes and relations as batches of pixels, and every region has a row.
+#[test]
+fn edges_name_regions_that_the_reader_lists() {
+    let choice = EdgeChoice { cross: 2, copies: 2, ..EdgeChoice::default() };
+    let config = LoaderConfig { views: vec![View::Edges], edges: choice, ..config() };
+    let pixels = take(&mut loader(samples(9), config.clone()), 1).remove(0).edges.unwrap();
+    let mut named = loader(samples(9), config.clone());
+    named.name_regions(RegionMode { copies: 3, ..RegionMode::default() });
+    let edges = take(&mut named, 1).remove(0).edges.unwrap();
+    let regions = edges.regions.unwrap();
+    assert!(edges.images.is_none() && pixels.regions.is_none());
+    assert_eq!(regions.len(), edges.things.len());
+    // The first row draws its boxes before anything else, so they are those of the batch of pixels.
+    assert_eq!(edges.things[..3], pixels.things[..3]);
+    let source = Arc::new(MemorySource(samples(9)));
+    let reader = RegionReader::new(source, config, EvalCrop::default(), 3);
+    let listed: Vec<HashedRegion> = (0..9).flat_map(|sample| reader.regions(sample).unwrap()).collect();
+    assert!(regions.iter().all(|region| listed.iter().any(|it| it.region == *region)), "{regions:?}");
+    assert!(regions.iter().any(|region| region.part > EDGE_PARTS) && regions.iter().any(|region| region.part == 0));
+    assert!(regions.iter().any(|region| region.copy > 0));
+    // The crop of a box has the pixels of its rectangle: it differs from the whole photo.
+    let of_first: Vec<HashedRegion> = listed.iter().filter(|it| it.region.sample == 0).copied().collect();
+    let rows = reader.pixels(0, &of_first).unwrap();
+    let boxed = of_first.iter().position(|it| it.region.part > EDGE_PARTS).unwrap();
+    assert_ne!(rows[0], rows[boxed]);
+    // Boxes of a broken photo are not drawn for other photos.
+    let broken = Broken::new("s1", Cause::UndecodableImage, "x");
+    let broken = Arc::new((1..9).map(|sample| (sample, broken.clone())).collect());
+    let config = LoaderConfig {
+        views: vec![View::Edges],
+        batch_size: 1,
+        edges: choice,
+        max_broken_share: 1.0,
+        ..self::config()
+    };
+    let mut named = loader(samples(9), config);
+    named.name_regions(RegionMode { copies: 1, broken });
+    for batch in take(&mut named, 3) {
+        assert!(batch.edges.unwrap().regions.unwrap().iter().all(|region| region.sample == 0));
+    }
 }
 
 /// Chains come from tiers or from the names of a taxon, and use the last texts of a longer chain. A sample that lacks

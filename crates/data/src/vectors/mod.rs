@@ -1,7 +1,10 @@
-//! Vectors that another program computed: matrices in `.npy`, `.npz` and `.safetensors` files, and the vectors of texts.
+//! Vectors that another program computed: matrices in `.npy`, `.npz`, `.safetensors` and `.parquet` files, and the
+//! vectors of texts.
 
 mod npy;
 mod npz;
+mod parquet;
+mod shared;
 mod tensors;
 #[cfg(test)]
 mod tests;
@@ -13,6 +16,11 @@ use std::path::Path;
 
 use half::{bf16, f16};
 
+pub(crate) use self::parquet::read_rows;
+#[cfg(test)]
+pub(crate) use self::parquet::tests as parquet_fixtures;
+pub use self::parquet::{NamedVectors, read_named};
+pub use shared::SharedVector;
 pub use texts::TextVectors;
 pub(crate) use texts::le_bytes;
 
@@ -58,8 +66,8 @@ impl VectorMatrix {
         (fits && values.iter().all(|value| value.is_finite())).then_some(Self { width, values })
     }
 
-    /// Reads a matrix from a `.npy`, `.npz` or `.safetensors` file. `name` selects an array of a file that holds
-    /// several.
+    /// Reads a matrix from a `.npy`, `.npz`, `.safetensors` or `.parquet` file. `name` selects an array or column of a
+    /// file that holds several.
     ///
     /// # Errors
     /// The file cannot be read, is truncated or has another format; the array does not have two dimensions, is not of
@@ -117,9 +125,14 @@ fn read(path: &Path, name: Option<&str>, accepted: AcceptedShape) -> Result<Vect
         }
         "npz" => npz::read(&place, open()?, name, accepted),
         "safetensors" => tensors::read(&place, open()?, name, accepted),
+        "parquet" if accepted == AcceptedShape::Matrix => Ok(read_named(path, name)?.matrix),
         _ => {
             let found = if path.is_dir() { "a folder".to_owned() } else { format!("a file of type `{extension}`") };
-            Err(Error::format(place, found, "vectors in a .npy, .npz or .safetensors file"))
+            let expected = match accepted {
+                AcceptedShape::Matrix => "vectors in a .npy, .npz, .safetensors or .parquet file",
+                AcceptedShape::OneVector => "a vector in a .npy, .npz or .safetensors file",
+            };
+            Err(Error::format(place, found, expected))
         }
     }
 }
@@ -180,6 +193,11 @@ fn matrix(
         }
         Err(error) => return Err(Error::format(place, error.to_string(), "a readable array")),
     }
+    finite_matrix(place, width, values)
+}
+
+/// A matrix of `values`, row-major, whose first value that is not finite is an error.
+fn finite_matrix(place: &str, width: usize, values: Vec<f32>) -> Result<VectorMatrix> {
     if let Some(at) = values.iter().position(|value| !value.is_finite()) {
         let found = format!("row {}, column {} is {}", at / width, at % width, values[at]);
         return Err(Error::format(place, found, "finite numbers within the range of float32"));

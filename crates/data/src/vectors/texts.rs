@@ -2,10 +2,11 @@
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::sync::Arc;
 
 use sha2::{Digest, Sha256};
 
-use super::VectorMatrix;
+use super::{SharedVector, VectorMatrix};
 use crate::error::{Error, Result};
 use crate::shard::hex;
 
@@ -15,7 +16,7 @@ const SAME_VECTOR: f64 = 1e-2;
 /// Texts whose vectors are known.
 #[derive(Debug, Default)]
 pub struct TextVectors {
-    matrix: VectorMatrix,
+    matrix: Arc<VectorMatrix>,
     /// Row of each text.
     rows: HashMap<String, u32>,
     fingerprint: String,
@@ -27,7 +28,8 @@ impl TextVectors {
     ///
     /// # Errors
     /// There is not one text per row, or a text has two different vectors.
-    pub fn new(matrix: VectorMatrix, texts: &[String]) -> Result<Self> {
+    pub fn new(matrix: impl Into<Arc<VectorMatrix>>, texts: &[String]) -> Result<Self> {
+        let matrix = matrix.into();
         if matrix.len() != texts.len() || u32::try_from(texts.len()).is_err() {
             let expected = format!("{}, the number of vectors", matrix.len());
             return Err(Error::format("vectors of texts", format!("{} texts", texts.len()), expected));
@@ -78,8 +80,8 @@ impl TextVectors {
     }
 
     /// The vector of the text with this [`TextVectors::id`].
-    pub fn vector(&self, id: u32) -> Option<&[f32]> {
-        self.matrix.row((id as usize).checked_sub(1)?)
+    pub fn vector(&self, id: u32) -> Option<SharedVector> {
+        SharedVector::new(self.matrix.clone(), id.checked_sub(1)?)
     }
 
     /// SHA-256 (hex) of texts and vectors; empty without texts.

@@ -88,6 +88,7 @@ impl Default for TrainConfig {
             freeze: Vec::new(),
             unfreeze: None,
             features: None,
+            feature_store: None,
             out: PathBuf::from("runs/train"),
         }
     }

@@ -2,8 +2,6 @@
 
 use std::path::PathBuf;
 
-use conifer_data::View;
-
 use super::{Config, ModelSection};
 use crate::adapter::FeatureScaling;
 use crate::error::{Error, Result};
@@ -22,7 +20,7 @@ impl Config {
     }
 
     /// Checks that what the adapters and `train.features` need is frozen.
-    pub(super) fn check_features(&self, views: &[View]) -> Result<()> {
+    pub(super) fn check_features(&self) -> Result<()> {
         let frozen = |part| self.train.freeze.contains(&part);
         let towers = [
             ("visual", ModelPart::Visual, &self.model.visual_adapter),
@@ -41,14 +39,16 @@ impl Config {
             }
         }
         if !self.uses_features() {
-            return Ok(());
+            return match &self.train.feature_store {
+                Some(folder) => {
+                    let expected = "no value, or train.features = true: this run reads no stored features";
+                    Err(Error::setting("train.feature_store", folder.display(), expected))
+                }
+                None => Ok(()),
+            };
         }
         if !frozen(ModelPart::Visual) && !frozen(ModelPart::Textual) {
             let expected = "visual or textual in train.freeze: only the features of a frozen tower can be stored";
-            return Err(Error::setting("train.features", true, expected));
-        }
-        if frozen(ModelPart::Visual) && views.contains(&View::Edges) {
-            let expected = "false: this method reads part-of relations between boxes, whose features are not stored";
             return Err(Error::setting("train.features", true, expected));
         }
         Ok(())

@@ -305,6 +305,7 @@ pub(super) const KEYS: &[(&str, &str, &str)] = &[
     ("train.unfreeze.blocks", "integer, at least 1", "blocks that become trainable at a time, from the last to the first; the embeddings count as the first"),
     ("train.unfreeze.towers", "list of visual, textual", "encoders that are unfrozen gradually"),
     ("train.features", "boolean, optional", "encode each photo, box and text once and train on the stored features of frozen encoders; absent: true if a frozen encoder comes from model.visual.init or model.textual.init"),
+    ("train.feature_store", "string, optional", "folder of the stored features, as conifer features --out writes it; features of another encoder in it are an error; absent: a cache of the user"),
     ("train.out", "string", "folder of the run"),
 
     ("eval.every", "integer; 0: never", "steps between two evaluations while training"),

@@ -292,6 +292,10 @@ pub struct TrainConfig {
     /// if a frozen tower comes from `model.visual.init` or `model.textual.init`. Always true if a tower reads vectors.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub features: Option<bool>,
+    /// Folder of the stored features, as `conifer features --out` writes it. Features of another encoder in it are an
+    /// error. Absent: a cache of the user.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub feature_store: Option<PathBuf>,
     /// Folder of the run.
     pub out: PathBuf,
 }
@@ -499,7 +503,7 @@ impl Config {
             }
         }
         self.check_adaptation()?;
-        self.check_features(method.views())?;
+        self.check_features()?;
         if self.model.embed_dim > 1 << 16 {
             return Err(Error::setting("model.embed_dim", self.model.embed_dim, "at most 65536"));
         }

@@ -57,6 +57,7 @@ impl Config {
             log_every: 1,
             checkpoint_every: 10,
             features: Some(false),
+            feature_store: None,
             ..self.train
         };
         if let Some(unfreeze) = &mut self.train.unfreeze {

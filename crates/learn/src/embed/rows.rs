@@ -11,7 +11,7 @@ use rayon::prelude::*;
 use sha2::{Digest as _, Sha256};
 
 use super::{Embedder, finite};
-use crate::features::{ContentKey, given_rows, text_key};
+use crate::features::{ContentKey, SharedRows, given_rows, text_key};
 use crate::head::Tower;
 use crate::model::{pixels, tokens};
 use crate::{Error, Result};
@@ -33,7 +33,7 @@ impl Embedder {
     /// The photograph cannot be read, or is not a vector where the model reads vectors.
     pub fn image_input(&self, image: &ImageRef, crop: EvalCrop) -> Result<Vec<u8>, Broken> {
         match self.vector_width(Tower::Image) {
-            Some(width) => image.vector(width).map(le_bytes),
+            Some(width) => image.vector(width).map(|vector| le_bytes(vector)),
             None => Ok(self.pixels(&image.open(&self.limits)?, crop)),
         }
     }
@@ -89,18 +89,10 @@ impl Embedder {
             return self.vectors(&rows.iter().map(|row| floats(row)).collect::<Vec<_>>(), Tower::Image);
         }
         let size = self.model.config().visual.reads().image_size;
-        let features =
+        let keys = || -> Vec<ContentKey> { rows.par_iter().map(|row| Sha256::digest(row).into()).collect() };
+        let encode =
             |rows: &[&Vec<u8>]| self.model.image_features(pixels(&ImageBatch::from_rows(rows, size), &self.device));
-        let features = match &self.image_rows {
-            None => features(&rows.iter().collect::<Vec<_>>())?,
-            Some(stored) => {
-                let keys: Vec<ContentKey> = rows.par_iter().map(|row| Sha256::digest(row).into()).collect();
-                let encode = |missing: &[usize]| -> Result<Vec<f32>> {
-                    finite(features(&missing.iter().map(|&i| &rows[i]).collect::<Vec<_>>())?)
-                };
-                self.tensor(stored.rows(&keys, self.model.visual.width(), encode)?, rows.len())
-            }
-        };
+        let features = self.features(self.image_rows.as_ref(), &rows.iter().collect::<Vec<_>>(), keys, encode)?;
         finite(self.model.embed_features(features, Tower::Image, None)?)
     }
 
@@ -114,21 +106,26 @@ impl Embedder {
             let vectors = self.tensor(given_rows(given, rows)?.values, rows.len());
             return finite(self.model.embed_features(vectors, Tower::Text, None)?);
         }
-        let features = |rows: &[&[u32]]| {
+        let keys = || rows.iter().map(|row| text_key(row)).collect::<Vec<_>>();
+        let encode = |rows: &[&[u32]]| {
             let batch = TokenBatch::from_rows(rows, self.manifest.texts.end_of_text);
             self.model.text_features(tokens(&batch, &self.device))
         };
-        let features = match &self.text_rows {
-            None => features(rows)?,
-            Some(stored) => {
-                let keys: Vec<ContentKey> = rows.iter().map(|row| text_key(row)).collect();
-                let encode = |missing: &[usize]| -> Result<Vec<f32>> {
-                    finite(features(&missing.iter().map(|&i| rows[i]).collect::<Vec<_>>())?)
-                };
-                self.tensor(stored.rows(&keys, self.model.textual.width(), encode)?, rows.len())
-            }
-        };
+        let features = self.features(self.text_rows.as_ref(), rows, keys, encode)?;
         finite(self.model.embed_features(features, Tower::Text, None)?)
+    }
+
+    /// Features `[n, width]` of inputs: the stored ones, if there is a store, and those that `encode` computes.
+    fn features<I: Copy>(
+        &self,
+        stored: Option<&SharedRows>,
+        inputs: &[I],
+        keys: impl FnOnce() -> Vec<ContentKey>,
+        encode: impl Fn(&[I]) -> Result<Tensor<2>>,
+    ) -> Result<Tensor<2>> {
+        let Some(stored) = stored else { return encode(inputs) };
+        let missing = |some: &[usize]| finite(encode(&some.iter().map(|&i| inputs[i]).collect::<Vec<_>>())?);
+        Ok(self.tensor(stored.rows(&keys(), missing)?, inputs.len()))
     }
 
     fn tensor(&self, values: Vec<f32>, rows: usize) -> Tensor<2> {

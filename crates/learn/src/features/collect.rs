@@ -1,4 +1,4 @@
-//! Collects the features of a run: reads them from the store and computes the missing ones.
+//! Collects the features of a run: finds them in the store and computes the missing ones.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
@@ -7,18 +7,19 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use burn::module::Module;
 use burn::tensor::{Device, Tensor};
 use conifer_data::batch::{ImageBatch, TokenBatch};
-use conifer_data::loader::{HashedRegion, LoaderConfig, PhotoRegion, RegionMode, RegionReader};
-use conifer_data::tokenizer::Tokenizer;
-use conifer_data::transform::EvalCrop;
-use conifer_data::{Broken, Cause, Source, View};
-use conifer_embeddings::sha256_hex;
+use conifer_data::loader::{HashedRegion, PhotoRegion, RegionMode, RegionReader};
+use conifer_data::{Broken, Cause, View};
 use rayon::prelude::*;
-use sha2::{Digest as _, Sha256};
 
+use super::collector::{EncodedBatch, RowCollector};
 use super::given::{image_vectors, text_vectors};
-use super::{ContentKey, FeatureBank, FeatureRows, FeatureStore, ImageFeatures, TextFeatures, VectorFile};
-use crate::checkpoint::{WeightArray, module_weights};
-use crate::embed::{by_length, prefetch};
+use super::identity::text_key;
+use super::{
+    ContentKey, FeatureBank, FeatureRequest, FeatureRows, FeatureStore, ImageFeatures, TextFeatures, image_identity,
+    text_identity,
+};
+use crate::embed::by_length;
+use crate::head::Tower;
 use crate::model::{Model, pixels, tokens};
 use crate::{Error, Result};
 
@@ -36,36 +37,43 @@ pub enum FeatureStage {
 /// Called with the stage, the number of finished items and their total.
 pub type FeatureProgress<'a> = &'a mut dyn FnMut(FeatureStage, usize, usize);
 
-/// The data of a run and the features to collect from it.
-#[derive(Clone)]
-pub struct FeatureRequest {
-    /// The samples.
-    pub source: Arc<dyn Source>,
-    /// Views, crops of boxes, limits and augmentation of the batches.
-    pub loader: LoaderConfig,
-    /// The tokenizer of the text encoder.
-    pub tokenizer: Tokenizer,
-    /// Crop of photos if there are no augmented copies.
-    pub crop: EvalCrop,
-    /// Augmented copies of each photo and box; 0: one row with the crop of an evaluation.
-    pub copies: u32,
-    /// Collect features of photos.
-    pub images: bool,
-    /// Collect features of texts.
-    pub texts: bool,
+/// Counts and faults of [`FeatureBank::collect`].
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FeatureReport {
+    /// Photos and boxes; all counts are 0 for photos that are vectors.
+    pub images: FeatureCounts,
+    /// Texts.
+    pub texts: FeatureCounts,
+    /// Samples without features, with the reason.
+    pub broken: Arc<BTreeMap<u64, Broken>>,
+    /// Messages about damaged or locked files of the store.
+    pub notes: Vec<String>,
+}
+
+/// Rows of one encoder, counted by content: equal photos and texts count once.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FeatureCounts {
+    /// Rows that were computed.
+    pub encoded: usize,
+    /// Rows that were in the store.
+    pub reused: usize,
+    /// Bytes of the stored features of this encoder, with those of other data.
+    pub bytes: u64,
 }
 
 /// Photos or texts in a batch.
 const BATCH: usize = 64;
-/// Rows computed between two writes to the store. A killed run loses at most this many.
-const WRITE: usize = 512;
 
 impl FeatureBank {
     /// Features of everything that `request` names, by the towers of `model`. Rows that are in the store are not
     /// computed again. Returns `None` if `stop` was set; the rows that were computed until then are in the store.
     ///
+    /// Batches are formed of all rows, stored or not, so that a run that was killed computes the same bits as one that
+    /// was not.
+    ///
     /// # Errors
-    /// [`Error::Io`] if the store cannot be opened or written; the errors of the towers.
+    /// [`Error::Io`] if the store cannot be opened or written; [`Error::Setting`] if it belongs to another encoder; the
+    /// errors of the towers.
     pub fn collect(
         model: &Model,
         request: &FeatureRequest,
@@ -75,36 +83,51 @@ impl FeatureBank {
     ) -> Result<Option<Self>> {
         let model = model.valid();
         let given = model.config().visual.vector_width();
+        let mut report = FeatureReport::default();
         // A method that reads only chains of texts needs no vectors of photos, and its samples may have none.
-        let reads_images = request.loader.views.iter().any(|view| matches!(view, View::Pair | View::Boxes));
-        let images = match (request.images, given) {
-            (true, Some(width)) if reads_images => match image_vectors(width, request, stop, progress) {
+        let reads_images = request.loader.views.iter().any(|view| *view != View::Chain);
+        // Both are opened first: a store that does not fit is reported before anything is encoded.
+        let image_rows = (request.images && given.is_none())
+            .then(|| RowCollector::open(store, Tower::Image, &image_identity(&model), model.visual.width()))
+            .transpose()?;
+        let text_rows = (request.texts && request.tokenizer.text_vectors().is_none())
+            .then(|| RowCollector::open(store, Tower::Text, &text_identity(&model), model.textual.width()))
+            .transpose()?;
+        let images = match (image_rows, given) {
+            (Some(rows), _) => match image_features(&model, request, rows, stop, progress, &mut report)? {
                 Some(images) => Some(images),
                 None => return Ok(None),
             },
-            (true, None) => match image_features(&model, request, store, stop, progress)? {
-                Some(images) => Some(images),
-                None => return Ok(None),
-            },
+            (None, Some(width)) if request.images && reads_images => {
+                match image_vectors(width, request, stop, progress) {
+                    Some(images) => Some(images),
+                    None => return Ok(None),
+                }
+            }
             _ => None,
         };
-        let texts = match request.texts {
-            true => match text_features(&model, request, store, stop, progress)? {
+        let texts = match (text_rows, request.tokenizer.text_vectors()) {
+            (Some(rows), _) => match text_features(&model, request, rows, stop, progress, &mut report)? {
                 Some(texts) => Some(texts),
                 None => return Ok(None),
             },
-            false => None,
+            (None, Some(given)) if request.texts => Some(text_vectors(given, &distinct(&texts_of(request)))?),
+            _ => None,
         };
-        Ok(Some(Self { images, texts }))
+        if let Some(images) = &images {
+            report.broken = images.mode.broken.clone();
+        }
+        Ok(Some(Self { images, texts, report }))
     }
 }
 
 fn image_features(
     model: &Model,
     request: &FeatureRequest,
-    store: &FeatureStore,
+    mut rows: RowCollector,
     stop: &AtomicBool,
     progress: FeatureProgress<'_>,
+    report: &mut FeatureReport,
 ) -> Result<Option<ImageFeatures>> {
     let reader = RegionReader::new(request.source.clone(), request.loader.clone(), request.crop, request.copies);
     let mut listed: Vec<HashedRegion> = Vec::new();
@@ -124,74 +147,50 @@ fn image_features(
         progress(FeatureStage::Reading, chunk.last().map_or(0, |last| *last as usize + 1), samples.len());
     }
 
-    let device = model.devices().into_iter().next().unwrap_or_default();
-    let width = model.visual.width();
-    let mut cache = RowCache::open(store, &image_identity(model), width)?;
-    let keys: Vec<ContentKey> = listed.iter().map(|it| it.key).collect();
-    cache.read(&keys)?;
-    // Regions that are missing in the store, grouped by sample, so that each photo is decoded once.
+    let batches = missing_regions(&listed, |key| rows.is_stored(key));
+    let total = batches.iter().map(Vec::len).sum();
     let mut seen = HashSet::new();
-    let missing: Vec<HashedRegion> =
-        listed.iter().filter(|it| !cache.rows.contains_key(&it.key) && seen.insert(it.key)).copied().collect();
-    let groups: Vec<&[HashedRegion]> = missing.chunk_by(|a, b| a.region.sample == b.region.sample).collect();
-    let mut batches: Vec<Vec<&[HashedRegion]>> = Vec::new();
-    let mut rows = BATCH;
-    for group in groups {
-        match batches.last_mut().filter(|_| rows + group.len() <= BATCH) {
-            Some(batch) => batch.push(group),
-            None => {
-                batches.push(vec![group]);
-                rows = 0;
-            }
-        }
-        rows += group.len();
-    }
+    let reused = listed.iter().filter(|it| rows.is_stored(&it.key) && seen.insert(it.key)).count();
+    let device = model.devices().into_iter().next().unwrap_or_default();
     let size = model.config().visual.reads().image_size;
-    let (total, mut done) = (missing.len(), 0);
     type Decoded = Vec<(u64, Vec<ContentKey>, Result<Vec<Vec<u8>>, Broken>)>;
-    let decoded = batches.into_iter().map(|batch| -> Decoded {
+    // All missing regions of a sample are decoded together.
+    let decoded = batches.iter().map(|batch| -> Decoded {
+        let groups: Vec<&[HashedRegion]> = batch.chunk_by(|a, b| a.region.sample == b.region.sample).collect();
         let read = |group: &&[HashedRegion]| {
             let sample = group[0].region.sample;
             (sample, group.iter().map(|it| it.key).collect(), reader.pixels(sample, group))
         };
-        batch.par_iter().map(read).collect()
+        groups.par_iter().map(read).collect()
     });
-    let mut stopped = false;
-    prefetch(decoded, |groups: Decoded| {
-        if stop.load(Ordering::Relaxed) {
-            stopped = true;
-            return Err(None);
-        }
-        let (mut keys, mut rows) = (Vec::new(), Vec::new());
+    let encode = |groups: Decoded| -> Result<EncodedBatch> {
+        let items = groups.iter().map(|(_, keys, _)| keys.len()).sum();
+        let (mut keys, mut photos) = (Vec::new(), Vec::new());
         for (sample, group, pixels) in groups {
-            done += group.len();
             match pixels {
                 Ok(pixels) => {
                     keys.extend(group);
-                    rows.extend(pixels);
+                    photos.extend(pixels);
                 }
                 Err(error) => _ = broken.insert(sample, error),
             }
         }
-        for (keys, rows) in keys.chunks(BATCH).zip(rows.chunks(BATCH)) {
-            let batch = ImageBatch::from_rows(rows, size);
-            let features = model.image_features(pixels(&batch, &device)).map_err(Some)?;
-            cache.add(keys, &finite(features).map_err(Some)?).map_err(Some)?;
+        let mut values = Vec::with_capacity(photos.len() * model.visual.width());
+        for photos in photos.chunks(BATCH) {
+            values.extend(finite(model.image_features(pixels(&ImageBatch::from_rows(photos, size), &device))?)?);
         }
-        progress(FeatureStage::Photos, done, total);
-        Ok(())
-    })
-    .or_else(|error: Option<Error>| error.map_or(Ok(()), Err))?;
-    cache.flush()?;
-    if stopped {
+        Ok(EncodedBatch { keys, values, items })
+    };
+    if !rows.encode(decoded, stop, encode, |done| progress(FeatureStage::Photos, done, total))? {
         return Ok(None);
     }
 
+    report.images = counts(&rows, reused, report);
+    let (rows, numbers) = rows.finish(listed.iter().map(|it| it.key))?;
     let mut positions: HashMap<PhotoRegion, u32> = HashMap::new();
-    let (rows, by_key) = cache.into_rows(keys.iter().copied());
     for HashedRegion { region, key } in &listed {
-        match by_key.get(key) {
-            Some(&position) => _ = positions.insert(*region, position),
+        match numbers.get(key) {
+            Some(&number) => _ = positions.insert(*region, number),
             // A copy of a photo that cannot be decoded: only the first one was tried.
             None => {
                 let detail = "its photo or box cannot be decoded, like an equal one before it";
@@ -204,13 +203,64 @@ fn image_features(
     Ok(Some(ImageFeatures { rows, positions, mode }))
 }
 
+/// The batches of distinct regions, without those that are stored. The regions of a sample share a batch. The batch of
+/// a region does not depend on which regions are stored.
+fn missing_regions(listed: &[HashedRegion], is_stored: impl Fn(&ContentKey) -> bool) -> Vec<Vec<HashedRegion>> {
+    let mut seen = HashSet::new();
+    let distinct: Vec<HashedRegion> = listed.iter().filter(|it| seen.insert(it.key)).copied().collect();
+    let mut batches: Vec<Vec<HashedRegion>> = Vec::new();
+    let mut rows = BATCH;
+    for group in distinct.chunk_by(|a, b| a.region.sample == b.region.sample) {
+        if rows + group.len() > BATCH {
+            batches.push(Vec::new());
+            rows = 0;
+        }
+        rows += group.len();
+        if let Some(batch) = batches.last_mut() {
+            batch.extend(group.iter().filter(|it| !is_stored(&it.key)));
+        }
+    }
+    batches.retain(|batch| !batch.is_empty());
+    batches
+}
+
 fn text_features(
     model: &Model,
     request: &FeatureRequest,
-    store: &FeatureStore,
+    mut rows: RowCollector,
     stop: &AtomicBool,
     progress: FeatureProgress<'_>,
+    report: &mut FeatureReport,
 ) -> Result<Option<TextFeatures>> {
+    let listed = texts_of(request);
+    let distinct = distinct(&listed);
+    let keys: Vec<ContentKey> = distinct.iter().map(|row| text_key(row)).collect();
+    type Texts<'a> = Vec<(&'a [u32], ContentKey)>;
+    let texts: Texts<'_> = distinct.iter().copied().zip(keys.iter().copied()).collect();
+    let batches: Vec<Texts<'_>> = texts
+        .chunks(BATCH)
+        .map(|batch| batch.iter().filter(|(_, key)| !rows.is_stored(key)).copied().collect())
+        .filter(|batch: &Texts<'_>| !batch.is_empty())
+        .collect();
+    let total = batches.iter().map(Vec::len).sum();
+    let reused = texts.len() - total;
+    let device = model.devices().into_iter().next().unwrap_or_default();
+    let encode = |batch: Texts<'_>| -> Result<EncodedBatch> {
+        let (texts, keys): (Vec<&[u32]>, Vec<ContentKey>) = batch.into_iter().unzip();
+        let values = encode_texts(model, &texts, request.tokenizer.end_of_text(), &device)?.values;
+        Ok(EncodedBatch { items: keys.len(), keys, values })
+    };
+    if !rows.encode(batches.into_iter(), stop, encode, |done| progress(FeatureStage::Texts, done, total))? {
+        return Ok(None);
+    }
+    report.texts = counts(&rows, reused, report);
+    let (rows, numbers) = rows.finish(keys.iter().copied())?;
+    let positions = texts.iter().map(|(row, key)| (row.to_vec(), numbers[key])).collect();
+    Ok(Some(TextFeatures::Encoded { rows, positions }))
+}
+
+/// Token ids of the captions and phrases and, for chains, of tiers and taxa, of all samples.
+fn texts_of(request: &FeatureRequest) -> Vec<Vec<u32>> {
     let context = request.loader.context;
     let chains = request.loader.views.contains(&View::Chain);
     let samples: Vec<usize> = (0..request.source.len()).collect();
@@ -226,39 +276,19 @@ fn text_features(
         }
         texts.iter().filter_map(encode).collect()
     };
-    let listed: Vec<Vec<u32>> = samples.par_iter().flat_map_iter(of_sample).collect();
-    let distinct = by_length(&listed);
-    if let Some(texts) = request.tokenizer.text_vectors() {
-        let rows: Vec<&[u32]> = distinct.iter().map(|(row, _)| *row).collect();
-        return text_vectors(texts, &rows).map(Some);
-    }
-    let device = model.devices().into_iter().next().unwrap_or_default();
-    let mut cache = RowCache::open(store, &text_identity(model), model.textual.width())?;
-    let keys: Vec<ContentKey> = distinct.iter().map(|(row, _)| text_key(row)).collect();
-    cache.read(&keys)?;
-    let missing: Vec<(&[u32], ContentKey)> = distinct
-        .iter()
-        .map(|(row, _)| *row)
-        .zip(keys.iter().copied())
-        .filter(|(_, key)| !cache.rows.contains_key(key))
-        .collect();
-    let (total, mut done) = (missing.len(), 0);
-    for chunk in missing.chunks(BATCH) {
-        if stop.load(Ordering::Relaxed) {
-            cache.flush()?;
-            return Ok(None);
-        }
-        let rows: Vec<&[u32]> = chunk.iter().map(|(row, _)| *row).collect();
-        let keys: Vec<ContentKey> = chunk.iter().map(|(_, key)| *key).collect();
-        let features = encode_texts(model, &rows, request.tokenizer.end_of_text(), &device)?;
-        cache.add(&keys, &features.values)?;
-        done += chunk.len();
-        progress(FeatureStage::Texts, done, total);
-    }
-    cache.flush()?;
-    let (rows, by_key) = cache.into_rows(keys.iter().copied());
-    let positions = distinct.iter().zip(&keys).map(|((row, _), key)| (row.to_vec(), by_key[key])).collect();
-    Ok(Some(TextFeatures { rows, positions, given: None }))
+    samples.par_iter().flat_map_iter(of_sample).collect()
+}
+
+/// The texts without repetition, shortest first.
+fn distinct(texts: &[Vec<u32>]) -> Vec<&[u32]> {
+    by_length(texts).into_iter().map(|(row, _)| row).collect()
+}
+
+/// The counts of one encoder. Adds its notes to `report`.
+fn counts(rows: &RowCollector, reused: usize, report: &mut FeatureReport) -> FeatureCounts {
+    let (bytes, notes) = rows.stored();
+    report.notes.extend_from_slice(notes);
+    FeatureCounts { encoded: rows.encoded(), reused, bytes }
 }
 
 /// Features of texts, given as token ids, by the text tower of a model without autodiff.
@@ -282,95 +312,30 @@ fn finite(features: Tensor<2>) -> Result<Vec<f32>> {
     }
 }
 
-pub(crate) fn text_key(row: &[u32]) -> ContentKey {
-    let mut hash = Sha256::new();
-    row.iter().for_each(|id| hash.update(id.to_le_bytes()));
-    hash.finalize().into()
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-/// Identifies everything besides the content that determines the features of photos: architecture, pixel statistics and
-/// weights of the image encoder.
-pub fn image_identity(model: &Model) -> String {
-    let config = model.config();
-    let settings = serde_json::json!({ "visual": config.visual, "pixels": config.pixels });
-    identity(&settings.to_string(), module_weights(&model.visual))
-}
-
-/// As [`image_identity`], for texts. The token ids are part of the content.
-pub fn text_identity(model: &Model) -> String {
-    let settings = serde_json::json!({ "textual": model.config().textual });
-    identity(&settings.to_string(), module_weights(&model.textual))
-}
-
-fn identity(settings: &str, weights: impl IntoIterator<Item = (String, WeightArray)>) -> String {
-    let tensors: Vec<(String, WeightArray)> = weights.into_iter().collect();
-    let hashes: Vec<String> =
-        tensors.par_iter().map(|(name, array)| format!("{name} {}\n", sha256_hex(&array.to_le_bytes()))).collect();
-    sha256_hex(format!("{settings}\n{}", hashes.concat()).as_bytes())
-}
-
-/// Rows by content: those of this run in memory, and all of them in a file.
-struct RowCache {
-    width: usize,
-    rows: HashMap<ContentKey, u32>,
-    values: Vec<f32>,
-    file: Option<VectorFile>,
-    unwritten: Vec<(ContentKey, Vec<f32>)>,
-}
-
-impl RowCache {
-    fn open(store: &FeatureStore, identity: &str, width: usize) -> Result<Self> {
-        let file = store.open(identity, width)?;
-        Ok(Self { width, rows: HashMap::new(), values: Vec::new(), file, unwritten: Vec::new() })
+    /// `parts` regions of each sample, with distinct keys.
+    fn listed(samples: u8, parts: u8) -> Vec<HashedRegion> {
+        let region = |sample: u8, part: u8| HashedRegion {
+            region: PhotoRegion { sample: u64::from(sample), part: u32::from(part), copy: 0 },
+            key: [sample * parts + part; 32],
+        };
+        (0..samples).flat_map(|sample| (0..parts).map(move |part| region(sample, part))).collect()
     }
 
-    /// Reads the rows with these keys from the file, as far as it has them.
-    fn read(&mut self, keys: &[ContentKey]) -> Result<()> {
-        let Some(file) = &mut self.file else { return Ok(()) };
-        let found = file.find(keys).map_err(Error::io(file.path()))?;
-        // In the order of the keys, so that the bank does not depend on the order of the file.
-        for key in keys {
-            if let Some(row) = found.get(key)
-                && !self.rows.contains_key(key)
-            {
-                self.rows.insert(*key, self.rows.len() as u32);
-                self.values.extend_from_slice(row);
-            }
-        }
-        Ok(())
-    }
-
-    fn add(&mut self, keys: &[ContentKey], values: &[f32]) -> Result<()> {
-        for (key, row) in keys.iter().zip(values.chunks_exact(self.width)) {
-            self.rows.insert(*key, self.rows.len() as u32);
-            self.values.extend_from_slice(row);
-            if self.file.is_some() {
-                self.unwritten.push((*key, row.to_vec()));
-            }
-        }
-        if self.unwritten.len() >= WRITE { self.flush() } else { Ok(()) }
-    }
-
-    fn flush(&mut self) -> Result<()> {
-        let rows = std::mem::take(&mut self.unwritten);
-        match &mut self.file {
-            Some(file) if !rows.is_empty() => file.add(&rows).map_err(Error::io(file.path())),
-            _ => Ok(()),
-        }
-    }
-
-    /// The rows with these keys, in the order of their first appearance, so that the result does not depend on what the
-    /// file held. Keys without a row are skipped.
-    fn into_rows(self, keys: impl Iterator<Item = ContentKey>) -> (FeatureRows, HashMap<ContentKey, u32>) {
-        let (mut values, mut positions) = (Vec::with_capacity(self.values.len()), HashMap::new());
-        for key in keys {
-            if let Some(&row) = self.rows.get(&key)
-                && !positions.contains_key(&key)
-            {
-                positions.insert(key, positions.len() as u32);
-                values.extend_from_slice(&self.values[row as usize * self.width..][..self.width]);
-            }
-        }
-        (FeatureRows { width: self.width, values }, positions)
+    #[test]
+    fn batches_do_not_depend_on_what_is_stored() {
+        let regions = [listed(50, 5), listed(3, 5)].concat();
+        let all = missing_regions(&regions, |_| false);
+        // 12 samples of five regions fit in a batch; the repeated ones are left out.
+        assert_eq!(all.iter().map(Vec::len).collect::<Vec<_>>(), [60, 60, 60, 60, 10]);
+        // The first batch is stored except for a photo that could not be encoded, and a part of the third is.
+        let stored = |key: &ContentKey| (key[0] < 60 && key[0] >= 5) || (130..150).contains(&key[0]);
+        let rest = missing_regions(&regions, stored);
+        assert_eq!(rest.iter().map(Vec::len).collect::<Vec<_>>(), [5, 60, 40, 60, 10]);
+        assert_eq!((&rest[1], &rest[3], &rest[4]), (&all[1], &all[3], &all[4]));
+        assert!(missing_regions(&regions, |_| true).is_empty());
     }
 }

@@ -31,6 +31,8 @@ use conifer_data::loader::Loader;
 use conifer_data::tokenizer::Tokenizer;
 use conifer_files::Lock;
 
+pub(crate) use start::begin;
+
 pub use event::{Event, ModelSnapshot, Observer, Outcome};
 
 pub use crate::checkpoint::state::latest_checkpoint;
@@ -46,7 +48,7 @@ use crate::features::{FeatureBank, FeatureRequest, FeatureStore, image_identity,
 use crate::log::{RunLog, StepRecord};
 use crate::memory::peak_rss_mb;
 use crate::methods::Method;
-use crate::model::{Model, ModelConfig, ModelPart};
+use crate::model::{Model, ModelConfig};
 use crate::optim::{AdamW, GradientSet, Update, clip_factor};
 use crate::params::{ParamInfo, ParamKind, ParamVisitor, visit_params};
 use crate::root::{Apex, RootKind};
@@ -306,16 +308,8 @@ impl Trainer {
         if !self.config.uses_features() || self.features.is_some() {
             return Ok(true);
         }
-        let frozen = |part| self.config.train.freeze.contains(&part);
-        let request = FeatureRequest {
-            source: self.source.clone(),
-            loader: self.config.loader(self.method.views()),
-            tokenizer: self.tokenizer.clone(),
-            crop: self.config.model.crop.unwrap_or_default(),
-            copies: self.config.data.augment.copies,
-            images: frozen(ModelPart::Visual),
-            texts: frozen(ModelPart::Textual),
-        };
+        let (source, tokenizer) = (self.source.clone(), self.tokenizer.clone());
+        let request = FeatureRequest::of_run(&self.config, self.method.views(), source, tokenizer);
         let mut progress = |stage, done, total| observer.on(&Event::Features { stage, done, total });
         let Some(bank) = FeatureBank::collect(&self.model, &request, &self.store, stop, &mut progress)? else {
             return Ok(false);

@@ -24,7 +24,7 @@ use crate::root::RootKind;
 ///
 /// # Errors
 /// If a checkpoint or tokenizer cannot be read, or the architecture is impossible.
-pub(super) fn begin(config: Config, source: &dyn Source, device: &Device) -> Result<(Config, Tokenizer, Model)> {
+pub(crate) fn begin(config: Config, source: &dyn Source, device: &Device) -> Result<(Config, Tokenizer, Model)> {
     match config.model.init.clone() {
         Some(init) => {
             let (config, tokenizer, model) = from_checkpoint(config, &init, Some(source), device)?;

@@ -45,7 +45,7 @@ impl PassInputs<'_> {
         &mut self,
         model: &Model,
         images: Option<&ImageBatch>,
-        regions: Option<&Vec<PhotoRegion>>,
+        regions: Option<&[PhotoRegion]>,
     ) -> Result<Option<Tensor<2>>> {
         let features = match (images, regions, self.features.as_deref()) {
             (_, Some(regions), Some(bank)) => bank.regions(regions, self.device)?,
@@ -113,9 +113,9 @@ pub(super) fn pass(model: &Model, batch: &Batch, inputs: &mut PassInputs<'_>, st
 /// Embeds every view that the batch has.
 fn embed(model: &Model, batch: &Batch, inputs: &mut PassInputs<'_>) -> Result<BatchPoints> {
     Ok(BatchPoints {
-        image: inputs.images(model, batch.images.as_ref(), batch.regions.as_ref())?,
+        image: inputs.images(model, batch.images.as_ref(), batch.regions.as_deref())?,
         text: batch.texts.as_ref().map(|it| inputs.texts(model, it)).transpose()?,
-        box_image: inputs.images(model, batch.box_images.as_ref(), batch.box_regions.as_ref())?,
+        box_image: inputs.images(model, batch.box_images.as_ref(), batch.box_regions.as_deref())?,
         box_text: batch.box_texts.as_ref().map(|it| inputs.texts(model, it)).transpose()?,
         // All links in one pass of the text encoder.
         chain: match &batch.chains {
@@ -123,14 +123,17 @@ fn embed(model: &Model, batch: &Batch, inputs: &mut PassInputs<'_>) -> Result<Ba
             None => None,
         },
         frozen_chain: None,
-        edges: batch.edges.as_ref().map(|it| embed_edges(model, it, inputs)).transpose()?,
+        edges: match &batch.edges {
+            Some(edges) => embed_edges(model, edges, inputs)?,
+            None => None,
+        },
     })
 }
 
-fn embed_edges(model: &Model, edges: &EdgeBatch, inputs: &PassInputs<'_>) -> Result<Edges> {
-    let features = model.image_features(pixels(&edges.images, inputs.device))?;
-    let points = model.embed_features(features, Tower::Image, Some(&inputs.noise))?;
-    Ok(Edges { points, things: edges.things.clone(), parts: edges.parts.clone() })
+fn embed_edges(model: &Model, edges: &EdgeBatch, inputs: &mut PassInputs<'_>) -> Result<Option<Edges>> {
+    let EdgeBatch { images, regions, things, parts } = edges;
+    let points = inputs.images(model, images.as_ref(), regions.as_deref())?;
+    Ok(points.map(|points| Edges { points, things: things.clone(), parts: parts.clone() }))
 }
 
 /// The links of chains, positive and negative.

@@ -16,14 +16,14 @@ use std::sync::Arc;
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
 
-use self::table::{FeatureRecord, read_table};
+use self::table::{FeatureRecord, OwnVectors, read_table};
 use super::{Source, SourceEntry, SourceSpec, list};
 use crate::error::{Error, Result};
 use crate::hierarchy::Tree;
 use crate::hierarchy::ranks::of_samples;
 use crate::sample::{Broken, ImageRef, Phrase, Sample, Tiers, View};
 use crate::shard::hex;
-use crate::vectors::{TextVectors, VectorMatrix, le_bytes};
+use crate::vectors::{SharedVector, TextVectors, VectorMatrix, le_bytes, read_named};
 
 /// The kind of this source.
 pub const KIND: &str = "features";
@@ -35,10 +35,10 @@ pub const TEXTS: &str = "texts";
 pub(super) const ENTRY: SourceEntry = SourceEntry {
     kind: KIND,
     summary: "vectors of photos and texts from another program (CLIP, SigLIP, DINO, ...), with a table of what belongs together",
-    inputs: "path: the table, .csv, .tsv or .jsonl, with the columns image (row number in `images`, from 0, or an id), text (row numbers in `texts`, separated by ;), \
+    inputs: "path: the table, .csv, .tsv, .jsonl or .parquet, with the columns image (row number in `images`, from 0, or an id), text (row numbers in `texts`, separated by ;), \
              caption (the text itself), label, split, tiers (row numbers in `texts`, general to specific, separated by >), box and phrase (a row of `images` and one of `texts`); \
-             split: the value of `split`; options: images, texts (.npy, .npz or .safetensors, relative to the table), image_array, text_array (names of the arrays, if a file \
-             holds several), image_ids (a file with the id of each row of `images`, one per line), captions (a file with the text of each row of `texts`, one per line), \
+             split: the value of `split`; options: images, texts (.npy, .npz, .safetensors or .parquet, relative to the table), image_array, text_array (names of the arrays or columns, if a \
+             file holds several), image_ids (a file with the id of each row of `images`, one per line), captions (a file with the text of each row of `texts`, one per line), \
              ranks (columns of a taxonomy, general to specific, separated by commas), delimiter",
     open: |spec| Ok(Box::new(FeatureTable::open(spec)?)),
 };
@@ -72,8 +72,10 @@ struct FeatureOptions {
 /// A file of vectors, and the ids of its rows if they have any.
 struct VectorRows {
     path: PathBuf,
-    matrix: VectorMatrix,
+    matrix: Arc<VectorMatrix>,
     ids: Option<RowIds>,
+    /// The texts of the rows, if the file has them.
+    texts: Option<Vec<String>>,
 }
 
 /// The rows that a file of ids names.
@@ -107,9 +109,12 @@ impl FeatureTable {
         let path = spec.need_path()?;
         let beside = path.parent().unwrap_or(Path::new(""));
         // Read the table before the vectors: a wrong path is the more likely mistake.
-        let records = read_table(path, &options.ranks, options.delimiter)?;
+        let holds = |file: &Option<PathBuf>| file.as_ref().is_some_and(|file| beside.join(file) == *path);
+        let own = OwnVectors { images: holds(&options.images), texts: holds(&options.texts) };
+        let records = read_table(path, &options.ranks, options.delimiter, own)?;
         if options.images.is_none() && options.texts.is_none() {
-            let expected = "the option images or texts (or both): files of vectors (.npy, .npz or .safetensors)";
+            let expected =
+                "the option images or texts (or both): files of vectors (.npy, .npz, .safetensors or .parquet)";
             return Err(Error::config(format!("options of source {KIND}"), "without vectors", expected));
         }
         if let (None, Some(ids)) = (&options.images, &options.image_ids) {
@@ -118,23 +123,18 @@ impl FeatureTable {
         }
         let images = match &options.images {
             None => None,
-            Some(file) => {
-                let path = beside.join(file);
-                let matrix = VectorMatrix::read(&path, options.image_array.as_deref())?;
-                let ids = options.image_ids.as_ref().map(|ids| RowIds::read(&beside.join(ids), &path, matrix.len()));
-                Some(VectorRows { path, matrix, ids: ids.transpose()? })
-            }
+            Some(file) => Some(VectorRows::read(
+                &beside.join(file),
+                options.image_array.as_deref(),
+                options.image_ids.as_ref().map(|ids| beside.join(ids)).as_deref(),
+            )?),
         };
         let texts = match &options.texts {
             None => None,
-            Some(file) => {
-                let path = beside.join(file);
-                let matrix = VectorMatrix::read(&path, options.text_array.as_deref())?;
-                Some(VectorRows { path, matrix, ids: None })
-            }
+            Some(file) => Some(VectorRows::read(&beside.join(file), options.text_array.as_deref(), None)?),
         };
         let captions = match (&options.captions, &texts) {
-            (None, _) => None,
+            (None, texts) => texts.as_ref().and_then(|texts| texts.texts.clone()),
             (Some(file), Some(texts)) => Some(lines_of(&beside.join(file), &texts.path, texts.matrix.len())?),
             (Some(file), None) => {
                 let expected = "the option texts too: captions are the texts of its rows";
@@ -187,7 +187,7 @@ impl FeatureTable {
     }
 
     fn vector(&self, row: u32) -> Option<ImageRef> {
-        Some(ImageRef::Vector(self.images.as_ref()?.matrix.row(row as usize)?.into()))
+        SharedVector::new(self.images.as_ref()?.matrix.clone(), row).map(ImageRef::Vector)
     }
 }
 
@@ -297,7 +297,11 @@ impl FeatureTableBuilder<'_> {
         let next = self.samples.len();
         let index = row.map_or(next, |row| *self.of_image.entry(row).or_insert(next));
         if index == next {
-            let id = if row.is_some() { record.image.clone() } else { format!("row {}", record.line) };
+            let id = if row.is_some() {
+                record.image.clone()
+            } else {
+                format!("row {}", record.number.rsplit(' ').next().unwrap_or_default())
+            };
             self.samples.push(FeatureSample { id, image: row, ..FeatureSample::default() });
         }
         let sample = &mut self.samples[index];
@@ -344,7 +348,7 @@ impl FeatureTableBuilder<'_> {
 /// The row of a vector that a field of the table names.
 fn find(rows: Option<&VectorRows>, option: &str, column: &str, value: &str, place: &dyn Fn() -> String) -> Result<u32> {
     let found = format!("{column} is `{value}`");
-    let Some(VectorRows { path, matrix, ids }) = rows else {
+    let Some(VectorRows { path, matrix, ids, .. }) = rows else {
         return Err(Error::format(place(), found, format!("no value, because the option {option} is not given")));
     };
     let (row, expected) = match ids {
@@ -420,21 +424,45 @@ impl TextNames {
     }
 }
 
+impl VectorRows {
+    /// Reads the vectors, and the ids of the rows from the file `ids` or, of a Parquet file, from its column `id`.
+    fn read(path: &Path, array: Option<&str>, ids: Option<&Path>) -> Result<Self> {
+        let is_parquet = path.extension().is_some_and(|it| it.eq_ignore_ascii_case("parquet"));
+        let (matrix, ids, texts) = match (is_parquet, ids) {
+            (true, Some(ids)) => {
+                let expected = format!("no value, because the column id of `{}` names its rows", path.display());
+                return Err(Error::config("image_ids", format!("`{}`", ids.display()), expected));
+            }
+            (true, None) => {
+                let named = read_named(path, array)?;
+                (named.matrix, Some(RowIds::new(path, named.ids, "row", 0)?), named.texts)
+            }
+            (false, ids) => {
+                let matrix = VectorMatrix::read(path, array)?;
+                let lines =
+                    ids.map(|ids| RowIds::new(ids, lines_of(ids, path, matrix.len())?, "line", 1)).transpose()?;
+                (matrix, lines, None)
+            }
+        };
+        Ok(Self { path: path.to_owned(), matrix: Arc::new(matrix), ids, texts })
+    }
+}
+
 impl RowIds {
-    /// Reads one id per line, one for each of the `rows` of the file `vectors`.
-    fn read(path: &Path, vectors: &Path, rows: usize) -> Result<Self> {
-        let mut found: HashMap<String, u32> = HashMap::with_capacity(rows);
-        for (row, id) in lines_of(path, vectors, rows)?.into_iter().enumerate() {
-            match found.entry(id) {
-                Entry::Vacant(entry) => _ = entry.insert(row as u32),
+    /// The `ids` of the rows. `unit` and `first` name a row of `path` in messages: `line`, counted from 1.
+    fn new(path: &Path, ids: Vec<String>, unit: &str, first: u32) -> Result<Self> {
+        let mut rows: HashMap<String, u32> = HashMap::with_capacity(ids.len());
+        for (row, id) in (0..).zip(ids) {
+            match rows.entry(id) {
+                Entry::Vacant(entry) => _ = entry.insert(row),
                 Entry::Occupied(entry) => {
-                    let place = format!("line {} of `{}`", row + 1, path.display());
-                    let other = format!("`{}` again, as in line {}", entry.key(), entry.get() + 1);
+                    let place = format!("{unit} {} of `{}`", row + first, path.display());
+                    let other = format!("`{}` again, as in {unit} {}", entry.key(), entry.get() + first);
                     return Err(Error::format(place, other, "each id once"));
                 }
             }
         }
-        Ok(Self { path: path.to_owned(), rows: found })
+        Ok(Self { path: path.to_owned(), rows })
     }
 }
 

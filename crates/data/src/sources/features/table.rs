@@ -1,21 +1,24 @@
-//! The table of a source of vectors: CSV, TSV or JSONL.
+//! The table of a source of vectors: CSV, TSV, JSONL or Parquet.
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
 use crate::error::{Error, Result, in_one_line};
 use crate::files::open_regular;
+use crate::vectors::read_rows;
 
+/// The column of a Parquet file of vectors that names its rows.
+const ID: &str = "id";
 /// Columns besides the ranks.
 const COLUMNS: [&str; 8] = ["image", "text", "caption", "label", "split", "tiers", "box", "phrase"];
 
 /// A row of the table. Absent fields are empty.
 pub(super) struct FeatureRecord {
-    /// Number of the line, from 1.
-    pub(super) line: u64,
+    /// `line 3`: counted from 1; or `row 3` of a Parquet file: counted from 0.
+    pub(super) number: String,
     pub(super) image: String,
     pub(super) text: String,
     pub(super) caption: String,
@@ -29,15 +32,15 @@ pub(super) struct FeatureRecord {
 
 impl FeatureRecord {
     /// `field` returns the value of a column, trimmed.
-    fn new(line: u64, ranks: &[String], field: impl Fn(&str) -> String) -> Self {
+    fn new(number: String, ranks: &[String], field: impl Fn(&str) -> String) -> Self {
         let [image, text, caption, label, split, tiers, bbox, phrase] = COLUMNS.map(&field);
         let ranks = ranks.iter().map(|rank| field(rank)).collect();
-        Self { line, image, text, caption, label, split, tiers, bbox, phrase, ranks }
+        Self { number, image, text, caption, label, split, tiers, bbox, phrase, ranks }
     }
 
     /// Names the row in messages.
     pub(super) fn place(&self, path: &Path) -> String {
-        format!("line {} of `{}`", self.line, path.display())
+        format!("{} of `{}`", self.number, path.display())
     }
 
     /// The names of the ranks up to the first empty one.
@@ -46,7 +49,7 @@ impl FeatureRecord {
     }
 
     pub(super) fn hash(&self, hash: &mut Sha256) {
-        let Self { line: _, image, text, caption, label, split, tiers, bbox, phrase, ranks } = self;
+        let Self { number: _, image, text, caption, label, split, tiers, bbox, phrase, ranks } = self;
         for field in [image, text, caption, label, split, tiers, bbox, phrase].into_iter().chain(ranks) {
             hash.update(field);
             hash.update([0]);
@@ -55,15 +58,29 @@ impl FeatureRecord {
     }
 }
 
-/// Reads all rows.
+/// The vectors that a Parquet table holds itself.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct OwnVectors {
+    pub(super) images: bool,
+    pub(super) texts: bool,
+}
+
+/// Reads all rows. In a Parquet table that holds the vectors `own`, the column `id` stands for the columns `image` and
+/// `text` if these are absent.
 ///
 /// # Errors
 /// The file cannot be read, has rows of different lengths, or lacks a rank.
-pub(super) fn read_table(path: &Path, ranks: &[String], delimiter: Option<char>) -> Result<Vec<FeatureRecord>> {
+pub(super) fn read_table(
+    path: &Path,
+    ranks: &[String],
+    delimiter: Option<char>,
+    own: OwnVectors,
+) -> Result<Vec<FeatureRecord>> {
     let extension = path.extension().and_then(|it| it.to_str()).unwrap_or_default().to_ascii_lowercase();
     let file = open_regular(path).map_err(Error::io("read", path))?;
     match extension.as_str() {
         "jsonl" => read_lines(path, ranks, BufReader::new(file)),
+        "parquet" => read_columns(path, ranks, own),
         _ => {
             let usual = if extension == "tsv" { '\t' } else { ',' };
             read_delimited(path, ranks, delimiter.unwrap_or(usual), file)
@@ -88,15 +105,7 @@ fn read_delimited(
     let mut reader = csv::ReaderBuilder::new().delimiter(delimiter).from_reader(file);
     let header = reader.headers().map_err(broken)?.iter();
     let header: Vec<String> = header.map(|name| name.trim_start_matches('\u{feff}').trim().to_owned()).collect();
-    let fault =
-        |found: String, expected: String| Error::format(format!("header of `{}`", path.display()), found, expected);
-    if !["image", "text", "tiers"].iter().any(|name| header.iter().any(|column| column == name)) {
-        let expected = format!("image, text or tiers (columns with a meaning: {})", COLUMNS.join(", "));
-        return Err(fault(format!("columns {}", header.join(", ")), expected));
-    }
-    if let Some(rank) = ranks.iter().find(|rank| !header.contains(rank)) {
-        return Err(fault(format!("no column `{rank}`"), format!("one of {}", header.join(", "))));
-    }
+    check_header(path, ranks, &header, &header)?;
     let mut records = Vec::new();
     let mut row = csv::StringRecord::new();
     while reader.read_record(&mut row).map_err(broken)? {
@@ -105,9 +114,44 @@ fn read_delimited(
             column.and_then(|column| row.get(column)).unwrap_or_default().trim().to_owned()
         };
         let line = row.position().map_or(0, csv::Position::line);
-        records.push(FeatureRecord::new(line, ranks, field));
+        records.push(FeatureRecord::new(format!("line {line}"), ranks, field));
     }
     Ok(records)
+}
+
+/// `used` are the columns that are read, `all` those of the file.
+fn check_header(path: &Path, ranks: &[String], used: &[String], all: &[String]) -> Result<()> {
+    let fault = |found: String, expected: String| {
+        Err(Error::format(format!("header of `{}`", path.display()), found, expected))
+    };
+    if !["image", "text", "tiers"].iter().any(|name| used.iter().any(|column| column == name)) {
+        let expected = format!("image, text or tiers (columns with a meaning: {})", COLUMNS.join(", "));
+        return fault(format!("columns {}", all.join(", ")), expected);
+    }
+    if let Some(rank) = ranks.iter().find(|rank| !used.contains(rank)) {
+        return fault(format!("no column `{rank}`"), format!("one of {}", all.join(", ")));
+    }
+    Ok(())
+}
+
+fn read_columns(path: &Path, ranks: &[String], own: OwnVectors) -> Result<Vec<FeatureRecord>> {
+    let names: Vec<&str> = COLUMNS.into_iter().chain(ranks.iter().map(String::as_str)).chain([ID]).collect();
+    let (mut found, rows) = read_rows(path, &names)?;
+    let has = |name: &str| found.iter().any(|column| column == name);
+    let [image, text] = [("image", own.images), ("text", own.texts)].map(|(name, own)| own && has(ID) && !has(name));
+    found.extend(image.then(|| "image".to_owned()));
+    found.extend(text.then(|| "text".to_owned()));
+    check_header(path, ranks, &found, &found)?;
+    let record = |(row, object): (usize, Map<String, Value>)| {
+        let number = format!("row {row}");
+        check_fields(&object, ranks, || format!("{number} of `{}`", path.display()))?;
+        let field = |name: &str| {
+            let from_id = (name == "image" && image) || (name == "text" && text);
+            field_of(&object, if from_id { ID } else { name }, name)
+        };
+        Ok(FeatureRecord::new(number.clone(), ranks, field))
+    };
+    rows.into_iter().enumerate().map(record).collect()
 }
 
 fn read_lines(path: &Path, ranks: &[String], file: impl BufRead) -> Result<Vec<FeatureRecord>> {
@@ -119,19 +163,28 @@ fn read_lines(path: &Path, ranks: &[String], file: impl BufRead) -> Result<Vec<F
             continue;
         }
         let place = || format!("line {line} of `{}`", path.display());
-        let object: serde_json::Map<String, Value> = serde_json::from_str(text)
+        let object: Map<String, Value> = serde_json::from_str(text)
             .map_err(|error| Error::format(place(), in_one_line(&error), "one JSON object per line"))?;
-        let is_read = |name: &String| COLUMNS.contains(&name.as_str()) || ranks.contains(name);
-        if let Some((name, value)) = object.iter().find(|(name, value)| is_read(name) && !is_field(value)) {
-            return Err(Error::format(place(), format!("`{name}` is {value}"), "a number, a string or a list of them"));
-        }
-        let field = |name: &str| {
-            let separator = if name == "tiers" { ">" } else { ";" };
-            object.get(name).map(|value| shown(value, separator)).unwrap_or_default().trim().to_owned()
-        };
-        records.push(FeatureRecord::new(line, ranks, field));
+        check_fields(&object, ranks, place)?;
+        records.push(FeatureRecord::new(format!("line {line}"), ranks, |name| field_of(&object, name, name)));
     }
     Ok(records)
+}
+
+fn check_fields(object: &Map<String, Value>, ranks: &[String], place: impl Fn() -> String) -> Result<()> {
+    let is_read = |name: &String| COLUMNS.contains(&name.as_str()) || ranks.contains(name);
+    match object.iter().find(|(name, value)| is_read(name) && !is_field(value)) {
+        None => Ok(()),
+        Some((name, value)) => {
+            Err(Error::format(place(), format!("`{name}` is {value}"), "a number, a string or a list of them"))
+        }
+    }
+}
+
+/// The value of `column` as the field `name` of a CSV table.
+fn field_of(object: &Map<String, Value>, column: &str, name: &str) -> String {
+    let separator = if name == "tiers" { ">" } else { ";" };
+    object.get(column).map(|value| shown(value, separator)).unwrap_or_default().trim().to_owned()
 }
 
 fn is_field(value: &Value) -> bool {

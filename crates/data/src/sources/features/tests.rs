@@ -1,4 +1,5 @@
 #![allow(clippy::unwrap_used)]
+use ::parquet::basic::Compression;
 use serde_json::json;
 
 use super::*;
@@ -6,6 +7,7 @@ use crate::fixtures::{FixtureFolder, npy};
 use crate::sample::Cause;
 use crate::sources::open;
 use crate::tokenizer::Tokenizer;
+use crate::vectors::parquet_fixtures::{self as parquet, TestColumn};
 
 /// Four images and six texts of width 2 and 3; value (i, j) is 10 i + j.
 fn folder() -> FixtureFolder {
@@ -173,4 +175,77 @@ fn tables_that_do_not_fit_are_refused_with_their_line() {
     assert!(message.contains("image is `e.jpg`; expected one of the 4 ids in"), "{message}");
     let lines = open(&spec(&folder, "t.jsonl", "{\"image\": {\"row\": 1}}\n", json!({}))).err().unwrap().to_string();
     assert!(lines.contains("line 1 of") && lines.contains("`image` is {\"row\":1}"), "{lines}");
+}
+
+/// One Parquet file with ids, vectors and everything else, and one with the vectors of texts.
+#[test]
+fn parquet_tables_hold_vectors_and_relations() {
+    let folder = FixtureFolder::new();
+    let texts = |values: &'static [Option<&'static str>]| TestColumn::Texts(values);
+    let photos = [
+        ("id", texts(&[Some("a.jpg"), Some("b.jpg"), Some("c.jpg")])),
+        ("vector", TestColumn::Lists(&[Some(&[0.0, 1.0]), Some(&[10.0, 11.0]), Some(&[20.0, 21.0])])),
+        ("text", texts(&[Some("t1; t2"), Some("t3"), Some("t3")])),
+        ("tiers", texts(&[Some("t0>t1"), None, None])),
+        ("box", texts(&[Some("c.jpg"), None, None])),
+        ("phrase", texts(&[Some("t0"), None, None])),
+        ("order", texts(&[Some("Carnivora"), None, Some("Carnivora")])),
+        ("class", texts(&[Some("dog"), None, None])),
+    ];
+    let path = folder.path().join("photos.parquet");
+    parquet::write(&path, &photos, Compression::SNAPPY, 2);
+    let captions = [
+        ("id", texts(&[Some("t0"), Some("t1"), Some("t2"), Some("t3")])),
+        ("text", texts(&[Some("an animal"), Some("a dog"), Some("a brown dog"), Some("a cat")])),
+        ("vector", TestColumn::Doubles(&[&[0.0], &[1.0], &[2.0], &[3.0]])),
+    ];
+    parquet::write(&folder.path().join("texts.parquet"), &captions, Compression::UNCOMPRESSED, 9);
+    let spec = |options: serde_json::Value| {
+        let options = options.as_object().unwrap().iter().map(|(name, value)| (name.clone(), value.clone())).collect();
+        SourceSpec { kind: KIND.to_owned(), path: Some(path.clone()), options, ..SourceSpec::default() }
+    };
+    let files = json!({ "images": "photos.parquet", "texts": "texts.parquet", "ranks": "order,class" });
+    let source = open(&spec(files.clone())).unwrap();
+    assert_eq!((source.len(), source.views()), (3, &[View::Pair, View::Boxes, View::Chain][..]));
+    let dog = source.get(0).unwrap();
+    assert_eq!((dog.id.as_str(), vector(&dog.image)), ("a.jpg", vec![0.0, 1.0]));
+    assert_eq!(
+        (&dog.captions[..], &dog.taxon[..]),
+        (&["a dog", "a brown dog"].map(str::to_owned)[..], &["Carnivora", "dog"].map(str::to_owned)[..])
+    );
+    assert_eq!(dog.tiers.unwrap().positive, ["an animal", "a dog"]);
+    assert_eq!((dog.phrases[0].text.as_str(), vector(&dog.phrases[0].crop)), ("an animal", vec![20.0, 21.0]));
+    assert_eq!(source.text_vectors().unwrap().get("a cat"), Some(&[3.0][..]));
+
+    let refusal = |change: (&str, serde_json::Value)| {
+        let mut options = files.clone();
+        options[change.0] = change.1;
+        open(&spec(options)).err().unwrap().to_string()
+    };
+    folder.write("ids.txt", "a\nb\nc\n");
+    let found = refusal(("image_ids", "ids.txt".into()));
+    assert!(found.contains("expected no value, because the column id of `"), "{found}");
+    let found = refusal(("ranks", "family".into()));
+    assert!(found.contains("no column `family`; expected one of id, text, tiers"), "{found}");
+    let found = refusal(("image_array", "other".into()));
+    assert!(found.contains("no column `other` of lists of float or double; expected one of: vector"), "{found}");
+    // Ids are the names of the rows: a number is not a row here.
+    let plain = json!({ "images": "photos.parquet", "texts": "texts.parquet" });
+    let numbered = [("id", texts(&[Some("x")])), ("image", texts(&[Some("0")])), ("text", texts(&[Some("t1")]))];
+    let other = folder.path().join("other.parquet");
+    parquet::write(&other, &numbered, Compression::SNAPPY, 9);
+    let found = open(&SourceSpec { path: Some(other.clone()), ..spec(plain.clone()) }).err().unwrap().to_string();
+    assert!(found.contains("row 0 of `") && found.contains("image is `0`; expected one of the 3 ids in"), "{found}");
+    let twice =
+        [("id", texts(&[Some("t1"), Some("t1")])), ("vector", TestColumn::Lists(&[Some(&[1.0]), Some(&[2.0])]))];
+    parquet::write(&folder.path().join("twice.parquet"), &twice, Compression::SNAPPY, 9);
+    let found = refusal(("texts", "twice.parquet".into()));
+    assert!(
+        found.contains("row 1 of `") && found.contains("`t1` again, as in row 0; expected each id once"),
+        "{found}"
+    );
+    let nested = [("image", TestColumn::Lists(&[Some(&[1.0])])), ("id", texts(&[Some("x")]))];
+    parquet::write(&other, &nested, Compression::SNAPPY, 9);
+    let found = open(&SourceSpec { path: Some(other), ..spec(plain) }).err().unwrap().to_string();
+    assert!(found.contains("image is `1"), "{found}");
 }

@@ -1,5 +1,8 @@
 //! Runs on stored features of frozen encoders.
 
+use conifer_data::loader::PhotoRegion;
+use conifer_space::points::Element;
+
 use super::*;
 use crate::features::{FeatureStage, FeatureStore};
 
@@ -37,7 +40,7 @@ fn run_counting(trainer: &mut Trainer, stop_at: u64) -> (Vec<f64>, [usize; 2]) {
 #[test]
 fn stored_features_are_shared_and_change_no_bit_of_a_run() {
     let folder = tempfile::tempdir().unwrap();
-    let store = FeatureStore { folder: Some(folder.path().join("store")) };
+    let store = FeatureStore::cache(Some(folder.path().join("store")));
     let path = |name: &str| folder.path().join(name);
 
     let mut first = frozen(&path("first"), "hycoclip", "");
@@ -95,6 +98,112 @@ fn augmented_copies_are_drawn_and_chains_are_read_from_features() {
     assert!(run_counting(&mut chains, 99).0.iter().all(|loss| loss.is_finite()));
 }
 
+/// The method reads part-of relations between boxes, also of other photos.
+#[test]
+fn part_of_edges_are_read_from_features() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = FeatureStore::cache(Some(folder.path().join("store")));
+    let path = |name: &str| folder.path().join(name);
+    let more = "data.edges.copies=2 data.augment.copies=2 train.freeze=[\"visual\",\"textual\",\"textual_adapter\",\"textual_proj\"]";
+    let mut first = frozen(&path("first"), "visual_hierarchies", more);
+    first.keep_features(store.clone());
+    let (losses, [photos, _]) = run_counting(&mut first, 99);
+    // 57 readable samples, each with a photo and a box in two copies; equal photos are encoded once.
+    assert!(photos > 100 && photos <= 228, "{photos}");
+    assert!(losses.len() == 12 && losses.iter().all(|loss| loss.is_finite()));
+    let mut part = frozen(&path("part"), "visual_hierarchies", more);
+    part.keep_features(store.clone());
+    assert_eq!(run_counting(&mut part, 5).0, losses[..5]);
+    drop(part);
+    let mut rest = Trainer::resume(&path("part"), squares(), &Device::flex()).unwrap();
+    rest.keep_features(store);
+    let (later, encoded) = run_counting(&mut rest, 99);
+    assert_eq!((later, encoded[0]), (losses[5..].to_vec(), 0));
+    assert!(newest(&path("part"))[WEIGHTS] == newest(&path("first"))[WEIGHTS]);
+}
+
+#[test]
+fn half_precision_rounds_the_features_of_every_run_alike() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    let half = FeatureStore { element: Some(Element::F16), ..FeatureStore::cache(Some(path("half"))) };
+    let bank = |store: &FeatureStore| {
+        let mut trainer = frozen(&path("unused"), "hycoclip", "");
+        trainer.keep_features(store.clone());
+        assert!(trainer.collect_features(&AtomicBool::new(false), &mut |_: &Event<'_>| {}).unwrap());
+        trainer.features.take().unwrap()
+    };
+    let regions: Vec<PhotoRegion> = [0, 1, 7].map(|sample| PhotoRegion { sample, part: 0, copy: 0 }).to_vec();
+    let values = |store: &FeatureStore| -> Vec<f32> {
+        bank(store).regions(&regions, &Device::flex()).unwrap().into_data().iter::<f32>().collect()
+    };
+    let exact = values(&FeatureStore::default());
+    let (first, second) = (values(&half), values(&half));
+    assert_eq!(first, second, "the run that encodes reads the same rounded features as the next one");
+    assert!(exact != first);
+    for (rounded, exact) in first.iter().zip(&exact) {
+        // Half a unit in the last place at 11 significant bits. Subnormal numbers have a step of 2^-24.
+        assert!((rounded - exact).abs() <= (exact.abs() * 2.0_f32.powi(-11)).max(2.0_f32.powi(-25)));
+    }
+    let report = bank(&half).report().clone();
+    let [images, texts] = [report.images, report.texts];
+    assert!(images.encoded == 0 && images.reused > 50 && texts.encoded == 0 && texts.reused > 5, "{report:?}");
+    assert!(images.bytes > 0 && report.notes.is_empty());
+    // A default store reads the format that is there.
+    assert_eq!(values(&FeatureStore::cache(Some(path("half")))), first);
+}
+
+/// Squares, a quarter of which have the same photo that cannot be decoded.
+struct Undecodable;
+
+impl Source for Undecodable {
+    fn name(&self) -> &str {
+        "undecodable"
+    }
+
+    fn len(&self) -> usize {
+        40
+    }
+
+    fn get(&self, index: usize) -> std::result::Result<Sample, Broken> {
+        let mut sample = Squares { size: 40, name: "" }.get(index % 18)?;
+        if index % 4 == 1 {
+            // A PNG of 20 x 20 pixels whose data end after three bytes; its size can be read.
+            let mut bytes = b"\x89PNG\r\n\x1a\n\0\0\0\x0dIHDR\0\0\0\x14\0\0\0\x14\x08\x02\0\0\0".to_vec();
+            bytes.extend(0x02eb_8a5a_u32.to_be_bytes());
+            bytes.extend(b"\0\0\0\x64IDATxyz");
+            sample.image = Some(ImageRef::Encoded(bytes.into()));
+        }
+        sample.id = index.to_string();
+        Ok(sample)
+    }
+
+    fn views(&self) -> &[View] {
+        &[View::Pair]
+    }
+
+    fn fingerprint(&self) -> String {
+        "undecodable".to_owned()
+    }
+}
+
+#[test]
+fn copies_of_an_undecodable_photo_are_broken_and_do_not_end_the_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut config = frozen(&folder.path().join("run"), "clip", "data.max_broken_share=0.5").config().clone();
+    config.train.out = folder.path().join("broken");
+    let mut trainer = Trainer::new(config, Arc::new(Undecodable), &Device::flex()).unwrap();
+    let (losses, _) = run_counting(&mut trainer, 99);
+    assert_eq!(losses.len(), 12);
+    let bank = trainer.features.as_ref().unwrap();
+    let broken = &bank.report().broken;
+    assert_eq!(broken.keys().copied().collect::<Vec<_>>(), (0..10).map(|it| 4 * it + 1).collect::<Vec<_>>());
+    assert!(broken.values().all(|it| it.cause == Cause::UndecodableImage), "{broken:?}");
+    // Only the first of equal photos is decoded.
+    assert!(broken[&5].to_string().contains("like an equal one before it"), "{}", broken[&5]);
+    assert!(trainer.broken().broken() > 0);
+}
+
 #[test]
 fn settings_that_need_frozen_towers_are_refused_without_them() {
     let folder = tempfile::tempdir().unwrap();
@@ -111,8 +220,8 @@ fn settings_that_need_frozen_towers_are_refused_without_them() {
     );
     let found = message("train.features=true");
     assert!(found.contains("`train.features` is true; expected visual or textual in train.freeze"), "{found}");
-    let found = message("train.features=true train.freeze=[\"visual\"] method.kind=visual_hierarchies");
-    assert!(found.contains("part-of relations between boxes"), "{found}");
+    let found = message("train.feature_store=f");
+    assert!(found.contains("`train.feature_store` is f; expected no value, or train.features = true"), "{found}");
     let found = message("model.init=x model.visual.init=y");
     assert!(found.contains("`model.visual.init` is y; expected no value"), "{found}");
 }

@@ -5,6 +5,7 @@ use conifer_data::vectors::{TextVectors, VectorMatrix};
 
 use super::*;
 use crate::head::Tower;
+use crate::model::ModelPart;
 
 const IMAGE_WIDTH: usize = 6;
 const TEXT_WIDTH: usize = 4;

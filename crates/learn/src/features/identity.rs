@@ -1,0 +1,37 @@
+//! Hashes that identify encoders and texts.
+
+use conifer_space::points::sha256_hex;
+use rayon::prelude::*;
+use sha2::{Digest as _, Sha256};
+
+use super::ContentKey;
+use crate::checkpoint::{WeightArray, module_weights};
+use crate::model::Model;
+
+/// The key of a text, given as token ids.
+pub(crate) fn text_key(row: &[u32]) -> ContentKey {
+    let mut hash = Sha256::new();
+    row.iter().for_each(|id| hash.update(id.to_le_bytes()));
+    hash.finalize().into()
+}
+
+/// Identifies everything besides the content that determines the features of photos: architecture, pixel statistics and
+/// weights of the image encoder.
+pub fn image_identity(model: &Model) -> String {
+    let config = model.config();
+    let settings = serde_json::json!({ "visual": config.visual, "pixels": config.pixels });
+    identity(&settings.to_string(), module_weights(&model.visual))
+}
+
+/// As [`image_identity`], for texts. The token ids are part of the content.
+pub fn text_identity(model: &Model) -> String {
+    let settings = serde_json::json!({ "textual": model.config().textual });
+    identity(&settings.to_string(), module_weights(&model.textual))
+}
+
+fn identity(settings: &str, weights: impl IntoIterator<Item = (String, WeightArray)>) -> String {
+    let tensors: Vec<(String, WeightArray)> = weights.into_iter().collect();
+    let hashes: Vec<String> =
+        tensors.par_iter().map(|(name, array)| format!("{name} {}\n", sha256_hex(&array.to_le_bytes()))).collect();
+    sha256_hex(format!("{settings}\n{}", hashes.concat()).as_bytes())
+}
