@@ -15,7 +15,7 @@ use conifer_learn::features::{
 use conifer_learn::model::Model;
 use serde_json::json;
 
-use crate::cli::{DataArgs, FeaturesArgs};
+use crate::arguments::{DataArgs, FeaturesArgs};
 use crate::output::{note, print, print_json};
 use crate::progress::FeatureBars;
 use crate::request::{note_interrupted, open_source};

@@ -1,6 +1,6 @@
 //! Hashes that identify encoders and texts.
 
-use conifer_space::points::sha256_hex;
+use conifer_embeddings::sha256_hex;
 use rayon::prelude::*;
 use sha2::{Digest as _, Sha256};
 

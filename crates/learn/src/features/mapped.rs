@@ -5,7 +5,7 @@
 use std::fs::File;
 use std::io::{Error, ErrorKind, Result};
 
-use conifer_space::points::Element;
+use conifer_embeddings::Element;
 use memmap2::Mmap;
 
 /// Vectors at a constant distance in a mapped file. The operating system loads and drops their pages as needed.

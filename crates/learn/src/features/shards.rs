@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use conifer_space::points::Element;
+use conifer_embeddings::Element;
 
 use super::mapped::MappedVectors;
 use super::{ContentKey, VectorFile, VectorLayout};

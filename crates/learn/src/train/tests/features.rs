@@ -1,7 +1,7 @@
 //! Runs on stored features of frozen encoders.
 
 use conifer_data::loader::PhotoRegion;
-use conifer_space::points::Element;
+use conifer_embeddings::Element;
 
 use super::*;
 use crate::features::{FeatureStage, FeatureStore};
