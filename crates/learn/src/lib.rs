@@ -30,6 +30,7 @@ pub mod log;
 pub mod memory;
 pub mod methods;
 pub mod model;
+pub mod onnx;
 pub mod optim;
 pub mod params;
 pub mod root;

@@ -59,6 +59,12 @@ pub fn schema() -> Vec<KeyRow> {
             });
         }
     }
+    rows.extend(ONNX_KEYS.iter().map(|&(key, expected, meaning)| KeyRow {
+        key: key.to_owned(),
+        expected: format!("{expected} (kind = \"onnx\")"),
+        default: String::new(),
+        meaning: meaning.to_owned(),
+    }));
     for entry in &METHODS {
         for (key, value) in leaves((entry.resolve)(&Table::new()).ok().map(Value::Table).as_ref()) {
             rows.push(KeyRow {
@@ -91,6 +97,7 @@ const SOURCE_OPTIONS: &[&str] = &["data.options.", "eval.options."];
 fn known() -> BTreeSet<String> {
     let mut known: BTreeSet<String> = KEYS.iter().map(|(key, ..)| (*key).to_owned()).collect();
     known.extend(["model.visual.init", "model.textual.init"].map(str::to_owned));
+    known.extend(ONNX_KEYS.iter().map(|(key, ..)| (*key).to_owned()));
     for entry in ENCODERS {
         for preset in (entry.presets)() {
             let (section, table) = match entry.tower {
@@ -180,10 +187,28 @@ fn lookup<'a>(table: &'a Table, path: &str) -> Option<&'a Value> {
 
 /// (key, type and range, meaning). A test compares them with the structs.
 #[rustfmt::skip]
+/// Keys of the encoders of kind `onnx` that no other encoder has.
+const ONNX_KEYS: &[(&str, &str, &str)] = &[
+    ("model.visual.file", "string", "ONNX file of the image encoder"),
+    ("model.visual.input", "string, optional", "input of the pixels; absent: the only input"),
+    ("model.visual.output", "string, optional", "output [B, width]; absent: the only output"),
+    ("model.visual.layout", "nchw or nhwc", "order of the axes of the pixels"),
+    ("model.textual.file", "string", "ONNX file of the text encoder; needs tokenizer.kind = \"file\""),
+    ("model.textual.inputs.ids", "string, optional", "input of the token ids; absent: input_ids, or the only input"),
+    ("model.textual.inputs.mask", "string, optional", "input of the mask of tokens; absent: attention_mask, if the file has it"),
+    ("model.textual.inputs.types", "string, optional", "input of the segment types; absent: token_type_ids, if the file has it"),
+    ("model.textual.output", "string, optional", "output [B, width], or [B, L, width] with pooling; absent: the only output"),
+    ("model.textual.pooling", "first, mean or max; optional", "how the tokens of an output [B, L, width] become one row"),
+    ("model.textual.normalize", "boolean", "divide the features by their Euclidean norm"),
+];
+
 pub(super) const KEYS: &[(&str, &str, &str)] = &[
     ("seed", "integer, 0 or more", "seed of the initial weights, the data order and the augmentation"),
-    ("reference", "boolean", "follow the released code where it differs from the papers; default of method.reference, head.reference and optim.reference"),
-
+    (
+        "reference",
+        "boolean",
+        "follow the released code where it differs from the papers; default of method.reference, head.reference and optim.reference",
+    ),
     ("data.kind", "string, a kind of source", "source of the samples (conifer data)"),
     ("data.path", "string, optional", "file, folder or shard pattern, relative to the working directory"),
     ("data.split", "string, optional", "use only this split"),
@@ -193,8 +218,16 @@ pub(super) const KEYS: &[(&str, &str, &str)] = &[
     ("data.augment.crop.kind", "random_resized, random_window, center or squeeze", "how a photo is made square"),
     ("data.augment.crop.scale", "two numbers in [0, 1]", "random_resized: smallest and largest share of the area"),
     ("data.augment.crop.ratio", "two positive numbers", "random_resized: smallest and largest width / height"),
-    ("data.augment.crop.margin", "number, 1 to 100", "random_window: the photo is squeezed to this multiple of the size first"),
-    ("data.augment.copies", "integer, 0 or more", "with stored features: augmented copies of each photo and box; 0: one, with the crop of an evaluation"),
+    (
+        "data.augment.crop.margin",
+        "number, 1 to 100",
+        "random_window: the photo is squeezed to this multiple of the size first",
+    ),
+    (
+        "data.augment.copies",
+        "integer, 0 or more",
+        "with stored features: augmented copies of each photo and box; 0: one, with the crop of an evaluation",
+    ),
     ("data.augment.hflip", "number in [0, 1]", "probability of a horizontal flip"),
     ("data.augment.vflip", "number in [0, 1]", "probability of a vertical flip"),
     ("data.augment.rotation", "number, 0 to 180 degrees", "largest rotation in either direction"),
@@ -205,14 +238,26 @@ pub(super) const KEYS: &[(&str, &str, &str)] = &[
     ("data.augment.blur.kernel", "odd integer up to 99", "width and height of the Gaussian kernel, in pixels"),
     ("data.augment.blur.sigma", "two positive numbers", "smallest and largest standard deviation, pixels"),
     ("data.augment.blur.probability", "number in [0, 1]", "probability of the blur"),
-    ("data.augment.decode_at_scale", "number, 1 to 100, optional", "decode JPEG files at 1/2, 1/4 or 1/8 if that leaves at least this many pixels per pixel of the result; not with white_pad or cache_pixels, nor for a photo whose boxes are cropped"),
+    (
+        "data.augment.decode_at_scale",
+        "number, 1 to 100, optional",
+        "decode JPEG files at 1/2, 1/4 or 1/8 if that leaves at least this many pixels per pixel of the result; not with white_pad or cache_pixels, nor for a photo whose boxes are cropped",
+    ),
     ("data.caption", "random, first, with_phrase or tier", "which of a photo's captions to use"),
     ("data.chain.of", "tiers or taxon", "which chain of texts to use: caption tiers, or the names of the taxon"),
     ("data.chain.tiers", "integer, at least 2", "number of links; of a longer chain the last ones are used"),
     ("data.chain.without", "integer, optional", "index of a link to leave out; 0 is the most general"),
     ("data.chain.negatives", "boolean", "whether each link has a wrong text"),
-    ("data.chain.hard", "boolean", "for a taxon: whether the wrong text is a sibling, or else the nearest taxon, instead of any"),
-    ("data.edges.rule.containment", "number in (0, 1]", "a box is a part of another if this share of its area lies inside it"),
+    (
+        "data.chain.hard",
+        "boolean",
+        "for a taxon: whether the wrong text is a sibling, or else the nearest taxon, instead of any",
+    ),
+    (
+        "data.edges.rule.containment",
+        "number in (0, 1]",
+        "a box is a part of another if this share of its area lies inside it",
+    ),
     ("data.edges.rule.min_area", "number in [0, 1]", "boxes with a smaller share of the photo's area are not used"),
     ("data.edges.rule.drop_groups", "boolean", "whether a box around a group is never part of another box"),
     ("data.edges.boxes", "integer, at least 1", "largest number of boxes per photo"),
@@ -226,22 +271,60 @@ pub(super) const KEYS: &[(&str, &str, &str)] = &[
     ("data.drop_last", "boolean", "drop the last, smaller batch of each epoch"),
     ("data.max_broken_share", "number in [0, 1]", "the run stops if more than this share of the samples is broken"),
     ("data.cache_pixels.bytes", "integer", "memory for a cache of decoded, downscaled photos"),
-    ("data.cache_pixels.shorter_side", "number, 1 to 100", "shorter side of a cached photo, as a multiple of the image size"),
+    (
+        "data.cache_pixels.shorter_side",
+        "number, 1 to 100",
+        "shorter side of a cached photo, as a multiple of the image size",
+    ),
     ("data.workers", "integer; 0: one per core", "reader threads"),
     ("data.prefetch", "integer, at least 1", "batches to prepare ahead"),
-
-    ("tokenizer.kind", "train, file or clip_merges", "train byte pairs on the captions, read a tokenizer.json, or read CLIP's merges"),
+    (
+        "tokenizer.kind",
+        "train, file or clip_merges",
+        "train byte pairs on the captions, read a tokenizer.json, or read CLIP's merges",
+    ),
     ("tokenizer.path", "string", "file, clip_merges: the file"),
-    ("tokenizer.vocab_size", "integer, at least 514", "train: largest number of tokens; clip_merges: number of tokens, 49,408 if absent"),
-
-    ("model.init", "string, optional", "checkpoint, run, published model or its name on the hub to start from, instead of new towers"),
-    ("model.init_visual", "string, optional", "the same as model.visual.init: file, folder or name on the hub to take the image encoder from (conifer encoders --long)"),
-    ("model.init_textual", "string, optional", "the same as model.textual.init: folder or name on the hub to take the text encoder and its tokenizer from"),
-    ("model.crop", "center or squeeze; optional", "crop of photos in an evaluation and for stored features; absent: that of the image encoder's checkpoint"),
-    ("model.visual_adapter.input", "none, standardise or rms", "scaling of the image encoder's features; standardise needs a frozen encoder"),
-    ("model.visual_adapter.widths", "list of integers", "hidden layers between image encoder and projection; empty: linear"),
+    (
+        "tokenizer.vocab_size",
+        "integer, at least 514",
+        "train: largest number of tokens; clip_merges: number of tokens, 49,408 if absent",
+    ),
+    (
+        "model.init",
+        "string, optional",
+        "checkpoint, run, published model or its name on the hub to start from, instead of new towers",
+    ),
+    (
+        "model.init_visual",
+        "string, optional",
+        "the same as model.visual.init: file, folder or name on the hub to take the image encoder from (conifer encoders --long)",
+    ),
+    (
+        "model.init_textual",
+        "string, optional",
+        "the same as model.textual.init: folder or name on the hub to take the text encoder and its tokenizer from",
+    ),
+    (
+        "model.crop",
+        "center or squeeze; optional",
+        "crop of photos in an evaluation and for stored features; absent: that of the image encoder's checkpoint",
+    ),
+    (
+        "model.visual_adapter.input",
+        "none, standardise or rms",
+        "scaling of the image encoder's features; standardise needs a frozen encoder",
+    ),
+    (
+        "model.visual_adapter.widths",
+        "list of integers",
+        "hidden layers between image encoder and projection; empty: linear",
+    ),
     ("model.visual_adapter.activation", "gelu, relu, silu or tanh", "non-linearity of the hidden layers"),
-    ("model.visual_adapter.dropout", "number in [0, 1)", "share of values set to zero in training, before each layer and the projection"),
+    (
+        "model.visual_adapter.dropout",
+        "number in [0, 1)",
+        "share of values set to zero in training, before each layer and the projection",
+    ),
     ("model.visual_adapter.residual", "boolean", "add the input of each hidden layer to its output"),
     ("model.textual_adapter.input", "none, standardise or rms", "as model.visual_adapter.input, for texts"),
     ("model.textual_adapter.widths", "list of integers", "as model.visual_adapter.widths, for texts"),
@@ -250,17 +333,30 @@ pub(super) const KEYS: &[(&str, &str, &str)] = &[
     ("model.textual_adapter.residual", "boolean", "as model.visual_adapter.residual, for texts"),
     ("model.new_projection", "boolean", "with model.init: new projections of dimension embed_dim, and a new head"),
     ("model.embed_dim", "integer, at least 1", "dimension of the embeddings, over all factors"),
-    ("model.gradient_checkpointing", "boolean", "recompute cheap activations in the backward pass: a ViT-S step needs a sixth (batch 8) to a fifth (batch 32) less memory and about a tenth more time, with the same results"),
+    (
+        "model.gradient_checkpointing",
+        "boolean",
+        "recompute cheap activations in the backward pass: a ViT-S step needs a sixth (batch 8) to a fifth (batch 32) less memory and about a tenth more time, with the same results",
+    ),
     ("model.pixels.mean", "three numbers", "subtracted from pixels in [0, 1] (ImageNet)"),
     ("model.pixels.std", "three positive numbers", "divisor of the pixels after that"),
-
-    ("manifold.kind", "a space: sphere, euclidean, lorentz, product_l1, product_l2, ...", "the space; absent: the method's default"),
-    ("manifold.factors", "integer, a divisor of model.embed_dim", "number of factors of a product; absent: the method's default"),
+    (
+        "manifold.kind",
+        "a space: sphere, euclidean, lorentz, product_l1, product_l2, ...",
+        "the space; absent: the method's default",
+    ),
+    (
+        "manifold.factors",
+        "integer, a divisor of model.embed_dim",
+        "number of factors of a product; absent: the method's default",
+    ),
     ("manifold.curv", "list of positive numbers", "initial curvature of each factor; empty: head.curv"),
-
-    ("root.kind", "origin, text, fixed_text, fixed_mean or learned; optional", "the apex of the cones; absent: the method's default"),
+    (
+        "root.kind",
+        "origin, text, fixed_text, fixed_mean or learned; optional",
+        "the apex of the cones; absent: the method's default",
+    ),
     ("root.text", "string", "the text of a text, fixed_text or learned root"),
-
     ("head.curv", "number in head.curv_range", "initial curvature c (sectional curvature -c) of every factor"),
     ("head.learn_curv", "boolean", "whether the curvature is learned"),
     ("head.curv_range", "two positive numbers", "smallest and largest curvature"),
@@ -272,28 +368,40 @@ pub(super) const KEYS: &[(&str, &str, &str)] = &[
     ("head.learn_temperature", "boolean", "whether the temperature is learned"),
     ("head.min_temperature", "positive number", "smallest temperature"),
     ("head.reference", "boolean", "use the initial values of the released code"),
-
     ("method.kind", "a method (conifer methods)", "the objective; its own settings go into the same table"),
-
     ("optim.lr", "number, more than 0", "peak learning rate"),
     ("optim.betas", "two numbers in [0, 1)", "decay rates of AdamW's running means"),
     ("optim.eps", "number, more than 0", "added to the square root of the second mean"),
     ("optim.weight_decay", "number, 0 or more", "weight decay, multiplied by the learning rate"),
     ("optim.schedule", "cosine, linear, one_cycle or constant", "learning rate after the warm-up"),
-    ("optim.warmup_steps", "integer, at most train.steps", "length of the linear warm-up, in steps; if absent in a run of less than 4000 steps: a tenth of the run"),
+    (
+        "optim.warmup_steps",
+        "integer, at most train.steps",
+        "length of the linear warm-up, in steps; if absent in a run of less than 4000 steps: a tenth of the run",
+    ),
     ("optim.clip_norm", "number; 0: off", "largest norm over all gradients"),
     ("optim.accumulate", "integer, at least 1", "batches whose gradients are averaged per step"),
-    ("optim.reference", "boolean", "follow the released code: norms, biases and per-factor scalars are decayed too, and the first step has learning rate 0"),
-
+    (
+        "optim.reference",
+        "boolean",
+        "follow the released code: norms, biases and per-factor scalars are decayed too, and the first step has learning rate 0",
+    ),
     ("train.steps", "integer, at least 1", "number of optimiser updates"),
     ("train.batch_size", "integer, at least 2", "samples in a batch"),
     ("train.log_every", "integer, at least 1", "steps between two records in the logs"),
     ("train.checkpoint_every", "integer; 0: only at the end", "steps between two checkpoints"),
     ("train.keep", "integer, at least 1", "number of checkpoints to keep"),
-    ("train.freeze", "list of visual, textual, visual_adapter, textual_adapter, visual_proj, textual_proj, head", "parts that are not trained"),
-    ("train.features", "boolean, optional", "encode each photo, box and text once and train on the stored features of frozen encoders; absent: true if a frozen encoder comes from model.visual.init or model.textual.init"),
+    (
+        "train.freeze",
+        "list of visual, textual, visual_adapter, textual_adapter, visual_proj, textual_proj, head",
+        "parts that are not trained",
+    ),
+    (
+        "train.features",
+        "boolean, optional",
+        "encode each photo, box and text once and train on the stored features of frozen encoders; absent: true if a frozen encoder comes from model.visual.init or model.textual.init",
+    ),
     ("train.out", "string", "folder of the run"),
-
     ("eval.every", "integer; 0: never", "steps between two evaluations while training"),
     ("eval.benchmarks", "list of benchmarks (conifer benchmarks)", "benchmarks of an evaluation"),
     ("eval.kind", "string, optional", "kind of source; absent: that of data, with its path and options"),

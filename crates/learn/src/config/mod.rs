@@ -270,7 +270,7 @@ pub struct TrainConfig {
     /// Frozen parts of the model: visual, textual, visual_proj, textual_proj, head. They need no optimiser memory.
     pub freeze: Vec<ModelPart>,
     /// Encode each photo, box and text once and train on the stored features, for the towers in `freeze`. Absent: true
-    /// if a frozen tower comes from `model.visual.init` or `model.textual.init`. Always true if a tower reads vectors.
+    /// if a frozen tower comes from `model.visual.init` or `model.textual.init`, or is an ONNX model. Always true if a tower reads vectors.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub features: Option<bool>,
     /// Folder of the run.
@@ -477,6 +477,7 @@ impl Config {
                 return Err(Error::setting(format!("model.{tower}.init"), path.display(), expected));
             }
         }
+        self.check_onnx()?;
         self.check_features(method.views())?;
         if self.model.embed_dim > 1 << 16 {
             return Err(Error::setting("model.embed_dim", self.model.embed_dim, "at most 65536"));

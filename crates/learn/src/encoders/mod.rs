@@ -20,6 +20,7 @@ pub mod conv;
 pub mod convnext;
 pub mod efficientnet;
 pub mod layers;
+pub mod onnx;
 pub mod pretrained_vit;
 mod registry;
 pub mod resnet;
@@ -43,6 +44,7 @@ pub use bert::{Bert, BertConfig};
 pub use clip_vit::{ClipVit, ClipVitConfig};
 pub use convnext::{ConvNext, ConvNextConfig};
 pub use efficientnet::{EfficientNet, EfficientNetConfig};
+pub use onnx::{OnnxImageConfig, OnnxImageEncoder, OnnxTextConfig, OnnxTextEncoder, OnnxTextInputs, PixelLayout};
 pub use pretrained_vit::{PretrainedVit, PretrainedVitConfig, VitPooling, VitPositions};
 use registry::encoders;
 pub use resnet::{ResNet, ResNetBlockKind, ResNetConfig};
@@ -64,6 +66,7 @@ encoders! {
         "pretrained_vit" => PretrainedVit(PretrainedVit, PretrainedVitConfig): "vision transformer of timm (AugReg, MAE, DINO), DINOv2, DINOv3 and SigLIP, for pretrained weights",
         "convnext" => ConvNext(ConvNext, ConvNextConfig): "ConvNeXt of timm",
         "efficientnet" => EfficientNet(EfficientNet, EfficientNetConfig): "EfficientNet, ALIGN's image encoder, for pretrained weights",
+        "onnx" => Onnx(OnnxImageEncoder, OnnxImageConfig): "any image encoder exported as ONNX, always frozen; needs the ONNX Runtime library",
         "vectors" => Vectors(ImageVectorInput, VectorConfig): "no encoder: reads vectors of photos that another program computed (`data.kind = \"features\"`)",
     }
     /// Architecture of a text encoder.
@@ -74,6 +77,7 @@ encoders! {
         "text_transformer" => TextTransformer(TextTransformer, TextTransformerConfig): "CLIP's causal transformer, pooled at the end of the text",
         "bert" => Bert(Bert, BertConfig): "BERT, ALIGN's text encoder, pooled at the first token",
         "siglip_text" => SiglipText(SiglipText, SiglipTextConfig): "text transformer of SigLIP, pooled at the last position of the padded text",
+        "onnx" => Onnx(OnnxTextEncoder, OnnxTextConfig): "any text encoder exported as ONNX, with its tokenizer, always frozen; needs the ONNX Runtime library",
         "vectors" => Vectors(TextVectorInput, VectorConfig): "no encoder: reads vectors of texts that another program computed (`data.kind = \"features\"`)",
     }
 }
@@ -137,6 +141,12 @@ pub trait Encoder: Module {
     /// # Errors
     /// [`Error::Shape`] if the input does not fit the architecture.
     fn forward(&self, input: Self::Input) -> Result<Tensor<2>>;
+
+    /// Identifies what the features depend on besides the parameters and the architecture, such as the file of an ONNX
+    /// model; replaces the config in the identity of the encoder.
+    fn digest(&self) -> Option<String> {
+        None
+    }
 
     /// Constant tensors that a published state dict holds besides the parameters, by name.
     fn buffers(&self) -> Vec<(&'static str, WeightArray)> {
