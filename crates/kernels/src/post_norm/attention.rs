@@ -124,7 +124,7 @@ fn exponentials<S: Simd>(scores: &mut [CacheLine]) -> f32 {
         for lane in (0..LINE).step_by(lanes::<S>()) {
             let value = exp::<S>(load::<S>(&line.0[lane..]) - splat::<S>(most));
             store::<S>(value, &mut line.0[lane..]);
-            sum = sum + value;
+            sum += value;
         }
     }
     (1.0 / total::<S>(sum)) as f32

@@ -52,7 +52,7 @@ impl WithSimd for NormTokens<'_> {
             for block in 0..blocks {
                 let from = &self.tokens[block * self.stride + token];
                 for lane in (0..LINE).step_by(lanes::<S>()) {
-                    sum = sum + load::<S>(&from.0[lane..]);
+                    sum += load::<S>(&from.0[lane..]);
                 }
             }
             let mean = (total::<S>(sum) / *width as f64) as f32;
