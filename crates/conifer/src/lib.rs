@@ -48,7 +48,9 @@
 
 /// Spaces, their points, roots and cones, on plain slices (`f32` for search, `f64` as the reference).
 pub mod geometry {
-    pub use conifer_space::{FactorNorm, ManifoldKind, ManifoldSpec, Real, Registry, Root, SPACES, ScoreForm, Space, SpaceEntry, space};
+    pub use conifer_space::{
+        FactorNorm, ManifoldKind, ManifoldSpec, Real, Registry, Root, SPACES, ScoreForm, Space, SpaceEntry, space,
+    };
 
     /// The same spaces over tensors, with gradients.
     #[cfg(feature = "model")]

@@ -28,6 +28,14 @@ impl CacheLine {
     }
 }
 
+/// Returns the first `count` lines of a buffer, which grows if necessary. Their values are unspecified.
+pub(crate) fn lines(buffer: &mut Vec<CacheLine>, count: usize) -> &mut [CacheLine] {
+    if buffer.len() < count {
+        buffer.resize(count, CacheLine::ZERO);
+    }
+    &mut buffer[..count]
+}
+
 /// Lanes per register on this machine.
 #[inline(always)]
 pub(crate) fn lanes<S: Simd>() -> usize {

@@ -11,6 +11,7 @@
 //!   hyperbolic heads. Their reference implementations are in `conifer_geometry`, which supports more spaces, roots and
 //!   devices.
 //! * [`InvertedResidualNet`]: inference of EfficientNet-Lite and MobileNetV2 on the CPU, on plain arrays.
+//! * [`PostNormEncoder`]: inference of BERT on the CPU, on plain arrays.
 //!
 //! Every other fused operation has a reference implementation `..._plain`, composed of Burn's operations.
 //!
@@ -35,11 +36,14 @@ pub mod layer_norm;
 pub mod lift;
 pub mod linear;
 pub mod nce;
+pub mod packed;
+pub mod post_norm;
 pub mod unit;
 
 mod arrays;
 mod functions;
 mod lanes;
+mod pointwise;
 mod raw;
 #[cfg(test)]
 mod testing;
@@ -59,4 +63,6 @@ pub use layer_norm::{layer_norm, layer_norm_plain};
 pub use lift::lift;
 pub use linear::{linear, linear_add, linear_add_plain, linear_plain};
 pub use nce::{NceRule, QuerySide, info_nce, info_nce_plain, multi_positive_nce, multi_positive_nce_plain};
+pub use packed::{PackedCache, WeightStorage};
+pub use post_norm::{AffineWeights, NormWeights, PostNormEncoder, PostNormLayer, RowPooling};
 pub use unit::{unit_rows, unit_rows_plain};

@@ -335,9 +335,16 @@ impl Embedder {
         Ok(sha256_hex(self.tokenizer.to_json()?.as_bytes()))
     }
 
-    /// SHA-256 over the weights, in hex; computed once.
+    /// SHA-256 over the weights and the ONNX files, in hex; computed once.
     pub fn fingerprint(&self) -> &str {
-        self.fingerprint.get_or_init(|| fingerprint(&checkpoint::export(&self.model)))
+        self.fingerprint.get_or_init(|| {
+            let digests = [self.model.visual.digest(), self.model.textual.digest()];
+            let weights = fingerprint(&checkpoint::export(&self.model));
+            match digests.iter().flatten().cloned().collect::<String>() {
+                digests if digests.is_empty() => weights,
+                digests => sha256_hex((weights + &digests).as_bytes()),
+            }
+        })
     }
 }
 

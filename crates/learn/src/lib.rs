@@ -32,6 +32,7 @@ pub mod lora;
 pub mod memory;
 pub mod methods;
 pub mod model;
+pub mod onnx;
 pub mod optim;
 pub mod params;
 pub mod root;

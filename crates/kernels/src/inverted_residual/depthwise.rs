@@ -9,9 +9,9 @@ use std::ops::Range;
 use macerator::{Simd, WithSimd};
 
 use super::geometry::{RowWindow, StageGeometry};
-use super::pointwise::relu6;
 use super::weights::DepthwiseWeights;
 use crate::lanes::{CacheLine, LINE, lanes, load, store};
+use crate::pointwise::relu6;
 
 /// Output pixels of a row that are computed at once. All sides of EfficientNet's feature maps are multiples of 7.
 const TILE: usize = 7;

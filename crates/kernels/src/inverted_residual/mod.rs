@@ -32,7 +32,6 @@
 mod depthwise;
 mod geometry;
 mod network;
-mod pointwise;
 mod stage;
 mod stem;
 #[cfg(test)]

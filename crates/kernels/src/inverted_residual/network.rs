@@ -6,12 +6,12 @@ use macerator::AutoArch;
 use rayon::prelude::*;
 
 use super::geometry::{MAX_IMAGES, StageGeometry, output_side, padding_before};
-use super::pointwise::{Pointwise, PointwiseStart};
-use super::stage::{Scratch, Stage, StageInput, lines};
+use super::stage::{Scratch, Stage, StageInput};
 use super::stem::{STEM_STRIDE, Stem, StemImage};
-use super::weights::{DepthwiseWeights, PointwiseWeights};
+use super::weights::{DepthwiseWeights, pointwise};
 use super::{ConvPadding, FoldedConv, InvertedResidual};
-use crate::lanes::{CacheLine, LINE};
+use crate::lanes::{CacheLine, LINE, lines};
+use crate::pointwise::{Pointwise, PointwiseStart, PointwiseWeights};
 use crate::raw::in_pool;
 
 /// A network of inverted residual blocks, for inference on the CPU.
@@ -54,16 +54,16 @@ impl InvertedResidualNet {
         check("head", head, channels);
         assert_eq!(head.kernel, 1, "head: expected a 1x1 convolution");
         let stage = |block: &InvertedResidual| Stage {
-            expand: block.expand.as_ref().map(PointwiseWeights::new),
+            expand: block.expand.as_ref().map(pointwise),
             depthwise: DepthwiseWeights::new(&block.depthwise),
-            project: PointwiseWeights::new(&block.project),
+            project: pointwise(&block.project),
             stride: block.stride,
             residual: block.residual,
         };
         Self {
             stem: Stem::new(stem),
             stages: blocks.iter().map(stage).collect(),
-            head: PointwiseWeights::new(head),
+            head: pointwise(head),
             padding,
             workspaces: Mutex::default(),
         }

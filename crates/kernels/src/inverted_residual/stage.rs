@@ -4,10 +4,10 @@ use macerator::AutoArch;
 
 use super::depthwise::Depthwise;
 use super::geometry::StageGeometry;
-use super::pointwise::{Pointwise, PointwiseStart};
 use super::stem::{StemImage, StemScratch};
-use super::weights::{BlockGroup, DepthwiseWeights, PointwiseWeights};
-use crate::lanes::{CacheLine, LINE};
+use super::weights::DepthwiseWeights;
+use crate::lanes::{CacheLine, LINE, lines};
+use crate::pointwise::{BlockGroup, Pointwise, PointwiseStart, PointwiseWeights};
 
 /// An inverted residual block.
 #[derive(Clone, Debug)]
@@ -28,14 +28,6 @@ pub(super) struct Scratch {
     pub(super) filtered: Vec<CacheLine>,
     pub(super) stem: StemScratch,
     pub(super) positions: Vec<u32>,
-}
-
-/// Returns the first `count` lines of a buffer, which grows if necessary. Their values are unspecified.
-pub(super) fn lines(buffer: &mut Vec<CacheLine>, count: usize) -> &mut [CacheLine] {
-    if buffer.len() < count {
-        buffer.resize(count, CacheLine::ZERO);
-    }
-    &mut buffer[..count]
 }
 
 /// What the depthwise convolution of the first stage reads.

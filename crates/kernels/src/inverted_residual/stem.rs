@@ -3,10 +3,9 @@
 use macerator::AutoArch;
 
 use super::FoldedConv;
-use super::pointwise::{Pointwise, PointwiseStart};
-use super::stage::lines;
-use super::weights::{BlockGroup, PointwiseWeights};
-use crate::lanes::{CacheLine, LINE};
+use super::weights::gathered;
+use crate::lanes::{CacheLine, LINE, lines};
+use crate::pointwise::{BlockGroup, Pointwise, PointwiseStart, PointwiseWeights};
 
 /// The stride of the stem.
 pub(super) const STEM_STRIDE: usize = 2;
@@ -49,7 +48,7 @@ impl Stem {
         assert!(kernel <= LINE, "stem: found a kernel of {kernel} columns, expected at most {LINE}");
         let runs = channels * kernel;
         let inputs = run_start(runs - 1, kernel) + kernel;
-        let weights = PointwiseWeights::with_inputs(conv, inputs, |output, input| {
+        let weights = gathered(conv, inputs, |output, input| {
             let (run, column) = (input / LINE * (LINE / kernel) + input % LINE / kernel, input % LINE % kernel);
             let used = input % LINE < LINE / kernel * kernel;
             if used { conv.weight[(output * runs + run) * kernel + column] } else { 0.0 }

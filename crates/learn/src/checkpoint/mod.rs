@@ -5,6 +5,7 @@
 //! | file | what |
 //! |---|---|
 //! | `weights.safetensors` | parameters, scalars and constant buffers |
+//! | `visual.onnx`, `textual.onnx` | copies of the encoders that are ONNX files |
 //! | `manifest.toml` | space, architecture, pixel statistics, crop and tokenizer of the model ([`Manifest`]) |
 //! | `tokenizer.json` | the tokenizer, if the model has one |
 //! | `config.toml`, `optimizer.safetensors`, `state.json` | training state ([`state`]) |
@@ -25,6 +26,7 @@ mod layout;
 mod manifest;
 mod meru_family;
 pub mod moco;
+mod onnx_files;
 mod open_clip;
 #[cfg(test)]
 mod precision_tests;
@@ -119,6 +121,7 @@ fn write_as(
         tokenizer.save(&folder.join(TOKENIZER))?;
     }
     weights::save_as(&export(model), precision, &folder.join(WEIGHTS))?;
+    manifest.model = onnx_files::copy(folder, manifest.model)?;
     manifest.save(&folder.join(MANIFEST))
 }
 
@@ -130,7 +133,8 @@ fn write_as(
 /// [`Error::Weights`](crate::Error::Weights), with the file.
 pub fn load(dir: &Path, device: &Device) -> Result<(Model, Manifest)> {
     let dir = &conifer_files::resolve(dir);
-    let manifest = Manifest::load(&dir.join(MANIFEST))?;
+    let mut manifest = Manifest::load(&dir.join(MANIFEST))?;
+    manifest.model = onnx_files::resolve(dir, &dir.join(MANIFEST), manifest.model)?;
     let path = dir.join(WEIGHTS);
     let weights = weights::load(&path)?;
     check_size(&manifest.model, &weights, &dir.join(MANIFEST), WEIGHTS)?;

@@ -15,7 +15,8 @@ impl Config {
         }
         let frozen = |part, init: &Option<PathBuf>| init.is_some() && self.train.freeze.contains(&part);
         let ModelSection { init_visual, init_textual, .. } = &self.model;
-        let automatic = frozen(ModelPart::Visual, init_visual) || frozen(ModelPart::Textual, init_textual);
+        let is_onnx = self.model.visual.onnx_file().is_some() || self.model.textual.onnx_file().is_some();
+        let automatic = is_onnx || frozen(ModelPart::Visual, init_visual) || frozen(ModelPart::Textual, init_textual);
         self.train.features.unwrap_or(automatic)
     }
 

@@ -59,6 +59,12 @@ pub fn schema() -> Vec<KeyRow> {
             });
         }
     }
+    rows.extend(ONNX_KEYS.iter().map(|&(key, expected, meaning)| KeyRow {
+        key: key.to_owned(),
+        expected: format!("{expected} (kind = \"onnx\")"),
+        default: String::new(),
+        meaning: meaning.to_owned(),
+    }));
     for entry in &METHODS {
         for (key, value) in leaves((entry.resolve)(&Table::new()).ok().map(Value::Table).as_ref()) {
             rows.push(KeyRow {
@@ -91,6 +97,7 @@ const SOURCE_OPTIONS: &[&str] = &["data.options.", "eval.options."];
 fn known() -> BTreeSet<String> {
     let mut known: BTreeSet<String> = KEYS.iter().map(|(key, ..)| (*key).to_owned()).collect();
     known.extend(["model.visual.init", "model.textual.init"].map(str::to_owned));
+    known.extend(ONNX_KEYS.iter().map(|(key, ..)| (*key).to_owned()));
     for entry in ENCODERS {
         for preset in (entry.presets)() {
             let (section, table) = match entry.tower {
@@ -177,6 +184,22 @@ fn lookup<'a>(table: &'a Table, path: &str) -> Option<&'a Value> {
         Some(rest) => lookup(value.as_table()?, rest),
     }
 }
+
+#[rustfmt::skip]
+/// Keys of the encoders of kind `onnx` that no other encoder has.
+const ONNX_KEYS: &[(&str, &str, &str)] = &[
+    ("model.visual.file", "string", "ONNX file of the image encoder"),
+    ("model.visual.input", "string, optional", "input of the pixels; absent: the only input"),
+    ("model.visual.output", "string, optional", "output [B, width]; absent: the only output"),
+    ("model.visual.layout", "nchw or nhwc", "order of the axes of the pixels"),
+    ("model.textual.file", "string", "ONNX file of the text encoder; needs tokenizer.kind = \"file\""),
+    ("model.textual.inputs.ids", "string, optional", "input of the token ids; absent: input_ids, or the only input"),
+    ("model.textual.inputs.mask", "string, optional", "input of the mask of tokens; absent: attention_mask, if the file has it"),
+    ("model.textual.inputs.types", "string, optional", "input of the segment types; absent: token_type_ids, if the file has it"),
+    ("model.textual.output", "string, optional", "output [B, width], or [B, L, width] with pooling; absent: the only output"),
+    ("model.textual.pooling", "first, mean or max; optional", "how the tokens of an output [B, L, width] become one row"),
+    ("model.textual.normalize", "boolean", "divide the features by their Euclidean norm"),
+];
 
 /// (key, type and range, meaning). A test compares them with the structs.
 #[rustfmt::skip]
@@ -304,7 +327,7 @@ pub(super) const KEYS: &[(&str, &str, &str)] = &[
     ("train.unfreeze.every", "integer, at least 1", "steps between two unfreezings; before the first one the encoders are frozen"),
     ("train.unfreeze.blocks", "integer, at least 1", "blocks that become trainable at a time, from the last to the first; the embeddings count as the first"),
     ("train.unfreeze.towers", "list of visual, textual", "encoders that are unfrozen gradually"),
-    ("train.features", "boolean, optional", "encode each photo, box and text once and train on the stored features of frozen encoders; absent: true if a frozen encoder comes from model.visual.init or model.textual.init"),
+    ("train.features", "boolean, optional", "encode each photo, box and text once and train on the stored features of frozen encoders; absent: true if a frozen encoder comes from model.visual.init or model.textual.init, or is an ONNX model"),
     ("train.feature_store", "string, optional", "folder of the stored features, as conifer features --out writes it; features of another encoder in it are an error; absent: a cache of the user"),
     ("train.out", "string", "folder of the run"),
 

@@ -289,7 +289,7 @@ pub struct TrainConfig {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unfreeze: Option<UnfreezeConfig>,
     /// Encode each photo, box and text once and train on the stored features, for the towers in `freeze`. Absent: true
-    /// if a frozen tower comes from `model.visual.init` or `model.textual.init`. Always true if a tower reads vectors.
+    /// if a frozen tower comes from `model.visual.init` or `model.textual.init`, or is an ONNX model. Always true if a tower reads vectors.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub features: Option<bool>,
     /// Folder of the stored features, as `conifer features --out` writes it. Features of another encoder in it are an
@@ -503,6 +503,7 @@ impl Config {
             }
         }
         self.check_adaptation()?;
+        self.check_onnx()?;
         self.check_features()?;
         if self.model.embed_dim > 1 << 16 {
             return Err(Error::setting("model.embed_dim", self.model.embed_dim, "at most 65536"));

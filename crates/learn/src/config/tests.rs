@@ -354,3 +354,22 @@ fn settings_for_fine_tuning_that_contradict_each_other_are_refused() {
     assert_eq!(smoke.train.unfreeze.map(|it| it.every), Some(5));
     assert_eq!(smoke.model.textual_lora, None);
 }
+
+#[test]
+fn onnx_encoders_are_frozen_and_need_their_own_tokenizer() {
+    let text = "[model]\nvisual = { kind = 'onnx', file = 'a.onnx', image_size = 32 }";
+    let config = parse(text).unwrap();
+    assert_eq!(config.train.freeze, [ModelPart::Visual]);
+    assert_eq!(config.train.features, Some(true));
+    assert_eq!(Config::parse("again", &config.to_toml(), &[]).unwrap(), config);
+    let text = "[model]\ntextual = { kind = 'onnx', file = 'a.onnx', context = 32, inputs = { ids = 'x' } }";
+    let found = message(text);
+    let expected = "`tokenizer.kind` is train; expected file with tokenizer.path, because an ONNX text encoder";
+    assert!(found.contains(expected), "{found}");
+    let config = parse(&format!("{text}\n[tokenizer]\nkind = 'file'\npath = 'tokenizer.json'")).unwrap();
+    assert_eq!(config.train.freeze, [ModelPart::Textual]);
+    let found = message("[model]\nvisual = { kind = 'onnx', image_size = 32 }");
+    assert!(found.contains("missing field `file`"), "{found}");
+    let found = message("[model]\nvisual = { kind = 'onnx', file = 'a', image_size = 32, layuot = 'nhwc' }");
+    assert!(found.contains("did you mean `model.visual.layout`?"), "{found}");
+}

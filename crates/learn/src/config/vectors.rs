@@ -1,16 +1,16 @@
-//! Towers for data whose photos or texts are vectors.
+//! Towers that other programs made: vectors of photos or texts, and ONNX models.
 
 use conifer_data::Source;
 use conifer_data::sources::features;
 
-use super::{Config, ModelSection};
+use super::{Config, ModelSection, TokenizerConfig};
 use crate::encoders::{TextualConfig, VectorConfig, VisualConfig};
 use crate::error::{Error, Result};
 use crate::model::ModelPart;
 
 impl Config {
     /// Replaces towers that the config does not name by ones that read vectors, if the data has vectors. Such a tower
-    /// has no parameters, so it counts as frozen.
+    /// has no parameters, so it counts as frozen, as an ONNX model does.
     pub(super) fn resolve_vectors(&mut self) {
         let default = ModelSection::default();
         let is_given = |option: &str| self.data.kind == features::KIND && self.data.options.contains_key(option);
@@ -21,14 +21,29 @@ impl Config {
         if is_given(features::TEXTS) && model.init_textual.is_none() && model.textual == default.textual {
             model.textual = TextualConfig::Vectors(VectorConfig::default());
         }
-        let widths = [
-            (ModelPart::Visual, self.model.visual.vector_width()),
-            (ModelPart::Textual, self.model.textual.vector_width()),
+        let ModelSection { visual, textual, .. } = &self.model;
+        let frozen = [
+            (ModelPart::Visual, visual.vector_width().is_some() || visual.onnx_file().is_some()),
+            (ModelPart::Textual, textual.vector_width().is_some() || textual.onnx_file().is_some()),
         ];
-        for (part, _) in widths.into_iter().filter(|(_, width)| width.is_some()) {
-            if !self.train.freeze.contains(&part) {
+        for (part, is_frozen) in frozen {
+            if is_frozen && !self.train.freeze.contains(&part) {
                 self.train.freeze.push(part);
             }
+        }
+    }
+
+    /// Checks that an ONNX text encoder has its tokenizer. One that comes from a checkpoint has it there.
+    pub(super) fn check_onnx(&self) -> Result<()> {
+        let ModelSection { textual, init, init_textual, .. } = &self.model;
+        let is_own = textual.onnx_file().is_some() && init.is_none() && init_textual.is_none();
+        match self.tokenizer {
+            TokenizerConfig::Train { .. } if is_own => {
+                let expected =
+                    "file with tokenizer.path, because an ONNX text encoder reads the ids of its own tokenizer";
+                Err(Error::setting("tokenizer.kind", "train", expected))
+            }
+            _ => Ok(()),
         }
     }
 

@@ -1,9 +1,11 @@
 //! BERT (Devlin et al., NAACL 2019): the text encoder of ALIGN (Jia et al., ICML 2021) and of most sentence encoders
 //! (Reimers and Gurevych, EMNLP 2019), such as all-MiniLM-L6-v2.
 
+mod packed;
+
 use burn::module::Module;
 use burn::tensor::{Bool, Tensor, module};
-use conifer_kernels::{Mask, self_attention};
+use conifer_kernels::{Mask, PackedCache, PostNormEncoder, self_attention};
 use serde::{Deserialize, Serialize};
 
 use super::clip_block::{self, check_ratio, hidden_width};
@@ -147,7 +149,7 @@ pub const BERT_NORM_EPSILON: f64 = 1e-12;
 ///
 /// `x = LayerNorm(words[ids] + positions + segments[0])`, `depth` blocks `x = LayerNorm(x + out(attention(x)))`, `x =
 /// LayerNorm(x + down(gelu(up(x))))`, pooling, then `x P + b` if there is a projection. No token attends to positions
-/// after the end of its text. The pooler of the published model is dropped, because neither ALIGN nor
+/// after the end of its text. Inference on the CPU computes no padding ([`PostNormEncoder`]). The pooler of the published model is dropped, because neither ALIGN nor
 /// sentence-transformers uses it.
 #[derive(Module, Debug)]
 pub struct Bert {
@@ -156,6 +158,9 @@ pub struct Bert {
     projection: Option<Linear>,
     #[module(skip)]
     config: BertConfig,
+    /// Weights for inference on the CPU.
+    #[module(skip)]
+    packed: PackedCache<PostNormEncoder>,
 }
 
 #[derive(Module, Debug)]
@@ -256,6 +261,7 @@ impl Encoder for Bert {
             },
             projection: (projection > 0).then(|| linear(init, width, projection)),
             config: config.clone(),
+            packed: PackedCache::default(),
         })
     }
 
@@ -269,7 +275,27 @@ impl Encoder for Bert {
 
     /// The pooled tokens of the last block, mapped by the projection if there is one, `[B, width]`.
     fn forward(&self, tokens: Tokens) -> Result<Tensor<2>> {
-        let [batch, length] = tokens.check(self.config.context)?;
+        let shape = tokens.check(self.config.context)?;
+        let pooled = match self.pooled_without_padding(&tokens) {
+            Some(pooled) => pooled,
+            None => self.pooled(tokens, shape),
+        };
+        Ok(self.output().map(pooled))
+    }
+}
+
+impl Bert {
+    fn output(&self) -> SentenceOutput<'_> {
+        SentenceOutput {
+            pooling: self.config.pooling,
+            projection: self.projection.as_ref(),
+            tanh: self.config.projection_tanh,
+            normalize: self.config.normalize,
+        }
+    }
+
+    /// The pooled tokens of the last block, `[B, width]`, computed by the tensor engine with the padding of the batch.
+    fn pooled(&self, tokens: Tokens, [batch, length]: [usize; 2]) -> Tensor<2> {
         let width = self.config.width;
         let hidden = tokens.after_end();
         let embeddings = &self.embeddings;
@@ -291,13 +317,7 @@ impl Encoder for Bert {
         for layer in &self.encoder.layer {
             x = layer.forward(x, batch, self.config.heads, self.config.epsilon, &keys);
         }
-        let output = SentenceOutput {
-            pooling: self.config.pooling,
-            projection: self.projection.as_ref(),
-            tanh: self.config.projection_tanh,
-            normalize: self.config.normalize,
-        };
-        Ok(output.forward(x, &hidden))
+        self.output().pool(x, &hidden)
     }
 }
 

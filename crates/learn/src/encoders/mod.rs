@@ -20,6 +20,7 @@ pub mod conv;
 pub mod convnext;
 pub mod efficientnet;
 pub mod layers;
+pub mod onnx;
 pub mod pooling;
 pub mod pretrained_vit;
 mod registry;
@@ -48,6 +49,7 @@ pub use bert::{Bert, BertConfig};
 pub use clip_vit::{ClipVit, ClipVitConfig};
 pub use convnext::{ConvNext, ConvNextConfig};
 pub use efficientnet::{EfficientNet, EfficientNetConfig};
+pub use onnx::{OnnxImageConfig, OnnxImageEncoder, OnnxTextConfig, OnnxTextEncoder, OnnxTextInputs, PixelLayout};
 pub use pooling::TokenPooling;
 pub use pretrained_vit::{PretrainedVit, PretrainedVitConfig, VitPooling, VitPositions};
 use registry::encoders;
@@ -72,6 +74,7 @@ encoders! {
         "pretrained_vit" => PretrainedVit(PretrainedVit, PretrainedVitConfig): "vision transformer of timm (AugReg, MAE, DINO), DINOv2, DINOv3 and SigLIP, for pretrained weights",
         "convnext" => ConvNext(ConvNext, ConvNextConfig): "ConvNeXt of timm",
         "efficientnet" => EfficientNet(EfficientNet, EfficientNetConfig): "EfficientNet, ALIGN's image encoder, for pretrained weights",
+        "onnx" => Onnx(OnnxImageEncoder, OnnxImageConfig): "any image encoder exported as ONNX, always frozen; needs the ONNX Runtime library",
         "vectors" => Vectors(ImageVectorInput, VectorConfig): "no encoder: reads vectors of photos that another program computed (`data.kind = \"features\"`)",
     }
     /// Architecture of a text encoder.
@@ -83,6 +86,7 @@ encoders! {
         "bert" => Bert(Bert, BertConfig): "BERT, RoBERTa, XLM-R and MPNet: the text encoder of ALIGN and of most sentence encoders",
         "siglip_text" => SiglipText(SiglipText, SiglipTextConfig): "text transformer of SigLIP, pooled at the last position of the padded text",
         "t5" => T5(T5Encoder, T5Config): "encoder of T5, Flan-T5, Sentence-T5 and GTR: relative positions, no biases",
+        "onnx" => Onnx(OnnxTextEncoder, OnnxTextConfig): "any text encoder exported as ONNX, with its tokenizer, always frozen; needs the ONNX Runtime library",
         "vectors" => Vectors(TextVectorInput, VectorConfig): "no encoder: reads vectors of texts that another program computed (`data.kind = \"features\"`)",
     }
 }
@@ -149,6 +153,12 @@ pub trait Encoder: Module {
     /// # Errors
     /// [`Error::Shape`] if the input does not fit the architecture.
     fn forward(&self, input: Self::Input) -> Result<Tensor<2>>;
+
+    /// Identifies what the features depend on besides the parameters and the architecture, such as the file of an ONNX
+    /// model; replaces the config in the identity of the encoder.
+    fn digest(&self) -> Option<String> {
+        None
+    }
 
     /// Constant tensors that a published state dict holds besides the parameters, by name.
     fn buffers(&self) -> Vec<(&'static str, WeightArray)> {

@@ -38,7 +38,11 @@ pub(super) struct SentenceOutput<'a> {
 impl SentenceOutput<'_> {
     /// Tokens `[B*L, width]` to features `[B, out]`; `hidden` `[B, L]` is true after the end of a text.
     pub(super) fn forward(&self, x: Tensor<2>, hidden: &Tensor<2, Bool>) -> Tensor<2> {
-        let mut pooled = self.pool(x, hidden);
+        self.map(self.pool(x, hidden))
+    }
+
+    /// Pooled rows `[B, width]` to features `[B, out]`.
+    pub(super) fn map(&self, mut pooled: Tensor<2>) -> Tensor<2> {
         if let Some(projection) = self.projection {
             pooled = projection.forward(pooled);
             if self.tanh {
@@ -53,7 +57,8 @@ impl SentenceOutput<'_> {
         pooled
     }
 
-    fn pool(&self, x: Tensor<2>, hidden: &Tensor<2, Bool>) -> Tensor<2> {
+    /// Tokens `[B*L, width]` to one row for each text, `[B, width]`.
+    pub(super) fn pool(&self, x: Tensor<2>, hidden: &Tensor<2, Bool>) -> Tensor<2> {
         let [batch, length] = hidden.dims();
         let [_, width] = x.dims();
         match self.pooling {

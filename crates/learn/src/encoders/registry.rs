@@ -130,6 +130,11 @@ macro_rules! encoders {
                     )+ })
                 }
 
+                /// Identity of an encoder whose features do not depend on the parameters and the config alone.
+                pub fn digest(&self) -> Option<String> {
+                    match self { $( Self::$Variant(encoder) => encoder.digest(), )+ }
+                }
+
                 /// Constant tensors of the published state dict, by name.
                 pub fn buffers(&self) -> Vec<(&'static str, WeightArray)> {
                     match self { $( Self::$Variant(encoder) => encoder.buffers(), )+ }

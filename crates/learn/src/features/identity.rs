@@ -2,6 +2,7 @@
 
 use conifer_embeddings::sha256_hex;
 use rayon::prelude::*;
+use serde::Serialize;
 use sha2::{Digest as _, Sha256};
 
 use super::ContentKey;
@@ -19,14 +20,21 @@ pub(crate) fn text_key(row: &[u32]) -> ContentKey {
 /// weights of the image encoder.
 pub fn image_identity(model: &Model) -> String {
     let config = model.config();
-    let settings = serde_json::json!({ "visual": config.visual, "pixels": config.pixels });
+    let visual = encoder_settings(&config.visual, model.visual.digest());
+    let settings = serde_json::json!({ "visual": visual, "pixels": config.pixels });
     identity(&settings.to_string(), module_weights(&model.visual))
 }
 
 /// As [`image_identity`], for texts. The token ids are part of the content.
 pub fn text_identity(model: &Model) -> String {
-    let settings = serde_json::json!({ "textual": model.config().textual });
+    let textual = encoder_settings(&model.config().textual, model.textual.digest());
+    let settings = serde_json::json!({ "textual": textual });
     identity(&settings.to_string(), module_weights(&model.textual))
+}
+
+/// The config of an encoder, or its digest. The config of an ONNX encoder has a path, which may change.
+fn encoder_settings(config: &impl Serialize, digest: Option<String>) -> serde_json::Value {
+    digest.map_or_else(|| serde_json::json!(config), serde_json::Value::String)
 }
 
 fn identity(settings: &str, weights: impl IntoIterator<Item = (String, WeightArray)>) -> String {

@@ -1,13 +1,19 @@
-//! The dense convolution of pixels: a matrix product whose operands are lines of 16 channels.
+//! A matrix product whose operands are lines of 16 channels, for inference: the dense convolution of pixels and the
+//! affine maps of tokens. In the following, a pixel is a row of the left operand.
+//!
+//! Every number of the result is a sum over the input channels in order. It depends neither on the other pixels nor on
+//! the number of threads.
 #![allow(
     clippy::needless_range_loop,
     reason = "iterators over registers use closures, which are compiled for the baseline instruction set"
 )]
 
+mod weights;
+
 use macerator::{Simd, WithSimd};
 
-use super::weights::{BlockGroup, PointwiseWeights};
 use crate::lanes::{CacheLine, LINE, Register, lanes, load, splat, store};
+pub(crate) use weights::{BlockGroup, PointwiseWeights, line};
 
 /// Repeats statements for `r` from 0 to `R - 1`. LLVM does not unroll loops with such large bodies, and registers cannot
 /// be indexed by a variable.
@@ -25,7 +31,7 @@ macro_rules! for_each_row {
 
 /// What the products are added to.
 #[derive(Clone, Copy)]
-pub(super) enum PointwiseStart<'a> {
+pub(crate) enum PointwiseStart<'a> {
     /// The bias. ReLU6 is applied to the sum.
     BiasBeforeRelu6,
     /// The bias.
@@ -37,22 +43,22 @@ pub(super) enum PointwiseStart<'a> {
 }
 
 /// Computes `to = start + from W` for some groups of output channels and a block-aligned range of input channels.
-pub(super) struct Pointwise<'a> {
-    pub(super) weights: &'a PointwiseWeights,
+pub(crate) struct Pointwise<'a> {
+    pub(crate) weights: &'a PointwiseWeights,
     /// The first input channel to use, which is the first channel of `from`.
-    pub(super) input: usize,
+    pub(crate) input: usize,
     /// Number of input channels to use.
-    pub(super) inputs: usize,
+    pub(crate) inputs: usize,
     /// Input channels in blocks of 16: `[block, pixel]` with `from_stride` pixels per block.
-    pub(super) from: &'a [CacheLine],
-    pub(super) from_stride: usize,
-    pub(super) groups: &'a [BlockGroup],
+    pub(crate) from: &'a [CacheLine],
+    pub(crate) from_stride: usize,
+    pub(crate) groups: &'a [BlockGroup],
     /// Output channels in blocks of 16, `to_stride` lines apart. The first belongs to the first group.
-    pub(super) to: &'a mut [CacheLine],
-    pub(super) to_stride: usize,
+    pub(crate) to: &'a mut [CacheLine],
+    pub(crate) to_stride: usize,
     /// For every pixel, its line in a block of the result.
-    pub(super) positions: &'a [u32],
-    pub(super) start: PointwiseStart<'a>,
+    pub(crate) positions: &'a [u32],
+    pub(crate) start: PointwiseStart<'a>,
 }
 
 impl WithSimd for Pointwise<'_> {
@@ -155,6 +161,6 @@ impl Pointwise<'_> {
 
 /// `min(max(x, 0), 6)`. On x86 and ARM, NaN stays NaN, because the instructions return the second operand.
 #[inline(always)]
-pub(super) fn relu6<S: Simd>(x: Register<S>) -> Register<S> {
+pub(crate) fn relu6<S: Simd>(x: Register<S>) -> Register<S> {
     splat::<S>(6.0).min(splat::<S>(0.0).max(x))
 }
