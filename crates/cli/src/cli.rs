@@ -1,6 +1,7 @@
 //! Command-line arguments and their help texts. The modules in `commands/` run the commands.
 
 mod convert;
+mod endpoint;
 mod eval;
 mod explore;
 mod predict;
@@ -13,6 +14,7 @@ use std::path::PathBuf;
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 
 pub(crate) use convert::{ConvertArgs, WeightArg};
+pub(crate) use endpoint::EndpointArgs;
 pub(crate) use eval::{EvalArgs, ReportFormat, ScoreArg};
 pub(crate) use explore::ExploreArgs;
 pub(crate) use predict::{ClassTextArg, PredictArgs};

@@ -5,6 +5,8 @@ mod cli;
 mod commands;
 mod device;
 mod embedder;
+mod embedding_endpoint;
+mod http_client;
 mod invocation;
 mod output;
 mod pictures;

@@ -50,17 +50,24 @@ mod unique;
 
 use std::sync::Arc;
 
+use axum::http::StatusCode;
+use conifer_learn::head::Tower;
+
 pub(crate) use front::front;
 pub(crate) use start::serve;
 
 use error::{HttpError, HttpResult};
 use metrics::{GaugeGuard, Metrics};
 
+use crate::embedding_endpoint::{EmbeddingEndpoint, EndpointError};
+
 /// State shared by all request handlers.
 pub(crate) struct Server {
     pub(crate) state: state::ServedSet,
     pub(crate) info: info::ServerInfo,
     pub(crate) model: Option<batch::EmbeddingQueue>,
+    /// Makes the vectors of typed texts, for a model that reads vectors.
+    pub(crate) endpoint: Option<EmbeddingEndpoint>,
     pub(crate) photos: photos::UploadedPhotos,
     pub(crate) thumbnails: thumbnails::Thumbnails,
     pub(crate) explorer: explore::Explorer,
@@ -79,6 +86,39 @@ impl Server {
                 "queries by text or photo need the model that made the set; start the server with --checkpoint MODEL",
             )
         })
+    }
+
+    /// The point of a text.
+    ///
+    /// # Errors
+    /// Those of the model; 502 or 504 if the embedding endpoint fails or does not answer in time.
+    pub(crate) async fn text_point(&self, text: &str) -> HttpResult<Vec<f32>> {
+        let model = self.embedder()?;
+        let Some(endpoint) = &self.endpoint else { return model.text(text).await };
+        let vector = endpoint.vector(text).await.map_err(|error| {
+            let status = match error {
+                EndpointError::Timeout(_) => StatusCode::GATEWAY_TIMEOUT,
+                EndpointError::BadReply(_) => StatusCode::BAD_GATEWAY,
+            };
+            HttpError::new(status, error.to_string())
+        })?;
+        model.vector(Tower::Text, vector).await
+    }
+
+    /// The point of a vector, for a model that reads vectors. `name` is the field of the request.
+    ///
+    /// # Errors
+    /// 422: the tower has an encoder, or the vector has another width or a number that is not finite.
+    pub(crate) async fn vector_point(&self, name: &str, tower: Tower, values: &[f32]) -> HttpResult<Vec<f32>> {
+        let model = self.embedder()?;
+        let Some(width) = model.model().inner().vector_width(tower) else {
+            let input = if tower == Tower::Image { "photo` or a `row" } else { "text" };
+            return Err(HttpError::invalid(format!(
+                "`{name}` is a vector, but the model has an encoder and reads no vectors; expected a `{input}`"
+            )));
+        };
+        query::check_numbers(name, values, width, "the width of the vectors of the model")?;
+        model.vector(tower, values.to_vec()).await
     }
 
     /// Runs CPU-bound work on a blocking thread, with a search permit.

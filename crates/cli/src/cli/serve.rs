@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::{MODEL, SERVER, limited_count};
+use super::{EndpointArgs, MODEL, SERVER, limited_count};
 
 /// Default port of `serve`.
 pub(crate) const SERVE_PORT: u16 = 7878;
@@ -19,6 +19,8 @@ pub(crate) struct ServeArgs {
     /// none).
     #[arg(long, value_name = "MODEL", help_heading = MODEL)]
     pub(crate) checkpoint: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) endpoint: EndpointArgs,
     /// Data set that was embedded, as in `conifer embed --data`; enables thumbnails.
     #[arg(long, value_name = "KIND:PATH", help_heading = "Photos and classes")]
     pub(crate) data: Option<String>,

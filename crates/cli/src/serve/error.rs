@@ -7,7 +7,7 @@ use axum::response::IntoResponse;
 use serde_json::json;
 
 /// An error response. Its body is `{"error":{"status":422,"message":"..."}}`.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct HttpError {
     pub(crate) status: StatusCode,
     pub(crate) message: String,

@@ -38,6 +38,7 @@ use super::rows::{MAX_ROWS, NeighbourParams, RowNumber};
 use super::search::{PointRequest, SearchRequest};
 use super::traverse::TraverseRequest;
 use crate::ranking::RankingArg;
+use best::BestHits;
 use client::Shard;
 use shard_replies::{ShardHit, ShardPath, ShardPhoto, ShardPoint};
 
@@ -181,9 +182,12 @@ impl FrontServer {
             let (shard, local) = self.holder(row)?;
             return self.resolve_point(shard, &json!({ "row": local })).await;
         }
-        let named = match (&query.text, &query.photo) {
-            (Some(text), _) => json!({ "text": text }),
-            (None, photo) => json!({ "photo": photo }),
+        let numbers = |it: &Vec<f32>| it.iter().map(exact).collect::<Vec<_>>();
+        let named = match query {
+            PointQuery { text: Some(text), .. } => json!({ "text": text }),
+            PointQuery { image_vector: Some(it), .. } => json!({ "image_vector": numbers(it) }),
+            PointQuery { text_vector: Some(it), .. } => json!({ "text_vector": numbers(it) }),
+            PointQuery { photo, .. } => json!({ "photo": photo }),
         };
         self.resolve_point(self.first()?, &named).await
     }
@@ -245,9 +249,17 @@ async fn search(State(front): FrontState, headers: HeaderMap, body: Body) -> Htt
     let mut request = raw;
     request.insert("query".to_owned(), front.point(&search.query).await?);
     front.resolve_filter(&filter, &mut request).await?;
-    let (hits, query_info, passing) = front.best(request, search.by, search.offset, search.k).await?;
-    let took = started.elapsed().as_secs_f64() * 1e3;
-    reply(&json!({ "query": query_info, "hits": hits, "rows_passing": passing, "took_ms": took }))
+    let BestHits { hits, query, rows_passing, scores } =
+        front.best(request, search.by, search.offset, search.k).await?;
+    let mut answer = json!({ "query": query, "hits": hits, "rows_passing": rows_passing });
+    if let Some(scores) = scores {
+        answer["scores"] = json!(scores);
+        if let Some(warning) = scores.flatness(search.by.score()) {
+            answer["flat"] = json!(warning);
+        }
+    }
+    answer["took_ms"] = json!(started.elapsed().as_secs_f64() * 1e3);
+    reply(&answer)
 }
 
 async fn traverse(State(front): FrontState, headers: HeaderMap, body: Body) -> HttpResult {
@@ -329,7 +341,7 @@ async fn neighbours(
             body.insert("modality".to_owned(), json!([modality]));
         }
         // Request one more hit, because the row itself is among them.
-        let (hits, _, _) = front.best(body, by, 0, k + 1).await?;
+        let BestHits { hits, .. } = front.best(body, by, 0, k + 1).await?;
         let others: Vec<ShardHit> = hits.into_iter().filter(|it| it.row != row).take(k).collect();
         answer.insert(name.to_owned(), json!(others));
     }

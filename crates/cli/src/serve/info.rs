@@ -27,6 +27,10 @@ pub(crate) struct ServerInfo {
     pub(crate) root: String,
     pub(crate) model: Option<String>,
     pub(crate) can: Capabilities,
+    /// Widths of the vectors that the model reads: `image` of `image_vector`, `text` of `text_vector`. Empty for a model
+    /// with encoders.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) vectors: BTreeMap<String, usize>,
     pub(crate) modalities: BTreeMap<String, usize>,
     pub(crate) columns: Vec<ColumnSummary>,
     pub(crate) depth: DepthSummary,
@@ -65,7 +69,13 @@ pub(crate) struct DepthSummary {
 }
 
 impl ServerInfo {
-    pub(crate) fn new(rows: &ServedSet, can: Capabilities, shard: Option<(usize, usize)>, set: SetIdentity) -> Self {
+    pub(crate) fn new(
+        rows: &ServedSet,
+        can: Capabilities,
+        vectors: BTreeMap<String, usize>,
+        shard: Option<(usize, usize)>,
+        set: SetIdentity,
+    ) -> Self {
         let mut modalities = BTreeMap::new();
         rows.modality.iter().for_each(|it| *modalities.entry(it.name()).or_insert(0) += 1);
         let modalities = modalities.into_iter().map(|(name, count)| (name.to_owned(), count)).collect();
@@ -77,6 +87,7 @@ impl ServerInfo {
             root: if matches!(rows.root(), Root::Origin) { "origin" } else { "point" }.to_owned(),
             model: Some(rows.model.clone()).filter(|it| !it.is_empty()),
             can,
+            vectors,
             modalities,
             columns: shown.map(|(name, values)| ColumnSummary::new(name, values)).collect(),
             depth: DepthSummary::new(rows.depths.clone()),

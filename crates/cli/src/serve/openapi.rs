@@ -137,7 +137,9 @@ fn responses(content: &Value) -> Value {
         "200": { "description": "Success.", "headers": headers, "content": content },
         "4XX": error("The request is not valid. 429: the server is at a limit; retry after Retry-After seconds."),
         "500": error("Internal server error."),
+        "502": error("The embedding endpoint of the server failed."),
         "503": error("Timeout. On a front also: a shard does not answer, or serves another set."),
+        "504": error("The embedding endpoint of the server did not answer in time."),
     })
 }
 

@@ -8,6 +8,7 @@ use axum::body::Body;
 use axum::extract::State;
 use axum::http::HeaderMap;
 use conifer_data::{Broken, Cause, ImageRef, PixelLimits};
+use conifer_learn::head::Tower;
 use serde_json::json as value;
 
 use super::Server;
@@ -61,6 +62,11 @@ impl UploadedPhotos {
 
 pub(crate) async fn upload(State(server): State<Arc<Server>>, headers: HeaderMap, body: Body) -> HttpResult {
     let model = Arc::clone(server.embedder()?.model());
+    if let Some(width) = model.inner().vector_width(Tower::Image) {
+        return Err(HttpError::invalid(format!(
+            "the model reads vectors and has no encoder of photos; expected a query `image_vector` of {width} numbers"
+        )));
+    }
     let max = server.max_upload;
     let bytes = read(&headers, body, max).await?;
     let (pixels, width, height) = server

@@ -1,10 +1,11 @@
 //! Queries and filters: parses them and resolves them to points and row selections.
 //!
-//! A query specifies a point in one of six ways.
+//! A query specifies a point in one of eight ways.
 
 use std::collections::BTreeMap;
 
 use conifer_index::{Filter, Query as Points, conjunction};
+use conifer_learn::head::Tower;
 use conifer_space::Modality;
 use conifer_space::slices::dot;
 use serde_json::{Map, Value};
@@ -25,7 +26,10 @@ const MAX_CHARACTERS: usize = 10_000;
 /// allowed curvature.
 const MAX_NORM: f32 = 1e4;
 /// Describes a query in error messages.
-const EXPECTED: &str = "an object with exactly one of `text`, `photo`, `row`, `id`, `point`, `all`";
+const EXPECTED: &str =
+    "an object with exactly one of `text`, `photo`, `row`, `id`, `point`, `image_vector`, `text_vector`, `all`";
+/// Names of the fields of a query.
+const QUERY_FIELDS: [&str; 8] = ["text", "photo", "row", "id", "point", "image_vector", "text_vector", "all"];
 
 /// A query, which specifies a point. Exactly one field is set.
 #[derive(Clone, Debug, Default)]
@@ -34,7 +38,12 @@ pub(crate) struct PointQuery {
     pub(crate) photo: Option<String>,
     pub(crate) row: Option<usize>,
     pub(crate) id: Option<String>,
+    /// Coordinates in the space of the set.
     pub(crate) point: Option<Vec<f32>>,
+    /// A vector of a photo, for a model that reads vectors: it passes the adapter and the head of the model.
+    pub(crate) image_vector: Option<Vec<f32>>,
+    /// A vector of a text, for a model that reads vectors.
+    pub(crate) text_vector: Option<Vec<f32>>,
     /// The factor-wise maximum of the points of several queries.
     pub(crate) all: Option<Vec<PointQuery>>,
 }
@@ -60,6 +69,7 @@ pub(crate) struct ResolvedFilter {
 /// The rows that pass a filter.
 pub(crate) enum PassingRows {
     All(usize),
+    /// In ascending order.
     Rows(Vec<usize>),
 }
 
@@ -76,13 +86,15 @@ impl Field for PointQuery {
 
     fn read(value: &Value, path: FieldPath<'_>) -> HttpResult<Option<Self>> {
         let Some(object) = value.as_object() else { return Ok(None) };
-        let mut fields = RequestFields::new(path, object.clone(), &["text", "photo", "row", "id", "point", "all"])?;
+        let mut fields = RequestFields::new(path, object.clone(), &QUERY_FIELDS)?;
         Ok(Some(Self {
             text: fields.take("text")?,
             photo: fields.take("photo")?,
             row: fields.take("row")?,
             id: fields.take("id")?,
             point: fields.take("point")?,
+            image_vector: fields.take("image_vector")?,
+            text_vector: fields.take("text_vector")?,
             all: fields.take("all")?,
         }))
     }
@@ -112,6 +124,8 @@ impl PointQuery {
             self.row.is_some(),
             self.id.is_some(),
             self.point.is_some(),
+            self.image_vector.is_some(),
+            self.text_vector.is_some(),
             self.all.is_some(),
         ];
         if given.iter().filter(|it| **it).count() != 1 {
@@ -128,7 +142,7 @@ impl PointQuery {
         }
         if parts.iter().any(|it| it.all.is_some()) {
             return Err(HttpError::invalid(
-                "`all` is nested within another `all`; expected a text, photo, row, id or point",
+                "`all` is nested within another `all`; expected a text, photo, row, id, point or vector",
             ));
         }
         parts.iter().map(PointQuery::check).sum()
@@ -148,7 +162,7 @@ impl PointQuery {
     async fn single(&self, server: &Server) -> HttpResult<Vec<f32>> {
         let state = &server.state;
         if let Some(text) = &self.text {
-            return server.embedder()?.text(text).await;
+            return server.text_point(text).await;
         }
         if let Some(token) = &self.photo {
             return server.photos.point(token).ok_or_else(|| {
@@ -164,22 +178,32 @@ impl PointQuery {
             let row = row.ok_or_else(|| HttpError::absent(format!("no row has the id `{id}`")))?;
             return Ok(state.flat.row(row).into_owned());
         }
+        for (name, tower, vector) in
+            [("image_vector", Tower::Image, &self.image_vector), ("text_vector", Tower::Text, &self.text_vector)]
+        {
+            if let Some(vector) = vector {
+                return server.vector_point(name, tower, vector).await;
+            }
+        }
         let point = self.point.clone().unwrap_or_default();
-        let dim = state.spec().dim;
-        if point.len() != dim {
-            return Err(HttpError::invalid(format!(
-                "`point` is a list of {}; expected `dim` = {dim} numbers",
-                point.len()
-            )));
-        }
-        if let Some(i) = point.iter().position(|it| !it.is_finite()) {
-            return Err(HttpError::invalid(format!("`point[{i}]` is {}; expected a finite number", point[i])));
-        }
+        check_numbers("point", &point, state.spec().dim, "`dim`")?;
         let norm = dot(&point, &point).sqrt();
         if norm > MAX_NORM {
             return Err(HttpError::invalid(format!("`point` has norm {norm}; expected at most {MAX_NORM}")));
         }
         Ok(point)
+    }
+}
+
+/// Checks a list of numbers of a request. `what` describes the expected length.
+pub(crate) fn check_numbers(name: &str, values: &[f32], expected: usize, what: &str) -> HttpResult<()> {
+    if values.len() != expected {
+        let message = format!("`{name}` is a list of {}; expected {what} = {expected} numbers", values.len());
+        return Err(HttpError::invalid(message));
+    }
+    match values.iter().position(|it| !it.is_finite()) {
+        Some(i) => Err(HttpError::invalid(format!("`{name}[{i}]` is {}; expected a finite number", values[i]))),
+        None => Ok(()),
     }
 }
 
@@ -247,6 +271,13 @@ impl PassingRows {
         match self {
             PassingRows::All(rows) => *rows,
             PassingRows::Rows(rows) => rows.len(),
+        }
+    }
+
+    pub(crate) fn contains(&self, row: usize) -> bool {
+        match self {
+            PassingRows::All(rows) => row < *rows,
+            PassingRows::Rows(rows) => rows.binary_search(&row).is_ok(),
         }
     }
 

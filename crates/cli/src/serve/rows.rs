@@ -105,7 +105,7 @@ pub(crate) async fn neighbours(
             filters.extend(modality.is_some().then_some(Filter::Modality(wanted)));
             let passing = PassingRows::Rows(state.flat.passing(&Filter::And(&filters))?);
             let by = |ranking| -> HttpResult<Vec<RowReply<'_>>> {
-                let found = best(server, &point, ranking, k, 0, &passing)?;
+                let found = best(server, &point, ranking, k, &passing)?;
                 Ok(found.into_iter().map(|hit| RowReply::found(server, hit, &point)).collect())
             };
             json(&NeighboursReply {

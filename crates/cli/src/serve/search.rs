@@ -7,7 +7,7 @@ use axum::body::Body;
 use axum::extract::State;
 use axum::http::HeaderMap;
 use conifer_index::{Effort, Hit, Query as Points, Ranking};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::Server;
 use super::body::{MAX_JSON_BYTES, json, read};
@@ -16,11 +16,15 @@ use super::fields::{Request, RequestFields, object, parse_request};
 use super::hits::RowReply;
 use super::query::{PassingRows, PointQuery, split};
 use crate::ranking::RankingArg;
+use crate::triviality::{ScoreRange, is_comparable, score_range};
 
 /// Maximum number of hits in a response.
 pub(crate) const MAX_HITS: usize = 1000;
 /// Maximum number of hits that a request may skip.
 pub(crate) const MAX_OFFSET: usize = 1_000_000;
+/// Maximum number of rows of the set whose scores are compared to find flat rankings. It is smaller than on the command
+/// line, because every search compares them.
+const SAMPLED_ROWS: usize = 512;
 /// Constant K of the cone half-aperture in responses, as in MERU.
 pub(crate) const MIN_RADIUS: f32 = 0.1;
 
@@ -55,7 +59,23 @@ struct SearchReply<'a> {
     query: QueryInfo,
     hits: Vec<RowReply<'a>>,
     rows_passing: usize,
+    /// Absent for gated rankings, and if no row can be compared.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    scores: Option<SampledScores>,
+    /// A warning if the scores of the rows are so close together that their order is almost meaningless.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    flat: Option<String>,
     took_ms: f64,
+}
+
+/// Scores of a sample of the rows that pass the filters, without rows at the query itself.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub(crate) struct SampledScores {
+    #[serde(flatten)]
+    range: ScoreRange,
+    /// Best score of all rows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    best: Option<f32>,
 }
 
 /// Information about the query in a response.
@@ -92,11 +112,15 @@ pub(crate) async fn search(State(server): State<Arc<Server>>, headers: HeaderMap
     server
         .work(move |server| {
             let passing = resolved.passing(&server.state)?;
-            let found = best(server, &point, ranking, search.k, search.offset, &passing)?;
+            let mut found = best(server, &point, ranking, search.k + search.offset, &passing)?;
+            let scores = SampledScores::new(server, &point, ranking, &passing, &found)?;
+            found.drain(..search.offset.min(found.len()));
             json(&SearchReply {
                 query: QueryInfo::new(server, &point),
                 hits: found.into_iter().map(|hit| RowReply::found(server, hit, &point)).collect(),
                 rows_passing: passing.len(),
+                flat: scores.and_then(|it| it.flatness(search.by.score())),
+                scores,
                 took_ms: started.elapsed().as_secs_f64() * 1e3,
             })
         })
@@ -128,26 +152,65 @@ pub(crate) async fn point(State(server): State<Arc<Server>>, headers: HeaderMap,
     json(&PointReply { point: query.point(&server).await? })
 }
 
-/// The `k` best rows after the first `offset` rows.
+/// The `k` best rows.
 pub(crate) fn best(
     server: &Server,
     point: &[f32],
     ranking: Ranking,
     k: usize,
-    offset: usize,
     passing: &PassingRows,
 ) -> HttpResult<Vec<Hit>> {
     let state = &server.state;
     let (query, filter) = (Points::new(state.spec(), point), passing.filter());
-    let mut hits = match &state.cells {
-        None => state.flat.top_k(&query, ranking, k + offset, &filter)?.concat(),
+    Ok(match &state.cells {
+        None => state.flat.top_k(&query, ranking, k, &filter)?.concat(),
         Some(cells) => {
-            let found = cells.top_k(&query, ranking, k + offset, &filter, Effort::Exact)?;
+            let found = cells.top_k(&query, ranking, k, &filter, Effort::Exact)?;
             found.into_iter().flat_map(|it| it.hits).collect()
         }
-    };
-    hits.drain(..offset.min(hits.len()));
-    Ok(hits)
+    })
+}
+
+impl SampledScores {
+    /// Compares the scores of the rows whose number in the whole set is a multiple of a step, so that the samples of all
+    /// shards together are the sample of the whole set. Rows at the query itself are left out: their distance of 0 hides
+    /// how close together the other rows are. `found` are the best hits.
+    fn new(
+        server: &Server,
+        point: &[f32],
+        ranking: Ranking,
+        passing: &PassingRows,
+        found: &[Hit],
+    ) -> HttpResult<Option<Self>> {
+        if !is_comparable(ranking) {
+            return Ok(None);
+        }
+        let (index, shard, rows) = (&server.state.flat, server.info.shard_identity(), server.info.set.rows);
+        let other = |row: usize| *index.row(row) != *point;
+        let step = rows.div_ceil(SAMPLED_ROWS).max(1);
+        let local = (0..rows).step_by(step).filter(|row| row % shard.count == shard.index).map(|row| row / shard.count);
+        let sampled: Vec<usize> = local.filter(|row| passing.contains(*row) && other(*row)).collect();
+        let range = score_range(index, &Points::new(server.state.spec(), point), ranking, &sampled)?;
+        let best = found.iter().find(|hit| other(hit.row)).map(|hit| hit.score);
+        Ok(range.map(|range| SampledScores { range, best }))
+    }
+
+    /// Merges the scores of the shards of a set.
+    pub(crate) fn merged(shards: impl Iterator<Item = Option<Self>>, large_first: bool) -> Option<Self> {
+        shards.flatten().reduce(|a, b| {
+            let better = |x: f32, y: f32| if large_first { x.max(y) } else { x.min(y) };
+            let best = match (a.best, b.best) {
+                (Some(x), Some(y)) => Some(better(x, y)),
+                (x, y) => x.or(y),
+            };
+            SampledScores { range: a.range.merged(b.range), best }
+        })
+    }
+
+    /// See [`ScoreRange::flatness`].
+    pub(crate) fn flatness(&self, what: &str) -> Option<String> {
+        self.best.map_or(self.range, |best| self.range.including(best)).flatness(what)
+    }
 }
 
 impl QueryInfo {

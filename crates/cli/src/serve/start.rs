@@ -30,6 +30,7 @@ use super::thumbnails::Thumbnails;
 use super::{Server, listen, routes};
 use crate::cli::{DataArgs, ListenArgs, ServeArgs};
 use crate::embedder::ModelEmbedder;
+use crate::embedding_endpoint::{ENDPOINT_TIMEOUT, EmbeddingEndpoint};
 use crate::output::{note, print, print_json};
 use crate::request::{open_rows, open_source};
 
@@ -37,6 +38,9 @@ use crate::request::{open_rows, open_source};
 pub(crate) const CONCURRENT_UPLOADS: usize = 4;
 /// Number of photos of maximum size that may be in memory at the same time while they are uploaded.
 const MAX_INCOMING: usize = 8;
+/// Share of the request timeout that a request to another server may take, so that the error response that names the
+/// slow server is still in time.
+pub(crate) const SHARE_OF_TIMEOUT: f64 = 0.9;
 /// Minimum length of a token in characters. 16 random base64 characters have 96 bits.
 const MIN_TOKEN_LENGTH: usize = 16;
 
@@ -82,10 +86,24 @@ pub(crate) fn serve(args: ServeArgs, as_json: bool, device: &Device) -> anyhow::
     if thumbnails.has_source() {
         note(&format!("{} of {} rows have a picture in --data", thumbnails.count(), state.len()));
     }
+    let limit = ENDPOINT_TIMEOUT.min(Duration::from_secs_f64(args.listen.timeout * SHARE_OF_TIMEOUT));
+    let endpoint = match &model {
+        Some(model) => EmbeddingEndpoint::of_args(&args.endpoint, model, limit)?,
+        None => {
+            ensure!(
+                args.endpoint.embedding_endpoint.is_none(),
+                "--embedding-endpoint: expected --checkpoint MODEL, too, with a model that reads vectors"
+            );
+            None
+        }
+    };
     // A tower that reads vectors has no encoder for a text or an upload.
-    let has_encoder = |tower| model.as_ref().is_some_and(|it| it.inner().vector_width(tower).is_none());
+    let width = |tower| model.as_ref().and_then(|it| it.inner().vector_width(tower));
+    let has_encoder = |tower| model.is_some() && width(tower).is_none();
+    let vectors = [("image", Tower::Image), ("text", Tower::Text)];
+    let vectors = vectors.into_iter().filter_map(|(name, tower)| Some((name.to_owned(), width(tower)?))).collect();
     let capabilities = Capabilities {
-        text: has_encoder(Tower::Text),
+        text: has_encoder(Tower::Text) || endpoint.is_some(),
         photo: has_encoder(Tower::Image),
         thumbnails: thumbnails.has_source(),
         tree: state.tree.is_some(),
@@ -93,9 +111,10 @@ pub(crate) fn serve(args: ServeArgs, as_json: bool, device: &Device) -> anyhow::
     };
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let server = Arc::new(Server {
-        info: ServerInfo::new(&state, capabilities, args.shard, identity),
+        info: ServerInfo::new(&state, capabilities, vectors, args.shard, identity),
         explorer: Explorer::new(&state)?,
         predictor,
+        endpoint,
         model: model.map(|it| EmbeddingQueue::start(it, args.listen.concurrency)).transpose()?,
         state,
         photos: UploadedPhotos::new(),

@@ -8,14 +8,21 @@ use axum::http::Method;
 use serde_json::{Map, Value, json};
 
 use super::super::error::{HttpError, HttpResult};
-use super::super::search::MAX_HITS;
+use super::super::search::{MAX_HITS, SampledScores};
 use super::FrontServer;
 use super::client::Shard;
 use super::shard_replies::{HitKey, ShardHit, ShardQueryInfo, ShardSearchReply};
 use crate::ranking::RankingArg;
 
-/// Ranked hits, information about the query, and the number of rows that pass the filter.
-pub(crate) type BestHits = (Vec<ShardHit>, ShardQueryInfo, usize);
+/// The merged result of a search.
+pub(crate) struct BestHits {
+    /// Best first.
+    pub(crate) hits: Vec<ShardHit>,
+    pub(crate) query: ShardQueryInfo,
+    /// Number of rows that pass the filter.
+    pub(crate) rows_passing: usize,
+    pub(crate) scores: Option<SampledScores>,
+}
 
 /// The hits of one shard, best first.
 struct ShardCursor {
@@ -48,7 +55,7 @@ impl FrontServer {
             (Value::Object(body.clone()), length)
         };
         let (request, length) = page(0, needed);
-        let (mut cursors, mut query_info, mut passing) = (Vec::new(), None, 0);
+        let (mut cursors, mut query_info, mut passing, mut scores) = (Vec::new(), None, 0, Vec::new());
         for (shard, found) in
             self.shards.iter().zip(self.all::<ShardSearchReply>(Method::POST, "/api/search", Some(&request)).await?)
         {
@@ -60,6 +67,7 @@ impl FrontServer {
             passing += found.rows_passing;
             cursor.take(found.hits, length)?;
             query_info.get_or_insert(found.query);
+            scores.push(found.scores);
             cursors.push(cursor);
         }
         let mut hits = Vec::new();
@@ -76,8 +84,9 @@ impl FrontServer {
                 hits.push(hit);
             }
         }
-        let query_info = query_info.ok_or_else(|| HttpError::fault("the front has no shards"))?;
-        Ok((hits, query_info, passing))
+        let query = query_info.ok_or_else(|| HttpError::fault("the front has no shards"))?;
+        let scores = SampledScores::merged(scores.into_iter(), by.large_first());
+        Ok(BestHits { hits, query, rows_passing: passing, scores })
     }
 }
 

@@ -1,21 +1,17 @@
-//! HTTP client of a front for its shards. Every request opens a new connection.
+//! Requests of a front to its shards.
 
-use std::net::ToSocketAddrs as _;
 use std::time::Duration;
 
-use anyhow::{Context as _, bail, ensure};
-use axum::body::Body;
-use axum::http::header::{AUTHORIZATION, CONTENT_TYPE, HOST};
-use axum::http::{HeaderMap, Method, Request, StatusCode, Uri};
-use http_body_util::BodyExt as _;
-use hyper_util::rt::TokioIo;
+use anyhow::{Context as _, ensure};
+use axum::http::header::CONTENT_TYPE;
+use axum::http::{Method, StatusCode};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-use tokio::net::TcpStream;
 
 use super::super::error::{HttpError, HttpResult};
 use super::super::identity::ShardIdentity;
 use super::shard_replies::ShardHit;
+use crate::http_client::{ClientReply, PlainHttpClient};
 
 /// Maximum size of a response in bytes.
 const MAX_RESPONSE_BYTES: usize = 64 << 20;
@@ -25,9 +21,7 @@ const MAX_RESPONSE_BYTES: usize = 64 << 20;
 pub(crate) struct ShardClient {
     /// The URL as the user gave it, for messages.
     pub(crate) url: String,
-    authority: String,
-    token: Option<String>,
-    timeout: Duration,
+    http: PlainHttpClient,
 }
 
 /// A server that holds one shard of the set.
@@ -40,74 +34,28 @@ pub(crate) struct Shard {
     pub(crate) rows: usize,
 }
 
-/// A response of a server.
-pub(crate) struct ShardReply {
-    pub(crate) bytes: Vec<u8>,
-    status: StatusCode,
-    headers: HeaderMap,
-}
-
 impl ShardClient {
     /// # Errors
     /// The URL does not have the form `http://HOST[:PORT]`, or the host cannot be resolved.
-    pub(crate) fn new(url: &str, token: Option<String>, timeout: Duration) -> anyhow::Result<Self> {
-        let expected = || format!("--shard {url}: expected http://HOST:PORT");
-        let uri: Uri = url.parse().with_context(expected)?;
-        ensure!(
-            uri.scheme_str() == Some("http") && matches!(uri.path(), "" | "/") && uri.query().is_none(),
-            expected()
-        );
-        let authority = uri.authority().with_context(expected)?;
-        let port = authority.port_u16().unwrap_or(80);
-        let authority = format!("{}:{port}", authority.host());
-        authority.to_socket_addrs().with_context(expected)?;
-        Ok(Self { url: url.to_owned(), authority, token, timeout })
+    pub(crate) fn new(url: &str, token: Option<&str>, timeout: Duration) -> anyhow::Result<Self> {
+        let option = || format!("--shard {url}");
+        let http = PlainHttpClient::new(url, token, timeout, MAX_RESPONSE_BYTES).with_context(option)?;
+        ensure!(http.path() == "/", "{}: expected http://HOST:PORT without a path", option());
+        Ok(Self { url: url.to_owned(), http })
     }
 
     /// Sends a request and reads the whole response.
     ///
-    /// # Errors 503 with the URL of the server if the exchange fails or times out, or if the server returns a server
-    /// error or rejects the token.
-    pub(crate) async fn send(&self, method: Method, path: &str, body: Option<Vec<u8>>) -> HttpResult<ShardReply> {
-        match tokio::time::timeout(self.timeout, self.exchange(method, path, body)).await {
-            Ok(Ok(reply)) => Ok(reply),
-            Ok(Err(error)) => Err(self.no_answer(&format!("{error:#}"))),
-            Err(_) => Err(self.no_answer(&format!("no response within {} s", self.timeout.as_secs_f64()))),
-        }
-    }
-
-    async fn exchange(&self, method: Method, path: &str, body: Option<Vec<u8>>) -> anyhow::Result<ShardReply> {
-        let stream = TcpStream::connect(&self.authority).await?;
-        stream.set_nodelay(true)?;
-        let (mut send, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
-        // This task drives the connection. A connection error also fails `send_request` or the body, so the task's
-        // result is not read.
-        let connection = tokio::spawn(connection);
-        let mut request = Request::builder().method(method).uri(path).header(HOST, &self.authority);
-        if let Some(token) = &self.token {
-            request = request.header(AUTHORIZATION, format!("Bearer {token}"));
-        }
-        if body.is_some() {
-            request = request.header(CONTENT_TYPE, "application/json");
-        }
-        let response = send.send_request(request.body(Body::from(body.unwrap_or_default()))?).await?;
-        let (head, mut incoming) = response.into_parts();
-        let mut bytes = Vec::new();
-        while let Some(frame) = incoming.frame().await {
-            if let Ok(data) = frame?.into_data() {
-                ensure!(
-                    bytes.len() + data.len() <= MAX_RESPONSE_BYTES,
-                    "the response is longer than {MAX_RESPONSE_BYTES} bytes"
-                );
-                bytes.extend_from_slice(&data);
-            }
-        }
-        connection.abort();
-        let reply = ShardReply { bytes, status: head.status, headers: head.headers };
+    /// # Errors
+    /// 503 with the URL of the server if the exchange fails or times out, or if the server returns a server error or
+    /// rejects the token.
+    pub(crate) async fn send(&self, method: Method, path: &str, body: Option<Vec<u8>>) -> HttpResult<ClientReply> {
+        let reply = self.http.send(method, path, body).await.map_err(|error| self.no_answer(&error.to_string()))?;
         // The client of the front cannot fix a server error or a rejected token, so both count as an unavailable shard.
         let closed = matches!(reply.status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN);
         if closed || reply.status.is_server_error() {
-            bail!("{}: {}", reply.status, reply.message().as_deref().unwrap_or("no message"));
+            let message = reply.message();
+            return Err(self.no_answer(&format!("{}: {}", reply.status, message.as_deref().unwrap_or("no message"))));
         }
         Ok(reply)
     }
@@ -117,13 +65,13 @@ impl ShardClient {
     }
 
     /// Parses the JSON of a response. A client error of the server is passed on with its status and message.
-    pub(crate) fn read<T: DeserializeOwned>(&self, reply: &ShardReply) -> HttpResult<T> {
+    pub(crate) fn read<T: DeserializeOwned>(&self, reply: &ClientReply) -> HttpResult<T> {
         self.check_success(reply)?;
         serde_json::from_slice(&reply.bytes).map_err(|error| self.unexpected(&error.to_string()))
     }
 
     /// Returns an error unless the response is a success.
-    pub(crate) fn check_success(&self, reply: &ShardReply) -> HttpResult<()> {
+    pub(crate) fn check_success(&self, reply: &ClientReply) -> HttpResult<()> {
         if reply.status.is_success() {
             return Ok(());
         }
@@ -145,7 +93,7 @@ impl Shard {
     /// # Errors
     /// Those of [`ShardClient::send`]; 503 if the server now holds another set, another version of the set or another
     /// shard.
-    pub(crate) async fn send(&self, method: Method, path: &str, body: Option<Vec<u8>>) -> HttpResult<ShardReply> {
+    pub(crate) async fn send(&self, method: Method, path: &str, body: Option<Vec<u8>>) -> HttpResult<ClientReply> {
         let reply = self.client.send(method, path, body).await?;
         match self.identity.other(&reply.headers) {
             None => Ok(reply),
@@ -179,7 +127,7 @@ impl Shard {
     }
 }
 
-impl ShardReply {
+impl ClientReply {
     pub(crate) fn is_absent(&self) -> bool {
         self.status == StatusCode::NOT_FOUND
     }
@@ -188,6 +136,7 @@ impl ShardReply {
         self.headers.get(CONTENT_TYPE).is_some_and(|it| it == "image/jpeg")
     }
 
+    /// The message of an error response of a conifer server.
     fn message(&self) -> Option<String> {
         let body: Value = serde_json::from_slice(&self.bytes).ok()?;
         Some(body.get("error")?.get("message")?.as_str()?.to_owned())

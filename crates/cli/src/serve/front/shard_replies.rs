@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use conifer_space::Modality;
 use serde::{Deserialize, Serialize};
 
+use super::super::search::SampledScores;
+
 /// A row, as [`super::super::hits::RowReply`] serialises it. Numbers are `f64`, so that they are passed on without
 /// rounding.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
@@ -33,6 +35,8 @@ pub(crate) struct ShardSearchReply {
     pub(crate) query: ShardQueryInfo,
     pub(crate) hits: Vec<ShardHit>,
     pub(crate) rows_passing: usize,
+    #[serde(default)]
+    pub(crate) scores: Option<SampledScores>,
 }
 
 #[derive(Deserialize, Serialize)]

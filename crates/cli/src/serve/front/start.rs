@@ -10,7 +10,7 @@ use tokio::sync::{Mutex, Semaphore};
 
 use super::super::identity::SetIdentity;
 use super::super::info::ServerInfo;
-use super::super::start::{CONCURRENT_UPLOADS, bind, run, token};
+use super::super::start::{CONCURRENT_UPLOADS, SHARE_OF_TIMEOUT, bind, run, token};
 use super::client::{Shard, ShardClient};
 use super::{FrontServer, router};
 use crate::cli::FrontArgs;
@@ -18,9 +18,8 @@ use crate::cli::FrontArgs;
 pub(crate) fn front(args: FrontArgs, as_json: bool) -> anyhow::Result<()> {
     let (listener, gate) = bind(&args.listen, args.max_upload, as_json)?;
     let token = args.shard_token_file.as_deref().map(token).transpose()?;
-    // Shards get 90 % of the request timeout, so that the error response that names a slow shard is still in time.
-    let timeout = Duration::from_secs_f64(args.listen.timeout * 0.9);
-    let clients = args.shards.iter().map(|url| ShardClient::new(url, token.clone(), timeout));
+    let timeout = Duration::from_secs_f64(args.listen.timeout * SHARE_OF_TIMEOUT);
+    let clients = args.shards.iter().map(|url| ShardClient::new(url, token.as_deref(), timeout));
     let clients = clients.collect::<anyhow::Result<Vec<_>>>()?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let (shards, info) = runtime.block_on(connect(clients))?;

@@ -23,6 +23,14 @@ fn query_schemas() -> Value {
             json!({ "type": "array", "items": { "type": "number" }, "minItems": 1, "description": "`dim` coordinates, as returned by /api/point" }),
         ),
     ];
+    for (name, input) in [("image_vector", "photo"), ("text_vector", "text")] {
+        let what =
+            format!("the vector of a {input}, for a model that reads vectors; /api/info has its width (`vectors`)");
+        leaves.push(one(
+            name,
+            json!({ "type": "array", "items": { "type": "number" }, "minItems": 1, "description": what }),
+        ));
+    }
     let named = json!({ "oneOf": leaves });
     let all = json!({
         "type": "array", "items": reference("Named"), "minItems": 2, "maxItems": 8,
@@ -95,6 +103,8 @@ fn answers() -> Value {
             }), &["depth", "aperture"]),
             "hits": { "type": "array", "items": reference("Hit"), "description": "best first" },
             "rows_passing": number_of("number of rows that pass the filters, including those that are not among the hits"),
+            "scores": scores(),
+            "flat": { "type": "string", "description": "a warning, only for a flat ranking: the scores are less than 1 % apart, so the order of the rows is almost meaningless" },
             "took_ms": number("time in milliseconds"),
         }), &["query", "hits", "rows_passing", "took_ms"]),
         "Path": open(json!({
@@ -124,6 +134,17 @@ fn answers() -> Value {
             "tree": { "type": "string", "description": "sha256 of the class tree" },
         }), &["sha256", "rows"]),
     })
+}
+
+fn scores() -> Value {
+    let fields = json!({
+        "rows": number_of("number of rows compared"),
+        "low": number("smallest score of these rows"),
+        "high": number("largest score of these rows"),
+        "best": number("best score of all rows that are not at the query itself"),
+    });
+    let what = "scores of a sample of the rows that pass the filters, without rows at the query itself; absent for gated rankings";
+    about(open(fields, &["rows", "low", "high"]), what)
 }
 
 fn prediction() -> Value {
@@ -203,6 +224,7 @@ fn info() -> Value {
         json!({
             "version": text, "rows": number_of("number of rows"), "space": open(space, &["kind", "dim", "factors", "curv"]),
             "root": { "enum": ["origin", "point"] }, "model": { "type": ["string", "null"] }, "can": can,
+            "vectors": counts("width of the vectors that the model reads, for `image_vector` (image) and `text_vector` (text); absent for a model with encoders"),
             "modalities": counts("number of rows of each modality"), "columns": list(open(column, &["name", "distinct", "values"])),
             "depth": open(depth, &["min", "max", "deciles"]), "by": list(text),
             "shard": { "type": "array", "items": { "type": "integer" }, "minItems": 2, "maxItems": 2, "description": "shard I of N, as [I, N]" },
