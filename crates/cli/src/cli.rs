@@ -19,7 +19,7 @@ pub(crate) use eval::{EvalArgs, ReportFormat, ScoreArg};
 pub(crate) use explore::ExploreArgs;
 pub(crate) use predict::{ClassTextArg, PredictArgs};
 pub(crate) use search::{FilterArgs, QueryArgs, SearchArgs, TraverseArgs};
-pub(crate) use serve::{FrontArgs, ListenArgs, SERVE_PORT, ServeArgs};
+pub(crate) use serve::{FrontArgs, ListenArgs, LogFormatArg, SERVE_PORT, ServeArgs};
 pub(crate) use store::{EngineArg, ExportArgs, StoreCommand, StoreElementArg};
 
 use crate::device::DeviceArg;

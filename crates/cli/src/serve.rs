@@ -6,8 +6,9 @@
 //! listen     accepts connections: connection limit, timeouts for request heads and for sending responses
 //!   gate     middleware: access checks, request body, concurrency limit, request timeout
 //!     routes -> search, rows, traverse, photos, thumbnails, info
-//!                 fields: parses and validates the fields of a request
-//!                 query: resolves the fields to points and filters
+//!                 requests, replies: the types of bodies and query parameters; openapi describes them
+//!                 extract: parses bodies and query parameters
+//!                 query: resolves queries to points and filters to rows
 //!                 batch: embeds texts and photos in batches
 //! ```
 
@@ -19,8 +20,8 @@ mod boxes;
 mod classes;
 mod error;
 mod explore;
+mod extract;
 mod factors;
-mod fields;
 mod framing;
 mod front;
 mod gate;
@@ -37,6 +38,8 @@ mod permits;
 mod photos;
 mod predict;
 mod query;
+mod replies;
+mod requests;
 mod response_buffer;
 mod routes;
 mod rows;
@@ -46,7 +49,6 @@ mod state;
 mod thumbnails;
 mod traverse;
 mod tree;
-mod unique;
 
 use std::sync::Arc;
 
@@ -108,7 +110,7 @@ impl Server {
     /// The point of a vector, for a model that reads vectors. `name` is the field of the request.
     ///
     /// # Errors
-    /// 422: the tower has an encoder, or the vector has another width or a number that is not finite.
+    /// 422: the tower has an encoder, or the vector has another width.
     pub(crate) async fn vector_point(&self, name: &str, tower: Tower, values: &[f32]) -> HttpResult<Vec<f32>> {
         let model = self.embedder()?;
         let Some(width) = model.model().inner().vector_width(tower) else {

@@ -3,6 +3,7 @@
 
 use conifer_eval::Record;
 use conifer_index::{Filter, FlatIndex, Query, Ranking};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::output::note;
@@ -22,11 +23,13 @@ const SAMPLED_ROWS: usize = 4096;
 const MAX_NAMED: usize = 3;
 
 /// Smallest and largest of some scores of a ranking.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct ScoreRange {
     /// Number of rows compared.
     pub(crate) rows: usize,
+    /// Smallest score of these rows.
     pub(crate) low: f32,
+    /// Largest score of these rows.
     pub(crate) high: f32,
 }
 

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 
 use super::{EndpointArgs, MODEL, SERVER, limited_count};
 
@@ -94,6 +94,18 @@ pub(crate) struct ListenArgs {
     /// Maximum number of open connections; a new connection closes the one that has been idle longest.
     #[arg(long, value_name = "N", default_value_t = 512, value_parser = limited_count, help_heading = SERVER)]
     pub(crate) connections: usize,
+    /// Log each request on stdout in this format (default: json with --json, else no log).
+    #[arg(long, value_name = "FORMAT", value_enum, help_heading = SERVER)]
+    pub(crate) log_format: Option<LogFormatArg>,
+}
+
+/// Format of the request log.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum LogFormatArg {
+    /// One JSON object per line.
+    Json,
+    /// One line of text.
+    Text,
 }
 
 /// Parses `I/N` with I < N.

@@ -7,34 +7,17 @@ use std::sync::Arc;
 
 use axum::extract::State;
 use conifer_space::Modality;
-use serde::Serialize;
 
 use super::Server;
 use super::body::json;
 use super::error::HttpResult;
-use super::rows::{MAX_ROWS, RowNumber};
+use super::extract::RowNumber;
+use super::replies::{BoxesReply, PhotoBox};
+use super::rows::MAX_ROWS;
 use super::state::{BOX, ServedSet};
 
 /// Column with the caption or phrase of a row.
 const TEXT: &str = "text";
-
-#[derive(Serialize)]
-struct BoxesReply<'a> {
-    /// The row of the whole photo.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    photo: Option<usize>,
-    boxes: Vec<PhotoBox<'a>>,
-}
-
-/// A box of a photo. Several phrases may describe the same box; each phrase has a separate row.
-#[derive(Serialize)]
-struct PhotoBox<'a> {
-    /// Left, top, width, height as fractions of the photo.
-    #[serde(rename = "box")]
-    bounds: [f32; 4],
-    rows: Vec<usize>,
-    texts: Vec<&'a str>,
-}
 
 pub(crate) async fn boxes(State(server): State<Arc<Server>>, RowNumber(row): RowNumber) -> HttpResult {
     server.state.check_row(row)?;

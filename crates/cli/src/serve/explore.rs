@@ -6,25 +6,19 @@ use std::sync::{Arc, OnceLock};
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
 use conifer_space::Modality;
-use serde::Serialize;
-use serde_json::json as value;
 
 use super::Server;
 use super::body::json;
 use super::error::{HttpError, HttpResult};
-use super::factors::{FactorSummary, ProductFactors};
-use super::fields::{QueryParams, Request, RequestFields};
-use super::hits::RowReply;
+use super::extract::{QueryParams, RowNumber, digits};
+use super::factors::ProductFactors;
 use super::map::PoincareDisc;
-use super::rows::{NeighbourParams, RowNumber, digits};
+use super::replies::{FactorReply, FactorSummary, FactorsReply, MapReply, MapRowReply, RowReply};
+use super::requests::{MapParams, NeighbourParams, TreeParams};
 use super::search::MIN_RADIUS;
 use super::state::ServedSet;
 use super::tree::ClassTree;
 
-/// Default number of rows of a map.
-pub(crate) const MAP_ROWS: usize = 100_000;
-/// Maximum number of rows of a map.
-pub(crate) const MAX_MAP_ROWS: usize = 1_000_000;
 /// Coordinates are truncated to multiples of 1 / `STEPS_PER_RADIUS` of the disc radius. On a disc with a radius of 1000
 /// pixels this is a tenth of a pixel at 1000-fold zoom. Shorter numbers make the response smaller.
 const STEPS_PER_RADIUS: f64 = 1e7;
@@ -63,48 +57,9 @@ impl Explorer {
     }
 }
 
-/// Query parameters of `GET /api/map`: the maximum number of rows.
-pub(crate) struct MapParams(usize);
-
-impl Request for MapParams {
-    const FIELDS: &'static [&'static str] = &["limit"];
-
-    fn read(fields: &mut RequestFields<'_>) -> HttpResult<Self> {
-        let limit = fields.take("limit")?.unwrap_or(MAP_ROWS);
-        if !(1..=MAX_MAP_ROWS).contains(&limit) {
-            return Err(HttpError::invalid(format!("`limit` is {limit}; expected 1 to {MAX_MAP_ROWS}")));
-        }
-        Ok(Self(limit))
-    }
-}
-
-/// Query parameters of `GET /api/tree`: the name of a class, or `None` for the root.
-pub(crate) struct TreeParams {
-    node: Option<String>,
-}
-
-impl Request for TreeParams {
-    const FIELDS: &'static [&'static str] = &["node"];
-
-    fn read(fields: &mut RequestFields<'_>) -> HttpResult<Self> {
-        Ok(Self { node: fields.take("node")? })
-    }
-}
-
-#[derive(Serialize)]
-struct MapReply {
-    rows: Vec<usize>,
-    x: Vec<f64>,
-    y: Vec<f64>,
-    depth: Vec<f64>,
-    modality: String,
-}
-
 /// `GET /api/map`.
-pub(crate) async fn map(
-    State(server): State<Arc<Server>>,
-    QueryParams(MapParams(limit)): QueryParams<MapParams>,
-) -> HttpResult {
+pub(crate) async fn map(State(server): State<Arc<Server>>, QueryParams(params): QueryParams<MapParams>) -> HttpResult {
+    let limit = params.limit()?;
     server
         .work(move |server| {
             let rows = &server.state;
@@ -142,7 +97,7 @@ pub(crate) async fn map_row(State(server): State<Arc<Server>>, RowNumber(row): R
             let point: Cow<'_, [f32]> = rows.flat.row(row);
             let projected = server.explorer.disc(rows)?.project(&point);
             let aperture = rows.space().half_aperture(&point, MIN_RADIUS, rows.root());
-            json(&value!({ "x": projected.x, "y": projected.y, "aperture": aperture }))
+            json(&MapRowReply { x: projected.x, y: projected.y, aperture })
         })
         .await
 }
@@ -154,9 +109,7 @@ pub(crate) async fn factors(State(server): State<Arc<Server>>) -> HttpResult {
             let (explorer, rows) = (&server.explorer, &server.state);
             let summary =
                 explorer.summary.get_or_init(|| explorer.factors.summary(rows.len(), |row| rows.flat.row(row)));
-            let list: Vec<_> =
-                summary.iter().map(|it| value!({ "curv": it.curv, "mean": it.mean, "max": it.max })).collect();
-            json(&value!({ "factors": list }))
+            json(&FactorsReply { factors: summary })
         })
         .await
 }
@@ -165,8 +118,9 @@ pub(crate) async fn factors(State(server): State<Arc<Server>>) -> HttpResult {
 pub(crate) async fn factor(
     State(server): State<Arc<Server>>,
     factor: Result<Path<String>, PathRejection>,
-    QueryParams(NeighbourParams { k, modality }): QueryParams<NeighbourParams>,
+    QueryParams(params): QueryParams<NeighbourParams>,
 ) -> HttpResult {
+    let (k, modality) = (params.k()?, params.modality.map(Modality::from));
     let Path(factor) = factor.map_err(|error| HttpError::new(error.status(), error.body_text()))?;
     let count = server.explorer.factors.len();
     let known: Option<usize> = digits(&factor).filter(|it| *it < count);
@@ -181,7 +135,7 @@ pub(crate) async fn factor(
             let top = server.explorer.factors.top(rows.len(), |row| rows.flat.row(row), factor, k, passes);
             let hits: Vec<RowReply<'_>> =
                 top.into_iter().map(|(row, depth)| RowReply::scored(server, row, depth)).collect();
-            json(&value!({ "hits": hits }))
+            json(&FactorReply { hits })
         })
         .await
 }
@@ -204,15 +158,5 @@ pub(crate) async fn tree(
             classes.root()
         ))
     })?;
-    let children: Vec<_> = view
-        .children
-        .iter()
-        .map(|it| value!({ "name": it.name, "count": it.count, "children": it.children }))
-        .collect();
-    json(&value!({
-        "node": { "name": view.node.name, "count": view.node.count },
-        "path": view.path,
-        "children": children,
-        "outside": classes.outside(),
-    }))
+    json(&view)
 }

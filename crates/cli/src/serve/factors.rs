@@ -9,23 +9,14 @@ use std::borrow::Cow;
 use conifer_space::{ManifoldSpec, Root, Space, space};
 use rayon::prelude::*;
 
+use super::replies::FactorSummary;
+
 /// The factors of a product space.
 pub(crate) struct ProductFactors {
     spaces: Vec<Box<dyn Space<f32>>>,
     roots: Vec<Root>,
     curvs: Vec<f64>,
     width: usize,
-}
-
-/// Statistics of one factor over all rows.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct FactorSummary {
-    /// Curvature parameter c > 0; the curvature is -c.
-    pub(crate) curv: f64,
-    /// Mean depth of the rows; zero without rows.
-    pub(crate) mean: f64,
-    /// Largest depth of the rows.
-    pub(crate) max: f64,
 }
 
 impl ProductFactors {

@@ -6,41 +6,39 @@
 mod best;
 mod client;
 mod merge;
-mod shard_replies;
 mod start;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use axum::Router;
-use axum::body::Body;
+use axum::body::Bytes;
 use axum::extract::{RawQuery, State};
-use axum::http::{HeaderMap, Method, Uri};
+use axum::http::{Method, Uri};
 use axum::response::Response;
 use axum::routing::{MethodRouter, get, post};
+use serde::Serialize;
 use serde::de::{DeserializeOwned, IgnoredAny};
-use serde_json::{Map, Value, json};
+use serde_json::Value;
 use tokio::sync::{Mutex, Semaphore};
 use tokio::task::JoinSet;
 
 pub(crate) use start::front;
 
-use super::body::{MAX_JSON_BYTES, json as reply, read, typed};
+use super::body::{json as reply, typed};
 use super::error::{HttpError, HttpResult};
-use super::fields::{QueryParams, object, parse_request};
+use super::extract::{JsonBody, QueryParams, RowNumber};
 use super::gate::RequestGate;
 use super::metrics::Metrics;
 use super::openapi::document_of;
 use super::page;
-use super::query::{PointQuery, RowFilter, split};
+use super::replies::{HealthReply, NeighboursReply, PathReply, PhotoReply, PointReply, RowReply, SearchReply};
+use super::requests::{NeighbourParams, PointQuery, PointRequest, SearchRequest, TraverseRequest};
 use super::routes::behind;
-use super::rows::{MAX_ROWS, NeighbourParams, RowNumber};
-use super::search::{PointRequest, SearchRequest};
-use super::traverse::TraverseRequest;
+use super::rows::MAX_ROWS;
 use crate::ranking::RankingArg;
 use best::BestHits;
 use client::Shard;
-use shard_replies::{ShardHit, ShardPath, ShardPhoto, ShardPoint};
 
 /// Maximum offset of a search. The skipped hits may all be on one shard, so a shard may have to list all of them.
 const MAX_OFFSET: usize = 10_000;
@@ -103,12 +101,11 @@ impl FrontServer {
         &self,
         method: Method,
         path: &str,
-        body: Option<&Value>,
+        body: Option<Vec<u8>>,
     ) -> HttpResult<Vec<T>> {
         let mut requests = JoinSet::new();
         for (i, shard) in self.shards.iter().enumerate() {
-            let (shard, method, path) = (Arc::clone(shard), method.clone(), path.to_owned());
-            let body = body.map(|it| it.to_string().into_bytes());
+            let (shard, method, path, body) = (Arc::clone(shard), method.clone(), path.to_owned(), body.clone());
             requests.spawn(async move { (i, shard.json::<T>(method, &path, body).await) });
         }
         let mut answers = Vec::new();
@@ -133,9 +130,9 @@ impl FrontServer {
     }
 
     /// Fetches a row from the shard that holds it.
-    async fn row(&self, row: usize) -> HttpResult<ShardHit> {
+    async fn row(&self, row: usize) -> HttpResult<RowReply<'static>> {
         let (shard, local) = self.holder(row)?;
-        let hit: ShardHit = shard.json(Method::GET, &format!("/api/rows/{local}"), None).await?;
+        let hit: RowReply<'static> = shard.json(Method::GET, &format!("/api/rows/{local}"), None).await?;
         if hit.row != local {
             return Err(shard.client.unexpected(&format!("row {}; expected row {local}", hit.row)));
         }
@@ -144,9 +141,9 @@ impl FrontServer {
 
     /// Fetches the rows that match `query`, the URL query of `GET /api/rows`: the first [`MAX_ROWS`] in ascending
     /// order.
-    async fn rows_of(&self, query: &str) -> HttpResult<Vec<ShardHit>> {
+    async fn rows_of(&self, query: &str) -> HttpResult<Vec<RowReply<'static>>> {
         let mut rows = Vec::new();
-        let found = self.all::<Vec<ShardHit>>(Method::GET, &format!("/api/rows?{query}"), None).await?;
+        let found = self.all::<Vec<RowReply<'static>>>(Method::GET, &format!("/api/rows?{query}"), None).await?;
         for (shard, found) in self.shards.iter().zip(found) {
             for hit in found {
                 rows.push(shard.renumber(hit)?);
@@ -158,19 +155,19 @@ impl FrontServer {
     }
 
     /// Resolves a query to a query by point.
-    async fn point(&self, query: &PointQuery) -> HttpResult<Value> {
+    async fn point(&self, query: &PointQuery) -> HttpResult<PointQuery> {
         let Some(parts) = &query.all else { return self.single(query).await };
         let mut points = Vec::new();
         for it in parts {
             points.push(self.single(it).await?);
         }
-        self.resolve_point(self.first()?, &json!({ "all": points })).await
+        self.resolve_point(self.first()?, PointQuery { all: Some(points), ..PointQuery::default() }).await
     }
 
-    async fn single(&self, query: &PointQuery) -> HttpResult<Value> {
-        if let Some(point) = &query.point {
+    async fn single(&self, query: &PointQuery) -> HttpResult<PointQuery> {
+        if query.point.is_some() {
             // The shards validate the point.
-            return Ok(json!({ "point": point.iter().map(exact).collect::<Vec<_>>() }));
+            return Ok(query.clone());
         }
         let mut row = query.row;
         if let Some(id) = &query.id {
@@ -178,24 +175,19 @@ impl FrontServer {
             let found = rows.first().ok_or_else(|| HttpError::absent(format!("no row has the id `{id}`")))?;
             row = Some(found.row);
         }
-        if let Some(row) = row {
-            let (shard, local) = self.holder(row)?;
-            return self.resolve_point(shard, &json!({ "row": local })).await;
+        match row {
+            Some(row) => {
+                let (shard, local) = self.holder(row)?;
+                self.resolve_point(shard, PointQuery::of_row(local)).await
+            }
+            None => self.resolve_point(self.first()?, query.clone()).await,
         }
-        let numbers = |it: &Vec<f32>| it.iter().map(exact).collect::<Vec<_>>();
-        let named = match query {
-            PointQuery { text: Some(text), .. } => json!({ "text": text }),
-            PointQuery { image_vector: Some(it), .. } => json!({ "image_vector": numbers(it) }),
-            PointQuery { text_vector: Some(it), .. } => json!({ "text_vector": numbers(it) }),
-            PointQuery { photo, .. } => json!({ "photo": photo }),
-        };
-        self.resolve_point(self.first()?, &named).await
     }
 
     /// Resolves `query` on one shard to a query by point, which every shard accepts.
-    async fn resolve_point(&self, shard: &Shard, query: &Value) -> HttpResult<Value> {
-        let body = json!({ "query": query }).to_string().into_bytes();
-        let ShardPoint { point } = shard.json(Method::POST, "/api/point", Some(body)).await?;
+    async fn resolve_point(&self, shard: &Shard, query: PointQuery) -> HttpResult<PointQuery> {
+        let body = written(&PointRequest { query })?;
+        let PointReply { point } = shard.json(Method::POST, "/api/point", Some(body)).await?;
         if point.len() != self.dim {
             return Err(shard.client.unexpected(&format!(
                 "a point of {} coordinates; expected {}",
@@ -203,30 +195,25 @@ impl FrontServer {
                 self.dim
             )));
         }
-        Ok(json!({ "point": point }))
+        Ok(PointQuery::of_point(point))
     }
 
-    /// Resolves the queries of the filter, and writes them to `body` as queries by point.
-    async fn resolve_filter(&self, filter: &RowFilter, body: &mut Map<String, Value>) -> HttpResult<()> {
-        if let Some(inside) = &filter.inside {
-            body.insert("inside".to_owned(), self.point(inside).await?);
-        }
-        if let Some(not) = &filter.not {
-            let mut points = Vec::new();
-            for it in not {
-                points.push(self.point(it).await?);
-            }
-            body.insert("not".to_owned(), json!(points));
+    /// Resolves the queries of a filter: `inside` and `not`.
+    async fn resolve_filter(
+        &self,
+        inside: &mut Option<PointQuery>,
+        not: &mut Option<Vec<PointQuery>>,
+    ) -> HttpResult<()> {
+        for it in inside.iter_mut().chain(not.iter_mut().flatten()) {
+            *it = self.point(it).await?;
         }
         Ok(())
     }
 }
 
-/// Writes a coordinate without loss of precision. A coordinate that is not finite becomes JSON `null`, which the shards
-/// reject.
-fn exact(it: &f32) -> Value {
-    // As an f64 the number has more digits than the f32 needs, but it parses back to the same f32.
-    json!(f64::from(*it))
+/// The JSON of a request to a shard.
+fn written(request: &impl Serialize) -> HttpResult<Vec<u8>> {
+    serde_json::to_vec(request).map_err(|error| HttpError::fault(error.to_string()))
 }
 
 fn percent(text: &str) -> String {
@@ -235,48 +222,34 @@ fn percent(text: &str) -> String {
         .collect()
 }
 
-async fn search(State(front): FrontState, headers: HeaderMap, body: Body) -> HttpResult {
+async fn search(State(front): FrontState, JsonBody(mut search): JsonBody<SearchRequest>) -> HttpResult {
     let started = Instant::now();
-    let bytes = read(&headers, body, MAX_JSON_BYTES).await?;
-    let raw = object(&bytes)?;
-    let (search, filter): (SearchRequest, _) = split(raw.clone())?;
     search.check()?;
-    if search.offset > MAX_OFFSET {
-        let offset = search.offset;
+    let (by, offset, k) = (search.by(), search.offset(), search.k());
+    if offset > MAX_OFFSET {
         return Err(HttpError::invalid(format!("`offset` is {offset}; expected at most {MAX_OFFSET} on a front")));
     }
-    filter.check(search.query.check()?)?;
-    let mut request = raw;
-    request.insert("query".to_owned(), front.point(&search.query).await?);
-    front.resolve_filter(&filter, &mut request).await?;
-    let BestHits { hits, query, rows_passing, scores } =
-        front.best(request, search.by, search.offset, search.k).await?;
-    let mut answer = json!({ "query": query, "hits": hits, "rows_passing": rows_passing });
-    if let Some(scores) = scores {
-        answer["scores"] = json!(scores);
-        if let Some(warning) = scores.flatness(search.by.score()) {
-            answer["flat"] = json!(warning);
-        }
-    }
-    answer["took_ms"] = json!(started.elapsed().as_secs_f64() * 1e3);
-    reply(&answer)
+    search.filter().check(search.query.check()?)?;
+    search.query = front.point(&search.query).await?;
+    front.resolve_filter(&mut search.inside, &mut search.not).await?;
+    let BestHits { hits, query, rows_passing, scores } = front.best(search, offset, k).await?;
+    let flat = scores.and_then(|it| it.flatness(by.score()));
+    reply(&SearchReply { query, hits, rows_passing, scores, flat, took_ms: started.elapsed().as_secs_f64() * 1e3 })
 }
 
-async fn traverse(State(front): FrontState, headers: HeaderMap, body: Body) -> HttpResult {
-    let mut request = object(&read(&headers, body, MAX_JSON_BYTES).await?)?;
-    let (walk, filter): (TraverseRequest, _) = split(request.clone())?;
-    filter.check(walk.check()?)?;
-    request.insert("from".to_owned(), front.point(&walk.from).await?);
-    if let Some(to) = &walk.to {
-        request.insert("to".to_owned(), front.point(to).await?);
+async fn traverse(State(front): FrontState, JsonBody(mut walk): JsonBody<TraverseRequest>) -> HttpResult {
+    walk.filter().check(walk.check()?)?;
+    walk.from = front.point(&walk.from).await?;
+    if let Some(to) = &mut walk.to {
+        *to = front.point(to).await?;
     }
-    front.resolve_filter(&filter, &mut request).await?;
-    request.insert("each".to_owned(), json!(true));
-    let paths: Vec<ShardPath> = front.all(Method::POST, "/api/traverse", Some(&Value::Object(request))).await?;
+    front.resolve_filter(&mut walk.inside, &mut walk.not).await?;
+    let each = walk.each.replace(true).unwrap_or(false);
+    let paths: Vec<PathReply<'static>> = front.all(Method::POST, "/api/traverse", Some(written(&walk)?)).await?;
     let mut all = Vec::new();
-    for (shard, ShardPath { mut stops }) in front.shards.iter().zip(paths) {
-        if stops.len() != walk.steps {
-            return Err(shard.client.unexpected(&format!("{} stops; expected {}", stops.len(), walk.steps)));
+    for (shard, PathReply { mut stops }) in front.shards.iter().zip(paths) {
+        if stops.len() != walk.steps() {
+            return Err(shard.client.unexpected(&format!("{} stops; expected {}", stops.len(), walk.steps())));
         }
         for stop in &mut stops {
             let Some(hit) = stop.hit.take() else { continue };
@@ -287,19 +260,17 @@ async fn traverse(State(front): FrontState, headers: HeaderMap, body: Body) -> H
         }
         all.push(stops);
     }
-    reply(&json!({ "stops": merge::path(&all, walk.to.is_none(), walk.each) }))
+    reply(&PathReply { stops: merge::path(&all, walk.to.is_none(), each) })
 }
 
-async fn point(State(front): FrontState, headers: HeaderMap, body: Body) -> HttpResult {
-    let PointRequest { query } = parse_request(&read(&headers, body, MAX_JSON_BYTES).await?)?;
+async fn point(State(front): FrontState, JsonBody(PointRequest { query }): JsonBody<PointRequest>) -> HttpResult {
     query.check()?;
-    reply(&front.point(&query).await?)
+    reply(&PointReply { point: front.point(&query).await?.point.unwrap_or_default() })
 }
 
-async fn photos(State(front): FrontState, headers: HeaderMap, body: Body) -> HttpResult {
+async fn photos(State(front): FrontState, bytes: Bytes) -> HttpResult {
     let _permit = front.uploads.acquire().await.map_err(|error| HttpError::fault(error.to_string()))?;
-    let bytes = read(&headers, body, front.max_upload).await?;
-    reply(&front.first()?.json::<ShardPhoto>(Method::POST, "/api/photos", Some(bytes)).await?)
+    reply(&front.first()?.json::<PhotoReply>(Method::POST, "/api/photos", Some(bytes.into())).await?)
 }
 
 async fn by_id(State(front): FrontState, RawQuery(query): RawQuery) -> HttpResult {
@@ -326,26 +297,20 @@ async fn one(State(front): FrontState, RowNumber(row): RowNumber, uri: Uri) -> H
 async fn neighbours(
     State(front): FrontState,
     RowNumber(row): RowNumber,
-    QueryParams(NeighbourParams { k, modality }): QueryParams<NeighbourParams>,
+    QueryParams(params): QueryParams<NeighbourParams>,
 ) -> HttpResult {
+    let k = params.k()?;
     let own = front.row(row).await?;
-    let point = front.point(&PointQuery { row: Some(row), ..PointQuery::default() }).await?;
-    let mut answer = Map::from_iter([("row".to_owned(), json!(own))]);
-    for (name, word, by) in [
-        ("broader", "broader", RankingArg::Broader),
-        ("narrower", "narrower", RankingArg::Narrower),
-        ("near", "distance", RankingArg::Distance),
-    ] {
-        let mut body = Map::from_iter([("query".to_owned(), point.clone()), ("by".to_owned(), json!(word))]);
-        if let Some(modality) = modality {
-            body.insert("modality".to_owned(), json!([modality]));
-        }
+    let query = front.point(&PointQuery::of_row(row)).await?;
+    let mut lists = Vec::new();
+    for by in [RankingArg::Broader, RankingArg::Narrower, RankingArg::Distance] {
+        let search = SearchRequest::of(query.clone(), by, params.modality);
         // Request one more hit, because the row itself is among them.
-        let BestHits { hits, .. } = front.best(body, by, 0, k + 1).await?;
-        let others: Vec<ShardHit> = hits.into_iter().filter(|it| it.row != row).take(k).collect();
-        answer.insert(name.to_owned(), json!(others));
+        let BestHits { hits, .. } = front.best(search, 0, k + 1).await?;
+        lists.push(hits.into_iter().filter(|it| it.row != row).take(k).collect());
     }
-    reply(&Value::Object(answer))
+    let mut next = || lists.remove(0);
+    reply(&NeighboursReply { row: own, broader: next(), narrower: next(), near: next() })
 }
 
 async fn info(State(front): FrontState) -> HttpResult {
@@ -369,13 +334,13 @@ async fn health(State(front): FrontState) -> HttpResult {
     };
     drop(last);
     healthy?;
-    let (version, shards) = (env!("CARGO_PKG_VERSION"), front.shards.len());
-    reply(&json!({ "status": "ok", "rows": front.rows, "version": version, "shards": shards }))
+    let (version, shards) = (env!("CARGO_PKG_VERSION"), Some(front.shards.len()));
+    reply(&HealthReply { status: "ok", rows: front.rows, version, shards })
 }
 
-async fn metrics(State(front): FrontState) -> Response {
-    let text = front.metrics.text(&[("conifer_shards", "Number of shards.", front.shards.len())]);
-    typed("text/plain; version=0.0.4; charset=utf-8", text)
+async fn metrics(State(front): FrontState) -> HttpResult {
+    let text = front.metrics.text(&[("conifer_shards", "Number of shards.", front.shards.len())])?;
+    Ok(typed("text/plain; version=0.0.4; charset=utf-8", text))
 }
 
 #[cfg(test)]

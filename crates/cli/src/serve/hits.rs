@@ -1,65 +1,28 @@
-//! Serialises rows for responses, alone or as hits of a query.
+//! Replies with rows, alone or as hits of a query.
 
-use std::collections::BTreeMap;
-
-use serde::ser::SerializeMap as _;
-use serde::{Serialize, Serializer};
+use std::borrow::Cow;
 
 use super::Server;
+use super::replies::RowReply;
 use super::state::BOX;
-
-/// A row in a response. Fields that depend on a query are omitted without one.
-#[derive(Serialize)]
-pub(crate) struct RowReply<'a> {
-    row: usize,
-    id: &'a str,
-    modality: &'static str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    score: Option<f32>,
-    depth: f32,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    distance: Option<f32>,
-    /// Exterior angle in radians with the query as the parent.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    angle_down: Option<f32>,
-    /// Exterior angle in radians with the row as the parent.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    angle_up: Option<f32>,
-    columns: RowColumns<'a>,
-    #[serde(rename = "box", skip_serializing_if = "Option::is_none")]
-    bounds: Option<[f32; 4]>,
-    thumbnail: bool,
-}
-
-struct RowColumns<'a> {
-    all: &'a BTreeMap<String, Vec<String>>,
-    row: usize,
-}
-
-impl Serialize for RowColumns<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(None)?;
-        for (name, values) in self.all.iter().filter(|(name, _)| *name != BOX) {
-            map.serialize_entry(name, &values[self.row])?;
-        }
-        map.end()
-    }
-}
 
 impl<'a> RowReply<'a> {
     /// A row without a query. `row` must be below the number of rows.
     pub(crate) fn of(server: &'a Server, row: usize) -> Self {
         let state = &server.state;
+        let columns = state.columns.iter().filter(|(name, _)| *name != BOX);
         RowReply {
             row,
-            id: &state.ids[row],
-            modality: state.modality[row].name(),
+            id: Cow::Borrowed(&state.ids[row]),
+            modality: state.modality[row].into(),
             score: None,
             depth: state.depths[row],
             distance: None,
             angle_down: None,
             angle_up: None,
-            columns: RowColumns { all: &state.columns, row },
+            columns: columns
+                .map(|(name, values)| (Cow::Borrowed(name.as_str()), Cow::Borrowed(values[row].as_str())))
+                .collect(),
             bounds: state.bounds(row),
             thumbnail: server.thumbnails.has(row),
         }

@@ -5,6 +5,7 @@
 use axum::http::{HeaderMap, HeaderValue};
 use conifer_index::Snapshot;
 use conifer_space::points::sha256_hex;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Response header with the shard: `I/N`.
@@ -13,10 +14,12 @@ pub(crate) const PART: &str = "conifer-part";
 pub(crate) const SET: &str = "conifer-set";
 
 /// The whole set, of which a server may hold only one shard.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct SetIdentity {
-    /// Checksum of everything that responses depend on: rows, weights and class tree.
+    /// Checksum of everything that responses depend on: rows, weights and class tree. Every response has it in the header
+    /// `conifer-set`.
     pub(crate) sha256: String,
+    /// Number of rows of all shards.
     pub(crate) rows: usize,
     /// Version of the store, if the set comes from a store.
     #[serde(default, skip_serializing_if = "Option::is_none")]

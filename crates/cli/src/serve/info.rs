@@ -5,13 +5,14 @@ use std::sync::Arc;
 
 use axum::extract::State;
 use conifer_space::{ManifoldSpec, Root};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::json as value;
 
 use super::Server;
 use super::body::json;
 use super::error::HttpResult;
 use super::identity::{SetIdentity, ShardIdentity};
+use super::replies::HealthReply;
 use super::state::{BOX, ServedSet};
 use crate::ranking::NAMES;
 
@@ -19,11 +20,13 @@ use crate::ranking::NAMES;
 pub(crate) const MAX_VALUES: usize = 50;
 
 /// Response of `GET /api/info`. It does not change while the server runs.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct ServerInfo {
     pub(crate) version: String,
+    /// Number of rows.
     pub(crate) rows: usize,
-    pub(crate) space: ManifoldSpec,
+    pub(crate) space: SpaceInfo,
+    /// origin or point.
     pub(crate) root: String,
     pub(crate) model: Option<String>,
     pub(crate) can: Capabilities,
@@ -31,40 +34,65 @@ pub(crate) struct ServerInfo {
     /// with encoders.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) vectors: BTreeMap<String, usize>,
+    /// Number of rows of each modality.
     pub(crate) modalities: BTreeMap<String, usize>,
     pub(crate) columns: Vec<ColumnSummary>,
     pub(crate) depth: DepthSummary,
+    /// Names of the rankings.
     pub(crate) by: Vec<String>,
+    /// Shard I of N, as [I, N].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) shard: Option<(usize, usize)>,
     pub(crate) set: SetIdentity,
 }
 
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+/// The space of the points.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub(crate) struct SpaceInfo {
+    /// sphere, euclidean, lorentz, product_l1, product_l2.
+    pub(crate) kind: String,
+    /// Number of coordinates of a point, over all factors.
+    pub(crate) dim: usize,
+    /// Number of factors; each has dim / factors consecutive coordinates.
+    pub(crate) factors: usize,
+    /// Curvature parameter c > 0 of each hyperbolic factor; the curvature is -c.
+    pub(crate) curv: Vec<f64>,
+}
+
+/// What the server supports.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct Capabilities {
+    /// Queries by text.
     pub(crate) text: bool,
+    /// Queries by photo.
     pub(crate) photo: bool,
     pub(crate) thumbnails: bool,
+    /// Filters by `subtree`.
     pub(crate) tree: bool,
     /// True if the server has a threshold for `POST /api/predict`.
     #[serde(default)]
     pub(crate) predict: bool,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct ColumnSummary {
     pub(crate) name: String,
+    /// Number of distinct values, without the empty value.
     pub(crate) distinct: usize,
+    /// At most 50 values with the number of their rows, most frequent first.
     pub(crate) values: Vec<(String, usize)>,
     /// True if the values are incomplete, which happens only on a front.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) partial: bool,
 }
 
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct DepthSummary {
+    /// Minimum depth of the rows.
     pub(crate) min: f32,
+    /// Maximum depth of the rows.
     pub(crate) max: f32,
+    /// Depths at the quantiles 0 %, 10 %, .. 100 %.
     pub(crate) deciles: Vec<f32>,
 }
 
@@ -83,7 +111,7 @@ impl ServerInfo {
         ServerInfo {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             rows: rows.len(),
-            space: rows.spec().clone(),
+            space: SpaceInfo::from(rows.spec().clone()),
             root: if matches!(rows.root(), Root::Origin) { "origin" } else { "point" }.to_owned(),
             model: Some(rows.model.clone()).filter(|it| !it.is_empty()),
             can,
@@ -101,6 +129,12 @@ impl ServerInfo {
     pub(crate) fn shard_identity(&self) -> ShardIdentity {
         let (index, count) = self.shard.unwrap_or((0, 1));
         ShardIdentity { index, count, set: self.set.sha256.clone() }
+    }
+}
+
+impl From<ManifoldSpec> for SpaceInfo {
+    fn from(ManifoldSpec { kind, dim, factors, curv }: ManifoldSpec) -> Self {
+        SpaceInfo { kind, dim, factors, curv }
     }
 }
 
@@ -137,5 +171,5 @@ pub(crate) async fn info(State(server): State<Arc<Server>>) -> HttpResult {
 }
 
 pub(crate) async fn health(State(server): State<Arc<Server>>) -> HttpResult {
-    json(&value!({ "status": "ok", "rows": server.state.len(), "version": env!("CARGO_PKG_VERSION") }))
+    json(&HealthReply { status: "ok", rows: server.state.len(), version: env!("CARGO_PKG_VERSION"), shards: None })
 }

@@ -1,15 +1,29 @@
-//! `GET /api/openapi.json`: the OpenAPI description of the API.
-//!
-//! The description is written by hand. The usual derive macros add many dependencies and cannot express "exactly one of
-//! these fields". A test compares the description with the routes.
+//! `GET /api/openapi.json`: the OpenAPI description of the API. Schemas come from the types of requests and replies; a
+//! test compares the paths with the routes.
 
-mod explorer;
-mod schemas;
-
+use schemars::generate::{SchemaGenerator, SchemaSettings};
+use schemars::{JsonSchema, Schema};
 use serde_json::{Map, Value, json};
 
 use super::body::typed;
-use super::search::MAX_HITS;
+use super::info::ServerInfo;
+use super::replies::{
+    BoxesReply, ClassReply, ErrorReply, FactorReply, FactorsReply, HealthReply, MapReply, MapRowReply, NeighboursReply,
+    PathReply, PhotoReply, PointReply, PredictionReply, RowReply, SearchReply,
+};
+use super::requests::{
+    MapParams, NeighbourParams, PointRequest, RowIdParams, SearchRequest, ThumbnailParams, TraverseRequest, TreeParams,
+    non_null,
+};
+
+/// Generators of the schemas of requests and of replies.
+struct Schemas {
+    requests: SchemaGenerator,
+    replies: SchemaGenerator,
+}
+
+/// A JSON operation of the document.
+struct Operation(Value);
 
 pub(crate) async fn openapi() -> axum::response::Response {
     typed("application/json", document().to_string())
@@ -17,26 +31,45 @@ pub(crate) async fn openapi() -> axum::response::Response {
 
 /// The OpenAPI document of all routes.
 pub(crate) fn document() -> Value {
-    let mut document = json!({
+    let settings = SchemaSettings::draft2020_12().with(|it| {
+        it.definitions_path = "/components/schemas".into();
+        it.meta_schema = None;
+    });
+    let mut schemas = Schemas {
+        requests: settings.clone().for_deserialize().into_generator(),
+        replies: settings.for_serialize().into_generator(),
+    };
+    let mut paths = Map::new();
+    for (path, method, Operation(mut operation)) in operations(&mut schemas) {
+        operation["operationId"] = name(method, path).into();
+        operation["responses"]["4XX"] = error(
+            &mut schemas,
+            "The request is not valid. 429: the server is at a limit; retry after Retry-After seconds.",
+        );
+        operation["responses"]["500"] = error(&mut schemas, "Internal server error.");
+        operation["responses"]["502"] = error(&mut schemas, "The embedding endpoint of the server failed.");
+        operation["responses"]["503"] =
+            error(&mut schemas, "Timeout. On a front also: a shard does not answer, or serves another set.");
+        operation["responses"]["504"] =
+            error(&mut schemas, "The embedding endpoint of the server did not answer in time.");
+        paths.insert(path.to_owned(), json!({ method: operation }));
+    }
+    let mut components = schemas.requests.take_definitions(true);
+    components.extend(schemas.replies.take_definitions(true));
+    json!({
         "openapi": "3.1.0",
         "info": {
             "title": "conifer serve",
             "version": env!("CARGO_PKG_VERSION"),
             "description": "Exact search over an embedding set, by distance, by cone and in product spaces.",
         },
-        "paths": with(paths(), explorer::paths()),
+        "paths": paths,
         "components": {
-            "schemas": with(schemas::schemas(), explorer::schemas()),
+            "schemas": components,
             "securitySchemes": { "token": { "type": "http", "scheme": "bearer" } },
         },
         "security": [{}, { "token": [] }],
-    });
-    for (path, methods) in document["paths"].as_object_mut().into_iter().flatten() {
-        for (method, operation) in methods.as_object_mut().into_iter().flatten() {
-            operation["operationId"] = name(method, path).into();
-        }
-    }
-    document
+    })
 }
 
 /// The OpenAPI document of a server that has only these paths and this maximum offset.
@@ -56,125 +89,102 @@ fn name(method: &str, path: &str) -> String {
     std::iter::once(method).chain(words).collect::<Vec<_>>().join("_")
 }
 
-fn with(mut object: Value, more: Value) -> Value {
-    if let (Some(object), Value::Object(more)) = (object.as_object_mut(), more) {
-        object.extend(more);
+/// Path, method and description of each operation.
+fn operations(schemas: &mut Schemas) -> Vec<(&'static str, &'static str, Operation)> {
+    let text = json!({ "type": "string" });
+    let row = || path_parameter("row", "The number of a row.", json!({ "type": "integer", "minimum": 0 }));
+    let factor = "The number of a factor, from 0; the explorer counts from 1.";
+    let factor = path_parameter("factor", factor, json!({ "type": "integer", "minimum": 0 }));
+    let asset = path_parameter("name", "The name of a file.", text.clone());
+    let jpeg = json!({ "type": "string", "contentMediaType": "image/jpeg" });
+    vec![
+        ("/", "get", Operation::new("The explorer.").returns("text/html", text.clone())),
+        ("/assets/{name}", "get", Operation::new("A file of the explorer.").with(asset).returns("text/javascript", text.clone())),
+        ("/health", "get", Operation::new("Health check.").json::<HealthReply>(schemas)),
+        ("/metrics", "get", Operation::new("Metrics for Prometheus.").returns("text/plain", text)),
+        ("/api/openapi.json", "get", Operation::new("This document.").returns("application/json", json!({ "type": "object" }))),
+        ("/api/info", "get", Operation::new("Describes the served set.").json::<ServerInfo>(schemas)),
+        ("/api/search", "post", Operation::new("Returns the best rows.").reads::<SearchRequest>(schemas).json::<SearchReply<'_>>(schemas)),
+        ("/api/point", "post", Operation::new("Resolves a query to a point.").reads::<PointRequest>(schemas).json::<PointReply>(schemas)),
+        ("/api/traverse", "post", Operation::new("Returns the rows along a path to the root or to another point.").reads::<TraverseRequest>(schemas).json::<PathReply<'_>>(schemas)),
+        ("/api/photos", "post", Operation::new("Embeds a photo and returns a token for queries. The token expires after many more uploads.").reads_photo().json::<PhotoReply>(schemas)),
+        ("/api/predict", "post", Operation::new("Returns the deepest class of a tree that is right with the risk of --threshold; 404 without a threshold.").reads::<PointRequest>(schemas).json::<PredictionReply<'_>>(schemas)),
+        ("/api/rows", "get", Operation::new("Returns the rows with an id.").query::<RowIdParams>(schemas).json::<Vec<RowReply<'_>>>(schemas)),
+        ("/api/rows/{row}", "get", Operation::new("Returns a row.").with(row()).json::<RowReply<'_>>(schemas)),
+        ("/api/rows/{row}/neighbours", "get", Operation::new("Returns broader, narrower and near rows.").with(row()).query::<NeighbourParams>(schemas).json::<NeighboursReply<'_>>(schemas)),
+        ("/api/rows/{row}/boxes", "get", Operation::new("Returns the boxes of the photo that a row belongs to, each once, with its phrases. At most 1000 rows of a photo are read.").with(row()).json::<BoxesReply<'_>>(schemas)),
+        ("/api/rows/{row}/thumbnail", "get", Operation::new("Returns the picture of a row. For a box this is its part of the photo, or the whole photo with `whole=true`.").with(row()).query::<ThumbnailParams>(schemas).returns("image/jpeg", jpeg)),
+        ("/api/map", "get", Operation::new("Returns rows projected into the Poincare disc. The distance from the centre shows the distance from the root.").query::<MapParams>(schemas).json::<MapReply>(schemas)),
+        ("/api/map/row/{row}", "get", Operation::new("Returns the position of a row in the disc and the half-aperture of its cone in radians.").with(row()).json::<MapRowReply>(schemas)),
+        ("/api/factors", "get", Operation::new("Returns the factors of a product space, with the mean and maximum depth of the rows.").json::<FactorsReply<'_>>(schemas)),
+        ("/api/factors/{factor}", "get", Operation::new("Returns the deepest rows in a factor. The score is the depth in the factor.").with(factor).query::<NeighbourParams>(schemas).json::<FactorReply<'_>>(schemas)),
+        ("/api/tree", "get", Operation::new("Returns a class and its children with row counts.").query::<TreeParams>(schemas).json::<ClassReply>(schemas)),
+    ]
+}
+
+impl Operation {
+    fn new(summary: &str) -> Self {
+        Operation(json!({ "summary": summary, "parameters": [], "responses": {} }))
     }
-    object
+
+    fn with(mut self, parameter: Value) -> Self {
+        if let Some(all) = self.0["parameters"].as_array_mut() {
+            all.push(parameter);
+        }
+        self
+    }
+
+    /// The fields of `T` as URL query parameters.
+    fn query<T: JsonSchema>(mut self, schemas: &mut Schemas) -> Self {
+        let schema = T::json_schema(&mut schemas.requests).to_value();
+        for (name, field) in schema["properties"].as_object().into_iter().flatten() {
+            let required = schema["required"].as_array().is_some_and(|all| all.iter().any(|it| it == name));
+            let mut field = field.clone();
+            non_null(&mut field);
+            self = self.with(json!({ "name": name, "in": "query", "required": required, "schema": field }));
+        }
+        self
+    }
+
+    fn reads<T: JsonSchema>(mut self, schemas: &mut Schemas) -> Self {
+        let schema = schemas.requests.subschema_for::<T>();
+        self.0["requestBody"] = json!({ "required": true, "content": { "application/json": { "schema": schema } } });
+        self
+    }
+
+    fn reads_photo(mut self) -> Self {
+        let bytes = json!({ "schema": { "type": "string", "contentEncoding": "binary" } });
+        let kinds = ["image/jpeg", "image/png", "image/webp", "image/gif", "image/bmp"];
+        let content: Map<String, Value> = kinds.iter().map(|kind| ((*kind).to_owned(), bytes.clone())).collect();
+        self.0["requestBody"] = json!({ "required": true, "content": content });
+        self
+    }
+
+    fn json<T: JsonSchema>(self, schemas: &mut Schemas) -> Self {
+        let schema: Schema = schemas.replies.subschema_for::<T>();
+        self.returns("application/json", schema.to_value())
+    }
+
+    fn returns(mut self, kind: &str, schema: Value) -> Self {
+        let header = |what: &str| json!({ "description": what, "schema": { "type": "string" } });
+        self.0["responses"]["200"] = json!({
+            "description": "Success.",
+            "headers": {
+                "conifer-part": header("Shard of the set, `I/N`; absent on a front."),
+                "conifer-set": header("sha256 of the set; absent on a front."),
+            },
+            "content": { kind: { "schema": schema } },
+        });
+        self
+    }
 }
 
-fn paths() -> Value {
-    let row = path_number("row", "The number of a row.");
-    let k = query(
-        "k",
-        json!({ "type": "integer", "minimum": 1, "maximum": MAX_HITS, "default": 10, "description": "maximum number of rows in each list" }),
-        false,
-    );
-    let modality = query("modality", reference("Modality"), false);
-    let size = query("size", json!({ "type": "integer", "minimum": 32, "maximum": 1024, "default": 256 }), false);
-    let whole = query("whole", json!({ "type": "boolean", "default": false }), false);
-    let id = query("id", json!({ "type": "string" }), true);
-    json!({
-        "/": { "get": operation("The explorer.", vec![], answer("text/html", json!({ "type": "string" }))) },
-        "/health": { "get": operation("Health check.", vec![], answer_json("Health")) },
-        "/metrics": { "get": operation("Metrics for Prometheus.", vec![], answer("text/plain", json!({ "type": "string" }))) },
-        "/api/openapi.json": {
-            "get": operation("This document.", vec![], answer("application/json", json!({ "type": "object" }))),
-        },
-        "/api/info": { "get": operation("Describes the served set.", vec![], answer_json("Info")) },
-        "/api/search": { "post": posted("Returns the best rows.", reference("Search"), answer_json("Found")) },
-        "/api/point": { "post": posted("Resolves a query to a point.", reference("PointOf"), answer_json("Point")) },
-        "/api/traverse": { "post": posted("Returns the rows along a path to the root or to another point.", reference("Walk"), answer_json("Path")) },
-        "/api/photos": { "post": photo() },
-        "/api/predict": { "post": posted("Returns the deepest class of a tree that is right with the risk of --threshold; 404 without a threshold.", reference("PointOf"), answer_json("Prediction")) },
-        "/api/rows": { "get": operation("Returns the rows with an id.", vec![id], answer("application/json", list(reference("Hit")))) },
-        "/api/rows/{row}": { "get": operation("Returns a row.", vec![row.clone()], answer_json("Hit")) },
-        "/api/rows/{row}/neighbours": {
-            "get": operation("Returns broader, narrower and near rows.", vec![row.clone(), k, modality], answer_json("Neighbours")),
-        },
-        "/api/rows/{row}/thumbnail": {
-            "get": operation(
-                "Returns the picture of a row. For a box this is its part of the photo, or the whole photo with `whole=true`. `size` limits the shorter side in pixels.",
-                vec![row, size, whole],
-                answer("image/jpeg", json!({ "type": "string", "contentMediaType": "image/jpeg" })),
-            ),
-        },
-    })
+fn error(schemas: &mut Schemas, what: &str) -> Value {
+    let schema = schemas.replies.subschema_for::<ErrorReply<'_>>();
+    json!({ "description": what, "content": { "application/json": { "schema": schema } } })
 }
 
-fn operation(summary: &str, parameters: Vec<Value>, content: Value) -> Value {
-    json!({ "summary": summary, "parameters": parameters, "responses": responses(&content) })
-}
-
-/// An operation with a JSON body.
-fn posted(summary: &str, body: Value, content: Value) -> Value {
-    let mut operation = operation(summary, vec![], content);
-    operation["requestBody"] = json!({ "required": true, "content": { "application/json": { "schema": body } } });
-    operation
-}
-
-fn photo() -> Value {
-    let mut operation = operation(
-        "Embeds a photo and returns a token for queries. The token expires after many more uploads.",
-        vec![],
-        answer_json("Photo"),
-    );
-    let bytes = json!({ "schema": { "type": "string", "contentEncoding": "binary" } });
-    let kinds = ["image/jpeg", "image/png", "image/webp", "image/gif", "image/bmp"];
-    let content: Map<String, Value> = kinds.iter().map(|kind| ((*kind).to_owned(), bytes.clone())).collect();
-    operation["requestBody"] = json!({ "required": true, "content": content });
-    operation
-}
-
-fn responses(content: &Value) -> Value {
-    let error = |what: &str| json!({ "description": what, "content": { "application/json": { "schema": reference("Error") } } });
-    let header = |what: &str| json!({ "description": what, "schema": { "type": "string" } });
-    let headers = json!({
-        "conifer-part": header("Shard of the set, `I/N`; absent on a front."),
-        "conifer-set": header("sha256 of the set; absent on a front."),
-    });
-    json!({
-        "200": { "description": "Success.", "headers": headers, "content": content },
-        "4XX": error("The request is not valid. 429: the server is at a limit; retry after Retry-After seconds."),
-        "500": error("Internal server error."),
-        "502": error("The embedding endpoint of the server failed."),
-        "503": error("Timeout. On a front also: a shard does not answer, or serves another set."),
-        "504": error("The embedding endpoint of the server did not answer in time."),
-    })
-}
-
-fn answer_json(schema: &str) -> Value {
-    answer("application/json", reference(schema))
-}
-
-fn answer(kind: &str, schema: Value) -> Value {
-    json!({ kind: { "schema": schema } })
-}
-
-fn reference(schema: &str) -> Value {
-    json!({ "$ref": format!("#/components/schemas/{schema}") })
-}
-
-fn list(items: Value) -> Value {
-    json!({ "type": "array", "items": items })
-}
-
-/// An object that allows no other fields.
-fn exact(properties: Value, required: &[&str]) -> Value {
-    json!({ "type": "object", "properties": properties, "required": required, "additionalProperties": false })
-}
-
-/// An object that may get more fields in later versions.
-fn open(properties: Value, required: &[&str]) -> Value {
-    json!({ "type": "object", "properties": properties, "required": required })
-}
-
-fn query(name: &str, schema: Value, required: bool) -> Value {
-    json!({ "name": name, "in": "query", "required": required, "schema": schema })
-}
-
-fn path_number(name: &str, description: &str) -> Value {
-    let schema = json!({ "type": "integer", "minimum": 0 });
+fn path_parameter(name: &str, description: &str, schema: Value) -> Value {
     json!({ "name": name, "in": "path", "required": true, "description": description, "schema": schema })
 }
 
@@ -198,31 +208,16 @@ mod tests {
         assert_eq!(said, there);
     }
 
-    #[test]
-    fn request_schemas_match_the_parsed_fields() {
-        use crate::serve::fields::Request;
-        use crate::serve::query::RowFilter;
-        use crate::serve::search::{PointRequest, SearchRequest};
-        use crate::serve::traverse::TraverseRequest;
-        let document = document();
-        for (name, fields) in [
-            ("Search", [SearchRequest::FIELDS, RowFilter::FIELDS].concat()),
-            ("Walk", [TraverseRequest::FIELDS, RowFilter::FIELDS].concat()),
-            ("PointOf", PointRequest::FIELDS.to_vec()),
-        ] {
-            let properties = document["components"]["schemas"][name]["properties"].as_object().unwrap();
-            let said: BTreeSet<&str> = properties.keys().map(String::as_str).collect();
-            assert_eq!(said, BTreeSet::from_iter(fields), "{name}");
-        }
-    }
-
     /// A number or a list of numbers needs a description.
     #[test]
     fn number_fields_have_descriptions() {
         fn bare(place: &str, properties: &Value, found: &mut Vec<String>) {
             for (name, schema) in properties.as_object().into_iter().flatten() {
                 let place = format!("{place}.{name}");
-                let number = |it: &Value| matches!(it["type"].as_str(), Some("number" | "integer"));
+                let number = |it: &Value| {
+                    let types = it["type"].as_array().cloned().unwrap_or_else(|| vec![it["type"].clone()]);
+                    types.iter().any(|it| it == "number" || it == "integer")
+                };
                 if (number(schema) || number(&schema["items"])) && schema["description"].is_null() {
                     found.push(place.clone());
                 }
@@ -259,5 +254,7 @@ mod tests {
             count += 1;
         }
         assert!(count > 20, "{count}");
+        let query = &document["components"]["schemas"]["Query"]["oneOf"];
+        assert_eq!(query.as_array().unwrap().len(), 8, "{query}");
     }
 }

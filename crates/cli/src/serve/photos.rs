@@ -4,16 +4,15 @@ use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasher as _, RandomState};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use axum::body::Body;
+use axum::body::Bytes;
 use axum::extract::State;
-use axum::http::HeaderMap;
 use conifer_data::{Broken, Cause, ImageRef, PixelLimits};
 use conifer_learn::head::Tower;
-use serde_json::json as value;
 
 use super::Server;
-use super::body::{json, read};
+use super::body::json;
 use super::error::{HttpError, HttpResult};
+use super::replies::PhotoReply;
 
 /// Maximum number of points kept.
 const MAX_STORED: usize = 4096;
@@ -60,7 +59,7 @@ impl UploadedPhotos {
     }
 }
 
-pub(crate) async fn upload(State(server): State<Arc<Server>>, headers: HeaderMap, body: Body) -> HttpResult {
+pub(crate) async fn upload(State(server): State<Arc<Server>>, bytes: Bytes) -> HttpResult {
     let model = Arc::clone(server.embedder()?.model());
     if let Some(width) = model.inner().vector_width(Tower::Image) {
         return Err(HttpError::invalid(format!(
@@ -68,17 +67,16 @@ pub(crate) async fn upload(State(server): State<Arc<Server>>, headers: HeaderMap
         )));
     }
     let max = server.max_upload;
-    let bytes = read(&headers, body, max).await?;
     let (pixels, width, height) = server
         .decode(move || {
             let limits = PixelLimits { max_bytes: max as u64, max_pixels: MAX_PIXELS, ..PixelLimits::default() };
-            let picture = ImageRef::Encoded(bytes.into()).open(&limits).map_err(|it| refused(&it))?;
+            let picture = ImageRef::Encoded(Vec::from(bytes).into()).open(&limits).map_err(|it| refused(&it))?;
             let pixels = model.inner().pixels(&picture, model.crop(None));
             Ok((pixels, picture.width, picture.height))
         })
         .await?;
     let point = server.embedder()?.photo(pixels).await?;
-    json(&value!({ "photo": server.photos.store(point), "width": width, "height": height }))
+    json(&PhotoReply { photo: server.photos.store(point), width, height })
 }
 
 fn refused(broken: &Broken) -> HttpError {

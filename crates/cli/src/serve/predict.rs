@@ -4,17 +4,15 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::Context as _;
-use axum::body::Body;
 use axum::extract::State;
-use axum::http::HeaderMap;
 use conifer_eval::prediction::{Predictor, StoredThreshold};
-use serde_json::{Value, json as value};
 
 use super::Server;
-use super::body::{MAX_JSON_BYTES, json, read};
+use super::body::json;
 use super::error::{HttpError, HttpResult};
-use super::fields::parse_request;
-use super::search::PointRequest;
+use super::extract::JsonBody;
+use super::replies::{PredictionReply, PredictionStep};
+use super::requests::PointRequest;
 use crate::embedder::ModelEmbedder;
 
 /// A calibrated threshold with the points of its classes.
@@ -37,35 +35,34 @@ impl ServedPredictor {
         Ok(Self { stored, predictor })
     }
 
-    fn reply(&self, point: &[f32]) -> conifer_eval::Result<Value> {
+    fn reply(&self, point: &[f32]) -> conifer_eval::Result<Option<PredictionReply<'_>>> {
         let (stored, classes) = (&self.stored, self.predictor.classes());
         let paths = self.predictor.paths(point, stored.temperature)?;
-        let Some(photo) = paths.first() else { return Ok(Value::Null) };
+        let Some(photo) = paths.first() else { return Ok(None) };
         let name = |node: usize| classes.tree().name(node);
         let len = photo.greedy.answer_len(stored.threshold);
         let steps = photo.greedy.nodes().iter().zip(photo.greedy.scores()).enumerate();
-        let path: Vec<Value> = steps
-            .map(|(i, (&node, probability))| {
-                value!({ "name": name(node), "probability": probability, "answered": i < len })
-            })
-            .collect();
+        let path =
+            steps.map(|(i, (&node, &probability))| PredictionStep { name: name(node), probability, answered: i < len });
         let answer = photo.greedy.nodes()[len - 1];
-        Ok(value!({
-            "answer": name(answer),
-            "depth": classes.depth(answer),
-            "probability": photo.greedy.scores()[len - 1],
-            "path": path,
-            "class": name(photo.class),
-            "class_probability": photo.class_probability,
-            "risk": stored.risk,
-            "threshold": stored.threshold,
-            "guarantee": stored.guarantee(),
+        Ok(Some(PredictionReply {
+            answer: name(answer),
+            depth: classes.depth(answer),
+            probability: photo.greedy.scores()[len - 1],
+            path: path.collect(),
+            class: name(photo.class),
+            class_probability: photo.class_probability,
+            risk: stored.risk,
+            threshold: stored.threshold,
+            guarantee: stored.guarantee().to_vec(),
         }))
     }
 }
 
-pub(crate) async fn predict(State(server): State<Arc<Server>>, headers: HeaderMap, body: Body) -> HttpResult {
-    let PointRequest { query } = parse_request(&read(&headers, body, MAX_JSON_BYTES).await?)?;
+pub(crate) async fn predict(
+    State(server): State<Arc<Server>>,
+    JsonBody(PointRequest { query }): JsonBody<PointRequest>,
+) -> HttpResult {
     query.check()?;
     if server.predictor.is_none() {
         return Err(HttpError::absent(

@@ -1,18 +1,13 @@
-//! Queries and filters: parses them and resolves them to points and row selections.
-//!
-//! A query specifies a point in one of eight ways.
-
-use std::collections::BTreeMap;
+//! Resolves queries to points, and filters to row selections.
 
 use conifer_index::{Filter, Query as Points, conjunction};
 use conifer_learn::head::Tower;
 use conifer_space::Modality;
 use conifer_space::slices::dot;
-use serde_json::{Map, Value};
 
 use super::Server;
 use super::error::{HttpError, HttpResult};
-use super::fields::{Field, FieldPath, Request, RequestFields};
+use super::requests::{MAX_CHARACTERS, POINT_QUERY, PointQuery, RowFilter};
 use super::state::ServedSet;
 use crate::row_conditions::RowConditions;
 
@@ -20,45 +15,9 @@ use crate::row_conditions::RowConditions;
 const MAX_POINTS: usize = 32;
 /// Maximum number of values of a filter, over all its columns.
 const MAX_VALUES: usize = 1000;
-/// Maximum number of characters of a text.
-const MAX_CHARACTERS: usize = 10_000;
 /// Maximum norm of a point from a client. With it, `sqrt(c) |x|` stays below `conifer_space::safe::FARTHEST` for every
 /// allowed curvature.
 const MAX_NORM: f32 = 1e4;
-/// Describes a query in error messages.
-const EXPECTED: &str =
-    "an object with exactly one of `text`, `photo`, `row`, `id`, `point`, `image_vector`, `text_vector`, `all`";
-/// Names of the fields of a query.
-const QUERY_FIELDS: [&str; 8] = ["text", "photo", "row", "id", "point", "image_vector", "text_vector", "all"];
-
-/// A query, which specifies a point. Exactly one field is set.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct PointQuery {
-    pub(crate) text: Option<String>,
-    pub(crate) photo: Option<String>,
-    pub(crate) row: Option<usize>,
-    pub(crate) id: Option<String>,
-    /// Coordinates in the space of the set.
-    pub(crate) point: Option<Vec<f32>>,
-    /// A vector of a photo, for a model that reads vectors: it passes the adapter and the head of the model.
-    pub(crate) image_vector: Option<Vec<f32>>,
-    /// A vector of a text, for a model that reads vectors.
-    pub(crate) text_vector: Option<Vec<f32>>,
-    /// The factor-wise maximum of the points of several queries.
-    pub(crate) all: Option<Vec<PointQuery>>,
-}
-
-/// A filter of rows. A row must satisfy every field that is set.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct RowFilter {
-    pub(crate) modality: Option<Vec<Modality>>,
-    pub(crate) columns: Option<BTreeMap<String, Vec<String>>>,
-    pub(crate) depth: Option<[f32; 2]>,
-    pub(crate) inside: Option<PointQuery>,
-    pub(crate) not: Option<Vec<PointQuery>>,
-    pub(crate) subtree: Option<String>,
-}
-
 /// [`RowFilter`] with its queries resolved to points.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ResolvedFilter {
@@ -71,48 +30,6 @@ pub(crate) enum PassingRows {
     All(usize),
     /// In ascending order.
     Rows(Vec<usize>),
-}
-
-/// Parses a body that has the fields of `T` and those of a filter.
-pub(crate) fn split<T: Request>(body: Map<String, Value>) -> HttpResult<(T, RowFilter)> {
-    let mut fields = RequestFields::new(FieldPath::Top, body, &[T::FIELDS, RowFilter::FIELDS].concat())?;
-    Ok((T::read(&mut fields)?, RowFilter::read(&mut fields)?))
-}
-
-impl Field for PointQuery {
-    fn expected() -> String {
-        EXPECTED.to_owned()
-    }
-
-    fn read(value: &Value, path: FieldPath<'_>) -> HttpResult<Option<Self>> {
-        let Some(object) = value.as_object() else { return Ok(None) };
-        let mut fields = RequestFields::new(path, object.clone(), &QUERY_FIELDS)?;
-        Ok(Some(Self {
-            text: fields.take("text")?,
-            photo: fields.take("photo")?,
-            row: fields.take("row")?,
-            id: fields.take("id")?,
-            point: fields.take("point")?,
-            image_vector: fields.take("image_vector")?,
-            text_vector: fields.take("text_vector")?,
-            all: fields.take("all")?,
-        }))
-    }
-}
-
-impl Request for RowFilter {
-    const FIELDS: &'static [&'static str] = &["modality", "columns", "depth", "inside", "not", "subtree"];
-
-    fn read(fields: &mut RequestFields<'_>) -> HttpResult<Self> {
-        Ok(Self {
-            modality: fields.take("modality")?,
-            columns: fields.take("columns")?,
-            depth: fields.take("depth")?,
-            inside: fields.take("inside")?,
-            not: fields.take("not")?,
-            subtree: fields.take("subtree")?,
-        })
-    }
 }
 
 impl PointQuery {
@@ -129,7 +46,7 @@ impl PointQuery {
             self.all.is_some(),
         ];
         if given.iter().filter(|it| **it).count() != 1 {
-            return Err(HttpError::invalid(format!("a query must be {EXPECTED}")));
+            return Err(HttpError::invalid(format!("a query must be {POINT_QUERY}")));
         }
         if let Some(text) = &self.text
             && text.chars().count() > MAX_CHARACTERS
@@ -195,31 +112,24 @@ impl PointQuery {
     }
 }
 
-/// Checks a list of numbers of a request. `what` describes the expected length.
+/// Checks the length of a list of numbers. `what` describes the expected length.
 pub(crate) fn check_numbers(name: &str, values: &[f32], expected: usize, what: &str) -> HttpResult<()> {
     if values.len() != expected {
         let message = format!("`{name}` is a list of {}; expected {what} = {expected} numbers", values.len());
         return Err(HttpError::invalid(message));
     }
-    match values.iter().position(|it| !it.is_finite()) {
-        Some(i) => Err(HttpError::invalid(format!("`{name}[{i}]` is {}; expected a finite number", values[i]))),
-        None => Ok(()),
-    }
+    Ok(())
 }
 
-impl RowFilter {
-    /// All queries of the filter.
-    fn queries(&self) -> impl Iterator<Item = &PointQuery> {
-        self.inside.iter().chain(self.not.iter().flatten())
-    }
-
+impl RowFilter<'_> {
     /// Checks the limits of the filter. `other_points` is the number of points in the rest of the request.
     pub(crate) fn check(&self, other_points: usize) -> HttpResult<()> {
-        let points = self.queries().map(PointQuery::check).sum::<HttpResult<usize>>()? + other_points;
+        let queries = self.inside.into_iter().chain(self.not);
+        let points = queries.map(PointQuery::check).sum::<HttpResult<usize>>()? + other_points;
         if points > MAX_POINTS {
             return Err(HttpError::invalid(format!("the request has {points} points; expected at most {MAX_POINTS}")));
         }
-        let values: usize = self.columns.iter().flatten().map(|(_, values)| values.len()).sum();
+        let values: usize = self.columns.into_iter().flatten().map(|(_, values)| values.len()).sum();
         if values > MAX_VALUES {
             return Err(HttpError::invalid(format!(
                 "`columns` has {values} values; expected at most {MAX_VALUES} in all"
@@ -236,21 +146,21 @@ impl RowFilter {
     /// Resolves all queries of the filter to points.
     pub(crate) async fn resolve(self, server: &Server) -> HttpResult<ResolvedFilter> {
         let (mut inside, mut not) = (Vec::new(), Vec::new());
-        if let Some(it) = &self.inside {
+        if let Some(it) = self.inside {
             inside.push(it.point(server).await?);
         }
-        for it in self.not.iter().flatten() {
+        for it in self.not {
             not.push(it.point(server).await?);
         }
-        let RowFilter { mut modality, columns, depth, subtree, .. } = self;
-        if let Some(modality) = &mut modality {
+        let modality = self.modality.map(|names| {
+            let mut modality: Vec<Modality> = names.iter().map(|it| (*it).into()).collect();
             modality.sort_unstable();
             modality.dedup();
-        }
-        Ok(ResolvedFilter {
-            conditions: RowConditions { modality, columns: columns.unwrap_or_default(), depth, inside, not },
-            subtree,
-        })
+            modality
+        });
+        let columns = self.columns.cloned().unwrap_or_default();
+        let conditions = RowConditions { modality, columns, depth: self.depth, inside, not };
+        Ok(ResolvedFilter { conditions, subtree: self.subtree.map(str::to_owned) })
     }
 }
 

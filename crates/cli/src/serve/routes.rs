@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use axum::extract::{Request, State};
+use axum::extract::{DefaultBodyLimit, Request, State};
 use axum::http::StatusCode;
 use axum::response::Response;
 use axum::routing::{MethodRouter, get, post};
@@ -64,6 +64,8 @@ pub(crate) fn behind(routes: Router, gate: Arc<RequestGate>) -> Router {
             let message = format!("`{path}` does not accept {method}; see /api/openapi.json for its methods");
             HttpError::new(StatusCode::METHOD_NOT_ALLOWED, message)
         })
+        // The gate has its own limits of bodies.
+        .layer(DefaultBodyLimit::disable())
         .layer(middleware::from_fn_with_state(gate, pass))
 }
 
@@ -72,6 +74,6 @@ async fn metrics(State(server): State<Arc<Server>>) -> HttpResult {
     let text = server.metrics.text(&[
         ("conifer_model_waiting", "Texts and photos that wait for the model.", waiting),
         ("conifer_rows", "Number of rows.", server.state.len()),
-    ]);
+    ])?;
     Ok(typed("text/plain; version=0.0.4; charset=utf-8", text))
 }

@@ -2,79 +2,21 @@
 
 use std::sync::Arc;
 
-use axum::extract::{FromRequestParts, Path, State};
-use axum::http::request::Parts;
+use axum::extract::State;
 use conifer_index::{Direction, Filter, Ranking};
 use conifer_space::Modality;
-use serde::Serialize;
 
 use super::Server;
 use super::body::json;
-use super::error::{HttpError, HttpResult};
-use super::fields::{QueryParams, Request, RequestFields};
-use super::hits::RowReply;
+use super::error::HttpResult;
+use super::extract::{QueryParams, RowNumber};
 use super::query::PassingRows;
-use super::search::{MAX_HITS, best};
+use super::replies::{NeighboursReply, RowReply};
+use super::requests::{NeighbourParams, RowIdParams};
+use super::search::best;
 
 /// Maximum number of rows that are returned for one id, or read for the boxes of one photo.
 pub(crate) const MAX_ROWS: usize = 1000;
-
-pub(crate) struct RowIdParams {
-    id: String,
-}
-
-impl Request for RowIdParams {
-    const FIELDS: &'static [&'static str] = &["id"];
-
-    fn read(fields: &mut RequestFields<'_>) -> HttpResult<Self> {
-        Ok(Self { id: fields.need("id")? })
-    }
-}
-
-/// Query parameters of a neighbour search: number of rows in each list, and their modality.
-pub(crate) struct NeighbourParams {
-    pub(crate) k: usize,
-    pub(crate) modality: Option<Modality>,
-}
-
-impl Request for NeighbourParams {
-    const FIELDS: &'static [&'static str] = &["k", "modality"];
-
-    fn read(fields: &mut RequestFields<'_>) -> HttpResult<Self> {
-        let (k, modality) = (fields.take("k")?.unwrap_or(10), fields.take("modality")?);
-        if !(1..=MAX_HITS).contains(&k) {
-            return Err(HttpError::invalid(format!("`k` is {k}; expected 1 to {MAX_HITS}")));
-        }
-        Ok(Self { k, modality })
-    }
-}
-
-#[derive(Serialize)]
-struct NeighboursReply<'a> {
-    row: RowReply<'a>,
-    broader: Vec<RowReply<'a>>,
-    narrower: Vec<RowReply<'a>>,
-    near: Vec<RowReply<'a>>,
-}
-
-/// The number of a row in a URL path.
-pub(crate) struct RowNumber(pub(crate) usize);
-
-impl<S: Send + Sync> FromRequestParts<S> for RowNumber {
-    type Rejection = HttpError;
-
-    async fn from_request_parts(parts: &mut Parts, state: &S) -> HttpResult<Self> {
-        let found = Path::<String>::from_request_parts(parts, state).await;
-        let Path(text) = found.map_err(|error| HttpError::new(error.status(), error.body_text()))?;
-        let number = digits(&text).map(RowNumber);
-        number.ok_or_else(|| HttpError::invalid(format!("`{text}` is not a row number; expected digits")))
-    }
-}
-
-/// Parses a number that consists of digits only. `str::parse` alone would also accept `+1`.
-pub(crate) fn digits(text: &str) -> Option<usize> {
-    text.bytes().all(|it| it.is_ascii_digit()).then(|| text.parse().ok())?
-}
 
 pub(crate) async fn one(State(server): State<Arc<Server>>, RowNumber(row): RowNumber) -> HttpResult {
     server.state.check_row(row)?;
@@ -93,9 +35,10 @@ pub(crate) async fn by_id(
 pub(crate) async fn neighbours(
     State(server): State<Arc<Server>>,
     RowNumber(row): RowNumber,
-    QueryParams(NeighbourParams { k, modality }): QueryParams<NeighbourParams>,
+    QueryParams(params): QueryParams<NeighbourParams>,
 ) -> HttpResult {
     server.state.check_row(row)?;
+    let (k, modality) = (params.k()?, params.modality.map(Modality::from));
     server
         .work(move |server| {
             let state = &server.state;

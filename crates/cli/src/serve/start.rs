@@ -28,7 +28,7 @@ use super::response_buffer::{MAX_UNSENT, ResponseBudget};
 use super::state::ServedSet;
 use super::thumbnails::Thumbnails;
 use super::{Server, listen, routes};
-use crate::cli::{DataArgs, ListenArgs, ServeArgs};
+use crate::cli::{DataArgs, ListenArgs, LogFormatArg, ServeArgs};
 use crate::embedder::ModelEmbedder;
 use crate::embedding_endpoint::{ENDPOINT_TIMEOUT, EmbeddingEndpoint};
 use crate::output::{note, print, print_json};
@@ -142,7 +142,9 @@ pub(crate) fn bind(args: &ListenArgs, max_upload: usize, as_json: bool) -> anyho
     );
     let listener =
         TcpListener::bind(&*addresses).with_context(|| format!("--host {} --port {}", args.host, args.port))?;
-    let metrics = Arc::new(Metrics::default());
+    let format = args.log_format.or(as_json.then_some(LogFormatArg::Json));
+    let log = format.map(RequestLog::start).transpose()?;
+    let metrics = Arc::new(Metrics::new(log.as_ref().map(RequestLog::dropped))?);
     let gate = RequestGate {
         local_name: local_only.then(|| args.host.clone()),
         token,
@@ -152,8 +154,8 @@ pub(crate) fn bind(args: &ListenArgs, max_upload: usize, as_json: bool) -> anyho
         max_upload,
         photos: Semaphore::new(MAX_INCOMING * max_upload),
         responses: ResponseBudget::new(MAX_UNSENT),
-        log: if as_json { Some(RequestLog::start(&metrics)?) } else { None },
         metrics,
+        log,
     };
     Ok((listener, gate))
 }
@@ -177,7 +179,6 @@ pub(crate) fn run(
     let done = runtime.block_on(listen::serve(listener, router, args.connections, metrics, listen::stopped()));
     // Wait at most one second for searches that are still running.
     runtime.shutdown_timeout(Duration::from_secs(1));
-    gate.log.iter().for_each(RequestLog::end);
     done
 }
 

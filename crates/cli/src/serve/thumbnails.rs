@@ -16,8 +16,8 @@ use conifer_space::Modality;
 use super::Server;
 use super::body::typed;
 use super::error::{HttpError, HttpResult};
-use super::fields::{QueryParams, Request, RequestFields};
-use super::rows::RowNumber;
+use super::extract::{QueryParams, RowNumber};
+use super::requests::ThumbnailParams;
 use super::state::{SAMPLE, ServedSet};
 use crate::output::note;
 use crate::progress;
@@ -33,30 +33,6 @@ pub(crate) struct Thumbnails {
     sample_of: Vec<Option<u32>>,
     /// Rows whose unreadable picture was already reported on stderr.
     reported: Mutex<HashSet<usize>>,
-}
-
-/// Query parameters of a thumbnail.
-pub(crate) struct ThumbnailParams {
-    /// Maximum length of the shorter side in pixels.
-    size: u32,
-    /// For a box, return the whole photo.
-    whole: bool,
-}
-
-impl Request for ThumbnailParams {
-    const FIELDS: &'static [&'static str] = &["size", "whole"];
-
-    fn read(fields: &mut RequestFields<'_>) -> HttpResult<Self> {
-        let size = fields.take::<usize>("size")?.unwrap_or(256);
-        let known = u32::try_from(size).ok().filter(|it| (32..=1024).contains(it));
-        let size = known.ok_or_else(|| HttpError::invalid(format!("`size` is {size}; expected 32 to 1024")))?;
-        let whole = match fields.take::<String>("whole")?.as_deref() {
-            None | Some("false") => false,
-            Some("true") => true,
-            Some(other) => return Err(HttpError::invalid(format!("`whole` is {other:?}; expected true or false"))),
-        };
-        Ok(ThumbnailParams { size, whole })
-    }
 }
 
 impl Thumbnails {
@@ -108,12 +84,8 @@ impl Thumbnails {
 
     /// Encodes the picture of a row as JPEG, with a shorter side of at most `size` pixels. The picture of a box is its
     /// part of the photo, unless `whole` is set.
-    fn jpeg(
-        &self,
-        rows: &ServedSet,
-        row: usize,
-        ThumbnailParams { size, whole }: ThumbnailParams,
-    ) -> HttpResult<Vec<u8>> {
+    fn jpeg(&self, rows: &ServedSet, row: usize, params: &ThumbnailParams) -> HttpResult<Vec<u8>> {
+        let (size, whole) = (params.size()?, params.whole.unwrap_or(false));
         let sample = self.sample_of.get(row).copied().flatten();
         let (Some(source), Some(sample)) = (&self.source, sample) else {
             return Err(HttpError::absent(format!("row {row} has no picture")));
@@ -158,10 +130,10 @@ impl Thumbnails {
 pub(crate) async fn thumbnail(
     State(server): State<Arc<Server>>,
     RowNumber(row): RowNumber,
-    QueryParams(spec): QueryParams<ThumbnailParams>,
+    QueryParams(params): QueryParams<ThumbnailParams>,
 ) -> HttpResult {
     server.state.check_row(row)?;
-    let jpeg = server.work(move |server| server.thumbnails.jpeg(&server.state, row, spec)).await?;
+    let jpeg = server.work(move |server| server.thumbnails.jpeg(&server.state, row, &params)).await?;
     let mut response = typed("image/jpeg", jpeg);
     response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("private, max-age=3600"));
     Ok(response)

@@ -2,6 +2,8 @@
 
 use conifer_data::hierarchy::Tree;
 
+use super::replies::{ClassReply, ClassSummary};
+
 /// A class tree with row counts.
 pub(crate) struct ClassTree {
     tree: Tree,
@@ -9,25 +11,6 @@ pub(crate) struct ClassTree {
     counts: Vec<usize>,
     /// Number of rows with a label that is not in the tree.
     outside: usize,
-}
-
-/// A node in a listing.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct ClassSummary {
-    pub(crate) name: String,
-    /// Number of rows of this class and the classes below it.
-    pub(crate) count: usize,
-    pub(crate) children: usize,
-}
-
-/// A node with its path and its children.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct ClassListing {
-    pub(crate) node: ClassSummary,
-    /// Names from the root to the node, inclusive.
-    pub(crate) path: Vec<String>,
-    /// In the order of the tree.
-    pub(crate) children: Vec<ClassSummary>,
 }
 
 impl ClassTree {
@@ -45,18 +28,14 @@ impl ClassTree {
     }
 
     /// Looks up a node by name, or the root if `name` is `None`. Returns `None` if there is no such class.
-    pub(crate) fn view(&self, name: Option<&str>) -> Option<ClassListing> {
+    pub(crate) fn view(&self, name: Option<&str>) -> Option<ClassReply> {
         let node = name.map_or(Some(self.tree.root()), |name| self.tree.find(name))?;
-        Some(ClassListing {
+        Some(ClassReply {
             node: self.node(node),
             path: self.tree.path(node).into_iter().map(|it| self.tree.name(it).to_owned()).collect(),
             children: self.tree.children(node).map(|it| self.node(it)).collect(),
+            outside: self.outside,
         })
-    }
-
-    /// Number of rows with a label that is not in the tree.
-    pub(crate) fn outside(&self) -> usize {
-        self.outside
     }
 
     pub(crate) fn root(&self) -> &str {
@@ -96,6 +75,6 @@ mod tests {
         assert_eq!(animal.path, ["thing", "animal"]);
         assert_eq!(animal.children, [node("dog", 2, 0), node("cat", 1, 0)]);
         assert_eq!(tree.view(Some("ghost")), None);
-        assert_eq!(tree.outside(), 2);
+        assert_eq!(top.outside, 2);
     }
 }

@@ -238,7 +238,7 @@ fn served_vectors(at: &Path, third: &[f32]) {
     };
     for server in [&server, &front] {
         refusal(server, json!({ "image_vector": [1, 2] }), 422, &["`image_vector` is a list of 2", "= 5 numbers"]);
-        refusal(server, json!({ "text_vector": [1, 2, 1e39] }), 422, &["`text_vector[2]`", "finite"]);
+        refusal(server, json!({ "text_vector": [1, 2, 1e39] }), 422, &["`query.text_vector[2]`", "finite"]);
         refusal(server, json!({ "text_vector": [1, null, 1] }), 422, &["`query.text_vector[1]` is null"]);
         refusal(server, json!({ "text_vector": [1, 2, 3], "row": 1 }), 422, &["exactly one of"]);
     }

@@ -5,20 +5,19 @@ use std::sync::Arc;
 use std::vec::IntoIter;
 
 use axum::http::Method;
-use serde_json::{Map, Value, json};
 
 use super::super::error::{HttpError, HttpResult};
-use super::super::search::{MAX_HITS, SampledScores};
-use super::FrontServer;
+use super::super::replies::{QueryInfo, RowReply, SampledScores, SearchReply};
+use super::super::requests::{MAX_HITS, SearchRequest};
 use super::client::Shard;
-use super::shard_replies::{HitKey, ShardHit, ShardQueryInfo, ShardSearchReply};
-use crate::ranking::RankingArg;
+use super::merge::HitKey;
+use super::{FrontServer, written};
 
 /// The merged result of a search.
 pub(crate) struct BestHits {
     /// Best first.
-    pub(crate) hits: Vec<ShardHit>,
-    pub(crate) query: ShardQueryInfo,
+    pub(crate) hits: Vec<RowReply<'static>>,
+    pub(crate) query: QueryInfo,
     /// Number of rows that pass the filter.
     pub(crate) rows_passing: usize,
     pub(crate) scores: Option<SampledScores>,
@@ -28,7 +27,7 @@ pub(crate) struct BestHits {
 struct ShardCursor {
     shard: Arc<Shard>,
     large_first: bool,
-    page: IntoIter<ShardHit>,
+    page: IntoIter<RowReply<'static>>,
     last: Option<HitKey>,
     /// Numbers of the rows received so far. Their count is the offset of the next page.
     received: HashSet<usize>,
@@ -36,30 +35,23 @@ struct ShardCursor {
 }
 
 impl FrontServer {
-    /// Returns the `k` best rows after the first `offset` rows. `body` is a search request with all queries resolved to
-    /// points, without `k` and `offset`.
-    pub(crate) async fn best(
-        &self,
-        mut body: Map<String, Value>,
-        by: RankingArg,
-        offset: usize,
-        k: usize,
-    ) -> HttpResult<BestHits> {
+    /// Returns the `k` best rows after the first `offset` rows. All queries of `search` are resolved to points; its
+    /// `k` and `offset` are not used.
+    pub(crate) async fn best(&self, mut search: SearchRequest, offset: usize, k: usize) -> HttpResult<BestHits> {
         // All of the best rows may be on one shard, so the first request asks every shard for this many rows, or for a
         // page of `MAX_HITS`.
-        let needed = offset + k;
+        let (needed, large_first) = (offset + k, search.by().large_first());
         let mut page = |from: usize, left: usize| {
             let length = left.min(MAX_HITS);
-            body.insert("offset".to_owned(), json!(from));
-            body.insert("k".to_owned(), json!(length));
-            (Value::Object(body.clone()), length)
+            (search.offset, search.k) = (Some(from), Some(length));
+            HttpResult::Ok((written(&search)?, length))
         };
-        let (request, length) = page(0, needed);
+        let (request, length) = page(0, needed)?;
         let (mut cursors, mut query_info, mut passing, mut scores) = (Vec::new(), None, 0, Vec::new());
         for (shard, found) in
-            self.shards.iter().zip(self.all::<ShardSearchReply>(Method::POST, "/api/search", Some(&request)).await?)
+            self.shards.iter().zip(self.all::<SearchReply<'static>>(Method::POST, "/api/search", Some(request)).await?)
         {
-            let mut cursor = ShardCursor::new(Arc::clone(shard), by.large_first());
+            let mut cursor = ShardCursor::new(Arc::clone(shard), large_first);
             if found.rows_passing > shard.rows {
                 let what = format!("`rows_passing` is {}; the shard has {} rows", found.rows_passing, shard.rows);
                 return Err(shard.client.unexpected(&what));
@@ -73,9 +65,8 @@ impl FrontServer {
         let mut hits = Vec::new();
         for rank in 0..needed {
             for cursor in cursors.iter_mut().filter(|it| it.page.as_slice().is_empty() && !it.ended) {
-                let (request, length) = page(cursor.received.len(), needed - rank);
-                let request = request.to_string().into_bytes();
-                let found: ShardSearchReply = cursor.shard.json(Method::POST, "/api/search", Some(request)).await?;
+                let (request, length) = page(cursor.received.len(), needed - rank)?;
+                let found: SearchReply<'static> = cursor.shard.json(Method::POST, "/api/search", Some(request)).await?;
                 cursor.take(found.hits, length)?;
             }
             let best = cursors.iter_mut().filter_map(|it| Some((it.next_key()?, it))).min_by_key(|(key, _)| *key);
@@ -85,7 +76,7 @@ impl FrontServer {
             }
         }
         let query = query_info.ok_or_else(|| HttpError::fault("the front has no shards"))?;
-        let scores = SampledScores::merged(scores.into_iter(), by.large_first());
+        let scores = SampledScores::merged(scores.into_iter(), large_first);
         Ok(BestHits { hits, query, rows_passing: passing, scores })
     }
 }
@@ -106,7 +97,7 @@ impl ShardCursor {
     ///
     /// # Errors
     /// 503: the hits are too many, unsorted or repeated, or have no score.
-    fn take(&mut self, hits: Vec<ShardHit>, length: usize) -> HttpResult<()> {
+    fn take(&mut self, hits: Vec<RowReply<'static>>, length: usize) -> HttpResult<()> {
         let wrong = |what: String| Err(self.shard.client.unexpected(&what));
         if hits.len() > length {
             return wrong(format!("{} hits; expected at most {length}", hits.len()));
@@ -117,7 +108,7 @@ impl ShardCursor {
                 return wrong(format!("row {} has no score", hit.row));
             }
             let hit = self.shard.renumber(hit)?;
-            let key = hit.key(self.large_first);
+            let key = HitKey::of(&hit, self.large_first);
             if self.last.is_some_and(|last| last >= key) {
                 return wrong("unsorted hits".to_owned());
             }
@@ -133,6 +124,6 @@ impl ShardCursor {
     }
 
     fn next_key(&self) -> Option<HitKey> {
-        self.page.as_slice().first().map(|it| it.key(self.large_first))
+        self.page.as_slice().first().map(|it| HitKey::of(it, self.large_first))
     }
 }

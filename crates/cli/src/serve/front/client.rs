@@ -6,11 +6,10 @@ use anyhow::{Context as _, ensure};
 use axum::http::header::CONTENT_TYPE;
 use axum::http::{Method, StatusCode};
 use serde::de::DeserializeOwned;
-use serde_json::Value;
 
 use super::super::error::{HttpError, HttpResult};
 use super::super::identity::ShardIdentity;
-use super::shard_replies::ShardHit;
+use super::super::replies::{ErrorReply, RowReply};
 use crate::http_client::{ClientReply, PlainHttpClient};
 
 /// Maximum size of a response in bytes.
@@ -118,7 +117,7 @@ impl Shard {
     ///
     /// # Errors
     /// 503: the shard has no such row.
-    pub(crate) fn renumber(&self, mut hit: ShardHit) -> HttpResult<ShardHit> {
+    pub(crate) fn renumber<'a>(&self, mut hit: RowReply<'a>) -> HttpResult<RowReply<'a>> {
         if hit.row >= self.rows {
             return Err(self.client.unexpected(&format!("row {}; the shard has {} rows", hit.row, self.rows)));
         }
@@ -138,7 +137,7 @@ impl ClientReply {
 
     /// The message of an error response of a conifer server.
     fn message(&self) -> Option<String> {
-        let body: Value = serde_json::from_slice(&self.bytes).ok()?;
-        Some(body.get("error")?.get("message")?.as_str()?.to_owned())
+        let reply: ErrorReply<'_> = serde_json::from_slice(&self.bytes).ok()?;
+        Some(reply.error.message.into_owned())
     }
 }

@@ -5,27 +5,62 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::super::info::{ColumnSummary, DepthSummary, MAX_VALUES, ServerInfo};
-use super::shard_replies::ShardStop;
+use super::super::replies::{RowReply, StopReply};
+
+/// The sort key of a hit, in ascending order: the score, then the row.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct HitKey {
+    score: f32,
+    row: usize,
+}
+
+impl HitKey {
+    /// `large_first` negates the score.
+    pub(crate) fn of(hit: &RowReply<'_>, large_first: bool) -> Self {
+        let score = hit.score.unwrap_or(f32::NAN);
+        HitKey { score: if large_first { -score } else { score }, row: hit.row }
+    }
+}
+
+impl Ord for HitKey {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        self.score.total_cmp(&other.score).then(self.row.cmp(&other.row))
+    }
+}
+
+impl PartialOrd for HitKey {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for HitKey {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
+impl Eq for HitKey {}
 
 /// Merges the stops of a path over all shards. Every shard has one stop per point of the path. At each point the most
 /// similar row of all shards is kept; ties go to the lower row number. With `each`, the result has one stop per point.
 /// Otherwise it lists each row once, where it first occurs, and ends with the root if the path goes to the root.
-pub(crate) fn path(shards: &[Vec<ShardStop>], to_root: bool, each: bool) -> Vec<ShardStop> {
+pub(crate) fn path(shards: &[Vec<StopReply<'static>>], to_root: bool, each: bool) -> Vec<StopReply<'static>> {
     let (mut stops, mut met, mut root) = (Vec::new(), BTreeSet::new(), None);
     for (i, first) in shards.first().into_iter().flatten().enumerate() {
         let at = first.at;
         let hits = shards.iter().filter_map(|it| it.get(i)?.hit.as_ref());
-        match hits.min_by_key(|it| it.key(true)) {
+        match hits.min_by_key(|it| HitKey::of(it, true)) {
             Some(hit) if each || met.insert(hit.row) => {
-                stops.push(ShardStop { at, root: false, hit: Some(hit.clone()) });
+                stops.push(StopReply { at, root: false, hit: Some(hit.clone()) });
             }
             Some(_) => {}
-            None if each => stops.push(ShardStop { at, root: false, hit: None }),
+            None if each => stops.push(StopReply { at, root: false, hit: None }),
             None => _ = root.get_or_insert(at),
         }
     }
     if to_root && !each {
-        stops.push(ShardStop { at: root.unwrap_or(1.0), root: true, hit: None });
+        stops.push(StopReply { at: root.unwrap_or(1.0), root: true, hit: None });
     }
     stops
 }
@@ -85,29 +120,32 @@ fn depth<'a>(shards: impl Iterator<Item = &'a DepthSummary>) -> DepthSummary {
 
 #[cfg(test)]
 mod tests {
-    use super::super::shard_replies::ShardHit;
     use super::*;
+
+    fn example(row: usize, score: f32) -> RowReply<'static> {
+        let hit = serde_json::json!({
+            "row": row, "score": score, "id": "a", "modality": "text", "depth": 1.0, "columns": {}, "thumbnail": false,
+        });
+        serde_json::from_value(hit).unwrap_or_else(|error| panic!("{error}"))
+    }
 
     #[test]
     fn merged_path_lists_each_row_once_and_ends_at_the_root() {
-        let at = |i: usize| i as f64 / 3.0;
-        let hit = |i: usize, row: usize, score: f64| ShardStop {
-            at: at(i),
-            root: false,
-            hit: Some(ShardHit::example(row, score)),
-        };
-        let none = |i: usize| ShardStop { at: at(i), root: false, hit: None };
+        let at = |i: usize| i as f32 / 3.0;
+        let hit =
+            |i: usize, row: usize, score: f32| StopReply { at: at(i), root: false, hit: Some(example(row, score)) };
+        let none = |i: usize| StopReply { at: at(i), root: false, hit: None };
         // A tie at the first point, and no hit at the third.
         let shards = [
             vec![hit(0, 6, -0.5), hit(1, 6, -0.9), none(2), none(3)],
             vec![hit(0, 1, -0.5), hit(1, 3, -0.7), none(2), hit(3, 1, -0.1)],
         ];
-        let root = ShardStop { at: at(2), root: true, hit: None };
+        let root = StopReply { at: at(2), root: true, hit: None };
         assert_eq!(path(&shards, true, false), [hit(0, 1, -0.5), hit(1, 3, -0.7), root]);
         assert_eq!(path(&shards, false, true), [hit(0, 1, -0.5), hit(1, 3, -0.7), none(2), hit(3, 1, -0.1)]);
         assert_eq!(path(&shards, false, false).len(), 2);
         let last = path(&[vec![hit(0, 1, -0.5)]], true, false);
-        assert_eq!(last[1], ShardStop { at: 1.0, root: true, hit: None });
+        assert_eq!(last[1], StopReply { at: 1.0, root: true, hit: None });
     }
 
     #[test]

@@ -94,7 +94,7 @@ fn unread_log_does_not_block_the_server() {
     stream.write_all(b"GET /health HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n").unwrap();
     assert_eq!(answers.join().unwrap(), 200);
     server.is_well();
-    assert!(server.count("conifer_unlogged") > 0);
+    assert!(server.count("conifer_log_lines_dropped_total") > 0);
 }
 
 /// A client that sends requests and never reads a response.
