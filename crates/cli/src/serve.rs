@@ -3,59 +3,37 @@
 //! A *row* is one embedding of the set. A *point* is a vector in the space of the set. A request passes these layers:
 //!
 //! ```text
-//! listen     accepts connections: connection limit, timeouts for request heads and for sending responses
-//!   gate     middleware: access checks, request body, concurrency limit, request timeout
-//!     routes -> search, rows, traverse, photos, thumbnails, info
-//!                 requests, replies: the types of bodies and query parameters; openapi describes them
-//!                 extract: parses bodies and query parameters
-//!                 query: resolves queries to points and filters to rows
-//!                 batch: embeds texts and photos in batches
+//! limits::listen   accepts connections: connection limit, timeouts for request heads and for sending responses
+//!   gate           middleware: access checks (auth), request body, concurrency limit, request timeout
+//!     routes -> api
+//!       extract              parses bodies and query parameters
+//!       requests, replies    the types of bodies and query parameters; openapi describes them
+//!       query                resolves queries to points and filters to rows
+//!     batch        embeds texts, photos and vectors in batches
+//!     set          the rows with their index, classes and identity
+//! cluster          `conifer front`: the same API over several servers
 //! ```
 
-mod activity;
-mod assets;
+mod api;
+mod auth;
 mod batch;
 mod body;
-mod boxes;
-mod classes;
+mod cluster;
 mod error;
-mod explore;
-mod extract;
-mod factors;
-mod framing;
-mod front;
 mod gate;
-mod hits;
-mod identity;
-mod info;
-mod listen;
+mod limits;
 mod log;
-mod map;
 mod metrics;
-mod openapi;
-mod page;
-mod permits;
-mod photos;
-mod predict;
-mod query;
-mod replies;
-mod requests;
-mod response_buffer;
 mod routes;
-mod rows;
-mod search;
+mod set;
 mod start;
-mod state;
-mod thumbnails;
-mod traverse;
-mod tree;
 
 use std::sync::Arc;
 
 use axum::http::StatusCode;
 use conifer_learn::head::Tower;
 
-pub(crate) use front::front;
+pub(crate) use cluster::front;
 pub(crate) use start::serve;
 
 use error::{HttpError, HttpResult};
@@ -65,20 +43,20 @@ use crate::embedding_endpoint::{EmbeddingEndpoint, EndpointError};
 
 /// State shared by all request handlers.
 pub(crate) struct Server {
-    pub(crate) state: state::ServedSet,
-    pub(crate) info: info::ServerInfo,
+    pub(crate) state: set::state::ServedSet,
+    pub(crate) info: api::info::ServerInfo,
     pub(crate) model: Option<batch::EmbeddingQueue>,
     /// Makes the vectors of typed texts, for a model that reads vectors.
     pub(crate) endpoint: Option<EmbeddingEndpoint>,
-    pub(crate) photos: photos::UploadedPhotos,
-    pub(crate) thumbnails: thumbnails::Thumbnails,
-    pub(crate) explorer: explore::Explorer,
+    pub(crate) photos: api::photos::UploadedPhotos,
+    pub(crate) thumbnails: api::thumbnails::Thumbnails,
+    pub(crate) explorer: api::explore::Explorer,
     /// Predicts classes, if the server has a threshold.
-    pub(crate) predictor: Option<predict::ServedPredictor>,
+    pub(crate) predictor: Option<api::predict::ServedPredictor>,
     pub(crate) metrics: Arc<Metrics>,
     /// Maximum size of an uploaded photo in bytes.
     pub(crate) max_upload: usize,
-    permits: permits::Permits,
+    permits: limits::permits::Permits,
 }
 
 impl Server {
@@ -119,7 +97,7 @@ impl Server {
                 "`{name}` is a vector, but the model has an encoder and reads no vectors; expected a `{input}`"
             )));
         };
-        query::check_numbers(name, values, width, "the width of the vectors of the model")?;
+        api::query::check_numbers(name, values, width, "the width of the vectors of the model")?;
         model.vector(tower, values.to_vec()).await
     }
 

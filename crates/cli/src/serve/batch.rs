@@ -9,8 +9,8 @@ use conifer_learn::head::Tower;
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{mpsc, oneshot};
 
-use super::error::{HttpError, HttpResult};
 use crate::embedder::ModelEmbedder;
+use crate::serve::error::{HttpError, HttpResult};
 
 /// Maximum number of requests that the model thread takes at once.
 const BATCH: usize = 32;

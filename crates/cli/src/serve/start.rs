@@ -13,26 +13,28 @@ use conifer_learn::head::Tower;
 use serde_json::json;
 use tokio::sync::Semaphore;
 
-use super::batch::EmbeddingQueue;
-use super::classes::ClassSource;
-use super::explore::Explorer;
-use super::gate::RequestGate;
-use super::identity::SetIdentity;
-use super::info::{Capabilities, ServerInfo};
-use super::log::RequestLog;
-use super::metrics::Metrics;
-use super::permits::Permits;
-use super::photos::UploadedPhotos;
-use super::predict::ServedPredictor;
-use super::response_buffer::{MAX_UNSENT, ResponseBudget};
-use super::state::ServedSet;
-use super::thumbnails::Thumbnails;
-use super::{Server, listen, routes};
+use super::limits::listen;
+use super::{Server, routes};
 use crate::cli::{DataArgs, ListenArgs, LogFormatArg, ServeArgs};
 use crate::embedder::ModelEmbedder;
 use crate::embedding_endpoint::{ENDPOINT_TIMEOUT, EmbeddingEndpoint};
 use crate::output::{note, print, print_json};
 use crate::request::{open_rows, open_source};
+use crate::serve::api::explore::Explorer;
+use crate::serve::api::info::{Capabilities, ServerInfo};
+use crate::serve::api::photos::UploadedPhotos;
+use crate::serve::api::predict::ServedPredictor;
+use crate::serve::api::thumbnails::Thumbnails;
+use crate::serve::auth::AccessPolicy;
+use crate::serve::batch::EmbeddingQueue;
+use crate::serve::gate::RequestGate;
+use crate::serve::limits::permits::Permits;
+use crate::serve::limits::response_buffer::{MAX_UNSENT, ResponseBudget};
+use crate::serve::log::RequestLog;
+use crate::serve::metrics::Metrics;
+use crate::serve::set::classes::ClassSource;
+use crate::serve::set::identity::SetIdentity;
+use crate::serve::set::state::ServedSet;
 
 /// Maximum number of photos that a server decodes, or a front forwards, at the same time.
 pub(crate) const CONCURRENT_UPLOADS: usize = 4;
@@ -146,8 +148,7 @@ pub(crate) fn bind(args: &ListenArgs, max_upload: usize, as_json: bool) -> anyho
     let log = format.map(RequestLog::start).transpose()?;
     let metrics = Arc::new(Metrics::new(log.as_ref().map(RequestLog::dropped))?);
     let gate = RequestGate {
-        local_name: local_only.then(|| args.host.clone()),
-        token,
+        access: AccessPolicy { local_name: local_only.then(|| args.host.clone()), token },
         work: Semaphore::new(args.concurrency),
         max_requests: args.concurrency,
         timeout: Duration::from_secs_f64(args.timeout),
