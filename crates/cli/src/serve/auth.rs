@@ -8,7 +8,7 @@ use subtle::ConstantTimeEq as _;
 
 use crate::serve::error::{HttpError, HttpResult};
 
-/// Who may send requests.
+/// Rules for the requests that are accepted.
 pub(crate) struct AccessPolicy {
     /// The host name given with `--host`, if the server listens only on loopback. The `Host` header must then name this
     /// machine. This prevents DNS rebinding, in which a site makes its own host name resolve to this machine.

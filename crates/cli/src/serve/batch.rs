@@ -30,7 +30,7 @@ enum EmbedInput {
     Text(String),
     /// Preprocessed pixels of a photo.
     Pixels(Vec<u8>),
-    /// What a tower reads that has no encoder.
+    /// Input of a tower without an encoder.
     Vector(Tower, Vec<f32>),
 }
 
@@ -103,7 +103,7 @@ fn serve(model: &ModelEmbedder, mut queue: mpsc::Receiver<EmbedRequest>) {
             }
         }
         let model = model.inner();
-        // A model that reads vectors has no encoder of texts, so a text that it does not know is an invalid request.
+        // A model that reads vectors knows only the texts of --data; any other text is an invalid request.
         let reads_vectors = model.vector_width(Tower::Text).is_some();
         let refused_text: fn(String) -> HttpError = if reads_vectors { HttpError::invalid } else { HttpError::fault };
         let dim = model.spec().dim;

@@ -59,7 +59,7 @@ pub(crate) struct SpaceInfo {
     pub(crate) curv: Vec<f64>,
 }
 
-/// What the server supports.
+/// Features of the server.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct Capabilities {
     /// Queries by text.

@@ -176,7 +176,7 @@ pub(crate) struct PredictionReply<'a> {
     pub(crate) risk: f64,
     /// Absent (null) if there were too few calibration photos; then only the root is answered.
     pub(crate) threshold: Option<f64>,
-    /// What the risk holds for: photos of the classes, then photos of other classes.
+    /// Two sentences: the photos for which the risk holds, and the limits for photos of other classes.
     pub(crate) guarantee: Vec<String>,
 }
 
