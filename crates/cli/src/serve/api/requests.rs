@@ -12,7 +12,7 @@ use serde::de::{Deserializer, MapAccess, Visitor};
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::{Value, json};
 
-use crate::ranking::RankingArg;
+use crate::ranking::{MAX_ANGLE, RankingArg};
 use crate::serve::error::{HttpError, HttpResult};
 
 /// Maximum number of hits in a response.
@@ -173,7 +173,7 @@ filtered_request! {
         k: Option<usize>,
         /// Maximum exterior angle in radians. gated_narrower and gated_broader require it, general requires it or
         /// `within`, other rankings reject it.
-        #[schemars(range(min = 0, max = 3.1416))]
+        #[schemars(range(min = 0, max = MAX_ANGLE))]
         angle: Option<f32>,
         /// Maximum distance; only for general.
         #[schemars(range(min = 0))]
