@@ -56,7 +56,6 @@ pub(crate) struct FrontServer {
     /// Number of coordinates of a point.
     dim: usize,
     metrics: Arc<Metrics>,
-    max_upload: usize,
     /// Permits for photos that are forwarded to a shard.
     uploads: Semaphore,
     /// Time and result of the last health check of the shards.

@@ -39,7 +39,7 @@ pub(crate) struct RequestGate {
     pub(crate) responses: ResponseBudget,
     pub(crate) metrics: Arc<Metrics>,
     /// Kept until the end of the process, because dropping it writes the last lines.
-    pub(crate) log: Option<RequestLog>,
+    pub(crate) _log: Option<RequestLog>,
 }
 
 pub(crate) async fn pass(

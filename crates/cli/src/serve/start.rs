@@ -156,7 +156,7 @@ pub(crate) fn bind(args: &ListenArgs, max_upload: usize, as_json: bool) -> anyho
         photos: Semaphore::new(MAX_INCOMING * max_upload),
         responses: ResponseBudget::new(MAX_UNSENT),
         metrics,
-        log,
+        _log: log,
     };
     Ok((listener, gate))
 }

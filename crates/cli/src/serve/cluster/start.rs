@@ -29,7 +29,6 @@ pub(crate) fn front(args: FrontArgs, as_json: bool) -> anyhow::Result<()> {
         rows: info.set.rows,
         dim: info.space.dim,
         metrics: Arc::clone(&gate.metrics),
-        max_upload: args.max_upload,
         uploads: Semaphore::new(CONCURRENT_UPLOADS),
         health: Mutex::new(None),
     };
