@@ -1,6 +1,7 @@
 //! Command-line arguments and their help texts. The modules in `commands/` run the commands.
 
 mod convert;
+mod endpoint;
 mod eval;
 mod explore;
 mod features;
@@ -15,12 +16,13 @@ use clap::builder::PossibleValue;
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 
 pub(crate) use convert::{ConvertArgs, WeightArg};
+pub(crate) use endpoint::EndpointArgs;
 pub(crate) use eval::{EvalArgs, ReportFormat, ScoreArg};
 pub(crate) use explore::ExploreArgs;
 pub(crate) use features::FeaturesArgs;
 pub(crate) use predict::{ClassTextArg, PredictArgs};
 pub(crate) use search::{FilterArgs, QueryArgs, SearchArgs, TraverseArgs};
-pub(crate) use serve::{FrontArgs, ListenArgs, SERVE_PORT, ServeArgs};
+pub(crate) use serve::{FrontArgs, ListenArgs, LogFormatArg, SERVE_PORT, ServeArgs};
 pub(crate) use store::{EngineArg, ExportArgs, StoreCommand, StoreElementArg};
 
 use crate::device::DeviceArg;

@@ -5,6 +5,8 @@ mod cache;
 mod commands;
 mod device;
 mod embedder;
+mod embedding_endpoint;
+mod http_client;
 mod invocation;
 mod output;
 mod pictures;

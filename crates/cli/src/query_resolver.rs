@@ -11,8 +11,9 @@ use conifer_data::vectors::VectorMatrix;
 use conifer_index::{Filter, FlatIndex, Snapshot};
 use conifer_learn::head::Tower;
 
-use crate::arguments::{FilterArgs, QueryArgs, ViewArg};
+use crate::arguments::{EndpointArgs, FilterArgs, QueryArgs, ViewArg};
 use crate::embedder::ModelEmbedder;
+use crate::embedding_endpoint::{ENDPOINT_TIMEOUT, EmbeddingEndpoint};
 use crate::row_conditions::{LABEL, RowConditions};
 use crate::set_model::open_model_of;
 
@@ -24,14 +25,21 @@ pub(crate) struct QueryResolver<'a> {
     set: &'a Snapshot,
     path: &'a Path,
     checkpoint: Option<&'a Path>,
+    endpoint: &'a EndpointArgs,
     device: &'a Device,
     embedder: OnceCell<ModelEmbedder>,
 }
 
 impl<'a> QueryResolver<'a> {
     /// `path` is the path of the set. Without a `checkpoint`, the model that the set's manifest names is used.
-    pub(crate) fn new(set: &'a Snapshot, path: &'a Path, checkpoint: Option<&'a Path>, device: &'a Device) -> Self {
-        Self { set, path, checkpoint, device, embedder: OnceCell::new() }
+    pub(crate) fn new(
+        set: &'a Snapshot,
+        path: &'a Path,
+        checkpoint: Option<&'a Path>,
+        endpoint: &'a EndpointArgs,
+        device: &'a Device,
+    ) -> Self {
+        Self { set, path, checkpoint, endpoint, device, embedder: OnceCell::new() }
     }
 
     /// The point of a text, a photo, a vector or a row.
@@ -43,7 +51,7 @@ impl<'a> QueryResolver<'a> {
             return self.embedder()?.vector(vector_of(given).context("--text-vector")?, Tower::Text);
         }
         match (&query.text, &query.image, &query.id) {
-            (Some(text), ..) => self.embedder()?.text(text),
+            (Some(text), ..) => self.text(text),
             (_, Some(path), _) => self.embedder()?.image(path),
             (.., Some(id)) => Ok(self.set.row(self.row(id)?).into_owned()),
             _ => anyhow::bail!("expected one of --text, --image, --id, --image-vector, --text-vector"),
@@ -54,7 +62,7 @@ impl<'a> QueryResolver<'a> {
     pub(crate) fn named(&self, words: &str) -> anyhow::Result<Vec<f32>> {
         match words.strip_prefix("id:") {
             Some(id) => Ok(self.set.row(self.row(id)?).into_owned()),
-            None => self.embedder()?.text(words),
+            None => self.text(words),
         }
     }
 
@@ -109,6 +117,15 @@ impl<'a> QueryResolver<'a> {
             why += &format!("; no row has {name}={value}; `{name}` is one of: {}{more}", some.join(", "));
         }
         why
+    }
+
+    /// The point of a text. With an embedding endpoint, the endpoint makes the vector that the model reads.
+    fn text(&self, text: &str) -> anyhow::Result<Vec<f32>> {
+        let model = self.embedder()?;
+        match EmbeddingEndpoint::of_args(self.endpoint, model, ENDPOINT_TIMEOUT)? {
+            Some(endpoint) => model.vector(endpoint.vector_blocking(text)?, Tower::Text),
+            None => model.text(text),
+        }
     }
 
     fn embedder(&self) -> anyhow::Result<&ModelEmbedder> {

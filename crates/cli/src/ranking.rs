@@ -2,6 +2,8 @@
 
 use clap::ValueEnum;
 use conifer_index::{Direction, Gate, Ranking};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 /// The names of all rankings in HTTP requests. On the command line they have `-` instead of `_`.
 pub(crate) const NAMES: [&str; 8] =
@@ -11,7 +13,9 @@ pub(crate) const NAMES: [&str; 8] =
 #[expect(clippy::approx_constant, reason = "intentionally larger than pi")]
 pub(crate) const MAX_ANGLE: f32 = 3.1416;
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[schemars(rename = "Ranking")]
 pub(crate) enum RankingArg {
     /// Geodesic distance, nearest first.
     #[default]
@@ -27,9 +31,11 @@ pub(crate) enum RankingArg {
     Broader,
     /// Rows that `narrower` finds within --angle (required), ranked by similarity.
     #[value(alias = "gated_narrower")]
+    #[serde(alias = "gated-narrower")]
     GatedNarrower,
     /// Rows that `broader` finds within --angle (required), ranked by similarity.
     #[value(alias = "gated_broader")]
+    #[serde(alias = "gated-broader")]
     GatedBroader,
     /// Rows that `narrower` finds within --angle, or rows nearer than --within (give one of them), from general to
     /// specific.

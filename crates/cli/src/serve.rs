@@ -3,73 +3,60 @@
 //! A *row* is one embedding of the set. A *point* is a vector in the space of the set. A request passes these layers:
 //!
 //! ```text
-//! listen     accepts connections: connection limit, timeouts for request heads and for sending responses
-//!   gate     middleware: access checks, request body, concurrency limit, request timeout
-//!     routes -> search, rows, traverse, photos, thumbnails, info
-//!                 fields: parses and validates the fields of a request
-//!                 query: resolves the fields to points and filters
-//!                 batch: embeds texts and photos in batches
+//! limits::listen   accepts connections: connection limit, timeouts for request heads and for sending responses
+//!   gate           middleware: access checks (auth), request body, concurrency limit, request timeout
+//!     routes -> api
+//!       extract              parses bodies and query parameters
+//!       requests, replies    the types of bodies and query parameters; openapi describes them
+//!       query                resolves queries to points and filters to rows
+//!     batch        embeds texts, photos and vectors in batches
+//!     set          the rows with their index, classes and identity
+//! cluster          `conifer front`: the same API over several servers
 //! ```
 
-mod activity;
-mod assets;
+mod api;
+mod auth;
 mod batch;
 mod body;
-mod boxes;
-mod classes;
+mod cluster;
 mod error;
-mod explore;
-mod factors;
-mod fields;
-mod framing;
-mod front;
 mod gate;
-mod hits;
-mod identity;
-mod info;
-mod listen;
+mod limits;
 mod log;
-mod map;
 mod metrics;
-mod openapi;
-mod page;
-mod permits;
-mod photos;
-mod predict;
-mod query;
-mod response_buffer;
 mod routes;
-mod rows;
-mod search;
+mod set;
 mod start;
-mod state;
-mod thumbnails;
-mod traverse;
-mod tree;
-mod unique;
 
 use std::sync::Arc;
 
-pub(crate) use front::front;
+use axum::http::StatusCode;
+use conifer_learn::head::Tower;
+
+pub(crate) use cluster::front;
 pub(crate) use start::serve;
 
 use error::{HttpError, HttpResult};
 use metrics::{GaugeGuard, Metrics};
 
+use crate::embedding_endpoint::{EmbeddingEndpoint, EndpointError};
+
 /// State shared by all request handlers.
 pub(crate) struct Server {
-    pub(crate) state: state::ServedSet,
-    pub(crate) info: info::ServerInfo,
+    pub(crate) state: set::state::ServedSet,
+    pub(crate) info: api::info::ServerInfo,
     pub(crate) model: Option<batch::EmbeddingQueue>,
-    pub(crate) photos: photos::UploadedPhotos,
-    pub(crate) thumbnails: thumbnails::Thumbnails,
-    pub(crate) explorer: explore::Explorer,
+    /// Makes the vectors of typed texts, for a model that reads vectors.
+    pub(crate) endpoint: Option<EmbeddingEndpoint>,
+    pub(crate) photos: api::photos::UploadedPhotos,
+    pub(crate) thumbnails: api::thumbnails::Thumbnails,
+    pub(crate) explorer: api::explore::Explorer,
     /// Predicts classes, if the server has a threshold.
-    pub(crate) predictor: Option<predict::ServedPredictor>,
+    pub(crate) predictor: Option<api::predict::ServedPredictor>,
     pub(crate) metrics: Arc<Metrics>,
     /// Maximum size of an uploaded photo in bytes.
     pub(crate) max_upload: usize,
-    permits: permits::Permits,
+    permits: limits::permits::Permits,
 }
 
 impl Server {
@@ -79,6 +66,39 @@ impl Server {
                 "queries by text or photo need the model that made the set; start the server with --checkpoint MODEL",
             )
         })
+    }
+
+    /// The point of a text.
+    ///
+    /// # Errors
+    /// Those of the model; 502 or 504 if the embedding endpoint fails or does not answer in time.
+    pub(crate) async fn text_point(&self, text: &str) -> HttpResult<Vec<f32>> {
+        let model = self.embedder()?;
+        let Some(endpoint) = &self.endpoint else { return model.text(text).await };
+        let vector = endpoint.vector(text).await.map_err(|error| {
+            let status = match error {
+                EndpointError::Timeout(_) => StatusCode::GATEWAY_TIMEOUT,
+                EndpointError::BadReply(_) => StatusCode::BAD_GATEWAY,
+            };
+            HttpError::new(status, error.to_string())
+        })?;
+        model.vector(Tower::Text, vector).await
+    }
+
+    /// The point of a vector, for a model that reads vectors. `name` is the field of the request.
+    ///
+    /// # Errors
+    /// 422: the tower has an encoder, or the vector has another width.
+    pub(crate) async fn vector_point(&self, name: &str, tower: Tower, values: &[f32]) -> HttpResult<Vec<f32>> {
+        let model = self.embedder()?;
+        let Some(width) = model.model().inner().vector_width(tower) else {
+            let input = if tower == Tower::Image { "photo` or a `row" } else { "text" };
+            return Err(HttpError::invalid(format!(
+                "`{name}` is a vector, but the model has an encoder and reads no vectors; expected a `{input}`"
+            )));
+        };
+        api::query::check_numbers(name, values, width, "the width of the vectors of the model")?;
+        model.vector(tower, values.to_vec()).await
     }
 
     /// Runs CPU-bound work on a blocking thread, with a search permit.

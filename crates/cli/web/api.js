@@ -49,6 +49,8 @@ async function failure(response) {
     408: "The upload took longer than the server allows. Try again, or choose a smaller photo.",
     413: "Choose a smaller photo, or start the server with a larger --max-upload.",
     429: "The server is busy. Wait a moment and try again.",
+    502: "The embedding endpoint of the server failed. Try again, or search from a row.",
+    504: "The embedding endpoint of the server did not answer in time. Try again, or search from a row.",
     503: "The request took too long, the server is busy, or a shard is down. Try again, add a filter, or raise --timeout.",
   }[response.status];
   return new Failure(response.status, message, advice);

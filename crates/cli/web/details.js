@@ -116,14 +116,15 @@ export function details(node, { info, name, scores }) {
 }
 
 /** Terms and values of a prediction: the answer, and the path below it that the model is less sure of. */
-export function predicted({ answer, probability, path, risk }) {
+export function predicted({ answer, probability, path, risk, guarantee }) {
   const step = (it) => `${it.name} (${number(it.probability)})`;
   const below = path.filter((it) => !it.answered).map(step).join(" › ");
   const above = path.filter((it) => it.answered).slice(0, -1).map((it) => it.name).join(" › ");
   return [
-    ["predicted class", `${answer} (${number(probability)}) · at most ${Number((100 * risk).toFixed(4))} % of such answers are wrong`],
+    ["predicted class", `${answer} (${number(probability)}) · risk ${Number((100 * risk).toFixed(4))} %`],
     ["above it", above],
     ["less sure", below],
+    ["guarantee", guarantee.join("; ")],
   ];
 }
 

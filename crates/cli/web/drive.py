@@ -600,7 +600,7 @@ def main():
             "late": lambda: edges.late_answers(d), "latephoto": lambda: edges.late_photo(d, photo), "latemap": lambda: edges.late_map(d), "hostile": lambda: edges.hostile_links(d),
             "long": lambda: edges.long_texts(d), "reach": lambda: edges.reach(d),
             "kinds": lambda: items.photos_first(d), "onebox": lambda: items.one_card_for_a_box(d), "walks": lambda: items.paths(d), "wrap": lambda: items.wrapping(d, browser),
-            "limit": lambda: items.first_limit(d), "boxes": lambda: items.boxes_on_photo(d), "export": lambda: items.selection(d), "names": lambda: items.titles(d),
+            "limit": lambda: items.first_limit(d), "boxes": lambda: items.boxes_on_photo(d), "export": lambda: items.selection(d), "names": lambda: items.titles(d), "flat": lambda: items.flat_ranking(d), "predict": lambda: items.prediction(d),
             "looks": lambda: dark_and_small(d, browser), "trouble": lambda: trouble(d, args.pid),
         }
         wanted = args.only.split(",") if args.only else list(parts)

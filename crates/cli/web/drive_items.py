@@ -257,3 +257,32 @@ def titles(d):
     hit = d.page.evaluate(f"async () => (await fetch('/api/rows/{row}')).json()")
     d.check("a card has the caption first, then the id", shown.locator(".caption").inner_text() == hit["columns"]["text"]
             and hit["id"] in shown.locator(".origin").inner_text())
+
+
+def flat_ranking(d):
+    def flat(route):
+        answer = route.fetch()
+        route.fulfill(json={**answer.json(), "flat": "the ranking is flat: a test"})
+    d.go("#q=t:a+red+car&modality=image")
+    d.check("a ranking with contrast has no warning", d.page.locator(".pane.results .flat").count() == 0)
+    d.page.route("**/api/search", flat)
+    d.go("#q=t:a+red+car&modality=image")
+    d.check("a flat ranking has a warning", d.page.inner_text(".pane.results .flat") == "The ranking is flat: a test.")
+    d.shot("49_flat")
+    d.page.unroute("**/api/search")
+
+
+def prediction(d):
+    d.go("#q=t:a+red+car&modality=image")
+    d.page.locator(".pane.results .card .face").first.click()
+    d.page.wait_for_selector("#details dl")
+    terms = d.page.locator("#details dt").all_inner_texts()
+    if not info(d)["can"]["predict"]:
+        d.check("a server without a threshold predicts nothing", "predicted class" not in terms)
+        return
+    d.check("a photo has a predicted class with its guarantee", "predicted class" in terms and "guarantee" in terms)
+    d.shot("50_prediction")
+    d.go("#q=t:a+red+car&modality=text")
+    d.page.locator(".pane.results .card .face").first.click()
+    d.page.wait_for_selector("#details dl")
+    d.check("a text has no predicted class", "predicted class" not in d.page.locator("#details dt").all_inner_texts())

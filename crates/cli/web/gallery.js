@@ -135,7 +135,8 @@ export function gallery(node, { info, say, answered, open, name, limited }) {
       el("header", {}, el("h2", {}, "Texts"),
         el("button.plain", { type: "button", id: "only-texts", onclick: () => update({ modality: of(TEXTS) }) }, "Show only texts")),
       el("ul.grid.texts", { "aria-label": "Texts" }, stacked(texts.hits, texts.hits.map((hit) => make([hit], by, state, asked))))) : null;
-    fill(node, asked && !ordered(by) ? null : ruler(), found.length ? list : null, more, words);
+    const flat = asked && best.flat ? el("p.flat", { role: "note" }, best.flat.replace(/^./, (it) => it.toUpperCase()), ".") : null;
+    fill(node, flat, asked && !ordered(by) ? null : ruler(), found.length ? list : null, more, words);
     mark(state);
   }
 

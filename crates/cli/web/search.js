@@ -64,8 +64,8 @@ export function searchBox({ can, say, fail, again }) {
   const photo = document.getElementById("photo");
   photo.append(icon("photo"));
   if (!can.text) {
-    input.placeholder = "No model: search from a row";
-    input.title = "The server was started without --checkpoint, so it cannot embed texts and photos";
+    input.placeholder = "No text encoder: search from a row";
+    input.title = "The server cannot embed texts: start it with --checkpoint, and with --embedding-endpoint if the model reads vectors";
     for (const it of [input, ...["go", "and", "not"].map((id) => document.getElementById(id))]) it.disabled = true;
   }
   if (!can.photo) photo.hidden = true;
@@ -105,7 +105,7 @@ export function searchBox({ can, say, fail, again }) {
 
   const uploads = latest();
   const add = async (blob, together) => {
-    if (!can.photo) return say("The server was started without --checkpoint, so it cannot search by photo.");
+    if (!can.photo) return say("The server has no encoder of photos: start it with --checkpoint and a model that does not read vectors.");
     if (!/^image\/(jpeg|png|webp)$/.test(blob.type)) return say("The file is not a JPEG, PNG or WebP photo.");
     say("Embedding the photo …");
     // A photo alone replaces the current query, but not a newer query entered during the upload.

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::ViewArg;
+use super::{EndpointArgs, ViewArg};
 use crate::ranking::RankingArg;
 
 /// Definitions printed below the help of both commands.
@@ -48,6 +48,8 @@ pub(crate) struct SearchArgs {
     /// Model that embeds the text or photo (default: the model that the set names).
     #[arg(long, help_heading = "Query")]
     pub(crate) checkpoint: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) endpoint: EndpointArgs,
     /// Combine the query with this text or the row `id:ID`, such as "a dog" and "a car": takes from each factor the
     /// point farther from the origin.
     #[arg(long, value_name = "TEXT", help_heading = "Query")]
@@ -108,6 +110,8 @@ pub(crate) struct TraverseArgs {
     /// Model that embeds the text or photo (default: the model that the set names).
     #[arg(long, help_heading = "Query")]
     pub(crate) checkpoint: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) endpoint: EndpointArgs,
     /// Id of the row to walk to, instead of the root.
     #[arg(long, help_heading = "Walk")]
     pub(crate) to: Option<String>,

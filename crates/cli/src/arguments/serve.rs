@@ -2,9 +2,9 @@
 
 use std::path::PathBuf;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 
-use super::{MODEL, SERVER, limited_count};
+use super::{EndpointArgs, MODEL, SERVER, limited_count};
 
 /// Default port of `serve`.
 pub(crate) const SERVE_PORT: u16 = 7878;
@@ -19,6 +19,8 @@ pub(crate) struct ServeArgs {
     /// none).
     #[arg(long, value_name = "MODEL", help_heading = MODEL)]
     pub(crate) checkpoint: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) endpoint: EndpointArgs,
     /// Data set that was embedded, as in `conifer embed --data`; enables thumbnails.
     #[arg(long, value_name = "KIND:PATH", help_heading = "Photos and classes")]
     pub(crate) data: Option<String>,
@@ -92,6 +94,18 @@ pub(crate) struct ListenArgs {
     /// Maximum number of open connections; a new connection closes the one that has been idle longest.
     #[arg(long, value_name = "N", default_value_t = 512, value_parser = limited_count, help_heading = SERVER)]
     pub(crate) connections: usize,
+    /// Log each request on stdout in this format (default: json with --json, else no log).
+    #[arg(long, value_name = "FORMAT", value_enum, help_heading = SERVER)]
+    pub(crate) log_format: Option<LogFormatArg>,
+}
+
+/// Format of the request log.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum LogFormatArg {
+    /// One JSON object per line.
+    Json,
+    /// One line of text.
+    Text,
 }
 
 /// Parses `I/N` with I < N.

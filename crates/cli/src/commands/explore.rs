@@ -16,7 +16,7 @@ use serde_json::json;
 
 use super::embed::{EmbedJob, finished_rows};
 use super::towers;
-use crate::arguments::{DataArgs, ExploreArgs, SERVE_PORT, ServeArgs};
+use crate::arguments::{DataArgs, EndpointArgs, ExploreArgs, SERVE_PORT, ServeArgs};
 use crate::embedder::ModelEmbedder;
 use crate::invocation::program;
 use crate::output::{note, print, print_json};
@@ -55,6 +55,7 @@ pub(crate) fn run(mut args: ExploreArgs, as_json: bool, device: &Device) -> anyh
         ServeArgs {
             set,
             checkpoint: Some(model),
+            endpoint: EndpointArgs::default(),
             data: Some(args.data),
             split: args.split,
             data_options: args.data_options,

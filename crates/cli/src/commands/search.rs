@@ -13,7 +13,7 @@ pub(crate) fn run(args: SearchArgs, as_json: bool, device: &Device) -> anyhow::R
     let set = open_rows(&args.set)?;
     let ranking = args.by.ranking(args.angle, args.within, "--").map_err(anyhow::Error::msg)?;
     let path = set_of(&args.set);
-    let resolver = QueryResolver::new(&set, &path, args.checkpoint.as_deref(), device);
+    let resolver = QueryResolver::new(&set, &path, args.checkpoint.as_deref(), &args.endpoint, device);
     let mut query = resolver.point(&args.query)?;
     if !args.and.is_empty() {
         for it in &args.and {
@@ -32,7 +32,7 @@ pub(crate) fn run(args: SearchArgs, as_json: bool, device: &Device) -> anyhow::R
     let others: Vec<usize> = rows.iter().copied().filter(|row| Some(*row) != own).collect();
     let best = hits.iter().find(|hit| Some(hit.row) != own).map(|hit| hit.score);
     let flat = flat_search(&index, &points, ranking, &others, best, args.by.score())?;
-    flat.iter().for_each(|sentence| note(&format!("note: {sentence}")));
+    flat.iter().for_each(|it| note(&format!("note: {it}")));
     hits.drain(..args.offset.min(found));
     if found == 0 {
         note(&resolver.nothing_found(&args.only, rows.len()));

@@ -7,11 +7,8 @@ use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE};
 use axum::http::{HeaderMap, HeaderValue, Response, StatusCode};
 use http_body_util::BodyExt as _;
 use serde::Serialize;
-use serde::de::DeserializeOwned;
-use serde_json::error::Category;
 
-use super::error::{HttpError, HttpResult};
-use super::unique::UniqueFields;
+use crate::serve::error::{HttpError, HttpResult};
 
 /// Timeout for a whole request body.
 const BODY_TIMEOUT: Duration = Duration::from_secs(20);
@@ -19,11 +16,6 @@ const BODY_TIMEOUT: Duration = Duration::from_secs(20);
 const CHUNK_TIMEOUT: Duration = Duration::from_secs(5);
 /// Maximum size of a JSON request body in bytes.
 pub(crate) const MAX_JSON_BYTES: usize = 1 << 20;
-
-/// Returns the whole body, at most `max` bytes. The gate has already read the body into memory.
-pub(crate) async fn read(headers: &HeaderMap, body: Body, max: usize) -> HttpResult<Vec<u8>> {
-    gather(headers, body, max, |_| Ok(())).await
-}
 
 /// Reads the whole body, at most `max` bytes. A body with a larger `Content-Length` is rejected unread; other bodies
 /// are rejected when they exceed the limit. `reserve` is called with the size of each chunk before the chunk is stored;
@@ -62,22 +54,6 @@ pub(crate) async fn gather(
 fn late(limit: Duration) -> HttpError {
     let what = if limit == CHUNK_TIMEOUT { "no more data of the body arrived" } else { "the body was not complete" };
     HttpError::new(StatusCode::REQUEST_TIMEOUT, format!("{what} within the limit of {} s", limit.as_secs()))
-}
-
-/// Parses a JSON body as `T`. Invalid JSON is a 400. JSON of another structure, or with a repeated field, is a 422.
-pub(crate) fn parse<T: DeserializeOwned>(bytes: &[u8]) -> HttpResult<T> {
-    let parsed = serde_json::from_slice::<UniqueFields>(bytes).and_then(|_| serde_json::from_slice(bytes));
-    parsed.map_err(|error| refused(&error))
-}
-
-fn refused(error: &serde_json::Error) -> HttpError {
-    let message = format!("the body: {error}");
-    match error.classify() {
-        // A number that is out of the range of `f64` is still valid JSON.
-        Category::Data => HttpError::invalid(message),
-        Category::Syntax if message.contains("number out of range") => HttpError::invalid(message),
-        _ => HttpError::malformed(message),
-    }
 }
 
 pub(crate) fn json(value: &impl Serialize) -> HttpResult {

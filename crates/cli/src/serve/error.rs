@@ -4,10 +4,11 @@ use axum::body::Body;
 use axum::http::header::{CONTENT_TYPE, RETRY_AFTER};
 use axum::http::{HeaderValue, Response, StatusCode};
 use axum::response::IntoResponse;
-use serde_json::json;
+
+use crate::serve::api::replies::{ErrorDetail, ErrorReply};
 
 /// An error response. Its body is `{"error":{"status":422,"message":"..."}}`.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct HttpError {
     pub(crate) status: StatusCode,
     pub(crate) message: String,
@@ -55,8 +56,10 @@ impl HttpError {
 
 impl IntoResponse for HttpError {
     fn into_response(self) -> Response<Body> {
-        let body = json!({ "error": { "status": self.status.as_u16(), "message": self.message } });
-        let mut response = Response::new(Body::from(body.to_string()));
+        let error = ErrorDetail { status: self.status.as_u16(), message: self.message.into() };
+        // A status and a text can always be serialised.
+        let body = serde_json::to_vec(&ErrorReply { error }).unwrap_or_default();
+        let mut response = Response::new(Body::from(body));
         *response.status_mut() = self.status;
         let headers = response.headers_mut();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));

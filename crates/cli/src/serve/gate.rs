@@ -1,35 +1,32 @@
-//! Middleware in front of all routes: access checks, concurrency limit, request timeout and response headers.
+//! Middleware in front of all routes: access checks, request body, concurrency limit, request timeout and response
+//! headers.
 
-use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use axum::body::Body;
 use axum::extract::{MatchedPath, Request, State};
 use axum::http::header::{
-    AUTHORIZATION, CACHE_CONTROL, CONTENT_SECURITY_POLICY, HOST, HeaderName, ORIGIN, REFERRER_POLICY, WWW_AUTHENTICATE,
-    X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS,
+    CACHE_CONTROL, CONTENT_SECURITY_POLICY, HeaderName, REFERRER_POLICY, WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS,
+    X_FRAME_OPTIONS,
 };
-use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
+use axum::http::{HeaderValue, Method, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
-use serde_json::json;
 use tokio::sync::{Semaphore, SemaphorePermit};
 
-use super::activity::{AmbiguousHead, ConnectionActivity, RequestGuard};
-use super::body::{MAX_JSON_BYTES, gather};
-use super::error::{HttpError, HttpResult};
-use super::log::RequestLog;
-use super::metrics::{GaugeGuard, Metrics};
-use super::page;
-use super::response_buffer::ResponseBudget;
+use crate::serve::api::page;
+use crate::serve::auth::AccessPolicy;
+use crate::serve::body::{MAX_JSON_BYTES, gather};
+use crate::serve::error::{HttpError, HttpResult};
+use crate::serve::limits::activity::{AmbiguousHead, ConnectionActivity, RequestGuard};
+use crate::serve::limits::response_buffer::ResponseBudget;
+use crate::serve::log::{REQUESTS, RequestLog};
+use crate::serve::metrics::{GaugeGuard, Metrics};
 
 /// Configuration and shared state of the middleware.
 pub(crate) struct RequestGate {
-    /// The host name given with `--host`, if the server listens only on loopback. The `Host` header must then name this
-    /// machine. This prevents DNS rebinding, in which a site makes its own host name resolve to this machine.
-    pub(crate) local_name: Option<String>,
-    pub(crate) token: Option<String>,
+    pub(crate) access: AccessPolicy,
     /// Permits for requests in progress.
     pub(crate) work: Semaphore,
     pub(crate) max_requests: usize,
@@ -41,7 +38,8 @@ pub(crate) struct RequestGate {
     pub(crate) photos: Semaphore,
     pub(crate) responses: ResponseBudget,
     pub(crate) metrics: Arc<Metrics>,
-    pub(crate) log: Option<RequestLog>,
+    /// Kept until the end of the process, because dropping it writes the last lines.
+    pub(crate) _log: Option<RequestLog>,
 }
 
 pub(crate) async fn pass(
@@ -59,7 +57,7 @@ pub(crate) async fn pass(
         let message = "the request has both `Content-Length` and `Transfer-Encoding`; expected one of them";
         Err(HttpError::malformed(message))
     } else {
-        gate.admit(&route, request.headers())
+        gate.access.admit(&route, request.headers())
     };
     let mut response = match admitted {
         Ok(()) => gate.answer(&route, request, next).await,
@@ -81,42 +79,12 @@ pub(crate) async fn pass(
         response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
     }
     gate.metrics.count(&route, status.as_u16(), took);
-    if let Some(log) = &gate.log {
-        let took_ms = took.as_secs_f64() * 1e3;
-        log.push(json!({ "method": method.as_str(), "route": route, "status": status.as_u16(), "took_ms": took_ms }));
-    }
+    let (status, took_ms) = (status.as_u16(), took.as_secs_f64() * 1e3);
+    tracing::info!(target: REQUESTS, method = method.as_str(), route, status, took_ms);
     response
 }
 
 impl RequestGate {
-    fn admit(&self, route: &str, headers: &HeaderMap) -> Result<(), HttpError> {
-        if headers.get_all(HOST).iter().count() > 1 {
-            return Err(HttpError::malformed("the header `Host` occurs more than once; expected it once"));
-        }
-        if let Some(name) = &self.local_name
-            && !headers.get(HOST).is_some_and(|host| names_this_machine(host, name))
-        {
-            let message = "the header `Host` does not name this machine; expected localhost, 127.0.0.1 or [::1]";
-            return Err(HttpError::new(StatusCode::FORBIDDEN, message));
-        }
-        // Links from other sites to the page are allowed.
-        if route != "/" && is_cross_site(headers) {
-            let message = "cross-site request (`Origin`, `Sec-Fetch-Site`); expected the explorer or a client that is not a browser";
-            return Err(HttpError::new(StatusCode::FORBIDDEN, message));
-        }
-        // The page contains no data of the set. It asks the user for the token and sends it with each API request.
-        let open = route == "/health" || route == "/" || route.starts_with("/assets/");
-        let Some(token) = self.token.as_deref().filter(|_| !open) else { return Ok(()) };
-        let given = headers.get(AUTHORIZATION).and_then(|it| it.to_str().ok()).and_then(bearer);
-        if given.is_some_and(|given| equal_secrets(given.as_bytes(), token.as_bytes())) {
-            return Ok(());
-        }
-        Err(HttpError::new(
-            StatusCode::UNAUTHORIZED,
-            "missing or wrong token; expected the header `Authorization: Bearer TOKEN` with the server's token",
-        ))
-    }
-
     async fn answer(&self, route: &str, request: Request, next: Next) -> Response {
         let activity = request.extensions().get::<Arc<ConnectionActivity>>().cloned();
         // The body is read before the concurrency permit is taken, so a slow upload holds no permit.
@@ -175,98 +143,5 @@ impl RequestGate {
             gather(&head.headers, body, MAX_JSON_BYTES, |_| Ok(())).await?
         };
         Ok(Request::from_parts(head, Body::from(bytes)))
-    }
-}
-
-/// Returns the token of an `Authorization` header. The scheme name is case-insensitive (RFC 9110, 11.1).
-fn bearer(header: &str) -> Option<&str> {
-    let (scheme, token) = header.split_once(' ')?;
-    scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
-}
-
-/// Returns true if a browser marks the request as cross-site. A page of another site cannot read the response, but its
-/// requests could overload the server.
-fn is_cross_site(headers: &HeaderMap) -> bool {
-    if let Some(site) = headers.get("sec-fetch-site") {
-        return site != "same-origin" && site != "none";
-    }
-    let Some(origin) = headers.get(ORIGIN) else { return false };
-    let host = origin.to_str().ok().and_then(|it| it.split_once("://")).map(|(_, host)| host);
-    let ours = headers.get(HOST).and_then(|it| it.to_str().ok());
-    !host.zip(ours).is_some_and(|(host, ours)| host.eq_ignore_ascii_case(ours))
-}
-
-/// Returns true if `host`, with or without a port, is `name`, `localhost` or a loopback address.
-fn names_this_machine(host: &HeaderValue, name: &str) -> bool {
-    let Ok(host) = host.to_str() else { return false };
-    let host = match host.rsplit_once(':') {
-        Some((host, port)) if port.bytes().all(|it| it.is_ascii_digit()) => host,
-        _ => host,
-    };
-    let v4 = host.parse().is_ok_and(|it: Ipv4Addr| it.is_loopback());
-    let v6 = host.strip_prefix('[').and_then(|it| it.strip_suffix(']')).and_then(|it| it.parse::<Ipv6Addr>().ok());
-    v4 || v6.is_some_and(|it| it.is_loopback()) || ["localhost", name].iter().any(|it| host.eq_ignore_ascii_case(it))
-}
-
-/// Compares two secrets in constant time; the timing reveals only whether their lengths differ.
-fn equal_secrets(a: &[u8], b: &[u8]) -> bool {
-    a.len() == b.len() && std::hint::black_box(a.iter().zip(b).fold(0, |all, (x, y)| all | (x ^ y))) == 0
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn host_header_must_name_this_machine() {
-        for (host, ours) in [
-            ("localhost", true),
-            ("LOCALHOST:7878", true),
-            ("127.0.0.1:1", true),
-            ("[::1]", true),
-            ("[::1]:7878", true),
-            ("evil.example", false),
-            ("localhost.evil.example:80", false),
-            ("127.0.0.1.evil.example", false),
-            ("127.0.0.2:7878", true),
-            ("[0:0::1]:7878", true),
-            ("my-machine:7878", true),
-            ("192.168.0.1", false),
-            ("[::2]:7878", false),
-            ("", false),
-        ] {
-            assert_eq!(names_this_machine(&HeaderValue::from_static(host), "My-Machine"), ours, "{host}");
-        }
-    }
-
-    #[test]
-    fn cross_site_requests_are_detected() {
-        for (site, origin, foreign) in [
-            ("", "", false),
-            ("", "http://localhost:7878", false),
-            ("", "http://LOCALHOST:7878", false),
-            ("", "http://localhost:3000", true),
-            ("", "https://evil.example", true),
-            ("", "null", true),
-            ("none", "", false),
-            // Behind a reverse proxy with another host name.
-            ("same-origin", "https://search.example", false),
-            ("same-site", "http://localhost:3000", true),
-            ("cross-site", "", true),
-        ] {
-            let mut headers = HeaderMap::from_iter([(HOST, HeaderValue::from_static("localhost:7878"))]);
-            for (name, value) in [("sec-fetch-site", site), ("origin", origin)] {
-                if !value.is_empty() {
-                    headers.insert(name, HeaderValue::from_static(value));
-                }
-            }
-            assert_eq!(is_cross_site(&headers), foreign, "{site} {origin}");
-        }
-    }
-
-    #[test]
-    fn equal_secrets_compares_all_bytes() {
-        assert!(equal_secrets(b"abc", b"abc"));
-        assert!(!equal_secrets(b"abc", b"abd") && !equal_secrets(b"abc", b"ab") && !equal_secrets(b"", b"a"));
     }
 }

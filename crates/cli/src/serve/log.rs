@@ -1,57 +1,49 @@
-//! Request log: writes one line of JSON to stdout per request.
+//! Request log: one line per request on stdout.
 //!
-//! A separate thread writes the lines, so that a slow or stopped reader of stdout does not delay responses.
+//! A separate thread writes the lines, so that a slow or stopped reader of stdout does not delay responses. Lines that do
+//! not fit into its queue are dropped and counted.
 
-use std::sync::atomic::Ordering;
-use std::sync::mpsc::{Receiver, SyncSender, channel, sync_channel};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::io::stdout;
 
-use serde_json::Value;
+use tracing::Level;
+use tracing::level_filters::LevelFilter;
+use tracing_appender::non_blocking::{ErrorCounter, NonBlockingBuilder, WorkerGuard};
+use tracing_subscriber::filter::Targets;
+use tracing_subscriber::fmt;
+use tracing_subscriber::layer::{Layer as _, SubscriberExt as _};
+use tracing_subscriber::registry;
 
-use super::metrics::Metrics;
-use crate::output::print_json;
+use crate::arguments::LogFormatArg;
 
+/// Target of the events of requests. Events of libraries are not logged.
+pub(crate) const REQUESTS: &str = "conifer::requests";
 /// Capacity of the queue of lines.
 const QUEUE_LINES: usize = 1024;
-/// How long a shutdown waits for the last lines to be written.
-const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
 
+/// The writing thread. Dropping it waits until the queued lines are written, but at most about a second.
 pub(crate) struct RequestLog {
-    /// `None` ends the thread.
-    lines: SyncSender<Option<Value>>,
-    /// Disconnected when the thread ends.
-    ended: Mutex<Receiver<()>>,
-    metrics: Arc<Metrics>,
+    dropped: ErrorCounter,
+    _worker: WorkerGuard,
 }
 
 impl RequestLog {
     /// # Errors
-    /// The thread cannot be spawned.
-    pub(crate) fn start(metrics: &Arc<Metrics>) -> anyhow::Result<Self> {
-        let (lines, waiting) = sync_channel::<Option<Value>>(QUEUE_LINES);
-        let (end, ended) = channel();
-        std::thread::Builder::new().name("log".to_owned()).spawn(move || {
-            let _end = end;
-            while let Ok(Some(line)) = waiting.recv() {
-                // Ignore write errors, so that the server keeps running without a reader of its log.
-                _ = print_json(&line);
-            }
-        })?;
-        Ok(RequestLog { lines, ended: Mutex::new(ended), metrics: Arc::clone(metrics) })
+    /// The process already has a log.
+    pub(crate) fn start(format: LogFormatArg) -> anyhow::Result<Self> {
+        let (writer, worker) = NonBlockingBuilder::default().buffered_lines_limit(QUEUE_LINES).finish(stdout());
+        let dropped = writer.error_counter();
+        let lines = fmt::layer().with_target(false).with_writer(writer);
+        let lines = match format {
+            LogFormatArg::Json => lines.json().flatten_event(true).with_current_span(false).boxed(),
+            LogFormatArg::Text => lines.with_ansi(false).boxed(),
+        };
+        let filter = Targets::new().with_target(REQUESTS, Level::INFO).with_default(LevelFilter::OFF);
+        tracing::subscriber::set_global_default(registry().with(lines.with_filter(filter)))?;
+        Ok(Self { dropped, _worker: worker })
     }
 
-    /// Queues a line. If the queue is full, drops the line and counts it in the metric `conifer_unlogged`.
-    pub(crate) fn push(&self, line: Value) {
-        if self.lines.try_send(Some(line)).is_err() {
-            self.metrics.unlogged.fetch_add(1, Ordering::Relaxed);
-        }
-    }
-
-    /// Waits until the queued lines are written, but at most [`FLUSH_TIMEOUT`], and not at all if the queue is full.
-    pub(crate) fn end(&self) {
-        if self.lines.try_send(None).is_ok() {
-            _ = self.ended.lock().unwrap_or_else(PoisonError::into_inner).recv_timeout(FLUSH_TIMEOUT);
-        }
+    /// Counts the lines that were dropped because the queue was full.
+    pub(crate) fn dropped(&self) -> ErrorCounter {
+        self.dropped.clone()
     }
 }

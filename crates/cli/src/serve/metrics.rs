@@ -1,127 +1,129 @@
-//! Request counts and latencies in the text format of Prometheus.
+//! Request counts, latencies and gauges for Prometheus.
 
-use std::collections::BTreeMap;
-use std::fmt::Write as _;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
+
+use prometheus::core::Collector;
+use prometheus::{HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, Opts, Registry, TextEncoder};
+use tracing_appender::non_blocking::ErrorCounter;
+
+use crate::serve::error::{HttpError, HttpResult};
 
 /// Histogram bucket bounds in seconds.
 const BUCKETS: [f64; 11] = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0];
 
-#[derive(Default)]
 pub(crate) struct Metrics {
+    registry: Registry,
+    requests: IntCounterVec,
+    durations: HistogramVec,
     /// Requests in progress.
-    pub(crate) in_flight: AtomicUsize,
+    pub(crate) in_flight: IntGauge,
     /// Searches and image jobs that wait for a permit or hold one.
-    pub(crate) at_work: AtomicUsize,
-    pub(crate) connections: AtomicUsize,
-    /// Log lines that were dropped because the log queue was full.
-    pub(crate) unlogged: AtomicUsize,
-    routes: Mutex<BTreeMap<String, RouteMetrics>>,
-}
-
-#[derive(Default)]
-struct RouteMetrics {
-    statuses: BTreeMap<u16, u64>,
-    buckets: [u64; BUCKETS.len()],
-    count: u64,
-    seconds: f64,
+    pub(crate) at_work: IntGauge,
+    pub(crate) connections: IntGauge,
+    /// Counts the lines that the request log dropped, if there is a log.
+    dropped: Option<ErrorCounter>,
 }
 
 /// Increments a gauge while it lives.
-pub(crate) struct GaugeGuard<'a>(&'a AtomicUsize);
+pub(crate) struct GaugeGuard<'a>(&'a IntGauge);
 
 impl<'a> GaugeGuard<'a> {
-    pub(crate) fn new(number: &'a AtomicUsize) -> Self {
-        number.fetch_add(1, Ordering::Relaxed);
-        GaugeGuard(number)
+    pub(crate) fn new(gauge: &'a IntGauge) -> Self {
+        gauge.inc();
+        GaugeGuard(gauge)
     }
 }
 
 impl Drop for GaugeGuard<'_> {
     fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
+        self.0.dec();
     }
 }
 
 impl Metrics {
+    /// # Errors
+    /// A name is invalid or used twice.
+    pub(crate) fn new(dropped: Option<ErrorCounter>) -> prometheus::Result<Self> {
+        let durations = HistogramOpts::new("conifer_request_duration_seconds", "Time to a response.");
+        let metrics = Metrics {
+            registry: Registry::new(),
+            requests: IntCounterVec::new(
+                Opts::new("conifer_requests_total", "Finished requests."),
+                &["route", "status"],
+            )?,
+            durations: HistogramVec::new(durations.buckets(BUCKETS.to_vec()), &["route"])?,
+            in_flight: IntGauge::new("conifer_requests_in_flight", "Requests in progress.")?,
+            at_work: IntGauge::new(
+                "conifer_jobs_in_flight",
+                "Searches and image jobs that wait for a permit or hold one.",
+            )?,
+            connections: IntGauge::new("conifer_connections", "Open connections.")?,
+            dropped,
+        };
+        metrics.registry.register(Box::new(metrics.requests.clone()))?;
+        metrics.registry.register(Box::new(metrics.durations.clone()))?;
+        for gauge in [&metrics.in_flight, &metrics.at_work, &metrics.connections] {
+            metrics.registry.register(Box::new(gauge.clone()))?;
+        }
+        Ok(metrics)
+    }
+
     /// Counts a finished request. `route` is a route pattern and never a path from a client, which bounds the number of
     /// label values.
     pub(crate) fn count(&self, route: &str, status: u16, took: Duration) {
-        let mut routes = self.routes.lock().unwrap_or_else(PoisonError::into_inner);
-        let route = routes.entry(route.to_owned()).or_default();
-        *route.statuses.entry(status).or_insert(0) += 1;
-        let seconds = took.as_secs_f64();
-        route.count += 1;
-        route.seconds += seconds;
-        for (end, count) in BUCKETS.iter().zip(&mut route.buckets) {
-            *count += u64::from(seconds <= *end);
-        }
+        self.requests.with_label_values(&[route, &status.to_string()]).inc();
+        self.durations.with_label_values(&[route]).observe(took.as_secs_f64());
     }
 
-    /// Formats all metrics. `more` has additional gauges: name, help text, value.
-    pub(crate) fn text(&self, more: &[(&str, &str, usize)]) -> String {
-        let mut out = String::new();
-        // Writing to a `String` cannot fail.
-        let mut line = |text: std::fmt::Arguments<'_>| _ = writeln!(out, "{text}");
-        let routes = self.routes.lock().unwrap_or_else(PoisonError::into_inner);
-        line(format_args!("# HELP conifer_requests_total Finished requests.\n# TYPE conifer_requests_total counter"));
-        for (name, route) in routes.iter() {
-            for (status, count) in &route.statuses {
-                line(format_args!("conifer_requests_total{{route=\"{name}\",status=\"{status}\"}} {count}"));
+    /// All metrics in the text format of Prometheus. `more` has additional values: name, help text, value.
+    /// Names of counters end in `_total`, the others are gauges.
+    pub(crate) fn text(&self, more: &[(&str, &str, usize)]) -> HttpResult<String> {
+        let encoded = || {
+            let mut families = self.registry.gather();
+            let dropped = self.dropped.as_ref().map_or(0, ErrorCounter::dropped_lines);
+            let dropped = ("conifer_log_lines_dropped_total", "Log lines dropped from a full queue.", dropped);
+            for (name, help, value) in more.iter().chain([&dropped]) {
+                families.extend(if name.ends_with("_total") {
+                    let counter = IntCounter::new(*name, *help)?;
+                    counter.inc_by(*value as u64);
+                    counter.collect()
+                } else {
+                    let gauge = IntGauge::new(*name, *help)?;
+                    gauge.set(i64::try_from(*value).unwrap_or(i64::MAX));
+                    gauge.collect()
+                });
             }
-        }
-        line(format_args!(
-            "# HELP conifer_request_seconds Time to a response.\n# TYPE conifer_request_seconds histogram"
-        ));
-        for (name, route) in routes.iter() {
-            for (end, count) in BUCKETS.iter().zip(&route.buckets) {
-                line(format_args!("conifer_request_seconds_bucket{{route=\"{name}\",le=\"{end}\"}} {count}"));
-            }
-            let RouteMetrics { count, seconds, .. } = route;
-            line(format_args!("conifer_request_seconds_bucket{{route=\"{name}\",le=\"+Inf\"}} {count}"));
-            line(format_args!("conifer_request_seconds_sum{{route=\"{name}\"}} {seconds}"));
-            line(format_args!("conifer_request_seconds_count{{route=\"{name}\"}} {count}"));
-        }
-        let now = |number: &AtomicUsize| number.load(Ordering::Relaxed);
-        let own = [
-            ("conifer_in_flight", "Requests in progress.", now(&self.in_flight)),
-            ("conifer_at_work", "Searches and image jobs that wait for a permit or hold one.", now(&self.at_work)),
-            ("conifer_connections", "Open connections.", now(&self.connections)),
-            ("conifer_unlogged", "Dropped log lines.", now(&self.unlogged)),
-        ];
-        for (name, help, value) in own.iter().chain(more) {
-            line(format_args!("# HELP {name} {help}\n# TYPE {name} gauge\n{name} {value}"));
-        }
-        out
+            TextEncoder::new().encode_to_string(&families)
+        };
+        encoded().map_err(|error| HttpError::fault(error.to_string()))
     }
 }
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
     use super::*;
 
     #[test]
-    fn buckets_are_cumulative() {
-        let metrics = Metrics::default();
+    fn metrics_have_the_text_format_of_prometheus() {
+        let metrics = Metrics::new(None).unwrap();
         metrics.count("/a", 200, Duration::from_millis(2));
         metrics.count("/a", 404, Duration::from_secs(60));
         let guard = GaugeGuard::new(&metrics.in_flight);
-        let text = metrics.text(&[("conifer_rows", "Rows.", 7)]);
+        let text = metrics.text(&[("conifer_rows", "Rows.", 7)]).unwrap();
         for line in [
             "conifer_requests_total{route=\"/a\",status=\"200\"} 1",
             "conifer_requests_total{route=\"/a\",status=\"404\"} 1",
-            "conifer_request_seconds_bucket{route=\"/a\",le=\"0.001\"} 0",
-            "conifer_request_seconds_bucket{route=\"/a\",le=\"0.0025\"} 1",
-            "conifer_request_seconds_bucket{route=\"/a\",le=\"5\"} 1",
-            "conifer_request_seconds_bucket{route=\"/a\",le=\"+Inf\"} 2",
-            "conifer_in_flight 1",
+            "conifer_request_duration_seconds_bucket{route=\"/a\",le=\"0.001\"} 0",
+            "conifer_request_duration_seconds_bucket{route=\"/a\",le=\"5\"} 1",
+            "conifer_request_duration_seconds_count{route=\"/a\"} 2",
+            "# TYPE conifer_log_lines_dropped_total counter",
+            "conifer_requests_in_flight 1",
             "conifer_rows 7",
         ] {
             assert!(text.lines().any(|it| it == line), "{line} is not in\n{text}");
         }
         drop(guard);
-        assert!(metrics.text(&[]).contains("conifer_in_flight 0"));
+        assert!(metrics.text(&[]).unwrap().contains("conifer_requests_in_flight 0"));
     }
 }

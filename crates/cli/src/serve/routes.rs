@@ -2,21 +2,22 @@
 
 use std::sync::Arc;
 
-use axum::extract::{Request, State};
+use axum::extract::{DefaultBodyLimit, Request, State};
 use axum::http::StatusCode;
 use axum::response::Response;
 use axum::routing::{MethodRouter, get, post};
 use axum::{Router, middleware};
 
-use super::body::typed;
-use super::error::{HttpError, HttpResult};
-use super::gate::{RequestGate, pass};
-use super::{Server, boxes, explore, info, openapi, page, photos, predict, rows, search, thumbnails, traverse};
+use super::Server;
+use super::api::{boxes, explore, info, openapi, page, photos, predict, rows, search, thumbnails, traverse};
+use crate::serve::body::typed;
+use crate::serve::error::{HttpError, HttpResult};
+use crate::serve::gate::{RequestGate, pass};
 
 /// A route: its method in the spelling of OpenAPI, its path and its handler.
 type ServerRoute = (&'static str, &'static str, MethodRouter<Arc<Server>>);
 
-/// All routes of a server. [`super::openapi`] describes each of them.
+/// All routes of a server. [`crate::serve::api::openapi`] describes each of them.
 pub(crate) fn routes() -> Vec<ServerRoute> {
     vec![
         ("get", "/", get(page::page)),
@@ -64,14 +65,16 @@ pub(crate) fn behind(routes: Router, gate: Arc<RequestGate>) -> Router {
             let message = format!("`{path}` does not accept {method}; see /api/openapi.json for its methods");
             HttpError::new(StatusCode::METHOD_NOT_ALLOWED, message)
         })
+        // The gate has its own limits of bodies.
+        .layer(DefaultBodyLimit::disable())
         .layer(middleware::from_fn_with_state(gate, pass))
 }
 
 async fn metrics(State(server): State<Arc<Server>>) -> HttpResult {
-    let waiting = server.model.as_ref().map_or(0, super::batch::EmbeddingQueue::waiting);
+    let waiting = server.model.as_ref().map_or(0, crate::serve::batch::EmbeddingQueue::waiting);
     let text = server.metrics.text(&[
         ("conifer_model_waiting", "Texts and photos that wait for the model.", waiting),
         ("conifer_rows", "Number of rows.", server.state.len()),
-    ]);
+    ])?;
     Ok(typed("text/plain; version=0.0.4; charset=utf-8", text))
 }

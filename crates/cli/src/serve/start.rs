@@ -13,30 +13,36 @@ use conifer_learn::head::Tower;
 use serde_json::json;
 use tokio::sync::Semaphore;
 
-use super::batch::EmbeddingQueue;
-use super::classes::ClassSource;
-use super::explore::Explorer;
-use super::gate::RequestGate;
-use super::identity::SetIdentity;
-use super::info::{Capabilities, ServerInfo};
-use super::log::RequestLog;
-use super::metrics::Metrics;
-use super::permits::Permits;
-use super::photos::UploadedPhotos;
-use super::predict::ServedPredictor;
-use super::response_buffer::{MAX_UNSENT, ResponseBudget};
-use super::state::ServedSet;
-use super::thumbnails::Thumbnails;
-use super::{Server, listen, routes};
-use crate::arguments::{DataArgs, ListenArgs, ServeArgs};
+use super::limits::listen;
+use super::{Server, routes};
+use crate::arguments::{DataArgs, ListenArgs, LogFormatArg, ServeArgs};
 use crate::embedder::ModelEmbedder;
+use crate::embedding_endpoint::{ENDPOINT_TIMEOUT, EmbeddingEndpoint};
 use crate::output::{note, print, print_json};
 use crate::request::{open_rows, open_source};
+use crate::serve::api::explore::Explorer;
+use crate::serve::api::info::{Capabilities, ServerInfo};
+use crate::serve::api::photos::UploadedPhotos;
+use crate::serve::api::predict::ServedPredictor;
+use crate::serve::api::thumbnails::Thumbnails;
+use crate::serve::auth::AccessPolicy;
+use crate::serve::batch::EmbeddingQueue;
+use crate::serve::gate::RequestGate;
+use crate::serve::limits::permits::Permits;
+use crate::serve::limits::response_buffer::{MAX_UNSENT, ResponseBudget};
+use crate::serve::log::RequestLog;
+use crate::serve::metrics::Metrics;
+use crate::serve::set::classes::ClassSource;
+use crate::serve::set::identity::SetIdentity;
+use crate::serve::set::state::ServedSet;
 
 /// Maximum number of photos that a server decodes, or a front forwards, at the same time.
 pub(crate) const CONCURRENT_UPLOADS: usize = 4;
 /// Number of photos of maximum size that may be in memory at the same time while they are uploaded.
 const MAX_INCOMING: usize = 8;
+/// Share of the request timeout that a request to another server may take, so that the error response that names the
+/// slow server is still in time.
+pub(crate) const SHARE_OF_TIMEOUT: f64 = 0.9;
 /// Minimum length of a token in characters. 16 random base64 characters have 96 bits.
 const MIN_TOKEN_LENGTH: usize = 16;
 
@@ -82,10 +88,24 @@ pub(crate) fn serve(args: ServeArgs, as_json: bool, device: &Device) -> anyhow::
     if thumbnails.has_source() {
         note(&format!("{} of {} rows have a picture in --data", thumbnails.count(), state.len()));
     }
+    let limit = ENDPOINT_TIMEOUT.min(Duration::from_secs_f64(args.listen.timeout * SHARE_OF_TIMEOUT));
+    let endpoint = match &model {
+        Some(model) => EmbeddingEndpoint::of_args(&args.endpoint, model, limit)?,
+        None => {
+            ensure!(
+                args.endpoint.embedding_endpoint.is_none(),
+                "--embedding-endpoint: expected --checkpoint MODEL, too, with a model that reads vectors"
+            );
+            None
+        }
+    };
     // A tower that reads vectors has no encoder for a text or an upload.
-    let has_encoder = |tower| model.as_ref().is_some_and(|it| it.inner().vector_width(tower).is_none());
+    let width = |tower| model.as_ref().and_then(|it| it.inner().vector_width(tower));
+    let has_encoder = |tower| model.is_some() && width(tower).is_none();
+    let vectors = [("image", Tower::Image), ("text", Tower::Text)];
+    let vectors = vectors.into_iter().filter_map(|(name, tower)| Some((name.to_owned(), width(tower)?))).collect();
     let capabilities = Capabilities {
-        text: has_encoder(Tower::Text),
+        text: has_encoder(Tower::Text) || endpoint.is_some(),
         photo: has_encoder(Tower::Image),
         thumbnails: thumbnails.has_source(),
         tree: state.tree.is_some(),
@@ -93,9 +113,10 @@ pub(crate) fn serve(args: ServeArgs, as_json: bool, device: &Device) -> anyhow::
     };
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let server = Arc::new(Server {
-        info: ServerInfo::new(&state, capabilities, args.shard, identity),
+        info: ServerInfo::new(&state, capabilities, vectors, args.shard, identity),
         explorer: Explorer::new(&state)?,
         predictor,
+        endpoint,
         model: model.map(|it| EmbeddingQueue::start(it, args.listen.concurrency)).transpose()?,
         state,
         photos: UploadedPhotos::new(),
@@ -123,18 +144,19 @@ pub(crate) fn bind(args: &ListenArgs, max_upload: usize, as_json: bool) -> anyho
     );
     let listener =
         TcpListener::bind(&*addresses).with_context(|| format!("--host {} --port {}", args.host, args.port))?;
-    let metrics = Arc::new(Metrics::default());
+    let format = args.log_format.or(as_json.then_some(LogFormatArg::Json));
+    let log = format.map(RequestLog::start).transpose()?;
+    let metrics = Arc::new(Metrics::new(log.as_ref().map(RequestLog::dropped))?);
     let gate = RequestGate {
-        local_name: local_only.then(|| args.host.clone()),
-        token,
+        access: AccessPolicy { local_name: local_only.then(|| args.host.clone()), token },
         work: Semaphore::new(args.concurrency),
         max_requests: args.concurrency,
         timeout: Duration::from_secs_f64(args.timeout),
         max_upload,
         photos: Semaphore::new(MAX_INCOMING * max_upload),
         responses: ResponseBudget::new(MAX_UNSENT),
-        log: if as_json { Some(RequestLog::start(&metrics)?) } else { None },
         metrics,
+        _log: log,
     };
     Ok((listener, gate))
 }
@@ -158,7 +180,6 @@ pub(crate) fn run(
     let done = runtime.block_on(listen::serve(listener, router, args.connections, metrics, listen::stopped()));
     // Wait at most one second for searches that are still running.
     runtime.shutdown_timeout(Duration::from_secs(1));
-    gate.log.iter().for_each(RequestLog::end);
     done
 }
 

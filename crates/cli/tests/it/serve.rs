@@ -8,7 +8,7 @@ mod slow;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
 use std::path::Path;
-use std::process::{Child, ChildStdout, Stdio};
+use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::OnceLock;
 use std::time::Duration;
 
@@ -45,9 +45,9 @@ fn folder() -> &'static Path {
 }
 
 /// A running server, killed on drop.
-struct ServerProcess {
+pub(crate) struct ServerProcess {
     child: Child,
-    address: String,
+    pub(crate) address: String,
 }
 
 impl Drop for ServerProcess {
@@ -58,8 +58,11 @@ impl Drop for ServerProcess {
 }
 
 fn start(args: &[&str]) -> ServerProcess {
-    let (running, logs) = launch(args);
-    // Drain the log, because a full pipe would block the server.
+    drained(launch(args))
+}
+
+/// Drains the log, because a full pipe would block the server.
+fn drained((running, logs): (ServerProcess, BufReader<ChildStdout>)) -> ServerProcess {
     std::thread::spawn(move || logs.lines().for_each(drop));
     running
 }
@@ -67,13 +70,17 @@ fn start(args: &[&str]) -> ServerProcess {
 /// Starts a server; returns it with its log.
 fn launch(args: &[&str]) -> (ServerProcess, BufReader<ChildStdout>) {
     let args = [args, &["--port", "0", "--json"]].concat();
-    let mut child = command(folder(), &args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    spawn(command(folder(), &args))
+}
+
+fn spawn(mut program: Command) -> (ServerProcess, BufReader<ChildStdout>) {
+    let mut child = program.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let mut logs = BufReader::new(child.stdout.take().unwrap());
     let mut first = String::new();
     if logs.read_line(&mut first).unwrap() == 0 {
         let mut message = String::new();
         child.stderr.take().unwrap().read_to_string(&mut message).unwrap();
-        panic!("{args:?}: {message}");
+        panic!("{program:?}: {message}");
     }
     let first: Value = serde_json::from_str(&first).unwrap();
     let address = first["listening"].as_str().unwrap().strip_prefix("http://").unwrap().to_owned();
@@ -89,26 +96,31 @@ fn whole() -> ServerProcess {
 }
 
 /// Status, head and body of a response.
-struct HttpReply {
-    status: u16,
+pub(crate) struct HttpReply {
+    pub(crate) status: u16,
     head: String,
     body: Vec<u8>,
 }
 
 impl HttpReply {
-    fn json(&self) -> Value {
+    pub(crate) fn json(&self) -> Value {
         serde_json::from_slice(&self.body).unwrap_or_else(|_| panic!("{}", String::from_utf8_lossy(&self.body)))
     }
 }
 
 impl ServerProcess {
+    /// Starts `program`, whose arguments contain `--port 0 --json`.
+    pub(crate) fn start(program: Command) -> Self {
+        drained(spawn(program))
+    }
+
     fn connect(&self) -> TcpStream {
         let stream = TcpStream::connect(&self.address).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
         stream
     }
 
-    fn send(&self, method: &str, path: &str, more: &str, body: &[u8]) -> HttpReply {
+    pub(crate) fn send(&self, method: &str, path: &str, more: &str, body: &[u8]) -> HttpReply {
         let mut stream = self.connect();
         let length = if body.is_empty() { String::new() } else { format!("content-length: {}\r\n", body.len()) };
         let head = format!("{method} {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n{length}{more}\r\n");
@@ -122,12 +134,12 @@ impl ServerProcess {
         self.send("GET", path, "", b"")
     }
 
-    fn post(&self, path: &str, body: &Value) -> HttpReply {
+    pub(crate) fn post(&self, path: &str, body: &Value) -> HttpReply {
         self.send("POST", path, "", body.to_string().as_bytes())
     }
 
     /// Asserts status 200 and returns the JSON body. Sends a GET request if `body` is null.
-    fn good(&self, path: &str, body: &Value) -> Value {
+    pub(crate) fn good(&self, path: &str, body: &Value) -> Value {
         let reply = if body.is_null() { self.get(path) } else { self.post(path, body) };
         assert_eq!(reply.status, 200, "{path} {body}: {}", String::from_utf8_lossy(&reply.body));
         reply.json()
@@ -140,7 +152,7 @@ impl ServerProcess {
         line.unwrap_or_else(|| panic!("{name} is not in\n{metrics}")).parse().unwrap()
     }
 
-    fn is_well(&self) {
+    pub(crate) fn is_well(&self) {
         assert_eq!(self.good("/health", &Value::Null)["status"], "ok");
     }
 }

@@ -52,7 +52,7 @@ fn invalid_requests_get_the_right_status() {
         (r#"{"query":{"point":[null]}}"#, &["null"]),
         (&point("1e400"), &["out of range"]),
         (&point("1e30"), &["`point` has norm", "at most 10000"]),
-        (&point("1e39"), &["`point[0]` is inf", "finite"]),
+        (&point("1e39"), &["`query.point[0]` is 1e+39", "finite"]),
         (r#"{"query":{"all":[{"row":0}]}}"#, &["2 to 8"]),
         (r#"{"query":{"all":[{"all":[]},{"row":0}]}}"#, &["within another"]),
         (r#"{"query":{"row":0},"by":"gated_narrower"}"#, &["`angle`"]),

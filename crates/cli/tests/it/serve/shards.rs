@@ -415,3 +415,46 @@ fn shards_have_the_classes_of_the_whole_set() {
     }
     assert!(rare > 0, "every class has a row on every shard: {top}");
 }
+
+#[test]
+fn flat_rankings_are_reported() {
+    let at = tempfile::tempdir().unwrap();
+    // A circle around the origin, and one row outside it.
+    let circle = (0..1199).flat_map(|i| [(i as f32).cos(), (i as f32).sin()]);
+    let points: Vec<f32> = circle.chain([3.0, 0.0]).collect();
+    let ids = (0..1200).map(|i| i.to_string()).collect();
+    let set = EmbeddingSet::new(
+        ManifoldSpec::lorentz(2, 1.0),
+        Root::Origin,
+        ids,
+        vec![Modality::Image; 1200],
+        points,
+        Default::default(),
+    );
+    set.unwrap().save(&at.path().join("set")).unwrap();
+    let set = at.path().join("set").to_str().unwrap().to_owned();
+    let one = start(&["serve", &set]);
+    let shards = [start(&["serve", &set, "--shard", "0/2"]), start(&["serve", &set, "--shard", "1/2"])];
+    let server = start_front(&[&url(&shards[0]), &url(&shards[1])]);
+    let ask = |body: Value| {
+        let found = without_took_ms(&one, "/api/search", &body);
+        assert_eq!(without_took_ms(&server, "/api/search", &body), found, "{body}");
+        found
+    };
+    let flat = |found: &Value| found["flat"].as_str().is_some_and(|it| it.contains("the ranking is flat: the "));
+    let centre = json!({ "point": [0.0, 0.0] });
+    let found = ask(json!({ "query": centre }));
+    assert!(flat(&found) && found["scores"]["rows"] == 400, "{found}");
+    assert!(flat(&ask(json!({ "query": centre, "offset": 30 }))));
+    // The best row is far better than the rest, although it is not in the sample.
+    let similar = ask(json!({ "query": { "point": [9.0, 0.0] } }));
+    assert!(!flat(&similar) && similar["scores"]["best"].as_f64() < similar["scores"]["low"].as_f64(), "{similar}");
+    // The query's own row does not hide that the others are equally far.
+    let among = ask(json!({ "query": { "row": 1199 }, "by": "broader" }));
+    assert!(among["scores"]["best"].is_number(), "{among}");
+    // Gated rankings and few rows are not judged.
+    let gated = ask(json!({ "query": centre, "by": "general", "within": 1.0 }));
+    assert_eq!((&gated["flat"], &gated["scores"]), (&Value::Null, &Value::Null));
+    let few = ask(json!({ "query": centre, "depth": [1.0, 9.0] }));
+    assert_eq!((&few["flat"], &few["rows_passing"]), (&Value::Null, &1.into()));
+}

@@ -1,11 +1,11 @@
 //! Slow clients, and clients that never finish.
 
-use std::io::{ErrorKind, Write as _};
+use std::io::{BufRead as _, ErrorKind, Write as _};
 use std::net::TcpStream;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{answer, launch, start, whole};
 
@@ -94,7 +94,7 @@ fn unread_log_does_not_block_the_server() {
     stream.write_all(b"GET /health HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n").unwrap();
     assert_eq!(answers.join().unwrap(), 200);
     server.is_well();
-    assert!(server.count("conifer_unlogged") > 0);
+    assert!(server.count("conifer_log_lines_dropped_total") > 0);
 }
 
 /// A client that sends requests and never reads a response.
@@ -111,5 +111,23 @@ fn connection_with_unread_responses_is_closed() {
     while server.count("conifer_connections") > 1 {
         assert!(started.elapsed() < Duration::from_secs(90), "it is still open");
         std::thread::sleep(Duration::from_secs(1));
+    }
+}
+
+#[test]
+fn requests_are_logged_as_json_or_text() {
+    let line_of = |options: &[&str]| {
+        let (server, mut log) = launch(&[&["serve", "set"][..], options].concat());
+        server.is_well();
+        let mut line = String::new();
+        log.read_line(&mut line).unwrap();
+        line
+    };
+    let line: Value = serde_json::from_str(&line_of(&[])).unwrap();
+    assert_eq!((&line["method"], &line["route"], &line["status"]), (&json!("GET"), &json!("/health"), &json!(200)));
+    assert!(line["took_ms"].is_number() && line["timestamp"].is_string() && line["level"] == "INFO", "{line}");
+    let text = line_of(&["--log-format", "text"]);
+    for part in ["INFO", "GET", "/health", "status=200", "took_ms="] {
+        assert!(text.contains(part), "`{part}` is not in: {text}");
     }
 }

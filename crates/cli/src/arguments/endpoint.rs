@@ -1,0 +1,18 @@
+//! Command-line arguments of an embedding endpoint.
+
+use clap::Args;
+
+/// The endpoint that makes the vectors of typed texts, for a model that reads vectors.
+#[derive(Args, Default)]
+pub(crate) struct EndpointArgs {
+    /// OpenAI-compatible endpoint that makes the vector of a text, for a model that reads vectors:
+    /// `http://HOST:PORT[/PATH]`, where PATH is v1/embeddings if it is left out.
+    #[arg(long, value_name = "URL", help_heading = "Query texts")]
+    pub(crate) embedding_endpoint: Option<String>,
+    /// Name of the model that the endpoint should use (`model` in its requests).
+    #[arg(long, value_name = "NAME", requires = "embedding_endpoint", help_heading = "Query texts")]
+    pub(crate) embedding_model: Option<String>,
+    /// Environment variable with the key of the endpoint, sent as `Authorization: Bearer KEY`.
+    #[arg(long, value_name = "VAR", requires = "embedding_endpoint", help_heading = "Query texts")]
+    pub(crate) embedding_key_env: Option<String>,
+}

@@ -1,0 +1,75 @@
+//! Starts a front from its command-line arguments.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context as _, ensure};
+use axum::http::Method;
+use serde_json::json;
+use tokio::sync::{Mutex, Semaphore};
+
+use super::client::{Shard, ShardClient};
+use super::{FrontServer, router};
+use crate::arguments::FrontArgs;
+use crate::serve::api::info::ServerInfo;
+use crate::serve::set::identity::SetIdentity;
+use crate::serve::start::{CONCURRENT_UPLOADS, SHARE_OF_TIMEOUT, bind, run, token};
+
+pub(crate) fn front(args: FrontArgs, as_json: bool) -> anyhow::Result<()> {
+    let (listener, gate) = bind(&args.listen, args.max_upload, as_json)?;
+    let token = args.shard_token_file.as_deref().map(token).transpose()?;
+    let timeout = Duration::from_secs_f64(args.listen.timeout * SHARE_OF_TIMEOUT);
+    let clients = args.shards.iter().map(|url| ShardClient::new(url, token.as_deref(), timeout));
+    let clients = clients.collect::<anyhow::Result<Vec<_>>>()?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let (shards, info) = runtime.block_on(connect(clients))?;
+    let gate = Arc::new(gate);
+    let front = FrontServer {
+        shards,
+        rows: info.set.rows,
+        dim: info.space.dim,
+        metrics: Arc::clone(&gate.metrics),
+        uploads: Semaphore::new(CONCURRENT_UPLOADS),
+        health: Mutex::new(None),
+    };
+    let what = format!("{} rows of {} shards", front.rows, front.shards.len());
+    run(listener, router(Arc::new(front), Arc::clone(&gate)), &gate, &args.listen, as_json, &what)
+}
+
+/// Requests `/api/info` from every server and checks that the servers hold all shards of one set, in order. Returns the
+/// shards and the info of the first one.
+async fn connect(clients: Vec<ShardClient>) -> anyhow::Result<(Vec<Arc<Shard>>, ServerInfo)> {
+    let (of, mut first, mut shards) = (clients.len(), None, Vec::new());
+    for (i, client) in clients.into_iter().enumerate() {
+        let url = client.url.clone();
+        let info = match client.send(Method::GET, "/api/info", None).await {
+            Ok(reply) => client.read::<ServerInfo>(&reply),
+            Err(error) => Err(error),
+        };
+        let info = info.map_err(|error| anyhow::anyhow!(error.message)).context("requesting /api/info from a shard")?;
+        let shard = info.shard_identity();
+        ensure!(
+            (shard.index, shard.count) == (i, of),
+            "--shard {url}: the server holds part {}/{} of its set; expected a server started with --shard {i}/{of} at this position",
+            shard.index,
+            shard.count
+        );
+        let text = |set: &SetIdentity| json!(set).to_string();
+        let first = first.get_or_insert_with(|| info.clone());
+        ensure!(
+            info.set == first.set && info.space == first.space,
+            "--shard {url}: the server holds a part of the set {}; expected a part of {}, as on the first shard: all shards need the same set, store version and --tree",
+            text(&info.set),
+            text(&first.set)
+        );
+        let rows = shard.rows(info.set.rows);
+        ensure!(
+            info.rows == rows,
+            "--shard {url}: the server has {} rows; expected {rows} in part {i}/{of} of {} rows",
+            info.rows,
+            info.set.rows
+        );
+        shards.push(Arc::new(Shard { client, identity: shard, rows }));
+    }
+    Ok((shards, first.context("expected at least one --shard")?))
+}
