@@ -54,6 +54,8 @@ mod tests {
             visual: VisualConfig::try_from(table).unwrap(),
             textual: TextualConfig::preset("text_nano").unwrap(),
             pixels: Default::default(),
+            visual_lora: None,
+            textual_lora: None,
             visual_adapter: None,
             textual_adapter: None,
         }

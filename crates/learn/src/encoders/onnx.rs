@@ -8,7 +8,7 @@ use burn::tensor::{Tensor, TensorData};
 use conifer_embeddings::sha256_hex;
 use serde::{Deserialize, Serialize};
 
-use super::bert::TokenPooling;
+use super::pooling::TokenPooling;
 use super::{Encoder, ImageInputFormat, TextInputFormat, TextualConfig, Tokens, VisualConfig};
 use super::{check_pixels, check_positive};
 use crate::onnx::{OnnxElement, OnnxGraph, OnnxOutput, OnnxPort, OnnxValues};

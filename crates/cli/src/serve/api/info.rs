@@ -134,7 +134,7 @@ impl ServerInfo {
 
 impl From<ManifoldSpec> for SpaceInfo {
     fn from(ManifoldSpec { kind, dim, factors, curv }: ManifoldSpec) -> Self {
-        SpaceInfo { kind, dim, factors, curv }
+        SpaceInfo { kind: kind.to_string(), dim, factors, curv }
     }
 }
 

@@ -1,7 +1,6 @@
 //! Resolves queries to points, and filters to row selections.
 
 use conifer_embeddings::Modality;
-use conifer_embeddings::Modality;
 use conifer_index::{Filter, Query as Points, conjunction};
 use conifer_learn::head::Tower;
 use conifer_space::slices::dot;

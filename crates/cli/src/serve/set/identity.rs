@@ -4,7 +4,6 @@
 
 use axum::http::{HeaderMap, HeaderValue};
 use conifer_embeddings::sha256_hex;
-use conifer_embeddings::sha256_hex;
 use conifer_index::Snapshot;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
