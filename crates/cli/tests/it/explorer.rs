@@ -162,7 +162,7 @@ fn factors_and_classes_are_counted() {
     server.refused("/api/factors/0?modality=smell", 422, "smell");
 
     let tree = server.json("/api/tree");
-    assert_eq!(tree["node"], json!({ "name": "all", "count": 3 }));
+    assert_eq!(tree["node"], json!({ "name": "all", "count": 3, "children": 2 }));
     assert_eq!(tree["children"][1], json!({ "name": "dog", "count": 2, "children": 0 }));
     server.refused("/api/tree?node=cow", 404, "`cow`");
     drop(server);

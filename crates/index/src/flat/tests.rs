@@ -153,7 +153,7 @@ fn concurrent_depth_computation_does_not_deadlock() {
 fn points_with_overflowing_scores_are_rejected() {
     let spec = ManifoldSpec::lorentz(2, 4.0);
     let message = FlatIndex::new(&set_of(&spec, Root::Origin, vec![1.0, 0.0, 0.0, 1e20])).err().unwrap().to_string();
-    assert_eq!(message, "embedding set: row 1 (``), `sqrt(c) |x|`, is inf; expected at most 1e9");
+    assert_eq!(message, "embedding set: row 1 (`1`), `sqrt(c) |x|`, is inf; expected at most 1e9");
     let index = FlatIndex::new(&set_of(&spec, Root::Origin, vec![4e8, 0.0, -4e8, 1.0])).unwrap();
     let find = |point: &[f32]| index.top_k(&Query::new(&spec, point), Ranking::Distance, 2, &Filter::All);
     assert!(find(&[0.0, 4e8]).unwrap()[0].iter().all(|hit| hit.score.is_finite()));

@@ -45,12 +45,9 @@ impl Config {
             let (tower, lora) = match part {
                 ModelPart::Visual => ("visual", &self.model.visual_lora),
                 ModelPart::Textual => ("textual", &self.model.textual_lora),
-                other => {
-                    return Err(Error::setting(
-                        "train.unfreeze.towers",
-                        format!("{other:?}"),
-                        "visual, textual or both",
-                    ));
+                _ => {
+                    let found = serde_json::json!(part).as_str().unwrap_or_default().to_owned();
+                    return Err(Error::setting("train.unfreeze.towers", found, "visual, textual or both"));
                 }
             };
             let other = match (self.train.freeze.contains(part), lora) {

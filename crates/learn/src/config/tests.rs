@@ -205,7 +205,7 @@ const EVERYTHING: [&str; 3] = [
      [tokenizer]\nkind = 'clip_merges'\npath = 'm'\nvocab_size = 600\n[head]\nfeature_scale = 0.5\n[manifold]\ncurv = [1, 1, 1, 1, 1, 1, 1, 1]
      [model]\ninit = 'runs/a'\n[eval]\nkind = 'jsonl'\npath = 'p'\nsplit = 's'\noptions = { x = 1 }\ntree = 't'",
     "[data.augment]\ncopies = 2\n[data.augment.crop]\nkind = 'random_window'\nmargin = 1.2\n[model]\ninit_visual = 'moco.pth.tar'\ninit_textual = 'b'\ncrop = 'squeeze'\nvisual_adapter = {}\ntextual_adapter = {}\nvisual_lora = {}\ntextual_lora = {}\n[eval]\ncrop = 'center'",
-    "[data.augment.crop]\nkind = 'random_resized'\n[train.unfreeze]\nevery = 5",
+    "[data.augment.crop]\nkind = 'random_resized'\n[train]\nfreeze = ['visual']\nfeatures = true\nfeature_store = 's'\nunfreeze = { every = 5, towers = ['textual'] }",
 ];
 
 #[test]
@@ -323,8 +323,14 @@ fn settings_for_fine_tuning_that_contradict_each_other_are_refused() {
             "[train]\nsteps = 9\nunfreeze = { every = 9 }",
             "`train.unfreeze.every` is 9; expected less than train.steps = 9, or nothing is unfrozen",
         ),
-        ("[train.unfreeze]\nevery = 9\ntowers = []", "`train.unfreeze.towers` is empty; expected visual, textual"),
-        ("[train.unfreeze]\nevery = 9\ntowers = ['head']", "`train.unfreeze.towers` is head; expected visual, textual"),
+        (
+            "[train.unfreeze]\nevery = 9\ntowers = []",
+            "`train.unfreeze.towers` is empty; expected visual, textual or both",
+        ),
+        (
+            "[train.unfreeze]\nevery = 9\ntowers = ['head']",
+            "`train.unfreeze.towers` is head; expected visual, textual or both",
+        ),
         (
             "[train]\nfreeze = ['textual']\nunfreeze = { every = 9 }",
             "`train.unfreeze.towers` is textual; expected an encoder that is not in train.freeze",
