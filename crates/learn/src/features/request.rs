@@ -37,14 +37,16 @@ impl FeatureRequest {
     /// The inputs of the frozen towers in a run of `config`, whose method reads `views`.
     pub(crate) fn of_run(config: &Config, views: &[View], source: Arc<dyn Source>, tokenizer: Tokenizer) -> Self {
         let frozen = |part| config.train.freeze.contains(&part);
+        // Chains have no photos, and part-of edges no texts.
+        let reads_besides = |without: View| views.iter().any(|view| *view != without);
         Self {
             source,
             loader: config.loader(views),
             tokenizer,
             crop: config.model.crop.unwrap_or_default(),
             copies: config.data.augment.copies,
-            images: frozen(ModelPart::Visual),
-            texts: frozen(ModelPart::Textual),
+            images: frozen(ModelPart::Visual) && reads_besides(View::Chain),
+            texts: frozen(ModelPart::Textual) && reads_besides(View::Edges),
         }
     }
 }
@@ -70,7 +72,8 @@ pub fn config_features(config: Config, source: Arc<dyn Source>, device: &Device)
     // Reports a source that lacks a view, as a run does.
     Loader::new(source.clone(), tokenizer.clone(), config.loader(views))?;
     let request = FeatureRequest::of_run(&config, views, source, tokenizer);
-    Ok((model, FeatureRequest { images: visual, texts: textual, ..request }))
+    let (images, texts) = (visual && request.images, textual && request.texts);
+    Ok((model, FeatureRequest { images, texts, ..request }))
 }
 
 /// Every photo, box, caption, phrase, tier and taxon of `source`, for both encoders of a model. A run with

@@ -239,7 +239,8 @@ fn continuing_from_a_checkpoint_keeps_the_scaling_of_the_features() {
         from.display()
     );
     let mut second = fresh("radial", &folder.path().join("second"), &sets);
-    run_counting(&mut second, 99);
+    let (_, encoded) = run_counting(&mut second, 99);
+    assert!(encoded[0] == 0 && encoded[1] > 5, "chains have no photos: {encoded:?}");
     let scaling = |run: &str| {
         let weights = fs::read(latest_checkpoint(&folder.path().join(run)).unwrap().join(WEIGHTS)).unwrap();
         let tensors = safetensors::SafeTensors::deserialize(&weights).unwrap();
