@@ -1,7 +1,7 @@
 //! Single file operations, through which everything in this crate writes.
 //!
 //! Every error names the operation and the path. With the feature `faults`, a test can make any operation fail before
-//! it runs or after it, see [`faults`].
+//! it runs or after it, see the feature `faults`.
 
 use std::fs::{self, File};
 use std::io::Write as _;

@@ -216,7 +216,7 @@ impl VectorFile {
         self.element
     }
 
-    /// The row of a key in [`VectorFile::map`].
+    /// The row of a key in the memory-mapped file.
     pub fn position(&self, key: &ContentKey) -> Option<u64> {
         self.positions.get(key).copied()
     }
