@@ -15,11 +15,8 @@ import csv
 import hashlib
 import json
 import os
-import subprocess
-import sys
-import time
 
-from pretrained import mean_and_deviation, records
+from pretrained import mean_and_deviation, records, train
 
 RANKS = ["order", "family", "genus", "species", "common name"]
 
@@ -73,14 +70,9 @@ def main():
         measured = columns.setdefault(method, {})
         for seed in it.seeds.split(","):
             out = f"{it.out}/{method}_{seed}"
-            subprocess.run(["rm", "-rf", out], check=True)
             sets = [f"data.path={data}", f"data.roots={json.dumps([os.path.abspath(it.photos)])}", f"seed={seed}", *it.set]
-            start = time.time()
-            train = [it.program, "train", f"configs/birds_pretrained_{method}.toml", "--out", out]
-            done = subprocess.run([*train, *(x for value in sets for x in ("--set", value))], capture_output=True, text=True)
-            if done.returncode:
-                sys.exit(done.stderr)
-            print(method, "seed", seed, f"{time.time() - start:.0f} s", flush=True)
+            seconds = train(it.program, f"configs/birds_pretrained_{method}.toml", out, sets)
+            print(method, "seed", seed, f"{seconds:.0f} s", flush=True)
             for split, more in [("seen", ["--all-classes"]), ("unseen", [])]:
                 asked = [out, "--data", data, "--root", it.photos, "--split", split, *more, "--benchmark", "taxonomic_ranks"]
                 for record in records(it.program, asked):

@@ -26,6 +26,17 @@ def records(program, arguments):
     return found["records"] if isinstance(found, dict) else found
 
 
+def train(program, config, out, sets):
+    """Trains in a new folder and returns the seconds."""
+    subprocess.run(["rm", "-rf", out], check=True)
+    start = time.time()
+    arguments = [program, "train", config, "--out", out, *(x for value in sets for x in ("--set", value))]
+    done = subprocess.run(arguments, capture_output=True, text=True)
+    if done.returncode:
+        sys.exit(done.stderr)
+    return time.time() - start
+
+
 def mean_and_deviation(values):
     mean = sum(values) / len(values)
     return mean, math.sqrt(sum((value - mean) ** 2 for value in values) / max(len(values) - 1, 1))
@@ -47,14 +58,8 @@ def main():
         measured, seconds = {}, []
         for seed in it.seeds.split(","):
             out = f"{it.out}/{method}_{seed}"
-            subprocess.run(["rm", "-rf", out], check=True)
             sets = [f"data.path={os.path.abspath(it.data)}", f"seed={seed}", *it.set]
-            start = time.time()
-            train = [it.program, "train", f"configs/flickr8k_pretrained_{method}.toml", "--out", out]
-            done = subprocess.run([*train, *(x for value in sets for x in ("--set", value))], capture_output=True, text=True)
-            if done.returncode:
-                sys.exit(done.stderr)
-            seconds.append(time.time() - start)
+            seconds.append(train(it.program, f"configs/flickr8k_pretrained_{method}.toml", out, sets))
             found = records(it.program, [out, "--data", it.data, "--split", it.split, "--benchmark", "cross_modal_retrieval,depth_order"])
             if it.hierarcaps:
                 found += records(it.program, [out, "--data", it.hierarcaps, "--benchmark", "hierarcaps"])

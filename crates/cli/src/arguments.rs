@@ -21,7 +21,7 @@ pub(crate) use eval::{EvalArgs, ReportFormat, ScoreArg};
 pub(crate) use explore::ExploreArgs;
 pub(crate) use features::FeaturesArgs;
 pub(crate) use predict::{ClassTextArg, PredictArgs};
-pub(crate) use search::{FilterArgs, QueryArgs, SearchArgs, TraverseArgs};
+pub(crate) use search::{FilterArgs, QueryArgs, QueryEmbedderArgs, SearchArgs, TraverseArgs};
 pub(crate) use serve::{FrontArgs, ListenArgs, LogFormatArg, SERVE_PORT, ServeArgs};
 pub(crate) use store::{EngineArg, ExportArgs, StoreCommand, StoreElementArg};
 

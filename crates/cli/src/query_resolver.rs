@@ -11,7 +11,7 @@ use conifer_data::vectors::VectorMatrix;
 use conifer_index::{Filter, FlatIndex, Snapshot};
 use conifer_learn::head::Tower;
 
-use crate::arguments::{EndpointArgs, FilterArgs, QueryArgs, ViewArg};
+use crate::arguments::{FilterArgs, QueryArgs, QueryEmbedderArgs, ViewArg};
 use crate::embedder::ModelEmbedder;
 use crate::embedding_endpoint::{ENDPOINT_TIMEOUT, EmbeddingEndpoint};
 use crate::row_conditions::{LABEL, RowConditions};
@@ -24,22 +24,15 @@ const MAX_LISTED: usize = 20;
 pub(crate) struct QueryResolver<'a> {
     set: &'a Snapshot,
     path: &'a Path,
-    checkpoint: Option<&'a Path>,
-    endpoint: &'a EndpointArgs,
+    by: &'a QueryEmbedderArgs,
     device: &'a Device,
     embedder: OnceCell<ModelEmbedder>,
 }
 
 impl<'a> QueryResolver<'a> {
-    /// `path` is the path of the set. Without a `checkpoint`, the model that the set's manifest names is used.
-    pub(crate) fn new(
-        set: &'a Snapshot,
-        path: &'a Path,
-        checkpoint: Option<&'a Path>,
-        endpoint: &'a EndpointArgs,
-        device: &'a Device,
-    ) -> Self {
-        Self { set, path, checkpoint, endpoint, device, embedder: OnceCell::new() }
+    /// `path` is the path of the set. Without a checkpoint in `by`, the model that the set's manifest names is used.
+    pub(crate) fn new(set: &'a Snapshot, path: &'a Path, by: &'a QueryEmbedderArgs, device: &'a Device) -> Self {
+        Self { set, path, by, device, embedder: OnceCell::new() }
     }
 
     /// The point of a text, a photo, a vector or a row.
@@ -122,7 +115,7 @@ impl<'a> QueryResolver<'a> {
     /// The point of a text. With an embedding endpoint, the endpoint makes the vector that the model reads.
     fn text(&self, text: &str) -> anyhow::Result<Vec<f32>> {
         let model = self.embedder()?;
-        match EmbeddingEndpoint::of_args(self.endpoint, model, ENDPOINT_TIMEOUT)? {
+        match EmbeddingEndpoint::of_args(&self.by.endpoint, model, ENDPOINT_TIMEOUT)? {
             Some(endpoint) => model.vector(endpoint.vector_blocking(text)?, Tower::Text),
             None => model.text(text),
         }
@@ -132,7 +125,7 @@ impl<'a> QueryResolver<'a> {
         if let Some(it) = self.embedder.get() {
             return Ok(it);
         }
-        let embedder = match self.checkpoint {
+        let embedder = match self.by.checkpoint.as_deref() {
             Some(checkpoint) => {
                 let embedder = ModelEmbedder::open(checkpoint, self.device)?;
                 embedder.check_made(&self.set.spec, &self.set.source)?;

@@ -23,7 +23,7 @@ pub enum Error {
         what: &'static str,
         /// The path.
         path: PathBuf,
-        /// What was found there, after a comma; empty if the path itself is the problem.
+        /// Begins with a comma and says what was found at the path. Empty if the path itself is wrong.
         detail: &'static str,
         /// Description of a valid path.
         expected: &'static str,

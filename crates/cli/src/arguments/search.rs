@@ -38,6 +38,16 @@ pub(crate) struct QueryArgs {
     pub(crate) text_vector: Option<String>,
 }
 
+/// What turns the text or photo of a query into a point.
+#[derive(Args)]
+pub(crate) struct QueryEmbedderArgs {
+    /// Model that embeds the text or photo (default: the model that the set names).
+    #[arg(long, help_heading = "Query")]
+    pub(crate) checkpoint: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) endpoint: EndpointArgs,
+}
+
 #[derive(Args)]
 #[command(after_help = TERMS)]
 pub(crate) struct SearchArgs {
@@ -45,11 +55,8 @@ pub(crate) struct SearchArgs {
     pub(crate) set: PathBuf,
     #[command(flatten)]
     pub(crate) query: QueryArgs,
-    /// Model that embeds the text or photo (default: the model that the set names).
-    #[arg(long, help_heading = "Query")]
-    pub(crate) checkpoint: Option<PathBuf>,
     #[command(flatten)]
-    pub(crate) endpoint: EndpointArgs,
+    pub(crate) embedder: QueryEmbedderArgs,
     /// Combine the query with this text or the row `id:ID`, such as "a dog" and "a car": takes from each factor the
     /// point farther from the origin.
     #[arg(long, value_name = "TEXT", help_heading = "Query")]
@@ -107,11 +114,8 @@ pub(crate) struct TraverseArgs {
     pub(crate) set: PathBuf,
     #[command(flatten)]
     pub(crate) query: QueryArgs,
-    /// Model that embeds the text or photo (default: the model that the set names).
-    #[arg(long, help_heading = "Query")]
-    pub(crate) checkpoint: Option<PathBuf>,
     #[command(flatten)]
-    pub(crate) endpoint: EndpointArgs,
+    pub(crate) embedder: QueryEmbedderArgs,
     /// Id of the row to walk to, instead of the root.
     #[arg(long, help_heading = "Walk")]
     pub(crate) to: Option<String>,

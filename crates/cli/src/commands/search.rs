@@ -13,7 +13,7 @@ pub(crate) fn run(args: SearchArgs, as_json: bool, device: &Device) -> anyhow::R
     let set = open_rows(&args.set)?;
     let ranking = args.by.ranking(args.angle, args.within, "--").map_err(anyhow::Error::msg)?;
     let path = set_of(&args.set);
-    let resolver = QueryResolver::new(&set, &path, args.checkpoint.as_deref(), &args.endpoint, device);
+    let resolver = QueryResolver::new(&set, &path, &args.embedder, device);
     let mut query = resolver.point(&args.query)?;
     if !args.and.is_empty() {
         for it in &args.and {

@@ -12,7 +12,7 @@ use crate::set_model::set_of;
 pub(crate) fn run(args: TraverseArgs, as_json: bool, device: &Device) -> anyhow::Result<()> {
     let set = open_rows(&args.set)?;
     let place = set_of(&args.set);
-    let resolver = QueryResolver::new(&set, &place, args.checkpoint.as_deref(), &args.endpoint, device);
+    let resolver = QueryResolver::new(&set, &place, &args.embedder, device);
     let query = resolver.point(&args.query)?;
     let target = args.to.as_deref().map(|id| resolver.row(id)).transpose()?;
     let settings = Traversal { steps: args.steps, cone: (!args.no_filter).then(Cone::default) };

@@ -84,8 +84,6 @@ impl FeatureBank {
         let model = model.valid();
         let given = model.config().visual.vector_width();
         let mut report = FeatureReport::default();
-        // A method that reads only chains of texts needs no vectors of photos, and its samples may have none.
-        let reads_images = request.loader.views.iter().any(|view| *view != View::Chain);
         // Both are opened first: a store that does not fit is reported before anything is encoded.
         let image_rows = (request.images && given.is_none())
             .then(|| RowCollector::open(store, Tower::Image, &image_identity(&model), model.visual.width()))
@@ -98,12 +96,10 @@ impl FeatureBank {
                 Some(images) => Some(images),
                 None => return Ok(None),
             },
-            (None, Some(width)) if request.images && reads_images => {
-                match image_vectors(width, request, stop, progress) {
-                    Some(images) => Some(images),
-                    None => return Ok(None),
-                }
-            }
+            (None, Some(width)) if request.images => match image_vectors(width, request, stop, progress) {
+                Some(images) => Some(images),
+                None => return Ok(None),
+            },
             _ => None,
         };
         let texts = match (text_rows, request.tokenizer.text_vectors()) {

@@ -37,18 +37,26 @@ impl FeatureRequest {
     /// The inputs of the frozen towers in a run of `config`, whose method reads `views`.
     pub(crate) fn of_run(config: &Config, views: &[View], source: Arc<dyn Source>, tokenizer: Tokenizer) -> Self {
         let frozen = |part| config.train.freeze.contains(&part);
-        // Chains have no photos, and part-of edges no texts.
-        let reads_besides = |without: View| views.iter().any(|view| *view != without);
         Self {
             source,
             loader: config.loader(views),
             tokenizer,
             crop: config.model.crop.unwrap_or_default(),
             copies: config.data.augment.copies,
-            images: frozen(ModelPart::Visual) && reads_besides(View::Chain),
-            texts: frozen(ModelPart::Textual) && reads_besides(View::Edges),
+            images: frozen(ModelPart::Visual) && reads_images(views),
+            texts: frozen(ModelPart::Textual) && reads_texts(views),
         }
     }
+}
+
+/// False for chains of texts alone, whose samples may have no photos.
+fn reads_images(views: &[View]) -> bool {
+    views.iter().any(|view| *view != View::Chain)
+}
+
+/// False for part-of edges alone.
+fn reads_texts(views: &[View]) -> bool {
+    views.iter().any(|view| *view != View::Edges)
 }
 
 /// The model of a new run of `config`, before its first step, and the inputs of its frozen towers.
@@ -92,8 +100,7 @@ pub fn model_features(
         views,
         ..LoaderConfig::default()
     };
-    // A source of chains alone has no photos.
-    let images = loader.views != [View::Chain] && visual.vector_width().is_none();
+    let images = reads_images(&loader.views) && visual.vector_width().is_none();
     let texts = textual.vector_width().is_none();
     FeatureRequest { source, loader, tokenizer, crop: manifest.images.crop, copies: 0, images, texts }
 }
