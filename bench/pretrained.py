@@ -19,7 +19,7 @@ METHODS = ["clip", "meru", "hycoclip", "phyclip"]
 
 
 def records(program, arguments):
-    done = subprocess.run([program, "--json", "eval", *arguments], capture_output=True, text=True)
+    done = subprocess.run([program, "--json", "eval", "run", *arguments], capture_output=True, text=True)
     if done.returncode:
         sys.exit(done.stderr)
     found = json.loads(done.stdout)

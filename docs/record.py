@@ -42,12 +42,12 @@ def quickstart(run):
 
 def compare(run):
     """conifer train configs/toy_clip.toml; conifer train configs/toy_phyclip.toml;
-    conifer eval of both on 200 test scenes; conifer eval --compare"""
+    conifer eval of both on 200 test scenes; conifer eval compare"""
     for name in ("clip", "phyclip"):
         run("train", str(ROOT / f"configs/toy_{name}.toml"), "--out", f"runs/toy_{name}")
-        run("eval", f"runs/toy_{name}", "--data", "toy", "--split", "test", "--data-option", "size=200",
+        run("eval", "run", f"runs/toy_{name}", "--data", "toy", "--split", "test", "--data-option", "size=200",
             "--benchmark", "cross_modal_retrieval", "--out", f"{name}.jsonl", "--no-cache")
-    compared, _ = run("eval", "--compare", "clip.jsonl", "phyclip.jsonl")
+    compared, _ = run("eval", "compare", "clip.jsonl", "phyclip.jsonl")
     # The first paragraph names the two models; the table follows it.
     return compared.split("\n\n", 1)[1], {}
 

@@ -17,7 +17,7 @@ use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 
 pub(crate) use convert::{ConvertArgs, WeightArg};
 pub(crate) use endpoint::EndpointArgs;
-pub(crate) use eval::{EvalArgs, ReportFormat, ScoreArg};
+pub(crate) use eval::{EvalCommand, EvalRunArgs, ReportFormat, ScoreArg, SuiteArgs};
 pub(crate) use explore::ExploreArgs;
 pub(crate) use features::FeaturesArgs;
 pub(crate) use predict::{ClassTextArg, PredictArgs};
@@ -66,8 +66,9 @@ pub(crate) enum Command {
     Features(FeaturesArgs),
     /// Embed the photos and texts of a data set and write them to disk as an embedding set.
     Embed(EmbedArgs),
-    /// Evaluate a checkpoint on a data set.
-    Eval(Box<EvalArgs>),
+    /// Evaluate a checkpoint on a data set or on all tables of a paper, or compare two results.
+    #[command(subcommand)]
+    Eval(EvalCommand),
     /// Predict the deepest class of a tree that is right with a chosen risk, from species back to genus and family.
     Predict(Box<PredictArgs>),
     /// Find the rows of an embedding set nearest to a text, a photo or another row.

@@ -8,6 +8,7 @@ mod embedder;
 mod embedding_endpoint;
 mod http_client;
 mod invocation;
+mod old_spelling;
 mod output;
 mod pictures;
 mod progress;
@@ -32,7 +33,12 @@ const SPARE_BYTES: usize = 1 << 30;
 static ALLOCATOR: conifer_kernels::LargeBlockAllocator = conifer_kernels::LargeBlockAllocator::new(SPARE_BYTES);
 
 fn main() -> ExitCode {
-    match commands::run(arguments::Cli::parse()) {
+    let (words, renamed) = old_spelling::translate(std::env::args_os().collect());
+    let cli = arguments::Cli::parse_from(words);
+    if let Some(renamed) = renamed {
+        output::note(&invocation::with_program(&renamed));
+    }
+    match commands::run(cli) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             output::note(&format!("error: {}", invocation::with_program(&message(&error))));

@@ -4,7 +4,7 @@ use serde_json::Value;
 use crate::suite::TaskSettings;
 use crate::{Error, Outcomes, Record, Result};
 
-/// A line of a result file written by `conifer eval --out`.
+/// A line of a result file written by `conifer eval run --out`.
 #[derive(Clone, Debug)]
 pub struct ResultLine {
     /// Line number, from 1.
@@ -121,7 +121,7 @@ fn line(number: usize, text: &str) -> std::result::Result<ResultLine, String> {
     let record: Record = serde_json::from_str(text).map_err(|error| in_line(&error))?;
     let envelope: LineEnvelope = serde_json::from_str(text).map_err(|error| in_line(&error))?;
     let produced_by =
-        envelope.produced_by.ok_or("no `produced_by`; expected a file written by `conifer eval --out`")?;
+        envelope.produced_by.ok_or("no `produced_by`; expected a file written by `conifer eval run --out`")?;
     let data_sha256 =
         produced_by["data_sha256"].as_str().ok_or("no `produced_by.data_sha256`; expected a string")?.into();
     if let Some(outcomes) = &record.outcomes {

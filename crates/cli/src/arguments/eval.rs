@@ -2,16 +2,26 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, ValueEnum};
+use clap::{Args, Subcommand, ValueEnum};
 
 use super::search::points;
 use super::{CropArg, DATA, MODEL, OUTPUT};
 
+#[derive(Subcommand)]
+pub(crate) enum EvalCommand {
+    /// Run benchmarks on one data set.
+    Run(Box<EvalRunArgs>),
+    /// Evaluate all tables of a paper beside its published numbers.
+    Suite(SuiteArgs),
+    /// Compare two result files written with `eval run --out` or `eval suite`, on the queries that both contain.
+    Compare(CompareArgs),
+}
+
 #[derive(Args)]
-pub(crate) struct EvalArgs {
+pub(crate) struct EvalRunArgs {
     /// Checkpoint folder, run folder (its latest checkpoint), or a published model (file, folder, or name on the
     /// Hugging Face hub).
-    pub(crate) checkpoint: Option<PathBuf>,
+    pub(crate) checkpoint: PathBuf,
     /// Use the embedding of this text as the root, such as Eukarya for a published RCME model (default: the
     /// checkpoint's root).
     #[arg(long, value_name = "TEXT", help_heading = MODEL)]
@@ -20,7 +30,7 @@ pub(crate) struct EvalArgs {
     /// .csv, .tsv, .tar, a folder of class folders), or `toy`, or `set:FOLDER` for an evaluation set (`conifer data
     /// sets`).
     #[arg(long, help_heading = DATA)]
-    pub(crate) data: Option<String>,
+    pub(crate) data: String,
     /// Use only this split.
     #[arg(long, help_heading = DATA)]
     pub(crate) split: Option<String>,
@@ -32,29 +42,11 @@ pub(crate) struct EvalArgs {
     #[arg(long = "data-option", value_name = "NAME=VALUE", help_heading = DATA)]
     pub(crate) data_options: Vec<String>,
     /// Benchmarks to run; see `conifer benchmarks`.
-    #[arg(long = "benchmark", value_delimiter = ',', help_heading = DATA)]
+    #[arg(long = "benchmark", value_delimiter = ',', required = true, help_heading = DATA)]
     pub(crate) benchmarks: Vec<String>,
-    /// Instead of one data set, evaluate all tables of a paper beside its published numbers: paper:hycoclip,
-    /// paper:phyclip, paper:hierarcaps, paper:rcme, paper:visual-hierarchies, or a .toml file of the same form. The
-    /// suite sets prompts, crops, scores, gates and steps.
-    #[arg(long, value_name = "SUITE", conflicts_with_all = ["data", "split", "all_classes", "data_options", "benchmarks", "tree", "prompts", "score", "crop", "gate", "steps"], help_heading = "Tables of a paper")]
-    pub(crate) suite: Option<String>,
-    /// With --suite: the folder with one subfolder per data set. With --data: an additional folder that photos may be
-    /// read from, besides the folder of the data file.
+    /// Additional folder that photos may be read from, besides the folder of the data file.
     #[arg(long = "root", value_name = "DIR", help_heading = DATA)]
     pub(crate) roots: Vec<PathBuf>,
-    /// Format of a suite's report (default: by the extension of --out, else text).
-    #[arg(long, value_enum, help_heading = "Tables of a paper")]
-    pub(crate) format: Option<ReportFormat>,
-    /// Name of the model in the tables of a suite (default: the last part of its path).
-    #[arg(long, help_heading = "Tables of a paper")]
-    pub(crate) name: Option<String>,
-    /// Let a suite replace an existing --out file.
-    #[arg(long, help_heading = OUTPUT)]
-    pub(crate) overwrite: bool,
-    /// Compare two result files written with --out, on the queries that both contain; needs no model.
-    #[arg(long, num_args = 2, value_names = ["FIRST", "SECOND"], conflicts_with_all = ["checkpoint", "root_text", "data", "split", "data_options", "benchmarks", "suite", "tree", "prompts", "score", "crop", "gate", "steps", "partial", "out"], help_heading = "Two models")]
-    pub(crate) compare: Vec<PathBuf>,
     /// File with one `parent child` edge per line, for the benchmarks that need a class tree.
     #[arg(long, help_heading = DATA)]
     pub(crate) tree: Option<PathBuf>,
@@ -82,12 +74,59 @@ pub(crate) struct EvalArgs {
     /// Random seed of the confidence intervals and shuffled baselines.
     #[arg(long, default_value_t = 0, help_heading = "Evaluation protocol")]
     pub(crate) seed: u64,
-    /// Append the records to this JSONL file, with the model and settings that produced them. With --suite: write the
-    /// report to this file, which must not exist yet unless --overwrite is given.
+    /// Append the records to this JSONL file, with the model and settings that produced them.
     #[arg(long, help_heading = OUTPUT)]
     pub(crate) out: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) cache: CacheArgs,
+}
+
+#[derive(Args)]
+pub(crate) struct SuiteArgs {
+    /// Checkpoint folder, run folder (its latest checkpoint), or a published model (file, folder, or name on the
+    /// Hugging Face hub).
+    pub(crate) checkpoint: PathBuf,
+    /// paper:hycoclip, paper:phyclip, paper:hierarcaps, paper:rcme, paper:visual-hierarchies, or a .toml file of the
+    /// same form. The suite sets prompts, crops, scores, gates and steps.
+    pub(crate) suite: String,
+    /// Folder with one subfolder per data set.
+    #[arg(long, value_name = "DIR", help_heading = DATA)]
+    pub(crate) root: PathBuf,
+    /// Use the embedding of this text as the root, such as Eukarya for a published RCME model (default: the
+    /// checkpoint's root).
+    #[arg(long, value_name = "TEXT", help_heading = MODEL)]
+    pub(crate) root_text: Option<String>,
+    /// Allow missing data sets, photos or classes and evaluate the rest; the records say how much was present.
+    #[arg(long, help_heading = DATA)]
+    pub(crate) partial: bool,
+    /// Random seed of the confidence intervals and shuffled baselines.
+    #[arg(long, default_value_t = 0)]
+    pub(crate) seed: u64,
+    /// Name of the model in the tables (default: the last part of its path).
+    #[arg(long, help_heading = OUTPUT)]
+    pub(crate) name: Option<String>,
+    /// Write the report to this file, which must not exist yet unless --overwrite is given.
+    #[arg(long, help_heading = OUTPUT)]
+    pub(crate) out: Option<PathBuf>,
+    /// Replace an existing --out file.
+    #[arg(long, help_heading = OUTPUT)]
+    pub(crate) overwrite: bool,
+    /// Format of the report (default: by the extension of --out, else text).
+    #[arg(long, value_enum, help_heading = OUTPUT)]
+    pub(crate) format: Option<ReportFormat>,
+    #[command(flatten)]
+    pub(crate) cache: CacheArgs,
+}
+
+#[derive(Args)]
+pub(crate) struct CompareArgs {
+    /// The first result file.
+    pub(crate) first: PathBuf,
+    /// The second result file.
+    pub(crate) second: PathBuf,
+    /// Random seed of the bootstrap.
+    #[arg(long, default_value_t = 0)]
+    pub(crate) seed: u64,
 }
 
 /// Where embeddings are cached between runs.
@@ -120,7 +159,7 @@ pub(crate) enum ReportFormat {
     Csv,
     /// LaTeX tables that use booktabs.
     Latex,
-    /// The records, readable by --compare.
+    /// The records, readable by `eval compare`.
     Jsonl,
 }
 

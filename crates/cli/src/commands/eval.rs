@@ -9,7 +9,7 @@ use conifer_eval::benchmarks::{find, prompts};
 use conifer_eval::{Benchmark, Context, Error, Options, Record, Score, TreeFile, measure, settings, table};
 use serde_json::{Value, json};
 
-use crate::arguments::{DataArgs, EvalArgs, ScoreArg};
+use crate::arguments::{DataArgs, EvalCommand, EvalRunArgs, ScoreArg};
 use crate::cache::{CachedEmbedder, feature_cache_in};
 use crate::embedder::ModelEmbedder;
 use crate::output::{columns, note, print, print_json};
@@ -18,30 +18,18 @@ use crate::triviality::warn_if_trivial;
 
 use out::ResultLog;
 
-pub(crate) fn run(args: EvalArgs, as_json: bool, device: &Device) -> anyhow::Result<()> {
-    if args.suite.is_none() {
-        for (name, given) in [
-            ("--root", !args.roots.is_empty() && args.data.is_none()),
-            ("--format", args.format.is_some()),
-            ("--name", args.name.is_some()),
-            ("--overwrite", args.overwrite),
-        ] {
-            anyhow::ensure!(!given, "{name} is given without --suite; it applies only to the report of a suite");
-        }
+pub(crate) fn run(command: EvalCommand, as_json: bool, device: &Device) -> anyhow::Result<()> {
+    match command {
+        EvalCommand::Run(args) => benchmarks(*args, as_json, device),
+        EvalCommand::Suite(args) => suite::run(&args, as_json, device),
+        EvalCommand::Compare(args) => compare::run(&args.first, &args.second, args.seed, as_json),
     }
-    if let [first, second] = args.compare.as_slice() {
-        return compare::run(first, second, args.seed, as_json);
-    }
-    if let Some(name) = &args.suite {
-        return suite::run(name, &args, as_json, device);
-    }
-    let lacking =
-        "conifer eval needs a model with --data and --benchmark, a model with --suite and --root, or --compare";
-    let checkpoint = args.checkpoint.as_deref().with_context(|| format!("the model is missing: {lacking}"))?;
-    let data = args.data.clone().with_context(|| format!("--data is missing: {lacking}"))?;
-    anyhow::ensure!(!args.benchmarks.is_empty(), "--benchmark is missing: {lacking}");
+}
+
+/// Runs the chosen benchmarks on one data set.
+fn benchmarks(args: EvalRunArgs, as_json: bool, device: &Device) -> anyhow::Result<()> {
     let data = DataArgs {
-        data,
+        data: args.data.clone(),
         split: args.split.clone(),
         data_options: args.data_options.clone(),
         roots: args.roots.clone(),
@@ -58,7 +46,7 @@ pub(crate) fn run(args: EvalArgs, as_json: bool, device: &Device) -> anyhow::Res
     let tree = tree.or_else(|| source.class_tree().map(TreeFile::of_ranks));
     // Open the output before the evaluation, so that an unwritable path fails early.
     let log = args.out.as_deref().map(ResultLog::open).transpose()?;
-    let model = ModelEmbedder::open(checkpoint, device)?.with_root_text(args.root_text.as_deref());
+    let model = ModelEmbedder::open(&args.checkpoint, device)?.with_root_text(args.root_text.as_deref());
     let model = model.with_text_vectors(source.as_ref())?;
     let cache = args.cache.folder();
     let model = model.with_features(&feature_cache_in(cache.clone()));
@@ -160,7 +148,7 @@ pub(crate) fn templates(name: &str) -> anyhow::Result<Vec<String>> {
 }
 
 /// The provenance of a record: model, data, settings and program version.
-fn produced_by(args: &EvalArgs, embedder: &ModelEmbedder, source: &dyn Source, settings: &Value) -> Value {
+fn produced_by(args: &EvalRunArgs, embedder: &ModelEmbedder, source: &dyn Source, settings: &Value) -> Value {
     json!({
         "conifer": env!("CARGO_PKG_VERSION"),
         "checkpoint": embedder.inner().name(),

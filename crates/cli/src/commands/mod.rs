@@ -34,7 +34,7 @@ pub(crate) fn run(cli: Cli) -> anyhow::Result<()> {
         Command::Train(args) => train::run(args, json, &device),
         Command::Features(args) => features::run(args, json, &device),
         Command::Embed(args) => embed::run(args, json, &device),
-        Command::Eval(args) => eval::run(*args, json, &device),
+        Command::Eval(args) => eval::run(args, json, &device),
         Command::Predict(args) => predict::run(*args, json, &device),
         Command::Search(args) => search::run(args, json, &device),
         Command::Store(command) => store::run(command, json),

@@ -7,10 +7,10 @@ fn missing_files_are_named() {
     let folder = tempfile::tempdir().unwrap();
     let at = folder.path();
     refused(at, &["search", "absent", "--id", "x"], &["absent"]);
-    refused(at, &["eval", "absent", "--data", "toy", "--benchmark", "cross_modal_retrieval"], &["absent"]);
+    refused(at, &["eval", "run", "absent", "--data", "toy", "--benchmark", "cross_modal_retrieval"], &["absent"]);
     refused(
         at,
-        &["eval", "absent", "--data", "toy", "--benchmark", "nonsense"],
+        &["eval", "run", "absent", "--data", "toy", "--benchmark", "nonsense"],
         &["nonsense", "cross_modal_retrieval"],
     );
     refused(at, &["data", "check", "--data", "absent.jsonl"], &["absent.jsonl"]);
@@ -59,7 +59,8 @@ fn damaged_checkpoints_are_named() {
     let weights = newest_weights(folder.path());
     let kept = std::fs::read(&weights).unwrap();
     std::fs::write(&weights, &nan).unwrap();
-    let eval = ["eval", "run", "--data", "toy", "--data-option", "size=4", "--benchmark", "cross_modal_retrieval"];
+    let eval =
+        ["eval", "run", "run", "--data", "toy", "--data-option", "size=4", "--benchmark", "cross_modal_retrieval"];
     refused(folder.path(), &eval, &["weights.safetensors", "NaN", "finite number"]);
     std::fs::write(&weights, kept).unwrap();
 

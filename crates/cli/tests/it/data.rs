@@ -174,7 +174,7 @@ fn taxa_with_a_shared_epithet_stay_distinct() {
     let rows = fs::read_to_string(at.join("named/rows.jsonl")).unwrap();
     assert!(!rows.contains(at.to_str().unwrap()) && !rows.contains("photos/"), "{rows}");
     // The benchmark uses the tree of the ranks.
-    let eval = ["eval", "run", "--no-cache", "--benchmark", "hierarchical_classification"];
+    let eval = ["eval", "run", "run", "--no-cache", "--benchmark", "hierarchical_classification"];
     let output = conifer(at, &[&eval[..], &data].concat());
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }

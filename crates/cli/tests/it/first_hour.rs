@@ -123,6 +123,7 @@ fn help_has_groups_and_ends_with_the_global_options() {
         let found = groups(&[verb]);
         assert_eq!(found.last().map(String::as_str), Some("Global options:"), "{verb}: {found:?}");
     }
+    assert_eq!(groups(&["eval", "run"]).last().map(String::as_str), Some("Global options:"));
     assert!(groups(&["embed"]).len() >= 5, "{:?}", groups(&["embed"]));
     let port = |verb: &str| {
         let help = good(folder.path(), &[verb, "-h"]);
@@ -162,7 +163,7 @@ fn meaningless_results_give_a_warning() {
 
     // An untrained model is no better than chance.
     tiny_run(here);
-    let eval = [&["eval", "run", "--no-cache"], &SCENES[..], &["--benchmark", "cross_modal_retrieval"]].concat();
+    let eval = [&["eval", "run", "run", "--no-cache"], &SCENES[..], &["--benchmark", "cross_modal_retrieval"]].concat();
     let message = stderr(here, &eval);
     assert!(message.contains("are not clearly better than a trivial answer: cross_modal_retrieval"), "{message}");
     let config = root().join("configs/toy_meru.toml");

@@ -122,6 +122,7 @@ fn toy_world_to_search_and_back() {
             "--json",
             "eval",
             "run",
+            "run",
             "--data",
             "toy/classes",
             "--tree",
@@ -253,14 +254,14 @@ fn published_models_need_no_conversion() {
         assert_eq!(path.row(row), name.row(row));
         assert_eq!(ours.row(row), path.row(row));
     }
-    let benchmark = [&["eval", "owner/clip"], &data[..], &["--benchmark", "depth_order"]].concat();
+    let benchmark = [&["eval", "run", "owner/clip"], &data[..], &["--benchmark", "depth_order"]].concat();
     assert!(good(here, &benchmark).contains("depth_order"));
     std::fs::remove_file(here.join(snapshot).join("tokenizer.json")).unwrap();
     let embed = [&["embed", "owner/clip"], &data[..], &["--out", "none"]].concat();
     refused(here, &embed, &["tokenizer.json", "--tokenizer"]);
     refused(
         here,
-        &["eval", "owner/other", "--data", "toy", "--benchmark", "depth_order"],
+        &["eval", "run", "owner/other", "--data", "toy", "--benchmark", "depth_order"],
         &["owner/other", "hf download owner/other"],
     );
 }

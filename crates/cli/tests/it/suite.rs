@@ -56,7 +56,7 @@ fn suite_is_evaluated_reported_and_compared() {
     std::fs::write(at.join("sets/classes/source.toml"), description).unwrap();
 
     // A data set is missing: the report is still printed and written, and the exit code is 1.
-    let suite = ["eval", "run", "--suite", "mine.toml", "--root", "sets"];
+    let suite = ["eval", "suite", "run", "mine.toml", "--root", "sets"];
     let output = conifer(at, &[&suite[..], &["--out", "a.jsonl"]].concat());
     let (stdout, stderr) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert_eq!(output.status.code(), Some(1), "{stderr}");
@@ -81,7 +81,15 @@ fn suite_is_evaluated_reported_and_compared() {
 
     // One of two benchmarks fails: the records of the other are still printed and appended, but only to a file of
     // records.
-    let two = ["eval", "run", "--data", "image_folder:toy/classes", "--benchmark", "hyperlex,zero_shot_classification"];
+    let two = [
+        "eval",
+        "run",
+        "run",
+        "--data",
+        "image_folder:toy/classes",
+        "--benchmark",
+        "hyperlex,zero_shot_classification",
+    ];
     let output = conifer(at, &[&two[..], &["--out", "two.jsonl"]].concat());
     assert_eq!(output.status.code(), Some(1), "{output:?}");
     assert!(String::from_utf8_lossy(&output.stdout).contains("accuracy (macro)"), "{output:?}");
@@ -94,7 +102,7 @@ fn suite_is_evaluated_reported_and_compared() {
     // Nothing could be measured: the existing file is kept.
     std::fs::create_dir(at.join("empty")).unwrap();
     let nothing =
-        ["eval", "run", "--suite", "mine.toml", "--root", "empty", "--partial", "--overwrite", "--out", "a.jsonl"];
+        ["eval", "suite", "run", "mine.toml", "--root", "empty", "--partial", "--overwrite", "--out", "a.jsonl"];
     refused(at, &nothing, &["nothing was measured"]);
     assert_eq!(std::fs::read_to_string(at.join("a.jsonl")).unwrap(), lines);
     let output = conifer(at, &[&suite[..], &["--partial", "--format", "jsonl"]].concat());
@@ -102,38 +110,54 @@ fn suite_is_evaluated_reported_and_compared() {
 
     // Compared with itself: every number is paired, with no difference.
     let compared: Value =
-        serde_json::from_str(&good(at, &["--json", "eval", "--compare", "a.jsonl", "a.jsonl"])).unwrap();
+        serde_json::from_str(&good(at, &["--json", "eval", "compare", "a.jsonl", "a.jsonl"])).unwrap();
     let comparisons = compared["comparisons"].as_array().unwrap();
     assert_eq!(comparisons.len(), lines.lines().count());
     assert!(comparisons.iter().all(|it| it["verdict"] == "paired" && it["p"] == 1.0), "{compared}");
     let other = lines.replace("\"data_sha256\":\"", "\"data_sha256\":\"0");
     std::fs::write(at.join("b.jsonl"), other).unwrap();
-    refused(at, &["eval", "--compare", "a.jsonl", "b.jsonl"], &["no number could be compared"]);
-    let output = conifer(at, &["eval", "--compare", "a.jsonl", "b.jsonl"]);
+    refused(at, &["eval", "compare", "a.jsonl", "b.jsonl"], &["no number could be compared"]);
+    let output = conifer(at, &["eval", "compare", "a.jsonl", "b.jsonl"]);
     assert!(String::from_utf8_lossy(&output.stdout).contains("other data: data_sha256 is"), "{output:?}");
     let squeezed = lines.replace("\"settings\":{\"crop\":\"center\"", "\"settings\":{\"crop\":\"squeeze\"");
     std::fs::write(at.join("b.jsonl"), squeezed).unwrap();
-    let output = conifer(at, &["eval", "--compare", "a.jsonl", "b.jsonl"]);
+    let output = conifer(at, &["eval", "compare", "a.jsonl", "b.jsonl"]);
     assert!(String::from_utf8_lossy(&output.stdout).contains("crop is `center` in the first, `squeeze`"), "{output:?}");
     std::fs::write(at.join("torn.jsonl"), lines.lines().next().unwrap().to_owned() + "\n{\"bench").unwrap();
-    refused(at, &["eval", "--compare", "a.jsonl", "torn.jsonl"], &["torn.jsonl", "line 2"]);
+    refused(at, &["eval", "compare", "a.jsonl", "torn.jsonl"], &["torn.jsonl", "line 2"]);
 }
 
 #[test]
 fn missing_eval_arguments_are_named() {
     let folder = tempfile::tempdir().unwrap();
     let at = folder.path();
-    refused(at, &["eval"], &["the model is missing", "--suite", "--compare"]);
-    refused(at, &["eval", "run"], &["--data is missing"]);
-    refused(at, &["eval", "run", "--data", "toy"], &["--benchmark is missing"]);
-    refused(at, &["eval", "run", "--suite", "paper:clip", "--root", "."], &["paper:clip", "paper:rcme"]);
-    refused(at, &["eval", "run", "--suite", "paper:rcme"], &["--root"]);
-    // With --data, --root names a folder of photos. Without --data and --suite it is rejected.
-    refused(at, &["eval", "run", "--root", "."], &["--root", "without --suite"]);
-    for option in [&["--format", "md"][..], &["--name", "a"], &["--overwrite"]] {
-        let words = [option[0], "without --suite"];
-        refused(at, &[&["eval", "run", "--data", "toy", "--benchmark", "hyperlex"], option].concat(), &words);
+    for (words, named) in [
+        (&["eval"][..], &["run", "suite", "compare"][..]),
+        (&["eval", "run"], &["--data", "--benchmark", "<CHECKPOINT>"]),
+        (&["eval", "run", "m", "--data", "toy"], &["--benchmark"]),
+        (&["eval", "run", "m", "--data", "toy", "--benchmark", "hyperlex", "--format", "md"], &["--format"]),
+        (&["eval", "suite", "m", "paper:rcme"], &["--root"]),
+        (&["eval", "suite", "m", "--root", "."], &["<SUITE>"]),
+        (&["eval", "compare", "a.jsonl"], &["<SECOND>"]),
+    ] {
+        let output = conifer(at, words);
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{words:?}: {stderr}");
+        assert!(named.iter().all(|name| stderr.contains(name)), "{words:?}: {stderr}");
     }
-    refused(at, &["eval", "run", "--suite", "paper:rcme", "--root", "absent"], &["absent is not a folder"]);
-    refused(at, &["eval", "--suite", "paper:rcme", "--root", "."], &["needs a model"]);
+    refused(at, &["eval", "suite", "m", "paper:clip", "--root", "."], &["paper:clip", "paper:rcme"]);
+    refused(at, &["eval", "suite", "m", "paper:rcme", "--root", "absent"], &["absent is not a folder"]);
+}
+
+#[test]
+fn earlier_spellings_of_eval_work_and_name_the_new_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    for (old, new) in [
+        (&["eval", "m", "--suite", "paper:clip", "--root", "."][..], "eval suite m --root . paper:clip"),
+        (&["eval", "--compare", "a.jsonl", "b.jsonl"], "eval compare a.jsonl b.jsonl"),
+        (&["eval", "m", "--data", "toy", "--benchmark", "hyperlex"], "eval run m --data toy --benchmark hyperlex"),
+    ] {
+        refused(at, old, &["this command is now:", new]);
+    }
 }

@@ -93,7 +93,7 @@ fn vectors_are_trained_embedded_evaluated_and_searched() {
     endpoint_search(at);
     served_vectors(at, &images[15..20]);
 
-    let eval = [&["--json", "eval", "run", "--benchmark", "cross_modal_retrieval"][..], &DATA[..]].concat();
+    let eval = [&["--json", "eval", "run", "run", "--benchmark", "cross_modal_retrieval"][..], &DATA[..]].concat();
     let records: Vec<Value> = serde_json::from_str(&good(at, &eval)).unwrap();
     assert!(!records.is_empty());
     // The second evaluation reads the points from the cache.

@@ -7,7 +7,7 @@ use serde_json::json;
 use crate::output::{columns, note, print, print_json};
 use crate::progress;
 
-/// Compares two result files written with `--out`.
+/// Compares two result files of `eval run` or `eval suite`.
 pub(super) fn run(first: &Path, second: &Path, seed: u64, as_json: bool) -> anyhow::Result<()> {
     let (a, b) = (read(first)?, read(second)?);
     let bar = progress::bar("comparing", 0);
@@ -25,7 +25,7 @@ pub(super) fn run(first: &Path, second: &Path, seed: u64, as_json: bool) -> anyh
     }
     anyhow::ensure!(
         tested > 0,
-        "--compare {} {}: no number could be compared; each line says why",
+        "{} and {}: no number could be compared; each line says why",
         first.display(),
         second.display()
     );
@@ -38,7 +38,7 @@ pub(super) fn run(first: &Path, second: &Path, seed: u64, as_json: bool) -> anyh
 }
 
 fn read(path: &Path) -> anyhow::Result<Vec<ResultLine>> {
-    let text = std::fs::read_to_string(path).with_context(|| format!("--compare {}", path.display()))?;
+    let text = std::fs::read_to_string(path).with_context(|| path.display().to_string())?;
     Ok(read_results(&path.display().to_string(), &text)?)
 }
 

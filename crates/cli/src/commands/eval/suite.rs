@@ -10,7 +10,7 @@ use conifer_eval::{Error, Result, Suite, SuiteReport, TreeFile};
 use serde::Deserialize;
 use serde_json::json;
 
-use crate::arguments::{EvalArgs, ReportFormat};
+use crate::arguments::{ReportFormat, SuiteArgs};
 use crate::cache::CachedEmbedder;
 use crate::embedder::ModelEmbedder;
 use crate::output::{note, print, print_json};
@@ -18,17 +18,14 @@ use crate::output::{note, print, print_json};
 use super::out::ReportFile;
 
 /// Evaluates every task of a suite and prints the paper's tables.
-pub(super) fn run(name: &str, args: &EvalArgs, as_json: bool, device: &Device) -> anyhow::Result<()> {
+pub(super) fn run(args: &SuiteArgs, as_json: bool, device: &Device) -> anyhow::Result<()> {
     if let Some(name) = &args.name {
         let plain = !name.trim().is_empty() && !name.chars().any(char::is_control);
         anyhow::ensure!(plain, "--name is {name:?}; expected a name of one line, without control characters");
     }
-    let suite = find(name)?;
-    let [root] = args.roots.as_slice() else {
-        anyhow::bail!("--suite needs exactly one --root, the folder with one subfolder per data set")
-    };
+    let suite = find(&args.suite)?;
+    let (root, checkpoint) = (args.root.as_path(), args.checkpoint.as_path());
     anyhow::ensure!(root.is_dir(), "--root {} is not a folder", root.display());
-    let checkpoint = args.checkpoint.as_deref().context("--suite needs a model: conifer eval MODEL --suite ...")?;
     // Open the output before the evaluation, so that an unwritable path fails early.
     let out = args.out.as_deref().map(|path| ReportFile::create(path, args.overwrite)).transpose()?;
     let model = ModelEmbedder::open(checkpoint, device)?.with_root_text(args.root_text.as_deref());
@@ -87,7 +84,7 @@ fn find(name: &str) -> anyhow::Result<Suite> {
     if !name.ends_with(".toml") {
         return Ok(Suite::find(name)?);
     }
-    let text = std::fs::read_to_string(name).with_context(|| format!("--suite {name}"))?;
+    let text = std::fs::read_to_string(name).with_context(|| format!("suite {name}"))?;
     Ok(Suite::parse(name, &text)?)
 }
 
