@@ -23,7 +23,7 @@ pub(super) const ENTRY: SourceEntry = SourceEntry {
     summary: "the synthetic toy world: no download, any size, all views",
     inputs: "split: train (default), val, test or held_out; options: size (number of scenes, default 4096), resolution (pixels, default 64), seed (default 0), \
              classes (all, the default; seen: without the eight held-out classes; held_out: one of them in every scene), words (captions, the default; \
-             general: also texts that name one object by its class or a more general name; names: mostly such texts; mixed: general in one half of the scenes, names in the other), singles (percentage of additional scenes with one object, default 0), \
+             general: also texts that name one object by its class or a more general name; names: mostly names of classes; ancestors: names of all levels; mixed: general in one half of the scenes, ancestors in the other), singles (percentage of additional scenes with one object, default 0), \
              per_class (generate this many pictures of single objects of each class instead of scenes), hard_negatives (default false; true: \
              one sample for each wrong caption of each scene, with the kind of the error as its split)",
     open: |spec| open(spec),

@@ -54,6 +54,7 @@ pub(super) fn all_descriptions(scene: &Scene, words: TextChoice) -> Vec<(Descrip
         TextChoice::Captions => whole.into(),
         TextChoice::General => whole.into_iter().chain(general_words::descriptions(scene)).collect(),
         TextChoice::Names => general_words::names(scene).into_iter().chain(whole.into_iter().take(1)).collect(),
+        TextChoice::Ancestors => general_words::ancestors(scene).into_iter().chain(whole.into_iter().take(1)).collect(),
         TextChoice::Mixed => all_descriptions(scene, words.of(scene)),
     }
 }

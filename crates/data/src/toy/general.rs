@@ -28,7 +28,10 @@ pub enum TextChoice {
     /// one describes the whole scene. Colours and positions cannot distinguish the texts of such a batch, so an image
     /// encoder has to use shapes.
     Names,
-    /// [`TextChoice::Names`] for one half of the scenes, [`TextChoice::General`] for the other.
+    /// Names of all levels: of five captions, two name the class of one object, two name ancestors of a class, and one
+    /// describes the whole scene. With `with_phrase`, pairs such as "an animal" above "a bird" are frequent.
+    Ancestors,
+    /// [`TextChoice::General`] for one half of the scenes, [`TextChoice::Ancestors`] for the other.
     Mixed,
 }
 
@@ -36,8 +39,8 @@ impl TextChoice {
     /// The texts of one scene: never [`TextChoice::Mixed`].
     pub(super) fn of(self, scene: &Scene) -> Self {
         match self {
-            Self::Mixed if scene.variant.is_multiple_of(2) => Self::Names,
-            Self::Mixed => Self::General,
+            Self::Mixed if scene.variant.is_multiple_of(2) => Self::General,
+            Self::Mixed => Self::Ancestors,
             other => other,
         }
     }
@@ -97,6 +100,25 @@ pub(super) fn names(scene: &Scene) -> Vec<(Description, SentenceStyle)> {
     let above = &mut descriptions[3].0.mentions[0];
     above.noun = scene.objects[above.object].class.path()[rng.below(3)];
     descriptions
+}
+
+/// The captions of [`TextChoice::Ancestors`].
+pub(super) fn ancestors(scene: &Scene) -> Vec<(Description, SentenceStyle)> {
+    let mut rng = ToyRng::new([scene.variant, 0, 0, GENERAL]);
+    let mut one = |level: Option<usize>, form| {
+        let mut object = Mention { colour: None, size: None, ..mention(scene, rng.below(scene.objects.len())) };
+        if let Some(level) = level {
+            object.noun = scene.objects[object.object].class.path()[level];
+        }
+        let description = Description { mentions: vec![object], relation: None, place: None, parts: Vec::new() };
+        (description, SentenceStyle { form, synonyms: false })
+    };
+    vec![
+        one(None, SentenceForm::Plain),
+        one(None, SentenceForm::Photo),
+        one(Some(2), SentenceForm::Plain),
+        one(Some(1), SentenceForm::Plain),
+    ]
 }
 
 /// Adds phrases with the names of every object (its class and ancestors) and its box. `descriptions` and
