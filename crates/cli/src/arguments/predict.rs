@@ -36,7 +36,7 @@ pub(crate) struct PredictArgs {
     /// How photos are brought to the model's input size.
     #[arg(long, value_enum, default_value_t = CropArg::Center, conflicts_with = "threshold", help_heading = DATA)]
     pub(crate) crop: CropArg,
-    /// File with one `parent child` edge per line (default: the ranks of the calibration photos, else those of --data).
+    /// File with one `parent child` edge per line (default: the ranks of all splits of the calibration data, else those of --data).
     /// With --threshold: checks that the threshold belongs to this tree.
     #[arg(long, value_name = "FILE", help_heading = CLASSES)]
     pub(crate) tree: Option<PathBuf>,

@@ -60,12 +60,12 @@ pub(crate) fn run(args: PredictArgs, as_json: bool, device: &Device) -> anyhow::
             (stored, predictor, CalibrationPhotos::default())
         }
         (None, Some(sources)) => {
-            let tree = tree.map(|it| it.tree).or_else(|| sources.seen.class_tree());
+            let tree = tree.map(|it| it.tree).or_else(|| sources.all_splits.class_tree());
             let tree = tree.or_else(|| data.as_ref()?.class_tree()).context(
                 "the class tree is missing: the photos have no ranks (a taxon of each photo); expected --tree FILE with one `parent child` edge \
                  per line",
             )?;
-            let known = [Some(sources.seen.as_ref()), data.as_deref()];
+            let known = [Some(sources.all_splits.as_ref()), Some(sources.seen.as_ref()), data.as_deref()];
             calibrated(&args, &embedder, tree, &sources, &known.into_iter().flatten().collect::<Vec<_>>())?
         }
         (None, None) => bail!(
@@ -144,6 +144,8 @@ fn test_data(args: &PredictArgs, data: &str) -> DataArgs {
 struct CalibrationSources {
     /// Photos of the classes.
     seen: Box<dyn Source>,
+    /// All splits of the data set of `seen`: their ranks make the class tree without --tree.
+    all_splits: Box<dyn Source>,
     /// Photos of held-out genera.
     unseen: Option<Box<dyn Source>>,
 }
@@ -159,6 +161,7 @@ impl CalibrationSources {
         };
         let options = &args.calibration_options;
         let seen = open_as(args, data, args.calibration_split.as_ref(), options).context("calibration photos")?;
+        let all_splits = open_as(args, data, None, options).context("calibration photos")?;
         let other = match &args.unseen_options[..] {
             [] => options,
             _ => &args.unseen_options,
@@ -174,7 +177,7 @@ impl CalibrationSources {
             true => Some(open_as(args, data, split, other).context("calibration photos of held-out genera")?),
             false => None,
         };
-        Ok(Some(Self { seen, unseen }))
+        Ok(Some(Self { seen, all_splits, unseen }))
     }
 }
 

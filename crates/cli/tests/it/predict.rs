@@ -189,6 +189,34 @@ fn held_out_classes_are_calibrated_by_genus() {
     refused(here, &args, &["--unseen-calibration", "one of the classes"]);
 }
 
+/// Without --tree, the ranks of all splits make the tree: a class of the predicted photos need not have a calibration
+/// photo.
+#[test]
+fn ranks_of_all_splits_make_the_tree() {
+    let folder = tempfile::tempdir().unwrap();
+    let here = folder.path();
+    let towers = toy(here);
+    good(here, &["data", "toy", "--out", "photos", "--size", "8", "--resolution", "64"]);
+    let mut lines = String::new();
+    let mut classes: Vec<_> = fs::read_dir(here.join("photos/classes")).unwrap().map(|it| it.unwrap().path()).collect();
+    classes.sort();
+    for (number, class) in classes.iter().enumerate() {
+        let label = class.file_name().unwrap().to_str().unwrap();
+        for photo in fs::read_dir(class).unwrap() {
+            let name = photo.unwrap().file_name().into_string().unwrap();
+            let image = format!("photos/classes/{label}/{name}");
+            let split = ["calibration", "test"][number % 2];
+            let taxon = ["thing", label];
+            lines += &format!("{}\n", json!({ "image": image, "label": label, "taxon": taxon, "split": split }));
+        }
+    }
+    fs::write(here.join("ranks.jsonl"), lines).unwrap();
+    let args = ["--json", "predict", &towers, "--data", "ranks.jsonl", "--split", "test"];
+    let calibration = ["--calibration-split", "calibration", "--risk", "0.9", "--temperature", "0.1"];
+    let report = parsed(&good(here, &[&args[..], &calibration].concat()));
+    assert_eq!(result(&report, "class tree", "seen")["photos"], report["photos"], "{report}");
+}
+
 #[test]
 fn invalid_predictions_give_one_message() {
     let folder = tempfile::tempdir().unwrap();
