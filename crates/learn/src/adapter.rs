@@ -152,7 +152,7 @@ impl Adapter {
         for layer in &self.layers {
             let hidden = layer.forward(self.drop(x.clone(), noise));
             let hidden = match self.config.activation {
-                AdapterActivation::Gelu => activation::gelu(hidden),
+                AdapterActivation::Gelu => conifer_kernels::gelu(hidden),
                 AdapterActivation::Relu => activation::relu(hidden),
                 AdapterActivation::Silu => activation::silu(hidden),
                 AdapterActivation::Tanh => activation::tanh(hidden),
