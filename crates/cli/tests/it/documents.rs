@@ -114,6 +114,25 @@ fn links_of_the_documents_resolve() {
     }
 }
 
+/// The table of contents of the book names every page of `docs` and `docs/methods` once.
+#[test]
+fn every_page_is_in_the_book() {
+    let summary = fs::read_to_string(root().join("docs/SUMMARY.md")).unwrap();
+    let mut listed: Vec<String> = between(&summary, "](", ")").into_iter().map(str::to_owned).collect();
+    let mut pages = Vec::new();
+    for folder in ["", "methods/"] {
+        for entry in fs::read_dir(root().join("docs").join(folder)).unwrap() {
+            let name = entry.unwrap().file_name().into_string().unwrap();
+            if name.ends_with(".md") && name != "SUMMARY.md" {
+                pages.push(format!("{folder}{name}"));
+            }
+        }
+    }
+    listed.sort();
+    pages.sort();
+    assert_eq!(listed, pages);
+}
+
 /// The anchor of a heading in Markdown: lower case, hyphens for spaces, no punctuation.
 fn anchor(heading: &str) -> String {
     let text = heading.trim_start_matches('#').trim().to_lowercase();

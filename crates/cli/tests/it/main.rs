@@ -11,6 +11,7 @@ mod features;
 mod first_hour;
 mod goldens;
 mod journey;
+mod onnx;
 mod predict;
 mod serve;
 mod store;
