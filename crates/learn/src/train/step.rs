@@ -86,9 +86,10 @@ pub(super) fn pass(model: &Model, batch: &Batch, inputs: &mut PassInputs<'_>, st
     let mut embedded = embed(model, batch, inputs)?;
     if let (Some(frozen), Some(chains)) = (inputs.frozen, &batch.chains) {
         let here = inputs.device.clone().without_autodiff();
-        let points = match frozen.config().textual.vector_width() {
-            Some(_) => frozen.embed_features(inputs.text_features(model, &chains.texts)?, Tower::Text, None)?,
-            None => frozen.embed_texts(tokens(&chains.texts, &here))?,
+        // With stored features the text tower is frozen, so the model of the start has the same features.
+        let points = match inputs.features.as_ref().is_some_and(|bank| bank.has_texts()) {
+            true => frozen.embed_features(inputs.text_features(model, &chains.texts)?, Tower::Text, None)?,
+            false => frozen.embed_texts(tokens(&chains.texts, &here))?,
         };
         let chain = split_chain(points, chains);
         let beside = |points: Vec<Tensor<2>>| points.into_iter().map(|it| it.to_device(inputs.device)).collect();

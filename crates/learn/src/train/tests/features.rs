@@ -252,3 +252,25 @@ fn continuing_from_a_checkpoint_keeps_the_scaling_of_the_features() {
     assert!(scaling("first").iter().any(|(_, name)| name.contains("mean")));
     assert_eq!(scaling("first"), scaling("second"));
 }
+
+/// The regulariser of radial fine-tuning compares with the model of the start, which reads the stored features, too.
+#[test]
+fn radial_fine_tuning_reads_the_stored_features_for_both_models() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut first = frozen(&folder.path().join("first"), "clip", "");
+    run_counting(&mut first, 99);
+    let from = latest_checkpoint(&folder.path().join("first")).unwrap();
+    let losses = |features: bool| {
+        let sets = format!(
+            "model.init={} train.freeze=[\"visual\",\"textual\",\"visual_adapter\"] train.features={features}",
+            from.display()
+        );
+        let mut trainer = fresh("radial", &folder.path().join(features.to_string()), &sets);
+        assert!(trainer.config().train.steps > 3);
+        run_counting(&mut trainer, 99).0
+    };
+    let (stored, encoded) = (losses(true), losses(false));
+    assert_eq!(stored.len(), encoded.len());
+    let close = |(a, b): (&f64, &f64)| (a - b).abs() < 1e-4 * b.abs().max(1.0);
+    assert!(stored.iter().zip(&encoded).all(close), "{stored:?} {encoded:?}");
+}
