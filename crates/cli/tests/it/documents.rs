@@ -1,6 +1,6 @@
 //! Checks that the documents show the recorded numbers, and that their code and links work.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::process::{Command, Stdio};
 
@@ -88,7 +88,7 @@ fn a_set_from_numpy_is_searched() {
 /// Every file that a document links to exists, and every heading.
 #[test]
 fn links_of_the_documents_resolve() {
-    let mut documents: Vec<_> = ["", "docs", "docs/methods", "docs/numbers", "configs", "bench"]
+    let mut documents: Vec<_> = ["", "docs", "docs/methods", "docs/papers", "docs/numbers", "configs", "bench"]
         .into_iter()
         .flat_map(|folder| fs::read_dir(root().join(folder)).unwrap())
         .map(|entry| entry.unwrap().path())
@@ -120,7 +120,7 @@ fn every_page_is_in_the_book() {
     let summary = fs::read_to_string(root().join("docs/SUMMARY.md")).unwrap();
     let mut listed: Vec<String> = between(&summary, "](", ")").into_iter().map(str::to_owned).collect();
     let mut pages = Vec::new();
-    for folder in ["", "methods/"] {
+    for folder in ["", "methods/", "papers/"] {
         for entry in fs::read_dir(root().join("docs").join(folder)).unwrap() {
             let name = entry.unwrap().file_name().into_string().unwrap();
             if name.ends_with(".md") && name != "SUMMARY.md" {
@@ -131,6 +131,63 @@ fn every_page_is_in_the_book() {
     listed.sort();
     pages.sort();
     assert_eq!(listed, pages);
+}
+
+/// The tables of `docs/papers` name only things that exist: configs, methods, benchmarks, suites, commands, and rows of
+/// DEVIATIONS.md.
+#[test]
+fn the_tables_of_the_papers_name_what_exists() {
+    let names = |list: &str, key: &str| -> BTreeSet<String> {
+        let rows: Vec<serde_json::Value> = serde_json::from_str(&good(&root(), &["--json", list])).unwrap();
+        rows.iter().map(|row| row[key].as_str().unwrap().to_owned()).collect()
+    };
+    let (methods, benchmarks) = (names("methods", "name"), names("benchmarks", "name"));
+    let help = good(&root(), &["--help"]);
+    let deviations = fs::read_to_string(root().join("DEVIATIONS.md")).unwrap();
+    let mut papers: Vec<_> =
+        fs::read_dir(root().join("docs/papers")).unwrap().map(|entry| entry.unwrap().path()).collect();
+    papers.sort();
+    assert_eq!(papers.len(), 5, "{papers:?}");
+    for paper in papers {
+        let text = fs::read_to_string(&paper).unwrap();
+        let mut counts: BTreeMap<String, usize> = BTreeMap::new();
+        for line in text.lines().filter(|line| line.starts_with("| ") && !line.starts_with("| in the paper")) {
+            let cells: Vec<&str> = line.trim_matches('|').split(" | ").map(str::trim).collect();
+            let [item, _, kind, place] = cells[..] else { panic!("{}: four columns in {line}", paper.display()) };
+            let quoted = between_ticks(place);
+            let any = |known: &dyn Fn(&str) -> bool| quoted.iter().any(|name| known(name));
+            let right = match kind {
+                "config" => {
+                    let configs: Vec<_> = quoted.iter().filter(|name| name.ends_with(".toml")).collect();
+                    !configs.is_empty() && configs.iter().all(|name| root().join(name).is_file())
+                }
+                "command" => any(&|name| {
+                    let word = name.strip_prefix("conifer ").and_then(|rest| rest.split(' ').next());
+                    word.is_some_and(|word| help.lines().any(|line| line.trim_start().starts_with(&format!("{word} "))))
+                }),
+                "method" => any(&|name| methods.contains(name)),
+                "benchmark" => any(&|name| benchmarks.contains(name)),
+                "suite" => any(&|name| conifer_eval::Suite::find(name).is_ok()),
+                "deviation" => {
+                    let row = |name: &str| deviations.lines().any(|line| line.starts_with(&format!("| {name} |")));
+                    place.split(|c: char| !c.is_ascii_alphanumeric()).any(row)
+                }
+                "planned" => ["Fidelity", "Construct", "Atlas", "Claims"]
+                    .iter()
+                    .any(|issue| place.starts_with(&format!("planned: {issue}"))),
+                "text" => !place.is_empty(),
+                _ => false,
+            };
+            assert!(right, "{}: {item}: `{kind}` and `{place}`", paper.display());
+            *counts.entry(kind.to_owned()).or_default() += 1;
+        }
+        assert!(counts.values().sum::<usize>() > 15, "{}: {counts:?}", paper.display());
+    }
+}
+
+/// The parts of `text` between back ticks.
+fn between_ticks(text: &str) -> Vec<&str> {
+    text.split('`').skip(1).step_by(2).collect()
 }
 
 /// The anchor of a heading in Markdown: lower case, hyphens for spaces, no punctuation.
