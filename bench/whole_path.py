@@ -8,7 +8,6 @@ Run it in the root of the repository. The peer must do the same work: extract fe
 recall. Each round starts without stored features; the two programs alternate. Give both the same number of threads.
 """
 import argparse
-import json
 import os
 import shlex
 import shutil
@@ -16,13 +15,7 @@ import subprocess
 import sys
 import time
 
-
-def timed(arguments):
-    start = time.time()
-    done = subprocess.run(arguments, capture_output=True, text=True)
-    if done.returncode:
-        sys.exit(f"{shlex.join(arguments)}: {done.stderr[-2000:]}")
-    return time.time() - start, done.stdout
+from pretrained import records, train
 
 
 def ours(it, folder):
@@ -31,13 +24,12 @@ def ours(it, folder):
     seconds, recalls = 0, []
     for seed in it.seeds.split(","):
         out = os.path.join(folder, f"run_{seed}")
-        values = [f"data.path={os.path.abspath(it.data)}", f"seed={seed}", f"train.feature_store={folder}/store", *it.set]
-        train, _ = timed([it.program, "train", it.config, "--out", out, *(x for value in values for x in ("--set", value))])
-        measure, printed = timed([it.program, "--json", "eval", "run", out, "--data", it.data, "--split", it.split,
-                                  "--benchmark", "cross_modal_retrieval", "--cache", f"{folder}/cache"])
-        seconds += train + measure
-        found = json.loads(printed)
-        found = found["records"] if isinstance(found, dict) else found
+        sets = [f"data.path={os.path.abspath(it.data)}", f"seed={seed}", f"train.feature_store={folder}/store", *it.set]
+        seconds += train(it.program, it.config, out, sets)
+        start = time.time()
+        found = records(it.program, [out, "--data", it.data, "--split", it.split, "--benchmark", "cross_modal_retrieval",
+                                     "--cache", f"{folder}/cache"])
+        seconds += time.time() - start
         recalls += [r["value"] for r in found if r["split"] == "text_to_image" and r["metric"] == "recall@10"]
     return seconds, recalls
 
@@ -56,9 +48,13 @@ def main():
     it = options.parse_args()
     for number in range(it.rounds):
         own, recalls = ours(it, it.out)
-        peer, printed = timed(shlex.split(it.peer))
+        start = time.time()
+        done = subprocess.run(shlex.split(it.peer), capture_output=True, text=True)
+        if done.returncode:
+            sys.exit(done.stderr[-2000:])
+        peer = time.time() - start
         print(f"round {number}: conifer {own:.1f} s (R@10 {', '.join(f'{100 * r:.1f}' for r in recalls)}), peer {peer:.1f} s, ratio {peer / own:.2f}", flush=True)
-        print(printed.strip()[-600:])
+        print(done.stdout.strip()[-600:])
 
 
 if __name__ == "__main__":

@@ -30,7 +30,7 @@ fn called_as(first: Option<&OsStr>) -> String {
 }
 
 /// Quotes a word for a POSIX shell.
-fn quoted(word: &str) -> String {
+pub(crate) fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_alphanumeric() || "/._-+,:@%".contains(c);
     if word.chars().all(plain) { word.to_owned() } else { format!("'{}'", word.replace('\'', r"'\''")) }
 }

@@ -2,6 +2,8 @@
 
 use std::ffi::OsString;
 
+use crate::invocation::quoted;
+
 /// The command line in today's spelling, and a note if it was an earlier one: `eval MODEL ...`,
 /// `eval MODEL --suite NAME ...` and `eval --compare A B` are now `eval run`, `eval suite` and `eval compare`.
 pub(crate) fn translate(words: Vec<OsString>) -> (Vec<OsString>, Option<String>) {
@@ -32,7 +34,7 @@ pub(crate) fn translate(words: Vec<OsString>) -> (Vec<OsString>, Option<String>)
     } else {
         "run"
     };
-    let shown: Vec<_> = rest.iter().map(|word| word.to_string_lossy()).collect();
+    let shown: Vec<_> = rest.iter().map(|word| quoted(&word.to_string_lossy())).collect();
     let note = format!("this command is now: conifer eval {verb} {}", shown.join(" "));
     (before.iter().cloned().chain([verb.into()]).chain(rest).collect(), Some(note))
 }

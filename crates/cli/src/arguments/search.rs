@@ -38,7 +38,7 @@ pub(crate) struct QueryArgs {
     pub(crate) text_vector: Option<String>,
 }
 
-/// What turns the text or photo of a query into a point.
+/// The model or the endpoint that embeds the text or photo of a query.
 #[derive(Args)]
 pub(crate) struct QueryEmbedderArgs {
     /// Model that embeds the text or photo (default: the model that the set names).
