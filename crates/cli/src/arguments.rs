@@ -194,7 +194,7 @@ pub(crate) struct PartsArgs {
     /// Files with boxes: OpenImages .csv, COCO or LVIS .json, grounded .jsonl; several files form one data set.
     #[arg(long, value_name = "FILE", num_args = 1.., required = true, help_heading = DATA)]
     pub(crate) boxes: Vec<PathBuf>,
-    /// Folder for parts.json, edges.tsv, tree.tsv, tree.txt, tree.svg and the state to resume a stopped run from.
+    /// Folder for parts.json, edges.tsv, tree.tsv, outline.txt, tree.svg and the state to resume a stopped run from.
     #[arg(long, help_heading = OUTPUT)]
     pub(crate) out: PathBuf,
     /// Display names of the labels, such as class-descriptions-boxable.csv.

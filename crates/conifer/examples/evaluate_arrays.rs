@@ -3,7 +3,7 @@
 //! `cargo run --release -p conifer --example evaluate_arrays`
 #![allow(clippy::print_stdout)]
 
-use conifer::data::Tree;
+use conifer::data::ClassGraph;
 use conifer::eval::metrics::{accuracy, bootstrap_mean, chance_hit_at_k, hierarchical_scores, hit_at_k, rank_of_best};
 use conifer::geometry::{ManifoldSpec, space};
 
@@ -33,7 +33,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     // Predicted classes against labels, and how far a wrong class is in a tree.
     let (predicted, labels) = ([0, 1, 1, 2], [0, 1, 2, 2]);
     println!("accuracy {:?}", accuracy(&predicted, &labels, 3));
-    let tree = Tree::from_edges([("animal", "dog"), ("animal", "cat"), ("thing", "animal"), ("thing", "bus")])?;
+    let tree = ClassGraph::from_edges([("animal", "dog"), ("animal", "cat"), ("thing", "animal"), ("thing", "bus")])?;
     let scores = hierarchical_scores(&tree, tree.get("cat")?, tree.get("dog")?);
     println!("a cat instead of a dog: {scores:?}");
     Ok(())

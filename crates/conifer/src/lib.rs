@@ -76,7 +76,7 @@ pub mod index {
 /// Samples and where they come from.
 #[cfg(feature = "data")]
 pub mod data {
-    pub use conifer_data::hierarchy::Tree;
+    pub use conifer_data::hierarchy::{ClassGraph, Tree};
     pub use conifer_data::tokenizer::Tokenizer;
     pub use conifer_data::{
         BBox, Broken, Error, ImageRef, Phrase, Picture, Sample, Source, SourceSpec, Tiers, View, encode_png, open, toy,

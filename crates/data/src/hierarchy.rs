@@ -1,6 +1,7 @@
-//! Trees of classes: is-a hierarchies, taxonomies, part-of hierarchies.
+//! Trees and graphs of classes: is-a hierarchies, taxonomies, part-of hierarchies.
 
 pub mod breeds;
+mod class_graph;
 mod mersenne;
 pub mod named;
 pub mod ranks;
@@ -14,6 +15,7 @@ use std::path::Path;
 use serde::Deserialize;
 
 pub use breeds::{BREEDS_TASKS, BreedsHierarchy, BreedsSplit, BreedsTask};
+pub use class_graph::ClassGraph;
 pub use named::NamedTree;
 pub use ranks::class_tree;
 pub use taxonomy::{TaxonId, Taxonomy};
@@ -79,21 +81,7 @@ impl Tree {
     /// # Errors
     /// A file that cannot be read, a line that is not an edge (with its number), or edges that do not form a tree.
     pub fn read_edges(path: &Path) -> Result<Self> {
-        let text = fs::read_to_string(path).map_err(Error::io("read", path))?;
-        let json = path.extension().is_some_and(|e| e == "jsonl");
-        let mut builder = TreeBuilder::default();
-        for (number, line) in text.lines().enumerate() {
-            let line = line.trim();
-            if line.is_empty() || line.starts_with('#') {
-                continue;
-            }
-            let (parent, child) = if json { json_edge(line) } else { text_edge(line) }.map_err(|expected| {
-                let place = format!("line {} of `{}`", number + 1, path.display());
-                Error::format(place, format!("{line:?}"), expected)
-            })?;
-            builder.edge(&parent, &child)?;
-        }
-        builder.finish()
+        Self::from_edges(read_edge_list(path)?)
     }
 
     /// Number of nodes; at least 1.
@@ -313,6 +301,20 @@ impl TreeBuilder {
         members.push(first);
         Error::Hierarchy { found: format!("a cycle, {}", members.join(" > ")), expected: "no cycle".to_owned() }
     }
+}
+
+/// Reads a file of edges, in the format of [`Tree::read_edges`].
+fn read_edge_list(path: &Path) -> Result<Vec<(String, String)>> {
+    let text = fs::read_to_string(path).map_err(Error::io("read", path))?;
+    let json = path.extension().is_some_and(|e| e == "jsonl");
+    let lines = text.lines().map(str::trim).enumerate();
+    let edges = lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#')).map(|(number, line)| {
+        if json { json_edge(line) } else { text_edge(line) }.map_err(|expected| {
+            let place = format!("line {} of `{}`", number + 1, path.display());
+            Error::format(place, format!("{line:?}"), expected)
+        })
+    });
+    edges.collect()
 }
 
 fn text_edge(line: &str) -> Result<(String, String), String> {

@@ -1,6 +1,6 @@
 use std::path::{Path, PathBuf};
 
-use conifer_data::hierarchy::Tree;
+use conifer_data::hierarchy::{ClassGraph, Tree};
 use conifer_data::transform::EvalCrop;
 use conifer_embeddings::sha256_hex;
 use serde_json::{Value, json};
@@ -8,11 +8,11 @@ use serde_json::{Value, json};
 use crate::benchmarks::{Benchmark, RequiredInput};
 use crate::{Error, Options, Result};
 
-/// A class tree and the file it was read from.
+/// A class tree or graph and the file it was read from.
 #[derive(Clone, Debug)]
 pub struct TreeFile {
-    /// The tree.
-    pub tree: Tree,
+    /// The classes. In a tree, each but one has one parent: [`ClassGraph::to_tree`].
+    pub graph: ClassGraph,
     /// Path of the file.
     pub path: PathBuf,
     /// SHA-256 of the file, hexadecimal.
@@ -21,24 +21,25 @@ pub struct TreeFile {
 
 impl TreeFile {
     /// Wraps the tree that the ranks of a data set form. The hash is that of its edges in the file format.
-    pub fn of_ranks(tree: Tree) -> Self {
+    pub fn of_ranks(tree: &Tree) -> Self {
         let edge = |node| Some(format!("{}\t{}\n", tree.name(tree.parent(node)?), tree.name(node)));
         let edges: String = (0..tree.len()).filter_map(edge).collect();
-        Self { path: PathBuf::from("the ranks of the data"), sha256: sha256_hex(edges.as_bytes()), tree }
+        let sha256 = sha256_hex(edges.as_bytes());
+        Self { path: PathBuf::from("the ranks of the data"), sha256, graph: ClassGraph::from(tree) }
     }
 
     /// Reads a file of edges.
     ///
     /// # Errors
-    /// Those of [`Tree::read_edges`].
+    /// Those of [`ClassGraph::read_edges`].
     pub fn read(path: &Path) -> Result<Self> {
-        let tree = Tree::read_edges(path)?;
+        let graph = ClassGraph::read_edges(path)?;
         let bytes = std::fs::read(path).map_err(|error| Error::Argument {
             name: path.display().to_string(),
             found: error.to_string(),
             expected: "a readable file of edges".into(),
         })?;
-        Ok(Self { tree, path: path.into(), sha256: sha256_hex(&bytes) })
+        Ok(Self { graph, path: path.into(), sha256: sha256_hex(&bytes) })
     }
 }
 

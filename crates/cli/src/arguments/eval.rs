@@ -47,7 +47,8 @@ pub(crate) struct EvalRunArgs {
     /// Additional folder that photos may be read from, besides the folder of the data file.
     #[arg(long = "root", value_name = "DIR", help_heading = DATA)]
     pub(crate) roots: Vec<PathBuf>,
-    /// File with one `parent child` edge per line, for the benchmarks that need a class tree.
+    /// File with one `parent child` edge per line, for the benchmarks that need a class tree. A class may have several
+    /// parents.
     #[arg(long, help_heading = DATA)]
     pub(crate) tree: Option<PathBuf>,
     /// Prompt templates: photo, bare, imagenet7, imagenet80, openai:SET or meru:SET (`conifer data sets` lists SET), or

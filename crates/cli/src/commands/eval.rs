@@ -43,7 +43,7 @@ fn benchmarks(args: EvalRunArgs, as_json: bool, device: &Device) -> anyhow::Resu
         true => Some(open_source(&DataArgs { split: None, ..data })?),
         false => None,
     };
-    let tree = tree.or_else(|| source.class_tree().map(TreeFile::of_ranks));
+    let tree = tree.or_else(|| source.class_tree().as_ref().map(TreeFile::of_ranks));
     // Open the output before the evaluation, so that an unwritable path fails early.
     let log = args.out.as_deref().map(ResultLog::open).transpose()?;
     let model = ModelEmbedder::open(&args.checkpoint, device)?.with_root_text(args.root_text.as_deref());
@@ -64,7 +64,7 @@ fn benchmarks(args: EvalRunArgs, as_json: bool, device: &Device) -> anyhow::Resu
         partial: args.partial,
         seed: args.seed,
     };
-    let context = Context::new(&embedder, source.as_ref(), tree.as_ref().map(|it| &it.tree), &options)
+    let context = Context::new(&embedder, source.as_ref(), tree.as_ref().map(|it| &it.graph), &options)
         .with_candidates(all_splits.as_deref());
     let (mut records, mut lines, mut failed) = (Vec::new(), String::new(), Vec::new());
     let count = benchmarks.len();

@@ -11,7 +11,7 @@ use std::path::Path;
 use anyhow::{Context as _, bail, ensure};
 use burn::tensor::Device;
 use conifer_data::Source;
-use conifer_eval::TreeFile;
+use conifer_data::hierarchy::Tree;
 use conifer_eval::prediction::{Predictor, StoredThreshold};
 
 use crate::arguments::{DataArgs, PredictArgs};
@@ -36,7 +36,7 @@ pub(crate) fn run(args: PredictArgs, as_json: bool, device: &Device) -> anyhow::
     if let Some(path) = &args.out_threshold {
         out::check_target("--out-threshold", path, args.overwrite)?;
     }
-    let tree = args.tree.as_deref().map(TreeFile::read).transpose().context("--tree")?;
+    let tree = args.tree.as_deref().map(Tree::read_edges).transpose().context("--tree")?;
     let stored = args.threshold.as_deref().map(StoredThreshold::read).transpose().context("--threshold")?;
     let data = args.data.as_deref().map(|data| open_source(&test_data(&args, data))).transpose()?;
     let sources = CalibrationSources::open(&args)?;
@@ -47,8 +47,8 @@ pub(crate) fn run(args: PredictArgs, as_json: bool, device: &Device) -> anyhow::
     let (stored, predictor, calibration) = match (stored, sources) {
         (Some(stored), _) => {
             stored.check_model(embedder.model().inner().name(), embedder.model().inner().fingerprint())?;
-            if let Some(tree) = &tree {
-                stored.check_tree(&tree.path.display().to_string(), &tree.tree)?;
+            if let Some((path, tree)) = args.tree.as_deref().zip(tree.as_ref()) {
+                stored.check_tree(&path.display().to_string(), tree)?;
             }
             if let Some(risk) = args.risk.filter(|risk| *risk != stored.risk) {
                 bail!(
@@ -60,7 +60,7 @@ pub(crate) fn run(args: PredictArgs, as_json: bool, device: &Device) -> anyhow::
             (stored, predictor, CalibrationPhotos::default())
         }
         (None, Some(sources)) => {
-            let tree = tree.map(|it| it.tree).or_else(|| sources.all_splits.class_tree());
+            let tree = tree.or_else(|| sources.all_splits.class_tree());
             let tree = tree.or_else(|| data.as_ref()?.class_tree()).context(
                 "the class tree is missing: the photos have no ranks (a taxon of each photo); expected --tree FILE with one `parent child` edge \
                  per line",

@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicBool;
 
 use anyhow::{Context as _, bail};
 use burn::tensor::Device;
-use conifer_data::hierarchy::Tree;
+use conifer_data::hierarchy::ClassGraph;
 use conifer_data::printable::lines;
 use conifer_data::{Broken, ImageRef, PixelLimits, Sample, Source};
 use conifer_eval::benchmarks::find;
@@ -221,7 +221,7 @@ impl Observer for TrainingObserver<'_> {
 /// immediately.
 struct Evaluation {
     source: Box<dyn Source>,
-    tree: Option<Tree>,
+    classes: Option<ClassGraph>,
     benchmarks: Vec<&'static dyn Benchmark>,
     options: Options,
     features: FeatureStore,
@@ -236,9 +236,10 @@ impl Evaluation {
         let benchmarks =
             names.iter().map(|name| find(name)).collect::<Result<Vec<_>, _>>().context("eval.benchmarks")?;
         let source = conifer_data::open(&config.eval_source()).context("the data of [eval]")?;
-        let tree = config.eval.tree.as_deref().map(Tree::read_edges).transpose().context("eval.tree")?;
-        let tree = tree.or_else(|| source.class_tree());
-        if let Some(it) = benchmarks.iter().find(|it| tree.is_none() && it.needs().contains(&RequiredInput::ClassTree))
+        let classes = config.eval.tree.as_deref().map(ClassGraph::read_edges).transpose().context("eval.tree")?;
+        let classes = classes.or_else(|| source.class_tree().as_ref().map(ClassGraph::from));
+        if let Some(it) =
+            benchmarks.iter().find(|it| classes.is_none() && it.needs().contains(&RequiredInput::ClassTree))
         {
             bail!(
                 "eval.benchmarks contains {}, which needs a class tree, but the data has no ranks; expected eval.tree, a file of `parent child` edges",
@@ -255,7 +256,7 @@ impl Evaluation {
             ..Options::default()
         };
         let features = FeatureStore { purpose: StorePurpose::Cache, ..feature_store(config) };
-        Ok(Some(Self { source, tree, benchmarks, options, features }))
+        Ok(Some(Self { source, classes, benchmarks, options, features }))
     }
 
     fn measure(&self, now: &ModelSnapshot<'_>) -> anyhow::Result<Vec<Record>> {
@@ -263,7 +264,7 @@ impl Evaluation {
         let embedder = Embedder::new(&name, now.model, now.manifest.clone(), now.tokenizer.clone())?;
         let embedder = ModelEmbedder::new(embedder).with_features(&self.features);
         let embedder = embedder.with_text_vectors(self.source.as_ref())?;
-        let context = Context::new(&embedder, self.source.as_ref(), self.tree.as_ref(), &self.options);
+        let context = Context::new(&embedder, self.source.as_ref(), self.classes.as_ref(), &self.options);
         let mut found = Vec::new();
         for benchmark in &self.benchmarks {
             found.extend(conifer_eval::measure(*benchmark, &context)?);

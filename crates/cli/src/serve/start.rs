@@ -65,15 +65,15 @@ pub(crate) fn serve(args: ServeArgs, as_json: bool, device: &Device) -> anyhow::
     let tree = args.tree.as_deref().map(|it| std::fs::read(it).with_context(|| format!("--tree {}", it.display())));
     // Without --tree, the ranks of the data give the class tree. All shards derive the same tree from the same data.
     let ranks = match &source {
-        Some(source) if tree.is_none() => source.class_tree().map(TreeFile::of_ranks),
+        Some(source) if tree.is_none() => source.class_tree(),
         _ => None,
     };
-    let tree = tree.transpose()?.or_else(|| ranks.as_ref().map(|it| it.sha256.clone().into_bytes()));
+    let tree = tree.transpose()?.or_else(|| ranks.as_ref().map(|it| TreeFile::of_ranks(it).sha256.into_bytes()));
     let identity = SetIdentity::new(&set, tree.as_deref())?;
     // Derived from the whole set, so that all shards have the same classes.
     let classes = match (args.tree.as_deref(), ranks) {
         (Some(file), _) => Some(ClassSource::Edges(Tree::read_edges(file).context("--tree")?)),
-        (None, Some(ranks)) => Some(ClassSource::Edges(ranks.tree)),
+        (None, Some(ranks)) => Some(ClassSource::Edges(ranks)),
         (None, None) => ClassSource::of_columns(&set.columns)?,
     };
     let set = match args.shard {

@@ -51,8 +51,8 @@ pub struct BuiltGraph {
     pub counts: PartCounts,
     /// The relations derived from the counts.
     pub graph: PartGraph,
-    /// `parts.json` (everything), `edges.tsv` (parent, child), `tree.tsv` (one parent per class), `tree.txt`
-    /// (human-readable).
+    /// `parts.json` (everything), `edges.tsv` (parent, child), `tree.tsv` (one parent per class),
+    /// `outline.txt` (indented, for people).
     pub files: Vec<PathBuf>,
 }
 
@@ -207,7 +207,7 @@ fn write(
         pairs,
     };
     let path = |name: &str| spec.out.join(name);
-    let written = ["parts.json", "edges.tsv", "tree.tsv", "tree.txt"].map(path);
+    let written = ["parts.json", "edges.tsv", "tree.tsv", "outline.txt"].map(path);
     let json = serde_json::to_vec(&whole).map_err(|error| Error::io("write", &written[0])(error.into()))?;
     files::write_whole(&written[0], &json)?;
     files::write_whole(&written[1], graph.edge_lines().as_bytes())?;

@@ -196,7 +196,7 @@ fn stopped_build_resumes_with_the_same_bytes() {
     let (whole, often) = (files(&whole.out), files(&often.out));
     assert_eq!(
         whole.keys().collect::<Vec<_>>(),
-        ["edges.tsv", "parts.json", "photos.bin", "state.json", "tree.tsv", "tree.txt"]
+        ["edges.tsv", "outline.txt", "parts.json", "photos.bin", "state.json", "tree.tsv"]
     );
     assert!(whole == often);
 }

@@ -160,3 +160,21 @@ fn published_trees() {
         }
     }
 }
+
+#[test]
+fn graphs_that_are_wrong() {
+    let message = |edges: &[(&str, &str)]| ClassGraph::from_edges(edges.iter().copied()).unwrap_err().to_string();
+    assert_eq!(message(&[]), "data: hierarchy: no edges; expected at least one");
+    assert_eq!(message(&[("a", "")]), "data: hierarchy: the edge from `a` to ``; expected a name for each node");
+    let cycle = message(&[("top", "a"), ("a", "b"), ("b", "c"), ("c", "a"), ("c", "leaf")]);
+    assert_eq!(cycle, "data: hierarchy: a cycle, `b` > `c` > `a` > `b`; expected no cycle");
+    assert_eq!(message(&[("a", "a")]), "data: hierarchy: a cycle, `a` > `a`; expected no cycle");
+    let wheel = ClassGraph::from_edges([("car", "wheel"), ("bicycle", "wheel")]).unwrap();
+    assert_eq!(wheel.roots().map(|it| wheel.name(it)).collect::<Vec<_>>(), ["car", "bicycle"]);
+    let parents = wheel.to_tree().unwrap_err().to_string();
+    assert!(parents.contains("node `wheel` has two parents, `car` and `bicycle`"), "{parents}");
+    assert_eq!(
+        wheel.get("moon").unwrap_err().to_string(),
+        "data: hierarchy: no node `moon`; expected one of 3 nodes, such as `car`"
+    );
+}

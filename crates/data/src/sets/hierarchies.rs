@@ -138,12 +138,12 @@ pub(super) const COCO_DETECTION: DataSet = DataSet {
 pub(super) const OPENIMAGES_PARTS: DataSet = DataSet {
     name: "openimages_parts",
     title: "OpenImages test with its boxes, for part retrieval",
-    layout: "test-annotations-bbox.csv, class-descriptions-boxable.csv, test/<ImageID>.jpg; tree.txt with `parent child` lines of class \
-             names, the parts below their wholes (conifer data parts counts them from boxes)",
+    layout: "test-annotations-bbox.csv, class-descriptions-boxable.csv, test/<ImageID>.jpg; edges.tsv, the class graph that \
+             `conifer data parts` writes",
     get: "https://storage.googleapis.com/openimages/web/download_v7.html",
     classes: 0,
     photos: 125_436,
-    tree: Some("tree.txt"),
+    tree: Some("edges.tsv"),
     beside: &[],
     read: |folder| {
         let archive = Archive::new(&OPENIMAGES_PARTS, folder, &[]);
@@ -156,12 +156,12 @@ pub(super) const OPENIMAGES_PARTS: DataSet = DataSet {
 pub(super) const LVIS_PARTS: DataSet = DataSet {
     name: "lvis_parts",
     title: "LVIS v1 val with its boxes, for part retrieval",
-    layout: "lvis_v1_val.json, the photos of COCO 2017 in images/, and tree.txt with `parent child` lines of class names, the \
-             parts below their wholes (conifer data parts counts them from boxes)",
+    layout: "lvis_v1_val.json, the photos of COCO 2017 in images/, and edges.tsv, the class graph that \
+             `conifer data parts` writes",
     get: "https://www.lvisdataset.org/dataset, and https://cocodataset.org",
     classes: 0,
     photos: 19_809,
-    tree: Some("tree.txt"),
+    tree: Some("edges.tsv"),
     beside: &[],
     read: |folder| {
         let archive = Archive::new(&LVIS_PARTS, folder, &[]);

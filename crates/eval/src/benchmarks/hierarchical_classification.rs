@@ -5,7 +5,7 @@ use crate::record::{Baseline, Record, RecordKey};
 use crate::{Error, Result};
 
 /// Tree distances between the zero-shot predictions and the true classes, averaged over photos: TIE, LCA (as the paper
-/// defines it and as released), Jaccard, P_H and R_H.
+/// defines it and as released), Jaccard, P_H and R_H. A class may have several parents, see [`hierarchical_scores`].
 pub(super) struct HierarchicalClassification;
 
 impl Benchmark for HierarchicalClassification {
@@ -27,7 +27,7 @@ impl Benchmark for HierarchicalClassification {
     }
 
     fn run(&self, context: &Context<'_>) -> Result<Vec<Record>> {
-        let tree = context.tree.ok_or_else(|| Error::Missing {
+        let graph = context.graph.ok_or_else(|| Error::Missing {
             benchmark: self.name(),
             missing: "the class tree".into(),
             expected: "expected a file of `parent child` edges whose nodes are the class labels".into(),
@@ -37,18 +37,18 @@ impl Benchmark for HierarchicalClassification {
             .classes
             .iter()
             .map(|class| {
-                tree.find(&class.label).ok_or_else(|| Error::UnknownLabel {
+                graph.find(&class.label).ok_or_else(|| Error::UnknownLabel {
                     label: class.label.clone(),
                     known: "node of the class tree",
-                    count: tree.len(),
-                    example: tree.leaves().next().map_or_else(String::new, |leaf| tree.name(leaf).to_owned()),
+                    count: graph.len(),
+                    example: graph.leaves().next().map_or_else(String::new, |leaf| graph.name(leaf).to_owned()),
                 })
             })
             .collect::<Result<Vec<usize>>>()?;
-        let scores: Vec<_> =
-            it.predicted.iter().zip(&it.labels).map(|(&p, &l)| hierarchical_scores(tree, nodes[p], nodes[l])).collect();
+        let answers = it.predicted.iter().zip(&it.labels);
+        let scores: Vec<_> = answers.map(|(&p, &l)| hierarchical_scores(graph, nodes[p], nodes[l])).collect();
         let truth: Vec<usize> = it.labels.iter().map(|&l| nodes[l]).collect();
-        let chance = random_hierarchical_scores(tree, &nodes, &truth).named();
+        let chance = random_hierarchical_scores(graph, &nodes, &truth).named();
         let rows: Vec<_> = scores.iter().map(|s| s.named()).collect();
         Ok(chance
             .iter()

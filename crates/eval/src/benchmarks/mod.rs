@@ -20,7 +20,7 @@ mod zero_shot_classification;
 use std::cell::RefCell;
 use std::collections::{BTreeSet, HashSet};
 
-use conifer_data::hierarchy::Tree;
+use conifer_data::hierarchy::ClassGraph;
 use conifer_data::transform::EvalCrop;
 use conifer_data::{Broken, Cause, ClassEntry, ImageRef, Picture, PixelLimits, Sample, Source};
 use conifer_space::Registry;
@@ -66,7 +66,7 @@ pub trait Benchmark: Sync {
     fn prompts(&self) -> bool {
         false
     }
-    /// Returns true if the benchmark uses [`Context::tree`] when there is one.
+    /// Returns true if the benchmark uses [`Context::graph`] when there is one.
     fn looks_at_tree(&self) -> bool {
         self.needs().contains(&RequiredInput::ClassTree)
     }
@@ -123,8 +123,8 @@ pub struct Context<'a> {
     pub embedder: &'a dyn EmbeddingModel,
     /// The data set.
     pub source: &'a dyn Source,
-    /// Tree of the class labels, if there is one.
-    pub tree: Option<&'a Tree>,
+    /// Graph of the class labels, often a tree, if there is one.
+    pub graph: Option<&'a ClassGraph>,
     /// Settings.
     pub options: &'a Options,
     /// Samples whose taxa and labels are candidates as well, although their photos are not measured. `None`: only the
@@ -204,10 +204,10 @@ impl<'a> Context<'a> {
     pub fn new(
         embedder: &'a dyn EmbeddingModel,
         source: &'a dyn Source,
-        tree: Option<&'a Tree>,
+        graph: Option<&'a ClassGraph>,
         options: &'a Options,
     ) -> Self {
-        Self { embedder, source, tree, options, candidates: None, left_out: RefCell::default() }
+        Self { embedder, source, graph, options, candidates: None, left_out: RefCell::default() }
     }
 
     /// Adds the taxa and labels of `candidates`, usually those of all splits, as candidates.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use conifer_data::transform::EvalCrop;
-use conifer_data::{Broken, ImageRef, Phrase, Picture, Sample, Source, Tiers, View, hierarchy::Tree};
+use conifer_data::{Broken, ImageRef, Phrase, Picture, Sample, Source, Tiers, View, hierarchy::ClassGraph};
 use conifer_space::{ManifoldSpec, Root};
 
 use super::*;
@@ -67,9 +67,9 @@ fn sample(id: &str, image: u8) -> Sample {
     Sample { id: id.into(), image: photo(image), ..Sample::default() }
 }
 
-fn run(name: &str, embedder: &LookupEmbedder, samples: Vec<Sample>, tree: Option<&Tree>) -> Result<Vec<Record>> {
+fn run(name: &str, embedder: &LookupEmbedder, samples: Vec<Sample>, graph: Option<&ClassGraph>) -> Result<Vec<Record>> {
     let options = Options { templates: vec!["{}".into()], ..Options::default() };
-    measure(find(name)?, &Context::new(embedder, &BenchmarkSamples(samples), tree, &options))
+    measure(find(name)?, &Context::new(embedder, &BenchmarkSamples(samples), graph, &options))
 }
 
 fn value(records: &[Record], split: &str, metric: &str) -> f64 {
@@ -104,14 +104,14 @@ fn zero_shot_and_tree_by_hand() {
 
     let edges = [("root", "animal"), ("animal", "cat"), ("animal", "dog"), ("root", "taxi")]
         .map(|(p, c)| (p.to_owned(), c.to_owned()));
-    let tree = Tree::from_edges(edges).unwrap();
+    let tree = ClassGraph::from_edges(edges).unwrap();
     let records = run("hierarchical_classification", &embedder, samples.clone(), Some(&tree)).unwrap();
     assert_eq!(value(&records, "all", "TIE"), 0.5); // one of four answers is a sibling, at distance 2
     let error = run("hierarchical_classification", &embedder, samples, None).unwrap_err().to_string();
     assert!(error.contains("class tree"), "{error}");
     let mut unknown = vec![label("a", 0, "cat")];
     unknown[0].label = Some("dog".into());
-    let small = Tree::from_edges([("root".to_owned(), "cat".to_owned())]).unwrap();
+    let small = ClassGraph::from_edges([("root".to_owned(), "cat".to_owned())]).unwrap();
     let error = run("hierarchical_classification", &embedder, unknown, Some(&small)).unwrap_err().to_string();
     assert!(error.contains("`dog` is not a node"), "{error}");
 }
@@ -269,7 +269,7 @@ fn empty_data_are_an_error() {
             benchmark.name(),
             &embedder,
             Vec::new(),
-            Some(&Tree::from_edges([("a".to_owned(), "b".to_owned())]).unwrap()),
+            Some(&ClassGraph::from_edges([("a".to_owned(), "b".to_owned())]).unwrap()),
         )
         .unwrap_err()
         .to_string();
@@ -467,7 +467,7 @@ fn every_benchmark_obeys_the_laws() {
     let contrasts = ToyWorld::new(contrasts).unwrap().contrasts();
     let grade = |index: usize| Sample { grade: Some((index % 4) as f64), ..world.get(index).unwrap() };
     let graded = BenchmarkSamples((0..Source::len(&world)).map(grade).collect());
-    let tree = tree().unwrap();
+    let tree = ClassGraph::from(&tree().unwrap());
     let mut names = Vec::new();
     for benchmark in &BENCHMARKS {
         let name = benchmark.name();

@@ -1,4 +1,6 @@
-use conifer_data::hierarchy::Tree;
+use std::collections::{BTreeMap, BTreeSet};
+
+use conifer_data::hierarchy::ClassGraph;
 
 /// Distances in a class tree between predictions and true classes, for a single sample or averaged over samples.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -23,20 +25,51 @@ pub struct HierarchicalScores {
 ///
 /// Ancestor sets exclude the node itself, as in the released evaluator, so siblings have equal sets. The root has no
 /// strict ancestor. A ratio with an empty denominator is 1.
-pub fn hierarchical_scores(tree: &Tree, predicted: usize, truth: usize) -> HierarchicalScores {
-    let up_predicted: Vec<usize> = tree.ancestors(predicted).collect();
-    let up_truth: Vec<usize> = tree.ancestors(truth).collect();
-    let shared = up_predicted.iter().filter(|node| up_truth.contains(node)).count();
-    let common = tree.lca(predicted, truth);
-    let below = |node: usize| (tree.depth(node) - tree.depth(common)) as f64;
-    let ratio = |part: usize, whole: usize| if whole == 0 { 1.0 } else { part as f64 / whole as f64 };
-    HierarchicalScores {
-        tree_induced_error: below(predicted) + below(truth),
-        lca: below(predicted).max(below(truth)),
-        lca_released: (up_predicted.len() - shared + 1) as f64,
-        jaccard: ratio(shared, up_predicted.len() + up_truth.len() - shared),
-        precision: ratio(shared, up_predicted.len()),
-        recall: ratio(shared, up_truth.len()),
+///
+/// Where a class has several parents, the ancestors are all classes that a path upwards reaches. TIE is the shortest path
+/// in either direction (as in the released evaluator). Distances to ancestors are those of the shortest path, and of
+/// several lowest common ancestors the one with the smallest LCA counts. Two nodes without a common ancestor are scored as
+/// if one more class stood above all roots.
+pub fn hierarchical_scores(graph: &ClassGraph, predicted: usize, truth: usize) -> HierarchicalScores {
+    let (predicted, truth) = (NodeAncestors::new(graph, predicted), NodeAncestors::new(graph, truth));
+    predicted.scores(graph, &truth, &graph.distances_from(truth.node))
+}
+
+/// A node and the distances up to its ancestors, itself included.
+struct NodeAncestors {
+    node: usize,
+    up: BTreeMap<usize, usize>,
+}
+
+impl NodeAncestors {
+    fn new(graph: &ClassGraph, node: usize) -> Self {
+        Self { node, up: graph.ancestors(node) }
+    }
+
+    /// Number of edges to a class above all roots.
+    fn to_top(&self, graph: &ClassGraph) -> usize {
+        let roots = self.up.iter().filter(|(node, _)| graph.parents(**node).is_empty());
+        roots.map(|(_, distance)| distance + 1).min().unwrap_or(1)
+    }
+
+    /// The scores of this prediction. `from_truth`: [`ClassGraph::distances_from`] the truth.
+    fn scores(&self, graph: &ClassGraph, truth: &Self, from_truth: &[Option<usize>]) -> HierarchicalScores {
+        let common: BTreeSet<usize> = self.up.keys().filter(|node| truth.up.contains_key(node)).copied().collect();
+        // Each class between a common ancestor and a lower one is a common ancestor, too.
+        let is_lowest = |node: &&usize| !graph.children(**node).iter().any(|child| common.contains(child));
+        let lca = common.iter().filter(is_lowest).map(|node| self.up[node].max(truth.up[node])).min();
+        let shared = common.iter().filter(|&&node| node != self.node && node != truth.node).count();
+        let (above_predicted, above_truth) = (self.up.len() - 1, truth.up.len() - 1);
+        let (to_top, truth_to_top) = (self.to_top(graph), truth.to_top(graph));
+        let ratio = |part: usize, whole: usize| if whole == 0 { 1.0 } else { part as f64 / whole as f64 };
+        HierarchicalScores {
+            tree_induced_error: from_truth[self.node].unwrap_or(to_top + truth_to_top) as f64,
+            lca: lca.unwrap_or(to_top.max(truth_to_top)) as f64,
+            lca_released: (above_predicted - shared + 1) as f64,
+            jaccard: ratio(shared, above_predicted + above_truth - shared),
+            precision: ratio(shared, above_predicted),
+            recall: ratio(shared, above_truth),
+        }
     }
 }
 
@@ -69,19 +102,18 @@ impl HierarchicalScores {
 }
 
 /// Expected scores of a predictor that draws one of `classes` uniformly, with the truth drawn from `labels`.
-pub fn random_hierarchical_scores(tree: &Tree, classes: &[usize], labels: &[usize]) -> HierarchicalScores {
-    let mut count = std::collections::BTreeMap::<usize, usize>::new();
+pub fn random_hierarchical_scores(graph: &ClassGraph, classes: &[usize], labels: &[usize]) -> HierarchicalScores {
+    let mut count = BTreeMap::<usize, usize>::new();
     for &label in labels {
         *count.entry(label).or_default() += 1;
     }
-    let per_label: Vec<(HierarchicalScores, usize)> = count
-        .into_iter()
-        .map(|(label, times)| {
-            let row: Vec<_> = classes.iter().map(|&class| hierarchical_scores(tree, class, label)).collect();
-            (HierarchicalScores::mean(&row), times)
-        })
-        .collect();
+    let classes: Vec<_> = classes.iter().map(|&class| NodeAncestors::new(graph, class)).collect();
+    let per_label = count.into_iter().map(|(label, times)| {
+        let (truth, distances) = (NodeAncestors::new(graph, label), graph.distances_from(label));
+        let row: Vec<_> = classes.iter().map(|class| class.scores(graph, &truth, &distances)).collect();
+        (HierarchicalScores::mean(&row), times)
+    });
     let all: Vec<HierarchicalScores> =
-        per_label.iter().flat_map(|&(scores, times)| std::iter::repeat_n(scores, times)).collect();
+        per_label.flat_map(|(scores, times)| std::iter::repeat_n(scores, times)).collect();
     HierarchicalScores::mean(&all)
 }

@@ -1,12 +1,12 @@
 #![allow(clippy::unwrap_used)]
 
-use conifer_data::hierarchy::Tree;
+use conifer_data::hierarchy::ClassGraph;
 
 use super::*;
 
 /// root -> animal -> {dog, cat}; root -> vehicle -> car -> taxi
-fn tree() -> Tree {
-    Tree::from_edges(
+fn tree() -> ClassGraph {
+    ClassGraph::from_edges(
         [
             ("root", "animal"),
             ("root", "vehicle"),
@@ -136,7 +136,7 @@ fn golden_hierarchical_scores() {
         .filter_map(|line| line.split_once(' '))
         .map(|(p, c)| (p.trim().into(), c.trim().into()))
         .collect();
-    let tree = Tree::from_edges(pairs).unwrap();
+    let tree = ClassGraph::from_edges(pairs).unwrap();
     let names = |key: &str| {
         golden[key].as_array().unwrap().iter().map(|v| tree.find(v.as_str().unwrap()).unwrap()).collect::<Vec<_>>()
     };
@@ -157,6 +157,7 @@ fn golden_hierarchical_scores() {
     }
 }
 
+mod class_graph;
 mod detection;
 mod outside;
 

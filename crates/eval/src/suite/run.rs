@@ -243,7 +243,7 @@ impl TaskSettings {
             options.prompts = note.map_or_else(|| family.clone(), |note| format!("{family} ({note})"));
             options.templates = finder.prompts(family, data)?;
         }
-        let records = measure(benchmark, &Context::new(embedder, source, tree.map(|it| &it.tree), &options))?;
+        let records = measure(benchmark, &Context::new(embedder, source, tree.map(|it| &it.graph), &options))?;
         Ok((records, crate::settings(benchmark, &options, tree, None)))
     }
 }

@@ -1,7 +1,7 @@
 #![allow(clippy::unwrap_used)]
 use std::collections::BTreeMap;
 
-use conifer_data::hierarchy::Tree;
+use conifer_data::hierarchy::ClassGraph;
 use conifer_data::{Broken, ImageRef, Picture, Sample, Source, View};
 use conifer_space::{ManifoldSpec, Root};
 
@@ -186,7 +186,7 @@ impl DataSetFinder for LettersFinder {
             "letters" => Ok(DataSetLookup::Present {
                 source: Box::new(SuiteSamples(vec![photo("1", 97, "a"), photo("2", 97, "a"), photo("3", 97, "c")])),
                 tree: Some(TreeFile {
-                    tree: Tree::from_edges([("root", "a"), ("root", "c")])?,
+                    graph: ClassGraph::from_edges([("root", "a"), ("root", "c")])?,
                     path: "edges.txt".into(),
                     sha256: "t".into(),
                 }),

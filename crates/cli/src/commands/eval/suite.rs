@@ -227,7 +227,7 @@ mod tests {
         let DataSetLookup::Present { source, tree } = finder.data_set("letters").unwrap() else {
             panic!("it is there")
         };
-        assert_eq!((source.len(), tree.unwrap().tree.len()), (1, 3));
+        assert_eq!((source.len(), tree.unwrap().graph.len()), (1, 3));
 
         describe("kind = \"jsonl\"\npaht = \"d.jsonl\"\n");
         let error = finder.data_set("letters").err().unwrap().to_string();

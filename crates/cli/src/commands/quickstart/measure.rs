@@ -1,5 +1,6 @@
 //! The metrics of a quickstart.
 
+use conifer_data::hierarchy::ClassGraph;
 use conifer_data::toy::ToyClass;
 use conifer_data::transform::EvalCrop;
 use conifer_data::{ImageRef, Source};
@@ -30,8 +31,9 @@ const PROMPTS: [&str; 3] = ["{}", "a {}", "a photo of a {}"];
 pub(super) fn measure(embedder: &ModelEmbedder, unseen: &TestData) -> anyhow::Result<Vec<TitledRecord>> {
     let templates = PROMPTS.map(str::to_owned).to_vec();
     let options = Options { prompts: "quickstart".into(), templates, ..Options::default() };
+    let classes = ClassGraph::from(&unseen.tree);
     let run = |name: &str, source: &dyn Source| -> anyhow::Result<Vec<Record>> {
-        let context = Context::new(embedder, source, Some(&unseen.tree), &options);
+        let context = Context::new(embedder, source, Some(&classes), &options);
         Ok(conifer_eval::measure(find(name)?, &context)?)
     };
     let mut measured = Vec::new();

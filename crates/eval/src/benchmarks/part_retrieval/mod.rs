@@ -36,8 +36,10 @@ use same_class::SameClassPrecision;
 /// * `same_class`: fraction of correct answers among the first 5 to 100, averaged over queries, in both directions.
 /// * `hierarchy`: retrieval of the labels in a photo and their descendants: recall and label distribution at large k,
 ///   and precision and recall over thresholds. The paper reports these only from photo to box. Descendants are taken
-///   from [`Context::tree`], an is-a or part-of tree of the phrases (`conifer data parts` builds one from boxes, App.
-///   A). Without a tree, or with a tree of unrelated labels, no label has descendants, and the protocol says so.
+///   from [`Context::graph`], an is-a or part-of graph of the phrases (`conifer data parts` builds one from boxes, App.
+///   A). Without it, or with a graph of unrelated labels, no label has descendants, and the protocol says so.
+/// * `photos`: the mean number of classes in a photo and of these with their descendants (the paper counts 5.29 and
+///   61.5, App. B.2).
 pub(super) struct PartRetrieval;
 
 const NAME: &str = "part_retrieval";
@@ -100,6 +102,7 @@ impl Benchmark for PartRetrieval {
         for direction in [RetrievalDirection::Up, RetrievalDirection::Down] {
             records.extend(parts.records(context, direction)?);
         }
+        records.extend(parts.class_counts(context.options.seed));
         Ok(records)
     }
 }
@@ -158,6 +161,19 @@ impl EmbeddedParts {
             }
         }
         Ok(records)
+    }
+
+    /// Mean number of the classes of a photo and of those below them, beside the number of the classes alone. `None`
+    /// without a graph.
+    fn class_counts(&self, seed: u64) -> Option<Record> {
+        if !self.labels.has_graph {
+            return None;
+        }
+        let with_below: Vec<f64> = self.labels_in.iter().map(|it| self.labels.with_below(it).len() as f64).collect();
+        let alone = self.labels_in.iter().map(HashSet::len).sum::<usize>() as f64 / self.labels_in.len() as f64;
+        let (protocol, metric) = (self.labels.described, "classes of a photo");
+        let key = RecordKey { benchmark: NAME, split: "photos", protocol, metric };
+        Some(Record::of(key, with_below, Baseline::named("labels alone", alone), seed))
     }
 
     fn metric_sets(&self, direction: RetrievalDirection, gate: f64) -> Vec<Box<dyn RetrievalMetrics + '_>> {

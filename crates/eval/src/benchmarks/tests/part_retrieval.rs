@@ -111,10 +111,31 @@ fn angle_thresholds_by_hand() {
     check(&records, "angle, labels alone", "hierarchical precision at recall 0.5", [1.0, 0.75], 2);
 }
 
+/// A wheel is a part of cars and of bicycles: photos of both retrieve it.
+#[test]
+fn a_part_of_several_wholes_is_right_for_each() {
+    let graph = ClassGraph::from_edges([("car", "wheel"), ("bicycle", "wheel")]).unwrap();
+    let samples = vec![scene("a", 0, &[("car", 1)]), scene("b", 5, &[("bicycle", 6)]), scene("c", 8, &[("wheel", 9)])];
+    let ray = |degrees: f32| [degrees.to_radians().cos(), degrees.to_radians().sin()];
+    let points = [(0, 0.0), (1, 1.0), (5, 90.0), (6, 89.0), (8, 45.0), (9, 44.0)];
+    let embedder = euclidean(&[], &points.map(|(value, degrees)| (value, ray(degrees))));
+    let records = run("part_retrieval", &embedder, samples, Some(&graph)).unwrap();
+    let cosine = "cosine, labels and those below";
+    // a finds its car, then the wheel; b its bicycle, then the wheel; c the wheel. The top 25 % and 50 % of 3 boxes are 1
+    // and 2 boxes.
+    check(&records, cosine, "hierarchical recall, top 25 %", [(0.5 + 0.5 + 1.0) / 3.0, 1.0 / 3.0], 3);
+    check(&records, cosine, "hierarchical recall, top 50 %", [1.0, 2.0 / 3.0], 3);
+    // The first two boxes of a and b have the true distribution (1/2, 1/2, 0). c finds the wheel and another (1/2, 1/2)
+    // instead of (1, 0). All candidates: thirds, 1/6 + 1/3 for a and b, 2/3 for c.
+    check(&records, cosine, "OT transport, top 50 %", [0.5 / 3.0, (0.5 + 0.5 + 2.0 / 3.0) / 3.0], 3);
+    let classes = records.iter().find(|it| it.metric == "classes of a photo").unwrap();
+    assert_eq!((classes.value, classes.baseline.as_ref().unwrap().value), (5.0 / 3.0, 1.0));
+}
+
 #[test]
 fn descendants_in_the_tree_are_right() {
     let edges = [("thing", "animal"), ("animal", "dog"), ("animal", "cat"), ("thing", "car")];
-    let tree = Tree::from_edges(edges).unwrap();
+    let tree = ClassGraph::from_edges(edges).unwrap();
     // Photo a has an animal, b a dog and a cat, c two cars. All points are unit vectors. Their angle to a's point
     // orders the boxes: animal, car, dog, cat, car.
     let samples = |car: &str| {
@@ -155,7 +176,7 @@ fn descendants_in_the_tree_are_right() {
     check(&records, &noted, "hierarchical recall, top 75 %", [1.0, 0.8], 3);
 
     // A tree of unrelated labels is ignored. Without a tree, no label occurs in two photos.
-    let other = Tree::from_edges([("place", "beach")]).unwrap();
+    let other = ClassGraph::from_edges([("place", "beach")]).unwrap();
     let error = run("part_retrieval", &embedder, samples("car"), Some(&other)).unwrap_err().to_string();
     assert!(error.contains("every right candidate of another photo") && error.contains("of the same class"), "{error}");
     let shared = vec![scene("a", 0, &[("dog", 1)]), scene("b", 5, &[("dog", 6), ("cat", 7)])];
