@@ -19,12 +19,12 @@ use rayon::prelude::*;
 pub(crate) use prefetch::prefetch;
 pub use rows::by_length;
 
+use crate::apex::Apex;
 use crate::checkpoint::published::ImportOptions;
 use crate::checkpoint::{self, FrozenTowers, Manifest, Weights};
 use crate::features::{FeatureStore, SharedRows};
 use crate::head::Tower;
 use crate::model::Model;
-use crate::root::Apex;
 use crate::{Error, Result};
 
 /// Called after every batch with the number of finished rows and the total.

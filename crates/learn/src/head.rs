@@ -6,7 +6,7 @@ use conifer_geometry::{Manifold, RootT, manifold};
 use conifer_space::ManifoldSpec;
 use serde::{Deserialize, Serialize};
 
-use crate::methods::BatchSpace;
+use crate::batch_space::BatchSpace;
 use crate::params::FreePoint;
 use crate::scalars::BoundedScalar;
 use crate::{Error, Result};

@@ -18,12 +18,15 @@
 //! ```
 
 pub mod adapter;
+pub mod apex;
+pub mod batch_space;
 pub mod checkpoint;
 pub mod config;
 pub mod embed;
 pub mod encoders;
 pub mod error;
 pub mod features;
+pub mod frozen_features;
 pub mod head;
 pub mod laws;
 pub mod layer_ids;
@@ -41,5 +44,6 @@ pub mod schedule;
 pub mod terms;
 pub mod train;
 pub mod unfreeze;
+pub mod weight_array;
 
 pub use error::{Error, Result};

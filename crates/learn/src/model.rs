@@ -144,7 +144,7 @@ impl Model {
     ///
     /// # Errors
     /// As [`LoraConfig::attach`].
-    pub(crate) fn with_lora(
+    pub fn with_lora(
         mut self,
         visual: Option<&LoraConfig>,
         textual: Option<&LoraConfig>,
@@ -316,11 +316,7 @@ impl Model {
 
     /// Stores mean and standard deviation of the training features in the adapters that standardise.
     #[must_use]
-    pub(crate) fn with_feature_statistics(
-        mut self,
-        [images, texts]: [Option<FeatureStatistics>; 2],
-        device: &Device,
-    ) -> Self {
+    pub fn with_feature_statistics(mut self, [images, texts]: [Option<FeatureStatistics>; 2], device: &Device) -> Self {
         let set = |adapter: Option<Adapter>, statistics: Option<FeatureStatistics>| match statistics {
             Some(statistics) => adapter.map(|adapter| adapter.with_statistics(&statistics, device)),
             None => adapter,

@@ -86,7 +86,7 @@ pub fn map_params<M: Module>(module: M, mapper: &mut impl ParamMapper) -> M {
 
 /// Makes the parameters that `choose` accepts trainable and all others constants. A parameter of kind
 /// [`Fixed`](ParamKind::Fixed) stays constant.
-pub(crate) fn set_trainable<M: Module>(module: M, choose: impl FnMut(&ParamInfo<'_>) -> bool) -> M {
+pub fn set_trainable<M: Module>(module: M, choose: impl FnMut(&ParamInfo<'_>) -> bool) -> M {
     module.map(&mut ParamTraversal::new(&mut TrainableParams(choose)))
 }
 
@@ -175,7 +175,7 @@ impl Init {
     /// Zeros, to be overwritten from `weights`. The size limit is twice the weights plus 2^20 numbers, so a config that
     /// describes a far larger model allocates no memory. The margin admits a few missing tensors, which are then
     /// reported by name.
-    pub(crate) fn blank_for(weights: &crate::checkpoint::Weights, device: &Device) -> Self {
+    pub(crate) fn blank_for(weights: &crate::weight_array::Weights, device: &Device) -> Self {
         let stored: f64 =
             weights.values().map(|array| array.shape.iter().map(|side| *side as f64).product::<f64>()).sum();
         Self { limit: (2.0 * stored + f64::from(1 << 20)).min(MAX_PARAMETERS), ..Self::blank(device) }

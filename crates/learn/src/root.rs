@@ -1,4 +1,4 @@
-//! The root: the point from which the cones of a run or of a finished model are seen.
+//! The root of a run: the point from which its cones are seen.
 
 use serde::{Deserialize, Serialize};
 
@@ -25,14 +25,4 @@ impl RootKind {
     pub fn is_stored(self) -> bool {
         matches!(self, Self::FixedText | Self::FixedMean | Self::Learned)
     }
-}
-
-/// The root of a finished model as its manifest records it, if no point is stored beside the weights.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Apex {
-    /// The origin of the space.
-    Origin,
-    /// The embedding of a text.
-    Text(String),
 }

@@ -9,9 +9,8 @@ use conifer_data::Source;
 use conifer_learn::checkpoint;
 use conifer_learn::checkpoint::published::ImportOptions;
 use conifer_learn::config::Config;
-use conifer_learn::features::{
-    FeatureBank, FeatureReport, FeatureRequest, FeatureStore, StorePurpose, config_features, model_features,
-};
+use conifer_learn::features::{FeatureBank, FeatureReport, FeatureRequest, FeatureStore, StorePurpose, model_features};
+use conifer_learn::frozen_features::config_features;
 use conifer_learn::model::Model;
 use serde_json::json;
 

@@ -11,7 +11,7 @@ use conifer_data::printable::lines;
 use conifer_data::{Broken, ImageRef, PixelLimits, Sample, Source};
 use conifer_eval::benchmarks::find;
 use conifer_eval::{Benchmark, Context, Options, Record, RequiredInput};
-use conifer_learn::checkpoint::state::{CONFIG, latest_checkpoint};
+use conifer_learn::checkpoint::run_folder::{CONFIG, latest_checkpoint};
 use conifer_learn::config::Config;
 use conifer_learn::embed::Embedder;
 use conifer_learn::features::{FeatureStore, StorePurpose};

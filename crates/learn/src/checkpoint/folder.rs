@@ -11,8 +11,11 @@ use crate::{Error, Result};
 /// # Errors
 /// The error of `fill`; [`Error::Files`] for an I/O error; [`Error::Setting`] if `dir` holds something other than a
 /// checkpoint.
-pub fn replace_folder(dir: &Path, fill: impl FnOnce(&Path) -> Result<()>) -> Result<()> {
-    conifer_files::replace_folder(dir, may_replace, fill)
+pub fn replace_folder<E: From<Error> + From<conifer_files::Error>>(
+    dir: &Path,
+    fill: impl FnOnce(&Path) -> Result<(), E>,
+) -> Result<(), E> {
+    conifer_files::replace_folder(dir, |dir| may_replace(dir).map_err(E::from), fill)
 }
 
 fn may_replace(dir: &Path) -> Result<()> {

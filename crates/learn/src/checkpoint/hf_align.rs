@@ -16,7 +16,6 @@ use serde::Deserialize;
 use super::layout::{TensorMapping, gather, read_json};
 use super::published::{CheckpointFormat, ImportOptions};
 use super::state_dict::StateDict;
-use super::weights::WeightArray;
 use super::{ImageFeed, Manifest, TextFeed, weights};
 use crate::encoders::bert::BERT_NORM_EPSILON;
 use crate::encoders::efficientnet::{ConvActivation, STAGES};
@@ -24,6 +23,7 @@ use crate::encoders::{BertConfig, EfficientNetConfig, TextualConfig, TokenPoolin
 use crate::head::{Head, HeadConfig};
 use crate::model::{Model, ModelConfig, PixelStatistics};
 use crate::params::Init;
+use crate::weight_array::{WeightArray, Weights};
 use crate::{Error, Result};
 
 pub(super) const FORMAT: CheckpointFormat = CheckpointFormat {
@@ -97,7 +97,7 @@ fn import(mut stored: StateDict, options: &ImportOptions, device: &Device) -> Re
 const SEPARATOR: u32 = 102;
 
 /// ALIGN stores the temperature; conifer stores the logarithm of 1/temperature.
-fn invert_temperature(weights: &mut weights::Weights, path: &Path) -> Result<()> {
+fn invert_temperature(weights: &mut Weights, path: &Path) -> Result<()> {
     let stored = weights.get("logit_scale").and_then(WeightArray::floats).and_then(|values| values.first().copied());
     match stored {
         Some(temperature) if temperature > 0.0 => {

@@ -9,7 +9,7 @@ use conifer_space::ManifoldSpec;
 
 use super::pickle_tests::{legacy_file, text};
 use super::published::{self, ImportOptions};
-use super::state::{CHECKPOINTS, checkpoint_path, latest_checkpoint};
+use super::run_folder::{CHECKPOINTS, checkpoint_path, latest_checkpoint};
 use super::tests::small;
 use super::*;
 use crate::encoders::VisualConfig;

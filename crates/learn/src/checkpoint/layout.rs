@@ -13,13 +13,14 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::state_dict::StateDict;
-use super::weights::{self, WeightArray, WeightValues, Weights, transpose};
+use super::weights::{self, transpose};
 use super::{ImageFeed, Manifest, TextFeed};
+use crate::apex::Apex;
 use crate::encoders::{ClipVitConfig, TextTransformerConfig, TextualConfig, VisualConfig};
 use crate::head::{Head, HeadConfig};
 use crate::model::{Model, ModelConfig, PixelStatistics};
 use crate::params::Init;
-use crate::root::Apex;
+use crate::weight_array::{WeightArray, WeightValues, Weights};
 use crate::{Error, Result};
 
 /// Where another layout stores one of our tensors.

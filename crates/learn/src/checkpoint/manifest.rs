@@ -8,10 +8,10 @@ use conifer_data::transform::EvalCrop;
 use conifer_space::ManifoldSpec;
 use serde::{Deserialize, Serialize};
 
+use crate::apex::Apex;
 use crate::head::{Head, HeadConfig};
 use crate::model::{Model, ModelConfig};
 use crate::params::Init;
-use crate::root::Apex;
 use crate::{Error, Result};
 
 /// Everything besides the weights that affects a model's output.

@@ -8,7 +8,7 @@
 //! | `visual.onnx`, `textual.onnx` | copies of the encoders that are ONNX files |
 //! | `manifest.toml` | space, architecture, pixel statistics, crop and tokenizer of the model ([`Manifest`]) |
 //! | `tokenizer.json` | the tokenizer, if the model has one |
-//! | `config.toml`, `optimizer.safetensors`, `state.json` | training state ([`state`]) |
+//! | `config.toml`, `optimizer.safetensors`, `state.json` | training state, for a resumed run ([`run_folder`]) |
 //!
 //! The weights have the published names of the MERU family and PyTorch's layout. The published model class can load a
 //! model of its architecture strictly.
@@ -32,8 +32,8 @@ mod open_clip;
 mod precision_tests;
 pub mod published;
 mod reference;
+pub mod run_folder;
 mod safetensors_file;
-pub mod state;
 mod state_dict;
 pub mod towers;
 mod weights;
@@ -47,11 +47,12 @@ pub use folder::replace_folder;
 pub use manifest::{FrozenTowers, ImageFeed, Manifest, TextFeed};
 pub use reference::{OpenedModel, open};
 pub(crate) use weights::module_weights;
-pub use weights::{Precision, WeightArray, WeightValues, Weights, export};
+pub use weights::{Precision, export, load as load_weights, save as save_weights};
 
 use crate::Result;
 use crate::model::{Model, ModelConfig};
 use crate::params::Init;
+pub use crate::weight_array::{WeightArray, WeightValues, Weights};
 
 /// The weights in a checkpoint folder.
 pub const WEIGHTS: &str = "weights.safetensors";

@@ -7,7 +7,7 @@ use burn::tensor::Device;
 use conifer_data::tokenizer::Tokenizer;
 
 use super::published::{self, ImportOptions};
-use super::state::latest_checkpoint;
+use super::run_folder::latest_checkpoint;
 use super::{Manifest, hub, load, load_tokenizer};
 use crate::model::Model;
 use crate::{Error, Result};

@@ -14,7 +14,8 @@ use conifer_data::guard;
 use pytorch_reader::{DType as StoredType, PickleValue, PytorchReader};
 
 use super::archive;
-use super::weights::{self, WeightArray, Weights};
+use super::weights;
+use crate::weight_array::{WeightArray, Weights};
 use crate::{Error, Result};
 
 /// The state dict of one published file.

@@ -16,60 +16,12 @@ use super::safetensors_file;
 use crate::head::Head;
 use crate::model::Model;
 use crate::params::{ParamInfo, ParamMapper, ParamVisitor, map_params, visit_params};
+use crate::weight_array::{WeightArray, WeightValues, Weights};
 use crate::{Error, Result};
 
 /// Number of elements in all tensors.
 pub(super) fn count(weights: &Weights) -> usize {
     weights.values().map(|array| array.shape.iter().product::<usize>()).sum()
-}
-
-/// Tensors by published name, in PyTorch's layout.
-pub type Weights = BTreeMap<String, WeightArray>;
-
-/// One stored tensor.
-#[derive(Clone, Debug, PartialEq)]
-pub struct WeightArray {
-    /// Shape; empty for a scalar.
-    pub shape: Vec<usize>,
-    /// Elements in row-major order.
-    pub values: WeightValues,
-}
-
-/// Elements of a [`WeightArray`].
-#[derive(Clone, Debug, PartialEq)]
-pub enum WeightValues {
-    /// Floating-point values.
-    F32(Vec<f32>),
-    /// Masks.
-    Bool(Vec<bool>),
-}
-
-impl WeightArray {
-    /// An f32 tensor.
-    pub fn f32(shape: impl Into<Vec<usize>>, values: Vec<f32>) -> Self {
-        Self { shape: shape.into(), values: WeightValues::F32(values) }
-    }
-
-    /// A boolean tensor.
-    pub fn bool(shape: impl Into<Vec<usize>>, values: Vec<bool>) -> Self {
-        Self { shape: shape.into(), values: WeightValues::Bool(values) }
-    }
-
-    /// The elements in their stored form: little endian, one byte for a boolean.
-    pub fn to_le_bytes(&self) -> Vec<u8> {
-        match &self.values {
-            WeightValues::F32(values) => values.iter().flat_map(|value| value.to_le_bytes()).collect(),
-            WeightValues::Bool(values) => values.iter().map(|&value| u8::from(value)).collect(),
-        }
-    }
-
-    /// The elements, if they are f32.
-    pub fn floats(&self) -> Option<&[f32]> {
-        match &self.values {
-            WeightValues::F32(values) => Some(values),
-            WeightValues::Bool(_) => None,
-        }
-    }
 }
 
 /// Stored precision of the weights of a checkpoint. In memory they are always `f32`.
@@ -254,11 +206,11 @@ fn constants(model: &Model) -> Weights {
     weights
 }
 
-/// Writes `weights` as safetensors; the same weights give the same bytes.
+/// Writes `weights` as safetensors; the same weights give the same bytes. The file appears as a whole or not at all.
 ///
 /// # Errors
-/// As [`safetensors_file::write`].
-pub(super) fn save(weights: &Weights, path: &Path) -> Result<()> {
+/// [`Error::Io`] or [`Error::Files`] with the path.
+pub fn save(weights: &Weights, path: &Path) -> Result<()> {
     save_as(weights, Precision::F32, path)
 }
 
@@ -286,7 +238,7 @@ fn save_with(
 ///
 /// # Errors
 /// [`Error::Io`]; [`Error::Format`] for a file that is truncated, damaged, or holds an unsupported tensor type.
-pub(super) fn load(path: &Path) -> Result<Weights> {
+pub fn load(path: &Path) -> Result<Weights> {
     load_where(path, |_| true)
 }
 

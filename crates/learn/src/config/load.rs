@@ -8,7 +8,7 @@ use conifer_data::sources::shows_in_path;
 use toml::{Table, Value};
 
 use super::{Config, OptimConfig, keys};
-use crate::checkpoint::state::{CONFIG, latest_checkpoint};
+use crate::checkpoint::run_folder::{CONFIG, latest_checkpoint};
 use crate::error::{Error, Result};
 
 /// Key that names the file to extend.

@@ -41,13 +41,14 @@ use serde::{Deserialize, Serialize};
 pub use keys::{KeyRow, edits, schema};
 
 use crate::adapter::AdapterConfig;
+use crate::apex::Apex;
 use crate::encoders::{TextualConfig, VisualConfig};
 use crate::error::{Error, Result};
 use crate::head::HeadConfig;
 use crate::lora::LoraConfig;
 use crate::methods::{self, Method};
 use crate::model::{ModelConfig, ModelPart, PixelStatistics};
-use crate::root::{Apex, RootKind};
+use crate::root::RootKind;
 use crate::schedule::Schedule;
 use crate::unfreeze::UnfreezeConfig;
 

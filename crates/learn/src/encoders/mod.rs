@@ -39,11 +39,11 @@ use burn::tensor::Tensor;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::checkpoint::WeightArray;
 use crate::head::Tower;
 use crate::layer_ids::LayerIds;
 use crate::lora::LoraConfig;
 use crate::params::Init;
+use crate::weight_array::WeightArray;
 use crate::{Error, Result};
 pub use bert::{Bert, BertConfig};
 pub use clip_vit::{ClipVit, ClipVitConfig};

@@ -8,8 +8,8 @@ use super::block::BlockSettings;
 use super::clip_block::{self, BlockFills, ClipBlock, check_ratio, hidden_width};
 use super::layers::{ActivationFn, EmbeddingLayer, LAYER_NORM_EPSILON, LayerNorm};
 use super::{Encoder, TextInputFormat, Tokens, check_positive};
-use crate::checkpoint::WeightArray;
 use crate::params::{Fill, Init};
+use crate::weight_array::WeightArray;
 use crate::{Error, Result};
 
 /// Architecture of a [`TextTransformer`].

@@ -291,7 +291,7 @@ fn counts(rows: &RowCollector, reused: usize, report: &mut FeatureReport) -> Fea
 ///
 /// # Errors
 /// If a feature is not finite, or a text is longer than the context.
-pub(crate) fn encode_texts(model: &Model, rows: &[&[u32]], end_of_text: u32, device: &Device) -> Result<FeatureRows> {
+pub fn encode_texts(model: &Model, rows: &[&[u32]], end_of_text: u32, device: &Device) -> Result<FeatureRows> {
     let mut values = Vec::new();
     for rows in rows.chunks(BATCH) {
         let batch = TokenBatch::from_rows(rows, end_of_text);

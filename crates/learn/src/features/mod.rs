@@ -26,16 +26,14 @@ use conifer_data::batch::TokenBatch;
 use conifer_data::loader::{PhotoRegion, RegionMode};
 use conifer_data::vectors::TextVectors;
 
-pub(crate) use collect::encode_texts;
-pub use collect::{FeatureCounts, FeatureProgress, FeatureReport, FeatureStage};
+pub use collect::{FeatureCounts, FeatureProgress, FeatureReport, FeatureStage, encode_texts};
 use given::given_vector;
 pub(crate) use identity::text_key;
 pub use identity::{image_identity, text_identity};
 pub use lookup::stored_or_computed;
-pub use request::{FeatureRequest, config_features, model_features};
-pub use rows::FeatureRows;
-pub(crate) use rows::FeatureStatistics;
+pub use request::{FeatureRequest, model_features, reads_images, reads_texts};
 use rows::RowTable;
+pub use rows::{FeatureRows, FeatureStatistics};
 pub use shards::{FeatureStore, SHARD_ROWS, StorePurpose};
 pub(crate) use shared::SharedRows;
 pub use store::{ContentKey, VectorFile, VectorLayout};
@@ -137,7 +135,7 @@ impl FeatureBank {
     }
 
     /// Mean and standard deviation of each feature of the photos and of the texts, as far as the bank holds them.
-    pub(crate) fn statistics(&self) -> [Option<FeatureStatistics>; 2] {
+    pub fn statistics(&self) -> [Option<FeatureStatistics>; 2] {
         let images = self.images.as_ref().map(|images| images.rows.statistics());
         [images, self.texts.as_ref().map(|texts| texts.rows().statistics())]
     }

@@ -17,7 +17,7 @@ pub struct FeatureRows {
 
 /// Mean and standard deviation of each feature over the training data.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct FeatureStatistics {
+pub struct FeatureStatistics {
     pub(crate) mean: Vec<f32>,
     pub(crate) std: Vec<f32>,
 }

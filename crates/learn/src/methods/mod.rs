@@ -26,9 +26,9 @@ pub mod visual_hierarchies;
 
 use burn::tensor::Tensor;
 use conifer_data::View;
-use conifer_geometry::{Manifold, RootT};
 use conifer_space::{ManifoldSpec, Registry};
 
+pub use crate::batch_space::BatchSpace;
 use crate::root::RootKind;
 use crate::{Error, Result};
 
@@ -150,18 +150,6 @@ impl BatchPoints {
     }
 }
 
-/// The space of a batch and the scalars of this step.
-pub struct BatchSpace {
-    /// The manifold; its curvature is differentiable.
-    pub manifold: Box<dyn Manifold>,
-    /// Root of the cones.
-    pub root: RootT,
-    /// Curvatures c of the Lorentz factors, `[K]`, as the manifold uses them; `None` for a space without curvature.
-    pub curv: Option<Tensor<1>>,
-    /// 1/temperature, `[1]`.
-    pub logit_scale: Tensor<1>,
-}
-
 /// A loss and its terms.
 #[derive(Clone, Debug)]
 pub struct Loss {
@@ -250,5 +238,7 @@ fn weighted_sum(terms: &[(&'static str, f64, Tensor<1>)]) -> Option<Tensor<1>> {
 mod golden;
 #[cfg(test)]
 mod oracle;
+#[cfg(test)]
+mod released;
 #[cfg(test)]
 pub(crate) mod testkit;

@@ -8,6 +8,7 @@ use rand_chacha::ChaCha8Rng;
 
 use super::{BatchPoints, BatchSpace, Chain, Edges, Loss, Method, entry};
 use crate::head::{Head, HeadConfig, Tower};
+use crate::params::{ParamInfo, ParamKind, ParamVisitor, visit_params};
 
 /// Names of the four views, in the order used by every array of this module.
 pub(crate) const VIEWS: [&str; 4] = ["image", "text", "box_image", "box_text"];
@@ -91,7 +92,7 @@ pub(crate) fn try_pass(head: &Head, method: &dyn Method, features: &Features) ->
         total: scalar(&loss.total),
         loss,
         features: leaves.map(|leaf| gradient(&leaf, &grads)),
-        scalars: head.scalars().into_iter().flat_map(|s| scalar_gradients(s, &grads)).collect(),
+        scalars: scalar_gradients(head, &grads),
     })
 }
 
@@ -128,10 +129,31 @@ pub(crate) fn embed<const D: usize>(
     }
 }
 
-fn scalar_gradients(scalar: &crate::scalars::BoundedScalar, grads: &Gradients) -> Vec<(String, Option<f64>)> {
-    let grad: Option<Vec<f64>> = scalar.grad(grads).map(|grad| numbers(&grad));
-    let of = |i: usize| grad.as_ref().map(|grad| grad[i]);
-    scalar.names().iter().enumerate().map(|(i, name)| (name.clone(), of(i))).collect()
+/// Gradients of the scalars of `head`, by their published names.
+fn scalar_gradients(head: &Head, grads: &Gradients) -> Vec<(String, Option<f64>)> {
+    let mut logs = ScalarGradients { grads, found: Vec::new() };
+    visit_params(head, &mut logs);
+    let scalars = head.scalars();
+    assert_eq!(scalars.len(), logs.found.len());
+    let named = scalars.iter().zip(&logs.found).flat_map(|(scalar, grad)| {
+        let of = |i: usize| grad.as_ref().map(|grad| grad[i]);
+        scalar.names().iter().enumerate().map(|(i, name)| (name.clone(), of(i))).collect::<Vec<_>>()
+    });
+    named.collect()
+}
+
+/// Gradients of the stored logarithms, in the order of [`Head::scalars`].
+struct ScalarGradients<'a> {
+    grads: &'a Gradients,
+    found: Vec<Option<Vec<f64>>>,
+}
+
+impl ParamVisitor for ScalarGradients<'_> {
+    fn visit<const D: usize>(&mut self, param: &ParamInfo<'_>, value: &Tensor<D>) {
+        if param.kind == ParamKind::Scalar {
+            self.found.push(value.grad(self.grads).map(|grad| numbers(&grad)));
+        }
+    }
 }
 
 /// A head on `spec` whose curvatures and scales differ from their initial values, so that each of them affects the

@@ -22,9 +22,9 @@ use rayon::prelude::*;
 
 pub use gradients::{GradientSet, clip_factor};
 
-use crate::checkpoint::{WeightArray, WeightValues, Weights};
 use crate::error::{Error, Result};
 use crate::params::{ParamInfo, ParamMapper, map_params};
+use crate::weight_array::{WeightArray, WeightValues, Weights};
 
 /// Inputs of one update besides the gradients.
 #[derive(Clone, Copy)]

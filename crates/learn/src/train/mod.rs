@@ -14,6 +14,7 @@
 mod event;
 mod pace;
 mod start;
+mod state;
 mod step;
 #[cfg(test)]
 mod tests;
@@ -35,25 +36,26 @@ pub(crate) use start::begin;
 
 pub use event::{Event, ModelSnapshot, Observer, Outcome};
 
-pub use crate::checkpoint::state::latest_checkpoint;
-
 use crate::adapter::DropoutNoise;
-use crate::checkpoint::state::{
-    CHECKPOINTS, CONFIG, TrainState, checkpoint_path, publish_checkpoint, read_state, write_state,
+use crate::apex::Apex;
+use crate::checkpoint::run_folder::{
+    CHECKPOINTS, CONFIG, OPTIMIZER, checkpoint_path, latest_checkpoint, publish_checkpoint,
 };
 use crate::checkpoint::{self, FrozenTowers, ImageFeed, Manifest, TextFeed, replace_folder};
 use crate::config::Config;
 use crate::error::{Error, Result};
-use crate::features::{FeatureBank, FeatureRequest, FeatureStore, image_identity, text_identity};
+use crate::features::{FeatureBank, FeatureStore, image_identity, text_identity};
+use crate::frozen_features::run_features;
 use crate::log::{RunLog, StepRecord};
 use crate::memory::peak_rss_mb;
 use crate::methods::Method;
 use crate::model::{Model, ModelConfig};
 use crate::optim::{AdamW, GradientSet, Update, clip_factor};
 use crate::params::{ParamInfo, ParamKind, ParamVisitor, visit_params};
-use crate::root::{Apex, RootKind};
+use crate::root::RootKind;
 use crate::schedule::Schedule;
 use pace::TowerPaces;
+use state::{TrainState, read_state, write_state};
 
 /// A training run.
 pub struct Trainer {
@@ -309,7 +311,7 @@ impl Trainer {
             return Ok(true);
         }
         let (source, tokenizer) = (self.source.clone(), self.tokenizer.clone());
-        let request = FeatureRequest::of_run(&self.config, self.method.views(), source, tokenizer);
+        let request = run_features(&self.config, self.method.views(), source, tokenizer);
         let mut progress = |stage, done, total| observer.on(&Event::Features { stage, done, total });
         let Some(bank) = FeatureBank::collect(&self.model, &request, &self.store, stop, &mut progress)? else {
             return Ok(false);
@@ -443,7 +445,7 @@ impl Trainer {
                 Some(&(_, size, _)) if size == length => {}
                 found => {
                     let expected = found.map_or("no such parameter".to_owned(), |(_, size, _)| size.to_string());
-                    let path = folder.join(checkpoint::state::OPTIMIZER);
+                    let path = folder.join(OPTIMIZER);
                     return Err(Error::format(
                         path,
                         format!("`{name}` has {length} elements; the model has {expected}"),

@@ -8,12 +8,13 @@ use burn::tensor::Device;
 use super::super::in_file;
 use super::super::layout::{TensorMapping, gather};
 use super::super::state_dict::StateDict;
-use super::super::weights::{self, WeightArray};
+use super::super::weights;
 use super::ImageTower;
 use super::preprocessing::PhotoPreprocessing;
 use crate::encoders::layers::{ActivationFn, SMALL_NORM_EPSILON};
 use crate::encoders::{PretrainedVitConfig, VisualConfig, VitPooling, VitPositions};
 use crate::params::Init;
+use crate::weight_array::WeightArray;
 use crate::{Error, Result};
 
 /// The image tower of `config` with the tensors of `stored`, which holds every tensor of the encoder and no other.

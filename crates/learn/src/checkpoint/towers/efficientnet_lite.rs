@@ -9,13 +9,13 @@ use std::path::Path;
 use super::super::ImageFeed;
 use super::super::layout::TensorMapping;
 use super::super::state_dict::StateDict;
-use super::super::weights::Weights;
 use super::assembly::image_tower;
 use super::preprocessing::PhotoPreprocessing;
 use super::{ImageTower, TowerFormat, TowerReader, TowerRequest};
 use crate::encoders::efficientnet::STAGES;
 use crate::encoders::{EfficientNet, EfficientNetConfig, Encoder, VisualConfig};
 use crate::model::PixelStatistics;
+use crate::weight_array::Weights;
 use crate::{Error, Result};
 
 pub(super) const LUKEMELAS: TowerFormat = TowerFormat {

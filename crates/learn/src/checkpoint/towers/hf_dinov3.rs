@@ -11,7 +11,6 @@ use serde::Deserialize;
 use super::super::ImageFeed;
 use super::super::layout::{TensorMapping, read_json};
 use super::super::state_dict::StateDict;
-use super::super::weights::WeightArray;
 use super::ImageTower;
 use super::assembly::{VitTensorNames, image_tower, registers, vit_sizes, wrong};
 use super::preprocessing::{self, PhotoPreprocessing};
@@ -20,6 +19,7 @@ use crate::encoders::layers::LAYER_NORM_EPSILON;
 use crate::encoders::pretrained_vit::ROTARY_BASE;
 use crate::encoders::{PretrainedVitConfig, VisualConfig, VitPositions};
 use crate::model::PixelStatistics;
+use crate::weight_array::WeightArray;
 
 pub(super) const MARKS: &[&str] = &["layer.0.layer_scale1."];
 

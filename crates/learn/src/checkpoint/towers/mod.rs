@@ -249,7 +249,7 @@ fn wrong_tower(path: &Path, format: &TowerFormat, expected: &str) -> Error {
 /// The weights of a single tower with their layout; `None` if `path` is a whole model. A file that holds both towers
 /// (SigLIP's) has the layout of the requested one.
 fn single_tower(path: &Path, tower: Tower) -> Result<Option<(StateDict, &'static TowerFormat)>> {
-    if path.join(super::MANIFEST).is_file() || super::state::latest_checkpoint(path).is_ok() {
+    if path.join(super::MANIFEST).is_file() || super::run_folder::latest_checkpoint(path).is_ok() {
         return Ok(None);
     }
     let stored = StateDict::read(&weights_file(path)?)?;

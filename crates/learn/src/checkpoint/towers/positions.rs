@@ -1,7 +1,7 @@
 //! Resamples a table of learned positions to another number of patches, as PyTorch's bicubic `interpolate` does.
 
 use super::super::state_dict::StateDict;
-use super::super::weights::{WeightArray, WeightValues};
+use crate::weight_array::{WeightArray, WeightValues};
 use crate::{Error, Result};
 
 /// The two bicubic filters of PyTorch.

@@ -5,10 +5,11 @@ use std::path::PathBuf;
 
 use burn::tensor::{Gradients, Tensor, TensorData};
 
-use super::super::weights::{self, Weights};
+use super::super::weights;
 use super::*;
 use crate::encoders::Tokens;
 use crate::params::{ParamInfo, ParamVisitor, visit_params};
+use crate::weight_array::Weights;
 
 fn fixture(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/towers").join(name)

@@ -7,9 +7,9 @@ use serde::Deserialize;
 
 use super::super::layout::read_json;
 use super::super::state_dict::StateDict;
-use super::super::weights::WeightArray;
 use super::weights_file;
 use crate::encoders::TokenPooling;
+use crate::weight_array::WeightArray;
 use crate::{Error, Result};
 
 #[derive(Deserialize)]

@@ -10,10 +10,10 @@ use burn::tensor::{Gradients, Tensor, TensorData};
 use conifer_data::transform::EvalCrop;
 use safetensors::{Dtype, SafeTensors};
 
-use super::super::weights::WeightArray;
 use super::*;
 use crate::encoders::Tokens;
 use crate::params::{ParamInfo, ParamVisitor, visit_params};
+use crate::weight_array::WeightArray;
 
 const TOWERS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/towers");
 

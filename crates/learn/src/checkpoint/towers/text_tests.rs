@@ -7,9 +7,10 @@ use std::fs;
 use burn::tensor::Device;
 use serde_json::{Value, json};
 
-use super::super::weights::{self, WeightArray, Weights};
+use super::super::weights;
 use super::tests::{TowerGolden, folder};
 use super::*;
+use crate::weight_array::{WeightArray, Weights};
 
 /// Folder, width of the features, longest text.
 const TEXT_TOWERS: [(&str, usize, usize); 5] = [

@@ -1,18 +1,10 @@
-//! The training state of a checkpoint: everything besides the model that an exact resume needs.
-//!
-//! `state.json` holds the position of the run, `optimizer.safetensors` the moments, `config.toml` the whole experiment.
-//! There is no random generator to store: the schedule is a function of the step, and every random choice is a function
-//! of (seed, epoch, sample).
+//! The folder of a training run: names of its files and checkpoints, and which checkpoint is the newest.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use conifer_data::loader::LoaderState;
-use serde::{Deserialize, Serialize};
-
-use super::{MANIFEST, Weights, weights};
-use crate::config::Config;
-use crate::error::{Error, Result};
+use super::MANIFEST;
+use crate::{Error, Result};
 
 /// The position of the run.
 pub const STATE: &str = "state.json";
@@ -26,58 +18,6 @@ pub const CHECKPOINTS: &str = "checkpoints";
 /// Text file that names the newest checkpoint.
 const LATEST: &str = "latest";
 const PREFIX: &str = "step_";
-
-/// The position of a run.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct TrainState {
-    /// Version of this file, [`TrainState::FORMAT`].
-    pub format: u32,
-    /// Number of updates made.
-    pub step: u64,
-    /// Number of samples seen.
-    pub samples: u64,
-    /// Number of broken samples met and replaced.
-    pub broken: u64,
-    /// Position in the data; the next batch is the one after it.
-    pub data: LoaderState,
-    /// Fingerprint of the data. A run cannot resume on other data.
-    pub fingerprint: String,
-}
-
-impl TrainState {
-    /// The version this build reads and writes.
-    pub const FORMAT: u32 = 1;
-}
-
-/// Writes state, moments and config into the existing `folder`.
-///
-/// # Errors
-/// [`Error::Io`] with the file.
-pub fn write_state(folder: &Path, state: &TrainState, moments: &Weights, config: &Config) -> Result<()> {
-    let path = folder.join(STATE);
-    let json = serde_json::to_string_pretty(state).map_err(|error| Error::format(&path, error.to_string()))?;
-    fs::write(&path, json + "\n").map_err(Error::io(&path))?;
-    let path = folder.join(CONFIG);
-    fs::write(&path, config.to_toml()).map_err(Error::io(&path))?;
-    weights::save(moments, &folder.join(OPTIMIZER))
-}
-
-/// Reads what [`write_state`] wrote.
-///
-/// # Errors
-/// [`Error::Io`]; [`Error::Format`] for a damaged file or another version.
-pub fn read_state(folder: &Path) -> Result<(TrainState, Weights, Config)> {
-    let path = folder.join(STATE);
-    let json = fs::read(&path).map_err(Error::io(&path))?;
-    let state: TrainState = serde_json::from_slice(&json).map_err(|error| Error::format(&path, error.to_string()))?;
-    if state.format != TrainState::FORMAT {
-        return Err(Error::format(&path, format!("`format` is {}; expected {}", state.format, TrainState::FORMAT)));
-    }
-    let moments = weights::load(&folder.join(OPTIMIZER))?;
-    let config = Config::load(&folder.join(CONFIG), &[])?;
-    Ok((state, moments, config))
-}
 
 /// Folder of the checkpoint after `step` updates.
 pub fn checkpoint_path(run: &Path, step: u64) -> PathBuf {
