@@ -9,8 +9,8 @@ use conifer_data::loader::{Loader, LoaderConfig};
 use conifer_data::sample::Sample;
 use conifer_data::tokenizer::Tokenizer;
 use conifer_data::{Broken, ImageRef, Source, View};
-use conifer_learn::encoders::{Encoder as _, TextTransformer, Tokens};
-use conifer_learn::params::Init;
+use conifer_model::encoders::{Encoder as _, TextTransformer, Tokens};
+use conifer_model::params::Init;
 use conifer_space::ManifoldSpec;
 
 use crate::{BenchCase, head_on, photos, preset, vit_train};
@@ -35,7 +35,7 @@ pub(crate) fn case(name: &str) -> anyhow::Result<BenchCase> {
 }
 
 fn product() -> anyhow::Result<fn(usize) -> ManifoldSpec> {
-    Ok(conifer_learn::methods::entry("phyclip")?.manifold)
+    Ok(conifer_train::methods::entry("phyclip")?.manifold)
 }
 
 /// Forward pass of the text tower without autodiff on 32 texts of `len` tokens.

@@ -25,12 +25,12 @@ use conifer_data::rng::{Stream, rng_for};
 use conifer_data::transform::Augment;
 use conifer_data::{ImageRef, PixelLimits};
 use conifer_geometry::RootT;
-use conifer_learn::encoders::{Encoder, TextTransformer, Tokens, Vit};
-use conifer_learn::head::{Head, HeadConfig, Tower};
-use conifer_learn::methods::{self, BatchPoints, BatchSpace, Chain, Edges};
-use conifer_learn::optim::{AdamW, GradientSet, Update, same_pace};
-use conifer_learn::params::{Init, ParamKind};
+use conifer_model::encoders::{Encoder, TextTransformer, Tokens, Vit};
+use conifer_model::head::{Head, HeadConfig, Tower};
+use conifer_model::params::{Init, ParamKind};
 use conifer_space::{ManifoldKind, ManifoldSpec};
+use conifer_train::methods::{self, BatchPoints, BatchSpace, Chain, Edges};
+use conifer_train::optim::{AdamW, GradientSet, Update, same_pace};
 
 /// Same value as in the program `conifer`.
 const KEPT_BYTES: usize = 1 << 30;
@@ -144,7 +144,7 @@ fn vit_train(batch: usize, device: &Device) -> anyhow::Result<BenchCase> {
         let loss = it.forward(pixels.clone())?.powi_scalar(2).mean();
         let value = loss.clone().into_scalar::<f32>();
         let gradients = GradientSet::take(&it, &mut loss.backward());
-        let decay = |param: &conifer_learn::params::ParamInfo<'_>, _: usize| {
+        let decay = |param: &conifer_model::params::ParamInfo<'_>, _: usize| {
             if param.kind == ParamKind::Weight { 0.2 } else { 0.0 }
         };
         model = Some(optimiser.step(
@@ -265,7 +265,7 @@ fn text_finetune(device: &Device) -> anyhow::Result<BenchCase> {
         let loss = method.loss(&batch, &space)?;
         let value = loss.total.clone().into_scalar::<f32>();
         let gradients = GradientSet::take(&it, &mut loss.total.backward());
-        let decay = |_: &conifer_learn::params::ParamInfo<'_>, _: usize| 0.01;
+        let decay = |_: &conifer_model::params::ParamInfo<'_>, _: usize| 0.01;
         model = Some(optimiser.step(
             it,
             gradients,

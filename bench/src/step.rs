@@ -10,8 +10,8 @@ use std::thread::JoinHandle;
 use anyhow::{Context as _, anyhow};
 use burn::tensor::Device;
 use conifer_data::{SourceSpec, sources};
-use conifer_learn::config::Config;
-use conifer_learn::train::{Event, Trainer};
+use conifer_train::config::Config;
+use conifer_train::trainer::{Event, Trainer};
 
 use crate::BenchCase;
 
@@ -53,7 +53,7 @@ pub(crate) fn hycoclip() -> anyhow::Result<BenchCase> {
     config.data.path = Some(PathBuf::from(variable("BENCH_SHARDS")?));
     config.data.workers = variable("THREADS")?.parse().context("THREADS")?;
     config.tokenizer =
-        conifer_learn::config::TokenizerConfig::ClipMerges { path: variable("BENCH_MERGES")?.into(), vocab_size: None };
+        conifer_train::config::TokenizerConfig::ClipMerges { path: variable("BENCH_MERGES")?.into(), vocab_size: None };
     config.train.out = folder.path().join("run");
     let mut paced = SteppedTrainer::start(config, folder)?;
     Ok(Box::new(move || paced.step()))

@@ -5,13 +5,13 @@ use std::path::Path;
 use anyhow::Context as _;
 use burn::tensor::Device;
 use conifer_data::tokenizer::Tokenizer;
-use conifer_learn::checkpoint::{Manifest, TextFeed};
-use conifer_learn::embed::Embedder;
-use conifer_learn::encoders::{TextTransformer, TextualConfig, VisualConfig};
-use conifer_learn::head::{Head, HeadConfig};
-use conifer_learn::methods;
-use conifer_learn::model::{Model, ModelConfig};
-use conifer_learn::params::Init;
+use conifer_model::checkpoint::{Manifest, TextFeed};
+use conifer_model::embed::Embedder;
+use conifer_model::encoders::{TextTransformer, TextualConfig, VisualConfig};
+use conifer_model::head::{Head, HeadConfig};
+use conifer_model::model::{Model, ModelConfig};
+use conifer_model::params::Init;
+use conifer_train::methods;
 
 use crate::{BenchCase, BenchNumbers, preset};
 

@@ -8,10 +8,10 @@ use conifer_data::transform::EvalCrop;
 use conifer_data::{ImageRef, PixelLimits, Source};
 use conifer_embeddings::Provenance;
 use conifer_eval::Error;
-use conifer_learn::checkpoint::Manifest;
-use conifer_learn::embed::Embedder;
-use conifer_learn::features::FeatureStore;
-use conifer_learn::head::Tower;
+use conifer_model::checkpoint::Manifest;
+use conifer_model::embed::Embedder;
+use conifer_model::features::FeatureStore;
+use conifer_model::head::Tower;
 use conifer_space::{ManifoldSpec, Root};
 
 use crate::arguments::CropArg;

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use axum::http::Method;
-use conifer_learn::head::Tower;
+use conifer_model::head::Tower;
 use serde::{Deserialize, Serialize};
 
 use crate::arguments::EndpointArgs;

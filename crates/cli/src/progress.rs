@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use conifer_learn::features::FeatureStage;
+use conifer_model::features::FeatureStage;
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::output::note;

@@ -9,7 +9,7 @@ use burn::tensor::Device;
 use conifer_data::hierarchy::Tree;
 use conifer_data::vectors::VectorMatrix;
 use conifer_index::{Filter, FlatIndex, Snapshot};
-use conifer_learn::head::Tower;
+use conifer_model::head::Tower;
 
 use crate::arguments::{FilterArgs, QueryArgs, QueryEmbedderArgs, ViewArg};
 use crate::embedder::ModelEmbedder;

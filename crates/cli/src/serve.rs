@@ -31,7 +31,7 @@ mod start;
 use std::sync::Arc;
 
 use axum::http::StatusCode;
-use conifer_learn::head::Tower;
+use conifer_model::head::Tower;
 
 pub(crate) use cluster::front;
 pub(crate) use start::serve;

@@ -88,10 +88,11 @@ pub mod data {
 pub mod model {
     pub use burn::tensor::Device;
     pub use conifer_data::transform::EvalCrop;
-    pub use conifer_learn::checkpoint::published::{self, ImportOptions};
-    pub use conifer_learn::checkpoint::{Manifest, OpenedModel, Precision, open};
-    pub use conifer_learn::embed::Embedder;
-    pub use conifer_learn::model::Model;
+    pub use conifer_model::checkpoint::published::{self, ImportOptions};
+    pub use conifer_model::checkpoint::{Manifest, OpenedModel, Precision, open};
+    pub use conifer_model::embed::Embedder;
+    pub use conifer_model::model::Model;
+    pub use conifer_model::{Error, Result};
 }
 
 /// Training: a config, a method and the trainer. A method of your own is a [`MethodEntry`](train::MethodEntry) that is registered in
@@ -99,11 +100,11 @@ pub mod model {
 #[cfg(feature = "model")]
 pub mod train {
     pub use burn::tensor;
-    pub use conifer_learn::config::Config;
-    pub use conifer_learn::methods::{BatchPoints, BatchSpace, Loss, METHODS, Method, MethodEntry};
-    pub use conifer_learn::root::RootKind;
-    pub use conifer_learn::train::{Event, Observer, Outcome, Trainer};
-    pub use conifer_learn::{Error, Result, terms};
+    pub use conifer_train::config::Config;
+    pub use conifer_train::methods::{BatchPoints, BatchSpace, Loss, METHODS, Method, MethodEntry};
+    pub use conifer_train::root::RootKind;
+    pub use conifer_train::trainer::{Event, Observer, Outcome, Trainer};
+    pub use conifer_train::{Error, Result, terms};
 }
 
 /// Benchmarks and metrics.

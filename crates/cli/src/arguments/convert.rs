@@ -43,7 +43,7 @@ pub(crate) enum WeightArg {
     Bf16,
 }
 
-impl From<WeightArg> for conifer_learn::checkpoint::Precision {
+impl From<WeightArg> for conifer_model::checkpoint::Precision {
     fn from(it: WeightArg) -> Self {
         match it {
             WeightArg::F32 => Self::F32,
@@ -62,7 +62,7 @@ pub(crate) enum ActivationArg {
     QuickGelu,
 }
 
-impl From<ActivationArg> for conifer_learn::encoders::layers::ActivationFn {
+impl From<ActivationArg> for conifer_model::encoders::layers::ActivationFn {
     fn from(activation: ActivationArg) -> Self {
         match activation {
             ActivationArg::Gelu => Self::Gelu,

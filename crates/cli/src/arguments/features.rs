@@ -36,7 +36,7 @@ pub(crate) struct FeaturesArgs {
     #[arg(long, value_enum, help_heading = OUTPUT)]
     pub(crate) dtype: Option<ElementArg>,
     /// Number of rows after which a new file begins.
-    #[arg(long, value_name = "ROWS", default_value_t = conifer_learn::features::SHARD_ROWS,
+    #[arg(long, value_name = "ROWS", default_value_t = conifer_model::features::SHARD_ROWS,
           value_parser = clap::value_parser!(u64).range(1..), help_heading = OUTPUT)]
     pub(crate) shard_rows: u64,
 }

@@ -1,5 +1,5 @@
 use anyhow::bail;
-use conifer_learn::config::{Config, schema};
+use conifer_train::config::{Config, schema};
 use serde_json::json;
 
 use crate::arguments::ConfigCommand;

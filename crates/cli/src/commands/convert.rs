@@ -1,7 +1,7 @@
 use anyhow::{Context as _, ensure};
 use burn::tensor::Device;
 use conifer_data::tokenizer::Tokenizer;
-use conifer_learn::checkpoint::{self, OpenedModel, published};
+use conifer_model::checkpoint::{self, OpenedModel, published};
 use serde_json::json;
 
 use crate::arguments::{ConvertArgs, WeightArg};
@@ -15,7 +15,7 @@ pub(crate) fn run(mut args: ConvertArgs, as_json: bool) -> anyhow::Result<()> {
         args.output.display()
     );
     if let Some(name) = &args.method {
-        conifer_learn::methods::entry(name).context("--method")?;
+        conifer_train::methods::entry(name).context("--method")?;
     }
     let foreign = published::is_published(&args.input) || !args.input.exists();
     let rounded = args.dtype == WeightArg::Bf16;

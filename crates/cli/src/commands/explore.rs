@@ -11,7 +11,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use burn::tensor::Device;
 use conifer_embeddings::{Draft, Element};
-use conifer_learn::checkpoint::state::latest_checkpoint;
+use conifer_model::checkpoint::run_folder::latest_checkpoint;
 use serde_json::json;
 
 use super::embed::{EmbedJob, finished_rows};

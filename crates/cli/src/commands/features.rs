@@ -6,13 +6,12 @@ use std::sync::Arc;
 use anyhow::{Context as _, bail, ensure};
 use burn::tensor::Device;
 use conifer_data::Source;
-use conifer_learn::checkpoint;
-use conifer_learn::checkpoint::published::ImportOptions;
-use conifer_learn::config::Config;
-use conifer_learn::features::{
-    FeatureBank, FeatureReport, FeatureRequest, FeatureStore, StorePurpose, config_features, model_features,
-};
-use conifer_learn::model::Model;
+use conifer_model::checkpoint;
+use conifer_model::checkpoint::published::ImportOptions;
+use conifer_model::features::{FeatureBank, FeatureReport, FeatureRequest, FeatureStore, StorePurpose, model_features};
+use conifer_model::model::Model;
+use conifer_train::config::Config;
+use conifer_train::frozen_features::config_features;
 use serde_json::json;
 
 use crate::arguments::{DataArgs, FeaturesArgs};

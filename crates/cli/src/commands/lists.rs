@@ -1,9 +1,9 @@
 use conifer_eval::BENCHMARKS;
-use conifer_learn::checkpoint::towers::{TOWER_FORMATS, TowerFormat};
-use conifer_learn::encoders::ENCODERS;
-use conifer_learn::head::Tower;
-use conifer_learn::methods::METHODS;
+use conifer_model::checkpoint::towers::{TOWER_FORMATS, TowerFormat};
+use conifer_model::encoders::ENCODERS;
+use conifer_model::head::Tower;
 use conifer_space::SPACES;
+use conifer_train::methods::METHODS;
 use serde_json::json;
 
 use crate::output::{columns, print, print_json};

@@ -16,9 +16,9 @@ use anyhow::{Context as _, bail};
 use burn::tensor::Device;
 use conifer_data::Source;
 use conifer_data::toy::ToySplit;
-use conifer_learn::config::Config;
-use conifer_learn::embed::Embedder;
-use conifer_learn::train::{Event, Outcome, Trainer};
+use conifer_model::embed::Embedder;
+use conifer_train::config::Config;
+use conifer_train::trainer::{Event, Outcome, Trainer};
 
 use self::curves::TrainingCurves;
 use self::measure::{TitledRecord, measure, table};

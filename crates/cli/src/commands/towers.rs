@@ -35,7 +35,7 @@ mod tests {
     use conifer_data::toy::{ClassChoice, ToyConfig, ToySplit, ToyWorld};
     use conifer_eval::benchmarks::find;
     use conifer_eval::{Context, Options};
-    use conifer_learn::config::Config;
+    use conifer_train::config::Config;
 
     use super::*;
     use crate::embedder::ModelEmbedder;

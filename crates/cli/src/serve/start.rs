@@ -9,7 +9,7 @@ use anyhow::{Context as _, ensure};
 use burn::tensor::Device;
 use conifer_data::hierarchy::Tree;
 use conifer_eval::TreeFile;
-use conifer_learn::head::Tower;
+use conifer_model::head::Tower;
 use serde_json::json;
 use tokio::sync::Semaphore;
 

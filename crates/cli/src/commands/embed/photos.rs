@@ -5,7 +5,7 @@ use std::thread;
 
 use conifer_data::Broken;
 use conifer_embeddings::sha256_hex;
-use conifer_learn::head::Tower;
+use conifer_model::head::Tower;
 use rayon::prelude::*;
 
 use super::lines::{self, RowMetadata};

@@ -3,7 +3,7 @@
 use anyhow::bail;
 use conifer_data::{Broken, Sample};
 use conifer_embeddings::sha256_hex;
-use conifer_learn::embed::by_length;
+use conifer_model::embed::by_length;
 use rayon::prelude::*;
 
 use super::lines::{self, RowMetadata, SharedTexts};

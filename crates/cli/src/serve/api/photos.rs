@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use axum::body::Bytes;
 use axum::extract::State;
 use conifer_data::{Broken, Cause, ImageRef, PixelLimits};
-use conifer_learn::head::Tower;
+use conifer_model::head::Tower;
 
 use crate::serve::Server;
 use crate::serve::api::replies::PhotoReply;

@@ -2,7 +2,7 @@
 
 use conifer_embeddings::Modality;
 use conifer_index::{Filter, Query as Points, conjunction};
-use conifer_learn::head::Tower;
+use conifer_model::head::Tower;
 use conifer_space::slices::dot;
 
 use crate::row_conditions::RowConditions;

@@ -1,0 +1,13 @@
+//! The root that a finished model records: the point from which its cones are seen.
+
+use serde::{Deserialize, Serialize};
+
+/// The root of a finished model as its manifest records it, if no point is stored beside the weights.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Apex {
+    /// The origin of the space.
+    Origin,
+    /// The embedding of a text.
+    Text(String),
+}

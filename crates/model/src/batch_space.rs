@@ -1,0 +1,16 @@
+//! [`BatchSpace`]: what a loss needs besides the points.
+
+use burn::tensor::Tensor;
+use conifer_geometry::{Manifold, RootT};
+
+/// The space of a batch and the scalars of this step.
+pub struct BatchSpace {
+    /// The manifold; its curvature is differentiable.
+    pub manifold: Box<dyn Manifold>,
+    /// Root of the cones.
+    pub root: RootT,
+    /// Curvatures c of the Lorentz factors, `[K]`, as the manifold uses them; `None` for a space without curvature.
+    pub curv: Option<Tensor<1>>,
+    /// 1/temperature, `[1]`.
+    pub logit_scale: Tensor<1>,
+}

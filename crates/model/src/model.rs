@@ -1,0 +1,357 @@
+//! The model: two towers and a head, which map pixels and tokens to points.
+
+use burn::module::Module;
+use burn::tensor::{DType, Device, Tensor, TensorData};
+use conifer_data::batch::{ImageBatch, TokenBatch};
+use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
+
+use crate::Result;
+use crate::adapter::{Adapter, AdapterConfig, DropoutNoise};
+use crate::encoders::{TextualConfig, TextualEncoder, Tokens, VisualConfig, VisualEncoder};
+use crate::features::FeatureStatistics;
+use crate::head::{Head, Tower};
+use crate::lora::LoraConfig;
+use crate::params::{Fill, Init, LinearWeight, set_trainable};
+
+/// Architecture of the two towers, and the pixel statistics.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ModelConfig {
+    /// The image encoder.
+    pub visual: VisualConfig,
+    /// The text encoder.
+    pub textual: TextualConfig,
+    /// Pixel normalisation, applied inside the model.
+    #[serde(default)]
+    pub pixels: PixelStatistics,
+    /// Network between the image encoder and its projection.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub visual_adapter: Option<AdapterConfig>,
+    /// Network between the text encoder and its projection.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub textual_adapter: Option<AdapterConfig>,
+    /// Low-rank updates of the image encoder. Absent once they are merged into its weights.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub visual_lora: Option<LoraConfig>,
+    /// Low-rank updates of the text encoder.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub textual_lora: Option<LoraConfig>,
+}
+
+/// Mean and standard deviation of each channel, for pixels in `[0, 1]`.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PixelStatistics {
+    /// Subtracted from each channel.
+    pub mean: [f32; 3],
+    /// Divisor of each channel, after the mean is subtracted.
+    pub std: [f32; 3],
+}
+
+impl Default for PixelStatistics {
+    /// ImageNet's, which the whole MERU family uses (and not CLIP's own).
+    fn default() -> Self {
+        Self { mean: [0.485, 0.456, 0.406], std: [0.229, 0.224, 0.225] }
+    }
+}
+
+/// An image encoder, a text encoder, for each an optional [`Adapter`] and a linear projection into the tangent space at
+/// the origin, and the [`Head`] that scales and lifts.
+///
+/// A Burn module. [`visit_params`](crate::params::visit_params) and [`map_params`](crate::params::map_params) iterate
+/// over its parameters in a fixed order and give the name and the kind of each.
+///
+/// **Training.** Build the model on a device with autodiff. With `device.autodiff().gradient_checkpointing()` the
+/// backward pass recomputes cheap results instead of storing them (Burn's balanced strategy, and the hidden layer of
+/// feed-forward blocks): less memory and more time, with the same gradients. Inputs may be on the plain device, because
+/// they need no gradient.
+///
+/// **Inference.** [`Module::valid`] returns the model without autodiff: no graph is stored and the fused attention
+/// runs.
+#[derive(Module, Debug)]
+pub struct Model {
+    /// Image encoder.
+    pub visual: VisualEncoder,
+    /// Text encoder.
+    pub textual: TextualEncoder,
+    /// Scaling and hidden layers between image encoder and projection.
+    pub visual_adapter: Option<Adapter>,
+    /// Scaling and hidden layers between text encoder and projection.
+    pub textual_adapter: Option<Adapter>,
+    /// Image features to the tangent space.
+    pub visual_proj: Projection,
+    /// Text features to the tangent space.
+    pub textual_proj: Projection,
+    /// Scales, curvature, temperature.
+    pub head: Head,
+    #[module(skip)]
+    config: ModelConfig,
+}
+
+/// Linear map without bias, `[B, width] -> [B, D]`.
+#[derive(Module, Debug)]
+pub struct Projection {
+    weight: LinearWeight,
+}
+
+/// A part of a model that can be frozen, by its field name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ModelPart {
+    /// The image encoder.
+    Visual,
+    /// The text encoder.
+    Textual,
+    /// The adapter of the image encoder.
+    VisualAdapter,
+    /// The adapter of the text encoder.
+    TextualAdapter,
+    /// The projection of photographs.
+    VisualProj,
+    /// The projection of texts.
+    TextualProj,
+    /// Scales, curvature, temperature.
+    Head,
+}
+
+impl Model {
+    /// Freezes `parts`: their parameters become constants. A tower with low-rank updates that is not in `parts` learns
+    /// only its updates.
+    #[must_use]
+    pub fn freeze(mut self, parts: &[ModelPart]) -> Self {
+        for part in parts {
+            match part {
+                ModelPart::Visual => self.visual = self.visual.no_grad(),
+                ModelPart::Textual => self.textual = self.textual.no_grad(),
+                ModelPart::VisualAdapter => self.visual_adapter = self.visual_adapter.map(Adapter::no_grad),
+                ModelPart::TextualAdapter => self.textual_adapter = self.textual_adapter.map(Adapter::no_grad),
+                ModelPart::VisualProj => self.visual_proj = self.visual_proj.no_grad(),
+                ModelPart::TextualProj => self.textual_proj = self.textual_proj.no_grad(),
+                ModelPart::Head => self.head = self.head.freeze_scalars(),
+            }
+        }
+        if self.config.visual_lora.is_some() && !parts.contains(&ModelPart::Visual) {
+            self.visual = set_trainable(self.visual, |param| param.low_rank);
+        }
+        if self.config.textual_lora.is_some() && !parts.contains(&ModelPart::Textual) {
+            self.textual = set_trainable(self.textual, |param| param.low_rank);
+        }
+        self
+    }
+
+    /// Adds low-rank updates to the towers. The model must not have any.
+    ///
+    /// # Errors
+    /// As [`LoraConfig::attach`].
+    pub fn with_lora(
+        mut self,
+        visual: Option<&LoraConfig>,
+        textual: Option<&LoraConfig>,
+        init: &mut Init,
+    ) -> Result<Self> {
+        if let Some(lora) = visual {
+            self.visual = self.visual.with_lora("model.visual_lora", lora, init)?;
+        }
+        if let Some(lora) = textual {
+            self.textual = self.textual.with_lora("model.textual_lora", lora, init)?;
+        }
+        self.config.visual_lora = visual.cloned();
+        self.config.textual_lora = textual.cloned();
+        Ok(self)
+    }
+
+    /// The same model with its low-rank updates added to the weights: the published architecture, for inference and as
+    /// the start of another run.
+    #[must_use]
+    pub fn merged(mut self) -> Self {
+        self.config.visual_lora = None;
+        self.config.textual_lora = None;
+        self.materialize()
+    }
+
+    /// Builds a model with the published initialisation: encoders as their docs state, projections N(0, 1/width).
+    ///
+    /// # Errors
+    /// [`Error::Setting`](crate::Error::Setting) for an impossible architecture, or one that is larger than `init`
+    /// allows.
+    pub fn new(config: &ModelConfig, head: Head, init: &mut Init) -> Result<Self> {
+        let dim = head.spec().dim;
+        let visual = config.visual.build(init)?;
+        let textual = config.textual.build(init)?;
+        let model = Self::of_towers(config, visual, textual, head, init)?;
+        init.check()?;
+        debug_assert_eq!(model.head.spec().dim, dim);
+        Ok(model)
+    }
+
+    /// A model of finished towers, with new adapters, projections and low-rank updates. `config` describes the towers
+    /// too.
+    ///
+    /// # Errors
+    /// [`Error::Setting`](crate::Error::Setting) for an impossible adapter or update.
+    pub fn of_towers(
+        config: &ModelConfig,
+        visual: VisualEncoder,
+        textual: TextualEncoder,
+        head: Head,
+        init: &mut Init,
+    ) -> Result<Self> {
+        let dim = head.spec().dim;
+        let mut adapter = |section: &str, config: &Option<AdapterConfig>, width: usize| -> Result<Option<Adapter>> {
+            config.as_ref().map(|config| Adapter::new(section, config, width, init)).transpose()
+        };
+        let visual_adapter = adapter("model.visual_adapter", &config.visual_adapter, visual.width())?;
+        let textual_adapter = adapter("model.textual_adapter", &config.textual_adapter, textual.width())?;
+        let widths = [
+            visual_adapter.as_ref().map_or(visual.width(), Adapter::width),
+            textual_adapter.as_ref().map_or(textual.width(), Adapter::width),
+        ];
+        let model = Self {
+            visual_proj: Projection::new(init, widths[0], dim),
+            textual_proj: Projection::new(init, widths[1], dim),
+            visual_adapter,
+            textual_adapter,
+            visual,
+            textual,
+            head,
+            config: config.clone(),
+        };
+        // Last, so that the other initial values are the same with and without updates.
+        model.with_lora(config.visual_lora.as_ref(), config.textual_lora.as_ref(), init)
+    }
+
+    /// Replaces the head, both projections and both adapters, for the space of `head` and the adapters of `config`. The
+    /// towers stay, with their low-rank updates merged.
+    ///
+    /// # Errors
+    /// As [`Model::of_towers`].
+    pub fn with_new_projections(self, config: &ModelConfig, head: Head, init: &mut Init) -> Result<Self> {
+        let merged = self.merged();
+        let config = ModelConfig {
+            visual_adapter: config.visual_adapter.clone(),
+            textual_adapter: config.textual_adapter.clone(),
+            ..merged.config
+        };
+        Self::of_towers(&config, merged.visual, merged.textual, head, init)
+    }
+
+    /// The architecture.
+    pub fn config(&self) -> &ModelConfig {
+        &self.config
+    }
+
+    /// Features of the image encoder for pixels in `[0, 1]`: `[B, 3, H, W]` to `[B, width]`. Normalises the pixels first.
+    ///
+    /// # Errors
+    /// [`Error::Shape`](crate::Error::Shape) if the image size differs from that of the encoder.
+    pub fn image_features(&self, pixels: Tensor<4>) -> Result<Tensor<2>> {
+        let device = pixels.device();
+        let channels =
+            |values: [f32; 3]| Tensor::<4>::from_data(TensorData::new(values.to_vec(), [1, 3, 1, 1]), &device);
+        let PixelStatistics { mean, std } = self.config.pixels;
+        self.visual.forward((pixels - channels(mean)) / channels(std))
+    }
+
+    /// Features of the text encoder, `[B, width]`.
+    ///
+    /// # Errors
+    /// [`Error::Shape`](crate::Error::Shape) if the texts are longer than the context.
+    pub fn text_features(&self, tokens: Tokens) -> Result<Tensor<2>> {
+        self.textual.forward(tokens)
+    }
+
+    /// Maps features of one encoder to f32 tangent vectors before scaling, `[B, width]` to `[B, D]`: adapter and
+    /// projection. `noise` is given in training only.
+    pub fn project(&self, features: Tensor<2>, tower: Tower, noise: Option<&DropoutNoise>) -> Tensor<2> {
+        let (adapter, projection) = match tower {
+            Tower::Image => (&self.visual_adapter, &self.visual_proj),
+            Tower::Text => (&self.textual_adapter, &self.textual_proj),
+        };
+        projection.forward(match adapter {
+            Some(adapter) => adapter.forward(features, noise),
+            None => features,
+        })
+    }
+
+    /// Maps features of one encoder to points (space components), `[B, width]` to `[B, D]`.
+    ///
+    /// # Errors
+    /// As [`Head::lift`].
+    pub fn embed_features(&self, features: Tensor<2>, tower: Tower, noise: Option<&DropoutNoise>) -> Result<Tensor<2>> {
+        self.head.lift(self.project(features, tower, noise), tower)
+    }
+
+    /// Maps pixels in `[0, 1]`, `[B, 3, H, W]`, to f32 tangent vectors before scaling, `[B, D]`.
+    ///
+    /// # Errors
+    /// As [`Model::image_features`].
+    pub fn encode_images(&self, pixels: Tensor<4>) -> Result<Tensor<2>> {
+        Ok(self.project(self.image_features(pixels)?, Tower::Image, None))
+    }
+
+    /// Maps token ids to f32 tangent vectors before scaling, `[B, D]`.
+    ///
+    /// # Errors
+    /// As [`Model::text_features`].
+    pub fn encode_texts(&self, tokens: Tokens) -> Result<Tensor<2>> {
+        Ok(self.project(self.text_features(tokens)?, Tower::Text, None))
+    }
+
+    /// Maps photographs to points (space components), `[B, D]`.
+    ///
+    /// # Errors
+    /// As [`Model::image_features`].
+    pub fn embed_images(&self, pixels: Tensor<4>) -> Result<Tensor<2>> {
+        self.head.lift(self.encode_images(pixels)?, Tower::Image)
+    }
+
+    /// Maps texts to points (space components), `[B, D]`.
+    ///
+    /// # Errors
+    /// As [`Model::text_features`].
+    pub fn embed_texts(&self, tokens: Tokens) -> Result<Tensor<2>> {
+        self.head.lift(self.encode_texts(tokens)?, Tower::Text)
+    }
+
+    /// Stores mean and standard deviation of the training features in the adapters that standardise.
+    #[must_use]
+    pub fn with_feature_statistics(mut self, [images, texts]: [Option<FeatureStatistics>; 2], device: &Device) -> Self {
+        let set = |adapter: Option<Adapter>, statistics: Option<FeatureStatistics>| match statistics {
+            Some(statistics) => adapter.map(|adapter| adapter.with_statistics(&statistics, device)),
+            None => adapter,
+        };
+        self.visual_adapter = set(self.visual_adapter, images);
+        self.textual_adapter = set(self.textual_adapter, texts);
+        self
+    }
+}
+
+impl Projection {
+    fn new(init: &mut Init, width: usize, dim: usize) -> Self {
+        Self { weight: init.matrix(width, dim, Fill::Normal((width as f64).powf(-0.5))) }
+    }
+
+    /// `[B, width] -> [B, D]`. The result is f32 in any encoder precision.
+    fn forward(&self, features: Tensor<2>) -> Tensor<2> {
+        features.matmul(self.weight.value.val()).cast(DType::F32)
+    }
+}
+
+/// Pixels of a batch, `[B, 3, size, size]` in `[0, 1]`, on the plain version of `device`, because they need no
+/// gradient.
+pub fn pixels(batch: &ImageBatch, device: &Device) -> Tensor<4> {
+    let values: Vec<f32> = batch.data.par_iter().map(|&byte| f32::from(byte) / 255.0).collect();
+    let shape = [batch.n, 3, batch.size, batch.size];
+    Tensor::from_data(TensorData::new(values, shape), &device.clone().without_autodiff())
+}
+
+/// Tokens of a batch, on the plain version of `device`.
+pub fn tokens(batch: &TokenBatch, device: &Device) -> Tokens {
+    let device = device.clone().without_autodiff();
+    let integers = |ids: &[u32]| ids.iter().map(|&id| id as i32).collect::<Vec<_>>();
+    Tokens {
+        ids: Tensor::from_data(TensorData::new(integers(&batch.ids), [batch.n, batch.len]), &device),
+        end: Tensor::from_data(TensorData::new(integers(&batch.end), [batch.n]), &device),
+    }
+}

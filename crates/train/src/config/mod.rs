@@ -1,0 +1,575 @@
+//! The configuration of an experiment: one TOML file for the data, the model, the objective, the optimiser and the run.
+//!
+//! ```toml
+//! extends = "base.toml"          # optional; relative to this file, tables are merged key by key
+//! seed = 0
+//! [data]
+//! kind = "toy"
+//! [model]
+//! embed_dim = 64
+//! visual = { preset = "vit_nano" }
+//! textual = { preset = "text_nano" }
+//! [method]
+//! kind = "phyclip"
+//! ```
+//!
+//! Every section has defaults, and unknown keys are rejected. [`Config::resolve`] writes out all defaults before the
+//! config is stored beside the result. [`schema`] lists the keys.
+//!
+//! Some values are set in one place only: the image size by the image encoder, the context by the text encoder, the
+//! vocabulary by the tokenizer, and the views by the method.
+
+mod adaptation;
+mod defaults;
+mod features;
+mod keys;
+mod load;
+mod smoke;
+#[cfg(test)]
+mod tests;
+mod vectors;
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use conifer_data::loader::{CaptionChoice, ChainChoice, EdgeChoice, LoaderConfig, PixelCacheConfig};
+use conifer_data::transform::{Augment, EvalCrop};
+use conifer_data::{PixelLimits, SourceSpec, View};
+use conifer_model::adapter::AdapterConfig;
+use conifer_model::apex::Apex;
+use conifer_model::encoders::{TextualConfig, VisualConfig};
+use conifer_model::head::HeadConfig;
+use conifer_model::lora::LoraConfig;
+use conifer_model::model::{ModelConfig, ModelPart, PixelStatistics};
+use conifer_space::{ManifoldKind, ManifoldSpec};
+use serde::{Deserialize, Serialize};
+
+pub use keys::{KeyRow, edits, schema};
+
+use crate::error::{Error, Result};
+use crate::methods::{self, Method};
+use crate::root::RootKind;
+use crate::schedule::Schedule;
+use crate::unfreeze::UnfreezeConfig;
+
+/// One experiment.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Config {
+    /// Seed of the initial weights, the data order and the augmentation.
+    pub seed: u64,
+    /// Follow the released systems where they differ from the papers. Default of `method.reference`, `head.reference`
+    /// and `optim.reference`; read only when a file is loaded.
+    pub reference: bool,
+    /// Source of the samples, and how they are batched.
+    pub data: DataConfig,
+    /// The tokenizer.
+    pub tokenizer: TokenizerConfig,
+    /// The two towers.
+    pub model: ModelSection,
+    /// The space of the embeddings.
+    pub manifold: ManifoldSection,
+    /// The root of the cones.
+    pub root: RootSection,
+    /// Curvature, feature scales and temperature.
+    pub head: HeadConfig,
+    /// The objective.
+    pub method: MethodSection,
+    /// The optimiser.
+    pub optim: OptimConfig,
+    /// The run.
+    pub train: TrainConfig,
+    /// Evaluation during training.
+    pub eval: EvalConfig,
+}
+
+/// `[data]`: a source ([`SourceSpec`]) and the loader settings ([`LoaderConfig`]) that no other section sets.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct DataConfig {
+    /// Kind of source, a name in [`SOURCES`](conifer_data::SOURCES).
+    pub kind: String,
+    /// File, folder or shard pattern, relative to the working directory.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub path: Option<PathBuf>,
+    /// Keep only the samples of this split.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub split: Option<String>,
+    /// Folders to search for photos, besides that of the data file.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub roots: Vec<PathBuf>,
+    /// Options of this kind of source.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub options: BTreeMap<String, serde_json::Value>,
+    /// Augmentation of training photos.
+    pub augment: Augment,
+    /// Which of a photo's captions to use.
+    pub caption: CaptionChoice,
+    /// Which chain of texts to use.
+    pub chain: ChainChoice,
+    /// Which boxes to use, and when a box is part of another.
+    pub edges: EdgeChoice,
+    /// Smallest area of a box in pixels; smaller boxes are not used.
+    pub min_box_pixels: u32,
+    /// Limits on the size of the photos.
+    pub limits: PixelLimits,
+    /// Drop the last, smaller batch of each epoch.
+    pub drop_last: bool,
+    /// The run stops if more than this fraction of the samples is broken.
+    pub max_broken_share: f64,
+    /// Cache of decoded photos in memory.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cache_pixels: Option<PixelCacheConfig>,
+    /// Reader threads; 0: one per core.
+    pub workers: usize,
+    /// Number of batches to prepare ahead.
+    pub prefetch: usize,
+}
+
+/// `[tokenizer]`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
+pub enum TokenizerConfig {
+    /// Byte-pair encoding as in CLIP, trained on the captions and phrases of the data.
+    Train {
+        /// Largest number of tokens.
+        vocab_size: usize,
+    },
+    /// A `tokenizer.json`.
+    File {
+        /// The file.
+        path: PathBuf,
+    },
+    /// CLIP's own list of merges, `bpe_simple_vocab_16e6.txt.gz`.
+    ClipMerges {
+        /// The file.
+        path: PathBuf,
+        /// Number of tokens; default: CLIP's 49,408.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        vocab_size: Option<usize>,
+    },
+}
+
+/// `[model]`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ModelSection {
+    /// Start from this checkpoint folder, the newest checkpoint of this run, or this published model (its file, its
+    /// folder, or its name on the hub). The towers, projections, tokenizer and pixel statistics of the checkpoint
+    /// replace the settings below. Its head is used too if its space has the kind and the number of factors that
+    /// `[manifold]` selects. For a published model without a `tokenizer.json`, `[tokenizer]` applies.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub init: Option<PathBuf>,
+    /// Only without `init`: take the image encoder and its pixel statistics from here instead of `visual`: a file, a
+    /// folder or a name on the hub, in one of [`TOWER_FORMATS`](conifer_model::checkpoint::towers::TOWER_FORMATS) or of a whole
+    /// model. A file spells it `model.visual.init`. A MoCo checkpoint is used at the image size of `visual`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub init_visual: Option<PathBuf>,
+    /// Only without `init`: take the text encoder and its tokenizer from here instead of `textual` and `[tokenizer]`. A
+    /// file spells it `model.textual.init`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub init_textual: Option<PathBuf>,
+    /// With `init`: replace the checkpoint's projections and head by new ones of dimension `embed_dim` (Wang et al.
+    /// project CLIP's features to 128 dimensions).
+    pub new_projection: bool,
+    /// Dimension D of the embeddings, over all factors.
+    pub embed_dim: usize,
+    /// The image encoder. Absent, and `[data]` has vectors of photos: one that reads them.
+    pub visual: VisualConfig,
+    /// The text encoder. Its vocabulary becomes that of the tokenizer. Absent, and `[data]` has vectors of texts: one
+    /// that reads them.
+    pub textual: TextualConfig,
+    /// Pixel normalisation.
+    pub pixels: PixelStatistics,
+    /// Crop of photographs in an evaluation and for stored features; absent: that of the image encoder's checkpoint, or
+    /// the centre.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub crop: Option<EvalCrop>,
+    /// Network between the image encoder and its projection; absent: none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub visual_adapter: Option<AdapterConfig>,
+    /// Network between the text encoder and its projection; absent: none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub textual_adapter: Option<AdapterConfig>,
+    /// Low-rank updates of the image encoder, whose other parameters are then frozen; absent: none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub visual_lora: Option<LoraConfig>,
+    /// Low-rank updates of the text encoder, as `visual_lora`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub textual_lora: Option<LoraConfig>,
+    /// Recompute cheap activations in the backward pass instead of storing them.
+    pub gradient_checkpointing: bool,
+}
+
+/// `[manifold]`: absent keys take the method's defaults.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ManifoldSection {
+    /// A name in [`SPACES`](conifer_space::SPACES).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kind: Option<ManifoldKind>,
+    /// Number of factors of a product.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub factors: Option<usize>,
+    /// Initial curvature of each factor; empty: `head.curv` for all.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub curv: Vec<f64>,
+}
+
+/// `[root]`: an absent kind is the method's default.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct RootSection {
+    /// Source of the root.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kind: Option<RootKind>,
+    /// Text of a root that is, or is initialised as, a text embedding: empty (HierarCaps), or the name of the highest
+    /// rank (RCME).
+    pub text: String,
+}
+
+/// `[method]`: a name in [`METHODS`](methods::METHODS) and the settings of that method.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct MethodSection {
+    /// The name.
+    pub kind: String,
+    /// Settings of the method, which checks them.
+    #[serde(flatten)]
+    pub settings: toml::Table,
+}
+
+/// `[optim]`: AdamW and its schedule. The defaults are those of MERU, HyCoCLIP and PHyCLIP.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct OptimConfig {
+    /// Peak learning rate.
+    pub lr: f64,
+    /// Decay rates of the two running means.
+    pub betas: [f64; 2],
+    /// Added to the square root of the second mean.
+    pub eps: f64,
+    /// Weight decay, multiplied by the learning rate.
+    pub weight_decay: f64,
+    /// Learning rate after the warm-up, a name in [`SCHEDULES`](crate::schedule::SCHEDULES).
+    pub schedule: String,
+    /// Length of the linear warm-up, in steps.
+    pub warmup_steps: u64,
+    /// Largest norm over all gradients. 0 (as published): no clipping.
+    pub clip_norm: f64,
+    /// Factor on the learning rate of both encoders.
+    pub tower_lr_factor: f64,
+    /// Factor on the learning rate from each layer of an encoder to the one before it; 1: none. Layer l of an encoder
+    /// with L blocks has `layer_decay^(L + 1 - l)` times its learning rate (ELECTRA, Clark et al., ICLR 2020; BEiT, Bao
+    /// et al., ICLR 2022). The layers are those of [`LayerIds`](conifer_model::layer_ids::LayerIds).
+    pub layer_decay: f64,
+    /// Number of batches whose gradients are averaged per step. Contrastive terms stay within each batch.
+    pub accumulate: usize,
+    /// Follow the released code: norms, biases and per-factor scalars are decayed too, and the first step has learning
+    /// rate 0.
+    pub reference: bool,
+}
+
+/// `[train]`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct TrainConfig {
+    /// Number of optimiser updates.
+    pub steps: u64,
+    /// Samples in a batch.
+    pub batch_size: usize,
+    /// Steps between two log records.
+    pub log_every: u64,
+    /// Steps between two checkpoints; 0: only at the end or when stopped.
+    pub checkpoint_every: u64,
+    /// Number of checkpoints to keep; older ones are removed.
+    pub keep: usize,
+    /// Frozen parts of the model: visual, textual, visual_proj, textual_proj, head. They need no optimiser memory.
+    pub freeze: Vec<ModelPart>,
+    /// Gradual unfreezing of encoders; absent: none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unfreeze: Option<UnfreezeConfig>,
+    /// Encode each photo, box and text once and train on the stored features, for the towers in `freeze`. Absent: true
+    /// if a frozen tower comes from `model.visual.init` or `model.textual.init`, or is an ONNX model. Always true if a tower reads vectors.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub features: Option<bool>,
+    /// Folder of the stored features, as `conifer features --out` writes it. Features of another encoder in it are an
+    /// error. Absent: a cache of the user.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub feature_store: Option<PathBuf>,
+    /// Folder of the run.
+    pub out: PathBuf,
+}
+
+/// `[eval]`: benchmarks on held-out data during training. The trainer schedules them; its
+/// [`Observer`](crate::trainer::Observer) runs them.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct EvalConfig {
+    /// Steps between two evaluations; 0: never.
+    pub every: u64,
+    /// Names of the benchmarks (`conifer benchmarks`).
+    pub benchmarks: Vec<String>,
+    /// Kind of source; default: that of `[data]`, with its path and its options.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kind: Option<String>,
+    /// File, folder or shard pattern; default: that of `[data]`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub path: Option<PathBuf>,
+    /// The held-out split.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub split: Option<String>,
+    /// Options of this kind of source. They override those of `[data]` if `kind` is absent.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub options: BTreeMap<String, serde_json::Value>,
+    /// File of `parent child` edges, for benchmarks that need a tree of classes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tree: Option<PathBuf>,
+    /// Prompt templates: a named set, or a file.
+    pub prompts: String,
+    /// Crop of the photos; absent: that of the model.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub crop: Option<EvalCrop>,
+}
+
+impl Config {
+    /// Builds the method from its settings.
+    ///
+    /// # Errors
+    /// If the method is unknown, or rejects a setting.
+    pub fn method(&self) -> Result<Box<dyn Method>> {
+        (methods::entry(&self.method.kind)?.from_config)(&self.method.settings)
+    }
+
+    /// The space: `[manifold]`, with the method's defaults for absent keys. If `[manifold]` lists no curvatures, the
+    /// list stays empty, and [`Head::new`](conifer_model::head::Head::new) fills it.
+    ///
+    /// # Errors
+    /// If the method or the kind of space is unknown.
+    pub fn space(&self) -> Result<ManifoldSpec> {
+        let own = (methods::entry(&self.method.kind)?.manifold)(self.model.embed_dim);
+        let kind = self.manifold.kind.clone().unwrap_or_else(|| own.kind.clone());
+        let factored = conifer_space::entry(kind.name())?.factored;
+        let factors = match self.manifold.factors {
+            Some(factors) => factors,
+            None if kind == own.kind => own.factors,
+            // The published factors have eight dimensions each (PHyCLIP Sec. 4.1).
+            None if factored => (self.model.embed_dim / 8).max(1),
+            None => 1,
+        };
+        Ok(ManifoldSpec { kind, dim: self.model.embed_dim, factors, curv: self.manifold.curv.clone() })
+    }
+
+    /// Kind of the root: `[root]`, else the method's default.
+    ///
+    /// # Errors
+    /// If the method is unknown.
+    pub fn root_kind(&self) -> Result<RootKind> {
+        Ok(self.root.kind.unwrap_or(methods::entry(&self.method.kind)?.root))
+    }
+
+    /// The root of the finished model, for its manifest. `None` if the root is a point that is stored beside the
+    /// weights. `None` also if the root is the origin and this is the default of the method: such a method (CLIP)
+    /// trains without a root on a sphere, and the evaluation chooses one.
+    ///
+    /// # Errors
+    /// If the method is unknown.
+    pub fn apex(&self) -> Result<Option<Apex>> {
+        let own = methods::entry(&self.method.kind)?.root;
+        Ok(match self.root_kind()? {
+            RootKind::Text => Some(Apex::Text(self.root.text.clone())),
+            RootKind::Origin if own != RootKind::Origin => Some(Apex::Origin),
+            _ => None,
+        })
+    }
+
+    /// The source of the training samples.
+    pub fn source(&self) -> SourceSpec {
+        SourceSpec {
+            kind: self.data.kind.clone(),
+            path: self.data.path.clone(),
+            split: self.data.split.clone(),
+            roots: self.data.roots.clone(),
+            options: self.data.options.clone(),
+        }
+    }
+
+    /// The source of the samples for `[eval]`.
+    pub fn eval_source(&self) -> SourceSpec {
+        let EvalConfig { kind, path, split, options, .. } = self.eval.clone();
+        let mut spec = match &kind {
+            Some(kind) => SourceSpec { kind: kind.clone(), roots: self.data.roots.clone(), ..SourceSpec::default() },
+            None => self.source(),
+        };
+        spec.path = path.or(spec.path);
+        spec.split = split;
+        spec.options.extend(options);
+        spec
+    }
+
+    /// Loader settings for a method that reads `views`.
+    pub fn loader(&self, views: &[View]) -> LoaderConfig {
+        let data = self.data.clone();
+        LoaderConfig {
+            views: views.to_vec(),
+            batch_size: self.train.batch_size,
+            seed: self.seed,
+            image_size: self.model.visual.reads().image_size,
+            context: self.model.textual.reads().context,
+            augment: data.augment,
+            caption: data.caption,
+            chain: data.chain,
+            edges: data.edges,
+            min_box_pixels: data.min_box_pixels,
+            limits: data.limits,
+            drop_last: data.drop_last,
+            max_broken_share: data.max_broken_share,
+            cache_pixels: data.cache_pixels,
+            workers: data.workers,
+            prefetch: data.prefetch,
+        }
+    }
+
+    /// The architecture, with the vocabulary size of the tokenizer.
+    ///
+    /// # Errors
+    /// If the text encoder has no vocabulary setting.
+    pub fn architecture(&self, vocabulary: usize) -> Result<ModelConfig> {
+        let textual = match self.model.textual.vector_width() {
+            Some(_) => self.model.textual.clone(),
+            None => self.model.textual.with("vocabulary", vocabulary as i64)?,
+        };
+        Ok(ModelConfig {
+            visual: self.model.visual.clone(),
+            textual,
+            pixels: self.model.pixels,
+            visual_adapter: self.model.visual_adapter.clone(),
+            textual_adapter: self.model.textual_adapter.clone(),
+            visual_lora: self.model.visual_lora.clone(),
+            textual_lora: self.model.textual_lora.clone(),
+        })
+    }
+
+    /// The learning-rate schedule.
+    ///
+    /// # Errors
+    /// If its name is unknown.
+    pub fn schedule(&self) -> Result<Schedule> {
+        let OptimConfig { schedule, lr, warmup_steps, reference, .. } = &self.optim;
+        Schedule::new(schedule, *lr, *warmup_steps, self.train.steps, *reference)
+    }
+
+    /// Writes out every default: the space, the root, the settings of the method, and towers for data of vectors.
+    ///
+    /// # Errors
+    /// As [`Config::method`] and [`Config::space`].
+    pub fn resolve(mut self) -> Result<Self> {
+        self.method.settings = (methods::entry(&self.method.kind)?.resolve)(&self.method.settings)?;
+        let space = self.space()?;
+        self.manifold.kind = Some(space.kind);
+        self.manifold.factors = Some(space.factors);
+        self.root.kind = Some(self.root_kind()?);
+        self.resolve_vectors();
+        self.train.features = Some(self.uses_features());
+        Ok(self)
+    }
+
+    /// Checks that every value is in its range and that the sections are consistent.
+    ///
+    /// # Errors
+    /// [`Error::Setting`] for the first invalid key, with its value and what was expected.
+    pub fn check(&self) -> Result<()> {
+        let method = self.method()?;
+        let mut space = self.space()?;
+        if conifer_space::entry(space.kind.name())?.curved && space.curv.is_empty() {
+            space.curv = vec![self.head.curv; space.factors];
+        }
+        space.check()?;
+        self.loader(method.views()).check()?;
+        self.schedule()?;
+        let OptimConfig { lr, betas: [beta1, beta2], eps, weight_decay, clip_norm, accumulate, .. } = self.optim;
+        within("optim.lr", lr, |x| x > 0.0, "more than 0")?;
+        within("optim.betas[0]", beta1, |x| (0.0..1.0).contains(&x), "0 or more and less than 1")?;
+        within("optim.betas[1]", beta2, |x| (0.0..1.0).contains(&x), "0 or more and less than 1")?;
+        within("optim.eps", eps, |x| x > 0.0, "more than 0")?;
+        within("optim.weight_decay", weight_decay, |x| x >= 0.0, "0 or more")?;
+        within("optim.clip_norm", clip_norm, |x| x >= 0.0, "0 (no clipping) or more")?;
+        at_least_one("optim.accumulate", accumulate as u64)?;
+        at_least_one("model.embed_dim", self.model.embed_dim as u64)?;
+        let towers = [("visual", "an image", &self.model.init_visual), ("textual", "a text", &self.model.init_textual)];
+        for (tower, what, path) in towers {
+            if let (Some(_), Some(path)) = (&self.model.init, path) {
+                let expected = format!("no value, because model.init already provides {what} encoder");
+                return Err(Error::setting(format!("model.{tower}.init"), path.display(), expected));
+            }
+        }
+        self.check_adaptation()?;
+        self.check_onnx()?;
+        self.check_features()?;
+        if self.model.embed_dim > 1 << 16 {
+            return Err(Error::setting("model.embed_dim", self.model.embed_dim, "at most 65536"));
+        }
+        for (index, &std) in self.model.pixels.std.iter().enumerate() {
+            within(&format!("model.pixels.std[{index}]"), f64::from(std), |x| x > 0.0, "more than 0")?;
+            within(
+                &format!("model.pixels.mean[{index}]"),
+                f64::from(self.model.pixels.mean[index]),
+                |_| true,
+                "a number",
+            )?;
+        }
+        for kind in [Some(&self.data.kind), self.eval.kind.as_ref()].into_iter().flatten() {
+            conifer_data::sources::entry(kind)?;
+        }
+        at_least_one("train.steps", self.train.steps)?;
+        at_least_one("train.log_every", self.train.log_every)?;
+        at_least_one("train.keep", self.train.keep as u64)?;
+        if self.eval.every > 0 && self.eval.benchmarks.is_empty() {
+            return Err(Error::setting("eval.benchmarks", "empty", "at least one benchmark if eval.every is not 0"));
+        }
+        if self.train.batch_size < 2 {
+            return Err(Error::setting(
+                "train.batch_size",
+                self.train.batch_size,
+                "at least 2, because a contrastive loss needs a negative",
+            ));
+        }
+        if self.optim.warmup_steps > self.train.steps {
+            let steps = self.train.steps;
+            let expected = format!("at most train.steps = {steps}, such as --set optim.warmup_steps={}", steps / 10);
+            return Err(Error::setting("optim.warmup_steps", self.optim.warmup_steps, expected));
+        }
+        Ok(())
+    }
+
+    /// Checks that the samples fill at least one batch if `data.drop_last` drops smaller ones.
+    ///
+    /// # Errors
+    /// [`Error::Setting`], which suggests a valid batch size.
+    pub fn check_samples(&self, samples: usize) -> Result<()> {
+        let batch = self.train.batch_size;
+        if !self.data.drop_last || batch <= samples {
+            return Ok(());
+        }
+        let expected = match samples {
+            0 | 1 => "data of two samples or more".to_owned(),
+            _ => {
+                // Suggest a power of two, the usual kind of batch size.
+                let fitting = 1_usize << samples.ilog2();
+                format!("at most {samples}, the number of samples, such as --set train.batch_size={fitting}")
+            }
+        };
+        Err(Error::setting("train.batch_size", batch, expected))
+    }
+}
+
+fn within(key: &str, found: f64, accept: impl Fn(f64) -> bool, expected: &str) -> Result<()> {
+    if found.is_finite() && accept(found) {
+        return Ok(());
+    }
+    Err(Error::setting(key, found, expected))
+}
+
+fn at_least_one(key: &str, found: u64) -> Result<()> {
+    if found >= 1 { Ok(()) } else { Err(Error::setting(key, found, "at least 1")) }
+}

@@ -1,0 +1,104 @@
+//! Events of a run, for the program that runs the trainer.
+
+use std::error::Error;
+use std::path::Path;
+
+use conifer_data::tokenizer::Tokenizer;
+use conifer_model::checkpoint::Manifest;
+use conifer_model::features::FeatureStage;
+use conifer_model::model::Model;
+
+use crate::log::StepRecord;
+
+/// Watches a run. It may print, draw and measure, but cannot change the run. A closure over events is an observer
+/// without evaluation.
+pub trait Observer {
+    /// Handles an event.
+    fn on(&mut self, event: &Event<'_>);
+
+    /// Measures the current model (every `eval.every` steps). Returns numbers by name, for the logs.
+    ///
+    /// # Errors
+    /// Any failure of the measurement. It ends the run, after a checkpoint.
+    fn evaluate(&mut self, _now: &ModelSnapshot<'_>) -> Result<Vec<(String, f64)>, Box<dyn Error + Send + Sync>> {
+        Ok(Vec::new())
+    }
+}
+
+impl<F: FnMut(&Event<'_>)> Observer for F {
+    fn on(&mut self, event: &Event<'_>) {
+        self(event);
+    }
+}
+
+/// The state of a model during training.
+#[derive(Debug)]
+pub struct ModelSnapshot<'a> {
+    /// Number of updates made.
+    pub step: u64,
+    /// The model, with autodiff; an [`Embedder`](conifer_model::embed::Embedder) converts it to the plain device.
+    pub model: &'a Model,
+    /// The manifest of the model.
+    pub manifest: Manifest,
+    /// The tokenizer of the run.
+    pub tokenizer: &'a Tokenizer,
+}
+
+/// An event of a run.
+#[derive(Debug)]
+pub enum Event<'a> {
+    /// The first step is next.
+    Started {
+        /// Updates already made; more than 0 if the run was resumed.
+        step: u64,
+        /// Updates of the whole run.
+        steps: u64,
+        /// Number of trainable values in the model.
+        parameters: usize,
+        /// Samples in the source, including broken ones.
+        samples: usize,
+        /// Batches per epoch.
+        batches_per_epoch: u64,
+    },
+    /// Features of frozen towers are being computed, before the first step.
+    Features {
+        /// The part of the work.
+        stage: FeatureStage,
+        /// Items done.
+        done: usize,
+        /// Items in this part.
+        total: usize,
+    },
+    /// A step is done.
+    Step(&'a StepRecord),
+    /// A checkpoint is complete on disk.
+    Checkpoint {
+        /// Number of updates made.
+        step: u64,
+        /// Folder of the checkpoint.
+        path: &'a Path,
+    },
+    /// The stop flag was set; everything is saved.
+    Stopped {
+        /// Number of updates made.
+        step: u64,
+        /// The checkpoint to resume from.
+        path: &'a Path,
+    },
+    /// All steps are done and saved.
+    Finished {
+        /// Number of updates made.
+        step: u64,
+        /// The last checkpoint.
+        path: &'a Path,
+    },
+}
+
+/// How a run ended without an error.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// All steps are done.
+    Finished,
+    /// The stop flag was set before the last step.
+    Stopped,
+}
