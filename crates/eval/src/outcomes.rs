@@ -1,6 +1,6 @@
 use serde::{Deserialize, Serialize};
 
-use crate::metrics::{BootstrapUnits, SpearmanRanks, bootstrap_units};
+use crate::metrics::{BootstrapUnits, DetectionRanking, RocRanking, SpearmanRanks, bootstrap_units};
 
 /// A statistic of the rows with the given indices.
 pub(crate) type RowStatistic<'a> = Box<dyn Fn(&[usize]) -> f64 + Sync + 'a>;
@@ -36,6 +36,20 @@ pub enum Outcomes {
         /// Human grade of each query.
         truth: Vec<f64>,
     },
+    /// The number is the average precision of a ranking in all-points form, [`crate::metrics::average_precision`].
+    AveragePrecision {
+        /// Score of the model for each query.
+        scores: Vec<f64>,
+        /// Whether the query belongs to the positive class.
+        positive: Vec<bool>,
+    },
+    /// The number is the area under the ROC curve, [`crate::metrics::roc_auc`].
+    RocAuc {
+        /// Score of the model for each query.
+        scores: Vec<f64>,
+        /// Whether the query belongs to the positive class.
+        positive: Vec<bool>,
+    },
 }
 
 impl Outcomes {
@@ -45,6 +59,7 @@ impl Outcomes {
             Self::Mean { values } | Self::MeanOfGroups { values, .. } => values.len(),
             Self::HarmonicMean { first, .. } => first.len(),
             Self::Spearman { found, .. } => found.len(),
+            Self::AveragePrecision { scores, .. } | Self::RocAuc { scores, .. } => scores.len(),
         }
     }
 
@@ -84,6 +99,22 @@ impl Outcomes {
                     if rho.is_nan() && !rows.is_empty() { 0.0 } else { rho }
                 })
             }
+            Self::AveragePrecision { scores, positive } => {
+                let entries = (0..).zip(scores).zip(positive);
+                let ranking = DetectionRanking::new(entries.map(|((row, &score), &right)| (row, score as f32, right)));
+                Box::new(move |rows| {
+                    let counts = counts(rows, scores.len());
+                    let positives = positive.iter().zip(&counts).filter(|it| *it.0).map(|it| it.1).sum();
+                    ranking.average_precision(positives, |row| counts[row as usize])[0]
+                })
+            }
+            Self::RocAuc { scores, positive } => {
+                let ranking = RocRanking::new(scores, positive);
+                Box::new(move |rows| {
+                    let counts = counts(rows, scores.len());
+                    ranking.area(|row| counts[row])
+                })
+            }
         }
     }
 
@@ -119,16 +150,25 @@ impl Outcomes {
     }
 
     /// Returns true if `other` can come from the same queries: the statistic and the number of queries are equal, and
-    /// so are the groups or the grades.
+    /// so are the groups, the grades or the classes.
     pub fn pairs_with(&self, other: &Self) -> bool {
         self.len() == other.len()
             && match (self, other) {
                 (Self::Mean { .. }, Self::Mean { .. }) | (Self::HarmonicMean { .. }, Self::HarmonicMean { .. }) => true,
                 (Self::MeanOfGroups { groups: a, .. }, Self::MeanOfGroups { groups: b, .. }) => a == b,
                 (Self::Spearman { truth: a, .. }, Self::Spearman { truth: b, .. }) => a == b,
+                (Self::AveragePrecision { positive: a, .. }, Self::AveragePrecision { positive: b, .. })
+                | (Self::RocAuc { positive: a, .. }, Self::RocAuc { positive: b, .. }) => a == b,
                 _ => false,
             }
     }
+}
+
+/// Number of times that each of `0..len` occurs in `rows`.
+fn counts(rows: &[usize], len: usize) -> Vec<f64> {
+    let mut counts = vec![0.0; len];
+    rows.iter().for_each(|&row| counts[row] += 1.0);
+    counts
 }
 
 fn mean(values: &[f64], rows: &[usize]) -> f64 {

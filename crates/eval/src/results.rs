@@ -146,6 +146,9 @@ fn check(record: &Record, outcomes: &Outcomes) -> std::result::Result<(), String
         Outcomes::MeanOfGroups { values, groups } => (values.len(), groups.len()),
         Outcomes::HarmonicMean { first, second } => (first.len(), second.len()),
         Outcomes::Spearman { found, truth } => (found.len(), truth.len()),
+        Outcomes::AveragePrecision { scores, positive } | Outcomes::RocAuc { scores, positive } => {
+            (scores.len(), positive.len())
+        }
     };
     if first != second || first != record.n {
         return Err(format!("n is {}, but there are {first} and {second} outcomes; expected one per query", record.n));

@@ -11,6 +11,6 @@ pub struct BatchSpace {
     pub root: RootT,
     /// Curvatures c of the Lorentz factors, `[K]`, as the manifold uses them; `None` for a space without curvature.
     pub curv: Option<Tensor<1>>,
-    /// 1/temperature, `[1]`.
+    /// 1/temperature, `[1]`; `[3]` in the order of [`SOFTMAXES`](crate::head::SOFTMAXES) if the head has three.
     pub logit_scale: Tensor<1>,
 }

@@ -20,6 +20,10 @@ pub enum Tower {
     Text,
 }
 
+/// Published names of the scalars of a head with three temperatures: of the softmax over wholes, over boxes, and over
+/// wholes with boxes as queries.
+pub const SOFTMAXES: [&str; 3] = ["global_logit_scale", "local_logit_scale", "global_local_logit_scale"];
+
 /// Settings of a [`Head`]: initial values and ranges of its scalars. All scalars are learned in log space.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -44,6 +48,10 @@ pub struct HeadConfig {
     pub feature_scale_per_factor: bool,
     /// Initial temperature of the contrastive softmax: 0.07 (HyCoCLIP App. B, PHyCLIP App. C.3).
     pub temperature: f64,
+    /// Initial temperatures of a method with one softmax for each of [`SOFTMAXES`]; they replace `temperature`. Empty:
+    /// one temperature for all.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub temperatures: Vec<f64>,
     /// Whether the temperature is learned.
     pub learn_temperature: bool,
     /// Smallest temperature: 0.01 (same sources). There is no upper bound.
@@ -63,6 +71,7 @@ impl Default for HeadConfig {
             max_feature_scale: 1.0,
             feature_scale_per_factor: true,
             temperature: 0.07,
+            temperatures: Vec::new(),
             learn_temperature: true,
             min_temperature: 0.01,
             reference: false,
@@ -77,6 +86,8 @@ impl Default for HeadConfig {
 /// | curvature | `curv` | `curvs.i` | - | - |
 /// | feature scales | `visual_alpha`, `textual_alpha` | `{visual,textual}_concept_alphas.i` | - | as Lorentz |
 /// | 1/temperature | `logit_scale` | `logit_scale` | `logit_scale` | `logit_scale` |
+///
+/// With [`HeadConfig::temperatures`], the [`SOFTMAXES`] take the place of `logit_scale`.
 ///
 /// The names are those of the published checkpoints; i counts the factors from 0. A sphere has no feature scale,
 /// because its lift divides by the norm.
@@ -124,16 +135,26 @@ impl Head {
         let scaled = kind.tangent_norm.is_some();
         let visual_scale = scaled.then(|| scale("visual_alpha", "visual_concept_alphas"));
         let textual_scale = scaled.then(|| scale("textual_alpha", "textual_concept_alphas"));
-        if !(config.temperature > 0.0 && config.min_temperature > 0.0 && config.min_temperature <= config.temperature) {
-            return Err(Error::setting(
-                "head.temperature",
-                format!("{} with head.min_temperature {}", config.temperature, config.min_temperature),
-                "0 < min_temperature <= temperature",
-            ));
+        let (names, temperatures) = match config.temperatures.as_slice() {
+            [] => (vec!["logit_scale".into()], vec![config.temperature]),
+            several if several.len() == SOFTMAXES.len() => (SOFTMAXES.map(String::from).to_vec(), several.to_vec()),
+            other => {
+                let expected = format!("no value, or one for each of {}", SOFTMAXES.join(", "));
+                return Err(Error::setting("head.temperatures", format!("{other:?}"), expected));
+            }
+        };
+        for temperature in &temperatures {
+            if !(*temperature > 0.0 && config.min_temperature > 0.0 && config.min_temperature <= *temperature) {
+                return Err(Error::setting(
+                    "head.temperature",
+                    format!("{temperature} with head.min_temperature {}", config.min_temperature),
+                    "0 < min_temperature <= temperature",
+                ));
+            }
         }
         let logit_scale = BoundedScalar::new(
-            vec!["logit_scale".into()],
-            &[1.0 / config.temperature],
+            names,
+            &temperatures.iter().map(|temperature| 1.0 / temperature).collect::<Vec<_>>(),
             [0.0, 1.0 / config.min_temperature],
             config.learn_temperature,
             device,

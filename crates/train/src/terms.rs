@@ -125,6 +125,11 @@ pub fn cone(space: &BatchSpace, parent: Tensor<2>, child: Tensor<2>, shape: &Con
     Ok(space.manifold.cone_hinge(parent, child, shape, &space.root))
 }
 
+/// Squared length of each row, `[B, D] -> [B]`, at least `floor`, below which the gradient is 0.
+pub(crate) fn squared_lengths(points: &Tensor<2>, floor: f64) -> Tensor<1> {
+    (points.clone() * points.clone()).sum_dim(1).squeeze_dim(1).clamp_min(floor)
+}
+
 /// Elementwise mean over a non-empty list of `[B]` tensors.
 pub(crate) fn mean(values: Vec<Tensor<1>>) -> Tensor<1> {
     let values: Tensor<2> = Tensor::stack(values, 0);

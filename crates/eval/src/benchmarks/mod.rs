@@ -10,6 +10,7 @@ mod hierarcaps;
 mod hierarchical_classification;
 mod hyperlex;
 mod part_retrieval;
+mod pep;
 pub mod prompts;
 mod sugarcrepe;
 mod taxonomic_ranks;
@@ -49,6 +50,7 @@ pub static BENCHMARKS: Registry<&dyn Benchmark> = Registry::new(
         &vg_attribution::VgAttribution,
         &hyperlex::HyperLexBenchmark,
         &breeds::BreedsBenchmark,
+        &pep::Pep,
     ],
 );
 

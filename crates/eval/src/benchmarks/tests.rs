@@ -523,5 +523,6 @@ mod contrasts;
 mod detection;
 mod hyperlex;
 mod part_retrieval;
+mod pep;
 mod prompts;
 mod taxonomic_ranks;

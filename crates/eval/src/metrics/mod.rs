@@ -11,6 +11,7 @@ mod matching;
 mod ordering;
 mod proportion;
 mod recall;
+mod roc_auc;
 mod threshold_curve;
 mod wasserstein;
 
@@ -25,6 +26,7 @@ pub use matching::{iou, iou_matches};
 pub use ordering::{ordering_by_ascending, pair_order_tau};
 pub use proportion::wilson_interval;
 pub use recall::{chance_hit_at_k, hit_at_k, rank_of_best};
+pub use roc_auc::{RocRanking, roc_auc};
 pub use threshold_curve::ThresholdCurve;
 pub use wasserstein::{LabelDistance, wasserstein};
 

@@ -158,6 +158,26 @@ fn golden_hierarchical_scores() {
 }
 
 mod class_graph;
+/// The example of scikit-learn's `roc_auc_score`: three of the four pairs of a positive and a negative are in order.
+#[test]
+fn roc_auc_counts_ordered_pairs() {
+    let (scores, positive) = ([0.1, 0.4, 0.35, 0.8], [false, false, true, true]);
+    assert_eq!(roc_auc(&scores, &positive), 0.75);
+    // A tie counts one half: (0.4, 0.4) of the four pairs.
+    assert_eq!(roc_auc(&[0.1, 0.4, 0.4, 0.8], &positive), 0.875);
+    assert_eq!(roc_auc(&[0.5; 4], &positive), 0.5);
+    assert!(roc_auc(&scores, &[true; 4]).is_nan());
+
+    let outcomes = crate::Outcomes::RocAuc { scores: scores.to_vec(), positive: positive.to_vec() };
+    assert_eq!((outcomes.value(), outcomes.len()), (0.75, 4));
+    // Row 1 twice: of six pairs, those of row 2 with row 1 are out of order.
+    assert_eq!(outcomes.over(&[0, 1, 1, 2, 3]), 4.0 / 6.0);
+    // Ranks of the right rows: 1 of 1 and 2 of 3; with row 1 twice, 1 of 1 and 2 of 4.
+    let outcomes = crate::Outcomes::AveragePrecision { scores: scores.to_vec(), positive: positive.to_vec() };
+    assert!((outcomes.value() - (1.0 + 2.0 / 3.0) / 2.0).abs() < 1e-12);
+    assert_eq!(outcomes.over(&[0, 1, 1, 2, 3]), 0.75);
+}
+
 mod detection;
 mod outside;
 

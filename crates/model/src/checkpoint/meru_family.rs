@@ -4,7 +4,7 @@
 //! **Inferred values.** Sizes come from the tensor shapes. No tensor stores the number of heads: it is 12 for widths
 //! 384 and 768 and 16 for 1024 in the image tower, and width / 64 in the text tower, as published; other widths need
 //! [`ImportOptions`]. Per-factor curvatures (`curvs.i`) indicate PHyCLIP, a single `curv` indicates MERU or HyCoCLIP
-//! (whose tensors are the same), and no curvature indicates CLIP.
+//! (whose tensors are the same), and no curvature indicates CLIP. Three temperatures indicate UNCHA.
 
 use std::path::Path;
 
@@ -16,7 +16,7 @@ use super::state_dict::StateDict;
 use super::{Precision, in_file, weights};
 use crate::checkpoint::{Manifest, TextFeed};
 use crate::encoders::{TextTransformerConfig, TextualConfig, VisualConfig, VitConfig};
-use crate::head::{Head, HeadConfig};
+use crate::head::{Head, HeadConfig, SOFTMAXES};
 use crate::model::{Model, ModelConfig, PixelStatistics};
 use crate::params::Init;
 use crate::{Error, Result};
@@ -42,7 +42,10 @@ fn import(stored: StateDict, options: &ImportOptions, device: &Device) -> Result
         textual_lora: None,
     };
     let (space, method) = shapes.space(options)?;
-    let head_config = HeadConfig { reference: true, ..HeadConfig::default() };
+    let mut head_config = HeadConfig { reference: true, ..HeadConfig::default() };
+    if shapes.has_three_temperatures() {
+        head_config.temperatures = vec![head_config.temperature; SOFTMAXES.len()];
+    }
     let [vocabulary, _] = stored.dims("textual.token_embed.weight")?;
     let texts =
         TextFeed { tokenizer: None, end_of_text: options.end_of_text.unwrap_or((vocabulary - 1) as u32), padding: 0 };
@@ -110,6 +113,10 @@ impl MeruShapes<'_> {
         })
     }
 
+    fn has_three_temperatures(&self) -> bool {
+        self.0.weights.contains_key(SOFTMAXES[0])
+    }
+
     fn channels(&self, name: &str) -> Result<[f32; 3]> {
         match self.0.get(name)?.floats() {
             Some(&[r, g, b]) => Ok([r, g, b]),
@@ -130,6 +137,7 @@ impl MeruShapes<'_> {
             return Ok((space, "phyclip"));
         }
         let (kind, method) = match self.0.weights.contains_key("curv") {
+            true if self.has_three_temperatures() => (ManifoldKind::Lorentz, "uncha"),
             true => (ManifoldKind::Lorentz, "meru"),
             false => (ManifoldKind::Sphere, "clip"),
         };

@@ -292,6 +292,29 @@ fn a_single_feature_scale_is_exported_for_each_factor() {
 }
 
 #[test]
+fn three_temperatures_round_trip() {
+    let folder = tempfile::tempdir().unwrap();
+    let (model, manifest) = small(&ManifoldSpec::lorentz(8, 0.7));
+    let head_config = HeadConfig { temperatures: vec![0.07, 0.05, 0.06], ..HeadConfig::default() };
+    let head = Head::new(&manifest.manifold, &head_config, &Device::flex()).unwrap();
+    let model = Model::new(model.config(), head, &mut Init::seeded(1, &Device::flex())).unwrap();
+    let manifest = Manifest::new(&model, &head_config, "uncha", manifest.texts);
+    let weights = export(&model);
+    assert!(weights.contains_key("local_logit_scale") && !weights.contains_key("logit_scale"));
+
+    let path = folder.path().join("model");
+    save(&path, &model, &manifest, None).unwrap();
+    let (loaded, read) = load(&path, &Device::flex()).unwrap();
+    assert_eq!((export(&loaded), read), (export(&model), manifest));
+
+    let path = folder.path().join("published.safetensors");
+    published::export(&model, &path, Precision::F32).unwrap();
+    let heads = ImportOptions { visual_heads: Some(2), textual_heads: Some(2), ..ImportOptions::default() };
+    let (loaded, read) = published::import(&path, &heads, &Device::flex()).unwrap();
+    assert_eq!((export(&loaded), read.method.as_str()), (weights, "uncha"));
+}
+
+#[test]
 fn all_mismatched_weights_are_listed_in_one_message() {
     let (model, _) = small(&ManifoldSpec::lorentz(8, 1.0));
     let mut weights = export(&model);

@@ -37,6 +37,18 @@ fn scalars_have_the_published_names() {
 }
 
 #[test]
+fn three_temperatures_replace_the_one() {
+    let found = head(&ManifoldSpec::sphere(4), "temperatures = [0.1, 0.2, 0.5]").unwrap();
+    assert_eq!(names(&found), SOFTMAXES);
+    let scales: Vec<f32> = found.space().unwrap().logit_scale.into_data().iter::<f32>().collect();
+    assert!(scales.iter().zip([10.0, 5.0, 2.0]).all(|(found, expected)| (found - expected).abs() < 1e-5), "{scales:?}");
+    for (config, word) in [("temperatures = [0.1]", "[0.1]"), ("temperatures = [0.1, 0.001, 0.1]", "0.001")] {
+        let message = head(&ManifoldSpec::sphere(4), config).unwrap_err().to_string();
+        assert!(message.contains(word), "{message}");
+    }
+}
+
+#[test]
 fn initial_values_follow_the_paper_or_the_released_code() {
     let value = |config: &str, name: &str| {
         let head = head(&product(), config).unwrap();

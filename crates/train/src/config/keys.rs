@@ -300,6 +300,7 @@ pub(super) const KEYS: &[(&str, &str, &str)] = &[
     ("head.max_feature_scale", "positive number", "largest scale"),
     ("head.feature_scale_per_factor", "boolean", "one scale per factor of a product instead of one for all"),
     ("head.temperature", "positive number", "initial temperature of the contrastive loss"),
+    ("head.temperatures", "list of three positive numbers, or empty", "initial temperatures of a method with three softmaxes (uncha): wholes, boxes, wholes with boxes as queries; absent: the method's values"),
     ("head.learn_temperature", "boolean", "whether the temperature is learned"),
     ("head.min_temperature", "positive number", "smallest temperature"),
     ("head.reference", "boolean", "use the initial values of the released code"),

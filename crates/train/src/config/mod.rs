@@ -465,6 +465,9 @@ impl Config {
     /// As [`Config::method`] and [`Config::space`].
     pub fn resolve(mut self) -> Result<Self> {
         self.method.settings = (methods::entry(&self.method.kind)?.resolve)(&self.method.settings)?;
+        if self.head.temperatures.is_empty() {
+            self.head.temperatures = self.method()?.temperatures().to_vec();
+        }
         let space = self.space()?;
         self.manifold.kind = Some(space.kind);
         self.manifold.factors = Some(space.factors);
@@ -480,6 +483,13 @@ impl Config {
     /// [`Error::Setting`] for the first invalid key, with its value and what was expected.
     pub fn check(&self) -> Result<()> {
         let method = self.method()?;
+        if !self.head.temperatures.is_empty() && method.temperatures().is_empty() {
+            let expected = format!(
+                "no value, because {} has one temperature (a checkpoint that stores three needs model.new_projection = true)",
+                method.name()
+            );
+            return Err(Error::setting("head.temperatures", format!("{:?}", self.head.temperatures), expected));
+        }
         let mut space = self.space()?;
         if conifer_space::entry(space.kind.name())?.curved && space.curv.is_empty() {
             space.curv = vec![self.head.curv; space.factors];

@@ -379,3 +379,17 @@ fn onnx_encoders_are_frozen_and_need_their_own_tokenizer() {
     let found = message("[model]\nvisual = { kind = 'onnx', file = 'a', image_size = 32, layuot = 'nhwc' }");
     assert!(found.contains("did you mean `model.visual.layout`?"), "{found}");
 }
+
+#[test]
+fn a_method_with_three_softmaxes_sets_three_temperatures() {
+    let config = parse("[method]\nkind = 'uncha'").unwrap();
+    assert_eq!(config.head.temperatures, [0.07, 0.05, 0.06]);
+    let config = parse("[method]\nkind = 'uncha'\n[head]\ntemperatures = [0.1, 0.2, 0.3]").unwrap();
+    assert_eq!(config.head.temperatures, [0.1, 0.2, 0.3]);
+    let message = |method: &str| {
+        let text = format!("[method]\nkind = '{method}'\n[head]\ntemperatures = [0.1, 0.2, 0.3]");
+        parse(&text).unwrap_err().to_string()
+    };
+    assert!(message("meru").contains("`head.temperatures` is [0.1, 0.2, 0.3]"), "{}", message("meru"));
+    assert!(message("meru").contains("meru has one temperature"), "{}", message("meru"));
+}

@@ -7,12 +7,16 @@ use std::path::Path;
 
 use burn::tensor::{Tensor, TensorData};
 use conifer_geometry::RootT;
-use conifer_model::head::{Head, HeadConfig};
+use conifer_model::head::{Head, HeadConfig, Tower};
 use conifer_space::ManifoldSpec;
-use safetensors::SafeTensors;
+use safetensors::tensor::TensorView;
+use safetensors::{Dtype, SafeTensors};
 
-use super::testkit::{Features, MethodPass, VIEWS, device, method, numbers, pass, relative};
-use super::{BatchPoints, BatchSpace, Chain};
+use super::testkit::{
+    Features, MethodPass, VIEWS, device, method, numbers, pass, relative, scalar_gradients, settings,
+};
+use super::{BatchPoints, BatchSpace, Chain, uncha};
+use crate::terms::select;
 
 const FIXTURES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/losses");
 
@@ -37,8 +41,13 @@ impl LossGolden {
         let file = SafeTensors::deserialize(&bytes).unwrap();
         let floats =
             |data: &[u8]| data.chunks_exact(4).map(|b| f64::from(f32::from_le_bytes(b.try_into().unwrap()))).collect();
-        let tensors = file.tensors().into_iter().map(|(name, view)| (name, floats(view.data()))).collect();
-        Self { tensors }
+        let integers =
+            |data: &[u8]| data.chunks_exact(8).map(|b| i64::from_le_bytes(b.try_into().unwrap()) as f64).collect();
+        let numbers = |view: TensorView<'_>| match view.dtype() {
+            Dtype::I64 => integers(view.data()),
+            _ => floats(view.data()),
+        };
+        Self { tensors: file.tensors().into_iter().map(|(name, view)| (name, numbers(view))).collect() }
     }
 
     fn get(&self, name: &str) -> Option<&Vec<f64>> {
@@ -148,7 +157,7 @@ fn fixtures_are_copies() {
             compared += 1;
         }
     }
-    assert_eq!(compared, 6);
+    assert_eq!(compared, 8);
 }
 
 /// `../shared/goldens/losses/radial_b16_d48`: the released loss of HierarCaps on 16 chains of four tiers in 48
@@ -193,5 +202,61 @@ fn radial() {
         let found = numbers(&leaf.grad(&gradients).unwrap());
         let error = relative(&found, golden.get(name).unwrap());
         assert!(error < 1e-4, "{name} is off by {error:e}");
+    }
+}
+
+/// `../shared/goldens/losses/uncha_*`: the released loss of UNCHA on wholes with two or three boxes each. `in.owner`
+/// holds the row of the whole of each box.
+#[test]
+fn uncha() {
+    for file in ["uncha_b10_n3_d512.safetensors", "uncha_b8_n4_c05.safetensors"] {
+        let golden = LossGolden::read(file);
+        let dim = 512;
+        let config = HeadConfig { temperatures: vec![0.07; 3], ..HeadConfig::default() };
+        let head = Head::new(&ManifoldSpec::lorentz(dim, 1.0), &config, &device()).unwrap();
+        let head = head.with_log_values(|name| Ok(golden.get(&format!("param.{name}")).unwrap()[0] as f32)).unwrap();
+        let leaves = VIEWS.map(|view| {
+            let values: Vec<f32> = golden.get(&format!("in.{view}")).unwrap().iter().map(|&x| x as f32).collect();
+            let rows = values.len() / dim;
+            Tensor::<2>::from_data(TensorData::new(values, [rows, dim]), &device()).require_grad()
+        });
+        let lift = |view: usize| {
+            let tower = if view.is_multiple_of(2) { Tower::Image } else { Tower::Text };
+            Some(head.lift(leaves[view].clone(), tower).unwrap())
+        };
+        let batch = BatchPoints {
+            image: lift(0),
+            text: lift(1),
+            box_image: lift(2),
+            box_text: lift(3),
+            ..BatchPoints::default()
+        };
+        let owners: Vec<u32> = golden.get("in.owner").unwrap().iter().map(|&row| row as u32).collect();
+        let owned = |points: &Option<Tensor<2>>| Some(select(points.as_ref().unwrap(), &owners));
+        let wholes = BatchPoints { image: owned(&batch.image), text: owned(&batch.text), ..BatchPoints::default() };
+        let method = uncha::build(&settings("reference = true")).unwrap();
+        let loss = method.objective(&batch, &wholes, &head.space().unwrap()).unwrap();
+
+        close(file, "loss", numbers(&loss.total)[0], golden.get("out.loss").unwrap()[0]);
+        for (ours, theirs) in TERMS {
+            let values = numbers(loss.term(ours).unwrap());
+            // The released terms of single cones are half of the mean.
+            let weight = if ours.starts_with("cone") { 0.5 } else { 1.0 };
+            let found = weight * values.iter().sum::<f64>() / values.len() as f64;
+            close(file, ours, found, golden.get(&format!("out.{theirs}")).unwrap()[0]);
+        }
+        let gradients = loss.total.backward();
+        for (leaf, view) in leaves.iter().zip(VIEWS) {
+            let error =
+                relative(&numbers(&leaf.grad(&gradients).unwrap()), golden.get(&format!("grad.{view}")).unwrap());
+            assert!(error < 1e-4, "{file}: gradient of {view} is off by {error:e}");
+        }
+        let scalars = scalar_gradients(&head, &gradients).into_iter();
+        let (names, found): (Vec<String>, Vec<f64>) = scalars.map(|(name, slope)| (name, slope.unwrap())).unzip();
+        assert_eq!(names.len(), 6);
+        for (name, slope) in names.iter().zip(found) {
+            let expected = golden.get(&format!("gradparam.{name}")).unwrap()[0];
+            assert!((slope - expected).abs() < 1e-4 * expected.abs(), "{file}: {name} {slope} {expected}");
+        }
     }
 }

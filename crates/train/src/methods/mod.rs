@@ -9,6 +9,7 @@
 //! and released code differ, the settings follow the paper and `reference = true` follows the code; DEVIATIONS.md has
 //! the list.
 
+pub mod argent;
 pub mod atmg;
 pub mod clip;
 pub mod edges;
@@ -22,6 +23,7 @@ pub mod poincare;
 pub mod radial;
 pub mod rcme;
 mod settings;
+pub mod uncha;
 pub mod visual_hierarchies;
 
 use burn::tensor::Tensor;
@@ -47,6 +49,11 @@ pub trait Method: Send + Sync {
     /// True if the method compares the points with those of the initial model ([`BatchPoints::frozen_chain`]).
     fn reads_frozen(&self) -> bool {
         false
+    }
+    /// Initial temperatures of the head if the method has [`SOFTMAXES`](conifer_model::head::SOFTMAXES) contrastive softmaxes,
+    /// each with its own temperature. Empty: one temperature for all.
+    fn temperatures(&self) -> &'static [f64] {
+        &[]
     }
     /// Computes the loss of an embedded batch. The result depends only on the arguments.
     ///
@@ -200,6 +207,8 @@ pub static METHODS: Registry<MethodEntry> = Registry::new(
         hcl::ENTRY,
         euclip::ENTRY,
         poincare::ENTRY,
+        uncha::ENTRY,
+        argent::ENTRY,
     ],
 );
 
@@ -217,10 +226,22 @@ impl Loss {
     ///
     /// # Errors
     /// [`Error::Setting`] if there is no term.
-    pub fn of_terms(terms: Vec<(&'static str, f64, Tensor<1>)>) -> Result<Self> {
-        let total = weighted_sum(&terms);
-        let total = total.ok_or_else(|| Error::setting("method.terms", "all false", "at least one term"))?;
+    pub fn of_terms(terms: Vec<WeightedTerm>) -> Result<Self> {
+        let total = weighted_sum(&terms).ok_or_else(no_terms)?;
         Ok(Self { total, terms: terms.into_iter().map(|(name, _, values)| (name, values)).collect() })
+    }
+
+    /// The sum of `weight * group` over groups `(name, weight, terms)`, each the sum of its terms. Groups without a term
+    /// are left out. The log has the groups and the terms.
+    ///
+    /// # Errors
+    /// [`Error::Setting`] if there is no term.
+    fn of_groups(groups: Vec<(&'static str, f64, Vec<WeightedTerm>)>) -> Result<Self> {
+        let sum = |(name, weight, terms): &(_, _, Vec<_>)| Some((*name, *weight, weighted_sum(terms)?));
+        let sums: Vec<WeightedTerm> = groups.iter().filter_map(sum).collect();
+        let total = weighted_sum(&sums).ok_or_else(no_terms)?;
+        let terms = sums.into_iter().chain(groups.into_iter().flat_map(|(.., terms)| terms));
+        Ok(Self { total, terms: terms.map(|(name, _, values)| (name, values)).collect() })
     }
 
     /// The term called `name`, if the loss has it.
@@ -229,14 +250,23 @@ impl Loss {
     }
 }
 
+/// Name, weight and values `[B]` of a term.
+type WeightedTerm = (&'static str, f64, Tensor<1>);
+
+fn no_terms() -> Error {
+    Error::setting("method.terms", "all false", "at least one term")
+}
+
 /// `sum_i weight_i mean(values_i)`, `[1]`; `None` if there are no terms.
-fn weighted_sum(terms: &[(&'static str, f64, Tensor<1>)]) -> Option<Tensor<1>> {
+fn weighted_sum(terms: &[WeightedTerm]) -> Option<Tensor<1>> {
     let weighted = terms.iter().map(|(_, weight, values)| values.clone().mean() * *weight);
     weighted.reduce(|sum, term| sum + term)
 }
 
 #[cfg(test)]
 mod golden;
+#[cfg(test)]
+mod later_oracle;
 #[cfg(test)]
 mod oracle;
 #[cfg(test)]

@@ -13,7 +13,7 @@ use burn::tensor::Tensor;
 use conifer_data::View;
 use serde::{Deserialize, Serialize};
 
-use super::{BatchPoints, BatchSpace, Loss, Method, weighted_sum};
+use super::{BatchPoints, BatchSpace, Loss, Method, WeightedTerm};
 use crate::terms::{ConeShape, Denominator, cone, info_nce, info_nce_both_ways};
 use crate::{Error, Result};
 
@@ -97,13 +97,7 @@ impl Method for Objective {
     }
 
     fn views(&self) -> &'static [View] {
-        let parts = self.parts();
-        let reads = |some: [ViewPart; 2]| parts.iter().any(|part| some.contains(part));
-        match (reads([ViewPart::Image, ViewPart::Text]), reads([ViewPart::BoxImage, ViewPart::BoxText])) {
-            (true, true) => &[View::Pair, View::Boxes],
-            (false, true) => &[View::Boxes],
-            _ => &[View::Pair],
-        }
+        views_of(&self.parts())
     }
 
     fn loss(&self, batch: &BatchPoints, space: &BatchSpace) -> Result<Loss> {
@@ -122,16 +116,7 @@ impl Method for Objective {
             let [parent, child] = [self.read(batch, term.parent)?, self.read(batch, term.child)?];
             cones.push((term.name, term.weight, cone(space, parent, child, &term.shape)?));
         }
-
-        let contrastive = weighted_sum(&contrasts);
-        let entailment = weighted_sum(&cones);
-        let groups = [("contrastive", 1.0, contrastive), ("entailment", self.entailment_weight, entailment)];
-        let groups: Vec<_> =
-            groups.into_iter().filter_map(|(name, weight, value)| Some((name, weight, value?))).collect();
-        let total =
-            weighted_sum(&groups).ok_or_else(|| Error::setting("method.terms", "all false", "at least one term"))?;
-        let terms = groups.into_iter().chain(contrasts).chain(cones).map(|(name, _, values)| (name, values)).collect();
-        Ok(Loss { total, terms })
+        Loss::of_groups(vec![("contrastive", 1.0, contrasts), ("entailment", self.entailment_weight, cones)])
     }
 }
 
@@ -151,7 +136,7 @@ impl Objective {
 
     /// Name, weight and losses of every contrastive term. The similarity is symmetric, so two terms that only swap
     /// query and candidates share one similarity matrix: one uses its rows, the other its columns.
-    fn contrast_losses(&self, batch: &BatchPoints, space: &BatchSpace) -> Result<Vec<(&'static str, f64, Tensor<1>)>> {
+    pub(super) fn contrast_losses(&self, batch: &BatchPoints, space: &BatchSpace) -> Result<Vec<WeightedTerm>> {
         let mut known: Vec<(ViewPart, ViewPart, Tensor<1>)> = Vec::new();
         let mut losses = Vec::new();
         for term in &self.contrasts {
@@ -196,40 +181,11 @@ impl Objective {
             Denominator::Negatives => 2,
             Denominator::All => 1,
         };
-        let mut shape = None;
-        for part in self.parts() {
-            let found = self.read(batch, part)?.dims();
-            let expected = *shape.get_or_insert(found);
-            if found != expected {
-                return Err(Error::Shape {
-                    name: part.column().to_owned(),
-                    found: found.to_vec(),
-                    expected: format!("{expected:?}, as the other views of the batch"),
-                });
-            }
-            if found[0] < min_rows {
-                return Err(Error::Shape {
-                    name: part.column().to_owned(),
-                    found: found.to_vec(),
-                    expected: format!("a batch of at least {min_rows} for {}", self.method),
-                });
-            }
-        }
-        Ok(())
+        batch.check_parts(self.method, &self.parts(), min_rows)
     }
 
     fn read(&self, batch: &BatchPoints, part: ViewPart) -> Result<Tensor<2>> {
-        let points = match part {
-            ViewPart::Image => &batch.image,
-            ViewPart::Text => &batch.text,
-            ViewPart::BoxImage => &batch.box_image,
-            ViewPart::BoxText => &batch.box_text,
-        };
-        points.clone().ok_or_else(|| {
-            let view = if matches!(part, ViewPart::Image | ViewPart::Text) { "pair" } else { "boxes" };
-            let expected = format!("one point per sample ({} reads the view `{view}`)", self.method);
-            Error::setting(format!("{} of the batch", part.column()), "missing", expected)
-        })
+        batch.part(self.method, part).cloned()
     }
 
     fn append_boxes(&self, batch: &BatchPoints) -> Result<BatchPoints> {
@@ -244,6 +200,10 @@ impl Objective {
 }
 
 impl ViewPart {
+    pub(super) fn is_box(self) -> bool {
+        matches!(self, ViewPart::BoxImage | ViewPart::BoxText)
+    }
+
     fn column(self) -> &'static str {
         match self {
             ViewPart::Image => "image",
@@ -251,5 +211,55 @@ impl ViewPart {
             ViewPart::BoxImage => "box_image",
             ViewPart::BoxText => "box_text",
         }
+    }
+}
+
+/// The views that contain `parts`.
+pub(super) fn views_of(parts: &[ViewPart]) -> &'static [View] {
+    let reads = |some: [ViewPart; 2]| parts.iter().any(|part| some.contains(part));
+    match (reads([ViewPart::Image, ViewPart::Text]), reads([ViewPart::BoxImage, ViewPart::BoxText])) {
+        (true, true) => &[View::Pair, View::Boxes],
+        (false, true) => &[View::Boxes],
+        _ => &[View::Pair],
+    }
+}
+
+impl BatchPoints {
+    /// Returns the points of one part. `method` names the training method in error messages.
+    ///
+    /// # Errors
+    /// [`Error::Setting`] if they are missing.
+    pub(super) fn part(&self, method: &str, part: ViewPart) -> Result<&Tensor<2>> {
+        let points = match part {
+            ViewPart::Image => &self.image,
+            ViewPart::Text => &self.text,
+            ViewPart::BoxImage => &self.box_image,
+            ViewPart::BoxText => &self.box_text,
+        };
+        points.as_ref().ok_or_else(|| {
+            let view = if part.is_box() { "boxes" } else { "pair" };
+            let expected = format!("one point per sample ({method} reads the view `{view}`)");
+            Error::setting(format!("{} of the batch", part.column()), "missing", expected)
+        })
+    }
+
+    /// Checks that `parts` are present, have equal shapes and at least `min_rows` rows.
+    ///
+    /// # Errors
+    /// [`Error::Setting`] for a missing part, [`Error::Shape`] for a wrong shape.
+    pub(super) fn check_parts(&self, method: &str, parts: &[ViewPart], min_rows: usize) -> Result<()> {
+        let mut shape = None;
+        for &part in parts {
+            let found = self.part(method, part)?.dims();
+            let expected = *shape.get_or_insert(found);
+            let wrong = |expected| Error::Shape { name: part.column().to_owned(), found: found.to_vec(), expected };
+            if found != expected {
+                return Err(wrong(format!("{expected:?}, as the other views of the batch")));
+            }
+            if found[0] < min_rows {
+                return Err(wrong(format!("a batch of at least {min_rows} for {method}")));
+            }
+        }
+        Ok(())
     }
 }

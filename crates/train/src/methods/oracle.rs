@@ -254,7 +254,7 @@ fn chains_follow_the_equations() {
 }
 
 /// Compares loss and gradients of `method` with `value`, a function of features and scalars.
-fn follows(
+pub(super) fn follows(
     what: &str,
     head: &Head,
     method: &dyn Method,

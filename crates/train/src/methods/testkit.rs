@@ -130,7 +130,7 @@ pub(crate) fn embed<const D: usize>(
 }
 
 /// Gradients of the scalars of `head`, by their published names.
-fn scalar_gradients(head: &Head, grads: &Gradients) -> Vec<(String, Option<f64>)> {
+pub(crate) fn scalar_gradients(head: &Head, grads: &Gradients) -> Vec<(String, Option<f64>)> {
     let mut logs = ScalarGradients { grads, found: Vec::new() };
     visit_params(head, &mut logs);
     let scalars = head.scalars();
@@ -164,12 +164,18 @@ pub(crate) fn head(spec: &ManifoldSpec) -> Head {
 
 /// Like [`head`], with this logarithm of 1/temperature.
 pub(crate) fn head_at(spec: &ManifoldSpec, logit_scale: f32) -> Head {
-    let head = Head::new(spec, &HeadConfig::default(), &device()).unwrap();
+    head_with(spec, &HeadConfig::default(), logit_scale)
+}
+
+/// Like [`head_at`], with these settings. Several temperatures get different values.
+pub(crate) fn head_with(spec: &ManifoldSpec, config: &HeadConfig, logit_scale: f32) -> Head {
+    let head = Head::new(spec, config, &device()).unwrap();
     let mut i = 0.0;
     head.with_log_values(|name| {
         i += 1.0;
         Ok(match name {
             "logit_scale" => logit_scale,
+            softmax if softmax.ends_with("logit_scale") => logit_scale + 0.13 * i,
             curv if curv.starts_with("curv") => -0.5 + 0.13 * i,
             _ => -1.1 + 0.05 * i,
         })
@@ -177,15 +183,15 @@ pub(crate) fn head_at(spec: &ManifoldSpec, logit_scale: f32) -> Head {
     .unwrap()
 }
 
-/// Stored logarithms of a head's scalars in f64: `[curvatures, visual scales, textual scales, logit scale]`, one entry
-/// per factor.
+/// Stored logarithms of a head's scalars in f64: `[curvatures, visual scales, textual scales, logit scales]`, one entry
+/// per factor or softmax.
 pub(crate) fn scalars_of(head: &Head) -> [Vec<f64>; 4] {
     let find = |prefix: &[&str]| {
         let all = head.scalars();
         let found = all.iter().find(|s| prefix.iter().any(|p| s.names()[0].starts_with(p)));
         found.map(|s| s.log_values().into_iter().map(f64::from).collect()).unwrap_or_default()
     };
-    [find(&["curv"]), find(&["visual"]), find(&["textual"]), find(&["logit"])]
+    [find(&["curv"]), find(&["visual"]), find(&["textual"]), find(&["logit", "global_logit"])]
 }
 
 pub(crate) fn scalar(tensor: &Tensor<1>) -> f64 {

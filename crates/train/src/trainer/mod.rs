@@ -148,6 +148,8 @@ impl Trainer {
             None => checkpoint::load_tokenizer(&folder, &manifest)?,
         };
         manifest.check_tokenizer(&tokenizer)?;
+        // A run that started from a checkpoint with one temperature keeps it, although its method may have three.
+        config.head = manifest.head;
         let root = model.head.root();
         model.head = model.head.with_root(root.as_deref(), config.root_kind()? == RootKind::Learned, &device)?;
         let step = state.step;

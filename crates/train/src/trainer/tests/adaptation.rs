@@ -229,3 +229,27 @@ fn the_rates_of_the_layers_are_those_of_timm() {
     assert_eq!(trainer.paces.of("visual.norm.weight").lr_factor, 1.0);
     assert_eq!(trainer.paces.of("visual_proj.weight").lr_factor, 1.0, "timm's head");
 }
+
+/// UNCHA has three temperatures, but keeps the one of a checkpoint, also after a stop.
+#[test]
+fn a_method_with_three_temperatures_starts_from_a_checkpoint_with_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    let softmaxes = |trainer: &Trainer| trainer.model().head.space().unwrap().logit_scale.dims();
+    run(&mut fresh("hycoclip", &path("hycoclip"), ""), u64::MAX);
+    let init = |name: &str| format!("model.init='{}'", path(name).display());
+    for (out, more, count) in [("three", String::new(), 3), ("one", init("hycoclip"), 1)] {
+        let mut trainer = fresh("uncha", &path(out), &more);
+        assert_eq!(softmaxes(&trainer), [count]);
+        run(&mut trainer, 5);
+        let mut resumed = Trainer::resume(&path(out), squares(), &Device::flex()).unwrap();
+        assert_eq!(softmaxes(&resumed), [count]);
+        run(&mut resumed, u64::MAX);
+        let (model, manifest) = checkpoint::load(&latest_checkpoint(&path(out)).unwrap(), &Device::flex()).unwrap();
+        assert_eq!(model.head.space().unwrap().logit_scale.dims(), [count]);
+        assert_eq!(manifest.head.temperatures.is_empty(), count == 1);
+    }
+    let refused = Trainer::new(config("meru", &path("meru"), &init("three")), squares(), &Device::flex());
+    let message = refused.err().unwrap().to_string();
+    assert!(message.contains("`head.temperatures`") && message.contains("model.new_projection"), "{message}");
+}
