@@ -150,7 +150,7 @@ fn vit_train(batch: usize, device: &Device) -> anyhow::Result<BenchCase> {
         model = Some(optimiser.step(
             it,
             gradients,
-            Update { lr: 1e-4, gradient_scale: 1.0, decay: &decay, pace: &same_pace },
+            Update { lr: 1e-4, beta1: None, gradient_scale: 1.0, decay: &decay, pace: &same_pace },
         ));
         Ok(value)
     }))
@@ -269,7 +269,7 @@ fn text_finetune(device: &Device) -> anyhow::Result<BenchCase> {
         model = Some(optimiser.step(
             it,
             gradients,
-            Update { lr: 1e-7, gradient_scale: 1.0, decay: &decay, pace: &same_pace },
+            Update { lr: 1e-7, beta1: None, gradient_scale: 1.0, decay: &decay, pace: &same_pace },
         ));
         Ok(value)
     }))

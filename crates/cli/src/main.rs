@@ -10,6 +10,7 @@ mod http_client;
 mod invocation;
 mod old_spelling;
 mod output;
+mod path_arg;
 mod pictures;
 mod progress;
 mod query_resolver;

@@ -45,7 +45,7 @@ impl<'a> QueryResolver<'a> {
         }
         match (&query.text, &query.image, &query.id) {
             (Some(text), ..) => self.text(text),
-            (_, Some(path), _) => self.embedder()?.image(path),
+            (_, Some(path), _) => self.image(path),
             (.., Some(id)) => Ok(self.set.row(self.row(id)?).into_owned()),
             _ => anyhow::bail!("expected one of --text, --image, --id, --image-vector, --text-vector"),
         }
@@ -112,8 +112,13 @@ impl<'a> QueryResolver<'a> {
         why
     }
 
+    /// The point of a photo.
+    pub(crate) fn image(&self, path: &Path) -> anyhow::Result<Vec<f32>> {
+        self.embedder()?.image(path)
+    }
+
     /// The point of a text. With an embedding endpoint, the endpoint makes the vector that the model reads.
-    fn text(&self, text: &str) -> anyhow::Result<Vec<f32>> {
+    pub(crate) fn text(&self, text: &str) -> anyhow::Result<Vec<f32>> {
         let model = self.embedder()?;
         match EmbeddingEndpoint::of_args(&self.by.endpoint, model, ENDPOINT_TIMEOUT)? {
             Some(endpoint) => model.vector(endpoint.vector_blocking(text)?, Tower::Text),

@@ -68,8 +68,8 @@ pub mod embeddings {
 /// Exact search and traversal.
 pub mod index {
     pub use conifer_index::{
-        CellIndex, Cone, Direction, Error, Filter, FlatIndex, Gate, Hit, Partition, Query, Ranking, Stop, StopPlace,
-        Traversal,
+        CellIndex, Cone, Direction, Error, Filter, FlatIndex, Gate, Hit, Partition, PathKind, Query, Ranking, Stop,
+        StopPlace, Traversal,
     };
 }
 

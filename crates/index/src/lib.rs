@@ -61,4 +61,4 @@ pub use flat::FlatIndex;
 pub use pairs::{score_pairs, score_rows};
 pub use query::{Direction, Gate, Hit, Query, Ranking};
 pub use store::{Snapshot, Store};
-pub use traverse::{Cone, Step, Stop, StopPlace, Traversal};
+pub use traverse::{Cone, PathKind, Step, Stop, StopPlace, Traversal};

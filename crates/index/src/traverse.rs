@@ -1,8 +1,8 @@
 //! Traversals: sample the path from a point to the root, or to another point, and name the nearest row at every step.
 //!
-//! The path is a geodesic of the space, sampled at `steps` points including both ends. Towards the origin of a
-//! hyperboloid it equals MERU's straight line in the tangent space at the origin (Desai et al. 2023, Section 4.3); on
-//! the sphere it is the arc. Each sample takes the nearest row by [`Ranking::Similarity`]. With a [`Cone`], only rows
+//! The path is a geodesic of the space or a straight line in the tangent space at the origin ([`PathKind`]), sampled at
+//! `steps` points including both ends. Towards the origin of a hyperboloid both are the same (Desai et al. 2023, Section
+//! 4.3). Each sample takes the nearest row by [`Ranking::Similarity`]. With a [`Cone`], only rows
 //! whose cone contains the sample are admitted. Rows are reported once, in the order in which they first occur.
 
 use conifer_space::Root;
@@ -19,8 +19,21 @@ use crate::query::{Hit, Query, Ranking};
 pub struct Traversal {
     /// Number of samples on the path, including both ends; at least 2.
     pub steps: usize,
+    /// The line between both ends.
+    pub path: PathKind,
     /// Admits only rows whose cone contains the sample; `None` admits every row (HyCoCLIP's interpolation).
     pub cone: Option<Cone>,
+}
+
+/// The line that a traversal samples.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum PathKind {
+    /// The shortest line of the space ([`Space::geodesic`](conifer_space::Space::geodesic)).
+    #[default]
+    Geodesic,
+    /// The straight line between tangent vectors at the origin
+    /// ([`Space::tangent_line`](conifer_space::Space::tangent_line)), with which HyCoCLIP interpolates.
+    Tangent,
 }
 
 /// The cone of a row, which must contain the sample: `Space::cone_excess <= 0` with the row as the parent.
@@ -64,9 +77,16 @@ pub enum StopPlace {
 }
 
 impl Default for Traversal {
-    /// 50 steps with MERU's cone.
+    /// 50 steps on the geodesic, with MERU's cone.
     fn default() -> Self {
-        Traversal { steps: 50, cone: Some(Cone::default()) }
+        Traversal { steps: 50, path: PathKind::Geodesic, cone: Some(Cone::default()) }
+    }
+}
+
+impl Traversal {
+    /// HyCoCLIP's interpolation between two points (Appendix G): 100 steps on the tangent line, every row.
+    pub fn interpolation() -> Self {
+        Traversal { steps: 100, path: PathKind::Tangent, cone: None }
     }
 }
 
@@ -82,8 +102,8 @@ impl FlatIndex {
     /// every step, is always admitted, and is the last stop.
     ///
     /// # Errors
-    /// Fails if `from` is not exactly one point of the space of the index, if there are fewer than two steps, or if the
-    /// root is not a point of the space, such as the origin on the sphere.
+    /// Fails if `from` is not exactly one point of the space of the index, if there are fewer than two steps, if the
+    /// root is not a point of the space, such as the origin on the sphere, or if the tangent line leaves the space.
     pub fn traverse_to_root(&self, from: &Query<'_>, traversal: &Traversal, filter: &Filter<'_>) -> Result<Vec<Stop>> {
         let mut stops = Vec::new();
         let mut root_stop = None;
@@ -109,7 +129,7 @@ impl FlatIndex {
     /// Returns the errors of [`FlatIndex::traverse_to_root`].
     pub fn steps_to_root(&self, from: &Query<'_>, traversal: &Traversal, filter: &Filter<'_>) -> Result<Vec<Step>> {
         let root = self.root_point()?;
-        let path = self.path("the start of a traversal", from, &root, traversal.steps)?;
+        let path = self.path("the start of a traversal", from, &root, traversal)?;
         let to_root: Vec<f32> =
             path.chunks_exact(root.len()).map(|point| self.space().similarity(point, &root)).collect();
         let nearest = self.nearest_on_path(&path, &to_root, traversal.cone, filter)?;
@@ -120,8 +140,8 @@ impl FlatIndex {
     /// Traverses the path from the single point `from` to the single point `to`.
     ///
     /// # Errors
-    /// Fails if `from` or `to` is not exactly one point of the space of the index, or if there are fewer than two
-    /// steps.
+    /// Fails if `from` or `to` is not exactly one point of the space of the index, if there are fewer than two steps, or
+    /// if the tangent line leaves the space, as halfway between opposite points of the sphere.
     pub fn traverse_between(
         &self,
         from: &Query<'_>,
@@ -150,7 +170,7 @@ impl FlatIndex {
         filter: &Filter<'_>,
     ) -> Result<Vec<Step>> {
         let to = to.single("the end of a traversal", self.space())?;
-        let path = self.path("the start of a traversal", from, to, traversal.steps)?;
+        let path = self.path("the start of a traversal", from, to, traversal)?;
         let anything = vec![f32::NEG_INFINITY; traversal.steps];
         let nearest = self.nearest_on_path(&path, &anything, traversal.cone, filter)?;
         let to_end = path.chunks_exact(to.len()).map(|point| self.space().similarity(point, to));
@@ -172,15 +192,30 @@ impl FlatIndex {
         Ok(root)
     }
 
-    /// `steps` points on the geodesic, row major.
-    fn path(&self, what: &str, from: &Query<'_>, to: &[f32], steps: usize) -> Result<Vec<f32>> {
+    /// `steps` points on the path, row major.
+    fn path(&self, what: &str, from: &Query<'_>, to: &[f32], traversal: &Traversal) -> Result<Vec<f32>> {
         let from = from.single(what, self.space())?;
+        let steps = traversal.steps;
         if steps < 2 {
             return Err(Error::invalid("`steps` of a traversal", steps, "at least 2"));
         }
         let mut path = vec![0.0; steps * to.len()];
         for (i, point) in path.chunks_exact_mut(to.len()).enumerate() {
-            self.space().geodesic(from, to, fraction(i, steps), point);
+            let at = fraction(i, steps);
+            match traversal.path {
+                PathKind::Geodesic => self.space().geodesic(from, to, at, point),
+                PathKind::Tangent => {
+                    self.space().tangent_line(from, to, at, point);
+                    if f64::from(self.space().off_manifold(point)) > UNIT_TOLERANCE {
+                        let expected = "two points that are not opposite, or the geodesic path";
+                        return Err(Error::invalid(
+                            format!("the tangent path at {at}"),
+                            "not a point of the space",
+                            expected,
+                        ));
+                    }
+                }
+            }
         }
         Ok(path)
     }

@@ -220,7 +220,7 @@ fn pairs_and_traversals_use_the_functions_of_the_space() {
         assert_eq!(score_rows(&set.spec, ranking, left, right, |_, scores| scores.to_vec()).unwrap(), table);
     }
     let flat = FlatIndex::new(&set).unwrap();
-    let traversal = Traversal { steps: 9, cone: None };
+    let traversal = Traversal { steps: 9, cone: None, ..Traversal::default() };
     let steps = flat.steps_to_root(&Query::row(&set, 7), &traversal, &Filter::All).unwrap();
     assert_eq!(steps[0].nearest.map(|hit| hit.score), Some(0.0));
     let mut third = [0.0; 3];

@@ -61,6 +61,7 @@ const LAWS: &[(&str, Law)] = &[
     ("curvature is a choice of unit", metric::curvature_is_a_unit),
     ("similarity falls as dist grows", metric::similarity_falls_with_dist),
     ("geodesics have constant speed", metric::geodesic_has_constant_speed),
+    ("tangent lines lead from point to point", metric::tangent_line_joins_points),
     ("mean lies in the middle", metric::mean_is_central),
     ("centroids and projections lie on the space", metric::centroids_and_projections),
     ("the score form gives the scores", metric::score_form_gives_the_scores),
@@ -108,6 +109,10 @@ impl<'a> LawCase<'a> {
 
     fn geodesic(&self, from: &[f64], to: &[f64], t: f64) -> Vec<f64> {
         self.fill(|out| self.exact.geodesic(from, to, t, out))
+    }
+
+    fn tangent_line(&self, from: &[f64], to: &[f64], t: f64) -> Vec<f64> {
+        self.fill(|out| self.exact.tangent_line(from, to, t, out))
     }
 
     fn mean(&self, points: &[&[f64]]) -> Vec<f64> {

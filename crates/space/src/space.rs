@@ -5,6 +5,7 @@ use crate::real::Real;
 use crate::registry::Registry;
 use crate::root::Root;
 use crate::score_form::ScoreForm;
+use crate::slices::combined;
 use crate::spaces;
 use crate::spec::ManifoldSpec;
 
@@ -61,6 +62,19 @@ pub trait Space<T: Real>: Send + Sync {
     /// The point at fraction `t` of the geodesic, with `from` at 0 and `to` at 1, at constant speed. Values of `t`
     /// outside [0, 1] extrapolate. Product: factor by factor.
     fn geodesic(&self, from: &[T], to: &[T], t: T, out: &mut [T]);
+
+    /// The point at fraction `t` of the straight line between the tangent vectors of both points at the origin, with
+    /// `from` at 0 and `to` at 1: `lift((1 - t) unlift(from) + t unlift(to))` (HyCoCLIP Eqs. 15 and 16). It is the
+    /// [`Space::geodesic`] where that passes through the origin. Between other points of a hyperboloid it stays farther
+    /// from the origin. Sphere: the arc, at varying speed; zero halfway between opposite points, which have no line.
+    fn tangent_line(&self, from: &[T], to: &[T], t: T, out: &mut [T]) {
+        let (mut start, mut end) = (vec![T::ZERO; from.len()], vec![T::ZERO; to.len()]);
+        self.unlift(from, &mut start);
+        self.unlift(to, &mut end);
+        let mut tangent = vec![T::ZERO; out.len()];
+        combined(T::ONE - t, &start, t, &end, &mut tangent);
+        self.lift(&tangent, out);
+    }
 
     /// Mean of `points`: the lift of the mean of their tangent vectors at the origin. Sphere: the normalised mean, or
     /// zero when the points cancel. The mean of no points is the origin.

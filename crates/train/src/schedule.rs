@@ -1,16 +1,20 @@
-//! The learning rate as a pure function of the step: linear warm-up, then a decay chosen by name.
+//! The learning rate as a pure function of the step: linear warm-up, then a decay chosen by name. A decay can also set the
+//! decay rate of the first moment (beta1).
 
 use crate::error::{Error, Result};
 
-/// A decay after the warm-up: maps progress in [0, 1] to a factor in [0, 1].
+/// A decay after the warm-up. Its functions take the number of updates made since the warm-up, and the number of updates
+/// from there to the end of the run, at least 1.
 #[derive(Clone, Copy, Debug)]
 pub struct ScheduleEntry {
     /// Name in the configuration (`optim.schedule`).
     pub name: &'static str,
     /// One line for listings.
     pub summary: &'static str,
-    /// Factor that multiplies the peak learning rate at `progress` (0 = end of the warm-up, 1 = end of the run).
-    pub factor: fn(progress: f64) -> f64,
+    /// Factor on the peak learning rate, in [0, 1].
+    pub factor: fn(step: u64, steps: u64) -> f64,
+    /// beta1 of the optimiser; `None` if the decay leaves it as it is set.
+    pub beta1: Option<fn(step: u64, steps: u64) -> f64>,
 }
 
 /// Every decay.
@@ -18,15 +22,22 @@ pub const SCHEDULES: &[ScheduleEntry] = &[
     ScheduleEntry {
         name: "cosine",
         summary: "half a cosine from the peak to 0 (MERU, HyCoCLIP, PHyCLIP)",
-        factor: cosine,
+        factor: |step, steps| half_cosine(progress(step, steps)),
+        beta1: None,
     },
-    ScheduleEntry { name: "linear", summary: "a straight line from the peak to 0", factor: |progress| 1.0 - progress },
+    ScheduleEntry {
+        name: "linear",
+        summary: "a straight line from the peak to 0",
+        factor: |step, steps| 1.0 - progress(step, steps),
+        beta1: None,
+    },
     ScheduleEntry {
         name: "one_cycle",
-        summary: "half cosines: up from 1/25 of the peak during the first 30 %, then down to 1/10,000 of that start (PyTorch's OneCycleLR with constant betas; RCME)",
-        factor: one_cycle,
+        summary: "half cosines: up from 1/25 of the peak during the first 30 %, then down to 1/10,000 of that start; beta1 from 0.95 to 0.85 and back (PyTorch's OneCycleLR; RCME)",
+        factor: |step, steps| one_cycle(step, steps, [LOW, 1.0, LOW * 1e-4]),
+        beta1: Some(|step, steps| one_cycle(step, steps, [0.95, 0.85, 0.95])),
     },
-    ScheduleEntry { name: "constant", summary: "constant at the peak", factor: |_| 1.0 },
+    ScheduleEntry { name: "constant", summary: "constant at the peak", factor: |_, _| 1.0, beta1: None },
 ];
 
 /// The learning rate of every step of a run.
@@ -36,7 +47,7 @@ pub struct Schedule {
     warmup: u64,
     steps: u64,
     starts_at_zero: bool,
-    factor: fn(f64) -> f64,
+    decay: &'static ScheduleEntry,
 }
 
 impl Schedule {
@@ -49,12 +60,12 @@ impl Schedule {
     /// # Errors
     /// [`Error::Unknown`] if there is no decay `name`.
     pub fn new(name: &str, peak: f64, warmup: u64, steps: u64, reference: bool) -> Result<Self> {
-        let entry = SCHEDULES.iter().find(|entry| entry.name == name).ok_or_else(|| Error::Unknown {
+        let decay = SCHEDULES.iter().find(|entry| entry.name == name).ok_or_else(|| Error::Unknown {
             kind: "schedule",
             name: name.to_owned(),
             known: names(),
         })?;
-        Ok(Self { peak, warmup, steps, starts_at_zero: reference, factor: entry.factor })
+        Ok(Self { peak, warmup, steps, starts_at_zero: reference, decay })
     }
 
     /// Learning rate of the update after `step` updates (the first update has `step` = 0).
@@ -63,9 +74,17 @@ impl Schedule {
             let risen = if self.starts_at_zero { step } else { step + 1 };
             return self.peak * risen as f64 / self.warmup as f64;
         }
-        let span = self.steps.saturating_sub(self.warmup).max(1);
-        let progress = ((step - self.warmup) as f64 / span as f64).min(1.0);
-        self.peak * (self.factor)(progress)
+        self.peak * (self.decay.factor)(step - self.warmup, self.span())
+    }
+
+    /// beta1 of that update if the schedule sets it. During the warm-up it is that of the first update after it.
+    pub fn beta1(&self, step: u64) -> Option<f64> {
+        self.decay.beta1.map(|beta1| beta1(step.saturating_sub(self.warmup), self.span()))
+    }
+
+    /// Number of updates after the warm-up.
+    fn span(&self) -> u64 {
+        self.steps.saturating_sub(self.warmup).max(1)
     }
 }
 
@@ -75,20 +94,29 @@ pub fn names() -> String {
     names.join(", ")
 }
 
-/// Smith and Topin 2017 with PyTorch's constants: start 1/25, peak at 0.3, end 1/25 * 1e-4.
-fn one_cycle(progress: f64) -> f64 {
-    const START: f64 = 1.0 / 25.0;
-    const END: f64 = START * 1e-4;
-    const PEAK_AT: f64 = 0.3;
-    if progress < PEAK_AT {
-        1.0 + (START - 1.0) * cosine(progress / PEAK_AT)
+/// First learning rate of [`one_cycle`], relative to the peak.
+const LOW: f64 = 1.0 / 25.0;
+
+/// Smith and Topin 2017 as in PyTorch's `OneCycleLR`: half cosines from `start` to `top` and on to `end`. The top is at
+/// update `0.3 steps - 1`, which can lie between two updates, and the end is the last update.
+fn one_cycle(step: u64, steps: u64, [start, top, end]: [f64; 3]) -> f64 {
+    let last = (steps - 1) as f64;
+    let step = (step as f64).min(last);
+    let turn = 0.3 * steps as f64 - 1.0;
+    if step <= turn {
+        top + (start - top) * half_cosine(step / turn)
     } else {
-        END + (1.0 - END) * cosine((progress - PEAK_AT) / (1.0 - PEAK_AT))
+        end + (top - end) * half_cosine((step - turn) / (last - turn))
     }
 }
 
+/// Share of the updates that are done.
+fn progress(step: u64, steps: u64) -> f64 {
+    (step as f64 / steps as f64).min(1.0)
+}
+
 /// cos^2(pi p / 2) = (1 + cos(pi p)) / 2.
-fn cosine(progress: f64) -> f64 {
+fn half_cosine(progress: f64) -> f64 {
     (0.5 * std::f64::consts::PI * progress).cos().powi(2)
 }
 
@@ -131,14 +159,25 @@ mod tests {
         }
     }
 
-    /// torch.optim.lr_scheduler.OneCycleLR(max_lr=1, total_steps=101): 0.04 at step 0, 1 at 30, 4e-6 at 100, and by its
-    /// formula 0.04 + 0.96 / 2 half way up, at 15.
+    /// Compares with `fixtures/one_cycle.json`, the values of PyTorch's OneCycleLR (fixtures/RECIPE.md).
     #[test]
-    fn one_cycle_passes_through_pytorchs_points() {
-        let factor = SCHEDULES.iter().find(|entry| entry.name == "one_cycle").unwrap().factor;
-        for (progress, expected) in [(0.0, 0.04), (0.15, 0.52), (0.3, 1.0), (0.65, 0.500_002), (1.0, 4e-6)] {
-            assert!((factor(progress) - expected).abs() < 1e-12, "{progress}: {}", factor(progress));
+    fn one_cycle_is_pytorchs() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/one_cycle.json");
+        let found: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
+        for cycle in found["cycles"].as_array().unwrap() {
+            let steps = cycle["steps"].as_u64().unwrap();
+            let schedule = Schedule::new("one_cycle", 2.0, 3, steps + 3, false).unwrap();
+            for step in 0..steps {
+                let value = |name: &str| cycle[name][step as usize].as_f64().unwrap();
+                let (lr, beta1) = (schedule.lr(step + 3), schedule.beta1(step + 3).unwrap());
+                assert!((lr - 2.0 * value("lr")).abs() < 1e-12, "lr of {step} of {steps}: {lr}");
+                assert!((beta1 - value("beta1")).abs() < 1e-12, "beta1 of {step} of {steps}: {beta1}");
+            }
+            // The warm-up has the first beta1, and the last values stay.
+            assert_eq!(schedule.beta1(0), schedule.beta1(3));
+            assert_eq!(schedule.lr(steps + 99), schedule.lr(steps + 2));
         }
+        assert_eq!(Schedule::new("cosine", 1.0, 0, 10, false).unwrap().beta1(5), None);
     }
 
     #[test]

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::{EndpointArgs, ViewArg};
+use crate::path_arg::PathArg;
 use crate::ranking::RankingArg;
 
 /// Definitions printed below the help of both commands.
@@ -117,14 +118,27 @@ pub(crate) struct TraverseArgs {
     #[command(flatten)]
     pub(crate) embedder: QueryEmbedderArgs,
     /// Id of the row to walk to, instead of the root.
-    #[arg(long, help_heading = "Walk")]
+    #[arg(long, value_name = "ID", help_heading = "Walk")]
     pub(crate) to: Option<String>,
-    /// Number of points to sample on the path.
-    #[arg(long, default_value_t = 50, value_parser = points, help_heading = "Walk")]
-    pub(crate) steps: usize,
-    /// Take the nearest row at each point, even if the point is outside the cone of that row.
+    /// Photo (a file) to walk to, instead of the root.
+    #[arg(long, value_name = "FILE", conflicts_with = "to", help_heading = "Walk")]
+    pub(crate) to_image: Option<PathBuf>,
+    /// Text to walk to, instead of the root.
+    #[arg(long, value_name = "TEXT", conflicts_with_all = ["to", "to_image"], help_heading = "Walk")]
+    pub(crate) to_text: Option<String>,
+    /// Line between both ends (default: tangent between two points, geodesic to the root). To a root at the origin both are
+    /// the same line.
+    #[arg(long, help_heading = "Walk")]
+    pub(crate) path: Option<PathArg>,
+    /// Number of points to sample on the path, both ends included (default: 50 to the root, 100 between two points).
+    #[arg(long, value_parser = points, help_heading = "Walk")]
+    pub(crate) steps: Option<usize>,
+    /// Take the nearest row at each point, even if the point is outside the cone of that row (default between two points).
     #[arg(long, help_heading = "Walk")]
     pub(crate) no_filter: bool,
+    /// Take only rows whose cone contains the point (default to the root).
+    #[arg(long, conflicts_with = "no_filter", help_heading = "Walk")]
+    pub(crate) cones: bool,
     /// Use only rows of these modalities.
     #[arg(long, value_delimiter = ',', default_value = "text,box-text", help_heading = "Filters")]
     pub(crate) modality: Vec<ViewArg>,

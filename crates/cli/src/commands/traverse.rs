@@ -14,8 +14,18 @@ pub(crate) fn run(args: TraverseArgs, as_json: bool, device: &Device) -> anyhow:
     let place = set_of(&args.set);
     let resolver = QueryResolver::new(&set, &place, &args.embedder, device);
     let query = resolver.point(&args.query)?;
-    let target = args.to.as_deref().map(|id| resolver.row(id)).transpose()?;
-    let settings = Traversal { steps: args.steps, cone: (!args.no_filter).then(Cone::default) };
+    let target = match (&args.to, &args.to_image, &args.to_text) {
+        (Some(id), ..) => Some(set.row(resolver.row(id)?).into_owned()),
+        (_, Some(path), _) => Some(resolver.image(path)?),
+        (.., Some(text)) => Some(resolver.text(text)?),
+        _ => None,
+    };
+    let defaults = if target.is_some() { Traversal::interpolation() } else { Traversal::default() };
+    let settings = Traversal {
+        steps: args.steps.unwrap_or(defaults.steps),
+        path: args.path.map_or(defaults.path, Into::into),
+        cone: if args.cones { Some(Cone::default()) } else { defaults.cone.filter(|_| !args.no_filter) },
+    };
     let index = FlatIndex::on(&set)?;
     let rows = resolver.rows(&index, &args.modality, &args.only)?;
     if rows.is_empty() {
@@ -25,7 +35,7 @@ pub(crate) fn run(args: TraverseArgs, as_json: bool, device: &Device) -> anyhow:
     let from = Points::new(&set.spec, &query);
     let path = match target {
         None => index.traverse_to_root(&from, &settings, &filter)?,
-        Some(row) => index.traverse_between(&from, &Points::new(&set.spec, &set.row(row)), &settings, &filter)?,
+        Some(to) => index.traverse_between(&from, &Points::new(&set.spec, &to), &settings, &filter)?,
     };
     if as_json {
         let rows: Vec<_> = path

@@ -58,6 +58,27 @@ fn toy_world_to_search_and_back() {
     let path: Vec<Value> =
         serde_json::from_str(&good(folder.path(), &["--json", "traverse", "set", "--id", id])).unwrap();
     assert_eq!(path.last().unwrap()["root"], true);
+    // Between two points: to a row, to a text and to a photo.
+    let every = ["--modality", "image,text,box-text"];
+    let between = |more: &[&str]| -> Vec<Value> {
+        let args = [&["--json", "traverse", "set", "--checkpoint", "run", "--id", id], &every[..], more].concat();
+        serde_json::from_str(&good(folder.path(), &args)).unwrap()
+    };
+    let scenes = std::fs::read_to_string(folder.path().join("toy/scenes.jsonl")).unwrap();
+    let scene: Value = serde_json::from_str(scenes.lines().next().unwrap()).unwrap();
+    let photo = format!("toy/{}", scene["image"].as_str().unwrap());
+    for to in [["--to", id], ["--to-text", "a blue boat"], ["--to-image", photo.as_str()]] {
+        let stops = between(&to);
+        assert_eq!((&stops[0]["id"], &stops[0]["at"]), (&first["id"], &Value::from(0.0)), "{to:?}");
+        assert!(stops.iter().all(|it| it["root"].is_null()), "{to:?}: {stops:?}");
+        // The defaults are the tangent line, 100 points and no cones.
+        let defaults = ["--path", "tangent", "--steps", "100", "--no-filter"];
+        assert_eq!(stops, between(&[&to[..], &defaults].concat()), "{to:?}");
+        between(&[&to[..], &["--cones"]].concat());
+        assert!(!between(&[&to[..], &["--path", "geodesic"]].concat()).is_empty(), "{to:?}");
+    }
+    let both = ["traverse", "set", "--id", id, "--to", id, "--to-text", "a dog"];
+    refused(folder.path(), &both, &["--to", "--to-text", "cannot be used with"]);
 
     // Filters by column, depth and cone, and the ranking from general to specific.
     let label = first["columns"]["label"].as_str().unwrap();

@@ -11,7 +11,7 @@ use crate::{Error, Outcomes, Result};
 /// Fraction of samples in which the more general view is nearer to the root than the more specific one.
 ///
 /// Four pairs (general, specific) are compared: phrase and caption, box and photo, caption and photo, phrase and box
-/// (HyCoCLIP Figure 4; PHyCLIP Figure 5, as a rate). The phrase is the first one of the sample with a box or a crop.
+/// (HyCoCLIP Figure 5(a); PHyCLIP Figure 3, as a rate). The phrase is the first one of the sample with a box or a crop.
 /// The caption is the one that contains the phrase, or else the first. Chance is one half. The mean depth of each view
 /// is also recorded.
 pub(super) struct DepthOrder;
@@ -24,7 +24,7 @@ impl Benchmark for DepthOrder {
         "share of samples whose general view is nearer to the root than the specific one"
     }
     fn reference(&self) -> &'static str {
-        "HyCoCLIP Figure 4 (norm histograms), PHyCLIP Figure 5"
+        "HyCoCLIP Figure 5(a), PHyCLIP Figure 3 (norm histograms)"
     }
     fn needs(&self) -> &'static [RequiredInput] {
         &[RequiredInput::Images, RequiredInput::Captions, RequiredInput::Phrases]

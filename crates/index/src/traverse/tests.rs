@@ -60,7 +60,7 @@ fn to_the_root_through_cones() {
 fn to_the_root_without_cones() {
     let index = index(&plane(), Root::Origin, polar(&LADDER));
     let from = polar(&[(3.2, 0.0)]);
-    let traversal = Traversal { steps: 17, cone: None };
+    let traversal = Traversal { steps: 17, cone: None, ..Traversal::default() };
     let stops = index.traverse_to_root(&Query::new(&plane(), &from), &traversal, &Filter::All).unwrap();
     let expected = [
         (StopPlace::Row(1), 0.0),
@@ -119,7 +119,7 @@ fn equals_a_test_of_every_row() {
         let ends = random_points(&spec, 2, seed);
         let (from, to) = ends.split_at(2);
         let cone = Cone { min_radius: 0.1, aperture_scale };
-        let traversal = Traversal { steps: 20, cone: Some(cone) };
+        let traversal = Traversal { steps: 20, cone: Some(cone), ..Traversal::default() };
         let (from_query, to_query) = (Query::new(&spec, from), Query::new(&spec, to));
         let steps = index.steps_between(&from_query, &to_query, &traversal, &Filter::Rows(&odd)).unwrap();
         for (i, step) in steps.iter().enumerate() {
@@ -154,7 +154,7 @@ fn between_two_points_of_the_sphere() {
     let spec = ManifoldSpec::sphere(2);
     let at = |degrees: f32| [degrees.to_radians().cos(), degrees.to_radians().sin()];
     let index = index(&spec, Root::Origin, [60.0, 0.0, 90.0, 30.0, 200.0].iter().flat_map(|d| at(*d)).collect());
-    let traversal = Traversal { steps: 4, cone: None };
+    let traversal = Traversal { steps: 4, cone: None, ..Traversal::default() };
     let (from, to) = (at(1.0), at(91.0));
     let (from, to) = (Query::new(&spec, &from), Query::new(&spec, &to));
     let stops = index.traverse_between(&from, &to, &traversal, &Filter::All).unwrap();
@@ -171,7 +171,7 @@ fn to_a_root_point_on_the_sphere() {
     let rows: Vec<f32> = [80.0, 20.0].iter().flat_map(|d| at(*d)).collect();
     let start = at(90.0);
     let from = Query::new(&spec, &start);
-    let traversal = Traversal { steps: 10, cone: None };
+    let traversal = Traversal { steps: 10, cone: None, ..Traversal::default() };
     let rooted = index(&spec, Root::Point(vec![1.0, 0.0]), rows.clone());
     let stops = rooted.traverse_to_root(&from, &traversal, &Filter::All).unwrap();
     // The samples are at 90, 80, .. 0. The first row is nearer above 50, the second below, and the root at the end.
@@ -193,7 +193,7 @@ fn an_empty_index_leads_straight_to_the_root() {
     let (spec, point) = (plane(), polar(&[(1.0, 0.0)]));
     let query = Query::new(&spec, &point);
     for cone in [None, Some(Cone::default())] {
-        let traversal = Traversal { steps: 5, cone };
+        let traversal = Traversal { steps: 5, cone, ..Traversal::default() };
         let stops = index.traverse_to_root(&query, &traversal, &Filter::All).unwrap();
         assert_eq!(places(&stops), [(StopPlace::Root, 0.0)]);
         assert!(index.traverse_between(&query, &query, &traversal, &Filter::All).unwrap().is_empty());
@@ -216,4 +216,44 @@ fn invalid_traversals_have_a_message() {
     let other = Query::new(&spec, &two[..2]);
     let end = index.traverse_between(&other, &Query::new(&spec, &two), &Traversal::default(), &Filter::All);
     assert!(end.unwrap_err().to_string().contains("the end of a traversal is 2 points"));
+}
+
+/// Rows on the two middles: the geodesic between orthogonal points of rapidity 2 comes to a depth of 0.83 (cosh 2 / cosh
+/// (d / 2)), the tangent line to 1.41 (the square root of 2). Both rows are in the direction of the diagonal.
+#[test]
+fn the_tangent_line_stays_farther_from_the_origin_than_the_geodesic() {
+    let diagonal = std::f32::consts::FRAC_PI_4;
+    let index =
+        index(&plane(), Root::Origin, polar(&[(2.0, 0.0), (0.83, diagonal), (1.414, diagonal), (2.0, 2.0 * diagonal)]));
+    let ends = polar(&[(2.0, 0.0), (2.0, 2.0 * diagonal)]);
+    let spec = plane();
+    let (from, to) = (Query::new(&spec, &ends[..2]), Query::new(&spec, &ends[2..]));
+    let walk = |path| {
+        let traversal = Traversal { steps: 3, path, ..Traversal::interpolation() };
+        places(&index.traverse_between(&from, &to, &traversal, &Filter::All).unwrap())
+    };
+    let by_way_of = |row| [(StopPlace::Row(0), 0.0), (StopPlace::Row(row), 0.5), (StopPlace::Row(3), 1.0)];
+    assert_eq!(walk(PathKind::Geodesic), by_way_of(1));
+    assert_eq!(walk(PathKind::Tangent), by_way_of(2));
+    // To the origin, both paths are the same.
+    let to_root = |path| {
+        let traversal = Traversal { path, ..Traversal::default() };
+        places(&index.traverse_to_root(&from, &traversal, &Filter::All).unwrap())
+    };
+    assert_eq!(to_root(PathKind::Tangent), to_root(PathKind::Geodesic));
+}
+
+#[test]
+fn a_tangent_path_between_opposite_points_of_the_sphere_is_refused() {
+    let spec = ManifoldSpec::sphere(2);
+    let index = index(&spec, Root::Origin, vec![0.0, 1.0]);
+    let (from, to) = (Query::new(&spec, &[1.0, 0.0]), Query::new(&spec, &[-1.0, 0.0]));
+    let traversal = Traversal { steps: 3, ..Traversal::interpolation() };
+    let message = index.traverse_between(&from, &to, &traversal, &Filter::All).unwrap_err().to_string();
+    assert_eq!(
+        message,
+        "search: the tangent path at 0.5 is not a point of the space; expected two points that are not opposite, or the geodesic path"
+    );
+    let geodesic = Traversal { path: PathKind::Geodesic, ..traversal };
+    assert_eq!(index.traverse_between(&from, &to, &geodesic, &Filter::All).unwrap().len(), 1);
 }

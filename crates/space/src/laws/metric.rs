@@ -108,6 +108,23 @@ pub(super) fn geodesic_has_constant_speed(case: &LawCase<'_>) -> Result<(), Stri
     Ok(())
 }
 
+pub(super) fn tangent_line_joins_points(case: &LawCase<'_>) -> Result<(), String> {
+    for pair in case.points.windows(2) {
+        let (x, y) = (&pair[0], &pair[1]);
+        all_close("tangent line at 0", &case.tangent_line(x, y, 0.0), x, EXACT)?;
+        all_close("tangent line at 1", &case.tangent_line(x, y, 1.0), y, EXACT)?;
+        let middle = case.tangent_line(x, y, 0.5);
+        close("distance of a tangent line from the space", case.exact.off_manifold(&middle), 0.0, EXACT)?;
+        all_close("middle of a tangent line", &middle, &case.mean(&[x, y]), EXACT)?;
+        if case.has_origin() {
+            let zero = vec![0.0; case.spec.dim];
+            let geodesic = case.geodesic(x, &zero, 0.3);
+            all_close("tangent line to the origin", &case.tangent_line(x, &zero, 0.3), &geodesic, EXACT)?;
+        }
+    }
+    Ok(())
+}
+
 pub(super) fn mean_is_central(case: &LawCase<'_>) -> Result<(), String> {
     for (tangent, x) in case.tangents.iter().zip(&case.points) {
         all_close("mean of one point", &case.mean(&[x]), x, EXACT)?;

@@ -87,6 +87,8 @@ fn finite_in<T: Real>(case: &LawCase<'_>, space: &dyn Space<T>) -> Result<(), St
             for t in [0.0, 0.5, 1.0] {
                 space.geodesic(x, y, T::from_f64(t), &mut out);
                 finite("geodesic", &out)?;
+                space.tangent_line(x, y, T::from_f64(t), &mut out);
+                finite("tangent_line", &out)?;
             }
         }
     }

@@ -241,7 +241,7 @@ pub(super) const KEYS: &[(&str, &str, &str)] = &[
     ("data.edges.boxes", "integer, at least 1", "largest number of boxes per photo"),
     ("data.edges.cross", "integer, 0 or more", "boxes of other photos per class of the drawn boxes"),
     ("data.edges.copies", "integer, at least 1", "crops per box (hcl: 2)"),
-    ("data.min_box_pixels", "integer, 0 or more", "smallest area of a box in pixels (published: 1024)"),
+    ("data.min_box_pixels", "integer, 0 or more", "smallest area of a box in pixels of its photo; crops of grit_processed are not checked again (HyCoCLIP's preparation of GRIT drops boxes up to 1024)"),
     ("data.limits.min_side", "integer", "shortest allowed side of a photo, in pixels"),
     ("data.limits.max_aspect", "number", "largest ratio of the longer to the shorter side"),
     ("data.limits.max_pixels", "integer", "largest width times height"),
@@ -308,7 +308,7 @@ pub(super) const KEYS: &[(&str, &str, &str)] = &[
     ("method.kind", "a method (conifer methods)", "the objective; its own settings go into the same table"),
 
     ("optim.lr", "number, more than 0", "peak learning rate"),
-    ("optim.betas", "two numbers in [0, 1)", "decay rates of AdamW's running means"),
+    ("optim.betas", "two numbers in [0, 1)", "decay rates of AdamW's running means; schedule one_cycle sets the first one itself"),
     ("optim.eps", "number, more than 0", "added to the square root of the second mean"),
     ("optim.weight_decay", "number, 0 or more", "weight decay, multiplied by the learning rate"),
     ("optim.schedule", "cosine, linear, one_cycle or constant", "learning rate after the warm-up"),

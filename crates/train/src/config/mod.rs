@@ -245,7 +245,7 @@ pub struct MethodSection {
 pub struct OptimConfig {
     /// Peak learning rate.
     pub lr: f64,
-    /// Decay rates of the two running means.
+    /// Decay rates of the two running means. The schedule `one_cycle` replaces the first one in every step.
     pub betas: [f64; 2],
     /// Added to the square root of the second mean.
     pub eps: f64,

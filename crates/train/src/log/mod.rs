@@ -24,6 +24,9 @@ pub struct StepRecord {
     pub epoch: u64,
     /// Learning rate used.
     pub lr: f64,
+    /// Decay rate of the first moment, if the schedule sets it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub beta1: Option<f64>,
     /// Total loss, mean over the micro-batches.
     pub loss: f64,
     /// Each term of the loss by name, mean over its samples.
@@ -85,6 +88,9 @@ fn tags(record: &StepRecord) -> Vec<(String, f64)> {
         ("speed/samples_per_second".to_owned(), record.samples_per_second),
         ("data/broken".to_owned(), record.broken as f64),
     ];
+    if let Some(beta1) = record.beta1 {
+        tags.push(("optim/beta1".to_owned(), beta1));
+    }
     if let Some(peak) = record.peak_rss_mb {
         tags.push(("memory/peak_rss_mb".to_owned(), peak));
     }

@@ -14,6 +14,7 @@ fn record(step: u64) -> StepRecord {
         step,
         epoch: 1,
         lr: 1e-4,
+        beta1: None,
         loss: 2.5,
         terms: map(json!({"contrastive": 2.0, "entailment": 0.5})),
         scalars: map(json!({"curv": [0.5, 1.0, 3.0], "temperature": 0.07})),

@@ -31,6 +31,9 @@ use crate::error::{Error, Result};
 pub struct Update<'a> {
     /// Learning rate of this step.
     pub lr: f64,
+    /// Decay rate of the first moment in this step, of a schedule that sets it; `None`: that of the optimiser. The bias
+    /// correction uses it for all earlier steps, too, as PyTorch's does.
+    pub beta1: Option<f64>,
     /// Factor on every gradient (clipping, mean over micro-batches); 1 changes nothing.
     pub gradient_scale: f64,
     /// Weight decay of a parameter, given its number of elements; 0 for none.
@@ -84,7 +87,8 @@ impl AdamW {
     /// Updates every parameter that has a gradient. The others are neither updated nor decayed, as in PyTorch.
     pub fn step<M: Module>(&mut self, model: M, gradients: GradientSet, update: Update<'_>) -> M {
         self.updates += 1;
-        let Self { betas, eps, updates, .. } = *self;
+        let Self { betas: [beta1, beta2], eps, updates, .. } = *self;
+        let betas = [update.beta1.unwrap_or(beta1), beta2];
         map_params(model, &mut Stepper { moments: &mut self.moments, gradients, update, betas, eps, updates })
     }
 

@@ -5,6 +5,7 @@ use burn::tensor::{Device, Tensor, TensorData};
 use conifer_model::params::{Bias, Fill, Init, LinearWeight, ParamKind, ParamVisitor, visit_params};
 
 use super::*;
+use crate::schedule::Schedule;
 
 /// A linear map. The gradients of the loss below are known in closed form.
 #[derive(Module, Debug)]
@@ -54,7 +55,7 @@ fn decay_weights(param: &ParamInfo<'_>, _elements: usize) -> f64 {
 }
 
 fn update(lr: f64) -> Update<'static> {
-    Update { lr, gradient_scale: 1.0, decay: &decay_weights, pace: &same_pace }
+    Update { lr, beta1: None, gradient_scale: 1.0, decay: &decay_weights, pace: &same_pace }
 }
 
 /// Gradient of element `i` at `step`: varies in sign and size, and is not exactly representable.
@@ -124,6 +125,31 @@ fn agrees_with_pytorch() {
         for (found, expected) in found.iter().zip(expected) {
             assert!((found - expected).abs() < 2e-7, "{name}: {found} against {expected}");
         }
+    }
+}
+
+/// Compares with `fixtures/one_cycle.json`: AdamW under OneCycleLR, which changes beta1 in every step.
+#[test]
+fn agrees_with_pytorch_while_beta1_cycles() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/one_cycle.json");
+    let found: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
+    let run = &found["run"];
+    let numbers = |name: &str| -> Vec<f64> { serde_json::from_value(run[name].clone()).unwrap() };
+    let steps = run["steps"].as_u64().unwrap();
+    let schedule = Schedule::new("one_cycle", run["peak"].as_f64().unwrap(), 0, steps, false).unwrap();
+    let mut model = Tiny::new(1, 4);
+    let start: Vec<f32> = numbers("start").iter().map(|it| *it as f32).collect();
+    model.weight.value = Param::from_data(TensorData::new(start, [1, 4]), &Device::flex().autodiff());
+    let mut optimiser = AdamW::new([0.9, 0.98], 1e-8);
+    for step in 0..steps {
+        let wave = |i: i32| (0.3 + 1.7 * step as f64 + 0.9 * f64::from(i)).sin() as f32;
+        let gradients = model.gradients(&[0, 1, 2, 3].map(wave), &[0.0; 4]);
+        let now = Update { beta1: schedule.beta1(step), ..update(schedule.lr(step)) };
+        model = optimiser.step(model, gradients, now);
+    }
+    let weight = values(&model).into_iter().find(|(name, _)| name == "weight").unwrap().1;
+    for (found, expected) in weight.iter().zip(numbers("end")) {
+        assert!((f64::from(*found) - expected).abs() < 5e-6, "{found} against {expected}");
     }
 }
 

@@ -361,6 +361,7 @@ impl Trainer {
         let mut record = StepRecord {
             step: next,
             lr: self.schedule.lr(self.state.step),
+            beta1: self.schedule.beta1(self.state.step),
             scalars: scalars(&self.model),
             epoch: self.loader.state().epoch,
             ..StepRecord::default()
@@ -401,6 +402,7 @@ impl Trainer {
         let clip = if optim.clip_norm > 0.0 { clip_factor(record.gradient_norm, optim.clip_norm) } else { 1.0 };
         let update = Update {
             lr: record.lr,
+            beta1: record.beta1,
             gradient_scale: fraction * clip,
             decay: &|param, elements| {
                 if decays(param.kind, elements, optim.reference) { optim.weight_decay } else { 0.0 }

@@ -145,8 +145,8 @@ fn newest(run: &Path) -> BTreeMap<String, Vec<u8>> {
 #[test]
 fn a_stopped_and_resumed_run_ends_with_the_same_bits() {
     let folder = tempfile::tempdir().unwrap();
-    // With accumulation and clipping, so that their state is covered too.
-    let more = "optim.accumulate=2 optim.clip_norm=0.5";
+    // With accumulation and clipping, and a schedule that changes beta1, so that their state is covered too.
+    let more = "optim.accumulate=2 optim.clip_norm=0.5 optim.schedule=one_cycle optim.warmup_steps=0";
     let straight = folder.path().join("straight");
     let (outcome, losses) = run(&mut fresh("phyclip", &straight, more), u64::MAX);
     assert_eq!((outcome, losses.len()), (Outcome::Finished, 12));

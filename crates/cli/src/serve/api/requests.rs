@@ -5,13 +5,14 @@
 use std::collections::BTreeMap;
 
 use conifer_embeddings::Modality;
-use conifer_index::Ranking;
+use conifer_index::{PathKind, Ranking};
 use schemars::{JsonSchema, Schema};
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserializer, MapAccess, Visitor};
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::{Value, json};
 
+use crate::path_arg::PathArg;
 use crate::ranking::{MAX_ANGLE, RankingArg};
 use crate::serve::error::{HttpError, HttpResult};
 
@@ -194,6 +195,9 @@ filtered_request! {
         /// Number of points of the path.
         #[schemars(range(min = 2, max = MAX_STEPS), extend("default" = 50))]
         steps: Option<usize>,
+        /// Line between both ends.
+        #[schemars(extend("default" = "geodesic"))]
+        path: Option<PathArg>,
         /// Only rows whose cone contains the point of the path, as in MERU. Otherwise all rows, as in the interpolation of
         /// HyCoCLIP.
         #[schemars(extend("default" = true))]
@@ -311,6 +315,10 @@ impl TraverseRequest {
 
     pub(crate) fn steps(&self) -> usize {
         self.steps.unwrap_or(50)
+    }
+
+    pub(crate) fn path(&self) -> PathKind {
+        self.path.map_or(PathKind::Geodesic, Into::into)
     }
 }
 

@@ -27,7 +27,8 @@ pub(crate) async fn traverse(
         .work(move |server| {
             let state = &server.state;
             let passing = resolved.passing(state)?;
-            let settings = Traversal { steps: request.steps(), cone: request.cone.unwrap_or(true).then(Cone::default) };
+            let cone = request.cone.unwrap_or(true).then(Cone::default);
+            let settings = Traversal { steps: request.steps(), path: request.path(), cone };
             let start = Points::new(state.spec(), &from);
             let end = to.as_deref().map(|to| Points::new(state.spec(), to));
             let (flat, filter) = (&state.flat, passing.filter());

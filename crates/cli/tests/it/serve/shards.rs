@@ -201,6 +201,7 @@ fn front_equals_one_index() {
         json!({ "cone": false, "each": true, "steps": 7 }),
         json!({ "cone": false, "to": { "text": "a dog" }, "modality": ["text", "box_text"], "steps": 200 }),
         json!({ "to": { "row": 9 }, "not": [{ "row": 5 }] }),
+        json!({ "cone": false, "to": { "row": 9 }, "path": "tangent", "steps": 100 }),
     ] {
         let mut body = json!({ "from": { "row": 4 } });
         body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());

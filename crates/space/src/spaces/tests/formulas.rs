@@ -121,6 +121,56 @@ fn sphere_at_known_points() {
     near(s.dist(&parent, &out), FRAC_PI_2);
 }
 
+/// Halfway between two orthogonal points of rapidity 2, the geodesic is at `cosh(depth) = cosh(2) / cosh(d / 2)` and the
+/// tangent line, between two legs of length 2, at the square root of 2.
+#[test]
+fn halfway_between_orthogonal_points() {
+    let h = build(ManifoldSpec::lorentz(2, 1.0));
+    let (x, y) = ([2.0_f64.sinh(), 0.0], [0.0, 2.0_f64.sinh()]);
+    let (mut geodesic, mut tangent) = ([0.0; 2], [0.0; 2]);
+    h.geodesic(&x, &y, 0.5, &mut geodesic);
+    h.tangent_line(&x, &y, 0.5, &mut tangent);
+    near(h.depth(&geodesic, &Root::Origin), (2.0_f64.cosh() / (h.dist(&x, &y) / 2.0).cosh()).acosh());
+    assert!((h.depth(&geodesic, &Root::Origin) - 0.83).abs() < 0.005);
+    near(h.depth(&tangent, &Root::Origin), 2.0_f64.sqrt());
+}
+
+/// HyCoCLIP Eqs. 14 to 16 with explicit time coordinates, in `f64`: at the origin p, `<p, q>_L = -q_0 / sqrt(c)`. Factors
+/// of a product are independent.
+#[test]
+fn tangent_lines_follow_the_equations() {
+    let log = |q: &[f64], c: f64| -> Vec<f64> {
+        let cosh = (1.0 + c * q.iter().map(|v| v * v).sum::<f64>()).sqrt();
+        q.iter().map(|v| cosh.acosh() / (cosh * cosh - 1.0).sqrt() * v).collect()
+    };
+    let exp = |v: &[f64], c: f64| -> Vec<f64> {
+        let length = (c * v.iter().map(|v| v * v).sum::<f64>()).sqrt();
+        v.iter().map(|it| length.sinh() / length * it).collect()
+    };
+    let mut worst = 0.0_f64;
+    for c in [0.1, 1.0, 10.0] {
+        let (h, product) = (build(ManifoldSpec::lorentz(3, c)), build(ManifoldSpec::product_l1(2, 3, vec![c, 1.0])));
+        let cloud = super::accuracy::cloud(11, 3, &[0.5, 1.0, 3.0], 4);
+        for (x, y) in cloud.iter().flat_map(|x| cloud.iter().map(move |y| (x, y))).filter(|(x, y)| x != y) {
+            for t in [0.0, 0.2, 0.7, 1.0] {
+                let line = |c: f64| {
+                    let ends = log(x, c).into_iter().zip(log(y, c));
+                    exp(&ends.map(|(a, b)| (1.0 - t) * a + t * b).collect::<Vec<_>>(), c)
+                };
+                let mut found = [0.0; 9];
+                let (one, both) = found.split_at_mut(3);
+                h.tangent_line(x, y, t, one);
+                product.tangent_line(&[&x[..], x].concat(), &[&y[..], y].concat(), t, both);
+                let expected = [line(c), line(c), line(1.0)].concat();
+                for (found, expected) in found.iter().zip(expected) {
+                    worst = worst.max((found - expected).abs() / expected.abs().max(1.0));
+                }
+            }
+        }
+    }
+    assert!(worst < 1e-12, "{worst:e}");
+}
+
 /// Distances, inner products and angles at three roots against the oracle in `f64`, norms 0.01 to 100.
 #[test]
 fn lorentz_follows_the_oracle() {

@@ -1,0 +1,25 @@
+//! Names of the paths of a traversal.
+
+use clap::ValueEnum;
+use conifer_index::PathKind;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[schemars(rename = "Path")]
+pub(crate) enum PathArg {
+    /// The straight line between the tangent vectors of both ends at the origin, as in HyCoCLIP.
+    Tangent,
+    /// The shortest line of the space.
+    Geodesic,
+}
+
+impl From<PathArg> for PathKind {
+    fn from(path: PathArg) -> Self {
+        match path {
+            PathArg::Tangent => Self::Tangent,
+            PathArg::Geodesic => Self::Geodesic,
+        }
+    }
+}
