@@ -118,5 +118,8 @@ pub mod eval {
 /// Charts and the report page, in files that need no network.
 #[cfg(feature = "viz")]
 pub mod viz {
-    pub use conifer_atlas::{Block, Error, Figure, Report, Series, TreeNode, histogram, line_chart, tree};
+    pub use conifer_viz::{
+        Block, DiscMap, DiscPoint, Error, FactorDepth, Figure, PoincareDisc, ProductFactors, Report, Series, TreeNode,
+        histogram, line_chart, tree,
+    };
 }

@@ -8,12 +8,9 @@ use std::fmt;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use axum::http::Method;
-use conifer_learn::head::Tower;
+use hyper::Method;
 use serde::{Deserialize, Serialize};
 
-use crate::arguments::EndpointArgs;
-use crate::embedder::ModelEmbedder;
 use crate::http_client::{ClientError, PlainHttpClient};
 
 /// Path of the endpoint if the URL has none.
@@ -21,10 +18,21 @@ const DEFAULT_PATH: &str = "/v1/embeddings";
 /// Maximum size of a response in bytes. A vector of 16,384 numbers takes about 350 kB.
 const MAX_RESPONSE_BYTES: usize = 4 << 20;
 /// Timeout of a request, unless the caller has a shorter one.
-pub(crate) const ENDPOINT_TIMEOUT: Duration = Duration::from_secs(20);
+pub const ENDPOINT_TIMEOUT: Duration = Duration::from_secs(20);
+
+/// Where an endpoint is and how it is asked.
+#[derive(Clone)]
+pub struct EndpointSettings {
+    /// `http://HOST:PORT[/PATH]`; the path is `/v1/embeddings` if it is left out.
+    pub url: String,
+    /// Name of the model that the endpoint should use.
+    pub model: Option<String>,
+    /// Sent as `Authorization: Bearer KEY`.
+    pub key: Option<String>,
+}
 
 /// The endpoint and the width of the vectors that the model reads.
-pub(crate) struct EmbeddingEndpoint {
+pub struct EmbeddingEndpoint {
     client: PlainHttpClient,
     path: String,
     model: Option<String>,
@@ -33,7 +41,8 @@ pub(crate) struct EmbeddingEndpoint {
 
 /// Why the endpoint gave no usable vector.
 #[derive(Debug)]
-pub(crate) enum EndpointError {
+#[non_exhaustive]
+pub enum EndpointError {
     /// No complete response within the time limit.
     Timeout(Duration),
     /// The connection failed, or the response is an error or has no vector of the expected width.
@@ -58,30 +67,26 @@ struct EmbeddingsItem {
 }
 
 impl EmbeddingEndpoint {
-    /// The endpoint of a command line; `None` if the command line has none.
+    /// The endpoint for the model `name`. `width` is the width of the vectors of texts that the model reads; `None` if it
+    /// has an encoder of texts.
     ///
     /// # Errors
-    /// `model` has an encoder of texts, the URL is not `http://HOST:PORT[/PATH]`, or the variable with the key is not set.
-    pub(crate) fn of_args(
-        args: &EndpointArgs,
-        model: &ModelEmbedder,
+    /// The model has an encoder of texts, or the URL is not `http://HOST:PORT[/PATH]`.
+    pub fn open(
+        settings: &EndpointSettings,
+        name: &str,
+        width: Option<usize>,
         timeout: Duration,
-    ) -> anyhow::Result<Option<Self>> {
-        let Some(url) = &args.embedding_endpoint else { return Ok(None) };
-        let width = model.inner().vector_width(Tower::Text).with_context(|| {
+    ) -> anyhow::Result<Self> {
+        let EndpointSettings { url, model, key } = settings;
+        let width = width.with_context(|| {
             format!(
-                "--embedding-endpoint {url}: the model {} has an encoder of texts; expected a model that reads vectors of \
-                 texts, or no --embedding-endpoint",
-                model.inner().name()
+                "--embedding-endpoint {url}: the model {name} has an encoder of texts; expected a model that reads vectors of \
+                 texts, or no --embedding-endpoint"
             )
         })?;
-        let key = args.embedding_key_env.as_deref().map(|name| {
-            std::env::var(name).with_context(|| {
-                format!("--embedding-key-env {name}: expected an environment variable with the key of the endpoint")
-            })
-        });
-        let endpoint = Self::new(url, args.embedding_model.clone(), key.transpose()?.as_deref(), width, timeout);
-        endpoint.map(Some).with_context(|| format!("--embedding-endpoint {url}"))
+        Self::new(url, model.clone(), key.as_deref(), width, timeout)
+            .with_context(|| format!("--embedding-endpoint {url}"))
     }
 
     fn new(
@@ -97,7 +102,10 @@ impl EmbeddingEndpoint {
     }
 
     /// The vector of a text.
-    pub(crate) async fn vector(&self, text: &str) -> Result<Vec<f32>, EndpointError> {
+    ///
+    /// # Errors
+    /// There is no response in time, or it has no vector of the expected width.
+    pub async fn vector(&self, text: &str) -> Result<Vec<f32>, EndpointError> {
         let bad = |what: String| EndpointError::BadReply(what);
         let request = EmbeddingsRequest { model: self.model.as_deref(), input: [text] };
         let body = serde_json::to_vec(&request).map_err(|error| bad(error.to_string()))?;
@@ -125,7 +133,10 @@ impl EmbeddingEndpoint {
     }
 
     /// [`EmbeddingEndpoint::vector`] for a caller without an async runtime.
-    pub(crate) fn vector_blocking(&self, text: &str) -> anyhow::Result<Vec<f32>> {
+    ///
+    /// # Errors
+    /// Those of [`EmbeddingEndpoint::vector`].
+    pub fn vector_blocking(&self, text: &str) -> anyhow::Result<Vec<f32>> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         Ok(runtime.block_on(self.vector(text))?)
     }

@@ -5,16 +5,16 @@ use std::net::ToSocketAddrs as _;
 use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
-use axum::body::Body;
-use axum::http::header::{AUTHORIZATION, CONTENT_TYPE, HOST};
-use axum::http::{HeaderMap, HeaderValue, Method, Request, StatusCode, Uri};
-use http_body_util::BodyExt as _;
+use http_body_util::{BodyExt as _, Full};
+use hyper::body::Bytes;
+use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HOST, HeaderValue};
+use hyper::{HeaderMap, Method, Request, StatusCode, Uri};
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
 
 /// Address of a server, and the limits of every request to it.
 #[derive(Clone, Debug)]
-pub(crate) struct PlainHttpClient {
+pub struct PlainHttpClient {
     /// `HOST:PORT`.
     authority: String,
     /// Path of the URL; `/` if it has none.
@@ -30,16 +30,22 @@ pub(crate) struct PlainHttpClient {
 struct BearerToken(HeaderValue);
 
 /// A complete response.
-pub(crate) struct ClientReply {
-    pub(crate) status: StatusCode,
-    pub(crate) headers: HeaderMap,
-    pub(crate) bytes: Vec<u8>,
+pub struct ClientReply {
+    /// Status.
+    pub status: StatusCode,
+    /// Headers.
+    pub headers: HeaderMap,
+    /// Body.
+    pub bytes: Vec<u8>,
 }
 
 /// Why there is no complete response.
 #[derive(Debug)]
-pub(crate) enum ClientError {
+#[non_exhaustive]
+pub enum ClientError {
+    /// No complete response within the time limit.
     Timeout(Duration),
+    /// The connection failed, or the response is too long.
     Failed(anyhow::Error),
 }
 
@@ -49,7 +55,7 @@ impl PlainHttpClient {
     /// # Errors
     /// `url` does not have the form `http://HOST[:PORT][/PATH]`, its host cannot be resolved, or the token has bytes that a
     /// header cannot contain.
-    pub(crate) fn new(url: &str, token: Option<&str>, timeout: Duration, max_bytes: usize) -> anyhow::Result<Self> {
+    pub fn new(url: &str, token: Option<&str>, timeout: Duration, max_bytes: usize) -> anyhow::Result<Self> {
         let expected = "expected http://HOST:PORT";
         let uri: Uri = url.parse().context(expected)?;
         ensure!(uri.scheme_str() == Some("http") && uri.query().is_none(), expected);
@@ -66,17 +72,15 @@ impl PlainHttpClient {
     }
 
     /// Path of the URL; `/` if it has none.
-    pub(crate) fn path(&self) -> &str {
+    pub fn path(&self) -> &str {
         &self.path
     }
 
     /// Sends a request and reads the whole response. `body` is JSON.
-    pub(crate) async fn send(
-        &self,
-        method: Method,
-        path: &str,
-        body: Option<Vec<u8>>,
-    ) -> Result<ClientReply, ClientError> {
+    ///
+    /// # Errors
+    /// There is no complete response within the time limit.
+    pub async fn send(&self, method: Method, path: &str, body: Option<Vec<u8>>) -> Result<ClientReply, ClientError> {
         match tokio::time::timeout(self.timeout, self.exchange(method, path, body)).await {
             Ok(reply) => reply.map_err(ClientError::Failed),
             Err(_) => Err(ClientError::Timeout(self.timeout)),
@@ -97,7 +101,7 @@ impl PlainHttpClient {
         if body.is_some() {
             request = request.header(CONTENT_TYPE, "application/json");
         }
-        let response = send.send_request(request.body(Body::from(body.unwrap_or_default()))?).await?;
+        let response = send.send_request(request.body(Full::<Bytes>::from(body.unwrap_or_default()))?).await?;
         let (head, mut incoming) = response.into_parts();
         let mut bytes = Vec::new();
         while let Some(frame) = incoming.frame().await {

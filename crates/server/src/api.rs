@@ -2,10 +2,11 @@
 
 pub(crate) mod assets;
 pub(crate) mod boxes;
-pub(crate) mod explore;
 pub(crate) mod extract;
+pub(crate) mod factors;
 pub(crate) mod hits;
 pub(crate) mod info;
+pub(crate) mod map;
 pub(crate) mod openapi;
 pub(crate) mod page;
 pub(crate) mod photos;
@@ -17,3 +18,4 @@ pub(crate) mod rows;
 pub(crate) mod search;
 pub(crate) mod thumbnails;
 pub(crate) mod traverse;
+pub(crate) mod tree;

@@ -1,56 +1,29 @@
-//! `conifer serve`: an HTTP server that searches an embedding set.
-//!
-//! A *row* is one embedding of the set. A *point* is a vector in the space of the set. A request passes these layers:
-//!
-//! ```text
-//! limits::listen   accepts connections: connection limit, timeouts for request heads and for sending responses
-//!   gate           middleware: access checks (auth), request body, concurrency limit, request timeout
-//!     routes -> api
-//!       extract              parses bodies and query parameters
-//!       requests, replies    the types of bodies and query parameters; openapi describes them
-//!       query                resolves queries to points and filters to rows
-//!     batch        embeds texts, photos and vectors in batches
-//!     set          the rows with their index, classes and identity
-//! cluster          `conifer front`: the same API over several servers
-//! ```
+//! The state that all request handlers share.
 
-mod api;
-mod auth;
-mod batch;
-mod body;
-mod cluster;
-mod error;
-mod gate;
-mod limits;
-mod log;
-mod metrics;
-mod routes;
-mod set;
-mod start;
+pub(crate) mod gate;
+pub(crate) mod routes;
+pub(crate) mod start;
 
 use std::sync::Arc;
 
 use axum::http::StatusCode;
 use conifer_learn::head::Tower;
+use conifer_search::{EmbeddingEndpoint, EndpointError};
 
-pub(crate) use cluster::front;
-pub(crate) use start::serve;
-
-use error::{HttpError, HttpResult};
-use metrics::{GaugeGuard, Metrics};
-
-use crate::embedding_endpoint::{EmbeddingEndpoint, EndpointError};
+use crate::error::{HttpError, HttpResult};
+use crate::metrics::{GaugeGuard, Metrics};
+use crate::{api, embedding_queue, limits, set};
 
 /// State shared by all request handlers.
 pub(crate) struct Server {
     pub(crate) state: set::state::ServedSet,
     pub(crate) info: api::info::ServerInfo,
-    pub(crate) model: Option<batch::EmbeddingQueue>,
+    pub(crate) model: Option<embedding_queue::EmbeddingQueue>,
     /// Makes the vectors of typed texts, for a model that reads vectors.
     pub(crate) endpoint: Option<EmbeddingEndpoint>,
     pub(crate) photos: api::photos::UploadedPhotos,
     pub(crate) thumbnails: api::thumbnails::Thumbnails,
-    pub(crate) explorer: api::explore::Explorer,
+    pub(crate) explorer: set::explorer::Explorer,
     /// Predicts classes, if the server has a threshold.
     pub(crate) predictor: Option<api::predict::ServedPredictor>,
     pub(crate) metrics: Arc<Metrics>,
@@ -60,7 +33,7 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    pub(crate) fn embedder(&self) -> HttpResult<&batch::EmbeddingQueue> {
+    pub(crate) fn embedder(&self) -> HttpResult<&embedding_queue::EmbeddingQueue> {
         self.model.as_ref().ok_or_else(|| {
             HttpError::invalid(
                 "queries by text or photo need the model that made the set; start the server with --checkpoint MODEL",
@@ -78,7 +51,7 @@ impl Server {
         let vector = endpoint.vector(text).await.map_err(|error| {
             let status = match error {
                 EndpointError::Timeout(_) => StatusCode::GATEWAY_TIMEOUT,
-                EndpointError::BadReply(_) => StatusCode::BAD_GATEWAY,
+                _ => StatusCode::BAD_GATEWAY,
             };
             HttpError::new(status, error.to_string())
         })?;
@@ -91,7 +64,7 @@ impl Server {
     /// 422: the tower has an encoder, or the vector has another width.
     pub(crate) async fn vector_point(&self, name: &str, tower: Tower, values: &[f32]) -> HttpResult<Vec<f32>> {
         let model = self.embedder()?;
-        let Some(width) = model.model().inner().vector_width(tower) else {
+        let Some(width) = model.model().vector_width(tower) else {
             let input = if tower == Tower::Image { "photo` or a `row" } else { "text" };
             return Err(HttpError::invalid(format!(
                 "`{name}` is a vector, but the model has an encoder and reads no vectors; expected a `{input}`"

@@ -1,12 +1,17 @@
 //! Access checks: `Host` header, cross-site requests and the token.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
+use std::path::Path;
 
+use anyhow::{Context as _, ensure};
 use axum::http::header::{AUTHORIZATION, HOST, ORIGIN};
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use subtle::ConstantTimeEq as _;
 
-use crate::serve::error::{HttpError, HttpResult};
+use crate::error::{HttpError, HttpResult};
+
+/// Minimum length of a token in characters. 16 random base64 characters have 96 bits.
+const MIN_TOKEN_LENGTH: usize = 16;
 
 /// Rules for the requests that are accepted.
 pub(crate) struct AccessPolicy {
@@ -46,6 +51,21 @@ impl AccessPolicy {
             "missing or wrong token; expected the header `Authorization: Bearer TOKEN` with the server's token",
         ))
     }
+}
+
+/// Reads an access token from a file.
+///
+/// # Errors
+/// The file cannot be read, or does not have one line of at least 16 visible ASCII characters.
+pub fn read_token(file: &Path) -> anyhow::Result<String> {
+    let option = || format!("--token-file {}", file.display());
+    let token = std::fs::read_to_string(file).with_context(option)?.trim().to_owned();
+    ensure!(
+        token.len() >= MIN_TOKEN_LENGTH && token.bytes().all(|it| it.is_ascii_graphic()),
+        "{}: expected one line of at least {MIN_TOKEN_LENGTH} visible ASCII characters",
+        option()
+    );
+    Ok(token)
 }
 
 /// Returns the token of an `Authorization` header. The scheme name is case-insensitive (RFC 9110, 11.1).

@@ -8,7 +8,7 @@ use axum::http::{HeaderMap, HeaderValue, Response, StatusCode};
 use http_body_util::BodyExt as _;
 use serde::Serialize;
 
-use crate::serve::error::{HttpError, HttpResult};
+use crate::error::{HttpError, HttpResult};
 
 /// Timeout for a whole request body.
 const BODY_TIMEOUT: Duration = Duration::from_secs(20);

@@ -5,19 +5,19 @@ use std::fmt::Display;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
+use conifer_learn::embed::Embedder;
 use conifer_learn::head::Tower;
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{mpsc, oneshot};
 
-use crate::embedder::ModelEmbedder;
-use crate::serve::error::{HttpError, HttpResult};
+use crate::error::{HttpError, HttpResult};
 
 /// Maximum number of requests that the model thread takes at once.
 const BATCH: usize = 32;
 
 /// The bounded request queue of the model thread.
 pub(crate) struct EmbeddingQueue {
-    model: Arc<ModelEmbedder>,
+    model: Arc<Embedder>,
     send: mpsc::Sender<EmbedRequest>,
 }
 
@@ -39,7 +39,7 @@ impl EmbeddingQueue {
     ///
     /// # Errors
     /// The thread cannot be spawned.
-    pub(crate) fn start(model: ModelEmbedder, max_waiting: usize) -> anyhow::Result<Self> {
+    pub(crate) fn start(model: Embedder, max_waiting: usize) -> anyhow::Result<Self> {
         let (send, receive) = mpsc::channel(max_waiting.max(1));
         let model = Arc::new(model);
         let worker = Arc::clone(&model);
@@ -48,7 +48,7 @@ impl EmbeddingQueue {
     }
 
     /// The model, for work that bypasses the queue, such as preprocessing a photo.
-    pub(crate) fn model(&self) -> &Arc<ModelEmbedder> {
+    pub(crate) fn model(&self) -> &Arc<Embedder> {
         &self.model
     }
 
@@ -82,7 +82,7 @@ impl EmbeddingQueue {
     }
 }
 
-fn serve(model: &ModelEmbedder, mut queue: mpsc::Receiver<EmbedRequest>) {
+fn serve(model: &Embedder, mut queue: mpsc::Receiver<EmbedRequest>) {
     while let Some(first) = queue.blocking_recv() {
         let mut requests = vec![first];
         while requests.len() < BATCH
@@ -102,7 +102,6 @@ fn serve(model: &ModelEmbedder, mut queue: mpsc::Receiver<EmbedRequest>) {
                 EmbedInput::Vector(Tower::Text, values) => text_vectors.push(values, answer),
             }
         }
-        let model = model.inner();
         // A model that reads vectors knows only the texts of --data; any other text is an invalid request.
         let reads_vectors = model.vector_width(Tower::Text).is_some();
         let refused_text: fn(String) -> HttpError = if reads_vectors { HttpError::invalid } else { HttpError::fault };

@@ -5,7 +5,7 @@ use axum::http::header::{CONTENT_TYPE, RETRY_AFTER};
 use axum::http::{HeaderValue, Response, StatusCode};
 use axum::response::IntoResponse;
 
-use crate::serve::api::replies::{ErrorDetail, ErrorReply};
+use crate::api::replies::{ErrorDetail, ErrorReply};
 
 /// An error response. Its body is `{"error":{"status":422,"message":"..."}}`.
 #[derive(Clone, Debug, PartialEq, Eq)]

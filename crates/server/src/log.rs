@@ -13,7 +13,7 @@ use tracing_subscriber::fmt;
 use tracing_subscriber::layer::{Layer as _, SubscriberExt as _};
 use tracing_subscriber::registry;
 
-use crate::arguments::LogFormatArg;
+use crate::settings::LogFormat;
 
 /// Target of the events of requests. Events of libraries are not logged.
 pub(crate) const REQUESTS: &str = "conifer::requests";
@@ -29,13 +29,13 @@ pub(crate) struct RequestLog {
 impl RequestLog {
     /// # Errors
     /// The process already has a log.
-    pub(crate) fn start(format: LogFormatArg) -> anyhow::Result<Self> {
+    pub(crate) fn start(format: LogFormat) -> anyhow::Result<Self> {
         let (writer, worker) = NonBlockingBuilder::default().buffered_lines_limit(QUEUE_LINES).finish(stdout());
         let dropped = writer.error_counter();
         let lines = fmt::layer().with_target(false).with_writer(writer);
         let lines = match format {
-            LogFormatArg::Json => lines.json().flatten_event(true).with_current_span(false).boxed(),
-            LogFormatArg::Text => lines.with_ansi(false).boxed(),
+            LogFormat::Json => lines.json().flatten_event(true).with_current_span(false).boxed(),
+            LogFormat::Text => lines.with_ansi(false).boxed(),
         };
         let filter = Targets::new().with_target(REQUESTS, Level::INFO).with_default(LevelFilter::OFF);
         tracing::subscriber::set_global_default(registry().with(lines.with_filter(filter)))?;

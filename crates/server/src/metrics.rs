@@ -6,7 +6,7 @@ use prometheus::core::Collector;
 use prometheus::{HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, Opts, Registry, TextEncoder};
 use tracing_appender::non_blocking::ErrorCounter;
 
-use crate::serve::error::{HttpError, HttpResult};
+use crate::error::{HttpError, HttpResult};
 
 /// Histogram bucket bounds in seconds.
 const BUCKETS: [f64; 11] = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0];

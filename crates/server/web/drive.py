@@ -2,7 +2,7 @@
 
     python3 -m venv venv && venv/bin/pip install playwright      # no `playwright install`: the system's Chromium is used
     conifer serve SET --checkpoint RUN --data toy --split test --data-option size=200
-    venv/bin/python crates/cli/web/drive.py http://127.0.0.1:7878 [--shots FOLDER] [--photo FILE] [--pid PID] [--web crates/cli/web]
+    venv/bin/python crates/server/web/drive.py http://127.0.0.1:7878 [--shots FOLDER] [--photo FILE] [--pid PID] [--web crates/server/web]
 
 The script does not start a server. The set must have photos, texts, boxes and a column `label`. The server must have the
 model that made the set. With --pid the script stops the server at the end, to check the error on the page. With --web the

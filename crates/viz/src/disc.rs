@@ -36,7 +36,7 @@ const FLAT_RADIUS: f64 = 0.95;
 const STEPS: usize = 64;
 
 /// A projection of a space into the disc.
-pub(crate) struct PoincareDisc {
+pub struct PoincareDisc {
     spec: ManifoldSpec,
     root: Root,
     geometry: Box<dyn Space<f64>>,
@@ -52,23 +52,26 @@ pub(crate) struct PoincareDisc {
 
 /// Rows projected into the disc.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub(crate) struct DiscMap {
+pub struct DiscMap {
     /// Numbers of the rows shown, ascending.
-    pub(crate) rows: Vec<usize>,
-    /// Coordinates of each row, `|(x, y)| < 1`.
-    pub(crate) x: Vec<f64>,
-    pub(crate) y: Vec<f64>,
+    pub rows: Vec<usize>,
+    /// x coordinate of each row, `|(x, y)| < 1`.
+    pub x: Vec<f64>,
+    /// y coordinate of each row.
+    pub y: Vec<f64>,
     /// [`Space::depth`] of each row.
-    pub(crate) depth: Vec<f64>,
+    pub depth: Vec<f64>,
 }
 
 /// A point projected into the disc.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct DiscPoint {
-    pub(crate) x: f64,
-    pub(crate) y: f64,
+pub struct DiscPoint {
+    /// x coordinate, `|(x, y)| < 1`.
+    pub x: f64,
+    /// y coordinate.
+    pub y: f64,
     /// [`Space::depth`] of the point.
-    pub(crate) depth: f64,
+    pub depth: f64,
 }
 
 impl PoincareDisc {
@@ -76,7 +79,7 @@ impl PoincareDisc {
     ///
     /// # Errors
     /// The space is not valid.
-    pub(crate) fn new<'a>(
+    pub fn new<'a>(
         spec: &ManifoldSpec,
         root: &Root,
         len: usize,
@@ -102,7 +105,7 @@ impl PoincareDisc {
     }
 
     /// Projects a point of the space, which need not be a row.
-    pub(crate) fn project(&self, point: &[f32]) -> DiscPoint {
+    pub fn project(&self, point: &[f32]) -> DiscPoint {
         let point = wide(point);
         let depth = self.geometry.depth(&point, &self.root);
         let direction = direction(&self.spec, &self.root, &point);
@@ -120,7 +123,7 @@ impl PoincareDisc {
     }
 
     /// Projects up to `limit` of `len` rows, evenly spaced over the set.
-    pub(crate) fn map<'a>(&self, len: usize, row: impl Fn(usize) -> Cow<'a, [f32]> + Sync, limit: usize) -> DiscMap {
+    pub fn map<'a>(&self, len: usize, row: impl Fn(usize) -> Cow<'a, [f32]> + Sync, limit: usize) -> DiscMap {
         let rows = spread(len, limit);
         let projected: Vec<DiscPoint> = rows.par_iter().map(|&i| self.project(&row(i))).collect();
         DiscMap {

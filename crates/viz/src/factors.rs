@@ -9,10 +9,19 @@ use std::borrow::Cow;
 use conifer_space::{ManifoldSpec, Root, Space, space};
 use rayon::prelude::*;
 
-use crate::serve::api::replies::FactorSummary;
+/// Depth of some points in a factor.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct FactorDepth {
+    /// Curvature parameter c > 0 of the factor; its curvature is -c.
+    pub curv: f64,
+    /// Mean depth; zero without points.
+    pub mean: f64,
+    /// Maximum depth; zero without points.
+    pub max: f64,
+}
 
 /// The factors of a product space.
-pub(crate) struct ProductFactors {
+pub struct ProductFactors {
     spaces: Vec<Box<dyn Space<f32>>>,
     roots: Vec<Root>,
     curvs: Vec<f64>,
@@ -24,7 +33,7 @@ impl ProductFactors {
     ///
     /// # Errors
     /// The space is not valid.
-    pub(crate) fn new(spec: &ManifoldSpec, root: &Root) -> conifer_space::Result<Self> {
+    pub fn new(spec: &ManifoldSpec, root: &Root) -> conifer_space::Result<Self> {
         let width = spec.factor_dim();
         let factored = conifer_space::entry(spec.kind.name())?.factored;
         let curvs = if factored { spec.curv.as_slice() } else { &[] };
@@ -36,23 +45,24 @@ impl ProductFactors {
         Ok(ProductFactors { spaces, roots: (0..curvs.len()).map(root_of).collect(), curvs: curvs.to_vec(), width })
     }
 
-    pub(crate) fn len(&self) -> usize {
+    /// Number of factors.
+    pub fn count(&self) -> usize {
         self.spaces.len()
     }
 
-    /// Depth of a point in one factor. `factor` must be below [`ProductFactors::len`].
-    pub(crate) fn depth(&self, factor: usize, point: &[f32]) -> f32 {
+    /// Depth of a point in one factor. `factor` must be below [`ProductFactors::count`].
+    pub fn depth(&self, factor: usize, point: &[f32]) -> f32 {
         let part = &point[factor * self.width..(factor + 1) * self.width];
         self.spaces[factor].depth(part, &self.roots[factor])
     }
 
     /// Depth of a point in every factor.
-    pub(crate) fn depths(&self, point: &[f32]) -> Vec<f32> {
-        (0..self.len()).map(|factor| self.depth(factor, point)).collect()
+    pub fn depths(&self, point: &[f32]) -> Vec<f32> {
+        (0..self.count()).map(|factor| self.depth(factor, point)).collect()
     }
 
     /// Mean and largest depth of `len` points in every factor. `row` returns the coordinates of a point.
-    pub(crate) fn summary<'a>(&self, len: usize, row: impl Fn(usize) -> Cow<'a, [f32]> + Sync) -> Vec<FactorSummary> {
+    pub fn summary<'a>(&self, len: usize, row: impl Fn(usize) -> Cow<'a, [f32]> + Sync) -> Vec<FactorDepth> {
         let of = |factor: usize| {
             let (mut sum, mut max) = (0.0, 0.0_f64);
             for i in 0..len {
@@ -61,14 +71,14 @@ impl ProductFactors {
                 max = max.max(depth);
             }
             let mean = if len == 0 { 0.0 } else { sum / len as f64 };
-            FactorSummary { curv: self.curvs[factor], mean, max }
+            FactorDepth { curv: self.curvs[factor], mean, max }
         };
-        (0..self.len()).into_par_iter().map(of).collect()
+        (0..self.count()).into_par_iter().map(of).collect()
     }
 
     /// The `k` deepest rows in a factor among those that `passes` accepts, with their depth. The order is by descending
-    /// depth, then by ascending row number. `factor` must be below [`ProductFactors::len`].
-    pub(crate) fn top<'a>(
+    /// depth, then by ascending row number. `factor` must be below [`ProductFactors::count`].
+    pub fn top<'a>(
         &self,
         len: usize,
         row: impl Fn(usize) -> Cow<'a, [f32]> + Sync,
@@ -144,7 +154,7 @@ mod tests {
     #[test]
     fn other_spaces_have_no_factors() {
         for spec in [ManifoldSpec::lorentz(4, 1.0), ManifoldSpec::sphere(4), ManifoldSpec::euclidean(4)] {
-            assert_eq!(ProductFactors::new(&spec, &Root::Origin).unwrap().len(), 0);
+            assert_eq!(ProductFactors::new(&spec, &Root::Origin).unwrap().count(), 0);
         }
     }
 }

@@ -4,8 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::{EndpointArgs, ViewArg};
-use crate::ranking::RankingArg;
+use super::{EndpointArgs, RankingArg, ViewArg};
 
 /// Definitions printed below the help of both commands.
 const TERMS: &str = "\

@@ -1,6 +1,6 @@
 //! The files of the explorer web page, compiled into the binary.
 //!
-//! The sources are in `crates/cli/web`. There is no build step, and the page loads nothing from other hosts.
+//! The sources are in `crates/server/web`. There is no build step, and the page loads nothing from other hosts.
 
 /// A static file of the explorer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -11,33 +11,33 @@ pub(crate) struct Asset {
     pub(crate) content: &'static str,
 }
 
-/// All files of the explorer. A new file of the page in `crates/cli/web` needs an entry here.
+/// All files of the explorer. A new file of the page in `crates/server/web` needs an entry here.
 pub(crate) const ASSETS: &[Asset] = &[
-    html("index.html", include_str!("../../../web/index.html")),
-    css("base.css", include_str!("../../../web/base.css")),
-    css("parts.css", include_str!("../../../web/parts.css")),
-    Asset { name: "icon.svg", media_type: "image/svg+xml", content: include_str!("../../../web/icon.svg") },
-    js("api.js", include_str!("../../../web/api.js")),
-    js("details.js", include_str!("../../../web/details.js")),
-    js("disc.js", include_str!("../../../web/disc.js")),
-    js("dom.js", include_str!("../../../web/dom.js")),
-    js("boxes.js", include_str!("../../../web/boxes.js")),
-    js("factors.js", include_str!("../../../web/factors.js")),
-    js("filters.js", include_str!("../../../web/filters.js")),
-    js("gallery.js", include_str!("../../../web/gallery.js")),
-    js("gate.js", include_str!("../../../web/gate.js")),
-    js("keys.js", include_str!("../../../web/keys.js")),
-    js("long.js", include_str!("../../../web/long.js")),
-    js("main.js", include_str!("../../../web/main.js")),
-    js("map.js", include_str!("../../../web/map.js")),
-    js("paint.js", include_str!("../../../web/paint.js")),
-    js("path.js", include_str!("../../../web/path.js")),
-    js("rows.js", include_str!("../../../web/rows.js")),
-    js("search.js", include_str!("../../../web/search.js")),
-    js("selection.js", include_str!("../../../web/selection.js")),
-    js("state.js", include_str!("../../../web/state.js")),
-    js("theme.js", include_str!("../../../web/theme.js")),
-    js("tree.js", include_str!("../../../web/tree.js")),
+    html("index.html", include_str!("../../web/index.html")),
+    css("base.css", include_str!("../../web/base.css")),
+    css("parts.css", include_str!("../../web/parts.css")),
+    Asset { name: "icon.svg", media_type: "image/svg+xml", content: include_str!("../../web/icon.svg") },
+    js("api.js", include_str!("../../web/api.js")),
+    js("details.js", include_str!("../../web/details.js")),
+    js("disc.js", include_str!("../../web/disc.js")),
+    js("dom.js", include_str!("../../web/dom.js")),
+    js("boxes.js", include_str!("../../web/boxes.js")),
+    js("factors.js", include_str!("../../web/factors.js")),
+    js("filters.js", include_str!("../../web/filters.js")),
+    js("gallery.js", include_str!("../../web/gallery.js")),
+    js("gate.js", include_str!("../../web/gate.js")),
+    js("keys.js", include_str!("../../web/keys.js")),
+    js("long.js", include_str!("../../web/long.js")),
+    js("main.js", include_str!("../../web/main.js")),
+    js("map.js", include_str!("../../web/map.js")),
+    js("paint.js", include_str!("../../web/paint.js")),
+    js("path.js", include_str!("../../web/path.js")),
+    js("rows.js", include_str!("../../web/rows.js")),
+    js("search.js", include_str!("../../web/search.js")),
+    js("selection.js", include_str!("../../web/selection.js")),
+    js("state.js", include_str!("../../web/state.js")),
+    js("theme.js", include_str!("../../web/theme.js")),
+    js("tree.js", include_str!("../../web/tree.js")),
 ];
 
 pub(crate) fn asset(name: &str) -> Option<&'static Asset> {

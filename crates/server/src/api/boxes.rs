@@ -8,13 +8,13 @@ use std::sync::Arc;
 use axum::extract::State;
 use conifer_embeddings::Modality;
 
-use crate::serve::Server;
-use crate::serve::api::extract::RowNumber;
-use crate::serve::api::replies::{BoxesReply, PhotoBox};
-use crate::serve::api::rows::MAX_ROWS;
-use crate::serve::body::json;
-use crate::serve::error::HttpResult;
-use crate::serve::set::state::{BOX, ServedSet};
+use crate::Server;
+use crate::api::extract::RowNumber;
+use crate::api::replies::{BoxesReply, PhotoBox};
+use crate::api::rows::MAX_ROWS;
+use crate::body::json;
+use crate::error::HttpResult;
+use crate::set::state::{BOX, ServedSet};
 
 /// Column with the caption or phrase of a row.
 const TEXT: &str = "text";

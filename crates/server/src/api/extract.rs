@@ -8,7 +8,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use serde_path_to_error::{Path as FieldPath, Segment};
 
-use crate::serve::error::{HttpError, HttpResult};
+use crate::error::{HttpError, HttpResult};
 
 /// Extractor of a JSON body. Invalid JSON is a 400, JSON of another structure a 422.
 pub(crate) struct JsonBody<T>(pub(crate) T);
@@ -170,7 +170,7 @@ fn clipped(text: &str) -> String {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use crate::serve::api::requests::{NeighbourParams, SearchRequest, ThumbnailParams};
+    use crate::api::requests::{NeighbourParams, SearchRequest, ThumbnailParams};
 
     #[test]
     fn wrong_bodies_name_field_value_and_expectation() {

@@ -2,9 +2,9 @@
 
 use std::borrow::Cow;
 
-use crate::serve::Server;
-use crate::serve::api::replies::RowReply;
-use crate::serve::set::state::BOX;
+use crate::Server;
+use crate::api::replies::RowReply;
+use crate::set::state::BOX;
 
 impl<'a> RowReply<'a> {
     /// A row without a query. `row` must be below the number of rows.

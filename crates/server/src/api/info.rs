@@ -4,17 +4,17 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use axum::extract::State;
+use conifer_search::RANKING_NAMES;
 use conifer_space::{ManifoldSpec, Root};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::ranking::NAMES;
-use crate::serve::Server;
-use crate::serve::api::replies::HealthReply;
-use crate::serve::body::json;
-use crate::serve::error::HttpResult;
-use crate::serve::set::identity::{SetIdentity, ShardIdentity};
-use crate::serve::set::state::{BOX, ServedSet};
+use crate::Server;
+use crate::api::replies::HealthReply;
+use crate::body::json;
+use crate::error::HttpResult;
+use crate::set::identity::{SetIdentity, ShardIdentity};
+use crate::set::state::{BOX, ServedSet};
 
 /// Maximum number of values listed for a column.
 pub(crate) const MAX_VALUES: usize = 50;
@@ -119,7 +119,7 @@ impl ServerInfo {
             modalities,
             columns: shown.map(|(name, values)| ColumnSummary::new(name, values)).collect(),
             depth: DepthSummary::new(rows.depths.clone()),
-            by: NAMES.map(str::to_owned).to_vec(),
+            by: RANKING_NAMES.map(str::to_owned).to_vec(),
             shard,
             set,
         }

@@ -5,16 +5,16 @@ use schemars::generate::{SchemaGenerator, SchemaSettings};
 use schemars::{JsonSchema, Schema};
 use serde_json::{Map, Value, json};
 
-use crate::serve::api::info::ServerInfo;
-use crate::serve::api::replies::{
+use crate::api::info::ServerInfo;
+use crate::api::replies::{
     BoxesReply, ClassReply, ErrorReply, FactorReply, FactorsReply, HealthReply, MapReply, MapRowReply, NeighboursReply,
     PathReply, PhotoReply, PointReply, PredictionReply, RowReply, SearchReply,
 };
-use crate::serve::api::requests::{
+use crate::api::requests::{
     MapParams, NeighbourParams, PointRequest, RowIdParams, SearchRequest, ThumbnailParams, TraverseRequest, TreeParams,
     non_null,
 };
-use crate::serve::body::typed;
+use crate::body::typed;
 
 /// Generators of the schemas of requests and of replies.
 struct Schemas {
@@ -29,8 +29,8 @@ pub(crate) async fn openapi() -> axum::response::Response {
     typed("application/json", document().to_string())
 }
 
-/// The OpenAPI document of all routes.
-pub(crate) fn document() -> Value {
+/// The OpenAPI document of the API.
+pub fn document() -> Value {
     let settings = SchemaSettings::draft2020_12().with(|it| {
         it.definitions_path = "/components/schemas".into();
         it.meta_schema = None;
@@ -194,7 +194,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
-    use crate::serve::routes::routes;
+    use crate::app::routes::routes;
 
     #[test]
     fn routes_and_openapi_paths_match() {

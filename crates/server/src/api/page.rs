@@ -3,9 +3,9 @@
 use axum::extract::Path;
 use axum::extract::rejection::PathRejection;
 
-use crate::serve::api::assets::{Asset, asset};
-use crate::serve::body::typed;
-use crate::serve::error::{HttpError, HttpResult};
+use crate::api::assets::{Asset, asset};
+use crate::body::typed;
+use crate::error::{HttpError, HttpResult};
 
 /// Content security policy of the page. It may load only files and pictures of this server; `blob:` is for pictures
 /// that it fetched with a token. The page has no inline scripts or styles.

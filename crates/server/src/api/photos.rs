@@ -9,10 +9,10 @@ use axum::extract::State;
 use conifer_data::{Broken, Cause, ImageRef, PixelLimits};
 use conifer_learn::head::Tower;
 
-use crate::serve::Server;
-use crate::serve::api::replies::PhotoReply;
-use crate::serve::body::json;
-use crate::serve::error::{HttpError, HttpResult};
+use crate::Server;
+use crate::api::replies::PhotoReply;
+use crate::body::json;
+use crate::error::{HttpError, HttpResult};
 
 /// Maximum number of points kept.
 const MAX_STORED: usize = 4096;
@@ -61,7 +61,7 @@ impl UploadedPhotos {
 
 pub(crate) async fn upload(State(server): State<Arc<Server>>, bytes: Bytes) -> HttpResult {
     let model = Arc::clone(server.embedder()?.model());
-    if let Some(width) = model.inner().vector_width(Tower::Image) {
+    if let Some(width) = model.vector_width(Tower::Image) {
         return Err(HttpError::invalid(format!(
             "the model reads vectors and has no encoder of photos; expected a query `image_vector` of {width} numbers"
         )));
@@ -71,7 +71,7 @@ pub(crate) async fn upload(State(server): State<Arc<Server>>, bytes: Bytes) -> H
         .decode(move || {
             let limits = PixelLimits { max_bytes: max as u64, max_pixels: MAX_PIXELS, ..PixelLimits::default() };
             let picture = ImageRef::Encoded(Vec::from(bytes).into()).open(&limits).map_err(|it| refused(&it))?;
-            let pixels = model.inner().pixels(&picture, model.crop(None));
+            let pixels = model.pixels(&picture, model.manifest().images.crop);
             Ok((pixels, picture.width, picture.height))
         })
         .await?;

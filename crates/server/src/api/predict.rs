@@ -1,38 +1,27 @@
 //! `POST /api/predict`: the deepest class of a tree that is right with the risk of `--threshold`.
 
-use std::path::Path;
 use std::sync::Arc;
 
-use anyhow::Context as _;
 use axum::extract::State;
 use conifer_eval::prediction::{Predictor, StoredThreshold};
 
-use crate::embedder::ModelEmbedder;
-use crate::serve::Server;
-use crate::serve::api::extract::JsonBody;
-use crate::serve::api::replies::{PredictionReply, PredictionStep};
-use crate::serve::api::requests::PointRequest;
-use crate::serve::body::json;
-use crate::serve::error::{HttpError, HttpResult};
+use crate::Server;
+use crate::api::extract::JsonBody;
+use crate::api::replies::{PredictionReply, PredictionStep};
+use crate::api::requests::PointRequest;
+use crate::body::json;
+use crate::error::{HttpError, HttpResult};
 
 /// A calibrated threshold with the points of its classes.
-pub(crate) struct ServedPredictor {
+pub struct ServedPredictor {
     stored: StoredThreshold,
     predictor: Predictor,
 }
 
 impl ServedPredictor {
-    /// Reads a threshold and embeds the prompts of its classes.
-    ///
-    /// # Errors
-    /// There is no model, the threshold belongs to another model, or the file is damaged.
-    pub(crate) fn open(path: &Path, model: Option<&ModelEmbedder>) -> anyhow::Result<Self> {
-        let option = || format!("--threshold {}", path.display());
-        let model = model.with_context(|| format!("{}: expected --checkpoint MODEL, too", option()))?;
-        let stored = StoredThreshold::read(path).with_context(option)?;
-        stored.check_model(model.inner().name(), model.inner().fingerprint()).with_context(option)?;
-        let predictor = Predictor::of_stored(model, &stored).with_context(option)?;
-        Ok(Self { stored, predictor })
+    /// `predictor` has the classes of `stored`.
+    pub fn new(stored: StoredThreshold, predictor: Predictor) -> Self {
+        Self { stored, predictor }
     }
 
     fn reply(&self, point: &[f32]) -> conifer_eval::Result<Option<PredictionReply<'_>>> {

@@ -3,13 +3,13 @@
 use conifer_embeddings::Modality;
 use conifer_index::{Filter, Query as Points, conjunction};
 use conifer_learn::head::Tower;
+use conifer_search::RowConditions;
 use conifer_space::slices::dot;
 
-use crate::row_conditions::RowConditions;
-use crate::serve::Server;
-use crate::serve::api::requests::{MAX_CHARACTERS, POINT_QUERY, PointQuery, RowFilter};
-use crate::serve::error::{HttpError, HttpResult};
-use crate::serve::set::state::ServedSet;
+use crate::Server;
+use crate::api::requests::{MAX_CHARACTERS, POINT_QUERY, PointQuery, RowFilter};
+use crate::error::{HttpError, HttpResult};
+use crate::set::state::ServedSet;
 
 /// Maximum number of points of one request, including those of its filters.
 const MAX_POINTS: usize = 32;

@@ -3,11 +3,12 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
+use conifer_search::ScoreRange;
+use conifer_viz::FactorDepth;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::serve::api::requests::ModalityName;
-use crate::triviality::ScoreRange;
+use crate::api::requests::ModalityName;
 
 /// An error.
 #[derive(Serialize, Deserialize, JsonSchema)]
@@ -251,6 +252,12 @@ pub(crate) struct FactorSummary {
     pub(crate) mean: f64,
     /// Maximum depth of the rows in the factor.
     pub(crate) max: f64,
+}
+
+impl From<FactorDepth> for FactorSummary {
+    fn from(FactorDepth { curv, mean, max }: FactorDepth) -> Self {
+        FactorSummary { curv, mean, max }
+    }
 }
 
 /// Reply of `GET /api/factors/{factor}`.

@@ -6,14 +6,14 @@ use std::collections::BTreeMap;
 
 use conifer_embeddings::Modality;
 use conifer_index::Ranking;
+use conifer_search::{MAX_ANGLE, RankingName};
 use schemars::{JsonSchema, Schema};
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserializer, MapAccess, Visitor};
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::{Value, json};
 
-use crate::ranking::{MAX_ANGLE, RankingArg};
-use crate::serve::error::{HttpError, HttpResult};
+use crate::error::{HttpError, HttpResult};
 
 /// Maximum number of hits in a response.
 pub(crate) const MAX_HITS: usize = 1000;
@@ -167,7 +167,7 @@ filtered_request! {
         /// general: the rows below the query within `angle`, or nearer than `within`, from general to specific. `-` may
         /// replace `_`.
         #[schemars(extend("default" = "distance"))]
-        by: Option<RankingArg>,
+        by: Option<RankingName>,
         /// Maximum number of hits.
         #[schemars(range(min = 1, max = MAX_HITS), extend("default" = 10))]
         k: Option<usize>,
@@ -269,7 +269,7 @@ impl SearchRequest {
     }
 
     /// A search without limits and filters, except by modality.
-    pub(crate) fn of(query: PointQuery, by: RankingArg, modality: Option<ModalityName>) -> Self {
+    pub(crate) fn of(query: PointQuery, by: RankingName, modality: Option<ModalityName>) -> Self {
         Self {
             query,
             by: Some(by),
@@ -286,7 +286,7 @@ impl SearchRequest {
         }
     }
 
-    pub(crate) fn by(&self) -> RankingArg {
+    pub(crate) fn by(&self) -> RankingName {
         self.by.unwrap_or_default()
     }
 

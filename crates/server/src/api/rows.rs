@@ -6,14 +6,14 @@ use axum::extract::State;
 use conifer_embeddings::Modality;
 use conifer_index::{Direction, Filter, Ranking};
 
-use crate::serve::Server;
-use crate::serve::api::extract::{QueryParams, RowNumber};
-use crate::serve::api::query::PassingRows;
-use crate::serve::api::replies::{NeighboursReply, RowReply};
-use crate::serve::api::requests::{NeighbourParams, RowIdParams};
-use crate::serve::api::search::best;
-use crate::serve::body::json;
-use crate::serve::error::HttpResult;
+use crate::Server;
+use crate::api::extract::{QueryParams, RowNumber};
+use crate::api::query::PassingRows;
+use crate::api::replies::{NeighboursReply, RowReply};
+use crate::api::requests::{NeighbourParams, RowIdParams};
+use crate::api::search::best;
+use crate::body::json;
+use crate::error::HttpResult;
 
 /// Maximum number of rows that are returned for one id, or read for the boxes of one photo.
 pub(crate) const MAX_ROWS: usize = 1000;

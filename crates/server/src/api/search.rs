@@ -5,15 +5,15 @@ use std::time::Instant;
 
 use axum::extract::State;
 use conifer_index::{Effort, Hit, Query as Points, Ranking};
+use conifer_search::{is_comparable, score_range};
 
-use crate::serve::Server;
-use crate::serve::api::extract::JsonBody;
-use crate::serve::api::query::PassingRows;
-use crate::serve::api::replies::{PointReply, QueryInfo, RowReply, SampledScores, SearchReply};
-use crate::serve::api::requests::{PointRequest, SearchRequest};
-use crate::serve::body::json;
-use crate::serve::error::HttpResult;
-use crate::triviality::{is_comparable, score_range};
+use crate::Server;
+use crate::api::extract::JsonBody;
+use crate::api::query::PassingRows;
+use crate::api::replies::{PointReply, QueryInfo, RowReply, SampledScores, SearchReply};
+use crate::api::requests::{PointRequest, SearchRequest};
+use crate::body::json;
+use crate::error::HttpResult;
 
 /// Maximum number of rows of the set whose scores are compared to find flat rankings. It is smaller than on the command
 /// line, because every search compares them.

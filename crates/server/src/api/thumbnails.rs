@@ -13,14 +13,13 @@ use conifer_data::transform::{crop_box, shrink};
 use conifer_data::{BBox, Broken, PixelLimits, Source, encode_jpeg};
 use conifer_embeddings::Modality;
 
-use crate::output::note;
-use crate::progress;
-use crate::serve::Server;
-use crate::serve::api::extract::{QueryParams, RowNumber};
-use crate::serve::api::requests::ThumbnailParams;
-use crate::serve::body::typed;
-use crate::serve::error::{HttpError, HttpResult};
-use crate::serve::set::state::{SAMPLE, ServedSet};
+use crate::Server;
+use crate::api::extract::{QueryParams, RowNumber};
+use crate::api::requests::ThumbnailParams;
+use crate::body::typed;
+use crate::error::{HttpError, HttpResult};
+use crate::reporter::Reporter;
+use crate::set::state::{SAMPLE, ServedSet};
 
 /// JPEG quality, 1 to 100.
 const QUALITY: u8 = 85;
@@ -31,8 +30,9 @@ pub(crate) struct Thumbnails {
     source: Option<Box<dyn Source>>,
     /// Index of the sample that each row shows.
     sample_of: Vec<Option<u32>>,
-    /// Rows whose unreadable picture was already reported on stderr.
+    /// Rows whose unreadable picture was already reported.
     reported: Mutex<HashSet<usize>>,
+    reporter: Option<Arc<dyn Reporter>>,
 }
 
 impl Thumbnails {
@@ -40,13 +40,13 @@ impl Thumbnails {
     ///
     /// # Errors
     /// The set has no column `sample`.
-    pub(crate) fn new(source: Box<dyn Source>, rows: &ServedSet) -> anyhow::Result<Self> {
+    pub(crate) fn new(source: Box<dyn Source>, rows: &ServedSet, reporter: Arc<dyn Reporter>) -> anyhow::Result<Self> {
         let samples = rows.columns.get(SAMPLE).ok_or_else(|| {
             anyhow::anyhow!("--data: the set has no column `{SAMPLE}`, which links rows to photos; create the set with `conifer embed`, which writes it")
         })?;
-        let bar = progress::bar("samples", source.len());
-        let mut number_by_id: HashMap<String, u32> = HashMap::with_capacity(source.len());
-        for (index, number) in (0..source.len()).zip(0_u32..) {
+        let total = source.len();
+        let mut number_by_id: HashMap<String, u32> = HashMap::with_capacity(total);
+        for (index, number) in (0..total).zip(0_u32..) {
             // Skip samples that cannot be read; their rows have no picture.
             if let Ok(sample) = guarded(|| format!("{}[{index}]", source.name()), || source.get(index))
                 && sample.image.is_some()
@@ -54,10 +54,10 @@ impl Thumbnails {
                 number_by_id.entry(sample.id).or_insert(number);
             }
             if index % 1000 == 0 {
-                bar.set_position(index as u64);
+                reporter.progress(index, total);
             }
         }
-        bar.finish_and_clear();
+        reporter.progress(total, total);
         let shown = |row: usize| match rows.modality[row] {
             Modality::Image => true,
             Modality::BoxImage => rows.bounds(row).is_some(),
@@ -66,7 +66,7 @@ impl Thumbnails {
         let sample_of = (0..rows.len())
             .map(|row| if shown(row) { number_by_id.get(&samples[row]).copied() } else { None })
             .collect();
-        Ok(Self { source: Some(source), sample_of, reported: Mutex::default() })
+        Ok(Self { source: Some(source), sample_of, reported: Mutex::default(), reporter: Some(reporter) })
     }
 
     /// Returns true if the server has a source of pictures.
@@ -119,10 +119,12 @@ impl Thumbnails {
         }
     }
 
-    /// Reports an error on stderr, once per row, because a client may request the same picture repeatedly.
+    /// Reports an error to the operator, once per row, because a client may request the same picture repeatedly.
     fn report(&self, row: usize, broken: &Broken) {
-        if self.reported.lock().unwrap_or_else(PoisonError::into_inner).insert(row) {
-            note(&format!("picture of row {row}: {broken}"));
+        if let Some(reporter) = &self.reporter
+            && self.reported.lock().unwrap_or_else(PoisonError::into_inner).insert(row)
+        {
+            reporter.note(&format!("picture of row {row}: {broken}"));
         }
     }
 }

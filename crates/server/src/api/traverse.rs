@@ -5,12 +5,12 @@ use std::sync::Arc;
 use axum::extract::State;
 use conifer_index::{Cone, Hit as Found, Query as Points, Step, StopPlace, Traversal};
 
-use crate::serve::Server;
-use crate::serve::api::extract::JsonBody;
-use crate::serve::api::replies::{PathReply, RowReply, StopReply};
-use crate::serve::api::requests::TraverseRequest;
-use crate::serve::body::json;
-use crate::serve::error::HttpResult;
+use crate::Server;
+use crate::api::extract::JsonBody;
+use crate::api::replies::{PathReply, RowReply, StopReply};
+use crate::api::requests::TraverseRequest;
+use crate::body::json;
+use crate::error::HttpResult;
 
 pub(crate) async fn traverse(
     State(server): State<Arc<Server>>,

@@ -15,14 +15,14 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 use tokio::sync::{Semaphore, SemaphorePermit};
 
-use crate::serve::api::page;
-use crate::serve::auth::AccessPolicy;
-use crate::serve::body::{MAX_JSON_BYTES, gather};
-use crate::serve::error::{HttpError, HttpResult};
-use crate::serve::limits::activity::{AmbiguousHead, ConnectionActivity, RequestGuard};
-use crate::serve::limits::response_buffer::ResponseBudget;
-use crate::serve::log::{REQUESTS, RequestLog};
-use crate::serve::metrics::{GaugeGuard, Metrics};
+use crate::api::page;
+use crate::auth::AccessPolicy;
+use crate::body::{MAX_JSON_BYTES, gather};
+use crate::error::{HttpError, HttpResult};
+use crate::limits::activity::{AmbiguousHead, ConnectionActivity, RequestGuard};
+use crate::limits::response_buffer::ResponseBudget;
+use crate::log::{REQUESTS, RequestLog};
+use crate::metrics::{GaugeGuard, Metrics};
 
 /// Configuration and shared state of the middleware.
 pub(crate) struct RequestGate {

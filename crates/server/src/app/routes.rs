@@ -8,16 +8,17 @@ use axum::response::Response;
 use axum::routing::{MethodRouter, get, post};
 use axum::{Router, middleware};
 
-use super::Server;
-use super::api::{boxes, explore, info, openapi, page, photos, predict, rows, search, thumbnails, traverse};
-use crate::serve::body::typed;
-use crate::serve::error::{HttpError, HttpResult};
-use crate::serve::gate::{RequestGate, pass};
+use crate::Server;
+use crate::api::{boxes, factors, info, map, openapi, page, photos, predict, rows, search, thumbnails, traverse, tree};
+use crate::app::gate::{RequestGate, pass};
+use crate::body::typed;
+use crate::embedding_queue::EmbeddingQueue;
+use crate::error::{HttpError, HttpResult};
 
 /// A route: its method in the spelling of OpenAPI, its path and its handler.
 type ServerRoute = (&'static str, &'static str, MethodRouter<Arc<Server>>);
 
-/// All routes of a server. [`crate::serve::api::openapi`] describes each of them.
+/// All routes of a server. [`crate::api::openapi`] describes each of them.
 pub(crate) fn routes() -> Vec<ServerRoute> {
     vec![
         ("get", "/", get(page::page)),
@@ -36,11 +37,11 @@ pub(crate) fn routes() -> Vec<ServerRoute> {
         ("get", "/api/rows/{row}/neighbours", get(rows::neighbours)),
         ("get", "/api/rows/{row}/boxes", get(boxes::boxes)),
         ("get", "/api/rows/{row}/thumbnail", get(thumbnails::thumbnail)),
-        ("get", "/api/map", get(explore::map)),
-        ("get", "/api/map/row/{row}", get(explore::map_row)),
-        ("get", "/api/factors", get(explore::factors)),
-        ("get", "/api/factors/{factor}", get(explore::factor)),
-        ("get", "/api/tree", get(explore::tree)),
+        ("get", "/api/map", get(map::map)),
+        ("get", "/api/map/row/{row}", get(map::map_row)),
+        ("get", "/api/factors", get(factors::factors)),
+        ("get", "/api/factors/{factor}", get(factors::factor)),
+        ("get", "/api/tree", get(tree::tree)),
     ]
 }
 
@@ -71,7 +72,7 @@ pub(crate) fn behind(routes: Router, gate: Arc<RequestGate>) -> Router {
 }
 
 async fn metrics(State(server): State<Arc<Server>>) -> HttpResult {
-    let waiting = server.model.as_ref().map_or(0, crate::serve::batch::EmbeddingQueue::waiting);
+    let waiting = server.model.as_ref().map_or(0, EmbeddingQueue::waiting);
     let text = server.metrics.text(&[
         ("conifer_model_waiting", "Texts and photos that wait for the model.", waiting),
         ("conifer_rows", "Number of rows.", server.state.len()),

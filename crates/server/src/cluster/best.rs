@@ -9,9 +9,9 @@ use axum::http::Method;
 use super::client::Shard;
 use super::merge::HitKey;
 use super::{FrontServer, written};
-use crate::serve::api::replies::{QueryInfo, RowReply, SampledScores, SearchReply};
-use crate::serve::api::requests::{MAX_HITS, SearchRequest};
-use crate::serve::error::{HttpError, HttpResult};
+use crate::api::replies::{QueryInfo, RowReply, SampledScores, SearchReply};
+use crate::api::requests::{MAX_HITS, SearchRequest};
+use crate::error::{HttpError, HttpResult};
 
 /// The merged result of a search.
 pub(crate) struct BestHits {

@@ -3,14 +3,13 @@
 use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
-use axum::http::header::CONTENT_TYPE;
 use axum::http::{Method, StatusCode};
+use conifer_search::{ClientReply, PlainHttpClient};
 use serde::de::DeserializeOwned;
 
-use crate::http_client::{ClientReply, PlainHttpClient};
-use crate::serve::api::replies::{ErrorReply, RowReply};
-use crate::serve::error::{HttpError, HttpResult};
-use crate::serve::set::identity::ShardIdentity;
+use crate::api::replies::{ErrorReply, RowReply};
+use crate::error::{HttpError, HttpResult};
+use crate::set::identity::ShardIdentity;
 
 /// Maximum size of a response in bytes.
 const MAX_RESPONSE_BYTES: usize = 64 << 20;
@@ -53,7 +52,7 @@ impl ShardClient {
         // The client of the front cannot fix a server error or a rejected token, so both count as an unavailable shard.
         let closed = matches!(reply.status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN);
         if closed || reply.status.is_server_error() {
-            let message = reply.message();
+            let message = error_message(&reply);
             return Err(self.no_answer(&format!("{}: {}", reply.status, message.as_deref().unwrap_or("no message"))));
         }
         Ok(reply)
@@ -74,7 +73,7 @@ impl ShardClient {
         if reply.status.is_success() {
             return Ok(());
         }
-        match reply.message() {
+        match error_message(reply) {
             Some(message) if reply.status.is_client_error() => Err(HttpError::new(reply.status, message)),
             _ => Err(self.unexpected(&format!("status {}", reply.status))),
         }
@@ -126,18 +125,8 @@ impl Shard {
     }
 }
 
-impl ClientReply {
-    pub(crate) fn is_absent(&self) -> bool {
-        self.status == StatusCode::NOT_FOUND
-    }
-
-    pub(crate) fn is_jpeg(&self) -> bool {
-        self.headers.get(CONTENT_TYPE).is_some_and(|it| it == "image/jpeg")
-    }
-
-    /// The message of an error response of a conifer server.
-    fn message(&self) -> Option<String> {
-        let reply: ErrorReply<'_> = serde_json::from_slice(&self.bytes).ok()?;
-        Some(reply.error.message.into_owned())
-    }
+/// The message of an error response of a conifer server.
+fn error_message(reply: &ClientReply) -> Option<String> {
+    let reply: ErrorReply<'_> = serde_json::from_slice(&reply.bytes).ok()?;
+    Some(reply.error.message.into_owned())
 }

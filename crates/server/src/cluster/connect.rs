@@ -1,39 +1,44 @@
-//! Starts a front from its command-line arguments.
+//! Connects a front to its shards and starts it.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
 use axum::http::Method;
 use serde_json::json;
 use tokio::sync::{Mutex, Semaphore};
 
+use super::FrontServer;
 use super::client::{Shard, ShardClient};
-use super::{FrontServer, router};
-use crate::arguments::FrontArgs;
-use crate::serve::api::info::ServerInfo;
-use crate::serve::set::identity::SetIdentity;
-use crate::serve::start::{CONCURRENT_UPLOADS, SHARE_OF_TIMEOUT, bind, run, token};
+use super::router::router;
+use crate::api::info::ServerInfo;
+use crate::app::start::{BoundServer, CONCURRENT_UPLOADS, SHARE_OF_TIMEOUT};
+use crate::reporter::Reporter;
+use crate::set::identity::SetIdentity;
 
-pub(crate) fn front(args: FrontArgs, as_json: bool) -> anyhow::Result<()> {
-    let (listener, gate) = bind(&args.listen, args.max_upload, as_json)?;
-    let token = args.shard_token_file.as_deref().map(token).transpose()?;
-    let timeout = Duration::from_secs_f64(args.listen.timeout * SHARE_OF_TIMEOUT);
-    let clients = args.shards.iter().map(|url| ShardClient::new(url, token.as_deref(), timeout));
-    let clients = clients.collect::<anyhow::Result<Vec<_>>>()?;
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let (shards, info) = runtime.block_on(connect(clients))?;
-    let gate = Arc::new(gate);
-    let front = FrontServer {
-        shards,
-        rows: info.set.rows,
-        dim: info.space.dim,
-        metrics: Arc::clone(&gate.metrics),
-        uploads: Semaphore::new(CONCURRENT_UPLOADS),
-        health: Mutex::new(None),
-    };
-    let what = format!("{} rows of {} shards", front.rows, front.shards.len());
-    run(listener, router(Arc::new(front), Arc::clone(&gate)), &gate, &args.listen, as_json, &what)
+impl BoundServer {
+    /// Serves the set whose shards are on the servers at `shards`, `http://HOST:PORT` in the order of their shards, until
+    /// Ctrl-C or SIGTERM. `shard_token` is the access token of these servers.
+    ///
+    /// # Errors
+    /// A server does not answer, or the servers do not hold all shards of one set in order.
+    pub fn front(self, shards: &[String], shard_token: Option<&str>, reporter: &dyn Reporter) -> anyhow::Result<()> {
+        let timeout = self.settings.timeout.mul_f64(SHARE_OF_TIMEOUT);
+        let clients = shards.iter().map(|url| ShardClient::new(url, shard_token, timeout));
+        let clients = clients.collect::<anyhow::Result<Vec<_>>>()?;
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let (shards, info) = runtime.block_on(connect(clients))?;
+        let front = FrontServer {
+            shards,
+            rows: info.set.rows,
+            dim: info.space.dim,
+            metrics: Arc::clone(&self.gate.metrics),
+            uploads: Semaphore::new(CONCURRENT_UPLOADS),
+            health: Mutex::new(None),
+        };
+        let what = format!("{} rows of {} shards", front.rows, front.shards.len());
+        let router = router(Arc::new(front), Arc::clone(&self.gate));
+        self.run(router, reporter, &what)
+    }
 }
 
 /// Requests `/api/info` from every server and checks that the servers hold all shards of one set, in order. Returns the

@@ -4,8 +4,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::serve::api::info::{ColumnSummary, DepthSummary, MAX_VALUES, ServerInfo};
-use crate::serve::api::replies::{RowReply, StopReply};
+use crate::api::info::{ColumnSummary, DepthSummary, MAX_VALUES, ServerInfo};
+use crate::api::replies::{RowReply, StopReply};
 
 /// The sort key of a hit, in ascending order: the score, then the row.
 #[derive(Clone, Copy, Debug)]

@@ -12,7 +12,7 @@ use tokio::net::TcpStream;
 use tokio::sync::Notify;
 use tokio::time::Sleep;
 
-use crate::serve::limits::framing::Framing;
+use crate::limits::framing::Framing;
 
 /// Maximum time from the first write that returns `Pending` to the next flush.
 pub(crate) const WRITE_TIMEOUT: Duration = Duration::from_secs(30);

@@ -17,8 +17,8 @@ use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpStream;
 use tokio::sync::watch;
 
-use crate::serve::limits::activity::{AmbiguousHead, ConnectionActivity, MonitoredStream, WRITE_TIMEOUT};
-use crate::serve::metrics::{GaugeGuard, Metrics};
+use crate::limits::activity::{AmbiguousHead, ConnectionActivity, MonitoredStream, WRITE_TIMEOUT};
+use crate::metrics::{GaugeGuard, Metrics};
 
 /// Timeout for the head of a request, counted from the start of the connection or the end of the previous response.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(10);

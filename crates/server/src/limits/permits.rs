@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tokio::sync::Semaphore;
 
-use crate::serve::error::{HttpError, HttpResult};
+use crate::error::{HttpError, HttpResult};
 
 /// Permits for work on blocking threads. Searches and decoding have separate permits, because decoding large photos is
 /// slow and searches must not wait for it.

@@ -9,7 +9,7 @@ use axum::response::{IntoResponse as _, Response};
 use hyper::body::{Frame, SizeHint};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use crate::serve::error::HttpError;
+use crate::error::HttpError;
 
 /// Maximum number of bytes of large responses that are not sent yet.
 pub(crate) const MAX_UNSENT: usize = 256 << 20;

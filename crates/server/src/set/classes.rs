@@ -4,9 +4,9 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use conifer_data::hierarchy::Tree;
+use conifer_search::LABEL;
 
-use crate::row_conditions::LABEL;
-use crate::serve::set::state::SAMPLE;
+use crate::set::state::SAMPLE;
 
 /// Columns that hold a whole path of ranks, from general to specific, in one value.
 const PATH_COLUMNS: [&str; 5] = ["taxon", "taxa", "ranks", "taxonomy", "lineage"];

@@ -10,8 +10,8 @@ use conifer_index::{CellIndex, FlatIndex, Partition, Snapshot};
 use conifer_space::{ManifoldSpec, Root, Space};
 use rayon::prelude::*;
 
-use crate::serve::error::{HttpError, HttpResult};
-use crate::serve::set::classes::ClassSource;
+use crate::error::{HttpError, HttpResult};
+use crate::set::classes::ClassSource;
 
 /// Column with the box of a row. Hits have the box as a separate field.
 pub(crate) const BOX: &str = "box";

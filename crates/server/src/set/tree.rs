@@ -2,7 +2,7 @@
 
 use conifer_data::hierarchy::Tree;
 
-use crate::serve::api::replies::{ClassReply, ClassSummary};
+use crate::api::replies::{ClassReply, ClassSummary};
 
 /// A class tree with row counts.
 pub(crate) struct ClassTree {
