@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use axum::body::{Body, Bytes};
 use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE};
-use axum::http::{HeaderMap, HeaderValue, Response, StatusCode};
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::{IntoResponse as _, Response};
 use http_body_util::BodyExt as _;
 use serde::Serialize;
 
@@ -62,8 +63,6 @@ pub(crate) fn json(value: &impl Serialize) -> HttpResult {
 }
 
 /// A response with the content type `kind`.
-pub(crate) fn typed(kind: &'static str, bytes: impl Into<Body>) -> axum::response::Response {
-    let mut response = Response::new(bytes.into());
-    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));
-    response
+pub(crate) fn typed(kind: &'static str, bytes: impl Into<Body>) -> Response {
+    ([(CONTENT_TYPE, kind)], bytes.into()).into_response()
 }

@@ -115,7 +115,8 @@ impl FrontServer {
         }
         let mut row = query.row;
         if let Some(id) = &query.id {
-            let rows = self.rows_of(&format!("id={}", percent(id))).await?;
+            let encoded: String = form_urlencoded::byte_serialize(id.as_bytes()).collect();
+            let rows = self.rows_of(&format!("id={encoded}")).await?;
             let found = rows.first().ok_or_else(|| HttpError::absent(format!("no row has the id `{id}`")))?;
             row = Some(found.row);
         }
@@ -158,10 +159,4 @@ impl FrontServer {
 /// The JSON of a request to a shard.
 fn written(request: &impl Serialize) -> HttpResult<Vec<u8>> {
     serde_json::to_vec(request).map_err(|error| HttpError::fault(error.to_string()))
-}
-
-fn percent(text: &str) -> String {
-    text.bytes()
-        .map(|it| if it.is_ascii_alphanumeric() { char::from(it).to_string() } else { format!("%{it:02X}") })
-        .collect()
 }

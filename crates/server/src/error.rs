@@ -1,9 +1,9 @@
 //! Error responses: a status and a one-sentence message.
 
-use axum::body::Body;
-use axum::http::header::{CONTENT_TYPE, RETRY_AFTER};
-use axum::http::{HeaderValue, Response, StatusCode};
-use axum::response::IntoResponse;
+use axum::Json;
+use axum::http::StatusCode;
+use axum::http::header::RETRY_AFTER;
+use axum::response::{IntoResponse, Response};
 
 use crate::api::replies::{ErrorDetail, ErrorReply};
 
@@ -14,7 +14,7 @@ pub(crate) struct HttpError {
     pub(crate) message: String,
 }
 
-pub(crate) type HttpResult<T = axum::response::Response> = Result<T, HttpError>;
+pub(crate) type HttpResult<T = Response> = Result<T, HttpError>;
 
 impl HttpError {
     pub(crate) fn new(status: StatusCode, message: impl Into<String>) -> Self {
@@ -55,18 +55,10 @@ impl HttpError {
 }
 
 impl IntoResponse for HttpError {
-    fn into_response(self) -> Response<Body> {
+    fn into_response(self) -> Response {
         let error = ErrorDetail { status: self.status.as_u16(), message: self.message.into() };
-        // A status and a text can always be serialised.
-        let body = serde_json::to_vec(&ErrorReply { error }).unwrap_or_default();
-        let mut response = Response::new(Body::from(body));
-        *response.status_mut() = self.status;
-        let headers = response.headers_mut();
-        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        if self.status == StatusCode::TOO_MANY_REQUESTS {
-            headers.insert(RETRY_AFTER, HeaderValue::from_static("1"));
-        }
-        response
+        let retry = (self.status == StatusCode::TOO_MANY_REQUESTS).then_some([(RETRY_AFTER, "1")]);
+        (self.status, retry, Json(ErrorReply { error })).into_response()
     }
 }
 

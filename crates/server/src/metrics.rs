@@ -3,7 +3,10 @@
 use std::time::Duration;
 
 use prometheus::core::Collector;
-use prometheus::{HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, Opts, Registry, TextEncoder};
+use prometheus::{
+    HistogramVec, IntCounter, IntCounterVec, IntGauge, Registry, TextEncoder, register_histogram_vec_with_registry,
+    register_int_counter_vec_with_registry, register_int_gauge_with_registry,
+};
 use tracing_appender::non_blocking::ErrorCounter;
 
 use crate::error::{HttpError, HttpResult};
@@ -44,28 +47,28 @@ impl Metrics {
     /// # Errors
     /// A name is invalid or used twice.
     pub(crate) fn new(dropped: Option<ErrorCounter>) -> prometheus::Result<Self> {
-        let durations = HistogramOpts::new("conifer_request_duration_seconds", "Time to a response.");
-        let metrics = Metrics {
-            registry: Registry::new(),
-            requests: IntCounterVec::new(
-                Opts::new("conifer_requests_total", "Finished requests."),
+        let registry = Registry::new();
+        let gauge = |name: &str, help: &str| register_int_gauge_with_registry!(name, help, registry);
+        Ok(Metrics {
+            requests: register_int_counter_vec_with_registry!(
+                "conifer_requests_total",
+                "Finished requests.",
                 &["route", "status"],
+                registry
             )?,
-            durations: HistogramVec::new(durations.buckets(BUCKETS.to_vec()), &["route"])?,
-            in_flight: IntGauge::new("conifer_requests_in_flight", "Requests in progress.")?,
-            at_work: IntGauge::new(
-                "conifer_jobs_in_flight",
-                "Searches and image jobs that wait for a permit or hold one.",
+            durations: register_histogram_vec_with_registry!(
+                "conifer_request_duration_seconds",
+                "Time to a response.",
+                &["route"],
+                BUCKETS.to_vec(),
+                registry
             )?,
-            connections: IntGauge::new("conifer_connections", "Open connections.")?,
+            in_flight: gauge("conifer_requests_in_flight", "Requests in progress.")?,
+            at_work: gauge("conifer_jobs_in_flight", "Searches and image jobs that wait for a permit or hold one.")?,
+            connections: gauge("conifer_connections", "Open connections.")?,
             dropped,
-        };
-        metrics.registry.register(Box::new(metrics.requests.clone()))?;
-        metrics.registry.register(Box::new(metrics.durations.clone()))?;
-        for gauge in [&metrics.in_flight, &metrics.at_work, &metrics.connections] {
-            metrics.registry.register(Box::new(gauge.clone()))?;
-        }
-        Ok(metrics)
+            registry,
+        })
     }
 
     /// Counts a finished request. `route` is a route pattern and never a path from a client, which bounds the number of

@@ -51,18 +51,7 @@ pub(crate) async fn pass(
     let started = Instant::now();
     let route = route.map_or_else(|| "other".to_owned(), |it| it.as_str().to_owned());
     let method = request.method().clone();
-    let ambiguous = request.extensions().get::<AmbiguousHead>().is_some();
-    let admitted = if ambiguous {
-        // hyper closes the connection after this response.
-        let message = "the request has both `Content-Length` and `Transfer-Encoding`; expected one of them";
-        Err(HttpError::malformed(message))
-    } else {
-        gate.access.admit(&route, request.headers())
-    };
-    let mut response = match admitted {
-        Ok(()) => gate.answer(&route, request, next).await,
-        Err(error) => error.into_response(),
-    };
+    let mut response = gate.answer(&route, request, next).await.into_response();
     let headers = response.headers_mut();
     for (name, value) in [
         (CONTENT_SECURITY_POLICY, page::POLICY),
@@ -85,35 +74,31 @@ pub(crate) async fn pass(
 }
 
 impl RequestGate {
-    async fn answer(&self, route: &str, request: Request, next: Next) -> Response {
+    async fn answer(&self, route: &str, request: Request, next: Next) -> HttpResult {
+        if request.extensions().get::<AmbiguousHead>().is_some() {
+            // hyper closes the connection after this response.
+            let message = "the request has both `Content-Length` and `Transfer-Encoding`; expected one of them";
+            return Err(HttpError::malformed(message));
+        }
+        self.access.admit(route, request.headers())?;
         let activity = request.extensions().get::<Arc<ConnectionActivity>>().cloned();
         // The body is read before the concurrency permit is taken, so a slow upload holds no permit.
         let mut held = None;
-        let request = match self.read_body(route, request, &mut held).await {
-            Ok(request) => request,
-            Err(error) => return error.into_response(),
-        };
+        let request = self.read_body(route, request, &mut held).await?;
         let _guard: Option<RequestGuard> = activity.map(ConnectionActivity::at_work);
         let _in_flight = GaugeGuard::new(&self.metrics.in_flight);
         // Health and metrics requests bypass the concurrency limit.
         if route == "/health" || route == "/metrics" {
-            return next.run(request).await;
+            return Ok(next.run(request).await);
         }
-        let Ok(_permit) = self.work.try_acquire() else {
-            return HttpError::busy(format!(
-                "too many requests in progress (limit {}); retry later",
-                self.max_requests
-            ))
-            .into_response();
-        };
-        match tokio::time::timeout(self.timeout, next.run(request)).await {
-            Ok(response) => self.responses.send(response),
-            Err(_) => HttpError::unavailable(format!(
-                "the request took longer than the limit of {} s",
-                self.timeout.as_secs_f64()
-            ))
-            .into_response(),
-        }
+        let _permit = self.work.try_acquire().map_err(|_| {
+            HttpError::busy(format!("too many requests in progress (limit {}); retry later", self.max_requests))
+        })?;
+        let response = tokio::time::timeout(self.timeout, next.run(request)).await.map_err(|_| {
+            let limit = self.timeout.as_secs_f64();
+            HttpError::unavailable(format!("the request took longer than the limit of {limit} s"))
+        })?;
+        self.responses.send(response)
     }
 
     /// Reads the body of a request into memory. `held` receives the permits for the bytes of a photo.

@@ -5,17 +5,17 @@
 
 use std::collections::BTreeMap;
 use std::net::TcpListener;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use axum::Router;
 use axum::body::Body;
 use hyper::service::{Service as _, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::server::graceful::{GracefulConnection, GracefulShutdown};
 use hyper_util::service::TowerToHyperService;
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpStream;
-use tokio::sync::watch;
 
 use crate::limits::activity::{AmbiguousHead, ConnectionActivity, MonitoredStream, WRITE_TIMEOUT};
 use crate::metrics::{GaugeGuard, Metrics};
@@ -29,15 +29,11 @@ const MIN_IDLE: Duration = Duration::from_millis(500);
 /// Maximum size of a request head in bytes.
 const MAX_HEAD_BYTES: usize = 64 << 10;
 
-#[derive(Default)]
-struct Connections {
-    open: Mutex<ConnectionTable>,
-}
-
+/// The open connections by number.
 #[derive(Default)]
 struct ConnectionTable {
     next: u64,
-    all: BTreeMap<u64, Arc<ConnectionActivity>>,
+    open: BTreeMap<u64, Arc<ConnectionActivity>>,
 }
 
 /// Serves requests until `stop` completes, then finishes the requests in progress.
@@ -53,8 +49,8 @@ pub(crate) async fn serve(
 ) -> anyhow::Result<()> {
     listener.set_nonblocking(true)?;
     let listener = tokio::net::TcpListener::from_std(listener)?;
-    let connections = Arc::new(Connections::default());
-    let (ending, ended) = watch::channel(false);
+    let table = Arc::new(Mutex::new(ConnectionTable::default()));
+    let graceful = GracefulShutdown::new();
     tokio::pin!(stop);
     loop {
         let accepted = tokio::select! {
@@ -67,29 +63,25 @@ pub(crate) async fn serve(
             tokio::time::sleep(Duration::from_millis(20)).await;
             continue;
         };
-        match connections.enter(max_connections) {
-            Some((number, activity)) => {
-                let (connections, metrics) = (Arc::clone(&connections), Arc::clone(&metrics));
-                let (router, ended) = (router.clone(), ended.clone());
-                tokio::spawn(async move {
-                    let raised = GaugeGuard::new(&metrics.connections);
-                    handle_connection(stream, router, &activity, ended).await;
-                    connections.leave(number);
-                    drop(raised);
-                });
+        let Some((number, activity)) = lock(&table).enter(max_connections) else {
+            tokio::spawn(reject(stream, max_connections));
+            continue;
+        };
+        let connection = graceful.watch(connection(stream, router.clone(), Arc::clone(&activity)));
+        let (table, metrics) = (Arc::clone(&table), Arc::clone(&metrics));
+        tokio::spawn(async move {
+            let _open = GaugeGuard::new(&metrics.connections);
+            tokio::select! {
+                // An error of the connection ends only this connection.
+                _ = connection => {}
+                () = activity.close.notified() => {}
             }
-            None => {
-                tokio::spawn(reject(stream, max_connections));
-            }
-        }
+            lock(&table).open.remove(&number);
+        });
     }
     drop(listener);
-    // This cannot fail, because `ended` is a receiver.
-    _ = ending.send(true);
-    let deadline = Instant::now() + SHUTDOWN_TIMEOUT;
-    while !connections.is_empty() && Instant::now() < deadline {
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+    // Connections that are still open after the timeout are closed when the runtime ends.
+    _ = tokio::time::timeout(SHUTDOWN_TIMEOUT, graceful.shutdown()).await;
     Ok(())
 }
 
@@ -116,42 +108,28 @@ pub(crate) async fn stopped() {
     }
 }
 
-async fn handle_connection(
+fn connection(
     stream: TcpStream,
     router: Router,
-    activity: &Arc<ConnectionActivity>,
-    mut ended: watch::Receiver<bool>,
-) {
+    activity: Arc<ConnectionActivity>,
+) -> impl GracefulConnection<Error = hyper::Error> + Send {
     // Send small responses without delay. An error is harmless, because this is only an optimisation.
     _ = stream.set_nodelay(true);
     let router = TowerToHyperService::new(router);
-    let service = service_fn(|mut request: hyper::Request<hyper::body::Incoming>| {
+    let stream = MonitoredStream::new(stream, Arc::clone(&activity), WRITE_TIMEOUT);
+    let service = service_fn(move |mut request: hyper::Request<hyper::body::Incoming>| {
         // The gate marks the connection as busy while it handles a request.
-        request.extensions_mut().insert(Arc::clone(activity));
+        request.extensions_mut().insert(Arc::clone(&activity));
         if activity.next_is_ambiguous() {
             request.extensions_mut().insert(AmbiguousHead);
         }
         router.call(request.map(Body::new))
     });
-    let stream = MonitoredStream::new(stream, Arc::clone(activity), WRITE_TIMEOUT);
-    let connection = hyper::server::conn::http1::Builder::new()
+    hyper::server::conn::http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD_TIMEOUT)
         .max_buf_size(MAX_HEAD_BYTES)
-        .serve_connection(TokioIo::new(stream), service);
-    tokio::pin!(connection);
-    let mut ending = false;
-    loop {
-        tokio::select! {
-            // An error of the connection ends only this connection.
-            _ = connection.as_mut() => return,
-            () = activity.close.notified() => return,
-            _ = ended.changed(), if !ending => {
-                ending = true;
-                connection.as_mut().graceful_shutdown();
-            }
-        }
-    }
+        .serve_connection(TokioIo::new(stream), service)
 }
 
 /// Answers 503, because the connection limit is reached.
@@ -167,32 +145,26 @@ async fn reject(mut stream: TcpStream, max_connections: usize) {
     _ = tokio::time::timeout(Duration::from_secs(1), stream.write_all(response.as_bytes())).await;
 }
 
-impl Connections {
+fn lock(table: &Mutex<ConnectionTable>) -> MutexGuard<'_, ConnectionTable> {
+    table.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl ConnectionTable {
     /// Registers a new connection. At the limit, closes the connection that has been idle longest; returns `None` if
     /// none has been idle for [`MIN_IDLE`].
-    fn enter(&self, max_connections: usize) -> Option<(u64, Arc<ConnectionActivity>)> {
-        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-        if open.all.len() >= max_connections {
-            let idle = open.all.iter().filter_map(|(number, it)| Some((it.idle()?, *number)));
-            let (idle, idlest) = idle.max()?;
+    fn enter(&mut self, max_connections: usize) -> Option<(u64, Arc<ConnectionActivity>)> {
+        if self.open.len() >= max_connections {
+            let (idle, idlest) = self.open.iter().filter_map(|(number, it)| Some((it.idle()?, *number))).max()?;
             if idle < MIN_IDLE {
                 return None;
             }
-            if let Some(closed) = open.all.remove(&idlest) {
+            if let Some(closed) = self.open.remove(&idlest) {
                 closed.close.notify_one();
             }
         }
-        let (number, activity) = (open.next, Arc::new(ConnectionActivity::new()));
-        open.next += 1;
-        open.all.insert(number, Arc::clone(&activity));
+        let (number, activity) = (self.next, Arc::new(ConnectionActivity::new()));
+        self.next += 1;
+        self.open.insert(number, Arc::clone(&activity));
         Some((number, activity))
-    }
-
-    fn leave(&self, number: u64) {
-        self.open.lock().unwrap_or_else(PoisonError::into_inner).all.remove(&number);
-    }
-
-    fn is_empty(&self) -> bool {
-        self.open.lock().unwrap_or_else(PoisonError::into_inner).all.is_empty()
     }
 }

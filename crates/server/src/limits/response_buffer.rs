@@ -5,11 +5,11 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use axum::body::{Body, Bytes, HttpBody};
-use axum::response::{IntoResponse as _, Response};
+use axum::response::Response;
 use hyper::body::{Frame, SizeHint};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use crate::error::HttpError;
+use crate::error::{HttpError, HttpResult};
 
 /// Maximum number of bytes of large responses that are not sent yet.
 pub(crate) const MAX_UNSENT: usize = 256 << 20;
@@ -29,23 +29,19 @@ impl ResponseBudget {
         ResponseBudget { max, bytes: Arc::new(Semaphore::new(max)) }
     }
 
-    /// Returns the response, or a 429 if the budget is used up.
-    pub(crate) fn send(&self, answer: Response) -> Response {
+    /// # Errors
+    /// 429: the budget is used up.
+    pub(crate) fn send(&self, answer: Response) -> HttpResult {
         let length = answer.body().size_hint().exact().and_then(|it| usize::try_from(it).ok()).unwrap_or(0);
         if length <= SMALL {
-            return answer;
+            return Ok(answer);
         }
         // A response that is larger than the whole budget takes all of it.
         let wanted = u32::try_from(length.min(self.max)).unwrap_or(u32::MAX);
-        match Arc::clone(&self.bytes).try_acquire_many_owned(wanted) {
-            Ok(held) => {
-                answer.map(|body| Body::new(ChunkedBody { body, ready: Bytes::new(), left: length, _held: held }))
-            }
-            Err(_) => {
-                let message = format!("the response buffer is full (limit {} bytes); retry later", self.max);
-                HttpError::busy(message).into_response()
-            }
-        }
+        let held = Arc::clone(&self.bytes).try_acquire_many_owned(wanted).map_err(|_| {
+            HttpError::busy(format!("the response buffer is full (limit {} bytes); retry later", self.max))
+        })?;
+        Ok(answer.map(|body| Body::new(ChunkedBody { body, ready: Bytes::new(), left: length, _held: held })))
     }
 }
 
@@ -90,6 +86,7 @@ impl HttpBody for ChunkedBody {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use axum::http::StatusCode;
+    use axum::response::IntoResponse as _;
     use http_body_util::BodyExt as _;
 
     use super::*;
@@ -99,7 +96,7 @@ mod tests {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         let outgoing = ResponseBudget::new(3 << 20);
         let bytes: Vec<u8> = (0..(2 << 20)).map(|it| (it % 251) as u8).collect();
-        let answer = |bytes: &[u8]| outgoing.send(Response::new(Body::from(bytes.to_vec())));
+        let answer = |bytes: &[u8]| outgoing.send(Response::new(Body::from(bytes.to_vec()))).into_response();
         let first = answer(&bytes);
         assert_eq!(first.body().size_hint().exact(), Some(2 << 20));
         let refused = answer(&bytes);
