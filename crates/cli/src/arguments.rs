@@ -3,10 +3,13 @@
 mod convert;
 mod endpoint;
 mod eval;
+#[cfg(feature = "serve")]
 mod explore;
 mod features;
 mod predict;
+mod ranking;
 mod search;
+#[cfg(feature = "serve")]
 mod serve;
 mod store;
 
@@ -18,11 +21,14 @@ use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 pub(crate) use convert::{ConvertArgs, WeightArg};
 pub(crate) use endpoint::EndpointArgs;
 pub(crate) use eval::{EvalCommand, EvalRunArgs, ReportFormat, ScoreArg, SuiteArgs};
+#[cfg(feature = "serve")]
 pub(crate) use explore::ExploreArgs;
 pub(crate) use features::FeaturesArgs;
 pub(crate) use predict::{ClassTextArg, PredictArgs};
+pub(crate) use ranking::RankingArg;
 pub(crate) use search::{FilterArgs, QueryArgs, QueryEmbedderArgs, SearchArgs, TraverseArgs};
-pub(crate) use serve::{FrontArgs, ListenArgs, LogFormatArg, SERVE_PORT, ServeArgs};
+#[cfg(feature = "serve")]
+pub(crate) use serve::{FrontArgs, ListenArgs, ServeArgs};
 pub(crate) use store::{EngineArg, ExportArgs, StoreCommand, StoreElementArg};
 
 use crate::device::DeviceArg;
@@ -30,6 +36,7 @@ use crate::device::DeviceArg;
 const DATA: &str = "Data";
 const MODEL: &str = "Model";
 const OUTPUT: &str = "Output";
+#[cfg(feature = "serve")]
 const SERVER: &str = "Server";
 const GLOBAL: &str = "Global options";
 
@@ -59,6 +66,7 @@ pub(crate) enum Command {
     #[command(subcommand)]
     Data(DataCommand),
     /// Embed a folder of photos or a data set and show it in the browser: `embed` and `serve` in one command.
+    #[cfg(feature = "serve")]
     Explore(Box<ExploreArgs>),
     /// Train the experiment of a config file, or resume a run.
     Train(TrainArgs),
@@ -81,8 +89,10 @@ pub(crate) enum Command {
     /// List the rows on the path from a text, a photo or a row to the root, or to another row.
     Traverse(TraverseArgs),
     /// Serve searches, traversals and thumbnails over HTTP, together with the explorer page.
+    #[cfg(feature = "serve")]
     Serve(Box<ServeArgs>),
     /// Combine several `conifer serve --shard I/N` servers into one server for the whole set.
+    #[cfg(feature = "serve")]
     #[command(mut_arg("port", |port| port.default_value(serve::FRONT_PORT)))]
     Front(FrontArgs),
     /// Convert published checkpoints to checkpoint folders, and back.

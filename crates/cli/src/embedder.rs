@@ -66,6 +66,12 @@ impl ModelEmbedder {
         Self { inner }
     }
 
+    /// The wrapped model, without progress bars.
+    #[cfg(feature = "serve")]
+    pub(crate) fn into_inner(self) -> Embedder {
+        self.inner
+    }
+
     /// The wrapped model.
     pub(crate) fn inner(&self) -> &Embedder {
         &self.inner

@@ -2,12 +2,8 @@
 
 use clap::ValueEnum;
 use conifer_index::PathKind;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-#[schemars(rename = "Path")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum PathArg {
     /// The straight line between the tangent vectors of both ends at the origin, as in HyCoCLIP.
     Tangent,

@@ -10,11 +10,10 @@ use conifer_data::hierarchy::Tree;
 use conifer_data::vectors::VectorMatrix;
 use conifer_index::{Filter, FlatIndex, Snapshot};
 use conifer_model::head::Tower;
+use conifer_search::{ENDPOINT_TIMEOUT, EmbeddingEndpoint, LABEL, RowConditions};
 
 use crate::arguments::{FilterArgs, QueryArgs, QueryEmbedderArgs, ViewArg};
 use crate::embedder::ModelEmbedder;
-use crate::embedding_endpoint::{ENDPOINT_TIMEOUT, EmbeddingEndpoint};
-use crate::row_conditions::{LABEL, RowConditions};
 use crate::set_model::open_model_of;
 
 /// Maximum number of column values that an error message lists.
@@ -120,10 +119,10 @@ impl<'a> QueryResolver<'a> {
     /// The point of a text. With an embedding endpoint, the endpoint makes the vector that the model reads.
     pub(crate) fn text(&self, text: &str) -> anyhow::Result<Vec<f32>> {
         let model = self.embedder()?;
-        match EmbeddingEndpoint::of_args(&self.by.endpoint, model, ENDPOINT_TIMEOUT)? {
-            Some(endpoint) => model.vector(endpoint.vector_blocking(text)?, Tower::Text),
-            None => model.text(text),
-        }
+        let Some(endpoint) = self.by.endpoint.settings()? else { return model.text(text) };
+        let width = model.inner().vector_width(Tower::Text);
+        let endpoint = EmbeddingEndpoint::open(&endpoint, model.inner().name(), width, ENDPOINT_TIMEOUT)?;
+        model.vector(endpoint.vector_blocking(text)?, Tower::Text)
     }
 
     fn embedder(&self) -> anyhow::Result<&ModelEmbedder> {

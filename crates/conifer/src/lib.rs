@@ -13,16 +13,18 @@
 //! | [`model`] | checkpoints, published models, embedding photos and texts | `model` |
 //! | [`train`] | configs, methods (losses), the trainer | `model` |
 //! | [`eval`] | benchmarks, metrics, records | `eval` |
-//! | [`viz`] | charts and the HTML report | `viz` |
+//! | [`viz`] | charts, the HTML report, projections and factors | `viz` |
 //!
 //! The folder `examples/` has a program for each task. Without default features only geometry and search are built, which need no
-//! tensor engine. The number of crates in the dependency tree (`cargo tree -p conifer -e normal --prefix none | sort -u`, 2026-11):
+//! tensor engine. The number of crates in the dependency tree
+//! (`cargo tree -p conifer -e normal --prefix none | sed 's/ (\*)$//' | sort -u`, 2026-11):
 //!
 //! | features | none | `viz` | `data` | `eval` | `model` | default |
 //! |---|---|---|---|---|---|---|
-//! | crates | 64 | 66 | 145 | 152 | 243 | 246 |
+//! | crates | 66 | 68 | 156 | 163 | 255 | 258 |
 //!
-//! The program `conifer` (package `conifer-cli`) has 296.
+//! The program `conifer` (package `conifer-cli`) has 332, and 301 without the feature `serve` (the commands `serve`, `front` and
+//! `explore`).
 //!
 //! ```
 //! use conifer::embeddings::{EmbeddingSet, Modality};
@@ -116,8 +118,11 @@ pub mod eval {
     };
 }
 
-/// Charts and the report page, in files that need no network.
+/// Charts and the report page, in files that need no network; projections and depths in factors.
 #[cfg(feature = "viz")]
 pub mod viz {
-    pub use conifer_atlas::{Block, Error, Figure, Report, Series, TreeNode, histogram, line_chart, tree};
+    pub use conifer_viz::{
+        Block, DiscMap, DiscPoint, Error, FactorDepth, Figure, PoincareDisc, ProductFactors, Report, Series, TreeNode,
+        histogram, line_chart, tree,
+    };
 }

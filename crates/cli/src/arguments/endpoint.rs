@@ -1,6 +1,8 @@
 //! Command-line arguments of an embedding endpoint.
 
+use anyhow::Context as _;
 use clap::Args;
+use conifer_search::EndpointSettings;
 
 /// The endpoint that makes the vectors of typed texts, for a model that reads vectors.
 #[derive(Args, Default)]
@@ -15,4 +17,20 @@ pub(crate) struct EndpointArgs {
     /// Environment variable with the key of the endpoint, sent as `Authorization: Bearer KEY`.
     #[arg(long, value_name = "VAR", requires = "embedding_endpoint", help_heading = "Query texts")]
     pub(crate) embedding_key_env: Option<String>,
+}
+
+impl EndpointArgs {
+    /// The endpoint with the key from the environment; `None` if the command line has no endpoint.
+    ///
+    /// # Errors
+    /// The variable with the key is not set.
+    pub(crate) fn settings(&self) -> anyhow::Result<Option<EndpointSettings>> {
+        let Some(url) = self.embedding_endpoint.clone() else { return Ok(None) };
+        let key = self.embedding_key_env.as_deref().map(|name| {
+            std::env::var(name).with_context(|| {
+                format!("--embedding-key-env {name}: expected an environment variable with the key of the endpoint")
+            })
+        });
+        Ok(Some(EndpointSettings { url, model: self.embedding_model.clone(), key: key.transpose()? }))
+    }
 }

@@ -4,9 +4,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::{EndpointArgs, ViewArg};
+use super::{EndpointArgs, RankingArg, ViewArg};
 use crate::path_arg::PathArg;
-use crate::ranking::RankingArg;
 
 /// Definitions printed below the help of both commands.
 const TERMS: &str = "\

@@ -3,11 +3,10 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
+use conifer_server::{DEFAULT_PORT, LogFormat};
 
 use super::{EndpointArgs, MODEL, SERVER, limited_count};
 
-/// Default port of `serve`.
-pub(crate) const SERVE_PORT: u16 = 7878;
 /// Default port of `front`. It differs from that of `serve`, so that both can run on one machine.
 pub(super) const FRONT_PORT: &str = "7879";
 
@@ -77,7 +76,7 @@ pub(crate) struct ListenArgs {
     #[arg(long, default_value = "127.0.0.1", help_heading = SERVER)]
     pub(crate) host: String,
     /// Port to listen on; 0 picks a free port.
-    #[arg(long, default_value_t = SERVE_PORT, help_heading = SERVER)]
+    #[arg(long, default_value_t = DEFAULT_PORT, help_heading = SERVER)]
     pub(crate) port: u16,
     /// Accept only requests with the token in this file, sent as `Authorization: Bearer TOKEN`.
     #[arg(long, value_name = "FILE", help_heading = SERVER)]
@@ -106,6 +105,15 @@ pub(crate) enum LogFormatArg {
     Json,
     /// One line of text.
     Text,
+}
+
+impl From<LogFormatArg> for LogFormat {
+    fn from(argument: LogFormatArg) -> Self {
+        match argument {
+            LogFormatArg::Json => LogFormat::Json,
+            LogFormatArg::Text => LogFormat::Text,
+        }
+    }
 }
 
 /// Parses `I/N` with I < N.

@@ -12,17 +12,18 @@ use anyhow::Context as _;
 use burn::tensor::Device;
 use conifer_embeddings::{Draft, Element};
 use conifer_model::checkpoint::run_folder::latest_checkpoint;
+use conifer_server::DEFAULT_PORT;
 use serde_json::json;
 
 use super::embed::{EmbedJob, finished_rows};
-use super::towers;
-use crate::arguments::{DataArgs, EndpointArgs, ExploreArgs, SERVE_PORT, ServeArgs};
+use super::{serve, towers};
+use crate::arguments::{DataArgs, EndpointArgs, ExploreArgs, ServeArgs};
 use crate::embedder::ModelEmbedder;
 use crate::invocation::program;
 use crate::output::{note, print, print_json};
 use crate::request::open_source;
 use crate::set_model::EMBEDDINGS;
-use crate::{serve, signal};
+use crate::signal;
 
 /// Default folder of a `conifer quickstart` run.
 const QUICKSTART_RUN: &str = "runs/quickstart";
@@ -149,10 +150,10 @@ fn folder_for(data: &str) -> PathBuf {
 /// Picks a free port if the default port is in use, because the user has not chosen a port.
 fn choose_port(args: &mut ExploreArgs) {
     let (host, port) = (args.listen.host.clone(), args.listen.port);
-    if port != SERVE_PORT && port != 0 {
+    if port != DEFAULT_PORT && port != 0 {
         return;
     }
-    if port == SERVE_PORT && TcpListener::bind((host.as_str(), port)).is_ok() {
+    if port == DEFAULT_PORT && TcpListener::bind((host.as_str(), port)).is_ok() {
         return;
     }
     if let Some(free) = TcpListener::bind((host.as_str(), 0)).ok().and_then(|it| it.local_addr().ok()) {

@@ -5,6 +5,7 @@ mod convert;
 mod data;
 mod embed;
 mod eval;
+#[cfg(feature = "serve")]
 mod explore;
 mod export;
 mod features;
@@ -12,6 +13,8 @@ mod lists;
 mod predict;
 mod quickstart;
 mod search;
+#[cfg(feature = "serve")]
+mod serve;
 mod store;
 mod towers;
 mod train;
@@ -19,9 +22,8 @@ mod traverse;
 
 use clap::CommandFactory;
 
-use crate::arguments::{Cli, Command, ServeArgs};
-use crate::output::{note, print};
-use crate::set_model::{is_run, set_of};
+use crate::arguments::{Cli, Command};
+use crate::output::print;
 
 /// Runs the command of a parsed command line.
 pub(crate) fn run(cli: Cli) -> anyhow::Result<()> {
@@ -29,6 +31,7 @@ pub(crate) fn run(cli: Cli) -> anyhow::Result<()> {
     let device = cli.device.open();
     match cli.command {
         Command::Quickstart(args) => quickstart::run(args, json, &device),
+        #[cfg(feature = "serve")]
         Command::Explore(args) => explore::run(*args, json, &device),
         Command::Data(args) => data::run(args, json),
         Command::Train(args) => train::run(args, json, &device),
@@ -40,8 +43,10 @@ pub(crate) fn run(cli: Cli) -> anyhow::Result<()> {
         Command::Store(command) => store::run(command, json),
         Command::Export(args) => export::run(args, json),
         Command::Traverse(args) => traverse::run(args, json, &device),
-        Command::Serve(args) => crate::serve::serve(served(*args), json, &device),
-        Command::Front(args) => crate::serve::front(args, json),
+        #[cfg(feature = "serve")]
+        Command::Serve(args) => serve::serve(*args, json, &device),
+        #[cfg(feature = "serve")]
+        Command::Front(args) => serve::front(args, json),
         Command::Convert(args) => convert::run(args, json),
         Command::Methods => lists::methods(json),
         Command::Benchmarks => lists::benchmarks(json),
@@ -54,16 +59,4 @@ pub(crate) fn run(cli: Cli) -> anyhow::Result<()> {
             print(&String::from_utf8_lossy(&script))
         }
     }
-}
-
-/// Replaces a run folder by its embedding set, and uses the run as the default model.
-fn served(args: ServeArgs) -> ServeArgs {
-    if is_run(&args.set) {
-        let checkpoint = args.checkpoint.or_else(|| Some(args.set.clone()));
-        return ServeArgs { set: set_of(&args.set), checkpoint, ..args };
-    }
-    if args.checkpoint.is_none() {
-        note("no --checkpoint MODEL given: only rows can be used as queries, not texts or photos");
-    }
-    args
 }

@@ -1,5 +1,6 @@
 use burn::tensor::Device;
 use conifer_index::{Filter, FlatIndex, Hit, Query as Points, Snapshot, conjunction};
+use conifer_search::{RankingName, flat_search};
 use serde_json::{Value, json};
 
 use crate::arguments::SearchArgs;
@@ -7,11 +8,11 @@ use crate::output::{columns, note, print, print_json};
 use crate::query_resolver::QueryResolver;
 use crate::request::open_rows;
 use crate::set_model::set_of;
-use crate::triviality::flat_search;
 
 pub(crate) fn run(args: SearchArgs, as_json: bool, device: &Device) -> anyhow::Result<()> {
     let set = open_rows(&args.set)?;
-    let ranking = args.by.ranking(args.angle, args.within, "--").map_err(anyhow::Error::msg)?;
+    let by = RankingName::from(args.by);
+    let ranking = by.ranking(args.angle, args.within, "--").map_err(anyhow::Error::msg)?;
     let path = set_of(&args.set);
     let resolver = QueryResolver::new(&set, &path, &args.embedder, device);
     let mut query = resolver.point(&args.query)?;
@@ -31,7 +32,7 @@ pub(crate) fn run(args: SearchArgs, as_json: bool, device: &Device) -> anyhow::R
     let own = args.query.id.as_deref().map(|id| resolver.row(id)).transpose()?;
     let others: Vec<usize> = rows.iter().copied().filter(|row| Some(*row) != own).collect();
     let best = hits.iter().find(|hit| Some(hit.row) != own).map(|hit| hit.score);
-    let flat = flat_search(&index, &points, ranking, &others, best, args.by.score())?;
+    let flat = flat_search(&index, &points, ranking, &others, best, by.score())?;
     flat.iter().for_each(|it| note(&format!("note: {it}")));
     hits.drain(..args.offset.min(found));
     if found == 0 {
@@ -42,13 +43,13 @@ pub(crate) fn run(args: SearchArgs, as_json: bool, device: &Device) -> anyhow::R
     if as_json {
         let row = |(i, hit): (usize, &Hit)| {
             let mut row = row_json(&set, hit.row, args.offset + i + 1, f64::from(hit.score));
-            row["score_is"] = json!(args.by.score());
+            row["score_is"] = json!(by.score());
             row["depth"] = json!(index.space().depth(&set.row(hit.row), &set.root));
             row
         };
         return print_json(&hits.iter().enumerate().map(row).collect::<Vec<_>>());
     }
-    let mut rows = vec![vec!["rank".into(), args.by.score().into(), "modality".into(), "id".into(), "text".into()]];
+    let mut rows = vec![vec!["rank".into(), by.score().into(), "modality".into(), "id".into(), "text".into()]];
     rows.extend(hits.iter().enumerate().map(|(i, hit)| {
         vec![
             (args.offset + i + 1).to_string(),

@@ -3,8 +3,8 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::{Context as _, ensure};
-use conifer_atlas::TreeNode;
 use conifer_data::hierarchy::named::TREES;
+use conifer_viz::TreeNode;
 use serde_json::json;
 
 use crate::arguments::TreeArgs;
@@ -31,7 +31,7 @@ pub(super) fn run(args: &TreeArgs, as_json: bool) -> anyhow::Result<()> {
             true => {
                 let node =
                     |&it: &usize| TreeNode { depth: level(it), label: label(it).to_owned(), ..TreeNode::default() };
-                conifer_atlas::tree(label(top), &shown.iter().map(node).collect::<Vec<_>>())
+                conifer_viz::tree(label(top), &shown.iter().map(node).collect::<Vec<_>>())
             }
             false => edges().map(|(parent, child)| format!("{parent}\t{child}\n")).collect(),
         };

@@ -2,9 +2,9 @@ use std::ops::ControlFlow;
 use std::sync::atomic::Ordering;
 
 use anyhow::{Context as _, bail};
-use conifer_atlas::TreeNode;
 use conifer_data::PartRule;
 use conifer_data::build::{BuiltGraph, PartGraph, PartRow, PartThresholds, PartsSpec, build};
+use conifer_viz::TreeNode;
 use serde_json::json;
 
 use crate::arguments::PartsArgs;
@@ -72,5 +72,5 @@ fn draw(graph: &PartGraph) -> String {
         weight: row.edge.map_or(0.0, |edge| edge.share),
     };
     let nodes: Vec<_> = graph.rows().iter().map(node).collect();
-    conifer_atlas::tree("Classes and their parts: share of the wholes that have such a part", &nodes)
+    conifer_viz::tree("Classes and their parts: share of the wholes that have such a part", &nodes)
 }

@@ -1,7 +1,7 @@
 //! The page of `predict --out FILE.html`.
 
-use conifer_atlas::{Block, Figure, Report};
 use conifer_data::Sample;
+use conifer_viz::{Block, Figure, Report};
 
 use super::summary::{PhotoPrediction, PredictionReport};
 use crate::pictures::thumbnail;

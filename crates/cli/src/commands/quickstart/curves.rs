@@ -1,7 +1,7 @@
 //! Training curves of the quickstart's report.
 
-use conifer_atlas::{Series, line_chart};
 use conifer_train::trainer::Event;
+use conifer_viz::{Series, line_chart};
 
 /// The logged series, by chart.
 #[derive(Default)]

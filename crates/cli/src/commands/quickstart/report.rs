@@ -1,12 +1,12 @@
 //! The HTML report of a quickstart: a short summary, photos, metrics and training curves.
 
 use anyhow::Context as _;
-use conifer_atlas::{Block, Figure, Report, histogram};
 use conifer_data::Sample;
 use conifer_data::toy::Scene;
 use conifer_embeddings::{EmbeddingSet, Modality};
 use conifer_index::{Direction, Filter, FlatIndex, Query, Ranking, StopPlace};
 use conifer_space::space;
+use conifer_viz::{Block, Figure, Report, histogram};
 
 use super::curves::TrainingCurves;
 use super::measure::{TitledRecord, table};

@@ -1,0 +1,151 @@
+//! HTTP/1.1 client without TLS, for shards and embedding endpoints. Every request opens a new connection.
+
+use std::fmt;
+use std::net::ToSocketAddrs as _;
+use std::time::Duration;
+
+use anyhow::{Context as _, ensure};
+use http_body_util::{BodyExt as _, Full};
+use hyper::body::Bytes;
+use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HOST, HeaderValue};
+use hyper::{HeaderMap, Method, Request, StatusCode, Uri};
+use hyper_util::rt::TokioIo;
+use tokio::net::TcpStream;
+
+/// Address of a server, and the limits of every request to it.
+#[derive(Clone, Debug)]
+pub struct PlainHttpClient {
+    /// `HOST:PORT`.
+    authority: String,
+    /// Path of the URL; `/` if it has none.
+    path: String,
+    bearer: Option<BearerToken>,
+    timeout: Duration,
+    /// Maximum size of a response body in bytes.
+    max_bytes: usize,
+}
+
+/// Value of the header `Authorization`. Its `Debug` output hides the token.
+#[derive(Clone, Debug)]
+struct BearerToken(HeaderValue);
+
+/// A complete response.
+pub struct ClientReply {
+    /// Status.
+    pub status: StatusCode,
+    /// Headers.
+    pub headers: HeaderMap,
+    /// Body.
+    pub bytes: Vec<u8>,
+}
+
+/// Why there is no complete response.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum ClientError {
+    /// No complete response within the time limit.
+    Timeout(Duration),
+    /// The connection failed, or the response is too long.
+    Failed(anyhow::Error),
+}
+
+impl PlainHttpClient {
+    /// `token` is sent as `Authorization: Bearer TOKEN`.
+    ///
+    /// # Errors
+    /// `url` does not have the form `http://HOST[:PORT][/PATH]`, its host cannot be resolved, or the token has bytes that a
+    /// header cannot contain.
+    pub fn new(url: &str, token: Option<&str>, timeout: Duration, max_bytes: usize) -> anyhow::Result<Self> {
+        let expected = "expected http://HOST:PORT";
+        let uri: Uri = url.parse().context(expected)?;
+        ensure!(uri.scheme_str() == Some("http") && uri.query().is_none(), expected);
+        let authority = uri.authority().context(expected)?;
+        let authority = format!("{}:{}", authority.host(), authority.port_u16().unwrap_or(80));
+        authority.to_socket_addrs().context(expected)?;
+        let bearer = token.map(|it| {
+            let mut value = HeaderValue::from_str(&format!("Bearer {it}"))
+                .context("the key has characters that an HTTP header cannot contain; expected visible ASCII")?;
+            value.set_sensitive(true);
+            anyhow::Ok(BearerToken(value))
+        });
+        Ok(Self { authority, path: uri.path().to_owned(), bearer: bearer.transpose()?, timeout, max_bytes })
+    }
+
+    /// Path of the URL; `/` if it has none.
+    pub fn path(&self) -> &str {
+        &self.path
+    }
+
+    /// Sends a request and reads the whole response. `body` is JSON.
+    ///
+    /// # Errors
+    /// There is no complete response within the time limit.
+    pub async fn send(&self, method: Method, path: &str, body: Option<Vec<u8>>) -> Result<ClientReply, ClientError> {
+        match tokio::time::timeout(self.timeout, self.exchange(method, path, body)).await {
+            Ok(reply) => reply.map_err(ClientError::Failed),
+            Err(_) => Err(ClientError::Timeout(self.timeout)),
+        }
+    }
+
+    async fn exchange(&self, method: Method, path: &str, body: Option<Vec<u8>>) -> anyhow::Result<ClientReply> {
+        let stream = TcpStream::connect(&self.authority).await?;
+        stream.set_nodelay(true)?;
+        let (mut send, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
+        // This task drives the connection. A connection error also fails `send_request` or the body, so the task's
+        // result is not read.
+        let connection = tokio::spawn(connection);
+        let mut request = Request::builder().method(method).uri(path).header(HOST, &self.authority);
+        if let Some(BearerToken(value)) = &self.bearer {
+            request = request.header(AUTHORIZATION, value);
+        }
+        if body.is_some() {
+            request = request.header(CONTENT_TYPE, "application/json");
+        }
+        let response = send.send_request(request.body(Full::<Bytes>::from(body.unwrap_or_default()))?).await?;
+        let (head, mut incoming) = response.into_parts();
+        let mut bytes = Vec::new();
+        while let Some(frame) = incoming.frame().await {
+            if let Ok(data) = frame?.into_data() {
+                ensure!(
+                    bytes.len() + data.len() <= self.max_bytes,
+                    "the response is longer than {} bytes",
+                    self.max_bytes
+                );
+                bytes.extend_from_slice(&data);
+            }
+        }
+        connection.abort();
+        Ok(ClientReply { status: head.status, headers: head.headers, bytes })
+    }
+}
+
+impl fmt::Display for ClientError {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ClientError::Timeout(limit) => write!(to, "no response within {} s", limit.as_secs_f64()),
+            ClientError::Failed(error) => write!(to, "{error:#}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn urls_other_than_plain_http_are_rejected() {
+        let client = |url: &str, token: Option<&str>| PlainHttpClient::new(url, token, Duration::from_secs(1), 1);
+        for url in ["https://127.0.0.1", "127.0.0.1:80", "http://", "ftp://127.0.0.1/", "http://127.0.0.1/v1?key=a", ""]
+        {
+            let error = format!("{:#}", client(url, None).unwrap_err());
+            assert!(error.contains("expected http://HOST:PORT"), "{url}: {error}");
+        }
+        assert_eq!(client("http://127.0.0.1", None).unwrap().path(), "/");
+        assert_eq!(client("http://127.0.0.1:1/v1/embeddings", None).unwrap().path(), "/v1/embeddings");
+        let error = client("http://127.0.0.1", Some("hunter\n2")).unwrap_err();
+        assert!(!format!("{error:#?}").contains("hunter") && error.to_string().contains("visible ASCII"), "{error:#}");
+        let shown = format!("{:?}", client("http://127.0.0.1", Some("hunter2")).unwrap());
+        assert!(!shown.contains("hunter2"), "{shown}");
+    }
+}

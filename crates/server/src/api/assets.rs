@@ -1,0 +1,96 @@
+//! The files of the explorer web page, compiled into the binary.
+//!
+//! The sources are in `crates/server/web`. There is no build step, and the page loads nothing from other hosts.
+
+/// A static file of the explorer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Asset {
+    /// File name below `/assets/`; the page itself is `index.html`.
+    pub(crate) name: &'static str,
+    pub(crate) media_type: &'static str,
+    pub(crate) content: &'static str,
+}
+
+/// All files of the explorer. A new file of the page in `crates/server/web` needs an entry here.
+pub(crate) const ASSETS: &[Asset] = &[
+    html("index.html", include_str!("../../web/index.html")),
+    css("base.css", include_str!("../../web/base.css")),
+    css("parts.css", include_str!("../../web/parts.css")),
+    Asset { name: "icon.svg", media_type: "image/svg+xml", content: include_str!("../../web/icon.svg") },
+    js("api.js", include_str!("../../web/api.js")),
+    js("details.js", include_str!("../../web/details.js")),
+    js("disc.js", include_str!("../../web/disc.js")),
+    js("dom.js", include_str!("../../web/dom.js")),
+    js("boxes.js", include_str!("../../web/boxes.js")),
+    js("factors.js", include_str!("../../web/factors.js")),
+    js("filters.js", include_str!("../../web/filters.js")),
+    js("gallery.js", include_str!("../../web/gallery.js")),
+    js("gate.js", include_str!("../../web/gate.js")),
+    js("keys.js", include_str!("../../web/keys.js")),
+    js("long.js", include_str!("../../web/long.js")),
+    js("main.js", include_str!("../../web/main.js")),
+    js("map.js", include_str!("../../web/map.js")),
+    js("paint.js", include_str!("../../web/paint.js")),
+    js("path.js", include_str!("../../web/path.js")),
+    js("rows.js", include_str!("../../web/rows.js")),
+    js("search.js", include_str!("../../web/search.js")),
+    js("selection.js", include_str!("../../web/selection.js")),
+    js("state.js", include_str!("../../web/state.js")),
+    js("theme.js", include_str!("../../web/theme.js")),
+    js("tree.js", include_str!("../../web/tree.js")),
+];
+
+pub(crate) fn asset(name: &str) -> Option<&'static Asset> {
+    ASSETS.iter().find(|it| it.name == name)
+}
+
+const fn html(name: &'static str, content: &'static str) -> Asset {
+    Asset { name, media_type: "text/html; charset=utf-8", content }
+}
+
+const fn css(name: &'static str, content: &'static str) -> Asset {
+    Asset { name, media_type: "text/css; charset=utf-8", content }
+}
+
+const fn js(name: &'static str, content: &'static str) -> Asset {
+    Asset { name, media_type: "text/javascript; charset=utf-8", content }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    /// Returns the text between each occurrence of `before` and the next quotation mark.
+    fn after<'a>(text: &'a str, before: &str) -> Vec<&'a str> {
+        text.split(before).skip(1).filter_map(|rest| rest.split('"').next()).collect()
+    }
+
+    #[test]
+    fn page_uses_exactly_the_listed_assets() {
+        let page = asset("index.html").unwrap().content;
+        let mut wanted: BTreeSet<&str> = BTreeSet::from(["index.html"]);
+        wanted.extend(after(page, "=\"/assets/"));
+        for file in ASSETS.iter().filter(|it| it.name.ends_with(".js")) {
+            wanted.extend(after(file.content, "from \"./"));
+        }
+        assert_eq!(wanted, ASSETS.iter().map(|it| it.name).collect());
+    }
+
+    /// The page must work offline and under the content security policy `default-src 'self'`.
+    #[test]
+    fn page_has_no_external_or_inline_code() {
+        for file in ASSETS {
+            let outside = file.content.replace("http://www.w3.org/2000/svg", "");
+            assert!(!outside.contains("http://") && !outside.contains("https://"), "{}", file.name);
+            assert!(!file.content.contains("innerHTML") && !file.content.contains("eval("), "{}", file.name);
+            assert!(file.content.lines().count() < 600, "{}", file.name);
+        }
+        let page = asset("index.html").unwrap().content;
+        for inline in ["<script>", "<style", " style=", " onclick=", " onload=", "javascript:"] {
+            assert!(!page.contains(inline), "{inline}");
+        }
+    }
+}

@@ -1,0 +1,64 @@
+//! `GET /api/map...`: the rows in the Poincare disc.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use axum::extract::State;
+use conifer_embeddings::Modality;
+
+use crate::Server;
+use crate::api::extract::{QueryParams, RowNumber};
+use crate::api::replies::{MapReply, MapRowReply};
+use crate::api::requests::MapParams;
+use crate::api::search::MIN_RADIUS;
+use crate::body::json;
+use crate::error::HttpResult;
+
+/// Coordinates are truncated to multiples of 1 / `STEPS_PER_RADIUS` of the disc radius. On a disc with a radius of 1000
+/// pixels this is a tenth of a pixel at 1000-fold zoom. Shorter numbers make the response smaller.
+const STEPS_PER_RADIUS: f64 = 1e7;
+
+/// `GET /api/map`.
+pub(crate) async fn map(State(server): State<Arc<Server>>, QueryParams(params): QueryParams<MapParams>) -> HttpResult {
+    let limit = params.limit()?;
+    server
+        .work(move |server| {
+            let rows = &server.state;
+            let map = server.explorer.disc(rows)?.map(rows.len(), |row| rows.flat.row(row), limit);
+            // Truncate towards zero, because rounding could move a point onto the boundary of the disc.
+            let short = |values: Vec<f64>| {
+                values.into_iter().map(|v| (v * STEPS_PER_RADIUS).trunc() / STEPS_PER_RADIUS).collect()
+            };
+            json(&MapReply {
+                modality: map.rows.iter().map(|row| letter(rows.modality[*row])).collect(),
+                rows: map.rows,
+                x: short(map.x),
+                y: short(map.y),
+                depth: short(map.depth),
+            })
+        })
+        .await
+}
+
+fn letter(modality: Modality) -> char {
+    match modality {
+        Modality::Image => 'i',
+        Modality::Text => 't',
+        Modality::BoxImage => 'b',
+        Modality::BoxText => 'p',
+    }
+}
+
+/// `GET /api/map/row/{row}`.
+pub(crate) async fn map_row(State(server): State<Arc<Server>>, RowNumber(row): RowNumber) -> HttpResult {
+    server.state.check_row(row)?;
+    server
+        .work(move |server| {
+            let rows = &server.state;
+            let point: Cow<'_, [f32]> = rows.flat.row(row);
+            let projected = server.explorer.disc(rows)?.project(&point);
+            let aperture = rows.space().half_aperture(&point, MIN_RADIUS, rows.root());
+            json(&MapRowReply { x: projected.x, y: projected.y, aperture })
+        })
+        .await
+}

@@ -1,0 +1,25 @@
+//! Reports of a server to the program that runs it.
+
+use std::net::SocketAddr;
+
+/// Receives what a server reports. By default nothing is shown.
+pub trait Reporter: Send + Sync {
+    /// A line for the operator, for example about a picture that cannot be read.
+    fn note(&self, line: &str) {
+        _ = line;
+    }
+
+    /// `done` of `total` samples of the source are read; the last call has `done == total`.
+    fn progress(&self, done: usize, total: usize) {
+        _ = (done, total);
+    }
+
+    /// The server accepts connections. `what` describes what it serves.
+    ///
+    /// # Errors
+    /// The report cannot be written; the server then stops.
+    fn listening(&self, what: &str, address: SocketAddr) -> anyhow::Result<()> {
+        _ = (what, address);
+        Ok(())
+    }
+}
