@@ -43,3 +43,21 @@ impl From<RankingArg> for RankingName {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use conifer_search::RANKING_NAMES;
+
+    use super::*;
+
+    #[test]
+    fn names_are_those_of_requests() {
+        let arguments = RankingArg::value_variants();
+        assert_eq!(arguments.len(), RANKING_NAMES.len());
+        for (argument, name) in arguments.iter().zip(RANKING_NAMES) {
+            assert_eq!(argument.to_possible_value().unwrap().get_name().replace('-', "_"), name);
+            assert_eq!(serde_json::to_value(RankingName::from(*argument)).unwrap(), name);
+        }
+    }
+}
