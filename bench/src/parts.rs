@@ -7,7 +7,7 @@ use std::ops::ControlFlow;
 use std::path::Path;
 
 use anyhow::Context as _;
-use conifer_data::build::{PartsSpec, build};
+use conifer_datasets::part_graph::{PartsSpec, build};
 
 use crate::BenchCase;
 

@@ -9,7 +9,7 @@ use std::thread::JoinHandle;
 
 use anyhow::{Context as _, anyhow};
 use burn::tensor::Device;
-use conifer_data::{SourceSpec, sources};
+use conifer_data::SourceSpec;
 use conifer_train::config::Config;
 use conifer_train::trainer::{Event, Trainer};
 
@@ -99,7 +99,7 @@ impl Drop for SteppedTrainer {
 
 fn train(config: Config, may_go: &Receiver<()>, losses: &SyncSender<Option<f64>>) -> anyhow::Result<()> {
     let spec = SourceSpec { kind: config.data.kind.clone(), path: config.data.path.clone(), ..SourceSpec::default() };
-    let source = Arc::from(sources::open(&spec)?);
+    let source = Arc::from(conifer_datasets::open(&spec)?);
     let mut trainer = Trainer::new(config, source, &Device::flex())?;
     let stop = AtomicBool::new(losses.send(None).is_err() || may_go.recv().is_err());
     trainer.run(&stop, &mut |event: &Event<'_>| {

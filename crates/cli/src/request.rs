@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use anyhow::{Context as _, bail};
-use conifer_data::{SOURCES, Source, SourceSpec};
+use conifer_data::{Source, SourceSpec};
+use conifer_datasets::SOURCES;
 use conifer_embeddings::Draft;
 use conifer_index::Snapshot;
 
@@ -14,7 +15,7 @@ use crate::set_model::{is_run, set_of};
 
 /// The source that `--data`, `--split`, `--root` and `--data-option` name.
 pub(crate) fn source_spec(data: &DataArgs) -> anyhow::Result<SourceSpec> {
-    let named = SourceSpec::of_text(&data.data).with_context(|| {
+    let named = conifer_datasets::spec_of_text(&data.data).with_context(|| {
         format!(
             "--data {}: unknown kind of data; expected KIND:PATH, a .jsonl, .csv, .tsv or .tar file, or an existing folder; kinds: {}",
             data.data,
@@ -30,7 +31,7 @@ pub(crate) fn open_source(data: &DataArgs) -> anyhow::Result<Box<dyn Source>> {
     if let Some(folder) = data.data.strip_prefix("set:") {
         return open_set(Path::new(folder), data);
     }
-    conifer_data::open(&source_spec(data)?).with_context(|| format!("--data {}", data.data))
+    conifer_datasets::open(&source_spec(data)?).with_context(|| format!("--data {}", data.data))
 }
 
 /// Opens an evaluation data set in its standard layout; the folder name selects the data set.
@@ -47,7 +48,7 @@ fn open_set(folder: &Path, data: &DataArgs) -> anyhow::Result<Box<dyn Source>> {
         None => folder.canonicalize().with_context(option)?,
     };
     let name = folder.file_name().map(|it| it.to_string_lossy()).unwrap_or_default();
-    let set = conifer_data::sets::find(&name).with_context(option)?;
+    let set = conifer_datasets::sets::find(&name).with_context(option)?;
     set.open(folder).with_context(option)
 }
 

@@ -87,22 +87,24 @@ pub enum Error {
 
 impl Error {
     /// For `map_err`: makes an I/O error that names the action and the file.
-    pub(crate) fn io(action: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> Self {
+    pub fn io(action: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> Self {
         let path = path.to_owned();
         move |source| Self::Io { action, path, source }
     }
 
-    pub(crate) fn format(place: impl Into<String>, found: impl Into<String>, expected: impl Into<String>) -> Self {
+    /// Makes an [`Error::Format`].
+    pub fn format(place: impl Into<String>, found: impl Into<String>, expected: impl Into<String>) -> Self {
         Self::Format { place: place.into(), found: found.into(), expected: expected.into() }
     }
 
-    pub(crate) fn config(key: impl Into<String>, found: impl Into<String>, expected: impl Into<String>) -> Self {
+    /// Makes an [`Error::Config`].
+    pub fn config(key: impl Into<String>, found: impl Into<String>, expected: impl Into<String>) -> Self {
         Self::Config { key: key.into(), found: found.into(), expected: expected.into() }
     }
 }
 
 /// Message of a JSON parse error without the line number, which is always 1 for a single line.
-pub(crate) fn in_one_line(error: &serde_json::Error) -> String {
+pub fn in_one_line(error: &serde_json::Error) -> String {
     let text = error.to_string();
     match text.rsplit_once(" at line ") {
         Some((what, _)) => format!("{what} at column {}", error.column()),

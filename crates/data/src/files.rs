@@ -12,7 +12,7 @@ use crate::error::Result;
 ///
 /// # Errors
 /// The errors of [`NewFile::create`].
-pub(crate) fn create(path: &Path) -> Result<NewFile> {
+pub fn create(path: &Path) -> Result<NewFile> {
     conifer_files::create_parent(path)?;
     Ok(NewFile::create(path)?)
 }
@@ -21,7 +21,7 @@ pub(crate) fn create(path: &Path) -> Result<NewFile> {
 ///
 /// # Errors
 /// The errors of [`conifer_files::write_whole`].
-pub(crate) fn write_whole(path: &Path, bytes: &[u8]) -> Result<()> {
+pub fn write_whole(path: &Path, bytes: &[u8]) -> Result<()> {
     conifer_files::create_parent(path)?;
     Ok(conifer_files::write_whole(path, bytes)?)
 }
@@ -30,7 +30,7 @@ pub(crate) fn write_whole(path: &Path, bytes: &[u8]) -> Result<()> {
 ///
 /// # Errors
 /// As [`File::open`]. Also if the path is neither a regular file nor a folder.
-pub(crate) fn open_regular(path: &Path) -> io::Result<File> {
+pub fn open_regular(path: &Path) -> io::Result<File> {
     let refuse = |what: &str| io::Error::new(io::ErrorKind::InvalidInput, format!("it is {what}, not a regular file"));
     if let Some(what) = not_a_file(&fs::metadata(path)?) {
         return Err(refuse(what));
@@ -40,7 +40,7 @@ pub(crate) fn open_regular(path: &Path) -> io::Result<File> {
 
 /// Names the kind of a path that is neither a regular file nor a folder; otherwise `None`. Folders are accepted here
 /// because the operating system already refuses to read them.
-pub(crate) fn not_a_file(metadata: &fs::Metadata) -> Option<&'static str> {
+pub fn not_a_file(metadata: &fs::Metadata) -> Option<&'static str> {
     let kind = metadata.file_type();
     if kind.is_file() || kind.is_dir() {
         return None;
@@ -58,7 +58,11 @@ pub(crate) fn not_a_file(metadata: &fs::Metadata) -> Option<&'static str> {
     Some("a device")
 }
 
-pub(crate) fn read_range(path: &Path, offset: u64, len: u64) -> io::Result<Vec<u8>> {
+/// Reads `len` bytes from byte `offset` on.
+///
+/// # Errors
+/// As [`open_regular`], or the file ends earlier.
+pub fn read_range(path: &Path, offset: u64, len: u64) -> io::Result<Vec<u8>> {
     let mut file = open_regular(path)?;
     file.seek(SeekFrom::Start(offset))?;
     let mut bytes = Vec::new();

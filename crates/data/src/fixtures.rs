@@ -1,4 +1,4 @@
-//! Small inputs for tests.
+//! Small inputs for the tests of this crate and, with the feature `fixtures`, of crates above it.
 #![allow(clippy::unwrap_used)]
 
 use std::fs;
@@ -9,22 +9,30 @@ use crate::sample::Picture;
 use crate::shard::{ShardSize, ShardWriter};
 
 /// (extension, content) of each member of a sample.
-pub(crate) type FixtureMembers<'a> = &'a [(&'a str, &'a [u8])];
+pub type FixtureMembers<'a> = &'a [(&'a str, &'a [u8])];
 
 /// A temporary folder, removed on drop.
-pub(crate) struct FixtureFolder(tempfile::TempDir);
+pub struct FixtureFolder(tempfile::TempDir);
+
+impl Default for FixtureFolder {
+    fn default() -> Self {
+        Self::new()
+    }
+}
 
 impl FixtureFolder {
-    pub(crate) fn new() -> Self {
+    /// Creates the folder.
+    pub fn new() -> Self {
         Self(tempfile::tempdir().unwrap())
     }
 
-    pub(crate) fn path(&self) -> &Path {
+    /// Its path.
+    pub fn path(&self) -> &Path {
         self.0.path()
     }
 
     /// Writes a file and creates its folders.
-    pub(crate) fn write(&self, name: &str, content: impl AsRef<[u8]>) -> PathBuf {
+    pub fn write(&self, name: &str, content: impl AsRef<[u8]>) -> PathBuf {
         let path = self.path().join(name);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(&path, content).unwrap();
@@ -32,7 +40,7 @@ impl FixtureFolder {
     }
 
     /// Writes one shard of (key, members) pairs.
-    pub(crate) fn shard(&self, samples: &[(&str, FixtureMembers<'_>)]) -> PathBuf {
+    pub fn shard(&self, samples: &[(&str, FixtureMembers<'_>)]) -> PathBuf {
         let mut writer = ShardWriter::new(self.path(), ShardSize::default()).unwrap();
         for (key, members) in samples {
             writer.write(key, members).unwrap();
@@ -42,17 +50,18 @@ impl FixtureFolder {
 }
 
 /// A picture with a black left half and a white right half.
-pub(crate) fn halves(width: u32, height: u32) -> Picture {
+pub fn halves(width: u32, height: u32) -> Picture {
     let row = |_| (0..width).flat_map(|x| [if x < width / 2 { 0 } else { 255 }; 3]);
     Picture::new(width, height, (0..height).flat_map(row).collect()).unwrap()
 }
 
-pub(crate) fn jpeg(width: u32, height: u32) -> Vec<u8> {
+/// [`halves`] as a JPEG file.
+pub fn jpeg(width: u32, height: u32) -> Vec<u8> {
     picture::encode_jpeg(&halves(width, height), 95).unwrap()
 }
 
 /// Path of `../shared/data/<name>`; prints a note and returns `None` if it does not exist.
-pub(crate) fn shared_data(name: &str) -> Option<PathBuf> {
+pub fn shared_data(name: &str) -> Option<PathBuf> {
     let path = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/data")).join(name);
     if path.exists() {
         return Some(path);
@@ -62,7 +71,7 @@ pub(crate) fn shared_data(name: &str) -> Option<PathBuf> {
 }
 
 /// A `.npy` file of f32 rows with this width, as `numpy.save` writes it.
-pub(crate) fn npy(width: usize, values: &[f32]) -> Vec<u8> {
+pub fn npy(width: usize, values: &[f32]) -> Vec<u8> {
     let rows = values.len() / width;
     let mut header = format!("{{'descr': '<f4', 'fortran_order': False, 'shape': ({rows}, {width}), }}");
     // The array starts at a multiple of 64.

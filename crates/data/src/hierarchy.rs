@@ -1,9 +1,6 @@
 //! Trees and graphs of classes: is-a hierarchies, taxonomies, part-of hierarchies.
 
-pub mod breeds;
 mod class_graph;
-mod mersenne;
-pub mod named;
 pub mod ranks;
 pub mod taxonomy;
 
@@ -14,9 +11,7 @@ use std::path::Path;
 
 use serde::Deserialize;
 
-pub use breeds::{BREEDS_TASKS, BreedsHierarchy, BreedsSplit, BreedsTask};
 pub use class_graph::ClassGraph;
-pub use named::NamedTree;
 pub use ranks::class_tree;
 pub use taxonomy::{TaxonId, Taxonomy};
 
@@ -190,14 +185,15 @@ impl Tree {
 
 /// A tree under construction: nodes in order of appearance; parents may still be unknown.
 #[derive(Default)]
-struct TreeBuilder {
+pub struct TreeBuilder {
     names: Vec<String>,
     numbers: HashMap<String, usize>,
     parents: Vec<Option<usize>>,
 }
 
 impl TreeBuilder {
-    fn number(&mut self, name: &str) -> usize {
+    /// The number of a node in order of appearance; adds the node if it is new.
+    pub fn number(&mut self, name: &str) -> usize {
         if let Some(&number) = self.numbers.get(name) {
             return number;
         }
@@ -208,7 +204,16 @@ impl TreeBuilder {
         number
     }
 
-    fn edge(&mut self, parent: &str, child: &str) -> Result<()> {
+    /// The names of all nodes, in order of appearance.
+    pub fn names(&self) -> &[String] {
+        &self.names
+    }
+
+    /// Adds an edge. Edges may repeat.
+    ///
+    /// # Errors
+    /// The child already has another parent, or is its own parent.
+    pub fn edge(&mut self, parent: &str, child: &str) -> Result<()> {
         let (p, c) = (self.number(parent), self.number(child));
         match self.parents[c] {
             Some(other) if other != p => Err(Error::Hierarchy {
@@ -226,7 +231,11 @@ impl TreeBuilder {
         }
     }
 
-    fn finish(self) -> Result<Tree> {
+    /// Builds the tree.
+    ///
+    /// # Errors
+    /// No edge, several roots, or a cycle.
+    pub fn finish(self) -> Result<Tree> {
         let root = self.the_root()?;
         let count = self.names.len();
         let mut children = vec![Vec::new(); count];

@@ -1,7 +1,7 @@
 //! Reads photographs, captions, boxes and hierarchies, and makes batches of them. Independent of any tensor engine.
 //!
 //! ```text
-//! files, shards, tables, folders, the toy world
+//! files, shards, tables, folders
 //!   | sources::<kind>          index -> Sample { image?, captions, phrases with boxes, tiers, taxon, label }
 //!   | transform, tokenizer     pixels and token ids, seeded per (seed, epoch, sample)
 //!   v loader                   Batch, in an order that depends on the seed alone
@@ -11,46 +11,48 @@
 //! samples are broken. A bad *request* (a missing index file, an unknown option) is an [`Error`].
 //!
 //! ```
-//! use conifer_data::{SourceSpec, open};
+//! use conifer_data::SourceSpec;
+//! use conifer_data::sources::jsonl;
 //!
-//! let world = open(&SourceSpec { kind: "toy".to_owned(), ..SourceSpec::default() })?;
-//! let sample = world.get(0).expect("the toy world has no broken sample");
-//! assert!(sample.image.is_some() && !sample.captions.is_empty() && sample.label.is_some());
+//! # let folder = tempfile::tempdir().unwrap();
+//! let path = folder.path().join("captions.jsonl");
+//! std::fs::write(&path, "{\"captions\": [\"a dog\", \"a brown dog\"], \"label\": \"dog\"}\n").unwrap();
+//! let source = jsonl::ENTRY.open(&SourceSpec { path: Some(path), ..SourceSpec::default() })?;
+//! let sample = source.get(0).expect("the record is valid");
+//! assert_eq!((source.len(), sample.captions.len(), sample.label.as_deref()), (1, 2, Some("dog")));
 //! # Ok::<(), conifer_data::Error>(())
 //! ```
+//!
+//! `conifer-datasets` opens sources by the name of their kind, and adds the toy world and published data sets.
 
 pub mod batch;
-pub mod build;
 pub mod error;
 pub mod export;
-mod files;
-#[cfg(test)]
-mod fixtures;
+pub mod files;
+#[cfg(any(test, feature = "fixtures"))]
+pub mod fixtures;
 pub mod grounded;
 pub mod guard;
 pub mod hierarchy;
-pub mod import;
 pub mod loader;
-mod names;
+pub mod names;
 pub mod parts;
 mod picture;
 pub mod printable;
 pub mod rng;
-mod roots;
+pub mod roots;
 pub mod sample;
 pub mod sampler;
-pub mod sets;
 pub mod shard;
+pub mod source;
 pub mod sources;
 pub mod tokenizer;
-pub mod toy;
 pub mod transform;
 pub mod vectors;
-mod wide;
 
 pub use error::{Error, Result};
 pub use parts::PartRule;
 pub use picture::{encode_jpeg, encode_png};
 pub use sample::{BBox, Broken, Cause, ImageRef, Phrase, Picture, PixelLimits, Sample, Span, Tiers, View};
-pub use sets::{DATA_SETS, DataSet};
-pub use sources::{ClassEntry, SOURCES, Source, SourceEntry, SourceSpec, open};
+pub use source::{ClassEntry, Source, SourceSpec};
+pub use sources::SourceEntry;

@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 
 /// Converts a file name to text.
-pub(crate) fn text_of(name: &OsStr) -> String {
+pub fn text_of(name: &OsStr) -> String {
     let mut text = String::new();
     for chunk in name.as_encoded_bytes().utf8_chunks() {
         let valid = chunk.valid();
@@ -26,7 +26,7 @@ pub(crate) fn text_of(name: &OsStr) -> String {
 }
 
 /// Converts a text back to a path: the inverse of [`text_of`] for each component.
-pub(crate) fn path_of(text: &str) -> PathBuf {
+pub fn path_of(text: &str) -> PathBuf {
     if !text.contains("\\x") {
         return PathBuf::from(text);
     }

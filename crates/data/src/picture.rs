@@ -1,17 +1,17 @@
 //! Decodes image files to pixels, and encodes pixels as PNG or JPEG.
 
-mod jpeg;
 mod other_formats;
 
 use std::borrow::Cow;
 use std::fmt::Display;
 use std::fs;
 
+use conifer_jpeg::{JpegError, JpegPixels, JpegSummary};
 use image::metadata::Orientation;
 use image::{DynamicImage, ImageFormat};
 
 use crate::files;
-use crate::loader::guarded;
+use crate::sample::guarded;
 use crate::sample::{Broken, Cause, ImageRef, Picture, PixelLimits, Sample};
 use crate::vectors::SharedVector;
 
@@ -198,8 +198,8 @@ impl EncodedImage<'_> {
                 return Ok(Cutout { picture, left: 0, top: 0 });
             }
             let [x, y, width, height] = self.stored([x1, y1, x2 - x1, y2 - y1].map(f64::from)).map(|it| it as u32);
-            let part = jpeg::decode(&self.bytes, 1, [x, y, x + width, y + height]).map_err(jpeg_fault)?;
-            Ok(Cutout { picture: upright(part.picture, self.header.orientation), left: x1, top: y1 })
+            let part = conifer_jpeg::decode(&self.bytes, 1, [x, y, x + width, y + height]).map_err(jpeg_fault)?;
+            Ok(Cutout { picture: upright(part.pixels.into(), self.header.orientation), left: x1, top: y1 })
         };
         without_panic(place, cut)
     }
@@ -229,11 +229,11 @@ impl EncodedImage<'_> {
             within((left + width + margin).ceil(), w),
             within((top + height + margin).ceil(), h),
         ];
-        let decode = || jpeg::decode(&self.bytes, scale, part).map_err(jpeg_fault);
+        let decode = || conifer_jpeg::decode(&self.bytes, scale, part).map_err(jpeg_fault);
         let part = without_panic(String::new, decode).ok()?;
         let by = f64::from(scale);
         let window = [left / by - f64::from(part.left), top / by - f64::from(part.top), width / by, height / by];
-        Some(StoredPart { picture: part.picture, window, orientation: self.header.orientation })
+        Some(StoredPart { picture: part.pixels.into(), window, orientation: self.header.orientation })
     }
 
     /// Converts `[left, top, width, height]` from coordinates of the upright photo to those of the stored image.
@@ -339,8 +339,8 @@ fn decode(bytes: &[u8], limits: &PixelLimits) -> Result<Picture, ImageFault> {
         return other_formats::decode(bytes, &header, limits);
     }
     let (width, height) = header.size;
-    let whole = jpeg::decode(bytes, 1, [0, 0, width, height]).map_err(jpeg_fault)?;
-    Ok(upright(whole.picture, header.orientation))
+    let whole = conifer_jpeg::decode(bytes, 1, [0, 0, width, height]).map_err(jpeg_fault)?;
+    Ok(upright(whole.pixels.into(), header.orientation))
 }
 
 impl ImageHeader {
@@ -354,11 +354,11 @@ impl ImageHeader {
         if format != ImageFormat::Jpeg {
             return other_formats::header(bytes, format, limits);
         }
-        if !jpeg_is_whole(bytes) {
+        if !conifer_jpeg::has_end_marker(bytes) {
             let found = format!("JPEG stops after {} bytes without its end marker", bytes.len());
             return Err(undecodable(found, "a whole image"));
         }
-        let jpeg::JpegSummary { size, exif } = jpeg::summary(bytes).map_err(jpeg_fault)?;
+        let JpegSummary { size, exif } = conifer_jpeg::summary(bytes).map_err(jpeg_fault)?;
         check_size(size.0, size.1, limits)?;
         // A damaged EXIF block is ignored, because the photo itself can still be used.
         let orientation = exif.and_then(|exif| Orientation::from_exif_chunk(&exif));
@@ -395,32 +395,13 @@ fn check_size(width: u32, height: u32, limits: &PixelLimits) -> Result<(), Image
     Ok(())
 }
 
-/// True if the file has its end marker (EOI). Most files end with it. If other bytes follow, the function walks over
-/// the marker segments by their lengths. This skips the thumbnail in the EXIF segment, which has an end marker too.
-fn jpeg_is_whole(bytes: &[u8]) -> bool {
-    if bytes.ends_with(&[0xff, 0xd9]) {
-        return true;
+impl From<JpegPixels> for Picture {
+    fn from(JpegPixels { width, height, rgb }: JpegPixels) -> Self {
+        Self { width, height, rgb }
     }
-    let mut at = 0;
-    while let Some(step) = bytes.get(at..).and_then(|rest| rest.iter().position(|&b| b == 0xff)) {
-        at += step;
-        match bytes.get(at + 1) {
-            Some(0xd9) => return true,
-            // A fill byte; the marker code follows later.
-            Some(0xff) => at += 1,
-            // Markers without a length field (start of image, restarts), and 0xff inside the compressed data.
-            Some(0x00 | 0x01 | 0xd0..=0xd8) => at += 2,
-            Some(_) => match bytes.get(at + 2..at + 4) {
-                Some(len) => at += 2 + usize::from(u16::from_be_bytes([len[0], len[1]])),
-                None => return false,
-            },
-            None => return false,
-        }
-    }
-    false
 }
 
-fn jpeg_fault(error: jpeg::JpegError) -> ImageFault {
+fn jpeg_fault(error: JpegError) -> ImageFault {
     undecodable(error.found, error.expected)
 }
 

@@ -23,7 +23,7 @@ use crate::error::{Error, Result};
 use crate::files::not_a_file;
 use crate::hierarchy::Tree;
 use crate::sample::{Broken, Cause, ImageRef, Sample, View};
-use crate::sources::{ClassEntry, Source, SourceSpec};
+use crate::source::{ClassEntry, Source, SourceSpec};
 use crate::vectors::TextVectors;
 
 /// Options of sources that contain a folder of photos.
@@ -31,7 +31,7 @@ const FOLDER_OPTIONS: [&str; 2] = ["folder", "images"];
 
 /// Allowed folders.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct AllowedRoots(Vec<AllowedRoot>);
+pub struct AllowedRoots(Vec<AllowedRoot>);
 
 #[derive(Clone, Debug, PartialEq)]
 struct AllowedRoot {
@@ -43,7 +43,7 @@ struct AllowedRoot {
 
 impl AllowedRoots {
     /// Creates the roots from `folders`. Folders that do not exist and duplicates are skipped.
-    pub(crate) fn new(folders: impl IntoIterator<Item = impl AsRef<Path>>) -> Self {
+    pub fn new(folders: impl IntoIterator<Item = impl AsRef<Path>>) -> Self {
         let mut roots = Vec::new();
         for folder in folders {
             let folder = match folder.as_ref() {
@@ -63,7 +63,7 @@ impl AllowedRoots {
     ///
     /// # Errors
     /// One of them does not exist or is not a folder.
-    pub(crate) fn check_named(folders: &[PathBuf]) -> Result<()> {
+    pub fn check_named(folders: &[PathBuf]) -> Result<()> {
         match folders.iter().find(|folder| !folder.is_dir()) {
             None => Ok(()),
             Some(folder) => {
@@ -74,7 +74,7 @@ impl AllowedRoots {
     }
 
     /// The allowed folders with links resolved.
-    pub(crate) fn folders(&self) -> Vec<PathBuf> {
+    pub fn folders(&self) -> Vec<PathBuf> {
         self.0.iter().map(|root| root.real.clone()).collect()
     }
 
@@ -82,7 +82,7 @@ impl AllowedRoots {
     ///
     /// # Errors
     /// [`Cause::OutsideRoots`], or [`Cause::MissingFile`] for a path that exists but is not a regular file.
-    pub(crate) fn admit(&self, sample: Sample) -> Result<Sample, Broken> {
+    pub fn admit(&self, sample: Sample) -> Result<Sample, Broken> {
         let crops = sample.phrases.iter().filter_map(|phrase| phrase.crop.as_ref());
         for image in sample.image.iter().chain(crops) {
             if let ImageRef::File(path) = image {
@@ -167,7 +167,7 @@ fn without_dots(path: &Path) -> PathBuf {
 }
 
 /// The allowed folders of a source: that of its data file, those in its options, and those named by the user.
-pub(crate) fn of_spec(spec: &SourceSpec) -> AllowedRoots {
+pub fn of_spec(spec: &SourceSpec) -> AllowedRoots {
     let Some(path) = &spec.path else { return AllowedRoots::new(&spec.roots) };
     let base = if path.is_dir() { path } else { path.parent().unwrap_or(Path::new("")) };
     let options = FOLDER_OPTIONS.iter().filter_map(|name| spec.options.get(*name)?.as_str());
@@ -176,27 +176,28 @@ pub(crate) fn of_spec(spec: &SourceSpec) -> AllowedRoots {
 }
 
 /// A source whose samples may only use files in the allowed folders.
-pub(crate) struct RootedSource {
+pub struct RootedSource {
     source: Box<dyn Source>,
     roots: AllowedRoots,
     published: Option<PublishedSet>,
 }
 
 /// The data set of which a source reads the files.
-pub(crate) struct PublishedSet {
+pub struct PublishedSet {
     /// Replaces the name of the source.
-    pub(crate) name: &'static str,
+    pub name: &'static str,
     /// Replaces the number of samples that the source expects; `None` if unknown.
-    pub(crate) samples: Option<usize>,
+    pub samples: Option<usize>,
 }
 
 impl RootedSource {
-    pub(crate) fn new(source: Box<dyn Source>, roots: AllowedRoots) -> Self {
+    /// Restricts a source to the files in `roots`.
+    pub fn new(source: Box<dyn Source>, roots: AllowedRoots) -> Self {
         Self { source, roots, published: None }
     }
 
     /// Takes name and size from a data set.
-    pub(crate) fn named(self, published: PublishedSet) -> Self {
+    pub fn named(self, published: PublishedSet) -> Self {
         Self { published: Some(published), ..self }
     }
 }

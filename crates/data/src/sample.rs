@@ -1,10 +1,14 @@
 //! The [`Sample`] that every source yields: one per photograph or text hierarchy, already validated.
 
+mod guard;
+
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
+
+pub use guard::guarded;
 
 use crate::printable::one_line;
 use crate::vectors::SharedVector;

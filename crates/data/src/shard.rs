@@ -213,7 +213,7 @@ impl ShardRecord {
     }
 
     /// A [`Broken`] for this record, with the shard's path in its detail.
-    pub(crate) fn broken(&self, cause: Cause, detail: String) -> Broken {
+    pub fn broken(&self, cause: Cause, detail: String) -> Broken {
         Broken::new(&self.key, cause, format!("{detail} (in `{}`)", self.shard.display()))
     }
 
@@ -242,7 +242,7 @@ impl From<TornShard> for Broken {
 }
 
 /// Hexadecimal digits of the digest.
-pub(crate) fn hex(hash: Sha256) -> String {
+pub fn hex(hash: Sha256) -> String {
     hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 

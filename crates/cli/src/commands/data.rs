@@ -7,13 +7,14 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
+use conifer_data::PixelLimits;
 use conifer_data::export::{self, CropSettings, ExportReport, ExportTarget, FolderShare};
-use conifer_data::hierarchy::named::TREES;
-use conifer_data::import::{IMPORTERS, ImportSpec, import};
 use conifer_data::shard::ShardSize;
-use conifer_data::sources::toy::write_folder;
-use conifer_data::toy::{ToyConfig, ToySplit, ToyWorld, tree};
-use conifer_data::{PixelLimits, SOURCES};
+use conifer_datasets::SOURCES;
+use conifer_datasets::class_trees::TREES;
+use conifer_datasets::import::{IMPORTERS, ImportSpec, import};
+use conifer_toy::write_folder;
+use conifer_toy::{ToyConfig, ToySplit, ToyWorld, tree};
 use serde_json::json;
 
 use crate::arguments::{DataCommand, ImportArgs, SampleFormatArg, TargetArgs};
@@ -52,8 +53,8 @@ pub(crate) fn run(args: DataCommand, as_json: bool) -> anyhow::Result<()> {
 }
 
 fn list(as_json: bool) -> anyhow::Result<()> {
-    let inputs = |entry: &conifer_data::import::ImporterEntry| {
-        let one = |it: &conifer_data::import::ImporterInput| {
+    let inputs = |entry: &conifer_datasets::import::ImporterEntry| {
+        let one = |it: &conifer_datasets::import::ImporterInput| {
             format!("{}{}: {}", it.name, if it.required { "" } else { " (optional)" }, it.help)
         };
         entry.inputs.iter().map(one).collect::<Vec<_>>()

@@ -123,7 +123,7 @@ pub(crate) fn templates(name: &str) -> anyhow::Result<Vec<String>> {
         && let Some(&family) = prompts::PromptFamily::ALL.iter().find(|it| it.name() == family)
     {
         let templates = prompts::for_data_set(family, data_set).with_context(|| {
-            let known = conifer_data::DATA_SETS.iter().map(|set| set.name);
+            let known = conifer_datasets::DATA_SETS.iter().map(|set| set.name);
             let known: Vec<_> = known.filter(|set| prompts::for_data_set(family, set).is_some()).collect();
             format!(
                 "--prompts {name}: no prompts exist for data set `{data_set}`; expected one of {}",

@@ -36,7 +36,7 @@ pub(crate) fn run(args: FeaturesArgs, as_json: bool, device: &Device) -> anyhow:
         let config = Config::load(&args.model, &args.set)?;
         let source = match source {
             Some(source) => source,
-            None => conifer_data::open(&config.source())?.into(),
+            None => conifer_datasets::open(&config.source())?.into(),
         };
         let folder = config.train.feature_store.clone();
         let (model, request) = config_features(config, source, device)?;

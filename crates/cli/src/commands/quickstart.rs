@@ -15,8 +15,8 @@ use std::time::Instant;
 use anyhow::{Context as _, bail};
 use burn::tensor::Device;
 use conifer_data::Source;
-use conifer_data::toy::ToySplit;
 use conifer_model::embed::Embedder;
+use conifer_toy::ToySplit;
 use conifer_train::config::Config;
 use conifer_train::trainer::{Event, Outcome, Trainer};
 
@@ -49,7 +49,7 @@ pub(crate) fn run(args: QuickstartArgs, as_json: bool, device: &Device) -> anyho
     config.check()?;
     prepare_folder(&args)?;
     config.model.init = Some(towers::write(&args.out)?);
-    let world: Arc<dyn Source> = conifer_data::open(&config.source())?.into();
+    let world: Arc<dyn Source> = conifer_datasets::open(&config.source())?.into();
     let mut trainer = Trainer::new(config, world, device)?;
     let unseen = TestData::new(trainer.config().model.visual.reads().image_size as u32, split)?;
 

@@ -32,9 +32,9 @@ pub(super) fn write(out: &Path) -> anyhow::Result<PathBuf> {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use burn::tensor::Device;
-    use conifer_data::toy::{ClassChoice, ToyConfig, ToySplit, ToyWorld};
     use conifer_eval::benchmarks::find;
     use conifer_eval::{Context, Options};
+    use conifer_toy::{ClassChoice, ToyConfig, ToySplit, ToyWorld};
     use conifer_train::config::Config;
 
     use super::*;
@@ -48,7 +48,7 @@ mod tests {
         ];
         let worlds = configs.map(|(name, text)| {
             let config = Config::parse(name, text, &[]).unwrap();
-            conifer_data::open(&config.source()).unwrap().fingerprint()
+            conifer_datasets::open(&config.source()).unwrap().fingerprint()
         });
         let recorded: Vec<&str> = include_str!("../../assets/toy_towers/world.txt").lines().collect();
         assert_eq!(

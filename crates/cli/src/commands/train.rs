@@ -125,7 +125,7 @@ fn feature_store(config: &Config) -> FeatureStore {
 }
 
 fn open(config: &Config) -> anyhow::Result<Arc<dyn Source>> {
-    Ok(conifer_data::open(&config.source())?.into())
+    Ok(conifer_datasets::open(&config.source())?.into())
 }
 
 /// Runs the trainer with a progress bar and the config's evaluations, and passes every event to `also`. Returns the
@@ -235,7 +235,7 @@ impl Evaluation {
         let names = &config.eval.benchmarks;
         let benchmarks =
             names.iter().map(|name| find(name)).collect::<Result<Vec<_>, _>>().context("eval.benchmarks")?;
-        let source = conifer_data::open(&config.eval_source()).context("the data of [eval]")?;
+        let source = conifer_datasets::open(&config.eval_source()).context("the data of [eval]")?;
         let classes = config.eval.tree.as_deref().map(ClassGraph::read_edges).transpose().context("eval.tree")?;
         let classes = classes.or_else(|| source.class_tree().as_ref().map(ClassGraph::from));
         if let Some(it) =

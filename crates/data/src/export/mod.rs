@@ -12,11 +12,11 @@ use rayon::prelude::*;
 use serde::Serialize;
 
 use crate::error::{Error, Result};
-use crate::loader::guarded;
 use crate::picture;
+use crate::sample::guarded;
 use crate::sample::{Broken, Cause, ImageRef, PixelLimits, Sample};
 use crate::shard::ShardSize;
-use crate::sources::Source;
+use crate::source::Source;
 
 /// Output format and location.
 #[derive(Clone, Debug, PartialEq)]

@@ -5,7 +5,8 @@ use std::path::Path;
 use super::*;
 use crate::fixtures::{FixtureFolder, halves, jpeg};
 use crate::sample::{BBox, ImageRef, Phrase, Span};
-use crate::sources::{self, SourceSpec};
+use crate::source::SourceSpec;
+use crate::sources;
 
 fn open(kind: &str, path: impl Into<PathBuf>) -> Box<dyn Source> {
     sources::open(&SourceSpec { kind: kind.to_owned(), path: Some(path.into()), ..SourceSpec::default() }).unwrap()

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use super::Tree;
-use crate::sources::Source;
+use crate::source::Source;
 
 /// Candidate names of an artificial root, which is added if the taxa differ in their first name. The first candidate
 /// that is not the name of a node is used.
@@ -76,7 +76,7 @@ pub fn class_tree<'a>(classes: impl IntoIterator<Item = (&'a [String], &'a str)>
 }
 
 /// The tree of all readable samples of a source. Also `None` if a sample has a label but no taxon.
-pub(crate) fn of_samples(source: &dyn Source) -> Option<Tree> {
+pub fn of_samples(source: &dyn Source) -> Option<Tree> {
     let mut classes = HashSet::new();
     for sample in (0..source.len()).filter_map(|index| source.get(index).ok()) {
         match sample.label {

@@ -15,7 +15,7 @@ use crate::error::{Error, Result};
 use crate::parts::PartRule;
 use crate::rng::{Stream, rng_for};
 use crate::sample::{BBox, Broken, Cause, Picture, Sample};
-use crate::sources::Source;
+use crate::source::Source;
 use crate::transform::crop_pixels;
 
 /// Choice of boxes of a photo and of their part-of relations (Wang et al., Sec. 3.1 and App. B).

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use super::guard::guarded;
 use super::ordered::OrderedParallelMap;
 use crate::batch::ImageBatch;
+use crate::sample::guarded;
 use crate::sample::{Broken, ImageRef, PixelLimits};
 use crate::transform::{EvalCrop, evaluate};
 

@@ -10,11 +10,11 @@ use sha2::{Digest as _, Sha256};
 use super::cache::SampleImageKey;
 use super::config::LoaderConfig;
 use super::edges::usable_boxes;
-use super::guard::guarded;
 use super::row::{LazyPhoto, PhraseImage, RowImage, RowMaker};
 use crate::rng::{Stream, rng_of_key};
+use crate::sample::guarded;
 use crate::sample::{Broken, Cause, ImageRef, Picture, Sample, View};
-use crate::sources::Source;
+use crate::source::Source;
 use crate::transform::{Augment, EvalCrop, crop_pixels, evaluate};
 use crate::vectors::SharedVector;
 

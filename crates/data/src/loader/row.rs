@@ -9,13 +9,13 @@ use rand::seq::IndexedRandom;
 use super::cache::{DecodedPhoto, PixelCache, SampleImageKey};
 use super::config::{CaptionChoice, ChainChoice, ChainSource, LoaderConfig};
 use super::edges::{ClassBoxes, EdgeRow};
-use super::guard::guarded;
 use super::regions::{PhotoRegion, RegionMode, VECTOR_SIZE, part_of};
 use crate::hierarchy::Taxonomy;
 use crate::picture::EncodedImage;
 use crate::rng::{Stream, rng_for};
+use crate::sample::guarded;
 use crate::sample::{Broken, Cause, ImageRef, Phrase, Picture, PixelLimits, Sample, View};
-use crate::sources::Source;
+use crate::source::Source;
 use crate::tokenizer::Tokenizer;
 use crate::transform::{crop_pixels, shrink};
 

@@ -9,19 +9,21 @@ use csv::{ByteRecord, ReaderBuilder, StringRecord};
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
 
-use super::{Source, SourceEntry, SourceSpec};
+use super::SourceEntry;
 use crate::error::{Error, Result};
 use crate::files::{self, open_regular};
 use crate::sample::{Broken, Cause, ImageRef, Sample, View};
 use crate::shard::hex;
+use crate::source::{Source, SourceSpec};
 
-pub(super) const ENTRY: SourceEntry = SourceEntry {
+/// The entry of this kind of source.
+pub const ENTRY: SourceEntry = SourceEntry {
     kind: "csv_pairs",
     summary: "CSV or TSV of photo and caption",
     inputs: "path: the table; split: the value of split_column; options: image, caption (columns, default the names \
              \"image\", \"caption\"), label, split_column, header (default true; if false, columns are numbers from 0), \
              delimiter (default: tab for .tsv, otherwise comma), quoting (default: false for .tsv, otherwise true), folder (of the photos, relative to the table)",
-    open: |spec| Ok(Box::new(CsvPairs::open(spec)?)),
+    read: |spec| Ok(Box::new(CsvPairs::open(spec)?)),
 };
 
 /// A table of pairs. Only the file offsets of the rows are kept in memory.

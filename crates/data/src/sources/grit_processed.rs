@@ -2,17 +2,19 @@
 //! `<key>.numparents.txt`, and `<key>.parent000.jpg`, `<key>.parent000.txt`, ... (cropped boxes and their phrases; they
 //! are called "parent" because a box is more general than its photo). [`crate::export`] writes the same layout.
 
+use super::SourceEntry;
 use super::jsonl::NoOptions;
-use super::{Source, SourceEntry, SourceSpec};
 use crate::error::Result;
 use crate::sample::{Broken, Cause, Phrase, Sample, View};
 use crate::shard::{ShardRecord, Shards};
+use crate::source::{Source, SourceSpec};
 
-pub(super) const ENTRY: SourceEntry = SourceEntry {
+/// The entry of this kind of source.
+pub const ENTRY: SourceEntry = SourceEntry {
     kind: "grit_processed",
     summary: "GRIT shards as prepared by HyCoCLIP (child, parentNNN)",
     inputs: "path: pattern of .tar shards",
-    open: |spec| Ok(Box::new(GritProcessed::open(spec)?)),
+    read: |spec| Ok(Box::new(GritProcessed::open(spec)?)),
 };
 
 /// Prepared GRIT shards.

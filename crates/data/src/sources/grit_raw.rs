@@ -5,16 +5,18 @@
 
 use serde::Deserialize;
 
-use super::{Source, SourceEntry, SourceSpec};
+use super::SourceEntry;
 use crate::error::{Error, Result};
 use crate::sample::{BBox, Broken, Cause, Phrase, Sample, Span, View, char_slice};
 use crate::shard::{ShardRecord, Shards};
+use crate::source::{Source, SourceSpec};
 
-pub(super) const ENTRY: SourceEntry = SourceEntry {
+/// The entry of this kind of source.
+pub const ENTRY: SourceEntry = SourceEntry {
     kind: "grit_raw",
     summary: "GRIT shards as downloaded by img2dataset",
     inputs: "path: pattern of .tar shards; options: min_score (0 to 1, default 0)",
-    open: |spec| Ok(Box::new(GritRaw::open(spec)?)),
+    read: |spec| Ok(Box::new(GritRaw::open(spec)?)),
 };
 
 /// Downloaded GRIT shards.

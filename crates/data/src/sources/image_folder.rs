@@ -7,20 +7,22 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
 
-use super::{Source, SourceEntry, SourceSpec};
+use super::SourceEntry;
 use crate::error::{Error, Result};
 use crate::hierarchy::Tree;
 use crate::hierarchy::ranks::of_samples;
 use crate::names::{path_of, text_of};
 use crate::sample::{Broken, ImageRef, Sample, View};
 use crate::shard::{IMAGE_EXTENSIONS, hex};
+use crate::source::{Source, SourceSpec};
 
-pub(crate) const ENTRY: SourceEntry = SourceEntry {
+/// The entry of this kind of source.
+pub const ENTRY: SourceEntry = SourceEntry {
     kind: "image_folder",
     summary: "photos in one folder per class",
     inputs: "path: the folder of class folders; split: a folder between the two (path/<split>/<class>/...); \
              options: caption (a template with {label}, such as \"a photo of a {label}\"; `_` in labels becomes a space)",
-    open: |spec| Ok(Box::new(ImageFolder::open(spec)?)),
+    read: |spec| Ok(Box::new(ImageFolder::open(spec)?)),
 };
 
 /// Folders of photos.
@@ -140,7 +142,7 @@ const MAX_DEPTH: usize = 32;
 
 /// Collects the photos below a folder. Paths are relative to it, prefixed with `prefix`, as texts that [`path_of`]
 /// converts to paths.
-pub(crate) fn collect(folder: &Path, prefix: &str, files: &mut Vec<String>) -> Result<()> {
+pub fn collect(folder: &Path, prefix: &str, files: &mut Vec<String>) -> Result<()> {
     if prefix.matches('/').count() > MAX_DEPTH {
         let expected = format!("folders nested at most {MAX_DEPTH} deep");
         return Err(Error::format(format!("`{}`", folder.display()), "more nested folders", expected));

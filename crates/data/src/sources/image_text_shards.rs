@@ -4,17 +4,19 @@
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::{Source, SourceEntry, SourceSpec, list};
+use super::{SourceEntry, name_list};
 use crate::error::{Error, Result};
 use crate::sample::{Broken, Cause, Sample, View};
 use crate::shard::{ShardRecord, Shards};
+use crate::source::{Source, SourceSpec};
 
-pub(super) const ENTRY: SourceEntry = SourceEntry {
+/// The entry of this kind of source.
+pub const ENTRY: SourceEntry = SourceEntry {
     kind: "image_text_shards",
     summary: "plain WebDataset shards: photo and caption",
     inputs: "path: pattern of .tar shards; options: text (extensions of the members with one caption each, separated by commas, default txt), \
              json_key (caption field of the .json member, default \"caption\"; used if there is no text member)",
-    open: |spec| Ok(Box::new(ImageTextShards::open(spec)?)),
+    read: |spec| Ok(Box::new(ImageTextShards::open(spec)?)),
 };
 
 /// Shards of photos and captions.
@@ -27,7 +29,7 @@ pub struct ImageTextShards {
 #[serde(default, deny_unknown_fields)]
 struct ImageTextShardsOptions {
     /// Extensions of members that contain one caption each. All members that exist are used, in this order.
-    #[serde(deserialize_with = "list")]
+    #[serde(deserialize_with = "name_list")]
     text: Vec<String>,
     /// Field of the `.json` member, used if there is no text member.
     json_key: String,

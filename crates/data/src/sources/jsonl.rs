@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
 
-use super::{Source, SourceEntry};
+use super::SourceEntry;
 use crate::error::{Error, Result, in_one_line};
 use crate::files::{self, open_regular};
 use crate::grounded::GroundedRecord;
@@ -16,12 +16,14 @@ use crate::hierarchy::Tree;
 use crate::hierarchy::ranks::of_samples;
 use crate::sample::{Broken, Cause, Sample, View};
 use crate::shard::hex;
+use crate::source::Source;
 
-pub(super) const ENTRY: SourceEntry = SourceEntry {
+/// The entry of this kind of source.
+pub const ENTRY: SourceEntry = SourceEntry {
     kind: "jsonl",
     summary: "grounded JSONL: photos with captions, phrases, boxes, tiers, taxa",
     inputs: "path: the .jsonl file; photos relative to its folder; split: its `split` field",
-    open: |spec| {
+    read: |spec| {
         spec.parse_options::<NoOptions>()?;
         Ok(Box::new(Jsonl::open(spec.need_path()?, spec.split.as_deref())?))
     },

@@ -8,7 +8,7 @@
 
 use super::white;
 use crate::sample::Picture;
-use crate::wide::{SimdWork, widest};
+use conifer_jpeg::wide::{SimdWork, widest};
 
 /// Resampling kernel.
 #[derive(Clone, Copy, Debug)]

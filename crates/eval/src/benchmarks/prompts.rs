@@ -43,7 +43,7 @@ impl PromptFamily {
     }
 }
 
-/// Templates of a family for a data set of [`conifer_data::DATA_SETS`]. `None` if the data set has no classes or is
+/// Templates of a family for a data set of `conifer_datasets::DATA_SETS`. `None` if the data set has no classes or is
 /// unknown.
 pub fn for_data_set(family: PromptFamily, data_set: &str) -> Option<&'static [&'static str]> {
     find(family, data_set).map(|(templates, _)| templates)

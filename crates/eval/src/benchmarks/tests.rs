@@ -372,7 +372,7 @@ fn golden_hierarcaps() {
 
 /// The sample of COCO val2017 in the shared data: 79 photos with 624 regions, 5 of them crowds. `None` if it is absent.
 fn coco_mini() -> Option<Vec<Sample>> {
-    use conifer_data::import;
+    use conifer_datasets::import;
     let folder = std::path::Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/data/coco_mini"));
     if !folder.exists() {
         eprintln!("skipped: {} not found", folder.display());
@@ -458,7 +458,7 @@ impl EmbeddingModel for HashEmbedder {
 /// inputs are reported.
 #[test]
 fn every_benchmark_obeys_the_laws() {
-    use conifer_data::toy::{ToyConfig, ToySplit, ToyWorld, tree};
+    use conifer_toy::{ToyConfig, ToySplit, ToyWorld, tree};
     let world =
         ToyWorld::new(ToyConfig { size: 12, resolution: 32, split: ToySplit::Test, ..ToyConfig::default() }).unwrap();
     let gallery = world.gallery(1).unwrap();

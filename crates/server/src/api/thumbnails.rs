@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use axum::extract::State;
 use axum::http::HeaderValue;
 use axum::http::header::CACHE_CONTROL;
-use conifer_data::loader::guarded;
+use conifer_data::sample::guarded;
 use conifer_data::transform::{crop_box, shrink};
 use conifer_data::{BBox, Broken, PixelLimits, Source, encode_jpeg};
 use conifer_embeddings::Modality;

@@ -73,7 +73,7 @@ impl Config {
 fn kind_from_path(base: &Table, table: &mut Table) {
     let text = |table: &Table, key: &str| Some(table.get("data")?.get(key)?.as_str()?.to_owned());
     let (Some(path), None) = (text(table, "path"), text(table, "kind")) else { return };
-    let Some(SourceSpec { kind, path: Some(bare), .. }) = SourceSpec::of_text(&path) else { return };
+    let Some(SourceSpec { kind, path: Some(bare), .. }) = conifer_datasets::spec_of_text(&path) else { return };
     let named = bare.as_os_str() != path.as_str();
     let stays = text(base, "kind").is_some_and(|known| known != "toy" && !shows_in_path(&known));
     if let Some(Value::Table(data)) = table.get_mut("data").filter(|_| named || !stays) {

@@ -87,7 +87,7 @@ pub struct Config {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct DataConfig {
-    /// Kind of source, a name in [`SOURCES`](conifer_data::SOURCES).
+    /// Kind of source, a name in [`SOURCES`](conifer_datasets::SOURCES).
     pub kind: String,
     /// File, folder or shard pattern, relative to the working directory.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -529,7 +529,7 @@ impl Config {
             )?;
         }
         for kind in [Some(&self.data.kind), self.eval.kind.as_ref()].into_iter().flatten() {
-            conifer_data::sources::entry(kind)?;
+            conifer_datasets::sources::entry(kind)?;
         }
         at_least_one("train.steps", self.train.steps)?;
         at_least_one("train.log_every", self.train.log_every)?;

@@ -1,7 +1,7 @@
 use std::collections::{BTreeMap, HashSet};
 
 use anyhow::bail;
-use conifer_data::loader::guarded;
+use conifer_data::sample::guarded;
 use conifer_data::{Broken, ImageRef, PixelLimits, Sample};
 use serde_json::json;
 

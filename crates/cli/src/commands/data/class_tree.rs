@@ -3,7 +3,7 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::{Context as _, ensure};
-use conifer_data::hierarchy::named::TREES;
+use conifer_datasets::class_trees::TREES;
 use conifer_viz::TreeNode;
 use serde_json::json;
 

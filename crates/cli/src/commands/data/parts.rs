@@ -3,7 +3,7 @@ use std::sync::atomic::Ordering;
 
 use anyhow::{Context as _, bail};
 use conifer_data::PartRule;
-use conifer_data::build::{BuiltGraph, PartGraph, PartRow, PartThresholds, PartsSpec, build};
+use conifer_datasets::part_graph::{BuiltGraph, PartGraph, PartRow, PartThresholds, PartsSpec, build};
 use conifer_viz::TreeNode;
 use serde_json::json;
 

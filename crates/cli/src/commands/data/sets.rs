@@ -1,6 +1,6 @@
 use std::path::Path;
 
-use conifer_data::DATA_SETS;
+use conifer_datasets::DATA_SETS;
 use serde_json::json;
 
 use crate::output::{columns, print, print_json};
@@ -10,7 +10,7 @@ pub(super) fn run(root: Option<&Path>, as_json: bool) -> anyhow::Result<()> {
     if let Some(root) = root {
         anyhow::ensure!(root.is_dir(), "--root {} is not a folder", root.display());
     }
-    let there = |set: &conifer_data::DataSet| root.map(|root| set.is_below(root));
+    let there = |set: &conifer_datasets::DataSet| root.map(|root| set.is_below(root));
     if as_json {
         let rows: Vec<_> = DATA_SETS
             .iter()

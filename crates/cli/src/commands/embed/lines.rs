@@ -7,10 +7,10 @@ use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 
 use anyhow::Context as _;
-use conifer_data::loader::guarded;
-use conifer_data::sources::class_name;
+use conifer_data::sample::guarded;
 use conifer_data::transform::crop_box;
 use conifer_data::{BBox, Broken, ImageRef, Picture, PixelLimits, Sample, Source};
+use conifer_datasets::sources::class_name;
 use conifer_embeddings::Modality;
 
 use crate::arguments::{EmbedView, ViewArg};
@@ -254,7 +254,8 @@ fn each_id(rows: &Path, mut visit: impl FnMut(&str) -> bool) -> anyhow::Result<(
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
-    use conifer_data::{SourceSpec, Tiers, open};
+    use conifer_data::{SourceSpec, Tiers};
+    use conifer_datasets::open;
 
     use super::*;
 

@@ -3,7 +3,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use burn::tensor::Device;
-use conifer_data::{SourceSpec, open, sets};
+use conifer_data::SourceSpec;
+use conifer_datasets::{open, sets};
 use conifer_eval::benchmarks::prompts;
 use conifer_eval::suite::{DataSetFinder, DataSetLookup, SuiteSettings, TableFormat, jsonl, render};
 use conifer_eval::{Error, Result, Suite, SuiteReport, TreeFile};

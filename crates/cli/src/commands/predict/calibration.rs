@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use anyhow::{Context as _, ensure};
 use conifer_data::hierarchy::Tree;
-use conifer_data::sources::class_name;
 use conifer_data::{Sample, Source};
+use conifer_datasets::sources::class_name;
 use conifer_embeddings::sha256_hex;
 use conifer_eval::benchmarks::prompts::words;
 use conifer_eval::prediction::{

@@ -1,7 +1,6 @@
 //! The metrics of a quickstart.
 
 use conifer_data::hierarchy::ClassGraph;
-use conifer_data::toy::ToyClass;
 use conifer_data::transform::EvalCrop;
 use conifer_data::{ImageRef, Source};
 use conifer_embeddings::{EmbeddingSet, Modality};
@@ -9,6 +8,7 @@ use conifer_eval::benchmarks::find;
 use conifer_eval::{Baseline, Context, EmbeddingModel as _, Options, Record, RecordKey};
 use conifer_index::{Direction, Filter, FlatIndex, Query, Ranking};
 use conifer_space::space;
+use conifer_toy::ToyClass;
 
 use super::unseen::{ClassTreeNode, TestData, nodes};
 use crate::embedder::ModelEmbedder;

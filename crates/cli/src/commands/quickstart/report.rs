@@ -2,10 +2,10 @@
 
 use anyhow::Context as _;
 use conifer_data::Sample;
-use conifer_data::toy::Scene;
 use conifer_embeddings::{EmbeddingSet, Modality};
 use conifer_index::{Direction, Filter, FlatIndex, Query, Ranking, StopPlace};
 use conifer_space::space;
+use conifer_toy::Scene;
 use conifer_viz::{Block, Figure, Report, histogram};
 
 use super::curves::TrainingCurves;

@@ -1,9 +1,9 @@
 //! Picks a search query to suggest to the user: one whose first hits in the embedding set are right.
 
-use conifer_data::toy::Colour;
 use conifer_embeddings::{EmbeddingSet, Modality};
 use conifer_eval::EmbeddingModel as _;
 use conifer_index::{Filter, FlatIndex, Query, Ranking};
+use conifer_toy::Colour;
 use serde::Serialize;
 
 use super::unseen::{TestData, nodes};

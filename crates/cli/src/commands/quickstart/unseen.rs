@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use conifer_data::Sample;
 use conifer_data::hierarchy::Tree;
-use conifer_data::toy::{
+use conifer_toy::{
     ClassChoice, Gallery, GroundTruth, Scene, ToyClass, ToyConfig, ToySplit, ToyWorld, class_words, tree,
 };
 

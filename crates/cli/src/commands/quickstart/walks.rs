@@ -1,9 +1,9 @@
 //! Walks from photos to the root, judged by the objects in the photos.
 
-use conifer_data::toy::{Scene, shows};
 use conifer_embeddings::{EmbeddingSet, Modality};
 use conifer_eval::{Baseline, Record, RecordKey};
 use conifer_index::{Filter, FlatIndex, Query, Stop, StopPlace, Traversal};
+use conifer_toy::{Scene, shows};
 
 use super::measure::TitledRecord;
 use super::unseen::{TestData, nodes};

@@ -17,12 +17,13 @@ use serde::Deserialize;
 use sha2::{Digest, Sha256};
 
 use self::table::{FeatureRecord, OwnVectors, read_table};
-use super::{Source, SourceEntry, SourceSpec, list};
+use super::{SourceEntry, name_list};
 use crate::error::{Error, Result};
 use crate::hierarchy::Tree;
 use crate::hierarchy::ranks::of_samples;
 use crate::sample::{Broken, ImageRef, Phrase, Sample, Tiers, View};
 use crate::shard::hex;
+use crate::source::{Source, SourceSpec};
 use crate::vectors::{SharedVector, TextVectors, VectorMatrix, le_bytes, read_named};
 
 /// The kind of this source.
@@ -32,7 +33,8 @@ pub const IMAGES: &str = "images";
 /// The option with the vectors of texts.
 pub const TEXTS: &str = "texts";
 
-pub(super) const ENTRY: SourceEntry = SourceEntry {
+/// The entry of this kind of source.
+pub const ENTRY: SourceEntry = SourceEntry {
     kind: KIND,
     summary: "vectors of photos and texts from another program (CLIP, SigLIP, DINO, ...), with a table of what belongs together",
     inputs: "path: the table, .csv, .tsv, .jsonl or .parquet, with the columns image (row number in `images`, from 0, or an id), text (row numbers in `texts`, separated by ;), \
@@ -40,7 +42,7 @@ pub(super) const ENTRY: SourceEntry = SourceEntry {
              split: the value of `split`; options: images, texts (.npy, .npz, .safetensors or .parquet, relative to the table), image_array, text_array (names of the arrays or columns, if a \
              file holds several), image_ids (a file with the id of each row of `images`, one per line), captions (a file with the text of each row of `texts`, one per line), \
              ranks (columns of a taxonomy, general to specific, separated by commas), delimiter",
-    open: |spec| Ok(Box::new(FeatureTable::open(spec)?)),
+    read: |spec| Ok(Box::new(FeatureTable::open(spec)?)),
 };
 
 /// Samples whose photos, boxes and texts are vectors.
@@ -64,7 +66,7 @@ struct FeatureOptions {
     text_array: Option<String>,
     image_ids: Option<PathBuf>,
     captions: Option<PathBuf>,
-    #[serde(deserialize_with = "list")]
+    #[serde(deserialize_with = "name_list")]
     ranks: Vec<String>,
     delimiter: Option<char>,
 }

@@ -154,7 +154,7 @@ fn breeds_on_birds_at_hand() {
         options: options.map(|(key, value)| (key.to_owned(), value.into())).into(),
         ..conifer_data::SourceSpec::default()
     };
-    let source = conifer_data::open(&spec).unwrap();
+    let source = conifer_datasets::open(&spec).unwrap();
     let options = Options { partial: true, ..Options::default() };
     let records =
         measure(find("breeds").unwrap(), &Context::new(&HashEmbedder, source.as_ref(), None, &options)).unwrap();

@@ -278,7 +278,7 @@ fn sugarcrepe_on_the_photos_of_hierarcaps() {
     let images = serde_json::Value::from(photos.canonicalize().unwrap().to_str().unwrap());
     let options = [("images".to_owned(), images)].into();
     let spec = SourceSpec { kind: "sugarcrepe".into(), path: Some(path), options, ..SourceSpec::default() };
-    let source = conifer_data::open(&spec).unwrap();
+    let source = conifer_datasets::open(&spec).unwrap();
     let reader = TextLengthEmbedder { spec: ManifoldSpec::euclidean(2), photos: AtomicUsize::new(0) };
 
     let benchmark = find("sugarcrepe").unwrap();

@@ -111,7 +111,7 @@ fn published(split: Option<&str>) -> Option<Box<dyn Source>> {
     }
     let (path, split) = (Some(path.to_owned()), split.map(str::to_owned));
     let spec = conifer_data::SourceSpec { kind: "hyperlex".into(), path, split, ..Default::default() };
-    Some(conifer_data::open(&spec).unwrap())
+    Some(conifer_datasets::open(&spec).unwrap())
 }
 
 /// The verbs of the published file with uninformative embeddings: seven records of 453 pairs, all close to 0.

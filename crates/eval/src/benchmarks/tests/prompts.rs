@@ -1,7 +1,7 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use conifer_data::DATA_SETS;
+use conifer_datasets::DATA_SETS;
 
 use super::*;
 use crate::benchmarks::prompts::{PromptFamily, fill, for_data_set, note};

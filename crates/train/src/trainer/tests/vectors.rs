@@ -70,7 +70,7 @@ fn vector_trainer(folder: &Path, out: &str) -> Trainer {
 }
 
 fn source_of(config: &Config) -> Arc<dyn Source> {
-    conifer_data::open(&config.source()).unwrap().into()
+    conifer_datasets::open(&config.source()).unwrap().into()
 }
 
 #[test]

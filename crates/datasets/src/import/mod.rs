@@ -1,0 +1,187 @@
+//! Importers of published data sets: one module per format, all registered in [`IMPORTERS`]. [`import`] writes their
+//! samples as grounded JSONL or shards.
+
+pub mod coco;
+pub mod flickr_entities;
+pub mod flickr_joined;
+pub mod flickr_tables;
+pub mod hierarcaps;
+pub mod hierarcaps_joined;
+pub mod instances;
+pub mod openimages;
+pub(crate) mod shared;
+
+use std::collections::{BTreeMap, HashSet};
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use conifer_data::export::{ExportReport, ExportTarget, FolderShare};
+use conifer_data::names::path_of;
+use conifer_data::roots::AllowedRoots;
+use conifer_data::sources::image_folder::collect;
+use conifer_data::{Broken, Error, ImageRef, PixelLimits, Result, Sample, export};
+use serde::{Deserialize, Serialize};
+
+/// The output of an importer. An `Err` can be a fault of a single box; the sample itself is then returned separately,
+/// without that box.
+pub type Samples = Box<dyn Iterator<Item = Result<Sample, Broken>> + Send>;
+
+/// An entry of the registry of importers.
+pub struct ImporterEntry {
+    /// The name: "coco".
+    pub name: &'static str,
+    /// Short description for `--help`.
+    pub summary: &'static str,
+    /// The files that it reads.
+    pub inputs: &'static [ImporterInput],
+    /// Reads the annotations. Photos are not decoded.
+    pub read: fn(&ImporterInputs) -> Result<Samples>,
+}
+
+/// A file or folder that an importer reads.
+pub struct ImporterInput {
+    /// The key in [`ImportSpec::inputs`].
+    pub name: &'static str,
+    /// The required content, for help texts.
+    pub help: &'static str,
+    /// True if the importer cannot work without it.
+    pub required: bool,
+}
+
+/// Every importer.
+pub const IMPORTERS: &[ImporterEntry] = &[
+    coco::ENTRY,
+    instances::ENTRY,
+    openimages::ENTRY,
+    flickr_entities::ENTRY,
+    flickr_tables::ENTRY,
+    flickr_joined::ENTRY,
+    hierarcaps::ENTRY,
+    hierarcaps_joined::ENTRY,
+];
+
+/// Configuration of an import.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ImportSpec {
+    /// A name in [`IMPORTERS`].
+    pub kind: String,
+    /// The input files, keyed by the names in [`ImporterEntry::inputs`].
+    pub inputs: BTreeMap<String, PathBuf>,
+    /// The split of samples for which the files give none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub split: Option<String>,
+    /// Folders, in addition to those of the inputs, in which the files may name photos.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub roots: Vec<PathBuf>,
+}
+
+/// The input files of an importer, checked against its declared inputs.
+pub struct ImporterInputs {
+    importer: &'static str,
+    files: BTreeMap<String, PathBuf>,
+}
+
+/// Reads the samples and writes them to `target`.
+///
+/// # Errors
+/// Those of [`read`] and [`export::write`].
+pub fn import(spec: &ImportSpec, target: &ExportTarget, limits: &PixelLimits) -> Result<ExportReport> {
+    // Hashes instead of paths, because data sets have millions of photos.
+    let named: Arc<Mutex<HashSet<u64>>> = Arc::default();
+    let seen = Arc::clone(&named);
+    let samples = read_seeing(spec, move |path| {
+        seen.lock().unwrap_or_else(PoisonError::into_inner).insert(hash_of(path));
+    })?;
+    let mut report = export::write(samples, &roots_of(spec).folders(), target, limits)?;
+    if let Some(folder) = spec.inputs.get("images").filter(|it| it.is_dir()) {
+        let mut photos = Vec::new();
+        collect(folder, "", &mut photos)?;
+        let named = named.lock().unwrap_or_else(PoisonError::into_inner);
+        let without = photos.iter().filter(|photo| !named.contains(&hash_of(&folder.join(path_of(photo)))));
+        report.folder = Some(FolderShare { photos: photos.len() as u64, without_record: without.count() as u64 });
+    }
+    Ok(report)
+}
+
+fn hash_of(path: &Path) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    path.hash(&mut hasher);
+    hasher.finish()
+}
+
+/// The folders named by the user, and the folders of the files named by the user.
+fn roots_of(spec: &ImportSpec) -> AllowedRoots {
+    let folder = |input: &PathBuf| match input.is_dir() {
+        true => input.clone(),
+        false => input.parent().unwrap_or(Path::new("")).to_owned(),
+    };
+    AllowedRoots::new(spec.inputs.values().map(folder).chain(spec.roots.iter().cloned()))
+}
+
+/// Reads the samples of a published data set and checks them.
+///
+/// # Errors
+/// An unknown importer or input, a missing input, or a file of another format.
+pub fn read(spec: &ImportSpec) -> Result<Samples> {
+    read_seeing(spec, |_| {})
+}
+
+/// Like [`read`], but calls `seen` with the photo of every sample, broken or not.
+fn read_seeing(spec: &ImportSpec, seen: impl Fn(&Path) + Send + 'static) -> Result<Samples> {
+    let entry = IMPORTERS.iter().find(|entry| entry.name == spec.kind).ok_or_else(|| Error::Unknown {
+        what: "importer",
+        found: spec.kind.clone(),
+        known: IMPORTERS.iter().map(|entry| entry.name).collect::<Vec<_>>().join(", "),
+    })?;
+    let names: Vec<_> = entry.inputs.iter().map(|input| input.name).collect();
+    if let Some(unknown) = spec.inputs.keys().find(|name| !names.contains(&name.as_str())) {
+        return Err(Error::Unknown { what: "input", found: unknown.clone(), known: names.join(", ") });
+    }
+    for input in entry.inputs {
+        match spec.inputs.get(input.name) {
+            Some(path) if !path.exists() => {
+                let missing = std::io::Error::from(std::io::ErrorKind::NotFound);
+                return Err(Error::io("read", path)(missing));
+            }
+            None if input.required => {
+                return Err(Error::config(format!("input {} of {}", input.name, entry.name), "not given", input.help));
+            }
+            _ => {}
+        }
+    }
+    let inputs = ImporterInputs { importer: entry.name, files: spec.inputs.clone() };
+    let split = spec.split.clone();
+    AllowedRoots::check_named(&spec.roots)?;
+    let roots = roots_of(spec);
+    Ok(Box::new((entry.read)(&inputs)?.map(move |sample| {
+        let sample = sample?;
+        if let Some(ImageRef::File(path)) = &sample.image {
+            seen(path);
+        }
+        let mut sample = roots.admit(sample)?;
+        sample.split = sample.split.or_else(|| split.clone());
+        sample.check()?;
+        Ok(sample)
+    })))
+}
+
+impl ImporterInputs {
+    /// The path of an optional input.
+    pub fn get(&self, name: &str) -> Option<&Path> {
+        self.files.get(name).map(PathBuf::as_path)
+    }
+
+    /// The path of a required input.
+    ///
+    /// # Errors
+    /// It is missing.
+    pub fn need(&self, name: &str) -> Result<&Path> {
+        self.get(name)
+            .ok_or_else(|| Error::config(format!("input {name} of {}", self.importer), "not given", "a file or folder"))
+    }
+}
+
+#[cfg(test)]
+mod tests;
