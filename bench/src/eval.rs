@@ -10,7 +10,7 @@ use conifer_data::transform::EvalCrop;
 use conifer_data::{Broken, ImageRef, Picture, Sample, Source, View};
 use conifer_eval::benchmarks::{HierarcapsPoints, find, hierarcaps_records};
 use conifer_eval::{Context, EmbeddingModel, Error, Options, Record, Score, measure};
-use conifer_space::{ManifoldSpec, Root, space};
+use conifer_geometry::{ManifoldSpec, Root, space};
 
 use crate::BenchNumbers;
 

@@ -9,9 +9,9 @@ use conifer_data::loader::{Loader, LoaderConfig};
 use conifer_data::sample::Sample;
 use conifer_data::tokenizer::Tokenizer;
 use conifer_data::{Broken, ImageRef, Source, View};
+use conifer_geometry::ManifoldSpec;
 use conifer_model::encoders::{Encoder as _, TextTransformer, Tokens};
 use conifer_model::params::Init;
-use conifer_space::ManifoldSpec;
 
 use crate::{BenchCase, head_on, photos, preset, vit_train};
 

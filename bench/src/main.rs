@@ -24,11 +24,11 @@ use conifer_data::hierarchy::Taxonomy;
 use conifer_data::rng::{Stream, rng_for};
 use conifer_data::transform::Augment;
 use conifer_data::{ImageRef, PixelLimits};
-use conifer_geometry::RootT;
+use conifer_geometry::{ManifoldKind, ManifoldSpec};
+use conifer_geometry_tensor::RootT;
 use conifer_model::encoders::{Encoder, TextTransformer, Tokens, Vit};
 use conifer_model::head::{Head, HeadConfig, Tower};
 use conifer_model::params::{Init, ParamKind};
-use conifer_space::{ManifoldKind, ManifoldSpec};
 use conifer_train::methods::{self, BatchPoints, BatchSpace, Chain, Edges};
 use conifer_train::optim::{AdamW, GradientSet, Update, same_pace};
 

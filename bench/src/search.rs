@@ -8,8 +8,8 @@ use std::rc::Rc;
 
 use anyhow::{Context as _, bail};
 use conifer_embeddings::{EmbeddingSet, Modality, Provenance};
+use conifer_geometry::{ManifoldSpec, Root, space};
 use conifer_index::{CellIndex, Direction, Effort, Filter, FlatIndex, Gate, Partition, Query, Ranking};
-use conifer_space::{ManifoldSpec, Root, space};
 use rayon::prelude::*;
 
 use crate::BenchNumbers;

@@ -346,7 +346,7 @@ pub(crate) struct EmbedArgs {
     /// Views of each sample to embed.
     #[arg(long, value_delimiter = ',', default_value = "image,text", help_heading = DATA)]
     pub(crate) views: Vec<EmbedView>,
-    /// How photos are brought to the model's input size. Default: the crop that the checkpoint names, or else the centre.
+    /// How to resize or crop photos to the model's input size. Default: the crop that the checkpoint names, or else the centre.
     #[arg(long, value_enum, help_heading = DATA)]
     pub(crate) crop: Option<CropArg>,
 }

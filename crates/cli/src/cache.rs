@@ -9,9 +9,9 @@ use conifer_data::transform::EvalCrop;
 use conifer_data::{ImageRef, PixelLimits};
 use conifer_embeddings::Element;
 use conifer_eval::{EmbeddingModel, Error, Result};
+use conifer_geometry::safe::SAME_POINT;
+use conifer_geometry::{ManifoldSpec, Root};
 use conifer_model::features::{ContentKey, FeatureStore, VectorFile, VectorLayout, stored_or_computed};
-use conifer_space::safe::SAME_POINT;
-use conifer_space::{ManifoldSpec, Root};
 use rayon::prelude::*;
 use sha2::{Digest as _, Sha256};
 

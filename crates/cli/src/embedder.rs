@@ -8,11 +8,11 @@ use conifer_data::transform::EvalCrop;
 use conifer_data::{ImageRef, PixelLimits, Source};
 use conifer_embeddings::Provenance;
 use conifer_eval::Error;
+use conifer_geometry::{ManifoldSpec, Root};
 use conifer_model::checkpoint::Manifest;
 use conifer_model::embed::Embedder;
 use conifer_model::features::FeatureStore;
 use conifer_model::head::Tower;
-use conifer_space::{ManifoldSpec, Root};
 
 use crate::arguments::CropArg;
 use crate::progress;

@@ -21,9 +21,9 @@
 //!
 //! | features | none | `viz` | `data` | `eval` | `model` | default |
 //! |---|---|---|---|---|---|---|
-//! | crates | 66 | 68 | 156 | 163 | 255 | 258 |
+//! | crates | 66 | 68 | 159 | 166 | 259 | 262 |
 //!
-//! The program `conifer` (package `conifer-cli`) has 332, and 301 without the feature `serve` (the commands `serve`, `front` and
+//! The program `conifer` (package `conifer-cli`) has 336, and 305 without the feature `serve` (the commands `serve`, `front` and
 //! `explore`).
 //!
 //! ```
@@ -50,14 +50,14 @@
 
 /// Spaces, their points, roots and cones, on plain slices (`f32` for search, `f64` as the reference).
 pub mod geometry {
-    pub use conifer_space::{
+    pub use conifer_geometry::{
         FactorNorm, ManifoldKind, ManifoldSpec, Real, Registry, Root, SPACES, ScoreForm, Space, SpaceEntry, space,
     };
 
     /// The same spaces over tensors, with gradients.
     #[cfg(feature = "model")]
     pub mod tensor {
-        pub use conifer_geometry::{ConeShape, MANIFOLDS, Manifold, ManifoldEntry, RootT, gradcheck, manifold};
+        pub use conifer_geometry_tensor::{ConeShape, MANIFOLDS, Manifold, ManifoldEntry, RootT, gradcheck, manifold};
     }
 }
 

@@ -182,7 +182,7 @@ pub struct RootedSource {
     published: Option<PublishedSet>,
 }
 
-/// The data set of which a source reads the files.
+/// Name and size of a published data set. They replace those of the source that reads its files.
 pub struct PublishedSet {
     /// Replaces the name of the source.
     pub name: &'static str,

@@ -6,7 +6,7 @@ use std::io::{BufRead, BufReader, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use conifer_files::{Lock, operation};
-use conifer_space::{ManifoldSpec, Root};
+use conifer_geometry::{ManifoldSpec, Root};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 

@@ -35,7 +35,7 @@ pub enum Error {
     Files(#[from] conifer_files::Error),
     /// The space or the root is invalid.
     #[error(transparent)]
-    Space(#[from] conifer_space::Error),
+    Space(#[from] conifer_geometry::Error),
 }
 
 /// Result with this crate's [`Error`].

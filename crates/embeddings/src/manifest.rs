@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use conifer_space::{ManifoldSpec, Root};
+use conifer_geometry::{ManifoldSpec, Root};
 use serde::{Deserialize, Serialize};
 
 use crate::element::Element;

@@ -1,6 +1,6 @@
 //! [`PointCheck`]: the condition that every stored point satisfies.
 
-use conifer_space::{ManifoldSpec, Space, safe, space};
+use conifer_geometry::{ManifoldSpec, Space, safe, space};
 
 use crate::error::{Error, Result};
 

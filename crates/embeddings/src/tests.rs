@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use conifer_space::{ManifoldSpec, Root};
+use conifer_geometry::{ManifoldSpec, Root};
 
 use crate::manifest::{MAX_LINE_BYTES, SetManifest, may_replace};
 use crate::*;

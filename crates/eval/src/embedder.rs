@@ -1,5 +1,5 @@
 use conifer_data::ImageRef;
-use conifer_space::{ManifoldSpec, Root};
+use conifer_geometry::{ManifoldSpec, Root};
 
 use crate::Result;
 

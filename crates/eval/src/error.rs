@@ -60,7 +60,7 @@ pub enum Error {
     Embedder(String),
     /// A space operation failed.
     #[error(transparent)]
-    Space(#[from] conifer_space::Error),
+    Space(#[from] conifer_geometry::Error),
     /// A search operation failed.
     #[error(transparent)]
     Index(#[from] conifer_index::Error),

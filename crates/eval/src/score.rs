@@ -1,7 +1,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use conifer_geometry::ManifoldSpec;
 use conifer_index::{Ranking, score_pairs, score_rows};
-use conifer_space::ManifoldSpec;
 use serde::{Deserialize, Serialize};
 
 use crate::{Error, Result};

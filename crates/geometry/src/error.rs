@@ -1,31 +1,35 @@
-//! [`Error`]: errors of specs and curvatures.
+//! The error type of this crate.
 
-/// An error of this crate. Each message names the item, the value found and the value expected.
+/// An error about a spec or a root. Every message names the item, the value found and the value
+/// expected.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The spec is invalid, or its kind is unknown.
-    #[error(transparent)]
-    Spec(#[from] conifer_space::Error),
-    /// The curvature tensor does not match the spec.
-    #[error("geometry: curvature of `{kind}` has {found} value(s); expected {expected}")]
-    CurvatureCount {
-        /// Kind of the space.
-        kind: String,
-        /// Number of values in the tensor.
-        found: usize,
-        /// One value per Lorentz factor.
-        expected: usize,
-    },
-    /// A kind that `conifer_space` supports, but this crate does not.
-    #[error("geometry: the tensor implementation of the manifold kind `{kind}` is missing; expected one of {expected}")]
+    /// The `kind` of a spec is not in [`SPACES`](crate::SPACES).
+    #[error("manifold: `kind` is `{kind}`; expected one of {known}")]
     UnknownKind {
-        /// The requested kind.
+        /// The unknown kind.
         kind: String,
-        /// The kinds in [`crate::MANIFOLDS`].
+        /// The known kinds, joined with commas.
+        known: String,
+    },
+    /// A field of a spec or a root has an invalid value.
+    #[error("{what} is {found}; expected {expected}")]
+    Invalid {
+        /// The field and where it is.
+        what: String,
+        /// The value found.
+        found: String,
+        /// Description of a valid value.
         expected: String,
     },
 }
 
-/// Result of this crate.
-pub type Result<T> = core::result::Result<T, Error>;
+/// Result with this crate's [`Error`].
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+impl Error {
+    pub(crate) fn invalid(what: impl Into<String>, found: impl ToString, expected: impl Into<String>) -> Self {
+        Error::Invalid { what: what.into(), found: found.to_string(), expected: expected.into() }
+    }
+}

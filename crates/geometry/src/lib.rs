@@ -1,39 +1,54 @@
-//! The spaces of [`conifer_space`] on tensors, with gradients.
+//! Geometry of the embedding spaces on plain slices, without a tensor engine.
 //!
-//! A [`Manifold`] is one space. It maps feature vectors to points ([`Manifold::lift`]) and computes distances, cone
-//! apertures and exterior angles. Points are stored by their space components, `[B, D]`; the Lorentz time component
-//! `sqrt(1/c + |x|^2)` is recomputed.
+//! * [`ManifoldSpec`] describes a space. It is plain data and is stored with the points.
+//! * [`Space`] is the geometry of one space, in `f32` (used by search) and in `f64` (the reference for the other
+//!   implementations). [`SPACES`] lists every space; [`space()`] builds one from its spec.
+//! * [`Root`] is the root from which the cones are seen: the origin or a point. Callers pass it to each function.
+//! * [`vector`] holds scalar functions that the compiler can vectorise.
+//! * [`random`] holds a random generator for samples.
+//! * [`safe`] holds the epsilons and clamped functions; [`laws`] is the conformance suite for spaces.
 //!
-//! [`MANIFOLDS`] lists every implementation, and [`manifold()`] builds one from a
-//! [`ManifoldSpec`](conifer_space::ManifoldSpec). The tests of this crate compare each implementation with the `f64`
-//! functions of `conifer_space`, which are written independently.
-//!
-//! Every function works in the dtype of its arguments (`f32` in a model, `f64` in gradient checks). Values and
-//! gradients are finite for every finite input of the working range (norms up to 1e4, curvature 0.1 to 10). Gradients
-//! flow to both points, to a learnable root and to the curvature.
+//! Conventions. Points are stored by their *space* components, `dim` numbers; the time component of the hyperboloid,
+//! `t(x) = sqrt(1/c + |x|^2)`, is recomputed. `curv` is `c > 0`, the sectional curvature is `-c`, and
+//! `<x, x>_L = -1/c`. Angles are in radians. `parent` (general, near the root) always comes before `child` (specific).
 //!
 //! ```
-//! use burn::tensor::{Device, Tensor};
-//! use conifer_geometry::manifold;
-//! use conifer_space::ManifoldSpec;
+//! use conifer_geometry::{ManifoldSpec, Root, space};
 //!
-//! let plane = manifold(&ManifoldSpec::lorentz(2, 1.0), None)?;
-//! let features = Tensor::<2>::from_floats([[0.0, 0.0], [0.6, 0.8]], &Device::flex());
-//! let points = plane.lift(features);
-//! let distance = plane.dist(points.clone().slice(0..1), points.slice(1..2)).into_scalar::<f32>();
-//! assert!((distance - 1.0).abs() < 1e-5); // the length of the tangent vector
-//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! // A hyperbolic plane of curvature -1. `lift` maps a tangent vector at the origin to a point.
+//! let plane = space::<f64>(&ManifoldSpec::lorentz(2, 1.0))?;
+//! let (mut animal, mut dog) = ([0.0; 2], [0.0; 2]);
+//! plane.lift(&[0.5, 0.0], &mut animal);
+//! plane.lift(&[2.0, 0.1], &mut dog);
+//! assert!((plane.depth(&animal, &Root::Origin) - 0.5).abs() < 1e-12);
+//! // `dog` lies in the cone of `animal`, but `animal` does not lie in the cone of `dog`.
+//! assert!(plane.cone_excess(&animal, &dog, 0.1, 1.0, &Root::Origin) < 0.0);
+//! assert!(plane.cone_excess(&dog, &animal, 0.1, 1.0, &Root::Origin) > 0.0);
+//! # Ok::<(), conifer_geometry::Error>(())
 //! ```
 
+mod centroid;
+mod cone;
 mod error;
-mod gradcheck;
-#[cfg(test)]
-mod laws;
-mod manifold;
+mod kind;
+pub mod laws;
+pub mod random;
+mod real;
+mod registry;
 mod root;
-mod safe;
+pub mod safe;
+mod score_form;
+pub mod slices;
+mod space;
+pub mod spaces;
+mod spec;
+pub mod vector;
 
 pub use error::{Error, Result};
-pub use gradcheck::{GradMismatch, gradcheck};
-pub use manifold::{ConeShape, FusedAngles, MANIFOLDS, Manifold, ManifoldEntry, manifold};
-pub use root::RootT;
+pub use kind::{ExternalKind, ManifoldKind};
+pub use real::Real;
+pub use registry::Registry;
+pub use root::Root;
+pub use score_form::{FactorNorm, ScoreForm};
+pub use space::{SPACES, Space, SpaceEntry, entry, space};
+pub use spec::ManifoldSpec;

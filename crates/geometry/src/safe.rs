@@ -1,85 +1,168 @@
-//! The functions of [`conifer_space::safe`] on tensors, with finite values *and* finite gradients everywhere.
+//! Epsilons and clamped inverse functions, each with its reason.
 //!
-//! All epsilons come from `conifer_space::safe`. If only the result of an operation is masked, its gradient can still
-//! be NaN (zero times infinity). Each function here therefore replaces the arguments at which the derivative is
-//! unbounded, applies the operation, and then inserts the correct value; the gradient at those arguments is zero.
+//! The published systems use `1e-8` everywhere. In `f32` that has no effect when added to one (`1 + 1e-8 == 1`), so
+//! their clamps on `acosh`, `asin` and `acos` do nothing. Every epsilon here is representable in the type it is used
+//! with; a test asserts this.
 
-use burn::tensor::{DType, Tensor};
-use conifer_space::safe;
+use crate::real::Real;
 
-/// Relative difference from 1 that survives a few rounded operations in this dtype.
-pub(crate) fn eps(dtype: DType) -> f64 {
-    if dtype == DType::F64 { safe::EPS_F64 } else { f64::from(safe::EPS_F32) }
+/// Relative difference from 1 that survives a few rounded operations in `f32` (machine epsilon 1.2e-7).
+pub const EPS_F32: f32 = 1e-6;
+/// Relative difference from 1 that survives a few rounded operations in `f64` (machine epsilon 2.2e-16).
+pub const EPS_F64: f64 = 1e-14;
+/// Smallest length used as a divisor in `f32`: its square, 1e-36, is still a normal number (the smallest is 1.2e-38).
+pub const TINY_F32: f32 = 1e-18;
+/// Smallest length used as a divisor in `f64`: its square, 1e-300, is still a normal number (the smallest is 2.2e-308).
+pub const TINY_F64: f64 = 1e-150;
+/// Largest `sqrt(c) |x|` that a lift produces, 2^15. Longer tangent vectors are shortened, because `sinh` overflows
+/// `f32` at 89 and the square of its result at 45. The published hyperbolic models use the same value.
+pub const MAX_SINH: f64 = 32768.0;
+/// Largest `sqrt(c) |v|` that a lift does not shorten: `asinh(2^15)`.
+pub const MAX_RAPIDITY: f64 = 11.090_354_889_191_955;
+/// Largest `| |x| - 1 |` of a stored point on the sphere. It accepts embeddings that were normalised in half precision
+/// (bfloat16 keeps 8 bits) and rejects features that were never normalised.
+pub const UNIT_TOLERANCE: f64 = 1e-2;
+
+/// Largest `sqrt(c) |x|` per factor (`|x|` in spaces without curvature) of a point that can be scored. The `cosh` of
+/// the distance between two such points, 2e18, and its square are finite in `f32`. Lifts produce at most [`MAX_SINH`].
+pub const FARTHEST: f32 = 1e9;
+/// Largest `dim` of a space. Published models have at most 4,096; an `f32` projection from 1,024 features to this size
+/// takes 0.3 GB.
+pub const MAX_DIM: usize = 1 << 16;
+/// Allowed curvature parameters c. In this range a point with `sqrt(c) |x|` up to [`FARTHEST`] has a finite `|x|^2` in
+/// `f32`.
+pub const CURVATURES: std::ops::RangeInclusive<f64> = 1e-9..=1e9;
+
+/// Largest difference between two computations of one embedding, relative to its length. A different batch size changes
+/// the last digits (1e-6 and less); another model or program differs by far more.
+pub const SAME_POINT: f32 = 1e-4;
+
+/// Error allowances of the score bounds in crate `index`. They cover rounding of the exact `f32` scores (from measured
+/// error budgets) and of the bounds themselves, so that no row is lost.
+pub mod bounds {
+    /// Relative rounding error of the exact distance: four times the budget for norms up to 10.
+    pub const DIST_ERROR: f32 = 2e-6;
+    /// Growth of [`DIST_ERROR`] per unit of `sqrt(c) t`: from the budgets for norms 1e2 to 1e4, which are twice the
+    /// measured errors.
+    pub const FAR_DIST_ERROR: f32 = 7e-7;
+    /// Rounding error of an exact angle, radians: twice the budget for norms up to 10.
+    pub const ANGLE_ERROR: f32 = 4e-5;
+    /// Growth of [`ANGLE_ERROR`] per unit of `sqrt(c) t`, derived like [`FAR_DIST_ERROR`].
+    pub const FAR_ANGLE_ERROR: f32 = 7e-6;
+    /// Rounding error of the exact score in Euclidean space and on the sphere, on the scale of a cosine. The score is
+    /// an arc or angle in radians, or a relative distance.
+    pub const CHORD_ERROR: f32 = 4e-6;
+    /// Absolute error of sums of squares and products of numbers below 1e-19, which underflow. It is 2^23 times the
+    /// smallest subnormal number: about a thousand of them for each of eight thousand terms.
+    pub const UNDERFLOW: f32 = f32::MIN_POSITIVE;
+    /// [`UNDERFLOW`] where an `f32` product is used in an `f64` computation, with room for the magnitude of the
+    /// operands.
+    pub const UNDERFLOW_OF_F32: f64 = 1e-36;
+    /// Relative error of an `f64` result after several thousand roundings of 1.1e-16.
+    pub const ROUNDED: f64 = 1e-12;
+    /// Relative error of an `f64` result after a chain of hyperbolic functions and their inverses, which amplify
+    /// errors; also the absolute error of such an angle, radians.
+    pub const CHAINED: f64 = 1e-9;
+    /// Error of an angle near 0 and pi, radians. There an angle has half the digits of its cosine, so this is the
+    /// square root of [`ROUNDED`].
+    pub const HALF_THE_DIGITS: f64 = 1e-6;
+    /// Legs of a hyperbolic triangle shorter than this (at curvature -1, in `f64`) are treated as having no direction.
+    pub const SHORT_LEG: f64 = 1e-12;
+    /// [`SHORT_LEG`] for sides with a term computed in `f32`, relative to the terms of the side.
+    pub const SHORT_SIDE: f64 = 1e-6;
+    /// Relative error of converting a ranking key from `f64` to `f32` (6e-8), with a safety factor of ten.
+    pub const KEY: f64 = 1e-6;
+    /// Error of a position on the turn scale of crate `index` (`turn_of`), in `f32`.
+    pub const TURN: f64 = 2e-6;
+    /// Error of an angle computed in `f32` by [`half_turn`](crate::vector::half_turn), radians, with a safety factor of
+    /// two.
+    pub const TURN_ERROR: f32 = 8e-7;
+    /// Relative error of a distance computed in `f32` with a polynomial for the logarithm, with a safety factor of two.
+    pub const LOGARITHM_ERROR: f32 = 2e-5;
 }
 
-/// The smallest length used as a divisor.
-pub(crate) fn tiny(dtype: DType) -> f64 {
-    if dtype == DType::F64 { safe::TINY_F64 } else { f64::from(safe::TINY_F32) }
+/// `asin` with its argument clamped to [-1, 1]. The argument may leave that range by rounding, or on purpose (an
+/// aperture that covers everything). Radians in [-pi/2, pi/2].
+pub fn asin<T: Real>(sine: T) -> T {
+    sine.max(-T::ONE).min(T::ONE).asin()
 }
 
-/// `sqrt(max(v, 0))`. Below the square of [`tiny`], where the derivative is unbounded, value and gradient are 0.
-pub(crate) fn sqrt<const D: usize>(v: Tensor<D>) -> Tensor<D> {
-    let nothing = v.clone().lower_elem(tiny(v.dtype()).powi(2));
-    v.mask_fill(nothing.clone(), 1.0).sqrt().mask_fill(nothing, 0.0)
+/// `acosh(1 + u)` without forming `1 + u`: `ln_1p(u + sqrt(u (u + 2)))`. Negative arguments, which only rounding can
+/// produce, count as zero. The relative error is that of `u` plus a few units in the last place.
+pub fn acosh_1p<T: Real>(u: T) -> T {
+    let u = u.max(T::ZERO);
+    (u + (u * (u + T::TWO)).sqrt()).ln_1p()
 }
 
-/// Sum of products over the last dimension, which is kept with size 1: `[.., d], [.., d] -> [.., 1]`.
-pub(crate) fn dot<const D: usize>(x: Tensor<D>, y: Tensor<D>) -> Tensor<D> {
-    (x * y).sum_dim(D - 1)
+/// `sinh(r) / r` for `r >= 0`; 1 at zero, and `2^15 / r` beyond [`MAX_RAPIDITY`], so that `(r sinhc(r))^2` stays
+/// finite.
+pub fn sinhc<T: Real>(r: T) -> T {
+    if r > T::from_f64(MAX_RAPIDITY) {
+        T::from_f64(MAX_SINH) / r
+    } else if r > T::TINY {
+        r.sinh() / r
+    } else {
+        T::ONE
+    }
 }
 
-/// Squared length over the last dimension: `[.., d] -> [.., 1]`.
-pub(crate) fn square<const D: usize>(x: Tensor<D>) -> Tensor<D> {
-    dot(x.clone(), x)
+/// `asinh(s) / s` for `s >= 0`; 1 at zero. Inverse of [`sinhc`] in the sense that `asinhc(r sinhc(r)) = 1 / sinhc(r)`.
+pub fn asinhc<T: Real>(s: T) -> T {
+    if s > T::TINY { s.asinh() / s } else { T::ONE }
 }
 
-/// Length over the last dimension: `[.., d] -> [.., 1]`. The gradient at the zero vector is zero.
-pub(crate) fn norm<const D: usize>(x: Tensor<D>) -> Tensor<D> {
-    sqrt(square(x))
+/// `numerator / denominator`, or zero where the denominator is at most [`Real::TINY`]. Used for the direction of a
+/// vector that may have length zero.
+pub fn ratio<T: Real>(numerator: T, denominator: T) -> T {
+    if denominator > T::TINY { numerator / denominator } else { T::ZERO }
 }
 
-/// `numerator / denominator` for a non-negative denominator, and 0 where the denominator is at most [`tiny`]. Used for
-/// the direction of a vector that may have length zero. The numerator may have more columns, `[.., d] / [.., 1]`.
-pub(crate) fn ratio<const D: usize>(numerator: Tensor<D>, denominator: Tensor<D>) -> Tensor<D> {
-    let nothing = denominator.clone().lower_equal_elem(tiny(denominator.dtype()));
-    let zero = nothing.clone().expand(numerator.dims());
-    (numerator / denominator.mask_fill(nothing, 1.0)).mask_fill(zero, 0.0)
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-/// Angle of the vector (`along`, `across`) with `across >= 0`, radians in `[0, pi]`: `atan2(across, along)`, and 0 for
-/// the zero vector. Unlike that of `acos` of a quotient, its derivative is bounded at 0 and pi, near which the angles
-/// of trained embeddings lie.
-pub(crate) fn angle<const D: usize>(across: Tensor<D>, along: Tensor<D>) -> Tensor<D> {
-    let length = across.clone().square() + along.clone().square();
-    let nothing = length.lower_elem(tiny(across.dtype()).powi(2));
-    across.mask_fill(nothing.clone(), 0.0).atan2(along.mask_fill(nothing, 1.0))
-}
+    /// One plus or minus an epsilon differs from one, and a squared `TINY` is a normal number.
+    #[test]
+    fn epsilons_exist_in_their_type() {
+        const { assert!(1.0 + EPS_F32 != 1.0 && 1.0 - EPS_F32 != 1.0) };
+        const { assert!(1.0 + EPS_F64 != 1.0 && 1.0 - EPS_F64 != 1.0) };
+        assert!((TINY_F32 * TINY_F32).is_normal() && (TINY_F64 * TINY_F64).is_normal());
+        assert!((1.0_f32 / TINY_F32).is_finite() && (1.0_f64 / TINY_F64).is_finite());
+        assert_eq!(1.0_f32 + 1e-8, 1.0, "the published epsilon 1e-8 has no effect in f32");
+    }
 
-/// Lower limit of `u` in `acosh(1 + u)`, [`eps`] squared. The derivative `1 / sqrt(u (u + 2))` then stays below `1 /
-/// eps`, and the value at `u = 0` is `sqrt(2) eps`.
-pub(crate) fn acosh_floor(dtype: DType) -> f64 {
-    eps(dtype).powi(2)
-}
+    #[test]
+    fn sinhc_is_continuous_at_max_rapidity() {
+        assert_eq!(MAX_SINH.asinh(), MAX_RAPIDITY);
+        let at = MAX_RAPIDITY as f32;
+        let above = at * 1.0001;
+        assert!((sinhc(at) * at - MAX_SINH as f32).abs() < 0.1);
+        assert!((sinhc(above) * above - MAX_SINH as f32).abs() < 0.01);
+    }
 
-/// `sinh(r) / r` for `r >= 0`, and `2^15 / r` beyond [`safe::MAX_RAPIDITY`].
-pub(crate) fn sinhc<const D: usize>(r: Tensor<D>) -> Tensor<D> {
-    let short = r.clone().lower_equal_elem(tiny(r.dtype()));
-    let r = r.mask_fill(short.clone(), 1.0);
-    (r.clone().clamp_max(safe::MAX_RAPIDITY).sinh() / r).mask_fill(short, 1.0)
-}
+    /// Closed forms: acosh(5/4) = ln 2, acosh(1 + 2 sinh^2(h/2)) = h; small u: acosh(1 + u) = sqrt(2u) (1 - u/12 + ..).
+    #[test]
+    fn acosh_1p_at_known_points() {
+        assert_eq!(acosh_1p(0.0_f32), 0.0);
+        assert_eq!(acosh_1p(-1e-3_f64), 0.0);
+        assert!((acosh_1p(0.25_f64) - std::f64::consts::LN_2).abs() < 1e-15);
+        for h in [1e-12_f64, 1e-6, 0.1, 1.0, 20.0] {
+            let u = 2.0 * (h / 2.0).sinh().powi(2);
+            assert!((acosh_1p(u) / h - 1.0).abs() < 1e-14, "h = {h}");
+        }
+        assert_eq!(acosh_1p(2e-20_f32), 2e-10);
+    }
 
-/// `asinh(s) / s` for `s >= 0`; 1 at zero.
-pub(crate) fn asinhc<const D: usize>(s: Tensor<D>) -> Tensor<D> {
-    let short = s.clone().lower_equal_elem(tiny(s.dtype()));
-    let s = s.mask_fill(short.clone(), 1.0);
-    (s.clone().asinh() / s).mask_fill(short, 1.0)
-}
-
-/// `asin(arm / reach)` from the square of `reach`, and pi/2 where `reach < arm`. Radians.
-///
-/// Computed as `atan2(arm, sqrt(reach^2 - arm^2))`, whose derivative at `reach = arm` is bounded by the spacing of
-/// floating-point numbers there.
-pub(crate) fn aperture<const D: usize>(arm: f64, reach_squared: Tensor<D>) -> Tensor<D> {
-    let arms = reach_squared.full_like(arm);
-    angle(arms, sqrt(reach_squared - arm * arm))
+    #[test]
+    fn clamped_functions_stay_in_range() {
+        assert_eq!(asin(1.5_f32), std::f32::consts::FRAC_PI_2);
+        assert_eq!(asin(-7.0_f64), -std::f64::consts::FRAC_PI_2);
+        assert_eq!(ratio(3.0_f32, 0.0), 0.0);
+        assert_eq!(ratio(3.0_f32, 2.0), 1.5);
+        assert_eq!((sinhc(0.0_f32), asinhc(0.0_f32)), (1.0, 1.0));
+        for r in [1e-9_f64, 0.3, 5.0] {
+            let there = sinhc(r);
+            assert!((asinhc(r * there) * there - 1.0).abs() < 1e-15, "r = {r}");
+        }
+    }
 }

@@ -9,7 +9,7 @@ use std::cmp::Ordering;
 use std::ops::Range;
 
 use conifer_embeddings::EmbeddingSet;
-use conifer_space::{ManifoldSpec, Root, Space};
+use conifer_geometry::{ManifoldSpec, Root, Space};
 use rayon::prelude::*;
 
 use crate::error::Result;
@@ -24,7 +24,7 @@ use tight_bounds::{TightBounds, TightQuery};
 /// A set whose rows are partitioned into cells around centres (k-means in the geometry of the space).
 ///
 /// The centre and the radius of a cell bound the scores of all its rows, if the space has a
-/// [`ScoreForm`](conifer_space::ScoreForm). A cell whose bound is worse than the `k` best
+/// [`ScoreForm`](conifer_geometry::ScoreForm). A cell whose bound is worse than the `k` best
 /// rows found so far is skipped. With [`Effort::Exact`] the result equals that of [`FlatIndex`](crate::FlatIndex) bit
 /// for bit; [`CellHits::visited`] reports how many rows were compared. In many dimensions near-flat data is about
 /// equally far from every centre, and most cells have to be visited. [`Effort::Cells`] stops after the most promising
@@ -39,7 +39,7 @@ pub struct CellIndex {
     cells: Vec<Range<usize>>,
     /// Row-major; empty if there are bounds.
     centres: Vec<f32>,
-    /// `None` for a space without a [`ScoreForm`](conifer_space::ScoreForm): an exact search then compares all rows.
+    /// `None` for a space without a [`ScoreForm`](conifer_geometry::ScoreForm): an exact search then compares all rows.
     bounds: Option<TightBounds>,
     /// Faster bounds; `None` for spaces that have none.
     fast: Option<FastBounds>,

@@ -1,6 +1,6 @@
 //! Queries composed of several points.
 
-use conifer_space::{ManifoldSpec, Root, space};
+use conifer_geometry::{ManifoldSpec, Root, space};
 
 use crate::error::{Error, Result};
 use crate::query::Query;
@@ -13,7 +13,7 @@ use crate::query::Query;
 /// space with one factor the result is the most specific point itself.
 ///
 /// # Errors
-/// Fails if there is no point, or if the space has several factors and no [`ScoreForm`](conifer_space::ScoreForm).
+/// Fails if there is no point, or if the space has several factors and no [`ScoreForm`](conifer_geometry::ScoreForm).
 /// Returns the errors of a search: incomplete points, points that are not finite or not on the space.
 pub fn conjunction(points: &Query<'_>) -> Result<Vec<f32>> {
     let spec = points.spec();

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use conifer_space::ManifoldSpec;
+use conifer_geometry::ManifoldSpec;
 
 /// Errors of searches and stores. A message about an invalid value says what was found and what was expected.
 #[derive(Debug, thiserror::Error)]
@@ -66,7 +66,7 @@ pub enum Error {
     Embeddings(#[from] conifer_embeddings::Error),
     /// An invalid space or root.
     #[error(transparent)]
-    Space(#[from] conifer_space::Error),
+    Space(#[from] conifer_geometry::Error),
 }
 
 /// Result with the [`Error`] type of this crate.

@@ -9,13 +9,13 @@
 //! which grows with the distance `d`. So Euclidean neighbours are the hyperbolic neighbours. For a product, the factors
 //! are concatenated before the single last component, and the engine ranks by the sum of `cosh(sqrt(c_i) d_i)`. That is
 //! close to the order of the distance but not equal to it, so the client must re-rank the best few hundred results
-//! ([`Augmented::point`], [`conifer_space::Space::dist`]). On the sphere and in flat space the vector is the point.
+//! ([`Augmented::point`], [`conifer_geometry::Space::dist`]). On the sphere and in flat space the vector is the point.
 //!
 //! Engines calculate in `f32`, which cannot distinguish near neighbours far from the origin: for two neighbours at
 //! `sqrt(c) d = 5` from it, `cosh(sqrt(c) d(q, x))`, about 1, is the difference of two terms of about 5,500. Re-rank
 //! the results there, too.
 
-use conifer_space::{ManifoldSpec, space};
+use conifer_geometry::{ManifoldSpec, space};
 use serde_json::{Value, json};
 
 use crate::error::{Error, Result};
@@ -31,7 +31,7 @@ impl Augmented {
     /// Creates vectors for rows of which every factor is at most at distance `radius` from the origin.
     ///
     /// # Errors
-    /// Fails if the spec is invalid or its space has no [`ScoreForm`](conifer_space::ScoreForm), or if the radius is not positive or so large that the vectors overflow `f32`.
+    /// Fails if the spec is invalid or its space has no [`ScoreForm`](conifer_geometry::ScoreForm), or if the radius is not positive or so large that the vectors overflow `f32`.
     pub fn within(spec: &ManifoldSpec, radius: f64) -> Result<Self> {
         let squares = spec.curv.iter().map(|c| (2.0 * c.sqrt() * radius).cosh());
         let bound = squares.sum::<f64>();
@@ -44,7 +44,7 @@ impl Augmented {
     /// Creates vectors for these points `[N, dim]` and for others whose vectors are at most a tenth longer.
     ///
     /// # Errors
-    /// Fails if the spec is invalid or its space has no [`ScoreForm`](conifer_space::ScoreForm), or if a point is so far from the origin that its vector overflows `f32`.
+    /// Fails if the spec is invalid or its space has no [`ScoreForm`](conifer_geometry::ScoreForm), or if a point is so far from the origin that its vector overflows `f32`.
     pub fn around<'a>(spec: &ManifoldSpec, points: impl Iterator<Item = std::borrow::Cow<'a, [f32]>>) -> Result<Self> {
         let plain = Self::bounded(spec, 0.0)?;
         let mut vector = Vec::new();
@@ -185,7 +185,7 @@ impl Augmented {
 mod tests {
     #![allow(clippy::unwrap_used)]
 
-    use conifer_space::{Root, space};
+    use conifer_geometry::{Root, space};
 
     use super::*;
     use crate::Ranking;

@@ -24,7 +24,7 @@ pub enum Filter<'a> {
         /// The values to keep.
         wanted: &'a [&'a str],
     },
-    /// Rows whose [`depth`](conifer_space::Space::depth) is between these two values, both included.
+    /// Rows whose [`depth`](conifer_geometry::Space::depth) is between these two values, both included.
     Depth(f32, f32),
     /// Rows inside the cone of a point, with the point as their parent: `Space::cone_excess(point, row) <= 0`. The
     /// negation excludes everything below that point.

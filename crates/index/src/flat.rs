@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use conifer_embeddings::EmbeddingSet;
-use conifer_space::{ManifoldSpec, Root, Space};
+use conifer_geometry::{ManifoldSpec, Root, Space};
 
 use crate::error::Result;
 use crate::filter::Filter;

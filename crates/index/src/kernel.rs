@@ -32,7 +32,7 @@ impl Lanes {
     }
 }
 
-/// Largest error of a dot product of `dim` terms, computed here or by [`conifer_space::slices`], relative to the
+/// Largest error of a dot product of `dim` terms, computed here or by [`conifer_geometry::slices`], relative to the
 /// product of the lengths. It is half a machine epsilon for every rounding that one term can go through: here at most
 /// `RUN` in its run and one per run, there one per eight coordinates and those of the reduction of eight sums.
 pub(crate) fn dot_error(dim: usize) -> f32 {

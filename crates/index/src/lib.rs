@@ -13,7 +13,7 @@
 //! ```
 //! use conifer_index::{Direction, Filter, FlatIndex, Query, Ranking};
 //! use conifer_embeddings::{EmbeddingSet, Modality};
-//! use conifer_space::{ManifoldSpec, Root};
+//! use conifer_geometry::{ManifoldSpec, Root};
 //!
 //! let set = EmbeddingSet {
 //!     spec: ManifoldSpec::lorentz(2, 1.0),

@@ -1,8 +1,8 @@
 //! Scores of every query against every candidate, computed in tiles.
 
-use conifer_space::spaces::lorentz::time_excess;
-use conifer_space::vector::ln_1p;
-use conifer_space::{FactorNorm, ManifoldSpec, Root, ScoreForm, Space, space};
+use conifer_geometry::spaces::lorentz::time_excess;
+use conifer_geometry::vector::ln_1p;
+use conifer_geometry::{FactorNorm, ManifoldSpec, Root, ScoreForm, Space, space};
 use macerator::{AutoArch, Simd, VFma, WithSimd};
 use rayon::prelude::*;
 
@@ -337,7 +337,7 @@ impl<const WIDE: usize> Interleaved<WIDE> {
             for (lane, point) in points.chunks_exact(dim).enumerate() {
                 point.iter().zip(coordinates.iter_mut()).for_each(|(&v, place)| place[lane] = v);
                 for (factor, (part, extra)) in point.chunks_exact(dim / factors).zip(extras.iter_mut()).enumerate() {
-                    let square = conifer_space::slices::dot(part, part);
+                    let square = conifer_geometry::slices::dot(part, part);
                     extra[lane] = spec.curv.get(factor).map_or(square, |&c| time_excess(square, c as f32));
                 }
             }

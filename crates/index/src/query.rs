@@ -1,8 +1,8 @@
 //! Queries, rankings and hits.
 
 use conifer_embeddings::EmbeddingSet;
-use conifer_space::safe::{FARTHEST, UNIT_TOLERANCE};
-use conifer_space::{ManifoldSpec, Root, Space};
+use conifer_geometry::safe::{FARTHEST, UNIT_TOLERANCE};
+use conifer_geometry::{ManifoldSpec, Root, Space};
 
 use crate::error::{Error, Result};
 

@@ -1,6 +1,6 @@
 //! Cheap bounds on the score of every row, from one dot product per row and factor.
 //!
-//! A bound is an interval that contains the value that [`Space`](conifer_space::Space) computes, or a monotone function
+//! A bound is an interval that contains the value that [`Space`](conifer_geometry::Space) computes, or a monotone function
 //! of it. Only the few rows whose bounds overlap those of the `k` best need exact scores. In a space without a
 //! [`ScoreForm`] every row is scored exactly.
 
@@ -9,8 +9,8 @@ mod sweep;
 mod terms;
 mod values;
 
-use conifer_space::safe::bounds;
-use conifer_space::{ManifoldSpec, Root, ScoreForm, Space};
+use conifer_geometry::safe::bounds;
+use conifer_geometry::{ManifoldSpec, Root, ScoreForm, Space};
 
 use crate::kernel::dot_error;
 use crate::query::Ranking;
@@ -61,7 +61,7 @@ impl Scan {
         // Accounts for the rounding of this dot product, of the one in the exact score, and of the terms that are added
         // to them.
         let rounding = 2.0 * dot_error(spec.factor_dim()) + 4.0 * f32::EPSILON;
-        let square = conifer_space::slices::dot(&at, &at);
+        let square = conifer_geometry::slices::dot(&at, &at);
         let curv = (0..spec.factors).map(|i| spec.curv.get(i).map_or(1.0, |c| *c as f32));
         // The absolute value of a term of `MinusInner` is at most twice its `times`, and the terms are summed both here
         // and in the exact score.

@@ -41,7 +41,7 @@ use std::path::{Path, PathBuf};
 
 use conifer_embeddings::{Element, EmbeddingSet, Modality};
 use conifer_files::operation;
-use conifer_space::{ManifoldSpec, Root};
+use conifer_geometry::{ManifoldSpec, Root};
 
 use crate::error::{Error, Result};
 use segment::{DeletedRows, SegmentContent};

@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use conifer_embeddings::{EmbeddingSet, Modality};
-use conifer_space::{ManifoldSpec, Root, Space, space};
+use conifer_geometry::{ManifoldSpec, Root, Space, space};
 use rayon::prelude::*;
 
 use crate::error::{Error, Result};

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use conifer_embeddings::{EmbeddingSet, Modality, Provenance};
-use conifer_space::{ManifoldKind, ManifoldSpec, Root, space};
+use conifer_geometry::{ManifoldKind, ManifoldSpec, Root, space};
 
 use crate::query::{Direction, Gate, Hit, Ranking};
 
@@ -76,7 +76,7 @@ pub(crate) fn cloud(spec: &ManifoldSpec, count: usize, seed: u64) -> Vec<f32> {
     let repeated: Vec<f32> = points.chunks_exact(spec.dim).step_by(10).flatten().copied().collect();
     points.extend(repeated);
     let space = space::<f32>(spec).unwrap();
-    for tangent in conifer_space::laws::edge_tangents(spec.dim) {
+    for tangent in conifer_geometry::laws::edge_tangents(spec.dim) {
         let tangent: Vec<f32> = tangent.iter().map(|v| v.clamp(-10.0, 10.0) as f32).collect();
         let mut point = tangent.clone();
         if spec.kind == ManifoldKind::Sphere {

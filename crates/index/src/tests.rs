@@ -1,11 +1,11 @@
-//! Randomised comparison of the cells, the flat index and exact scoring by [`Space`](conifer_space::Space), which must
+//! Randomised comparison of the cells, the flat index and exact scoring by [`Space`](conifer_geometry::Space), which must
 //! agree bit for bit and stay within an error budget of `f64`. Spaces, roots, rows, queries, rankings, gates and
 //! filters are random, with ties and numerical edge cases.
 
 #![allow(clippy::unwrap_used)]
 
-use conifer_space::random::SplitMix;
-use conifer_space::{ManifoldKind, ManifoldSpec, Root, space};
+use conifer_geometry::random::SplitMix;
+use conifer_geometry::{ManifoldKind, ManifoldSpec, Root, space};
 
 use crate::cells::{CellIndex, Effort, Partition};
 use crate::kernel::dot_error;
@@ -227,8 +227,8 @@ fn agree(seed: u64) {
 }
 
 /// Compares every score with `f64`. The error budget is relative 2e-6 for distances and 4e-5 radians for angles, plus
-/// terms that grow with `sqrt(c) t` of both points ([`crate::scan::errors`]). For inner products it is that of the dot
-/// products, relative to the lengths.
+/// terms that grow with `sqrt(c) t` of both points ([`crate::scan::errors`]). For inner products the budget is the
+/// rounding error of a dot product, relative to the product of the norms (on hyperboloids, of the time components).
 fn within_budget(case: &SearchCase, ranking: Ranking, all: &[Vec<Hit>], context: &dyn Fn() -> String) {
     let SearchCase { spec, root, rows, queries } = case;
     let space = space::<f64>(spec).unwrap();
@@ -251,7 +251,7 @@ fn within_budget(case: &SearchCase, ranking: Ranking, all: &[Vec<Hit>], context:
             let reach = far(&query) + far(&row);
             let distance = |d: f64| (d, d.abs() * (2e-6 + 7e-7 * reach) + 1e-12);
             let product = || match spec.curv.is_empty() {
-                true => conifer_space::slices::norm(&query) * conifer_space::slices::norm(&row),
+                true => conifer_geometry::slices::norm(&query) * conifer_geometry::slices::norm(&row),
                 false => times(&query).iter().zip(times(&row)).zip(&spec.curv).map(|((a, b), curv)| a * b / curv).sum(),
             };
             let (exact, budget) = match ranking {

@@ -5,8 +5,8 @@
 //! 4.3). Each sample takes the nearest row by [`Ranking::Similarity`]. With a [`Cone`], only rows
 //! whose cone contains the sample are admitted. Rows are reported once, in the order in which they first occur.
 
-use conifer_space::Root;
-use conifer_space::safe::UNIT_TOLERANCE;
+use conifer_geometry::Root;
+use conifer_geometry::safe::UNIT_TOLERANCE;
 use rayon::prelude::*;
 
 use crate::error::{Error, Result};
@@ -28,11 +28,11 @@ pub struct Traversal {
 /// The line that a traversal samples.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PathKind {
-    /// The shortest line of the space ([`Space::geodesic`](conifer_space::Space::geodesic)).
+    /// The shortest line of the space ([`Space::geodesic`](conifer_geometry::Space::geodesic)).
     #[default]
     Geodesic,
     /// The straight line between tangent vectors at the origin
-    /// ([`Space::tangent_line`](conifer_space::Space::tangent_line)), with which HyCoCLIP interpolates.
+    /// ([`Space::tangent_line`](conifer_geometry::Space::tangent_line)), with which HyCoCLIP interpolates.
     Tangent,
 }
 

@@ -5,14 +5,14 @@
 use std::sync::Once;
 
 use conifer_embeddings::{EmbeddingSet, Modality, Provenance};
+use conifer_geometry::laws::check_space;
+use conifer_geometry::random::SplitMix;
+use conifer_geometry::{ManifoldKind, ManifoldSpec, Real, Root, SPACES, Space, SpaceEntry, space};
 use conifer_index::export::Augmented;
 use conifer_index::{
     CellIndex, Direction, Effort, Filter, FlatIndex, Gate, Hit, Partition, Query, Ranking, Traversal, conjunction,
     score_pairs, score_rows,
 };
-use conifer_space::laws::check_space;
-use conifer_space::random::SplitMix;
-use conifer_space::{ManifoldKind, ManifoldSpec, Real, Root, SPACES, Space, SpaceEntry, space};
 
 /// Coordinates with the distance `sum |x_i - y_i|`; everything else is that of flat space.
 struct CityBlock<T> {

@@ -71,7 +71,7 @@ pub(crate) fn total<S: Simd>(value: Register<S>) -> f64 {
     sum
 }
 
-/// `ln(1 + t)` for `t >= 0`, as [`conifer_space::vector::ln_1p`], but with a reciprocal instead of a division, which
+/// `ln(1 + t)` for `t >= 0`, as [`conifer_geometry::vector::ln_1p`], but with a reciprocal instead of a division, which
 /// costs a few units in the last place.
 #[inline(always)]
 pub(crate) fn ln_1p<S: Simd>(t: Register<S>) -> Register<S> {

@@ -8,7 +8,7 @@
 //! * [`info_nce`] and [`multi_positive_nce`]: contrastive losses of a table of similarities.
 //! * [`unit_rows`]: rows divided by their length.
 //! * [`lift`](fn@lift), [`cone_hinge`], [`pairwise_exterior_angle`] and [`angle_contrast`]: the maps and angles of
-//!   hyperbolic heads. Their reference implementations are in `conifer_geometry`, which supports more spaces, roots and
+//!   hyperbolic heads. Their reference implementations are in `conifer_geometry_tensor`, which supports more spaces, roots and
 //!   devices.
 //! * [`InvertedResidualNet`]: inference of EfficientNet-Lite and MobileNetV2 on the CPU, on plain arrays.
 //! * [`PostNormEncoder`]: inference of BERT on the CPU, on plain arrays.

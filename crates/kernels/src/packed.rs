@@ -20,7 +20,7 @@ struct CacheEntry<T> {
     value: Arc<T>,
 }
 
-/// The memory of a weight.
+/// The memory of a weight tensor. [`PackedCache`] compares its address to find out whether a weight is another one.
 #[derive(Clone)]
 pub struct WeightStorage(Arc<Bytes>);
 

@@ -1,7 +1,7 @@
 //! [`BatchSpace`]: what a loss needs besides the points.
 
 use burn::tensor::Tensor;
-use conifer_geometry::{Manifold, RootT};
+use conifer_geometry_tensor::{Manifold, RootT};
 
 /// The space of a batch and the scalars of this step.
 pub struct BatchSpace {

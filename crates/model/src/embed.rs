@@ -13,7 +13,7 @@ use conifer_data::transform::EvalCrop;
 use conifer_data::vectors::TextVectors;
 use conifer_data::{Broken, ImageRef, PixelLimits};
 use conifer_embeddings::{EmbeddingSet, Modality, Provenance, sha256_hex};
-use conifer_space::{ManifoldSpec, Root, entry, space};
+use conifer_geometry::{ManifoldSpec, Root, entry, space};
 use rayon::prelude::*;
 
 pub(crate) use prefetch::prefetch;

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 #[non_exhaustive]
 pub enum Error {
     /// A file or folder could not be read or written.
-    #[error("learn: {}: {source}", path.display())]
+    #[error("model: {}: {source}", path.display())]
     Io {
         /// The file or folder.
         path: PathBuf,
@@ -16,7 +16,7 @@ pub enum Error {
         source: std::io::Error,
     },
     /// A setting has a value outside its range, or two settings contradict each other.
-    #[error("learn: `{name}` is {found}; expected {expected}")]
+    #[error("model: `{name}` is {found}; expected {expected}")]
     Setting {
         /// Dotted name of the setting (`head.temperature`).
         name: String,
@@ -26,7 +26,7 @@ pub enum Error {
         expected: String,
     },
     /// A name that is not in its registry.
-    #[error("learn: unknown {kind} `{name}`; known: {known}")]
+    #[error("model: unknown {kind} `{name}`; known: {known}")]
     Unknown {
         /// Kind of the name (`encoder`, `layout`).
         kind: &'static str,
@@ -36,7 +36,7 @@ pub enum Error {
         known: String,
     },
     /// A file whose content does not follow its format.
-    #[error("learn: {}: {detail}", path.display())]
+    #[error("model: {}: {detail}", path.display())]
     Format {
         /// The file.
         path: PathBuf,
@@ -44,7 +44,7 @@ pub enum Error {
         detail: String,
     },
     /// A tensor whose shape differs from the expected one.
-    #[error("learn: `{name}` has shape {found:?}; expected {expected}")]
+    #[error("model: `{name}` has shape {found:?}; expected {expected}")]
     Shape {
         /// Name of the tensor.
         name: String,
@@ -54,7 +54,7 @@ pub enum Error {
         expected: String,
     },
     /// Stored tensors that do not fit the model.
-    #[error("learn: {}: {}", path.display(), summary(problems))]
+    #[error("model: {}: {}", path.display(), summary(problems))]
     Weights {
         /// The file they come from.
         path: PathBuf,
@@ -62,7 +62,7 @@ pub enum Error {
         problems: Vec<String>,
     },
     /// Photographs that cannot be read, where all are required.
-    #[error("learn: {count} of {total} photographs cannot be read; first: {first}")]
+    #[error("model: {count} of {total} photographs cannot be read; first: {first}")]
     Broken {
         /// Number of unreadable photographs.
         count: usize,
@@ -71,18 +71,18 @@ pub enum Error {
         /// The first failure, with its cause.
         first: String,
     },
-    /// An error of `conifer-space` (spaces, roots).
+    /// An error of `conifer-geometry` (spaces, roots).
     #[error(transparent)]
-    Space(#[from] conifer_space::Error),
+    Space(#[from] conifer_geometry::Error),
     /// An error of `conifer-files` (files and folders that are replaced atomically).
     #[error(transparent)]
     Files(#[from] conifer_files::Error),
     /// An error of `conifer-embeddings` (embedding sets).
     #[error(transparent)]
     Embeddings(#[from] conifer_embeddings::Error),
-    /// An error of `conifer-geometry` (manifolds over tensors).
+    /// An error of `conifer-geometry-tensor` (manifolds over tensors).
     #[error(transparent)]
-    Geometry(#[from] conifer_geometry::Error),
+    Geometry(#[from] conifer_geometry_tensor::Error),
     /// An error of `conifer-data`.
     #[error(transparent)]
     Data(#[from] conifer_data::Error),

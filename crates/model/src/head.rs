@@ -2,8 +2,8 @@
 
 use burn::module::{Module, Param};
 use burn::tensor::{DType, Device, Tensor, TensorData};
-use conifer_geometry::{Manifold, RootT, manifold};
-use conifer_space::ManifoldSpec;
+use conifer_geometry::ManifoldSpec;
+use conifer_geometry_tensor::{Manifold, RootT, manifold};
 use serde::{Deserialize, Serialize};
 
 use crate::batch_space::BatchSpace;
@@ -113,7 +113,7 @@ impl Head {
         let mut spec = spec.clone();
         // Check the size before allocating a list of `factors` numbers.
         spec.check_size()?;
-        let kind = conifer_space::entry(spec.kind.name())?;
+        let kind = conifer_geometry::entry(spec.kind.name())?;
         if kind.curved && spec.curv.is_empty() {
             spec.curv = vec![config.curv; spec.factors];
         }
@@ -182,7 +182,7 @@ impl Head {
                 return Err(Error::setting("root", found, format!("dimension {}", self.spec.dim)));
             }
             Some(point) => {
-                conifer_space::Root::Point(point.to_vec()).check(&self.spec())?;
+                conifer_geometry::Root::Point(point.to_vec()).check(&self.spec())?;
                 let values: Vec<f32> = point.iter().map(|&x| x as f32).collect();
                 let point = Tensor::from_data(TensorData::new(values, [self.spec.dim]), (device, DType::F32));
                 Some(FreePoint { value: Param::from_tensor(point).set_require_grad(learn) })

@@ -12,7 +12,7 @@
 //! use conifer_model::head::{Head, HeadConfig};
 //! use conifer_model::model::{Model, ModelConfig, PixelStatistics};
 //! use conifer_model::params::Init;
-//! use conifer_space::ManifoldSpec;
+//! use conifer_geometry::ManifoldSpec;
 //!
 //! let device = Device::flex();
 //! let head = Head::new(&ManifoldSpec::lorentz(8, 1.0), &HeadConfig::default(), &device)?;

@@ -7,7 +7,7 @@
 //! use conifer_embeddings::{EmbeddingSet, Modality};
 //! use conifer_index::{Filter, FlatIndex, Query};
 //! use conifer_search::{RankingName, RowConditions};
-//! use conifer_space::{ManifoldSpec, Root};
+//! use conifer_geometry::{ManifoldSpec, Root};
 //!
 //! let set = EmbeddingSet {
 //!     spec: ManifoldSpec::lorentz(2, 1.0),

@@ -16,9 +16,9 @@ use super::scene::{ObjectSize, RelationKind, Scene};
 pub struct HardNegative {
     /// The kind of the edit.
     pub kind: NegativeKind,
-    /// True of the scene.
+    /// A caption that is true of the scene.
     pub caption: String,
-    /// False of the scene.
+    /// A caption that is false of the scene.
     pub negative: String,
 }
 

@@ -26,7 +26,7 @@ pub(crate) struct Sketch {
     pub(crate) shapes: Vec<SketchShape>,
     /// Names of the parts, in the order in which they were begun; one entry per instance ("wheel", "wheel").
     pub(crate) parts: Vec<&'static str>,
-    /// The point on which a small object can sit (the middle of its foot).
+    /// Where the middle of the bottom edge of a small object goes when the object stands on this one.
     pub(crate) perch: Option<SheetPoint>,
     part: Option<usize>,
 }

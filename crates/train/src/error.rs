@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 #[non_exhaustive]
 pub enum Error {
     /// A file or folder could not be read or written.
-    #[error("learn: {}: {source}", path.display())]
+    #[error("train: {}: {source}", path.display())]
     Io {
         /// The file or folder.
         path: PathBuf,
@@ -16,7 +16,7 @@ pub enum Error {
         source: std::io::Error,
     },
     /// A setting has a value outside its range, or two settings contradict each other.
-    #[error("learn: `{name}` is {found}; expected {expected}")]
+    #[error("train: `{name}` is {found}; expected {expected}")]
     Setting {
         /// Dotted name of the setting (`optim.lr`).
         name: String,
@@ -27,7 +27,7 @@ pub enum Error {
     },
     /// A loss or a gradient of a training step is not finite.
     #[error(
-        "learn: `step {step}: {what}` is {value}; expected a finite number (the last checkpoint is kept; a lower optim.lr or optim.clip_norm = 1 may help)"
+        "train: `step {step}: {what}` is {value}; expected a finite number (the last checkpoint is kept; a lower optim.lr or optim.clip_norm = 1 may help)"
     )]
     Diverged {
         /// Number of the step.
@@ -38,7 +38,7 @@ pub enum Error {
         value: f64,
     },
     /// A name that is not in its registry.
-    #[error("learn: unknown {kind} `{name}`; known: {known}")]
+    #[error("train: unknown {kind} `{name}`; known: {known}")]
     Unknown {
         /// Kind of the name (`method`, `schedule`).
         kind: &'static str,
@@ -48,7 +48,7 @@ pub enum Error {
         known: String,
     },
     /// A file whose content does not follow its format.
-    #[error("learn: {}: {detail}", path.display())]
+    #[error("train: {}: {detail}", path.display())]
     Format {
         /// The file.
         path: PathBuf,
@@ -56,7 +56,7 @@ pub enum Error {
         detail: String,
     },
     /// A tensor whose shape differs from the expected one.
-    #[error("learn: `{name}` has shape {found:?}; expected {expected}")]
+    #[error("train: `{name}` has shape {found:?}; expected {expected}")]
     Shape {
         /// Name of the tensor.
         name: String,
@@ -66,7 +66,7 @@ pub enum Error {
         expected: String,
     },
     /// An evaluation during training failed.
-    #[error("learn: the evaluation after step {step} failed: {source}")]
+    #[error("train: the evaluation after step {step} failed: {source}")]
     Evaluation {
         /// Number of updates before the evaluation.
         step: u64,
@@ -76,15 +76,15 @@ pub enum Error {
     /// An error of `conifer-model` (models and checkpoints).
     #[error(transparent)]
     Model(#[from] conifer_model::Error),
-    /// An error of `conifer-space` (spaces, roots).
+    /// An error of `conifer-geometry` (spaces, roots).
     #[error(transparent)]
-    Space(#[from] conifer_space::Error),
+    Space(#[from] conifer_geometry::Error),
     /// An error of `conifer-files` (files and folders that are replaced atomically).
     #[error(transparent)]
     Files(#[from] conifer_files::Error),
-    /// An error of `conifer-geometry` (manifolds over tensors).
+    /// An error of `conifer-geometry-tensor` (manifolds over tensors).
     #[error(transparent)]
-    Geometry(#[from] conifer_geometry::Error),
+    Geometry(#[from] conifer_geometry_tensor::Error),
     /// An error of `conifer-data`.
     #[error(transparent)]
     Data(#[from] conifer_data::Error),

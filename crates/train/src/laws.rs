@@ -5,9 +5,9 @@
 
 use burn::tensor::{DType, Tensor, TensorData};
 use conifer_data::View;
-use conifer_geometry::gradcheck;
+use conifer_geometry::{ManifoldSpec, SPACES};
+use conifer_geometry_tensor::gradcheck;
 use conifer_model::head::{Head, HeadConfig};
-use conifer_space::{ManifoldSpec, SPACES};
 
 use crate::methods::testkit::{
     Features, device, embed, head, head_at, method, numbers, pass, relative, scalar, settings, space_f64, try_pass,
@@ -23,7 +23,7 @@ fn spec(entry: &MethodEntry) -> ManifoldSpec {
 }
 
 fn filled(mut spec: ManifoldSpec) -> ManifoldSpec {
-    if spec.curv.is_empty() && conifer_space::entry(spec.kind.name()).unwrap().curved {
+    if spec.curv.is_empty() && conifer_geometry::entry(spec.kind.name()).unwrap().curved {
         spec.curv = (0..spec.factors).map(|i| 0.4 + 0.7 * i as f64).collect();
     }
     spec
@@ -145,7 +145,7 @@ fn finite_on_the_edge_batch() {
 
 /// Curvatures at both ends of their range.
 fn edge_space(kind: &str, factors: usize) -> ManifoldSpec {
-    let curved = conifer_space::entry(kind).unwrap().curved;
+    let curved = conifer_geometry::entry(kind).unwrap().curved;
     let ends = [0.1, 10.0].into_iter().cycle();
     ManifoldSpec { kind: kind.into(), dim: DIM, factors, curv: ends.take(if curved { factors } else { 0 }).collect() }
 }

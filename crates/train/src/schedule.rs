@@ -189,6 +189,6 @@ mod tests {
     #[test]
     fn an_unknown_name_lists_the_known_ones() {
         let message = Schedule::new("cosin", 1.0, 0, 1, false).unwrap_err().to_string();
-        assert_eq!(message, "learn: unknown schedule `cosin`; known: cosine, linear, one_cycle, constant");
+        assert_eq!(message, "train: unknown schedule `cosin`; known: cosine, linear, one_cycle, constant");
     }
 }

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use burn::tensor::{Bool, Device, Int, Tensor, TensorData};
-pub use conifer_geometry::ConeShape;
-use conifer_geometry::RootT;
+pub use conifer_geometry_tensor::ConeShape;
+use conifer_geometry_tensor::RootT;
 use conifer_kernels::{self as kernels, NceRule, PairLabels, QuerySide};
 use serde::{Deserialize, Serialize};
 

@@ -19,9 +19,9 @@
 
 use std::borrow::Cow;
 
-use conifer_space::safe::{EPS_F64, asinhc, ratio};
-use conifer_space::slices::{dot, norm, scaled};
-use conifer_space::{ManifoldSpec, Root, Space, space};
+use conifer_geometry::safe::{EPS_F64, asinhc, ratio};
+use conifer_geometry::slices::{dot, norm, scaled};
+use conifer_geometry::{ManifoldSpec, Root, Space, space};
 use rayon::prelude::*;
 
 /// Maximum number of rows from which the principal components are computed.
@@ -84,7 +84,7 @@ impl PoincareDisc {
         root: &Root,
         len: usize,
         row: impl Fn(usize) -> Cow<'a, [f32]> + Sync,
-    ) -> conifer_space::Result<Self> {
+    ) -> conifer_geometry::Result<Self> {
         let geometry = space::<f64>(spec)?;
         let directions: Vec<Vec<f64>> =
             spread(len, SAMPLE).into_par_iter().map(|i| direction(spec, root, &wide(&row(i)))).collect();
@@ -272,7 +272,7 @@ mod tests {
 
     #[test]
     fn projection_is_deterministic_and_inside_the_disc() {
-        for entry in &conifer_space::SPACES {
+        for entry in &conifer_geometry::SPACES {
             for spec in (entry.sample)(7) {
                 let geometry = space::<f32>(&spec).unwrap();
                 let mut points = vec![0.0; 40 * spec.dim];

@@ -6,7 +6,7 @@
 
 use std::borrow::Cow;
 
-use conifer_space::{ManifoldSpec, Root, Space, space};
+use conifer_geometry::{ManifoldSpec, Root, Space, space};
 use rayon::prelude::*;
 
 /// Depth of some points in a factor.
@@ -33,9 +33,9 @@ impl ProductFactors {
     ///
     /// # Errors
     /// The space is not valid.
-    pub fn new(spec: &ManifoldSpec, root: &Root) -> conifer_space::Result<Self> {
+    pub fn new(spec: &ManifoldSpec, root: &Root) -> conifer_geometry::Result<Self> {
         let width = spec.factor_dim();
-        let factored = conifer_space::entry(spec.kind.name())?.factored;
+        let factored = conifer_geometry::entry(spec.kind.name())?.factored;
         let curvs = if factored { spec.curv.as_slice() } else { &[] };
         let spaces = curvs.iter().map(|curv| space(&ManifoldSpec::lorentz(width, *curv))).collect::<Result<_, _>>()?;
         let root_of = |factor: usize| match root {

@@ -20,7 +20,7 @@
 //! ```
 //! use std::borrow::Cow;
 //!
-//! use conifer_space::{ManifoldSpec, Root};
+//! use conifer_geometry::{ManifoldSpec, Root};
 //! use conifer_viz::PoincareDisc;
 //!
 //! let points = [[0.3_f32, 0.0, 0.1], [1.0, 0.2, -0.4], [-0.9, 0.8, 0.0]];
@@ -28,7 +28,7 @@
 //! let disc = PoincareDisc::new(&ManifoldSpec::lorentz(3, 1.0), &Root::Origin, points.len(), row)?;
 //! let (general, specific) = (disc.project(&points[0]), disc.project(&points[1]));
 //! assert!(general.x.hypot(general.y) < specific.x.hypot(specific.y));
-//! # Ok::<(), conifer_space::Error>(())
+//! # Ok::<(), conifer_geometry::Error>(())
 //! ```
 
 mod chart;

@@ -58,7 +58,7 @@ pub(crate) struct EvalRunArgs {
     /// Score to rank by: the similarity used in training, or the inner product that the released MERU-family code uses.
     #[arg(long, value_enum, default_value_t = ScoreArg::Similarity, help_heading = "Evaluation protocol")]
     pub(crate) score: ScoreArg,
-    /// How photos are brought to the model's input size; the MERU family squeezes for retrieval and crops for
+    /// How to resize or crop photos to the model's input size; the MERU family squeezes for retrieval and crops for
     /// classification. Default: the crop that the checkpoint names, or else the centre.
     #[arg(long, value_enum, help_heading = "Evaluation protocol")]
     pub(crate) crop: Option<CropArg>,

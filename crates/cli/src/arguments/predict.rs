@@ -33,7 +33,7 @@ pub(crate) struct PredictArgs {
     /// Do not compare the answers with the labels of --data.
     #[arg(long, help_heading = DATA)]
     pub(crate) ignore_labels: bool,
-    /// How photos are brought to the model's input size.
+    /// How to resize or crop photos to the model's input size.
     #[arg(long, value_enum, default_value_t = CropArg::Center, conflicts_with = "threshold", help_heading = DATA)]
     pub(crate) crop: CropArg,
     /// File with one `parent child` edge per line (default: the ranks of all splits of the calibration data, else those of --data).

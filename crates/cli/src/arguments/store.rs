@@ -25,7 +25,7 @@ pub(crate) enum StoreCommand {
     Append {
         /// The store folder.
         store: PathBuf,
-        /// Embedding sets with the space and root of the store.
+        /// Embedding sets to append. Their space and root must be those of the store.
         #[arg(required = true)]
         sets: Vec<PathBuf>,
         #[command(flatten)]

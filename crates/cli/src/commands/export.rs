@@ -7,9 +7,9 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::{Context as _, bail, ensure};
+use conifer_geometry::spaces::lorentz::time_excess;
 use conifer_index::Snapshot;
 use conifer_index::export::Augmented;
-use conifer_space::spaces::lorentz::time_excess;
 use serde_json::json;
 
 use crate::arguments::{EngineArg, ExportArgs};

@@ -1,8 +1,8 @@
 use conifer_eval::BENCHMARKS;
+use conifer_geometry::SPACES;
 use conifer_model::checkpoint::towers::{TOWER_FORMATS, TowerFormat};
 use conifer_model::encoders::ENCODERS;
 use conifer_model::head::Tower;
-use conifer_space::SPACES;
 use conifer_train::methods::METHODS;
 use serde_json::json;
 

@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, anyhow, bail, ensure};
 use conifer_embeddings::{Element, EmbeddingSet};
+use conifer_geometry::Root;
 use conifer_index::store::{Appended, Duplicates, Version};
 use conifer_index::{Error, Store};
-use conifer_space::Root;
 use serde_json::json;
 
 use crate::arguments::{StoreCommand, StoreElementArg};

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::{Child, Stdio};
 
 use conifer_embeddings::{EmbeddingSet, Modality, Provenance};
-use conifer_space::{ManifoldSpec, Root};
+use conifer_geometry::{ManifoldSpec, Root};
 use serde_json::{Value, json};
 
 use super::command;

@@ -140,7 +140,7 @@ fn meaningless_results_give_a_warning() {
     // A set with nearly equal points, and one with distinct points.
     let set = |name: &str, spread: f32| {
         use conifer_embeddings::{EmbeddingSet, Modality, Provenance};
-        use conifer_space::{ManifoldSpec, Root};
+        use conifer_geometry::{ManifoldSpec, Root};
         let rows = 60;
         let points = (0..rows).flat_map(|i| [1.5 + spread * i as f32 / rows as f32, 0.0]).collect();
         let ids = (0..rows).map(|i| format!("row{i}")).collect();

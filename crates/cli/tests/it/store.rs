@@ -7,8 +7,8 @@ use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use conifer_embeddings::{EmbeddingSet, Modality, Provenance};
+use conifer_geometry::{ManifoldSpec, Root};
 use conifer_index::Store;
-use conifer_space::{ManifoldSpec, Root};
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::{ListAccessor, RowAccessor};
 use serde_json::Value;

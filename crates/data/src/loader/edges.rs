@@ -105,8 +105,8 @@ impl ClassBoxes {
         it
     }
 
-    /// Up to `count` random boxes of `class` in photos other than `own`. The result can have fewer boxes if most boxes
-    /// of the class are in `own`, because at most `4 * count` boxes are drawn.
+    /// Up to `count` different random boxes of `class` in photos other than `own`, from at most `4 * count` draws. If the
+    /// class has few boxes outside `own`, the result has fewer.
     fn others(&self, class: &str, own: u64, count: usize, rng: &mut impl Rng) -> Vec<BoxKey> {
         let Some(members) = self.members.get(class) else { return Vec::new() };
         let mut found = Vec::new();

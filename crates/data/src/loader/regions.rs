@@ -42,7 +42,7 @@ pub struct RegionMode {
 pub const EDGE_PARTS: u32 = 1 << 31;
 
 impl RegionMode {
-    /// A region of a sample, in one of its copies.
+    /// Region `part` of a sample, in one of its augmented copies, drawn at random.
     pub(super) fn draw(&self, sample: u64, part: u32, rng: &mut dyn Rng) -> RowImage {
         let copy = rng.random_range(0..self.copies.max(1));
         RowImage::Region(PhotoRegion { sample, part, copy })

@@ -116,8 +116,8 @@ fn repair_run(run: &[(char, u8)], next: Option<char>, result: &mut String) -> bo
 }
 
 /// True if a valid UTF-8 sequence is a decoding error. Sequences of three or more bytes almost always are, and so are
-/// pairs that begin with `Â` or `Ã`. Other pairs can be a capital letter followed by punctuation ("CAFÉ™"), so they are
-/// kept, unless they are next to a lower-case letter.
+/// pairs that begin with `Â` or `Ã`. Other pairs can be a capital letter followed by punctuation ("CAFÉ™"): they are
+/// kept if the second character is punctuation, unless a lower-case letter is next to them.
 fn is_mojibake(read_as: &[(char, u8)], before: Option<char>, after: Option<char>) -> bool {
     const AFTER_A_CAPITAL: &str = "‚„…†‡‰‹‘’“”•–—™›\u{a0}¡§©«®°»¿´·";
     match read_as {

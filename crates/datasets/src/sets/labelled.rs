@@ -48,12 +48,12 @@ pub(super) struct RawRecords {
     pub(super) lead: usize,
     /// Width and height.
     pub(super) side: usize,
-    pub(super) pixels: PixelLayout,
+    pub(super) pixels: PixelOrder,
 }
 
 /// Layout of the pixels of a record.
 #[derive(Clone, Copy)]
-pub(super) enum PixelLayout {
+pub(super) enum PixelOrder {
     /// One byte per pixel, row by row.
     Grey,
     /// The planes red, green and blue, each row by row.
@@ -251,9 +251,9 @@ impl RawRecords {
         };
         let bytes = bytes.ok_or_else(|| torn("the file is shorter".to_owned()))?;
         let rgb = match self.pixels {
-            PixelLayout::Grey => bytes.iter().flat_map(|&grey| [grey; 3]).collect(),
-            PixelLayout::Planes => (0..area).flat_map(|at| [0, 1, 2].map(|c| bytes[c * area + at])).collect(),
-            PixelLayout::Columns => {
+            PixelOrder::Grey => bytes.iter().flat_map(|&grey| [grey; 3]).collect(),
+            PixelOrder::Planes => (0..area).flat_map(|at| [0, 1, 2].map(|c| bytes[c * area + at])).collect(),
+            PixelOrder::Columns => {
                 let at = |i: usize| i % self.side * self.side + i / self.side;
                 (0..area).flat_map(|i| [0, 1, 2].map(|c| bytes[c * area + at(i)])).collect()
             }
@@ -262,7 +262,7 @@ impl RawRecords {
     }
 }
 
-impl PixelLayout {
+impl PixelOrder {
     fn channels(self) -> usize {
         match self {
             Self::Grey => 1,

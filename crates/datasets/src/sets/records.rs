@@ -6,7 +6,7 @@ use conifer_data::{ClassEntry, Error, Result, Source};
 
 use super::DataSet;
 use super::archive::Archive;
-use super::labelled::{LabelledPhotos, PixelLayout, RawRecords};
+use super::labelled::{LabelledPhotos, PixelOrder, RawRecords};
 
 pub(super) const CIFAR10: DataSet = DataSet {
     name: "cifar10",
@@ -51,7 +51,7 @@ pub(super) const STL10: DataSet = DataSet {
         let archive = Archive::new(&STL10, folder, &["stl10_binary"]);
         let path = archive.find(&["test_X.bin"])?;
         let len = fs::metadata(&path).map_err(Error::io("read", &path))?.len();
-        let records = RawRecords { path, memory: None, start: 0, lead: 0, side: 96, pixels: PixelLayout::Columns };
+        let records = RawRecords { path, memory: None, start: 0, lead: 0, side: 96, pixels: PixelOrder::Columns };
         let count = records.count(usize::try_from(len).unwrap_or(usize::MAX))?;
         let (place, bytes) = archive.unpacked("test_y.bin")?;
         if bytes.len() != count {
@@ -80,7 +80,7 @@ pub(super) const MNIST: DataSet = DataSet {
         let (place, digits) = archive.unpacked("t10k-labels-idx1-ubyte")?;
         let word = |bytes: &[u8], at: usize| bytes.get(4 * at..).and_then(|it| it.first_chunk().copied());
         let header: Vec<_> = (0..4).filter_map(|at| word(&pixels, at).map(u32::from_be_bytes)).collect();
-        let records = RawRecords { path, memory: None, start: 16, lead: 0, side: 28, pixels: PixelLayout::Grey };
+        let records = RawRecords { path, memory: None, start: 16, lead: 0, side: 28, pixels: PixelOrder::Grey };
         let count = records.count(pixels.len())?;
         if header != [0x803, count as u32, 28, 28] {
             let place = format!("header of `{}`", records.path.display());
@@ -102,7 +102,7 @@ fn cifar(archive: &Archive<'_>, file: &str, meta: &str, lead: usize) -> Result<B
     let path = archive.find(&[file])?;
     // The file is loaded for the labels and kept in memory (31 MB).
     let bytes = fs::read(&path).map_err(Error::io("read", &path))?;
-    let records = RawRecords { path, memory: None, start: 0, lead, side: 32, pixels: PixelLayout::Planes };
+    let records = RawRecords { path, memory: None, start: 0, lead, side: 32, pixels: PixelOrder::Planes };
     records.count(bytes.len())?;
     let labels = bytes.iter().skip(lead - 1).step_by(records.stride()).map(|&label| u32::from(label)).collect();
     let classes = listed(archive, meta)?;

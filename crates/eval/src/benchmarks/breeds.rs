@@ -1,7 +1,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use conifer_data::{ImageRef, Sample};
-use conifer_space::{Root, space};
+use conifer_geometry::{Root, space};
 use rand::SeedableRng;
 use rand::seq::SliceRandom;
 use rayon::prelude::*;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use conifer_data::transform::{EvalCrop, crop_box};
 use conifer_data::{ImageRef, Sample};
-use conifer_space::space;
+use conifer_geometry::space;
 use rayon::prelude::*;
 
 use super::{Context, images, lacking, open};

@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use conifer_data::ImageRef;
 use conifer_data::transform::crop_box;
-use conifer_space::space;
+use conifer_geometry::space;
 
 use super::{Benchmark, Context, RequiredInput, images, lacking, open};
 use crate::record::{Baseline, Record, RecordKey};

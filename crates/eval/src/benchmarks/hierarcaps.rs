@@ -1,6 +1,6 @@
 use std::collections::BTreeMap;
 
-use conifer_space::{ManifoldSpec, Root, space};
+use conifer_geometry::{ManifoldSpec, Root, space};
 use rand::SeedableRng;
 use rand::seq::SliceRandom;
 

@@ -1,8 +1,8 @@
 use std::collections::HashMap;
 
 use conifer_data::Sample;
+use conifer_geometry::{Root, Space, space};
 use conifer_index::Cone;
-use conifer_space::{Root, Space, space};
 
 use super::{Benchmark, Context, RequiredInput, lacking};
 use crate::metrics::spearman;

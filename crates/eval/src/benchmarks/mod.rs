@@ -24,7 +24,7 @@ use std::collections::{BTreeSet, HashSet};
 use conifer_data::hierarchy::ClassGraph;
 use conifer_data::transform::EvalCrop;
 use conifer_data::{Broken, Cause, ClassEntry, ImageRef, Picture, PixelLimits, Sample, Source};
-use conifer_space::Registry;
+use conifer_geometry::Registry;
 
 use crate::{EmbeddingModel, Error, Record, Result, Score};
 

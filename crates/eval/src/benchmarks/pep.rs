@@ -1,7 +1,7 @@
 use std::f64::consts::PI;
 
 use conifer_data::Sample;
-use conifer_space::{Root, Space, space};
+use conifer_geometry::{Root, Space, space};
 
 use super::{Benchmark, Context, RequiredInput, images, lacking};
 use crate::record::{Baseline, Record, RecordKey};
@@ -89,7 +89,7 @@ type Chain = conifer_data::Tiers;
 /// On a sphere seen from its centre all points have the same depth, so the angle only measures similarity.
 fn check_cones(context: &Context<'_>, root: &Root) -> Result<()> {
     let spec = context.embedder.spec();
-    let is_sphere = conifer_space::entry(spec.kind.name())?.tangent_norm.is_none();
+    let is_sphere = conifer_geometry::entry(spec.kind.name())?.tangent_norm.is_none();
     if !(is_sphere && matches!(root, Root::Origin)) {
         return Ok(());
     }

@@ -1,7 +1,7 @@
 //! Prompt templates for class names. `{}` is replaced by the name.
 
 use PromptFamily::{Meru, OpenAi};
-use conifer_space::space;
+use conifer_geometry::space;
 
 use crate::{EmbeddingModel, Error, Result};
 

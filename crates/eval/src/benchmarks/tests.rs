@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use conifer_data::transform::EvalCrop;
 use conifer_data::{Broken, ImageRef, Phrase, Picture, Sample, Source, Tiers, View, hierarchy::ClassGraph};
-use conifer_space::{ManifoldSpec, Root};
+use conifer_geometry::{ManifoldSpec, Root};
 
 use super::*;
 

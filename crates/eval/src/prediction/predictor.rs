@@ -1,4 +1,4 @@
-use conifer_space::ManifoldSpec;
+use conifer_geometry::ManifoldSpec;
 
 use super::{ConformalThreshold, PredictionTree, ScoredPath, StoredThreshold, conformal_threshold};
 use crate::benchmarks::prompts::class_points;

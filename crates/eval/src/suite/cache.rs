@@ -4,7 +4,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 
 use conifer_data::ImageRef;
 use conifer_data::transform::EvalCrop;
-use conifer_space::{ManifoldSpec, Root};
+use conifer_geometry::{ManifoldSpec, Root};
 
 use crate::{EmbeddingModel, Result};
 

@@ -3,7 +3,7 @@ use std::collections::BTreeMap;
 
 use conifer_data::hierarchy::ClassGraph;
 use conifer_data::{Broken, ImageRef, Picture, Sample, Source, View};
-use conifer_space::{ManifoldSpec, Root};
+use conifer_geometry::{ManifoldSpec, Root};
 
 use super::*;
 use crate::{BENCHMARKS, EmbeddingModel, TreeFile};

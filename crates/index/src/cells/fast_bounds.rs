@@ -6,10 +6,10 @@
 //! needed. For several factors, the lower bounds of the factors are combined; they use the approximations of the scan,
 //! such as [`acosh_1p_below`]. Every [`HyperbolicLength`] is at curvature -1.
 
-use conifer_space::safe::{EPS_F64, bounds};
-use conifer_space::spaces::lorentz::time_excess;
-use conifer_space::vector::half_turn;
-use conifer_space::{FactorNorm, ManifoldSpec};
+use conifer_geometry::safe::{EPS_F64, bounds};
+use conifer_geometry::spaces::lorentz::time_excess;
+use conifer_geometry::vector::half_turn;
+use conifer_geometry::{FactorNorm, ManifoldSpec};
 
 use super::tight_bounds;
 use crate::kernel::{self, dot_error};

@@ -178,7 +178,7 @@ mod tests {
     /// misses the estimate is not normal, but the rate stays below 4 %.
     #[test]
     fn forecasts_are_seldom_wrong() {
-        let mut random = conifer_space::random::SplitMix::new(5);
+        let mut random = conifer_geometry::random::SplitMix::new(5);
         for (queries, wanted, truth) in [(512, 0.99, 0.9899), (2048, 0.99, 0.9899), (512, 0.95, 0.949), (20, 0.9, 0.89)]
         {
             let broken = (0..4000).filter(|_| {

@@ -1,7 +1,7 @@
 #![allow(clippy::unwrap_used)]
 
 use conifer_embeddings::Modality;
-use conifer_space::{SPACES, space};
+use conifer_geometry::{SPACES, space};
 
 use super::*;
 use crate::query::{Direction, Gate};

@@ -6,10 +6,10 @@
 use std::f64::consts::PI;
 use std::ops::Range;
 
-use conifer_space::safe::{EPS_F64, TINY_F32, acosh_1p, bounds};
-use conifer_space::slices::{dot, norm, sums};
-use conifer_space::spaces::lorentz::time_excess;
-use conifer_space::{FactorNorm, ManifoldSpec, Root, ScoreForm, Space, space};
+use conifer_geometry::safe::{EPS_F64, TINY_F32, acosh_1p, bounds};
+use conifer_geometry::slices::{dot, norm, sums};
+use conifer_geometry::spaces::lorentz::time_excess;
+use conifer_geometry::{FactorNorm, ManifoldSpec, Root, ScoreForm, Space, space};
 use rayon::prelude::*;
 
 use super::fast_bounds::{CellExtent, FactorExtent, FastBounds};
@@ -111,7 +111,7 @@ impl TightBounds {
             Root::Point(_) => root.chunks_exact(dim).map(|part| Root::Point(part.to_vec())).collect(),
         };
         let mut tight = TightBounds {
-            factors: (0..count).map(factor).collect::<conifer_space::Result<_>>()?,
+            factors: (0..count).map(factor).collect::<conifer_geometry::Result<_>>()?,
             roots,
             centres: centres.iter().map(|v| f64::from(*v)).collect(),
             radii: Vec::new(),

@@ -1,7 +1,7 @@
 #![allow(clippy::unwrap_used)]
 
 use conifer_embeddings::Modality;
-use conifer_space::{ManifoldSpec, SPACES, space};
+use conifer_geometry::{ManifoldSpec, SPACES, space};
 
 use super::*;
 use crate::query::{Direction, Gate};

@@ -1,6 +1,6 @@
 #![allow(clippy::unwrap_used)]
 
-use conifer_space::SPACES;
+use conifer_geometry::SPACES;
 
 use super::*;
 

@@ -1,7 +1,7 @@
 //! Selects the formula that bounds a ranking on a space.
 
-use conifer_space::safe::bounds;
-use conifer_space::{FactorNorm, ScoreForm};
+use conifer_geometry::safe::bounds;
+use conifer_geometry::{FactorNorm, ScoreForm};
 
 use super::terms::{Factor, turn_of};
 use super::{LowerBound, below};

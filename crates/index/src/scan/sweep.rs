@@ -1,7 +1,7 @@
 //! The first pass: compares queries with blocks of rows and finds the rows that may be among the best.
 
-use conifer_space::slices::dot;
-use conifer_space::spaces::lorentz::time_excess;
+use conifer_geometry::slices::dot;
+use conifer_geometry::spaces::lorentz::time_excess;
 use macerator::{AutoArch, Simd, WithSimd};
 
 use super::formula::{BoundFormula, with_term};
@@ -66,7 +66,7 @@ impl<'a> Sweep<'a> {
         let (factors, dim) = (&scan.factors, scan.spec.factor_dim());
         let value = |part: &[f32], factor: Factor| match &scan.rows {
             RowValues::Chords(_) => {
-                let apart = conifer_space::slices::sums(part, &scan.root, |a, b| [(a - b) * (a - b)])[0].sqrt();
+                let apart = conifer_geometry::slices::sums(part, &scan.root, |a, b| [(a - b) * (a - b)])[0].sqrt();
                 PointValues { a: dot(part, part), b: dot(&scan.root, part), c: apart }
             }
             RowValues::Hyperboloids(_) => from_excess(time_excess(dot(part, part), factor.curv), factor),

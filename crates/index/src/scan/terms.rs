@@ -1,16 +1,16 @@
 //! Bounds on the score of a row from a dot product, one type per formula.
 //!
-//! A term is an interval that contains the value that [`Space`](conifer_space::Space) computes, or a monotone function
+//! A term is an interval that contains the value that [`Space`](conifer_geometry::Space) computes, or a monotone function
 //! of it. The code is branch-free, so that loops over rows or queries compile to vector instructions. Terms of the
 //! factors of a product are summed.
 
 use std::f32::consts::PI;
 
-use conifer_space::safe::TINY_F32;
-use conifer_space::safe::bounds::{
+use conifer_geometry::safe::TINY_F32;
+use conifer_geometry::safe::bounds::{
     ANGLE_ERROR, CHORD_ERROR, DIST_ERROR, FAR_ANGLE_ERROR, FAR_DIST_ERROR, LOGARITHM_ERROR, TURN_ERROR, UNDERFLOW,
 };
-use conifer_space::vector::{half_turn, ln_1p};
+use conifer_geometry::vector::{half_turn, ln_1p};
 
 use crate::select::Bounds;
 
@@ -413,7 +413,7 @@ fn around(value: f32, slack: f32) -> Bounds {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
-    use conifer_space::{ManifoldSpec, Root, space};
+    use conifer_geometry::{ManifoldSpec, Root, space};
 
     use super::*;
 
@@ -422,7 +422,7 @@ mod tests {
     /// all sizes. The error must be within half of the budget of the bounds.
     #[test]
     fn exact_scores_keep_their_error_in_many_dimensions() {
-        let mut random = conifer_space::random::SplitMix::new(9);
+        let mut random = conifer_geometry::random::SplitMix::new(9);
         for dim in [8, 64, 512, 1024, 4096] {
             let spec = ManifoldSpec::lorentz(dim, 1.0);
             let (narrow, wide) = (space::<f32>(&spec).unwrap(), space::<f64>(&spec).unwrap());
@@ -430,7 +430,7 @@ mod tests {
                 let mut worst = (0.0_f64, 0.0_f64);
                 for case in 0..40 {
                     let mut points = [0, 1].map(|_| -> Vec<f64> {
-                        let sign = |random: &mut conifer_space::random::SplitMix| {
+                        let sign = |random: &mut conifer_geometry::random::SplitMix| {
                             if random.uniform() < 0.5 { -1.0 } else { 1.0 }
                         };
                         let one_size = case % 2 == 0;

@@ -1,8 +1,8 @@
 //! Precomputed values per row and per query, beside the coordinates.
 
-use conifer_space::slices::{dot, sums};
-use conifer_space::spaces::lorentz::time_excess;
-use conifer_space::{ManifoldSpec, ScoreForm};
+use conifer_geometry::slices::{dot, sums};
+use conifer_geometry::spaces::lorentz::time_excess;
+use conifer_geometry::{ManifoldSpec, ScoreForm};
 use rayon::prelude::*;
 
 use super::terms::{Factor, PointValues};

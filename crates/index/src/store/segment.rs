@@ -7,7 +7,7 @@ use std::path::Path;
 
 use conifer_embeddings::{Draft, DraftPlan, Element, Modality, Provenance, StoredSet};
 use conifer_files::operation;
-use conifer_space::{ManifoldSpec, Root};
+use conifer_geometry::{ManifoldSpec, Root};
 use std::sync::Arc;
 
 use super::disk::{self, StoreFileDigest};

@@ -7,8 +7,8 @@ use std::path::Path;
 
 use conifer_embeddings::{Element, StoredSet, sha256_hex};
 use conifer_embeddings::{EmbeddingSet, Modality, Provenance};
-use conifer_space::safe::{FARTHEST, UNIT_TOLERANCE};
-use conifer_space::{ManifoldSpec, Root, space};
+use conifer_geometry::safe::{FARTHEST, UNIT_TOLERANCE};
+use conifer_geometry::{ManifoldSpec, Root, space};
 use rayon::prelude::*;
 use sha2::{Digest as _, Sha256};
 

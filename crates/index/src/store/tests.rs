@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use conifer_embeddings::Modality;
 use conifer_files::operation::faults::{InjectedFault, with};
-use conifer_space::ManifoldKind;
+use conifer_geometry::ManifoldKind;
 
 mod damage;
 

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use conifer_embeddings::{Element, sha256_hex};
-use conifer_space::{ManifoldSpec, Root};
+use conifer_geometry::{ManifoldSpec, Root};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 

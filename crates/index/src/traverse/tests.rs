@@ -1,7 +1,7 @@
 #![allow(clippy::unwrap_used)]
 
 use conifer_embeddings::{EmbeddingSet, Modality, Provenance};
-use conifer_space::ManifoldSpec;
+use conifer_geometry::ManifoldSpec;
 
 use super::*;
 use crate::testing::{cloud, random_points};
@@ -113,7 +113,7 @@ fn equals_a_test_of_every_row() {
     let (spec, odd) = (ManifoldSpec::lorentz(2, 1.0), |row: usize| row % 2 == 1);
     let rows = cloud(&spec, 1500, 4);
     let index = index(&spec, Root::Origin, rows.clone());
-    let space = conifer_space::space::<f32>(&spec).unwrap();
+    let space = conifer_geometry::space::<f32>(&spec).unwrap();
     let (mut named, mut beyond) = (0, 0);
     for (seed, aperture_scale) in [(1, 0.003), (2, 0.01), (3, 0.02), (4, 0.02), (5, 0.05), (6, 1.0)] {
         let ends = random_points(&spec, 2, seed);

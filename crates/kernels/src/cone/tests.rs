@@ -1,6 +1,6 @@
 #![allow(clippy::unwrap_used)]
-use conifer_space::safe::{EPS_F64, TINY_F32};
-use conifer_space::{ManifoldSpec, Root, space};
+use conifer_geometry::safe::{EPS_F64, TINY_F32};
+use conifer_geometry::{ManifoldSpec, Root, space};
 
 use super::*;
 use crate::testkit::{TestInput, curvatures, error, oracle, outcome, random, same_bits_on_any_number_of_threads};
@@ -31,7 +31,7 @@ fn inputs([rows, factors, width]: [usize; 3], length: f32, gap: f32) -> Vec<Test
     vec![TestInput(parent, dims), TestInput(child, dims), TestInput(curvatures(factors), [1, factors])]
 }
 
-/// The oracle: `conifer_space` in `f64`, factor by factor, with gradients by central differences.
+/// The oracle: `conifer_geometry` in `f64`, factor by factor, with gradients by central differences.
 fn exact(
     [_, factors, width]: [usize; 3],
     cone: ConeHinge,

@@ -289,7 +289,7 @@ struct NarrowBackward<'a> {
     columns: &'a NarrowColumns,
     factor: usize,
     first: usize,
-    /// Gradients of the result in these rows.
+    /// Upstream gradients of the distances of these rows; for l2, divided by the distance.
     table: &'a [CacheLine],
     /// Gradients of `u` in [`BUFFERED_ROWS`] rows.
     buffer: Vec<CacheLine>,

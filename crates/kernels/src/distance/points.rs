@@ -1,6 +1,6 @@
 //! Precomputed values of the points, and the conversion of gradients of `u` to gradients of points and curvatures.
 
-use conifer_space::spaces::lorentz::time_excess;
+use conifer_geometry::spaces::lorentz::time_excess;
 use rayon::prelude::*;
 
 /// Sizes of the operands: `m` and `n` points.
@@ -17,7 +17,7 @@ pub(super) struct DistanceSizes {
 /// `sqrt(c) t - 1` of every row and factor: `[B, K d]` to `[B, K]`.
 pub(super) fn excesses(points: &[f32], curv: &[f32], sizes: &DistanceSizes) -> Vec<f32> {
     let parts = points.par_chunks(sizes.d).enumerate();
-    let excess = |(i, part): (usize, &[f32])| time_excess(conifer_space::slices::dot(part, part), curv[i % sizes.k]);
+    let excess = |(i, part): (usize, &[f32])| time_excess(conifer_geometry::slices::dot(part, part), curv[i % sizes.k]);
     parts.with_min_len(64).map(excess).collect()
 }
 

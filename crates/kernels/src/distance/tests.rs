@@ -3,7 +3,7 @@ use super::*;
 use crate::testkit::same_bits_on_any_number_of_threads;
 use burn::tensor::{Device, TensorData};
 
-/// The square of `conifer_space::safe::EPS_F32`, the value that `conifer_geometry` passes.
+/// The square of `conifer_geometry::safe::EPS_F32`, the value that `conifer_geometry_tensor` passes.
 const FLOOR: f64 = 1e-12;
 
 /// `[K, M, N, d]`: one factor and many, widths of both implementations and around their limit, rows and columns that

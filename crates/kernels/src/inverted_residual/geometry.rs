@@ -5,7 +5,7 @@ use std::ops::Range;
 use super::ConvPadding;
 use crate::lanes::CacheLine;
 
-/// Bytes of intermediate results per thread: about a quarter of the second-level cache.
+/// Bytes of intermediate results per thread: about a quarter of the L2 cache.
 const BUDGET: usize = 512 << 10;
 /// Rows per strip that are worth a larger buffer. Shorter strips have fewer pixels than a tile of the matrix product
 /// can use.
@@ -41,7 +41,7 @@ pub(super) struct StageGeometry {
 pub(super) struct RowWindow {
     /// Rows of the kernel that are inside of the image.
     pub(super) taps: Range<usize>,
-    /// Slot of the first of them.
+    /// Slot of the buffer that holds the input row under the first of `taps`.
     pub(super) slot: usize,
     /// Start of the plane in the buffer.
     pub(super) start: usize,

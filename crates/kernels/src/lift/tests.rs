@@ -1,7 +1,7 @@
 #![allow(clippy::unwrap_used)]
 use burn::tensor::{DType, Device, TensorData};
-use conifer_space::safe::{MAX_RAPIDITY, MAX_SINH};
-use conifer_space::{ManifoldSpec, space};
+use conifer_geometry::safe::{MAX_RAPIDITY, MAX_SINH};
+use conifer_geometry::{ManifoldSpec, space};
 
 use super::*;
 use crate::testkit::{TestInput, curvatures, error, oracle, outcome, random, same_bits_on_any_number_of_threads};
@@ -25,7 +25,7 @@ fn inputs([rows, factors, width]: [usize; 3], length: f32) -> Vec<TestInput> {
     ]
 }
 
-/// The oracle: `conifer_space` in `f64`, with gradients by central differences.
+/// The oracle: `conifer_geometry` in `f64`, with gradients by central differences.
 fn exact(size: [usize; 3], inputs: &[TestInput], upstream: &[f32]) -> Vec<(Vec<f64>, f64)> {
     let [_, factors, width] = size;
     oracle(inputs, upstream, |x| {

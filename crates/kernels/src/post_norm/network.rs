@@ -13,7 +13,7 @@ use crate::pointwise::{Pointwise, PointwiseStart, PointwiseWeights};
 use crate::raw::in_pool;
 
 /// Tokens per task and per strip of the feed-forward part: a multiple of the 14 tokens of a tile of the products. The
-/// hidden layer of a strip stays in the second-level cache, and each load of the weights is used for 112 tokens.
+/// hidden layer of a strip stays in the L2 cache, and each load of the weights is used for 112 tokens.
 const STRIP: usize = 112;
 
 /// A post-norm transformer for inference on the CPU.
@@ -26,7 +26,7 @@ pub struct PostNormEncoder {
     width: usize,
     heads: usize,
     /// Buffers of earlier calls, for reuse.
-    workspaces: Mutex<Vec<Workspace>>,
+    workspaces: Mutex<Vec<PostNormBuffers>>,
 }
 
 #[derive(Debug)]
@@ -41,7 +41,7 @@ struct PackedLayer {
 
 /// Buffers of one thread.
 #[derive(Debug, Default)]
-struct Workspace {
+struct PostNormBuffers {
     tokens: Vec<CacheLine>,
     attended: Vec<CacheLine>,
     qkv: Vec<CacheLine>,
@@ -158,12 +158,12 @@ impl PostNormEncoder {
     }
 
     /// Computes some texts on this thread.
-    fn forward_group(&self, group: TextGroup<'_>, pooling: RowPooling, workspace: &mut Workspace) {
+    fn forward_group(&self, group: TextGroup<'_>, pooling: RowPooling, workspace: &mut PostNormBuffers) {
         let count = group.rows.len() / self.width;
         // An odd stride spreads the blocks of a token over the sets of the cache.
         let stride = count | 1;
         let blocks = self.width.div_ceil(LINE);
-        let Workspace { tokens, attended, qkv, context, hidden, head, positions } = workspace;
+        let PostNormBuffers { tokens, attended, qkv, context, hidden, head, positions } = workspace;
         let (tokens, attended) = (lines(tokens, blocks * stride), lines(attended, blocks * stride));
         positions.clear();
         positions.extend(0..count as u32);

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 
 use burn::tensor::{Device, Tensor, TensorData};
 use conifer_data::transform::EvalCrop;
-use conifer_space::ManifoldSpec;
+use conifer_geometry::ManifoldSpec;
 use safetensors::{Dtype, SafeTensors};
 use serde_json::{Value, json};
 

@@ -10,7 +10,7 @@ use std::path::Path;
 
 use burn::tensor::Device;
 use conifer_data::transform::EvalCrop;
-use conifer_space::ManifoldSpec;
+use conifer_geometry::ManifoldSpec;
 use serde::Deserialize;
 
 use super::layout::{TensorMapping, gather, read_json};

@@ -5,7 +5,7 @@ use std::fs;
 use std::time::{Duration, Instant};
 
 use burn::tensor::Device;
-use conifer_space::ManifoldSpec;
+use conifer_geometry::ManifoldSpec;
 
 use super::pickle_tests::{legacy_file, text};
 use super::published::{self, ImportOptions};

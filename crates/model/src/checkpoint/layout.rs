@@ -8,7 +8,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use burn::tensor::Device;
-use conifer_space::{ManifoldKind, ManifoldSpec};
+use conifer_geometry::{ManifoldKind, ManifoldSpec};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 

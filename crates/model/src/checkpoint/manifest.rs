@@ -5,7 +5,7 @@ use std::path::Path;
 
 use conifer_data::tokenizer::Tokenizer;
 use conifer_data::transform::EvalCrop;
-use conifer_space::ManifoldSpec;
+use conifer_geometry::ManifoldSpec;
 use serde::{Deserialize, Serialize};
 
 use crate::apex::Apex;

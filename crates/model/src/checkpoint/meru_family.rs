@@ -9,7 +9,7 @@
 use std::path::Path;
 
 use burn::tensor::Device;
-use conifer_space::{ManifoldKind, ManifoldSpec};
+use conifer_geometry::{ManifoldKind, ManifoldSpec};
 
 use super::published::{CheckpointFormat, ImportOptions, no_rule};
 use super::state_dict::StateDict;

@@ -4,7 +4,7 @@
 use std::fs;
 
 use burn::tensor::Device;
-use conifer_space::ManifoldSpec;
+use conifer_geometry::ManifoldSpec;
 
 use super::export;
 use super::published::{self, ImportOptions};

@@ -6,7 +6,7 @@ use std::fs;
 
 use burn::module::Module;
 use burn::tensor::{Device, Gradients, Int, Tensor, TensorData};
-use conifer_space::ManifoldSpec;
+use conifer_geometry::ManifoldSpec;
 
 use super::*;
 use crate::encoders::layers::ActivationFn;

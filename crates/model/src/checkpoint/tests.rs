@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use burn::module::Module;
 use burn::tensor::{Device, Tensor, TensorData};
-use conifer_space::ManifoldSpec;
+use conifer_geometry::ManifoldSpec;
 use safetensors::SafeTensors;
 
 use super::published::{self, ImportOptions};

@@ -8,7 +8,7 @@ use std::path::Path;
 use burn::module::Module;
 use burn::tensor::{Tensor, TensorData};
 use conifer_data::guard;
-use conifer_space::ManifoldKind;
+use conifer_geometry::ManifoldKind;
 use half::bf16;
 use safetensors::tensor::{Dtype, SafeTensors, View};
 

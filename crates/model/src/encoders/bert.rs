@@ -48,7 +48,7 @@ pub struct BertConfig {
     /// Divide the result by its Euclidean norm, as in a `Normalize` module of sentence-transformers.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub normalize: bool,
-    /// Added to variances in layer norms.
+    /// Epsilon of layer norms, added to the variance.
     #[serde(default = "bert_epsilon", skip_serializing_if = "is_bert_epsilon")]
     pub epsilon: f64,
     /// Row of the position table for the first token: 0 for BERT, 2 for RoBERTa and MPNet. The table has `context` more

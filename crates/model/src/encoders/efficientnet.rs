@@ -34,7 +34,7 @@ pub struct EfficientNetConfig {
     pub expansions: [usize; STAGES],
     /// Width of the squeezed layer, as a multiple of the width of the block's input; 0: no squeeze and excitation.
     pub squeeze: f64,
-    /// Added to variances.
+    /// Epsilon of batch norms, added to the variance.
     pub epsilon: f64,
     /// Indices, from 0, of the blocks with stride 2 that pad both sides equally: those whose input had an odd size in
     /// training.
@@ -191,7 +191,7 @@ struct MbConvShape {
 /// model in `transformers`. Statistics of the batch norms are not updated ([`BatchNorm`]), and there is no dropout.
 #[derive(Module, Debug)]
 pub struct EfficientNet {
-    embeddings: Stem,
+    embeddings: StemLayers,
     encoder: MbConvBlocks,
     last: Option<LastConv>,
     #[module(skip)]
@@ -199,7 +199,7 @@ pub struct EfficientNet {
 }
 
 #[derive(Module, Debug)]
-struct Stem {
+struct StemLayers {
     convolution: Conv,
     batchnorm: BatchNorm,
 }
@@ -238,8 +238,8 @@ struct MbConvDepthwise {
 
 #[derive(Module, Debug)]
 struct SqueezeExcite {
-    reduce: Pointwise,
-    expand: Pointwise,
+    reduce: PointwiseConv,
+    expand: PointwiseConv,
 }
 
 #[derive(Module, Debug)]
@@ -250,7 +250,7 @@ struct MbConvProjection {
 
 /// An affine map in the published layout of a 1x1 convolution, `[out, in, 1, 1]`.
 #[derive(Module, Debug)]
-struct Pointwise {
+struct PointwiseConv {
     weight: Param<Tensor<4>>,
     bias: Bias,
 }
@@ -293,7 +293,7 @@ impl Encoder for EfficientNet {
     fn new(config: &EfficientNetConfig, init: &mut Init) -> Result<Self> {
         config.check()?;
         Ok(Self {
-            embeddings: Stem {
+            embeddings: StemLayers {
                 convolution: Conv::new(init, 3, config.stem, 3),
                 batchnorm: BatchNorm::new(init, config.stem),
             },
@@ -380,8 +380,8 @@ impl MbConvBlock {
                 depthwise_norm: BatchNorm::new(init, inner),
             },
             squeeze_excite: (squeeze > 0.0).then(|| SqueezeExcite {
-                reduce: Pointwise::new(init, inner, squeezed),
-                expand: Pointwise::new(init, squeezed, inner),
+                reduce: PointwiseConv::new(init, inner, squeezed),
+                expand: PointwiseConv::new(init, squeezed, inner),
             }),
             projection: MbConvProjection {
                 project_conv: Conv::new(init, inner, width_out, 1),
@@ -418,7 +418,7 @@ impl SqueezeExcite {
     }
 }
 
-impl Pointwise {
+impl PointwiseConv {
     fn new(init: &mut Init, width_in: usize, width_out: usize) -> Self {
         let fill = Fill::Normal((2.0 / width_out as f64).sqrt());
         Self { weight: init.param([width_out, width_in, 1, 1], fill), bias: init.bias(width_out, Fill::Constant(0.0)) }

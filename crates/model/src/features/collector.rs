@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::rows::{FeatureRows, RowLocation, RowTable};
+use super::rows::{FeatureLocation, FeatureRows, RowTable};
 use super::shards::FeatureShards;
 use super::{ContentKey, FeatureStore};
 use crate::embed::prefetch;
@@ -123,8 +123,8 @@ impl RowCollector {
     pub(super) fn finish(self, keys: impl Iterator<Item = ContentKey>) -> Result<(RowTable, HashMap<ContentKey, u32>)> {
         let (mut rows, mut numbers) = (Vec::new(), HashMap::new());
         for key in keys {
-            let stored = || self.shards.as_ref().and_then(|shards| shards.position(&key)).map(RowLocation::Shard);
-            let location = self.in_memory.get(&key).map(|row| RowLocation::Memory(*row));
+            let stored = || self.shards.as_ref().and_then(|shards| shards.position(&key)).map(FeatureLocation::Shard);
+            let location = self.in_memory.get(&key).map(|row| FeatureLocation::Memory(*row));
             if !numbers.contains_key(&key)
                 && let Some(location) = location.or_else(stored)
             {

@@ -26,7 +26,7 @@ pub struct FeatureStatistics {
 #[derive(Debug, Default)]
 pub(super) struct RowTable {
     width: usize,
-    rows: Vec<RowLocation>,
+    rows: Vec<FeatureLocation>,
     /// `None`: a shard without rows.
     shards: Vec<Option<MappedVectors>>,
     memory: Vec<f32>,
@@ -34,7 +34,7 @@ pub(super) struct RowTable {
 
 /// Location of a row.
 #[derive(Clone, Debug)]
-pub(super) enum RowLocation {
+pub(super) enum FeatureLocation {
     Shard(ShardPosition),
     /// The number of the row among those in memory.
     Memory(usize),
@@ -61,7 +61,7 @@ impl FeatureRows {
 impl RowTable {
     /// A table of rows in `shards` and in `memory`.
     pub(super) fn new(
-        rows: Vec<RowLocation>,
+        rows: Vec<FeatureLocation>,
         shards: Vec<Option<MappedVectors>>,
         FeatureRows { width, values }: FeatureRows,
     ) -> Self {
@@ -70,7 +70,7 @@ impl RowTable {
 
     /// A table of vectors that the data gives.
     pub(super) fn given(width: usize, vectors: impl IntoIterator<Item = SharedVector>) -> Self {
-        let rows = vectors.into_iter().map(RowLocation::Given).collect();
+        let rows = vectors.into_iter().map(FeatureLocation::Given).collect();
         Self { width, rows, ..Self::default() }
     }
 
@@ -81,7 +81,7 @@ impl RowTable {
 
     /// Adds a row in memory and returns its number.
     pub(super) fn push(&mut self, row: &[f32]) -> u32 {
-        self.rows.push(RowLocation::Memory(self.memory.len() / self.width.max(1)));
+        self.rows.push(FeatureLocation::Memory(self.memory.len() / self.width.max(1)));
         self.memory.extend_from_slice(row);
         (self.rows.len() - 1) as u32
     }
@@ -89,9 +89,9 @@ impl RowTable {
     /// Appends row `index` to `out`.
     pub(super) fn read(&self, index: usize, out: &mut Vec<f32>) {
         match &self.rows[index] {
-            RowLocation::Memory(row) => out.extend_from_slice(&self.memory[row * self.width..][..self.width]),
-            RowLocation::Given(vector) => out.extend_from_slice(vector),
-            RowLocation::Shard((shard, row)) => {
+            FeatureLocation::Memory(row) => out.extend_from_slice(&self.memory[row * self.width..][..self.width]),
+            FeatureLocation::Given(vector) => out.extend_from_slice(vector),
+            FeatureLocation::Shard((shard, row)) => {
                 if let Some(shard) = &self.shards[*shard as usize] {
                     shard.read(*row, out);
                 }
@@ -153,7 +153,7 @@ mod tests {
         let matrix = std::sync::Arc::new(VectorMatrix::new(2, vec![1.0, 2.0, 3.0, 4.0]).unwrap());
         let vectors = (0..2).map(|row| SharedVector::new(matrix.clone(), row).unwrap());
         let table = RowTable::given(2, vectors);
-        let RowLocation::Given(second) = &table.rows[1] else { panic!("{:?}", table.rows) };
+        let FeatureLocation::Given(second) = &table.rows[1] else { panic!("{:?}", table.rows) };
         assert!(std::ptr::eq(second.as_ptr(), &matrix.row(1).unwrap()[0]));
         assert!(table.memory.is_empty());
     }

@@ -1,6 +1,6 @@
 #![allow(clippy::unwrap_used)]
 use burn::tensor::TensorData;
-use conifer_space::space;
+use conifer_geometry::space;
 
 use super::*;
 
@@ -83,7 +83,7 @@ fn frozen_scalars_have_no_gradient() {
     }
 }
 
-/// `lift(scale * v)` factor by factor, against the f64 implementation in `conifer-space`.
+/// `lift(scale * v)` factor by factor, against the f64 implementation in `conifer-geometry`.
 #[test]
 fn lift_scales_each_factor_and_follows_the_current_curvature() {
     let head = head(&product(), "").unwrap();

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use axum::extract::State;
+use conifer_geometry::{ManifoldSpec, Root};
 use conifer_search::RANKING_NAMES;
-use conifer_space::{ManifoldSpec, Root};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

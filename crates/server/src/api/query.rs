@@ -1,10 +1,10 @@
 //! Resolves queries to points, and filters to row selections.
 
 use conifer_embeddings::Modality;
+use conifer_geometry::slices::dot;
 use conifer_index::{Filter, Query as Points, conjunction};
 use conifer_model::head::Tower;
 use conifer_search::RowConditions;
-use conifer_space::slices::dot;
 
 use crate::Server;
 use crate::api::requests::{MAX_CHARACTERS, POINT_QUERY, PointQuery, RowFilter};
@@ -15,7 +15,7 @@ use crate::set::state::ServedSet;
 const MAX_POINTS: usize = 32;
 /// Maximum number of values of a filter, over all its columns.
 const MAX_VALUES: usize = 1000;
-/// Maximum norm of a point from a client. With it, `sqrt(c) |x|` stays below `conifer_space::safe::FARTHEST` for every
+/// Maximum norm of a point from a client. With it, `sqrt(c) |x|` stays below `conifer_geometry::safe::FARTHEST` for every
 /// allowed curvature.
 const MAX_NORM: f32 = 1e4;
 /// [`RowFilter`] with its queries resolved to points.

@@ -38,7 +38,7 @@ pub(crate) struct RequestGate {
     pub(crate) photos: Semaphore,
     pub(crate) responses: ResponseBudget,
     pub(crate) metrics: Arc<Metrics>,
-    /// Kept until the end of the process, because dropping it writes the last lines.
+    /// Kept until the end of the process, because dropping it flushes the last lines of the log.
     pub(crate) _log: Option<RequestLog>,
 }
 

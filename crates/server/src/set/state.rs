@@ -6,8 +6,8 @@ use std::ops::Range;
 
 use conifer_data::hierarchy::Tree;
 use conifer_embeddings::Modality;
+use conifer_geometry::{ManifoldSpec, Root, Space};
 use conifer_index::{CellIndex, FlatIndex, Partition, Snapshot};
-use conifer_space::{ManifoldSpec, Root, Space};
 use rayon::prelude::*;
 
 use crate::error::{HttpError, HttpResult};

@@ -35,13 +35,13 @@ use std::path::PathBuf;
 use conifer_data::loader::{CaptionChoice, ChainChoice, EdgeChoice, LoaderConfig, PixelCacheConfig};
 use conifer_data::transform::{Augment, EvalCrop};
 use conifer_data::{PixelLimits, SourceSpec, View};
+use conifer_geometry::{ManifoldKind, ManifoldSpec};
 use conifer_model::adapter::AdapterConfig;
 use conifer_model::apex::Apex;
 use conifer_model::encoders::{TextualConfig, VisualConfig};
 use conifer_model::head::HeadConfig;
 use conifer_model::lora::LoraConfig;
 use conifer_model::model::{ModelConfig, ModelPart, PixelStatistics};
-use conifer_space::{ManifoldKind, ManifoldSpec};
 use serde::{Deserialize, Serialize};
 
 pub use keys::{KeyRow, edits, schema};
@@ -162,7 +162,7 @@ pub struct ModelSection {
     pub init: Option<PathBuf>,
     /// Only without `init`: take the image encoder and its pixel statistics from here instead of `visual`: a file, a
     /// folder or a name on the hub, in one of [`TOWER_FORMATS`](conifer_model::checkpoint::towers::TOWER_FORMATS) or of a whole
-    /// model. A file spells it `model.visual.init`. A MoCo checkpoint is used at the image size of `visual`.
+    /// model. The key in a config file is `model.visual.init`. A MoCo checkpoint is used at the image size of `visual`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub init_visual: Option<PathBuf>,
     /// Only without `init`: take the text encoder and its tokenizer from here instead of `textual` and `[tokenizer]`. A
@@ -205,7 +205,7 @@ pub struct ModelSection {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ManifoldSection {
-    /// A name in [`SPACES`](conifer_space::SPACES).
+    /// A name in [`SPACES`](conifer_geometry::SPACES).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kind: Option<ManifoldKind>,
     /// Number of factors of a product.
@@ -349,7 +349,7 @@ impl Config {
     pub fn space(&self) -> Result<ManifoldSpec> {
         let own = (methods::entry(&self.method.kind)?.manifold)(self.model.embed_dim);
         let kind = self.manifold.kind.clone().unwrap_or_else(|| own.kind.clone());
-        let factored = conifer_space::entry(kind.name())?.factored;
+        let factored = conifer_geometry::entry(kind.name())?.factored;
         let factors = match self.manifold.factors {
             Some(factors) => factors,
             None if kind == own.kind => own.factors,
@@ -491,7 +491,7 @@ impl Config {
             return Err(Error::setting("head.temperatures", format!("{:?}", self.head.temperatures), expected));
         }
         let mut space = self.space()?;
-        if conifer_space::entry(space.kind.name())?.curved && space.curv.is_empty() {
+        if conifer_geometry::entry(space.kind.name())?.curved && space.curv.is_empty() {
             space.curv = vec![self.head.curv; space.factors];
         }
         space.check()?;

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-use conifer_space::ManifoldKind;
+use conifer_geometry::ManifoldKind;
 use toml::{Table, Value};
 
 use super::keys::KEYS;

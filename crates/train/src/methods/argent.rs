@@ -19,7 +19,7 @@
 
 use burn::tensor::Tensor;
 use conifer_data::View;
-use conifer_space::safe;
+use conifer_geometry::safe;
 use serde::{Deserialize, Serialize};
 
 use super::hycoclip;

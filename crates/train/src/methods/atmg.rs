@@ -13,7 +13,7 @@
 
 use burn::tensor::Tensor;
 use conifer_data::View;
-use conifer_space::ManifoldSpec;
+use conifer_geometry::ManifoldSpec;
 use serde::{Deserialize, Serialize};
 
 use super::settings::{self, MethodSettings, TermSwitches};

@@ -57,7 +57,7 @@ impl Edges {
         Ok(Arc::new(PairLabels::new(whole_rows, part_rows, positive, same)))
     }
 
-    /// The crops of the parts that have several crops; `None` if every part has one crop.
+    /// The crops of each part with several crops; `None` if every part has one crop.
     pub fn same_part_crops(&self, labels: &PairLabels) -> Option<SamePartCrops> {
         let objects = BatchObjects::new(&self.things);
         let crops = objects.positions(labels.parts());

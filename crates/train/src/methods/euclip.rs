@@ -11,7 +11,7 @@
 
 use burn::tensor::Tensor;
 use conifer_data::View;
-use conifer_space::ManifoldSpec;
+use conifer_geometry::ManifoldSpec;
 use serde::{Deserialize, Serialize};
 
 use super::settings::{self, MethodSettings, TermSwitches, number};

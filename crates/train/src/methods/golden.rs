@@ -6,9 +6,9 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use burn::tensor::{Tensor, TensorData};
-use conifer_geometry::RootT;
+use conifer_geometry::ManifoldSpec;
+use conifer_geometry_tensor::RootT;
 use conifer_model::head::{Head, HeadConfig, Tower};
-use conifer_space::ManifoldSpec;
 use safetensors::tensor::TensorView;
 use safetensors::{Dtype, SafeTensors};
 

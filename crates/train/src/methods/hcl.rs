@@ -15,8 +15,8 @@
 
 use burn::tensor::Tensor;
 use conifer_data::View;
-use conifer_geometry::manifold;
-use conifer_space::ManifoldSpec;
+use conifer_geometry::ManifoldSpec;
+use conifer_geometry_tensor::manifold;
 use serde::{Deserialize, Serialize};
 
 use super::settings::{self, MethodSettings, TermSwitches, number};

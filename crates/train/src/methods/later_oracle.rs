@@ -2,8 +2,8 @@
 //! [`oracle`](super::oracle).
 #![allow(clippy::unwrap_used)]
 
+use conifer_geometry::ManifoldSpec;
 use conifer_model::head::HeadConfig;
-use conifer_space::ManifoldSpec;
 
 use super::oracle::follows;
 use super::testkit::{Features, head, head_with, method, scalars_of};

@@ -5,7 +5,7 @@
 //! has cones.
 
 use conifer_data::View;
-use conifer_space::ManifoldSpec;
+use conifer_geometry::ManifoldSpec;
 use serde::{Deserialize, Serialize};
 
 use super::MethodEntry;

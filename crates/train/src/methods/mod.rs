@@ -28,7 +28,7 @@ pub mod visual_hierarchies;
 
 use burn::tensor::Tensor;
 use conifer_data::View;
-use conifer_space::{ManifoldSpec, Registry};
+use conifer_geometry::{ManifoldSpec, Registry};
 
 pub use conifer_model::batch_space::BatchSpace;
 

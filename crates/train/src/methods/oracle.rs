@@ -3,8 +3,8 @@
 //! differences. It shares no function with the library.
 #![allow(clippy::unwrap_used)]
 
+use conifer_geometry::ManifoldSpec;
 use conifer_model::head::Head;
-use conifer_space::ManifoldSpec;
 
 use super::Method;
 use super::testkit::{Features, device, head, method, pass, relative, scalars_of};

@@ -14,7 +14,7 @@
 //! contrasted with boxes.
 
 use conifer_data::View;
-use conifer_space::ManifoldSpec;
+use conifer_geometry::ManifoldSpec;
 use serde::{Deserialize, Serialize};
 
 use super::MethodEntry;

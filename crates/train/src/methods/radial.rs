@@ -13,11 +13,12 @@
 //! ```
 //!
 //! A finite `margin` replaces the angles by the cone losses of the supplement (Sec. 2.2), `max(-margin, +-(X - theta))`
-//! with `sin theta = min(1, cone_radius / d_r)`. The default margin is infinite, and theta cancels.
+//! with `sin theta = min(1, cone_radius / d_r)`. With the default infinite
+//! margin the losses omit theta, which cancels in their difference.
 
 use burn::tensor::Tensor;
 use conifer_data::View;
-use conifer_space::ManifoldSpec;
+use conifer_geometry::ManifoldSpec;
 use serde::{Deserialize, Serialize};
 
 use super::settings::{self, MethodSettings, TermSwitches, number};

@@ -17,8 +17,8 @@
 
 use burn::tensor::Tensor;
 use conifer_data::View;
-use conifer_geometry::RootT;
-use conifer_space::{ManifoldSpec, safe};
+use conifer_geometry::{ManifoldSpec, safe};
+use conifer_geometry_tensor::RootT;
 use serde::{Deserialize, Serialize};
 
 use super::radial::prior;

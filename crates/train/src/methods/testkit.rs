@@ -2,9 +2,9 @@
 #![allow(clippy::unwrap_used)]
 
 use burn::tensor::{DType, Device, Gradients, Tensor, TensorData};
+use conifer_geometry::ManifoldSpec;
 use conifer_model::head::{Head, HeadConfig, Tower};
 use conifer_model::params::{ParamInfo, ParamKind, ParamVisitor, visit_params};
-use conifer_space::ManifoldSpec;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
@@ -224,8 +224,8 @@ fn normals(rng: &mut ChaCha8Rng, n: usize) -> Vec<f64> {
 /// scalars have.
 pub(crate) fn space_f64(spec: &ManifoldSpec, curv: Option<Tensor<1>>, logit_scale: Tensor<1>) -> BatchSpace {
     BatchSpace {
-        manifold: conifer_geometry::manifold(spec, curv.clone()).unwrap(),
-        root: conifer_geometry::RootT::Origin,
+        manifold: conifer_geometry_tensor::manifold(spec, curv.clone()).unwrap(),
+        root: conifer_geometry_tensor::RootT::Origin,
         curv,
         logit_scale,
     }

@@ -20,7 +20,7 @@
 
 use burn::tensor::{Tensor, activation};
 use conifer_data::View;
-use conifer_space::safe;
+use conifer_geometry::safe;
 use serde::{Deserialize, Serialize};
 
 use super::hycoclip::ApertureScale;
@@ -63,21 +63,21 @@ const TERMS: &[&str] = &[
 ];
 
 /// What each of [`TERMS`] compares.
-const COMPARISONS: [Comparison; TERMS.len()] = {
+const COMPARISONS: [PairTerm; TERMS.len()] = {
     use ViewPart::{BoxImage, BoxText, Image, Text};
     [
-        Comparison::Contrast { softmax: 0, query: Image, candidates: Text },
-        Comparison::Contrast { softmax: 0, query: Text, candidates: Image },
-        Comparison::Contrast { softmax: 1, query: BoxImage, candidates: BoxText },
-        Comparison::Contrast { softmax: 1, query: BoxText, candidates: BoxImage },
-        Comparison::Contrast { softmax: MIXED, query: BoxImage, candidates: Text },
-        Comparison::Contrast { softmax: MIXED, query: BoxText, candidates: Image },
-        Comparison::Cone { parent: Text, child: Image },
-        Comparison::Cone { parent: BoxText, child: BoxImage },
-        Comparison::Cone { parent: BoxImage, child: Image },
-        Comparison::Cone { parent: BoxText, child: Text },
-        Comparison::Calibration { parent: BoxImage, child: Image },
-        Comparison::Calibration { parent: BoxText, child: Text },
+        PairTerm::Contrast { softmax: 0, query: Image, candidates: Text },
+        PairTerm::Contrast { softmax: 0, query: Text, candidates: Image },
+        PairTerm::Contrast { softmax: 1, query: BoxImage, candidates: BoxText },
+        PairTerm::Contrast { softmax: 1, query: BoxText, candidates: BoxImage },
+        PairTerm::Contrast { softmax: MIXED, query: BoxImage, candidates: Text },
+        PairTerm::Contrast { softmax: MIXED, query: BoxText, candidates: Image },
+        PairTerm::Cone { parent: Text, child: Image },
+        PairTerm::Cone { parent: BoxText, child: BoxImage },
+        PairTerm::Cone { parent: BoxImage, child: Image },
+        PairTerm::Cone { parent: BoxText, child: Text },
+        PairTerm::Calibration { parent: BoxImage, child: Image },
+        PairTerm::Calibration { parent: BoxText, child: Text },
     ]
 };
 
@@ -85,7 +85,7 @@ const COMPARISONS: [Comparison; TERMS.len()] = {
 const MIXED: usize = 2;
 
 #[derive(Clone, Copy)]
-enum Comparison {
+enum PairTerm {
     /// `softmax` is an index in [`SOFTMAXES`](conifer_model::head::SOFTMAXES).
     Contrast {
         softmax: usize,
@@ -102,7 +102,7 @@ enum Comparison {
     },
 }
 
-impl Comparison {
+impl PairTerm {
     fn parts(self) -> [ViewPart; 2] {
         match self {
             Self::Contrast { query, candidates, .. } => [query, candidates],
@@ -208,13 +208,13 @@ impl Uncha {
             let ApertureScale { inter, intra } = self.config.aperture_scale;
             let (eta, cone_weight) = if is_part_of_whole { (intra, 0.25) } else { (inter, 0.5) };
             match comparison {
-                Comparison::Contrast { softmax, .. } => {
+                PairTerm::Contrast { softmax, .. } => {
                     contrasts.push((name, 0.5, self.contrast(space, first, second, softmax)));
                 }
-                Comparison::Cone { .. } => {
+                PairTerm::Cone { .. } => {
                     entailment.push((name, cone_weight, self.residual(space, first, second, eta)?));
                 }
-                Comparison::Calibration { .. } => {
+                PairTerm::Calibration { .. } => {
                     let residual = self.held(self.residual(space, first, second, eta)?);
                     entailment.push((name, self.config.calibration_weight, calibration(residual, uncertainty(first))));
                 }
@@ -248,7 +248,7 @@ impl Uncha {
         if self.config.stop_gradients { values.detach() } else { values }
     }
 
-    fn comparisons(&self) -> impl Iterator<Item = (&'static str, Comparison)> {
+    fn comparisons(&self) -> impl Iterator<Item = (&'static str, PairTerm)> {
         let terms = TERMS.iter().copied().zip(COMPARISONS);
         terms.filter(|(name, _)| self.config.terms.on(name))
     }

@@ -17,7 +17,7 @@
 //! the angle of Eq. 10, as in the paper's Euclidean model.
 
 use conifer_data::View;
-use conifer_space::ManifoldSpec;
+use conifer_geometry::ManifoldSpec;
 use serde::{Deserialize, Serialize};
 
 use super::settings::{self, MethodSettings, TermSwitches};
@@ -95,7 +95,7 @@ impl Method for VisualHierarchies {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use burn::tensor::{Device, Tensor, TensorData};
-    use conifer_space::{Root, space};
+    use conifer_geometry::{Root, space};
 
     use super::super::testkit::{Features, method, numbers, space_f64};
     use super::super::{BatchPoints, Edges};

@@ -1,7 +1,7 @@
 #![allow(clippy::unwrap_used)]
 use burn::tensor::{Device, Tensor};
-use conifer_geometry::{RootT, manifold};
-use conifer_space::ManifoldSpec;
+use conifer_geometry::ManifoldSpec;
+use conifer_geometry_tensor::{RootT, manifold};
 
 use super::*;
 

@@ -4,7 +4,7 @@ use burn::module::Module as _;
 use burn::tensor::{Device, Tensor};
 use conifer_data::batch::{Batch, ChainBatch, EdgeBatch, ImageBatch, TokenBatch};
 use conifer_data::loader::PhotoRegion;
-use conifer_geometry::RootT;
+use conifer_geometry_tensor::RootT;
 use conifer_model::adapter::DropoutNoise;
 use conifer_model::features::{FeatureBank, encode_texts};
 use conifer_model::head::Tower;

@@ -8,11 +8,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use burn::tensor::Device;
 use conifer_data::{BBox, Broken, Cause, ImageRef, Phrase, Picture, Sample, Source, Tiers, View};
-use conifer_geometry::RootT;
+use conifer_geometry::Root;
+use conifer_geometry_tensor::RootT;
 use conifer_model::checkpoint::{WEIGHTS, published};
 use conifer_model::embed::Embedder;
 use conifer_model::encoders::VisualConfig;
-use conifer_space::Root;
 
 use super::*;
 use crate::log::{METRICS_FILE, read_metrics};
@@ -537,7 +537,7 @@ fn an_evaluation_that_fails_ends_the_run_after_a_checkpoint() {
     let mut trainer = fresh("meru", folder.path(), "eval.every=3");
     let mut observer = MeasuringObserver { at: Vec::new(), fails_after: 3 };
     let message = trainer.run(&AtomicBool::new(false), &mut observer).unwrap_err().to_string();
-    assert_eq!(message, "learn: the evaluation after step 6 failed: no photos left");
+    assert_eq!(message, "train: the evaluation after step 6 failed: no photos left");
     assert_eq!(Trainer::resume(folder.path(), squares(), &Device::flex()).unwrap().step(), 6);
 }
 

@@ -6,8 +6,8 @@ use conifer_data::{ImageRef, Source};
 use conifer_embeddings::{EmbeddingSet, Modality};
 use conifer_eval::benchmarks::find;
 use conifer_eval::{Baseline, Context, EmbeddingModel as _, Options, Record, RecordKey};
+use conifer_geometry::space;
 use conifer_index::{Direction, Filter, FlatIndex, Query, Ranking};
-use conifer_space::space;
 use conifer_toy::ToyClass;
 
 use super::unseen::{ClassTreeNode, TestData, nodes};

@@ -3,8 +3,8 @@
 use anyhow::Context as _;
 use conifer_data::Sample;
 use conifer_embeddings::{EmbeddingSet, Modality};
+use conifer_geometry::space;
 use conifer_index::{Direction, Filter, FlatIndex, Query, Ranking, StopPlace};
-use conifer_space::space;
 use conifer_toy::Scene;
 use conifer_viz::{Block, Figure, Report, histogram};
 

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use conifer_embeddings::{EmbeddingSet, Modality};
-use conifer_space::{ManifoldSpec, Root};
+use conifer_geometry::{ManifoldSpec, Root};
 use serde_json::{Value, json};
 
 use super::{HttpReply, ServerProcess, answer, folder, start, whole};

@@ -386,7 +386,7 @@ fn set_once<T: Default + PartialEq>(slot: &mut T, value: T, column: &str, place:
     Ok(())
 }
 
-/// The texts of the rows of a file of vectors.
+/// The text of each row of a file of vectors, `None` while unknown. Texts without a vector follow.
 struct TextNames {
     names: Vec<Option<String>>,
 }

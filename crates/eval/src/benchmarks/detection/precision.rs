@@ -257,8 +257,8 @@ impl DetectionVariant {
 }
 
 impl CandidateBoxes<'_> {
-    /// Average precisions of one class for each variant and metric. IoU matching is not computed for the first-class
-    /// variants.
+    /// Average precisions of one class for each variant and metric. Variants that keep
+    /// only the best class of a box have no IoU matching.
     fn precisions(
         &self,
         candidate: usize,

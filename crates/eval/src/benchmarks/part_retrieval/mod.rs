@@ -6,8 +6,8 @@ mod same_class;
 use std::collections::HashSet;
 
 use conifer_data::{PartRule, Sample};
-use conifer_space::slices::dot;
-use conifer_space::{Root, Space, space};
+use conifer_geometry::slices::dot;
+use conifer_geometry::{Root, Space, space};
 use rayon::prelude::*;
 
 use super::boxes::embed_boxes;

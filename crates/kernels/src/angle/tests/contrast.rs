@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
 use burn::tensor::{Bool, DType, Device, Tensor, TensorData};
-use conifer_space::safe::TINY_F32;
+use conifer_geometry::safe::TINY_F32;
 
 use super::super::{AngleGeometry, PairLabels, angle_contrast, pairwise_exterior_angle};
 use super::{exact_angles, inputs};

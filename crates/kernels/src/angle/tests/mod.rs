@@ -1,7 +1,7 @@
-//! Compares both operations with `conifer_space` in `f64`.
+//! Compares both operations with `conifer_geometry` in `f64`.
 #![allow(clippy::unwrap_used)]
 
-use conifer_space::{ManifoldSpec, Root, space};
+use conifer_geometry::{ManifoldSpec, Root, space};
 
 use super::*;
 use crate::testkit::{TestInput, curvatures, random};

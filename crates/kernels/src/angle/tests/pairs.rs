@@ -1,5 +1,5 @@
 use burn::tensor::Tensor;
-use conifer_space::safe::TINY_F32;
+use conifer_geometry::safe::TINY_F32;
 
 use super::super::{AngleGeometry, pairwise_exterior_angle};
 use super::{exact_angles, inputs};
@@ -17,7 +17,7 @@ fn run(geometry: AngleGeometry) -> impl Fn(Vec<Tensor<2>>) -> Tensor<2> {
     }
 }
 
-/// The oracle: `conifer_space` in `f64`, pair by pair and factor by factor, with gradients by central differences.
+/// The oracle: `conifer_geometry` in `f64`, pair by pair and factor by factor, with gradients by central differences.
 fn exact(
     [_, _, _, width]: [usize; 4],
     geometry: AngleGeometry,
@@ -27,7 +27,7 @@ fn exact(
     oracle(inputs, upstream, |x| exact_angles(&x[0], &x[1], &x[2], width, geometry))
 }
 
-/// The directions of parents and children are far apart here; the error budgets of `conifer_geometry` cover close
+/// The directions of parents and children are far apart here; the error budgets of `conifer_geometry_tensor` cover close
 /// directions. In `f32` the products have an error of a few units in the last place of `|parent| |child|`, and angles
 /// have that error divided by the sine of the angle.
 #[test]

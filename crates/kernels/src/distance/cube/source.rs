@@ -106,7 +106,7 @@ pub(super) fn distances(
 /// D]`.
 ///
 /// `grad` and, for the root mean square, `table` (the distances, of either sign) are read at `a * mine_step + b *
-/// other_step`. A group processes `TILE` points, one factor (y) and `16 blocks` of its coordinates (z), and recomputes
+/// other_step`. A workgroup processes `TILE` points (x) and `TILE * blocks` coordinates (z) of one factor (y), and recomputes
 /// `u`. With `q` the gradient of `u`, the gradient of a point is `c (sum_b q_b (1 + b_b) / (1 + a) x - sum_b q_b y_b)`.
 ///
 /// With `for_curv`, `curv_parts` `[A, K]` gets the contribution of each point's pairs to the gradients of the
@@ -307,7 +307,7 @@ fn acosh_derivative(u: f32, floor: f32) -> f32 {
     select(low, 0.0f32, 1.0f32 / (u * (u + 2.0f32)).sqrt())
 }
 
-/// `ln(1 + t)` for `t >= 0`, as in `conifer_space::vector::ln_1p`. CubeCL's own function takes `ln` of the rounded `1 +
+/// `ln(1 + t)` for `t >= 0`, as in `conifer_geometry::vector::ln_1p`. CubeCL's own function takes `ln` of the rounded `1 +
 /// t` on graphics cards, which is 0 for `t` below 6e-8. NaN stays NaN.
 #[cube]
 fn ln_1p(t: f32) -> f32 {

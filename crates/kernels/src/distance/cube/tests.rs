@@ -5,7 +5,7 @@ use burn::tensor::{DType, Device, DeviceType, Tensor, TensorData};
 
 use super::super::{DistanceNorm, DistanceRule, pairwise_distance, pairwise_distance_plain};
 
-/// The square of `conifer_space::safe::EPS_F32`, the value that `conifer_geometry` passes.
+/// The square of `conifer_geometry::safe::EPS_F32`, the value that `conifer_geometry_tensor` passes.
 const FLOOR: f64 = 1e-12;
 
 /// Rows, columns, factors and their width: one pair; sizes that are no multiple of a tile; PHyCLIP's factors; one wide

@@ -11,7 +11,7 @@ fn weights_at(run: &Path, step: u64) -> Weights {
     checkpoint::export(&checkpoint::load(&checkpoint_path(run, step), &Device::flex()).unwrap().0)
 }
 
-/// Names of the tensors of the towers that differ.
+/// Names of the tower tensors that differ.
 fn changed(before: &Weights, after: &Weights) -> Vec<String> {
     let in_tower = |name: &str| name.starts_with("visual.") || name.starts_with("textual.");
     after

@@ -1,6 +1,6 @@
 //! Conformance suite for manifolds: properties that every entry of [`MANIFOLDS`] must satisfy.
 //!
-//! The tests of `conifer_space` cover the mathematics (metric axioms, geodesics, cones, each formula against a
+//! The tests of `conifer_geometry` cover the mathematics (metric axioms, geodesics, cones, each formula against a
 //! reference of higher precision). The tests here compare every tensor function with the `f64` function of the same
 //! name, and its gradient with central differences. They also check that both are finite on the adversarial list.
 //! Listing a new manifold in [`MANIFOLDS`] puts it under test.
@@ -13,7 +13,7 @@ mod pairs;
 mod values;
 
 use burn::tensor::{DType, Device, Tensor, TensorData};
-use conifer_space::{ManifoldSpec, Root, SPACES, Space, space};
+use conifer_geometry::{ManifoldSpec, Root, SPACES, Space, space};
 
 use crate::{ConeShape, MANIFOLDS, Manifold, RootT, manifold};
 

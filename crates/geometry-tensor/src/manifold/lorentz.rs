@@ -2,12 +2,12 @@
 //!
 //! [`Hyperboloid`] implements the formulas for a single space and for the factors of a product; [`LorentzManifold`]
 //! uses them for a single space. The row-wise formulas are rearranged to use only differences of coordinates, as in
-//! `conifer_space`; the pairwise formulas are matrix products. Sources: MERU (Desai et al. 2023) Sections 3 and B,
+//! `conifer_geometry`; the pairwise formulas are matrix products. Sources: MERU (Desai et al. 2023) Sections 3 and B,
 //! HyCoCLIP (Pal et al. 2025) Eqs. 1 to 10.
 
 use burn::tensor::Tensor;
+use conifer_geometry::ManifoldSpec;
 use conifer_kernels::{DistanceNorm, DistanceRule, pairwise_distance};
-use conifer_space::ManifoldSpec;
 
 use super::curvature::Curvature;
 use super::{ConeShape, FusedAngles, Manifold, ManifoldEntry, fused, root_rows, scaled};

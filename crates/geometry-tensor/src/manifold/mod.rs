@@ -1,7 +1,7 @@
 //! The trait [`Manifold`], and [`MANIFOLDS`], the registry of its implementations.
 
 use burn::tensor::Tensor;
-use conifer_space::{ManifoldSpec, Registry};
+use conifer_geometry::{ManifoldSpec, Registry};
 
 use crate::{Error, Result, RootT};
 
@@ -139,7 +139,7 @@ pub struct ManifoldEntry {
     pub build: fn(&ManifoldSpec, Option<Tensor<1>>) -> Box<dyn Manifold>,
 }
 
-/// The registry of all tensor implementations; the kinds are those of [`conifer_space::SPACES`]. A crate outside this
+/// The registry of all tensor implementations; the kinds are those of [`conifer_geometry::SPACES`]. A crate outside this
 /// workspace registers its space in both.
 pub static MANIFOLDS: Registry<ManifoldEntry> = Registry::new(
     "manifold",

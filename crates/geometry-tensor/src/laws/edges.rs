@@ -1,6 +1,6 @@
 //! Laws of edge cases: values and gradients are finite on the adversarial list, in `f32`.
 
-use conifer_space::laws::edge_tangents;
+use conifer_geometry::laws::edge_tangents;
 
 use super::gradients::{gradients, inputs, unpacked};
 use super::*;

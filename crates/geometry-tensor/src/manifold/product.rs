@@ -4,8 +4,8 @@
 //! and on `[K, B, d]` for pairwise functions.
 
 use burn::tensor::Tensor;
+use conifer_geometry::ManifoldSpec;
 use conifer_kernels::{DistanceNorm, DistanceRule, pairwise_distance};
-use conifer_space::ManifoldSpec;
 
 use super::curvature::Curvature;
 use super::lorentz::Hyperboloid;

@@ -2,8 +2,8 @@
 //! dtype or device; the space then composes tensor operations instead.
 
 use burn::tensor::Tensor;
+use conifer_geometry::safe::{EPS_F64, MAX_RAPIDITY};
 use conifer_kernels::{AngleGeometry, ConeHinge};
-use conifer_space::safe::{EPS_F64, MAX_RAPIDITY};
 
 use super::curvature::Curvature;
 use super::{ConeShape, Manifold};

@@ -80,7 +80,7 @@ pub trait Space<T: Real>: Send + Sync {
     /// zero when the points cancel. The mean of no points is the origin.
     fn mean(&self, points: &[&[T]], out: &mut [T]);
 
-    /// Distance to the root, a measure of how specific a point is: the geodesic distance. On the sphere it is the chord
+    /// [`Space::dist`] to the root, a measure of how specific a point is. On the sphere it is the chord
     /// `|x - root|`, the radius of Radial Embeddings; it is 1 for [`Root::Origin`], the centre of the sphere.
     fn depth(&self, x: &[T], root: &Root) -> T;
 

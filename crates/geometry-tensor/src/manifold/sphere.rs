@@ -1,8 +1,8 @@
 //! The unit sphere, the space of CLIP. With a [`RootT::Point`] it has the radial geometry of HierarCaps and RCME.
 
 use burn::tensor::{Int, Tensor};
+use conifer_geometry::ManifoldSpec;
 use conifer_kernels::unit_rows;
-use conifer_space::ManifoldSpec;
 
 use super::{Manifold, ManifoldEntry, chord};
 use crate::{RootT, safe};

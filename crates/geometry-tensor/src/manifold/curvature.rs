@@ -1,7 +1,7 @@
 //! [`Curvature`]: the curvature parameters of a space, constant or learnable.
 
 use burn::tensor::{Tensor, TensorData};
-use conifer_space::ManifoldSpec;
+use conifer_geometry::ManifoldSpec;
 
 /// Curvatures c > 0, one per Lorentz factor.
 #[expect(clippy::large_enum_variant, reason = "one value per manifold, never a collection")]

@@ -1,7 +1,7 @@
 //! Euclidean space.
 
 use burn::tensor::Tensor;
-use conifer_space::ManifoldSpec;
+use conifer_geometry::ManifoldSpec;
 
 use super::{FusedAngles, Manifold, ManifoldEntry, chord, fused};
 use crate::{RootT, safe};

@@ -1,0 +1,16 @@
+//! [`RootT`]: the root from which the cones are seen, as a tensor.
+
+use burn::tensor::Tensor;
+
+/// The point from which depth is measured.
+///
+/// A learnable root is a [`RootT::Point`] whose tensor requires a gradient.
+#[derive(Clone, Debug)]
+pub enum RootT {
+    /// The origin of the space.
+    Origin,
+    /// A point of the space, given by its space components, `[D]`.
+    Point(Tensor<1>),
+    /// One point of the space per row (for pairs: per parent), `[B, D]`.
+    Rows(Tensor<2>),
+}
