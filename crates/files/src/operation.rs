@@ -39,7 +39,7 @@ pub fn create_file(path: &Path) -> Result<File> {
 /// [`Error::Io`]; part of the file may be written.
 pub fn write(path: &Path, bytes: &[u8]) -> Result<()> {
     let mut file = create_file(path)?;
-    // Two writes, so that tests also stop with half of the file.
+    // Two writes, so that fault-injection tests can also fail when half of the file is written.
     let (first, second) = bytes.split_at(bytes.len() / 2);
     run("write", path, || file.write_all(first))?;
     run("write", path, || file.write_all(second))?;

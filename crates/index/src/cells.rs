@@ -79,7 +79,7 @@ pub struct CellHits {
     pub visited: usize,
 }
 
-/// Largest fraction of the rows that pass the filter which a query visits cell by cell, after the first cells have
+/// Largest fraction of the filtered rows that a query visits cell by cell, after the first cells have
 /// given it a threshold. Above it, the query joins a scan of all rows that is shared by several queries and is several
 /// times as fast per row.
 const MAX_VISITED_FRACTION: f64 = 0.2;

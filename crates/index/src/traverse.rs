@@ -84,7 +84,8 @@ impl Default for Traversal {
 }
 
 impl Traversal {
-    /// HyCoCLIP's interpolation between two points (Appendix G): 100 steps on the tangent line, every row.
+    /// HyCoCLIP's interpolation between two points (Appendix G): 100 samples of the straight line between their tangent
+    /// vectors at the origin. All rows are candidates.
     pub fn interpolation() -> Self {
         Traversal { steps: 100, path: PathKind::Tangent, cone: None }
     }

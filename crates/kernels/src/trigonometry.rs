@@ -6,7 +6,7 @@ use macerator::{Simd, VFma};
 
 use crate::functions::fma as fma32;
 
-/// Numbers of `f64` per SIMD step: one register of AVX-512, two of AVX2.
+/// Number of `f64` values per SIMD step: one register of AVX-512, two of AVX2.
 pub(crate) const WIDE: usize = 8;
 
 pub(crate) type F64Lanes = [f64; WIDE];

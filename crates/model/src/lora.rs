@@ -47,7 +47,7 @@ impl Default for LoraConfig {
 pub enum LoraBlocks {
     /// A named choice.
     Named(NamedBlocks),
-    /// This many last blocks.
+    /// The last N blocks.
     Last(usize),
     /// The blocks with these numbers; the first is 0.
     Listed(Vec<usize>),

@@ -78,7 +78,10 @@ fn toy_world_to_search_and_back() {
         assert!(!between(&[&to[..], &["--path", "geodesic"]].concat()).is_empty(), "{to:?}");
     }
     let both = ["traverse", "set", "--id", id, "--to", id, "--to-text", "a dog"];
-    refused(folder.path(), &both, &["--to", "--to-text", "cannot be used with"]);
+    let usage = crate::conifer(folder.path(), &both);
+    let message = String::from_utf8_lossy(&usage.stderr).into_owned();
+    assert_eq!(usage.status.code(), Some(2), "{message}");
+    assert!(message.contains("'--to <ID>' cannot be used with '--to-text <TEXT>'"), "{message}");
 
     // Filters by column, depth and cone, and the ranking from general to specific.
     let label = first["columns"]["label"].as_str().unwrap();

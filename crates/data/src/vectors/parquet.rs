@@ -210,7 +210,7 @@ fn matrix(reader: &SerializedFileReader<File>, place: &str, name: Option<&str>) 
 /// Lists of equal length, one after the other.
 #[derive(Default)]
 struct ListReader {
-    /// Definition level of a value that is there.
+    /// Maximum definition level of the column: that of a non-null value.
     most: i16,
     /// Length of the first list.
     width: Option<usize>,
@@ -233,7 +233,7 @@ impl ListReader {
             if rows == 0 {
                 return Ok(());
             }
-            // Every list begins with repetition level 0. A value that is not there has a lower definition level.
+            // Every list begins with repetition level 0. The definition level of a null value is below the maximum of its column.
             for (list, levels) in split_lists(&starts, &levels).enumerate() {
                 let row = self.rows + list;
                 if levels.iter().any(|&level| level < self.most) {

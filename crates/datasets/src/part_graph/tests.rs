@@ -227,7 +227,7 @@ fn killed_build_resumes_with_the_same_bytes() {
     let mut partly = 0;
     for _ in 0..4 {
         let mut victim = std::process::Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "build::tests::victim"])
+            .args(["--exact", "part_graph::tests::victim"])
             .env(VICTIM, folder.path())
             .stdout(std::process::Stdio::null())
             .spawn()

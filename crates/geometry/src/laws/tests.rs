@@ -24,6 +24,7 @@ fn every_law_detects_a_fault() {
     let faults = [
         (SpaceFault::LiftTooLong, "lorentz", "unlift inverts lift"),
         (SpaceFault::LiftTooLong, "sphere", "results lie on the space"),
+        (SpaceFault::LiftTooLong, "lorentz", "tangent lines lead from point to point"),
         (SpaceFault::SquaredDist, "euclidean", "dist is a metric"),
         (SpaceFault::LopsidedDist, "product_l1", "dist is a metric"),
         (SpaceFault::ForgetsCurvature, "lorentz", "dist from the origin is the tangent's length"),

@@ -1,4 +1,4 @@
-//! Labels of the pairs in a contrast of wholes and parts.
+//! Positive and excluded pairs of a contrastive loss between wholes and parts.
 
 /// The rows and columns of a table of wholes and parts, and the cells that are positive or excluded.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -88,7 +88,7 @@ fn small_epsilon() -> f64 {
 }
 
 impl T5Config {
-    /// `[width, hidden, depth, heads]`, with the mean of all tokens.
+    /// A config of these sizes, `[width, hidden, depth, heads]`, with mean pooling.
     const fn new(
         (vocabulary, context): (usize, usize),
         [width, hidden, depth, heads]: [usize; 4],

@@ -254,9 +254,13 @@ fn uncha() {
         let scalars = scalar_gradients(&head, &gradients).into_iter();
         let (names, found): (Vec<String>, Vec<f64>) = scalars.map(|(name, slope)| (name, slope.unwrap())).unzip();
         assert_eq!(names.len(), 6);
+        // The gradient of a temperature is a difference of logits, up to 69 here, which float32 rounds: that of
+        // `global_logit_scale` is -1.822e-5 in float64 and -2.029e-5 by the released code, in float32.
+        let rounding = 69.0 * f64::from(f32::EPSILON);
         for (name, slope) in names.iter().zip(found) {
             let expected = golden.get(&format!("gradparam.{name}")).unwrap()[0];
-            assert!((slope - expected).abs() < 1e-4 * expected.abs(), "{file}: {name} {slope} {expected}");
+            let allowed = 1e-4 * expected.abs() + rounding;
+            assert!((slope - expected).abs() < allowed, "{file}: {name} {slope} {expected}");
         }
     }
 }

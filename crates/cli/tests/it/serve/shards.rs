@@ -450,7 +450,7 @@ fn flat_rankings_are_reported() {
     // The best row is far better than the rest, although it is not in the sample.
     let similar = ask(json!({ "query": { "point": [9.0, 0.0] } }));
     assert!(!flat(&similar) && similar["scores"]["best"].as_f64() < similar["scores"]["low"].as_f64(), "{similar}");
-    // The query's own row does not hide that the others are equally far.
+    // A query by row reports the best score, too.
     let among = ask(json!({ "query": { "row": 1199 }, "by": "broader" }));
     assert!(among["scores"]["best"].is_number(), "{among}");
     // Gated rankings and few rows are not judged.

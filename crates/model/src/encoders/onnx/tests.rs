@@ -58,7 +58,7 @@ fn text(file: &str, change: impl FnOnce(&mut OnnxTextConfig)) -> Result<OnnxText
     OnnxTextEncoder::new(&config, &mut Init::blank(&Device::flex()))
 }
 
-/// `sin(0.7 i)` as in the recipe, `[3, 3, 12, 12]`.
+/// The test images `[3, 3, 12, 12]` of `fixtures/onnx/make.py`: element i is `sin(0.7 i)`.
 fn pixels() -> Tensor<4> {
     let values: Vec<f32> = (0..3 * 3 * 12 * 12).map(|i| (i as f32 * 0.7).sin()).collect();
     Tensor::from_data(TensorData::new(values, [3, 3, 12, 12]), &Device::flex())
