@@ -8,6 +8,8 @@
 //! * [`random`] holds a random generator for samples.
 //! * [`safe`] holds the epsilons and clamped functions; [`laws`] is the conformance suite for spaces.
 //!
+//! Formulas are in `spaces/<space>.rs`, those of cones along straight lines (sphere, Euclidean) in `cone.rs`.
+//!
 //! Conventions. Points are stored by their *space* components, `dim` numbers; the time component of the hyperboloid,
 //! `t(x) = sqrt(1/c + |x|^2)`, is recomputed. `curv` is `c > 0`, the sectional curvature is `-c`, and
 //! `<x, x>_L = -1/c`. Angles are in radians. `parent` (general, near the root) always comes before `child` (specific).

@@ -12,6 +12,9 @@
 //! Files with a single scan are decoded only as far as the part requires: rows below it are not read, and blocks
 //! beside it are parsed but not transformed. For files with several scans all coefficients are read.
 //!
+//! Modules in the order of decoding: `headers` (markers and colour model), `scans` and `progressive` with `huffman`, `blocks`
+//! (inverse transforms), `colour` and `smoothing` (upsampling). [`wide`] runs code with the best vector instructions.
+//!
 //! ```
 //! let path = concat!(env!("CARGO_MANIFEST_DIR"), "/src/golden/s420.jpg");
 //! let bytes = std::fs::read(path)?;

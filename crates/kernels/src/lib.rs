@@ -8,12 +8,12 @@
 //! * [`info_nce`] and [`multi_positive_nce`]: contrastive losses of a table of similarities.
 //! * [`unit_rows`]: rows divided by their length.
 //! * [`lift`](fn@lift), [`cone_hinge`], [`pairwise_exterior_angle`] and [`angle_contrast`]: the maps and angles of
-//!   hyperbolic heads. Their reference implementations are in `conifer_geometry_tensor`, which supports more spaces, roots and
-//!   devices.
+//!   hyperbolic heads. Their reference implementations are in `conifer_geometry_tensor` (that of [`angle_contrast`] in
+//!   `conifer_train::terms`), which supports more spaces, roots and devices.
 //! * [`InvertedResidualNet`]: inference of EfficientNet-Lite and MobileNetV2 on the CPU, on plain arrays.
 //! * [`PostNormEncoder`]: inference of BERT on the CPU, on plain arrays.
 //!
-//! Every other fused operation has a reference implementation `..._plain`, composed of Burn's operations.
+//! Every other fused operation with gradients has a reference implementation `..._plain`, composed of Burn's operations.
 //!
 //! ```
 //! use burn::tensor::{Device, Tensor};
