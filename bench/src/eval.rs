@@ -121,7 +121,15 @@ fn hierarcaps() -> anyhow::Result<EvalRun> {
     let tiers: Vec<Vec<String>> = (0..CHAINS).map(|i| (0..TIERS).map(|k| tier(i, k)).collect()).collect();
     let root = Root::Point(root.into_iter().map(f64::from).collect());
     Ok(Box::new(move || {
-        let points = HierarcapsPoints { spec: &spec, root: &root, tiers: &tiers, texts: &texts, images: &images };
+        let points = HierarcapsPoints {
+            spec: &spec,
+            root: &root,
+            tiers: &tiers,
+            texts: &texts,
+            more_texts: &[],
+            more_points: &[],
+            images: &images,
+        };
         hierarcaps_records(&points, &[LEVELS], Score::Similarity, 0)
     }))
 }

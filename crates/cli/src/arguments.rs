@@ -6,6 +6,7 @@ mod eval;
 #[cfg(feature = "serve")]
 mod explore;
 mod features;
+mod hierarchy;
 mod predict;
 mod ranking;
 mod search;
@@ -24,6 +25,7 @@ pub(crate) use eval::{EvalCommand, EvalRunArgs, ReportFormat, ScoreArg, SuiteArg
 #[cfg(feature = "serve")]
 pub(crate) use explore::ExploreArgs;
 pub(crate) use features::FeaturesArgs;
+pub(crate) use hierarchy::{ChainProtocolArg, HierarchyArgs};
 pub(crate) use predict::{ClassTextArg, PredictArgs};
 pub(crate) use ranking::RankingArg;
 pub(crate) use search::{FilterArgs, QueryArgs, QueryEmbedderArgs, SearchArgs, TraverseArgs};
@@ -88,6 +90,8 @@ pub(crate) enum Command {
     Export(ExportArgs),
     /// List the rows on the path from a text, a photo or a row to the root, or to another row.
     Traverse(TraverseArgs),
+    /// Print the chain of texts, from general to specific, that is retrieved for a photo or a text.
+    Hierarchy(Box<HierarchyArgs>),
     /// Serve searches, traversals and thumbnails over HTTP, together with the explorer page.
     #[cfg(feature = "serve")]
     Serve(Box<ServeArgs>),

@@ -16,6 +16,7 @@ mod request;
 mod set_model;
 mod signal;
 mod triviality;
+mod true_chain;
 
 use std::process::ExitCode;
 

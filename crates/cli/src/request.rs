@@ -15,9 +15,26 @@ use crate::set_model::{is_run, set_of};
 
 /// The source that `--data`, `--split`, `--root` and `--data-option` name.
 pub(crate) fn source_spec(data: &DataArgs) -> anyhow::Result<SourceSpec> {
+    spec_of("--data", data)
+}
+
+/// Opens the source that `data` names.
+pub(crate) fn open_source(data: &DataArgs) -> anyhow::Result<Box<dyn Source>> {
+    open_source_of("--data", data)
+}
+
+/// As [`open_source`], for the data set of another option, which the messages name.
+pub(crate) fn open_source_of(option: &str, data: &DataArgs) -> anyhow::Result<Box<dyn Source>> {
+    if let Some(folder) = data.data.strip_prefix("set:") {
+        return open_set(option, Path::new(folder), data);
+    }
+    conifer_datasets::open(&spec_of(option, data)?).with_context(|| format!("{option} {}", data.data))
+}
+
+fn spec_of(option: &str, data: &DataArgs) -> anyhow::Result<SourceSpec> {
     let named = conifer_datasets::spec_of_text(&data.data).with_context(|| {
         format!(
-            "--data {}: unknown kind of data; expected KIND:PATH, a .jsonl, .csv, .tsv or .tar file, or an existing folder; kinds: {}",
+            "{option} {}: unknown kind of data; expected KIND:PATH, a .jsonl, .csv, .tsv or .tar file, or an existing folder; kinds: {}",
             data.data,
             SOURCES.iter().map(|entry| entry.kind).collect::<Vec<_>>().join(", ")
         )
@@ -26,30 +43,22 @@ pub(crate) fn source_spec(data: &DataArgs) -> anyhow::Result<SourceSpec> {
     Ok(SourceSpec { split, roots, options: options(&data.data_options)?, ..named })
 }
 
-/// Opens the source that `data` names.
-pub(crate) fn open_source(data: &DataArgs) -> anyhow::Result<Box<dyn Source>> {
-    if let Some(folder) = data.data.strip_prefix("set:") {
-        return open_set(Path::new(folder), data);
-    }
-    conifer_datasets::open(&source_spec(data)?).with_context(|| format!("--data {}", data.data))
-}
-
 /// Opens an evaluation data set in its standard layout; the folder name selects the data set.
-fn open_set(folder: &Path, data: &DataArgs) -> anyhow::Result<Box<dyn Source>> {
+fn open_set(option: &str, folder: &Path, data: &DataArgs) -> anyhow::Result<Box<dyn Source>> {
+    let place = || format!("{option} {}", data.data);
     anyhow::ensure!(
         data.split.is_none() && data.data_options.is_empty() && data.roots.is_empty(),
-        "--data {}: an evaluation set takes no --split, --data-option or --root",
-        data.data
+        "{}: an evaluation set takes no --split, --data-option or --root",
+        place()
     );
-    let option = || format!("--data {}", data.data);
     // The paths `.` and `..` have no file name.
     let folder = &match folder.file_name() {
         Some(_) => folder.to_owned(),
-        None => folder.canonicalize().with_context(option)?,
+        None => folder.canonicalize().with_context(place)?,
     };
     let name = folder.file_name().map(|it| it.to_string_lossy()).unwrap_or_default();
-    let set = conifer_datasets::sets::find(&name).with_context(option)?;
-    set.open(folder).with_context(option)
+    let set = conifer_datasets::sets::find(&name).with_context(place)?;
+    set.open(folder).with_context(place)
 }
 
 /// The rows of an embedding set, a store, or a training run's embedding set.

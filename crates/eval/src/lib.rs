@@ -5,6 +5,7 @@
 //!   and photos, but not the training method or the encoders.
 //! * [`suite`]: measures the tables of a paper and shows them next to the published numbers.
 //! * [`prediction`]: the deepest node of a class tree that is right with a chosen risk.
+//! * [`retrieve_text_chain`]: the chain of texts from general to specific that is retrieved for one photo.
 //! * [`Record`]: one measured number with its sample size, interval and baseline.
 //!
 //! ```
@@ -18,6 +19,7 @@
 //! ```
 
 pub mod benchmarks;
+mod chain_retrieval;
 mod compare;
 mod embedder;
 mod error;
@@ -31,6 +33,10 @@ mod settings;
 pub mod suite;
 
 pub use benchmarks::{BENCHMARKS, Benchmark, Context, Options, RequiredInput, measure};
+pub use chain_retrieval::{
+    CHAIN_PROTOCOLS, ChainProtocol, ChainQuery, RetrievedChain, RetrievedLevel, RetrievedText, TIERS_COLUMN,
+    retrieve_text_chain,
+};
 pub use compare::{Comparison, Verdict, compare_results, comparison_table};
 pub use embedder::EmbeddingModel;
 pub use error::{Error, Result};

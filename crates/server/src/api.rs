@@ -4,6 +4,7 @@ pub(crate) mod assets;
 pub(crate) mod boxes;
 pub(crate) mod extract;
 pub(crate) mod factors;
+pub(crate) mod hierarchy;
 pub(crate) mod hits;
 pub(crate) mod info;
 pub(crate) mod map;

@@ -69,6 +69,10 @@ def paths(d):
     with d.page.expect_request(lambda it: "/api/traverse" in it.url) as asked:
         d.page.select_option("#along", "pictures")
     d.check("it can show photos instead", asked.value.post_data_json["modality"] == ["image", "box_image"] and "along=pictures" in d.state())
+    with d.page.expect_request(lambda it: "/api/hierarchy" in it.url) as asked:
+        d.page.select_option("#along", "chain")
+    d.settle()
+    d.check("it can show the chain of texts by radius", "modality" not in asked.value.post_data_json and d.page.locator(".walk .card.root").count() == 0)
     d.go(f"#view=path&select={row}", ready="#from-open")
     d.page.wait_for_function("() => document.querySelector('#details dl')")
     d.check("a path without a start offers the open photo", "Start from the open photo" in d.page.inner_text("#from-open"))

@@ -1,4 +1,5 @@
-// The view of a path: the rows along the way from the query or a row to the root or to another row.
+// The view of a path: the rows along the way from the query or a row to the root or to another row, or the chain of texts
+// that a widening ball around the root retrieves.
 
 import { latest, post, thumbnail } from "./api.js";
 import { el, fill, svg } from "./dom.js";
@@ -8,7 +9,7 @@ import { isPicked, togglePicked } from "./selection.js";
 import { current, PICTURES, TEXTS, toQueries, toQuery, update } from "./state.js";
 
 /** The kinds of stops: value in the URL, modalities, label. */
-const ALONG = { texts: [TEXTS, "texts"], pictures: [PICTURES, "photos"], all: [null, "all kinds"] };
+const ALONG = { texts: [TEXTS, "texts"], pictures: [PICTURES, "photos"], all: [null, "all kinds"], chain: [["text"], "texts by radius"] };
 
 /** Creates the path view in `node`. */
 export function path(node, { info, say, open }) {
@@ -39,6 +40,10 @@ export function path(node, { info, say, open }) {
     if (state.to) body.to = toQuery(state.to);
     try {
       const found = await newest(async (signal) => {
+        if (along(state) === "chain") {
+          const { modality, ...rest } = body;    // by default the captions are the candidates, as on the command line
+          return retrieved(await post("/api/hierarchy", { ...rest, protocol: "paper" }, signal));
+        }
         const inside = await post("/api/traverse", body, signal);
         if (inside.stops.some((it) => it.hit)) return inside;
         // No cone contains a point of the path. Show the nearest rows instead, with a notice.
@@ -65,9 +70,20 @@ export function path(node, { info, say, open }) {
 
   /** The kind of stops. The kind filter of the results does not apply: a path with photos only would be empty. */
   function along(state) {
-    const there = (name) => !ALONG[name][0] || ALONG[name][0].some((it) => info.modalities[it] > 0);
     const wanted = state.along ?? (state.to ? "all" : "texts");
-    return there(wanted) ? wanted : "all";
+    return offered(wanted, state) ? wanted : "all";
+  }
+
+  /** True if the set has rows of this kind. A chain of texts has no other end. */
+  function offered(name, state) {
+    const kinds = ALONG[name][0];
+    return (name !== "chain" || !state.to) && (!kinds || kinds.some((it) => info.modalities[it] > 0));
+  }
+
+  /** The reply of /api/hierarchy as a path. The position of a text is its radius as a fraction of the largest. */
+  function retrieved({ tiers, true_chain: truth = null }) {
+    const end = tiers.length ? tiers[tiers.length - 1].radius : 0;
+    return { stops: tiers.map(({ radius, hit }) => ({ at: end > 0 ? radius / end : 0, hit })), chain: true, truth };
   }
 
   /** The open row as a query term, unless the path already starts there; else `null`. */
@@ -84,11 +100,12 @@ export function path(node, { info, say, open }) {
       `Start from the open ${describe(term)}`)];
   }
 
-  function walk(state, { stops, nearest = false }) {
+  function walk(state, { stops, nearest = false, chain = false, truth = null }) {
     const from = state.from ? describe(state.from) : state.terms.map(describe).join(" and ");
     const to = state.to ? describe(state.to) : "the root";
     const rows = stops.filter((it) => it.hit).length;
-    say(`${rows} ${rows === 1 ? "row" : "rows"} on the way from ${from} to ${to}.`);
+    const found = `${rows} ${rows === 1 ? "row" : "rows"}`;
+    say(chain ? `${found} from general to specific for ${from}.` : `${found} on the way from ${from} to ${to}.`);
     const steps = el("input", { type: "range", min: 2, max: 200, step: 1, value: state.steps, id: "steps",
       oninput: () => { out.value = steps.value; },
       onchange: () => update({ steps: Number(steps.value) }, { replace: true }) });
@@ -109,9 +126,11 @@ export function path(node, { info, say, open }) {
         state.to ? el("button", { type: "button", onclick: () => update({ to: null }) }, "To the root instead") : null,
         state.from && state.terms.length ? el("button", { type: "button", onclick: () => update({ from: null }) }, "From the query instead") : null,
         el("div.slider", {}, el("label", { htmlFor: "steps" }, "Steps"), out, steps)),
+      chain ? el("p.hint", {}, "From general to specific: at each radius around the root, the text within it that is most similar to the start. The most general one is left out.") : null,
+      truth ? el("p.hint", { id: "true-chain" }, `True chain: ${truth.join(" → ")}`) : null,
       nearest && rows ? el("p.hint", {}, "No row of this kind has a cone that contains the path, so the model places none above the start. These are the nearest rows.") : null,
       rows ? null : notice("No row lies on this path", "There are no rows of this kind. Choose another kind above."),
-      rule(stops, list), list);
+      rule(stops, list, chain ? ["root", "closest text"] : ["0", "1"]), list);
   }
 
   /** A small picture of an end of the path, if it is a row with a picture; else `null`. */
@@ -124,13 +143,13 @@ export function path(node, { info, say, open }) {
   }
 
   function kinds(state) {
-    const names = Object.keys(ALONG).filter((it) => !ALONG[it][0] || ALONG[it][0].some((kind) => info.modalities[kind] > 0));
+    const names = Object.keys(ALONG).filter((it) => offered(it, state));
     return el("select", { id: "along", onchange: (event) => update({ along: event.target.value }, { replace: true }) },
       names.map((it) => el("option", { value: it, selected: it === along(state) }, ALONG[it][1])));
   }
 
   /** A ruler of the path from 0 to 1, with a mark at the first point where each row is the nearest. */
-  function rule(stops, list) {
+  function rule(stops, list, [first, last]) {
     const width = Math.max(300, node.clientWidth);
     const marks = stops.map((stop, i) => {
       const mark = svg("circle", { cx: 20 + stop.at * (width - 40), cy: 18, r: 5, class: stop.root ? "root" : stop.hit.modality });
@@ -140,7 +159,7 @@ export function path(node, { info, say, open }) {
       return mark;
     });
     const ticks = Array.from({ length: 11 }, (_, i) => svg("line", { x1: 20 + i * (width - 40) / 10, x2: 20 + i * (width - 40) / 10, y1: 12, y2: 24 }));
-    const words = [[20, "start", "0"], [width - 20, "end", "1"]].map(([x, anchor, text]) => {
+    const words = [[20, "start", first], [width - 20, "end", last]].map(([x, anchor, text]) => {
       const word = svg("text", { x, y: 40, "text-anchor": anchor });
       word.textContent = text;
       return word;

@@ -112,7 +112,7 @@ export function parse(text) {
     modality: [...new Set((from.get("modality") ?? "").split(","))].filter((it) => Object.hasOwn(MODALITIES, it)),
     columns, subtree: from.get("subtree"),
     view: one("view", VIEWS), from: terms("from")[0] ?? null, to: terms("to")[0] ?? null,
-    steps: Math.round(within("steps", 2, 200)), along: one("along", ["texts", "pictures", "all"]), select: whole("select"), factor: whole("factor"),
+    steps: Math.round(within("steps", 2, 200)), along: one("along", ["texts", "pictures", "all", "chain"]), select: whole("select"), factor: whole("factor"),
     colour: one("colour", ["modality", "depth"]),
   };
 }

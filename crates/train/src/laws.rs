@@ -40,6 +40,7 @@ fn variants(entry: &MethodEntry) -> Vec<&'static str> {
         "denominator = 'negatives'",
         "towards_root = false",
         "margin = 0.4",
+        "margin = 0.4\nmargin_form = 'hinge'",
         "prior_weight = 2.0",
         GRADIENTS_PASS,
     ];

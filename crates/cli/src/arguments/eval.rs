@@ -47,6 +47,10 @@ pub(crate) struct EvalRunArgs {
     /// Additional folder that photos may be read from, besides the folder of the data file.
     #[arg(long = "root", value_name = "DIR", help_heading = DATA)]
     pub(crate) roots: Vec<PathBuf>,
+    /// Data set whose caption chains are candidates of `hierarcaps`, in addition to those of --data: `KIND:PATH` or a path,
+    /// as --data.
+    #[arg(long, value_name = "DATA", help_heading = DATA)]
+    pub(crate) candidates: Option<String>,
     /// File with one `parent child` edge per line, for the benchmarks that need a class tree. A class may have several
     /// parents.
     #[arg(long, help_heading = DATA)]

@@ -2,6 +2,8 @@ mod compare;
 mod out;
 mod suite;
 
+use std::path::PathBuf;
+
 use anyhow::Context as _;
 use burn::tensor::Device;
 use conifer_data::Source;
@@ -13,7 +15,7 @@ use crate::arguments::{DataArgs, EvalCommand, EvalRunArgs, ScoreArg};
 use crate::cache::{CachedEmbedder, feature_cache_in};
 use crate::embedder::ModelEmbedder;
 use crate::output::{columns, note, print, print_json};
-use crate::request::open_source;
+use crate::request::{open_source, open_source_of};
 use crate::triviality::warn_if_trivial;
 
 use out::ResultLog;
@@ -37,8 +39,15 @@ fn benchmarks(args: EvalRunArgs, as_json: bool, device: &Device) -> anyhow::Resu
     let right = (0.0..=std::f64::consts::PI).contains(&args.gate);
     anyhow::ensure!(right, "--gate is {}; expected an angle in radians, 0 to 3.1416", args.gate);
     let benchmarks = args.benchmarks.iter().map(|name| find(name)).collect::<Result<Vec<_>, _>>()?;
+    if let Some(candidates) = &args.candidates {
+        anyhow::ensure!(
+            benchmarks.iter().any(|it| it.name() == "hierarcaps"),
+            "--candidates is {candidates}, but no chosen benchmark reads it; expected --benchmark hierarcaps"
+        );
+    }
     let tree = args.tree.as_deref().map(TreeFile::read).transpose()?;
     let source = open_source(&data)?;
+    let chain_candidates = args.candidates.as_ref().map(|it| open_candidates(it, &args.roots)).transpose()?;
     let all_splits = match args.all_classes {
         true => Some(open_source(&DataArgs { split: None, ..data })?),
         false => None,
@@ -65,14 +74,16 @@ fn benchmarks(args: EvalRunArgs, as_json: bool, device: &Device) -> anyhow::Resu
         seed: args.seed,
     };
     let context = Context::new(&embedder, source.as_ref(), tree.as_ref().map(|it| &it.graph), &options)
-        .with_candidates(all_splits.as_deref());
+        .with_candidates(all_splits.as_deref())
+        .with_chain_candidates(chain_candidates.as_deref());
     let (mut records, mut lines, mut failed) = (Vec::new(), String::new(), Vec::new());
     let count = benchmarks.len();
     for benchmark in benchmarks {
         match measure(benchmark, &context) {
             Ok(measured) => {
                 let settings = settings(benchmark, &options, tree.as_ref(), args.root_text.as_deref());
-                let by = produced_by(&args, embedder.model(), source.as_ref(), &settings);
+                let candidates = chain_candidates.as_deref();
+                let by = produced_by(&args, embedder.model(), source.as_ref(), candidates, &settings);
                 for record in &measured {
                     let mut line = serde_json::to_value(record)?;
                     line["produced_by"] = by.clone();
@@ -98,6 +109,12 @@ fn benchmarks(args: EvalRunArgs, as_json: bool, device: &Device) -> anyhow::Resu
         saved?;
     }
     verdict(failed, count)
+}
+
+/// Opens the data set of `--candidates`.
+fn open_candidates(data: &str, roots: &[PathBuf]) -> anyhow::Result<Box<dyn Source>> {
+    let data = DataArgs { data: data.to_owned(), split: None, data_options: Vec::new(), roots: roots.to_vec() };
+    open_source_of("--candidates", &data)
 }
 
 /// An error that lists the failed benchmarks, if any.
@@ -148,7 +165,13 @@ pub(crate) fn templates(name: &str) -> anyhow::Result<Vec<String>> {
 }
 
 /// The provenance of a record: model, data, settings and program version.
-fn produced_by(args: &EvalRunArgs, embedder: &ModelEmbedder, source: &dyn Source, settings: &Value) -> Value {
+fn produced_by(
+    args: &EvalRunArgs,
+    embedder: &ModelEmbedder,
+    source: &dyn Source,
+    candidates: Option<&dyn Source>,
+    settings: &Value,
+) -> Value {
     json!({
         "conifer": env!("CARGO_PKG_VERSION"),
         "checkpoint": embedder.inner().name(),
@@ -158,6 +181,8 @@ fn produced_by(args: &EvalRunArgs, embedder: &ModelEmbedder, source: &dyn Source
         "split": args.split,
         "all_classes": args.all_classes,
         "data_sha256": source.fingerprint(),
+        "candidates": args.candidates,
+        "candidates_sha256": candidates.map(|it| it.fingerprint()),
         "settings": settings,
     })
 }

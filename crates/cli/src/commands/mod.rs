@@ -9,6 +9,7 @@ mod eval;
 mod explore;
 mod export;
 mod features;
+mod hierarchy;
 mod lists;
 mod predict;
 mod quickstart;
@@ -43,6 +44,7 @@ pub(crate) fn run(cli: Cli) -> anyhow::Result<()> {
         Command::Store(command) => store::run(command, json),
         Command::Export(args) => export::run(args, json),
         Command::Traverse(args) => traverse::run(args, json, &device),
+        Command::Hierarchy(args) => hierarchy::run(*args, json, &device),
         #[cfg(feature = "serve")]
         Command::Serve(args) => serve::serve(*args, json, &device),
         #[cfg(feature = "serve")]

@@ -1,6 +1,7 @@
 //! Tests of `serve` and `front` over loopback: responses, rejected requests, and availability afterwards.
 
 mod api;
+mod hierarchy;
 mod hostile;
 mod shards;
 mod slow;

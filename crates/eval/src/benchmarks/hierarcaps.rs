@@ -1,4 +1,5 @@
-use std::collections::BTreeMap;
+use std::borrow::Cow;
+use std::collections::BTreeSet;
 
 use conifer_geometry::{ManifoldSpec, Root, space};
 use rand::SeedableRng;
@@ -6,6 +7,7 @@ use rand::seq::SliceRandom;
 
 use super::zero_shot_classification::first_maximum;
 use super::{Benchmark, Context, RequiredInput, images, lacking};
+use crate::chain_retrieval::{CHAIN_PROTOCOLS, ChainProtocol, spellings};
 use crate::metrics::{
     ChainRetrieval, chain_precision_recall, depth_levels, ordering_by_ascending, pair_order_tau, retrieve_chain,
 };
@@ -25,6 +27,9 @@ use crate::{Error, Outcomes, Result};
 /// * `paper`: the levels go from the root to the text most similar to the photo; the first retrieved text is left out
 ///   (in the paper: the text closest to the root).
 /// * `released, first left out` and `paper, first kept`: only one of the two points changed.
+///
+/// The tiers of a second data set can be added to the candidates ([`Context::chain_candidates`]), such as the expanded
+/// candidates of the supplement (2.1). The protocol then ends with the number of these texts.
 ///
 /// tau_d is Kendall's tau between tier and depth within a row, averaged over rows. The first setting is also measured
 /// on the supplement's subsets of chains of four tiers with controlled length.
@@ -61,7 +66,9 @@ impl Benchmark for Hierarcaps {
             }
         }
         let texts: Vec<String> = tiers.iter().flatten().cloned().collect();
+        let more_texts = more_texts(context, self.name(), &texts)?;
         let text_points = context.embedder.texts(&texts)?;
+        let more_points = context.embedder.texts(&more_texts)?;
         let image_points = context.embedder.images(&images(self.name(), &samples)?, context.options.crop)?;
         let root = context.embedder.root()?;
         let points = HierarcapsPoints {
@@ -69,10 +76,44 @@ impl Benchmark for Hierarcaps {
             root: &root,
             tiers: &tiers,
             texts: &text_points,
+            more_texts: &more_texts,
+            more_points: &more_points,
             images: &image_points,
         };
         hierarcaps_records(&points, &context.options.steps, context.options.score, context.options.seed)
     }
+}
+
+/// The distinct tiers of [`Context::chain_candidates`] that are not in `own`, in alphabetical order.
+fn more_texts(context: &Context<'_>, benchmark: &'static str, own: &[String]) -> Result<Vec<String>> {
+    let Some(source) = context.chain_candidates else { return Ok(Vec::new()) };
+    let mut texts = BTreeSet::new();
+    let (mut chains, mut broken) = (0, Vec::new());
+    for index in 0..source.len() {
+        match source.get(index) {
+            Ok(sample) => {
+                chains += usize::from(sample.tiers.is_some());
+                texts.extend(sample.tiers.into_iter().flat_map(|it| it.positive));
+            }
+            Err(it) => broken.push(it),
+        }
+    }
+    if let Some(first) = broken.first() {
+        let (count, total) = (broken.len(), source.len());
+        return Err(Error::Broken { benchmark, count, total, first: format!("in the candidates: {first}") });
+    }
+    if chains == 0 {
+        return Err(Error::Missing {
+            benchmark,
+            missing: format!("every caption chain of the candidates `{}`", source.name()),
+            expected: format!(
+                "none of its {} samples has tiers; expected a data set with caption chains",
+                source.len()
+            ),
+        });
+    }
+    own.iter().for_each(|text| _ = texts.remove(text));
+    Ok(texts.into_iter().collect())
 }
 
 /// Embedded HierarCaps rows, the input of [`hierarcaps_records`].
@@ -85,6 +126,10 @@ pub struct HierarcapsPoints<'a> {
     pub tiers: &'a [Vec<String>],
     /// Points of all tier texts by row, then tier: `[sum of tiers, dim]`.
     pub texts: &'a [f32],
+    /// Candidates that are tiers of no row, usually none.
+    pub more_texts: &'a [String],
+    /// Points of `more_texts`, `[more_texts.len(), dim]`.
+    pub more_points: &'a [f32],
     /// Points of the photos, `[rows, dim]`.
     pub images: &'a [f32],
 }
@@ -110,10 +155,13 @@ pub fn hierarcaps_records(
     // Depths in f64, so that two texts whose depths differ in the last bits of f32 do not tie.
     let space64 = space::<f64>(points.spec)?;
     let wide = |row: &[f32]| row.iter().map(|&v| f64::from(v)).collect::<Vec<_>>();
-    let depths: Vec<f64> =
-        points.texts.chunks(points.spec.dim).map(|row| space64.depth(&wide(row), points.root)).collect();
-    let settings: Vec<ChainSetting> =
-        steps.iter().flat_map(|&steps| PROTOCOLS.map(|protocol| ChainSetting { protocol, steps })).collect();
+    let rows = points.texts.chunks(points.spec.dim).chain(points.more_points.chunks(points.spec.dim));
+    let depths: Vec<f64> = rows.map(|row| space64.depth(&wide(row), points.root)).collect();
+    let more = points.more_texts.len();
+    let settings: Vec<ChainSetting> = steps
+        .iter()
+        .flat_map(|&steps| CHAIN_PROTOCOLS.map(|protocol| ChainSetting { protocol, steps, more }))
+        .collect();
     let found = chains(points, &depths, &settings, score, points.images)?;
     let by_chance = chains(points, &depths, &settings, score, &shuffled_rows(points.images, points.spec.dim, seed))?;
 
@@ -137,29 +185,17 @@ pub fn hierarcaps_records(
     Ok(records)
 }
 
-/// Range of the levels, and whether the first retrieved text counts.
-#[derive(Clone, Copy)]
-struct ChainProtocol {
-    name: &'static str,
-    per_photo: bool,
-    first_kept: bool,
-}
-
-const PROTOCOLS: [ChainProtocol; 4] = [
-    ChainProtocol { name: "released", per_photo: false, first_kept: true },
-    ChainProtocol { name: "released, first left out", per_photo: false, first_kept: false },
-    ChainProtocol { name: "paper", per_photo: true, first_kept: false },
-    ChainProtocol { name: "paper, first kept", per_photo: true, first_kept: true },
-];
-
 struct ChainSetting {
     protocol: ChainProtocol,
     steps: usize,
+    /// Number of candidates of the second data set.
+    more: usize,
 }
 
 impl ChainSetting {
     fn name(&self, score: Score) -> String {
-        format!("{} levels, {}, {}", self.steps, self.protocol.name, score.name())
+        let name = format!("{} levels, {}, {}", self.steps, self.protocol.name, score.name());
+        if self.more == 0 { name } else { format!("{name}, more candidates: {}", self.more) }
     }
 }
 
@@ -243,20 +279,25 @@ fn chains(
     score: Score,
     images: &[f32],
 ) -> Result<Vec<Vec<ChainRetrieval>>> {
-    let texts: Vec<&str> = points.tiers.iter().flatten().map(String::as_str).collect();
+    let texts: Vec<&str> = points.tiers.iter().flatten().chain(points.more_texts).map(String::as_str).collect();
+    let candidates = match points.more_points {
+        [] => Cow::Borrowed(points.texts),
+        more => Cow::Owned([points.texts, more].concat()),
+    };
     let by_depth = ordering_by_ascending(depths);
     let fixed: Vec<Vec<f64>> = settings.iter().map(|setting| depth_levels(depths, setting.steps)).collect();
-    // Texts with the same spelling are equal, so each text gets the index of its first occurrence.
-    let mut first = BTreeMap::new();
-    let spelling: Vec<usize> = texts.iter().enumerate().map(|(i, &t)| *first.entry(t).or_insert(i)).collect();
-    let rows = similarity_rows(points.spec, score, images, points.texts, |row, scores| {
+    // Texts with the same spelling are equal.
+    let spelling = spellings(&texts);
+    let rows = similarity_rows(points.spec, score, images, &candidates, |row, scores| {
         let reference: Vec<Vec<&str>> = points.tiers[row].iter().map(|t| vec![t.as_str()]).collect();
         let closest = depths[first_maximum(scores)];
         let measured = |(setting, fixed): (&ChainSetting, &Vec<f64>)| {
-            let own =
-                if setting.protocol.per_photo { depth_levels(&[0.0, closest], setting.steps) } else { Vec::new() };
-            let levels = if setting.protocol.per_photo { &own } else { fixed };
-            let chain = retrieve_chain(&by_depth, depths, levels, scores, |a, b| spelling[a] == spelling[b]);
+            let levels = match setting.protocol.per_query {
+                true => Cow::Owned(setting.protocol.levels(depths, closest, setting.steps)),
+                // The same for every photo, so they are computed once.
+                false => Cow::Borrowed(fixed),
+            };
+            let chain = retrieve_chain(&by_depth, depths, &levels, scores, |a, b| spelling[a] == spelling[b]);
             let left_out = usize::from(!setting.protocol.first_kept).min(chain.len());
             let retrieved: Vec<&str> = chain[left_out..].iter().map(|&i| texts[i]).collect();
             chain_precision_recall(&retrieved, &reference)

@@ -132,6 +132,8 @@ pub struct Context<'a> {
     /// Samples whose taxa and labels are candidates as well, although their photos are not measured. `None`: only the
     /// taxa and labels of the measured photos are candidates.
     pub candidates: Option<&'a dyn Source>,
+    /// Samples whose caption chains are candidates of `hierarcaps`, in addition to those of the data set.
+    pub chain_candidates: Option<&'a dyn Source>,
     /// Descriptions of what was left out under [`Options::partial`]; [`measure`] appends them to the protocol.
     left_out: RefCell<Vec<String>>,
 }
@@ -209,13 +211,27 @@ impl<'a> Context<'a> {
         graph: Option<&'a ClassGraph>,
         options: &'a Options,
     ) -> Self {
-        Self { embedder, source, graph, options, candidates: None, left_out: RefCell::default() }
+        Self {
+            embedder,
+            source,
+            graph,
+            options,
+            candidates: None,
+            chain_candidates: None,
+            left_out: RefCell::default(),
+        }
     }
 
     /// Adds the taxa and labels of `candidates`, usually those of all splits, as candidates.
     #[must_use]
     pub fn with_candidates(self, candidates: Option<&'a dyn Source>) -> Self {
         Self { candidates, ..self }
+    }
+
+    /// Adds the caption chains of `candidates` to the candidates of `hierarcaps`.
+    #[must_use]
+    pub fn with_chain_candidates(self, candidates: Option<&'a dyn Source>) -> Self {
+        Self { chain_candidates: candidates, ..self }
     }
 
     /// Reads every sample. An unusable sample is an error, because dropping it would silently change the number.

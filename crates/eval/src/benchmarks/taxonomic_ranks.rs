@@ -113,7 +113,15 @@ impl Benchmark for TaxonomicRanks {
 
         let links: Vec<f32> = chains.iter().flatten().flat_map(point).copied().collect();
         let root = context.embedder.root()?;
-        let points = HierarcapsPoints { spec, root: &root, tiers: &chains, texts: &links, images: &photos };
+        let points = HierarcapsPoints {
+            spec,
+            root: &root,
+            tiers: &chains,
+            texts: &links,
+            more_texts: &[],
+            more_points: &[],
+            images: &photos,
+        };
         let chain = hierarcaps_records(&points, &context.options.steps, context.options.score, context.options.seed)?;
         records.extend(chain.into_iter().map(|record| Record { benchmark: self.name().into(), ..record }));
         Ok(records)

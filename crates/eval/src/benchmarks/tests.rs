@@ -149,7 +149,15 @@ fn hierarcaps_levels_by_hand() {
     let tiers = [["a", "b"], ["c", "d"]].map(|row| row.map(str::to_owned).to_vec());
     let texts = [1.0, 0.0, 2.0, 0.0, 0.0, 4.0, 0.0, 8.0]; // a, b, c, d at depths 1, 2, 4, 8
     let images = [2.0, 0.1, 0.0, 4.1]; // x is most like b, y most like c and more like a than like b
-    let points = HierarcapsPoints { spec: &spec, root: &Root::Origin, tiers: &tiers, texts: &texts, images: &images };
+    let points = HierarcapsPoints {
+        spec: &spec,
+        root: &Root::Origin,
+        tiers: &tiers,
+        texts: &texts,
+        more_texts: &[],
+        more_points: &[],
+        images: &images,
+    };
     let records = hierarcaps_records(&points, &[50, 2], Score::Similarity, 0).unwrap();
     let of = |protocol: &str| {
         let find = |metric: &str| {
@@ -361,6 +369,8 @@ fn golden_hierarcaps() {
         root: &root,
         tiers: &tiers,
         texts: &texts,
+        more_texts: &[],
+        more_points: &[],
         images: &images,
     };
     let records = hierarcaps_records(&points, &[50], Score::Similarity, 0).unwrap();
@@ -521,6 +531,7 @@ fn every_benchmark_obeys_the_laws() {
 mod breeds;
 mod contrasts;
 mod detection;
+mod hierarcaps;
 mod hyperlex;
 mod part_retrieval;
 mod pep;

@@ -9,22 +9,13 @@ pub fn depth_levels(depths: &[f64], steps: usize) -> Vec<f64> {
     (0..steps).map(|i| if i + 1 == steps && steps > 1 { hi } else { lo + (hi - lo) * i as f64 / last }).collect()
 }
 
-/// Retrieves a chain of candidates for one query, general to specific, with a ball that widens around the root.
+/// The candidate with the highest score within each of `levels`, which ascend; `None` while no candidate is within.
 ///
-/// At each level, the candidate with the highest score among those within the level is taken. It is kept if its text
-/// differs from the previous one. `by_depth` lists the candidates by ascending depth. Among equal scores the smallest
-/// index wins, as with `argmax`. `same` says whether two candidates have the same text.
-pub fn retrieve_chain(
-    by_depth: &[usize],
-    depths: &[f64],
-    levels: &[f64],
-    scores: &[f32],
-    same: impl Fn(usize, usize) -> bool,
-) -> Vec<usize> {
-    let mut chain: Vec<usize> = Vec::new();
+/// `by_depth` lists the candidates by ascending depth. Among equal scores the smallest index wins, as with `argmax`.
+pub fn best_within_levels(by_depth: &[usize], depths: &[f64], levels: &[f64], scores: &[f32]) -> Vec<Option<usize>> {
     let mut best: Option<usize> = None;
     let mut next = 0;
-    for &level in levels {
+    let mut within = |&level: &f64| {
         while let Some(&candidate) = by_depth.get(next).filter(|&&c| depths[c] <= level) {
             let better =
                 best.is_none_or(|b| scores[candidate] > scores[b] || (scores[candidate] == scores[b] && candidate < b));
@@ -33,12 +24,24 @@ pub fn retrieve_chain(
             }
             next += 1;
         }
-        if let Some(found) = best
-            && chain.last().is_none_or(|&last| !same(last, found))
-        {
-            chain.push(found);
-        }
-    }
+        best
+    };
+    levels.iter().map(&mut within).collect()
+}
+
+/// Retrieves a chain of candidates for one query, general to specific, with a ball that widens around the root.
+///
+/// At each level, the best candidate within the level is taken ([`best_within_levels`]). It is kept if its text differs
+/// from the previous one. `same` says whether two candidates have the same text.
+pub fn retrieve_chain(
+    by_depth: &[usize],
+    depths: &[f64],
+    levels: &[f64],
+    scores: &[f32],
+    same: impl Fn(usize, usize) -> bool,
+) -> Vec<usize> {
+    let mut chain: Vec<usize> = best_within_levels(by_depth, depths, levels, scores).into_iter().flatten().collect();
+    chain.dedup_by(|found, last| same(*last, *found));
     chain
 }
 

@@ -18,7 +18,7 @@ mod wasserstein;
 pub use average_precision::{DetectionRanking, average_precision, average_precision_101};
 pub use bootstrap::{BootstrapUnits, bootstrap_mean, bootstrap_statistic, bootstrap_units};
 pub use bootstrap_counts::{bootstrap_counts, normal_interval};
-pub use chain::{ChainRetrieval, chain_precision_recall, depth_levels, retrieve_chain};
+pub use chain::{ChainRetrieval, best_within_levels, chain_precision_recall, depth_levels, retrieve_chain};
 pub use classification::{Accuracy, accuracy};
 pub use correlation::{SpearmanRanks, spearman};
 pub use hierarchical::{HierarchicalScores, hierarchical_scores, random_hierarchical_scores};

@@ -101,6 +101,12 @@ fn a_widening_ball_finds_general_before_specific() {
     assert_eq!(retrieve_chain(&by_depth, &depths, &levels, &[0.1, 0.5, 0.4, 0.9], |a, b| a == b), [0, 1, 3]);
     // Candidates 1 and 3 have the same text, so the chain keeps only the first.
     assert_eq!(retrieve_chain(&by_depth, &depths, &levels, &[0.1, 0.5, 0.4, 0.9], |a, b| a % 2 == b % 2), [0, 1]);
+    // Nothing is within the first level, and candidate 2 is not better than 1.
+    let levels = [-0.5, 0.0, 1.5, 2.0, 3.0];
+    assert_eq!(
+        best_within_levels(&by_depth, &depths, &levels, &[0.1, 0.5, 0.4, 0.9]),
+        [None, Some(0), Some(1), Some(1), Some(3)]
+    );
     let tiers = [vec!["animal"], vec!["dog"], vec!["a brown dog"], vec!["a brown dog sleeps"]];
     assert_eq!(
         chain_precision_recall(&["animal", "cat", "a brown dog"], &tiers),

@@ -7,12 +7,12 @@ use serde_json::{Map, Value, json};
 
 use crate::api::info::ServerInfo;
 use crate::api::replies::{
-    BoxesReply, ClassReply, ErrorReply, FactorReply, FactorsReply, HealthReply, MapReply, MapRowReply, NeighboursReply,
-    PathReply, PhotoReply, PointReply, PredictionReply, RowReply, SearchReply,
+    BoxesReply, ClassReply, ErrorReply, FactorReply, FactorsReply, HealthReply, HierarchyReply, MapReply, MapRowReply,
+    NeighboursReply, PathReply, PhotoReply, PointReply, PredictionReply, RowReply, SearchReply,
 };
 use crate::api::requests::{
-    MapParams, NeighbourParams, PointRequest, RowIdParams, SearchRequest, ThumbnailParams, TraverseRequest, TreeParams,
-    non_null,
+    HierarchyRequest, MapParams, NeighbourParams, PointRequest, RowIdParams, SearchRequest, ThumbnailParams,
+    TraverseRequest, TreeParams, non_null,
 };
 use crate::body::typed;
 
@@ -107,6 +107,7 @@ fn operations(schemas: &mut Schemas) -> Vec<(&'static str, &'static str, Operati
         ("/api/search", "post", Operation::new("Returns the best rows.").reads::<SearchRequest>(schemas).json::<SearchReply<'_>>(schemas)),
         ("/api/point", "post", Operation::new("Resolves a query to a point.").reads::<PointRequest>(schemas).json::<PointReply>(schemas)),
         ("/api/traverse", "post", Operation::new("Returns the rows along a path to the root or to another point.").reads::<TraverseRequest>(schemas).json::<PathReply<'_>>(schemas)),
+        ("/api/hierarchy", "post", Operation::new("Returns the chain of texts, from general to specific, that is retrieved for a query with a ball that widens around the root (HierarCaps).").reads::<HierarchyRequest>(schemas).json::<HierarchyReply<'_>>(schemas)),
         ("/api/photos", "post", Operation::new("Embeds a photo and returns a token for queries. The token expires after many more uploads.").reads_photo().json::<PhotoReply>(schemas)),
         ("/api/predict", "post", Operation::new("Returns the deepest class of a tree that is right with the risk of --threshold; 404 without a threshold.").reads::<PointRequest>(schemas).json::<PredictionReply<'_>>(schemas)),
         ("/api/rows", "get", Operation::new("Returns the rows with an id.").query::<RowIdParams>(schemas).json::<Vec<RowReply<'_>>>(schemas)),

@@ -146,6 +146,31 @@ pub(crate) struct StopReply<'a> {
     pub(crate) hit: Option<RowReply<'a>>,
 }
 
+/// Reply of `POST /api/hierarchy`.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct HierarchyReply<'a> {
+    /// Range of the radii, and whether the first text counts.
+    pub(crate) protocol: &'static str,
+    /// Number of candidates.
+    pub(crate) candidates: usize,
+    /// The retrieved texts, from general to specific.
+    pub(crate) tiers: Vec<TierReply<'a>>,
+    /// The first text, if the protocol leaves it out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) left_out: Option<TierReply<'a>>,
+    /// The true chain of the query, from general to specific, if the query is a row that has one (column `tiers`).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) true_chain: Option<Vec<String>>,
+}
+
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct TierReply<'a> {
+    /// The smallest radius around the root that retrieves the text.
+    pub(crate) radius: f64,
+    /// The row of the text. Its score is the similarity to the query.
+    pub(crate) hit: RowReply<'a>,
+}
+
 /// Reply of `GET /api/rows/{row}/neighbours`.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct NeighboursReply<'a> {

@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 
 use conifer_embeddings::Modality;
+use conifer_eval::ChainProtocol;
 use conifer_index::{PathKind, Ranking};
 use conifer_search::{MAX_ANGLE, PathName, RankingName};
 use schemars::{JsonSchema, Schema};
@@ -207,6 +208,35 @@ filtered_request! {
     }
 }
 
+filtered_request! {
+    /// Body of `POST /api/hierarchy`. Without `modality`, the texts of the set are the candidates.
+    #[schemars(rename = "Hierarchy")]
+    HierarchyRequest {
+        from: PointQuery,
+        /// Number of radii.
+        #[schemars(range(min = 2, max = MAX_STEPS), extend("default" = 50))]
+        steps: Option<usize>,
+        /// Range of the radii, and whether the first text counts.
+        #[schemars(extend("default" = "paper"))]
+        protocol: Option<ChainProtocolName>,
+    }
+}
+
+/// A protocol of chain retrieval by its name in requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[schemars(rename = "ChainProtocol")]
+pub(crate) enum ChainProtocolName {
+    /// From the root to the text closest to the query, without the first text.
+    Paper,
+    /// From the root to the text closest to the query.
+    PaperFirstKept,
+    /// From the shallowest to the deepest candidate, as the released evaluator of HierarCaps.
+    Released,
+    /// From the shallowest to the deepest candidate, without the first text.
+    ReleasedFirstLeftOut,
+}
+
 /// Body of `POST /api/point` and `POST /api/predict`.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(remote = "Self", deny_unknown_fields)]
@@ -318,6 +348,30 @@ impl TraverseRequest {
 
     pub(crate) fn path(&self) -> PathKind {
         self.path.map_or(PathKind::Geodesic, Into::into)
+    }
+}
+
+impl HierarchyRequest {
+    /// Returns the number of points in the request.
+    ///
+    /// # Errors
+    /// The number of steps is out of range, or `from` is not a valid query.
+    pub(crate) fn check(&self) -> HttpResult<usize> {
+        in_range("steps", self.steps(), 2, MAX_STEPS)?;
+        self.from.check()
+    }
+
+    pub(crate) fn steps(&self) -> usize {
+        self.steps.unwrap_or(50)
+    }
+
+    pub(crate) fn protocol(&self) -> ChainProtocol {
+        match self.protocol {
+            None | Some(ChainProtocolName::Paper) => ChainProtocol::PAPER,
+            Some(ChainProtocolName::PaperFirstKept) => ChainProtocol::PAPER_FIRST_KEPT,
+            Some(ChainProtocolName::Released) => ChainProtocol::RELEASED,
+            Some(ChainProtocolName::ReleasedFirstLeftOut) => ChainProtocol::RELEASED_FIRST_LEFT_OUT,
+        }
     }
 }
 

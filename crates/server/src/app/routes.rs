@@ -9,7 +9,9 @@ use axum::routing::{MethodRouter, get, post};
 use axum::{Router, middleware};
 
 use crate::Server;
-use crate::api::{boxes, factors, info, map, openapi, page, photos, predict, rows, search, thumbnails, traverse, tree};
+use crate::api::{
+    boxes, factors, hierarchy, info, map, openapi, page, photos, predict, rows, search, thumbnails, traverse, tree,
+};
 use crate::app::gate::{RequestGate, pass};
 use crate::body::typed;
 use crate::embedding_queue::EmbeddingQueue;
@@ -32,6 +34,7 @@ pub(crate) fn routes() -> Vec<ServerRoute> {
         ("post", "/api/photos", post(photos::upload)),
         ("post", "/api/predict", post(predict::predict)),
         ("post", "/api/traverse", post(traverse::traverse)),
+        ("post", "/api/hierarchy", post(hierarchy::hierarchy)),
         ("get", "/api/rows", get(rows::by_id)),
         ("get", "/api/rows/{row}", get(rows::one)),
         ("get", "/api/rows/{row}/neighbours", get(rows::neighbours)),

@@ -270,6 +270,8 @@ mod later_oracle;
 #[cfg(test)]
 mod oracle;
 #[cfg(test)]
+mod radial_oracle;
+#[cfg(test)]
 mod released;
 #[cfg(test)]
 pub(crate) mod testkit;

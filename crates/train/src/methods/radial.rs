@@ -12,9 +12,16 @@
 //! total    = prior_weight prior + mean + minimax
 //! ```
 //!
-//! A finite `margin` replaces the angles by the cone losses of the supplement (Sec. 2.2), `max(-margin, +-(X - theta))`
-//! with `sin theta = min(1, cone_radius / d_r)`. With the default infinite
-//! margin the losses omit theta, which cancels in their difference.
+//! A finite `margin` replaces the angles by cone losses of the supplement, + for positive and - for negative pairs:
+//!
+//! ```text
+//! margin_form = "clamped"   max(-margin, +-(X - theta))                 supplement, Sec. 2.2; the default
+//! margin_form = "hinge"     max(0, +-(X - theta + margin))              supplement, Sec. 3.5
+//! sin theta = min(1, cone_radius / d_r)
+//! ```
+//!
+//! Both are the same for margin 0. With the default infinite margin the losses omit theta, which cancels in their
+//! difference.
 
 use burn::tensor::Tensor;
 use conifer_data::View;
@@ -54,11 +61,25 @@ pub struct Config {
     pub prior_weight: f64,
     /// alpha of the supplement's cone losses, in radians. Infinite: the radial loss.
     pub margin: f64,
+    /// How a finite margin enters the cone losses.
+    pub margin_form: MarginForm,
     /// epsilon of the supplement's cones: 0.05.
     pub cone_radius: f64,
     /// The terms. Without `data.chain.negatives` there is no `negative` term, and the minimax term uses the positives
     /// alone.
     pub terms: TermSwitches,
+}
+
+/// The cone loss of a pair, with the angle X, the half-aperture theta and the margin alpha; + for positive and - for
+/// negative pairs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum MarginForm {
+    /// `max(-alpha, +-(X - theta))` (supplement, Sec. 2.2). The radial loss is its limit.
+    Clamped,
+    /// `max(0, +-(X - theta + alpha))` (supplement, Sec. 3.5), as printed. A positive pair has no loss up to
+    /// `theta - alpha`, a negative pair from there on.
+    Hinge,
 }
 
 impl MethodSettings for Config {
@@ -69,6 +90,7 @@ impl MethodSettings for Config {
             reference,
             prior_weight: 10.0,
             margin: f64::INFINITY,
+            margin_form: MarginForm::Clamped,
             cone_radius: 0.05,
             terms: TermSwitches::all(TERMS),
         }
@@ -80,6 +102,10 @@ impl MethodSettings for Config {
         if self.margin.is_nan() || self.margin < 0.0 {
             return Err(Error::setting("method.margin", self.margin, "0 or more, or inf"));
         }
+        if self.margin_form == MarginForm::Hinge && self.margin.is_infinite() {
+            let expected = "a finite number of radians for method.margin_form = \"hinge\", such as 0.3927 (pi/8)";
+            return Err(Error::setting("method.margin", self.margin, expected));
+        }
         self.terms.check(TERMS)
     }
 }
@@ -89,17 +115,22 @@ struct Radial {
 }
 
 impl Radial {
-    /// Loss of pairs whose angles are `[T-1, B]`: the angle, or with a finite margin the signed angle to the border of
-    /// the cone, clamped at `-margin`.
+    /// Loss of pairs whose angles are `[T-1, B]`: the angle, or with a finite margin the cone loss of
+    /// [`Config::margin_form`].
     fn violation(&self, space: &BatchSpace, parents: &[Tensor<2>], angles: Tensor<2>, sign: f64) -> Tensor<2> {
-        let Config { margin, cone_radius, .. } = self.config;
+        let Config { margin, margin_form, cone_radius, .. } = self.config;
         if margin.is_infinite() {
             return angles;
         }
         let theta = parents.iter().map(|parent| space.manifold.half_aperture(parent.clone(), cone_radius, &space.root));
         let theta: Tensor<2> = Tensor::stack(theta.collect(), 0);
+        let excess = angles - theta;
+        let loss = match margin_form {
+            MarginForm::Clamped => (excess * sign).clamp_min(-margin),
+            MarginForm::Hinge => ((excess + margin) * sign).clamp_min(0.0),
+        };
         // The sign is applied a second time because the caller subtracts the losses of negative pairs.
-        ((angles - theta) * sign).clamp_min(-margin) * sign
+        loss * sign
     }
 }
 

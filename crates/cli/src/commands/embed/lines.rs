@@ -12,6 +12,8 @@ use conifer_data::transform::crop_box;
 use conifer_data::{BBox, Broken, ImageRef, Picture, PixelLimits, Sample, Source};
 use conifer_datasets::sources::class_name;
 use conifer_embeddings::Modality;
+use conifer_eval::TIERS_COLUMN;
+use serde_json::json;
 
 use crate::arguments::{EmbedView, ViewArg};
 
@@ -29,16 +31,29 @@ pub(super) struct RowMetadata {
     /// Position in the photo: left, top, width and height as fractions of the photo, separated by commas. Empty for a
     /// whole photo, a text, and a box that is stored as a separate photo.
     bounds: String,
+    /// The caption chain of the sample as a JSON list of texts, for its photo; empty for other rows.
+    tiers: String,
 }
 
-/// Names of the columns, in alphabetical order.
-pub(super) const COLUMNS: [&str; 4] = ["box", "label", "sample", "text"];
+/// Names of the columns of every set, in alphabetical order.
+const COLUMNS: [&str; 4] = ["box", "label", "sample", "text"];
+
+/// Names of the columns of a set with these views, in alphabetical order. Only photos have a caption chain.
+pub(super) fn columns(views: &[EmbedView]) -> Vec<String> {
+    COLUMNS.into_iter().chain(with_chains(views).then_some(TIERS_COLUMN)).map(str::to_owned).collect()
+}
+
+fn with_chains(views: &[EmbedView]) -> bool {
+    views.contains(&EmbedView::Tiers) && views.contains(&EmbedView::Modality(ViewArg::Image))
+}
 
 impl RowMetadata {
     fn new(sample: &Sample, id: String, modality: Modality, text: String) -> Self {
         let whole = matches!(modality, Modality::Image | Modality::Text);
         let label = sample.label.clone().filter(|_| whole).unwrap_or_default();
-        Self { id, modality, label, sample: sample.id.clone(), text, bounds: String::new() }
+        let tiers = sample.tiers.as_ref().filter(|_| modality == Modality::Image);
+        let tiers = tiers.map_or_else(String::new, |it| json!(it.positive).to_string());
+        Self { id, modality, label, sample: sample.id.clone(), text, bounds: String::new(), tiers }
     }
 
     fn at(self, bounds: &BBox) -> Self {
@@ -46,8 +61,14 @@ impl RowMetadata {
         Self { bounds: format!("{x1},{y1},{},{}", x2 - x1, y2 - y1), ..self }
     }
 
-    pub(super) fn add_to(&self, draft: &mut conifer_embeddings::Draft) -> conifer_embeddings::Result<u64> {
-        draft.add(&self.id, self.modality, &[&self.bounds, &self.label, &self.sample, &self.text])
+    /// Adds the row with the columns of [`columns`].
+    pub(super) fn add_to(
+        &self,
+        draft: &mut conifer_embeddings::Draft,
+        views: &[EmbedView],
+    ) -> conifer_embeddings::Result<u64> {
+        let all = [&self.bounds, &self.label, &self.sample, &self.text, &self.tiers].map(String::as_str);
+        draft.add(&self.id, self.modality, &all[..COLUMNS.len() + usize::from(with_chains(views))])
     }
 }
 
@@ -185,7 +206,15 @@ impl SharedTexts {
         }
         let id = format!("{kind}:{text}");
         // The row belongs to no photo, so its sample id is unique.
-        Some(RowMetadata { sample: id.clone(), id, modality: Modality::Text, label, text, bounds: String::new() })
+        Some(RowMetadata {
+            sample: id.clone(),
+            id,
+            modality: Modality::Text,
+            label,
+            text,
+            bounds: String::new(),
+            tiers: String::new(),
+        })
     }
 }
 
@@ -323,6 +352,20 @@ mod tests {
         );
         assert!(rows(&bird("Aves Turdus merula", None), &both).is_empty());
         assert!(rows(&bird("Aves Sula", None), &[EmbedView::Modality(ViewArg::Image)]).is_empty());
+    }
+
+    #[test]
+    fn photos_have_their_chain_with_the_view_tiers() {
+        let views = [EmbedView::Tiers, EmbedView::Modality(ViewArg::Image)];
+        assert_eq!(columns(&views), ["box", "label", "sample", "text", "tiers"]);
+        assert_eq!(columns(&views[..1]), ["box", "label", "sample", "text"]);
+        assert_eq!(columns(&views[1..]), ["box", "label", "sample", "text"]);
+        let positive = vec!["a \"dog\"".to_owned(), "a black dog".to_owned()];
+        let sample = Sample { tiers: Some(Tiers { positive, negative: Vec::new() }), ..Sample::default() };
+        let row = |modality| RowMetadata::new(&sample, String::new(), modality, String::new()).tiers;
+        assert_eq!(row(Modality::Image), r#"["a \"dog\"","a black dog"]"#);
+        assert_eq!(row(Modality::BoxImage), "");
+        assert!(SharedTexts::new().rows(&sample, &views).iter().all(|it| it.tiers.is_empty()));
     }
 
     #[test]

@@ -101,7 +101,7 @@ fn take(stream: &mut EmbedStream<'_>, chunk: PhotoChunk) -> anyhow::Result<()> {
         let points = embedder.image_batch(pixels)?;
         let first = stream.draft.rows();
         for line in lines {
-            line.add_to(&mut stream.draft)?;
+            line.add_to(&mut stream.draft, stream.job.views)?;
         }
         stream.draft.put(first, &points)?;
     }

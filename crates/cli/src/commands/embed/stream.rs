@@ -103,7 +103,7 @@ impl EmbedJob<'_> {
         let plan = DraftPlan {
             spec: embedder.spec().clone(),
             root: embedder.root()?,
-            columns: lines::COLUMNS.map(str::to_owned).to_vec(),
+            columns: lines::columns(self.views),
             element: self.element,
             identity: self.identity()?,
         };

@@ -93,7 +93,7 @@ fn window(stream: &mut EmbedStream<'_>, lines: &[RowMetadata], report: impl Fn(u
         None => {
             let row = stream.draft.rows();
             for line in lines {
-                line.add_to(&mut stream.draft)?;
+                line.add_to(&mut stream.draft, stream.job.views)?;
             }
             stream.add_hashes(&hashes);
             TextWindow { row, texts: name, batches: 0 }
