@@ -252,7 +252,7 @@ fn text_finetune(device: &Device) -> anyhow::Result<BenchCase> {
     let chain = |points: Tensor<2>| {
         let mut positive = points.chunk(LINKS, 0);
         let negative = positive.split_off(LINKS / 2);
-        Chain { positive, negative }
+        Chain { positive, negative, lengths: Vec::new() }
     };
     Ok(Box::new(move || {
         let it = model.take().context("a step failed before")?;

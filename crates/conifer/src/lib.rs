@@ -81,7 +81,8 @@ pub mod data {
     pub use conifer_data::hierarchy::{ClassGraph, Tree};
     pub use conifer_data::tokenizer::Tokenizer;
     pub use conifer_data::{
-        BBox, Broken, Error, ImageRef, Phrase, Picture, Sample, Source, SourceSpec, Tiers, View, encode_png,
+        BBox, Broken, Error, ImageRef, MissingRank, Phrase, Picture, Sample, Source, SourceSpec, Tiers, View,
+        encode_png,
     };
     pub use conifer_datasets::open;
     pub use conifer_toy as toy;

@@ -27,7 +27,7 @@ pub struct TokenBatch {
     pub end: Vec<u32>,
 }
 
-/// Chains of texts from general to specific, all of the same length.
+/// Chains of texts from general to specific. A shorter chain repeats its last text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ChainBatch {
     /// `[signs * tiers * samples]`: the first tier of all samples, then the second, and so on. Negative tiers, if
@@ -37,6 +37,8 @@ pub struct ChainBatch {
     pub tiers: usize,
     /// True if each positive tier has a negative one, so that `signs` is 2.
     pub negatives: bool,
+    /// `[samples]`, the length of each chain before the repetition; empty if every chain has `tiers` texts.
+    pub lengths: Vec<usize>,
 }
 
 /// Photos and boxes cropped from them, with part-of relations. There are more crops than samples.
@@ -54,7 +56,7 @@ pub struct EdgeBatch {
 }
 
 /// The samples of one training step. Row i of `ids`, `images`, `texts`, `box_images` and `box_texts` belongs to sample
-/// i; The rows of `chains` and `edges` are ordered differently.
+/// i. The rows of `chains` and `edges` are ordered differently.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Batch {
     /// Index of the batch, counted from 0 across all epochs.
@@ -65,7 +67,7 @@ pub struct Batch {
     pub images: Option<ImageBatch>,
     /// Whole photos as references, instead of `images`.
     pub regions: Option<Vec<PhotoRegion>>,
-    /// Captions.
+    /// Captions; `None` if the views have photos without captions.
     pub texts: Option<TokenBatch>,
     /// One box crop of each photo.
     pub box_images: Option<ImageBatch>,

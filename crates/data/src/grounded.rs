@@ -22,13 +22,15 @@
 //! * `wrong` has one incorrect caption for each of `captions`, with a small change that makes it false for the photo.
 //!   `grade` is the mean human rating of how strongly the chain of `tiers` holds.
 //! * `tiers` and `taxon` run from general to specific. There are as many negative tiers as positive ones.
+//!   `missing_ranks` lists the ranks without a name in `taxon`: `[{"position": 1, "name": "phylum"}]`, position 0 being the
+//!   most general rank. `common_name` is the everyday name of the species.
 //! * `meta` may contain anything and is ignored. Other unknown fields are errors, because they are usually misspelt.
 
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::sample::{BBox, Broken, Cause, ImageRef, Phrase, Sample, Span, Tiers};
+use crate::sample::{BBox, Broken, Cause, ImageRef, MissingRank, Phrase, Sample, Span, Tiers};
 
 /// One line of a grounded JSONL file; see the [module](self) for its fields.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -64,6 +66,12 @@ pub struct GroundedRecord {
     /// Names from general to specific in a taxonomy.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub taxon: Vec<String>,
+    /// Ranks for which `taxon` has no name.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub missing_ranks: Vec<MissingRank>,
+    /// Name of the species in everyday language.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub common_name: Option<String>,
     /// Class.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub label: Option<String>,
@@ -143,6 +151,8 @@ impl GroundedRecord {
             tiers: self.tiers,
             grade: self.grade,
             taxon: self.taxon,
+            missing_ranks: self.missing_ranks,
+            common_name: self.common_name,
             label: self.label,
             split: self.split,
         };
@@ -180,6 +190,8 @@ impl GroundedRecord {
             tiers: sample.tiers.clone(),
             grade: sample.grade,
             taxon: sample.taxon.clone(),
+            missing_ranks: sample.missing_ranks.clone(),
+            common_name: sample.common_name.clone(),
             label: sample.label.clone(),
             split: sample.split.clone(),
             meta: serde::de::IgnoredAny,

@@ -53,6 +53,6 @@ pub mod vectors;
 pub use error::{Error, Result};
 pub use parts::PartRule;
 pub use picture::{encode_jpeg, encode_png};
-pub use sample::{BBox, Broken, Cause, ImageRef, Phrase, Picture, PixelLimits, Sample, Span, Tiers, View};
+pub use sample::{BBox, Broken, Cause, ImageRef, MissingRank, Phrase, Picture, PixelLimits, Sample, Span, Tiers, View};
 pub use source::{ClassEntry, Source, SourceSpec};
 pub use sources::SourceEntry;

@@ -1,6 +1,7 @@
 //! The [`Sample`] that every source yields: one per photograph or text hierarchy, already validated.
 
 mod guard;
+mod ranks;
 
 use std::fmt;
 use std::path::PathBuf;
@@ -9,6 +10,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 pub use guard::guarded;
+pub use ranks::MissingRank;
 
 use crate::printable::one_line;
 use crate::vectors::SharedVector;
@@ -39,8 +41,12 @@ pub struct Sample {
     pub tiers: Option<Tiers>,
     /// Human rating of how strongly the chain of `tiers` holds (HyperLex: 0 to 10).
     pub grade: Option<f64>,
-    /// Names from the root of a taxonomy to this sample's class.
+    /// Names from the root of a taxonomy to this sample's class, without the ranks that have no name.
     pub taxon: Vec<String>,
+    /// The ranks that have no name in `taxon`, general to specific. Empty if the source does not know them.
+    pub missing_ranks: Vec<MissingRank>,
+    /// Name of the species in everyday language, for example "common blackbird".
+    pub common_name: Option<String>,
     /// Class name.
     pub label: Option<String>,
     /// Split given by the source: "train", "dev", "test", ...
@@ -199,7 +205,7 @@ pub enum Cause {
     CaptionTooLong,
     /// No phrase with a usable box or crop.
     NoBox,
-    /// No chain of texts, a chain shorter than requested, or one without its negatives.
+    /// No chain of texts, no rank with a name, fewer tiers than requested, or no negatives.
     NoChain,
     /// The record does not match its format.
     BadRecord,
@@ -219,11 +225,13 @@ pub enum View {
     Chain,
     /// Part-of relations between phrases.
     Edges,
+    /// A photograph without a caption. Sources list it only if they have no other view with photographs.
+    Photo,
 }
 
 impl Sample {
-    /// One text per rank of the taxon, general to specific. Each joins the names from the root to that rank with
-    /// spaces.
+    /// One text per name of the taxon, general to specific. Each joins the names from the root to that rank with
+    /// spaces; missing ranks are left out.
     pub fn taxon_texts(&self) -> Vec<String> {
         (1..=self.taxon.len()).map(|ranks| self.taxon[..ranks].join(" ")).collect()
     }
@@ -263,6 +271,10 @@ impl Sample {
         }
         for (rank, name) in self.taxon.iter().enumerate() {
             check_text(name).or_else(|(_, d)| broken(Cause::BadRecord, format!("rank {rank} of the taxon {d}")))?;
+        }
+        self.check_missing_ranks().or_else(|d| broken(Cause::BadRecord, d))?;
+        if let Some(name) = &self.common_name {
+            check_text(name).or_else(|(_, d)| broken(Cause::BadRecord, format!("common_name {d}")))?;
         }
         if let Some(tiers) = &self.tiers {
             for (kind, chain) in [("positive", &tiers.positive), ("negative", &tiers.negative)] {
@@ -455,7 +467,13 @@ impl View {
             Self::Boxes => "boxes",
             Self::Chain => "chain",
             Self::Edges => "edges",
+            Self::Photo => "photo",
         }
+    }
+
+    /// True if a source with these views provides this one. All views but [`View::Chain`] include the photograph.
+    pub fn is_in(self, views: &[Self]) -> bool {
+        views.contains(&self) || self == Self::Photo && views.iter().any(|view| *view != Self::Chain)
     }
 }
 

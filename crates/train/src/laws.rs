@@ -283,7 +283,7 @@ fn every_scalar_of_the_head_receives_a_gradient() {
             let reads = |some: &[View]| some.iter().any(|view| line.views.contains(view));
             let read = |name: &str| match name {
                 "logit_scale" => contrasts,
-                _ if name.starts_with("visual") => reads(&[View::Pair, View::Boxes, View::Edges]),
+                _ if name.starts_with("visual") => reads(&[View::Pair, View::Photo, View::Boxes, View::Edges]),
                 _ if name.starts_with("textual") => reads(&[View::Pair, View::Boxes, View::Chain]),
                 _ => true,
             };
@@ -310,7 +310,11 @@ fn declared_views_are_exactly_those_read() {
             let complete = embedded(&head, &Features::random(8, ROWS, DIM));
             let expected = scalar(&method.loss(&complete, &space).unwrap().total);
 
-            let declared = |view: usize| method.views().contains(if view < 2 { &View::Pair } else { &View::Boxes });
+            let declared = |view: usize| match view {
+                0 => method.views().iter().any(|it| [View::Pair, View::Photo].contains(it)),
+                1 => method.views().contains(&View::Pair),
+                _ => method.views().contains(&View::Boxes),
+            };
             let chains = method.views().contains(&View::Chain);
             let mut just_enough = complete.clone();
             (0..4).filter(|view| !declared(*view)).for_each(|view| take(&mut just_enough, view));

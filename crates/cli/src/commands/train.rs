@@ -316,10 +316,14 @@ fn failure_message(out: &Path) -> String {
     }
 }
 
-/// Prints the number of broken samples by cause.
+/// Prints the number of broken samples by cause, and of samples that lack a rank.
 fn report_broken(trainer: &Trainer) {
     let report = trainer.broken();
     if report.broken() > 0 {
         note(&report.to_string());
+    }
+    if !report.missing_ranks.is_empty() {
+        let ranks = report.missing_ranks.iter().map(|(rank, count)| format!("{} {count}", rank.name));
+        note(&format!("samples without a rank, used with shorter chains: {}", ranks.collect::<Vec<_>>().join(", ")));
     }
 }

@@ -55,6 +55,19 @@ fn samples_round_trip() {
 }
 
 #[test]
+fn missing_ranks_and_common_names_round_trip() {
+    let line = r#"{"id": "1", "taxon": ["Animalia", "Insecta"], "missing_ranks": [{"position": 1, "name": "phylum"}],
+        "common_name": "an insect"}"#;
+    let sample = read(line).unwrap();
+    assert_eq!(sample.ranked_taxon(), ["Animalia", "", "Insecta"]);
+    assert_eq!((sample.missing_ranks[0].name.as_str(), sample.common_name.as_deref()), ("phylum", Some("an insect")));
+    let again = GroundedRecord::from_sample(&sample, |_| Err(())).unwrap();
+    assert_eq!(read(&serde_json::to_string(&again).unwrap()).unwrap(), sample);
+    let wrong = line.replace("\"position\": 1", "\"position\": 3");
+    assert!(detail(&wrong, Cause::BadRecord).starts_with("missing_ranks has the positions [3]"));
+}
+
+#[test]
 fn unknown_fields_are_rejected() {
     let error = serde_json::from_str::<GroundedRecord>(r#"{"caption": ["a"]}"#).unwrap_err();
     assert!(error.to_string().starts_with("unknown field `caption`, expected one of `id`, `image`"), "{error}");

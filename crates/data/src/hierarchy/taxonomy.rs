@@ -9,6 +9,9 @@ use rand::seq::IndexedRandom;
 use rand::{Rng, RngExt};
 
 /// All taxa of a data set. Ranks are numbered from 0, the most general. Above them is the root.
+///
+/// An empty name in a path is a rank that is missing there. It keeps the ranks below it in place, is never returned as
+/// a taxon, and may stand for any of its siblings.
 #[derive(Clone, Debug, Default)]
 pub struct Taxonomy {
     /// Interned names.
@@ -19,8 +22,10 @@ pub struct Taxonomy {
     below: HashMap<(u32, u32), u32>,
     /// Name -> index in `names`.
     numbers: HashMap<String, u32>,
-    /// Taxa of each rank.
+    /// Taxa of each rank, without those that have no name.
     ranks: Vec<Vec<u32>>,
+    /// True if a rank is missing in a path.
+    has_gaps: bool,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -49,9 +54,9 @@ impl Taxonomy {
         it
     }
 
-    /// Number of taxa, without the root.
+    /// Number of taxa with a name, without the root.
     pub fn len(&self) -> usize {
-        self.taxa.len().saturating_sub(1)
+        self.ranks.iter().map(Vec::len).sum()
     }
 
     /// Returns true if there are no taxa.
@@ -68,10 +73,10 @@ impl Taxonomy {
         (here != ROOT).then_some(TaxonId(here))
     }
 
-    /// The names on the path to a taxon, general to specific.
+    /// The names on the path to a taxon, general to specific, without missing ranks.
     pub fn path(&self, taxon: TaxonId) -> Vec<&str> {
         let name = |id: &u32| self.names[self.taxa[*id as usize].name as usize].as_str();
-        self.line(taxon).iter().map(name).collect()
+        self.line(taxon).iter().map(name).filter(|name| !name.is_empty()).collect()
     }
 
     /// Samples a wrong taxon of rank `rank` that is as close as possible to `own`: a sibling of the ancestor of `own`
@@ -79,11 +84,34 @@ impl Taxonomy {
     /// 4.3). `None` if `own` does not reach that rank, or if the rank has no other taxon.
     pub fn hard_negative(&self, own: TaxonId, rank: usize, rng: &mut impl Rng) -> Option<TaxonId> {
         let line = self.line(own);
-        for up in (0..=rank).rev() {
-            let own = *line.get(up)?;
+        self.nearest(&line, (0..=rank).rev(), rank, rng)
+    }
+
+    /// Samples a wrong taxon of rank `rank` whose parent is a sibling of the parent of `own` at that rank (RCME Sec. 4.3,
+    /// second and third sentence). If the parent has no sibling with children, the result is below a sibling of the
+    /// nearest ancestor that has one; the last resort is a sibling of `own`. `None` as in [`Taxonomy::hard_negative`].
+    pub fn cousin_negative(&self, own: TaxonId, rank: usize, rng: &mut impl Rng) -> Option<TaxonId> {
+        let line = self.line(own);
+        self.nearest(&line, (0..rank).rev().chain([rank]), rank, rng)
+    }
+
+    /// Samples a taxon of rank `rank` that is, or is below, a sibling of `line[level]`, for the first of `levels` where
+    /// there is one. `None` if `line` does not reach the rank.
+    fn nearest(
+        &self,
+        line: &[u32],
+        levels: impl Iterator<Item = usize>,
+        rank: usize,
+        rng: &mut impl Rng,
+    ) -> Option<TaxonId> {
+        line.get(rank)?;
+        for level in levels {
+            let own = line[level];
             let siblings = &self.taxa[self.taxa[own as usize].parent as usize].children;
+            // A taxon without a name may be one of its siblings.
             if siblings.len() > 1
-                && let Some(found) = self.pick(siblings, Some(own), rank - up, rng)
+                && !self.is_unnamed(own)
+                && let Some(found) = self.pick(siblings, Some(own), rank - level, rng)
             {
                 return Some(TaxonId(found));
             }
@@ -91,16 +119,45 @@ impl Taxonomy {
         None
     }
 
-    /// Samples another taxon of rank `rank` uniformly.
+    /// Samples another taxon of rank `rank` uniformly, except those that may be the same taxon with other missing
+    /// ranks.
     pub fn random_negative(&self, own: TaxonId, rank: usize, rng: &mut impl Rng) -> Option<TaxonId> {
         let own = *self.line(own).get(rank)?;
         let all = self.ranks.get(rank).filter(|all| all.len() > 1)?;
+        if self.has_gaps {
+            // A few draws usually succeed; comparing all taxa of the rank takes long.
+            const DRAWS: usize = 16;
+            for _ in 0..DRAWS {
+                let other = *all.choose(rng)?;
+                if !self.may_be_same(own, other) {
+                    return Some(TaxonId(other));
+                }
+            }
+            let others: Vec<u32> = all.iter().copied().filter(|&other| !self.may_be_same(own, other)).collect();
+            return others.choose(rng).map(|&other| TaxonId(other));
+        }
         loop {
             let other = *all.choose(rng)?;
             if other != own {
                 return Some(TaxonId(other));
             }
         }
+    }
+
+    fn is_unnamed(&self, taxon: u32) -> bool {
+        self.names[self.taxa[taxon as usize].name as usize].is_empty()
+    }
+
+    /// True if two taxa of one rank have the same name at every rank that has a name in both paths.
+    fn may_be_same(&self, mut a: u32, mut b: u32) -> bool {
+        while a != b {
+            let [left, right] = [a, b].map(|taxon| &self.taxa[taxon as usize]);
+            if left.name != right.name && !self.is_unnamed(a) && !self.is_unnamed(b) {
+                return false;
+            }
+            (a, b) = (left.parent, right.parent);
+        }
+        true
     }
 
     /// The taxon and its ancestors, the most general first.
@@ -132,18 +189,22 @@ impl Taxonomy {
             if self.ranks.len() <= rank {
                 self.ranks.resize(rank + 1, Vec::new());
             }
-            self.ranks[rank].push(taxon);
+            match name.is_empty() {
+                true => self.has_gaps = true,
+                false => self.ranks[rank].push(taxon),
+            }
         }
         taxon
     }
 
-    /// Samples a taxon `levels` ranks below one of `from`; taxa below `except` are excluded. `None` if no branch is
-    /// deep enough.
+    /// Samples a taxon `levels` ranks below one of `from`; taxa below `except`, a member of `from`, are excluded, and so
+    /// are those below a member without a name, which may be `except`. `None` if no branch is deep enough.
     fn pick(&self, from: &[u32], except: Option<u32>, levels: usize, rng: &mut impl Rng) -> Option<u32> {
         // Try a few draws first, because they usually succeed and avoid copying a long list of siblings.
         const DRAWS: usize = 4;
         let good = |taxon: u32, rng: &mut _| match levels {
             _ if Some(taxon) == except => None,
+            _ if self.is_unnamed(taxon) && (levels == 0 || except.is_some()) => None,
             0 => Some(taxon),
             _ => self.pick(&self.taxa[taxon as usize].children, None, levels - 1, rng),
         };
@@ -213,6 +274,62 @@ mod tests {
         let own = alone.find(&path("A m")).unwrap();
         assert!(alone.hard_negative(own, 1, &mut ChaCha8Rng::seed_from_u64(0)).is_none());
         assert!(Taxonomy::default().is_empty());
+    }
+
+    #[test]
+    fn cousins_have_another_parent() {
+        let taxonomy = taxonomy();
+        let cousins = |from: &str, rank: usize| {
+            all(|rng| {
+                let found = taxonomy.cousin_negative(taxonomy.find(&path(from))?, rank, rng)?;
+                Some(taxonomy.path(found).join(" "))
+            })
+        };
+        let set = |texts: &[&str]| texts.iter().map(|it| (*it).to_owned()).collect::<BTreeSet<_>>();
+        // The parent "A m x" has the sibling "A m y", the grandparent "A m" the sibling "A n", "A" the sibling "B".
+        assert_eq!(cousins("A m x 1", 3), set(&["A m y 3"]));
+        assert_eq!(cousins("A m x 1", 2), set(&["A n z"]));
+        assert_eq!(cousins("A m x 1", 1), set(&["B o", "B p"]));
+        // A kingdom has no parent: its siblings.
+        assert_eq!(cousins("A m x 1", 0), set(&["B"]));
+        // "A n z" has no sibling: below a sibling of "A n".
+        assert_eq!(cousins("A n z 4", 3), set(&["A m x 1", "A m x 2", "A m y 3"]));
+        assert!(cousins("A m", 3).is_empty());
+        // A single branch until the last rank: a sibling.
+        let line = Taxonomy::new(["A m 1", "A m 2"].map(path));
+        let own = line.find(&path("A m 1")).unwrap();
+        let found = line.cousin_negative(own, 2, &mut ChaCha8Rng::seed_from_u64(0)).unwrap();
+        assert_eq!(line.path(found), ["A", "m", "2"]);
+    }
+
+    #[test]
+    fn missing_ranks_are_never_negatives() {
+        // "-" is a missing rank. Class "x" occurs in phylum "m" and without a phylum.
+        let gaps = |text: &str| path(&text.replace('-', ""));
+        let taxonomy = Taxonomy::new(["A m x 1", "A n y 2", "A - x 3", "A - z 4", "B o w 5"].map(gaps));
+        assert_eq!(taxonomy.len(), 2 + 3 + 5 + 5);
+        let set = |texts: &[&str]| texts.iter().map(|it| (*it).to_owned()).collect::<BTreeSet<_>>();
+        type Draw = fn(&Taxonomy, TaxonId, usize, &mut ChaCha8Rng) -> Option<TaxonId>;
+        let found = |from: &str, rank: usize, draw: Draw| {
+            all(|rng| {
+                let found = draw(&taxonomy, taxonomy.find(&gaps(from))?, rank, rng)?;
+                Some(taxonomy.path(found).join(" "))
+            })
+        };
+        let hard: Draw = |it, own, rank, rng| it.hard_negative(own, rank, rng);
+        let random: Draw = |it, own, rank, rng| it.random_negative(own, rank, rng);
+        // The path of a taxon leaves the missing rank out.
+        assert_eq!(found("A m x 1", 1, hard), set(&["A n"]));
+        // "x" is alone in "m". Below the missing phylum there may be the same "x", so only "n" is searched.
+        assert_eq!(found("A m x 1", 2, hard), set(&["A n y"]));
+        assert_eq!(found("A - x 3", 2, hard), set(&["A z"]));
+        // "x" without a phylum has one species. Its class has a sibling.
+        assert_eq!(found("A - x 3", 3, hard), set(&["A z 4"]));
+        assert_eq!(found("A - z 4", 0, hard), set(&["B"]));
+        // "A x" may be "A m x", and "A z" is another class.
+        assert_eq!(found("A m x 1", 2, random), set(&["A n y", "A z", "B o w"]));
+        // The missing phylum may be "m" or "n".
+        assert_eq!(found("A - x 3", 1, random), set(&["B o"]));
     }
 
     #[test]

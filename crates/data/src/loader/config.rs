@@ -11,8 +11,8 @@ use crate::transform::Augment;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct LoaderConfig {
-    /// Parts of a batch. [`View::Pair`]: photo and caption. [`View::Boxes`]: a pair, plus one box of the photo and
-    /// its phrase. [`View::Chain`]: a chain of texts. [`View::Edges`]: the photo, its boxes, and their part-of
+    /// Parts of a batch. [`View::Pair`]: photo and caption. [`View::Photo`]: the photo alone. [`View::Boxes`]: a pair,
+    /// plus one box of the photo and its phrase. [`View::Chain`]: a chain of texts. [`View::Edges`]: the photo, its boxes, and their part-of
     /// relations.
     pub views: Vec<View>,
     /// Number of samples per batch.
@@ -70,10 +70,11 @@ pub enum CaptionChoice {
 pub struct ChainChoice {
     /// Source of the chain.
     pub of: ChainSource,
-    /// Number of tiers. From a longer chain the last, most specific ones are used; a sample with a shorter chain is
-    /// broken. 4 in HierarCaps.
+    /// Number of tiers. From a longer chain the last, most specific ones are used. A shorter chain of
+    /// [`ChainSource::Tiers`] is broken; one of [`ChainSource::Taxon`] is used with the ranks that have a name. 4 in
+    /// HierarCaps.
     pub tiers: usize,
-    /// Index of a tier to leave out; 0 is the most general. (1 with `tiers = 3` gives the "3 tiers" of HierarCaps'
+    /// Index of a tier or rank to leave out; 0 is the most general. (1 with `tiers = 3` gives the "3 tiers" of HierarCaps'
     /// supplement, Table 2.)
     #[serde(skip_serializing_if = "Option::is_none")]
     pub without: Option<usize>,
@@ -81,14 +82,34 @@ pub struct ChainChoice {
     /// negative tiers of the sample; for [`ChainSource::Taxon`] another taxon of the same rank is drawn in each epoch.
     /// A sample without negatives is broken.
     pub negatives: bool,
-    /// Draw a sibling taxon or the nearest other taxon (RCME Sec. 4.3) as the negative, instead of any taxon.
+    /// Draw a near taxon as the negative (RCME Sec. 4.3), instead of any taxon.
     pub hard: bool,
+    /// Which taxa are near.
+    pub hard_kind: HardNegative,
 }
 
 impl Default for ChainChoice {
     fn default() -> Self {
-        Self { of: ChainSource::Tiers, tiers: 4, without: None, negatives: true, hard: true }
+        Self {
+            of: ChainSource::Tiers,
+            tiers: 4,
+            without: None,
+            negatives: true,
+            hard: true,
+            hard_kind: HardNegative::Sibling,
+        }
     }
+}
+
+/// Which taxa are hard negatives of a taxon. The text of RCME Sec. 4.3 has both readings (DEVIATIONS.md).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum HardNegative {
+    /// A sibling, which has the same names at all higher ranks; else the nearest other taxon of the rank.
+    #[default]
+    Sibling,
+    /// A child of a sibling of the parent; else the nearest other taxon of the rank that is not a sibling.
+    Cousin,
 }
 
 /// Source of a chain of texts.

@@ -19,7 +19,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-pub use config::{CaptionChoice, ChainChoice, ChainSource, LoaderConfig, PixelCacheConfig};
+pub use config::{CaptionChoice, ChainChoice, ChainSource, HardNegative, LoaderConfig, PixelCacheConfig};
 pub use edges::EdgeChoice;
 pub use eval::{EvalBatch, EvalBatches, eval_batches, eval_pixels};
 pub use regions::{EDGE_PARTS, HashedRegion, PhotoRegion, RegionMode, RegionReader};
@@ -80,7 +80,7 @@ impl Loader {
     /// A setting is out of its range, the source does not support a view, or there are too few samples for one batch.
     pub fn new(source: Arc<dyn Source>, tokenizer: Tokenizer, config: LoaderConfig) -> Result<Self> {
         config.check()?;
-        if let Some(missing) = config.views.iter().find(|view| !source.views().contains(view)) {
+        if let Some(missing) = config.views.iter().find(|view| !view.is_in(source.views())) {
             let views: Vec<_> = source.views().iter().map(|view| view.name()).collect();
             let supported = if views.is_empty() { "none".to_owned() } else { views.join(", ") };
             let mut expected = format!("one of the views of source {}: {supported}", source.name());
@@ -99,7 +99,7 @@ impl Loader {
         let chain = &config.chain;
         let taxa = config.views.contains(&View::Chain) && chain.of == ChainSource::Taxon && chain.negatives;
         // Broken samples have no taxon here; the loader counts them when it reads them for a batch.
-        let paths = || (0..source.len()).filter_map(|index| source.get(index).ok()).map(|sample| sample.taxon);
+        let paths = || (0..source.len()).filter_map(|index| source.get(index).ok()).map(|sample| sample.ranked_taxon());
         let taxonomy = taxa.then(|| Taxonomy::new(paths()));
         let crossed = config.views.contains(&View::Edges) && config.edges.cross > 0;
         let classes = if crossed { ClassBoxes::of(source.as_ref(), &config.edges.rule) } else { ClassBoxes::default() };
@@ -188,7 +188,10 @@ impl Loader {
             broken.into_iter().for_each(|broken| self.report.add(broken));
             self.report.check(allowed)?;
             match row {
-                Some(row) => batch.push(row),
+                Some(row) => {
+                    self.report.add_missing_ranks(&row.missing_ranks);
+                    batch.push(row);
+                }
                 None => return Err(self.report.error(allowed)),
             }
         }
@@ -203,9 +206,11 @@ impl Loader {
     fn join(&self, index: u64, rows: Vec<LoaderRow>) -> Batch {
         let mut ids = Vec::with_capacity(rows.len());
         let (mut photos, mut boxes, mut chains, mut edges) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        let mut alone = Vec::new();
         for row in rows {
             ids.push(row.id);
             photos.extend(row.photo);
+            alone.extend(row.photo_alone);
             boxes.extend(row.boxed);
             chains.extend(row.chain);
             edges.extend(row.edges);
@@ -216,7 +221,13 @@ impl Loader {
             true => self.join_pairs(pairs),
             false => JoinedPairs::default(),
         };
-        let JoinedPairs { images, regions, texts } = join(reads(&[View::Pair, View::Boxes]), &photos);
+        let JoinedPairs { images, regions, texts } = match reads(&[View::Photo]) && !reads(&[View::Pair, View::Boxes]) {
+            true => {
+                let (images, regions) = self.join_images(alone.iter());
+                JoinedPairs { images, regions, texts: None }
+            }
+            false => join(reads(&[View::Pair, View::Boxes]), &photos),
+        };
         let JoinedPairs { images: box_images, regions: box_regions, texts: box_texts } =
             join(reads(&[View::Boxes]), &boxes);
         let chains = reads(&[View::Chain]).then(|| self.join_chains(&chains));
@@ -243,13 +254,19 @@ impl Loader {
         EdgeBatch { images, regions, things, parts: parts.into_iter().collect() }
     }
 
-    /// Orders texts by tier, then by sample.
+    /// Orders texts by tier, then by sample. A shorter chain repeats its last text.
     fn join_chains(&self, chains: &[ChainTokens]) -> ChainBatch {
-        let config = &self.maker.config.chain;
-        let links = if config.negatives { 2 * config.tiers } else { config.tiers };
-        let texts: Vec<_> = (0..links).flat_map(|link| chains.iter().map(move |chain| &chain[link])).collect();
+        let negatives = self.maker.config.chain.negatives;
+        let lengths: Vec<usize> = chains.iter().map(|chain| chain.positive.len()).collect();
+        // Methods read at least two links.
+        let tiers = lengths.iter().copied().max().unwrap_or(0).max(2);
+        let mut texts = links_in_order(chains, tiers, |chain| &chain.positive);
+        if negatives {
+            texts.extend(links_in_order(chains, tiers, |chain| &chain.negative));
+        }
         let texts = TokenBatch::from_rows(&texts, self.maker.tokenizer.end_of_text());
-        ChainBatch { texts, tiers: config.tiers, negatives: config.negatives }
+        let complete = lengths.iter().all(|length| *length == tiers);
+        ChainBatch { texts, tiers, negatives, lengths: if complete { Vec::new() } else { lengths } }
     }
 
     fn join_pairs(&self, pairs: &[ImageTextPair]) -> JoinedPairs {
@@ -276,6 +293,21 @@ impl Loader {
             false => (Some(ImageBatch::from_rows(&pixels, self.maker.config.image_size)), None),
         }
     }
+}
+
+/// The first text of all chains, then the second, and so on. A shorter chain repeats its last text.
+fn links_in_order<'a>(
+    chains: &'a [ChainTokens],
+    tiers: usize,
+    of: fn(&'a ChainTokens) -> &'a [Vec<u32>],
+) -> Vec<&'a Vec<u32>> {
+    let mut links = Vec::with_capacity(tiers * chains.len());
+    for link in 0..tiers {
+        for texts in chains.iter().map(of) {
+            links.push(&texts[link.min(texts.len() - 1)]);
+        }
+    }
+    links
 }
 
 /// Images and texts of the pairs of a batch.

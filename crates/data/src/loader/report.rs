@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use crate::error::Error;
-use crate::sample::{Broken, Cause};
+use crate::sample::{Broken, Cause, MissingRank};
 
 /// Numbers of requested and broken samples since the loader was created. A broken sample counts each time it is
 /// requested, which can be more than once per epoch.
@@ -16,6 +16,8 @@ pub struct BrokenReport {
     pub counts: BTreeMap<Cause, u64>,
     /// The first few broken samples, without repetition.
     pub examples: Vec<Broken>,
+    /// Number of used samples whose taxon lacks a rank, by rank. These samples are not broken.
+    pub missing_ranks: BTreeMap<MissingRank, u64>,
 }
 
 /// Minimum number of requested samples before the fraction of broken ones is checked.
@@ -34,6 +36,15 @@ impl BrokenReport {
         let new = self.examples.iter().all(|example| example.sample != broken.sample);
         if new && self.examples.len() < MAX_EXAMPLES {
             self.examples.push(broken);
+        }
+    }
+
+    pub(super) fn add_missing_ranks(&mut self, ranks: &[MissingRank]) {
+        for rank in ranks {
+            match self.missing_ranks.get_mut(rank) {
+                Some(count) => *count += 1,
+                None => _ = self.missing_ranks.insert(rank.clone(), 1),
+            }
         }
     }
 

@@ -7,14 +7,14 @@ use rand::Rng;
 use rand::seq::IndexedRandom;
 
 use super::cache::{DecodedPhoto, PixelCache, SampleImageKey};
-use super::config::{CaptionChoice, ChainChoice, ChainSource, LoaderConfig};
+use super::config::{CaptionChoice, ChainChoice, ChainSource, HardNegative, LoaderConfig};
 use super::edges::{ClassBoxes, EdgeRow};
 use super::regions::{PhotoRegion, RegionMode, VECTOR_SIZE, part_of};
 use crate::hierarchy::Taxonomy;
 use crate::picture::EncodedImage;
 use crate::rng::{Stream, rng_for};
 use crate::sample::guarded;
-use crate::sample::{Broken, Cause, ImageRef, Phrase, Picture, PixelLimits, Sample, View};
+use crate::sample::{Broken, Cause, ImageRef, MissingRank, Phrase, Picture, PixelLimits, Sample, View};
 use crate::source::Source;
 use crate::tokenizer::Tokenizer;
 use crate::transform::{crop_pixels, shrink};
@@ -39,16 +39,25 @@ pub(super) struct LoaderRow {
     pub(super) id: String,
     /// Photo and caption, for [`View::Pair`] and [`View::Boxes`].
     pub(super) photo: Option<ImageTextPair>,
+    /// Photo without a caption, for [`View::Photo`] if the pair is not read.
+    pub(super) photo_alone: Option<RowImage>,
     /// Box crop and its phrase, for [`View::Boxes`].
     pub(super) boxed: Option<ImageTextPair>,
-    /// Token ids of the chain's texts, for [`View::Chain`]: positive texts, then negative ones.
+    /// Token ids of the chain's texts, for [`View::Chain`].
     pub(super) chain: Option<ChainTokens>,
+    /// Ranks that the chain lacks.
+    pub(super) missing_ranks: Vec<MissingRank>,
     /// Crops and relations, for [`View::Edges`].
     pub(super) edges: Option<EdgeRow>,
 }
 
-/// Token ids of the texts of a chain.
-pub(super) type ChainTokens = Vec<Vec<u32>>;
+/// Token ids of the texts of a chain, at least one.
+#[derive(Debug)]
+pub(super) struct ChainTokens {
+    pub(super) positive: Vec<Vec<u32>>,
+    /// As long as `positive`, or empty if negatives are not read.
+    pub(super) negative: Vec<Vec<u32>>,
+}
 
 /// An image and its text.
 #[derive(Debug)]
@@ -96,12 +105,40 @@ impl RowMaker {
         }
         let sample = self.source.get(index as usize)?;
         let chain = reads(View::Chain).then(|| self.chain(epoch, index, &sample)).transpose()?;
-        let (photo, boxed) = match reads(View::Pair) || reads(View::Boxes) {
+        let pair = reads(View::Pair) || reads(View::Boxes);
+        let (photo, boxed) = match pair {
             true => self.pair(epoch, index, &sample, reads(View::Boxes)).map(|(photo, boxed)| (Some(photo), boxed))?,
             false => (None, None),
         };
+        let alone = reads(View::Photo) && !pair;
+        let photo_alone = alone.then(|| self.photo_alone(epoch, index, &sample)).transpose()?;
         let edges = reads(View::Edges).then(|| self.edges(epoch, index, &sample)).transpose()?;
-        Ok(LoaderRow { id: sample.id, photo, boxed, chain, edges })
+        let ranks = chain.is_some() && self.config.chain.of == ChainSource::Taxon;
+        let missing_ranks = if ranks { sample.missing_ranks } else { Vec::new() };
+        Ok(LoaderRow { id: sample.id, photo, photo_alone, boxed, chain, missing_ranks, edges })
+    }
+
+    /// The photo without a caption, with the same random draws as in [`RowMaker::pair`].
+    fn photo_alone(&self, epoch: u64, index: u64, sample: &Sample) -> Result<RowImage, Broken> {
+        let mut rng = rng_for(self.config.seed, epoch, index, Stream::Photo);
+        if let Some(mode) = &self.regions {
+            return Ok(mode.draw(index, 0, &mut rng));
+        }
+        let LoaderConfig { augment, image_size, limits, .. } = &self.config;
+        let (size, decoded) = (*image_size as u32, self.decoded(sample)?);
+        let encoded =
+            if self.needs_only_a_part() { decoded.encoded().map_err(|it| it.within(&sample.id))? } else { None };
+        let pixels = match encoded {
+            Some(encoded) => {
+                let place = || decoded.image.place();
+                augment.open_encoded(encoded, limits, size, &mut rng, place).map_err(|it| it.within(&sample.id))?
+            }
+            None => {
+                let whole = self.photo(sample, index, SampleImageKey::Whole, || decoded.get())?;
+                augment.apply(&whole.picture, size, &mut rng)
+            }
+        };
+        Ok(RowImage::Pixels(pixels))
     }
 
     /// Photo and caption, and with `with_box` also a box and its phrase.
@@ -192,9 +229,12 @@ impl RowMaker {
     /// The caption of a row: a caption of the sample, or one of its tiers.
     fn caption(&self, sample: &Sample, phrase: Option<&Phrase>, rng: &mut impl Rng) -> Result<String, Broken> {
         match self.config.caption {
-            CaptionChoice::Tier => self.links(sample).choose(rng).cloned().ok_or_else(|| {
-                Broken::new(&sample.id, Cause::NoChain, "no chain of texts; expected one (caption = \"tier\")")
-            }),
+            CaptionChoice::Tier => {
+                let link = self.links(sample).choose(rng).map(|(_, text)| text.clone());
+                link.ok_or_else(|| {
+                    Broken::new(&sample.id, Cause::NoChain, "no chain of texts; expected one (caption = \"tier\")")
+                })
+            }
             _ => Ok(self.draw_caption(sample, phrase, rng).to_owned()),
         }
     }
@@ -204,44 +244,58 @@ impl RowMaker {
         self.config.augment.needs_only_a_part() && self.config.cache_pixels.is_none()
     }
 
-    /// All texts of the sample's chain of the configured kind, general to specific.
-    fn links(&self, sample: &Sample) -> Vec<String> {
+    /// All texts of the sample's chain of the configured kind, general to specific, each with the number of its tier or
+    /// the position of its rank.
+    fn links(&self, sample: &Sample) -> Vec<(usize, String)> {
         match self.config.chain.of {
-            ChainSource::Tiers => sample.tiers.as_ref().map(|tiers| tiers.positive.clone()).unwrap_or_default(),
-            ChainSource::Taxon => sample.taxon_texts(),
+            ChainSource::Tiers => {
+                sample.tiers.iter().flat_map(|tiers| tiers.positive.iter().cloned().enumerate()).collect()
+            }
+            ChainSource::Taxon => sample.taxon_positions().into_iter().zip(sample.taxon_texts()).collect(),
         }
     }
 
     /// The configured chain, general to specific, followed by its negatives.
     fn chain(&self, epoch: u64, index: u64, sample: &Sample) -> Result<ChainTokens, Broken> {
-        let ChainChoice { tiers, without, negatives, hard, .. } = self.config.chain;
+        let ChainChoice { of, tiers, without, negatives, hard, hard_kind } = self.config.chain;
         let broken = |detail: String| Broken::new(&sample.id, Cause::NoChain, detail);
-        let positive = self.links(sample);
-        let used: Vec<usize> = (0..positive.len()).filter(|&link| Some(link) != without).collect();
-        let Some(first) = used.len().checked_sub(tiers) else {
-            return Err(broken(format!("a chain of {}; expected at least {tiers} links", used.len())));
+        let links = self.links(sample);
+        let used: Vec<&(usize, String)> = links.iter().filter(|(place, _)| Some(*place) != without).collect();
+        let first = match (of, used.len().checked_sub(tiers)) {
+            (_, Some(first)) => first,
+            (ChainSource::Taxon, None) if !used.is_empty() => 0,
+            (ChainSource::Taxon, None) => {
+                return Err(broken("no rank of the taxon has a name; expected at least one".to_owned()));
+            }
+            (ChainSource::Tiers, None) => {
+                return Err(broken(format!("a chain of {}; expected at least {tiers} links", used.len())));
+            }
         };
         let used = &used[first..];
         let wrong: Vec<String> = match (&self.taxonomy, negatives) {
             (_, false) => Vec::new(),
             (Some(taxonomy), true) => {
                 let mut rng = rng_for(self.config.seed, epoch, index, Stream::Negative);
-                let own = taxonomy.find(&sample.taxon);
-                let mut other = |rank: usize| match hard {
-                    true => taxonomy.hard_negative(own?, rank, &mut rng),
-                    false => taxonomy.random_negative(own?, rank, &mut rng),
+                let own = taxonomy.find(&sample.ranked_taxon());
+                let mut other = |rank: usize| match (hard, hard_kind) {
+                    (true, HardNegative::Sibling) => taxonomy.hard_negative(own?, rank, &mut rng),
+                    (true, HardNegative::Cousin) => taxonomy.cousin_negative(own?, rank, &mut rng),
+                    (false, _) => taxonomy.random_negative(own?, rank, &mut rng),
                 };
-                let others: Option<Vec<_>> = used.iter().map(|&rank| other(rank)).collect();
+                let others: Option<Vec<_>> = used.iter().map(|(rank, _)| other(*rank)).collect();
                 let others = others
                     .ok_or_else(|| broken("no other taxon of the same rank; expected at least two".to_owned()))?;
                 others.into_iter().map(|taxon| taxonomy.path(taxon).join(" ")).collect()
             }
-            (None, true) if wrong_texts(sample).len() != positive.len() => {
+            (None, true) if wrong_texts(sample).len() != links.len() => {
                 return Err(broken("no negative chain; expected one (or set chain.negatives = false)".to_owned()));
             }
-            (None, true) => used.iter().map(|&link| wrong_texts(sample)[link].clone()).collect(),
+            (None, true) => used.iter().map(|(link, _)| wrong_texts(sample)[*link].clone()).collect(),
         };
-        used.iter().map(|&link| &positive[link]).chain(&wrong).map(|text| self.tokens(sample, text)).collect()
+        Ok(ChainTokens {
+            positive: used.iter().map(|(_, text)| self.tokens(sample, text)).collect::<Result<_, _>>()?,
+            negative: wrong.iter().map(|text| self.tokens(sample, text)).collect::<Result<_, _>>()?,
+        })
     }
 
     /// The photo of a sample, decoded at most once, on first use.

@@ -218,7 +218,7 @@ fn edges_name_regions_that_the_reader_lists() {
 }
 
 /// Chains come from tiers or from the names of a taxon, and use the last texts of a longer chain. A sample that lacks
-/// a text is broken.
+/// a tier is broken; a taxon that lacks a rank is a shorter chain, which repeats its last text.
 #[test]
 fn chains_are_ordered_by_tier() {
     let chained = |id: &str, links: &[&str], negatives: &[&str]| {
@@ -263,6 +263,7 @@ fn chains_are_ordered_by_tier() {
     let expected = |id: &str| match id {
         "a" => ["a", "a dog", "a dog cat"],
         "b" => ["and a", "and a dog", "and a dog cat"],
+        "short" => ["a", "a", "a"],
         _ => ["dog", "dog and", "dog and cat"],
     };
     for (column, id) in ids.iter().enumerate() {
@@ -270,6 +271,10 @@ fn chains_are_ordered_by_tier() {
             assert_eq!(words(&chains, 2 * link + column), tokenizer.encode(text, 12).unwrap(), "{id} {link}");
         }
     }
+
+    let length = |id: &String| if id == "short" { 1 } else { 3 };
+    let lengths: Vec<usize> = ids.iter().map(length).collect();
+    assert_eq!(chains.lengths, if lengths == [3, 3] { Vec::new() } else { lengths });
 
     // Leave out the middle of three tiers, together with its negative.
     let (ids, chains) = batch(ChainChoice { tiers: 2, without: Some(1), ..ChainChoice::default() });
@@ -319,6 +324,8 @@ fn batches_do_not_depend_on_workers_or_interruptions() {
         assert_eq!(take(&mut resumed, 1), batches[..1]);
     }
 }
+
+mod ranks;
 
 #[test]
 fn epochs_contain_every_sample_once() {

@@ -64,7 +64,7 @@ impl ImageFolder {
         }
         files.sort();
         let mut views = Vec::new();
-        views.extend(caption.is_some().then_some(View::Pair));
+        views.push(if caption.is_some() { View::Pair } else { View::Photo });
         let nested = files.iter().any(|file| file.matches('/').count() > 1);
         views.extend(nested.then_some(View::Chain));
         Ok(Self { root, files, split: spec.split.clone(), caption, views })

@@ -113,9 +113,11 @@ impl Jsonl {
     /// Collects the views that the valid records among the first [`PROBED`] lines provide.
     fn probe(&mut self) {
         let mut views = BTreeSet::new();
+        let mut photo = false;
         for number in 0..self.lines.len().min(PROBED) {
             let Ok(sample) = self.read(self.lines[number]) else { continue };
             let pair = sample.image.is_some() && !sample.captions.is_empty();
+            photo |= sample.image.is_some();
             let boxes = sample.phrases.iter().any(|p| p.crop.is_some() || !p.boxes.is_empty());
             self.has_taxa |= sample.taxon.len() > 1;
             let chain = sample.tiers.is_some() || sample.taxon.len() > 1;
@@ -124,6 +126,9 @@ impl Jsonl {
             views.extend(has.into_iter().filter_map(|(view, there)| there.then_some(view)));
         }
         self.views = views.into_iter().collect();
+        if photo && !View::Photo.is_in(&self.views) {
+            self.views.push(View::Photo);
+        }
     }
 }
 

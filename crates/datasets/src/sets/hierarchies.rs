@@ -1,5 +1,7 @@
 //! Data sets of hierarchies, word pairs, compositions and boxes, read by the sources and importers of their formats.
 
+use std::fs::File;
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 
 use conifer_data::{Error, Result, Source, SourceSpec};
@@ -185,7 +187,8 @@ pub(super) const INAT21: DataSet = DataSet {
 pub(super) const RARE_SPECIES: DataSet = DataSet {
     name: "rare_species",
     title: "BioCLIP's rare species, 11,983 photos of 400 species",
-    layout: "metadata.csv with the columns kingdom to species and file_name, and the photos by file_name",
+    layout: "metadata.csv with the columns kingdom to species, file_name and optionally common_name, and the photos by \
+             file_name",
     get: "https://huggingface.co/datasets/imageomics/rare-species",
     classes: 400,
     photos: 11_983,
@@ -194,9 +197,20 @@ pub(super) const RARE_SPECIES: DataSet = DataSet {
     read: |folder| {
         let ranks = json!(["kingdom", "phylum", "class", "order", "family", "genus", "species"]);
         let table = Archive::new(&RARE_SPECIES, folder, &[]).find(&["metadata.csv"])?;
-        source("taxon_table", &table, &[("ranks", ranks), ("image", json!("file_name"))])
+        let mut options = vec![("ranks", ranks), ("image", json!("file_name"))];
+        let header = first_line(&table)?;
+        let has = |column: &&str| header.split(',').any(|it| it.trim() == *column);
+        options.extend(["common_name", "common"].iter().find(|it| has(it)).map(|it| ("common_name", json!(it))));
+        source("taxon_table", &table, &options)
     },
 };
+
+fn first_line(path: &Path) -> Result<String> {
+    let mut line = String::new();
+    let file = File::open(path).map_err(Error::io("read", path))?;
+    BufReader::new(file).read_line(&mut line).map_err(Error::io("read", path))?;
+    Ok(line)
+}
 
 /// The folder of all sets, for a set that reads the folders of others.
 fn root_of(folder: &Path) -> &Path {

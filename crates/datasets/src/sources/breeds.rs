@@ -145,7 +145,7 @@ impl Source for BreedsPhotos {
     }
 
     fn views(&self) -> &[View] {
-        &[View::Chain]
+        &[View::Chain, View::Photo]
     }
 
     /// Hash of the names and lengths of the photos and of the classes of the task.

@@ -120,6 +120,8 @@ fn views(samples: &[Result<Sample, Broken>]) -> Vec<View> {
     views.extend(any(|it| !it.captions.is_empty() && !it.phrases.is_empty()).then_some(View::Boxes));
     views.extend(any(|it| it.tiers.is_some()).then_some(View::Chain));
     views.extend(any(|it| it.phrases.iter().any(|phrase| phrase.part_of.is_some())).then_some(View::Edges));
+    let photo = any(|it| it.image.is_some()) && !View::Photo.is_in(&views);
+    views.extend(photo.then_some(View::Photo));
     views
 }
 

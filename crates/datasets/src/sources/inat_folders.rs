@@ -3,7 +3,7 @@
 
 use conifer_data::names::path_of;
 use conifer_data::sources::image_folder::collect;
-use conifer_data::{Result, SourceEntry, SourceSpec};
+use conifer_data::{Cause, Result, SourceEntry, SourceSpec};
 use serde::Deserialize;
 
 use super::taxa::{RANKS, TaxonPaths, TaxonPhotos, TaxonRow, binomial, inat_names, no_taxon};
@@ -31,10 +31,13 @@ fn open(spec: &SourceSpec) -> Result<TaxonPhotos> {
     for file in files {
         let folder = file.rsplit('/').nth(1).unwrap_or_default();
         let number = inat_names(folder)
+            .map_err(|detail| (Cause::BadRecord, detail))
             .and_then(|names| paths.enter(names, &ranks, || format!("folder `{folder}`")))
-            .map_err(|detail| no_taxon(&file, detail));
-        let label = number.as_ref().ok().and_then(|&number| binomial(paths.get(number)));
-        rows.push(TaxonRow { image: root.join(path_of(&file)), id: file, path: number, label, caption: None });
+            .map_err(|fault| no_taxon(&file, "", fault));
+        let path = number.as_ref().ok().map(|&number| paths.get(number));
+        let label = path.and_then(|path| path.genus_and_species(ranks.len())).map(binomial);
+        let image = root.join(path_of(&file));
+        rows.push(TaxonRow { image, id: file, path: number, label, caption: None, common_name: None });
     }
     TaxonPhotos::new(ENTRY.kind, spec.split.clone(), rows, paths, || {
         (format!("`{}`", root.display()), "photos in folders of species".to_owned())

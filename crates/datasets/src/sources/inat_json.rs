@@ -1,11 +1,11 @@
 //! iNaturalist 2021 (<https://github.com/visipedia/inat_comp/tree/master/2021>): `train.json`, `val.json`, with the
 //! ranks of each category. If a file has images only, the ranks are parsed from the folder names. The label is genus
-//! and epithet.
+//! and epithet. A rank may be empty.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-use conifer_data::{Error, Result, SourceEntry, SourceSpec};
+use conifer_data::{Cause, Error, Result, SourceEntry, SourceSpec};
 use serde::Deserialize;
 
 use super::taxa::{RANKS, TaxonPaths, TaxonPhotos, TaxonRow, binomial, inat_names, no_taxon};
@@ -55,6 +55,8 @@ struct InatCategory {
     family: String,
     genus: String,
     specific_epithet: String,
+    #[serde(default)]
+    common_name: Option<String>,
 }
 
 fn open(spec: &SourceSpec) -> Result<TaxonPhotos> {
@@ -64,7 +66,11 @@ fn open(spec: &SourceSpec) -> Result<TaxonPhotos> {
     let expected = "images with id and file_name; categories with the ranks kingdom to specific_epithet; annotations";
     let InatFile { images, annotations, categories } = read_json(path, expected)?;
     let mut names: HashMap<u64, Vec<String>> = HashMap::new();
+    let mut common_names: HashMap<u64, String> = HashMap::new();
     for it in categories {
+        if let Some(name) = it.common_name.as_deref().map(str::trim).filter(|name| !name.is_empty()) {
+            common_names.insert(it.id, name.to_owned());
+        }
         let ranks = vec![it.kingdom, it.phylum, it.class, it.order, it.family, it.genus, it.specific_epithet];
         if let Some(other) = names.insert(it.id, ranks.clone()).filter(|other| *other != ranks) {
             let found = format!("category {} is {} and {}", it.id, other.join(" > "), ranks.join(" > "));
@@ -77,7 +83,8 @@ fn open(spec: &SourceSpec) -> Result<TaxonPhotos> {
     let ranks = RANKS.map(str::to_owned);
     for InatImage { id, file_name } in images {
         let place = || format!("image {id} of `{}`", path.display());
-        let found = match of_image.get(&id) {
+        let category = of_image.get(&id);
+        let found = match category {
             Some(category) => names
                 .get(category)
                 .cloned()
@@ -86,10 +93,14 @@ fn open(spec: &SourceSpec) -> Result<TaxonPhotos> {
             None => Err("no annotation; expected one with a category".to_owned()),
         };
         let number = found
+            .map_err(|detail| (Cause::BadRecord, detail))
             .and_then(|names| paths.enter(names, &ranks, place))
-            .map_err(|detail| no_taxon(&file_name, format!("{}: {detail}", place())));
-        let label = number.as_ref().ok().and_then(|&number| binomial(paths.get(number)));
-        rows.push(TaxonRow { image: root.join(&file_name), id: file_name, path: number, label, caption: None });
+            .map_err(|fault| no_taxon(&file_name, &place(), fault));
+        let path = number.as_ref().ok().map(|&number| paths.get(number));
+        let label = path.and_then(|path| path.genus_and_species(ranks.len())).map(binomial);
+        let common_name = category.and_then(|category| common_names.get(category)).cloned();
+        let image = root.join(&file_name);
+        rows.push(TaxonRow { image, id: file_name, path: number, label, caption: None, common_name });
     }
     TaxonPhotos::new(ENTRY.kind, None, rows, paths, || (format!("`{}`", path.display()), "images".to_owned()))
 }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use conifer_data::hierarchy::{Tree, class_tree};
 use conifer_data::shard::hex;
-use conifer_data::{Broken, Cause, Error, ImageRef, Result, Sample, Source, View};
+use conifer_data::{Broken, Cause, Error, ImageRef, MissingRank, Result, Sample, Source, View};
 use sha2::{Digest, Sha256};
 
 use super::inat_folders;
@@ -27,37 +27,45 @@ pub(super) struct TaxonRow {
     pub(super) path: Result<u32, Box<Broken>>,
     pub(super) label: Option<String>,
     pub(super) caption: Option<String>,
+    pub(super) common_name: Option<String>,
+}
+
+/// A path from general to specific.
+pub(super) struct TaxonPath {
+    /// The names, without missing ranks.
+    pub(super) names: Vec<String>,
+    pub(super) missing: Vec<MissingRank>,
 }
 
 /// Interned paths from general to specific, each with the file and line where it first occurs.
 #[derive(Default)]
 pub(super) struct TaxonPaths {
-    names: Vec<Vec<String>>,
+    paths: Vec<TaxonPath>,
     places: Vec<String>,
+    /// Index of each path. The key has an empty name for a missing rank.
     numbers: HashMap<Vec<String>, u32>,
 }
 
 impl TaxonPaths {
-    /// Interns a path and returns its index. `place` returns the file and line where it occurs; `ranks` are the
-    /// expected ranks, for messages.
+    /// Interns a path by rank, in which an empty name is a missing rank, and returns its index. `place` returns the file
+    /// and line where it occurs; `ranks` are the names of the ranks.
     ///
     /// # Errors
-    /// The path is empty, has an empty name, or has a name that recurs further down.
+    /// No rank has a name, or a name recurs further down.
     pub(super) fn enter(
         &mut self,
-        names: Vec<String>,
+        by_rank: Vec<String>,
         ranks: &[String],
         place: impl FnOnce() -> String,
-    ) -> Result<u32, String> {
-        if let Some(&number) = self.numbers.get(&names) {
+    ) -> Result<u32, TaxonFault> {
+        if let Some(&number) = self.numbers.get(&by_rank) {
             return Ok(number);
         }
+        let missing = MissingRank::of_names(&by_rank, ranks);
+        let names: Vec<String> = by_rank.iter().filter(|name| !name.trim().is_empty()).cloned().collect();
         if names.is_empty() {
-            return Err("no taxon; expected names from general to specific".to_owned());
-        }
-        if let Some(empty) = names.iter().position(|name| name.trim().is_empty()) {
-            let rank = ranks.get(empty).map_or(String::new(), |rank| format!(" `{rank}`"));
-            return Err(format!("rank{rank} is empty in {}; expected a name at every rank", names.join(" > ")));
+            let detail = format!("no name at the ranks {}; expected at least one", ranks.join(", "));
+            return Err((Cause::NoChain, detail));
         }
         // Adjacent ranks may have the same name, such as a family and its only genus in common names.
         let mut known = HashSet::new();
@@ -65,11 +73,12 @@ impl TaxonPaths {
         if let Some(again) =
             names.iter().find(|name| last.replace(name.as_str()) != Some(name.as_str()) && !known.insert(*name))
         {
-            return Err(format!("`{again}` is above itself in {}; expected no cycle", names.join(" > ")));
+            let detail = format!("`{again}` is above itself in {}; expected no cycle", names.join(" > "));
+            return Err((Cause::BadRecord, detail));
         }
-        let number = self.names.len() as u32;
-        self.numbers.insert(names.clone(), number);
-        self.names.push(names);
+        let number = self.paths.len() as u32;
+        self.numbers.insert(by_rank, number);
+        self.paths.push(TaxonPath { names, missing });
         self.places.push(place());
         Ok(number)
     }
@@ -81,8 +90,8 @@ impl TaxonPaths {
     /// A cycle; the message contains the file and line of each of its edges.
     pub(super) fn check(&self) -> Result<()> {
         let mut below: BTreeMap<&str, BTreeMap<&str, usize>> = BTreeMap::new();
-        for (number, names) in self.names.iter().enumerate() {
-            for pair in names.windows(2).filter(|pair| pair[0] != pair[1]) {
+        for (number, path) in self.paths.iter().enumerate() {
+            for pair in path.names.windows(2).filter(|pair| pair[0] != pair[1]) {
                 below.entry(&pair[0]).or_default().entry(&pair[1]).or_insert(number);
             }
         }
@@ -123,11 +132,33 @@ impl TaxonPaths {
         Err(Error::Hierarchy { found: format!("a cycle, {}", links.join(", ")), expected: "no cycle".to_owned() })
     }
 
-    /// The names of a path.
-    pub(super) fn get(&self, number: u32) -> &[String] {
-        &self.names[number as usize]
+    /// A path.
+    pub(super) fn get(&self, number: u32) -> &TaxonPath {
+        &self.paths[number as usize]
     }
 }
+
+impl TaxonPath {
+    /// Genus and species, if the path has names at both of the last two of `ranks` ranks.
+    pub(super) fn genus_and_species(&self, ranks: usize) -> Option<[&String; 2]> {
+        match &self.names[..] {
+            [.., genus, species] if self.missing.iter().all(|it| it.position + 2 < ranks) => Some([genus, species]),
+            _ => None,
+        }
+    }
+
+    /// The class name of a photo without a label.
+    fn class_name(&self) -> String {
+        let ranks = self.names.len() + self.missing.len();
+        match (self.missing.is_empty(), self.genus_and_species(ranks)) {
+            (false, None) => self.names.last().cloned().unwrap_or_default(),
+            _ => class_name(&self.names),
+        }
+    }
+}
+
+/// Why a photo has no path.
+pub(super) type TaxonFault = (Cause, String);
 
 impl TaxonPhotos {
     /// # Errors
@@ -146,12 +177,14 @@ impl TaxonPhotos {
         }
         paths.check()?;
         let mut views = Vec::new();
-        views.extend(rows.iter().any(|row| row.caption.is_some()).then_some(View::Pair));
-        views.extend(paths.names.iter().any(|names| names.len() > 1).then_some(View::Chain));
+        views.push(if rows.iter().any(|row| row.caption.is_some()) { View::Pair } else { View::Photo });
+        views.extend(paths.paths.iter().any(|path| path.names.len() > 1).then_some(View::Chain));
         let mut hash = Sha256::new();
         for row in &rows {
-            let names = row.path.as_ref().ok().map_or(&[][..], |&number| paths.get(number));
-            let texts = [&row.id].into_iter().chain(names).chain(&row.label).chain(&row.caption);
+            let path = row.path.as_ref().ok().map(|&number| paths.get(number));
+            let names = path.into_iter().flat_map(|path| &path.names);
+            let missing = path.into_iter().flat_map(|path| &path.missing).map(|it| &it.name);
+            let texts = [&row.id].into_iter().chain(names).chain(&row.label).chain(&row.caption).chain(missing);
             for text in texts {
                 hash.update(text);
                 hash.update([0]);
@@ -173,16 +206,18 @@ impl Source for TaxonPhotos {
 
     fn get(&self, index: usize) -> Result<Sample, Broken> {
         let row = &self.rows[index];
-        let taxon = match &row.path {
-            Ok(number) => self.paths.get(*number).to_vec(),
+        let path = match &row.path {
+            Ok(number) => self.paths.get(*number),
             Err(broken) => return Err((**broken).clone()),
         };
         let sample = Sample {
             id: row.id.clone(),
             image: Some(ImageRef::File(row.image.clone())),
             captions: row.caption.iter().cloned().collect(),
-            label: Some(row.label.clone().unwrap_or_else(|| class_name(&taxon))),
-            taxon,
+            label: Some(row.label.clone().unwrap_or_else(|| path.class_name())),
+            taxon: path.names.clone(),
+            missing_ranks: path.missing.clone(),
+            common_name: row.common_name.clone(),
             split: self.split.clone(),
             ..Sample::default()
         };
@@ -198,8 +233,8 @@ impl Source for TaxonPhotos {
         let readable = self.rows.iter().filter_map(|row| Some((row, row.path.as_ref().ok()?)));
         let classes: Vec<(&[String], String)> = readable
             .map(|(row, &number)| {
-                let taxon = self.paths.get(number);
-                (taxon, row.label.clone().unwrap_or_else(|| class_name(taxon)))
+                let path = self.paths.get(number);
+                (&path.names[..], row.label.clone().unwrap_or_else(|| path.class_name()))
             })
             .collect();
         class_tree(classes.iter().map(|(taxon, label)| (*taxon, label.as_str())))
@@ -235,11 +270,9 @@ pub fn class_name(taxon: &[String]) -> String {
     }
 }
 
-/// The class name of a path that ends in genus and epithet. An epithet alone is ambiguous: many species are called
-/// "alba".
-pub(super) fn binomial(names: &[String]) -> Option<String> {
-    let [.., genus, epithet] = names else { return None };
-    Some(format!("{genus} {epithet}"))
+/// The class name of a species. An epithet alone is ambiguous: many species are called "alba".
+pub(super) fn binomial([genus, epithet]: [&String; 2]) -> String {
+    format!("{genus} {epithet}")
 }
 
 /// The seven names in a folder name of iNaturalist 2021,
@@ -256,7 +289,8 @@ pub(super) fn inat_names(folder: &str) -> Result<Vec<String>, String> {
     }
 }
 
-/// A broken photo whose taxon cannot be read.
-pub(super) fn no_taxon(id: &str, detail: String) -> Box<Broken> {
-    Box::new(Broken::new(id, Cause::BadRecord, detail))
+/// A broken photo whose taxon cannot be read. `place` is the file and line.
+pub(super) fn no_taxon(id: &str, place: &str, (cause, detail): TaxonFault) -> Box<Broken> {
+    let at = if place.is_empty() { String::new() } else { format!("{place}: ") };
+    Box::new(Broken::new(id, cause, format!("{at}{detail}")))
 }

@@ -3,7 +3,8 @@
 //!
 //! With the option `taxonomy`, the ranks come from the row whose `taxonomy_key` equals the photo's `key`. Keys are
 //! compared by letters and digits only, ignoring case: "ABBOTTS BABBLER" equals "Abbott's Babbler". A rank is taken
-//! from the taxonomy if it has such a column, otherwise from the table.
+//! from the taxonomy if it has such a column, otherwise from the table. An empty field is a missing rank; a photo
+//! without a name at any rank is broken.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -21,7 +22,7 @@ pub(super) const ENTRY: SourceEntry = SourceEntry {
     kind: "taxon_table",
     summary: "CSV or TSV of photos with a column for each rank of a taxonomy",
     inputs: "path: the table, with a header; split: the value of split_column; options: ranks (columns separated by commas, general to specific: ranks=kingdom,phylum), \
-             image (column, default \"image\"), label (column; default: the last rank, or genus and epithet for species), caption (column), split_column, folder (of the \
+             image (column, default \"image\"), label (column; default: the last rank, or genus and epithet for species), caption (column), common_name (column with the everyday name of the species), split_column, folder (of the \
              photos, relative to the table), delimiter (default: tab for .tsv, otherwise comma), taxonomy (a second table with the ranks, relative to this \
              one), key (column of this table) and taxonomy_key (column of the taxonomy) on which the two are joined",
     read: |spec| Ok(Box::new(open(spec)?)),
@@ -35,6 +36,7 @@ struct TaxonTableOptions {
     ranks: Vec<String>,
     label: Option<String>,
     caption: Option<String>,
+    common_name: Option<String>,
     split_column: Option<String>,
     folder: PathBuf,
     delimiter: Option<char>,
@@ -50,6 +52,7 @@ impl Default for TaxonTableOptions {
             ranks: Vec::new(),
             label: None,
             caption: None,
+            common_name: None,
             split_column: None,
             folder: PathBuf::new(),
             delimiter: None,
@@ -102,6 +105,7 @@ fn open(spec: &SourceSpec) -> Result<TaxonPhotos> {
     let image = table.column(&options.image)?;
     let label = options.label.as_deref().map(|it| table.column(it)).transpose()?;
     let caption = options.caption.as_deref().map(|it| table.column(it)).transpose()?;
+    let common_name = options.common_name.as_deref().map(|it| table.column(it)).transpose()?;
     let split = options.split_column.as_deref().map(|it| table.column(it)).transpose()?;
     let place = |rank: &String| match &taxonomy {
         Some((.., other)) if other.columns.contains(rank) => other.column(rank).map(RankColumn::Taxonomy),
@@ -126,6 +130,7 @@ fn open(spec: &SourceSpec) -> Result<TaxonPhotos> {
         let place = || format!("line {line} of `{}`", path.display());
         let id = field(image).to_owned();
         let joined = taxonomy.as_ref().map(|(key, _, other)| join(&entries, field(*key), other)).transpose();
+        let joined = joined.map_err(|detail| (Cause::BadRecord, detail));
         let number = joined.and_then(|joined| {
             let mut joined = joined.into_iter().flatten();
             let names = places.iter().map(|place| match place {
@@ -136,19 +141,21 @@ fn open(spec: &SourceSpec) -> Result<TaxonPhotos> {
         });
         let number = match number {
             _ if record.len() != table.columns.len() => {
-                Err(no_taxon(&id, format!("{}: {} fields; expected {}", place(), record.len(), table.columns.len())))
+                let detail = format!("{} fields; expected {}", record.len(), table.columns.len());
+                Err(no_taxon(&id, &place(), (Cause::BadRecord, detail)))
             }
             _ if id.is_empty() => {
                 let detail = format!("`{}` is empty; expected a file", options.image);
                 Err(Box::new(Broken::new(place(), Cause::NoImage, detail)))
             }
             Ok(number) => Ok(number),
-            Err(detail) => Err(no_taxon(&id, format!("{}: {detail}", place()))),
+            Err(fault) => Err(no_taxon(&id, &place(), fault)),
         };
         let text = |column: Option<usize>| column.map(&field).filter(|text| !text.is_empty()).map(str::to_owned);
-        let of_species = || number.as_ref().ok().filter(|_| of_species).and_then(|&it| species(paths.get(it)));
-        let label = text(label).or_else(of_species);
-        rows.push(TaxonRow { image: folder.join(&id), path: number, label, caption: text(caption), id });
+        let path = number.as_ref().ok().filter(|_| of_species).map(|&it| paths.get(it));
+        let label = text(label).or_else(|| path?.genus_and_species(places.len()).map(species));
+        let (image, caption, common_name) = (folder.join(&id), text(caption), text(common_name));
+        rows.push(TaxonRow { image, path: number, label, caption, common_name, id });
     }
     TaxonPhotos::new(ENTRY.kind, spec.split.clone(), rows, paths, || {
         let rows = spec
@@ -166,10 +173,9 @@ fn ends_in_species(ranks: &[String]) -> bool {
 }
 
 /// Genus and epithet; the last name alone if it already includes the genus.
-fn species(names: &[String]) -> Option<String> {
-    let [.., genus, species] = names else { return None };
+fn species([genus, species]: [&String; 2]) -> String {
     let whole = plain(species).starts_with(&plain(genus)) && species.contains(char::is_whitespace);
-    if whole { Some(species.clone()) } else { binomial(names) }
+    if whole { species.clone() } else { binomial([genus, species]) }
 }
 
 fn check_ranks(ranks: &[String]) -> Result<()> {

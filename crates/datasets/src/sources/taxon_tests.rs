@@ -42,8 +42,10 @@ fn a_column_for_each_rank() {
     assert_eq!(source.get(4).unwrap().taxon, ["Galliformes", "Turdus", "alba"]);
     let fault = |index: usize| source.get(index).unwrap_err().to_string();
     let place = |line: u32| format!("line {line} of `{}`", path.display());
-    let expected = "rank `species` is empty in Passeriformes > Turdus > ; expected a name at every rank";
-    assert_eq!(fault(1), format!("sample `b.jpg`: bad_record: {}: {expected}", place(3)));
+    // A rank without a name is missing.
+    let two = source.get(1).unwrap();
+    assert_eq!((&two.taxon[..], two.label.as_deref()), (&one.taxon[..2], Some("Turdus")));
+    assert_eq!(two.missing_ranks.iter().map(|it| (it.position, &*it.name)).collect::<Vec<_>>(), [(2, "species")]);
     assert_eq!(fault(2), format!("sample `{}`: no_image: `image` is empty; expected a file", place(4)));
     assert_eq!(fault(3), format!("sample `c.jpg`: bad_record: {}: 2 fields; expected 6", place(5)));
 
@@ -83,6 +85,28 @@ fn ranks_from_a_second_table() {
     let mut half = joined;
     half.as_object_mut().unwrap().remove("key");
     assert!(message(&spec("taxon_table", &path, half)).contains("`taxonomy, key, taxonomy_key` is only some of them"));
+}
+
+/// Ranks in the middle, at both ends, and all ranks; labels need genus and species.
+#[test]
+fn missing_ranks_and_common_names() {
+    let folder = FixtureFolder::new();
+    let rows = "image,class,genus,species,name\n1.jpg,Aves,,merula,blackbird\n2.jpg,,Turdus,merula,\n3.jpg,,,,\n4.jpg,Aves,Turdus,merula,x\n";
+    let path = folder.write("gaps.csv", rows);
+    let options = json!({"ranks": "class,genus,species", "common_name": "name"});
+    let source = open(&spec("taxon_table", &path, options)).unwrap();
+    let read = |index: usize| source.get(index).unwrap();
+    let missing = |index: usize| read(index).missing_ranks.into_iter().map(|it| it.name).collect::<Vec<_>>();
+    assert_eq!((read(0).taxon.join(">"), read(0).label.as_deref()), ("Aves>merula".to_owned(), Some("merula")));
+    assert_eq!((read(0).ranked_taxon().join(">"), missing(0)), ("Aves>>merula".to_owned(), vec!["genus".to_owned()]));
+    assert_eq!((read(1).label.as_deref(), missing(1)), (Some("Turdus merula"), vec!["class".to_owned()]));
+    assert_eq!((read(3).label.as_deref(), missing(3)), (Some("Turdus merula"), Vec::new()));
+    assert_eq!([read(0).common_name.as_deref(), read(1).common_name.as_deref()], [Some("blackbird"), None]);
+    let expected = "no_chain: line 4 of `PATH`: no name at the ranks class, genus, species; expected at least one";
+    let expected = expected.replace("PATH", &path.display().to_string());
+    assert_eq!(source.get(2).unwrap_err().to_string(), format!("sample `3.jpg`: {expected}"));
+    let error = message(&spec("taxon_table", &path, json!({"ranks": "class", "common_name": "common"})));
+    assert!(error.contains("no column `common`"), "{error}");
 }
 
 #[test]
@@ -166,7 +190,8 @@ fn species_labels_are_binomials() {
 }
 
 const CATEGORY: &str = r#"{"id": 7, "kingdom": "Animalia", "phylum": "Chordata", "class": "Aves", "order": "Passeriformes",
-    "family": "Turdidae", "genus": "Turdus", "specific_epithet": "merula", "name": "Turdus merula"}"#;
+    "family": "Turdidae", "genus": "Turdus", "specific_epithet": "merula", "name": "Turdus merula",
+    "common_name": "Common Blackbird"}"#;
 
 #[test]
 fn inat_json() {
@@ -176,8 +201,9 @@ fn inat_json() {
     let text = format!("{{\"images\": [{images}], \"annotations\": [{annotations}], \"categories\": [{CATEGORY}]}}");
     let path = folder.write("val.json", &text);
     let source = open(&spec("inat_json", &path, json!({}))).unwrap();
-    assert_eq!((source.len(), source.views()), (3, &[View::Chain][..]));
+    assert_eq!((source.len(), source.views()), (3, &[View::Photo, View::Chain][..]));
     let one = source.get(0).unwrap();
+    assert_eq!(one.common_name.as_deref(), Some("Common Blackbird"));
     assert_eq!(one.taxon, ["Animalia", "Chordata", "Aves", "Passeriformes", "Turdidae", "Turdus", "merula"]);
     assert_eq!(one.label.as_deref(), Some("Turdus merula"));
     assert_eq!(one.image, Some(ImageRef::File(folder.path().join("val/x/1.jpg"))));
@@ -187,7 +213,7 @@ fn inat_json() {
     assert_eq!(fault(2), place(3) + "no annotation; expected one with a category");
 
     let text = message(&spec("inat_json", folder.write("a.json", text.replace("phylum", "phyla")), json!({})));
-    assert!(text.contains("missing field `phylum` at line 2"), "{text}");
+    assert!(text.contains("missing field `phylum` at line 3"), "{text}");
 }
 
 #[test]
@@ -238,12 +264,28 @@ fn tree_of_life() {
     let other = FixtureFolder::new();
     let tagged = other.shard(&[
         ("a", &[("jpg", &photo), ("taxontag.txt", &tags[..]), ("taxonomic_name.txt", b"Animalia")]),
-        ("b", &[("jpg", &photo), ("taxontag.txt", &gap[..])]),
+        ("b", &[("jpg", &photo), ("taxontag.txt", &gap[..]), ("common_name.txt", b"blackbird\n")]),
         ("c", &[("jpg", &photo), ("taxontag.txt", b"a photo of Turdus."), ("taxonomic_name.txt", taxon.as_bytes())]),
+        (
+            "d",
+            &[("jpg", &photo), ("taxontag.txt", b"a photo of kingdom Animalia family Turdidae genus Turdus species .")],
+        ),
+        ("e", &[("jpg", &photo), ("taxontag.txt", b"a photo of kingdom phylum class order family genus species.")]),
     ]);
     let tagged = open(&spec("tree_of_life", &tagged, json!({}))).unwrap();
     let names = |index: usize| tagged.get(index).unwrap().taxon.join(" ");
-    assert_eq!([names(0), names(1), names(2)], [taxon, "Animalia Chordata", taxon]);
+    assert_eq!([names(0), names(1), names(2)], [taxon, "Animalia Chordata Turdidae Turdus merula", taxon]);
+    let gap = tagged.get(1).unwrap();
+    assert_eq!(
+        gap.missing_ranks.iter().map(|it| (it.position, &*it.name)).collect::<Vec<_>>(),
+        [(2, "class"), (3, "order")]
+    );
+    assert_eq!((gap.label.as_deref(), gap.common_name.as_deref()), (Some("Turdus merula"), Some("blackbird")));
+    let above = tagged.get(3).unwrap();
+    assert_eq!((above.taxon.len(), above.missing_ranks.len(), above.label.as_deref()), (3, 4, Some("Turdus")));
+    let none = tagged.get(4).unwrap_err();
+    assert_eq!(none.cause, Cause::NoChain);
+    assert!(tagged.get(0).unwrap().missing_ranks.is_empty() && tagged.get(0).unwrap().common_name.is_none());
 
     let source = open(&spec("tree_of_life", &path, json!({}))).unwrap();
     assert_eq!((source.len(), source.views()), (5, &[View::Pair, View::Chain][..]));

@@ -1,19 +1,18 @@
 //! TreeOfLife-10M shards as packed by BioCLIP (<https://github.com/Imageomics/bioclip>): photos with text members.
 //!
 //! The taxon comes from the first of these members that exists:
-//! * `.taxonTag.txt` ("a photo of kingdom Animalia phylum Chordata ... ."). The taxon ends before the first rank
-//!   without a name, because otherwise each lower rank would take the position of the rank above it.
+//! * `.taxonTag.txt` ("a photo of kingdom Animalia phylum Chordata ... ."). A rank without a name is missing.
 //! * `.taxonomic_name.txt` ("Animalia Chordata ... Turdus merula"), then `.taxon.txt` ("a photo of Animalia Chordata
 //!   ... ."). The first six words are kingdom to genus, the rest is the epithet. Missing ranks cannot be detected.
 //!
-//! A photo that is identified to a higher rank only has a taxon with fewer names. The label is genus and epithet, or
-//! the last available name.
+//! A photo that is identified to a higher rank only has a taxon with fewer names. The label is genus and epithet if both
+//! are known, or else the last available name. `.common_name.txt` is the common name.
 
 use conifer_data::hierarchy::Tree;
 use conifer_data::hierarchy::ranks::of_samples;
 use conifer_data::shard::Shards;
 use conifer_data::sources::name_list;
-use conifer_data::{Broken, Cause, Result, Sample, Source, SourceEntry, SourceSpec, View};
+use conifer_data::{Broken, Cause, MissingRank, Result, Sample, Source, SourceEntry, SourceSpec, View};
 use serde::Deserialize;
 
 use super::taxa::{RANKS, binomial};
@@ -71,7 +70,7 @@ impl Source for TreeOfLife {
         let record = self.shards.record(index)?;
         // The shard reader converts member names to lower case.
         let tagged = record.text("taxontag.txt")?.and_then(|text| Some((tagged(&text)?, text)));
-        let (taxon, text) = match tagged {
+        let (by_rank, text) = match tagged {
             Some(found) => found,
             None => {
                 let text = match record.text("taxonomic_name.txt")? {
@@ -81,6 +80,11 @@ impl Source for TreeOfLife {
                 (names(&text), text)
             }
         };
+        let missing_ranks = MissingRank::of_names(&by_rank, &RANKS);
+        let last_two =
+            by_rank.last_chunk::<2>().filter(|it| by_rank.len() == RANKS.len() && !it.contains(&String::new()));
+        let full = last_two.map(|[genus, epithet]| binomial([genus, epithet]));
+        let taxon: Vec<String> = by_rank.into_iter().filter(|name| !name.is_empty()).collect();
         if taxon.is_empty() {
             let detail = format!("taxon is {text:?}; expected names from general to specific");
             return Err(record.broken(Cause::NoChain, detail));
@@ -89,12 +93,14 @@ impl Source for TreeOfLife {
         for member in &self.options.text {
             captions.extend(record.text(&format!("{member}.txt"))?.map(|text| text.trim().to_owned()));
         }
-        let full = (taxon.len() == RANKS.len()).then(|| binomial(&taxon)).flatten();
+        let common_name = record.text("common_name.txt")?.map(|text| text.trim().to_owned());
         let sample = Sample {
             image: Some(record.need_image("")?),
             captions,
             label: full.or_else(|| taxon.last().cloned()),
             taxon,
+            missing_ranks,
+            common_name: common_name.filter(|name| !name.is_empty()),
             id: record.key,
             ..Sample::default()
         };
@@ -115,8 +121,8 @@ impl Source for TreeOfLife {
     }
 }
 
-/// Parses "a photo of kingdom Animalia phylum Chordata ... species merula with common name Blackbird.", up to the first
-/// rank without a name. `None` if the text does not begin with a rank.
+/// Parses "a photo of kingdom Animalia phylum Chordata ... species merula with common name Blackbird." to a name for each
+/// rank, which is empty for a missing rank. `None` if the text does not begin with a rank.
 fn tagged(text: &str) -> Option<Vec<String>> {
     let mut found: [Vec<&str>; RANKS.len()] = Default::default();
     let mut now = None;
@@ -128,7 +134,7 @@ fn tagged(text: &str) -> Option<Vec<String>> {
         }
     }
     now?;
-    Some(found.iter().take_while(|name| !name.is_empty()).map(|name| name.join(" ")).collect())
+    Some(found.iter().map(|name| name.join(" ")).collect())
 }
 
 /// Strips the words around the names.

@@ -1,10 +1,11 @@
 use std::borrow::Cow;
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 
 use conifer_geometry::{ManifoldSpec, Root, space};
 use rand::SeedableRng;
 use rand::seq::SliceRandom;
 
+use super::transitivity::{transitivity_records, triples};
 use super::zero_shot_classification::first_maximum;
 use super::{Benchmark, Context, RequiredInput, images, lacking};
 use crate::chain_retrieval::{CHAIN_PROTOCOLS, ChainProtocol, spellings};
@@ -33,6 +34,8 @@ use crate::{Error, Outcomes, Result};
 ///
 /// tau_d is Kendall's tau between tier and depth within a row, averaged over rows. The first setting is also measured
 /// on the supplement's subsets of chains of four tiers with controlled length.
+///
+/// The rate of violations of RCME Eq. 4 is measured on all distinct triples of neighbouring tiers.
 pub(super) struct Hierarcaps;
 
 impl Benchmark for Hierarcaps {
@@ -80,7 +83,13 @@ impl Benchmark for Hierarcaps {
             more_points: &more_points,
             images: &image_points,
         };
-        hierarcaps_records(&points, &context.options.steps, context.options.score, context.options.seed)
+        let (options, dim) = (context.options, points.spec.dim);
+        let mut records = hierarcaps_records(&points, &options.steps, options.score, options.seed)?;
+        let rows: HashMap<&str, usize> = texts.iter().enumerate().map(|(row, text)| (text.as_str(), row)).collect();
+        let found = triples(tiers.iter().map(|chain| chain.iter().map(String::as_str).enumerate().collect()));
+        let point = |text: &str| &text_points[rows[text] * dim..][..dim];
+        records.extend(transitivity_records(self.name(), "tier", points.spec, &root, &found, point, options.seed)?);
+        Ok(records)
     }
 }
 

@@ -14,6 +14,7 @@ mod pep;
 pub mod prompts;
 mod sugarcrepe;
 mod taxonomic_ranks;
+mod transitivity;
 mod vg_attribution;
 mod vl_checklist;
 mod zero_shot_classification;

@@ -1,7 +1,8 @@
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use conifer_data::Sample;
 
+use super::transitivity::{transitivity_records, triples};
 use super::zero_shot_classification::first_maximum;
 use super::{Benchmark, Context, HierarcapsPoints, RequiredInput, hierarcaps_records, images};
 use crate::record::{Baseline, Record, RecordKey};
@@ -11,15 +12,22 @@ use crate::{Error, Outcomes, Result};
 /// Taxonomy benchmark, rank by rank (RCME Tables 1 to 5, 8 and 10).
 ///
 /// * Zero-shot accuracy among all taxa of a rank, and among the taxa of the photo's own kingdom.
+/// * If the data have common names: the same, with the common name as the text of a taxon of the last rank (CLIP and
+///   OpenCLIP in RCME Tables 2 and 3).
 /// * Zero-shot accuracy from the whole taxon: the photo gets the most similar complete taxon, and each rank of it is
 ///   compared with the photo's own. Also as the mean over the taxa of the rank (macro).
 /// * Photo-to-photo accuracy: whether the most similar other photo has the same taxon.
 /// * Retrieval of the taxa of a photo from general to specific, as in [`super::hierarcaps`].
+/// * Rate of violations of RCME Eq. 4 on the distinct triples of neighbouring ranks.
 ///
-/// Samples whose taxon has fewer than two ranks are left out, and the protocol says how many remain. The text of a
-/// taxon is its names from the most general rank down, joined by spaces ("Animalia Chordata Aves"), without a prompt.
+/// Samples whose taxon has fewer than two names are left out. A taxon that lacks a rank counts at the ranks that it has.
+/// The protocol says how many samples remain, and how many lack each rank. The text of a taxon is its names from the most
+/// general rank down, joined by spaces ("Animalia Chordata Aves"), without a prompt.
 /// The candidates are the taxa of the measured photos, and those of [`Context::candidates`] if there are any.
 pub(super) struct TaxonomicRanks;
+
+/// The texts of a taxon by the position of their rank; `None` for a missing rank. The last one is always there.
+type RankedTexts = Vec<Option<String>>;
 
 impl Benchmark for TaxonomicRanks {
     fn name(&self) -> &'static str {
@@ -49,7 +57,10 @@ impl Benchmark for TaxonomicRanks {
         if samples.len() < total {
             context.leaves_out(format!("{} of {total} samples have a taxon", samples.len()));
         }
-        let chains: Vec<Vec<String>> = samples.iter().map(Sample::taxon_texts).collect();
+        for (rank, count) in missing_ranks(&samples) {
+            context.leaves_out(format!("{count} of {} samples have no {rank}", samples.len()));
+        }
+        let chains: Vec<RankedTexts> = samples.iter().map(ranked_texts).collect();
         let photos = context.embedder.images(&images(self.name(), &samples)?, context.options.crop)?;
         let spec = context.embedder.spec();
         let dim = spec.dim;
@@ -58,82 +69,167 @@ impl Benchmark for TaxonomicRanks {
         let among = if context.candidates.is_some() { ", among the taxa of all splits" } else { "" };
 
         // Many photos share their higher taxa, so each text is embedded once.
-        let mut texts: Vec<String> = pool.iter().flatten().cloned().collect();
+        let names = CommonNames::of(context, &samples);
+        let mut texts: Vec<String> = pool.iter().flatten().flatten().cloned().collect();
+        texts.extend(names.0.values().cloned());
         texts.sort();
         texts.dedup();
-        let points = context.embedder.texts(&texts)?;
-        let point = |text: &String| &points[dim * texts.partition_point(|it| it < text)..][..dim];
+        let text_points = context.embedder.texts(&texts)?;
+        let row = |text: &str| texts.partition_point(|it| it.as_str() < text);
+        let point = |text: &String| &text_points[dim * row(text)..][..dim];
 
         let score = context.options.score;
         let seed = context.options.seed;
         let ranks = chains.iter().map(Vec::len).max().unwrap_or(0);
-        let kingdoms: BTreeSet<&str> = chains.iter().map(|chain| chain[0].as_str()).collect();
+        let kingdoms: BTreeSet<&str> = chains.iter().filter_map(|chain| at(chain, 0)).collect();
+        let note = names.note(&pool, ranks - 1);
         let mut records = Vec::new();
-        let mut classify = |protocol: &str, rank: usize, rows: &[usize], pool: &[&Vec<String>]| -> Result<()> {
-            let mut taxa: Vec<&String> = pool.iter().filter_map(|chain| chain.get(rank)).collect();
-            taxa.sort();
-            taxa.dedup();
-            let candidates: Vec<f32> = taxa.iter().flat_map(|taxon| point(taxon)).copied().collect();
-            let queries: Vec<f32> = rows.iter().flat_map(|&row| &photos[row * dim..][..dim]).copied().collect();
-            let right = similarity_rows(spec, score, &queries, &candidates, |query, scores| {
-                *taxa[first_maximum(scores)] == chains[rows[query]][rank]
-            })?;
-            let split = format!("rank {}", rank + 1);
-            let key = RecordKey { benchmark: self.name(), split: &split, protocol, metric: "accuracy" };
-            let outcomes: Outcomes = right.into_iter().collect();
-            records.push(Record::of(key, outcomes, Baseline::chance(1.0 / taxa.len() as f64), seed));
-            Ok(())
-        };
+        let mut classify =
+            |protocol: &str, rank: usize, rows: &[usize], pool: &[&RankedTexts], named: bool| -> Result<()> {
+                let mut taxa: Vec<&str> = pool.iter().filter_map(|chain| at(chain, rank)).collect();
+                taxa.sort_unstable();
+                taxa.dedup();
+                let texts = taxa.iter().map(|taxon| if named { names.text(taxon) } else { *taxon });
+                let candidates: Vec<f32> =
+                    texts.flat_map(|text| &text_points[dim * row(text)..][..dim]).copied().collect();
+                let queries: Vec<f32> = rows.iter().flat_map(|&row| &photos[row * dim..][..dim]).copied().collect();
+                let right = similarity_rows(spec, score, &queries, &candidates, |query, scores| {
+                    Some(taxa[first_maximum(scores)]) == at(&chains[rows[query]], rank)
+                })?;
+                let split = format!("rank {}", rank + 1);
+                let key = RecordKey { benchmark: self.name(), split: &split, protocol, metric: "accuracy" };
+                let outcomes: Outcomes = right.into_iter().collect();
+                records.push(Record::of(key, outcomes, Baseline::chance(1.0 / taxa.len() as f64), seed));
+                Ok(())
+            };
         for rank in 0..ranks {
-            let rows: Vec<usize> = (0..chains.len()).filter(|&row| chains[row].len() > rank).collect();
-            let all: Vec<&Vec<String>> = pool.iter().collect();
-            classify(&format!("names joined{among}, {}", score.name()), rank, &rows, &all)?;
+            let rows: Vec<usize> = (0..chains.len()).filter(|&row| at(&chains[row], rank).is_some()).collect();
+            if rows.is_empty() {
+                continue;
+            }
+            let all: Vec<&RankedTexts> = pool.iter().collect();
+            classify(&format!("names joined{among}, {}", score.name()), rank, &rows, &all, false)?;
+            if let Some(note) = &note {
+                let protocol = format!("names joined, common names of species{note}{among}, {}", score.name());
+                classify(&protocol, rank, &rows, &all, rank + 1 == ranks)?;
+            }
             // RCME Table 8: below the rank of kingdoms, classify also among the taxa of the photo's own kingdom.
             if rank > 0 && kingdoms.len() > 1 {
                 for kingdom in &kingdoms {
-                    let own: Vec<usize> = rows.iter().copied().filter(|&row| chains[row][0] == *kingdom).collect();
+                    let is_own = |chain: &RankedTexts| at(chain, 0) == Some(*kingdom);
+                    let own: Vec<usize> = rows.iter().copied().filter(|&row| is_own(&chains[row])).collect();
                     if !own.is_empty() {
-                        let pool: Vec<&Vec<String>> = pool.iter().filter(|chain| chain[0] == *kingdom).collect();
+                        let pool: Vec<&RankedTexts> = pool.iter().filter(|chain| is_own(chain)).collect();
                         classify(
                             &format!("names joined, among {kingdom}{among}, {}", score.name()),
                             rank,
                             &own,
                             &pool,
+                            false,
                         )?;
                     }
                 }
             }
         }
-        let whole: Vec<f32> = pool.iter().flat_map(|chain| point(&chain[chain.len() - 1])).copied().collect();
+        let whole: Vec<f32> = pool.iter().flat_map(|chain| chain.last()).flatten().flat_map(point).copied().collect();
         let answers = similarity_rows(spec, score, &photos, &whole, |_, scores| first_maximum(scores))?;
-        let answers: Vec<&[String]> = answers.into_iter().map(|best| &pool[best][..]).collect();
+        let answers: Vec<&RankedTexts> = answers.into_iter().map(|best| &pool[best]).collect();
         let protocol = format!("names joined, from the whole taxon{among}, {}", score.name());
         records.extend((0..ranks).flat_map(|rank| from_whole_taxa(context, &protocol, rank, &chains, &answers)));
         records.extend(photo_to_photo(context, self.name(), &chains, &photos)?);
 
-        let links: Vec<f32> = chains.iter().flatten().flat_map(point).copied().collect();
+        let tiers: Vec<Vec<String>> = samples.iter().map(Sample::taxon_texts).collect();
+        let links: Vec<f32> = tiers.iter().flatten().flat_map(point).copied().collect();
         let root = context.embedder.root()?;
         let points = HierarcapsPoints {
             spec,
             root: &root,
-            tiers: &chains,
+            tiers: &tiers,
             texts: &links,
             more_texts: &[],
             more_points: &[],
             images: &photos,
         };
-        let chain = hierarcaps_records(&points, &context.options.steps, context.options.score, context.options.seed)?;
+        let chain = hierarcaps_records(&points, &context.options.steps, context.options.score, seed)?;
         records.extend(chain.into_iter().map(|record| Record { benchmark: self.name().into(), ..record }));
+        let found = triples(chains.iter().map(|chain| placed(chain)));
+        let text_point = |text: &str| &text_points[dim * row(text)..][..dim];
+        records.extend(transitivity_records(self.name(), "rank", spec, &root, &found, text_point, seed)?);
         Ok(records)
     }
 }
 
+/// The texts of a sample's taxon by the position of their rank.
+fn ranked_texts(sample: &Sample) -> RankedTexts {
+    let positions = sample.taxon_positions();
+    let mut ranked = vec![None; positions.last().map_or(0, |last| last + 1)];
+    for (position, text) in positions.into_iter().zip(sample.taxon_texts()) {
+        ranked[position] = Some(text);
+    }
+    ranked
+}
+
+/// The text of a rank, if the taxon has it.
+fn at(chain: &[Option<String>], rank: usize) -> Option<&str> {
+    chain.get(rank)?.as_deref()
+}
+
+/// The texts of a taxon with the positions of their ranks.
+fn placed(chain: &[Option<String>]) -> Vec<(usize, &str)> {
+    (0..chain.len()).filter_map(|rank| Some((rank, at(chain, rank)?))).collect()
+}
+
+/// Number of samples without each rank, general to specific.
+fn missing_ranks(samples: &[Sample]) -> Vec<(String, usize)> {
+    let mut counts = BTreeMap::<_, usize>::new();
+    samples.iter().flat_map(|sample| &sample.missing_ranks).for_each(|rank| *counts.entry(rank).or_default() += 1);
+    counts.into_iter().map(|(rank, count)| (rank.name.clone(), count)).collect()
+}
+
+/// Common names by the text of the whole taxon.
+struct CommonNames(HashMap<String, String>);
+
+impl CommonNames {
+    /// The names of the candidates. The first name of a taxon is used.
+    fn of(context: &Context<'_>, samples: &[Sample]) -> Self {
+        let others = context
+            .candidates
+            .into_iter()
+            .flat_map(|source| (0..source.len()).filter_map(move |it| source.get(it).ok()));
+        let mut names = HashMap::new();
+        let mut add = |sample: &Sample| {
+            if let (Some(name), Some(text)) = (&sample.common_name, sample.taxon_texts().pop()) {
+                names.entry(text).or_insert_with(|| name.clone());
+            }
+        };
+        samples.iter().for_each(&mut add);
+        others.for_each(|sample| add(&sample));
+        Self(names)
+    }
+
+    /// The common name of a taxon, or its joined names if it has none.
+    fn text<'a>(&'a self, taxon: &'a str) -> &'a str {
+        self.0.get(taxon).map_or(taxon, String::as_str)
+    }
+
+    /// Says how many taxa of the last rank have no common name. `None` if none of them has one.
+    fn note(&self, pool: &[RankedTexts], rank: usize) -> Option<String> {
+        let taxa: BTreeSet<&str> = pool.iter().filter_map(|chain| at(chain, rank)).collect();
+        let named = taxa.iter().filter(|taxon| self.0.contains_key(**taxon)).count();
+        match taxa.len() - named {
+            _ if named == 0 => None,
+            0 => Some(String::new()),
+            without => Some(format!(" ({without} of {} without)", taxa.len())),
+        }
+    }
+}
+
 /// The distinct taxa that photos are compared with, in sorted order.
-fn candidates(context: &Context<'_>, chains: &[Vec<String>]) -> Vec<Vec<String>> {
-    let mut pool: BTreeSet<Vec<String>> = chains.iter().cloned().collect();
+fn candidates(context: &Context<'_>, chains: &[RankedTexts]) -> Vec<RankedTexts> {
+    let mut pool: BTreeSet<RankedTexts> = chains.iter().cloned().collect();
     if let Some(source) = context.candidates {
         let samples = (0..source.len()).filter_map(|index| source.get(index).ok());
-        pool.extend(samples.filter(|it| it.taxon.len() > 1).map(|it| it.taxon_texts()));
+        pool.extend(samples.filter(|it| it.taxon.len() > 1).map(|it| ranked_texts(&it)));
     }
     pool.into_iter().collect()
 }
@@ -144,18 +240,21 @@ fn from_whole_taxa(
     context: &Context<'_>,
     protocol: &str,
     rank: usize,
-    chains: &[Vec<String>],
-    answers: &[&[String]],
+    chains: &[RankedTexts],
+    answers: &[&RankedTexts],
 ) -> Vec<Record> {
-    let rows: Vec<usize> = (0..chains.len()).filter(|&row| chains[row].len() > rank).collect();
-    let values = rows.iter().map(|&row| f64::from(u8::from(answers[row].get(rank) == chains[row].get(rank))));
+    let rows: Vec<(usize, &str)> = (0..chains.len()).filter_map(|row| Some((row, at(&chains[row], rank)?))).collect();
+    if rows.is_empty() {
+        return Vec::new();
+    }
+    let values = rows.iter().map(|&(row, taxon)| f64::from(u8::from(at(answers[row], rank) == Some(taxon))));
     let values: Vec<f64> = values.collect();
     let mut taxa = BTreeMap::<&str, (u32, usize)>::new();
-    for &row in &rows {
+    for (_, taxon) in &rows {
         let next = taxa.len() as u32;
-        taxa.entry(&chains[row][rank]).or_insert((next, 0)).1 += 1;
+        taxa.entry(*taxon).or_insert((next, 0)).1 += 1;
     }
-    let groups = rows.iter().map(|&row| taxa[chains[row][rank].as_str()].0).collect();
+    let groups = rows.iter().map(|(_, taxon)| taxa[taxon].0).collect();
     let most = taxa.values().map(|&(_, photos)| photos).max().unwrap_or(0) as f64 / rows.len() as f64;
     let split = format!("rank {}", rank + 1);
     let record = |metric: &str, outcomes: Outcomes, trivial: f64| {
@@ -172,7 +271,7 @@ fn from_whole_taxa(
 fn photo_to_photo(
     context: &Context<'_>,
     benchmark: &str,
-    chains: &[Vec<String>],
+    chains: &[RankedTexts],
     photos: &[f32],
 ) -> Result<Vec<Record>> {
     let score = context.options.score;
@@ -185,15 +284,19 @@ fn photo_to_photo(
     };
     let ranks = chains.iter().map(Vec::len).max().unwrap_or(0);
     let record = |rank: usize| {
-        let rows: Vec<usize> = (0..chains.len()).filter(|&row| chains[row].len() > rank).collect();
-        let right: Outcomes = rows.iter().map(|&row| chains[nearest[row]].get(rank) == chains[row].get(rank)).collect();
+        let taxa = (0..chains.len()).filter_map(|row| Some((row, at(&chains[row], rank)?)));
+        let rows: Vec<(usize, &str)> = taxa.collect();
+        if rows.is_empty() {
+            return None;
+        }
+        let right: Outcomes = rows.iter().map(|&(row, taxon)| at(&chains[nearest[row]], rank) == Some(taxon)).collect();
         let mut of_taxon = BTreeMap::<&str, usize>::new();
-        rows.iter().for_each(|&row| *of_taxon.entry(&chains[row][rank]).or_default() += 1);
+        rows.iter().for_each(|(_, taxon)| *of_taxon.entry(*taxon).or_default() += 1);
         let others = (chains.len() - 1) as f64;
-        let chance = rows.iter().map(|&row| (of_taxon[chains[row][rank].as_str()] - 1) as f64 / others).sum::<f64>();
+        let chance = rows.iter().map(|(_, taxon)| (of_taxon[taxon] - 1) as f64 / others).sum::<f64>();
         let (split, protocol) = (format!("rank {}", rank + 1), format!("photo to photo, {}", score.name()));
         let key = RecordKey { benchmark, split: &split, protocol: &protocol, metric: "recall@1" };
-        Record::of(key, right, Baseline::chance(chance / rows.len() as f64), context.options.seed)
+        Some(Record::of(key, right, Baseline::chance(chance / rows.len() as f64), context.options.seed))
     };
-    Ok((0..ranks).map(record).collect())
+    Ok((0..ranks).filter_map(record).collect())
 }

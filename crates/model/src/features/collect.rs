@@ -255,17 +255,25 @@ fn text_features(
     Ok(Some(TextFeatures::Encoded { rows, positions }))
 }
 
-/// Token ids of the captions and phrases and, for chains, of tiers and taxa, of all samples.
+/// Token ids of the texts of all samples that the views of the request read: captions, phrases of boxes, and for chains
+/// tiers and taxa.
 fn texts_of(request: &FeatureRequest) -> Vec<Vec<u32>> {
     let context = request.loader.context;
-    let chains = request.loader.views.contains(&View::Chain);
+    let reads = |view| request.loader.views.contains(&view);
+    let (boxes, chains) = (reads(View::Boxes), reads(View::Chain));
+    let captions = boxes || reads(View::Pair);
     let samples: Vec<usize> = (0..request.source.len()).collect();
     let encode = |text: &String| request.tokenizer.encode(text, context).ok();
     let of_sample = |&index: &usize| -> Vec<Vec<u32>> {
         // The loader counts broken samples when it reads them for a batch.
         let Ok(sample) = request.source.get(index) else { return Vec::new() };
-        let mut texts = sample.captions.clone();
-        texts.extend(sample.phrases.iter().map(|phrase| phrase.text.clone()));
+        let mut texts = Vec::new();
+        if captions {
+            texts.extend(sample.captions.iter().cloned());
+        }
+        if boxes {
+            texts.extend(sample.phrases.iter().map(|phrase| phrase.text.clone()));
+        }
         if chains {
             texts.extend(sample.tiers.iter().flat_map(|tiers| tiers.positive.iter().chain(&tiers.negative)).cloned());
             texts.extend(sample.taxon_texts());

@@ -34,9 +34,9 @@ pub fn reads_images(views: &[View]) -> bool {
     views.iter().any(|view| *view != View::Chain)
 }
 
-/// True if a method that reads `views` needs texts: false for part-of edges alone.
+/// True if a method that reads `views` needs texts: false for photos and part-of edges alone.
 pub fn reads_texts(views: &[View]) -> bool {
-    views.iter().any(|view| *view != View::Edges)
+    views.iter().any(|view| !matches!(view, View::Edges | View::Photo))
 }
 
 /// Every photo, box, caption, phrase, tier and taxon of `source`, for both encoders of a model. A run with

@@ -43,6 +43,9 @@ pub struct StepRecord {
     pub eta_seconds: f64,
     /// Broken samples replaced so far.
     pub broken: u64,
+    /// Samples used so far whose taxon lacks a rank, by the name of the rank; empty if there are none.
+    #[serde(default, skip_serializing_if = "serde_json::Map::is_empty")]
+    pub missing_ranks: serde_json::Map<String, serde_json::Value>,
     /// Peak memory of the process, MiB; absent if the system does not report it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub peak_rss_mb: Option<f64>,
@@ -93,6 +96,9 @@ fn tags(record: &StepRecord) -> Vec<(String, f64)> {
     }
     if let Some(peak) = record.peak_rss_mb {
         tags.push(("memory/peak_rss_mb".to_owned(), peak));
+    }
+    for (name, value) in &record.missing_ranks {
+        tags.push((format!("data/missing_rank/{name}"), value.as_f64().unwrap_or(f64::NAN)));
     }
     for (name, value) in &record.terms {
         tags.push((format!("loss/{name}"), value.as_f64().unwrap_or(f64::NAN)));

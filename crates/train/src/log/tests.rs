@@ -23,6 +23,7 @@ fn record(step: u64) -> StepRecord {
         samples_per_second: 100.0,
         eta_seconds: 3.0,
         broken: 2,
+        missing_ranks: map(json!({"phylum": 3})),
         peak_rss_mb: Some(512.5),
         eval: map(json!({"depth_order/all/share": 0.75})),
     }
@@ -89,6 +90,7 @@ fn an_event_file_reads_back_field_by_field() {
     let of = |tag: &str| values.iter().find(|(name, _)| name == tag).unwrap_or_else(|| panic!("no {tag}")).1;
     assert_eq!(of("loss/total"), 2.5);
     assert_eq!(of("loss/entailment"), 0.5);
+    assert_eq!(of("data/missing_rank/phylum"), 3.0);
     assert_eq!(of("scalar/temperature"), 0.07);
     assert_eq!(of("memory/peak_rss_mb"), 512.5);
     assert_eq!((of("scalar/curv/min"), of("scalar/curv/mean"), of("scalar/curv/max")), (0.5, 1.5, 3.0));

@@ -177,7 +177,7 @@ fn radial() {
         let texts = texts.reshape([2 * tiers * rows, dim]);
         let mut positive = space.manifold.lift(texts).chunk(2 * tiers, 0);
         let negative = positive.split_off(tiers);
-        Chain { positive, negative }
+        Chain { positive, negative, lengths: Vec::new() }
     };
     let batch = BatchPoints {
         chain: Some(chain(texts.clone())),

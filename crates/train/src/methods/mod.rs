@@ -11,6 +11,7 @@
 
 pub mod argent;
 pub mod atmg;
+pub mod chain;
 pub mod clip;
 pub mod edges;
 pub mod euclip;
@@ -35,6 +36,7 @@ pub use conifer_model::batch_space::BatchSpace;
 use crate::root::RootKind;
 use crate::{Error, Result};
 
+pub use chain::Chain;
 pub use edges::Edges;
 pub use settings::TermSwitches;
 
@@ -81,15 +83,6 @@ pub struct BatchPoints {
     pub edges: Option<Edges>,
 }
 
-/// Points of chains of texts, from general to specific. Link i of all samples is `[B, D]`.
-#[derive(Clone, Debug)]
-pub struct Chain {
-    /// The links, at least two.
-    pub positive: Vec<Tensor<2>>,
-    /// One wrong text per link, or empty.
-    pub negative: Vec<Tensor<2>>,
-}
-
 impl BatchPoints {
     /// Returns the points of photographs and captions. `method` names the training method in error messages.
     ///
@@ -108,6 +101,22 @@ impl BatchPoints {
             (image, _) => format!("{image:?}, as the other views of the batch"),
         };
         Err(Error::Shape { name: "text".to_owned(), found: text.dims().to_vec(), expected })
+    }
+
+    /// Returns the points of photographs alone. `method` names the training method in error messages.
+    ///
+    /// # Errors
+    /// [`Error::Setting`] if they are missing, [`Error::Shape`] if the batch is empty.
+    pub fn photo(&self, method: &str) -> Result<&Tensor<2>> {
+        let expected = || format!("one point per sample ({method} reads the view `photo`)");
+        let image = self.image.as_ref().ok_or_else(|| Error::setting("image of the batch", "missing", expected()))?;
+        match image.dims() {
+            [0, _] => {
+                let expected = format!("a batch of at least 1 for {method}");
+                Err(Error::Shape { name: "image".to_owned(), found: image.dims().to_vec(), expected })
+            }
+            _ => Ok(image),
+        }
     }
 
     /// Returns the chains as the initial model embedded them. `method` names the training method in error messages.
@@ -147,6 +156,7 @@ impl BatchPoints {
             ));
         }
         let shape = chain.positive[0].dims();
+        chain.check_lengths(shape[0])?;
         match chain.positive.iter().chain(&chain.negative).find(|link| link.dims() != shape) {
             None => Ok(chain),
             Some(link) => Err(Error::Shape {
@@ -263,6 +273,8 @@ fn weighted_sum(terms: &[WeightedTerm]) -> Option<Tensor<1>> {
     weighted.reduce(|sum, term| sum + term)
 }
 
+#[cfg(test)]
+mod chain_tests;
 #[cfg(test)]
 mod golden;
 #[cfg(test)]

@@ -21,7 +21,6 @@ use serde::{Deserialize, Serialize};
 use super::settings::{self, MethodSettings, TermSwitches};
 use super::{BatchPoints, BatchSpace, Loss, Method, MethodEntry};
 use crate::root::RootKind;
-use crate::terms::mean;
 use crate::{Error, Result};
 
 /// Registry entry.
@@ -97,11 +96,11 @@ impl Method for Poincare {
         let mut terms: Vec<(&'static str, f64, Tensor<1>)> = Vec::new();
         if self.config.terms.on("contrast_child_parent") {
             let values = links.clone().map(|i| contrast(&right[i + 1], &right[i], &wrong[i]));
-            terms.push(("contrast_child_parent", 0.5, mean(values.collect())));
+            terms.push(("contrast_child_parent", 0.5, chain.mean_of_terms(values.collect(), 2)));
         }
         if self.config.terms.on("contrast_parent_child") {
             let values = links.map(|i| contrast(&right[i], &right[i + 1], &wrong[i + 1]));
-            terms.push(("contrast_parent_child", 0.5, mean(values.collect())));
+            terms.push(("contrast_parent_child", 0.5, chain.mean_of_terms(values.collect(), 2)));
         }
         Loss::of_terms(terms)
     }

@@ -23,7 +23,7 @@
 //! Both are the same for margin 0. With the default infinite margin the losses omit theta, which cancels in their
 //! difference.
 
-use burn::tensor::Tensor;
+use burn::tensor::{Bool, Tensor};
 use conifer_data::View;
 use conifer_geometry::ManifoldSpec;
 use serde::{Deserialize, Serialize};
@@ -169,17 +169,19 @@ impl Method for Radial {
         let negative = negative_angles.clone().map(|angles| self.violation(space, parents, angles, -1.0));
 
         let rows = positive.dims()[1];
+        let absent = chain.absent(parents.len(), 2, &positive.device());
+        let average = |terms: &Tensor<2>| chain.mean_of_rows(terms.clone(), 2);
         let mut terms: Vec<(&'static str, f64, Tensor<1>)> = Vec::new();
         if on("positive") {
-            terms.push(("positive", 1.0, positive.clone().mean_dim(0).squeeze_dim(0)));
+            terms.push(("positive", 1.0, average(&positive)));
         }
         if let Some(negative) = negative.as_ref().filter(|_| on("negative")) {
-            terms.push(("negative", -1.0, negative.clone().mean_dim(0).squeeze_dim(0)));
+            terms.push(("negative", -1.0, average(negative)));
         }
         if on("minimax") {
             // One number for the whole batch, repeated in every row so that the mean over rows is the number itself.
             let negatives = negative.zip(negative_angles);
-            terms.push(("minimax", 1.0, minimax((positive, positive_angles), negatives).expand([rows])));
+            terms.push(("minimax", 1.0, minimax((positive, positive_angles), negatives, absent).expand([rows])));
         }
         if on("prior") {
             terms.push(("prior", self.config.prior_weight, prior(space, chain, batch.frozen_chain(NAME)?)));
@@ -189,15 +191,25 @@ impl Method for Radial {
 }
 
 /// `positive - negative` at the largest positive angle, plus the same at the smallest negative angle: losses and angles
-/// `[T-1, B]` to `[1]`. The positions come from the angles, because a margin makes many losses equal.
-fn minimax(positive: (Tensor<2>, Tensor<2>), negative: Option<(Tensor<2>, Tensor<2>)>) -> Tensor<1> {
+/// `[T-1, B]` to `[1]`. The positions come from the angles, because a margin makes many losses equal. Pairs that are
+/// `absent` are not considered, unless all are.
+fn minimax(
+    positive: (Tensor<2>, Tensor<2>),
+    negative: Option<(Tensor<2>, Tensor<2>)>,
+    absent: Option<Tensor<2, Bool>>,
+) -> Tensor<1> {
+    // Angles are in [0, pi].
+    let without = |angles: Tensor<2>, other: f64| match &absent {
+        Some(absent) => angles.mask_fill(absent.clone(), other),
+        None => angles,
+    };
     let flat = |values: Tensor<2>| {
         let count = values.shape().num_elements();
         values.reshape([count])
     };
-    let (positive, worst_positive) = (flat(positive.0), flat(positive.1).argmax(0));
+    let (positive, worst_positive) = (flat(positive.0), flat(without(positive.1, -1.0)).argmax(0));
     let Some(negative) = negative else { return positive.gather(0, worst_positive) };
-    let (negative, worst_negative) = (flat(negative.0), flat(negative.1).argmin(0));
+    let (negative, worst_negative) = (flat(negative.0), flat(without(negative.1, 4.0)).argmin(0));
     let contrast = positive - negative;
     contrast.clone().gather(0, worst_positive) + contrast.gather(0, worst_negative)
 }
@@ -205,10 +217,20 @@ fn minimax(positive: (Tensor<2>, Tensor<2>), negative: Option<(Tensor<2>, Tensor
 /// `(1 - similarity) / 2` between each text and its embedding by the initial model, averaged over the texts of a
 /// sample: `[B]`.
 pub(super) fn prior(space: &BatchSpace, chain: &Chain, frozen: &Chain) -> Tensor<1> {
-    let texts = chain.positive.iter().chain(&chain.negative);
-    let before = frozen.positive.iter().chain(&frozen.negative);
-    let similarities =
-        texts.zip(before).map(|(text, before)| space.manifold.similarity(text.clone(), before.clone())).collect();
-    let similarities: Tensor<2> = Tensor::stack(similarities, 0);
-    (-similarities.mean_dim(0).squeeze_dim(0) + 1.0) * 0.5
+    let similarities = |texts: &[Tensor<2>], before: &[Tensor<2>]| -> Vec<Tensor<1>> {
+        let pairs = texts.iter().zip(before);
+        pairs.map(|(text, before)| space.manifold.similarity(text.clone(), before.clone())).collect()
+    };
+    let mut positive = similarities(&chain.positive, &frozen.positive);
+    let negative = similarities(&chain.negative, &frozen.negative);
+    let mean = match (chain.lengths.is_empty(), negative.is_empty()) {
+        (true, _) => {
+            positive.extend(negative);
+            chain.mean_of_terms(positive, 1)
+        }
+        (false, true) => chain.mean_of_terms(positive, 1),
+        // A chain has as many wrong texts as links.
+        (false, false) => (chain.mean_of_terms(positive, 1) + chain.mean_of_terms(negative, 1)) * 0.5,
+    };
+    (-mean + 1.0) * 0.5
 }

@@ -85,9 +85,9 @@ fn angle_and_aperture(parent: &[f64; DIM], child: &[f64; DIM]) -> (f64, f64) {
 fn formula(points: &ChainRows, form: MarginFormula) -> f64 {
     let mut pairs = Vec::new();
     for i in 0..TIERS - 1 {
-        for b in 0..ROWS {
-            let (positive, theta) = angle_and_aperture(&points[i][b], &points[i + 1][b]);
-            let (negative, _) = angle_and_aperture(&points[i][b], &points[TIERS + i][b]);
+        for (parent, (child, wrong)) in points[i].iter().zip(points[i + 1].iter().zip(&points[TIERS + i])) {
+            let (positive, theta) = angle_and_aperture(parent, child);
+            let (negative, _) = angle_and_aperture(parent, wrong);
             let contrast = form.signed(positive, theta, 1.0) - form.signed(negative, theta, -1.0);
             pairs.push((positive, negative, contrast));
         }
@@ -106,7 +106,8 @@ fn measured(points: &ChainRows, form: MarginFormula) -> (f64, Vec<f64>) {
     };
     let leaves: Vec<Tensor<2>> = points.iter().map(tensor).collect();
     let (positive, negative) = (leaves[..TIERS].to_vec(), leaves[TIERS..].to_vec());
-    let batch = BatchPoints { chain: Some(Chain { positive, negative }), ..BatchPoints::default() };
+    let batch =
+        BatchPoints { chain: Some(Chain { positive, negative, lengths: Vec::new() }), ..BatchPoints::default() };
     let root: Tensor<1> = Tensor::from_data(TensorData::new(ROOT.to_vec(), [DIM]), (&device(), DType::F64));
     let logit_scale: Tensor<1> = Tensor::from_data(TensorData::new(vec![10.0_f64], [1]), (&device(), DType::F64));
     let plain = space_f64(&ManifoldSpec::sphere(DIM), None, logit_scale);

@@ -14,6 +14,9 @@
 //! Eq. 8 as printed sums the *matched* pairs of other samples in its denominator, which contrasts nothing. Here the sum
 //! runs over the photographs of the batch, as in the released code and in every contrastive loss (DEVIATIONS.md). The
 //! alignment uses the head's temperature.
+//!
+//! A chain that lacks ranks is shorter: its means run over the links that it has, and its last link is aligned with the
+//! photograph (DEVIATIONS.md).
 
 use burn::tensor::Tensor;
 use conifer_data::View;
@@ -23,17 +26,17 @@ use serde::{Deserialize, Serialize};
 
 use super::radial::prior;
 use super::settings::{self, MethodSettings, TermSwitches, number};
-use super::{BatchPoints, BatchSpace, Loss, Method, MethodEntry};
-use crate::Result;
+use super::{BatchPoints, BatchSpace, Chain, Loss, Method, MethodEntry};
 use crate::root::RootKind;
-use crate::terms::{Denominator, info_nce, mean};
+use crate::terms::{Denominator, info_nce};
+use crate::{Error, Result};
 
 /// Registry entry.
 pub const ENTRY: MethodEntry = MethodEntry {
     name: NAME,
     summary: "chains of texts whose entailment is transitive, photographs aligned with the most specific link",
     reference: REFERENCE,
-    views: &[View::Pair, View::Chain],
+    views: &[View::Photo, View::Chain],
     terms: TERMS,
     root: RootKind::Text,
     manifold: ManifoldSpec::sphere,
@@ -90,7 +93,8 @@ struct Rcme {
 
 impl Rcme {
     /// Mean of `X(T_j, child_j+1)` over j: `[B]`.
-    fn local(&self, space: &BatchSpace, links: &[Tensor<2>], children: &[Tensor<2>]) -> Tensor<1> {
+    fn local(&self, space: &BatchSpace, chain: &Chain, children: &[Tensor<2>]) -> Tensor<1> {
+        let links = &chain.positive;
         let angles = (0..links.len() - 1).map(|j| {
             let (parent, child) = (links[j].clone(), children[j + 1].clone());
             match j {
@@ -100,21 +104,21 @@ impl Rcme {
                 _ => space.manifold.exterior_angle(parent, child, &space.root),
             }
         });
-        mean(angles.collect())
+        chain.mean_of_terms(angles.collect(), 2)
     }
 
     /// Mean of Eq. 6 over every triple of neighbours: `[B]`.
-    fn global(&self, space: &BatchSpace, links: &[Tensor<2>]) -> Tensor<1> {
+    fn global(&self, space: &BatchSpace, chain: &Chain) -> Tensor<1> {
         let angle = |a: &Tensor<2>, b: &Tensor<2>| space.manifold.exterior_angle(a.clone(), b.clone(), &space.root);
         // Clamped below 1 by an amount that f32 resolves, so the absolute derivative of the arc cosine of the product
         // stays below 1000.
         let cosine = |a, b| angle(a, b).cos().clamp(0.0, 1.0 - f64::from(safe::EPS_F32));
-        let hinges = links.windows(3).map(|triple| {
+        let hinges = chain.positive.windows(3).map(|triple| {
             let [first, middle, last] = [&triple[0], &triple[1], &triple[2]];
             let far = (cosine(middle, last) * cosine(first, middle)).acos();
             (angle(first, last) - far + self.config.margin).clamp_min(0.0)
         });
-        mean(hinges.collect())
+        chain.mean_of_terms(hinges.collect(), 3)
     }
 }
 
@@ -128,7 +132,7 @@ impl Method for Rcme {
     }
 
     fn views(&self) -> &'static [View] {
-        if self.config.terms.on("contrast_text_image") { &[View::Pair, View::Chain] } else { &[View::Chain] }
+        if self.config.terms.on("contrast_text_image") { &[View::Photo, View::Chain] } else { &[View::Chain] }
     }
 
     fn reads_frozen(&self) -> bool {
@@ -140,17 +144,21 @@ impl Method for Rcme {
         let on = |term: &str| self.config.terms.on(term);
         let mut terms: Vec<(&'static str, f64, Tensor<1>)> = Vec::new();
         if on("local_positive") {
-            terms.push(("local_positive", 1.0, self.local(space, &chain.positive, &chain.positive)));
+            terms.push(("local_positive", 1.0, self.local(space, chain, &chain.positive)));
         }
         if on("local_negative") && !chain.negative.is_empty() {
-            terms.push(("local_negative", -1.0, self.local(space, &chain.positive, &chain.negative)));
+            terms.push(("local_negative", -1.0, self.local(space, chain, &chain.negative)));
         }
         if on("global") && chain.positive.len() > 2 {
-            terms.push(("global", 1.0, self.global(space, &chain.positive)));
+            terms.push(("global", 1.0, self.global(space, chain)));
         }
         if on("contrast_text_image") {
-            let (image, _) = batch.pair(NAME)?;
+            let image = batch.photo(NAME)?;
             let text = chain.positive[chain.positive.len() - 1].clone();
+            if image.dims() != text.dims() {
+                let expected = format!("{:?}, as the links of the chain", text.dims());
+                return Err(Error::Shape { name: "image".to_owned(), found: image.dims().to_vec(), expected });
+            }
             let similarity = space.manifold.pairwise_similarity(text, image.clone());
             let alignment = info_nce(similarity, space.logit_scale.clone(), Denominator::All);
             terms.push(("contrast_text_image", self.config.alignment_weight, alignment));

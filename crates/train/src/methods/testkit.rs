@@ -106,10 +106,10 @@ pub(crate) fn embed<const D: usize>(
     let texts = |sign: f64| leaves.iter().map(|leaf| lift(leaf.clone() * sign, Tower::Text)).collect::<Vec<_>>();
     let mut negative = texts(-0.7);
     negative.rotate_left(1);
-    let chain = Chain { positive: texts(1.0), negative };
+    let chain = Chain { positive: texts(1.0), negative, lengths: Vec::new() };
     // Stands for the initial model's points: related to the current ones, not equal, and constant.
     let before = |points: &[Tensor<2>]| points.iter().rev().map(|it| it.clone().detach()).collect();
-    let frozen = Chain { positive: before(&chain.positive), negative: before(&chain.negative) };
+    let frozen = Chain { positive: before(&chain.positive), negative: before(&chain.negative), ..chain.clone() };
     // Photograph i is object i; both other views of it show object B + i.
     let rows = image.dims()[0] as u32;
     let crops = [&image, &box_image, &box_text].map(|leaf| lift(leaf.clone(), Tower::Image));

@@ -19,6 +19,7 @@ mod step;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -78,6 +79,8 @@ pub struct Trainer {
     state: TrainState,
     /// Broken samples counted before this process started; the loader counts the later ones.
     broken_before: u64,
+    /// Missing ranks counted before this process started.
+    missing_ranks_before: BTreeMap<String, u64>,
     /// Where features of frozen towers are kept between runs.
     store: FeatureStore,
     /// Features of frozen towers, collected when the run starts.
@@ -122,6 +125,7 @@ impl Trainer {
             step: 0,
             samples: 0,
             broken: 0,
+            missing_ranks: Default::default(),
             data: Default::default(),
             fingerprint: source.fingerprint(),
         };
@@ -187,6 +191,7 @@ impl Trainer {
             schedule: config.schedule()?,
             optimiser: AdamW::new(config.optim.betas, config.optim.eps),
             broken_before: state.broken,
+            missing_ranks_before: state.missing_ranks.clone(),
             store: FeatureStore::default(),
             features: None,
             frozen_towers: FrozenTowers::default(),
@@ -414,8 +419,14 @@ impl Trainer {
         self.state.step = next;
         self.state.data = self.loader.state();
         self.state.broken = self.broken_before + self.loader.report().broken();
+        self.state.missing_ranks.clone_from(&self.missing_ranks_before);
+        for (rank, count) in &self.loader.report().missing_ranks {
+            *self.state.missing_ranks.entry(rank.name.clone()).or_default() += count;
+        }
         record.samples = self.state.samples;
         record.broken = self.state.broken;
+        let ranks = self.state.missing_ranks.iter();
+        record.missing_ranks = ranks.map(|(rank, count)| (rank.clone(), (*count).into())).collect();
         Ok(record)
     }
 

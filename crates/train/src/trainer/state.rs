@@ -4,6 +4,7 @@
 //! There is no random generator to store: the schedule is a function of the step, and every random choice is a function
 //! of (seed, epoch, sample).
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
@@ -28,6 +29,9 @@ pub(super) struct TrainState {
     pub(super) samples: u64,
     /// Number of broken samples met and replaced.
     pub(super) broken: u64,
+    /// Number of samples whose taxon lacks a rank, by the name of the rank.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(super) missing_ranks: BTreeMap<String, u64>,
     /// Position in the data; the next batch is the one after it.
     pub(super) data: LoaderState,
     /// Fingerprint of the data. A run cannot resume on other data.

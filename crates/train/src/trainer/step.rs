@@ -93,7 +93,8 @@ pub(super) fn pass(model: &Model, batch: &Batch, inputs: &mut PassInputs<'_>, st
         };
         let chain = split_chain(points, chains);
         let beside = |points: Vec<Tensor<2>>| points.into_iter().map(|it| it.to_device(inputs.device)).collect();
-        embedded.frozen_chain = Some(Chain { positive: beside(chain.positive), negative: beside(chain.negative) });
+        let (positive, negative) = (beside(chain.positive), beside(chain.negative));
+        embedded.frozen_chain = Some(Chain { positive, negative, lengths: chain.lengths });
     }
     let Loss { total, terms } = inputs.method.loss(&embedded, &space)?;
     let terms: Vec<(&'static str, f64)> = terms.into_iter().map(|(name, values)| (name, mean(values))).collect();
@@ -142,7 +143,7 @@ fn split_chain(points: Tensor<2>, chains: &ChainBatch) -> Chain {
     let links = if chains.negatives { 2 * chains.tiers } else { chains.tiers };
     let mut positive = points.chunk(links, 0);
     let negative = positive.split_off(chains.tiers);
-    Chain { positive, negative }
+    Chain { positive, negative, lengths: chains.lengths.clone() }
 }
 
 fn mean(values: Tensor<1>) -> f64 {

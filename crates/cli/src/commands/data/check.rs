@@ -2,7 +2,7 @@ use std::collections::{BTreeMap, HashSet};
 
 use anyhow::bail;
 use conifer_data::sample::guarded;
-use conifer_data::{Broken, ImageRef, PixelLimits, Sample};
+use conifer_data::{Broken, ImageRef, MissingRank, PixelLimits, Sample};
 use serde_json::json;
 
 use crate::arguments::DataArgs;
@@ -24,6 +24,8 @@ struct SampleCounts {
     labelled: usize,
     labels: HashSet<String>,
     taxa: HashSet<Vec<String>>,
+    /// Samples whose taxon lacks a rank, by rank.
+    missing_ranks: BTreeMap<MissingRank, usize>,
 }
 
 impl SampleCounts {
@@ -36,6 +38,9 @@ impl SampleCounts {
         if let Some(label) = sample.label.take() {
             self.labelled += 1;
             self.labels.insert(label);
+        }
+        for rank in std::mem::take(&mut sample.missing_ranks) {
+            *self.missing_ranks.entry(rank).or_default() += 1;
         }
         if !sample.taxon.is_empty() {
             self.taxa.insert(std::mem::take(&mut sample.taxon));
@@ -87,7 +92,7 @@ pub(super) fn run(data: &DataArgs, pixels: bool, as_json: bool) -> anyhow::Resul
             repeated.len()
         ));
     }
-    let SampleCounts { photos, captions, phrases, boxes, tiers, labelled, labels, taxa } = counts;
+    let SampleCounts { photos, captions, phrases, boxes, tiers, labelled, labels, taxa, missing_ranks } = counts;
     if as_json {
         print_json(&json!({
             "samples": source.len(),
@@ -100,6 +105,7 @@ pub(super) fn run(data: &DataArgs, pixels: bool, as_json: bool) -> anyhow::Resul
             "labelled": labelled,
             "labels": labels.len(),
             "taxa": taxa.len(),
+            "missing_ranks": missing_ranks.iter().map(|(rank, count)| (&rank.name, count)).collect::<BTreeMap<_, _>>(),
             "repeated_ids": repeated.len(),
         }))?;
     } else {
@@ -114,6 +120,8 @@ pub(super) fn run(data: &DataArgs, pixels: bool, as_json: bool) -> anyhow::Resul
             ("different taxa", taxa.len()),
         ];
         let mut rows: Vec<_> = rows.map(|(name, count)| vec![name.to_owned(), count.to_string()]).into();
+        let missing = |(rank, count): (&MissingRank, &usize)| vec![format!("without {}", rank.name), count.to_string()];
+        rows.extend(missing_ranks.iter().map(missing));
         rows.extend(broken.iter().map(|(cause, count)| vec![format!("broken: {cause}"), count.to_string()]));
         if broken.is_empty() {
             rows.push(vec!["broken".to_owned(), "0".to_owned()]);

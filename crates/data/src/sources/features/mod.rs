@@ -247,6 +247,8 @@ fn views(samples: &[FeatureSample]) -> Vec<View> {
     views.extend(any(&pair).then_some(View::Pair));
     views.extend(any(&|it| pair(it) && !it.boxes.is_empty()).then_some(View::Boxes));
     views.extend(any(&|it| !it.tiers.is_empty() || it.taxon.len() > 1).then_some(View::Chain));
+    let photo = any(&|it| it.image.is_some()) && !View::Photo.is_in(&views);
+    views.extend(photo.then_some(View::Photo));
     views
 }
 

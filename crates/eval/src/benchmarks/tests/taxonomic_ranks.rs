@@ -33,6 +33,77 @@ fn taxonomic_ranks_by_hand() {
     assert!(error.contains("at least two ranks"), "{error}");
 }
 
+/// A taxon counts at the ranks that it has. "-" is a missing rank.
+#[test]
+fn missing_ranks_leave_the_others_in_place() {
+    let embedder = euclidean(
+        &[("A", [1.0, 0.0]), ("A b", [2.0, 0.0]), ("A x", [3.0, 3.0]), ("A y", [0.0, 3.0]), ("A b z", [3.0, 0.0])],
+        &[(0, [3.1, 0.0]), (1, [3.0, 3.1]), (2, [3.1, 0.1])],
+    );
+    let taxon = |id: &str, image, names: [&str; 3]| {
+        let names = names.map(|name| name.replace('-', ""));
+        let missing_ranks = conifer_data::MissingRank::of_names(&names, &["kingdom", "phylum", "class"]);
+        let taxon = names.into_iter().filter(|name| !name.is_empty()).collect();
+        Sample { taxon, missing_ranks, ..sample(id, image) }
+    };
+    let samples = vec![
+        taxon("whole", 0, ["A", "b", "z"]),
+        taxon("gap", 1, ["A", "-", "x"]),
+        taxon("other gap", 2, ["A", "-", "y"]),
+    ];
+    let records = run("taxonomic_ranks", &embedder, samples, None).unwrap();
+    let at = |split: &str| {
+        let record = records.iter().find(|it| it.split == split && it.metric == "accuracy").unwrap();
+        (record.n, record.value)
+    };
+    // "A x" and "A y" are classes, the third rank. The photo of "y" is at "A b z".
+    assert_eq!([at("rank 1"), at("rank 2")], [(3, 1.0), (1, 1.0)]);
+    assert_eq!(at("rank 3").0, 3);
+    assert!((at("rank 3").1 - 2.0 / 3.0).abs() < 1e-12);
+    assert!(records[0].protocol.ends_with(", partial: 2 of 3 samples have no phylum"), "{}", records[0].protocol);
+    // The order uses the texts that are there.
+    assert_eq!(records.iter().find(|it| it.metric == "tau_d").unwrap().n, 3);
+    // The only triple is A, "A b", "A b z", on a line from the root.
+    let violations = records.iter().find(|it| it.metric == "violations of Eq. 4").unwrap();
+    assert_eq!((violations.n, violations.value), (1, 0.0));
+}
+
+/// With common names, the species are also compared by them. One species has none and keeps its joined names.
+#[test]
+fn common_names_at_the_last_rank() {
+    let embedder = euclidean(
+        &[
+            ("A", [1.0, 0.0]),
+            ("A b", [9.0, 0.0]),
+            ("A c", [2.0, 0.0]),
+            ("A d", [0.0, 5.0]),
+            ("bee", [2.0, 0.1]),
+            ("cat", [8.0, 0.0]),
+        ],
+        &[(0, [2.1, 0.1]), (1, [8.1, 0.0]), (2, [0.0, 5.1])],
+    );
+    let species = |id: &str, image, name: &str, common: Option<&str>| Sample {
+        taxon: ["A", name].map(str::to_owned).to_vec(),
+        common_name: common.map(str::to_owned),
+        ..sample(id, image)
+    };
+    let samples =
+        vec![species("x", 0, "b", Some("bee")), species("y", 1, "c", Some("cat")), species("z", 2, "d", None)];
+    let records = run("taxonomic_ranks", &embedder, samples.clone(), None).unwrap();
+    let value = |protocol: &str, split: &str| {
+        records.iter().find(|it| it.protocol == protocol && it.split == split).map(|it| (it.n, it.value)).unwrap()
+    };
+    let (joined, common) =
+        ("names joined, similarity", "names joined, common names of species (1 of 3 without), similarity");
+    // The joined names of b and c are exchanged.
+    assert!((value(joined, "rank 2").1 - 1.0 / 3.0).abs() < 1e-12);
+    assert_eq!(value(common, "rank 2"), (3, 1.0));
+    assert_eq!(value(common, "rank 1"), value(joined, "rank 1"));
+    let without = samples.into_iter().map(|it| Sample { common_name: None, ..it }).collect();
+    let records = run("taxonomic_ranks", &embedder, without, None).unwrap();
+    assert!(records.iter().all(|it| !it.protocol.contains("common")));
+}
+
 /// Taxa and labels of other samples are candidates if the context names them.
 #[test]
 fn candidates_of_all_splits() {
