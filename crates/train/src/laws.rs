@@ -42,6 +42,7 @@ fn variants(entry: &MethodEntry) -> Vec<&'static str> {
         "margin = 0.4",
         "margin = 0.4\nmargin_form = 'hinge'",
         "prior_weight = 2.0",
+        "negatives = 'batch'",
         GRADIENTS_PASS,
     ];
     candidates.into_iter().filter(|text| accepts(entry, text)).collect()
@@ -255,15 +256,16 @@ fn gradient_is_the_derivative_of_the_value() {
                 let views = std::array::from_fn(|view| inputs[view].clone());
                 embed(&views, |tangent, _| space.manifold.lift(tangent))
             };
-            // The frozen points belong to the initial model, so the perturbation must not move them.
+            // The frozen points belong to the initial model and the keys to a momentum encoder, so the perturbation must
+            // not move them.
             let before: Vec<Tensor<2>> =
                 inputs.iter().map(|data| Tensor::from_data(data.clone(), (&device(), DType::F64))).collect();
             let plain = space_f64(&spec, None, before[4].clone().reshape([-1]));
-            let frozen = lifted(&before, &plain).frozen_chain;
+            let BatchPoints { frozen_chain: frozen, keys, .. } = lifted(&before, &plain);
             let checked = gradcheck(&inputs, 1e-6, |inputs| {
                 let row = |input: usize| inputs.get(input).map(|row| row.clone().reshape([-1]));
                 let space = space_f64(&spec, row(5), row(4).unwrap());
-                let batch = BatchPoints { frozen_chain: frozen.clone(), ..lifted(&inputs, &space) };
+                let batch = BatchPoints { frozen_chain: frozen.clone(), keys: keys.clone(), ..lifted(&inputs, &space) };
                 method.loss(&batch, &space).unwrap().total
             });
             assert_eq!(checked, Ok(()), "{} with `{text}`", line.name);
@@ -324,6 +326,8 @@ fn declared_views_are_exactly_those_read() {
             if !method.reads_frozen() {
                 just_enough.frozen_chain = None;
             }
+            let keys = method.momentum().is_some();
+            just_enough.keys = just_enough.keys.filter(|_| keys);
             let edges = method.views().contains(&View::Edges);
             just_enough.edges = just_enough.edges.filter(|_| edges);
             let found = scalar(&method.loss(&just_enough, &space).unwrap().total);
@@ -341,6 +345,7 @@ fn declared_views_are_exactly_those_read() {
                 (BatchPoints { chain: None, ..complete.clone() }, chains),
                 (BatchPoints { frozen_chain: None, ..complete.clone() }, frozen),
                 (BatchPoints { edges: None, ..complete.clone() }, edges),
+                (BatchPoints { keys: None, ..complete.clone() }, keys),
             ] {
                 match method.loss(&incomplete, &space) {
                     Ok(_) => assert!(!read, "{} `{text}`: a declared view is not read", line.name),

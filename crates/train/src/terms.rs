@@ -83,7 +83,8 @@ pub fn angle_contrast(space: &BatchSpace, points: &Tensor<2>, labels: &Arc<PairL
     (down, multi_positive_nce(up, space.logit_scale.clone(), positive.transpose(), same.transpose()))
 }
 
-pub(crate) fn select(points: &Tensor<2>, rows: &[u32]) -> Tensor<2> {
+/// The given rows of a tensor, in their order.
+pub(crate) fn select<const D: usize>(points: &Tensor<D>, rows: &[u32]) -> Tensor<D> {
     let rows: Vec<i32> = rows.iter().map(|&row| row as i32).collect();
     let count = rows.len();
     let rows = Tensor::<1, Int>::from_data(TensorData::new(rows, [count]), &points.device());

@@ -10,6 +10,8 @@ use crate::{Error, Result};
 pub const STATE: &str = "state.json";
 /// The moments of the optimiser.
 pub const OPTIMIZER: &str = "optimizer.safetensors";
+/// The momentum encoder and its queue, for methods that have one.
+pub const MOMENTUM: &str = "momentum.safetensors";
 /// The config, with every default written out.
 pub const CONFIG: &str = "config.toml";
 /// Folder of the checkpoints in a run folder.

@@ -22,6 +22,8 @@ pub struct Edges {
 pub struct SamePartCrops {
     /// The crops, `[T, D]`.
     pub points: Tensor<2>,
+    /// Position of each crop among the crops of parts, `[T]`.
+    pub positions: Vec<u32>,
     /// True for another crop of the same object, `[T, T]`.
     pub positive: Tensor<2, Bool>,
     /// True for the crop itself, `[T, T]`.
@@ -62,7 +64,8 @@ impl Edges {
         let objects = BatchObjects::new(&self.things);
         let crops = objects.positions(labels.parts());
         let several = |&row: &u32| crops[objects.index_of[row as usize]].len() > 1;
-        let rows: Vec<u32> = labels.parts().iter().copied().filter(several).collect();
+        let positions = (0u32..).zip(labels.parts()).filter(|(_, row)| several(row));
+        let (positions, rows): (Vec<u32>, Vec<u32>) = positions.map(|(position, &row)| (position, row)).unzip();
         let shape = [rows.len(), rows.len()];
         let table = |is: &dyn Fn(u32, u32) -> bool| {
             let cells = rows.iter().flat_map(|&a| rows.iter().map(move |&b| (a, b)));
@@ -70,10 +73,17 @@ impl Edges {
         };
         (!rows.is_empty()).then(|| SamePartCrops {
             points: terms::select(&self.points, &rows),
+            positions,
             positive: table(&|a, b| a != b && self.things[a as usize] == self.things[b as usize]),
             same: table(&|a, b| a == b),
         })
     }
+}
+
+/// The rows of the crops that show a part, in order: the rows that a momentum encoder embeds. `things` and `parts` are
+/// those of [`Edges`].
+pub fn part_rows(things: &[u32], parts: &[[u32; 2]]) -> Vec<u32> {
+    BatchObjects::new(things).rows(parts, 1)
 }
 
 /// The objects of a batch, with consecutive indices.

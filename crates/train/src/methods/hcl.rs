@@ -9,21 +9,25 @@
 //! total  = object + hyperbolic_weight scene
 //! ```
 //!
-//! The paper takes its negatives from a queue of a momentum encoder (MoCo-v2). Here they are the other objects of the
-//! batch, under the current weights (DEVIATIONS.md). With `data.edges.copies = 1` no object has a second crop, and the
-//! term `object` is absent.
+//! z and s are points of the trained model. With `negatives = "queue"`, the paper's form, z' and o are points of a
+//! momentum encoder: the right ones are those of the batch, and the others are its points of earlier batches
+//! ([`MomentumKeys`]). With `negatives = "batch"` they are the objects of the batch under the trained
+//! model. With `data.edges.copies = 1` no object has a second crop, and the term `object` is absent. DEVIATIONS.md has the
+//! differences to the released code.
 
-use burn::tensor::Tensor;
+use burn::tensor::{Bool, Tensor};
 use conifer_data::View;
 use conifer_geometry::ManifoldSpec;
 use conifer_geometry_tensor::manifold;
+use conifer_kernels::PairLabels;
 use serde::{Deserialize, Serialize};
 
+use super::edges::SamePartCrops;
 use super::settings::{self, MethodSettings, TermSwitches, number};
-use super::{BatchPoints, BatchSpace, Loss, Method, MethodEntry};
-use crate::Result;
+use super::{BatchPoints, BatchSpace, Edges, Loss, Method, MethodEntry, MomentumKeys, MomentumSettings};
 use crate::root::RootKind;
 use crate::terms::{masks, multi_positive_nce, select};
+use crate::{Error, Result};
 
 /// Registry entry.
 pub const ENTRY: MethodEntry = MethodEntry {
@@ -42,12 +46,31 @@ const NAME: &str = "hcl";
 const REFERENCE: &str = "Ge et al., CVPR 2023, Sec. 3";
 const TERMS: &[&str] = &["contrast_object_object", "contrast_scene_object"];
 
+/// Largest queue: 2^24 points, 8 GB at 128 dimensions.
+const MAX_QUEUE: usize = 1 << 24;
+
+/// Where the wrong objects of a contrast come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Negatives {
+    /// From a queue of points of a momentum encoder.
+    Queue,
+    /// From the batch. There is no second encoder.
+    Batch,
+}
+
 /// Settings.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
     /// Released behaviour: the same loss, so this changes nothing.
     pub reference: bool,
+    /// Where the negatives come from: `queue`.
+    pub negatives: Negatives,
+    /// Momentum of the second encoder: 0.999, that of MoCo v2. Used only with a queue.
+    pub momentum: f64,
+    /// Number of points in the queue: 65,536, that of MoCo v2.
+    pub queue_size: usize,
     /// Weight of the hyperbolic term: 0.1.
     pub hyperbolic_weight: f64,
     /// The terms: `contrast_<query>_<candidates>`.
@@ -58,11 +81,22 @@ impl MethodSettings for Config {
     const METHOD: &'static str = NAME;
 
     fn defaults(reference: bool) -> Self {
-        Self { reference, hyperbolic_weight: 0.1, terms: TermSwitches::all(TERMS) }
+        Self {
+            reference,
+            negatives: Negatives::Queue,
+            momentum: 0.999,
+            queue_size: 65_536,
+            hyperbolic_weight: 0.1,
+            terms: TermSwitches::all(TERMS),
+        }
     }
 
     fn check(&self) -> Result<()> {
         number("hyperbolic_weight", self.hyperbolic_weight, |x| x >= 0.0, "0 or more")?;
+        number("momentum", self.momentum, |x| (0.0..1.0).contains(&x), "at least 0 and less than 1")?;
+        if !(1..=MAX_QUEUE).contains(&self.queue_size) {
+            return Err(Error::setting("method.queue_size", self.queue_size, format!("1 to {MAX_QUEUE}")));
+        }
         self.terms.check(TERMS)
     }
 }
@@ -84,31 +118,74 @@ impl Method for Hcl {
         &[View::Edges]
     }
 
+    fn momentum(&self) -> Option<MomentumSettings> {
+        let Config { negatives, momentum, queue_size, .. } = self.config;
+        (negatives == Negatives::Queue).then_some(MomentumSettings { momentum, queue_size })
+    }
+
     fn loss(&self, batch: &BatchPoints, space: &BatchSpace) -> Result<Loss> {
         let edges = batch.edges(NAME)?;
         let labels = edges.pair_labels(NAME)?;
+        let keys = match self.config.negatives {
+            Negatives::Queue => Some(batch.keys(NAME)?),
+            Negatives::Batch => None,
+        };
+        if let Some(keys) = keys {
+            keys.check(labels.parts().len(), edges.points.dims()[1])?;
+        }
         let mut terms = Vec::new();
         if self.config.terms.on("contrast_object_object")
             && let Some(crops) = edges.same_part_crops(&labels)
         {
-            let cosine = cosines(space, crops.points)?;
-            let values = multi_positive_nce(cosine, space.logit_scale.clone(), crops.positive, crops.same);
-            terms.push(("contrast_object_object", 1.0, values));
+            terms.push(("contrast_object_object", 1.0, object_term(space, crops, keys)?));
         }
         if self.config.terms.on("contrast_scene_object") {
-            let [whole, part] = [labels.wholes(), labels.parts()].map(|rows| select(&edges.points, rows));
-            let [positive, same] = masks(&labels, &edges.points.device());
-            let similarity = space.manifold.pairwise_similarity(whole, part);
-            let values = multi_positive_nce(similarity, space.logit_scale.clone(), positive, same);
+            let values = scene_term(space, edges, &labels, keys);
             terms.push(("contrast_scene_object", self.config.hyperbolic_weight, values));
         }
         Loss::of_terms(terms)
     }
 }
 
-/// Cosines between the directions of points, seen from the origin: `[N, D] -> [N, N]`.
-fn cosines(space: &BatchSpace, points: Tensor<2>) -> Result<Tensor<2>> {
-    let sphere = manifold(&ManifoldSpec::sphere(points.dims()[1]), None)?;
-    let directions = sphere.lift(space.manifold.unlift(points));
-    Ok(sphere.pairwise_similarity(directions.clone(), directions))
+/// Contrast of crops by their cosine; the other crops of the same object are right.
+fn object_term(space: &BatchSpace, crops: SamePartCrops, keys: Option<&MomentumKeys>) -> Result<Tensor<1>> {
+    let SamePartCrops { points, positions, positive, same } = crops;
+    let candidates = keys.map_or_else(|| points.clone(), |keys| keys.candidates(&positions));
+    let [positive, left_out] = candidate_masks(positive, same, keys);
+    let cosine = cosines(space, points, candidates)?;
+    Ok(multi_positive_nce(cosine, space.logit_scale.clone(), positive, left_out))
 }
+
+/// Contrast of scenes with objects by the distance; the objects in the scene are right.
+fn scene_term(space: &BatchSpace, edges: &Edges, labels: &PairLabels, keys: Option<&MomentumKeys>) -> Tensor<1> {
+    let [scenes, objects] = [labels.wholes(), labels.parts()].map(|rows| select(&edges.points, rows));
+    let every: Vec<u32> = (0..labels.parts().len() as u32).collect();
+    let candidates = keys.map_or(objects, |keys| keys.candidates(&every));
+    let [positive, same] = masks(labels, &edges.points.device());
+    let [positive, left_out] = candidate_masks(positive, same, keys);
+    let similarity = space.manifold.pairwise_similarity(scenes, candidates);
+    multi_positive_nce(similarity, space.logit_scale.clone(), positive, left_out)
+}
+
+/// Masks of the right candidates and of those that are left out. With a queue, all negatives come from the queue, so
+/// every other object of the batch is left out.
+fn candidate_masks(
+    positive: Tensor<2, Bool>,
+    same: Tensor<2, Bool>,
+    keys: Option<&MomentumKeys>,
+) -> [Tensor<2, Bool>; 2] {
+    match keys {
+        Some(keys) => [keys.widened(positive.clone()), keys.widened(positive.bool_not())],
+        None => [positive, same],
+    }
+}
+
+/// Cosines between the directions of points, seen from the origin: `[M, D], [N, D] -> [M, N]`.
+fn cosines(space: &BatchSpace, x: Tensor<2>, y: Tensor<2>) -> Result<Tensor<2>> {
+    let sphere = manifold(&ManifoldSpec::sphere(x.dims()[1]), None)?;
+    let [x, y] = [x, y].map(|points| sphere.lift(space.manifold.unlift(points)));
+    Ok(sphere.pairwise_similarity(x, y))
+}
+
+#[cfg(test)]
+mod tests;

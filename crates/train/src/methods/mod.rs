@@ -18,6 +18,7 @@ pub mod euclip;
 pub mod hcl;
 pub mod hycoclip;
 pub mod meru;
+pub mod momentum;
 pub mod objective;
 pub mod phyclip;
 pub mod poincare;
@@ -38,6 +39,7 @@ use crate::{Error, Result};
 
 pub use chain::Chain;
 pub use edges::Edges;
+pub use momentum::{MomentumKeys, MomentumSettings};
 pub use settings::TermSwitches;
 
 /// One training objective.
@@ -51,6 +53,10 @@ pub trait Method: Send + Sync {
     /// True if the method compares the points with those of the initial model ([`BatchPoints::frozen_chain`]).
     fn reads_frozen(&self) -> bool {
         false
+    }
+    /// The momentum encoder whose points the method reads ([`BatchPoints::keys`]); `None`: it reads none.
+    fn momentum(&self) -> Option<MomentumSettings> {
+        None
     }
     /// Initial temperatures of the head if the method has [`SOFTMAXES`](conifer_model::head::SOFTMAXES) contrastive softmaxes,
     /// each with its own temperature. Empty: one temperature for all.
@@ -81,6 +87,8 @@ pub struct BatchPoints {
     pub frozen_chain: Option<Chain>,
     /// Crops of photographs with their whole-part pairs.
     pub edges: Option<Edges>,
+    /// The parts of `edges` as embedded by the momentum encoder, and its earlier points; constants.
+    pub keys: Option<MomentumKeys>,
 }
 
 impl BatchPoints {
@@ -135,6 +143,15 @@ impl BatchPoints {
     pub fn edges(&self, method: &str) -> Result<&Edges> {
         let expected = || format!("photographs and boxes cut out of them ({method} reads the view `edges`)");
         self.edges.as_ref().ok_or_else(|| Error::setting("edges of the batch", "missing", expected()))
+    }
+
+    /// Returns the points of the momentum encoder. `method` names the training method in error messages.
+    ///
+    /// # Errors
+    /// [`Error::Setting`] if they are missing.
+    pub fn keys(&self, method: &str) -> Result<&MomentumKeys> {
+        let expected = || format!("the points of a momentum encoder ({method} takes its negatives from their queue)");
+        self.keys.as_ref().ok_or_else(|| Error::setting("keys of the batch", "missing", expected()))
     }
 
     /// Returns the chains of the batch. `method` names the training method in error messages.

@@ -8,7 +8,7 @@ use conifer_model::params::{ParamInfo, ParamKind, ParamVisitor, visit_params};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-use super::{BatchPoints, BatchSpace, Chain, Edges, Loss, Method, entry};
+use super::{BatchPoints, BatchSpace, Chain, Edges, Loss, Method, MomentumKeys, entry};
 
 /// Names of the four views, in the order used by every array of this module.
 pub(crate) const VIEWS: [&str; 4] = ["image", "text", "box_image", "box_text"];
@@ -97,7 +97,7 @@ pub(crate) fn try_pass(head: &Head, method: &dyn Method, features: &Features) ->
 }
 
 /// Builds a batch from the four views: as pairs with boxes, as a chain of four texts with wrong texts, and as
-/// photographs with two crops of one part each. `lift` maps the features of a tower to points.
+/// photographs with two crops of one part each and a queue of keys. `lift` maps the features of a tower to points.
 pub(crate) fn embed<const D: usize>(
     leaves: &[Tensor<D>; 4],
     lift: impl Fn(Tensor<D>, Tower) -> Tensor<2>,
@@ -118,8 +118,15 @@ pub(crate) fn embed<const D: usize>(
         things: (0..2 * rows).chain(rows..2 * rows).collect(),
         parts: (0..rows).map(|row| [row, rows + row]).collect(),
     };
+    // Stand for points of a momentum encoder: related to the current ones, not equal, and constant.
+    let key = |leaf: &Tensor<D>, factor: f64| lift(leaf.clone() * factor, Tower::Image).detach();
+    let keys = MomentumKeys {
+        parts: Tensor::cat(vec![key(&box_image, 0.9), key(&box_text, 0.9)], 0),
+        queue: Some(key(&text, 0.8)),
+    };
     BatchPoints {
         edges: Some(edges),
+        keys: Some(keys),
         chain: Some(chain),
         frozen_chain: Some(frozen),
         image: Some(lift(image, Tower::Image)),

@@ -12,6 +12,8 @@
 //! ends with the same bits as an uninterrupted one, for any number of threads.
 
 mod event;
+mod key_queue;
+mod momentum;
 mod pace;
 mod start;
 mod state;
@@ -55,6 +57,7 @@ use crate::methods::Method;
 use crate::optim::{AdamW, GradientSet, Update, clip_factor};
 use crate::root::RootKind;
 use crate::schedule::Schedule;
+use momentum::MomentumEncoder;
 use pace::TowerPaces;
 use state::{TrainState, read_state, write_state};
 
@@ -68,6 +71,8 @@ pub struct Trainer {
     method: Box<dyn Method>,
     /// The model before its first step, for a method that compares with it.
     frozen: Option<Model>,
+    /// The moving average of the model and the queue of its points, for a method that reads them.
+    momentum: Option<MomentumEncoder>,
     /// The text whose embedding, recomputed in each step, is the root.
     root_text: Option<TokenBatch>,
     /// The root as recorded in the manifest, if it is not a stored point.
@@ -160,6 +165,9 @@ impl Trainer {
         let mut trainer = Self::assemble(config, source, device, tokenizer, model, state)?;
         trainer.optimiser.load_state(step, moments, &trainer.device)?;
         trainer.check_moments(&folder)?;
+        if let Some(momentum) = &mut trainer.momentum {
+            momentum.read(&folder, &trainer.device)?;
+        }
         trainer.loader.resume(trainer.state.data)?;
         Ok(trainer)
     }
@@ -186,6 +194,7 @@ impl Trainer {
         Ok(Self {
             paces,
             frozen,
+            momentum: method.momentum().map(|settings| MomentumEncoder::new(settings, &model)),
             root_text,
             apex,
             schedule: config.schedule()?,
@@ -337,6 +346,9 @@ impl Trainer {
             let (device, statistics) = (self.device.clone(), bank.statistics());
             if self.state.step == 0 {
                 self.model = self.model.clone().with_feature_statistics(statistics.clone(), &device);
+                if let Some(momentum) = &mut self.momentum {
+                    momentum.set_feature_statistics(statistics.clone(), &device);
+                }
             }
             // The model before its first step scales its features in the same way.
             let plain = device.without_autodiff();
@@ -380,6 +392,7 @@ impl Trainer {
             let mut inputs = step::PassInputs {
                 method: self.method.as_ref(),
                 frozen: self.frozen.as_ref(),
+                momentum: self.momentum.as_mut(),
                 root: self.root_text.as_ref(),
                 features: self.features.as_mut(),
                 noise: DropoutNoise::new(self.config.seed, next, number as u64),
@@ -416,6 +429,9 @@ impl Trainer {
         };
         self.model = self.optimiser.step(self.model.clone(), gradients, update);
         self.model.head = self.model.head.clone().project();
+        if let Some(momentum) = &mut self.momentum {
+            momentum.follow(&self.model);
+        }
         self.state.step = next;
         self.state.data = self.loader.state();
         self.state.broken = self.broken_before + self.loader.report().broken();
@@ -436,6 +452,9 @@ impl Trainer {
         let path = checkpoint_path(out, self.state.step);
         replace_folder(&path, |folder| {
             checkpoint::write(folder, &self.model, &self.manifest(), Some(&self.tokenizer))?;
+            if let Some(momentum) = &self.momentum {
+                momentum.write(folder)?;
+            }
             write_state(folder, &self.state, &self.optimiser.state(), &self.config)
         })?;
         publish_checkpoint(out, self.state.step, self.config.train.keep)?;

@@ -1,6 +1,7 @@
 //! The training state of a checkpoint: everything besides the model that an exact resume needs.
 //!
 //! `state.json` holds the position of the run, `optimizer.safetensors` the moments, `config.toml` the whole experiment.
+//! `momentum.safetensors` is written by [`MomentumEncoder`](super::momentum::MomentumEncoder).
 //! There is no random generator to store: the schedule is a function of the step, and every random choice is a function
 //! of (seed, epoch, sample).
 

@@ -13,6 +13,7 @@ use conifer_model::model::{Model, pixels, tokens};
 use crate::error::{Error, Result};
 use crate::methods::{BatchPoints, Chain, Edges, Loss, Method};
 use crate::optim::GradientSet;
+use crate::trainer::momentum::MomentumEncoder;
 
 /// Result of a pass over one batch.
 #[derive(Debug)]
@@ -28,6 +29,8 @@ pub(super) struct PassInputs<'a> {
     pub(super) method: &'a dyn Method,
     /// The model before its first step, without autodiff, for methods that compare with it.
     pub(super) frozen: Option<&'a Model>,
+    /// The momentum encoder, for methods that read its points. The pass adds the batch to its queue.
+    pub(super) momentum: Option<&'a mut MomentumEncoder>,
     /// The text whose embedding is the root of this step.
     pub(super) root: Option<&'a TokenBatch>,
     /// Features of frozen towers.
@@ -96,6 +99,9 @@ pub(super) fn pass(model: &Model, batch: &Batch, inputs: &mut PassInputs<'_>, st
         let (positive, negative) = (beside(chain.positive), beside(chain.negative));
         embedded.frozen_chain = Some(Chain { positive, negative, lengths: chain.lengths });
     }
+    if let (Some(momentum), Some(edges)) = (inputs.momentum.as_deref(), &batch.edges) {
+        embedded.keys = momentum.keys(edges, inputs.features.as_deref(), inputs.device)?;
+    }
     let Loss { total, terms } = inputs.method.loss(&embedded, &space)?;
     let terms: Vec<(&'static str, f64)> = terms.into_iter().map(|(name, values)| (name, mean(values))).collect();
     let loss = mean(total.clone());
@@ -109,6 +115,9 @@ pub(super) fn pass(model: &Model, batch: &Batch, inputs: &mut PassInputs<'_>, st
         return Err(Error::setting("train.freeze", "every part that the loss depends on", expected));
     }
     let gradients = GradientSet::take(model, &mut total.backward());
+    if let (Some(momentum), Some(keys)) = (inputs.momentum.as_deref_mut(), &embedded.keys) {
+        momentum.push(keys);
+    }
     Ok(BackwardPass { gradients, loss, terms })
 }
 
@@ -125,6 +134,7 @@ fn embed(model: &Model, batch: &Batch, inputs: &mut PassInputs<'_>) -> Result<Ba
             None => None,
         },
         frozen_chain: None,
+        keys: None,
         edges: match &batch.edges {
             Some(edges) => embed_edges(model, edges, inputs)?,
             None => None,

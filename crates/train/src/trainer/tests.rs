@@ -255,6 +255,7 @@ fn every_trainable_parameter_gets_a_finite_gradient_that_is_not_zero() {
         let mut inputs = step::PassInputs {
             method: trainer.method.as_ref(),
             frozen: None,
+            momentum: None,
             root: None,
             features: None,
             noise: DropoutNoise::new(0, 1, 0),
@@ -545,4 +546,5 @@ mod adaptation;
 mod checkpointing;
 mod faults;
 mod features;
+mod momentum;
 mod vectors;

@@ -159,8 +159,10 @@ impl RetrievalMetrics for ThresholdPrecision<'_> {
         for it in &candidates {
             let at = match self.ranking.criterion {
                 RankingCriterion::Cosine => 1.0 - it.cosine,
-                // A gate changes the order of the candidates; it is not a threshold.
-                RankingCriterion::Angle | RankingCriterion::Gated(_) => (PI - it.angle) / PI,
+                // Fig. 4 has no thresholds on a gate or on the distance.
+                RankingCriterion::Angle | RankingCriterion::Gated(_) | RankingCriterion::Distance => {
+                    (PI - it.angle) / PI
+                }
             };
             curve.add(at, it.below);
         }

@@ -26,6 +26,7 @@ use same_class::SameClassPrecision;
 /// with and without the query's own photo ("other photos"). The rankings are:
 ///
 /// * the cosine of the coordinates;
+/// * the distance of the space, the paper's "Hyp Dist" for HCL;
 /// * the exterior angle seen from the root: at the whole if parts are retrieved, at the part if wholes are retrieved;
 /// * the paper's *gated* angle: candidates whose angle reaches a gate come first, ordered by cosine, and the others
 ///   follow, ordered by angle. Published gates (App. B.2) are 2.5 for CLIP and 2.0 for MoCo at small k, and 1.0 at
@@ -83,7 +84,7 @@ impl Benchmark for PartRetrieval {
         NAME
     }
     fn summary(&self) -> &'static str {
-        "photo to box and box to photo by cosine, angle and gated angle: right classes in the top k, hierarchical recall, label distribution"
+        "photo to box and box to photo by cosine, distance, angle and gated angle: right classes in the top k, hierarchical recall, label distribution"
     }
     fn reference(&self) -> &'static str {
         "visual hierarchies (Wang et al.) Tables 1, 2, 3 and 5, Fig. 4"
@@ -178,25 +179,28 @@ impl EmbeddedParts {
 
     fn metric_sets(&self, direction: RetrievalDirection, gate: f64) -> Vec<Box<dyn RetrievalMetrics + '_>> {
         let [small, large] = gates(gate);
-        let all = |gates: &[f64]| {
-            let gated = gates.iter().map(|&gate| RankingCriterion::Gated(gate as f32));
-            let criteria = [RankingCriterion::Cosine, RankingCriterion::Angle].into_iter().chain(gated);
+        let both = |criteria: Vec<RankingCriterion>| -> Vec<RankingProtocol> {
             criteria
+                .into_iter()
                 .flat_map(|criterion| [false, true].map(|other_photos| RankingProtocol { criterion, other_photos }))
                 .collect()
         };
-        let small: Vec<RankingProtocol> = all(&small);
+        let all = |gates: &[f64]| {
+            let plain = [RankingCriterion::Cosine, RankingCriterion::Distance, RankingCriterion::Angle];
+            let gated = gates.iter().map(|&gate| RankingCriterion::Gated(gate as f32));
+            both(plain.into_iter().chain(gated).collect())
+        };
+        let small = all(&small);
         let mut metric_sets: Vec<Box<dyn RetrievalMetrics>> = Vec::new();
         metric_sets.extend(
             small.into_iter().map(|ranking| Box::new(SameClassPrecision { ranking }) as Box<dyn RetrievalMetrics>),
         );
         if matches!(direction, RetrievalDirection::Down) {
-            let large: Vec<RankingProtocol> = all(&large);
-            for ranking in large {
+            for ranking in all(&large) {
                 metric_sets.push(Box::new(HierarchicalRecall::new(ranking, &self.labels, self.photo_of.len())));
             }
-            let open: Vec<RankingProtocol> = all(&[]);
-            for ranking in open {
+            // Fig. 4 has thresholds on these two.
+            for ranking in both(vec![RankingCriterion::Cosine, RankingCriterion::Angle]) {
                 metric_sets.push(Box::new(ThresholdPrecision { ranking, labels: &self.labels }));
             }
         }
@@ -230,6 +234,7 @@ impl EmbeddedParts {
                 let label = self.label_of[box_index];
                 ScoredCandidate {
                     cosine: cosine(point, row),
+                    distance: space.dist(point, row),
                     angle: if matches!(direction, RetrievalDirection::Down) {
                         std::f32::consts::PI - angle
                     } else {

@@ -4,6 +4,8 @@ use std::cmp::Ordering;
 #[derive(Clone, Copy)]
 pub(super) enum RankingCriterion {
     Cosine,
+    /// Distance of the space; the nearest candidate comes first.
+    Distance,
     Angle,
     /// Smallest angle that passes the gate, radians.
     Gated(f32),
@@ -20,6 +22,8 @@ pub(super) struct RankingProtocol {
 #[derive(Clone, Copy)]
 pub(super) struct ScoredCandidate {
     pub(super) cosine: f32,
+    /// Distance of the space.
+    pub(super) distance: f32,
     /// Radians. pi means "part of the query" for a photo query and "whole of the query" for a box query.
     pub(super) angle: f32,
     /// Label of the box, which is the query or the candidate.
@@ -36,6 +40,7 @@ impl RankingProtocol {
     pub(super) fn protocol(&self) -> String {
         let criterion = match self.criterion {
             RankingCriterion::Cosine => "cosine".to_owned(),
+            RankingCriterion::Distance => "distance".to_owned(),
             RankingCriterion::Angle => "angle".to_owned(),
             RankingCriterion::Gated(gate) => format!("gated angle {gate}"),
         };
@@ -60,6 +65,7 @@ impl RankingProtocol {
         let by_angle = || b.angle.total_cmp(&a.angle);
         match self.criterion {
             RankingCriterion::Cosine => by_cosine(),
+            RankingCriterion::Distance => a.distance.total_cmp(&b.distance),
             RankingCriterion::Angle => by_angle(),
             RankingCriterion::Gated(gate) => match (a.angle >= gate, b.angle >= gate) {
                 (true, true) => by_cosine(),

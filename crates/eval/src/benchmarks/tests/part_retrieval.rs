@@ -86,7 +86,7 @@ fn constant_scores_find_nothing() {
     let samples = [samples, vec![scene("c", 0, &[("dog", 0)]), scene("d", 0, &[("cat", 0), ("cat", 0), ("cat", 0)])]];
     let records = run("part_retrieval", &euclidean(&[], &[(0, [1.0, 0.0])]), samples.concat(), None).unwrap();
     // 25 % of eight boxes are two. Ties put boxes of the other class first, so these two are always wrong.
-    for ranking in ["cosine", "angle", "gated angle 1"] {
+    for ranking in ["cosine", "distance", "angle", "gated angle 1"] {
         check(&records, &format!("{ranking}, labels alone"), "hierarchical recall, top 25 %", [0.0, 0.25], 4);
     }
 }
@@ -109,6 +109,25 @@ fn angle_thresholds_by_hand() {
     check(&records, "angle, labels alone", "hierarchical AP over thresholds", [(1.0 + 0.75) / 2.0, 0.75], 2);
     check(&records, "angle, labels alone", "hierarchical precision at recall 0.75", [0.75, 0.75], 2);
     check(&records, "angle, labels alone", "hierarchical precision at recall 0.5", [1.0, 0.75], 2);
+}
+
+/// The same points as above, by distance instead of direction.
+#[test]
+fn distances_by_hand() {
+    let samples = vec![scene("a", 0, &[("dog", 1), ("cat", 2), ("car", 3)]), scene("b", 5, &[("car", 6)])];
+    let embedder = euclidean(
+        &[],
+        &[(0, [1.0, 0.0]), (1, [2.0, 0.0]), (2, [1.0, 1.0]), (3, [0.5, 0.0]), (5, [4.0, 0.0]), (6, [5.0, 0.0])],
+    );
+    let records = run("part_retrieval", &embedder, samples, None).unwrap();
+    // All four boxes are correct for a. b at (4, 0) finds its own car (1), a's dog (2), a's cat (3.2) and last a's car
+    // (3.5). By cosine, a's car comes before the cat.
+    check(&records, "distance, labels alone", "hierarchical recall, top 75 %", [(0.75 + 0.5) / 2.0, 0.75], 2);
+    check(&records, "cosine, labels alone", "hierarchical recall, top 75 %", [(0.75 + 1.0) / 2.0, 0.75], 2);
+    assert!(records.iter().any(|it| it.split == "box_to_photo" && it.protocol == "distance, other photos"));
+    // Fig. 4 has no thresholds on distances.
+    let over_thresholds = |it: &&Record| it.protocol.starts_with("distance") && it.metric.contains("thresholds");
+    assert_eq!(records.iter().filter(over_thresholds).count(), 0);
 }
 
 /// A wheel is a part of cars and of bicycles: photos of both retrieve it.

@@ -2,6 +2,7 @@
 
 use conifer_data::loader::PhotoRegion;
 use conifer_embeddings::Element;
+use conifer_model::checkpoint::run_folder::MOMENTUM;
 use conifer_model::features::{FeatureStage, FeatureStore};
 
 use super::*;
@@ -273,4 +274,18 @@ fn radial_fine_tuning_reads_the_stored_features_for_both_models() {
     assert_eq!(stored.len(), encoded.len());
     let close = |(a, b): (&f64, &f64)| (a - b).abs() < 1e-4 * b.abs().max(1.0);
     assert!(stored.iter().zip(&encoded).all(close), "{stored:?} {encoded:?}");
+}
+
+#[test]
+fn a_momentum_encoder_reads_stored_features() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    let more = "data.edges.copies=2 method.queue_size=40";
+    let (losses, encoded) = run_counting(&mut frozen(&path("whole"), "hcl", more), 99);
+    assert!(encoded[0] > 0 && losses[1..].iter().all(|loss| *loss > 0.0), "{encoded:?} {losses:?}");
+    run_counting(&mut frozen(&path("part"), "hcl", more), 5);
+    let mut rest = Trainer::resume(&path("part"), squares(), &Device::flex()).unwrap();
+    assert_eq!(run_counting(&mut rest, 99).0, losses[5..]);
+    let (part, whole) = (newest(&path("part")), newest(&path("whole")));
+    assert!([WEIGHTS, MOMENTUM].iter().all(|&file| part[file] == whole[file]));
 }
