@@ -193,6 +193,9 @@ pub(crate) struct ImportArgs {
     /// Input file or folder: `--input captions=captions_val2017.json`; `conifer data list` shows the names of a format.
     #[arg(long = "input", value_name = "NAME=PATH", required = true, help_heading = DATA)]
     pub(crate) inputs: Vec<String>,
+    /// Option of the format: `--option leave_out=occluded,truncated`; `conifer data list` shows them.
+    #[arg(long = "option", value_name = "NAME=VALUE", help_heading = DATA)]
+    pub(crate) options: Vec<String>,
     #[command(flatten)]
     pub(crate) target: TargetArgs,
     /// Split to give to the samples for which the input files name none.

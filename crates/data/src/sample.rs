@@ -195,6 +195,8 @@ pub enum Cause {
     ImageTooNarrow,
     /// A box outside the photo, inverted or not a number.
     BadBox,
+    /// A box that an option of the importer leaves out.
+    Filtered,
     /// A span outside its caption, or empty.
     BadSpan,
     /// The record has no photograph, but one is needed.
@@ -441,6 +443,7 @@ impl Cause {
             Self::ImageTooSmall => "image_too_small",
             Self::ImageTooNarrow => "image_too_narrow",
             Self::BadBox => "bad_box",
+            Self::Filtered => "filtered",
             Self::BadSpan => "bad_span",
             Self::NoImage => "no_image",
             Self::NoCaption => "no_caption",

@@ -21,6 +21,7 @@
 pub mod benchmarks;
 mod chain_retrieval;
 mod compare;
+mod curve;
 mod embedder;
 mod error;
 pub mod metrics;
@@ -38,6 +39,7 @@ pub use chain_retrieval::{
     retrieve_text_chain,
 };
 pub use compare::{Comparison, Verdict, compare_results, comparison_table};
+pub use curve::{CurveAverage, CurvePoint, PrecisionRecallCurve};
 pub use embedder::EmbeddingModel;
 pub use error::{Error, Result};
 pub use outcomes::Outcomes;

@@ -60,7 +60,7 @@ pub fn settings(
         json!({ "name": options.prompts, "sha256": sha256_hex(templates.as_bytes()) })
     });
     let tree = tree.filter(|_| benchmark.looks_at_tree());
-    json!({
+    let mut settings = json!({
         "crop": crop,
         "prompts": prompts,
         "gate": options.gate,
@@ -69,7 +69,11 @@ pub fn settings(
         "seed": options.seed,
         "tree": tree.map(|it| json!({ "path": it.path.display().to_string(), "sha256": it.sha256 })),
         "root_text": root_text,
-    })
+    });
+    if let Some(queries) = options.queries.filter(|_| benchmark.draws_queries()) {
+        settings["queries"] = queries.into();
+    }
+    settings
 }
 
 #[cfg(test)]
@@ -91,6 +95,9 @@ mod tests {
         assert_eq!(tied["prompts"]["sha256"], sha256_hex(b"a photo of a {}."));
         assert_eq!((&tied["crop"], &tied["root_text"]), (&json!("center"), &json!("Eukarya")));
         let words = of("hyperlex");
+        let drawn = Options { queries: Some(5), ..Options::default() };
+        let queries = |name: &str| settings(find(name).unwrap(), &drawn, None, None)["queries"].clone();
+        assert_eq!((queries("part_retrieval"), queries("hyperlex")), (json!(5), Value::Null));
         assert!(words["crop"].is_null() && words["prompts"].is_null() && words["tree"].is_null(), "{words}");
     }
 }

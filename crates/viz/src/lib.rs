@@ -32,6 +32,7 @@
 //! ```
 
 mod chart;
+mod chart_file;
 mod disc;
 mod error;
 mod factors;
@@ -39,6 +40,7 @@ mod report;
 mod tree;
 
 pub use chart::{Series, histogram, line_chart};
+pub use chart_file::line_chart_file;
 pub use disc::{DiscMap, DiscPoint, PoincareDisc};
 pub use error::{Error, Result};
 pub use factors::{FactorDepth, ProductFactors};

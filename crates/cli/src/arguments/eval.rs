@@ -73,12 +73,20 @@ pub(crate) struct EvalRunArgs {
     /// Number of levels of the HierarCaps ball; several comma-separated numbers are evaluated side by side.
     #[arg(long, default_value = "50", value_delimiter = ',', value_parser = points, help_heading = "Evaluation protocol")]
     pub(crate) steps: Vec<usize>,
+    /// Number of photos, and of boxes, that `part_retrieval` draws at random as queries (the paper: 10000; default:
+    /// all). More than the data has is an error; with --partial it uses all of them.
+    #[arg(long, value_name = "N", help_heading = "Evaluation protocol")]
+    pub(crate) queries: Option<usize>,
     /// Allow a data set with missing photos or classes and evaluate the rest; the records say how much was present.
     #[arg(long, help_heading = DATA)]
     pub(crate) partial: bool,
-    /// Random seed of the confidence intervals and shuffled baselines.
+    /// Random seed of the confidence intervals, shuffled baselines and drawn queries.
     #[arg(long, default_value_t = 0, help_heading = "Evaluation protocol")]
     pub(crate) seed: u64,
+    /// Write the precision-recall curves of `part_retrieval` to this folder, as `curves.csv` and as SVG charts. It must
+    /// not contain a `curves.csv` yet.
+    #[arg(long, value_name = "DIR", help_heading = OUTPUT)]
+    pub(crate) curves: Option<PathBuf>,
     /// Append the records to this JSONL file, with the model and settings that produced them.
     #[arg(long, help_heading = OUTPUT)]
     pub(crate) out: Option<PathBuf>,

@@ -59,12 +59,15 @@ fn list(as_json: bool) -> anyhow::Result<()> {
         };
         entry.inputs.iter().map(one).collect::<Vec<_>>()
     };
+    let options = |entry: &conifer_datasets::import::ImporterEntry| {
+        entry.options.iter().map(|it| format!("{}: {}", it.name, it.help)).collect::<Vec<_>>()
+    };
     if as_json {
         let sources: Vec<_> =
             SOURCES.iter().map(|it| json!({ "kind": it.kind, "summary": it.summary, "inputs": it.inputs })).collect();
         let importers: Vec<_> = IMPORTERS
             .iter()
-            .map(|it| json!({ "name": it.name, "summary": it.summary, "inputs": inputs(it) }))
+            .map(|it| json!({ "name": it.name, "summary": it.summary, "inputs": inputs(it), "options": options(it) }))
             .collect();
         let trees: Vec<_> = TREES.iter().map(|it| json!({ "kind": it.kind, "summary": it.summary })).collect();
         return print_json(&json!({ "sources": sources, "importers": importers, "trees": trees }));
@@ -78,6 +81,9 @@ fn list(as_json: bool) -> anyhow::Result<()> {
         text += &format!("\n  {}  {}\n", it.name, it.summary);
         for input in inputs(it) {
             text += &format!("      --input {input}\n");
+        }
+        for option in options(it) {
+            text += &format!("      --option {option}\n");
         }
     }
     text += "\nTrees of classes, for conifer data tree KIND:PATH\n\n";
@@ -128,7 +134,16 @@ fn import_files(args: ImportArgs, as_json: bool) -> anyhow::Result<()> {
             Ok((name.to_owned(), PathBuf::from(path)))
         })
         .collect::<anyhow::Result<BTreeMap<_, _>>>()?;
-    let spec = ImportSpec { kind: args.format, inputs, split: args.split, roots: args.roots };
+    let options = args
+        .options
+        .iter()
+        .map(|text| {
+            let (name, value) =
+                text.split_once('=').with_context(|| format!("--option {text}: expected NAME=VALUE"))?;
+            Ok((name.to_owned(), value.to_owned()))
+        })
+        .collect::<anyhow::Result<BTreeMap<_, _>>>()?;
+    let spec = ImportSpec { kind: args.format, inputs, options, split: args.split, roots: args.roots };
     print_report(&import(&spec, &target(&args.target)?, &PixelLimits::default())?, as_json)
 }
 

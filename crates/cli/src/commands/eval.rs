@@ -1,4 +1,5 @@
 mod compare;
+mod curves;
 mod out;
 mod suite;
 
@@ -18,6 +19,7 @@ use crate::output::{columns, note, print, print_json};
 use crate::request::{open_source, open_source_of};
 use crate::triviality::warn_if_trivial;
 
+use curves::CurveFolder;
 use out::ResultLog;
 
 pub(crate) fn run(command: EvalCommand, as_json: bool, device: &Device) -> anyhow::Result<()> {
@@ -45,6 +47,16 @@ fn benchmarks(args: EvalRunArgs, as_json: bool, device: &Device) -> anyhow::Resu
             "--candidates is {candidates}, but no chosen benchmark reads it; expected --benchmark hierarcaps"
         );
     }
+    if let Some(queries) = args.queries {
+        let names = || benchmarks.iter().map(|it| it.name()).collect::<Vec<_>>().join(", ");
+        anyhow::ensure!(
+            benchmarks.iter().any(|it| it.draws_queries()),
+            "--queries {queries}: {} draws no queries; expected a benchmark that does, such as part_retrieval",
+            names()
+        );
+        anyhow::ensure!(queries > 0, "--queries is 0; expected at least 1");
+    }
+    let curves = args.curves.as_deref().map(|folder| CurveFolder::create(folder, &benchmarks)).transpose()?;
     let tree = args.tree.as_deref().map(TreeFile::read).transpose()?;
     let source = open_source(&data)?;
     let chain_candidates = args.candidates.as_ref().map(|it| open_candidates(it, &args.roots)).transpose()?;
@@ -70,6 +82,7 @@ fn benchmarks(args: EvalRunArgs, as_json: bool, device: &Device) -> anyhow::Resu
         crop: embedder.model().crop(args.crop),
         gate: args.gate,
         steps: args.steps.clone(),
+        queries: args.queries,
         partial: args.partial,
         seed: args.seed,
     };
@@ -77,6 +90,7 @@ fn benchmarks(args: EvalRunArgs, as_json: bool, device: &Device) -> anyhow::Resu
         .with_candidates(all_splits.as_deref())
         .with_chain_candidates(chain_candidates.as_deref());
     let (mut records, mut lines, mut failed) = (Vec::new(), String::new(), Vec::new());
+    let mut drawn = Vec::new();
     let count = benchmarks.len();
     for benchmark in benchmarks {
         match measure(benchmark, &context) {
@@ -90,6 +104,7 @@ fn benchmarks(args: EvalRunArgs, as_json: bool, device: &Device) -> anyhow::Resu
                     lines += &format!("{line}\n");
                 }
                 records.extend(measured);
+                drawn.extend(context.take_curves());
             }
             Err(error) => failed.push((benchmark, error)),
         }
@@ -103,10 +118,15 @@ fn benchmarks(args: EvalRunArgs, as_json: bool, device: &Device) -> anyhow::Resu
             print(&columns(&table(&records)))?;
         }
         warn_if_trivial(&records);
+        let written = match &curves {
+            Some(folder) if !drawn.is_empty() => folder.write(&drawn),
+            _ => Ok(Vec::new()),
+        };
         if saved.is_err() {
             failed.iter().for_each(|(_, error)| note(&error.to_string()));
         }
         saved?;
+        written?.iter().for_each(|file| note(&file.display().to_string()));
     }
     verdict(failed, count)
 }

@@ -225,6 +225,37 @@ fn plain_shards() {
     assert_eq!(source.get(1).unwrap().captions, ["cats"]);
 }
 
+/// Each caption is there plain and with the words of its subreddit, so a uniform draw has the prefix half of the time.
+#[test]
+fn captions_with_a_prefix() {
+    let photo = jpeg(8, 8);
+    let folder = FixtureFolder::new();
+    let path = folder.shard(&[
+        ("a", &[("jpg", &photo), ("json", br#"{"caption": "my cat", "subreddit": "CatPics"}"#)]),
+        ("b", &[("jpg", &photo), ("json", br#"{"caption": "a tree", "subreddit": "tree_hugs"}"#)]),
+        ("c", &[("jpg", &photo), ("json", br#"{"caption": "a cow"}"#)]),
+        ("d", &[("jpg", &photo), ("txt", b"a cow")]),
+    ]);
+    let names = folder.write("names.tsv", "catpics\tcat pics\n\nearthporn\tearth porn\n");
+    let spec = |options| with(spec("image_text_shards", &path), options);
+    let source = open(&spec(json!({"prefix_key": "subreddit", "prefix_names": names}))).unwrap();
+    assert_eq!(source.get(0).unwrap().captions, ["my cat", "cat pics : my cat"]);
+    assert_eq!(source.get(1).unwrap().captions, ["a tree", "tree hugs : a tree"]);
+    let broken = source.get(2).unwrap_err();
+    let expected = "`.json`: no such field; expected an object with a text in `subreddit` (in `";
+    assert!(broken.cause == Cause::BadRecord && broken.detail.starts_with(expected), "{broken}");
+    let broken = source.get(3).unwrap_err();
+    assert!(broken.detail.starts_with("no `.json` member; expected one with a text in `subreddit` (in `"), "{broken}");
+    let source = open(&spec(json!({"prefix_key": "subreddit"}))).unwrap();
+    assert_eq!(source.get(0).unwrap().captions[1], "CatPics : my cat");
+
+    let text = message(&spec(json!({"prefix_names": names})));
+    assert!(text.ends_with("without prefix_key; expected prefix_key, the field that the names stand in"), "{text}");
+    let bad = folder.write("bad.tsv", "catpics\tcat pics\nearthporn earth porn\n");
+    let text = message(&spec(json!({"prefix_key": "subreddit", "prefix_names": bad})));
+    assert!(text.contains("line 2 of `") && text.ends_with("expected a name, a tab and its words"), "{text}");
+}
+
 /// A shard cut off in the middle of its last photo: the samples before the cut are used, and the cut gives one broken
 /// sample.
 #[test]

@@ -18,6 +18,7 @@ pub(super) const ENTRY: ImporterEntry = ImporterEntry {
         ImporterInput { name: "instances", help: "instances_*.json", required: false },
         ImporterInput { name: "captions", help: "captions_*.json", required: false },
     ],
+    options: &[],
     read,
 };
 

@@ -27,6 +27,7 @@ pub(super) const ENTRY: ImporterEntry = ImporterEntry {
         ImporterInput { name: "val", help: "list of photos of the val split", required: false },
         ImporterInput { name: "test", help: "list of photos of the test split", required: false },
     ],
+    options: &[],
     read,
 };
 

@@ -14,6 +14,7 @@ pub(super) const ENTRY: ImporterEntry = ImporterEntry {
     name: "flickr_joined",
     summary: "Flickr8k: photos, captions, phrases and boxes joined in one JSONL file",
     inputs: &[ImporterInput { name: "records", help: "the joined JSONL file", required: true }],
+    options: &[],
     read,
 };
 

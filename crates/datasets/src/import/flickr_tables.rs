@@ -28,6 +28,7 @@ pub(super) const ENTRY: ImporterEntry = ImporterEntry {
         ImporterInput { name: "dev", help: "list of photos of the dev split", required: false },
         ImporterInput { name: "test", help: "list of photos of the test split", required: false },
     ],
+    options: &[],
     read,
 };
 

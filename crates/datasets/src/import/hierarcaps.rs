@@ -24,6 +24,7 @@ pub(super) const ENTRY: ImporterEntry = ImporterEntry {
         },
         ImporterInput { name: "exclude", help: "another table whose photos are excluded", required: false },
     ],
+    options: &[],
     read,
 };
 

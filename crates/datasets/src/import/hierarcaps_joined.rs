@@ -15,6 +15,7 @@ pub(super) const ENTRY: ImporterEntry = ImporterEntry {
     name: "hierarcaps_joined",
     summary: "HierarCaps test set with the captions and boxes of COCO, joined in one JSONL file",
     inputs: &[ImporterInput { name: "records", help: "the joined JSONL file", required: true }],
+    options: &[],
     read,
 };
 

@@ -9,8 +9,9 @@ use std::path::Path;
 use conifer_data::{BBox, Broken, Cause, Error, Phrase, Result, Sample};
 use serde::Deserialize;
 
+use super::box_filter::{BoxFilter, LEAVE_OUT, MAX_AREA, MIN_AREA};
 use super::shared::{photo, read_json};
-use super::{ImporterEntry, ImporterInput, ImporterInputs, Samples};
+use super::{ImporterEntry, ImporterInput, ImporterInputs, ImporterOption, Samples};
 
 pub(super) const ENTRY: ImporterEntry = ImporterEntry {
     name: "instances",
@@ -18,6 +19,11 @@ pub(super) const ENTRY: ImporterEntry = ImporterEntry {
     inputs: &[
         ImporterInput { name: "images", help: "the folder of the photos", required: true },
         ImporterInput { name: "instances", help: "instances_*.json or lvis_v1_*.json", required: true },
+    ],
+    options: &[
+        MIN_AREA,
+        MAX_AREA,
+        ImporterOption { name: LEAVE_OUT, help: "leave out boxes with this flag: group (crowds)" },
     ],
     read,
 };
@@ -117,18 +123,36 @@ pub(crate) fn read_photos(path: &Path) -> Result<(Vec<InstancePhoto>, Vec<Broken
 }
 
 fn read(inputs: &ImporterInputs) -> Result<Samples> {
+    let filter = BoxFilter::of(inputs, &["group"])?;
     let folder = inputs.need("images")?.to_owned();
     let (photos, faults) = read_photos(inputs.need("instances")?)?;
-    let samples = photos.into_iter().map(move |InstancePhoto { id, files, boxes }| {
-        let id = id.to_string();
-        let Some(likeliest) = files.first() else {
-            let detail = "neither file_name nor coco_url; expected the photo's file";
-            return Err(Broken::new(id, Cause::NoImage, detail));
-        };
-        let file = files.iter().find(|file| folder.join(file).is_file()).unwrap_or(likeliest);
-        let image = Some(photo(&folder, file, &id)?);
-        let phrase = |(text, bbox, group_of)| Phrase { text, boxes: vec![bbox], group_of, ..Phrase::default() };
-        Ok(Sample { id, image, phrases: boxes.into_iter().map(phrase).collect(), ..Sample::default() })
+    let samples = photos.into_iter().flat_map(move |photo| {
+        let mut faults = Vec::new();
+        let sample = sample(&folder, photo, &filter, &mut faults);
+        faults.into_iter().map(Err).chain([sample]).collect::<Vec<_>>()
     });
     Ok(Box::new(faults.into_iter().map(Err).chain(samples)))
+}
+
+fn sample(
+    folder: &Path,
+    InstancePhoto { id, files, boxes }: InstancePhoto,
+    filter: &BoxFilter,
+    faults: &mut Vec<Broken>,
+) -> Result<Sample, Broken> {
+    let id = id.to_string();
+    let Some(likeliest) = files.first() else {
+        let detail = "neither file_name nor coco_url; expected the photo's file";
+        return Err(Broken::new(id, Cause::NoImage, detail));
+    };
+    let file = files.iter().find(|file| folder.join(file).is_file()).unwrap_or(likeliest);
+    let image = Some(photo(folder, file, &id)?);
+    let mut phrases = Vec::new();
+    for (text, bbox, group_of) in boxes {
+        match filter.check(&id, &bbox, |_| group_of) {
+            Ok(()) => phrases.push(Phrase { text, boxes: vec![bbox], group_of, ..Phrase::default() }),
+            Err(broken) => faults.push(broken),
+        }
+    }
+    Ok(Sample { id, image, phrases, ..Sample::default() })
 }

@@ -1,15 +1,19 @@
 //! Importers of published data sets: one module per format, all registered in [`IMPORTERS`]. [`import`] writes their
 //! samples as grounded JSONL or shards.
 
+mod box_filter;
 pub mod coco;
 pub mod flickr_entities;
 pub mod flickr_joined;
 pub mod flickr_tables;
+pub mod gligen;
 pub mod hierarcaps;
 pub mod hierarcaps_joined;
 pub mod instances;
 pub mod openimages;
 pub(crate) mod shared;
+pub mod voc;
+mod xml;
 
 use std::collections::{BTreeMap, HashSet};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -35,6 +39,8 @@ pub struct ImporterEntry {
     pub summary: &'static str,
     /// The files that it reads.
     pub inputs: &'static [ImporterInput],
+    /// Its options.
+    pub options: &'static [ImporterOption],
     /// Reads the annotations. Photos are not decoded.
     pub read: fn(&ImporterInputs) -> Result<Samples>,
 }
@@ -49,14 +55,24 @@ pub struct ImporterInput {
     pub required: bool,
 }
 
+/// A setting of an importer.
+pub struct ImporterOption {
+    /// The key in [`ImportSpec::options`].
+    pub name: &'static str,
+    /// Meaning, values and default, for help texts.
+    pub help: &'static str,
+}
+
 /// Every importer.
 pub const IMPORTERS: &[ImporterEntry] = &[
     coco::ENTRY,
     instances::ENTRY,
     openimages::ENTRY,
+    voc::ENTRY,
     flickr_entities::ENTRY,
     flickr_tables::ENTRY,
     flickr_joined::ENTRY,
+    gligen::ENTRY,
     hierarcaps::ENTRY,
     hierarcaps_joined::ENTRY,
 ];
@@ -69,6 +85,9 @@ pub struct ImportSpec {
     pub kind: String,
     /// The input files, keyed by the names in [`ImporterEntry::inputs`].
     pub inputs: BTreeMap<String, PathBuf>,
+    /// The options, keyed by the names in [`ImporterEntry::options`].
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub options: BTreeMap<String, String>,
     /// The split of samples for which the files give none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub split: Option<String>,
@@ -81,6 +100,7 @@ pub struct ImportSpec {
 pub struct ImporterInputs {
     importer: &'static str,
     files: BTreeMap<String, PathBuf>,
+    options: BTreeMap<String, String>,
 }
 
 /// Reads the samples and writes them to `target`.
@@ -139,6 +159,11 @@ fn read_seeing(spec: &ImportSpec, seen: impl Fn(&Path) + Send + 'static) -> Resu
     if let Some(unknown) = spec.inputs.keys().find(|name| !names.contains(&name.as_str())) {
         return Err(Error::Unknown { what: "input", found: unknown.clone(), known: names.join(", ") });
     }
+    let options: Vec<_> = entry.options.iter().map(|option| option.name).collect();
+    if let Some(unknown) = spec.options.keys().find(|name| !options.contains(&name.as_str())) {
+        let known = if options.is_empty() { format!("no option of {}", entry.name) } else { options.join(", ") };
+        return Err(Error::Unknown { what: "option", found: unknown.clone(), known });
+    }
     for input in entry.inputs {
         match spec.inputs.get(input.name) {
             Some(path) if !path.exists() => {
@@ -151,7 +176,7 @@ fn read_seeing(spec: &ImportSpec, seen: impl Fn(&Path) + Send + 'static) -> Resu
             _ => {}
         }
     }
-    let inputs = ImporterInputs { importer: entry.name, files: spec.inputs.clone() };
+    let inputs = ImporterInputs { importer: entry.name, files: spec.inputs.clone(), options: spec.options.clone() };
     let split = spec.split.clone();
     AllowedRoots::check_named(&spec.roots)?;
     let roots = roots_of(spec);
@@ -171,6 +196,11 @@ impl ImporterInputs {
     /// The path of an optional input.
     pub fn get(&self, name: &str) -> Option<&Path> {
         self.files.get(name).map(PathBuf::as_path)
+    }
+
+    /// The value of an option.
+    pub fn option(&self, name: &str) -> Option<&str> {
+        self.options.get(name).map(String::as_str)
     }
 
     /// The path of a required input.

@@ -2,8 +2,9 @@
 //! row per box. The rows of a photo are adjacent, and coordinates are fractions of the photo.
 //!
 //! Every box is a separate phrase, whose text is the display name of its label, or the MID ("/m/011k07") if there is
-//! none. Columns are found by name, in any order. `IsGroupOf` may be missing; then no box is a group. Fields must not
-//! contain commas or line breaks; quotes around a field are removed.
+//! none. Columns are found by name, in any order. The flags (`IsGroupOf`, `IsOccluded`, `IsTruncated`, `IsDepiction`,
+//! `IsInside`) may be missing: then no box is a group, and `leave_out` cannot name the flag. A flag is set if it is 1;
+//! -1 stands for unknown. Fields must not contain commas or line breaks; quotes around a field are removed.
 
 use std::collections::{HashMap, HashSet};
 use std::io::{BufRead, BufReader};
@@ -11,8 +12,9 @@ use std::path::Path;
 
 use conifer_data::{BBox, Broken, Cause, Error, Phrase, Result, Sample};
 
+use super::box_filter::{BoxFilter, LEAVE_OUT, MAX_AREA, MIN_AREA};
 use super::shared::{open_text, photo};
-use super::{ImporterEntry, ImporterInput, ImporterInputs, Samples};
+use super::{ImporterEntry, ImporterInput, ImporterInputs, ImporterOption, Samples};
 
 pub(super) const ENTRY: ImporterEntry = ImporterEntry {
     name: "openimages",
@@ -21,6 +23,14 @@ pub(super) const ENTRY: ImporterEntry = ImporterEntry {
         ImporterInput { name: "images", help: "the folder of the photos, <ImageID>.jpg", required: true },
         ImporterInput { name: "boxes", help: "*-annotations-bbox.csv (or .csv.gz)", required: true },
         ImporterInput { name: "names", help: "class-descriptions-boxable.csv", required: false },
+    ],
+    options: &[
+        MIN_AREA,
+        MAX_AREA,
+        ImporterOption {
+            name: LEAVE_OUT,
+            help: "leave out boxes with these flags: some of group, occluded, truncated, depiction, inside",
+        },
     ],
     read,
 };
@@ -39,11 +49,27 @@ pub(crate) struct OpenImagesRow<'a> {
     pub(crate) label: &'a str,
     pub(crate) bbox: BBox,
     pub(crate) group_of: bool,
+    /// Whether each of [`FLAGS`] is set.
+    flags: [bool; FLAGS.len()],
 }
 
-/// The columns that are read; the last one is optional.
-const COLUMNS: [&str; 7] = ["ImageID", "LabelName", "XMin", "YMin", "XMax", "YMax", "IsGroupOf"];
-const GROUP: usize = 6;
+/// The columns that are read. Those from [`FIRST_FLAG`] on are optional.
+const COLUMNS: [&str; 11] = [
+    "ImageID",
+    "LabelName",
+    "XMin",
+    "YMin",
+    "XMax",
+    "YMax",
+    "IsGroupOf",
+    "IsOccluded",
+    "IsTruncated",
+    "IsDepiction",
+    "IsInside",
+];
+const FIRST_FLAG: usize = 6;
+/// Names of the flags for `leave_out`, in the order of their columns.
+const FLAGS: [&str; 5] = ["group", "occluded", "truncated", "depiction", "inside"];
 
 impl OpenImagesColumns {
     /// Parses the header line.
@@ -62,12 +88,25 @@ impl OpenImagesColumns {
             };
             match (places.next(), places.next()) {
                 (Some(place), None) => slots[place] = Some(slot),
-                (None, _) if slot == GROUP => {}
+                (None, _) if slot >= FIRST_FLAG => {}
                 (None, _) => return Err(fault(format!("no column {wanted}"))),
                 (Some(_), Some(_)) => return Err(fault(format!("column {wanted} twice"))),
             }
         }
         Ok(Self { slots })
+    }
+
+    /// Checks that the file has the columns of `flags`, which are some of [`FLAGS`].
+    fn check_flags(&self, path: &Path, flags: &[&str]) -> Result<()> {
+        for (slot, name) in (FIRST_FLAG..).zip(FLAGS) {
+            if flags.contains(&name) && !self.slots.contains(&Some(slot)) {
+                let column = COLUMNS[slot];
+                let place = format!("header of `{}`", path.display());
+                let expected = format!("one column {column}, because {LEAVE_OUT} names {name}");
+                return Err(Error::format(place, format!("no column {column}"), expected));
+            }
+        }
+        Ok(())
     }
 
     /// Parses a row without its line break.
@@ -99,7 +138,15 @@ impl OpenImagesColumns {
         };
         let bbox = BBox { x1: number(2)?, y1: number(3)?, x2: number(4)?, y2: number(5)? }.clipped();
         bbox.check().map_err(|detail| (Cause::BadBox, detail))?;
-        Ok(OpenImagesRow { image, label, bbox, group_of: fields[GROUP] == "1" })
+        let flags: [bool; FLAGS.len()] = std::array::from_fn(|flag| fields[FIRST_FLAG + flag] == "1");
+        Ok(OpenImagesRow { image, label, bbox, group_of: flags[0], flags })
+    }
+}
+
+impl OpenImagesRow<'_> {
+    /// Returns true if the flag, one of [`FLAGS`], is set.
+    fn has(&self, flag: &str) -> bool {
+        FLAGS.iter().zip(self.flags).any(|(name, set)| *name == flag && set)
     }
 }
 
@@ -131,6 +178,7 @@ pub(crate) fn read_names(path: &Path) -> Result<HashMap<String, String>> {
 }
 
 fn read(inputs: &ImporterInputs) -> Result<Samples> {
+    let filter = BoxFilter::of(inputs, &FLAGS)?;
     let folder = inputs.need("images")?.to_owned();
     let path = inputs.need("boxes")?.to_owned();
     let names = inputs.get("names").map(read_names).transpose()?.unwrap_or_default();
@@ -138,6 +186,7 @@ fn read(inputs: &ImporterInputs) -> Result<Samples> {
     let mut header = Vec::new();
     lines.read_until(b'\n', &mut header).map_err(Error::io("read", &path))?;
     let columns = OpenImagesColumns::new(&path, &header)?;
+    columns.check_flags(&path, filter.flags())?;
     let (mut now, mut seen, mut number, mut line) = (None::<Sample>, HashSet::new(), 1_u64, Vec::new());
     // Read one photo at a time, because the boxes of a training set may not fit in memory.
     let photos = std::iter::from_fn(move || {
@@ -174,8 +223,16 @@ fn read(inputs: &ImporterInputs) -> Result<Samples> {
             let text = names.get(row.label).map_or(row.label, String::as_str);
             let phrase =
                 Phrase { text: text.to_owned(), boxes: vec![row.bbox], group_of: row.group_of, ..Phrase::default() };
+            // A photo without a remaining box is a sample, too: its rows may not come again.
+            let phrase = match filter.check(row.image, &row.bbox, |flag| row.has(flag)) {
+                Ok(()) => Some(phrase),
+                Err(broken) => {
+                    out.push(Err(broken));
+                    None
+                }
+            };
             match &mut now {
-                Some(sample) if sample.id == row.image => sample.phrases.push(phrase),
+                Some(sample) if sample.id == row.image => sample.phrases.extend(phrase),
                 _ => {
                     out.extend(now.take().map(Ok));
                     if !seen.insert(row.image.to_owned()) {
@@ -185,7 +242,8 @@ fn read(inputs: &ImporterInputs) -> Result<Samples> {
                         );
                         out.push(Err(Broken::new(place(), Cause::BadRecord, detail)));
                     } else {
-                        now = Some(Sample { id: row.image.to_owned(), phrases: vec![phrase], ..Sample::default() });
+                        let phrases = phrase.into_iter().collect();
+                        now = Some(Sample { id: row.image.to_owned(), phrases, ..Sample::default() });
                     }
                     if !out.is_empty() {
                         return Some(out);

@@ -7,6 +7,8 @@ use conifer_data::{BBox, Cause, SourceSpec, Span};
 use super::*;
 use crate::sources;
 
+mod boxes;
+
 fn spec(kind: &str, inputs: &[(&str, PathBuf)]) -> ImportSpec {
     ImportSpec {
         kind: kind.to_owned(),
@@ -34,8 +36,8 @@ fn message(spec: &ImportSpec) -> String {
 fn invalid_requests_are_rejected() {
     let names: Vec<_> = IMPORTERS.iter().map(|entry| entry.name).collect();
     assert_eq!(
-        message(&spec("voc", &[])),
-        format!("data: importer `voc` is unknown; expected one of: {}", names.join(", "))
+        message(&spec("yolo", &[])),
+        format!("data: importer `yolo` is unknown; expected one of: {}", names.join(", "))
     );
     let folder = FixtureFolder::new();
     let here = folder.path().to_owned();

@@ -24,7 +24,7 @@ pub(super) const HIERARCAPS: DataSet = DataSet {
         let archive = Archive::new(&HIERARCAPS, folder, &[]);
         let table = archive.find(&["hierarcaps_test.csv", "data/hierarcaps_test.csv"])?;
         let images = archive.find(&["images", "assets/test_imgs", "../coco/val2017"])?;
-        imported("hierarcaps", folder, &[("table", table), ("images", images)])
+        imported("hierarcaps", folder, &[("table", table), ("images", images)], &[])
     },
 };
 
@@ -133,13 +133,31 @@ pub(super) const COCO_DETECTION: DataSet = DataSet {
         let archive = Archive::new(&COCO_DETECTION, root_of(folder), &[]);
         let instances = archive.find(&["coco/annotations/instances_val2017.json", "coco/instances_val2017.json"])?;
         let images = archive.find(&["coco/val2017"])?;
-        imported("instances", root_of(folder), &[("instances", instances), ("images", images)])
+        imported("instances", root_of(folder), &[("instances", instances), ("images", images)], &[])
+    },
+};
+
+pub(super) const VOC_DETECTION: DataSet = DataSet {
+    name: "voc_detection",
+    title: "PASCAL VOC 2007 test with its boxes, without those marked difficult",
+    layout: "VOC2007 (or VOCdevkit/VOC2007) with ImageSets/Main/test.txt, Annotations/<photo>.xml and JPEGImages/<photo>.jpg",
+    get: "http://host.robots.ox.ac.uk/pascal/VOC/voc2007, VOCtest_06-Nov-2007.tar",
+    classes: 20,
+    photos: 4952,
+    tree: None,
+    beside: &[],
+    read: |folder| {
+        let archive = Archive::new(&VOC_DETECTION, folder, &["VOC2007", "VOCdevkit/VOC2007"]);
+        let (list, images) = (archive.find(&["ImageSets/Main/test.txt"])?, archive.find(&["JPEGImages"])?);
+        let files = [("list", list), ("annotations", archive.find(&["Annotations"])?), ("images", images)];
+        // VOC's evaluator does not count them, as COCO's does not count crowds (DEVIATIONS.md, E33).
+        imported("voc", folder, &files, &[("leave_out", "difficult")])
     },
 };
 
 pub(super) const OPENIMAGES_PARTS: DataSet = DataSet {
     name: "openimages_parts",
-    title: "OpenImages test with its boxes, for part retrieval",
+    title: "OpenImages test with its boxes, for part retrieval: boxes of 1 % to 90 % of the photo, not occluded, truncated or depicted",
     layout: "test-annotations-bbox.csv, class-descriptions-boxable.csv, test/<ImageID>.jpg; edges.tsv, the class graph that \
              `conifer data parts` writes",
     get: "https://storage.googleapis.com/openimages/web/download_v7.html",
@@ -151,7 +169,10 @@ pub(super) const OPENIMAGES_PARTS: DataSet = DataSet {
         let archive = Archive::new(&OPENIMAGES_PARTS, folder, &[]);
         let boxes = archive.find(&["test-annotations-bbox.csv", "test-annotations-bbox.csv.gz"])?;
         let names = archive.find(&["class-descriptions-boxable.csv"])?;
-        imported("openimages", folder, &[("boxes", boxes), ("names", names), ("images", archive.find(&["test"])?)])
+        let files = [("boxes", boxes), ("names", names), ("images", archive.find(&["test"])?)];
+        // Wang et al., App. B.2; the sizes are not published (DEVIATIONS.md, E30).
+        let filter = [("min_area", "0.01"), ("max_area", "0.9"), ("leave_out", "occluded,truncated,depiction")];
+        imported("openimages", folder, &files, &filter)
     },
 };
 
@@ -168,7 +189,7 @@ pub(super) const LVIS_PARTS: DataSet = DataSet {
     read: |folder| {
         let archive = Archive::new(&LVIS_PARTS, folder, &[]);
         let (instances, images) = (archive.find(&["lvis_v1_val.json"])?, archive.find(&["images"])?);
-        imported("instances", folder, &[("instances", instances), ("images", images)])
+        imported("instances", folder, &[("instances", instances), ("images", images)], &[])
     },
 };
 
@@ -222,9 +243,16 @@ fn whole(path: &Path) -> Result<PathBuf> {
     std::path::absolute(path).map_err(Error::io("find", path))
 }
 
-fn imported(importer: &str, folder: &Path, files: &[(&'static str, PathBuf)]) -> Result<Box<dyn Source>> {
+/// Opens a set with an importer, its input files and its options.
+fn imported(
+    importer: &str,
+    folder: &Path,
+    files: &[(&'static str, PathBuf)],
+    settings: &[(&'static str, &str)],
+) -> Result<Box<dyn Source>> {
     let option = |(name, file): &(&'static str, PathBuf)| Ok((*name, json!(whole(file)?)));
     let mut options: Vec<(&str, Value)> = files.iter().map(option).collect::<Result<_>>()?;
+    options.extend(settings.iter().map(|(name, value)| (*name, json!(value))));
     options.push(("importer", json!(importer)));
     source("imported", folder, &options)
 }

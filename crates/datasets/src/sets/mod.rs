@@ -76,6 +76,7 @@ pub const DATA_SETS: &[DataSet] = &[
     hierarchies::VL_CHECKLIST,
     hierarchies::VG_ATTRIBUTION,
     hierarchies::COCO_DETECTION,
+    hierarchies::VOC_DETECTION,
     hierarchies::OPENIMAGES_PARTS,
     hierarchies::LVIS_PARTS,
     hierarchies::INAT21,

@@ -9,6 +9,7 @@ use conifer_data::{ImageRef, PixelLimits};
 
 use super::*;
 
+mod boxes;
 mod layouts;
 mod mats;
 mod real;
@@ -76,5 +77,5 @@ fn set_names_are_unique_and_missing_files_are_reported() {
     }
     known.sort_unstable();
     known.dedup();
-    assert_eq!(known.len(), 37);
+    assert_eq!(known.len(), 38);
 }

@@ -6,15 +6,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use conifer_data::grounded::GroundedRecord;
 use conifer_data::shard::hex;
 use conifer_data::{Broken, Cause, Error, ImageRef, Result, Sample, Source, SourceEntry, SourceSpec, View};
+use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 use crate::import::{IMPORTERS, ImportSpec, read};
 
 pub(super) const ENTRY: SourceEntry = SourceEntry {
     kind: "imported",
-    summary: "files of COCO, LVIS, OpenImages, Flickr30k Entities or HierarCaps, read by their importer",
-    inputs: "path: the folder that file options are relative to; split: keep only this split; options: importer (a name from `conifer data \
-             import --help`), and the input files of this importer under the names listed there",
+    summary: "files of COCO, LVIS, OpenImages, PASCAL VOC, Flickr30k Entities or HierarCaps, read by their importer",
+    inputs: "path: the folder that file options are relative to; split: keep only this split; options: importer (a name from the list \
+             below), and the input files and options of this importer under the names listed there",
     read: |spec| Ok(Box::new(ImportedSamples::open(spec)?)),
 };
 
@@ -23,6 +24,8 @@ pub struct ImportedSamples {
     samples: Vec<Result<Sample, Broken>>,
     views: Vec<View>,
     broken_boxes: usize,
+    /// Boxes that the options of the importer leave out.
+    filtered_boxes: usize,
     fingerprint: String,
 }
 
@@ -30,9 +33,9 @@ impl ImportedSamples {
     /// Reads all annotations.
     ///
     /// # Errors
-    /// Those of [`crate::import::read`], an option that is not a string, and a split without samples.
+    /// Those of [`crate::import::read`], a file that is not a string, and a split without samples.
     pub fn open(spec: &SourceSpec) -> Result<Self> {
-        let ImportedOptions { importer, files } = ImportedOptions::of(spec)?;
+        let ImportedOptions { importer, files, options } = ImportedOptions::of(spec)?;
         let folder = spec.need_path()?;
         let kind = importer.ok_or_else(|| {
             let known: Vec<_> = IMPORTERS.iter().map(|entry| entry.name).collect();
@@ -40,13 +43,14 @@ impl ImportedSamples {
             Error::config(what, "not given", known.join(", "))
         })?;
         let inputs = files.into_iter().map(|(name, file)| (name, folder.join(file))).collect();
-        let (mut samples, mut broken_boxes) = (Vec::new(), 0);
+        let (mut samples, mut broken_boxes, mut filtered_boxes) = (Vec::new(), 0, 0);
         // Allow the folder given by the user, because the annotation files refer to photos in it.
         let roots = [folder.clone()].into_iter().chain(spec.roots.iter().cloned()).collect();
-        for sample in read(&ImportSpec { kind, inputs, roots, ..ImportSpec::default() })? {
+        for sample in read(&ImportSpec { kind, inputs, options, roots, ..ImportSpec::default() })? {
             match sample {
                 // The importer also yields the sample itself, without the broken box.
                 Err(fault) if fault.cause == Cause::BadBox => broken_boxes += 1,
+                Err(fault) if fault.cause == Cause::Filtered => filtered_boxes += 1,
                 Ok(sample) if spec.split.is_some() && sample.split != spec.split => {}
                 other => samples.push(other),
             }
@@ -60,20 +64,23 @@ impl ImportedSamples {
                 ),
             });
         }
-        Ok(Self { views: views(&samples), fingerprint: fingerprint(&samples), samples, broken_boxes })
+        Ok(Self { views: views(&samples), fingerprint: fingerprint(&samples), samples, broken_boxes, filtered_boxes })
     }
 }
 
 struct ImportedOptions {
     importer: Option<String>,
     files: BTreeMap<String, String>,
+    options: BTreeMap<String, String>,
 }
 
 impl ImportedOptions {
-    /// Rejects options that are not an input of any importer. [`read`] rejects inputs of another importer.
+    /// Rejects names that are not an input or an option of any importer. [`read`] rejects those of another importer.
     fn of(spec: &SourceSpec) -> Result<Self> {
-        let inputs = || IMPORTERS.iter().flat_map(|entry| entry.inputs).map(|input| input.name);
-        let known: BTreeSet<&str> = inputs().chain(["importer"]).collect();
+        let inputs = IMPORTERS.iter().flat_map(|entry| entry.inputs).map(|input| input.name);
+        let settings: BTreeSet<&str> =
+            IMPORTERS.iter().flat_map(|entry| entry.options).map(|option| option.name).collect();
+        let known: BTreeSet<&str> = inputs.chain(settings.iter().copied()).chain(["importer"]).collect();
         if let Some(unknown) = spec.options.keys().find(|name| !known.contains(name.as_str())) {
             let known: Vec<_> = known.into_iter().collect();
             return Err(Error::config(
@@ -82,8 +89,21 @@ impl ImportedOptions {
                 format!("valid options (unknown field `{unknown}`, expected one of {})", known.join(", ")),
             ));
         }
+        let mut spec = spec.clone();
+        // A number or a list is as good as its text.
+        for (_, value) in spec.options.iter_mut().filter(|it| settings.contains(it.0.as_str())) {
+            match value {
+                Value::Number(number) => *value = Value::String(number.to_string()),
+                Value::Array(names) if names.iter().all(Value::is_string) => {
+                    *value = Value::String(names.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(","));
+                }
+                _ => {}
+            }
+        }
         let mut files: BTreeMap<String, String> = spec.parse_options()?;
-        Ok(Self { importer: files.remove("importer"), files })
+        let importer = files.remove("importer");
+        let (options, files) = files.into_iter().partition(|it| settings.contains(it.0.as_str()));
+        Ok(Self { importer, files, options })
     }
 }
 
@@ -109,7 +129,11 @@ impl Source for ImportedSamples {
     }
 
     fn left_out(&self) -> Option<String> {
-        (self.broken_boxes > 0).then(|| format!("without {} boxes that cannot be", self.broken_boxes))
+        let broken = (self.broken_boxes > 0).then(|| format!("without {} boxes that cannot be", self.broken_boxes));
+        let filtered = (self.filtered_boxes > 0)
+            .then(|| format!("without {} boxes that the options of the importer leave out", self.filtered_boxes));
+        let both: Vec<_> = broken.into_iter().chain(filtered).collect();
+        (!both.is_empty()).then(|| both.join(", "))
     }
 }
 

@@ -27,7 +27,7 @@ use conifer_data::transform::EvalCrop;
 use conifer_data::{Broken, Cause, ClassEntry, ImageRef, Picture, PixelLimits, Sample, Source};
 use conifer_geometry::Registry;
 
-use crate::{EmbeddingModel, Error, Record, Result, Score};
+use crate::{EmbeddingModel, Error, PrecisionRecallCurve, Record, Result, Score};
 
 pub use hierarcaps::{HierarcapsPoints, hierarcaps_records};
 
@@ -72,6 +72,14 @@ pub trait Benchmark: Sync {
     /// Returns true if the benchmark uses [`Context::graph`] when there is one.
     fn looks_at_tree(&self) -> bool {
         self.needs().contains(&RequiredInput::ClassTree)
+    }
+    /// Returns true if the benchmark uses [`Options::queries`].
+    fn draws_queries(&self) -> bool {
+        false
+    }
+    /// Returns true if the benchmark leaves curves in the context ([`Context::take_curves`]).
+    fn draws_curves(&self) -> bool {
+        false
     }
     /// Runs the benchmark.
     ///
@@ -137,19 +145,23 @@ pub struct Context<'a> {
     pub chain_candidates: Option<&'a dyn Source>,
     /// Descriptions of what was left out under [`Options::partial`]; [`measure`] appends them to the protocol.
     left_out: RefCell<Vec<String>>,
+    /// The curves of the last benchmark.
+    curves: RefCell<Vec<PrecisionRecallCurve>>,
 }
 
-/// Runs a benchmark. The protocol of every record gets a note on the data left out under [`Options::partial`].
+/// Runs a benchmark. The protocol of every record and curve gets a note on what was left out.
 ///
 /// # Errors
 /// Those of [`Benchmark::run`].
 pub fn measure(benchmark: &dyn Benchmark, context: &Context<'_>) -> Result<Vec<Record>> {
     context.left_out.take();
+    context.curves.take();
     let mut records = benchmark.run(context)?;
     let left_out = context.left_out.take();
     if !left_out.is_empty() {
         let note = format!(", partial: {}", left_out.join(", "));
         records.iter_mut().for_each(|record| record.protocol += &note);
+        context.curves.borrow_mut().iter_mut().for_each(|curve| curve.protocol += &note);
     }
     Ok(records)
 }
@@ -170,10 +182,12 @@ pub struct Options {
     pub gate: f64,
     /// Numbers of levels of HierarCaps' widening ball. Each one is measured.
     pub steps: Vec<usize>,
+    /// Number of queries of each kind that `part_retrieval` draws at random. `None`: every photo and box is a query.
+    pub queries: Option<usize>,
     /// If true, a data set with absent photos or classes is measured on the available part, and the records say how
     /// much is left. If false, an absent photo or class is an error, because the number would not be comparable.
     pub partial: bool,
-    /// Seed of the bootstrap intervals and of the shuffled baselines.
+    /// Seed of the bootstrap intervals, of the shuffled baselines and of the drawn queries.
     pub seed: u64,
 }
 
@@ -186,6 +200,7 @@ impl Default for Options {
             crop: EvalCrop::Center,
             gate: 2.5,
             steps: vec![50],
+            queries: None,
             partial: false,
             seed: 0,
         }
@@ -212,15 +227,9 @@ impl<'a> Context<'a> {
         graph: Option<&'a ClassGraph>,
         options: &'a Options,
     ) -> Self {
-        Self {
-            embedder,
-            source,
-            graph,
-            options,
-            candidates: None,
-            chain_candidates: None,
-            left_out: RefCell::default(),
-        }
+        let (left_out, curves) = (RefCell::default(), RefCell::default());
+        let (candidates, chain_candidates) = (None, None);
+        Self { embedder, source, graph, options, candidates, chain_candidates, left_out, curves }
     }
 
     /// Adds the taxa and labels of `candidates`, usually those of all splits, as candidates.
@@ -332,6 +341,16 @@ impl<'a> Context<'a> {
             }
         }
         Ok(classes)
+    }
+
+    /// The curves of the last [`measure`], for benchmarks with [`Benchmark::draws_curves`]. Later calls return none.
+    pub fn take_curves(&self) -> Vec<PrecisionRecallCurve> {
+        self.curves.take()
+    }
+
+    /// Adds curves of the running benchmark.
+    pub(crate) fn add_curves(&self, curves: impl IntoIterator<Item = PrecisionRecallCurve>) {
+        self.curves.borrow_mut().extend(curves);
     }
 
     /// Records a description of what is left out; it is appended to the protocol of the records.

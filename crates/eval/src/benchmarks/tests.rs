@@ -210,8 +210,9 @@ fn part_retrieval_by_hand() {
     let embedder =
         euclidean(&[], &[(0, [1.0, 0.0]), (1, [2.0, 0.0]), (2, [1.0, 2.0]), (5, [0.0, 1.0]), (6, [0.0, 2.0])]);
     let records = run("part_retrieval", &embedder, samples.clone(), None).unwrap();
-    // 2 directions x 10 rankings x 4, 8 rankings x 9 for large k, and 4 rankings x 4 over thresholds.
-    assert_eq!(records.len(), 168);
+    // 2 directions x 10 rankings x 4; for large k, 8 rankings x 9 of boxes and 8 x 3 of photos; 2 directions x 4 rankings
+    // x 4 over thresholds.
+    assert_eq!(records.len(), 208);
     let value = |split: &str, protocol: &str| {
         let is = |it: &&Record| it.split == split && it.protocol == protocol && it.metric == "same class, top 5";
         records.iter().find(is).unwrap_or_else(|| panic!("{split} {protocol} in {records:?}")).clone()

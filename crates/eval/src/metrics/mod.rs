@@ -13,6 +13,7 @@ mod proportion;
 mod recall;
 mod roc_auc;
 mod threshold_curve;
+mod threshold_curve_sums;
 mod wasserstein;
 
 pub use average_precision::{DetectionRanking, average_precision, average_precision_101};
@@ -28,6 +29,7 @@ pub use proportion::wilson_interval;
 pub use recall::{chance_hit_at_k, hit_at_k, rank_of_best};
 pub use roc_auc::{RocRanking, roc_auc};
 pub use threshold_curve::ThresholdCurve;
+pub use threshold_curve_sums::ThresholdCurveSums;
 pub use wasserstein::{LabelDistance, wasserstein};
 
 #[cfg(test)]

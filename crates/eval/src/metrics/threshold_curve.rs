@@ -47,12 +47,22 @@ impl ThresholdCurve {
         if self.positives > 0 { reached.map_or(0.0, |(right, all)| right / all) } else { f64::NAN }
     }
 
-    /// Cumulative (right, all) at each threshold.
-    fn running(&self) -> impl Iterator<Item = (f64, f64)> {
-        self.right.iter().zip(&self.all).scan((0.0, 0.0), |(right, all), (&r, &a)| {
-            *right += f64::from(r);
-            *all += f64::from(a);
-            Some((*right, *all))
+    /// Number of right candidates, including those that pass no threshold.
+    pub fn positives(&self) -> u32 {
+        self.positives
+    }
+
+    /// Numbers of right candidates and of all candidates that pass each threshold, the strictest first.
+    pub fn counts(&self) -> impl Iterator<Item = [u32; 2]> {
+        self.right.iter().zip(&self.all).scan([0, 0], |[right, all], (&r, &a)| {
+            *right += r;
+            *all += a;
+            Some([*right, *all])
         })
+    }
+
+    /// As [`Self::counts`], as (right, all) in f64.
+    fn running(&self) -> impl Iterator<Item = (f64, f64)> {
+        self.counts().map(|[right, all]| (f64::from(right), f64::from(all)))
     }
 }

@@ -80,6 +80,8 @@ pub struct SuiteTask {
     /// Numbers of levels of the widening ball, measured in one run. Empty: those of [`crate::Options`].
     #[serde(default)]
     pub steps: Vec<usize>,
+    /// Number of queries that `part_retrieval` draws, as [`crate::Options::queries`]. Absent: every photo and box.
+    pub queries: Option<usize>,
     /// Which records follow the text of the paper, and where that is not possible.
     #[serde(default)]
     pub paper: String,
@@ -144,7 +146,7 @@ const MAX_DIGITS: usize = 12;
 
 /// Keys that the TOML of a suite may contain.
 const KEYS: &str = "name, title, reference, notes, [[task]] with id, data, benchmark, prompts, prompts_of, crop, scores, gates, \
-    steps, paper, released, and [[table]] with title, source, digits, factor, notes, variants, columns, rows";
+    steps, queries, paper, released, and [[table]] with title, source, digits, factor, notes, variants, columns, rows";
 
 fn one() -> f64 {
     1.0

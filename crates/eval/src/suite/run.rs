@@ -80,9 +80,12 @@ pub struct TaskSettings {
     pub gate: f64,
     /// Numbers of levels of the widening ball.
     pub steps: Vec<usize>,
+    /// Number of drawn queries.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub queries: Option<usize>,
     /// True if absent photos and classes were allowed.
     pub partial: bool,
-    /// Seed of the intervals and the shuffled baselines.
+    /// Seed of the intervals, the shuffled baselines and the drawn queries.
     pub seed: u64,
 }
 
@@ -209,6 +212,7 @@ impl Suite {
                     score,
                     gate,
                     steps: steps.clone(),
+                    queries: task.queries,
                     partial: settings.partial,
                     seed: settings.seed,
                 });
@@ -232,6 +236,7 @@ impl TaskSettings {
             crop: self.crop.into(),
             gate: self.gate,
             steps: self.steps.clone(),
+            queries: self.queries,
             partial: self.partial,
             seed: self.seed,
             ..Options::default()

@@ -21,9 +21,7 @@ fn suites_of_the_five_papers_are_valid() {
             let what = format!("{}: {}", suite.name, task.id);
             let known = BENCHMARKS.iter().any(|it| it.name() == task.benchmark);
             assert!(known, "{what}: {}", task.benchmark);
-            // Pascal VOC has no reader; users describe it in a `source.toml`.
-            let described = task.data == "voc_detection";
-            assert!(described || conifer_datasets::sets::find(&task.data).is_ok(), "{what}: {}", task.data);
+            assert!(conifer_datasets::sets::find(&task.data).is_ok(), "{what}: {}", task.data);
             assert!(!task.paper.is_empty() && !task.released.is_empty(), "{what}");
             let used = suite.tables.iter().flat_map(|table| &table.columns);
             let used = used.flat_map(|it| it.task.iter().chain(&it.tasks)).any(|it| *it == task.id);

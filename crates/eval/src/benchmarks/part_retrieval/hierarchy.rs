@@ -1,15 +1,18 @@
 //! Hierarchical retrieval: how well a photo retrieves boxes of its labels and their descendants (Wang et al., Sec. 3.3,
-//! App. B.2, Tables 2 and 3, Fig. 4).
+//! App. B.2, Tables 2 and 3, Fig. 4), and a box photos that contain its label or an ancestor of it (App. A).
 //!
 //! A query without a correct candidate has neither recall nor a label distribution. It is left out, and `n` counts the
 //! other queries.
 
 use std::f32::consts::PI;
+use std::sync::{Mutex, PoisonError};
 
 use super::RetrievalMetrics;
 use super::labels::LabelNumbers;
 use super::ranking::{RankingCriterion, RankingProtocol, ScoredCandidate};
-use crate::metrics::{LabelDistance, ThresholdCurve};
+use crate::PrecisionRecallCurve;
+use crate::metrics::{LabelDistance, ThresholdCurve, ThresholdCurveSums};
+use crate::record::RecordKey;
 
 /// Values of k in percent of the candidates, because the published k belong to a test set of unknown size.
 const PERCENTAGES: [usize; 3] = [25, 50, 75];
@@ -18,7 +21,7 @@ const PUBLISHED: [usize; 6] = [10_000, 20_000, 30_000, 150_000, 200_000, 250_000
 
 /// Recall and label distribution at large k.
 ///
-/// Recall is the fraction of all correct boxes that are among the first k. The distance compares the label distribution
+/// Recall is the fraction of all correct candidates that are among the first k. The distance compares the label distribution
 /// of the first k with that of all correct boxes. Labels outside the hierarchy count as one last class "others" (Eq.
 /// 11). Both interpretations of [`LabelDistance`] are recorded.
 ///
@@ -28,6 +31,8 @@ pub(super) struct HierarchicalRecall<'a> {
     ranking: RankingProtocol,
     labels: &'a LabelNumbers,
     cutoffs: Vec<RankCutoff>,
+    /// The first of [`RECALL_METRICS`]: those that are defined for the candidates.
+    metrics: &'static [(&'static str, &'static str)],
 }
 
 /// Number of candidates at the top of the ranking that are evaluated.
@@ -54,9 +59,15 @@ impl RankCutoff {
 }
 
 impl<'a> HierarchicalRecall<'a> {
-    /// Published values of k are used only up to the number of `boxes`.
-    pub(super) fn new(ranking: RankingProtocol, labels: &'a LabelNumbers, boxes: usize) -> Self {
-        Self { ranking, labels, cutoffs: cutoffs(boxes) }
+    /// Candidates are boxes. Published values of k are used only up to the number of `boxes`.
+    pub(super) fn of_boxes(ranking: RankingProtocol, labels: &'a LabelNumbers, boxes: usize) -> Self {
+        Self { ranking, labels, cutoffs: cutoffs(boxes), metrics: &RECALL_METRICS }
+    }
+
+    /// Candidates are photos. A photo has several labels, so there is no label distribution, and the published values
+    /// of k are numbers of boxes.
+    pub(super) fn of_photos(ranking: RankingProtocol, labels: &'a LabelNumbers) -> Self {
+        Self { ranking, labels, cutoffs: cutoffs(0), metrics: &RECALL_METRICS[..1] }
     }
 }
 
@@ -65,7 +76,7 @@ fn cutoffs(boxes: usize) -> Vec<RankCutoff> {
     PERCENTAGES.map(RankCutoff::PerCent).into_iter().chain(published).collect()
 }
 
-const RECALL_METRICS: [(&str, &str); 3] =
+static RECALL_METRICS: [(&str, &str); 3] =
     [("hierarchical recall", "chance"), ("OT values", "all candidates"), ("OT transport", "all candidates")];
 
 impl RetrievalMetrics for HierarchicalRecall<'_> {
@@ -75,7 +86,8 @@ impl RetrievalMetrics for HierarchicalRecall<'_> {
 
     fn metrics(&self) -> Vec<(String, &'static str)> {
         let at = |cutoff: &RankCutoff| {
-            RECALL_METRICS.map(|(metric, trivial)| (format!("{metric}, {}", cutoff.name()), trivial))
+            let name = cutoff.name();
+            self.metrics.iter().map(move |(metric, trivial)| (format!("{metric}, {name}"), *trivial))
         };
         self.cutoffs.iter().flat_map(at).collect()
     }
@@ -85,7 +97,7 @@ impl RetrievalMetrics for HierarchicalRecall<'_> {
         let all = candidates.len();
         let positives = candidates.iter().filter(|it| it.below).count();
         if positives == 0 {
-            return vec![None; RECALL_METRICS.len() * self.cutoffs.len()];
+            return vec![None; self.metrics.len() * self.cutoffs.len()];
         }
         let everything = histogram(below, &candidates);
         let mut truth = everything.clone();
@@ -96,7 +108,7 @@ impl RetrievalMetrics for HierarchicalRecall<'_> {
         // Largest k first. Each smaller k is selected within the previous prefix, so no sort is needed.
         let mut order: Vec<usize> = (0..self.cutoffs.len()).collect();
         order.sort_by_key(|&i| std::cmp::Reverse(self.cutoffs[i].of(all)));
-        let mut all_values = vec![None; RECALL_METRICS.len() * self.cutoffs.len()];
+        let mut all_values = vec![None; self.metrics.len() * self.cutoffs.len()];
         let by_rank = self.ranking.order(|it| it.below);
         let mut rest = &mut candidates[..];
         for i in order {
@@ -112,7 +124,7 @@ impl RetrievalMetrics for HierarchicalRecall<'_> {
                 [distance.values, trivial.values],
                 [distance.transport, trivial.transport],
             ];
-            let slots = all_values[i * RECALL_METRICS.len()..].iter_mut();
+            let slots = all_values[i * self.metrics.len()..][..self.metrics.len()].iter_mut();
             slots.zip(values).for_each(|(slot, value)| *slot = Some(value));
         }
         all_values
@@ -133,6 +145,8 @@ fn histogram(labels: &[u32], boxes: &[&ScoredCandidate]) -> Vec<f64> {
 pub(super) struct ThresholdPrecision<'a> {
     pub(super) ranking: RankingProtocol,
     pub(super) labels: &'a LabelNumbers,
+    /// The curves of all queries.
+    pub(super) sums: Mutex<ThresholdCurveSums>,
 }
 
 const STEPS: usize = 100;
@@ -166,9 +180,22 @@ impl RetrievalMetrics for ThresholdPrecision<'_> {
             };
             curve.add(at, it.below);
         }
+        self.sums.lock().unwrap_or_else(PoisonError::into_inner).add(&curve);
         let chance = positives as f64 / candidates.len() as f64;
         let precisions = RECALLS.iter().map(|&recall| curve.precision_at(recall));
         std::iter::once(curve.average_precision()).chain(precisions).map(|it| Some([it, chance])).collect()
+    }
+
+    /// Thresholds are cosines, or angles between the axis of the whole and the part in radians.
+    fn curves(&self, key: RecordKey<'_>) -> Vec<PrecisionRecallCurve> {
+        let threshold = |at: f64| match self.ranking.criterion {
+            RankingCriterion::Cosine => 1.0 - at,
+            RankingCriterion::Angle | RankingCriterion::Gated(_) | RankingCriterion::Distance => {
+                std::f64::consts::PI * at
+            }
+        };
+        let sums = self.sums.lock().unwrap_or_else(PoisonError::into_inner);
+        PrecisionRecallCurve::both(key, &sums, threshold).into()
     }
 }
 

@@ -1,9 +1,11 @@
 mod hierarchy;
 mod labels;
+mod queries;
 mod ranking;
 mod same_class;
 
 use std::collections::HashSet;
+use std::sync::Mutex;
 
 use conifer_data::{PartRule, Sample};
 use conifer_geometry::slices::dot;
@@ -12,10 +14,12 @@ use rayon::prelude::*;
 
 use super::boxes::embed_boxes;
 use super::{Benchmark, Context, RequiredInput, images};
+use crate::metrics::ThresholdCurveSums;
 use crate::record::{Baseline, Record, RecordKey};
-use crate::{Error, Result};
+use crate::{Error, PrecisionRecallCurve, Result};
 use hierarchy::{HierarchicalRecall, ThresholdPrecision};
 use labels::LabelNumbers;
+use queries::PartQueries;
 use ranking::{RankingCriterion, RankingProtocol, ScoredCandidate};
 use same_class::SameClassPrecision;
 
@@ -35,10 +39,12 @@ use same_class::SameClassPrecision;
 /// The metrics are:
 ///
 /// * `same_class`: fraction of correct answers among the first 5 to 100, averaged over queries, in both directions.
-/// * `hierarchy`: retrieval of the labels in a photo and their descendants: recall and label distribution at large k,
-///   and precision and recall over thresholds. The paper reports these only from photo to box. Descendants are taken
-///   from [`Context::graph`], an is-a or part-of graph of the phrases (`conifer data parts` builds one from boxes, App.
-///   A). Without it, or with a graph of unrelated labels, no label has descendants, and the protocol says so.
+/// * `hierarchy`: photos retrieve boxes of their labels and of the descendants, and boxes retrieve photos that contain
+///   their label or an ancestor of it (App. A): recall at large k, and precision and recall over thresholds. From photo
+///   to box also the label distribution at large k; a retrieved photo has several labels, so it has none in the other
+///   direction. The paper reports numbers only from photo to box. Descendants are taken from
+///   [`Context::graph`], an is-a or part-of graph of the phrases (`conifer data parts` builds one from boxes, App. A).
+///   Without it, or with a graph of unrelated labels, no label has descendants, and the protocol says so.
 /// * `photos`: the mean number of classes in a photo and of these with their descendants (the paper counts 5.29 and
 ///   61.5, App. B.2).
 pub(super) struct PartRetrieval;
@@ -67,6 +73,10 @@ trait RetrievalMetrics: Sync {
     ///
     /// `below` holds the labels in the query photo and their descendants, in class order. It is empty for box queries.
     fn values(&self, below: &[u32], scored: &[ScoredCandidate]) -> Vec<Option<[f64; 2]>>;
+    /// The curves of all queries so far, if the metrics are points of a curve.
+    fn curves(&self, _: RecordKey<'_>) -> Vec<PrecisionRecallCurve> {
+        Vec::new()
+    }
 }
 
 /// Embedded photos and boxes, and their labels.
@@ -75,6 +85,8 @@ struct EmbeddedParts {
     boxes: Vec<f32>,
     labels: LabelNumbers,
     labels_in: Vec<HashSet<u32>>,
+    /// The labels of each photo and their descendants, in class order.
+    below_of: Vec<Vec<u32>>,
     label_of: Vec<u32>,
     photo_of: Vec<usize>,
 }
@@ -97,11 +109,22 @@ impl Benchmark for PartRetrieval {
         true
     }
 
+    fn draws_queries(&self) -> bool {
+        true
+    }
+
+    fn draws_curves(&self) -> bool {
+        true
+    }
+
     fn run(&self, context: &Context<'_>) -> Result<Vec<Record>> {
         let parts = embed(context)?;
+        let queries = PartQueries::draw(context, parts.labels_in.len(), parts.label_of.len())?;
         let mut records = Vec::new();
-        for direction in [RetrievalDirection::Up, RetrievalDirection::Down] {
-            records.extend(parts.records(context, direction)?);
+        for (direction, queries) in
+            [(RetrievalDirection::Up, &queries.boxes), (RetrievalDirection::Down, &queries.photos)]
+        {
+            records.extend(parts.records(context, direction, queries)?);
         }
         records.extend(parts.class_counts(context.options.seed));
         Ok(records)
@@ -127,17 +150,18 @@ fn gates(own: f64) -> [Vec<f64>; 2] {
 }
 
 impl EmbeddedParts {
-    fn records(&self, context: &Context<'_>, direction: RetrievalDirection) -> Result<Vec<Record>> {
+    /// `queries` are indices of boxes or photos.
+    fn records(&self, context: &Context<'_>, direction: RetrievalDirection, queries: &[usize]) -> Result<Vec<Record>> {
         let metric_sets = self.metric_sets(direction, context.options.gate);
         let space = space::<f32>(context.embedder.spec())?;
         let root = context.embedder.root()?;
-        let query_values = self.evaluate(space.as_ref(), &root, direction, &metric_sets);
+        let query_values = self.evaluate(space.as_ref(), &root, direction, queries, &metric_sets);
         let mut records = Vec::new();
         let mut column = 0;
         for metric_set in &metric_sets {
             let protocol = metric_set.protocol();
             for (metric, trivial) in metric_set.metrics() {
-                let found = query_values.iter().enumerate().filter_map(|(query, it)| Some((query, it[column]?)));
+                let found = queries.iter().zip(&query_values).filter_map(|(&query, it)| Some((query, it[column]?)));
                 let (queries, found): (Vec<usize>, Vec<[f64; 2]>) = found.unzip();
                 if found.is_empty() {
                     return Err(Error::Missing {
@@ -160,6 +184,8 @@ impl EmbeddedParts {
                 });
                 column += 1;
             }
+            let key = RecordKey { benchmark: NAME, split: direction.name(), protocol: &protocol, metric: "" };
+            context.add_curves(metric_set.curves(key));
         }
         Ok(records)
     }
@@ -170,7 +196,7 @@ impl EmbeddedParts {
         if !self.labels.has_graph {
             return None;
         }
-        let with_below: Vec<f64> = self.labels_in.iter().map(|it| self.labels.with_below(it).len() as f64).collect();
+        let with_below: Vec<f64> = self.below_of.iter().map(|it| it.len() as f64).collect();
         let alone = self.labels_in.iter().map(HashSet::len).sum::<usize>() as f64 / self.labels_in.len() as f64;
         let (protocol, metric) = (self.labels.described, "classes of a photo");
         let key = RecordKey { benchmark: NAME, split: "photos", protocol, metric };
@@ -195,14 +221,18 @@ impl EmbeddedParts {
         metric_sets.extend(
             small.into_iter().map(|ranking| Box::new(SameClassPrecision { ranking }) as Box<dyn RetrievalMetrics>),
         );
-        if matches!(direction, RetrievalDirection::Down) {
-            for ranking in all(&large) {
-                metric_sets.push(Box::new(HierarchicalRecall::new(ranking, &self.labels, self.photo_of.len())));
-            }
-            // Fig. 4 has thresholds on these two.
-            for ranking in both(vec![RankingCriterion::Cosine, RankingCriterion::Angle]) {
-                metric_sets.push(Box::new(ThresholdPrecision { ranking, labels: &self.labels }));
-            }
+        for ranking in all(&large) {
+            metric_sets.push(match direction {
+                RetrievalDirection::Down => {
+                    Box::new(HierarchicalRecall::of_boxes(ranking, &self.labels, self.photo_of.len()))
+                }
+                RetrievalDirection::Up => Box::new(HierarchicalRecall::of_photos(ranking, &self.labels)),
+            });
+        }
+        // Fig. 4 has thresholds on these two.
+        for ranking in both(vec![RankingCriterion::Cosine, RankingCriterion::Angle]) {
+            let sums = Mutex::new(ThresholdCurveSums::default());
+            metric_sets.push(Box::new(ThresholdPrecision { ranking, labels: &self.labels, sums }));
         }
         metric_sets
     }
@@ -213,17 +243,19 @@ impl EmbeddedParts {
         space: &dyn Space<f32>,
         root: &Root,
         direction: RetrievalDirection,
+        queries: &[usize],
         metric_sets: &[Box<dyn RetrievalMetrics + '_>],
     ) -> Vec<Vec<Option<[f64; 2]>>> {
         let dim = space.spec().dim;
-        let (queries, candidates) = match direction {
+        let (points, candidates) = match direction {
             RetrievalDirection::Down => (&self.photos, &self.boxes),
             RetrievalDirection::Up => (&self.boxes, &self.photos),
         };
-        let one = |(query, point): (usize, &[f32])| {
-            let below = match direction {
-                RetrievalDirection::Down => self.labels.with_below(&self.labels_in[query]),
-                RetrievalDirection::Up => Vec::new(),
+        let one = |&query: &usize| {
+            let point = &points[query * dim..][..dim];
+            let below: &[u32] = match direction {
+                RetrievalDirection::Down => &self.below_of[query],
+                RetrievalDirection::Up => &[],
             };
             let score = |(candidate, row): (usize, &[f32])| {
                 let (photo, box_index) = match direction {
@@ -242,14 +274,14 @@ impl EmbeddedParts {
                     },
                     label,
                     right: self.labels_in[photo].contains(&label),
-                    below: below.binary_search(&label).is_ok(),
+                    below: self.below_of[photo].binary_search(&label).is_ok(),
                     own: self.photo_of[box_index] == photo,
                 }
             };
             let scored: Vec<ScoredCandidate> = candidates.chunks_exact(dim).enumerate().map(score).collect();
-            metric_sets.iter().flat_map(|it| it.values(&below, &scored)).collect()
+            metric_sets.iter().flat_map(|it| it.values(below, &scored)).collect()
         };
-        queries.par_chunks_exact(dim).enumerate().map(one).collect()
+        queries.par_iter().map(one).collect()
     }
 }
 
@@ -275,10 +307,12 @@ fn embed(context: &Context<'_>) -> Result<EmbeddedParts> {
     let in_photo = |sample: &Sample| {
         sample.phrases.iter().filter_map(|phrase| labels.number(&phrase.text)).collect::<HashSet<_>>()
     };
+    let labels_in: Vec<HashSet<u32>> = samples.iter().map(in_photo).collect();
     Ok(EmbeddedParts {
         photos: context.embedder.images(&images(NAME, &samples)?, context.options.crop)?,
         boxes: boxes.points,
-        labels_in: samples.iter().map(in_photo).collect(),
+        below_of: labels_in.iter().map(|it| labels.with_below(it)).collect(),
+        labels_in,
         // Every class has a number, because `labels` was built from all phrases.
         label_of: boxes.class_of.iter().filter_map(|class| labels.number(class)).collect(),
         photo_of: boxes.photo_of,

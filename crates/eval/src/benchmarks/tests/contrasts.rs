@@ -226,7 +226,11 @@ fn vg_attribution_by_hand() {
     let records = measured(&samples, false).unwrap();
     let protocol = "boxes, similarity, crop center";
     let metric = |name: &str| record(&records, "all", protocol, name);
-    assert_eq!(records.len(), 3);
+    assert_eq!(records.len(), 5);
+    let pair = |name: &str| record(&records, name, protocol, "accuracy of the attribute pair");
+    close(pair("red_blue"), 0.8, 25, ("chance", 0.5));
+    close(pair("blue_red"), 0.25, 4, ("chance", 0.5));
+    assert_eq!((records[3].split.as_str(), records[4].split.as_str()), ("red_blue", "blue_red"));
     close(metric("accuracy (micro)"), 21.0 / 29.0, 29, ("chance", 0.5));
     close(metric("accuracy (mean over attribute pairs)"), (0.8 + 0.25) / 2.0, 29, ("chance", 0.5));
     close(metric("accuracy (mean over attribute pairs of 25 items)"), 0.8, 25, ("chance", 0.5));
@@ -234,7 +238,7 @@ fn vg_attribution_by_hand() {
     let text = measured(&samples[1..], false).unwrap_err().to_string();
     assert!(text.contains("every attribute pair with 25 items (the most frequent has 24) is missing"), "{text}");
     let records = measured(&samples[1..], true).unwrap();
-    assert_eq!(records.len(), 2);
+    assert_eq!(records.len(), 4);
     assert!(records.iter().all(|it| it.protocol == format!("{protocol}, partial: no attribute pair has 25 items")));
     samples[3].phrases.clear();
     let text = measured(&samples, false).unwrap_err().to_string();
