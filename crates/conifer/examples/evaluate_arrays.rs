@@ -1,4 +1,5 @@
-//! Computes retrieval and classification metrics from plain arrays: points of photos and captions that any program made.
+//! Computes retrieval and classification metrics from plain arrays: the points of photos and captions, which any
+//! program may have computed.
 //!
 //! `cargo run --release -p conifer --example evaluate_arrays`
 #![allow(clippy::print_stdout)]

@@ -27,7 +27,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     show("nearest to", "dog", Ranking::Distance, &Filter::All)?;
     show("photos narrower than", "animal", Ranking::Angle(Direction::Down), &photos)?;
     show("texts broader than", "dog/1.jpg", Ranking::Angle(Direction::Up), &texts)?;
-    // A gate decides which rows are admitted, the ranking in which order.
+    // The gate selects the rows; the ranking orders them.
     show("from general to specific below", "animal", Ranking::Depth(Gate::Angle(Direction::Down, 0.8)), &Filter::All)?;
     // Filters combine: photos inside the cone of "animal", but not inside that of "dog", at a limited depth.
     let (animal, dog) =

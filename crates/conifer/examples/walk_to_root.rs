@@ -1,4 +1,4 @@
-//! Walks from a photo to the root and names what it passes: "dog", then "animal".
+//! Walks from a photo to the root and prints the texts on the path: "dog", then "animal".
 //!
 //! `cargo run --release -p conifer --example walk_to_root`
 #![allow(clippy::print_stdout)]

@@ -61,7 +61,7 @@ pub mod geometry {
     }
 }
 
-/// Embeddings with their space: a set in one folder, or a versioned store that grows and shrinks.
+/// Embeddings with their space: a set in one folder, or a versioned store that supports append and delete.
 pub mod embeddings {
     pub use conifer_embeddings::{Element, EmbeddingSet, Modality, Provenance, StoredSet};
     pub use conifer_index::store::{Snapshot, Store};

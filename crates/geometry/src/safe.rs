@@ -37,13 +37,14 @@ pub const CURVATURES: std::ops::RangeInclusive<f64> = 1e-9..=1e9;
 /// the last digits (1e-6 and less); another model or program differs by far more.
 pub const SAME_POINT: f32 = 1e-4;
 
-/// Error allowances of the score bounds in crate `index`. They cover rounding of the exact `f32` scores (from measured
-/// error budgets) and of the bounds themselves, so that no row is lost.
+/// Error allowances of the score bounds in crate `index`. They cover rounding of the exact `f32` scores (from the
+/// measured budgets in `spaces/tests/accuracy.rs`) and of the bounds themselves, so that search never discards a row
+/// that belongs in the result.
 pub mod bounds {
     /// Relative rounding error of the exact distance: four times the budget for norms up to 10.
     pub const DIST_ERROR: f32 = 2e-6;
-    /// Growth of [`DIST_ERROR`] per unit of `sqrt(c) t`: from the budgets for norms 1e2 to 1e4, which are twice the
-    /// measured errors.
+    /// Growth of [`DIST_ERROR`] per unit of `sqrt(c) t`, with `t` the time component, summed over both points: from
+    /// the budgets for norms 1e2 to 1e4, which are twice the measured errors.
     pub const FAR_DIST_ERROR: f32 = 7e-7;
     /// Rounding error of an exact angle, radians: twice the budget for norms up to 10.
     pub const ANGLE_ERROR: f32 = 4e-5;
@@ -53,10 +54,9 @@ pub mod bounds {
     /// an arc or angle in radians, or a relative distance.
     pub const CHORD_ERROR: f32 = 4e-6;
     /// Absolute error of sums of squares and products of numbers below 1e-19, which underflow. It is 2^23 times the
-    /// smallest subnormal number: about a thousand of them for each of eight thousand terms.
+    /// smallest subnormal number: about a thousand times that number for each of eight thousand terms.
     pub const UNDERFLOW: f32 = f32::MIN_POSITIVE;
-    /// [`UNDERFLOW`] where an `f32` product is used in an `f64` computation, with room for the magnitude of the
-    /// operands.
+    /// Like [`UNDERFLOW`], for an `f32` dot product that enters an `f64` computation; 85 times as large.
     pub const UNDERFLOW_OF_F32: f64 = 1e-36;
     /// Relative error of an `f64` result after several thousand roundings of 1.1e-16.
     pub const ROUNDED: f64 = 1e-12;
@@ -81,8 +81,8 @@ pub mod bounds {
     pub const LOGARITHM_ERROR: f32 = 2e-5;
 }
 
-/// `asin` with its argument clamped to [-1, 1]. The argument may leave that range by rounding, or on purpose (an
-/// aperture that covers everything). Radians in [-pi/2, pi/2].
+/// `asin` with its argument clamped to [-1, 1]. The argument may leave that range by rounding, or on purpose (to get
+/// an aperture of pi/2). Radians in [-pi/2, pi/2].
 pub fn asin<T: Real>(sine: T) -> T {
     sine.max(-T::ONE).min(T::ONE).asin()
 }

@@ -2,8 +2,9 @@
 
 /// Closed form of the scores of a space.
 ///
-/// Search bounds and vectorises scores by this form. A space without one is searched row by row. The law "the score
-/// form gives the scores" of [`crate::laws`] compares a space with its form.
+/// Search uses the form to bound scores and to compute them in vector registers. In a space without a form, search
+/// computes every score one by one. The law "the score form gives the scores" of [`crate::laws`] compares a space
+/// with its form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ScoreForm {
     /// Unit vectors: similarity and inner product `<x, y>`, distance `arccos <x, y>`, angles along straight chords. The

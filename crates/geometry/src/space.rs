@@ -84,10 +84,10 @@ pub trait Space<T: Real>: Send + Sync {
     /// `|x - root|`, the radius of Radial Embeddings; it is 1 for [`Root::Origin`], the centre of the sphere.
     fn depth(&self, x: &[T], root: &Root) -> T;
 
-    /// Writes the point at which k-means places the centre of `points`. `out` keeps its value where none is defined.
-    /// The default is [`Space::mean`]. Hyperboloid: the sum in the ambient space, projected back (the centroid of Law et
-    /// al. 2019, Eq. 9); sphere: the normalised sum; Euclidean: the arithmetic mean; product: factor by factor. These
-    /// sum in `f64`.
+    /// Writes the point at which k-means places the centre of `points`. `out` keeps its value if the centroid is
+    /// undefined. The default is [`Space::mean`]. Hyperboloid: the sum in the ambient space, projected back (the
+    /// centroid of Law et al. 2019, Eq. 9); sphere: the normalised sum; Euclidean: the arithmetic mean; product:
+    /// factor by factor. The built-in spaces sum in `f64`.
     fn centroid(&self, points: &[&[T]], out: &mut [T]) {
         self.mean(points, out);
     }

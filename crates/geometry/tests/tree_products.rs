@@ -88,8 +88,9 @@ fn distortion(count: usize, embedded: impl Fn(usize, usize) -> f64, truth: impl 
     high / low
 }
 
-/// Half the difference of the two largest sums of opposite sides: 0 for four points of a tree, at most log 2 in the
-/// hyperbolic plane of curvature -1.
+/// Gromov's four-point delta: of the three ways to split four points into two pairs, half the difference of the two
+/// largest sums of the distances within the pairs. It is 0 for four points of a tree, at most log 2 in the hyperbolic
+/// plane of curvature -1.
 fn four_point_delta(distance: impl Fn(usize, usize) -> f64) -> f64 {
     let mut sums = [distance(0, 1) + distance(2, 3), distance(0, 2) + distance(1, 3), distance(0, 3) + distance(1, 2)];
     sums.sort_by(f64::total_cmp);
@@ -172,8 +173,8 @@ fn two_bits_do_not_fit_into_one_hyperbolic_space() {
     assert!((2f64.sqrt()..2.0).contains(&best), "{best}");
 }
 
-/// Proposition 2: a product of two trees is not hyperbolic. The four corners of n by n edges have delta n, and so have
-/// their images in a product of planes, while four points of one plane stay below log 2.
+/// Proposition 2: a product of two trees is not hyperbolic. The four corners of a grid of n by n edges have delta n,
+/// and so have their images in a product of planes, while four points of one plane stay below log 2.
 #[test]
 fn a_product_of_trees_is_not_hyperbolic() {
     let product: Box<dyn Space<f64>> = space(&ManifoldSpec::product_l1(2, 2, vec![1.0, 1.0])).unwrap();

@@ -33,8 +33,9 @@ impl Lanes {
 }
 
 /// Largest error of a dot product of `dim` terms, computed here or by [`conifer_geometry::slices`], relative to the
-/// product of the lengths. It is half a machine epsilon for every rounding that one term can go through: here at most
-/// `RUN` in its run and one per run, there one per eight coordinates and those of the reduction of eight sums.
+/// product of the lengths. It is half a machine epsilon for every rounding that one term can go through: in this
+/// module at most [`RUN`] within its run and one per run, in `slices` one per eight coordinates and those of the
+/// reduction of the eight partial sums.
 pub(crate) fn dot_error(dim: usize) -> f32 {
     let here = dim.min(RUN) + dim.div_ceil(RUN);
     let there = dim / 8 + 8 + 2;
@@ -246,7 +247,7 @@ mod tests {
         }
     }
 
-    /// Lengths with and without a special instruction are compared with f64.
+    /// Compares with sums in f64, at lengths with and without a special instruction.
     #[test]
     fn dots_of_halves_keep_their_error() {
         for dim in [1, 31, 32, 64, 96, 500, 512, 1024] {

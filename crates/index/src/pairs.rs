@@ -76,8 +76,8 @@ pub fn score_pairs(spec: &ManifoldSpec, ranking: Ranking, left: &[f32], right: &
         let pairs = left.par_chunks_exact(spec.dim).zip(right.par_chunks_exact(spec.dim));
         return Ok(pairs.map(|(x, y)| ranking.score(space.as_ref(), &Root::Origin, x, y)).collect());
     };
-    // Each tile computes all GROUP x LANES pairs and keeps the diagonal. That is little work compared with a table of
-    // all pairs.
+    // Each tile computes all GROUP x LANES pairs and keeps the diagonal. That is little work compared with scoring
+    // every left point against every right point.
     let blocks = left.par_chunks(GROUP * spec.dim).zip(right.par_chunks(GROUP * spec.dim));
     let scores: Vec<Vec<f32>> = blocks
         .map(|(left, right)| {
@@ -129,7 +129,7 @@ enum Metric {
     Chord,
     /// The weighted sum of the factors' distances.
     Sum,
-    /// The root of the weighted sum of their squares.
+    /// The square root of the weighted sum of the squares of the factors' distances.
     RootOfSquares,
     /// `<x, y>_L`, summed over factors.
     Lorentz,

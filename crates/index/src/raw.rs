@@ -63,7 +63,7 @@ pub(crate) fn tile<S: Simd, const R: usize, const V: usize>(
     }
 }
 
-/// True if every number times `factor` is above its limit.
+/// True if `numbers[i] * factor > limits[i]` for every `i`.
 ///
 /// # Panics
 /// Panics if there are fewer limits than numbers.

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use conifer::embeddings::{EmbeddingSet, Modality};
 use conifer::geometry::{ManifoldSpec, Root, space};
 
-/// Two words with two and one words below them, and two photos below each of those, on a hyperbolic plane: the angle says which branch,
-/// the distance to the origin how specific.
+/// A small tree on a hyperbolic plane: "animal" with two words below it, "vehicle" with one, and two photos below
+/// each of these three words. The polar angle is the branch; the distance to the origin is how specific the row is.
 pub(crate) fn small_tree() -> EmbeddingSet {
     let rows = [
         ("animal", 0.3, 0.4, ""),

@@ -5,8 +5,8 @@ use super::*;
 /// In `f64` the tensors and the slices do the same arithmetic in another order. The tolerance, about 45,000
 /// `f64::EPSILON`, leaves room for cancellation, which is strongest for points of rapidity 3.
 const F64_TOLERANCE: f64 = 1e-11;
-/// In `f32`, on ordinary points (rapidity 0.1 to 3). The laws of `conifer_geometry` allow its own `f32` functions 2e-5
-/// radians for exterior angles.
+/// Tolerance in `f32`, on ordinary points (rapidity 0.1 to 3). The laws of `conifer_geometry` allow its own `f32`
+/// functions 2e-5 radians for exterior angles.
 const F32_TOLERANCE: f64 = 2e-5;
 
 #[test]

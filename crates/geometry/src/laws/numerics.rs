@@ -6,7 +6,8 @@ use crate::root::Root;
 use crate::space::Space;
 
 /// Adversarial tangent vectors of `dim` numbers: the origin; norms from 1e-6 to 1e4 on one ray (each twice, so that
-/// equal points occur), on the opposite ray and in another direction. Two of the norms differ by a fraction of 1e-6.
+/// equal points occur), on the opposite ray and in another direction. Two of the norms differ by 1e-6 (1 and 1 +
+/// 1e-6).
 pub fn edge_tangents(dim: usize) -> Vec<Vec<f64>> {
     let along = |length: f64, sign: fn(usize) -> f64| {
         let norm = (dim as f64).sqrt();

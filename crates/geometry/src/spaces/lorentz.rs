@@ -126,8 +126,8 @@ impl<T: Real> Space<T> for Lorentz<T> {
         let time = |point: &&[T]| (1.0 / curv + point.iter().map(|v| v.to_f64().powi(2)).sum::<f64>()).sqrt();
         let times = points.iter().map(time).fold(0.0, |sum: f64, time| sum + time);
         let square: f64 = sum.iter().map(|v| v * v).sum();
-        // The length is at least the number of points. Far from the origin, where the difference is lost to rounding,
-        // this keeps the centroid near the points.
+        // In exact arithmetic the length is at least the number of points. Far from the origin, `times^2 - square` is
+        // lost to rounding; this lower limit then keeps the centroid near the points.
         let length = (curv * (times.powi(2) - square)).sqrt().max(points.len() as f64);
         divided(&sum, length, out);
     }

@@ -139,7 +139,7 @@ impl CosSin {
         CosSin { cos, sin: ((1.0 - cos) * (1.0 + cos)).sqrt() }
     }
 
-    /// The difference of two angles in [0, pi], clamped at 0.
+    /// The difference of two angles in [0, pi]; 0 if it is negative.
     fn less(self, other: CosSin) -> CosSin {
         if self.cos >= other.cos {
             return CosSin { cos: 1.0, sin: 0.0 };
@@ -148,7 +148,7 @@ impl CosSin {
         CosSin { cos: (self.cos * other.cos + self.sin * other.sin).clamp(-1.0, 1.0), sin: sin.max(0.0) }
     }
 
-    /// The sum of two angles in [0, pi], clamped at pi.
+    /// The sum of two angles in [0, pi]; pi if it is larger.
     fn plus(self, other: CosSin) -> CosSin {
         if self.cos <= -other.cos {
             return CosSin { cos: -1.0, sin: 0.0 };

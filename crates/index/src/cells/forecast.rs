@@ -24,11 +24,12 @@ impl CellIndex {
     /// ten best rows, on average over queries that are distributed like the rows. The prediction is for searches with
     /// this filter: a filter that keeps few rows needs more cells.
     ///
-    /// The recall is measured on up to 2,048 rows as queries; a query row does not count as its own result. The result
-    /// is the smallest number of cells whose recall is two standard errors above `recall`, after adding two queries
-    /// with full and two with zero recall. If no number is enough, the result is the number of all cells that hold rows
-    /// which pass the filter. So 2,048 queries can prove a recall of 0.997 at most, and 512 queries 0.99. If the
-    /// queries differ from the rows (for example captions that search photos), use [`CellIndex::cells_for_like`].
+    /// The recall is measured on up to 2,048 rows as queries; a query row does not count as its own result. The
+    /// result is the smallest number of cells whose recall is two standard errors above `recall`, after adding two
+    /// queries with full and two with zero recall. If no number is enough, the result is the number of all cells that
+    /// hold rows which pass the filter. So the highest recall that a prediction can confirm is 0.997 with 2,048
+    /// queries, and 0.99 with 512. If the queries differ from the rows (for example captions that search photos), use
+    /// [`CellIndex::cells_for_like`].
     ///
     /// # Errors
     /// Fails if `recall` is not in [0, 1] or if the limit of a gate is NaN. Returns the errors of a filter that does
@@ -39,7 +40,8 @@ impl CellIndex {
         self.forecast(&Query::new(self.spec(), &points.concat()), Some(&sample), ranking, recall, filter)
     }
 
-    /// As [`CellIndex::cells_for`], for queries like these. Fewer queries prove a lower recall.
+    /// As [`CellIndex::cells_for`], for queries like these. With fewer queries, the highest recall that can be
+    /// confirmed is lower.
     ///
     /// # Errors
     /// Returns the errors of [`CellIndex::cells_for`] and of [`CellIndex::top_k`].
@@ -173,9 +175,9 @@ mod tests {
         assert_eq!(enough(events(512), 512.0, 0.995), None);
     }
 
-    /// Counts over 4,000 samples how often the prediction is wrong, for queries that find all or nothing, with a true
+    /// Counts over 4,000 samples how often the prediction is wrong, for queries with recall 1 or 0 and a true mean
     /// recall just below the requested one. For a normally distributed estimate the rate would be 2.3 %. With so few
-    /// misses the estimate is not normal, but the rate stays below 4 %.
+    /// queries of recall 0 the estimate is not normal, but the rate stays below 4 %.
     #[test]
     fn forecasts_are_seldom_wrong() {
         let mut random = conifer_geometry::random::SplitMix::new(5);

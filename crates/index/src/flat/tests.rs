@@ -148,7 +148,7 @@ fn concurrent_depth_computation_does_not_deadlock() {
     waits.recv_timeout(std::time::Duration::from_secs(120)).expect("deadlock: a thread waits for itself");
 }
 
-/// Rows so far out that their scores overflow are rejected with an error that names the row, and so are such queries.
+/// Rows and queries so far from the origin that their scores overflow are rejected; the error names the row.
 #[test]
 fn points_with_overflowing_scores_are_rejected() {
     let spec = ManifoldSpec::lorentz(2, 4.0);

@@ -28,7 +28,8 @@ fn table(spec: &ManifoldSpec, ranking: Ranking, queries: &[f32], candidates: &[f
 }
 
 /// Compares scores with exact scores in f64, on every space and ranking. The tolerance is the rounding of the dot
-/// products, `2^-22` of the largest intermediate value; a distance has the rounding of its square.
+/// products, `2^-22` of the largest intermediate value; for a distance, the square of the distance has this rounding
+/// error.
 #[test]
 fn scores_are_those_of_the_space() {
     for spec in SPACES.iter().flat_map(|entry| (entry.sample)(5)) {
@@ -65,7 +66,8 @@ fn scores_are_those_of_the_space() {
     }
 }
 
-/// Equal candidates must have bit-equal scores at every position, and both directions must agree bit for bit.
+/// Equal candidates must have bit-equal scores at every position, and the scores must not change if queries and
+/// candidates are exchanged.
 #[test]
 fn equal_points_have_equal_scores() {
     for spec in SPACES.iter().flat_map(|entry| (entry.sample)(6)) {

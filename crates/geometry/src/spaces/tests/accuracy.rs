@@ -7,10 +7,11 @@
 //! measured maximum, rounded up to 1, 2 or 5.
 //!
 //! Interpretation. [`Space::dist`] has a relative error below 5e-7 up to norm 10. At larger norms the worst pairs lie
-//! on one ray. There the space is `sqrt(c) R` times narrower along the ray than its coordinates, so rounding the
-//! coordinates alone changes distance and angle by this amount. [`dist_from_dot`] (`gemm`) has an absolute error that
-//! grows as the distance shrinks, up to about `3.5e-4 sqrt(c |x| |y|)` (the root of twice the unit roundoff) for
-//! touching points. It is good enough to rank distant points and useless for close points with large norms.
+//! on one ray. There a small coordinate difference `dx` along the ray is a distance of only about `dx / (sqrt(c) R)`,
+//! so rounding the coordinates alone causes errors of that size in distance and angle. [`dist_from_dot`] (`gemm`) has
+//! an absolute error that grows as the distance shrinks, up to about `3.5e-4 sqrt(c |x| |y|)` (the square root of
+//! twice the unit roundoff) for coinciding points. It is good enough to rank distant points and useless for close
+//! points with large norms.
 
 use super::oracle;
 use crate::random::SplitMix;

@@ -57,7 +57,7 @@ fn products_are_means_of_their_factors() {
     near(l1.inner(&x, &y), -25.0 / 16.0 - 25.0 / 64.0);
     near(l1.similarity(&x, &y), -l1.dist(&x, &y));
     near(l2.depth(&x, &Root::Origin), 2.0_f64.ln() * (1.25_f64 / 2.0).sqrt());
-    // Both factors show the same angle and the same aperture.
+    // Both factors have the same angle and the same aperture.
     let single = build(ManifoldSpec::lorentz(2, 1.0));
     for root in [Root::Origin, Root::Point(vec![0.0, 0.1, 0.0, 0.05])] {
         let (a, b) = (l1.exterior_angle(&x, &y, &root), l1.half_aperture(&x, 0.1, &root));
