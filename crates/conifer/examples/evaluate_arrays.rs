@@ -9,7 +9,8 @@ use conifer::eval::metrics::{accuracy, bootstrap_mean, chance_hit_at_k, hierarch
 use conifer::geometry::{ManifoldSpec, space};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    // Photo i belongs to caption i. Any space of the registry works; here the sphere, on which similarity is the cosine.
+    // Photo i belongs to caption i. Any space of the registry works; here the sphere, on which similarity is the
+    // cosine.
     let (spec, count) = (ManifoldSpec::sphere(3), 4);
     let geometry = space::<f32>(&spec)?;
     let point = |x: f32, y: f32, z: f32| {

@@ -1,8 +1,9 @@
 //! Fine-tunes a published CLIP as a hyperbolic model: MERU from its towers.
 //!
 //! `cargo run --release -p conifer --example fine_tune -- MODEL OUT`, where MODEL is a published file or folder
-//! (`openai/clip-vit-base-patch32`, an open_clip or Hugging Face folder, a checkpoint of MERU, HyCoCLIP or PHyCLIP) or a run.
-//! MODEL defaults to the toy towers of this repository, OUT to runs/fine_tune. The example trains for 20 steps.
+//! (`openai/clip-vit-base-patch32`, an open_clip or Hugging Face folder, a checkpoint of MERU, HyCoCLIP or PHyCLIP)
+//! or a run. MODEL defaults to the toy towers of this repository, OUT to runs/fine_tune. The example trains for 20
+//! steps.
 #![allow(clippy::print_stdout)]
 
 use std::path::PathBuf;

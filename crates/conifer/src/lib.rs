@@ -1,8 +1,8 @@
 //! Train, evaluate and search hierarchical vision-language embeddings.
 //!
-//! An embedding model of this family places the general near a root ("an animal") and the specific far from it ("a brown dog asleep on
-//! a red sofa"), and everything that a text describes lies inside the *cone* of that text. This crate gathers the types that a program
-//! needs; each module re-exports one part of the workspace:
+//! An embedding model of this family places the general near a root ("an animal") and the specific far from it ("a
+//! brown dog asleep on a red sofa"), and everything that a text describes lies inside the *cone* of that text. This
+//! crate gathers the types that a program needs; each module re-exports one part of the workspace:
 //!
 //! | module | holds | feature |
 //! |---|---|---|
@@ -15,16 +15,16 @@
 //! | [`eval`] | benchmarks, metrics, records | `eval` |
 //! | [`viz`] | charts, the HTML report, projections and factors | `viz` |
 //!
-//! The folder `examples/` has a program for each task. Without default features only geometry and search are built, which need no
-//! tensor engine. The number of crates in the dependency tree
+//! The folder `examples/` has a program for each task. Without default features only geometry and search are built,
+//! which need no tensor engine. The number of crates in the dependency tree
 //! (`cargo tree -p conifer -e normal --prefix none | sed 's/ (\*)$//' | sort -u`, 2026-11):
 //!
 //! | features | none | `viz` | `data` | `eval` | `model` | default |
 //! |---|---|---|---|---|---|---|
 //! | crates | 66 | 68 | 159 | 166 | 259 | 262 |
 //!
-//! The program `conifer` (package `conifer-cli`) has 336, and 305 without the feature `serve` (the commands `serve`, `front` and
-//! `explore`).
+//! The program `conifer` (package `conifer-cli`) has 336, and 305 without the feature `serve` (the commands `serve`,
+//! `front` and `explore`).
 //!
 //! ```
 //! use conifer::embeddings::{EmbeddingSet, Modality};
@@ -100,8 +100,8 @@ pub mod model {
     pub use conifer_model::{Error, Result};
 }
 
-/// Training: a config, a method and the trainer. A method of your own is a [`MethodEntry`](train::MethodEntry) that is registered in
-/// [`METHODS`](train::METHODS); the tensors it computes with are those of [`tensor`](train::tensor).
+/// Training: a config, a method and the trainer. A method of your own is a [`MethodEntry`](train::MethodEntry) that
+/// is registered in [`METHODS`](train::METHODS); the tensors it computes with are those of [`tensor`](train::tensor).
 #[cfg(feature = "model")]
 pub mod train {
     pub use burn::tensor;

@@ -43,7 +43,8 @@ fn a_walk_names_the_class_before_the_general_word() {
     assert!(text.contains("bus/1.jpg: bus -> vehicle -> (root)"), "{text}");
 }
 
-/// By hand: photos 1 to 3 are nearest to their captions. The cosine of photo 4 is .77 with caption 2 and .68 with its own.
+/// By hand: photos 1 to 3 are nearest to their captions. The cosine of photo 4 is .77 with caption 2 and .68 with its
+/// own.
 #[test]
 fn arrays_are_evaluated() {
     let text = run("evaluate_arrays", &[]);

@@ -12,11 +12,12 @@
 //! | `manifest.json` | `format`, `version`, `rows`, `columns`, `spec`, `root`, `source`, and per file its length and sha256 |
 //! | `identity.json` | optional: the settings of the command that wrote the set, an object of strings ([`StoredSet::identity`]) |
 //!
-//! `root` is `"origin"` or `{"point": [dim numbers]}`; `spec` is a [`ManifoldSpec`](conifer_geometry::ManifoldSpec). Other writers may omit `files`,
-//! `source.weights`, `spec.factors` (default 1) and `spec.curv` (default empty); everything else is required and
-//! checked. [`EmbeddingSet::save`] writes a folder under a temporary name, flushes it to the disk and renames it, so
-//! that a reader sees a complete set or none. [`Draft`] writes a set while its rows are produced. A set in half
-//! precision has version 2, which older readers reject; otherwise the two versions are the same.
+//! `root` is `"origin"` or `{"point": [dim numbers]}`; `spec` is a [`ManifoldSpec`](conifer_geometry::ManifoldSpec).
+//! Other writers may omit `files`, `source.weights`, `spec.factors` (default 1) and `spec.curv` (default empty);
+//! everything else is required and checked. [`EmbeddingSet::save`] writes a folder under a temporary name, flushes it
+//! to the disk and renames it, so that a reader sees a complete set or none. [`Draft`] writes a set while its rows
+//! are produced. A set in half precision has version 2, which older readers reject; otherwise the two versions are
+//! the same.
 
 mod draft;
 mod element;

@@ -42,7 +42,7 @@ fn load_error(dir: &Path) -> String {
     text.replace(dir.to_str().unwrap(), "SET")
 }
 
-/// Changes one file and removes the checksums from the manifest: as in a set by another writer that omits checksums.
+/// Changes one file and removes the checksums from the manifest, as in a set of a writer that omits them.
 fn tamper(dir: &Path, name: &str, change: impl FnOnce(Vec<u8>) -> Vec<u8>) {
     let path = dir.join(name);
     let bytes = fs::read(&path).unwrap();

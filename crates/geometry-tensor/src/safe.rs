@@ -1,7 +1,7 @@
 //! The functions of [`conifer_geometry::safe`] on tensors, with finite values *and* finite gradients everywhere.
 //!
-//! All epsilons come from `conifer_geometry::safe`. If only the result of an operation is masked, its gradient can still
-//! be NaN (zero times infinity). Each function here therefore replaces the arguments at which the derivative is
+//! All epsilons come from `conifer_geometry::safe`. If only the result of an operation is masked, its gradient can
+//! still be NaN (zero times infinity). Each function here therefore replaces the arguments at which the derivative is
 //! unbounded, applies the operation, and then inserts the correct value; the gradient at those arguments is zero.
 
 use burn::tensor::{DType, Tensor};

@@ -56,7 +56,7 @@ pub mod bounds {
     /// Absolute error of sums of squares and products of numbers below 1e-19, which underflow. It is 2^23 times the
     /// smallest subnormal number: about a thousand times that number for each of eight thousand terms.
     pub const UNDERFLOW: f32 = f32::MIN_POSITIVE;
-    /// Like [`UNDERFLOW`], for an `f32` dot product that enters an `f64` computation; 85 times as large.
+    /// Like [`UNDERFLOW`], for an `f32` dot product that enters an `f64` computation, with a safety factor of 85.
     pub const UNDERFLOW_OF_F32: f64 = 1e-36;
     /// Relative error of an `f64` result after several thousand roundings of 1.1e-16.
     pub const ROUNDED: f64 = 1e-12;

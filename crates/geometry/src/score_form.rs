@@ -10,8 +10,8 @@ pub enum ScoreForm {
     /// Unit vectors: similarity and inner product `<x, y>`, distance `arccos <x, y>`, angles along straight chords. The
     /// scores of the space `sphere`.
     UnitVectors,
-    /// Coordinates: inner product `<x, y>`, distance `|x - y|`, similarity `-|x - y|`, angles along straight lines. The
-    /// scores of the space `euclidean`.
+    /// Euclidean coordinates: inner product `<x, y>`, distance `|x - y|`, similarity `-|x - y|`, angles along
+    /// straight lines. The scores of the space `euclidean`.
     Flat,
     /// `factors` hyperboloids of curvature `-curv[i]`, each given by its space components: distances `d_i` combined by
     /// this norm, similarity minus the distance, inner product `sum_i <x_i, y_i>_L`, angles averaged over factors. The

@@ -1,5 +1,6 @@
-//! Numeric checks of the statements about trees and products in PHyCLIP (Yoshikawa et al., Secs. 2 and 3, App. B): trees fit into a
-//! hyperbolic plane, products of trees into products of planes, and neither into one hyperbolic space.
+//! Numeric checks of the statements about trees and products in PHyCLIP (Yoshikawa et al., Secs. 2 and 3, App. B):
+//! trees fit into a hyperbolic plane, products of trees into products of planes, and neither into one hyperbolic
+//! space.
 #![allow(clippy::unwrap_used)]
 
 use conifer_geometry::random::SplitMix;
@@ -112,13 +113,14 @@ fn a_tree_fits_into_the_plane() {
     let tree = RootedTree::regular(3, 3);
     let found: Vec<f64> = [1.0, 2.0, 4.0, 5.0].map(|edge| tree_distortion(&tree, &tree.in_the_plane(edge))).into();
     assert!(found.is_sorted_by(|a, b| a > b), "{found:?}");
-    // Neighbours of an inner node are at right angles: each turn shortens a path by log 2. The longest path, of six edges,
-    // has four such turns and one of 120 degrees, which saves 0.29: 30 / (30 - 3.06) = 1.114.
+    // Neighbours of an inner node are at right angles: each turn shortens a path by log 2. The longest path, of six
+    // edges, has four such turns and one of 120 degrees, which saves 0.29: 30 / (30 - 3.06) = 1.114.
     assert!((found[3] - 1.114).abs() < 0.005 && found[0] > 1.3, "{found:?}");
 }
 
-/// Theorem 2, Lemma 2 and Eq. 8: the product of two trees is embedded factor by factor; its distortion is at most that of
-/// the worse factor. The distance of conifer's product is the mean over the factors, a scale that distortion ignores.
+/// Theorem 2, Lemma 2 and Eq. 8: the product of two trees is embedded factor by factor; its distortion is at most
+/// that of the worse factor. The distance of conifer's product is the mean over the factors, a scale that distortion
+/// ignores.
 #[test]
 fn a_product_of_trees_fits_into_a_product_of_planes() {
     let trees = [RootedTree::regular(2, 3), RootedTree::regular(3, 2)];

@@ -23,7 +23,7 @@ pub fn conjunction(points: &Query<'_>) -> Result<Vec<f32>> {
         return Err(Error::invalid("a query to compose", "empty", "at least one point"));
     };
     let part = match whole.score_form() {
-        // Flat depths order like the depths in each factor: curvature changes the unit, not the order.
+        // Within a factor, Euclidean norms order points as hyperbolic depths do, so Euclidean space suffices here.
         Some(_) => space::<f32>(&ManifoldSpec::euclidean(spec.factor_dim()))?,
         None if spec.factors == 1 => space(spec)?,
         None => {

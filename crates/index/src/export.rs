@@ -31,7 +31,8 @@ impl Augmented {
     /// Creates vectors for rows of which every factor is at most at distance `radius` from the origin.
     ///
     /// # Errors
-    /// Fails if the spec is invalid or its space has no [`ScoreForm`](conifer_geometry::ScoreForm), or if the radius is not positive or so large that the vectors overflow `f32`.
+    /// Fails if the spec is invalid or its space has no [`ScoreForm`](conifer_geometry::ScoreForm), or if the radius is
+    /// not positive or so large that the vectors overflow `f32`.
     pub fn within(spec: &ManifoldSpec, radius: f64) -> Result<Self> {
         let squares = spec.curv.iter().map(|c| (2.0 * c.sqrt() * radius).cosh());
         let bound = squares.sum::<f64>();
@@ -44,7 +45,8 @@ impl Augmented {
     /// Creates vectors for these points `[N, dim]` and for others whose vectors are at most a tenth longer.
     ///
     /// # Errors
-    /// Fails if the spec is invalid or its space has no [`ScoreForm`](conifer_geometry::ScoreForm), or if a point is so far from the origin that its vector overflows `f32`.
+    /// Fails if the spec is invalid or its space has no [`ScoreForm`](conifer_geometry::ScoreForm), or if a point is so
+    /// far from the origin that its vector overflows `f32`.
     pub fn around<'a>(spec: &ManifoldSpec, points: impl Iterator<Item = std::borrow::Cow<'a, [f32]>>) -> Result<Self> {
         let plain = Self::bounded(spec, 0.0)?;
         let mut vector = Vec::new();

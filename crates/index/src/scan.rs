@@ -1,8 +1,8 @@
 //! Cheap bounds on the score of every row, from one dot product per row and factor.
 //!
-//! A bound is an interval that contains the value that [`Space`](conifer_geometry::Space) computes, or a monotone function
-//! of it. Only the few rows whose bounds overlap those of the `k` best need exact scores. In a space without a
-//! [`ScoreForm`] every row is scored exactly.
+//! A bound is an interval that contains the value that [`Space`](conifer_geometry::Space) computes, or a monotone
+//! function of it. Only the few rows whose bounds overlap those of the `k` best need exact scores. In a space without
+//! a [`ScoreForm`] every row is scored exactly.
 
 mod formula;
 mod sweep;

@@ -1,5 +1,5 @@
-//! Randomised comparison of the cells, the flat index and exact scoring by [`Space`](conifer_geometry::Space), which must
-//! agree bit for bit and stay within an error budget of `f64`. Spaces, roots, rows, queries, rankings, gates and
+//! Randomised comparison of the cells, the flat index and exact scoring by [`Space`](conifer_geometry::Space), which
+//! must agree bit for bit and stay within an error budget of `f64`. Spaces, roots, rows, queries, rankings, gates and
 //! filters are random, with ties and numerical edge cases.
 
 #![allow(clippy::unwrap_used)]

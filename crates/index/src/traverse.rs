@@ -1,9 +1,9 @@
 //! Traversals: sample the path from a point to the root, or to another point, and name the nearest row at every step.
 //!
-//! The path is a geodesic of the space or a straight line in the tangent space at the origin ([`PathKind`]), sampled at
-//! `steps` points including both ends. Towards the origin of a hyperboloid both are the same (Desai et al. 2023, Section
-//! 4.3). Each sample takes the nearest row by [`Ranking::Similarity`]. With a [`Cone`], only rows
-//! whose cone contains the sample are admitted. Rows are reported once, in the order in which they first occur.
+//! The path is a geodesic of the space or a straight line in the tangent space at the origin ([`PathKind`]), sampled
+//! at `steps` points including both ends. Towards the origin of a hyperboloid both are the same (Desai et al. 2023,
+//! Section 4.3). Each sample takes the nearest row by [`Ranking::Similarity`]. With a [`Cone`], only rows whose cone
+//! contains the sample are admitted. Rows are reported once, in the order in which they first occur.
 
 use conifer_geometry::Root;
 use conifer_geometry::safe::UNIT_TOLERANCE;
@@ -50,9 +50,9 @@ pub struct Cone {
 pub struct Stop {
     /// The row, or the root.
     pub place: StopPlace,
-    /// The fraction of the path, in [0, 1], at which it first is the nearest.
+    /// Position of the first sample whose nearest row or root this is, as a fraction of the path, in [0, 1].
     pub at: f32,
-    /// Its similarity to the sample there.
+    /// Its similarity to that sample.
     pub similarity: f32,
 }
 
@@ -141,8 +141,8 @@ impl FlatIndex {
     /// Traverses the path from the single point `from` to the single point `to`.
     ///
     /// # Errors
-    /// Fails if `from` or `to` is not exactly one point of the space of the index, if there are fewer than two steps, or
-    /// if the tangent line leaves the space, as halfway between opposite points of the sphere.
+    /// Fails if `from` or `to` is not exactly one point of the space of the index, if there are fewer than two steps,
+    /// or if the tangent line leaves the space, as halfway between opposite points of the sphere.
     pub fn traverse_between(
         &self,
         from: &Query<'_>,

@@ -14,7 +14,7 @@ use conifer_index::{
     score_pairs, score_rows,
 };
 
-/// Coordinates with the distance `sum |x_i - y_i|`; everything else is that of flat space.
+/// Coordinates with the distance `sum |x_i - y_i|`; all other functions are those of Euclidean space.
 struct CityBlock<T> {
     spec: ManifoldSpec,
     flat: Box<dyn Space<T>>,
@@ -89,7 +89,7 @@ fn register() {
     ONCE.call_once(|| SPACES.register(&ENTRY).unwrap());
 }
 
-/// Points in groups around ten places, on a grid of eighths, so that there are ties.
+/// Points in ten clusters. Coordinates are multiples of 1/8, so that ties occur.
 fn set(root: Root) -> EmbeddingSet {
     const DIM: usize = 3;
     const ROWS: usize = 700;

@@ -57,7 +57,7 @@ struct CodeLengths<'a> {
     symbols: &'a [u8],
 }
 
-/// The tables currently in force. Segments between two scans can replace them.
+/// The current tables. Segments between two scans can replace them.
 #[derive(Clone, Default)]
 pub(super) struct JpegTables<'a> {
     /// Quantisation factors in zigzag order.

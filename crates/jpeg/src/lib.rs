@@ -6,14 +6,16 @@
 //! read) are errors.
 //!
 //! In full size the pixels equal those of libjpeg-turbo with default settings byte for byte, and so those of Pillow
-//! and torchvision. At a scale, every pixel is the mean of the 4, 16 or 64 pixels it covers (a box filter, like
-//! libjpeg-turbo's reduced transforms). It is computed from the coefficients directly, without the full-size pixels.
+//! and torchvision. At a reduced scale, every pixel is the mean of the 4, 16 or 64 pixels it covers (a box filter,
+//! like libjpeg-turbo's reduced transforms). It is computed from the coefficients directly, without the full-size
+//! pixels.
 //!
 //! Files with a single scan are decoded only as far as the part requires: rows below it are not read, and blocks
 //! beside it are parsed but not transformed. For files with several scans all coefficients are read.
 //!
-//! Modules in the order of decoding: `headers` (markers and colour model), `scans` and `progressive` with `huffman`, `blocks`
-//! (inverse transforms), `colour` and `smoothing` (upsampling). [`wide`] runs code with the best vector instructions.
+//! Modules in the order of decoding: `headers` (markers and colour model), `scans` and `progressive` with `huffman`,
+//! `blocks` (inverse transforms), `colour` and `smoothing` (upsampling). [`wide`] runs code with the best vector
+//! instructions.
 //!
 //! ```
 //! let path = concat!(env!("CARGO_MANIFEST_DIR"), "/src/golden/s420.jpg");

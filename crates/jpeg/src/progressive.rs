@@ -17,7 +17,7 @@ pub(super) fn dc_first(
     Some(())
 }
 
-/// Refinement scan of DC: one more bit.
+/// Refinement scan of DC: reads one more bit of the coefficient.
 #[inline(always)]
 pub(super) fn dc_refine(bits: &mut BitReader<'_>, low: u8, block: &mut [i16; 64]) -> Option<()> {
     block[0] |= (bits.take(1)? << low) as i16;

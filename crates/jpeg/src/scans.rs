@@ -29,7 +29,7 @@ pub(super) struct JpegCoefficients {
     pub(super) rows: usize,
     /// Lowest bit that was sent of each coefficient: 0 if it is complete, [`UNKNOWN`] if nothing was sent.
     pub(super) lowest_bits: [i8; 64],
-    /// The quantisation table that was in force when the component's first scan began.
+    /// The quantisation table that was current when the component's first scan began.
     pub(super) quantiser: Option<[u16; 64]>,
 }
 

@@ -165,7 +165,7 @@ fn golden(png: &[u8]) -> JpegPixels {
     JpegPixels { width: image.width(), height: image.height(), rgb: image.into_raw() }
 }
 
-/// Byte for byte, for whole files and for parts with arbitrary borders.
+/// The pixels are equal byte for byte, for whole files and for parts with arbitrary borders.
 #[test]
 fn full_size_pixels_equal_pillow() {
     for (name, jpeg, png) in GOLDENS {

@@ -13,7 +13,8 @@
 //! * [`InvertedResidualNet`]: inference of EfficientNet-Lite and MobileNetV2 on the CPU, on plain arrays.
 //! * [`PostNormEncoder`]: inference of BERT on the CPU, on plain arrays.
 //!
-//! Every other fused operation with gradients has a reference implementation `..._plain`, composed of Burn's operations.
+//! Every other fused operation with gradients has a reference implementation `..._plain`, composed of Burn's
+//! operations.
 //!
 //! ```
 //! use burn::tensor::{Device, Tensor};

@@ -10,9 +10,9 @@ use crate::arrays::is_fused;
 
 /// A value that was computed from weights, such as a packed network.
 ///
-/// Burn tensors share their memory and are copied before a change if it is shared. The cache holds a reference to the
-/// memory of every weight. So a weight with the same memory has the same numbers, also after training, loading or
-/// moving the module.
+/// Burn copies the memory of a tensor before a change if another tensor shares it. The cache holds a reference to the
+/// memory of every weight, so that memory is never changed in place. A weight with the same memory therefore has the
+/// same numbers, also after training, loading or moving the module.
 pub struct PackedCache<T>(Mutex<Option<CacheEntry<T>>>);
 
 struct CacheEntry<T> {
@@ -20,7 +20,7 @@ struct CacheEntry<T> {
     value: Arc<T>,
 }
 
-/// The memory of a weight tensor. [`PackedCache`] compares its address to find out whether a weight is another one.
+/// The memory of a weight tensor. [`PackedCache`] compares its address to detect a changed weight.
 #[derive(Clone)]
 pub struct WeightStorage(Arc<Bytes>);
 

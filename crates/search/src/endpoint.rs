@@ -1,4 +1,4 @@
-//! Client of an OpenAI-compatible `/v1/embeddings` endpoint, which makes the vector of a text for a model that reads
+//! Client of an OpenAI-compatible `/v1/embeddings` endpoint, which embeds a text for a model whose input is text
 //! vectors instead of texts.
 //!
 //! The request is `{"model": NAME, "input": [TEXT]}`, the response `{"data": [{"embedding": [..]}]}`
@@ -20,7 +20,7 @@ const MAX_RESPONSE_BYTES: usize = 4 << 20;
 /// Timeout of a request, unless the caller has a shorter one.
 pub const ENDPOINT_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// Where an endpoint is and how it is asked.
+/// Address, model and key of an endpoint.
 #[derive(Clone)]
 pub struct EndpointSettings {
     /// `http://HOST:PORT[/PATH]`; the path is `/v1/embeddings` if it is left out.
@@ -31,7 +31,7 @@ pub struct EndpointSettings {
     pub key: Option<String>,
 }
 
-/// The endpoint and the width of the vectors that the model reads.
+/// An embedding endpoint, and the width of the vectors that the model takes as input.
 pub struct EmbeddingEndpoint {
     client: PlainHttpClient,
     path: String,
@@ -67,11 +67,11 @@ struct EmbeddingsItem {
 }
 
 impl EmbeddingEndpoint {
-    /// The endpoint for the model `name`. `width` is the width of the vectors of texts that the model reads; `None` if it
-    /// has an encoder of texts.
+    /// The endpoint for the model `name`. `width` is the width of the text vectors that the model takes as input;
+    /// `None` if the model has a text encoder.
     ///
     /// # Errors
-    /// The model has an encoder of texts, or the URL is not `http://HOST:PORT[/PATH]`.
+    /// The model has a text encoder, or the URL is not `http://HOST:PORT[/PATH]`.
     pub fn open(
         settings: &EndpointSettings,
         name: &str,

@@ -53,8 +53,8 @@ impl PlainHttpClient {
     /// `token` is sent as `Authorization: Bearer TOKEN`.
     ///
     /// # Errors
-    /// `url` does not have the form `http://HOST[:PORT][/PATH]`, its host cannot be resolved, or the token has bytes that a
-    /// header cannot contain.
+    /// `url` does not have the form `http://HOST[:PORT][/PATH]`, its host cannot be resolved, or the token has bytes
+    /// that a header cannot contain.
     pub fn new(url: &str, token: Option<&str>, timeout: Duration, max_bytes: usize) -> anyhow::Result<Self> {
         let expected = "expected http://HOST:PORT";
         let uri: Uri = url.parse().context(expected)?;

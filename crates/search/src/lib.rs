@@ -1,4 +1,4 @@
-//! What a search request means, for the commands and the HTTP server alike: names of rankings with the limits that they
+//! Interprets search requests, for the commands and the HTTP server: names of rankings with the limits that they
 //! require, conditions on rows, a warning about flat rankings, and the client of an endpoint that embeds texts.
 //!
 //! The index itself is `conifer-index`. This crate needs no tensor engine.

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 /// f32 (about 1e-6 of a distance) is far smaller: the order is reproducible, but carries next to no information. A
 /// collapsed model had distances from 1.5917 to 1.5936 (0.1 %); twenty training steps on the toy world give 13 %.
 const MIN_CONTRAST: f32 = 0.01;
-/// Minimum number of scores to judge. Fewer rows may have close scores because they are similar.
+/// Minimum number of scores for a warning. Fewer rows may have close scores because they are similar.
 const MIN_ROWS: usize = 20;
 /// Maximum number of rows whose scores are compared, which bounds the work in large sets.
 const SAMPLED_ROWS: usize = 4096;
@@ -42,12 +42,12 @@ impl ScoreRange {
         Self { low: self.low.min(score), high: self.high.max(score), ..self }
     }
 
-    /// The range of the scores of both.
+    /// The range that covers the scores of both ranges.
     pub fn merged(self, other: Self) -> Self {
         Self { rows: self.rows + other.rows, ..self.including(other.low).including(other.high) }
     }
 
-    /// A warning if the scores are flat. `None` also if there are too few to judge. `what` names the scored quantity,
+    /// A warning if the scores are flat. `None` also if there are too few scores. `what` names the scored quantity,
     /// such as `distance`.
     pub fn flatness(&self, what: &str) -> Option<String> {
         let Self { rows, low, high } = *self;
@@ -64,8 +64,8 @@ impl ScoreRange {
     }
 }
 
-/// Returns true if rows of this ranking can have close scores only because they are similar. Rows that pass a gate have
-/// similar scores by design.
+/// Returns true if close scores indicate a flat ranking. Returns false for rankings with a gate, because rows that
+/// pass a gate have similar scores by design.
 pub fn is_comparable(ranking: Ranking) -> bool {
     !matches!(ranking, Ranking::Gated(_) | Ranking::Depth(_))
 }

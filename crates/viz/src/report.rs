@@ -18,7 +18,7 @@ pub struct Report {
     pub sections: Vec<(String, Vec<Block>)>,
 }
 
-/// A piece of a section.
+/// A content block of a section.
 #[derive(Clone, Debug)]
 pub enum Block {
     /// A paragraph.

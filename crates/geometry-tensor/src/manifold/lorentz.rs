@@ -212,8 +212,9 @@ impl<const D: usize> Hyperboloid<D> {
     ///
     /// Let `y = <child, parent / |parent|>`. The tangent vector at the parent towards the child has the component
     /// `sqrt(c) (t(parent) y - t(child) |parent|)` along the outward direction, with the curvature `-c`, and a
-    /// perpendicular part of length `sqrt(|child|^2 - y^2)`. Each of the two is computed from one matrix product. The perpendicular part is the root of a difference
-    /// of squares, so angles closer to 0 or pi than about the square root of the rounding error are not resolved.
+    /// perpendicular part of length `sqrt(|child|^2 - y^2)`. Each of the two is computed from one matrix product. The
+    /// perpendicular part is the root of a difference of squares, so angles closer to 0 or pi than about the square
+    /// root of the rounding error are not resolved.
     pub(super) fn pairwise_exterior_angle(
         &self,
         parent: Tensor<D>,
@@ -293,10 +294,10 @@ impl<const D: usize> Hyperboloid<D> {
     /// The angle between the outward direction at `parent` and the geodesic to `child`, for the root at the origin.
     ///
     /// The tangent vector at the parent `p` towards the child has a part of length `across` perpendicular to `p` and
-    /// the component `sqrt(c) (t(p) y - t(q) |p|)` along `p`, where `y` is the component of the child `q` along `p`. Parallel
-    /// transport to the origin along `p` preserves the perpendicular part, so it is computed from the space components
-    /// of the child. For `y > 0` the two products are nearly equal at large norms, so their difference is computed as
-    /// `((y - |p|) (y + |p|) / sqrt(c) - sqrt(c) across^2 |p|^2) / (t(p) y + t(q) |p|)`.
+    /// the component `sqrt(c) (t(p) y - t(q) |p|)` along `p`, where `y` is the component of the child `q` along `p`.
+    /// Parallel transport to the origin along `p` preserves the perpendicular part, so it is computed from the space
+    /// components of the child. For `y > 0` the two products are nearly equal at large norms, so their difference is
+    /// computed as `((y - |p|) (y + |p|) / sqrt(c) - sqrt(c) across^2 |p|^2) / (t(p) y + t(q) |p|)`.
     fn exterior_angle_at_origin(&self, parent: Tensor<D>, child: Tensor<D>) -> Tensor<D> {
         let norm = safe::norm(parent.clone());
         let outward = safe::ratio(parent.clone(), norm.clone());

@@ -139,8 +139,8 @@ pub struct ManifoldEntry {
     pub build: fn(&ManifoldSpec, Option<Tensor<1>>) -> Box<dyn Manifold>,
 }
 
-/// The registry of all tensor implementations; the kinds are those of [`conifer_geometry::SPACES`]. A crate outside this
-/// workspace registers its space in both.
+/// The registry of all tensor implementations; the kinds are those of [`conifer_geometry::SPACES`]. A crate outside
+/// this workspace registers its space in both.
 pub static MANIFOLDS: Registry<ManifoldEntry> = Registry::new(
     "manifold",
     |entry| entry.kind,

@@ -62,7 +62,7 @@ pub(super) fn dist_from_origin(case: &LawCase<'_>) -> Result<(), String> {
     Ok(())
 }
 
-/// `d_(c/s)(sqrt(s) x, sqrt(s) y) = sqrt(s) d_c(x, y)`; with `s = c` this is
+/// Curvature only sets the unit of length: `d_(c/s)(sqrt(s) x, sqrt(s) y) = sqrt(s) d_c(x, y)`; with `s = c` this is
 /// `d_c(x, y) = d_1(sqrt(c) x, ..) / sqrt(c)`.
 pub(super) fn curvature_is_a_unit(case: &LawCase<'_>) -> Result<(), String> {
     if !case.has_origin() {

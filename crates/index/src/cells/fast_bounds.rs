@@ -1,5 +1,5 @@
-//! A fast version of the bounds of [`super::tight_bounds`] for hyperboloids and their products: one `f32` dot product per cell
-//! and factor.
+//! A fast version of the bounds of [`super::tight_bounds`] for hyperboloids and their products: one `f32` dot product
+//! per cell and factor.
 //!
 //! Distances are stored as hyperbolic cosines and sines, angles as cosines and sines. On a single hyperboloid a lower
 //! bound is compared on the scale of the keys (`cosh(sqrt(c) d) - 1`, [`turn_of`]), so no logarithm or arc function is

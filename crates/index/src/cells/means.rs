@@ -15,8 +15,8 @@ const SAMPLED_ROWS: usize = 64;
 /// Computes `count` centres of the rows of a table, row major.
 ///
 /// Runs Lloyd's algorithm on a sample. Every row joins its nearest centre ([`Ranking::Distance`], ties to the first),
-/// and every centre moves to the centroid of its rows. A centre without rows stays. Sums run in row order, so the result
-/// does not depend on the threads.
+/// and every centre moves to the centroid of its rows. A centre without rows stays. Sums run in row order, so the
+/// result does not depend on the threads.
 pub(super) fn centres(table: &SearchTable, count: usize, rounds: usize, seed: u64) -> Result<Vec<f32>> {
     let dim = table.spec.dim;
     let sample = sample(table.len(), (SAMPLED_ROWS * count).min(table.len()), seed);

@@ -148,7 +148,8 @@ fn concurrent_depth_computation_does_not_deadlock() {
     waits.recv_timeout(std::time::Duration::from_secs(120)).expect("deadlock: a thread waits for itself");
 }
 
-/// Rows and queries so far from the origin that their scores overflow are rejected; the error names the row.
+/// Rows and queries so far from the origin that their scores overflow are rejected; the error names the row or the
+/// query.
 #[test]
 fn points_with_overflowing_scores_are_rejected() {
     let spec = ManifoldSpec::lorentz(2, 4.0);

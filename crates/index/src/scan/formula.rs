@@ -142,7 +142,8 @@ impl BoundFormula {
     pub(super) fn limit(self, factors: &[Factor], limit: f32) -> FormulaLimit {
         let (value, count) = (f64::from(limit), factors.len() as f64);
         let square = if value < 0.0 { -1.0 } else { value * value };
-        // The second number is the size relative to which a cosine is rounded.
+        // `size` is a lower limit of the magnitude to which the rounding error is relative: 1 for cosines, which can
+        // be near 0.
         let (at, size) = match self {
             BoundFormula::SquaredChord => (square, 0.0),
             BoundFormula::DistSquared => (count * square, 0.0),

@@ -532,8 +532,8 @@ impl PanelBlock<'_, '_> {
         gated | (self.keys[at].0[lane] * shrink > limit)
     }
 
-    /// Drops the rows that are excluded for every query. Terms of later factors are not negative, so this loses
-    /// nothing.
+    /// Drops the rows that are excluded for every query. Terms of later factors are not negative, so the lower bound
+    /// of a dropped row cannot fall below the limit again.
     #[inline(always)]
     fn abandon<S: Simd>(&mut self, most: &[Lanes; WIDE]) {
         let width = self.panel.width;

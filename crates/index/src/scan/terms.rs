@@ -1,8 +1,8 @@
 //! Bounds on the score of a row from a dot product, one type per formula.
 //!
-//! A term is an interval that contains the value that [`Space`](conifer_geometry::Space) computes, or a monotone function
-//! of it. The code is branch-free, so that loops over rows or queries compile to vector instructions. Terms of the
-//! factors of a product are summed.
+//! A term is an interval that contains the value that [`Space`](conifer_geometry::Space) computes, or a monotone
+//! function of it. The code is branch-free, so that loops over rows or queries compile to vector instructions. Terms
+//! of the factors of a product are summed.
 
 use std::f32::consts::PI;
 
@@ -251,7 +251,7 @@ impl Term for MinusInner {
 }
 
 /// `1 - along / (|along| + across)`, a number in [0, 2] that grows with the exterior angle, with the query as the
-/// parent.
+/// parent; see [`RayOffset`] for `along` and `across`.
 pub(super) struct TurnDown;
 /// As [`TurnDown`], with the row as the parent.
 pub(super) struct TurnUp;

@@ -364,7 +364,7 @@ fn creation_with_rows_is_atomic() {
             assert_eq!(content(&Store::open(&dir).unwrap()).len(), 2100, "{what}");
             fs::remove_dir_all(&dir).unwrap();
         }
-        // It can be created again, which removes what a killed process left beside it.
+        // The store can be created again; this removes the temporary folder that a killed process left beside it.
         create(&dir).unwrap();
         fs::remove_dir_all(&dir).unwrap();
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "{what}");

@@ -218,8 +218,9 @@ fn invalid_traversals_have_a_message() {
     assert!(end.unwrap_err().to_string().contains("the end of a traversal is 2 points"));
 }
 
-/// Rows on the two middles: the geodesic between orthogonal points of rapidity 2 comes to a depth of 0.83 (cosh 2 / cosh
-/// (d / 2)), the tangent line to 1.41 (the square root of 2). Both rows are in the direction of the diagonal.
+/// Rows at the midpoints of the two paths: the geodesic between orthogonal points of rapidity 2 comes to a depth of
+/// 0.83 (cosh 2 / cosh (d / 2)), the tangent line to 1.41 (the square root of 2). Both rows are in the direction of
+/// the diagonal.
 #[test]
 fn the_tangent_line_stays_farther_from_the_origin_than_the_geodesic() {
     let diagonal = std::f32::consts::FRAC_PI_4;

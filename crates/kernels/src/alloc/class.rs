@@ -9,8 +9,8 @@ const MIN_SHIFT: u32 = 16;
 const MAX_SHIFT: u32 = if usize::BITS >= 64 { 36 } else { 30 };
 /// Number of sizes per alignment: four per power of two, and the largest.
 const SIZES: usize = 4 * (MAX_SHIFT - MIN_SHIFT) as usize + 1;
-/// The default alignment of the system allocator. It can zero and grow such blocks lazily. Enough for vectors of
-/// numbers.
+/// The default alignment of the system allocator. The allocator can zero and grow blocks with this alignment lazily.
+/// It suffices for vectors of numbers.
 const PLAIN_ALIGN: usize = 16;
 /// Alignment for the packing buffers of matrix products, which need cache-line alignment.
 const PAGE_ALIGN: usize = 4096;

@@ -1,5 +1,5 @@
-//! [`angle_contrast`](super::angle_contrast) on the CPU. It processes a few rows of the table at a time, from dot
-//! products to losses and back.
+//! [`angle_contrast`](super::angle_contrast) on the CPU. It processes a few rows of the table at a time: dot products
+//! to losses in the forward pass, gradients of the losses to gradients of the dot products in the backward pass.
 //!
 //! Direction `down`: the wholes (rows) are the queries. Direction `up`: the parts (columns) are the queries. Sums over
 //! columns are merged in the order of the row groups, so the result does not depend on the number of threads.

@@ -10,9 +10,9 @@ pub struct PairLabels {
 }
 
 impl PairLabels {
-    /// Creates a table whose rows are the points with the indices `wholes` and whose columns are those with the indices
-    /// `parts`. `positive` are the cells of a whole and one of its parts. `same` are the cells of an object with
-    /// itself, which are excluded. Cells may be in any order and may repeat.
+    /// Creates a table whose rows are the points with the indices `wholes` and whose columns are those with the
+    /// indices `parts`. `positive` are the cells of a whole and one of its parts. `same` are the cells whose whole
+    /// and part are the same object; they are excluded. Cells may be in any order and may repeat.
     ///
     /// # Panics
     /// Panics if a cell is outside the table.
@@ -48,7 +48,7 @@ impl PairLabels {
         &self.positive
     }
 
-    /// The excluded cells of an object with itself, in row order.
+    /// The excluded cells, whose whole and part are the same object, in row order.
     pub fn same(&self) -> &[[u32; 2]] {
         &self.same
     }

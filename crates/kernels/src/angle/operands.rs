@@ -80,7 +80,7 @@ impl AngleOperands {
         AngleRow { point, columns, geometry: self.geometry, curv, floor: self.floor[k], weight }
     }
 
-    /// Rows per tile: as many as have their dot products in all factors within [`TILE_BYTES`].
+    /// Rows per tile: the largest number whose dot products over all factors fit into [`TILE_BYTES`], at least 1.
     pub(super) fn tile_rows(&self) -> usize {
         let row = size_of::<f32>() * self.factors * self.columns.count;
         (TILE_BYTES / row.max(1)).clamp(1, self.rows.count.max(1))

@@ -57,8 +57,8 @@ impl AngleRow<'_> {
         self.add::<false>(dots, down, &mut []);
     }
 
-    /// Subtracts the weighted angles at the row's point from `down`, whose logits are `pi - angle`, and adds the weighted
-    /// angles at the columns' points to `up`.
+    /// Subtracts the weighted angles at the row's point from `down`, whose logits are `pi - angle`, and adds the
+    /// weighted angles at the columns' points to `up`.
     pub(super) fn add_both(self, dots: &[f32], down: &mut [f32], up: &mut [f32]) {
         self.add::<true>(dots, down, up);
     }

@@ -44,7 +44,7 @@ pub(super) struct CpuDistanceState {
     u: Option<FlexArray>,
 }
 
-/// The operands, and the values that both passes compute from them first.
+/// The operands, and the values that both passes precompute from them.
 pub(super) struct DistanceOperands<'a> {
     pub(super) sizes: DistanceSizes,
     pub(super) x: &'a [f32],

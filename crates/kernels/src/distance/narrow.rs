@@ -1,4 +1,5 @@
-//! Distances for many short factors: `u` of a few rows and one line of columns stays in registers for all factors.
+//! Distances for many short factors: `u` of a few rows and one cache line of columns is computed and used in
+//! registers, factor by factor, and never stored by the forward pass.
 #![allow(
     clippy::needless_range_loop,
     reason = "iterators over registers use closures, which are compiled for the baseline instruction set"

@@ -7,8 +7,8 @@ use crate::lanes::CacheLine;
 
 /// Bytes of intermediate results per thread: about a quarter of the L2 cache.
 const BUDGET: usize = 512 << 10;
-/// Rows per strip that are worth a larger buffer. Shorter strips have fewer pixels than a tile of the matrix product
-/// can use.
+/// Minimum number of rows per strip, even if the buffers then exceed [`BUDGET`]. Shorter strips have fewer pixels
+/// than a tile of the matrix product can use.
 const ROWS: usize = 4;
 /// Images that are computed together where the feature maps are small. More pixels share each load of the weights.
 pub(super) const MAX_IMAGES: usize = 4;
@@ -43,7 +43,7 @@ pub(super) struct RowWindow {
     pub(super) taps: Range<usize>,
     /// Slot of the buffer that holds the input row under the first of `taps`.
     pub(super) slot: usize,
-    /// Start of the plane in the buffer.
+    /// Index in the buffer at which the plane (one block of one image) starts.
     pub(super) start: usize,
     pub(super) padded: usize,
     pub(super) slots: usize,
@@ -101,7 +101,7 @@ impl StageGeometry {
         self.images * self.slots * self.padded
     }
 
-    /// The end of the input rows that the output rows before `row` need.
+    /// One past the last input row that the output rows before `row` need.
     pub(super) fn needed(&self, row: usize, kernel: usize) -> usize {
         ((row - 1) * self.stride + kernel).saturating_sub(self.before).min(self.input)
     }

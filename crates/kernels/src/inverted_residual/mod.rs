@@ -2,10 +2,10 @@
 //! [`InvertedResidualNet`].
 //!
 //! The loops use neither the tensor engine nor a library for matrix products. Feature maps are stored as
-//! `[channels / 16, row, column, 16]`, so that a register holds 16 channels of a pixel, and the numbers of channels are
-//! padded with zeros. A block is computed for some expanded channels and some rows at a time: the rows are expanded into
-//! a buffer, filtered, and their projection is added to the result. The expanded feature maps, which are up to six times
-//! larger than the others, therefore stay in the L2 cache.
+//! `[channels / 16, row, column, 16]`, so that a register holds 16 channels of a pixel, and the numbers of channels
+//! are padded with zeros. A block is computed for some expanded channels and some rows at a time: the rows are
+//! expanded into a buffer, filtered, and their projection is added to the result. The expanded feature maps, which are
+//! up to six times larger than the others, therefore stay in the L2 cache.
 //!
 //! ```
 //! use conifer_kernels::{ConvPadding, FoldedConv, InvertedResidual, InvertedResidualNet};
@@ -70,8 +70,8 @@ pub struct InvertedResidual {
     pub residual: bool,
 }
 
-/// Zeros around the input of a convolution with kernel size `k` and stride `s`. The side of the result is `ceil(side / s)`
-/// in both cases.
+/// Zeros around the input of a convolution with kernel size `k` and stride `s`. The side of the result is
+/// `ceil(side / s)` in both cases.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ConvPadding {
     /// As TensorFlow: `max((ceil(side / s) - 1) s + k - side, 0)` zeros, half of them (rounded down) before the first

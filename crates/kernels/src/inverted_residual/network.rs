@@ -161,7 +161,7 @@ impl InvertedResidualNet {
                 joint[image * count..][..count].copy_from_slice(from);
             }
         }
-        // The others, all images together.
+        // The remaining stages, for all images together.
         std::mem::swap(from, joint);
         for (stage, geometry) in self.stages.iter().zip(plan).skip(single) {
             side = geometry.output;

@@ -30,7 +30,7 @@ pub(super) struct Scratch {
     pub(super) positions: Vec<u32>,
 }
 
-/// What the depthwise convolution of the first stage reads.
+/// The input of a stage.
 pub(super) enum StageInput<'a> {
     /// Feature maps in blocks of 16 channels: `[block, image, row, column]`.
     Lines(&'a [CacheLine]),

@@ -65,7 +65,7 @@ impl Stem {
     }
 }
 
-/// The first input number of a run.
+/// Index of the first gathered tap of a run.
 fn run_start(run: usize, kernel: usize) -> usize {
     let runs = LINE / kernel;
     run / runs * LINE + run % runs * kernel

@@ -42,9 +42,9 @@ pub struct NceRule {
 /// Computes the contrastive loss of every query against all candidates. Shapes: `[M, N]` to `[M]`
 /// ([`QuerySide::Rows`], N >= M), `[N]` ([`QuerySide::Columns`], M >= N) or `[M + N]` ([`QuerySide::Both`], M = N).
 ///
-/// `l_i = log sum_k exp(s S_ik) - s S_ii` with s = `scale` (`[1]`) and k over all candidates, or over all but i
-/// (then N >= 2). Sums are shifted by their largest term. Source: PHyCLIP Eq. 3, HyCoCLIP Eq. 5. Gradients flow to the table
-/// and the scale.
+/// `l_i = log sum_k exp(s S_ik) - s S_ii` with s = `scale` (`[1]`) and k over all candidates, or over all but i (then
+/// N >= 2). Sums are shifted by their largest term. Source: PHyCLIP Eq. 3, HyCoCLIP Eq. 5. Gradients flow to the
+/// table and the scale.
 ///
 /// Fused for `f32` on the CPU, otherwise [`info_nce_plain`]. The result does not depend on the number of threads.
 ///

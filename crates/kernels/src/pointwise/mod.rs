@@ -15,8 +15,8 @@ use macerator::{Simd, WithSimd};
 use crate::lanes::{CacheLine, LINE, Register, lanes, load, splat, store};
 pub(crate) use weights::{BlockGroup, PointwiseWeights, line};
 
-/// Repeats statements for `r` from 0 to `R - 1`. LLVM does not unroll loops with such large bodies, and registers cannot
-/// be indexed by a variable.
+/// Repeats statements for `r` from 0 to `R - 1`. LLVM does not unroll loops with such large bodies, and registers
+/// cannot be indexed by a variable.
 macro_rules! for_each_row {
     ($r:ident < $R:ident $body:block) => {
         for_each_row!(@ $r $R $body 0 1 2 3 4 5 6 7 8 9 10 11 12 13)
@@ -29,7 +29,7 @@ macro_rules! for_each_row {
     }};
 }
 
-/// What the products are added to.
+/// The initial values of the sums, to which the products are added.
 #[derive(Clone, Copy)]
 pub(crate) enum PointwiseStart<'a> {
     /// The bias. ReLU6 is applied to the sum.
@@ -38,7 +38,7 @@ pub(crate) enum PointwiseStart<'a> {
     Bias,
     /// The bias plus these numbers, in the layout of the result.
     BiasAndResidual(&'a [CacheLine]),
-    /// The numbers that the result holds already.
+    /// The current values of the result.
     Result,
 }
 

@@ -17,8 +17,8 @@ pub(super) struct HeadScratch {
     scores: Vec<CacheLine>,
 }
 
-/// Queries that are computed together. Each has its own sums, so that the additions of one do not wait for those of the
-/// next channel.
+/// Queries that are computed together. Each query has its own sums, so that the dependent additions of several
+/// queries overlap.
 const QUERIES: usize = 4;
 
 /// Computes `softmax(scale Q K^T) V`. All operands have `stride` lines per block of channels.

@@ -67,7 +67,7 @@ pub struct PostNormLayer {
     pub output_norm: NormWeights,
 }
 
-/// How the rows of a text become one.
+/// Pooling of the rows of a text into one row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RowPooling {
     /// The first row.

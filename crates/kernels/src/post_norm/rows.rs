@@ -31,8 +31,8 @@ fn pack(numbers: &[f32]) -> Vec<CacheLine> {
     (0..numbers.len().div_ceil(LINE)).map(|block| line(block, numbers.len(), |channel| numbers[channel])).collect()
 }
 
-/// Normalises `count` tokens in place: `[channels / 16, token]` with `stride` tokens per block. Channels after the last
-/// must be 0 and stay 0.
+/// Normalises `count` tokens in place: `[channels / 16, token]` with `stride` tokens per block. Padding channels must
+/// be 0 and stay 0.
 pub(super) struct NormTokens<'a> {
     pub(super) norm: &'a NormLines,
     pub(super) tokens: &'a mut [CacheLine],

@@ -132,7 +132,8 @@ fn normalise(row: &[f64], norm: &NormWeights) -> Vec<f64> {
     unit.zip(norm.gain.iter().zip(&norm.bias)).map(|(x, (&g, &b))| x * f64::from(g) + f64::from(b)).collect()
 }
 
-/// `x Phi(x)`, with the integral of the density by Simpson's rule in 2,000 intervals (error below 1e-12 for `|x| < 12`).
+/// `x Phi(x)`, with the integral of the density by Simpson's rule in 2,000 intervals (error below 1e-12 for
+/// `|x| < 12`).
 fn gelu(x: f64) -> f64 {
     let (n, h) = (2000, x / 2000.0);
     let density = |i: i32| (-0.5 * (f64::from(i) * h).powi(2)).exp() / (2.0 * std::f64::consts::PI).sqrt();

@@ -121,8 +121,8 @@ fn sphere_at_known_points() {
     near(s.dist(&parent, &out), FRAC_PI_2);
 }
 
-/// Halfway between two orthogonal points of rapidity 2, the geodesic is at `cosh(depth) = cosh(2) / cosh(d / 2)` and the
-/// tangent line, between two legs of length 2, at the square root of 2.
+/// Halfway between two orthogonal points of rapidity 2, the geodesic is at `cosh(depth) = cosh(2) / cosh(d / 2)` and
+/// the tangent line, between two legs of length 2, at the square root of 2.
 #[test]
 fn halfway_between_orthogonal_points() {
     let h = build(ManifoldSpec::lorentz(2, 1.0));
@@ -135,8 +135,8 @@ fn halfway_between_orthogonal_points() {
     near(h.depth(&tangent, &Root::Origin), 2.0_f64.sqrt());
 }
 
-/// HyCoCLIP Eqs. 14 to 16 with explicit time coordinates, in `f64`: at the origin p, `<p, q>_L = -q_0 / sqrt(c)`. Factors
-/// of a product are independent.
+/// HyCoCLIP Eqs. 14 to 16 with explicit time coordinates, in `f64`: at the origin p, `<p, q>_L = -q_0 / sqrt(c)`.
+/// Factors of a product are independent.
 #[test]
 fn tangent_lines_follow_the_equations() {
     let log = |q: &[f64], c: f64| -> Vec<f64> {

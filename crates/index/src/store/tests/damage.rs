@@ -22,7 +22,7 @@ fn names_of(paths: &[PathBuf]) -> Vec<&str> {
 }
 
 /// The newest version is damaged, and the user continues from the previous one. The files of the damaged version must
-/// stay unchanged whatever is done, and be usable again when its manifest is restored.
+/// stay unchanged under every operation, and must be usable again when its manifest is restored.
 #[test]
 fn files_of_a_moved_manifest_are_kept() {
     // Move the manifest within its folder, to another folder of the store, and out of the store.
@@ -74,8 +74,8 @@ fn files_of_a_moved_manifest_are_kept() {
     }
 }
 
-/// The same for bitmaps of deleted rows, and for a change that was interrupted before the user moved the previous
-/// version aside.
+/// As `files_of_a_moved_manifest_are_kept`, with bitmaps of deleted rows, and with a change that was interrupted
+/// before the user moved the previous version aside.
 #[test]
 fn cleanup_of_an_interrupted_write_keeps_other_files() {
     let folder = tempfile::tempdir().unwrap();

@@ -27,9 +27,9 @@ fn exact(
     oracle(inputs, upstream, |x| exact_angles(&x[0], &x[1], &x[2], width, geometry))
 }
 
-/// The directions of parents and children are far apart here; the error budgets of `conifer_geometry_tensor` cover close
-/// directions. In `f32` the products have an error of a few units in the last place of `|parent| |child|`, and angles
-/// have that error divided by the sine of the angle.
+/// The directions of parents and children are far apart here; the error budgets of `conifer_geometry_tensor` cover
+/// close directions. In `f32` the products have an error of a few units in the last place of `|parent| |child|`, and
+/// angles have that error divided by the sine of the angle.
 #[test]
 fn value_and_gradients_equal_the_oracle() {
     for size in SIZES {

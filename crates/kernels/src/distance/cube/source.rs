@@ -105,9 +105,10 @@ pub(super) fn distances(
 /// Computes the gradient of the points `mine` `[A, D]`. `grad` holds the gradients of their distances to `other` `[B,
 /// D]`.
 ///
-/// `grad` and, for the root mean square, `table` (the distances, of either sign) are read at `a * mine_step + b *
-/// other_step`. A workgroup processes `TILE` points (x) and `TILE * blocks` coordinates (z) of one factor (y), and recomputes
-/// `u`. With `q` the gradient of `u`, the gradient of a point is `c (sum_b q_b (1 + b_b) / (1 + a) x - sum_b q_b y_b)`.
+/// `grad` and, for the root mean square, `table` (the distances, of either sign) are read at
+/// `a * mine_step + b * other_step`. A workgroup processes `TILE` points (x) and `TILE * blocks` coordinates (z) of
+/// one factor (y), and recomputes `u`. With `q` the gradient of `u`, the gradient of a point is
+/// `c (sum_b q_b (1 + b_b) / (1 + a) x - sum_b q_b y_b)`.
 ///
 /// With `for_curv`, `curv_parts` `[A, K]` gets the contribution of each point's pairs to the gradients of the
 /// curvatures.
@@ -257,7 +258,8 @@ pub(super) fn sum_rows(parts: &Tensor<f32>, sums: &mut Tensor<f32>) {
     }
 }
 
-/// Loads `count` coordinates from `start` of `TILE` points from `first` to shared memory, padded with zeros.
+/// Loads `count` coordinates, beginning with coordinate `start`, of `TILE` points, beginning with point `first`, to
+/// shared memory. The rest of the tile is padded with zeros.
 #[cube]
 fn load(points: &Tensor<f32>, tile: &mut Shared<[f32]>, first: usize, start: usize, count: usize) {
     let (rows, dim) = (points.shape(0), points.shape(1));
@@ -272,7 +274,7 @@ fn load(points: &Tensor<f32>, tile: &mut Shared<[f32]>, first: usize, start: usi
     }
 }
 
-/// The sum of `own` over the threads of a row of the group, in a fixed order; each thread gets it.
+/// The sum of `own` over the threads of a row of the group, in a fixed order. Every thread of the row gets the sum.
 #[cube]
 fn row_sum(tile: &mut Shared<[f32]>, own: f32) -> f32 {
     let (ty, tx) = (UNIT_POS_Y as usize, UNIT_POS_X as usize);
@@ -307,8 +309,8 @@ fn acosh_derivative(u: f32, floor: f32) -> f32 {
     select(low, 0.0f32, 1.0f32 / (u * (u + 2.0f32)).sqrt())
 }
 
-/// `ln(1 + t)` for `t >= 0`, as in `conifer_geometry::vector::ln_1p`. CubeCL's own function takes `ln` of the rounded `1 +
-/// t` on graphics cards, which is 0 for `t` below 6e-8. NaN stays NaN.
+/// `ln(1 + t)` for `t >= 0`, as in `conifer_geometry::vector::ln_1p`. CubeCL's own function takes `ln` of the rounded
+/// `1 + t` on graphics cards, which is 0 for `t` below 6e-8. NaN stays NaN.
 #[cube]
 fn ln_1p(t: f32) -> f32 {
     let shifted = u32::reinterpret(1.0f32 + t) + (ONE - ROOT_HALF);
