@@ -1,8 +1,8 @@
 //! Train, evaluate and search hierarchical vision-language embeddings.
 //!
-//! An embedding model of this family places the general near a root ("an animal") and the specific far from it ("a
-//! brown dog asleep on a red sofa"), and everything that a text describes lies inside the *cone* of that text. This
-//! crate gathers the types that a program needs; each module re-exports one part of the workspace:
+//! An embedding model of this family places general concepts near a root ("an animal") and specific ones far from it
+//! ("a brown dog asleep on a red sofa"), and everything that a text describes lies inside the *cone* of that text.
+//! This crate gathers the types that a program needs; each module re-exports one part of the workspace:
 //!
 //! | module | holds | feature |
 //! |---|---|---|
@@ -23,8 +23,8 @@
 //! |---|---|---|---|---|---|---|
 //! | crates | 66 | 68 | 159 | 166 | 259 | 262 |
 //!
-//! The program `conifer` (package `conifer-cli`) has 336, and 305 without the feature `serve` (the commands `serve`,
-//! `front` and `explore`).
+//! The dependency tree of the program `conifer` (package `conifer-cli`) has 336 crates, and 305 without the feature
+//! `serve` (the commands `serve`, `front` and `explore`).
 //!
 //! ```
 //! use conifer::embeddings::{EmbeddingSet, Modality};

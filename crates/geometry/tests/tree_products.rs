@@ -143,7 +143,7 @@ fn a_product_of_trees_fits_into_a_product_of_planes() {
 fn bits_fit_into_a_product_of_planes() {
     const BITS: usize = 5;
     let product: Box<dyn Space<f64>> = space(&ManifoldSpec::product_l1(BITS, 2, vec![1.0; BITS])).unwrap();
-    // Both values of a bit are 1 apart.
+    // The points of the two values of a bit are at distance 1.
     let point = |word: usize| -> Vec<f64> {
         (0..BITS).flat_map(|bit| [if (word >> bit) & 1 == 1 { 0.5f64.sinh() } else { -0.5f64.sinh() }, 0.0]).collect()
     };

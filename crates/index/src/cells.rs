@@ -216,8 +216,8 @@ impl CellIndex {
             points.iter().enumerate().map(one).collect()
         };
         let found: Vec<Option<CellHits>> = queries.par_chunks(QUERY_CHUNK).flat_map_iter(some).collect();
-        // Queries for which the cells exclude too few rows share one scan of all rows, which is cheaper than a visit
-        // each.
+        // Queries for which the cells exclude too few rows share one scan of all rows, which is cheaper than visiting
+        // the remaining cells for each query.
         let pairs = queries.iter().zip(&found);
         let rest: Vec<&[f32]> = pairs.filter(|(_, found)| found.is_none()).map(|(point, _)| *point).collect();
         let number = |position: u32| self.order[position as usize] as usize;

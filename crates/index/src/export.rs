@@ -12,8 +12,8 @@
 //! ([`Augmented::point`], [`conifer_geometry::Space::dist`]). On the sphere and in flat space the vector is the point.
 //!
 //! Engines calculate in `f32`, which cannot distinguish near neighbours far from the origin: for two neighbours at
-//! `sqrt(c) d = 5` from it, `cosh(sqrt(c) d(q, x))`, about 1, is the difference of two terms of about 5,500. Re-rank
-//! the results there, too.
+//! `sqrt(c) d = 5` from it, `cosh(sqrt(c) d(q, x))`, about 1, is the difference of two terms of about 5,500.
+//! Therefore re-rank the results for rows far from the origin of a single hyperboloid, too.
 
 use conifer_geometry::{ManifoldSpec, space};
 use serde_json::{Value, json};

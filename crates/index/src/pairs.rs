@@ -164,7 +164,7 @@ impl WithSimd for FillScores<'_> {
 }
 
 impl ScoreFormula {
-    /// Returns `None` if the ranking of this space has no such form.
+    /// Returns `None` if the scores of this ranking do not follow from dot products in this space.
     fn of(space: &dyn Space<f32>, ranking: Ranking) -> Option<Self> {
         let spec = space.spec();
         let metric = match (space.score_form()?, ranking) {

@@ -49,7 +49,7 @@ pub(crate) struct RowsView<'a, E> {
 }
 
 impl PointRows {
-    /// Takes the coordinates without rounding.
+    /// Stores the coordinates in full precision.
     pub(crate) fn owned(points: Vec<f32>) -> Self {
         PointRows::F32(GatheredRows::single(CoordinateArray::Owned(Arc::new(points))))
     }

@@ -401,7 +401,7 @@ impl QueryPart {
         let beside = if child.cosh >= parent.cosh {
             least
         } else {
-            // The angle at which the line is a tangent.
+            // Cosine of the angle at which the geodesic is tangent to the child's circle around the origin.
             let tangent = child.tanh() / parent.tanh();
             let most = CosSin::of_cos(pair.lowest).plus(disc.angle);
             if tangent >= least.cos {

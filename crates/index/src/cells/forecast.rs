@@ -148,11 +148,11 @@ fn enough(mut events: Vec<(usize, usize, f64)>, count: f64, recall: f64) -> Opti
 mod tests {
     use super::*;
 
-    /// Of 1,000 queries with ten correct rows each, 999 find all of them in their first cell. One finds half there and
-    /// the rest in its seventh cell. With four pseudo-queries, of which two have full recall, the mean after the first
-    /// cell is 1001.5 / 1004 = 0.99751. The variance is 1001.25 / 1004 less the squared mean = 0.00224, two standard
-    /// errors are 0.00299, and the bound is 0.99452. After the seventh cell the bound is 1002 / 1004 - 2 sqrt(0.001988
-    /// / 1003) = 0.99519.
+    /// Of 1,000 queries with ten correct rows each, 999 find all of them in their first cell. One query finds half of
+    /// them there and the rest in its seventh cell. With four pseudo-queries, of which two have full recall, the mean
+    /// after the first cell is 1001.5 / 1004 = 0.99751. The variance is 1001.25 / 1004 less the squared mean =
+    /// 0.00224, two standard errors are 0.00299, and the bound is 0.99452. After the seventh cell the bound is 1002 /
+    /// 1004 - 2 sqrt(0.001988 / 1003) = 0.99519.
     #[test]
     fn forecast_by_hand() {
         let events: Vec<(usize, usize, f64)> =

@@ -335,11 +335,12 @@ impl TightBounds {
 
     /// Lower bound on the exterior angle from the sector; 0 if the root is not the origin or the space is flat.
     ///
-    /// The exterior angle grows when the parent moves outwards on its ray towards a child ahead of it, and shrinks when
-    /// the child moves outwards. So the minimum is at the near end of the sector if the rows are parents, and at the
-    /// far end if they are children. Let the parent be at distance p, the child at distance c, and theta the angle
-    /// between them at the origin. For c >= p the exterior angle grows with theta. Otherwise it falls until the line is
-    /// a tangent, at `cos(theta) = tanh c / tanh p`, and then grows.
+    /// The exterior angle grows when the parent moves outwards on its ray towards a child ahead of it, and shrinks
+    /// when the child moves outwards. So the minimum is at the near end of the sector if the rows are parents, and at
+    /// the far end if they are children. Let the parent be at distance p, the child at distance c, and theta the
+    /// angle between them at the origin. For c >= p the exterior angle grows with theta. Otherwise it falls until the
+    /// geodesic to the child is tangent to the circle of radius c around the origin, at `cos(theta) = tanh c / tanh
+    /// p`, and then grows.
     fn angle_by_sector(
         &self,
         query_point: &TightQuery,

@@ -30,7 +30,7 @@ pub struct StoreCheck {
 pub struct Removed {
     /// Number of removed versions.
     pub versions: usize,
-    /// Number of removed segments, which no version needs any more.
+    /// Number of removed segments, which no remaining version needs.
     pub segments: usize,
 }
 

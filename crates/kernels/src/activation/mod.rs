@@ -86,7 +86,7 @@ pub fn tanh_gelu_plain<const D: usize>(x: Tensor<D>) -> Tensor<D> {
     x * activation::sigmoid((bounded + cube * TANH_GELU_CUBIC) * TANH_GELU_SLOPE)
 }
 
-/// The operation as an extension of Burn's backends.
+/// Burn backend extension that declares the fused operation.
 #[backend_extension(Flex, Autodiff)]
 trait ActivationOps: Backend {
     /// See [`Activation::apply`].

@@ -117,7 +117,7 @@ struct ContrastRule {
     tiny: f64,
 }
 
-/// The operations as an extension of Burn's backends.
+/// Burn backend extension that declares the fused operations.
 #[backend_extension(Flex, Autodiff)]
 trait AngleOps: Backend {
     /// See [`pairwise_exterior_angle`].

@@ -154,7 +154,7 @@ impl From<Mask> for HostMask {
     }
 }
 
-/// The operation as an extension of Burn's backends.
+/// Burn backend extension that declares the fused operation.
 #[backend_extension(Flex, Autodiff)]
 trait AttentionOps: Backend {
     /// See [`attention`].

@@ -10,7 +10,7 @@ mod rows;
 #[cfg(test)]
 mod tests;
 
-/// Size of the cones of [`cone_hinge`], and its thresholds.
+/// Size of the cones of [`cone_hinge`], and its numerical thresholds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ConeHinge {
     /// K of the half-aperture `asin(2K / (sqrt(c) |parent|))`.
@@ -54,7 +54,7 @@ pub fn cone_hinge(parent: Tensor<2>, child: Tensor<2>, curv: Tensor<1>, cone: Co
     Some(Tensor::from_dispatch(<Dispatch as ConeOps>::cone_hinge(parent, child, curv.into_dispatch(), cone)))
 }
 
-/// The operation as an extension of Burn's backends.
+/// Burn backend extension that declares the fused operation.
 #[backend_extension(Flex, Autodiff)]
 trait ConeOps: Backend {
     /// See [`cone_hinge`].

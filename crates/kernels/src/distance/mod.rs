@@ -85,7 +85,7 @@ fn fits_device(x: &Tensor<2>, y: &Tensor<2>, factors: usize) -> bool {
     }
 }
 
-/// The operation as an extension of Burn's backends.
+/// Burn backend extension that declares the fused operation.
 #[backend_extension(Flex, Autodiff, Cube: cfg(feature = "vulkan"), Fusion: cfg(feature = "vulkan"))]
 trait DistanceOps: Backend {
     /// See [`pairwise_distance`].

@@ -58,7 +58,7 @@ pub fn feed_forward_plain(
     linear_add_plain(base, hidden, down.0, down.1)
 }
 
-/// The operation as an extension of Burn's backends.
+/// Burn backend extension that declares the fused operation.
 #[backend_extension(Flex, Autodiff)]
 trait FeedForwardOps: Backend {
     /// See [`feed_forward`].

@@ -20,7 +20,7 @@ const JOINT_SIDE: usize = 20;
 pub(super) struct StageGeometry {
     /// Side of the input of the depthwise convolution.
     pub(super) input: usize,
-    /// Side of its result.
+    /// Side of the result of the depthwise convolution.
     pub(super) output: usize,
     pub(super) stride: usize,
     /// Zeros before the first row and the first column.

@@ -40,7 +40,7 @@ pub fn layer_norm_plain(x: Tensor<2>, gain: Tensor<1>, bias: Tensor<1>, epsilon:
     module::layer_norm(x, gain, Some(bias), epsilon)
 }
 
-/// The operation as an extension of Burn's backends.
+/// Burn backend extension that declares the fused operation.
 #[backend_extension(Flex, Autodiff)]
 trait LayerNormOps: Backend {
     /// See [`layer_norm`].

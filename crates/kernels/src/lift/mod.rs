@@ -36,7 +36,7 @@ pub fn lift(tangent: Tensor<2>, scale: Tensor<1>, curv: Tensor<1>, max_rapidity:
     Some(Tensor::from_dispatch(<Dispatch as LiftOps>::lift(tangent.into_dispatch(), scale, curv, max_rapidity)))
 }
 
-/// The operation as an extension of Burn's backends.
+/// Burn backend extension that declares the fused operation.
 #[backend_extension(Flex, Autodiff)]
 trait LiftOps: Backend {
     /// See [`lift`].

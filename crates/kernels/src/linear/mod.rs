@@ -57,7 +57,7 @@ fn check([_, width]: [usize; 2], [inputs, outputs]: [usize; 2], [biases]: [usize
     );
 }
 
-/// The operation as an extension of Burn's backends.
+/// Burn backend extension that declares the fused operation.
 #[backend_extension(Flex, Autodiff)]
 trait LinearOps: Backend {
     /// See [`linear`].

@@ -107,7 +107,7 @@ pub fn multi_positive_nce(
     ))
 }
 
-/// The operations as an extension of Burn's backends.
+/// Burn backend extension that declares the fused operations.
 #[backend_extension(Flex, Autodiff)]
 trait NceOps: Backend {
     /// See [`info_nce`].

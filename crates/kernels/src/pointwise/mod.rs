@@ -159,7 +159,8 @@ impl Pointwise<'_> {
     }
 }
 
-/// `min(max(x, 0), 6)`. On x86 and ARM, NaN stays NaN, because the instructions return the second operand.
+/// `min(max(x, 0), 6)`. NaN stays NaN: with a NaN operand, the x86 instructions return the second operand, and the
+/// ARM instructions return NaN.
 #[inline(always)]
 pub(crate) fn relu6<S: Simd>(x: Register<S>) -> Register<S> {
     splat::<S>(6.0).min(splat::<S>(0.0).max(x))

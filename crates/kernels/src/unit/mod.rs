@@ -38,7 +38,7 @@ pub fn unit_rows_plain(x: Tensor<2>, tiny: f64) -> Tensor<2> {
     x * inverse
 }
 
-/// The operation as an extension of Burn's backends.
+/// Burn backend extension that declares the fused operation.
 #[backend_extension(Flex, Autodiff)]
 trait UnitOps: Backend {
     /// See [`unit_rows`].

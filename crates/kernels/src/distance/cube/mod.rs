@@ -20,7 +20,7 @@ mod source;
 #[cfg(test)]
 mod tests;
 
-/// The backward pass as an extension of Burn's backends.
+/// Burn backend extension that declares the backward pass.
 #[backend_extension(Cube, Fusion)]
 trait DistanceGradients: Backend {
     /// The gradients of points and curvatures from `grad` `[M, N]`. `table` holds the distances; it is read only for

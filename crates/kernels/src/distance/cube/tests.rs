@@ -51,7 +51,8 @@ fn near_points_far_points_and_the_root() {
 }
 
 /// The relative error to f64 must be at most 2e-6 plus twice the error of the reference implementation in f32 on the
-/// CPU. For far points, and for gradients that are small differences, both lose digits, but in a different order.
+/// CPU. For far points, and for gradients that are small differences, both implementations lose digits, but differ in
+/// the order of their operations.
 fn agrees(operands: &CubeTestCase, device: &Device, rule: DistanceRule) {
     let exact = operands.outcome(&Device::flex(), rule, pairwise_distance_plain, DType::F64);
     let plain = operands.outcome(&Device::flex(), rule, pairwise_distance_plain, DType::F32);
