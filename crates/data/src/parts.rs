@@ -1,5 +1,6 @@
 //! The rule that decides whether a box is a part of another box, for part-of hierarchies.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
@@ -7,12 +8,13 @@ use crate::sample::BBox;
 
 /// Conditions under which a box is a part of another (Wang et al., "Learning Visual Hierarchies in Hyperbolic Space for
 /// Image Retrieval", Sec. 3.1, App. A and B.1).
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct PartRule {
-    /// Minimum fraction of the smaller box's area that must be inside the larger box, in (0, 1].
+    /// A box is a part of another if at least this fraction of the smaller box's area is inside the larger box; more
+    /// than 0, at most 1.
     pub containment: f32,
-    /// Minimum fraction of the photo's area that a box must cover, in [0, 1).
+    /// Minimum fraction of the photo's area that a box must cover, 0 or more and less than 1.
     pub min_area: f32,
     /// True if group boxes (OpenImages' IsGroupOf) are excluded as parts of other boxes. They remain parts of their
     /// photo and may be wholes.

@@ -7,6 +7,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use guard::guarded;
@@ -145,7 +146,7 @@ pub struct Picture {
 }
 
 /// Limits that [`ImageRef::open`] enforces. They are checked on the file's header, before pixels are decoded.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct PixelLimits {
     /// Minimum length of the shorter side, in pixels.

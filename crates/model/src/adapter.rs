@@ -5,6 +5,7 @@ use std::cell::Cell;
 use burn::module::{Module, Param};
 use burn::tensor::{DType, Device, Tensor, TensorData, activation};
 use rayon::prelude::*;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::encoders::layers::Linear;
@@ -13,16 +14,17 @@ use crate::params::{Fill, Init, Statistic};
 use crate::{Error, Result};
 
 /// Architecture of an [`Adapter`]. Without `widths` it is linear: scaling, dropout, and then the projection.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct AdapterConfig {
-    /// Scaling of the features of the tower, before any layer.
+    /// Scaling of the features of the tower, before any layer. `standardise` needs a frozen tower.
     pub input: FeatureScaling,
-    /// Width of each hidden layer.
+    /// Width of each hidden layer between the encoder and its projection; empty: linear.
     pub widths: Vec<usize>,
     /// Non-linearity after each hidden layer.
     pub activation: AdapterActivation,
-    /// Probability with which training sets a value to zero, before each hidden layer and before the projection.
+    /// Probability with which training sets a value to zero, before each hidden layer and before the projection; 0 or
+    /// more and less than 1.
     pub dropout: f64,
     /// Add the input of a hidden layer to its output. All widths must then equal the width of the tower.
     pub residual: bool,
@@ -41,7 +43,7 @@ impl Default for AdapterConfig {
 }
 
 /// Scaling of features before an adapter.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum FeatureScaling {
     /// The features of the tower, unchanged.
@@ -55,7 +57,7 @@ pub enum FeatureScaling {
 }
 
 /// Non-linearity of an adapter.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum AdapterActivation {
     /// `x Phi(x)`.

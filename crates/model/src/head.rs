@@ -4,6 +4,7 @@ use burn::module::{Module, Param};
 use burn::tensor::{DType, Device, Tensor, TensorData};
 use conifer_geometry::ManifoldSpec;
 use conifer_geometry_tensor::{Manifold, RootT, manifold};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::batch_space::BatchSpace;
@@ -25,36 +26,36 @@ pub enum Tower {
 pub const SOFTMAXES: [&str; 3] = ["global_logit_scale", "local_logit_scale", "global_local_logit_scale"];
 
 /// Settings of a [`Head`]: initial values and ranges of its scalars. All scalars are learned in log space.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct HeadConfig {
-    /// Initial curvature c of every Lorentz factor, unless the manifold lists curvatures: 1 (HyCoCLIP App. B, PHyCLIP
-    /// App. C.3).
+    /// Initial curvature c (sectional curvature -c) of every Lorentz factor, in `curv_range`, unless the manifold lists
+    /// curvatures: 1 (HyCoCLIP App. B, PHyCLIP App. C.3).
     pub curv: f64,
     /// Whether the curvature is learned (all papers: yes).
     pub learn_curv: bool,
-    /// Range of every curvature: [0.1, 10] (PHyCLIP App. C.3).
+    /// Smallest and largest curvature, more than 0: [0.1, 10] (PHyCLIP App. C.3).
     pub curv_range: [f64; 2],
-    /// Initial feature scale. Default: 1/sqrt(D), where D is the whole dimension (HyCoCLIP App. B and PHyCLIP App. C.3:
-    /// 1/sqrt(512)). With `reference`: 1/sqrt(dimension of one factor), as in PHyCLIP's code.
+    /// Initial feature scale, more than 0. Absent: 1/sqrt(D), where D is the whole dimension (HyCoCLIP App. B and
+    /// PHyCLIP App. C.3: 1/sqrt(512)). With `reference`: 1/sqrt(dimension of one factor), as in PHyCLIP's code.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub feature_scale: Option<f64>,
     /// Whether the feature scales are learned.
     pub learn_feature_scale: bool,
-    /// Largest feature scale: 1 (released code of the MERU family). There is no lower bound.
+    /// Largest feature scale, more than 0: 1 (released code of the MERU family). There is no lower bound.
     pub max_feature_scale: f64,
     /// Whether each factor of a product space has its own feature scale (PHyCLIP's code) or all share one (PHyCLIP App.
     /// C.3).
     pub feature_scale_per_factor: bool,
-    /// Initial temperature of the contrastive softmax: 0.07 (HyCoCLIP App. B, PHyCLIP App. C.3).
+    /// Initial temperature of the contrastive softmax, more than 0: 0.07 (HyCoCLIP App. B, PHyCLIP App. C.3).
     pub temperature: f64,
-    /// Initial temperatures of a method with one softmax for each of [`SOFTMAXES`]; they replace `temperature`. Empty:
-    /// one temperature for all.
+    /// Three initial temperatures, more than 0, of a method with three softmaxes (UNCHA), which replace `temperature`:
+    /// of the softmax over wholes, over boxes, and over wholes with boxes as queries. Empty: the method's values.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub temperatures: Vec<f64>,
     /// Whether the temperature is learned.
     pub learn_temperature: bool,
-    /// Smallest temperature: 0.01 (same sources). There is no upper bound.
+    /// Smallest temperature, more than 0: 0.01 (HyCoCLIP App. B, PHyCLIP App. C.3). There is no upper bound.
     pub min_temperature: f64,
     /// Whether to use the released code's initial values where they differ from the paper's.
     pub reference: bool,

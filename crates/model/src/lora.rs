@@ -5,6 +5,7 @@ use std::vec;
 
 use burn::module::{LoraAdapter, Module, Param, Reparameterizer};
 use burn::tensor::Tensor;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::layer_ids::{LayerIds, block_of};
@@ -22,14 +23,15 @@ use crate::{Error, Result};
 /// The forward pass computes `W'`, so every layer and every fused operation uses it; the backward pass computes the
 /// gradient of `W'`. Compared with full fine-tuning of the same blocks, this saves the optimiser's two moments per
 /// weight, but no time. Dropout before `A` is not supported, because it would need a separate product for each layer.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct LoraConfig {
-    /// Rank of every update.
+    /// Rank of every low-rank update (LoRA), at least 1. The other parameters of the encoder are frozen.
     pub rank: usize,
-    /// The product of the factors is multiplied by `alpha / rank`.
+    /// The product of the factors is multiplied by `alpha / rank`; more than 0.
     pub alpha: f64,
-    /// Blocks whose weights are updated.
+    /// Blocks whose weights are updated: all, a number of last blocks, or a list of block numbers. The first block is
+    /// 0.
     pub blocks: LoraBlocks,
     /// Weights of a block that are updated.
     pub targets: Vec<LoraTarget>,
@@ -42,7 +44,7 @@ impl Default for LoraConfig {
 }
 
 /// Blocks of a tower, for [`LoraConfig`].
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged, expecting = "\"all\", a number of last blocks, or a list of block numbers (the first block is 0)")]
 pub enum LoraBlocks {
     /// A named choice.
@@ -54,7 +56,7 @@ pub enum LoraBlocks {
 }
 
 /// A named choice of blocks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum NamedBlocks {
     /// Every block.
@@ -68,7 +70,7 @@ impl Default for LoraBlocks {
 }
 
 /// Weights of a transformer block.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum LoraTarget {
     /// Queries, keys and values (one fused weight), and the output projection.

@@ -4,6 +4,7 @@ use burn::module::Module;
 use burn::tensor::{DType, Device, Tensor, TensorData};
 use conifer_data::batch::{ImageBatch, TokenBatch};
 use rayon::prelude::*;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::Result;
@@ -40,12 +41,12 @@ pub struct ModelConfig {
 }
 
 /// Mean and standard deviation of each channel, for pixels in `[0, 1]`.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PixelStatistics {
-    /// Subtracted from each channel.
+    /// Subtracted from each channel of pixels in [0, 1].
     pub mean: [f32; 3],
-    /// Divisor of each channel, after the mean is subtracted.
+    /// Divisor of each channel, after the mean is subtracted; more than 0.
     pub std: [f32; 3],
 }
 
@@ -96,7 +97,7 @@ pub struct Projection {
 }
 
 /// A part of a model that can be frozen, by its field name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ModelPart {
     /// The image encoder.

@@ -1,9 +1,10 @@
 //! The root of a run: the point from which its cones are seen.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Source of the root during training (HierarCaps Sec. 2 and Table 2).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum RootKind {
     /// The origin of the space.

@@ -2,6 +2,7 @@
 //! 2018, Sec. 3.3).
 
 use conifer_model::model::ModelPart;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// When the layers of an encoder become trainable: at first none; after every `every` updates of the run `blocks` more,
@@ -11,15 +12,16 @@ use serde::{Deserialize, Serialize};
 /// The times depend on the step alone, so a resumed run unfreezes at the same steps. Batch norms always use their stored
 /// statistics ([`BatchNorm`](conifer_model::encoders::conv::BatchNorm)), frozen or not. Features of such an encoder are never
 /// stored, because they change.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct UnfreezeConfig {
-    /// Updates between two unfreezings.
+    /// Updates between two unfreezings, at least 1. Before the first one the encoders are frozen.
     pub every: u64,
-    /// Blocks that become trainable at a time.
+    /// Blocks that become trainable at a time, at least 1, from the last to the first. The embeddings count as the
+    /// first.
     #[serde(default = "one")]
     pub blocks: usize,
-    /// The encoders: visual, textual or both.
+    /// Encoders that are unfrozen gradually: visual, textual or both.
     #[serde(default = "both")]
     pub towers: Vec<ModelPart>,
 }

@@ -1,5 +1,6 @@
 //! Settings of the loader.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::edges::EdgeChoice;
@@ -25,7 +26,7 @@ pub struct LoaderConfig {
     pub context: usize,
     /// Augmentation of photos and box crops, with independent draws for each.
     pub augment: Augment,
-    /// Choice of the caption.
+    /// Which of a photo's captions to use.
     pub caption: CaptionChoice,
     /// Choice of the chain of texts.
     pub chain: ChainChoice,
@@ -49,7 +50,7 @@ pub struct LoaderConfig {
 }
 
 /// Which caption of a photo is used.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum CaptionChoice {
     /// A random caption in each epoch.
@@ -65,26 +66,24 @@ pub enum CaptionChoice {
 }
 
 /// Which chain of texts of a sample is used, and which of its tiers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct ChainChoice {
-    /// Source of the chain.
+    /// Source of the chain of texts: the tiers of the captions, or the names of the taxon.
     pub of: ChainSource,
-    /// Number of tiers. From a longer chain the last, most specific ones are used. A shorter chain of
-    /// [`ChainSource::Tiers`] is broken; one of [`ChainSource::Taxon`] is used with the ranks that have a name. 4 in
-    /// HierarCaps.
+    /// Number of tiers, at least 2; 4 in HierarCaps. From a longer chain the last, most specific ones are used. A
+    /// shorter chain of captions is broken; a taxon that lacks ranks is used with the ranks that have a name.
     pub tiers: usize,
-    /// Index of a tier or rank to leave out; 0 is the most general. (1 with `tiers = 3` gives the "3 tiers" of HierarCaps'
-    /// supplement, Table 2.)
+    /// Index of a tier or rank to leave out; 0 is the most general. (1 with `tiers = 3` gives the "3 tiers" of
+    /// HierarCaps' supplement, Table 2.)
     #[serde(skip_serializing_if = "Option::is_none")]
     pub without: Option<usize>,
-    /// Add to each tier a negative text, which is wrong for the photo. For [`ChainSource::Tiers`] these are the
-    /// negative tiers of the sample; for [`ChainSource::Taxon`] another taxon of the same rank is drawn in each epoch.
-    /// A sample without negatives is broken.
+    /// Add to each tier a negative text, which is wrong for the photo: the negative tiers of the sample, or another
+    /// taxon of the same rank, drawn in each epoch. A sample without negatives is broken.
     pub negatives: bool,
-    /// Draw a near taxon as the negative (RCME Sec. 4.3), instead of any taxon.
+    /// For a taxon: draw a near taxon as the negative (RCME Sec. 4.3), instead of any taxon.
     pub hard: bool,
-    /// Which taxa are near.
+    /// Which taxa are near: a sibling, or a child of a sibling of the parent; else the nearest taxon.
     pub hard_kind: HardNegative,
 }
 
@@ -102,7 +101,7 @@ impl Default for ChainChoice {
 }
 
 /// Which taxa are hard negatives of a taxon. The text of RCME Sec. 4.3 has both readings (DEVIATIONS.md).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum HardNegative {
     /// A sibling, which has the same names at all higher ranks; else the nearest other taxon of the rank.
@@ -113,7 +112,7 @@ pub enum HardNegative {
 }
 
 /// Source of a chain of texts.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ChainSource {
     /// Captions from general to specific, with their negatives (HierarCaps).
@@ -125,14 +124,14 @@ pub enum ChainSource {
 
 /// Settings of the cache of decoded photos, which avoids repeated decoding. Photos and box crops are shrunk before
 /// augmentation *even if* the cache is full, so `bytes` does not change the batches.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct PixelCacheConfig {
-    /// Memory for pixels, in bytes. Photos that no longer fit are decoded each time. Nothing is evicted, because every
-    /// epoch reads every photo once in random order, so no photo is more likely to be needed soon.
+    /// Memory for decoded photos, in bytes. Photos that no longer fit are decoded each time. Nothing is evicted,
+    /// because every epoch reads every photo once in random order, so no photo is more likely to be needed soon.
     pub bytes: u64,
-    /// The shorter side is shrunk to this multiple of `image_size`. A square crop of half a square photo has 0.71 of
-    /// its side, so with 1.5 it still has more pixels than the model's input.
+    /// The shorter side of a cached photo, as a multiple of the image size, 1 to 100. A square crop of half a square
+    /// photo has 0.71 of its side, so with 1.5 it still has more pixels than the model's input.
     pub shorter_side: f32,
 }
 

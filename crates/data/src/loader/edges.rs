@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use rand::Rng;
 use rand::seq::{IndexedRandom, SliceRandom};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::cache::{DecodedPhoto, SampleImageKey};
@@ -22,18 +23,18 @@ use crate::transform::crop_pixels;
 ///
 /// Every chosen box is a part of its photo. A box is a part of another box if its phrase has `part_of` and that phrase
 /// has exactly one box, or if `rule` accepts the pair.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct EdgeChoice {
     /// Minimum area of boxes, and the rule that makes a box a part of another.
     pub rule: PartRule,
-    /// Maximum number of boxes per photo. If there are more, a random subset is drawn in each epoch.
+    /// Maximum number of boxes per photo, 1 to 1000. If there are more, a random subset is drawn in each epoch.
     pub boxes: usize,
     /// Cross-image pairs: for each class among the drawn boxes, this many boxes of that class from other photos become
-    /// parts of this photo. The class of a box is the text of its phrase. The paper uses 1, and reports that it helps
-    /// for classes that look different from photo to photo. 0 disables it.
+    /// parts of this photo; at most 1000, 0: none. The class of a box is the text of its phrase. The paper uses 1, and
+    /// reports that it helps for classes that look different from photo to photo.
     pub cross: usize,
-    /// Crops per box, augmented independently. Normally 1; HCL compares 2.
+    /// Crops per box, augmented independently, 1 to 1000. Normally 1; HCL compares 2.
     pub copies: usize,
 }
 

@@ -2,6 +2,7 @@
 
 use rand::seq::SliceRandom;
 use rand::{Rng, RngExt};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::resample::{ResampleFilter, ResampleRegion, resample};
@@ -12,7 +13,7 @@ use crate::sample::Picture;
 /// Augmentation of training photos. The steps are applied in the order of the fields. The default is the published
 /// recipe of MERU, HyCoCLIP and PHyCLIP without HyCoCLIP's white padding: a random resized crop of 50 to 100 % of the
 /// area, no flip, no colour change.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Augment {
     /// First fit the whole photo or box crop into a white square of the model's input size, as in HyCoCLIP's
@@ -20,19 +21,20 @@ pub struct Augment {
     pub white_pad: bool,
     /// Method of making the photo square.
     pub crop: Crop,
-    /// Probability of a horizontal flip. The published recipes have none, because captions mention "left" and
+    /// Probability of a horizontal flip, 0 to 1. The published recipes have none, because captions mention "left" and
     /// "right".
     pub hflip: f32,
-    /// Probability of a vertical flip.
+    /// Probability of a vertical flip, 0 to 1.
     pub vflip: f32,
-    /// Maximum rotation in degrees, in either direction.
+    /// Maximum rotation in either direction, 0 to 180 degrees.
     pub rotation: f32,
     /// Random colour changes.
     pub jitter: Jitter,
     /// Gaussian blur.
     pub blur: Option<Blur>,
     /// Decode JPEG files at 1/2, 1/4 or 1/8 of their size, if that leaves at least this many pixels per output pixel
-    /// along both sides of the crop. At least 1; `None` decodes in full size.
+    /// along both sides of the crop; 1 to 100. Absent: decode in full size. Not with `white_pad` or `cache_pixels`, nor
+    /// for a photo whose boxes are cropped.
     ///
     /// It only applies if a row needs nothing but the crop of the photo: no box crops, no pixel cache, no white
     /// padding. The random draws are the same, and pixels differ slightly (docs/performance.md).
@@ -50,21 +52,21 @@ fn is_zero(value: &u32) -> bool {
 }
 
 /// Method of making a training photo square.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Crop {
     /// A part with random area and shape.
     RandomResized {
-        /// Minimum and maximum of the crop's area, as a fraction of the photo's area.
+        /// For `random_resized`: minimum and maximum of the crop's area, as a fraction of the photo's area, 0 to 1.
         #[serde(default = "default_scale")]
         scale: [f32; 2],
-        /// Minimum and maximum of width / height.
+        /// For `random_resized`: minimum and maximum of width / height, more than 0.
         #[serde(default = "default_ratio")]
         ratio: [f32; 2],
     },
     /// Squeeze to `margin` times the size, then take a window at a random position (RCME: 256 / 224).
     RandomWindow {
-        /// Ratio of the squeezed size to the output size, at least 1.
+        /// For `random_window`: ratio of the squeezed size to the output size, 1 to 100.
         margin: f32,
     },
     /// As [`super::EvalCrop::Center`]. (The braces make serde reject unknown keys.)
@@ -76,28 +78,28 @@ pub enum Crop {
 /// Colour jitter as torchvision's `ColorJitter`: brightness, contrast and saturation factors are uniform in `[max(0,
 /// 1 - x), 1 + x]`, the hue rotation is uniform in `[-hue, hue]` of a full turn, and the four are applied in random
 /// order.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Jitter {
-    /// Maximum change of the brightness factor, at least 0.
+    /// Maximum change of the brightness factor, which is uniform in [1 - x, 1 + x]; 0 or more.
     pub brightness: f32,
-    /// Maximum change of the contrast factor, at least 0.
+    /// Maximum change of the contrast factor, which is uniform in [1 - x, 1 + x]; 0 or more.
     pub contrast: f32,
-    /// Maximum change of the saturation factor, at least 0.
+    /// Maximum change of the saturation factor, which is uniform in [1 - x, 1 + x]; 0 or more.
     pub saturation: f32,
-    /// Maximum hue rotation as a fraction of a full turn, 0 to 0.5.
+    /// Maximum hue rotation in either direction, as a fraction of a full turn, 0 to 0.5.
     pub hue: f32,
 }
 
 /// Gaussian blur.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Blur {
-    /// Width of the kernel in pixels, odd.
+    /// Width and height of the Gaussian kernel in pixels, odd, at most 99.
     pub kernel: u32,
-    /// Minimum and maximum standard deviation, in pixels of the result.
+    /// Minimum and maximum standard deviation, in pixels of the result, more than 0.
     pub sigma: [f32; 2],
-    /// Probability of applying the blur.
+    /// Probability of applying the blur, 0 to 1.
     #[serde(default = "always")]
     pub probability: f32,
 }

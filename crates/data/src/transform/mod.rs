@@ -12,6 +12,7 @@ mod pad;
 mod resample;
 mod warp;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use augment::{Augment, Blur, Crop, Jitter};
@@ -22,7 +23,7 @@ use crate::sample::{BBox, Picture, PixelLimits};
 use resample::{ResampleFilter, ResampleRegion, resample};
 
 /// Method of making a photo square for evaluation.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum EvalCrop {
     /// Resizes the shorter side to `size` and crops the centre: torchvision's `Resize(size, BICUBIC)` and

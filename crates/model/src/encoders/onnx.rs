@@ -6,6 +6,7 @@ use std::sync::Arc;
 use burn::module::Module;
 use burn::tensor::{Tensor, TensorData};
 use conifer_embeddings::sha256_hex;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::pooling::TokenPooling;
@@ -16,7 +17,7 @@ use crate::params::Init;
 use crate::{Error, Result};
 
 /// An image encoder in an ONNX file. Pixels are normalised with `model.pixels` before it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct OnnxImageConfig {
     /// The file, relative to the working directory. In a checkpoint: a file name in the folder of the checkpoint.
@@ -35,7 +36,7 @@ pub struct OnnxImageConfig {
 }
 
 /// Order of the axes of pixels.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum PixelLayout {
     /// Batch, channel, row, column (PyTorch).
@@ -46,7 +47,7 @@ pub enum PixelLayout {
 }
 
 /// A text encoder in an ONNX file. It needs its own tokenizer (`tokenizer.kind = "file"`).
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct OnnxTextConfig {
     /// The file, relative to the working directory. In a checkpoint: a file name in the folder of the checkpoint.
@@ -72,16 +73,16 @@ pub struct OnnxTextConfig {
 
 /// Names of the inputs of a text encoder, all `[B, L]` of int64 or int32. Absent names are those of `transformers`:
 /// `input_ids`, `attention_mask`, `token_type_ids`; the latter two are used if the file has them.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct OnnxTextInputs {
-    /// Token ids.
+    /// Name of the input of token ids; absent: `input_ids`, or the only input.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ids: Option<String>,
-    /// 1 for tokens, 0 for padding.
+    /// Name of the input of the mask, 1 for tokens and 0 for padding; absent: `attention_mask`, if the file has it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mask: Option<String>,
-    /// Segment types, which are 0 here.
+    /// Name of the input of segment types, which are 0 here; absent: `token_type_ids`, if the file has it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub types: Option<String>,
 }

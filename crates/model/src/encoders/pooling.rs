@@ -1,12 +1,13 @@
 //! From the tokens of a text to one row: pooling, `Dense` and `Normalize` of sentence-transformers.
 
 use burn::tensor::{Bool, Int, Tensor};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::layers::Linear;
 
 /// How a text encoder combines the tokens of a text.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum TokenPooling {
     /// The first token (`[CLS]`).

@@ -14,7 +14,7 @@
 //! ```
 //!
 //! Every section has defaults, and unknown keys are rejected. [`Config::resolve`] writes out all defaults before the
-//! config is stored beside the result. [`schema`] lists the keys.
+//! config is stored beside the result. [`schema()`] lists the keys.
 //!
 //! Some values are set in one place only: the image size by the image encoder, the context by the text encoder, the
 //! vocabulary by the tokenizer, and the views by the method.
@@ -22,8 +22,8 @@
 mod adaptation;
 mod defaults;
 mod features;
-mod keys;
 mod load;
+mod schema;
 mod smoke;
 #[cfg(test)]
 mod tests;
@@ -42,9 +42,10 @@ use conifer_model::encoders::{TextualConfig, VisualConfig};
 use conifer_model::head::HeadConfig;
 use conifer_model::lora::LoraConfig;
 use conifer_model::model::{ModelConfig, ModelPart, PixelStatistics};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-pub use keys::{KeyRow, edits, schema};
+pub use schema::{KeyRow, schema};
 
 use crate::error::{Error, Result};
 use crate::methods::{self, Method};
@@ -53,13 +54,13 @@ use crate::schedule::Schedule;
 use crate::unfreeze::UnfreezeConfig;
 
 /// One experiment.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
     /// Seed of the initial weights, the data order and the augmentation.
     pub seed: u64,
-    /// Follow the released systems where they differ from the papers. Default of `method.reference`, `head.reference`
-    /// and `optim.reference`; read only when a file is loaded.
+    /// Follow the released code where it differs from the papers. Default of `method.reference`, `head.reference` and
+    /// `optim.reference`; read only when a file is loaded.
     pub reference: bool,
     /// Source of the samples, and how they are batched.
     pub data: DataConfig,
@@ -84,15 +85,15 @@ pub struct Config {
 }
 
 /// `[data]`: a source ([`SourceSpec`]) and the loader settings ([`LoaderConfig`]) that no other section sets.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct DataConfig {
-    /// Kind of source, a name in [`SOURCES`](conifer_datasets::SOURCES).
+    /// Kind of source (`conifer data` lists them).
     pub kind: String,
     /// File, folder or shard pattern, relative to the working directory.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path: Option<PathBuf>,
-    /// Keep only the samples of this split.
+    /// Use only the samples of this split.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub split: Option<String>,
     /// Folders to search for photos, besides that of the data file.
@@ -109,49 +110,50 @@ pub struct DataConfig {
     pub chain: ChainChoice,
     /// Which boxes to use, and when a box is part of another.
     pub edges: EdgeChoice,
-    /// Smallest area of a box in pixels; smaller boxes are not used.
+    /// Minimum area of a box, in pixels of the original photo. Smaller boxes are not used. The crops of
+    /// `grit_processed` are not checked again. HyCoCLIP's preparation of GRIT keeps boxes above 32 x 32 = 1024.
     pub min_box_pixels: u32,
     /// Limits on the size of the photos.
     pub limits: PixelLimits,
     /// Drop the last, smaller batch of each epoch.
     pub drop_last: bool,
-    /// The run stops if more than this fraction of the samples is broken.
+    /// Maximum fraction of broken samples, 0 to 1. The run stops if it is exceeded after at least 100 samples.
     pub max_broken_share: f64,
     /// Cache of decoded photos in memory.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cache_pixels: Option<PixelCacheConfig>,
-    /// Reader threads; 0: one per core.
+    /// Number of reader threads, at most 1024; 0: one per core.
     pub workers: usize,
-    /// Number of batches to prepare ahead.
+    /// Maximum number of batches that are in preparation or ready, 1 to 10,000.
     pub prefetch: usize,
 }
 
 /// `[tokenizer]`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum TokenizerConfig {
     /// Byte-pair encoding as in CLIP, trained on the captions and phrases of the data.
     Train {
-        /// Largest number of tokens.
+        /// For `train`: largest number of tokens, at least 514.
         vocab_size: usize,
     },
     /// A `tokenizer.json`.
     File {
-        /// The file.
+        /// For `file`: the `tokenizer.json`.
         path: PathBuf,
     },
     /// CLIP's own list of merges, `bpe_simple_vocab_16e6.txt.gz`.
     ClipMerges {
-        /// The file.
+        /// For `clip_merges`: `bpe_simple_vocab_16e6.txt.gz`.
         path: PathBuf,
-        /// Number of tokens; default: CLIP's 49,408.
+        /// For `clip_merges`: number of tokens, at least 514; default: CLIP's 49,408.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         vocab_size: Option<usize>,
     },
 }
 
 /// `[model]`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct ModelSection {
     /// Start from this checkpoint folder, the newest checkpoint of this run, or this published model (its file, its
@@ -161,23 +163,25 @@ pub struct ModelSection {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub init: Option<PathBuf>,
     /// Only without `init`: take the image encoder and its pixel statistics from here instead of `visual`: a file, a
-    /// folder or a name on the hub, in one of [`TOWER_FORMATS`](conifer_model::checkpoint::towers::TOWER_FORMATS) or of a whole
-    /// model. The key in a config file is `model.visual.init`. A MoCo checkpoint is used at the image size of `visual`.
+    /// folder or a name on the hub (`conifer encoders --long` lists the formats), or a whole model. The key in a config
+    /// file is `model.visual.init`. A MoCo checkpoint is used at the image size of `visual`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub init_visual: Option<PathBuf>,
-    /// Only without `init`: take the text encoder and its tokenizer from here instead of `textual` and `[tokenizer]`. A
-    /// file spells it `model.textual.init`.
+    /// Only without `init`: take the text encoder and its tokenizer from here instead of `textual` and `[tokenizer]`: a
+    /// folder or a name on the hub. The key in a config file is `model.textual.init`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub init_textual: Option<PathBuf>,
     /// With `init`: replace the checkpoint's projections and head by new ones of dimension `embed_dim` (Wang et al.
     /// project CLIP's features to 128 dimensions).
     pub new_projection: bool,
-    /// Dimension D of the embeddings, over all factors.
+    /// Dimension D of the embeddings, over all factors, 1 to 65,536.
     pub embed_dim: usize,
     /// The image encoder. Absent, and `[data]` has vectors of photos: one that reads them.
+    #[schemars(skip)]
     pub visual: VisualConfig,
     /// The text encoder. Its vocabulary becomes that of the tokenizer. Absent, and `[data]` has vectors of texts: one
     /// that reads them.
+    #[schemars(skip)]
     pub textual: TextualConfig,
     /// Pixel normalisation.
     pub pixels: PixelStatistics,
@@ -197,30 +201,32 @@ pub struct ModelSection {
     /// Low-rank updates of the text encoder, as `visual_lora`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub textual_lora: Option<LoraConfig>,
-    /// Recompute cheap activations in the backward pass instead of storing them.
+    /// Recompute cheap activations in the backward pass instead of storing them: a step of ViT-S needs a sixth (batch
+    /// 8) to a fifth (batch 32) less memory and about a tenth more time, with the same results.
     pub gradient_checkpointing: bool,
 }
 
 /// `[manifold]`: absent keys take the method's defaults.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct ManifoldSection {
-    /// A name in [`SPACES`](conifer_geometry::SPACES).
+    /// Kind of space: sphere, euclidean, lorentz, product_l1 or product_l2; absent: the method's default.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<String>")]
     pub kind: Option<ManifoldKind>,
-    /// Number of factors of a product.
+    /// Number of factors of a product, a divisor of `model.embed_dim`; absent: the method's default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub factors: Option<usize>,
-    /// Initial curvature of each factor; empty: `head.curv` for all.
+    /// Initial curvature of each factor, more than 0; empty: `head.curv` for all.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub curv: Vec<f64>,
 }
 
 /// `[root]`: an absent kind is the method's default.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct RootSection {
-    /// Source of the root.
+    /// Source of the root of the cones; absent: the method's default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kind: Option<RootKind>,
     /// Text of a root that is, or is initialised as, a text embedding: empty (HierarCaps), or the name of the highest
@@ -229,41 +235,44 @@ pub struct RootSection {
 }
 
 /// `[method]`: a name in [`METHODS`](methods::METHODS) and the settings of that method.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct MethodSection {
-    /// The name.
+    /// Name of the method (`conifer methods` lists them). Its settings go into the same table.
     pub kind: String,
     /// Settings of the method, which checks them.
     #[serde(flatten)]
+    #[schemars(skip)]
     pub settings: toml::Table,
 }
 
 /// `[optim]`: AdamW and its schedule. The defaults are those of MERU, HyCoCLIP and PHyCLIP.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct OptimConfig {
-    /// Peak learning rate.
+    /// Peak learning rate, more than 0.
     pub lr: f64,
-    /// Decay rates of the two running means. The schedule `one_cycle` replaces the first one in every step.
+    /// Decay rates of AdamW's two running means, 0 or more and less than 1. The schedule `one_cycle` replaces the first
+    /// one in every step.
     pub betas: [f64; 2],
-    /// Added to the square root of the second mean.
+    /// Added to the square root of the second mean, more than 0.
     pub eps: f64,
-    /// Weight decay, multiplied by the learning rate.
+    /// Weight decay, multiplied by the learning rate; 0 or more.
     pub weight_decay: f64,
-    /// Learning rate after the warm-up, a name in [`SCHEDULES`](crate::schedule::SCHEDULES).
+    /// Learning rate after the warm-up: cosine, linear, one_cycle or constant.
     pub schedule: String,
-    /// Length of the linear warm-up, in steps.
+    /// Length of the linear warm-up, in steps, at most `train.steps`. If it is absent in a run of fewer than 4000
+    /// steps: a tenth of the run.
     pub warmup_steps: u64,
     /// Largest norm over all gradients. 0 (as published): no clipping.
     pub clip_norm: f64,
-    /// Factor on the learning rate of both encoders.
+    /// Factor on the learning rate of both encoders, more than 0.
     pub tower_lr_factor: f64,
-    /// Factor on the learning rate from each layer of an encoder to the one before it; 1: none. Layer l of an encoder
-    /// with L blocks has `layer_decay^(L + 1 - l)` times its learning rate (ELECTRA, Clark et al., ICLR 2020; BEiT, Bao
-    /// et al., ICLR 2022). The layers are those of [`LayerIds`](conifer_model::layer_ids::LayerIds).
+    /// Factor on the learning rate from each layer of an encoder to the one before it, more than 0, at most 1; 1: none.
+    /// Layer l of an encoder with L blocks has `layer_decay^(L + 1 - l)` times its learning rate (ELECTRA, Clark et
+    /// al., ICLR 2020; BEiT, Bao et al., ICLR 2022).
     pub layer_decay: f64,
-    /// Number of batches whose gradients are averaged per step. Contrastive terms stay within each batch.
+    /// Number of batches whose gradients are averaged per step, at least 1. Contrastive terms stay within each batch.
     pub accumulate: usize,
     /// Follow the released code: norms, biases and per-factor scalars are decayed too, and the first step has learning
     /// rate 0.
@@ -271,26 +280,27 @@ pub struct OptimConfig {
 }
 
 /// `[train]`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct TrainConfig {
-    /// Number of optimiser updates.
+    /// Number of optimiser updates, at least 1.
     pub steps: u64,
-    /// Samples in a batch.
+    /// Samples in a batch, at least 2.
     pub batch_size: usize,
-    /// Steps between two log records.
+    /// Steps between two log records, at least 1.
     pub log_every: u64,
     /// Steps between two checkpoints; 0: only at the end or when stopped.
     pub checkpoint_every: u64,
-    /// Number of checkpoints to keep; older ones are removed.
+    /// Number of checkpoints to keep, at least 1; older ones are removed.
     pub keep: usize,
-    /// Frozen parts of the model: visual, textual, visual_proj, textual_proj, head. They need no optimiser memory.
+    /// Parts of the model that are not trained. They need no optimiser memory.
     pub freeze: Vec<ModelPart>,
     /// Gradual unfreezing of encoders; absent: none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unfreeze: Option<UnfreezeConfig>,
     /// Encode each photo, box and text once and train on the stored features, for the towers in `freeze`. Absent: true
-    /// if a frozen tower comes from `model.visual.init` or `model.textual.init`, or is an ONNX model. Always true if a tower reads vectors.
+    /// if a frozen tower comes from `model.visual.init` or `model.textual.init`, or is an ONNX model. Always true if a
+    /// tower reads vectors.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub features: Option<bool>,
     /// Folder of the stored features, as `conifer features --out` writes it. Features of another encoder in it are an
@@ -303,12 +313,12 @@ pub struct TrainConfig {
 
 /// `[eval]`: benchmarks on held-out data during training. The trainer schedules them; its
 /// [`Observer`](crate::trainer::Observer) runs them.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct EvalConfig {
     /// Steps between two evaluations; 0: never.
     pub every: u64,
-    /// Names of the benchmarks (`conifer benchmarks`).
+    /// Names of the benchmarks (`conifer benchmarks` lists them).
     pub benchmarks: Vec<String>,
     /// Kind of source; default: that of `[data]`, with its path and its options.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -325,7 +335,7 @@ pub struct EvalConfig {
     /// File of `parent child` edges, for benchmarks that need a tree of classes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tree: Option<PathBuf>,
-    /// Prompt templates: a named set, or a file.
+    /// Prompt templates: a named set (`conifer eval`), or a file.
     pub prompts: String,
     /// Crop of the photos; absent: that of the model.
     #[serde(skip_serializing_if = "Option::is_none")]
