@@ -55,9 +55,10 @@ impl NodeAncestors {
     /// The scores of this prediction. `from_truth`: [`ClassGraph::distances_from`] the truth.
     fn scores(&self, graph: &ClassGraph, truth: &Self, from_truth: &[Option<usize>]) -> HierarchicalScores {
         let common: BTreeSet<usize> = self.up.keys().filter(|node| truth.up.contains_key(node)).copied().collect();
-        // Each class between a common ancestor and a lower one is a common ancestor, too.
-        let is_lowest = |node: &&usize| !graph.children(**node).iter().any(|child| common.contains(child));
-        let lca = common.iter().filter(is_lowest).map(|node| self.up[node].max(truth.up[node])).min();
+        // Each class between a common ancestor and a lower one is a common ancestor, too, so only parents of common
+        // ancestors have lower ones.
+        let higher: BTreeSet<usize> = common.iter().flat_map(|&node| graph.parents(node)).copied().collect();
+        let lca = common.difference(&higher).map(|node| self.up[node].max(truth.up[node])).min();
         let shared = common.iter().filter(|&&node| node != self.node && node != truth.node).count();
         let (above_predicted, above_truth) = (self.up.len() - 1, truth.up.len() - 1);
         let (to_top, truth_to_top) = (self.to_top(graph), truth.to_top(graph));
