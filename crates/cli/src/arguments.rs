@@ -7,6 +7,7 @@ mod eval;
 mod explore;
 mod features;
 mod hierarchy;
+mod path;
 mod predict;
 mod ranking;
 mod search;
@@ -26,6 +27,7 @@ pub(crate) use eval::{EvalCommand, EvalRunArgs, ReportFormat, ScoreArg, SuiteArg
 pub(crate) use explore::ExploreArgs;
 pub(crate) use features::FeaturesArgs;
 pub(crate) use hierarchy::{ChainProtocolArg, HierarchyArgs};
+pub(crate) use path::PathArg;
 pub(crate) use predict::{ClassTextArg, PredictArgs};
 pub(crate) use ranking::RankingArg;
 pub(crate) use search::{FilterArgs, QueryArgs, QueryEmbedderArgs, SearchArgs, TraverseArgs};

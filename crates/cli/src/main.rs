@@ -8,7 +8,6 @@ mod embedder;
 mod invocation;
 mod old_spelling;
 mod output;
-mod path_arg;
 mod pictures;
 mod progress;
 mod query_resolver;

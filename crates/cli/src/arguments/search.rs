@@ -4,8 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::{EndpointArgs, RankingArg, ViewArg};
-use crate::path_arg::PathArg;
+use super::{EndpointArgs, PathArg, RankingArg, ViewArg};
 
 /// Definitions printed below the help of both commands.
 const TERMS: &str = "\

@@ -1,5 +1,6 @@
 use burn::tensor::Device;
 use conifer_index::{Cone, Filter, FlatIndex, Query as Points, StopPlace, Traversal};
+use conifer_search::PathName;
 use serde_json::json;
 
 use super::search::{label, row_json};
@@ -23,7 +24,7 @@ pub(crate) fn run(args: TraverseArgs, as_json: bool, device: &Device) -> anyhow:
     let defaults = if target.is_some() { Traversal::interpolation() } else { Traversal::default() };
     let settings = Traversal {
         steps: args.steps.unwrap_or(defaults.steps),
-        path: args.path.map_or(defaults.path, Into::into),
+        path: args.path.map_or(defaults.path, |path| PathName::from(path).into()),
         cone: if args.cones { Some(Cone::default()) } else { defaults.cone.filter(|_| !args.no_filter) },
     };
     let index = FlatIndex::on(&set)?;
