@@ -246,13 +246,13 @@ impl CandidateClasses {
 impl DetectionVariant {
     fn protocol(&self, context: &Context<'_>, note: &str) -> String {
         let prompts = context.options.templates.len();
-        let detections = if self.first_class { "first class" } else { "every class" };
+        let detections = if self.first_class { "top-1 class" } else { "every class" };
         let score = context.options.score.name();
         let score = match SCORES[self.score] {
             "softmax" => format!("softmax of {LOGIT_SCALE} x {score}"),
             _ => score.to_owned(),
         };
-        format!("{prompts} prompts, {detections} a box, {score}{note}")
+        format!("{prompts} prompts, {detections} per box, {score}{note}")
     }
 }
 

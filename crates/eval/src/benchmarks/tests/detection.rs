@@ -48,7 +48,7 @@ fn average_precision_of_four_boxes() {
         assert!((found.value - expected).abs() < 1e-9, "{found:?}; expected {expected}");
         assert!((found.baseline.as_ref().unwrap().value - trivial).abs() < 1e-12 && found.n == 4, "{found:?}");
     };
-    let every = "every class a box, similarity";
+    let every = "every class per box, similarity";
     // Cats by similarity: dog -1, cat -1.5, cat -2, dog -4, so precision 1/2, then 2/3. Dogs by similarity: dog 0, cat
     // -2.5, dog -3, cat -6, so precision 1, then 2/3.
     check(every, "AP (all points)", ((1.0 / 4.0 + 1.0 / 3.0) + (1.0 / 2.0 + 1.0 / 3.0)) / 2.0, 0.5);
@@ -57,11 +57,11 @@ fn average_precision_of_four_boxes() {
     // right, right.
     check(every, "AP50 (101 points, IoU matching)", ((51.0 + 50.0 * 2.0 / 3.0) / 101.0 + 1.0) / 2.0, 0.5);
     // Log odds of cat: cat 1, dog 2, dog -4, cat 4. Ranking of cats: cat, dog, cat. Ranking of dogs: dog, cat, dog.
-    check("every class a box, softmax of 100 x similarity", "AP (all points)", 5.0 / 6.0, 0.5);
+    check("every class per box, softmax of 100 x similarity", "AP (all points)", 5.0 / 6.0, 0.5);
     // The dog of photo a is classified as a cat. Cats are as before, and one of the dogs is never found. The baseline
     // "always cat" has 1/2 for cats and 0 for dogs.
-    check("first class a box, similarity", "AP (all points)", (7.0 / 12.0 + 1.0 / 2.0) / 2.0, 0.25);
-    check("first class a box, similarity", "AP (101 points)", (2.0 / 3.0 + 51.0 / 101.0) / 2.0, 0.25);
+    check("top-1 class per box, similarity", "AP (all points)", (7.0 / 12.0 + 1.0 / 2.0) / 2.0, 0.25);
+    check("top-1 class per box, similarity", "AP (101 points)", (2.0 / 3.0 + 51.0 / 101.0) / 2.0, 0.25);
     assert!(records.iter().all(|it| it.interval.is_some() && it.baseline.is_some()));
 
     let alone = run("detection", &embedder, samples()[..1].to_vec(), None).unwrap_err().to_string();
@@ -144,7 +144,7 @@ fn equal_boxes_do_not_elect_the_right_class() {
     let embedder = euclidean(&[("cat", [0.0; 2]), ("dog", [0.0; 2])], &[(0, [1.0, 0.0])]);
     let records = run("detection", &embedder, samples, None).unwrap();
     assert!(records.iter().filter(|it| it.metric == "accuracy (micro)").all(|it| it.value == 0.0));
-    let constant = record(&records, "all classes", "1 prompts, every class a box, similarity", "AP (all points)");
+    let constant = record(&records, "all classes", "1 prompts, every class per box, similarity", "AP (all points)");
     assert_eq!(constant.value, constant.baseline.as_ref().unwrap().value);
 }
 
@@ -164,7 +164,7 @@ fn novel_and_base_classes_of_coco() {
     let texts: Vec<_> = names.iter().map(|name| (*name, [f32::from(place(name)), 0.0])).collect();
     let images: Vec<_> = (0..65).map(|i| (i, [f32::from(i), 0.0])).collect();
     let embedder = euclidean(&texts, &images);
-    let first = "1 prompts, first class a box, similarity";
+    let first = "1 prompts, top-1 class per box, similarity";
     let records = run("detection", &embedder, samples.clone(), None).unwrap();
     let check = |split: &str, expected: f64, n: usize| {
         let found = record(&records, split, first, "AP (all points)");
@@ -198,7 +198,7 @@ fn detection_on_boxes_of_coco() {
     let source = BenchmarkSamples(samples);
     let records = measure(find("detection").unwrap(), &Context::new(&HashEmbedder, &source, None, &options)).unwrap();
     // Three splits of 65 classes, one of 17 and one of all 78, each with 2 scores x (3 metrics of every class + 2 of
-    // the first class). 2 x 2 votes with two metrics each.
+    // the top-1 class). 2 x 2 votes with two metrics each.
     assert_eq!(records.len(), 5 * 10 + 8);
     assert!(records.iter().all(|it| it.protocol.ends_with("boxes of groups left out: 5") && it.interval.is_some()));
     let vote = |size: &str| {
