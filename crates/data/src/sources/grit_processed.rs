@@ -1,9 +1,16 @@
 //! GRIT as prepared by HyCoCLIP: shards of `<key>.child.jpg` and `<key>.child.txt` (the photo and its caption),
 //! `<key>.numparents.txt`, and `<key>.parent000.jpg`, `<key>.parent000.txt`, ... (cropped boxes and their phrases; they
 //! are called "parent" because a box is more general than its photo). [`crate::export`] writes the same layout.
+//!
+//! RedCaps with boxes is read in this layout, too, with the subreddit in `<key>.json` (`prefix_key`). With it a sample has
+//! each caption twice: plain, and after the words of this field. Phrases have no prefix.
+
+use std::path::PathBuf;
+
+use serde::Deserialize;
 
 use super::SourceEntry;
-use super::jsonl::NoOptions;
+use super::caption_prefix::CaptionPrefix;
 use crate::error::Result;
 use crate::sample::{Broken, Cause, Phrase, Sample, View};
 use crate::shard::{ShardRecord, Shards};
@@ -13,24 +20,35 @@ use crate::source::{Source, SourceSpec};
 pub const ENTRY: SourceEntry = SourceEntry {
     kind: "grit_processed",
     summary: "GRIT shards as prepared by HyCoCLIP (child, parentNNN)",
-    inputs: "path: pattern of .tar shards",
+    inputs: "path: pattern of .tar shards; options: prefix_key and prefix_names, as in image_text_shards (the field is in `<key>.json`)",
     read: |spec| Ok(Box::new(GritProcessed::open(spec)?)),
 };
 
 /// Prepared GRIT shards.
 pub struct GritProcessed {
     shards: Shards,
+    prefix: Option<CaptionPrefix>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct GritProcessedOptions {
+    /// Field of the `.json` member whose words precede half of the captions; empty for none.
+    prefix_key: String,
+    /// Table of the values of this field and their words.
+    prefix_names: Option<PathBuf>,
 }
 
 impl GritProcessed {
     /// Indexes the shards.
     ///
     /// # Errors
-    /// See [`Shards::open`].
+    /// See [`Shards::open`]; also if the table of prefixes has a row without words.
     pub fn open(spec: &SourceSpec) -> Result<Self> {
-        spec.parse_options::<NoOptions>()?;
+        let options: GritProcessedOptions = spec.parse_options()?;
         spec.no_split()?;
-        Ok(Self { shards: Shards::open(spec.need_path()?)? })
+        let prefix = CaptionPrefix::open(&options.prefix_key, options.prefix_names.as_deref())?;
+        Ok(Self { shards: Shards::open(spec.need_path()?)?, prefix })
     }
 }
 
@@ -55,9 +73,13 @@ impl Source for GritProcessed {
                 })
             })
             .collect::<Result<_, Broken>>()?;
+        let mut captions = vec![record.need_text("child.txt")?.trim().to_owned()];
+        if let Some(prefix) = &self.prefix {
+            prefix.add(&record, &mut captions)?;
+        }
         let sample = Sample {
             image: Some(record.need_image("child.")?),
-            captions: vec![record.need_text("child.txt")?.trim().to_owned()],
+            captions,
             id: record.key,
             phrases,
             ..Sample::default()

@@ -1,17 +1,13 @@
 //! Plain image-text shards in the WebDataset layout: `<key>.jpg` with the caption in `<key>.txt` or in `<key>.json`
 //! (RedCaps).
 //!
-//! With `prefix_key` a sample has each caption twice: plain, and after the words of a field, `cat pictures : my cat`. The
-//! loader draws one caption each time it reads a sample, so half of the captions have the prefix, as in MERU's training
-//! on RedCaps (the field is the subreddit).
+//! With `prefix_key` a sample has each caption twice: plain, and after the words of a field (the subreddit of RedCaps).
 
-use std::collections::HashMap;
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use serde::Deserialize;
-use serde_json::{Map, Value};
 
+use super::caption_prefix::{CaptionPrefix, json_text};
 use super::{SourceEntry, name_list};
 use crate::error::{Error, Result};
 use crate::sample::{Broken, Cause, Sample, View};
@@ -33,8 +29,7 @@ pub const ENTRY: SourceEntry = SourceEntry {
 pub struct ImageTextShards {
     shards: Shards,
     options: ImageTextShardsOptions,
-    /// Words of the values of the prefix field, by value in lower case.
-    prefix_words: HashMap<String, String>,
+    prefix: Option<CaptionPrefix>,
 }
 
 #[derive(Deserialize)]
@@ -72,15 +67,9 @@ impl ImageTextShards {
         if options.text.is_empty() && options.json_key.is_empty() {
             return Err(Error::config("text", "[], with an empty json_key", "a member with captions"));
         }
-        if options.prefix_key.is_empty()
-            && let Some(names) = &options.prefix_names
-        {
-            let found = format!("`{}`, without prefix_key", names.display());
-            return Err(Error::config("prefix_names", found, "prefix_key, the field that the names stand in"));
-        }
         spec.no_split()?;
-        let prefix_words = options.prefix_names.as_deref().map(read_words).transpose()?.unwrap_or_default();
-        Ok(Self { shards: Shards::open(spec.need_path()?)?, options, prefix_words })
+        let prefix = CaptionPrefix::open(&options.prefix_key, options.prefix_names.as_deref())?;
+        Ok(Self { shards: Shards::open(spec.need_path()?)?, options, prefix })
     }
 
     fn captions(&self, record: &ShardRecord) -> Result<Vec<String>, Broken> {
@@ -93,7 +82,7 @@ impl ImageTextShards {
             && !key.is_empty()
             && let Some(json) = record.text("json")?
         {
-            captions.push(field(record, &json, key)?);
+            captions.push(json_text(record, &json, key)?);
         }
         if captions.is_empty() {
             let there: Vec<_> = record.extensions().collect();
@@ -101,54 +90,11 @@ impl ImageTextShards {
             let detail = format!("members are {}; expected one of {wanted}, or json", there.join(", "));
             return Err(record.broken(Cause::NoCaption, detail));
         }
-        if let Some(prefix) = self.prefix(record)? {
-            let prefixed: Vec<_> = captions.iter().map(|caption| format!("{prefix} : {caption}")).collect();
-            captions.extend(prefixed);
+        if let Some(prefix) = &self.prefix {
+            prefix.add(record, &mut captions)?;
         }
         Ok(captions)
     }
-
-    /// The words that precede half of the captions.
-    fn prefix(&self, record: &ShardRecord) -> Result<Option<String>, Broken> {
-        let key = &self.options.prefix_key;
-        if key.is_empty() {
-            return Ok(None);
-        }
-        let json = record.text("json")?.ok_or_else(|| {
-            let detail = format!("no `.json` member; expected one with a text in `{key}`");
-            record.broken(Cause::BadRecord, detail)
-        })?;
-        let name = field(record, &json, key)?;
-        let words = self.prefix_words.get(&name.to_lowercase()).cloned();
-        Ok(Some(words.unwrap_or_else(|| name.replace('_', " "))))
-    }
-}
-
-/// The text of a field of a `.json` member.
-fn field(record: &ShardRecord, json: &str, key: &str) -> Result<String, Broken> {
-    let fault = |found: String| {
-        record.broken(Cause::BadRecord, format!("`.json`: {found}; expected an object with a text in `{key}`"))
-    };
-    let fields: Map<String, Value> = serde_json::from_str(json).map_err(|error| fault(error.to_string()))?;
-    match fields.get(key) {
-        Some(Value::String(text)) => Ok(text.trim().to_owned()),
-        other => Err(fault(other.map_or("no such field".to_owned(), Value::to_string))),
-    }
-}
-
-/// Reads rows of a name, a tab and its words.
-fn read_words(path: &Path) -> Result<HashMap<String, String>> {
-    let text = fs::read_to_string(path).map_err(Error::io("read", path))?;
-    let mut words = HashMap::new();
-    for (number, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
-        let row = line.split_once('\t').map(|(name, words)| (name.trim(), words.trim()));
-        let Some((name, named)) = row.filter(|(name, words)| !name.is_empty() && !words.is_empty()) else {
-            let place = format!("line {} of `{}`", number + 1, path.display());
-            return Err(Error::format(place, format!("{line:?}"), "a name, a tab and its words"));
-        };
-        words.insert(name.to_lowercase(), named.to_owned());
-    }
-    Ok(words)
 }
 
 impl Source for ImageTextShards {

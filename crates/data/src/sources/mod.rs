@@ -12,6 +12,7 @@ use crate::files::not_a_file;
 use crate::roots::{self, AllowedRoots, RootedSource};
 use crate::source::{Source, SourceSpec};
 
+mod caption_prefix;
 pub mod csv_pairs;
 pub mod features;
 pub mod grit_processed;

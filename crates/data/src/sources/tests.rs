@@ -196,6 +196,33 @@ fn grit_as_prepared() {
     );
 }
 
+/// RedCaps with boxes: the layout of GRIT, with the subreddit beside it.
+#[test]
+fn boxes_of_redcaps_have_the_prefix_of_their_captions() {
+    let (photo, crop) = (jpeg(32, 32), jpeg(16, 16));
+    let folder = FixtureFolder::new();
+    let members: &[(&str, &[u8])] = &[
+        ("child.jpg", &photo),
+        ("child.txt", b"my cat"),
+        ("json", br#"{"subreddit": "tree_hugs"}"#),
+        ("numparents.txt", b"1"),
+        ("parent000.jpg", &crop),
+        ("parent000.txt", b"cat"),
+    ];
+    let without = [&members[..2], &members[3..]].concat();
+    let path = folder.shard(&[("a", members), ("b", &without)]);
+    let source = open(&spec("grit_processed", &path)).unwrap();
+    assert_eq!(source.get(0).unwrap().captions, ["my cat"]);
+    let source = open(&with(spec("grit_processed", &path), json!({"prefix_key": "subreddit"}))).unwrap();
+    let sample = source.get(0).unwrap();
+    assert_eq!(sample.captions, ["my cat", "tree hugs : my cat"]);
+    assert_eq!(sample.phrases.iter().map(|it| &*it.text).collect::<Vec<_>>(), ["cat"]);
+    let broken = source.get(1).unwrap_err();
+    assert!(broken.detail.starts_with("no `.json` member; expected one with a text in `subreddit` (in `"), "{broken}");
+    let text = message(&with(spec("grit_processed", &path), json!({"prefix_names": "names.tsv"})));
+    assert!(text.ends_with("without prefix_key; expected prefix_key, the field that the names stand in"), "{text}");
+}
+
 #[test]
 fn plain_shards() {
     let photo = jpeg(8, 8);
