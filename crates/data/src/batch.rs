@@ -30,12 +30,12 @@ pub struct TokenBatch {
 /// Chains of texts from general to specific. A shorter chain repeats its last text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ChainBatch {
-    /// `[signs * tiers * samples]`: the first tier of all samples, then the second, and so on. Negative tiers, if
-    /// any, follow the positive ones.
+    /// `[signs * tiers * samples]`, where `signs` is 2 with `negatives` and otherwise 1: the first tier of all
+    /// samples, then the second, and so on. Negative tiers follow the positive ones.
     pub texts: TokenBatch,
     /// Number of tiers in a chain.
     pub tiers: usize,
-    /// True if each positive tier has a negative one, so that `signs` is 2.
+    /// True if each positive tier has a negative one.
     pub negatives: bool,
     /// `[samples]`, the length of each chain before the repetition; empty if every chain has `tiers` texts.
     pub lengths: Vec<usize>,

@@ -26,7 +26,8 @@ pub fn write_whole(path: &Path, bytes: &[u8]) -> Result<()> {
     Ok(conifer_files::write_whole(path, bytes)?)
 }
 
-/// Opens a regular file for reading. A named pipe without a writer would block forever, and a device may never end.
+/// Opens a regular file for reading. Other kinds of files are errors: a named pipe without a writer would block
+/// forever, and a device may never end.
 ///
 /// # Errors
 /// As [`File::open`]. Also if the path is neither a regular file nor a folder.

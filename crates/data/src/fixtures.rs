@@ -26,7 +26,7 @@ impl FixtureFolder {
         Self(tempfile::tempdir().unwrap())
     }
 
-    /// Its path.
+    /// Path of the folder.
     pub fn path(&self) -> &Path {
         self.0.path()
     }

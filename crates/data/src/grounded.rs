@@ -22,8 +22,8 @@
 //! * `wrong` has one incorrect caption for each of `captions`, with a small change that makes it false for the photo.
 //!   `grade` is the mean human rating of how strongly the chain of `tiers` holds.
 //! * `tiers` and `taxon` run from general to specific. There are as many negative tiers as positive ones.
-//!   `missing_ranks` lists the ranks without a name in `taxon`: `[{"position": 1, "name": "phylum"}]`, position 0 being the
-//!   most general rank. `common_name` is the everyday name of the species.
+//!   `missing_ranks` lists the ranks without a name in `taxon`: `[{"position": 1, "name": "phylum"}]`, position 0
+//!   being the most general rank. `common_name` is the everyday name of the species.
 //! * `meta` may contain anything and is ignored. Other unknown fields are errors, because they are usually misspelt.
 
 use std::path::{Path, PathBuf};

@@ -1,5 +1,5 @@
-//! The toy world as a source. [`conifer_data::export`] writes it to files like any other source; this module also writes its
-//! gallery as an image folder.
+//! The toy world as a source. [`conifer_data::export`] writes it to files like any other source; this module also
+//! writes its gallery as an image folder.
 
 use std::fs;
 use std::path::Path;

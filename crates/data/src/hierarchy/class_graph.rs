@@ -12,7 +12,8 @@ use crate::error::{Error, Result};
 /// Ancestors and descendants are the classes that a directed path reaches.
 ///
 /// Nodes are numbered in the order of the first visit of a depth-first walk from the roots, children in order of
-/// appearance; for a tree, the numbers are those of [`Tree`]. Methods panic if a node is `>= len()`, like slice indexing.
+/// appearance; for a tree, the numbers are those of [`Tree`]. Methods panic if a node is `>= len()`, like slice
+/// indexing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClassGraph {
     names: Vec<String>,
@@ -159,8 +160,8 @@ impl ClassGraph {
         distances(node, |node| &self.children[node])
     }
 
-    /// Number of edges of the shortest path between `node` and each other node, in either direction of the edges. `None`
-    /// if no path exists.
+    /// Number of edges of the shortest path between `node` and each other node, in either direction of the edges.
+    /// `None` if no path exists.
     pub fn distances_from(&self, node: usize) -> Vec<Option<usize>> {
         let mut all = vec![None; self.len()];
         all[node] = Some(0);

@@ -87,9 +87,10 @@ impl Taxonomy {
         self.nearest(&line, (0..=rank).rev(), rank, rng)
     }
 
-    /// Samples a wrong taxon of rank `rank` whose parent is a sibling of the parent of `own` at that rank (RCME Sec. 4.3,
-    /// second and third sentence). If the parent has no sibling with children, the result is below a sibling of the
-    /// nearest ancestor that has one; the last resort is a sibling of `own`. `None` as in [`Taxonomy::hard_negative`].
+    /// Samples a wrong taxon of rank `rank` whose parent is a sibling of the parent of `own` at that rank (RCME Sec.
+    /// 4.3, second and third sentence). If the parent has no sibling with children, the result is a descendant of a
+    /// sibling of the nearest ancestor that has one; if there is none, a sibling of `own`. `None` as in
+    /// [`Taxonomy::hard_negative`].
     pub fn cousin_negative(&self, own: TaxonId, rank: usize, rng: &mut impl Rng) -> Option<TaxonId> {
         let line = self.line(own);
         self.nearest(&line, (0..rank).rev().chain([rank]), rank, rng)
@@ -197,8 +198,9 @@ impl Taxonomy {
         taxon
     }
 
-    /// Samples a taxon `levels` ranks below one of `from`; taxa below `except`, a member of `from`, are excluded, and so
-    /// are those below a member without a name, which may be `except`. `None` if no branch is deep enough.
+    /// Samples a taxon `levels` ranks below a member of `from`; at `levels` 0, a member itself. `except`, a member of
+    /// `from`, is excluded with all taxa below it. A member without a name is excluded at `levels` 0, and always if
+    /// `except` is given, because it may be the same taxon. `None` if no branch is deep enough.
     fn pick(&self, from: &[u32], except: Option<u32>, levels: usize, rng: &mut impl Rng) -> Option<u32> {
         // Try a few draws first, because they usually succeed and avoid copying a long list of siblings.
         const DRAWS: usize = 4;
@@ -290,12 +292,12 @@ mod tests {
         assert_eq!(cousins("A m x 1", 3), set(&["A m y 3"]));
         assert_eq!(cousins("A m x 1", 2), set(&["A n z"]));
         assert_eq!(cousins("A m x 1", 1), set(&["B o", "B p"]));
-        // A kingdom has no parent: its siblings.
+        // A kingdom has no parent, so one of its siblings is drawn.
         assert_eq!(cousins("A m x 1", 0), set(&["B"]));
-        // "A n z" has no sibling: below a sibling of "A n".
+        // "A n z" has no sibling, so the result is below a sibling of "A n".
         assert_eq!(cousins("A n z 4", 3), set(&["A m x 1", "A m x 2", "A m y 3"]));
         assert!(cousins("A m", 3).is_empty());
-        // A single branch until the last rank: a sibling.
+        // The taxonomy branches only at the last rank, so a sibling is drawn.
         let line = Taxonomy::new(["A m 1", "A m 2"].map(path));
         let own = line.find(&path("A m 1")).unwrap();
         let found = line.cousin_negative(own, 2, &mut ChaCha8Rng::seed_from_u64(0)).unwrap();
@@ -318,7 +320,7 @@ mod tests {
         };
         let hard: Draw = |it, own, rank, rng| it.hard_negative(own, rank, rng);
         let random: Draw = |it, own, rank, rng| it.random_negative(own, rank, rng);
-        // The path of a taxon leaves the missing rank out.
+        // `path` omits missing ranks.
         assert_eq!(found("A m x 1", 1, hard), set(&["A n"]));
         // "x" is alone in "m". Below the missing phylum there may be the same "x", so only "n" is searched.
         assert_eq!(found("A m x 1", 2, hard), set(&["A n y"]));

@@ -13,8 +13,8 @@ use crate::transform::Augment;
 #[serde(default, deny_unknown_fields)]
 pub struct LoaderConfig {
     /// Parts of a batch. [`View::Pair`]: photo and caption. [`View::Photo`]: the photo alone. [`View::Boxes`]: a pair,
-    /// plus one box of the photo and its phrase. [`View::Chain`]: a chain of texts. [`View::Edges`]: the photo, its boxes, and their part-of
-    /// relations.
+    /// plus one box of the photo and its phrase. [`View::Chain`]: a chain of texts. [`View::Edges`]: the photo, its
+    /// boxes, and their part-of relations.
     pub views: Vec<View>,
     /// Number of samples per batch.
     pub batch_size: usize,

@@ -76,7 +76,7 @@ pub(super) struct EdgeRow {
 /// The photo or a box, before augmentation.
 enum EdgeImage<'a> {
     Pixels(DecodedPhoto),
-    /// Sample and part of a region, one copy of which is drawn.
+    /// Sample index and part number of a region ([`PhotoRegion`]); one of its copies is drawn.
     Region(&'a RegionMode, u64, u32),
 }
 
@@ -106,8 +106,8 @@ impl ClassBoxes {
         it
     }
 
-    /// Up to `count` different random boxes of `class` in photos other than `own`, from at most `4 * count` draws. If the
-    /// class has few boxes outside `own`, the result has fewer.
+    /// Up to `count` different random boxes of `class` in photos other than `own`, from at most `4 * count` draws. If
+    /// the class has few boxes outside `own`, the result has fewer.
     fn others(&self, class: &str, own: u64, count: usize, rng: &mut impl Rng) -> Vec<BoxKey> {
         let Some(members) = self.members.get(class) else { return Vec::new() };
         let mut found = Vec::new();
@@ -234,7 +234,7 @@ impl RowMaker {
         }
     }
 
-    /// The image of an object. `open` is not called if batches name regions.
+    /// The image of an object. `open` is not called if batches refer to regions.
     fn edge_image(
         &self,
         sample: &Sample,

@@ -113,7 +113,7 @@ impl Loader {
         })
     }
 
-    /// Makes batches that name regions of photos instead of holding their pixels. Call it before the first batch.
+    /// Makes batches that refer to regions of photos instead of holding their pixels. Call it before the first batch.
     pub fn name_regions(&mut self, mode: RegionMode) {
         if let Some(maker) = Arc::get_mut(&mut self.maker) {
             maker.regions = Some(mode);
@@ -258,7 +258,7 @@ impl Loader {
     fn join_chains(&self, chains: &[ChainTokens]) -> ChainBatch {
         let negatives = self.maker.config.chain.negatives;
         let lengths: Vec<usize> = chains.iter().map(|chain| chain.positive.len()).collect();
-        // Methods read at least two links.
+        // Training methods require at least two texts per chain.
         let tiers = lengths.iter().copied().max().unwrap_or(0).max(2);
         let mut texts = links_in_order(chains, tiers, |chain| &chain.positive);
         if negatives {

@@ -46,7 +46,7 @@ impl<J: Send + 'static, O: Send + 'static> OrderedParallelMap<J, O> {
                     }
                 }
             });
-            // If a thread cannot be started, use those that were.
+            // If a thread cannot be started, continue with the others.
             begun.ok()
         };
         let threads = match workers {

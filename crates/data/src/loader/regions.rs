@@ -1,5 +1,5 @@
 //! Photos and boxes as references instead of pixels, for runs whose image encoder is frozen: its features are computed
-//! once per region, and a batch names the regions.
+//! once per region, and a batch refers to the regions.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -23,7 +23,8 @@ use crate::vectors::SharedVector;
 pub struct PhotoRegion {
     /// Index of the sample in its source.
     pub sample: u64,
-    /// 0: the whole photo; i: the i-th usable box or crop of its phrases; [`EDGE_PARTS`]` + i`: the i-th of all its boxes.
+    /// 0: the whole photo; i: the i-th usable box or crop of its phrases; [`EDGE_PARTS`]` + i`: the i-th of all its
+    /// boxes.
     pub part: u32,
     /// Number of the augmented copy, from 0.
     pub copy: u32,
@@ -38,7 +39,8 @@ pub struct RegionMode {
     pub broken: Arc<BTreeMap<u64, Broken>>,
 }
 
-/// Number before that of the first box of [`View::Edges`], which counts all boxes of a sample.
+/// Offset in [`PhotoRegion::part`] of the boxes of [`View::Edges`], which are numbered from 1 across all phrases of a
+/// sample.
 pub const EDGE_PARTS: u32 = 1 << 31;
 
 impl RegionMode {
@@ -59,7 +61,7 @@ pub struct HashedRegion {
     pub key: [u8; 32],
 }
 
-/// Lists the regions of each sample that batches can name, and makes their pixels.
+/// Lists the regions of each sample that batches can refer to, and computes their pixels.
 pub struct RegionReader {
     source: Arc<dyn Source>,
     config: LoaderConfig,
@@ -68,8 +70,9 @@ pub struct RegionReader {
 }
 
 impl RegionReader {
-    /// Regions for batches of `config`: whole photos, and boxes if its views include [`View::Boxes`] or [`View::Edges`].
-    /// With `copies` 0 a region is cropped by `crop` as in an evaluation, else it is augmented `copies` times as `config.augment` says.
+    /// Regions for batches of `config`: whole photos, and boxes if its views include [`View::Boxes`] or
+    /// [`View::Edges`]. With `copies` 0 a region is cropped by `crop` as in an evaluation, else it is augmented
+    /// `copies` times as `config.augment` says.
     pub fn new(source: Arc<dyn Source>, config: LoaderConfig, crop: EvalCrop, copies: u32) -> Self {
         Self { source, config, crop, copies }
     }
@@ -134,8 +137,8 @@ impl RegionReader {
         )
     }
 
-    /// The vectors of the photo of a sample and, if the views include [`View::Boxes`], of its boxes, for samples whose
-    /// photos are vectors of this `width`.
+    /// Returns the precomputed vectors of the photo of a sample and, if the views include [`View::Boxes`], of its
+    /// boxes. For sources whose photos are vectors of this `width`.
     ///
     /// # Errors
     /// [`Broken`] if the sample cannot be read, or an image of it is not such a vector.

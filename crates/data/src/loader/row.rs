@@ -29,7 +29,7 @@ pub(super) struct RowMaker {
     pub(super) taxonomy: Option<Taxonomy>,
     /// Classes of all samples, if boxes of other photos are drawn.
     pub(super) classes: ClassBoxes,
-    /// Batches name regions instead of holding pixels.
+    /// If set, batches refer to regions instead of holding pixels.
     pub(super) regions: Option<RegionMode>,
 }
 

@@ -126,7 +126,8 @@ fn edge_batches_contain_relations() {
     assert_eq!((one.things.clone(), one.images.unwrap().n), (vec![0, 1, 2, 3], 4));
     assert_eq!(one.parts, [[0, 1], [0, 2], [0, 3], [1, 2]], "only the first wheel is inside the bicycle");
 
-    // A group of wheels is a part of the photo only. A `part_of` of the data holds wherever the boxes are.
+    // A group of wheels is a part of the photo only. An explicit `part_of` in the data holds regardless of the
+    // positions of the boxes.
     let mut group = nested();
     group[1].group_of = true;
     assert_eq!(edges(vec![with(0, group.clone())], alone).parts, [[0, 1], [0, 2], [0, 3]]);
@@ -175,7 +176,8 @@ fn edges_do_not_depend_on_threads_or_cache() {
     assert_ne!(plain[0].edges, plain[2].edges);
 }
 
-/// Batches of regions draw the same boxes and relations as batches of pixels, and every region has a row.
+/// Every region of a batch is listed by [`RegionReader`], and the first row has the same boxes as in a batch of
+/// pixels.
 #[test]
 fn edges_name_regions_that_the_reader_lists() {
     let choice = EdgeChoice { cross: 2, copies: 2, ..EdgeChoice::default() };

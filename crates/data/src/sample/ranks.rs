@@ -15,8 +15,8 @@ pub struct MissingRank {
 }
 
 impl MissingRank {
-    /// The missing ranks of names by rank, in which an empty name is missing. `ranks` are the names of the ranks; a
-    /// rank beyond them gets its number.
+    /// Returns the ranks whose entry in `names` is empty. `names` has one entry per rank, general to specific. `ranks`
+    /// are the names of the ranks; a rank beyond them is named `rank N`, with N counted from 1.
     pub fn of_names<R: AsRef<str>>(names: &[String], ranks: &[R]) -> Vec<Self> {
         let empty = (0..names.len()).filter(|&position| names[position].trim().is_empty());
         let name = |position: usize| match ranks.get(position) {
@@ -44,7 +44,7 @@ impl Sample {
         names
     }
 
-    /// `Err` describes positions of missing ranks that are not in order or not possible.
+    /// `Err` if the positions of the missing ranks are not ascending, or exceed the number of ranks.
     pub(super) fn check_missing_ranks(&self) -> Result<(), String> {
         let ranks = self.taxon.len() + self.missing_ranks.len();
         let positions: Vec<usize> = self.missing_ranks.iter().map(|it| it.position).collect();

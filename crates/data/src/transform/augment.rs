@@ -41,7 +41,7 @@ pub struct Augment {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub decode_at_scale: Option<f32>,
     /// For stored features of a frozen encoder: the number of augmented copies of each photo and box that are encoded.
-    /// 0: one, with the crop of an evaluation. Batches of pixels ignore it: each epoch draws a new augmentation.
+    /// 0: one copy, with the crop of an evaluation. Batches of pixels ignore it: each epoch draws a new augmentation.
     #[serde(skip_serializing_if = "is_zero")]
     pub copies: u32,
 }

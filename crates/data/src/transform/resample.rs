@@ -103,9 +103,10 @@ impl Resampling {
 struct Taps {
     /// For each output pixel: first input pixel and number of input pixels.
     spans: Vec<(usize, usize)>,
-    /// Weights of all sums, concatenated. The weights of a sum add up to `1 << PRECISION` up to rounding.
+    /// Weights of all output pixels, concatenated. The weights of an output pixel add up to `1 << PRECISION` up to
+    /// rounding.
     weights: Vec<i32>,
-    /// Range of input pixels that the sums need.
+    /// Range `first..last` of the input pixels that are read.
     first: usize,
     last: usize,
 }
@@ -142,7 +143,7 @@ impl Taps {
         Some(taps)
     }
 
-    /// First input pixel and weights of each sum, in order.
+    /// First input pixel and weights of each output pixel, in order.
     fn sums(&self) -> impl Iterator<Item = (usize, &[i32])> {
         let mut rest = self.weights.as_slice();
         self.spans.iter().map(move |&(from, n)| {
@@ -224,7 +225,7 @@ fn resample_rows(picture: &Picture, (left, top): (u32, u32), across: &Taps, down
 const LANES: usize = 48;
 
 /// `result[i][j]` = sum over `p` of `weight[i][p] * values[p][j]`, rounded and clamped to 0..=255. `values` is
-/// `[taps.first..taps.last, stride]`, `result` is `[sums, stride]`.
+/// `[taps.first..taps.last, stride]`, `result` is `[output pixels, stride]`.
 fn convolve(values: &[u8], stride: usize, taps: &Taps, result: &mut [u8]) {
     widest(ConvolveWork { values, stride, taps, result });
 }

@@ -8,16 +8,16 @@ use flate2::read::DeflateDecoder;
 use super::{AcceptedShape, VectorMatrix, npy};
 use crate::error::{Error, Result};
 
-/// Length of the record at the end of an archive, without its comment.
+/// Length in bytes of the end-of-central-directory record, without its comment.
 const END_BYTES: u64 = 22;
-/// Maximum length of the comment of an archive.
+/// Maximum length in bytes of the archive comment.
 const MAX_COMMENT: u64 = 0xffff;
-/// Maximum length of the list of members.
+/// Maximum length in bytes of the central directory.
 const MAX_LIST: u64 = 1 << 24;
 /// Describes the file in messages.
 const EXPECTED: &str = "an archive of arrays below 4 GiB, written by numpy.savez (numpy.save writes larger ones)";
 
-/// An entry of the archive's list of members.
+/// An entry of the central directory.
 struct ZipMember {
     name: String,
     method: u16,
@@ -49,7 +49,7 @@ pub(super) fn read(place: &str, mut file: File, name: Option<&str>, accepted: Ac
     }
 }
 
-/// The list of members, from the end of the archive.
+/// Reads the central directory, which is at the end of the archive.
 fn members(file: &mut File) -> std::io::Result<Vec<ZipMember>> {
     let wrong = |what: &str| std::io::Error::new(std::io::ErrorKind::InvalidData, what.to_owned());
     let length = file.metadata()?.len();
@@ -84,7 +84,7 @@ fn members(file: &mut File) -> std::io::Result<Vec<ZipMember>> {
     Ok(members)
 }
 
-/// The bytes of a member as stored.
+/// The bytes of a member as stored, which may be compressed.
 fn content(mut file: File, member: &ZipMember) -> std::io::Result<impl Read> {
     let local = range(&mut file, member.offset, 30)?;
     if !local.starts_with(b"PK\x03\x04") {

@@ -1,5 +1,5 @@
-//! Vectors and tables in Apache Parquet files (<https://parquet.apache.org/docs/file-format/>), as pandas, Polars, DuckDB
-//! and Spark write them.
+//! Vectors and tables in Apache Parquet files (<https://parquet.apache.org/docs/file-format/>), as pandas, Polars,
+//! DuckDB and Spark write them.
 
 use std::fs::File;
 use std::path::Path;
@@ -21,7 +21,7 @@ use crate::guard::catch_panic;
 
 /// Rows that are read at once.
 const CHUNK_ROWS: usize = 4096;
-/// The column that names the rows.
+/// The column with the ids of the rows.
 const ID: &str = "id";
 /// The column with the texts of the rows.
 const TEXT: &str = "text";
@@ -29,7 +29,7 @@ const TEXT: &str = "text";
 /// The columns that were found, and the rows as objects.
 pub(crate) type TableRows = (Vec<String>, Vec<Map<String, Value>>);
 
-/// Vectors with the names of their rows.
+/// Vectors with the ids of their rows.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NamedVectors {
     /// One row per vector.
@@ -44,8 +44,9 @@ pub struct NamedVectors {
 /// `column` selects one of several such columns.
 ///
 /// # Errors
-/// The file cannot be read, is damaged, or uses a compression other than Snappy and gzip; there is no such column, or no
-/// column `id`; a row has no id, no vector or one of another length; a value is not finite. The message names the row.
+/// The file cannot be read, is damaged, or uses a compression other than Snappy and gzip; there is no such column, or
+/// no column `id`; a row has no id, no vector or one of another length; a value is not finite. The message names the
+/// row.
 pub fn read_named(path: &Path, column: Option<&str>) -> Result<NamedVectors> {
     let place = format!("`{}`", path.display());
     let reader = open(path, &place)?;
@@ -82,7 +83,8 @@ pub fn read_named(path: &Path, column: Option<&str>) -> Result<NamedVectors> {
     Ok(NamedVectors { matrix, ids, texts })
 }
 
-/// The rows of a table, as objects with those of the `columns` that the file has, and the names of these.
+/// Reads a table. Returns the names of those `columns` that the file has, and the rows as JSON objects with these
+/// columns.
 ///
 /// # Errors
 /// The file cannot be read, is damaged, or uses a compression other than Snappy and gzip.
@@ -136,7 +138,7 @@ fn records(reader: &SerializedFileReader<File>, place: &str, columns: &[&str]) -
     Ok((found, rows))
 }
 
-/// A field as JSON. Types that no column of a table has are objects.
+/// A field as JSON. An unsupported type becomes an empty object.
 fn value(field: &Field) -> Value {
     let float = |x: f64| Number::from_f64(x).map_or(Value::Null, Value::Number);
     match field {
@@ -233,7 +235,8 @@ impl ListReader {
             if rows == 0 {
                 return Ok(());
             }
-            // Every list begins with repetition level 0. The definition level of a null value is below the maximum of its column.
+            // Every list begins with repetition level 0. The definition level of a null value is below the maximum of
+            // its column.
             for (list, levels) in split_lists(&starts, &levels).enumerate() {
                 let row = self.rows + list;
                 if levels.iter().any(|&level| level < self.most) {

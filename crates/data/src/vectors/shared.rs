@@ -25,7 +25,7 @@ impl Deref for SharedVector {
     type Target = [f32];
 
     fn deref(&self) -> &[f32] {
-        // Empty only for a vector of no values.
+        // `row` returns `None` only for a vector without values.
         self.matrix.row(self.row as usize).unwrap_or_default()
     }
 }

@@ -74,7 +74,7 @@ impl TextVectors {
         self.matrix.row(*self.rows.get(text)? as usize)
     }
 
-    /// The number by which a batch names a text: its row plus 1.
+    /// The token id of a text in a batch: its row number plus 1.
     pub fn id(&self, text: &str) -> Option<u32> {
         self.rows.get(text).map(|row| row + 1)
     }

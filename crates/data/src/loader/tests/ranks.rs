@@ -89,7 +89,8 @@ fn photos_alone_are_cut_as_with_captions() {
     assert!(found.next().unwrap().unwrap_err().to_string().contains("no_caption"));
 }
 
-/// Two kingdoms with two phyla of two classes each: a sibling, or a child of the parent's sibling.
+/// One kingdom with two phyla of two classes each. The negative of a class is a sibling, or a child of the phylum's
+/// sibling.
 #[test]
 fn hard_negatives_of_both_readings() {
     let samples = vec![

@@ -1,7 +1,7 @@
-//! Photos and texts as vectors that another program computed, with a table of what belongs together.
+//! Photos and texts as vectors that another program computed, and a table that relates them.
 //!
-//! Two files hold the vectors, one row per photo (or box) and one per text. Each row of the table names rows of these
-//! files. Table rows with the same image form one sample.
+//! Two files hold the vectors, one row per photo (or box) and one per text. Each row of the table refers to rows of
+//! these files. Table rows with the same image form one sample.
 
 mod table;
 #[cfg(test)]
@@ -49,7 +49,7 @@ pub const ENTRY: SourceEntry = SourceEntry {
 pub struct FeatureTable {
     images: Option<VectorRows>,
     texts: Option<Arc<TextVectors>>,
-    /// The text of each row of the texts, or each caption if the texts have no vectors.
+    /// The text of each row of the file of text vectors; without such a file, the text of each caption.
     names: Vec<String>,
     samples: Vec<FeatureSample>,
     views: Vec<View>,
@@ -80,19 +80,19 @@ struct VectorRows {
     texts: Option<Vec<String>>,
 }
 
-/// The rows that a file of ids names.
+/// The row number of each id, and the file that contains the ids.
 struct RowIds {
     path: PathBuf,
     rows: HashMap<String, u32>,
 }
 
-/// A sample, by row numbers.
+/// A sample whose image and texts are row numbers.
 #[derive(Default)]
 struct FeatureSample {
     id: String,
     image: Option<u32>,
     captions: Vec<u32>,
-    /// (box, phrase)
+    /// Row numbers of the vectors of (box, phrase).
     boxes: Vec<(u32, u32)>,
     tiers: Vec<u32>,
     taxon: Vec<String>,
@@ -322,7 +322,7 @@ impl FeatureTableBuilder<'_> {
         set_once(&mut sample.split, value(&record.split), "split", &place)
     }
 
-    /// Rows of the captions. Names the texts that the column `caption` gives.
+    /// Row numbers of the captions of a table row. A text in the column `caption` is stored under its row number.
     fn captions(&mut self, record: &FeatureRecord) -> Result<Vec<u32>> {
         let (path, texts) = (self.path, self.texts);
         let place = || record.place(path);
@@ -349,7 +349,8 @@ impl FeatureTableBuilder<'_> {
     }
 }
 
-/// The row of a vector that a field of the table names.
+/// The row number of the vector that `value`, a field of the table, refers to: by id if the vectors have ids, else by
+/// row number.
 fn find(rows: Option<&VectorRows>, option: &str, column: &str, value: &str, place: &dyn Fn() -> String) -> Result<u32> {
     let found = format!("{column} is `{value}`");
     let Some(VectorRows { path, matrix, ids, .. }) = rows else {
@@ -369,7 +370,7 @@ fn find(rows: Option<&VectorRows>, option: &str, column: &str, value: &str, plac
     row.ok_or_else(|| Error::format(place(), found, expected))
 }
 
-/// The parts of a field, without empty ones.
+/// The items of a field, trimmed, without empty ones.
 fn items(field: &str, separator: char) -> impl Iterator<Item = &str> {
     field.split(separator).map(str::trim).filter(|it| !it.is_empty())
 }
@@ -408,7 +409,7 @@ impl TextNames {
         (self.names.len() - 1) as u32
     }
 
-    /// Names a row. The error is the conflict with its other name.
+    /// Sets the text of a row. `Err` describes the conflict if the row already has another text.
     fn set(&mut self, row: u32, text: &str) -> Result<(), String> {
         let slot = &mut self.names[row as usize];
         match slot {
@@ -453,7 +454,8 @@ impl VectorRows {
 }
 
 impl RowIds {
-    /// The `ids` of the rows. `unit` and `first` name a row of `path` in messages: `line`, counted from 1.
+    /// Maps `ids` to row numbers. Messages refer to a row of `path` by `unit` and a number that starts at `first`:
+    /// `line 1`.
     fn new(path: &Path, ids: Vec<String>, unit: &str, first: u32) -> Result<Self> {
         let mut rows: HashMap<String, u32> = HashMap::with_capacity(ids.len());
         for (row, id) in (0..).zip(ids) {

@@ -10,7 +10,7 @@ use crate::error::{Error, Result, in_one_line};
 use crate::files::open_regular;
 use crate::vectors::read_rows;
 
-/// The column of a Parquet file of vectors that names its rows.
+/// The column with the row ids in a Parquet file of vectors.
 const ID: &str = "id";
 /// Columns besides the ranks.
 const COLUMNS: [&str; 8] = ["image", "text", "caption", "label", "split", "tiers", "box", "phrase"];
@@ -58,14 +58,14 @@ impl FeatureRecord {
     }
 }
 
-/// The vectors that a Parquet table holds itself.
+/// Which vectors are in the Parquet table itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct OwnVectors {
     pub(super) images: bool,
     pub(super) texts: bool,
 }
 
-/// Reads all rows. In a Parquet table that holds the vectors `own`, the column `id` stands for the columns `image` and
+/// Reads all rows. In a Parquet table that holds the vectors `own`, the column `id` replaces the columns `image` and
 /// `text` if these are absent.
 ///
 /// # Errors
@@ -181,7 +181,7 @@ fn check_fields(object: &Map<String, Value>, ranks: &[String], place: impl Fn() 
     }
 }
 
-/// The value of `column` as the field `name` of a CSV table.
+/// The value of `column`, formatted like the field `name` of a CSV table.
 fn field_of(object: &Map<String, Value>, column: &str, name: &str) -> String {
     let separator = if name == "tiers" { ">" } else { ";" };
     object.get(column).map(|value| shown(value, separator)).unwrap_or_default().trim().to_owned()
@@ -194,7 +194,7 @@ fn is_field(value: &Value) -> bool {
     }
 }
 
-/// A value as the field of a CSV table.
+/// A JSON value formatted like a field of a CSV table. List items are joined by `separator`.
 fn shown(value: &Value, separator: &str) -> String {
     match value {
         Value::Null => String::new(),

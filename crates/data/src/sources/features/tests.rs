@@ -229,7 +229,7 @@ fn parquet_tables_hold_vectors_and_relations() {
     assert!(found.contains("no column `family`; expected one of id, text, tiers"), "{found}");
     let found = refusal(("image_array", "other".into()));
     assert!(found.contains("no column `other` of lists of float or double; expected one of: vector"), "{found}");
-    // Ids are the names of the rows: a number is not a row here.
+    // With ids, a number in the table is an id and not a row number.
     let plain = json!({ "images": "photos.parquet", "texts": "texts.parquet" });
     let numbered = [("id", texts(&[Some("x")])), ("image", texts(&[Some("0")])), ("text", texts(&[Some("t1")]))];
     let other = folder.path().join("other.parquet");
