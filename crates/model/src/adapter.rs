@@ -183,7 +183,8 @@ pub struct DropoutNoise {
 }
 
 impl DropoutNoise {
-    /// The noise of one pass: `seed` of the run, number of the `step` and of the `batch` in it.
+    /// The noise of one forward pass: `seed` of the run, number of the training `step`, and number of the `batch`
+    /// within the step.
     pub fn new(seed: u64, step: u64, batch: u64) -> Self {
         let seed = [step, batch].into_iter().fold(mix(seed), |state, value| mix(state ^ mix(value)));
         Self { seed, masks: Cell::new(0) }

@@ -1,4 +1,4 @@
-//! The root that a finished model records: the point from which its cones are seen.
+//! Root of the entailment cones, as the manifest of a finished model records it.
 
 use serde::{Deserialize, Serialize};
 

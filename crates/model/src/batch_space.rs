@@ -1,4 +1,4 @@
-//! [`BatchSpace`]: what a loss needs besides the points.
+//! [`BatchSpace`]: manifold, root and scalars that a loss needs in addition to the points.
 
 use burn::tensor::Tensor;
 use conifer_geometry_tensor::{Manifold, RootT};

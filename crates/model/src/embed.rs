@@ -143,7 +143,7 @@ impl Embedder {
         &self.manifest
     }
 
-    /// The root, from which the cones are seen. The first of these that exists: the stored root of the checkpoint, the
+    /// The root of the entailment cones. It is the first of these that exists: the stored root of the checkpoint, the
     /// root that the manifest names, on a sphere the embedding of the empty text, the origin. On a sphere the point is
     /// normalised. A model that reads vectors of texts has no embedding of the empty text and uses the origin.
     ///

@@ -80,8 +80,8 @@ impl Default for HeadConfig {
     }
 }
 
-/// The learnable scalars of the embedding space (curvature, feature scales, 1/temperature), and the root of the cones if
-/// it is stored. They are computed in f32 for any precision of the encoders.
+/// The learnable scalars of the embedding space (curvature, feature scales, 1/temperature), and the root of the cones
+/// if it is stored. They are computed in f32 for any precision of the encoders.
 ///
 /// | scalar | Lorentz | product of K factors | sphere | Euclidean |
 /// |---|---|---|---|---|

@@ -95,7 +95,7 @@ mod tests {
     use crate::head::Tower;
     use crate::params::Init;
 
-    /// The layers of a preset, without allocating its published size: only miniatures are asked for.
+    /// The layers of a preset. The parameters are allocated, so the tests use miniature presets only.
     fn layers(tower: Tower, preset: &str) -> LayerIds {
         let init = &mut Init::blank(&Device::flex());
         match tower {

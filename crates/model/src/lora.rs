@@ -12,13 +12,13 @@ use crate::layer_ids::{LayerIds, block_of};
 use crate::params::{Fill, Init, ParamInfo, ParamVisitor, visit_params};
 use crate::{Error, Result};
 
-/// Low-rank updates of a tower: `W' = W + (alpha / rank) A B` for each selected weight `W` `[in, out]`, with factors `A`
-/// `[in, rank]` and `B` `[rank, out]`.
+/// Low-rank updates of a tower: `W' = W + (alpha / rank) A B` for each selected weight `W` `[in, out]`, with factors
+/// `A` `[in, rank]` and `B` `[rank, out]`.
 ///
 /// `A` starts uniform in +-1/sqrt(in) and `B` at zero, as in the authors' code, so training starts from the unchanged
-/// tower. Only the factors learn: the trainer freezes all other parameters of the tower. Fused queries, keys and values
-/// are one weight here and get one update (as PEFT treats timm's `qkv`), where the paper updates the query and the value
-/// matrix with `rank` each.
+/// tower. Only the factors learn: the trainer freezes all other parameters of the tower. Fused queries, keys and
+/// values are one weight here and get one update (as PEFT treats timm's `qkv`), where the paper updates the query and
+/// the value matrix with `rank` each.
 ///
 /// The forward pass computes `W'`, so every layer and every fused operation uses it; the backward pass computes the
 /// gradient of `W'`. Compared with full fine-tuning of the same blocks, this saves the optimiser's two moments per

@@ -80,9 +80,9 @@ pub struct Model {
     pub visual_adapter: Option<Adapter>,
     /// Scaling and hidden layers between text encoder and projection.
     pub textual_adapter: Option<Adapter>,
-    /// Image features to the tangent space.
+    /// Maps image features to the tangent space at the origin.
     pub visual_proj: Projection,
-    /// Text features to the tangent space.
+    /// Maps text features to the tangent space at the origin.
     pub textual_proj: Projection,
     /// Scales, curvature, temperature.
     pub head: Head,
@@ -242,7 +242,8 @@ impl Model {
         &self.config
     }
 
-    /// Features of the image encoder for pixels in `[0, 1]`: `[B, 3, H, W]` to `[B, width]`. Normalises the pixels first.
+    /// Features of the image encoder for pixels in `[0, 1]`: `[B, 3, H, W]` to `[B, width]`. Normalises the pixels
+    /// first.
     ///
     /// # Errors
     /// [`Error::Shape`](crate::Error::Shape) if the image size differs from that of the encoder.

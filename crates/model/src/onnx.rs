@@ -65,8 +65,8 @@ impl OnnxGraph {
     /// Loads a model, with as many threads as the program uses.
     ///
     /// # Errors
-    /// [`Error::Setting`] if the ONNX Runtime library is missing or too old; [`Error::Io`]; [`Error::Format`] for a file
-    /// that is no ONNX model, has operators that the library lacks, or stores weights in other files.
+    /// [`Error::Setting`] if the ONNX Runtime library is missing or too old; [`Error::Io`]; [`Error::Format`] for a
+    /// file that is no ONNX model, has operators that the library lacks, or stores weights in other files.
     pub(crate) fn open(path: &Path) -> Result<Self> {
         let bytes = std::fs::read(path).map_err(Error::io(path))?;
         let environment = environment()?;

@@ -20,10 +20,10 @@
 //! let model = map_params(model, &mut step);
 //! ```
 //!
-//! Names are paths of fields: `visual.blocks.0.attn.qkv.weight`, `textual_proj.weight`, `head.curv`. Leaf types and the
-//! variants of the encoder enums add nothing to the path, so below `visual` and `textual` a name is the published key
-//! (see [`checkpoint`](crate::checkpoint), which also knows the published names of the head's scalars). The factors of a
-//! low-rank update follow the weight that they change: `visual.blocks.0.attn.qkv.weight.lora.a`.
+//! Names are paths of fields: `visual.blocks.0.attn.qkv.weight`, `textual_proj.weight`, `head.curv`. Leaf types and
+//! the variants of the encoder enums add nothing to the path, so below `visual` and `textual` a name is the published
+//! key (see [`checkpoint`](crate::checkpoint), which also knows the published names of the head's scalars). The
+//! factors of a low-rank update follow the weight that they change: `visual.blocks.0.attn.qkv.weight.lora.a`.
 
 use burn::module::{Module, ModuleMapper, ModuleVisitor, Param};
 use burn::tensor::{Device, GradientCheckpointingStrategy, Tensor, TensorData};

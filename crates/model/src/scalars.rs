@@ -12,9 +12,9 @@ use crate::{Error, Result};
 /// Sec. 3.2; HyCoCLIP App. B: "all of these scalar values are learned in the logarithmic space").
 ///
 /// The range is enforced by [`BoundedScalar::project`] *after* a step, never inside the graph: a scalar at its bound
-/// still receives the gradient that can bring it back. Scalars are never weight-decayed: decay would pull `v`
-/// towards 1. An optimiser recognises them by type, from [`Head::scalars`](crate::head::Head::scalars) or from the container
-/// name `Struct:BoundedScalar` of a module visitor, not by the spelling of a parameter's name.
+/// still receives the gradient that can bring it back. Scalars are never weight-decayed: decay would pull `v` to the
+/// value 1. An optimiser recognises them by type, from [`Head::scalars`](crate::head::Head::scalars) or from the
+/// container name `Struct:BoundedScalar` of a module visitor, not by the spelling of a parameter's name.
 #[derive(Module, Debug)]
 pub struct BoundedScalar {
     log: Param<Tensor<1>>,

@@ -15,7 +15,8 @@ pub(super) const LEAVE_OUT: &str = "leave_out";
 /// Relative tolerance for rounding: a box at exactly a limit is kept, although its corners are f32 fractions.
 const ROUNDING: f64 = 1e-6;
 
-/// The conditions, and the flags of an annotation ("occluded") that exclude a box.
+/// Limits on the area of a box, as fractions of the photo's area, and the flags of an annotation ("occluded") that
+/// exclude a box.
 #[derive(Clone, Debug)]
 pub(crate) struct BoxFilter {
     min_area: f64,
@@ -27,7 +28,7 @@ impl BoxFilter {
     /// Reads the options. `known` are the flags that the format has.
     ///
     /// # Errors
-    /// A limit that is not a share, limits in the wrong order, an unknown flag or one that is named twice.
+    /// A limit outside [0, 1], a minimum above the maximum, an unknown flag, or a flag that is named twice.
     pub(super) fn of(inputs: &ImporterInputs, known: &[&'static str]) -> Result<Self> {
         let share = |option: &ImporterOption, default: f64| match inputs.option(option.name) {
             None => Ok(default),

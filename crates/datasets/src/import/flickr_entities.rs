@@ -1,7 +1,7 @@
-//! Flickr30k Entities as published (<https://github.com/BryanPlummer/flickr30k_entities>): `Sentences/<photo>.txt` with
-//! five captions in the markup `[/EN#<chain>/<type> phrase]`, and `Annotations/<photo>.xml` with the boxes of each
-//! chain. Without annotations the phrases have no boxes. The sentences may also be a Markdown file in which
-//! `![<photo>]` precedes the captions of each photo.
+//! Flickr30k Entities as published (<https://github.com/BryanPlummer/flickr30k_entities>): `Sentences/<photo>.txt`
+//! with five captions in the markup `[/EN#<chain>/<type> phrase]`, and `Annotations/<photo>.xml` with the boxes of
+//! each coreference chain. Without annotations the phrases have no boxes. The sentences may also be a Markdown file in
+//! which `![<photo>]` precedes the captions of each photo.
 
 use std::collections::BTreeMap;
 use std::fs;

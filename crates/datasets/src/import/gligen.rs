@@ -1,5 +1,5 @@
-//! GLIGEN's grounded CC3M and Flickr30K (<https://huggingface.co/gligen>): tables of two columns without a header, an id
-//! and a JSON object with the photo in base64 (`image`), its `caption`, and `annos` with `bbox` (left, top, width,
+//! GLIGEN's grounded CC3M and Flickr30K (<https://huggingface.co/gligen>): tables of two columns without a header, an
+//! id and a JSON object with the photo in base64 (`image`), its `caption`, and `annos` with `bbox` (left, top, width,
 //! height in pixels) and `tokens_positive` (ranges `[start, end]` of characters in the caption).
 //!
 //! A phrase is the text of the ranges, joined by a blank, with all boxes of this text. The size of the photo comes from
@@ -30,7 +30,8 @@ pub(super) const ENTRY: ImporterEntry = ImporterEntry {
     read,
 };
 
-/// A longer line is not read into memory. Base64 needs 4 bytes for 3, and captions and boxes need little.
+/// Maximum length of a line in bytes; a longer line is not read into memory. Base64 needs 4 bytes for 3 bytes of the
+/// photo. Captions and boxes need little.
 const MAX_LINE: u64 = 400 << 20;
 
 const EXPECTED: &str = "an id, a tab, and JSON with image, caption, annos";

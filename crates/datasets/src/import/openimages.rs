@@ -223,7 +223,8 @@ fn read(inputs: &ImporterInputs) -> Result<Samples> {
             let text = names.get(row.label).map_or(row.label, String::as_str);
             let phrase =
                 Phrase { text: text.to_owned(), boxes: vec![row.bbox], group_of: row.group_of, ..Phrase::default() };
-            // A photo without a remaining box is a sample, too: its rows may not come again.
+            // A photo without a remaining box is still a sample. Its id counts as seen, so that later rows of this
+            // photo that are not adjacent are an error.
             let phrase = match filter.check(row.image, &row.bbox, |flag| row.has(flag)) {
                 Ok(()) => Some(phrase),
                 Err(broken) => {

@@ -14,10 +14,10 @@ pub(super) struct XmlElement {
 const MAX_DEPTH: usize = 32;
 
 impl XmlElement {
-    /// Parses a document with one root element. The error says what is wrong, and where in bytes.
+    /// Parses a document with one root element. The error contains the fault and its byte offset.
     pub(super) fn parse(document: &str) -> Result<Self, String> {
         let document = document.trim_start_matches('\u{feff}');
-        // Elements that are not closed yet, the root first, and the closed root.
+        // `open`: the elements that are not closed yet, the root first. `root`: the root element, once it is closed.
         let (mut open, mut root): (Vec<Self>, Option<Self>) = (Vec::new(), None);
         let mut rest = document;
         while !rest.is_empty() {

@@ -119,9 +119,9 @@ impl PartGraph {
         self.edges.iter().map(|edge| format!("{}\t{}\n", edge.parent, edge.child)).collect()
     }
 
-    /// The graph as a tree, for [`conifer_data::hierarchy::Tree::read_edges`]. The parent of each class is that of its edge
-    /// with the largest `share` (ties: the largest count, then the first parent name). Classes that are part of no
-    /// other are below [`SCENE`].
+    /// The graph as a tree, for [`conifer_data::hierarchy::Tree::read_edges`]. The parent of each class is that of its
+    /// edge with the largest `share` (ties: the largest count, then the first parent name). Classes that are part of
+    /// no other are below [`SCENE`].
     pub fn tree_edges(&self) -> String {
         let mut best: HashMap<&str, &PartEdge> = HashMap::new();
         for edge in &self.edges {

@@ -107,7 +107,8 @@ fn flowers(folder: &Path) -> Result<Box<dyn Source>> {
             let expected = format!("a photo from 1 to {}, as in imagelabels.mat", classes.len());
             return Err(Error::format("`tstid` of setid.mat of flowers102", photo.to_string(), expected));
         };
-        // Whole f64 values are formatted without a decimal point. A class that is not a whole number matches no label.
+        // Integral f64 values are formatted without a decimal point. A class number that is not integral matches no
+        // label.
         rows.push((format!("image_{photo:05}.jpg"), class.to_string()));
     }
     let labels = (1..=FLOWERS102.classes).map(|class| class.to_string()).collect();

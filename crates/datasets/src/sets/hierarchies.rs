@@ -150,7 +150,8 @@ pub(super) const VOC_DETECTION: DataSet = DataSet {
         let archive = Archive::new(&VOC_DETECTION, folder, &["VOC2007", "VOCdevkit/VOC2007"]);
         let (list, images) = (archive.find(&["ImageSets/Main/test.txt"])?, archive.find(&["JPEGImages"])?);
         let files = [("list", list), ("annotations", archive.find(&["Annotations"])?), ("images", images)];
-        // VOC's evaluator does not count them, as COCO's does not count crowds (DEVIATIONS.md, E33).
+        // VOC's evaluator does not count objects flagged `difficult`, as COCO's does not count crowds (DEVIATIONS.md,
+        // E33).
         imported("voc", folder, &files, &[("leave_out", "difficult")])
     },
 };

@@ -90,7 +90,7 @@ impl ImportedOptions {
             ));
         }
         let mut spec = spec.clone();
-        // A number or a list is as good as its text.
+        // Options of importers are texts: convert numbers, and join lists with commas.
         for (_, value) in spec.options.iter_mut().filter(|it| settings.contains(it.0.as_str())) {
             match value {
                 Value::Number(number) => *value = Value::String(number.to_string()),

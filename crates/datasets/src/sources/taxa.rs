@@ -47,8 +47,8 @@ pub(super) struct TaxonPaths {
 }
 
 impl TaxonPaths {
-    /// Interns a path by rank, in which an empty name is a missing rank, and returns its index. `place` returns the file
-    /// and line where it occurs; `ranks` are the names of the ranks.
+    /// Interns a path by rank, in which an empty name is a missing rank, and returns its index. `place` returns the
+    /// file and line where it occurs; `ranks` are the names of the ranks.
     ///
     /// # Errors
     /// No rank has a name, or a name recurs further down.
@@ -157,7 +157,7 @@ impl TaxonPath {
     }
 }
 
-/// Why a photo has no path.
+/// Cause and message for a photo without a valid taxonomic path.
 pub(super) type TaxonFault = (Cause, String);
 
 impl TaxonPhotos {

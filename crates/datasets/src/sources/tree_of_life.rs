@@ -5,8 +5,8 @@
 //! * `.taxonomic_name.txt` ("Animalia Chordata ... Turdus merula"), then `.taxon.txt` ("a photo of Animalia Chordata
 //!   ... ."). The first six words are kingdom to genus, the rest is the epithet. Missing ranks cannot be detected.
 //!
-//! A photo that is identified to a higher rank only has a taxon with fewer names. The label is genus and epithet if both
-//! are known, or else the last available name. `.common_name.txt` is the common name.
+//! A photo that is identified to a higher rank only has a taxon with fewer names. The label is genus and epithet if
+//! both are known, or else the last available name. `.common_name.txt` is the common name.
 
 use conifer_data::hierarchy::Tree;
 use conifer_data::hierarchy::ranks::of_samples;
@@ -121,8 +121,8 @@ impl Source for TreeOfLife {
     }
 }
 
-/// Parses "a photo of kingdom Animalia phylum Chordata ... species merula with common name Blackbird." to a name for each
-/// rank, which is empty for a missing rank. `None` if the text does not begin with a rank.
+/// Parses "a photo of kingdom Animalia phylum Chordata ... species merula with common name Blackbird." to a name for
+/// each rank, which is empty for a missing rank. `None` if the text does not begin with a rank.
 fn tagged(text: &str) -> Option<Vec<String>> {
     let mut found: [Vec<&str>; RANKS.len()] = Default::default();
     let mut now = None;

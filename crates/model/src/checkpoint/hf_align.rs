@@ -262,7 +262,7 @@ impl AlignVisionConfig {
             return Err(wrong("depth_divisor", found, "above 0, with coefficients from 0.01 to 100"));
         }
         let channels = self.out_channels.map(|channels| self.rounded(channels));
-        // The first convolution has the input width of the first stage: 32, rounded.
+        // The first convolution has as many output channels as the first stage has input channels: 32, rounded.
         let stem = self.rounded(32);
         let read = self.in_channels.map(|channels| self.rounded(channels));
         let written = [stem].into_iter().chain(channels);

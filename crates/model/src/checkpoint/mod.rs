@@ -14,9 +14,9 @@
 //! The weights have the published names of the MERU family and PyTorch's layout. The published model class can load a
 //! model of its architecture strictly.
 //!
-//! [`replace_folder`] makes a folder appear completely or not at all; [`write()`] writes the first three files;
-//! [`load`] reads the first two. [`published`] reads and writes the layouts of other systems. [`open()`] opens a
-//! checkpoint of any kind.
+//! [`replace_folder`] makes a folder appear completely or not at all; [`write()`] writes weights, ONNX files, manifest
+//! and tokenizer; [`load`] reads all of these except the tokenizer ([`load_tokenizer`]). [`published`] reads and
+//! writes the layouts of other systems. [`open()`] opens a checkpoint of any kind.
 
 mod archive;
 mod folder;
@@ -93,9 +93,9 @@ pub(crate) fn merged(model: Model, manifest: Manifest) -> (Model, Manifest) {
     (model, Manifest { model: config, ..manifest })
 }
 
-/// Writes weights, manifest and tokenizer into the existing `folder`. The written manifest has the model's current
-/// curvatures and root, and names the written tokenizer. Low-rank updates are written beside the weights that they
-/// change (`NAME.lora.a` and `NAME.lora.b`, in the layout of memory), so that a run can be resumed.
+/// Writes weights, ONNX files, manifest and tokenizer into the existing `folder`. The written manifest has the model's
+/// current curvatures and root, and names the written tokenizer. Low-rank updates are written beside the weights that
+/// they change (`NAME.lora.a` and `NAME.lora.b`, in the layout of memory), so that a run can be resumed.
 ///
 /// # Errors
 /// [`Error::Io`](crate::Error::Io) with the file; a tokenizer that [`Manifest::check_tokenizer`] rejects.
@@ -150,8 +150,8 @@ pub fn load(dir: &Path, device: &Device) -> Result<(Model, Manifest)> {
 fn check_size(model: &ModelConfig, weights: &Weights, path: &Path, beside: &str) -> Result<()> {
     let number = |table: &toml::Table, key: &str| table.get(key).and_then(toml::Value::as_integer).unwrap_or(0) as f64;
     let towers = [toml::Table::try_from(&model.visual), toml::Table::try_from(&model.textual)];
-    // A lower bound for transformers: queries, keys, values and output projection of a block have 4 width^2 values, or 4 width times the width of all heads.
-    // Other encoders have no `depth`.
+    // A lower bound for transformers: queries, keys, values and output projection of a block have 4 width^2 values, or
+    // 4 width times the width of all heads. Other encoders have no `depth`.
     let min_values = |tower: &toml::Table| {
         let width = number(tower, "width");
         // T5: heads times head_width may differ from width, and there is no table of positions.

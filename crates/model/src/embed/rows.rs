@@ -27,7 +27,8 @@ impl Embedder {
         evaluate(picture, self.model.config().visual.reads().image_size as u32, crop)
     }
 
-    /// What the image tower reads of a photograph, as bytes: [`Embedder::pixels`], or the vector (`f32`, little endian).
+    /// The input of the image tower for a photograph, as bytes: [`Embedder::pixels`], or the vector (`f32`, little
+    /// endian).
     ///
     /// # Errors
     /// The photograph cannot be read, or is not a vector where the model reads vectors.
@@ -38,7 +39,7 @@ impl Embedder {
         }
     }
 
-    /// What the text tower reads of each text, as bytes: token ids, or the vector. Equal bytes give equal points.
+    /// The input of the text tower for each text, as bytes: token ids, or the vector. Equal bytes give equal points.
     ///
     /// # Errors
     /// As [`Embedder::tokenize`].
@@ -139,7 +140,7 @@ fn le_bytes(values: &[f32]) -> Vec<u8> {
     values.iter().flat_map(|value| value.to_le_bytes()).collect()
 }
 
-/// The values of [`le_bytes`].
+/// The inverse of [`le_bytes`].
 fn floats(bytes: &[u8]) -> Vec<f32> {
     bytes.chunks_exact(4).filter_map(|it| it.try_into().ok()).map(f32::from_le_bytes).collect()
 }

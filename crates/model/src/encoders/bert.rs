@@ -36,7 +36,7 @@ pub struct BertConfig {
     /// Number of segment types in the published table; 0: no table (MPNet). A text here always has the first type.
     #[serde(default = "two")]
     pub segments: usize,
-    /// How the tokens of a text become one row.
+    /// Pooling of the tokens of a text to one row.
     #[serde(default, skip_serializing_if = "TokenPooling::is_first")]
     pub pooling: TokenPooling,
     /// Output width of an affine map of the pooled row, as in ALIGN; 0: no map.
@@ -149,8 +149,8 @@ pub const BERT_NORM_EPSILON: f64 = 1e-12;
 ///
 /// `x = LayerNorm(words[ids] + positions + segments[0])`, `depth` blocks `x = LayerNorm(x + out(attention(x)))`, `x =
 /// LayerNorm(x + down(gelu(up(x))))`, pooling, then `x P + b` if there is a projection. No token attends to positions
-/// after the end of its text. Inference on the CPU computes no padding ([`PostNormEncoder`]). The pooler of the published model is dropped, because neither ALIGN nor
-/// sentence-transformers uses it.
+/// after the end of its text. Inference on the CPU computes no padding ([`PostNormEncoder`]). The pooler of the
+/// published model is dropped, because neither ALIGN nor sentence-transformers uses it.
 #[derive(Module, Debug)]
 pub struct Bert {
     embeddings: BertEmbeddings,

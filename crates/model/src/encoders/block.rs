@@ -19,7 +19,7 @@ pub(super) struct TransformerBlock<'a> {
     pub(super) qkv_weight: &'a LinearWeight,
     pub(super) qkv_bias: &'a Bias,
     pub(super) out: &'a Linear,
-    /// Factor of each channel that attention adds, `[width]`; none: 1.
+    /// Factor per channel of the attention output (LayerScale), `[width]`; `None`: 1.
     pub(super) scale1: Option<&'a NormParam>,
     pub(super) norm2: &'a LayerNorm,
     pub(super) up: &'a Linear,
@@ -44,7 +44,8 @@ impl TransformerBlock<'_> {
         self.forward_mapped(x, batch, settings, |joint| joint)
     }
 
-    /// Like [`TransformerBlock::forward`]; `map` changes queries, keys and values `[B*L, 3 width]` before the attention.
+    /// Like [`TransformerBlock::forward`]; `map` changes queries, keys and values `[B*L, 3 width]` before the
+    /// attention.
     pub(super) fn forward_mapped(
         &self,
         x: Tensor<2>,

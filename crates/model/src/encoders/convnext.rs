@@ -54,7 +54,7 @@ const KERNEL: usize = 7;
 /// Width of the hidden layer of a block, as a multiple of its channels.
 const EXPANSION: usize = 4;
 
-/// Initial factor of what a block adds (timm's `ls_init_value`).
+/// Initial value of `gamma`, the factor per channel of a block's residual branch (timm's `ls_init_value`).
 const INITIAL_SCALE: f32 = 1e-6;
 
 /// 4x4 patches, four stages, mean over all positions, norm.

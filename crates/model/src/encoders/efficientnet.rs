@@ -187,8 +187,9 @@ struct MbConvShape {
 ///
 /// A block widens its input (1x1), convolves each channel (depthwise, stride 1 or 2), scales the channels by
 /// `sigmoid(expand(silu(reduce(mean))))` if `squeeze` is not 0, narrows (1x1) and, except for the first block of a
-/// stage, adds its input. Batch norm follows every convolution, the activation follows the first two. Parameters and their names are those of ALIGN's vision
-/// model in `transformers`. Statistics of the batch norms are not updated ([`BatchNorm`]), and there is no dropout.
+/// stage, adds its input. Batch norm follows every convolution, the activation follows the first two. Parameters and
+/// their names are those of ALIGN's vision model in `transformers`. Statistics of the batch norms are not updated
+/// ([`BatchNorm`]), and there is no dropout.
 #[derive(Module, Debug)]
 pub struct EfficientNet {
     embeddings: StemLayers,

@@ -58,7 +58,7 @@ pub struct OnnxTextConfig {
     /// Name of the output, `[B, width]`, or `[B, L, width]` with `pooling`; absent: the only output.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output: Option<String>,
-    /// How the tokens of an output `[B, L, width]` become one row; absent for an output `[B, width]`.
+    /// Pooling of the tokens of an output `[B, L, width]` to one row per text; absent for an output `[B, width]`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pooling: Option<TokenPooling>,
     /// Divide the result by its Euclidean norm.
@@ -339,7 +339,7 @@ impl OnnxTextEncoder {
     }
 }
 
-/// Inputs without values would be errors in every run.
+/// Checks that the graph has no inputs besides `used`. They would get no values, so every run would fail.
 fn check_other_inputs(graph: &OnnxGraph, used: &[&OnnxPort]) -> Result<()> {
     match graph.inputs().iter().find(|port| used.iter().all(|used| used.name != port.name)) {
         None => Ok(()),

@@ -1,4 +1,4 @@
-//! From the tokens of a text to one row: pooling, `Dense` and `Normalize` of sentence-transformers.
+//! Maps the tokens of a text to one row of features: pooling, `Dense` and `Normalize` of sentence-transformers.
 
 use burn::tensor::{Bool, Int, Tensor};
 use schemars::JsonSchema;

@@ -37,7 +37,7 @@ pub struct PretrainedVitConfig {
     /// Added to the variances of the norms.
     #[serde(default = "small_epsilon")]
     pub epsilon: f64,
-    /// Whether a learned factor scales every channel that a block adds.
+    /// Whether the output of each residual branch is multiplied by a learned factor per channel (LayerScale).
     #[serde(default)]
     pub layer_scale: bool,
     /// Whether the sequence starts with a class token.
@@ -50,10 +50,10 @@ pub struct PretrainedVitConfig {
     /// 2024). They have no position.
     #[serde(default)]
     pub registers: usize,
-    /// How the patches get their positions.
+    /// Position encoding of the patches.
     #[serde(default)]
     pub positions: VitPositions,
-    /// How the tokens become one vector.
+    /// Pooling of the tokens to one vector.
     #[serde(default)]
     pub pool: VitPooling,
 }

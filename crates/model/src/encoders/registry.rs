@@ -117,7 +117,8 @@ macro_rules! encoders {
                     match self { $( Self::$Variant(encoder) => LayerIds::of(encoder, <$Module as Encoder>::BLOCKS), )+ }
                 }
 
-                /// Adds trainable low-rank updates to the weights that `config` selects. `section` names it in messages.
+                /// Adds trainable low-rank updates to the weights that `config` selects. `section` names it in
+                /// messages.
                 ///
                 /// # Errors
                 /// As [`LoraConfig::attach`].

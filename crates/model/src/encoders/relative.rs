@@ -1,5 +1,5 @@
-//! Relative positions of T5 (Raffel et al., JMLR 2020, Sec. 2.1), which MPNet shares: each attention head adds a learned
-//! number to the score of a query and a key, looked up by the bucket of their distance.
+//! Relative positions of T5 (Raffel et al., JMLR 2020, Sec. 2.1), which MPNet shares: each attention head adds a
+//! learned number to the score of a query and a key, looked up by the bucket of their distance.
 
 use burn::tensor::{Bool, Int, Tensor, TensorData, activation};
 
@@ -40,8 +40,8 @@ impl RelativeBuckets {
 
     /// The bucket of `offset` = index of the key - index of the query.
     ///
-    /// With n buckets on a side and e = n / 2, distance d < e has bucket d. Others have bucket min(n - 1, e + floor(ln(d /
-    /// e) / ln(max_distance / e) (n - e))). Keys after the query have the second half of the buckets.
+    /// With n buckets on a side and e = n / 2, distance d < e has bucket d. Others have bucket min(n - 1, e +
+    /// floor(ln(d / e) / ln(max_distance / e) (n - e))). Keys after the query have the second half of the buckets.
     pub(super) fn bucket(&self, offset: i64) -> usize {
         let (side, exact) = self.sides();
         let first = if self.bidirectional && offset > 0 { side } else { 0 };
@@ -74,7 +74,8 @@ impl RelativeBuckets {
     }
 }
 
-/// Masks keys: `bias` `[1, heads, Lq, Lk]` with negative infinity where `hidden` `[B, Lk]` is true, `[B, heads, Lq, Lk]`.
+/// Masks keys: returns `bias` `[1, heads, Lq, Lk]` with negative infinity where `hidden` `[B, Lk]` is true, as
+/// `[B, heads, Lq, Lk]`.
 pub(super) fn masked(bias: Tensor<4>, hidden: &Tensor<2, Bool>) -> Tensor<4> {
     let [batch, keys] = hidden.dims();
     let [_, heads, queries, _] = bias.dims();
@@ -82,8 +83,8 @@ pub(super) fn masked(bias: Tensor<4>, hidden: &Tensor<2, Bool>) -> Tensor<4> {
     bias.expand([batch, heads, queries, keys]).mask_fill(hidden, f32::NEG_INFINITY)
 }
 
-/// `softmax(scale Q K^T + bias) V` for every head. Shapes: queries `[B Lq, W]`, keys and values `[B Lk, W]`, `bias` `[B,
-/// heads, Lq, Lk]`, result `[B Lq, W]`. Composed of tensor operations: the fused kernels add no bias.
+/// `softmax(scale Q K^T + bias) V` for every head. Shapes: queries `[B Lq, W]`, keys and values `[B Lk, W]`, `bias`
+/// `[B, heads, Lq, Lk]`, result `[B Lq, W]`. Composed of tensor operations: the fused kernels add no bias.
 pub(super) fn biased_attention(
     query: Tensor<2>,
     key: Tensor<2>,

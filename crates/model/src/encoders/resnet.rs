@@ -99,9 +99,9 @@ const BATCH_NORM_EPSILON: f64 = 1e-5;
 ///
 /// A bottleneck is `relu(x + bn3(conv3(relu(bn2(conv2(relu(bn1(conv1(x)))))))))`, a basic block `relu(x +
 /// bn2(conv2(relu(bn1(conv1(x))))))`. The first block of a stage halves the sides except in the first stage. Where a
-/// block changes the sides or the number of channels, it has `bn(conv(x))` instead of `x`. Parameters and their names are those
-/// of torchvision. Statistics of the batch norms are not updated ([`BatchNorm`]): this network is for pretrained
-/// weights, not for training from scratch.
+/// block changes the sides or the number of channels, it has `bn(conv(x))` instead of `x`. Parameters and their names
+/// are those of torchvision. Statistics of the batch norms are not updated ([`BatchNorm`]): this network is for
+/// pretrained weights, not for training from scratch.
 #[derive(Module, Debug)]
 pub struct ResNet {
     conv1: Conv,

@@ -1,5 +1,5 @@
-//! The encoder of T5 (Raffel et al., JMLR 2020), and so of Flan-T5, Sentence-T5 (Ni et al., Findings of ACL 2022) and GTR
-//! (Ni et al., EMNLP 2022).
+//! The encoder of T5 (Raffel et al., JMLR 2020), and so of Flan-T5, Sentence-T5 (Ni et al., Findings of ACL 2022) and
+//! GTR (Ni et al., EMNLP 2022).
 
 use burn::module::Module;
 use burn::tensor::{Tensor, activation, module};
@@ -20,7 +20,7 @@ use crate::{Error, Result};
 pub struct T5Config {
     /// Number of rows of the word table: at least the number of token ids.
     pub vocabulary: usize,
-    /// Longest sequence, in tokens, end included. T5 has no table of positions, so this is no limit of the weights.
+    /// Longest sequence, in tokens, end included. T5 has no table of positions, so the weights do not limit this.
     pub context: usize,
     /// Width of the tokens.
     pub width: usize,
@@ -43,7 +43,7 @@ pub struct T5Config {
     /// Added to mean squares in norms.
     #[serde(default = "small_epsilon")]
     pub epsilon: f64,
-    /// How the tokens of a text become one row.
+    /// Pooling of the tokens of a text to one row.
     pub pooling: TokenPooling,
     /// Output width of an affine map of the pooled row; 0: no map.
     #[serde(default)]
@@ -141,9 +141,10 @@ impl T5Config {
 
 /// Pre-norm transformer over whole texts without biases, pooled as [`TokenPooling`] says.
 ///
-/// `x = words[ids]`, `depth` blocks `x = x + o(attention(rms_norm(x)))`, `x = x + feed_forward(rms_norm(x))`, a last RMS
-/// norm, pooling, then `x P + b` if there is a projection. Scores are `q k + bias[bucket]` without the usual factor 1 /
-/// sqrt(head_width); all blocks share one table of biases. No token attends to positions after the end of its text.
+/// `x = words[ids]`, `depth` blocks `x = x + o(attention(rms_norm(x)))`, `x = x + feed_forward(rms_norm(x))`, a last
+/// RMS norm, pooling, then `x P + b` if there is a projection. Scores are `q k + bias[bucket]` without the usual
+/// factor 1 / sqrt(head_width); all blocks share one table of biases. No token attends to positions after the end of
+/// its text.
 #[derive(Module, Debug)]
 pub struct T5Encoder {
     shared: EmbeddingLayer,
@@ -207,8 +208,8 @@ impl Encoder for T5Encoder {
         ("t5_nano", T5Config::new((2_048, 40), [96, 192, 4, 2], T5Activation::GatedGelu)),
     ];
 
-    /// The initialisation of the published code: words N(0, 1), queries N(0, 1 / (width head_width)), other maps N(0, 1 /
-    /// inputs), biases of positions N(0, 1 / width).
+    /// The initialisation of the published code: words N(0, 1), queries N(0, 1 / (width head_width)), other maps
+    /// N(0, 1 / inputs), biases of positions N(0, 1 / width).
     fn new(config: &T5Config, init: &mut Init) -> Result<Self> {
         config.check()?;
         let &T5Config { vocabulary, width, depth, heads, projection, .. } = config;

@@ -35,7 +35,7 @@ impl PatchEmbed {
 }
 
 /// A pre-norm block. `attn.qkv` holds queries, keys and values side by side. `ls1` and `ls2` scale the channels of the
-/// two parts ("LayerScale", Touvron et al., ICCV 2021).
+/// attention and the feed-forward output ("LayerScale", Touvron et al., ICCV 2021).
 #[derive(Module, Debug)]
 pub(super) struct VitBlock {
     norm1: LayerNorm,
@@ -64,7 +64,7 @@ struct LayerScale {
     gamma: NormParam,
 }
 
-/// Initial factor of every channel in DINOv2.
+/// Initial value of the LayerScale factors in DINOv2.
 const INITIAL_SCALE: f32 = 1e-5;
 
 impl VitBlock {

@@ -10,7 +10,7 @@ use crate::embed::prefetch;
 use crate::head::Tower;
 use crate::{Error, Result};
 
-/// Rows computed between two writes to the store. A killed run loses at most this many, and a batch.
+/// Rows computed between two writes to the store. A killed run loses at most this many rows plus one batch.
 const WRITE: usize = 512;
 
 /// Rows by content.
@@ -30,7 +30,7 @@ pub(super) struct RowCollector {
 /// Rows of one batch that an encoder computed.
 pub(super) struct EncodedBatch {
     pub(super) keys: Vec<ContentKey>,
-    /// `[keys, width]`.
+    /// Features of the rows in `keys`, `[keys, width]`.
     pub(super) values: Vec<f32>,
     /// Number of items that the batch had, with those that could not be encoded.
     pub(super) items: usize,
@@ -66,8 +66,8 @@ impl RowCollector {
         self.shards.as_ref().map_or((0, &[]), |shards| (shards.bytes(), shards.notes()))
     }
 
-    /// Encodes batches, reading the next one meanwhile, and keeps their rows. `progress` receives the number of finished
-    /// items. Returns false if `stop` was set; what was computed until then is stored.
+    /// Encodes batches, reading the next one meanwhile, and keeps their rows. `progress` receives the number of
+    /// finished items. Returns false if `stop` was set; the rows computed until then are stored.
     ///
     /// # Errors
     /// The errors of `encode`, and of the store.

@@ -1,4 +1,4 @@
-//! Features that the data gives: no encoder runs.
+//! Precomputed features that are part of the data, for which no encoder runs.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;

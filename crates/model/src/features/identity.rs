@@ -32,7 +32,8 @@ pub fn text_identity(model: &Model) -> String {
     identity(&settings.to_string(), module_weights(&model.textual))
 }
 
-/// The config of an encoder, or its digest: the config of an ONNX encoder has a path, which does not identify the model.
+/// The config of an encoder, or its digest: the config of an ONNX encoder has a path, which does not identify the
+/// model.
 fn encoder_settings(config: &impl Serialize, digest: Option<String>) -> serde_json::Value {
     digest.map_or_else(|| serde_json::json!(config), serde_json::Value::String)
 }

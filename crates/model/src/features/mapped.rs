@@ -37,7 +37,7 @@ impl MappedVectors {
         // A process that may write to the folder is trusted not to cut the file.
         let map = unsafe { Mmap::map(file) }?;
         let end = usize::try_from(rows).ok().and_then(|rows| rows.checked_mul(stride)?.checked_add(first));
-        // The last vector is followed by the rest of its stride, but not by another `first`.
+        // Only the values of the last vector must be in the file, not the rest of its stride.
         if rows > 0 && end.is_none_or(|end| end - stride + width * element.size() > map.len()) {
             return Err(Error::new(ErrorKind::UnexpectedEof, format!("the file is too short for its {rows} rows")));
         }

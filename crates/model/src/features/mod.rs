@@ -71,7 +71,7 @@ impl FeatureBank {
         self.texts.is_some()
     }
 
-    /// How the loader names regions; `None` without features of photos.
+    /// Settings with which the loader refers to regions; `None` without features of photos.
     pub fn region_mode(&self) -> Option<RegionMode> {
         self.images.as_ref().map(|images| images.mode.clone())
     }
@@ -98,8 +98,9 @@ impl FeatureBank {
         Ok(images.rows.tensor(positions.into_iter(), device))
     }
 
-    /// Features `[n, width]` of texts. Texts that the bank does not hold, such as negatives drawn from other samples, are
-    /// computed by `encode` from their token ids and kept. If the data gives the vectors of texts, they are used instead.
+    /// Features `[n, width]` of texts. Texts that the bank does not hold, such as negatives drawn from other samples,
+    /// are computed by `encode` from their token ids and kept. If the data gives the vectors of texts, they are used
+    /// instead.
     ///
     /// # Errors
     /// The errors of `encode`; [`Error::Setting`] without features of texts.

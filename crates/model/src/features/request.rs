@@ -39,8 +39,9 @@ pub fn reads_texts(views: &[View]) -> bool {
     views.iter().any(|view| !matches!(view, View::Edges | View::Photo))
 }
 
-/// Every photo, box, caption, phrase, tier and taxon of `source`, for both encoders of a model. A run with
-/// `model.init` on these data finds them, unless it changes the settings of boxes or crops.
+/// Requests the features of every photo, box, caption, phrase, tier and taxon of `source`, for both encoders of a
+/// model. A run with `model.init` on the same data finds these features in the store, unless it changes the settings
+/// of boxes or crops.
 pub fn model_features(
     model: &Model,
     manifest: &Manifest,

@@ -22,7 +22,7 @@ pub struct FeatureStatistics {
     pub(crate) std: Vec<f32>,
 }
 
-/// A matrix whose rows are in several places.
+/// A matrix whose rows are in mapped files, in memory, or in matrices of the data.
 #[derive(Debug, Default)]
 pub(super) struct RowTable {
     width: usize,

@@ -11,7 +11,7 @@ use super::{ContentKey, VectorFile, VectorLayout};
 use crate::head::Tower;
 use crate::{Error, Result};
 
-/// Rows of a shard, after which the next one begins.
+/// Default number of rows after which a new shard begins.
 pub const SHARD_ROWS: u64 = 1 << 18;
 /// Hexadecimal digits of an encoder's fingerprint in file names.
 const DIGITS: usize = 24;
@@ -23,7 +23,7 @@ pub struct FeatureStore {
     pub folder: Option<PathBuf>,
     /// Number format on disk; `None`: that of the stored features, or f32 if there are none.
     pub element: Option<Element>,
-    /// Rows after which a new shard begins.
+    /// Number of rows after which a new shard begins.
     pub shard_rows: u64,
     /// Purpose of the folder.
     pub purpose: StorePurpose,
@@ -35,9 +35,10 @@ pub enum StorePurpose {
     /// A cache for all encoders. If another process writes to it, new features are kept in memory.
     #[default]
     Cache,
-    /// The user named the folder for a model. Features of another encoder, and none of this one, are an error.
+    /// A folder that the user named for a model. It is an error if it holds features of another encoder and none of
+    /// this one.
     Named,
-    /// Features are computed in order to be stored. A folder that cannot be written to is an error.
+    /// A folder that is to be filled with features. It is an error if it cannot be written to.
     Fill,
 }
 
@@ -60,7 +61,7 @@ pub(crate) struct FeatureShards {
     notes: Vec<String>,
 }
 
-/// Position of a row: shard, row in it.
+/// Position of a row: index of the shard, and index of the row in it.
 pub(crate) type ShardPosition = (u32, u64);
 
 impl FeatureStore {

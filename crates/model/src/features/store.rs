@@ -153,8 +153,8 @@ impl VectorFile {
         Ok(Some(number(ROWS_AT as usize, 8)))
     }
 
-    /// Reads the `stated` records as far as the file has them. Returns the number of complete ones, and the numbers of
-    /// the damaged ones.
+    /// Reads the `stated` records as far as the file has them. Returns the number of complete records, and the indices
+    /// of the damaged ones.
     fn scan(&mut self, stated: u64) -> Result<(u64, Vec<u64>)> {
         let size = self.size();
         let there = (self.file.metadata()?.len() - HEADER) / size as u64;
@@ -178,7 +178,8 @@ impl VectorFile {
         Ok((complete, damaged))
     }
 
-    /// Cuts off what an interrupted write left behind. Zeroes damaged records, so that they are reported only once.
+    /// Removes the bytes that an interrupted write left at the end of the file. Zeroes damaged records, so that they
+    /// are reported only once.
     fn mend(&mut self, stated: u64, damaged: &[u64]) -> Result<()> {
         let empty = vec![0; self.size()];
         for &row in damaged {

@@ -10,8 +10,8 @@ fn with_options(mut spec: ImportSpec, options: &[(&str, &str)]) -> ImportSpec {
     spec
 }
 
-/// Boxes of photo a by area: 0.005, 0.25 (free, occluded, truncated, depiction, occluded with -1), 0.95. Photo b has only
-/// an occluded box.
+/// Boxes of photo a by area: 0.005, 0.25 (free, occluded, truncated, depiction, occluded with -1), 0.95. Photo b has
+/// only an occluded box.
 #[test]
 fn openimages_filters() {
     let folder = FixtureFolder::new();
@@ -57,7 +57,7 @@ fn openimages_filters() {
     assert_eq!(text, "data: option `min_area` is unknown; expected one of: no option of coco");
 }
 
-/// The source takes numbers and lists, and says how many boxes it leaves out.
+/// The source accepts options given as numbers and lists, and reports how many boxes it leaves out.
 #[test]
 fn imported_sources_take_options() {
     let folder = FixtureFolder::new();
@@ -80,7 +80,7 @@ fn imported_sources_take_options() {
     assert!(text.contains("options of source imported"), "{text}");
 }
 
-/// A crowd and a speck of COCO.
+/// COCO annotations: a crowd region, a box below `min_area` and a box above it.
 #[test]
 fn instances_filters() {
     let folder = FixtureFolder::new();

@@ -1,4 +1,5 @@
-//! Steps that the readers of towers share: sizes of a vision transformer, changes of tensor names, building the encoder.
+//! Steps that the readers of towers share: sizes of a vision transformer, changes of tensor names, building the
+//! encoder.
 
 use std::path::Path;
 
@@ -33,8 +34,8 @@ pub(super) fn image_tower(
     Ok(ImageTower { encoder, config, pixels: photos.pixels, images: photos.images })
 }
 
-/// The encoder of `build` with the tensors of `stored`, which holds every tensor of the encoder and no other. `config` is
-/// the file that describes the architecture.
+/// The encoder of `build` with the tensors of `stored`, which holds every tensor of the encoder and no other. `config`
+/// is the file that describes the architecture.
 ///
 /// # Errors
 /// As [`gather`]; [`Error::Format`] naming `config` for an invalid architecture.

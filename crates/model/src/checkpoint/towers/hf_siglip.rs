@@ -31,7 +31,7 @@ const UP: &str = "encoder.layers.0.mlp.fc1.weight";
 const BLOCKS: &str = "encoder.layers.";
 
 /// Keys of a tower in `config.json` that affect the computation, with the defaults of `SiglipVisionConfig` and
-/// `SiglipTextConfig`. Sizes that a tensor shows are not read.
+/// `SiglipTextConfig`. Sizes that follow from tensor shapes are not read.
 #[derive(Deserialize)]
 #[serde(default)]
 struct HfSiglipTower {
@@ -156,8 +156,8 @@ struct TokenizerIds {
 }
 
 impl TokenizerIds {
-    /// Reads the names of the tokens from `tokenizer_config.json` and their ids from there or, in folders of transformers
-    /// 5 and later, from `tokenizer.json`.
+    /// Reads the names of the tokens from `tokenizer_config.json` and their ids from there or, in folders of
+    /// transformers 5 and later, from `tokenizer.json`.
     fn read(beside: &Path) -> Result<Self> {
         let path = beside.join("tokenizer_config.json");
         if !path.is_file() {

@@ -23,8 +23,8 @@ pub(super) const FORMAT: TowerFormat = TowerFormat {
     read: TowerReader::Text(read),
 };
 
-/// Keys of `config.json` that affect the computation, with the defaults of `transformers`. Sizes that a tensor shows are
-/// not read.
+/// Keys of `config.json` that affect the computation, with the defaults of `transformers`. Sizes that follow from
+/// tensor shapes are not read.
 #[derive(Deserialize)]
 #[serde(default)]
 struct HfT5Config {

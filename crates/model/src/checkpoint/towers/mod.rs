@@ -1,4 +1,5 @@
-//! Reads one tower, an image or a text encoder, with what its inputs need: pixel statistics and crop, or a tokenizer.
+//! Reads one tower, an image or a text encoder, with the preprocessing of its inputs: pixel statistics and crop, or a
+//! tokenizer.
 //!
 //! [`TOWER_FORMATS`] lists the layouts; a file is recognised by its tensor names. To add a layout, add a file to this
 //! folder and an entry to the table. [`open_image`] and [`open_text`] also take the tower of a whole model: a conifer
@@ -96,7 +97,7 @@ pub(super) enum TowerReader {
     Text(fn(StateDict, &TowerRequest<'_>) -> Result<TextEncoderFile>),
 }
 
-/// How to read a tower.
+/// Location and settings for reading a tower.
 #[derive(Debug)]
 pub(super) struct TowerRequest<'a> {
     /// The folder of the weights file, which may hold configs.

@@ -9,7 +9,7 @@ use crate::{Error, Result};
 pub(super) enum PositionFilter {
     /// Four neighbours, with the cubic of a = -3/4.
     Plain,
-    /// `antialias = True`: the cubic of a = -1/2, widened by the factor of a reduction, as in Pillow.
+    /// `antialias = True`: the cubic of a = -1/2, stretched by the scale factor when shrinking, as in Pillow.
     Antialias,
 }
 

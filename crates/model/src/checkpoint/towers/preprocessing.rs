@@ -19,7 +19,7 @@ use crate::model::PixelStatistics;
 const CONFIG: &str = "config.json";
 const PREPROCESSOR: &str = "preprocessor_config.json";
 
-/// What the files beside the weights say about photographs.
+/// Preprocessing of photographs, as described by the files beside the weights.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct PhotoPreprocessing {
     pub(super) pixels: PixelStatistics,
@@ -69,7 +69,7 @@ impl TimmConfig {
         Ok((config, PhotoPreprocessing { pixels, images: ImageFeed { crop }, image_size }))
     }
 
-    /// A number among the arguments with which the model was made.
+    /// An integer in `model_args`, the arguments with which timm creates the model.
     pub(super) fn model_arg(&self, name: &str) -> Option<usize> {
         usize::try_from(self.model_args.get(name)?.as_u64()?).ok()
     }

@@ -1,5 +1,5 @@
 #![allow(clippy::unwrap_used)]
-//! Tiny models that the libraries wrote; `fixtures/towers/RECIPE.md` tells how.
+//! Tests with tiny models that the original libraries wrote (`fixtures/towers/RECIPE.md`).
 
 use std::path::PathBuf;
 
@@ -15,7 +15,7 @@ fn fixture(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/towers").join(name)
 }
 
-/// The weights beside the inputs and outputs, which are a safetensors file, too.
+/// The weights file. The folder also contains `io.safetensors`, with the inputs and outputs.
 fn weights(name: &str) -> PathBuf {
     let file = fixture(name).join("model.safetensors");
     if file.is_file() { file } else { fixture(name).join("model.pth") }

@@ -89,7 +89,8 @@ impl SentenceModules {
         Ok(it)
     }
 
-    /// Longest text in tokens: the limit of the folder, at most `longest`, the limit of the transformer.
+    /// Maximum length of a text in tokens: the limit of the folder, but at most `longest`, the limit of the
+    /// transformer.
     pub(super) fn context(&self, longest: usize) -> usize {
         self.limit.min(longest as f64).max(1.0) as usize
     }
@@ -142,7 +143,7 @@ impl SentenceModules {
         let mut stored = StateDict::read(&weights_file(folder)?)?;
         let mut take = |name: &str| stored.weights.remove(name);
         let weight = take("linear.weight").ok_or_else(|| Error::format(folder, "holds no tensor `linear.weight`"))?;
-        // Before the bias is allocated: the config may name any number.
+        // Check the shape before allocating the bias, because the config may contain any number.
         if weight.shape != [config.out_features, width] {
             let expected = format!("expected [{}, {width}], as its config.json", config.out_features);
             return Err(Error::format(folder, format!("`linear.weight` is {:?}; {expected}", weight.shape)));

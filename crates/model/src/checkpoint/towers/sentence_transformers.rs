@@ -1,6 +1,6 @@
 //! BERT, RoBERTa, XLM-R and MPNet as sentence-transformers lays them out: a folder with `config.json`, weights,
-//! `tokenizer.json` and [modules](SentenceModules). In a plain Hugging Face folder, which has no `modules.json`, texts are
-//! pooled by the mean and not normalised.
+//! `tokenizer.json` and [modules](SentenceModules). In a plain Hugging Face folder, which has no `modules.json`, texts
+//! are pooled by the mean and not normalised.
 
 use std::path::Path;
 

@@ -1,5 +1,5 @@
-//! Text encoders with their tokenizers against tiny models of their libraries (`fixtures/towers/make_texts.py`), and bad
-//! folders.
+//! Text encoders with their tokenizers against tiny models of their libraries (`fixtures/towers/make_texts.py`), and
+//! bad folders.
 #![allow(clippy::unwrap_used)]
 
 use std::fs;
