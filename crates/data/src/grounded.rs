@@ -72,7 +72,7 @@ pub struct GroundedRecord {
     /// Name of the species in everyday language.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub common_name: Option<String>,
-    /// Class.
+    /// Class of the photo.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub label: Option<String>,
     /// "train", "test", ...
@@ -163,7 +163,7 @@ impl GroundedRecord {
     /// Converts a sample to a record: boxes as fractions, photos with the paths that `path` returns.
     ///
     /// # Errors
-    /// Those of `path`.
+    /// The errors of `path`.
     pub fn from_sample<E>(sample: &Sample, mut path: impl FnMut(&ImageRef) -> Result<PathBuf, E>) -> Result<Self, E> {
         Ok(Self {
             id: Some(sample.id.clone()),

@@ -196,7 +196,7 @@ impl RootedSource {
         Self { source, roots, published: None }
     }
 
-    /// Takes name and size from a data set.
+    /// Replaces name and size by those of a published data set.
     pub fn named(self, published: PublishedSet) -> Self {
         Self { published: Some(published), ..self }
     }

@@ -96,8 +96,8 @@ impl Taxonomy {
         self.nearest(&line, (0..rank).rev().chain([rank]), rank, rng)
     }
 
-    /// Samples a taxon of rank `rank` that is, or is below, a sibling of `line[level]`, for the first of `levels` where
-    /// there is one. `None` if `line` does not reach the rank.
+    /// Samples a taxon of rank `rank` that is, or is below, a sibling of `line[level]`, for the first of `levels` at
+    /// which such a taxon exists. `None` if `line` does not reach the rank.
     fn nearest(
         &self,
         line: &[u32],
@@ -270,7 +270,8 @@ mod tests {
         assert_eq!(hard("A n z 4", 3), set(&["A m x 1", "A m x 2", "A m y 3"]));
         // The sibling "B p" ends too early, so the result comes from the other kingdom.
         assert_eq!(hard("B o x 5", 3), set(&["A m x 1", "A m x 2", "A m y 3", "A n z 4"]));
-        // An unknown taxon, a taxon that does not reach the rank, a taxonomy with one taxon per rank.
+        // There is no negative for an unknown taxon, for a taxon that does not reach the rank, and in a taxonomy with
+        // one taxon per rank.
         assert!(hard("A q", 1).is_empty() && hard("A m", 3).is_empty());
         let alone = Taxonomy::new([path("A m")]);
         let own = alone.find(&path("A m")).unwrap();

@@ -90,7 +90,7 @@ impl Loader {
             }
             return Err(Error::config("view", missing.name(), expected));
         }
-        // Every text, even an empty one, needs its start and end tokens.
+        // Fail here if `context` is too small for the start and end tokens.
         if tokenizer.text_vectors().is_none() {
             tokenizer.encode("", config.context)?;
         }

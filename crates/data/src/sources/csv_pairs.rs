@@ -77,7 +77,7 @@ struct CsvColumns {
 /// The rows of one photo.
 struct CsvPhotoRows {
     first: CsvRow,
-    /// Empty, without heap memory, in tables with one row per photo.
+    /// The other rows of the photo. Empty, without heap memory, in tables with one row per photo.
     more: Vec<CsvRow>,
 }
 

@@ -36,7 +36,7 @@ struct TokenizerInner {
     end: u32,
 }
 
-/// How texts become ids.
+/// Conversion of texts to ids.
 enum TokenModel {
     /// Parts of words.
     Subwords(Box<tokenizers::Tokenizer>),

@@ -90,7 +90,7 @@ impl TextVectors {
     }
 }
 
-/// The values in their stored form.
+/// The values as little-endian bytes.
 pub(crate) fn le_bytes(vector: &[f32]) -> Vec<u8> {
     vector.iter().flat_map(|value| value.to_le_bytes()).collect()
 }

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::counts::{PartCounts, StoredCounts};
 use super::inputs::{BoxFile, FilePosition};
 
-/// The counts, and the position that they cover.
+/// The counts, and the position in the files up to which boxes were counted.
 pub(super) struct BuildState {
     folder: PathBuf,
     key: BuildKey,
@@ -20,7 +20,7 @@ pub(super) struct BuildState {
     pub(super) file: usize,
     pub(super) position: FilePosition,
     seen: HashSet<u64>,
-    /// Hashes that are not on disk yet.
+    /// Hashes of photo ids that are not on disk yet.
     fresh: Vec<u64>,
 }
 

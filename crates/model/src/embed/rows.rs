@@ -135,7 +135,7 @@ impl Embedder {
     }
 }
 
-/// The values in their stored form.
+/// The values as little-endian bytes.
 fn le_bytes(values: &[f32]) -> Vec<u8> {
     values.iter().flat_map(|value| value.to_le_bytes()).collect()
 }

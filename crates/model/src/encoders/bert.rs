@@ -184,7 +184,7 @@ struct BertLayer {
     output: BertOutput,
 }
 
-/// Term of the attention scores besides queries times keys.
+/// Term that is added to the attention scores (queries times keys).
 enum BertScores {
     /// Negative infinity where this is true, `[B, L]`.
     Masked(Tensor<2, Bool>),

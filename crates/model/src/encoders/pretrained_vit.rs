@@ -375,9 +375,9 @@ impl AttentionPool {
 
 /// Rotary positions of DINOv3 (RoPE: Su et al., 2021; two axes: Heo et al., ECCV 2024).
 ///
-/// A head of width d is read as d/2 pairs `(x_i, x_(i + d/2))`. Pair i of the patch with centre (y, x), both in
-/// (-1, 1), is rotated by `2 pi y 100^(-4i/d)` for i < d/4, and by the same angle with x and i - d/4 for the others. Class
-/// token and registers are not rotated.
+/// A head of width d consists of d/2 pairs `(x_i, x_(i + d/2))`. Pair i of the patch with centre (y, x), both in
+/// (-1, 1), is rotated by `2 pi y 100^(-4i/d)` for i < d/4, and by the same angle with x and i - d/4 for the others.
+/// Class token and registers are not rotated.
 struct PatchRotation {
     /// `[1, tokens, 1, d/2]`.
     cos: Tensor<4>,

@@ -84,7 +84,8 @@ impl FeatureBank {
         let model = model.valid();
         let given = model.config().visual.vector_width();
         let mut report = FeatureReport::default();
-        // Both are opened first: a store that does not fit is reported before anything is encoded.
+        // Open the stores of both towers first, so that a store of another encoder is reported before anything is
+        // encoded.
         let image_rows = (request.images && given.is_none())
             .then(|| RowCollector::open(store, Tower::Image, &image_identity(&model), model.visual.width()))
             .transpose()?;
@@ -187,7 +188,7 @@ fn image_features(
     for HashedRegion { region, key } in &listed {
         match numbers.get(key) {
             Some(&number) => _ = positions.insert(*region, number),
-            // A copy of a photo that cannot be decoded: only the first one was tried.
+            // The region equals one that cannot be decoded. Of equal regions only the first was tried.
             None => {
                 let detail = "its photo or box cannot be decoded, like an equal one before it";
                 let sample = || format!("{}[{}]", request.source.name(), region.sample);

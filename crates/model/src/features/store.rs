@@ -202,7 +202,7 @@ impl VectorFile {
         self.writes
     }
 
-    /// Number of rows, with damaged and repeated ones.
+    /// Number of rows, including damaged and repeated ones.
     pub fn rows(&self) -> u64 {
         self.rows
     }
@@ -225,7 +225,7 @@ impl VectorFile {
     /// Maps the rows that the file has now.
     ///
     /// # Errors
-    /// The file cannot be mapped, or was cut.
+    /// The file cannot be mapped, or was truncated.
     pub(crate) fn map(&self) -> Result<MappedVectors> {
         let first = HEADER as usize + size_of::<ContentKey>();
         MappedVectors::open(&self.file, first, self.size(), self.width, self.element, self.rows)

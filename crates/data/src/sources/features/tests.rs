@@ -177,7 +177,7 @@ fn tables_that_do_not_fit_are_refused_with_their_line() {
     assert!(lines.contains("line 1 of") && lines.contains("`image` is {\"row\":1}"), "{lines}");
 }
 
-/// One Parquet file with ids, vectors and everything else, and one with the vectors of texts.
+/// One Parquet file with the ids, vectors and relations of photos, and one with the vectors of texts.
 #[test]
 fn parquet_tables_hold_vectors_and_relations() {
     let folder = FixtureFolder::new();
