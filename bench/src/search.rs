@@ -214,8 +214,8 @@ fn points(kind: &str, rows: usize) -> anyhow::Result<(ManifoldSpec, Vec<f32>)> {
     Ok((spec, points))
 }
 
-/// Adds the direction of a node with the given length. A direction is a normalised vector of sums of three uniform
-/// numbers, which are nearly normal.
+/// Adds the direction of a node with the given length. The components of a direction are sums of three uniform
+/// numbers, which are approximately Gaussian; the vector is scaled to the given length.
 fn add_direction(node: u64, length: f32, out: &mut [f32; DIM]) {
     let mut state = (node + 5).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let mut direction = [0.0_f32; DIM];

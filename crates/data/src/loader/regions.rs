@@ -33,7 +33,7 @@ pub struct PhotoRegion {
 /// Batches with [`PhotoRegion`]s instead of pixels.
 #[derive(Clone, Debug, Default)]
 pub struct RegionMode {
-    /// Augmented copies of each region, at least 1. An epoch draws one of them for each sample.
+    /// Number of augmented copies of each region, at least 1. An epoch draws one of them for each sample.
     pub copies: u32,
     /// Samples whose regions have no features, with the reason. They count as broken.
     pub broken: Arc<BTreeMap<u64, Broken>>,

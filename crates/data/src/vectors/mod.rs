@@ -30,7 +30,7 @@ use crate::files::open_regular;
 /// Maximum number of values of a vector.
 pub const MAX_WIDTH: usize = 1 << 16;
 
-/// Bytes that are converted at once.
+/// Number of bytes that are converted at once.
 const CHUNK_BYTES: usize = 1 << 20;
 
 /// Vectors of equal width, one per row. Every value is finite.

@@ -19,7 +19,7 @@ use crate::error::{Error, Result};
 use crate::files::open_regular;
 use crate::guard::catch_panic;
 
-/// Rows that are read at once.
+/// Number of rows that are read at once.
 const CHUNK_ROWS: usize = 4096;
 /// The column with the ids of the rows.
 const ID: &str = "id";

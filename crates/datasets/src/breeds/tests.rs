@@ -31,10 +31,10 @@ fn halves_match_hand_calculation() {
         let letters = |side: &[usize]| side.iter().map(|&i| &*breeds.classes()[i].wnid).collect::<Vec<_>>().join("");
         (letters(&all[0].source), letters(&all[0].target))
     };
-    // Groups below the only child of beast: abc, de, f. Good: abc is divided into one (3 / 2) and two; de gives one to
-    // the source, the target is full.
+    // The groups below the only child of beast are abc, de and f. `Good` gives one (3 / 2) of abc to the source and
+    // two to the target, which is then full, so the source gets one of de.
     assert_eq!(of(BreedsSplit::Good), ("ad".to_owned(), "bc".to_owned()));
-    // Bad: two of abc fill the source; de becomes the target.
+    // `Bad` keeps groups together: two of abc fill the source, and de is the target.
     assert_eq!(of(BreedsSplit::Bad), ("ab".to_owned(), "de".to_owned()));
     let (source, target) = of(BreedsSplit::Rand);
     let mut drawn: Vec<char> = (source.clone() + &target).chars().collect();

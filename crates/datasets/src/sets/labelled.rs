@@ -46,7 +46,7 @@ pub(super) struct RawRecords {
     pub(super) start: usize,
     /// Number of bytes before the pixels of a record.
     pub(super) lead: usize,
-    /// Width and height.
+    /// Width and height in pixels.
     pub(super) side: usize,
     pub(super) pixels: PixelOrder,
 }

@@ -48,11 +48,11 @@ pub struct ImportOptions {
     pub method: Option<String>,
     /// Kind of a product space: `product_l1` (default) or `product_l2`.
     pub product: Option<String>,
-    /// Attention heads of the image tower. Default: from the config; without a config, the published number for the
-    /// width.
+    /// Number of attention heads of the image tower. Default: from the config; without a config, the published number
+    /// for the width.
     pub visual_heads: Option<usize>,
-    /// Attention heads of the text tower. Default: from the config; without a config, the published number for the
-    /// width.
+    /// Number of attention heads of the text tower. Default: from the config; without a config, the published number
+    /// for the width.
     pub textual_heads: Option<usize>,
     /// Activation function of the text tower of the MERU family, and of both towers of an open_clip checkpoint without
     /// its config.

@@ -82,7 +82,7 @@ impl StateDict {
         self.weights.keys().filter_map(index).max().map_or(0, |last| last.saturating_add(1).min(self.weights.len()))
     }
 
-    /// Patches along one side, from the number of tokens in the position table `name`.
+    /// Number of patches along one side, computed from the number of tokens in the position table `name`.
     ///
     /// # Errors
     /// [`Error::Format`] if the number of patches is not a square.

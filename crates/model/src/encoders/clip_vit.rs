@@ -38,7 +38,7 @@ impl ClipVitConfig {
         Self { image_size, patch, width, depth, heads, mlp_ratio: 4.0, activation: ActivationFn::QuickGelu }
     }
 
-    /// Patches along one side.
+    /// Number of patches along one side.
     pub fn grid(&self) -> usize {
         self.image_size / self.patch
     }

@@ -19,9 +19,9 @@ use crate::{Error, Result};
 pub struct ConvNextConfig {
     /// Side of the square photographs, in pixels; a multiple of 32.
     pub image_size: usize,
-    /// Blocks of the four stages.
+    /// Number of blocks in each of the four stages.
     pub blocks: [usize; 4],
-    /// Channels of the four stages.
+    /// Number of channels in each of the four stages.
     pub channels: [usize; 4],
 }
 

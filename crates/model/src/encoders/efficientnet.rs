@@ -20,11 +20,11 @@ pub const STAGES: usize = 7;
 pub struct EfficientNetConfig {
     /// Side of the square photographs, in pixels.
     pub image_size: usize,
-    /// Channels after the first convolution.
+    /// Number of channels after the first convolution.
     pub stem: usize,
-    /// Channels after each stage.
+    /// Number of channels after each stage.
     pub channels: [usize; STAGES],
-    /// Blocks of each stage.
+    /// Number of blocks in each stage.
     pub repeats: [usize; STAGES],
     /// Side of the depthwise kernels of each stage, odd.
     pub kernels: [usize; STAGES],
@@ -40,7 +40,7 @@ pub struct EfficientNetConfig {
     /// training.
     #[serde(default)]
     pub symmetric: Vec<usize>,
-    /// Channels of a 1x1 convolution after the last stage; 0: none.
+    /// Number of output channels of a 1x1 convolution after the last stage; 0: no convolution.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub last: usize,
     /// Non-linearity after the convolutions.

@@ -135,7 +135,7 @@ impl PretrainedVitConfig {
         }
     }
 
-    /// Patches along one side.
+    /// Number of patches along one side.
     pub fn grid(&self) -> usize {
         self.image_size / self.patch
     }

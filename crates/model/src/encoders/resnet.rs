@@ -17,12 +17,13 @@ use crate::{Error, Result};
 pub struct ResNetConfig {
     /// Side of the square photographs, in pixels.
     pub image_size: usize,
-    /// Channels after the first convolution. Stage s (from 0) ends with 2^s as many, times 4 with bottlenecks.
+    /// Number of channels after the first convolution. Stage s (counted from 0) has 2^s times as many output channels,
+    /// times 4 with bottlenecks.
     pub width: usize,
-    /// Channels of the 3x3 convolutions of the first stage; each stage doubles them. Equal to `width` with basic
-    /// blocks.
+    /// Number of channels of the 3x3 convolutions of the first stage; each stage doubles it. Equal to `width` with
+    /// basic blocks.
     pub bottleneck: usize,
-    /// Blocks of the four stages.
+    /// Number of blocks in each of the four stages.
     pub blocks: [usize; 4],
     /// Widths of a perceptron on the pooled features, with ReLU between its layers; empty: no perceptron. Contrastive
     /// pre-training adds one (MoCo v2: 2048, 128), which is removed afterwards.
@@ -72,7 +73,7 @@ impl ResNetConfig {
         it
     }
 
-    /// Channels of the pooled features.
+    /// Number of channels of the pooled features.
     pub fn pooled(&self) -> usize {
         self.block.expansion() * (self.width << 3)
     }

@@ -33,7 +33,7 @@ impl VitConfig {
         Self { image_size, patch, width, depth, heads }
     }
 
-    /// Patches along one side.
+    /// Number of patches along one side.
     pub fn grid(&self) -> usize {
         self.image_size / self.patch
     }

@@ -53,15 +53,15 @@ pub struct FeatureReport {
 /// Rows of one encoder, counted by content: equal photos and texts count once.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FeatureCounts {
-    /// Rows that were computed.
+    /// Number of rows that were computed.
     pub encoded: usize,
-    /// Rows that were in the store.
+    /// Number of rows that were in the store.
     pub reused: usize,
-    /// Bytes of the stored features of this encoder, with those of other data.
+    /// Size in bytes of all stored features of this encoder, including those of other data.
     pub bytes: u64,
 }
 
-/// Photos or texts in a batch.
+/// Number of photos or texts in a batch.
 const BATCH: usize = 64;
 
 impl FeatureBank {

@@ -10,7 +10,7 @@ use crate::embed::prefetch;
 use crate::head::Tower;
 use crate::{Error, Result};
 
-/// Rows computed between two writes to the store. A killed run loses at most this many rows plus one batch.
+/// Number of rows computed between two writes to the store. A killed run loses at most this many rows plus one batch.
 const WRITE: usize = 512;
 
 /// Rows by content.
@@ -19,7 +19,7 @@ pub(super) struct RowCollector {
     shards: Option<FeatureShards>,
     /// Computed rows that are written together.
     unwritten: Vec<(ContentKey, Vec<f32>)>,
-    /// Rows between two writes.
+    /// Number of rows between two writes.
     write: usize,
     /// Rows that are not stored.
     memory: FeatureRows,
@@ -61,7 +61,7 @@ impl RowCollector {
         self.encoded
     }
 
-    /// Bytes of the stored features of this encoder, and notes about them.
+    /// Size in bytes of the stored features of this encoder, and notes about them.
     pub(super) fn stored(&self) -> (u64, &[String]) {
         self.shards.as_ref().map_or((0, &[]), |shards| (shards.bytes(), shards.notes()))
     }

@@ -12,7 +12,7 @@ use rayon::prelude::*;
 use super::{FeatureProgress, FeatureRequest, FeatureStage, ImageFeatures, RowTable, TextFeatures};
 use crate::{Error, Result};
 
-/// Samples that are read between two reports of progress.
+/// Number of samples that are read between two reports of progress.
 const CHUNK: usize = 4096;
 
 /// The vectors of this `width` of all photos and boxes. Returns `None` if `stop` was set.

@@ -21,7 +21,7 @@ pub struct FeatureRequest {
     pub tokenizer: Tokenizer,
     /// Crop of photos if there are no augmented copies.
     pub crop: EvalCrop,
-    /// Augmented copies of each photo and box; 0: one row with the crop of an evaluation.
+    /// Number of augmented copies of each photo and box; 0: one row with the crop of an evaluation.
     pub copies: u32,
     /// Collect features of photos.
     pub images: bool,

@@ -9,7 +9,7 @@ use super::shards::ShardPosition;
 /// A matrix `[n, width]`.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct FeatureRows {
-    /// Numbers in a row.
+    /// Number of values in a row.
     pub width: usize,
     /// The rows, one after the other.
     pub values: Vec<f32>,

@@ -13,7 +13,7 @@ use crate::{Error, Result};
 
 /// Default number of rows after which a new shard begins.
 pub const SHARD_ROWS: u64 = 1 << 18;
-/// Hexadecimal digits of an encoder's fingerprint in file names.
+/// Number of hexadecimal digits of an encoder's fingerprint in file names.
 const DIGITS: usize = 24;
 
 /// Where features are kept between runs.
@@ -153,7 +153,7 @@ impl FeatureShards {
         &self.notes
     }
 
-    /// Bytes of all shards.
+    /// Size of all shards in bytes.
     pub(crate) fn bytes(&self) -> u64 {
         self.shards.iter().map(VectorFile::bytes).sum()
     }

@@ -14,7 +14,7 @@ use super::mapped::MappedVectors;
 /// SHA-256 that identifies a text or photo.
 pub type ContentKey = [u8; 32];
 
-/// Bytes of a record's checksum: the first bytes of the SHA-256 of key and stored vector.
+/// Length of a record's checksum in bytes: the first bytes of the SHA-256 of key and stored vector.
 const CHECK: usize = 8;
 /// Size of the read buffer while a file is opened, in bytes.
 const BUFFER: usize = 1 << 20;
@@ -35,7 +35,7 @@ const ELEMENTS: [Element; 3] = [Element::F32, Element::F16, Element::BF16];
 pub struct VectorLayout<'a> {
     /// Names everything besides the key that determines a vector, such as the fingerprint of an encoder.
     pub identity: &'a str,
-    /// Numbers in a vector.
+    /// Number of values in a vector.
     pub width: usize,
     /// Number format on disk; `None`: that of the file, or f32 for a new file.
     pub element: Option<Element>,
@@ -207,7 +207,7 @@ impl VectorFile {
         self.rows
     }
 
-    /// Bytes of the file.
+    /// Size of the file in bytes.
     pub fn bytes(&self) -> u64 {
         self.offset(self.rows)
     }
@@ -334,7 +334,7 @@ impl VectorFile {
         Ok(())
     }
 
-    /// Bytes per record.
+    /// Size of a record in bytes.
     fn size(&self) -> usize {
         size_of::<ContentKey>() + self.width * self.element.size() + CHECK
     }

@@ -13,7 +13,7 @@ pub(super) enum PositionFilter {
     Antialias,
 }
 
-/// Upper limit of the patches along one side, so that a wrong size in a config does not exhaust the memory. Published
+/// Maximum number of patches along one side, so that a wrong size in a config does not exhaust the memory. Published
 /// models have at most 64.
 const MAX_GRID: usize = 512;
 
@@ -54,7 +54,7 @@ pub(super) fn resample(
     Ok(())
 }
 
-/// Patches along one side.
+/// Number of patches along one side.
 ///
 /// # Errors
 /// [`Error::Format`] if the number of patches is not a square.

@@ -79,7 +79,7 @@ pub(super) fn read(mut stored: StateDict, beside: &Path, device: &Device) -> Res
     image_tower(VisualConfig::PretrainedVit(config), stored, same, photos, device)
 }
 
-/// Attention heads of the published models of this width: ViT-Ti, S, B, L, so400m, H, g and G.
+/// Number of attention heads of the published models of this width: ViT-Ti, S, B, L, so400m, H, g and G.
 fn usual_heads(width: usize) -> Option<usize> {
     match width {
         192 => Some(3),
