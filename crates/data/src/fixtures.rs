@@ -74,7 +74,7 @@ pub fn shared_data(name: &str) -> Option<PathBuf> {
 pub fn npy(width: usize, values: &[f32]) -> Vec<u8> {
     let rows = values.len() / width;
     let mut header = format!("{{'descr': '<f4', 'fortran_order': False, 'shape': ({rows}, {width}), }}");
-    // The array starts at a multiple of 64.
+    // The array starts at a byte offset that is a multiple of 64.
     let length = (10 + header.len() + 1).next_multiple_of(64) - 10;
     header += &" ".repeat(length - header.len() - 1);
     header.push('\n');

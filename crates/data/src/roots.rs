@@ -62,7 +62,7 @@ impl AllowedRoots {
     /// Checks that all folders named by the user exist.
     ///
     /// # Errors
-    /// One of them does not exist or is not a folder.
+    /// A path does not exist or is not a folder.
     pub fn check_named(folders: &[PathBuf]) -> Result<()> {
         match folders.iter().find(|folder| !folder.is_dir()) {
             None => Ok(()),
@@ -294,7 +294,7 @@ mod tests {
             "absent.jpg",
             "linked/sub/2.jpg",
             "photo.jpg",
-            // Leaves the root and enters it again.
+            // This path leaves the root and enters it again.
             "../data/own/1.jpg",
         ] {
             assert_eq!(found(good), None, "{good}");

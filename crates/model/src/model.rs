@@ -218,7 +218,7 @@ impl Model {
             head,
             config: config.clone(),
         };
-        // Last, so that the other initial values are the same with and without updates.
+        // Low-rank updates are added last, so that the other initial values are the same with and without them.
         model.with_lora(config.visual_lora.as_ref(), config.textual_lora.as_ref(), init)
     }
 

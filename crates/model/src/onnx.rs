@@ -71,7 +71,7 @@ impl OnnxGraph {
         let bytes = std::fs::read(path).map_err(Error::io(path))?;
         let environment = environment()?;
         let failed = |error: ort::Error| load_error(path, &error);
-        // Waiting threads would take time from the other threads of the program.
+        // No spinning: waiting threads would take CPU time from the other threads of the program.
         let session = Session::builder(environment)
             .and_then(|builder| Ok(builder.with_intra_threads(rayon::current_num_threads())?))
             .and_then(|builder| Ok(builder.with_intra_op_spinning(false)?))
@@ -262,7 +262,7 @@ mod tests {
         assert!(port.accepts(&[None, Some(3), Some(32), Some(7)]));
         assert!(!port.accepts(&[None, Some(3), Some(31), Some(7)]));
         assert!(!port.accepts(&[None, Some(3), Some(32)]));
-        // A fixed batch fits no dynamic one.
+        // A port with a fixed batch size does not accept a dynamic one.
         assert!(!OnnxPort { shape: vec![1, 3], ..port }.accepts(&[None, Some(3)]));
     }
 

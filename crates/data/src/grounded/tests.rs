@@ -23,7 +23,7 @@ fn every_field() {
     let sample = read(FULL).unwrap();
     assert_eq!(sample.image, Some(ImageRef::File("data/photos/1.jpg".into())));
     let [dog, ear] = &sample.phrases[..] else { panic!("two phrases") };
-    // 100 / 400, 250 / 500
+    // As fractions: y1 = 100 / 400, x2 = 250 / 500.
     assert_eq!(dog.boxes, [BBox { x1: 0.0, y1: 0.25, x2: 0.5, y2: 1.0 }]);
     assert_eq!(dog.spans[0].text(&sample.captions), Some("A black dog"));
     assert_eq!((dog.score, dog.part_of), (Some(0.5), None));

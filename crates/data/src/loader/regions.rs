@@ -72,7 +72,7 @@ pub struct RegionReader {
 impl RegionReader {
     /// Regions for batches of `config`: whole photos, and boxes if its views include [`View::Boxes`] or
     /// [`View::Edges`]. With `copies` 0 a region is cropped by `crop` as in an evaluation, else it is augmented
-    /// `copies` times as `config.augment` says.
+    /// `copies` times by `config.augment`.
     pub fn new(source: Arc<dyn Source>, config: LoaderConfig, crop: EvalCrop, copies: u32) -> Self {
         Self { source, config, crop, copies }
     }

@@ -209,7 +209,7 @@ fn matrix(reader: &SerializedFileReader<File>, place: &str, name: Option<&str>) 
     }
 }
 
-/// Lists of equal length, one after the other.
+/// Values of lists of equal length, concatenated.
 #[derive(Default)]
 struct ListReader {
     /// Maximum definition level of the column: that of a non-null value.

@@ -60,10 +60,10 @@ impl BoxFilter {
         &self.left_out
     }
 
-    /// Checks a box. `has` says whether the annotation sets a flag.
+    /// Checks a box. `has` returns whether the annotation sets a flag.
     ///
     /// # Errors
-    /// The box is left out; the fault has cause [`Cause::Filtered`] and says why.
+    /// The box is left out; the fault has cause [`Cause::Filtered`] and states the reason.
     pub(super) fn check(&self, sample: &str, bbox: &BBox, has: impl Fn(&str) -> bool) -> Result<(), Broken> {
         // In f64, because the limits are exact decimal numbers.
         let area = (f64::from(bbox.x2) - f64::from(bbox.x1)) * (f64::from(bbox.y2) - f64::from(bbox.y1));

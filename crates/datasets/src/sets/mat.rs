@@ -84,7 +84,7 @@ fn parse(bytes: &[u8]) -> Result<Vec<NamedArray>, String> {
                     arrays.push(matrix(MatReader { rest: data, swapped }, 0)?);
                 }
             }
-            // Other elements have no name.
+            // Elements of other types are no named arrays.
             _ => {}
         }
     }

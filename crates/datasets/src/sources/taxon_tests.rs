@@ -170,7 +170,7 @@ fn species_labels_are_binomials() {
         let labels: Vec<_> = (0..source.len()).map(|it| source.get(it).unwrap().label.unwrap()).collect();
         (labels, source.class_tree().unwrap())
     };
-    // A list may be a string with commas.
+    // The list of ranks may also be a string with commas.
     for ranks in [json!("genus, species"), json!(["genus", "species"])] {
         let (found, tree) = labels(json!({"image": "file", "ranks": ranks}));
         assert_eq!(found, ["Malacocincla abbotti", "Papasula abbotti"]);

@@ -151,7 +151,7 @@ fn a_trainers_checkpoint_needs_no_config() {
     assert_eq!(model.config(), with.config());
     assert_eq!(export(&model), export(&with));
     assert!(errors(&folder, &model, &manifest).iter().all(|(_, error)| *error < 1e-5));
-    // The other activation gives other outputs.
+    // Another activation function gives other outputs.
     let quick = ImportOptions { activation: ActivationFn::QuickGelu, ..options };
     let (model, manifest) = import(&path, &quick, &Device::flex()).unwrap();
     assert!(errors(&folder, &model, &manifest).iter().all(|(_, error)| *error > 1e-4));

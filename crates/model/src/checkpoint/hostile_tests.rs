@@ -108,7 +108,7 @@ fn huge_dimensions_are_rejected_before_allocation() {
         let mut manifest = manifest.clone();
         change(&mut manifest);
         save(&path, &model, &manifest, None).unwrap();
-        // `save` writes the model's own space.
+        // `save` writes the space of the model, so change the saved file instead.
         let file = path.join(MANIFEST);
         let text = fs::read_to_string(&file).unwrap();
         let mut table: toml::Table = toml::from_str(&text).unwrap();

@@ -145,7 +145,7 @@ pub const MPNET_BUCKETS: usize = 32;
 /// Layer norm epsilon of every published BERT (RoBERTa and MPNet: 1e-5).
 pub const BERT_NORM_EPSILON: f64 = 1e-12;
 
-/// Post-norm transformer over whole texts, pooled as [`TokenPooling`] says.
+/// Post-norm transformer over whole texts, pooled by [`BertConfig::pooling`].
 ///
 /// `x = LayerNorm(words[ids] + positions + segments[0])`, `depth` blocks `x = LayerNorm(x + out(attention(x)))`, `x =
 /// LayerNorm(x + down(gelu(up(x))))`, pooling, then `x P + b` if there is a projection. No token attends to positions

@@ -102,7 +102,7 @@ impl Encoder for ClipVit {
     type Reads = ImageInputFormat;
 
     const PRESETS: &'static [(&'static str, ClipVitConfig)] = &[
-        // OpenAI's four. LAION's use `activation = "gelu"`.
+        // OpenAI's four models. LAION's models use `activation = "gelu"`.
         ("clip_vit_b32", ClipVitConfig::openai(224, 32, 768, 12, 12)),
         ("clip_vit_b16", ClipVitConfig::openai(224, 16, 768, 12, 12)),
         ("clip_vit_l14", ClipVitConfig::openai(224, 14, 1024, 24, 16)),

@@ -154,8 +154,9 @@ pub trait Encoder: Module {
     /// [`Error::Shape`] if the input does not fit the architecture.
     fn forward(&self, input: Self::Input) -> Result<Tensor<2>>;
 
-    /// Identifies what the features depend on besides the parameters and the architecture, such as the file of an ONNX
-    /// model; replaces the config in the identity of the encoder.
+    /// Hash of everything besides the parameters that determines the features, for an encoder whose config does not
+    /// identify it (the config of an ONNX encoder contains the path of a file). It replaces the config in the identity
+    /// of the encoder. `None`: the config is used.
     fn digest(&self) -> Option<String> {
         None
     }

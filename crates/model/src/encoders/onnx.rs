@@ -301,7 +301,7 @@ impl OnnxTextEncoder {
         self.graph.run(&inputs, &shape, &self.output)
     }
 
-    /// Combines the tokens of an output `[B, L, width]`, as the config says.
+    /// Pools the tokens of an output `[B, L, width]` by the `pooling` of the config.
     fn pooled(&self, output: OnnxOutput, lengths: &[usize], length: usize) -> Result<OnnxOutput> {
         let batch = lengths.len();
         let wrong = |expected: &str| {

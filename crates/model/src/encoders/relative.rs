@@ -67,7 +67,7 @@ impl RelativeBuckets {
         table.select(0, buckets).reshape([1, length, length, heads]).permute([0, 3, 1, 2])
     }
 
-    /// Buckets on one side, and how many of them hold a single distance.
+    /// Number of buckets on one side, and number of those that contain a single distance.
     fn sides(&self) -> (usize, usize) {
         let side = if self.bidirectional { self.count / 2 } else { self.count };
         (side, side / 2)

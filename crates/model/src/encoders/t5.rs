@@ -139,7 +139,8 @@ impl T5Config {
     }
 }
 
-/// Pre-norm transformer over whole texts without biases, pooled as [`TokenPooling`] says.
+/// Pre-norm transformer over whole texts, without biases in the linear maps of its blocks, pooled by
+/// [`T5Config::pooling`].
 ///
 /// `x = words[ids]`, `depth` blocks `x = x + o(attention(rms_norm(x)))`, `x = x + feed_forward(rms_norm(x))`, a last
 /// RMS norm, pooling, then `x P + b` if there is a projection. Scores are `q k + bias[bucket]` without the usual

@@ -188,7 +188,7 @@ mod tests {
         assert_eq!(rows.encoded(), 15);
         let expected = values(rows, 15);
         assert_eq!(expected[..4], [0.0, 0.5, 1.0, 0.5]);
-        // The third batch is not begun.
+        // `stop` is set after two batches, so the third is not started.
         let mut rows = open(&parts);
         assert_eq!(encode(&mut rows, 0..5, 2), (false, 6));
         drop(rows);

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use super::ContentKey;
 
-/// The vectors with these keys, one after the other. `known` holds those that are stored. `compute` returns the others
+/// Returns the vectors with these keys, concatenated. `known` contains the stored ones. `compute` returns the others
 /// by their index in `keys`, at most `batch` in a call; `keep` receives them. The vector of a repeated key is computed
 /// once.
 ///

@@ -11,7 +11,7 @@ use super::shards::ShardPosition;
 pub struct FeatureRows {
     /// Number of values in a row.
     pub width: usize,
-    /// The rows, one after the other.
+    /// The rows, concatenated.
     pub values: Vec<f32>,
 }
 

@@ -73,8 +73,8 @@ impl FeatureStore {
     /// Opens the shards of the encoder with this identity, for rows of this width; `None` without a folder.
     ///
     /// # Errors
-    /// [`Error::Io`] if a file cannot be opened, or holds other vectors than its name says; [`Error::Setting`] for a
-    /// folder that [`StorePurpose`] excludes.
+    /// [`Error::Io`] if a file cannot be opened, or its header does not match the encoder and the width;
+    /// [`Error::Setting`] for a folder that [`StorePurpose`] excludes.
     pub(crate) fn open(&self, tower: Tower, identity: &str, width: usize) -> Result<Option<FeatureShards>> {
         let Some(folder) = &self.folder else { return Ok(None) };
         fs::create_dir_all(folder).map_err(Error::io(folder))?;
@@ -247,7 +247,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let store = store(folder.path(), StorePurpose::Cache);
         let mut shards = open(&store);
-        // Rows that are added together stay together.
+        // Rows of one call of `add` are written to the same shard.
         shards.add(&rows(0..3)).unwrap();
         shards.add(&rows(3..4)).unwrap();
         assert_eq!(shards.shards.len(), 2);

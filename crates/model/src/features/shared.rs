@@ -22,7 +22,8 @@ impl SharedRows {
         Some(Self { shards: Mutex::new(shards), width })
     }
 
-    /// The rows with these keys, one after the other. `encode` computes those that the store lacks, by index.
+    /// Returns the rows with these keys, concatenated. `encode` computes the rows that the store lacks, given their
+    /// indices in `keys`.
     pub(crate) fn rows(
         &self,
         keys: &[ContentKey],

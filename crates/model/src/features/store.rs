@@ -414,7 +414,7 @@ mod tests {
         let found = store.find(&keys(0..7)).unwrap();
         assert_eq!((found.len(), notes.len()), (5, 0));
         assert!(points(0..5).iter().all(|(key, point)| bits(&found[key]) == bits(point)));
-        // The map has the same bits.
+        // The memory map returns the same bits.
         let map = store.map().unwrap();
         for (key, point) in points(0..5) {
             let mut row = Vec::new();
@@ -495,7 +495,7 @@ mod tests {
         assert_eq!(store.find(&keys(0..7)).unwrap().len(), 5);
         drop(store);
         assert_eq!(std::fs::read(&path).unwrap(), bytes);
-        // Cut: fewer records than the header counts.
+        // A truncated file: fewer records than the header counts.
         std::fs::write(&path, &bytes[..bytes.len() - 1]).unwrap();
         let (mut store, notes) = open(&path);
         assert!(notes[0].contains("ends before its last 1 vector (half-written file)"), "{notes:?}");

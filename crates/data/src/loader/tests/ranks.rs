@@ -99,7 +99,7 @@ fn hard_negatives_of_both_readings() {
         taxon("3", ["a", "on", "cat"]),
         taxon("4", ["a", "on", "snow"]),
     ];
-    // The kingdom has no sibling, so it is left out.
+    // Two tiers: phylum and class. The only kingdom would have no negative.
     let readings = [(HardNegative::Sibling, vec!["a dog snow"]), (HardNegative::Cousin, vec!["a on cat", "a on snow"])];
     let tokens = tokenizer();
     for (hard_kind, classes) in readings {

@@ -1,4 +1,5 @@
-//! Tests with the models of `fixtures/onnx`. They need the ONNX Runtime library and say so if they are skipped.
+//! Tests with the models of `fixtures/onnx`. They need the ONNX Runtime library, and print a message if they are
+//! skipped.
 #![allow(clippy::unwrap_used)]
 
 use std::path::Path;
@@ -83,7 +84,7 @@ fn photos_agree_with_pytorch() {
     assert_eq!((encoder.width(), encoder.num_params()), (5, 0));
     let found = floats(encoder.forward(pixels()).unwrap());
     assert!(error(&found, &list(&expected()["conv"])) < 1e-5);
-    // The batch is dynamic.
+    // The batch size is dynamic.
     let first = floats(encoder.forward(pixels().narrow(0, 0, 1)).unwrap());
     assert!(error(&first, &found[..5]) < 1e-6);
     let other = Tensor::zeros([1, 3, 8, 8], &Device::flex());
