@@ -162,8 +162,8 @@ impl SceneDraft {
         }
     }
 
-    /// Chooses sizes and creates boxes whose foot is at y = 0 and whose left side is at x = 0. More columns allow fewer
-    /// large objects.
+    /// Chooses sizes and creates boxes with the bottom edge at y = 0 and the left edge at x = 0. With more columns,
+    /// fewer objects are large.
     fn size(&mut self, rng: &mut ToyRng) {
         let columns = self.columns.len();
         let (large, longest) = [(0.6, 0.62), (0.5, 0.47), (0.3, 0.42)][columns.clamp(1, 3) - 1];
@@ -219,8 +219,8 @@ impl SceneDraft {
         })
     }
 
-    /// Positions the upper object of a stack relative to the lower one, and shifts both so that the column starts at
-    /// zero.
+    /// Positions the upper object of a stack relative to the lower one, and shifts both so that the left edge of the
+    /// column is at x = 0.
     fn arrange_stack(&mut self, rng: &mut ToyRng, column: SceneColumn) {
         let SceneColumn::Stack { kind, upper, lower } = column else {
             return;
@@ -250,7 +250,8 @@ impl SceneDraft {
             .unwrap_or_default()
     }
 
-    /// The common foot height of the columns: within the ground, and low enough for the tallest column.
+    /// A random y coordinate for the feet of all columns: on the ground, and low enough for the tallest column to fit
+    /// into the picture. `None` if no coordinate satisfies both.
     fn row(&self, rng: &mut ToyRng) -> Option<f32> {
         let extents = self.columns.iter().map(|column| self.extent(*column));
         let [tallest, deepest] =
@@ -263,7 +264,7 @@ impl SceneDraft {
         (highest <= lowest).then(|| rng.between(highest, lowest))
     }
 
-    /// The foot height of one column, near that of the row.
+    /// The y coordinate of the foot of one column: near `row`, or above it for a single flying object.
     fn foot(&self, rng: &mut ToyRng, column: SceneColumn, row: f32) -> f32 {
         let [_, top, _, bottom] = self.extent(column);
         let height = bottom - top;

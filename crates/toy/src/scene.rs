@@ -39,7 +39,8 @@ pub struct SceneObject {
     pub bounds: BBox,
 }
 
-/// Size category: the longer side of the box is below 0.32 or above 0.38 of the picture.
+/// Size category. The longer side of the box is 0.26 to 0.32 (small) or 0.38 to 0.62 (large) of the side of the
+/// picture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[allow(missing_docs)] // the names are self-explanatory
