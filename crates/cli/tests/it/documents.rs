@@ -134,7 +134,7 @@ fn every_page_is_in_the_book() {
 }
 
 /// The tables of `docs/papers` name only things that exist: configs, methods, benchmarks, suites, commands, and rows of
-/// DEVIATIONS.md.
+/// DEVIATIONS.md. Their last lines count the rows of each kind.
 #[test]
 fn the_tables_of_the_papers_name_what_exists() {
     let names = |list: &str, key: &str| -> BTreeSet<String> {
@@ -182,6 +182,13 @@ fn the_tables_of_the_papers_name_what_exists() {
             *counts.entry(kind.to_owned()).or_default() += 1;
         }
         assert!(counts.values().sum::<usize>() > 15, "{}: {counts:?}", paper.display());
+        let last = text.lines().last().unwrap_or_default();
+        let total = format!("; {} in all.", counts.values().sum::<usize>());
+        let counted = |(kind, count): (&String, &usize)| {
+            [",", ";"].iter().any(|end| last.contains(&format!(" {kind} {count}{end}")))
+        };
+        let right = last.starts_with("Rows by kind: ") && last.ends_with(&total) && counts.iter().all(counted);
+        assert!(right, "{}: the last line is {last:?}; expected {counts:?}{total}", paper.display());
     }
 }
 
