@@ -1,6 +1,6 @@
 //! The model: two towers and a head, which map pixels and tokens to points.
 
-use burn::module::Module;
+use burn::module::{Module, Param};
 use burn::tensor::{DType, Device, Tensor, TensorData};
 use conifer_data::batch::{ImageBatch, TokenBatch};
 use rayon::prelude::*;
@@ -237,6 +237,14 @@ impl Model {
         Self::of_towers(&config, merged.visual, merged.textual, head, init)
     }
 
+    /// Makes both projections the identity, for towers without adapters whose width is the dimension of the space.
+    #[must_use]
+    pub(crate) fn with_identity_projections(mut self) -> Self {
+        self.visual_proj = self.visual_proj.identity();
+        self.textual_proj = self.textual_proj.identity();
+        self
+    }
+
     /// The architecture.
     pub fn config(&self) -> &ModelConfig {
         &self.config
@@ -332,6 +340,15 @@ impl Model {
 impl Projection {
     fn new(init: &mut Init, width: usize, dim: usize) -> Self {
         Self { weight: init.matrix(width, dim, Fill::Normal((width as f64).powf(-0.5))) }
+    }
+
+    /// The identity from the input, as far as the output is wide.
+    fn identity(&self) -> Self {
+        let weight = self.weight.value.val();
+        let [width, dim] = weight.dims();
+        let values: Vec<f32> = (0..width * dim).map(|i| f32::from(u8::from(i / dim == i % dim))).collect();
+        let weight = Tensor::from_data(TensorData::new(values, [width, dim]), &weight.device());
+        Self { weight: LinearWeight { value: Param::from_tensor(weight) } }
     }
 
     /// `[B, width] -> [B, D]`. The result is f32 in any encoder precision.

@@ -42,7 +42,7 @@ pub(crate) fn run(mut args: ConvertArgs, as_json: bool) -> anyhow::Result<()> {
         }
         (None, _) => {
             checkpoint::save_as(&args.output, &model, &manifest, tokenizer.as_ref(), args.dtype.into())?;
-            if tokenizer.is_none() {
+            if tokenizer.is_none() && manifest.model.textual.vector_width().is_none() {
                 note(
                     "note: no --tokenizer given; the checkpoint can embed photos, but no texts until a tokenizer is added to its folder",
                 );

@@ -189,3 +189,30 @@ fn failed_start_is_not_reported_as_incomplete() {
     assert!(message.contains("data.jsonl") && !message.contains("(incomplete:"), "{message}");
     assert_eq!(fs::read_dir(at).unwrap().count(), 2, "nothing is left behind");
 }
+
+/// MoCo-v2 without fine-tuning in visual hierarchies Tables 1 and 2: photos and boxes are embedded and evaluated by an image
+/// encoder without a text encoder.
+#[test]
+fn an_image_encoder_alone_embeds_and_retrieves_parts() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    let weights = root().join("fixtures/towers/timm_resnet_bottleneck/model.safetensors");
+    let weights = weights.to_str().unwrap();
+    let data = ["--data", "toy", "--data-option", "size=64"];
+    let embed = [&["--json", "embed", weights, "--views", "image,box-image", "--out", "set"][..], &data].concat();
+    let done: Value = serde_json::from_str(&good(at, &embed)).unwrap();
+    assert!(done["rows"].as_u64().unwrap() > 64 && done["skipped"] == 0, "{done}");
+    let eval = |benchmark: &'static str| {
+        [&["--json", "eval", "run", weights, "--no-cache", "--benchmark", benchmark][..], &data].concat()
+    };
+    let records: Vec<Value> = serde_json::from_str(&good(at, &eval("part_retrieval"))).unwrap();
+    let by_cosine = |it: &&Value| it["protocol"].as_str().unwrap().starts_with("cosine");
+    assert!(records.iter().filter(by_cosine).count() > 0, "{records:?}");
+    refused(at, &eval("cross_modal_retrieval"), &["has no text encoder"]);
+    good(at, &["convert", weights, "checkpoint"]);
+    let again =
+        [&["--json", "embed", "checkpoint", "--views", "image,box-image", "--out", "again"][..], &data].concat();
+    good(at, &again);
+    let points = |set: &str| fs::read(at.join(set).join("points.safetensors")).unwrap();
+    assert!(points("again") == points("set"));
+}

@@ -2,33 +2,23 @@
 //! `module.encoder_q.*` in the `state_dict` of a trainer's checkpoint, with a two-layer head. The momentum encoder
 //! (`encoder_k`) and the queue are ignored.
 //!
-//! A MoCo checkpoint has no text encoder, so it cannot become a conifer checkpoint. [`images`] loads the encoder;
-//! `model.visual.init` starts a run with it.
+//! A MoCo checkpoint has no text encoder. [`images`] loads its image encoder, `model.visual.init` starts a run with it, and
+//! [`published::import`](super::published::import) makes a model of it that embeds photographs.
 
 use std::path::Path;
 
 use burn::tensor::Device;
 
 use super::layout::{TensorMapping, gather};
-use super::published::{CheckpointFormat, ImportOptions};
 use super::state_dict::StateDict;
 use super::towers::{ImageTower, TowerFormat, TowerReader};
-use super::{ImageFeed, Manifest, weights};
+use super::{ImageFeed, weights};
+use crate::Result;
 use crate::encoders::{Encoder, ResNet, ResNetBlockKind, ResNetConfig, VisualConfig, VisualEncoder};
-use crate::model::{Model, PixelStatistics};
+use crate::model::PixelStatistics;
 use crate::params::Init;
-use crate::{Error, Result};
 
-pub(super) const FORMAT: CheckpointFormat = CheckpointFormat {
-    name: "moco",
-    summary: "the ResNet of MoCo v2, an image encoder alone",
-    files: &[],
-    marks: &[QUERY],
-    import: refuse,
-    export: None,
-};
-
-/// The layout as a tower for `model.visual.init`.
+/// The layout of the checkpoint.
 pub(super) const TOWER: TowerFormat = TowerFormat {
     name: "moco",
     summary: "the ResNet of MoCo v2",
@@ -51,8 +41,8 @@ const QUERY: &str = "encoder_q.";
 /// the side of the photographs, which the tensors do not determine (published: 224).
 ///
 /// # Errors
-/// [`Error::Format`] for a file that is not such a checkpoint; [`Error::Weights`] listing every tensor that is missing,
-/// unexpected or of another shape.
+/// [`Error::Format`](crate::Error::Format) for a file that is not such a checkpoint;
+/// [`Error::Weights`](crate::Error::Weights) listing every tensor that is missing, unexpected or of another shape.
 pub fn images(path: &Path, image_size: usize, with_head: bool, device: &Device) -> Result<ResNet> {
     read(StateDict::read(path)?, image_size, with_head, device)
 }
@@ -70,12 +60,6 @@ fn read(mut stored: StateDict, image_size: usize, with_head: bool, device: &Devi
     init.check().map_err(super::in_file(&path))?;
     let weights = gather(weights::shapes_of(&blank), stored.weights, mapping, &path)?;
     weights::import_module(blank, weights, &path)
-}
-
-fn refuse(stored: StateDict, _: &ImportOptions, _: &Device) -> Result<(Model, Manifest)> {
-    let detail = "holds an image encoder without texts (MoCo); expected a model of photographs and texts (to start a run from \
-                  this encoder, set model.visual.init)";
-    Err(Error::format(stored.path, detail))
 }
 
 fn architecture(stored: &StateDict, image_size: usize, with_head: bool) -> Result<ResNetConfig> {
@@ -105,7 +89,7 @@ mod tests {
     use burn::tensor::Tensor;
 
     use super::super::clip_tests::{ClipGolden, golden};
-    use super::super::published;
+    use super::super::published::{self, ImportOptions};
     use super::*;
     use crate::model::PixelStatistics;
 
@@ -125,7 +109,8 @@ mod tests {
                 assert!(error < 1e-5, "{output} is off by {error:e}");
             }
         }
-        let message = published::import(&path, &ImportOptions::default(), &Device::flex()).unwrap_err().to_string();
-        assert!(message.contains("checkpoint.pth.tar: holds an image encoder without texts"), "{message}");
+        let (model, manifest) = published::import(&path, &ImportOptions::default(), &Device::flex()).unwrap();
+        let space = conifer_geometry::ManifoldSpec::sphere(2048);
+        assert_eq!((model.head.spec(), manifest.images), (space, ImageFeed::default()));
     }
 }

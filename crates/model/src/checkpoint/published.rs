@@ -1,7 +1,8 @@
 //! Reads and writes checkpoints in the layouts of other systems.
 //!
 //! [`FORMATS`] lists the supported layouts; a file is recognised by its tensor names. To add a layout, add a file with
-//! a [`CheckpointFormat`] to this folder and an entry to the table.
+//! a [`CheckpointFormat`] to this folder and an entry to the table. A file of an image encoder alone
+//! ([`TOWER_FORMATS`](super::towers::TOWER_FORMATS)) becomes a model that reads no texts.
 //!
 //! Values that the tensors do not determine (heads, activation, pixel statistics, end of text) come from the configs
 //! beside the file, if the layout has any. [`ImportOptions`] overrides the heads and the end of text, and sets the
@@ -13,14 +14,13 @@ use burn::tensor::Device;
 use conifer_data::tokenizer::Tokenizer;
 
 use super::state_dict::StateDict;
-use super::{Manifest, Precision, hf_align, hf_clip, meru_family, moco, open_clip, replace_folder};
+use super::{Manifest, Precision, hf_align, hf_clip, meru_family, open_clip, replace_folder, towers};
 use crate::encoders::layers::ActivationFn;
 use crate::model::Model;
 use crate::{Error, Result};
 
 /// All supported layouts.
-pub const FORMATS: &[CheckpointFormat] =
-    &[meru_family::FORMAT, hf_clip::FORMAT, open_clip::FORMAT, hf_align::FORMAT, moco::FORMAT];
+pub const FORMATS: &[CheckpointFormat] = &[meru_family::FORMAT, hf_clip::FORMAT, open_clip::FORMAT, hf_align::FORMAT];
 
 /// A published layout.
 #[derive(Debug)]
@@ -62,7 +62,11 @@ pub struct ImportOptions {
     pub end_of_text: Option<u32>,
 }
 
-/// Imports a published checkpoint (a file or its folder) onto `device`. Returns the model and its manifest.
+/// Side of the photographs of an image encoder whose file does not name it (MoCo's).
+const IMAGE_SIZE: usize = 224;
+
+/// Imports a published checkpoint (a file or its folder) onto `device`. Returns the model and its manifest. An image
+/// encoder without a text encoder becomes a model on the unit sphere without a projection; texts are then errors.
 ///
 /// # Errors
 /// [`Error::Format`] for a file that is not a checkpoint, is truncated, would run code, or has an unknown layout;
@@ -70,13 +74,19 @@ pub struct ImportOptions {
 /// number of attention heads is neither in `options` nor known for the width of the tower.
 pub fn import(path: &Path, options: &ImportOptions, device: &Device) -> Result<(Model, Manifest)> {
     let stored = StateDict::read(&weights_file(path)?)?;
-    let Some(format) = FORMATS.iter().find(|format| stored.has(format.marks)) else {
-        let marks: Vec<_> =
-            FORMATS.iter().map(|it| format!("`{}...` ({})", it.marks.join("...` or `"), it.name)).collect();
-        let detail = format!("has no known layout; expected tensors named {}", marks.join(", "));
-        return Err(Error::format(&stored.path, detail));
-    };
-    (format.import)(stored, options, device)
+    if let Some(format) = FORMATS.iter().find(|format| stored.has(format.marks)) {
+        return (format.import)(stored, options, device);
+    }
+    if let Some(format) = towers::image_format(&stored) {
+        let tower = format.read_image(stored, IMAGE_SIZE, device)?;
+        return towers::image_model(tower, options.method.as_deref().unwrap_or("clip"), device);
+    }
+    let marks: Vec<_> = FORMATS.iter().map(|it| format!("`{}...` ({})", it.marks.join("...` or `"), it.name)).collect();
+    let detail = format!(
+        "has no known layout; expected tensors named {}, or an image encoder (`conifer encoders --long`)",
+        marks.join(", ")
+    );
+    Err(Error::format(&stored.path, detail))
 }
 
 /// The `tokenizer.json` in the folder of a published checkpoint, if there is one.

@@ -12,6 +12,7 @@ mod hf_dinov3;
 mod hf_siglip;
 mod hf_t5;
 mod hf_vit;
+mod image_model;
 mod positions;
 mod preprocessing;
 #[cfg(test)]
@@ -39,6 +40,8 @@ use crate::encoders::{TextualConfig, TextualEncoder, VisualConfig, VisualEncoder
 use crate::head::Tower;
 use crate::model::PixelStatistics;
 use crate::{Error, Result};
+
+pub(super) use image_model::{image_format, image_model};
 
 /// An image encoder, ready to run.
 #[derive(Debug)]
@@ -114,6 +117,18 @@ impl TowerFormat {
             TowerReader::Image(_) => Tower::Image,
             TowerReader::Text(_) => Tower::Text,
         }
+    }
+
+    /// Reads the image encoder in `stored`, a file of this layout.
+    ///
+    /// # Errors
+    /// [`Error::Format`] for a layout of text encoders; those of the reader.
+    pub(super) fn read_image(&self, stored: StateDict, image_size: usize, device: &Device) -> Result<ImageTower> {
+        let TowerReader::Image(read) = self.read else {
+            return Err(wrong_tower(&stored.path, self, "an image encoder"));
+        };
+        let folder = stored.path.parent().unwrap_or(Path::new("")).to_owned();
+        read(stored, &TowerRequest { folder: &folder, image_size, device })
     }
 }
 
@@ -193,11 +208,7 @@ pub const TOWER_FORMATS: &[TowerFormat] = &[
 pub fn open_image(reference: &Path, image_size: usize, device: &Device) -> Result<ImageTower> {
     let path = hub::locate(reference)?;
     if let Some((stored, format)) = single_tower(&path, Tower::Image)? {
-        let TowerReader::Image(read) = format.read else {
-            return Err(wrong_tower(&stored.path, format, "an image encoder"));
-        };
-        let folder = stored.path.parent().unwrap_or(Path::new("")).to_owned();
-        return read(stored, &TowerRequest { folder: &folder, image_size, device });
+        return format.read_image(stored, image_size, device);
     }
     let opened = super::open(&path, &ImportOptions::default(), device)?;
     let model = opened.model;

@@ -4,9 +4,11 @@
 use std::path::PathBuf;
 
 use burn::tensor::{Gradients, Tensor, TensorData};
+use conifer_geometry::{ManifoldSpec, Root};
 
-use super::super::weights;
+use super::super::{save, weights};
 use super::*;
+use crate::embed::Embedder;
 use crate::encoders::Tokens;
 use crate::params::{ParamInfo, ParamVisitor, visit_params};
 use crate::weight_array::Weights;
@@ -193,4 +195,40 @@ fn a_folder_with_two_weights_files_is_ambiguous() {
     }
     let message = open_image(folder.path(), 0, &Device::flex()).unwrap_err().to_string();
     assert!(message.contains("holds 2 weights files; expected model.safetensors"), "{message}");
+}
+
+/// Points are the features of the encoder on the unit sphere. A saved copy gives the same points.
+#[test]
+fn an_image_encoder_alone_is_a_model_without_texts() {
+    let device = Device::flex();
+    let path = weights("timm_resnet_bottleneck");
+    let pixels: Tensor<4> = rows(&io("timm_resnet_bottleneck"), "in.pixel_values", &device);
+    let tower = open_image(&path, 0, &device).unwrap();
+    let features = tower.encoder.forward(pixels.clone()).unwrap();
+    let (model, manifest) = published::import(&path, &ImportOptions::default(), &device).unwrap();
+    assert_eq!((manifest.manifold.clone(), &manifest.images), (ManifoldSpec::sphere(128), &tower.images));
+    let values = |tensor: Tensor<2>| tensor.into_data().iter::<f32>().collect::<Vec<_>>();
+    let points = |model: &crate::model::Model| {
+        let features = model.visual.forward(pixels.clone()).unwrap();
+        values(model.embed_features(features, Tower::Image, None).unwrap())
+    };
+    let found = points(&model);
+    for (point, feature) in found.chunks(128).zip(values(features).chunks(128)) {
+        let norm = feature.iter().map(|x| x * x).sum::<f32>().sqrt();
+        assert!(point.iter().zip(feature).all(|(x, y)| (x - y / norm).abs() < 1e-6), "{point:?} and {feature:?}");
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let saved = folder.path().join("saved");
+    save(&saved, &model, &manifest, None).unwrap();
+    let opened = super::super::open(&saved, &ImportOptions::default(), &device).unwrap();
+    assert_eq!(points(&opened.model), found);
+    for reference in [&path, &saved] {
+        let embedder = Embedder::open(reference, &device).unwrap();
+        assert_eq!(embedder.root().unwrap(), Root::Origin);
+        let message = embedder.texts(&["a dog"], &mut |_, _| {}).unwrap_err().to_string();
+        assert!(message.contains("has no text encoder"), "{message}");
+    }
+    // A text encoder alone is no model.
+    let message = published::import(&weights("sentence_mean"), &ImportOptions::default(), &device).unwrap_err();
+    assert!(message.to_string().contains("has no known layout"), "{message}");
 }
