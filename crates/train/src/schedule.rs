@@ -3,8 +3,8 @@
 
 use crate::error::{Error, Result};
 
-/// A decay after the warm-up. Its functions take the number of updates made since the warm-up, and the number of updates
-/// from there to the end of the run, at least 1.
+/// A decay after the warm-up. In its functions, `step` is the number of updates made since the end of the warm-up, and
+/// `steps` (at least 1) the number of updates from the end of the warm-up to the end of the run.
 #[derive(Clone, Copy, Debug)]
 pub struct ScheduleEntry {
     /// Name in the configuration (`optim.schedule`).
@@ -13,7 +13,7 @@ pub struct ScheduleEntry {
     pub summary: &'static str,
     /// Factor on the peak learning rate, in [0, 1].
     pub factor: fn(step: u64, steps: u64) -> f64,
-    /// beta1 of the optimiser; `None` if the decay leaves it as it is set.
+    /// beta1 of the optimiser; `None`: `optim.betas` sets it.
     pub beta1: Option<fn(step: u64, steps: u64) -> f64>,
 }
 
@@ -77,7 +77,8 @@ impl Schedule {
         self.peak * (self.decay.factor)(step - self.warmup, self.span())
     }
 
-    /// beta1 of that update if the schedule sets it. During the warm-up it is that of the first update after it.
+    /// beta1 of the update after `step` updates, if the schedule sets it. During the warm-up it has the value of the
+    /// first update after the warm-up.
     pub fn beta1(&self, step: u64) -> Option<f64> {
         self.decay.beta1.map(|beta1| beta1(step.saturating_sub(self.warmup), self.span()))
     }
@@ -173,7 +174,8 @@ mod tests {
                 assert!((lr - 2.0 * value("lr")).abs() < 1e-12, "lr of {step} of {steps}: {lr}");
                 assert!((beta1 - value("beta1")).abs() < 1e-12, "beta1 of {step} of {steps}: {beta1}");
             }
-            // The warm-up has the first beta1, and the last values stay.
+            // During the warm-up beta1 has its first value, and after the last step the learning rate stays at its
+            // last value.
             assert_eq!(schedule.beta1(0), schedule.beta1(3));
             assert_eq!(schedule.lr(steps + 99), schedule.lr(steps + 2));
         }

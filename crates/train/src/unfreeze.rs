@@ -5,9 +5,9 @@ use conifer_model::model::ModelPart;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// When the layers of an encoder become trainable: at first none; after every `every` updates of the run `blocks` more,
-/// from the last to the first. Final norm and pooling are unfrozen with the last block. The embeddings count as one more
-/// block before the first one.
+/// When the layers of an encoder become trainable. At the start all are frozen. Every `every` updates of the run, the
+/// next `blocks` blocks are unfrozen, from the last block to the first. Final norm and pooling are unfrozen with the
+/// last block. The embeddings count as one more block before the first one.
 ///
 /// The times depend on the step alone, so a resumed run unfreezes at the same steps. Batch norms always use their stored
 /// statistics ([`BatchNorm`](conifer_model::encoders::conv::BatchNorm)), frozen or not. Features of such an encoder are never
@@ -35,10 +35,10 @@ fn both() -> Vec<ModelPart> {
 }
 
 impl UnfreezeConfig {
-    /// Number of updates of the run before the first one of `layer`, in an encoder with `blocks` blocks. The layers are
+    /// Number of updates of the run before `layer` is unfrozen, in an encoder with `blocks` blocks. The layers are
     /// those of [`LayerIds`](conifer_model::layer_ids::LayerIds).
     pub fn start(&self, layer: usize, blocks: usize) -> u64 {
-        // The layers from the last block down to this one, at least the last block.
+        // Number of blocks from the last one down to this layer, at least 1.
         let needed = (blocks + 1).saturating_sub(layer).max(1);
         self.every.saturating_mul(needed.div_ceil(self.blocks.max(1)) as u64)
     }

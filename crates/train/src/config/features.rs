@@ -21,7 +21,8 @@ impl Config {
         self.train.features.unwrap_or(automatic)
     }
 
-    /// Checks that what the adapters and `train.features` need is frozen.
+    /// Checks that a tower is frozen if its adapter needs the statistics of stored features or if `train.features` is
+    /// true.
     pub(super) fn check_features(&self) -> Result<()> {
         let frozen = |part| self.train.freeze.contains(&part);
         let towers = [
@@ -29,7 +30,7 @@ impl Config {
             ("textual", ModelPart::Textual, &self.model.textual_adapter),
         ];
         for (tower, part, adapter) in towers {
-            // A model that continues from a checkpoint keeps the statistics of the checkpoint.
+            // A model that starts from a checkpoint keeps the feature statistics of the checkpoint.
             let computes = self.model.init.is_none();
             let standardises = adapter.as_ref().is_some_and(|it| it.input == FeatureScaling::Standardise);
             if standardises && computes && !(frozen(part) && self.uses_features()) {

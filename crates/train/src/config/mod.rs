@@ -264,7 +264,7 @@ pub struct OptimConfig {
     /// Length of the linear warm-up, in steps, at most `train.steps`. If it is absent in a run of fewer than 4000
     /// steps: a tenth of the run.
     pub warmup_steps: u64,
-    /// Largest norm over all gradients. 0 (as published): no clipping.
+    /// Gradient clipping: maximum norm over all gradients together. 0 (as published): no clipping.
     pub clip_norm: f64,
     /// Factor on the learning rate of both encoders, more than 0.
     pub tower_lr_factor: f64,
@@ -304,7 +304,7 @@ pub struct TrainConfig {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub features: Option<bool>,
     /// Folder of the stored features, as `conifer features --out` writes it. Features of another encoder in it are an
-    /// error. Absent: a cache of the user.
+    /// error. Absent: `features` in the user's cache folder.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub feature_store: Option<PathBuf>,
     /// Folder of the run.

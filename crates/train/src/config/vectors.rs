@@ -33,7 +33,8 @@ impl Config {
         }
     }
 
-    /// Checks that an ONNX text encoder has its tokenizer. One that comes from a checkpoint has it there.
+    /// Checks that the config gives a tokenizer file for an ONNX text encoder. An encoder from a checkpoint has its
+    /// tokenizer there.
     pub(super) fn check_onnx(&self) -> Result<()> {
         let ModelSection { textual, init, init_textual, .. } = &self.model;
         let is_own = textual.onnx_file().is_some() && init.is_none() && init_textual.is_none();
@@ -68,7 +69,7 @@ impl Config {
     }
 }
 
-/// The width of a tower: that of the data, if the config does not give another one.
+/// The width of a tower that reads vectors: the width of the data. The config may repeat it (0: not given).
 fn width(section: &str, given: usize, found: Option<usize>, option: &str) -> Result<usize> {
     match (given, found) {
         (_, None) => {

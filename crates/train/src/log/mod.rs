@@ -82,7 +82,7 @@ impl RunLog {
 }
 
 /// Converts a record to TensorBoard tags. A scalar with one value per factor becomes its minimum, mean and maximum,
-/// because hundreds of curves are unreadable; the JSON has all values.
+/// because hundreds of curves are unreadable; `metrics.jsonl` has all values.
 fn tags(record: &StepRecord) -> Vec<(String, f64)> {
     let mut tags = vec![
         ("optim/lr".to_owned(), record.lr),

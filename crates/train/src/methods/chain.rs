@@ -16,8 +16,9 @@ pub struct Chain {
 }
 
 impl Chain {
-    /// The mean over the terms of each sample that its chain has: `[B]`. `values[i]`, `[B]`, belongs to a term that reads
-    /// `links` links from link i on. A sample whose chain is too short for any term has mean 0 and no gradient.
+    /// For each sample, the mean over the terms whose links are all in its chain: `[B]`. `values[i]`, `[B]`, is the
+    /// term that reads the links i to i + `links` - 1. A sample whose chain is too short for any term has mean 0 and
+    /// no gradient.
     pub fn mean_of_terms(&self, values: Vec<Tensor<1>>, links: usize) -> Tensor<1> {
         self.mean_of_rows(Tensor::stack(values, 0), links)
     }
@@ -33,13 +34,13 @@ impl Chain {
         (values * weights).sum_dim(0).squeeze_dim(0)
     }
 
-    /// True where the term of link i, which reads `links` links from it on, has no link of its own: `[terms, B]`. `None`
-    /// if every chain is complete.
+    /// True where term i, which reads the links i to i + `links` - 1, reads a link beyond the end of the sample's
+    /// chain: `[terms, B]`. `None` if every chain is complete.
     pub fn absent(&self, terms: usize, links: usize, device: &Device) -> Option<Tensor<2, Bool>> {
         (!self.lengths.is_empty()).then(|| self.weights(terms, links, device).equal_elem(0.0))
     }
 
-    /// `1 / n` for the n terms of a sample whose links are all there, else 0: `[terms, B]`.
+    /// `1 / n` for the n terms of a sample whose links are all in its chain, else 0: `[terms, B]`.
     fn weights(&self, terms: usize, links: usize, device: &Device) -> Tensor<2> {
         let own = |length: usize| (length + 1).saturating_sub(links).min(terms);
         let weight = |term: usize, length: usize| if term < own(length) { 1.0 / own(length) as f32 } else { 0.0 };
@@ -77,10 +78,10 @@ mod tests {
     #[test]
     fn means_are_over_the_terms_of_a_sample() {
         let values = || vec![row(&[1.0, 2.0, f32::INFINITY]), row(&[4.0, f32::NAN, 6.0])];
-        // Terms of two links: two, one and none.
+        // Terms that read two links: chains of length 3, 2 and 1 have two, one and none.
         let found = chain(vec![3, 2, 1]).mean_of_terms(values(), 2).into_data().try_to_vec::<f32>().unwrap();
         assert_eq!(found, [2.5, 2.0, 0.0]);
-        // Terms of three links in a chain of four: two, one and none.
+        // Terms that read three links: chains of length 4, 3 and 2 have two, one and none.
         let found = chain(vec![4, 3, 2]).mean_of_terms(values(), 3).into_data().try_to_vec::<f32>().unwrap();
         assert_eq!(found, [2.5, 2.0, 0.0]);
         let complete = || vec![row(&[1.0, 2.0, 3.0]), row(&[4.0, 5.0, 9.0])];

@@ -49,7 +49,7 @@ const TERMS: &[&str] = &["contrast_object_object", "contrast_scene_object"];
 /// Largest queue: 2^24 points, 8 GB at 128 dimensions.
 const MAX_QUEUE: usize = 1 << 24;
 
-/// Where the wrong objects of a contrast come from.
+/// Source of the negatives of both contrastive terms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Negatives {
@@ -147,7 +147,7 @@ impl Method for Hcl {
     }
 }
 
-/// Contrast of crops by their cosine; the other crops of the same object are right.
+/// Contrastive loss of crops by their cosine; the positives are the other crops of the same object.
 fn object_term(space: &BatchSpace, crops: SamePartCrops, keys: Option<&MomentumKeys>) -> Result<Tensor<1>> {
     let SamePartCrops { points, positions, positive, same } = crops;
     let candidates = keys.map_or_else(|| points.clone(), |keys| keys.candidates(&positions));
@@ -156,7 +156,7 @@ fn object_term(space: &BatchSpace, crops: SamePartCrops, keys: Option<&MomentumK
     Ok(multi_positive_nce(cosine, space.logit_scale.clone(), positive, left_out))
 }
 
-/// Contrast of scenes with objects by the distance; the objects in the scene are right.
+/// Contrastive loss of scenes and objects by the distance; the positives are the objects in the scene.
 fn scene_term(space: &BatchSpace, edges: &Edges, labels: &PairLabels, keys: Option<&MomentumKeys>) -> Tensor<1> {
     let [scenes, objects] = [labels.wholes(), labels.parts()].map(|rows| select(&edges.points, rows));
     let every: Vec<u32> = (0..labels.parts().len() as u32).collect();
@@ -167,7 +167,7 @@ fn scene_term(space: &BatchSpace, edges: &Edges, labels: &PairLabels, keys: Opti
     multi_positive_nce(similarity, space.logit_scale.clone(), positive, left_out)
 }
 
-/// Masks of the right candidates and of those that are left out. With a queue, all negatives come from the queue, so
+/// Masks of the positives and of the candidates that are left out. With a queue, all negatives come from the queue, so
 /// every other object of the batch is left out.
 fn candidate_masks(
     positive: Tensor<2, Bool>,

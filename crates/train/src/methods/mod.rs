@@ -258,8 +258,9 @@ impl Loss {
         Ok(Self { total, terms: terms.into_iter().map(|(name, _, values)| (name, values)).collect() })
     }
 
-    /// The sum of `weight * group` over groups `(name, weight, terms)`, each the sum of its terms. Groups without a term
-    /// are left out. The log has the groups and the terms.
+    /// The sum of `weight * group` over groups `(name, weight, terms)`. The value of a group is the weighted sum of
+    /// the means of its terms. Groups without a term are left out. [`Loss::terms`] lists the groups and then their
+    /// terms.
     ///
     /// # Errors
     /// [`Error::Setting`] if there is no term.

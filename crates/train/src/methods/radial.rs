@@ -77,8 +77,8 @@ pub struct Config {
 pub enum MarginForm {
     /// `max(-alpha, +-(X - theta))` (supplement, Sec. 2.2). The radial loss is its limit.
     Clamped,
-    /// `max(0, +-(X - theta + alpha))` (supplement, Sec. 3.5), as printed. A positive pair has no loss up to
-    /// `theta - alpha`, a negative pair from there on.
+    /// `max(0, +-(X - theta + alpha))` (supplement, Sec. 3.5), as printed. The loss of a positive pair is 0 for angles
+    /// up to `theta - alpha`, that of a negative pair for angles from `theta - alpha` on.
     Hinge,
 }
 
@@ -190,15 +190,15 @@ impl Method for Radial {
     }
 }
 
-/// `positive - negative` at the largest positive angle, plus the same at the smallest negative angle: losses and angles
-/// `[T-1, B]` to `[1]`. The positions come from the angles, because a margin makes many losses equal. Pairs that are
-/// `absent` are not considered, unless all are.
+/// `positive - negative` at the largest positive angle, plus the same at the smallest negative angle: losses and
+/// angles `[T-1, B]` to `[1]`. The positions come from the angles, because a margin makes many losses equal. Pairs
+/// that are `absent` are not considered, unless all pairs are absent.
 fn minimax(
     positive: (Tensor<2>, Tensor<2>),
     negative: Option<(Tensor<2>, Tensor<2>)>,
     absent: Option<Tensor<2, Bool>>,
 ) -> Tensor<1> {
-    // Angles are in [0, pi].
+    // Angles are in [0, pi], so -1 is never the largest angle and 4 never the smallest.
     let without = |angles: Tensor<2>, other: f64| match &absent {
         Some(absent) => angles.mask_fill(absent.clone(), other),
         None => angles,
@@ -229,7 +229,7 @@ pub(super) fn prior(space: &BatchSpace, chain: &Chain, frozen: &Chain) -> Tensor
             chain.mean_of_terms(positive, 1)
         }
         (false, true) => chain.mean_of_terms(positive, 1),
-        // A chain has as many wrong texts as links.
+        // A chain has as many wrong texts as links, so both means have the same weight.
         (false, false) => (chain.mean_of_terms(positive, 1) + chain.mean_of_terms(negative, 1)) * 0.5,
     };
     (-mean + 1.0) * 0.5

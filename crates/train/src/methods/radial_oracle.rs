@@ -55,7 +55,7 @@ fn chains() -> ChainRows {
     let at = |polar: f64, azimuth: f64| [polar.sin() * azimuth.cos(), polar.sin() * azimuth.sin(), polar.cos()];
     let tier = |i: usize, b: usize, wrong: bool| {
         let (i, b) = (i as f64, b as f64);
-        // Wrong text i belongs to the depth of tier i + 1.
+        // Wrong text i has the depth of tier i + 1.
         let polar = 0.25 + 0.3 * (i + f64::from(wrong)) + 0.05 * (3.0 * b + i).sin();
         let azimuth = 0.7 * b + 0.25 * (5.0 * b + 2.0 * i).sin() + if wrong { 0.2 * b } else { 0.0 };
         at(polar, azimuth)
@@ -168,7 +168,7 @@ fn the_chains_reach_both_sides_of_the_hinges() {
     };
     for wrong in [false, true] {
         let excess = excess(wrong);
-        // The borders of both forms for the margins of the test above.
+        // Values of `angle - theta` at which a maximum changes its branch, for the margins of the test above.
         for border in if wrong { [0.0, 0.2, -0.2] } else { [0.0, -0.2, -0.4] } {
             assert!(excess.iter().any(|x| *x > border), "wrong {wrong}, {border}: {excess:?}");
             assert!(excess.iter().any(|x| *x < border), "wrong {wrong}, {border}: {excess:?}");
@@ -193,14 +193,15 @@ fn forms_differ_only_in_the_negatives() {
 }
 
 /// If the margin is larger than every half-aperture, no negative pair has a loss in the printed form, and larger
-/// margins change nothing but a constant. The supplement's cones (0.05) are of this kind from margin pi/8 on.
+/// margins change nothing but a constant. With the supplement's cone radius, 0.05, this holds for margins of pi/8 and
+/// more.
 #[test]
 fn printed_margins_beyond_the_cones_have_the_same_gradient() {
     let points = chains();
     let (narrow, wide) = (MarginFormula::Hinge(1.6), MarginFormula::Hinge(2.5));
     let ((low, first), (high, second)) = (measured(&points, narrow), measured(&points, wide));
     assert!(relative(&first, &second) < 1e-12);
-    // Both the mean and the two worst pairs contain the margin: three times the difference of 0.9.
+    // The margin enters the mean and both pairs of the minimax term, so the totals differ by three times 0.9.
     assert!((high - low - 2.7).abs() < 1e-12, "{low} {high}");
 }
 

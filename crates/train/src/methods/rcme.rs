@@ -107,7 +107,7 @@ impl Rcme {
         chain.mean_of_terms(angles.collect(), 2)
     }
 
-    /// Mean of Eq. 6 over every triple of neighbours: `[B]`.
+    /// Mean of Eq. 6 over all triples of consecutive links: `[B]`.
     fn global(&self, space: &BatchSpace, chain: &Chain) -> Tensor<1> {
         let angle = |a: &Tensor<2>, b: &Tensor<2>| space.manifold.exterior_angle(a.clone(), b.clone(), &space.root);
         // Clamped below 1 by an amount that f32 resolves, so the absolute derivative of the arc cosine of the product

@@ -1,8 +1,9 @@
 //! UNCHA: HyCoCLIP with an uncertainty of each box, which weights its contrast and is calibrated by its cone.
 //!
-//! Kim et al., "Uncertainty-guided Compositional Alignment with Part-to-Whole Semantic Representativeness in Hyperbolic
-//! Vision-Language Models", CVPR 2026 (arXiv 2603.22042). With I, T the photograph and its caption, Ib, Tb a box and its
-//! phrase, X the exterior angle at the parent, w the half aperture, d the distance and sg the value without gradient:
+//! Kim et al., "Uncertainty-guided Compositional Alignment with Part-to-Whole Semantic Representativeness in
+//! Hyperbolic Vision-Language Models", CVPR 2026 (arXiv 2603.22042). With I, T the photograph and its caption, Ib, Tb
+//! a box and its phrase, X the exterior angle at the parent, w the half aperture, d the distance and sg the
+//! stop-gradient operator:
 //!
 //! ```text
 //! u(x)     = log(1 + exp(-|x|))                              uncertainty: larger for points near the origin
@@ -81,7 +82,7 @@ const COMPARISONS: [PairTerm; TERMS.len()] = {
     ]
 };
 
-/// The softmax in which boxes are compared with wholes.
+/// Index in [`SOFTMAXES`](conifer_model::head::SOFTMAXES) of the softmax in which boxes are compared with wholes.
 const MIXED: usize = 2;
 
 #[derive(Clone, Copy)]

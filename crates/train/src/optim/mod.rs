@@ -31,14 +31,14 @@ use crate::error::{Error, Result};
 pub struct Update<'a> {
     /// Learning rate of this step.
     pub lr: f64,
-    /// Decay rate of the first moment in this step, of a schedule that sets it; `None`: that of the optimiser. The bias
-    /// correction uses it for all earlier steps, too, as PyTorch's does.
+    /// beta1 of this step, if the schedule sets it; `None`: beta1 of the optimiser. The bias correction is `1 -
+    /// beta1^t` with this value, as if all earlier steps had used it, too (as in PyTorch).
     pub beta1: Option<f64>,
     /// Factor on every gradient (clipping, mean over micro-batches); 1 changes nothing.
     pub gradient_scale: f64,
     /// Weight decay of a parameter, given its number of elements; 0 for none.
     pub decay: &'a dyn Fn(&ParamInfo<'_>, usize) -> f64,
-    /// How fast, and since when, a parameter learns; [`same_pace`] for all alike.
+    /// Learning-rate factor and first update of a parameter; [`same_pace`] if all parameters have the same.
     pub pace: &'a dyn Fn(&ParamInfo<'_>) -> ParamPace,
 }
 
@@ -47,8 +47,8 @@ pub struct Update<'a> {
 pub struct ParamPace {
     /// Factor on the learning rate.
     pub lr_factor: f64,
-    /// Number of updates of the optimiser before the first one of this parameter, which was frozen until then. The bias
-    /// correction counts from there, as PyTorch's does.
+    /// Number of optimiser updates that were made while this parameter was still frozen. Its bias correction does not
+    /// count them, as in PyTorch.
     pub start: u64,
 }
 

@@ -303,8 +303,8 @@ impl Trainer {
                     }
                 }
             }
-            // Log before the checkpoint. A run killed between the two repeats this step and its record; a run killed
-            // later has both.
+            // Log before the checkpoint. A run that is killed between log and checkpoint repeats this step and its
+            // record; a run that is killed later has both.
             if due(self.config.train.log_every) || !record.eval.is_empty() || step == steps {
                 log.write(&record)?;
                 clock.restart(&record);
@@ -335,13 +335,13 @@ impl Trainer {
         if let Some(mode) = bank.region_mode() {
             self.loader.name_regions(mode);
         }
-        // A tower without an encoder has no features to share.
+        // A tower that only reads vectors has no encoder, so it computes no features that other runs could reuse.
         let ModelConfig { visual, textual, .. } = self.model.config();
         self.frozen_towers = FrozenTowers {
             visual: (request.images && visual.vector_width().is_none()).then(|| image_identity(&self.model)),
             textual: (request.texts && textual.vector_width().is_none()).then(|| text_identity(&self.model)),
         };
-        // A model that continues from a checkpoint keeps the scaling that its adapters learned with.
+        // A model that starts from a checkpoint keeps the feature scaling with which its adapters were trained.
         if self.config.model.init.is_none() {
             let (device, statistics) = (self.device.clone(), bank.statistics());
             if self.state.step == 0 {

@@ -68,7 +68,7 @@ impl InitTowers {
         })
     }
 
-    /// The config with the architectures of the towers.
+    /// `config` with the architectures of these towers.
     fn described(&self, mut config: Config) -> Config {
         if let Some(tower) = &self.visual {
             config.model.visual = tower.config.clone();
@@ -165,7 +165,7 @@ pub(super) fn frozen(config: &Config, device: &Device) -> Result<Model> {
 fn fresh(config: &Config, vocabulary: usize, towers: InitTowers, device: &Device) -> Result<Model> {
     let head = Head::new(&config.space()?, &config.head, device)?;
     let architecture = match &towers.textual {
-        // Its table may have more rows than the tokenizer has ids.
+        // The embedding table of the text tower may have more rows than the tokenizer has ids.
         Some(tower) => {
             ModelConfig { textual: tower.config.clone(), ..config.architecture(tower.config.reads().vocabulary)? }
         }
@@ -227,12 +227,12 @@ pub(super) fn stored_root(
     Ok(Some(mean))
 }
 
-/// The texts of the data: captions, phrases, and with `chains` the tiers and the last text of the taxon. Broken samples
-/// are skipped; the loader counts them.
+/// The texts of the data: captions, phrases, and with `chains` the tiers, their wrong texts and the most specific text
+/// of the taxon. Broken samples are skipped; the loader counts them.
 fn texts(source: &dyn Source, chains: bool) -> impl Iterator<Item = String> + '_ {
     let samples = (0..source.len()).filter_map(|index| source.get(index).ok());
     samples.flat_map(move |sample| {
-        // The last text contains the words of the others.
+        // The last, most specific text of a taxon contains the words of the other texts.
         let taxon = sample.taxon_texts().pop().filter(|_| chains);
         let phrases = sample.phrases.into_iter().map(|phrase| phrase.text);
         let tiers = sample

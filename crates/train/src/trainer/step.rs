@@ -37,13 +37,13 @@ pub(super) struct PassInputs<'a> {
     pub(super) features: Option<&'a mut FeatureBank>,
     /// Dropout of the adapters.
     pub(super) noise: DropoutNoise,
-    /// Id that ends every text.
+    /// Id of the end-of-text token.
     pub(super) end_of_text: u32,
     pub(super) device: &'a Device,
 }
 
 impl PassInputs<'_> {
-    /// Points of photos: pixels or regions.
+    /// Points of photos, from the stored features of `regions` if there are any, else from the pixels of `images`.
     fn images(
         &mut self,
         model: &Model,
@@ -89,7 +89,7 @@ pub(super) fn pass(model: &Model, batch: &Batch, inputs: &mut PassInputs<'_>, st
     let mut embedded = embed(model, batch, inputs)?;
     if let (Some(frozen), Some(chains)) = (inputs.frozen, &batch.chains) {
         let here = inputs.device.clone().without_autodiff();
-        // With stored features the text tower is frozen, so the model of the start has the same features.
+        // With stored features the text tower is frozen, so the initial model has the same features.
         let points = match inputs.features.as_ref().is_some_and(|bank| bank.has_texts()) {
             true => frozen.embed_features(inputs.text_features(model, &chains.texts)?, Tower::Text, None)?,
             false => frozen.embed_texts(tokens(&chains.texts, &here))?,

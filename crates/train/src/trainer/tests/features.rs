@@ -150,7 +150,7 @@ fn half_precision_rounds_the_features_of_every_run_alike() {
     let [images, texts] = [report.images, report.texts];
     assert!(images.encoded == 0 && images.reused > 50 && texts.encoded == 0 && texts.reused > 5, "{report:?}");
     assert!(images.bytes > 0 && report.notes.is_empty());
-    // A default store reads the format that is there.
+    // A store without a number format reads the format of the existing files.
     assert_eq!(values(&FeatureStore::cache(Some(path("half")))), first);
 }
 
@@ -254,7 +254,7 @@ fn continuing_from_a_checkpoint_keeps_the_scaling_of_the_features() {
     assert_eq!(scaling("first"), scaling("second"));
 }
 
-/// The regulariser of radial fine-tuning compares with the model of the start, which reads the stored features, too.
+/// The regulariser of radial fine-tuning compares with the initial model, which also reads the stored features.
 #[test]
 fn radial_fine_tuning_reads_the_stored_features_for_both_models() {
     let folder = tempfile::tempdir().unwrap();
