@@ -99,12 +99,12 @@ fn comparison(key: ComparisonKey<'_>, first: &[&Record], second: &[&Record], ver
 /// done and their total.
 ///
 /// The paired bootstrap (Efron and Tibshirani 1993, chapter 16) draws the same queries for both models in each of `R`
-/// resamples. `R` is 10,000. For more than 20,000 queries `n` it is `2e8 / n`, but at least 1,000, and for correlations
-/// it is at most 2,000. With `d` the differences of the resamples,
-/// `p = min(1, 2 min(1 + #(d <= 0), 1 + #(d >= 0)) / (R + 1))`. The bootstrap of a few equal differences would give too small a p, so p is at least `2^(1 - m)` for `m`
-/// drawn units (queries, or clusters of queries). This is the smallest p of the exact test that flips the signs of the
-/// differences. A resample without a value (a correlation of equal values) counts on both sides and is left out of the
-/// interval. p is not corrected for multiple comparisons.
+/// resamples. `R` is 10,000. For more than 20,000 queries `n` it is `2e8 / n`, but at least 1,000, and for
+/// correlations it is at most 2,000. With `d` the differences of the resamples, `p = min(1, 2 min(1 + #(d <= 0), 1 +
+/// #(d >= 0)) / (R + 1))`. The bootstrap of a few equal differences would give too small a p, so p is at least `2^(1 -
+/// m)` for `m` drawn units (queries, or clusters of queries). This is the smallest p of the exact test that flips the
+/// signs of the differences. A resample without a value (a correlation of equal values) counts in both tails and is
+/// left out of the interval. p is not corrected for multiple comparisons.
 ///
 /// The result is deterministic in `seed`.
 pub fn compare_results(
@@ -283,7 +283,7 @@ fn paired(first: &Record, second: &Record, seed: u64) -> Verdict {
     let most = if matches!(a, Outcomes::Spearman { .. }) { MAX_RANKED_RESAMPLES } else { MAX_RESAMPLES };
     let resamples = (TOTAL_DRAWS / a.len()).clamp(MIN_RESAMPLES, most);
     let mut differences = resampled(a, b, &units, resamples, seed);
-    // NaN counts on both sides, because it is no evidence of a difference.
+    // NaN counts in both tails, because it is no evidence of a difference.
     let side = |wrong: fn(f64) -> bool| 1 + differences.iter().filter(|&&d| !wrong(d)).count();
     let tail = side(|d| d > 0.0).min(side(|d| d < 0.0));
     let least = (1.0 - units.len() as f64).exp2();

@@ -4,7 +4,7 @@
 //! * [`benchmarks`]: one file per protocol. A benchmark sees points, their space and an [`EmbeddingModel`] for prompts
 //!   and photos, but not the training method or the encoders.
 //! * [`suite`]: measures the tables of a paper and shows them next to the published numbers.
-//! * [`prediction`]: the deepest node of a class tree that is right with a chosen risk.
+//! * [`prediction`]: answers with the deepest node of a class tree at which the risk of a wrong answer is bounded.
 //! * [`retrieve_text_chain`]: the chain of texts from general to specific that is retrieved for one photo.
 //! * [`Record`]: one measured number with its sample size, interval and baseline.
 //!

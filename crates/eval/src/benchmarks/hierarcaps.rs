@@ -32,8 +32,8 @@ use crate::{Error, Outcomes, Result};
 /// The tiers of a second data set can be added to the candidates ([`Context::chain_candidates`]), such as the expanded
 /// candidates of the supplement (2.1). The protocol then ends with the number of these texts.
 ///
-/// tau_d is Kendall's tau between tier and depth within a row, averaged over rows. The first setting is also measured
-/// on the supplement's subsets of chains of four tiers with controlled length.
+/// tau_d is Kendall's tau between tier and depth within a row, averaged over rows. The first setting (number of levels
+/// and protocol) is also measured on the supplement's subsets of chains of four tiers with controlled length.
 ///
 /// The rate of violations of RCME Eq. 4 is measured on all distinct triples of neighbouring tiers.
 pub(super) struct Hierarcaps;

@@ -19,10 +19,10 @@ use crate::{Error, Outcomes, Result};
 /// root .51 (supplement Table 2). A pair without a grade is an error. A score that is the same for all pairs has
 /// correlation 0.
 ///
-/// The baseline of each score is the number of pairs in which the general word is the general one. This baseline uses
-/// only one of the two words and no grade. It reaches .39 over all pairs of the published file and .42 over its nouns;
-/// the published numbers of CLIP ViT-B are .44 and .48. The first score is recorded a second time with the difference
-/// of lengths as its baseline, which reaches .01.
+/// The baseline scores a pair by the number of pairs in which its general word occurs as the general word. This
+/// baseline uses only one of the two words and no grade. It reaches .39 over all pairs of the published file and .42
+/// over its nouns; the published numbers of CLIP ViT-B are .44 and .48. The first score is recorded a second time with
+/// the difference of lengths as its baseline, which reaches .01.
 pub(super) struct HyperLexBenchmark;
 
 const PROMPT: &str = "a picture of a {}";
@@ -201,7 +201,7 @@ fn longer(general: &str, specific: &str) -> f64 {
     specific.chars().count() as f64 - general.chars().count() as f64
 }
 
-/// Number of pairs in which each word is the general one.
+/// For each word, the number of pairs in which it is the general word.
 pub(super) fn prevalence<'a>(general: impl Iterator<Item = &'a str>) -> HashMap<&'a str, f64> {
     let mut counts = HashMap::new();
     general.for_each(|word| *counts.entry(word).or_insert(0.0) += 1.0);

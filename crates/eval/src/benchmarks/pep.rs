@@ -29,7 +29,8 @@ const PROTOCOLS: [(&str, GeneralSide); 2] = [("wrong texts", wrong_text), ("text
 /// Number of samples that are searched for a text of another chain.
 const OTHERS: usize = 1000;
 
-/// The text of sample `.1` at tier `.2` that does not entail the more specific tiers of the sample.
+/// Maps all chains, the index of a sample and a tier to a text that does not entail the more specific tiers of this
+/// sample.
 type GeneralSide = for<'a> fn(&[&'a Chain], usize, usize) -> Option<&'a str>;
 
 /// The specific side of a pair.

@@ -26,7 +26,7 @@ use crate::{Error, Outcomes, Result};
 /// The candidates are the taxa of the measured photos, and those of [`Context::candidates`] if there are any.
 pub(super) struct TaxonomicRanks;
 
-/// The texts of a taxon by the position of their rank; `None` for a missing rank. The last one is always there.
+/// The texts of a taxon by the position of their rank; `None` for a missing rank. The last element is never `None`.
 type RankedTexts = Vec<Option<String>>;
 
 impl Benchmark for TaxonomicRanks {
@@ -212,7 +212,7 @@ impl CommonNames {
         self.0.get(taxon).map_or(taxon, String::as_str)
     }
 
-    /// Says how many taxa of the last rank have no common name. `None` if none of them has one.
+    /// Note on how many taxa of the last rank have no common name. `None` if no taxon has a common name.
     fn note(&self, pool: &[RankedTexts], rank: usize) -> Option<String> {
         let taxa: BTreeSet<&str> = pool.iter().filter_map(|chain| at(chain, rank)).collect();
         let named = taxa.iter().filter(|taxon| self.0.contains_key(**taxon)).count();

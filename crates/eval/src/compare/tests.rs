@@ -48,7 +48,7 @@ fn differences_worked_out_by_hand() {
     let it = one(vec![0.0; 20].into(), vec![1.0; 20].into());
     assert_eq!(number(&it).2, 2.0 / 10_001.0);
     assert_eq!(number(&one(vec![0.0; 2].into(), vec![1.0; 2].into())).2, 0.5);
-    // Without any difference, all resamples count on both sides.
+    // Without any difference, all resamples count in both tails.
     assert_eq!(number(&one(vec![0.0, 1.0].into(), vec![0.0, 1.0].into())), (0.0, [0.0, 0.0], 1.0));
 
     // Differences 1, 1, -1. A resampled difference is at most 0 if the resample draws the last query two or three
@@ -82,7 +82,7 @@ fn each_statistic_is_recomputed_per_resample() {
     assert_eq!(difference, 0.5);
     let ranks = |found: Vec<f64>| Outcomes::Spearman { found, truth: vec![1.0, 2.0, 3.0, 4.0] };
     // The order is reversed in every resample with two distinct queries: -1 to 1. In 4 (1/4)^4 = 1 of 64 resamples all
-    // four draws are the same query. Such a resample has no correlation and counts on both sides, so p would be 2/64 =
+    // four draws are the same query. Such a resample has no correlation and counts in both tails, so p would be 2/64 =
     // 0.031, but the smallest p of four queries is 2^-3.
     let (difference, [low, high], p) = number(&one(ranks(vec![4.0, 3.0, 2.0, 1.0]), ranks(vec![1.0, 2.0, 3.0, 4.0])));
     let near_two = |it: f64| (it - 2.0).abs() < 1e-12;

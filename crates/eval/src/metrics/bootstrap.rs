@@ -4,7 +4,8 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use rayon::prelude::*;
 
-/// Number of resamples of an interval. The error of the percentiles at 1000 is far below the width of the interval.
+/// Number of resamples of an interval. With 1000 resamples, the sampling error of the percentiles is far below the
+/// width of the interval.
 const RESAMPLES: u64 = 1000;
 
 /// 95 % percentile bootstrap interval of the mean of `values` (Efron 1979), resampling values with replacement.

@@ -99,7 +99,7 @@ mod tests {
         // Recalls of a: 1/2, 1/2, 1; of b: 0, 1/2, 1/2. Precisions of a: 1, 1/2, 1/2; of b: none, 1, 1.
         let mean = [(0.0, 0.25, Some(1.0), 1), (0.5, 0.5, Some(0.75), 2), (1.0, 0.75, Some(0.75), 2)];
         assert!(points(CurveAverage::Mean).eq(mean), "{:?}", points(CurveAverage::Mean).collect::<Vec<_>>());
-        // Of four right candidates 1, 2, 3 pass, of 1, 3, 5 candidates.
+        // At the three thresholds 1, 3 and 5 candidates pass; 1, 2 and 3 of them are right, of four right candidates.
         let pooled = [(0.0, 0.25, Some(1.0), 1), (0.5, 0.5, Some(2.0 / 3.0), 2), (1.0, 0.75, Some(0.6), 2)];
         assert!(points(CurveAverage::Pooled).eq(pooled), "{:?}", points(CurveAverage::Pooled).collect::<Vec<_>>());
     }

@@ -10,7 +10,7 @@ pub struct PredictionTree {
     /// Node of each class, in the order of the scores.
     classes: Vec<usize>,
     is_class: Vec<bool>,
-    /// The deepest node above all classes. Every answer above it is free.
+    /// The lowest common ancestor of all classes. It and the nodes above it are right for every photo of a class.
     common: usize,
 }
 
@@ -89,8 +89,8 @@ impl PredictionTree {
         &self.classes
     }
 
-    /// Number of edges from the deepest node above all classes down to `node`. 0 for nodes above it, because they are
-    /// right for every photo of a class.
+    /// Number of edges from the lowest common ancestor of all classes down to `node`. 0 for nodes above it, because
+    /// they are right for every photo of a class.
     pub fn depth(&self, node: usize) -> usize {
         self.tree.depth(node).saturating_sub(self.tree.depth(self.common))
     }

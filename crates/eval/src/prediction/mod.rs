@@ -1,4 +1,5 @@
-//! The deepest node of a class tree that one can be sure of.
+//! Hierarchical classification with a bounded risk: answers with the deepest node of a class tree whose confidence
+//! exceeds a calibrated threshold.
 //!
 //! A photo has a score for each class. A softmax turns the scores into probabilities, and the probability of a node is
 //! the sum over the classes below it ([`PredictionTree`]). The answer is the deepest node on a path from the root whose

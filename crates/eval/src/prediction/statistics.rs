@@ -23,9 +23,9 @@ pub struct AnswerStatistics {
     pub risk: f64,
     /// 95 % interval of the risk. `None` if it cannot be computed.
     pub risk_interval: Option<[f64; 2]>,
-    /// Mean depth of the answers below the deepest node that all classes share, in edges.
+    /// Mean depth of the answers in edges, counted from the lowest common ancestor of all classes.
     pub mean_depth: f64,
-    /// Share of answers that are right and below the deepest node that all classes share.
+    /// Share of answers that are right and below the lowest common ancestor of all classes.
     pub right_branch: f64,
 }
 

@@ -53,9 +53,9 @@ pub struct StoredThreshold {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FlatThresholds {
-    /// Of [`PredictionTree::flat_path`].
+    /// Threshold for [`PredictionTree::flat_path`].
     pub back_off: Option<f64>,
-    /// Of [`PredictionTree::reject_path`].
+    /// Threshold for [`PredictionTree::reject_path`].
     pub reject: Option<f64>,
 }
 
@@ -63,11 +63,11 @@ pub struct FlatThresholds {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CalibrationCounts {
-    /// Number of photos that chose the threshold.
+    /// Number of photos on which the threshold was calibrated.
     pub photos: usize,
-    /// Number of other photos that chose the temperature; 0 if it was given.
+    /// Number of other photos on which the temperature was fitted; 0 if it was given.
     pub temperature_photos: usize,
-    /// The threshold of these photos alone.
+    /// The threshold calibrated on these photos alone.
     pub threshold: Option<f64>,
     /// Share of wrong answers among these photos at this threshold.
     pub calibration_risk: f64,
@@ -83,7 +83,7 @@ pub struct CalibratedUnseen {
     pub photos: usize,
     /// Number of genera, the units of the calibration.
     pub genera: usize,
-    /// The threshold of these genera alone.
+    /// The threshold calibrated on these genera alone.
     pub threshold: Option<f64>,
     /// Mean over genera of the share of wrong answers at this threshold.
     pub calibration_risk: f64,
@@ -220,9 +220,10 @@ impl StoredThreshold {
         PredictionTree::of_names(tree, &self.classes.iter().map(|class| &class.label).collect::<Vec<_>>())
     }
 
-    /// The photos that the risk is kept for, in words: those of the classes, then those of other classes.
+    /// Two sentences for display: the photos for which the risk is guaranteed, and the limits for photos of classes
+    /// that the model does not choose from.
     pub fn guarantee(&self) -> [String; 2] {
-        // 100 * 0.07 is 7.000000000000001.
+        // Rounded, because 100 * 0.07 is 7.000000000000001.
         let percent = (1e8 * self.risk).round() / 1e6;
         let photos = self.calibration.photos;
         let seen = match self.calibration.threshold {

@@ -2,7 +2,8 @@ use rayon::prelude::*;
 
 use crate::{Error, Result};
 
-/// Bounds of 1 / temperature. Scores are at most a few hundred apart, so a probability beyond them is 0, 1 or 1 / classes.
+/// Bounds of 1 / temperature. Scores differ by at most a few hundred, so outside these bounds every probability is
+/// practically 0, 1 or 1 / classes.
 const INVERSE: [f64; 2] = [1e-4, 1e5];
 /// Steps of the golden-section search; the last interval is 1e-8 of the first in the logarithm.
 const STEPS: usize = 40;

@@ -180,7 +180,7 @@ impl<T> Default for MergedRows<T> {
 }
 
 impl<T: PartialEq> MergedRows<T> {
-    /// If only one row is left, it needs no name.
+    /// The merged rows. If there is only one, its name is empty, because no other row has to be told apart from it.
     fn rows(mut self) -> Vec<(String, Vec<Option<T>>)> {
         if let [(name, _)] = self.0.as_mut_slice() {
             name.clear();

@@ -1,5 +1,6 @@
-//! Hierarchical retrieval: how well a photo retrieves boxes of its labels and their descendants (Wang et al., Sec. 3.3,
-//! App. B.2, Tables 2 and 3, Fig. 4), and a box photos that contain its label or an ancestor of it (App. A).
+//! Hierarchical retrieval: how well a photo retrieves boxes of its labels and their descendants (Wang et al., Sec.
+//! 3.3, App. B.2, Tables 2 and 3, Fig. 4), and how well a box retrieves photos that contain its label or an ancestor
+//! of it (App. A).
 //!
 //! A query without a correct candidate has neither recall nor a label distribution. It is left out, and `n` counts the
 //! other queries.
@@ -31,7 +32,7 @@ pub(super) struct HierarchicalRecall<'a> {
     ranking: RankingProtocol,
     labels: &'a LabelNumbers,
     cutoffs: Vec<RankCutoff>,
-    /// The first of [`RECALL_METRICS`]: those that are defined for the candidates.
+    /// A prefix of [`RECALL_METRICS`]: the metrics that are defined for this kind of candidates.
     metrics: &'static [(&'static str, &'static str)],
 }
 

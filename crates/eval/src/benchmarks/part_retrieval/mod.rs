@@ -45,7 +45,7 @@ use same_class::SameClassPrecision;
 ///   direction. The paper reports numbers only from photo to box. Descendants are taken from
 ///   [`Context::graph`], an is-a or part-of graph of the phrases (`conifer data parts` builds one from boxes, App. A).
 ///   Without it, or with a graph of unrelated labels, no label has descendants, and the protocol says so.
-/// * `photos`: the mean number of classes in a photo and of these with their descendants (the paper counts 5.29 and
+/// * `photos`: the mean number of classes in a photo, without and with their descendants (the paper counts 5.29 and
 ///   61.5, App. B.2).
 pub(super) struct PartRetrieval;
 
@@ -190,8 +190,8 @@ impl EmbeddedParts {
         Ok(records)
     }
 
-    /// Mean number of the classes of a photo and of those below them, beside the number of the classes alone. `None`
-    /// without a graph.
+    /// Mean number of the classes of a photo with their descendants. The baseline is the number without descendants.
+    /// `None` without a graph.
     fn class_counts(&self, seed: u64) -> Option<Record> {
         if !self.labels.has_graph {
             return None;
@@ -229,7 +229,7 @@ impl EmbeddedParts {
                 RetrievalDirection::Up => Box::new(HierarchicalRecall::of_photos(ranking, &self.labels)),
             });
         }
-        // Fig. 4 has thresholds on these two.
+        // Fig. 4 has thresholds on the cosine and on the angle.
         for ranking in both(vec![RankingCriterion::Cosine, RankingCriterion::Angle]) {
             let sums = Mutex::new(ThresholdCurveSums::default());
             metric_sets.push(Box::new(ThresholdPrecision { ranking, labels: &self.labels, sums }));

@@ -46,7 +46,7 @@ impl PartQueries {
     }
 }
 
-/// `count` of `0..len`, ascending; all of them if there are fewer. Streams are independent of each other.
+/// `count` of `0..len`, ascending; all of them if there are fewer. Different streams give independent draws.
 fn draw(count: usize, len: usize, seed: u64, stream: u64) -> Vec<usize> {
     let mut all: Vec<usize> = (0..len).collect();
     if count < len {

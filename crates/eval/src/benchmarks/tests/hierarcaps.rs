@@ -35,7 +35,7 @@ fn candidates_of_a_second_set_are_added() {
     // animal, dog, puppy, a dog runs; without the first: dog, puppy, a dog runs.
     assert_eq!((of("released", "precision"), of("released", "recall")), (0.75, 1.0));
     assert_eq!((of("paper", "precision"), of("paper", "recall")), (2.0 / 3.0, 2.0 / 3.0));
-    // The order is that of the photo's own tiers.
+    // tau_d uses only the photo's own tiers.
     assert_eq!(of("released", "tau_d"), 1.0);
     // A second set without a new text changes neither numbers nor names.
     let same = measured(photo(), Some(vec![chain("b", 9, &["animal", "dog"])])).unwrap();

@@ -228,7 +228,7 @@ fn boxes_retrieve_photos_of_classes_above_them() {
     check(cosine, "hierarchical recall, top 25 %", [(0.0 + 1.0 / 3.0 + 1.0 / 3.0 + 0.0) / 4.0, 1.0 / 3.0], 4);
     check(cosine, "hierarchical recall, top 50 %", [(0.0 + 2.0 / 3.0 + 2.0 / 3.0 + 0.0) / 4.0, 2.0 / 3.0], 4);
     check(cosine, "hierarchical recall, top 75 %", [1.0, 1.0], 4);
-    // The last right photo of the animal and of the car is the third: average precision 1/3.
+    // The only right photo of the animal and of the car is ranked third: average precision 1/3.
     check(cosine, "hierarchical AP over thresholds", [(2.0 + 2.0 / 3.0) / 4.0, (2.0 + 2.0 / 3.0) / 4.0], 4);
     // Without their own photo, only the dogs have right photos: a and c, a and b.
     let others = "cosine, other photos, labels and those below";
@@ -236,7 +236,8 @@ fn boxes_retrieve_photos_of_classes_above_them() {
     assert!(records.iter().all(|it| it.split == "photo_to_box" || !it.metric.starts_with("OT")));
 }
 
-/// One of three photos and one of three boxes, with a seed. More queries than photos are an error, or all of them.
+/// Draws one of three photos and one of three boxes with a seed. More queries than photos are an error; with
+/// `partial`, all photos and boxes are queries.
 #[test]
 fn drawn_queries() {
     let samples = || vec![scene("a", 0, &[("dog", 1)]), scene("b", 5, &[("dog", 6)]), scene("c", 8, &[("dog", 9)])];
@@ -323,7 +324,7 @@ fn parts_of_coco() {
         let own_photo = !it.protocol.contains("other photos");
         match &*it.split {
             "box_to_photo" if own_photo || it.metric.starts_with("same class") => assert_eq!(it.n, 310, "{it:?}"),
-            // No other photo may contain the class of a box.
+            // A box whose class occurs in no other photo is not a query.
             "box_to_photo" => assert!(it.n <= 310, "{it:?}"),
             _ if own_photo => assert_eq!(it.n, 76, "{it:?}"),
             _ => assert!(it.n <= 76, "{it:?}"),
