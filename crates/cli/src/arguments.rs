@@ -81,7 +81,8 @@ pub(crate) enum Command {
     /// Evaluate a checkpoint on a data set or on all tables of a paper, or compare two results.
     #[command(subcommand)]
     Eval(EvalCommand),
-    /// Predict the deepest class of a tree that is right with a chosen risk, from species back to genus and family.
+    /// Predict the deepest class of a tree at which the risk of an error is bounded: a species, else its genus, else
+    /// its family.
     Predict(Box<PredictArgs>),
     /// Find the rows of an embedding set nearest to a text, a photo or another row.
     Search(SearchArgs),
@@ -109,8 +110,8 @@ pub(crate) enum Command {
     Benchmarks,
     /// List the encoders and their presets, the values of `kind` and `preset` in `model.visual` and `model.textual`.
     Encoders {
-        /// Also list the layouts of pretrained weights for `model.visual.init` and `model.textual.init`, and where to get
-        /// them.
+        /// Also list the layouts of pretrained weights for `model.visual.init` and `model.textual.init`, and where to
+        /// get them.
         #[arg(long)]
         long: bool,
     },
@@ -355,7 +356,8 @@ pub(crate) struct EmbedArgs {
     /// Views of each sample to embed.
     #[arg(long, value_delimiter = ',', default_value = "image,text", help_heading = DATA)]
     pub(crate) views: Vec<EmbedView>,
-    /// How to resize or crop photos to the model's input size. Default: the crop that the checkpoint names, or else the centre.
+    /// How to resize or crop photos to the model's input size. Default: the crop that the checkpoint names, or else
+    /// the centre.
     #[arg(long, value_enum, help_heading = DATA)]
     pub(crate) crop: Option<CropArg>,
 }

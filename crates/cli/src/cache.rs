@@ -24,9 +24,10 @@ const BATCH: usize = 1024;
 /// Looks up points in a cache file before the model computes them, and adds those that it computes.
 ///
 /// Each model has one file, named by a hash of [`ModelEmbedder::identity`]. A text is keyed by its token ids, a photo
-/// by the bytes of its file (or its pixels) and the crop, and both by their vector if the model reads vectors. Each run computes the first cached point again. If it differs
-/// from the cached one, the cached points are discarded. An error of the cache never stops a run: the run prints a
-/// note, and computes points that it cannot read from the cache.
+/// by the bytes of its file (or its pixels) and the crop, and both by their vector if the model reads vectors. Each
+/// run computes the first cached point again. If it differs from the cached one, the cached points are discarded. An
+/// error of the cache never stops a run: the run prints a note, and computes points that it cannot read from the
+/// cache.
 pub(crate) struct CachedEmbedder {
     model: ModelEmbedder,
     cache: RefCell<Option<OpenCache>>,

@@ -106,8 +106,8 @@ pub struct RetrievedText {
 /// Retrieves the chain of a query: at each radius, the candidate within the radius that is most similar to the query.
 /// A candidate is kept if its text differs from the previous one.
 ///
-/// `texts[i]` and `row(i)` are the text and the point of candidate i. Depths are computed in f64, so that two candidates
-/// whose depths differ in the last bits of f32 do not tie.
+/// `texts[i]` and `row(i)` are the text and the point of candidate i. Depths are computed in f64, so that two
+/// candidates whose depths differ in the last bits of f32 do not tie.
 ///
 /// # Errors
 /// There is no candidate; `steps` is 0; a point has a wrong length, or its depth or similarity is not a number; `spec`

@@ -21,8 +21,8 @@ pub struct ServedContent {
     pub predictor: Option<ServedPredictor>,
     /// The data set that was embedded, for thumbnails.
     pub source: Option<Box<dyn Source>>,
-    /// File with one `parent child` edge per line, a tree above the labels of the rows. Without it, the classes come from
-    /// the ranks of `source`, or from the labels and ranks of the rows.
+    /// File with one `parent child` edge per line, a tree above the labels of the rows. Without it, the classes come
+    /// from the ranks of `source`, or from the labels and ranks of the rows.
     pub tree: Option<PathBuf>,
     /// Build a cell index, which searches fewer rows and returns the same results.
     pub cells: bool,

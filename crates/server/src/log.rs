@@ -1,7 +1,7 @@
 //! Request log: one line per request on stdout.
 //!
-//! A separate thread writes the lines, so that a slow or stopped reader of stdout does not delay responses. Lines that do
-//! not fit into its queue are dropped and counted.
+//! A separate thread writes the lines, so that a slow or stopped reader of stdout does not delay responses. Lines that
+//! do not fit into its queue are dropped and counted.
 
 use std::io::stdout;
 

@@ -256,8 +256,8 @@ fn gradient_is_the_derivative_of_the_value() {
                 let views = std::array::from_fn(|view| inputs[view].clone());
                 embed(&views, |tangent, _| space.manifold.lift(tangent))
             };
-            // The frozen points belong to the initial model and the keys to a momentum encoder, so the perturbation must
-            // not move them.
+            // The frozen points belong to the initial model and the keys to a momentum encoder, so the perturbation
+            // must not move them.
             let before: Vec<Tensor<2>> =
                 inputs.iter().map(|data| Tensor::from_data(data.clone(), (&device(), DType::F64))).collect();
             let plain = space_f64(&spec, None, before[4].clone().reshape([-1]));

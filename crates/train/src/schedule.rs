@@ -1,5 +1,5 @@
-//! The learning rate as a pure function of the step: linear warm-up, then a decay chosen by name. A decay can also set the
-//! decay rate of the first moment (beta1).
+//! The learning rate as a pure function of the step: linear warm-up, then a decay chosen by name. A decay can also set
+//! the decay rate of the first moment (beta1).
 
 use crate::error::{Error, Result};
 

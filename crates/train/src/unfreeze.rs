@@ -1,5 +1,5 @@
-//! Gradual unfreezing of encoders (Howard and Ruder, "Universal Language Model Fine-tuning for Text Classification", ACL
-//! 2018, Sec. 3.3).
+//! Gradual unfreezing of encoders (Howard and Ruder, "Universal Language Model Fine-tuning for Text Classification",
+//! ACL 2018, Sec. 3.3).
 
 use conifer_model::model::ModelPart;
 use schemars::JsonSchema;

@@ -47,8 +47,8 @@ pub(crate) struct EvalRunArgs {
     /// Additional folder that photos may be read from, besides the folder of the data file.
     #[arg(long = "root", value_name = "DIR", help_heading = DATA)]
     pub(crate) roots: Vec<PathBuf>,
-    /// Data set whose caption chains are candidates of `hierarcaps`, in addition to those of --data: `KIND:PATH` or a path,
-    /// as --data.
+    /// Data set whose caption chains are candidates of `hierarcaps`, in addition to those of --data: `KIND:PATH` or a
+    /// path, as --data.
     #[arg(long, value_name = "DATA", help_heading = DATA)]
     pub(crate) candidates: Option<String>,
     /// File with one `parent child` edge per line, for the benchmarks that need a class tree. A class may have several
@@ -66,8 +66,8 @@ pub(crate) struct EvalRunArgs {
     /// classification. Default: the crop that the checkpoint names, or else the centre.
     #[arg(long, value_enum, help_heading = "Evaluation protocol")]
     pub(crate) crop: Option<CropArg>,
-    /// Gate of `part_retrieval` in radians: leaves out candidates with a smaller exterior angle (see `conifer search
-    /// --help`). Published: 2.5 for CLIP, 2.0 for MoCo.
+    /// Gate of `part_retrieval` in radians: candidates with at least this exterior angle come first, ranked by cosine;
+    /// the others follow, ranked by angle. Published: 2.5 for CLIP, 2.0 for MoCo.
     #[arg(long, default_value_t = 2.5, help_heading = "Evaluation protocol")]
     pub(crate) gate: f64,
     /// Number of levels of the HierarCaps ball; several comma-separated numbers are evaluated side by side.

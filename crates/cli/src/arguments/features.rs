@@ -8,8 +8,8 @@ use super::{DATA, ElementArg, MODEL, OUTPUT};
 
 #[derive(Args)]
 pub(crate) struct FeaturesArgs {
-    /// The config of an experiment (.toml), whose frozen encoders are used, or a model: checkpoint folder, run folder, or
-    /// a published model.
+    /// The config of an experiment (.toml), whose frozen encoders are used, or a model: checkpoint folder, run folder,
+    /// or a published model.
     pub(crate) model: PathBuf,
     /// Override a key of the config: `--set data.augment.copies=4`.
     #[arg(long = "set", value_name = "KEY=VALUE", help_heading = MODEL)]

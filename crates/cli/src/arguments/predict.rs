@@ -36,8 +36,8 @@ pub(crate) struct PredictArgs {
     /// How to resize or crop photos to the model's input size.
     #[arg(long, value_enum, default_value_t = CropArg::Center, conflicts_with = "threshold", help_heading = DATA)]
     pub(crate) crop: CropArg,
-    /// File with one `parent child` edge per line (default: the ranks of all splits of the calibration data, else those of --data).
-    /// With --threshold: checks that the threshold belongs to this tree.
+    /// File with one `parent child` edge per line (default: the ranks of all splits of the calibration data, else
+    /// those of --data). With --threshold: checks that the threshold belongs to this tree.
     #[arg(long, value_name = "FILE", help_heading = CLASSES)]
     pub(crate) tree: Option<PathBuf>,
     /// File with one class per line: the nodes of the tree that the model chooses from, such as the classes of its
@@ -52,14 +52,14 @@ pub(crate) struct PredictArgs {
     #[arg(long, value_enum, default_value_t = ClassTextArg::Name, conflicts_with = "threshold", help_heading = CLASSES)]
     pub(crate) class_text: ClassTextArg,
     /// Temperature of the softmax over the similarities (default: fitted on a fifth of the calibration photos, which
-    /// then do not choose the threshold).
+    /// are then not used for the threshold).
     #[arg(long, value_name = "T", conflicts_with = "threshold", help_heading = CLASSES)]
     pub(crate) temperature: Option<f64>,
     /// Share of answers that may be wrong, between 0 and 1 (default: 0.1, or that of --threshold).
     #[arg(long, help_heading = CALIBRATION)]
     pub(crate) risk: Option<f64>,
-    /// Labelled photos that choose the threshold, in the spelling of --data. They must be used neither for training nor
-    /// as --data.
+    /// Labelled photos on which the threshold is calibrated, in the spelling of --data. They must be used neither for
+    /// training nor as --data.
     #[arg(long, value_name = "DATA", conflicts_with = "threshold", help_heading = CALIBRATION)]
     pub(crate) calibration: Option<String>,
     /// Split of the calibration photos; without --calibration, a split of --data.
@@ -68,8 +68,8 @@ pub(crate) struct PredictArgs {
     /// Option of the calibration source (default: --data-option, if it is of the same kind as --data).
     #[arg(long = "calibration-option", value_name = "NAME=VALUE", conflicts_with = "threshold", help_heading = CALIBRATION)]
     pub(crate) calibration_options: Vec<String>,
-    /// Photos of genera that the model never saw, in the spelling of --data, so that the risk is kept for species of
-    /// other new genera, too.
+    /// Photos of genera that the model never saw, in the spelling of --data. The risk then also holds for species of
+    /// other new genera.
     #[arg(long, value_name = "DATA", conflicts_with = "threshold", help_heading = CALIBRATION)]
     pub(crate) unseen_calibration: Option<String>,
     /// Split of --unseen-calibration; without it, a split of the calibration photos' data set.

@@ -124,14 +124,15 @@ pub(crate) struct TraverseArgs {
     /// Text to walk to, instead of the root.
     #[arg(long, value_name = "TEXT", conflicts_with_all = ["to", "to_image"], help_heading = "Walk")]
     pub(crate) to_text: Option<String>,
-    /// Line between both ends (default: tangent between two points, geodesic to the root). To a root at the origin both are
-    /// the same line.
+    /// Line between both ends (default: tangent between two points, geodesic to the root). To a root at the origin
+    /// both are the same line.
     #[arg(long, help_heading = "Walk")]
     pub(crate) path: Option<PathArg>,
     /// Number of points to sample on the path, both ends included (default: 50 to the root, 100 between two points).
     #[arg(long, value_parser = points, help_heading = "Walk")]
     pub(crate) steps: Option<usize>,
-    /// Take the nearest row at each point, even if the point is outside the cone of that row (default between two points).
+    /// Take the nearest row at each point, even if the point is outside the cone of that row (default between two
+    /// points).
     #[arg(long, help_heading = "Walk")]
     pub(crate) no_filter: bool,
     /// Take only rows whose cone contains the point (default to the root).

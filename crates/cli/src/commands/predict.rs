@@ -1,4 +1,4 @@
-//! `conifer predict`: the deepest node of a class tree that is right with a chosen risk.
+//! `conifer predict`: answers with the deepest node of a class tree at which the risk of a wrong answer is bounded.
 
 mod calibration;
 mod out;
@@ -25,7 +25,7 @@ use out::OutputFile;
 use photos::{PhotoSet, embedded, samples};
 use summary::PredictionReport;
 
-/// The share of wrong answers without --risk.
+/// Default of --risk: the share of answers that may be wrong.
 const DEFAULT_RISK: f64 = 0.1;
 
 pub(crate) fn run(args: PredictArgs, as_json: bool, device: &Device) -> anyhow::Result<()> {
@@ -181,7 +181,8 @@ impl CalibrationSources {
     }
 }
 
-/// Opens a calibration source. Without options of its own, a source of the same kind as --data has the options of --data.
+/// Opens a calibration source. Without options of its own, a source of the same kind as --data has the options of
+/// --data.
 fn open_as(
     args: &PredictArgs,
     data: &str,

@@ -68,7 +68,8 @@ mod tests {
         let options = Options { templates: vec!["a photo of a {}".into()], ..Options::default() };
         let context = Context::new(&towers, &gallery, None, &options);
         let records = conifer_eval::measure(find("zero_shot_classification").unwrap(), &context).unwrap();
-        // Chance is 1 of 80. With six pictures of each class the towers reach .844 (configs/README.md); here each has one.
+        // Chance is 1 of 80. With six pictures of each class the towers reach .844 (configs/README.md); here each has
+        // one.
         assert!(records[0].value > 0.4, "{:?}", records[0].without_outcomes());
     }
 }

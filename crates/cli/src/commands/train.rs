@@ -116,7 +116,7 @@ fn clear_smoke_run(out: &Path) -> anyhow::Result<()> {
 /// Files in a run folder, except the TensorBoard events.
 const RUN_FILES: [&str; 3] = [CONFIG, "metrics.jsonl", "checkpoints"];
 
-/// The folder of the config, or a cache.
+/// The feature store in the folder that the config names, or else in the user's cache folder.
 fn feature_store(config: &Config) -> FeatureStore {
     match &config.train.feature_store {
         Some(folder) => FeatureStore { purpose: StorePurpose::Named, ..FeatureStore::cache(Some(folder.clone())) },

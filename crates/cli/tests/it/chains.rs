@@ -44,7 +44,7 @@ fn chain_of_a_photo_is_printed_beside_the_truth() {
     let chain = hierarchy(&["--id", "photo 0", "--protocol", "paper-first-kept"]);
     assert_eq!((&chain["protocol"], &chain["steps"]), (&json!("paper, first kept"), &json!(50)));
     assert_eq!(chain["true_chain"], json!(["a thing", "a red car"]));
-    // a thing, a red car, a duck, an animal, a small dog.
+    // The candidates are: a thing, a red car, a duck, an animal, a small dog.
     assert_eq!((&chain["candidates"], chain["levels"].as_array().unwrap().len()), (&json!(5), 50));
     let (tiers, closest) = (chain["tiers"].as_array().unwrap(), &chain["closest"]);
     // The last radius is the depth of the closest text.

@@ -152,7 +152,7 @@ fn features_of_a_model_in_half_precision_and_refusals() {
         &["vectors stored as F16; expected F32; remove the file, or use another folder"],
     );
 
-    // A checkpoint with its own towers: the same encoders, so the texts are those of the config.
+    // The checkpoint has the encoders of the config, so the stored features are reused.
     let model: Value = serde_json::from_str(&good(
         at,
         &["--json", "features", "run", "--data", "toy/scenes.jsonl", "--split", "train", "--out", "exact"],

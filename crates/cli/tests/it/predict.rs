@@ -183,7 +183,7 @@ fn held_out_classes_are_calibrated_by_genus() {
     assert!(ours["risk"].as_f64().unwrap() < 1.0, "{ours}");
     result(&report, "class tree", "all");
 
-    // Photos of the classes are no photos of held-out genera.
+    // Photos of the classes are rejected as photos of held-out genera.
     let wrong = ["--unseen-option", "classes=seen", "--unseen-option", "per_class=1", "--unseen-split", "train"];
     let args = [&["predict", &towers], &data[..], &PROMPTS, &calibration, &wrong, &classes].concat();
     refused(here, &args, &["--unseen-calibration", "one of the classes"]);

@@ -10,8 +10,8 @@ use crate::{Error, Outcomes, Result};
 /// Probabilistic entailment protocol: do pairs in which the first side entails the second score higher than pairs in
 /// which it does not (ARGENT, Huynh et al. 2026)?
 ///
-/// The score of a pair is `max(1 - 2 X / pi, 0)`, with X the exterior angle at the general side: 1 straight behind it, 0
-/// from a right angle on. It does not depend on an aperture.
+/// The score of a pair is `max(1 - 2 X / pi, 0)`, with X the exterior angle at the general side: 1 straight behind it,
+/// 0 from a right angle on. It does not depend on an aperture.
 ///
 /// Pairs that entail are neighbouring tiers of a caption chain (`text_to_text`), and each tier with its photo
 /// (`text_to_image`, if every sample has a photo). Each of them is matched with one pair with the same specific side

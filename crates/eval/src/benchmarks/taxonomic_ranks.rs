@@ -20,10 +20,10 @@ use crate::{Error, Outcomes, Result};
 /// * Retrieval of the taxa of a photo from general to specific, as in [`super::hierarcaps`].
 /// * Rate of violations of RCME Eq. 4 on the distinct triples of neighbouring ranks.
 ///
-/// Samples whose taxon has fewer than two names are left out. A taxon that lacks a rank counts at the ranks that it has.
-/// The protocol says how many samples remain, and how many lack each rank. The text of a taxon is its names from the most
-/// general rank down, joined by spaces ("Animalia Chordata Aves"), without a prompt.
-/// The candidates are the taxa of the measured photos, and those of [`Context::candidates`] if there are any.
+/// Samples whose taxon has fewer than two names are left out. A taxon that lacks a rank counts at the ranks that it
+/// has. The protocol says how many samples remain, and how many lack each rank. The text of a taxon is its names from
+/// the most general rank down, joined by spaces ("Animalia Chordata Aves"), without a prompt. The candidates are the
+/// taxa of the measured photos, and those of [`Context::candidates`] if there are any.
 pub(super) struct TaxonomicRanks;
 
 /// The texts of a taxon by the position of their rank; `None` for a missing rank. The last element is never `None`.

@@ -29,10 +29,10 @@ pub(super) fn triples<'a>(chains: impl IntoIterator<Item = Vec<(usize, &'a str)>
     found.into_iter().collect()
 }
 
-/// Share of `triples` (a, b, c) with `S(a, c) < S(a, b) S(b, c)`, where `S` is the cosine of the exterior angle seen from
-/// the root, clamped to [0, 1] (RCME Eqs. 1, 2 and 4). One record over all triples, and one for each position of the
-/// middle text. The baseline replaces c by the last text of another triple of the same position. `point` returns the
-/// point of a text; `level` is the name of a position, such as "rank".
+/// Share of `triples` (a, b, c) with `S(a, c) < S(a, b) S(b, c)`, where `S` is the cosine of the exterior angle seen
+/// from the root, clamped to [0, 1] (RCME Eqs. 1, 2 and 4). One record over all triples, and one for each position of
+/// the middle text. The baseline replaces c by the last text of another triple of the same position. `point` returns
+/// the point of a text; `level` is the name of a position, such as "rank".
 ///
 /// # Errors
 /// `spec` is not a valid space.
@@ -97,17 +97,16 @@ mod tests {
         assert_eq!(found, [(1, ["a", "b", "c"]), (3, ["b", "c", "d"])]);
     }
 
-    /// In the plane with the root at the origin, a = (1, 0) and b = (2, 0): S(a, b) = 1, and S(a, c) and S(b, c) are the
-    /// cosines of the directions of c - a and c - b.
+    /// In the plane with the root at the origin, a = (1, 0) and b = (2, 0): S(a, b) = 1, and S(a, c) and S(b, c) are
+    /// the cosines of the directions of c - a and c - b.
     #[test]
     fn violations_by_hand() {
-        // c = (3, 1): S(a, c) = 2 / sqrt 5 = 0.894, S(b, c) = 1 / sqrt 2 = 0.707: holds.
-        // d = (0, 1): S(a, d) = 0 after clamping, S(b, d) = 0: holds.
-        // e = (1, 1), b2 = (1.5, 1): S(a, b2) = 0.5 / sqrt 1.25 = 0.447, S(a, e) = 0, and from b2 the point e lies
-        // backwards: S(b2, e) = 0: holds.
-        // g = (1, 2), f = (0.9, 3.9): S(a, g) = 0 up to rounding, and S(a, f) = 0 after clamping: holds.
-        // h = (2, 1), i = (2.1, 3): S(a, h) = 1 / sqrt 2 = 0.707, S(h, i) = (2, 1) (0.1, 2) / (sqrt 5 * 2.0025) = 0.491,
-        // product 0.347; S(a, i) = 1.1 / sqrt 10.21 = 0.344: violated.
+        // c = (3, 1): S(a, c) = 2 / sqrt 5 = 0.894, S(b, c) = 1 / sqrt 2 = 0.707: holds. d = (0, 1): S(a, d) = 0 after
+        // clamping, S(b, d) = 0: holds. e = (1, 1), b2 = (1.5, 1): S(a, b2) = 0.5 / sqrt 1.25 = 0.447, S(a, e) = 0,
+        // and from b2 the point e lies backwards: S(b2, e) = 0: holds. g = (1, 2), f = (0.9, 3.9): S(a, g) = 0 up to
+        // rounding, and S(a, f) = 0 after clamping: holds. h = (2, 1), i = (2.1, 3): S(a, h) = 1 / sqrt 2 = 0.707,
+        // S(h, i) = (2, 1) (0.1, 2) / (sqrt 5 * 2.0025) = 0.491, product 0.347; S(a, i) = 1.1 / sqrt 10.21 = 0.344:
+        // violated.
         let points: BTreeMap<&str, [f32; 2]> = [
             ("a", [1.0, 0.0]),
             ("b", [2.0, 0.0]),

@@ -26,10 +26,10 @@ pub struct HierarchicalScores {
 /// Ancestor sets exclude the node itself, as in the released evaluator, so siblings have equal sets. The root has no
 /// strict ancestor. A ratio with an empty denominator is 1.
 ///
-/// Where a class has several parents, the ancestors are all classes that a path upwards reaches. TIE is the shortest path
-/// in either direction (as in the released evaluator). Distances to ancestors are those of the shortest path, and of
-/// several lowest common ancestors the one with the smallest LCA counts. Two nodes without a common ancestor are scored as
-/// if one more class stood above all roots.
+/// Where a class has several parents, the ancestors are all classes that a path upwards reaches. TIE is the shortest
+/// path in either direction (as in the released evaluator). Distances to ancestors are those of the shortest path, and
+/// of several lowest common ancestors the one with the smallest LCA counts. Two nodes without a common ancestor are
+/// scored as if one more class stood above all roots.
 pub fn hierarchical_scores(graph: &ClassGraph, predicted: usize, truth: usize) -> HierarchicalScores {
     let (predicted, truth) = (NodeAncestors::new(graph, predicted), NodeAncestors::new(graph, truth));
     predicted.scores(graph, &truth, &graph.distances_from(truth.node))

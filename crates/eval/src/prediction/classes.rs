@@ -19,8 +19,8 @@ pub struct PredictionTree {
 pub struct TruePosition {
     /// The node of the class, or the deepest known node above an unknown class.
     pub node: usize,
-    /// True if the node is one of the classes that the model chooses from, or is below one. Otherwise only an inner node
-    /// is a right answer.
+    /// True if the node is one of the classes that the model chooses from, or is below one. Otherwise only an inner
+    /// node is a right answer.
     pub seen: bool,
 }
 
@@ -151,8 +151,8 @@ impl PredictionTree {
     }
 
     /// A flat classifier that backs off, for comparison: the path to the most probable class with probability p. The
-    /// confidence of the node that is h edges above the class is `p * 2^h`: the class is answered if p > t, its parent if
-    /// p > t / 2, the node above if p > t / 4, and so on. One threshold for all levels, without sums over classes.
+    /// confidence of the node that is h edges above the class is `p * 2^h`: the class is answered if p > t, its parent
+    /// if p > t / 2, the node above if p > t / 4, and so on. One threshold for all levels, without sums over classes.
     pub fn flat_path(&self, probabilities: &[f64]) -> ScoredPath {
         let class = self.most_probable(probabilities);
         let nodes = self.tree.path(class);

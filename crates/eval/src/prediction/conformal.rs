@@ -12,11 +12,11 @@ pub struct ConformalThreshold {
     pub calibration_risk: f64,
 }
 
-/// The smallest threshold `t >= 0` with `n / (n + 1) * R(t) + 1 / (n + 1) <= risk`, where `R(t)` is the mean loss of the
-/// `n` calibration units (Angelopoulos et al., Conformal Risk Control, 2022, equation 4 with B = 1).
+/// The smallest threshold `t >= 0` with `n / (n + 1) * R(t) + 1 / (n + 1) <= risk`, where `R(t)` is the mean loss of
+/// the `n` calibration units (Angelopoulos et al., Conformal Risk Control, 2022, equation 4 with B = 1).
 ///
-/// If the units and a new unit are exchangeable, the expected loss of the new unit is at most `risk`. The expectation is
-/// over the calibration units, too: for a given calibration set the risk may be somewhat larger or smaller.
+/// If the units and a new unit are exchangeable, the expected loss of the new unit is at most `risk`. The expectation
+/// is over the calibration units, too: for a given calibration set the risk may be somewhat larger or smaller.
 ///
 /// A unit is a list of photos, each given by [`crate::prediction::ScoredPath::critical`]. The loss of a photo is 1 for
 /// `t < critical`, else 0; the loss of a unit is the mean over its photos. Use one unit per photo if photos are

@@ -4,14 +4,14 @@ use conifer_data::hierarchy::Tree;
 ///
 /// The answer at a threshold is the deepest node whose confidence exceeds the threshold, or the root if there is none.
 ///
-/// Confidences never increase along the path ([`ScoredPath::push`] enforces it). Hence the answer at a higher threshold
-/// is the same node or one above it: the nodes with confidence > t form a prefix of the path, and the prefix for t' >= t
-/// is a prefix of the prefix for t. An answer is right if it is the true node or an ancestor of it. All ancestors of a
-/// right answer are right, so the loss (1 for a wrong answer, else 0) never increases with the threshold. Conformal risk
-/// control requires exactly this.
+/// Confidences never increase along the path ([`ScoredPath::push`] enforces it). Hence the answer at a higher
+/// threshold is the same node or one above it: the nodes with confidence > t form a prefix of the path, and the prefix
+/// for t' >= t is a prefix of the prefix for t. An answer is right if it is the true node or an ancestor of it. All
+/// ancestors of a right answer are right, so the loss (1 for a wrong answer, else 0) never increases with the
+/// threshold. Conformal risk control requires exactly this.
 ///
-/// The comparison is strict, because the loss is then right-continuous in the threshold, and the smallest threshold that
-/// keeps a risk exists.
+/// The comparison is strict, because the loss is then right-continuous in the threshold, and the smallest threshold
+/// that keeps a risk exists.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ScoredPath {
     nodes: Vec<usize>,

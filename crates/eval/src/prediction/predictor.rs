@@ -89,8 +89,8 @@ impl Predictor {
     }
 }
 
-/// Thresholds of the greedy, flat and reject paths, in this order, for one set of calibration units. A unit is a list of
-/// photos, each with its paths and its true node; see [`conformal_threshold`].
+/// Thresholds of the greedy, flat and reject paths, in this order, for one set of calibration units. A unit is a list
+/// of photos, each with its paths and its true node; see [`conformal_threshold`].
 ///
 /// # Errors
 /// Those of [`conformal_threshold`].

@@ -92,7 +92,7 @@ fn value_at<'a>(value: &'a Value, path: &FieldPath) -> Option<&'a Value> {
 /// The message of an error of serde in the words of the API.
 fn describe(path: &FieldPath, value: Option<&Value>, message: &str) -> String {
     let path = path.to_string();
-    // The name between the first pair of backticks, and the text after the comma.
+    // The name between the first pair of backticks of serde's message.
     let name = || clipped(message.split('`').nth(1).unwrap_or_default());
     let above = || path.rsplit_once('.').map(|(above, _)| above).filter(|it| !it.is_empty());
     if message.starts_with("unknown field") {

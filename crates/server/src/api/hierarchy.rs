@@ -68,7 +68,7 @@ fn text_of(state: &ServedSet, row: usize) -> &str {
     text.unwrap_or(&state.ids[row])
 }
 
-/// The true chain of a row of the set, if it has one. A column in another format is no chain.
+/// The true chain of a row of the set, if it has one. `None` if the value is not a JSON list of texts.
 fn true_chain(state: &ServedSet, from: &PointQuery) -> Option<Vec<String>> {
     let row = from.row.or_else(|| state.rows_of(from.id.as_deref()?).next())?;
     let chain: Vec<String> = serde_json::from_str(state.columns.get(TIERS_COLUMN)?.get(row)?).ok()?;

@@ -30,8 +30,8 @@ pub(crate) struct ServerInfo {
     pub(crate) root: String,
     pub(crate) model: Option<String>,
     pub(crate) can: Capabilities,
-    /// Widths of the vectors that the model reads: `image` of `image_vector`, `text` of `text_vector`. Empty for a model
-    /// with encoders.
+    /// Widths of the vectors that the model reads: `image` of `image_vector`, `text` of `text_vector`. Empty for a
+    /// model with encoders.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) vectors: BTreeMap<String, usize>,
     /// Number of rows of each modality.

@@ -1,4 +1,5 @@
-//! `POST /api/predict`: the deepest class of a tree that is right with the risk of `--threshold`.
+//! `POST /api/predict`: answers with the deepest node of a class tree whose probability exceeds the calibrated
+//! threshold (`--threshold`).
 
 use std::sync::Arc;
 

@@ -15,8 +15,8 @@ use crate::set::state::ServedSet;
 const MAX_POINTS: usize = 32;
 /// Maximum number of values of a filter, over all its columns.
 const MAX_VALUES: usize = 1000;
-/// Maximum norm of a point from a client. With it, `sqrt(c) |x|` stays below `conifer_geometry::safe::FARTHEST` for every
-/// allowed curvature.
+/// Maximum norm of a point from a client. With it, `sqrt(c) |x|` stays below `conifer_geometry::safe::FARTHEST` for
+/// every allowed curvature.
 const MAX_NORM: f32 = 1e4;
 /// [`RowFilter`] with its queries resolved to points.
 #[derive(Clone, Debug, Default)]

@@ -43,9 +43,9 @@ pub(crate) struct RowReply<'a> {
     pub(crate) row: usize,
     pub(crate) id: Cow<'a, str>,
     pub(crate) modality: ModalityName,
-    /// Value that the rows are ranked by. distance: the distance, ascending. similarity, gated_narrower, gated_broader: the
-    /// similarity, descending. inner: the inner product, descending. narrower, broader: the exterior angle in radians,
-    /// ascending. general: the depth, ascending.
+    /// Value that the rows are ranked by. distance: the distance, ascending. similarity, gated_narrower,
+    /// gated_broader: the similarity, descending. inner: the inner product, descending. narrower, broader: the
+    /// exterior angle in radians, ascending. general: the depth, ascending.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) score: Option<f32>,
     /// Distance from the root; a larger depth is more specific.
@@ -59,7 +59,7 @@ pub(crate) struct RowReply<'a> {
     /// Exterior angle in radians with the row as the parent; small if the row is above the query.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) angle_up: Option<f32>,
-    /// Value in each column; empty if it has none.
+    /// Value of the row in each column; the empty string if the row has none.
     pub(crate) columns: BTreeMap<Cow<'a, str>, Cow<'a, str>>,
     /// Left, top, width, height as fractions of the photo.
     #[serde(rename = "box", skip_serializing_if = "Option::is_none")]
@@ -92,7 +92,7 @@ pub(crate) struct SearchReply<'a> {
 pub(crate) struct QueryInfo {
     /// Distance of the query from the root.
     pub(crate) depth: f32,
-    /// Half-aperture of its cone in radians, as in MERU (K = 0.1).
+    /// Half-aperture of the query's cone in radians, as in MERU (K = 0.1).
     pub(crate) aperture: f32,
     /// Depth of the query in each factor; only in a product space.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -140,8 +140,8 @@ pub(crate) struct StopReply<'a> {
     /// True if this stop is the root.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) root: bool,
-    /// The row at this point. Its score is the similarity to the point of the path; its distance and angles are relative
-    /// to the start.
+    /// The row at this point. Its score is the similarity to the point of the path; its distance and angles are
+    /// relative to the start.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) hit: Option<RowReply<'a>>,
 }
@@ -149,7 +149,7 @@ pub(crate) struct StopReply<'a> {
 /// Reply of `POST /api/hierarchy`.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct HierarchyReply<'a> {
-    /// Range of the radii, and whether the first text counts.
+    /// Name of the protocol: the range of the radii, and whether the first text counts.
     pub(crate) protocol: &'static str,
     /// Number of candidates.
     pub(crate) candidates: usize,
@@ -188,7 +188,7 @@ pub(crate) struct NeighboursReply<'a> {
 pub(crate) struct PredictionReply<'a> {
     /// The deepest node on the path whose probability exceeds the threshold.
     pub(crate) answer: &'a str,
-    /// Depth of the answer below the deepest node that all classes share.
+    /// Depth of the answer below the lowest common ancestor of all classes.
     pub(crate) depth: usize,
     /// Probability of the answer.
     pub(crate) probability: f64,
@@ -258,7 +258,7 @@ pub(crate) struct MapRowReply {
     pub(crate) x: f64,
     /// y coordinate in the unit disc.
     pub(crate) y: f64,
-    /// Half-aperture of its cone in radians.
+    /// Half-aperture of the row's cone in radians.
     pub(crate) aperture: f32,
 }
 

@@ -28,7 +28,7 @@ pub(crate) const MAX_STEPS: usize = 200;
 pub(crate) const MAP_ROWS: usize = 100_000;
 /// Maximum number of rows of a map.
 pub(crate) const MAX_MAP_ROWS: usize = 1_000_000;
-/// Sizes of a thumbnail in pixels.
+/// Limits of the size of a thumbnail in pixels.
 pub(crate) const MIN_THUMBNAIL: usize = 32;
 pub(crate) const MAX_THUMBNAIL: usize = 1024;
 
@@ -151,7 +151,8 @@ pub(crate) struct PointQuery {
     pub(crate) image_vector: Option<Vec<f32>>,
     /// The vector of a text, for a model that reads vectors.
     pub(crate) text_vector: Option<Vec<f32>>,
-    /// Several queries combined: the maximum in each factor. They cannot contain `all`.
+    /// Conjunction of several queries: in each factor, the factor point with the largest norm. They cannot contain
+    /// `all`.
     #[schemars(length(min = 2, max = 8))]
     pub(crate) all: Option<Vec<PointQuery>>,
 }
@@ -163,10 +164,10 @@ filtered_request! {
     #[schemars(rename = "Search")]
     SearchRequest {
         query: PointQuery,
-        /// distance, similarity, inner: the nearest rows by that measure. narrower, broader: the rows below or above the
-        /// query, by exterior angle. gated_narrower, gated_broader: the same rows within `angle`, most similar first.
-        /// general: the rows below the query within `angle`, or nearer than `within`, from general to specific. `-` may
-        /// replace `_`.
+        /// distance, similarity, inner: the nearest rows by that measure. narrower, broader: the rows below or above
+        /// the query, by exterior angle. gated_narrower, gated_broader: the same rows within `angle`, most similar
+        /// first. general: the rows below the query within `angle`, or nearer than `within`, from general to specific.
+        /// `-` may replace `_`.
         #[schemars(extend("default" = "distance"))]
         by: Option<RankingName>,
         /// Maximum number of hits.
@@ -195,11 +196,11 @@ filtered_request! {
         /// Number of points of the path.
         #[schemars(range(min = 2, max = MAX_STEPS), extend("default" = 50))]
         steps: Option<usize>,
-        /// Line between both ends.
+        /// Kind of the path between both ends.
         #[schemars(extend("default" = "geodesic"))]
         path: Option<PathName>,
-        /// Only rows whose cone contains the point of the path, as in MERU. Otherwise all rows, as in the interpolation of
-        /// HyCoCLIP.
+        /// Only rows whose cone contains the point of the path, as in MERU. Otherwise all rows, as in the
+        /// interpolation of HyCoCLIP.
         #[schemars(extend("default" = true))]
         cone: Option<bool>,
         /// Return every point of the path with its nearest row, instead of each row once.

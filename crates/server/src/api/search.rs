@@ -75,9 +75,9 @@ pub(crate) fn best(
 }
 
 impl SampledScores {
-    /// Compares the scores of the rows whose number in the whole set is a multiple of a step, so that the samples of all
-    /// shards together are the sample of the whole set. Rows at the query itself are left out: their distance of 0 hides
-    /// how close together the other rows are. `found` are the best hits.
+    /// Compares the scores of the rows whose number in the whole set is a multiple of a step, so that the samples of
+    /// all shards together are the sample of the whole set. Rows at the query itself are left out: their distance of 0
+    /// hides how close together the other rows are. `found` are the best hits.
     fn new(
         server: &Server,
         point: &[f32],

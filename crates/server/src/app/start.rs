@@ -109,7 +109,8 @@ impl Server {
         let ServedContent { set, model, endpoint, predictor, source, tree: tree_file, cells, shard } = content;
         let (settings, metrics) = (&bound.settings, &bound.gate.metrics);
         let tree = tree_file.as_deref().map(|it| std::fs::read(it).with_context(|| format!("--tree {}", it.display())));
-        // Without --tree, the ranks of the data give the class tree. All shards derive the same tree from the same data.
+        // Without --tree, the ranks of the data give the class tree. All shards derive the same tree from the same
+        // data.
         let ranks = match &source {
             Some(source) if tree.is_none() => source.class_tree(),
             _ => None,

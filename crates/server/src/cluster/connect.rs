@@ -16,8 +16,8 @@ use crate::reporter::Reporter;
 use crate::set::identity::SetIdentity;
 
 impl BoundServer {
-    /// Serves the set whose shards are on the servers at `shards`, `http://HOST:PORT` in the order of their shards, until
-    /// Ctrl-C or SIGTERM. `shard_token` is the access token of these servers.
+    /// Serves the set whose shards are on the servers at `shards`, `http://HOST:PORT` in the order of their shards,
+    /// until Ctrl-C or SIGTERM. `shard_token` is the access token of these servers.
     ///
     /// # Errors
     /// A server does not answer, or the servers do not hold all shards of one set in order.

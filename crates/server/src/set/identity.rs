@@ -16,8 +16,8 @@ pub(crate) const SET: &str = "conifer-set";
 /// The whole set, of which a server may hold only one shard.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct SetIdentity {
-    /// Checksum of everything that responses depend on: rows, weights and class tree. Every response has it in the header
-    /// `conifer-set`.
+    /// Checksum of everything that responses depend on: rows, weights and class tree. Every response has it in the
+    /// header `conifer-set`.
     pub(crate) sha256: String,
     /// Number of rows of all shards.
     pub(crate) rows: usize,

@@ -1,9 +1,9 @@
 //! ARGENT: HyCoCLIP's contrast with angles instead of cones, and a regulariser that keeps points away from the origin.
 //!
 //! Huynh et al., "ARGENT: Adaptive Hierarchical Image-Text Representations", 2026 (arXiv 2603.23311). A cone becomes a
-//! half space as its apex approaches the origin, and then constrains nothing ("cone collapse"). ARGENT has no apertures.
-//! With I, T the photograph and its caption, Ib, Tb a box and its phrase, X the exterior angle at the parent, d the
-//! distance and L HyCoCLIP's contrast (its Eq. 5):
+//! half space as its apex approaches the origin, and then constrains nothing ("cone collapse"). ARGENT has no
+//! apertures. With I, T the photograph and its caption, Ib, Tb a box and its phrase, X the exterior angle at the
+//! parent, d the distance and L HyCoCLIP's contrast (its Eq. 5):
 //!
 //! ```text
 //! contrast = 1/4 ( L(I, T) + L(T, I) + L(Ib, T) + L(Tb, I) )

@@ -93,7 +93,8 @@ fn the_loss_is_the_mean_of_shorter_chains() {
     }
 }
 
-/// Links that a sample lacks change neither the loss nor its gradient, except the last one, which repeats the last text.
+/// Links that a sample lacks change neither the loss nor its gradient, except the last one, which repeats the last
+/// text.
 #[test]
 fn absent_links_are_not_read() {
     for entry in METHODS.iter().filter(|entry| entry.views.contains(&View::Chain)) {

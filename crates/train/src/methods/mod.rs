@@ -58,8 +58,8 @@ pub trait Method: Send + Sync {
     fn momentum(&self) -> Option<MomentumSettings> {
         None
     }
-    /// Initial temperatures of the head if the method has [`SOFTMAXES`](conifer_model::head::SOFTMAXES) contrastive softmaxes,
-    /// each with its own temperature. Empty: one temperature for all.
+    /// Initial temperatures of the head if the method has [`SOFTMAXES`](conifer_model::head::SOFTMAXES) contrastive
+    /// softmaxes, each with its own temperature. Empty: one temperature for all.
     fn temperatures(&self) -> &'static [f64] {
         &[]
     }

@@ -28,7 +28,8 @@ enum MarginFormula {
 }
 
 impl MarginFormula {
-    /// The contribution to the total: plus the loss of a positive pair, minus that of a negative pair. `sign` is 1 or -1.
+    /// The contribution to the total: plus the loss of a positive pair, minus that of a negative pair. `sign` is 1 or
+    /// -1.
     fn signed(self, angle: f64, theta: f64, sign: f64) -> f64 {
         match self {
             Self::Radial => angle,

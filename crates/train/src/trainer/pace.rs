@@ -20,8 +20,8 @@ pub(super) struct TowerPaces {
 }
 
 impl TowerPaces {
-    /// A parameter of layer l of a tower with L blocks has `tower_lr_factor * layer_decay^(L + 1 - l)` times the learning
-    /// rate.
+    /// A parameter of layer l of a tower with L blocks has `tower_lr_factor * layer_decay^(L + 1 - l)` times the
+    /// learning rate.
     pub(super) fn new(config: &Config, model: &Model) -> Self {
         let unfreeze = config.train.unfreeze.as_ref();
         let unfrozen = unfreeze.map(|it| it.towers.clone()).unwrap_or_default();

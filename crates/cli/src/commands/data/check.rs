@@ -13,7 +13,7 @@ use crate::request::open_source;
 /// Maximum number of broken samples shown per cause.
 const EXAMPLES: u64 = 3;
 
-/// Contents of the readable samples.
+/// Counts over the readable samples.
 #[derive(Default)]
 struct SampleCounts {
     photos: usize,

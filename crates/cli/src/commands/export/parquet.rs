@@ -20,7 +20,7 @@ const GROUP: usize = 8192;
 pub(super) fn write(rows: &ExportRows<'_>, path: &Path, progress: &mut dyn FnMut(usize)) -> anyhow::Result<()> {
     let (set, dim) = (rows.rows, rows.vectors.dim());
     let created = concat!("conifer version ", env!("CARGO_PKG_VERSION")).to_owned();
-    // No two vectors are equal, so a dictionary of their numbers is wasted work.
+    // Numbers of vectors hardly repeat, so a dictionary of them is wasted work.
     let properties = WriterProperties::builder()
         .set_created_by(created)
         .set_column_dictionary_enabled(
@@ -91,7 +91,7 @@ fn column<T: DataType>(
     list: Option<usize>,
 ) -> Result<()> {
     let Some(mut column) = group.next_column()? else { return Ok(()) };
-    // Definition level 1: every value is there. Repetition level 0 begins a list.
+    // Definition level 1: every value is present. Repetition level 0 begins a list.
     let levels = list.map(|length| {
         let starts = (0..values.len()).map(|at| i16::from(!at.is_multiple_of(length.max(1)))).collect::<Vec<_>>();
         (vec![1; values.len()], starts)

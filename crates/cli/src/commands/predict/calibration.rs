@@ -20,9 +20,10 @@ use crate::cache::CachedEmbedder;
 use crate::commands::eval::templates;
 use crate::output::note;
 
-/// One photo in this many chooses the temperature instead of the threshold.
+/// One calibration photo in this many is used to fit the temperature instead of calibrating the threshold.
 const TEMPERATURE_SHARE: usize = 5;
-/// Maximum number of photos that choose the temperature. One parameter needs no more, and their scores are in memory.
+/// Maximum number of photos on which the temperature is fitted. One parameter needs no more, and their scores are held
+/// in memory.
 const MAX_TEMPERATURE_PHOTOS: usize = 2000;
 
 /// The photos that were used for the calibration.
@@ -169,7 +170,7 @@ fn class_texts(kind: ClassTextArg, classes: &PredictionTree, known: &[&dyn Sourc
         ClassTextArg::Taxon => {
             let taxa: HashMap<&str, String> =
                 samples.iter().filter_map(|it| Some((it.label.as_deref()?, it.taxon_texts().pop()?))).collect();
-            // Without the root, which is often artificial.
+            // Leave out the root, which often is an artificial node.
             let path = |&node: &usize| {
                 let names: Vec<&str> = tree.path(node).into_iter().skip(1).map(|it| tree.name(it)).collect();
                 names.join(" ")
@@ -179,8 +180,8 @@ fn class_texts(kind: ClassTextArg, classes: &PredictionTree, known: &[&dyn Sourc
     }
 }
 
-/// The rows that choose the temperature: a fifth of the photos of the classes, selected by the hash of their ids, so
-/// that the selection depends neither on their order nor on their content.
+/// The rows on which the temperature is fitted: a fifth of the photos of the classes, selected by the hash of their
+/// ids, so that the selection depends neither on their order nor on their content.
 fn temperature_rows(samples: &[Sample], positions: &[TruePosition]) -> HashSet<usize> {
     let mut rows: Vec<(String, usize)> = (0..samples.len())
         .filter(|&row| positions[row].seen)

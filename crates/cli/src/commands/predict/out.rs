@@ -1,4 +1,4 @@
-//! Output files of `predict`: CSV, JSON and a page.
+//! Output files of `predict`: CSV, JSON and an HTML page.
 
 use std::path::{Path, PathBuf};
 

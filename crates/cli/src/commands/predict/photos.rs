@@ -89,7 +89,7 @@ pub(super) fn embedded(
     Ok(set)
 }
 
-/// Keys that are equal for the same photo: of its path, or else of its content.
+/// A hash of each photo that identifies it: of its path, or else of its content.
 pub(super) fn photo_keys(samples: &[Sample]) -> Vec<u64> {
     let hasher = BuildHasherDefault::<DefaultHasher>::default();
     let key = |sample: &Sample| match &sample.image {

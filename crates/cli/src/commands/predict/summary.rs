@@ -23,7 +23,7 @@ pub(super) struct PredictionReport {
     risk: f64,
     threshold: Option<f64>,
     temperature: f64,
-    /// The photos that the risk is kept for, in words.
+    /// Two sentences: the photos for which the risk is guaranteed, and the limits for photos of other classes.
     pub(super) guarantee: [String; 2],
     calibration: Value,
     /// Number of photos with an answer.
@@ -31,7 +31,7 @@ pub(super) struct PredictionReport {
     left_out: usize,
     /// Number of photos that are calibration photos, too.
     shared_with_calibration: usize,
-    /// Number of answers at each depth below the deepest node that all classes share.
+    /// Number of answers at each depth below the lowest common ancestor of all classes.
     pub(super) answers_by_depth: Vec<usize>,
     /// Empty without labels.
     pub(super) results: Vec<MethodResult>,
@@ -45,7 +45,7 @@ pub(super) struct PhotoPrediction {
     pub(super) id: String,
     /// The deepest node whose probability exceeds the threshold.
     pub(super) answer: String,
-    /// Depth of the answer below the deepest node that all classes share.
+    /// Depth of the answer below the lowest common ancestor of all classes.
     pub(super) depth: usize,
     /// Probability of the answer.
     pub(super) probability: f64,
@@ -165,7 +165,7 @@ impl PredictionReport {
         print(&text)
     }
 
-    /// Number of answers at each depth, the threshold, and the photos that the risk is kept for.
+    /// Lines with the number of answers at each depth, the threshold, and the photos for which the risk is guaranteed.
     pub(super) fn lines(&self) -> Vec<String> {
         let answered = self.answers_by_depth.iter().enumerate();
         let answered: Vec<String> = answered.map(|(depth, count)| format!("{count} at depth {depth}")).collect();
@@ -246,7 +246,8 @@ fn truths(classes: &PredictionTree, samples: &[Sample]) -> anyhow::Result<Vec<Op
     Ok(found)
 }
 
-/// Statistics of all methods on all labelled photos, on those of the classes, and on those of other classes.
+/// Statistics of all methods on all labelled photos, on photos of the classes that the model chooses from (`seen`),
+/// and on photos of other classes (`unseen`).
 fn results(
     stored: &StoredThreshold,
     classes: &PredictionTree,
@@ -275,7 +276,7 @@ fn results(
     let mixed = judged.iter().any(|it| it.1.seen) && judged.iter().any(|it| !it.1.seen);
     let mut results = Vec::new();
     for (group, seen) in [("all", None), ("seen", Some(true)), ("unseen", Some(false))] {
-        // Without both kinds of photos, the group `all` is the same as the other one.
+        // If all photos are `seen` or all are `unseen`, the group `all` equals that group.
         if seen.is_none() && !mixed {
             continue;
         }

@@ -29,7 +29,7 @@ fn chain_over_http_is_that_of_the_command() {
     assert!(kept["tiers"].as_array().unwrap().iter().all(|it| it["hit"]["modality"] == "text"), "{kept}");
     same("released", "released", 200);
     same("released_first_left_out", "released-first-left-out", 7);
-    // The default is 50 radii of the paper. This set has no true chains.
+    // The default is 50 radii with the protocol `paper`. This set has no true chains.
     let default = server.good("/api/hierarchy", &json!({ "from": { "id": id } }));
     let full = json!({ "from": { "id": id }, "steps": 50, "protocol": "paper", "modality": ["text"] });
     assert_eq!(default, server.good("/api/hierarchy", &full));

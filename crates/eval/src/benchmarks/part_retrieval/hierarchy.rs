@@ -22,9 +22,9 @@ const PUBLISHED: [usize; 6] = [10_000, 20_000, 30_000, 150_000, 200_000, 250_000
 
 /// Recall and label distribution at large k.
 ///
-/// Recall is the fraction of all correct candidates that are among the first k. The distance compares the label distribution
-/// of the first k with that of all correct boxes. Labels outside the hierarchy count as one last class "others" (Eq.
-/// 11). Both interpretations of [`LabelDistance`] are recorded.
+/// Recall is the fraction of all correct candidates that are among the first k. The distance compares the label
+/// distribution of the first k with that of all correct boxes. Labels outside the hierarchy count as one last class
+/// "others" (Eq. 11). Both interpretations of [`LabelDistance`] are recorded.
 ///
 /// Baselines: a random ranking finds k / N of the correct boxes, and its labels are distributed like those of all
 /// candidates.

@@ -145,8 +145,8 @@ fn a_part_of_several_wholes_is_right_for_each() {
     let embedder = euclidean(&[], &points.map(|(value, degrees)| (value, ray(degrees))));
     let records = run("part_retrieval", &embedder, samples, Some(&graph)).unwrap();
     let cosine = "cosine, labels and those below";
-    // a finds its car, then the wheel; b its bicycle, then the wheel; c the wheel. The top 25 % and 50 % of 3 boxes are 1
-    // and 2 boxes.
+    // a finds its car, then the wheel; b its bicycle, then the wheel; c the wheel. The top 25 % and 50 % of 3 boxes
+    // are 1 and 2 boxes.
     check(&records, cosine, "hierarchical recall, top 25 %", [(0.5 + 0.5 + 1.0) / 3.0, 1.0 / 3.0], 3);
     check(&records, cosine, "hierarchical recall, top 50 %", [1.0, 2.0 / 3.0], 3);
     // The first two boxes of a and b have the true distribution (1/2, 1/2, 0). c finds the wheel and another (1/2, 1/2)
@@ -276,8 +276,8 @@ fn drawn_queries() {
     assert_eq!(numbers(all), numbers(every.unwrap()));
 }
 
-/// The curve of [`labels_alone_by_hand`]: all boxes are right for photo a; for b a right box at cosine 1, a wrong one at
-/// 0.89, and a right one at 0, the last threshold.
+/// The curve of [`labels_alone_by_hand`]: all boxes are right for photo a; for b a right box at cosine 1, a wrong one
+/// at 0.89, and a right one at 0, the last threshold.
 #[test]
 fn curves_by_hand() {
     let samples = vec![scene("a", 0, &[("dog", 1), ("cat", 2)]), scene("b", 5, &[("dog", 6)])];

@@ -28,8 +28,8 @@ fn several_parents_by_hand() {
     let graph = wheels();
     let at = |name: &str| graph.get(name).unwrap();
     let scores = |predicted, truth| hierarchical_scores(&graph, at(predicted), at(truth));
-    // A saddle and a tyre are both below bicycle, by one and two edges. Above the saddle are bicycle and vehicle; above the
-    // tyre also wheel, car and cart.
+    // A saddle and a tyre are both below bicycle, by one and two edges. Above the saddle are bicycle and vehicle;
+    // above the tyre also wheel, car and cart.
     let it = scores("saddle", "tyre");
     assert_eq!((it.tree_induced_error, it.lca, it.lca_released), (3.0, 2.0, 1.0));
     assert_eq!((it.jaccard, it.precision, it.recall), (0.4, 1.0, 0.4));
