@@ -54,7 +54,8 @@ pub enum Verdict {
     },
 }
 
-/// Maximum number of resamples. It determines a p of 0.05 to within about 0.006 (two standard errors).
+/// Maximum number of resamples. With this many, the sampling error of a p of 0.05 is about 0.006 (two standard
+/// errors).
 const MAX_RESAMPLES: usize = 10_000;
 /// Minimum number of resamples, used from 200,000 queries on to limit the time of a comparison.
 const MIN_RESAMPLES: usize = 1_000;

@@ -11,7 +11,7 @@ use crate::{Error, Options, Result};
 /// A class tree or graph and the file it was read from.
 #[derive(Clone, Debug)]
 pub struct TreeFile {
-    /// The classes. In a tree, each but one has one parent: [`ClassGraph::to_tree`].
+    /// The classes. It is a tree if every class except one has exactly one parent; see [`ClassGraph::to_tree`].
     pub graph: ClassGraph,
     /// Path of the file.
     pub path: PathBuf,
@@ -43,8 +43,8 @@ impl TreeFile {
     }
 }
 
-/// Settings of a benchmark run, stored as `produced_by.settings` in result files. They decide the number in addition to
-/// the model and the data. `crop`, `prompts` and `tree` are null if the benchmark does not use them.
+/// Settings of a benchmark run, stored as `produced_by.settings` in result files. Together with the model and the
+/// data, they determine the number. `crop`, `prompts` and `tree` are null if the benchmark does not use them.
 pub fn settings(
     benchmark: &dyn Benchmark,
     options: &Options,

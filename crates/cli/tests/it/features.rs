@@ -144,7 +144,7 @@ fn features_of_a_model_in_half_precision_and_refusals() {
     assert_eq!(half["encoded"], exact["encoded"]);
     assert!(half["bytes"].as_u64() < exact["bytes"].as_u64(), "{half} {exact}");
     good(at, &["train", "frozen.toml", "--out", "run", "--set", "train.feature_store=half"]);
-    // The folder decides the format, and another one is refused.
+    // New features get the number format of those in the folder; another format is rejected.
     assert_eq!(features(at, &["--out", "half"])["encoded"]["images"], 0);
     refused(
         at,
@@ -160,7 +160,7 @@ fn features_of_a_model_in_half_precision_and_refusals() {
     .unwrap();
     assert!(model["reused"]["images"].as_u64() > Some(0) && model["reused"]["texts"].as_u64() > Some(0), "{model}");
 
-    // The features of another text encoder are not those of this model.
+    // A store with features of another text encoder is rejected.
     let init = format!("model.textual.init={}", root().join("fixtures/towers/sentence_cls_dense").display());
     let args = ["train", "frozen.toml", "--out", "other", "--set", "train.feature_store=exact", "--set", &init];
     let words = ["`train.feature_store` is `exact`, which holds features of another text encoder", "conifer features"];

@@ -283,14 +283,14 @@ fn invalid_predictions_give_one_message() {
     }
     let report = parsed(&String::from_utf8(output.stdout).unwrap());
     assert_eq!((&report["photos"], &report["left_out"], &report["results"]), (&1.into(), &1.into(), &json!([])));
-    // Some labels are classes, another one is not.
+    // If some labels are classes and others are not, the command fails.
     fs::create_dir_all(here.join("photos/duck")).unwrap();
     fs::copy(here.join("photos/holiday/1.png"), here.join("photos/duck/1.png")).unwrap();
     fs::remove_file(here.join("photos/holiday/2.png")).unwrap();
     let mixed = ["predict", &towers, "--data", "photos", "--threshold", "t.json"];
     refused(here, &mixed, &["--data: label `holiday`", "--ignore-labels"]);
     good(here, &[&mixed[..], &["--ignore-labels"]].concat());
-    // The calibration photos themselves.
+    // Predicting the calibration photos themselves is allowed with a stored threshold, but not with --calibration.
     good(here, &["predict", &towers, "--data", "toy/classes", "--threshold", "t.json", "--ignore-labels"]);
     let same = ["predict", &towers, "--data", "toy/classes", "--calibration", "toy/classes", "--tree", "tree.txt"];
     refused(here, &same, &["are calibration photos, too"]);

@@ -180,7 +180,7 @@ pub fn hierarcaps_records(
     for ((setting, found), by_chance) in settings.iter().zip(&found).zip(&by_chance) {
         let name = setting.name(score);
         records.extend(retrieval("all", &name, &all, found, by_chance, seed));
-        // The order does not depend on the protocol; it is recorded under each one.
+        // tau_d does not depend on the protocol; it is recorded under each protocol.
         records.extend(order("all", &name, &all, &tau, points.tiers, seed));
     }
     let name = settings[0].name(score);

@@ -176,7 +176,7 @@ fn roc_auc_counts_ordered_pairs() {
 
     let outcomes = crate::Outcomes::RocAuc { scores: scores.to_vec(), positive: positive.to_vec() };
     assert_eq!((outcomes.value(), outcomes.len()), (0.75, 4));
-    // Row 1 twice: of six pairs, those of row 2 with row 1 are out of order.
+    // Row 1 is drawn twice: of six pairs, those of row 2 with row 1 are out of order.
     assert_eq!(outcomes.over(&[0, 1, 1, 2, 3]), 4.0 / 6.0);
     // Ranks of the right rows: 1 of 1 and 2 of 3; with row 1 twice, 1 of 1 and 2 of 4.
     let outcomes = crate::Outcomes::AveragePrecision { scores: scores.to_vec(), positive: positive.to_vec() };

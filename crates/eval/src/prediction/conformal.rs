@@ -3,8 +3,8 @@ use crate::{Error, Result};
 /// A threshold that conformal risk control chose.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ConformalThreshold {
-    /// The smallest threshold that keeps the risk. `None` if there are too few units; then only the root is answered,
-    /// which is never wrong.
+    /// The smallest threshold at which the bound on the risk holds. `None` if there are too few units; then only the
+    /// root is answered, which is never wrong.
     pub threshold: Option<f64>,
     /// Number of calibration units.
     pub units: usize,
@@ -39,7 +39,7 @@ pub fn conformal_threshold(units: &[Vec<Option<f64>>], risk: f64) -> Result<Conf
     }
     losses.sort_by(|a, b| b.0.total_cmp(&a.0));
     let n = units.len();
-    // The largest sum of losses that keeps the risk.
+    // The largest sum of losses for which the bound on the risk holds.
     let allowed = risk * (n + 1) as f64 - 1.0;
     if allowed < 0.0 {
         return Ok(ConformalThreshold { threshold: None, units: n, calibration_risk: 0.0 });

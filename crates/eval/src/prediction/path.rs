@@ -10,8 +10,8 @@ use conifer_data::hierarchy::Tree;
 /// ancestors of a right answer are right, so the loss (1 for a wrong answer, else 0) never increases with the
 /// threshold. Conformal risk control requires exactly this.
 ///
-/// The comparison is strict, because the loss is then right-continuous in the threshold, and the smallest threshold
-/// that keeps a risk exists.
+/// The comparison is strict, because the loss is then right-continuous in the threshold, and a smallest threshold at
+/// which a bound on the risk holds exists.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ScoredPath {
     nodes: Vec<usize>,

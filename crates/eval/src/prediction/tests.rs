@@ -198,8 +198,8 @@ fn risk_is_kept_in_simulation() {
     }
 }
 
-/// Photos of a genus share a bias, so photos are not exchangeable, but genera are. A threshold with genera as units
-/// keeps the risk for a new genus; a threshold with photos as units need not.
+/// Photos of a genus share a bias, so photos are not exchangeable, but genera are. With genera as units, the bound on
+/// the risk holds for a new genus; with photos as units it need not.
 #[test]
 fn risk_is_kept_for_new_genera() {
     const SPLITS: usize = 2000;

@@ -13,8 +13,8 @@ const PATH_COLUMNS: [&str; 5] = ["taxon", "taxa", "ranks", "taxonomy", "lineage"
 /// Columns that hold one rank each, from general to specific.
 const RANK_COLUMNS: [&str; 9] =
     ["domain", "kingdom", "phylum", "class", "order", "family", "subfamily", "genus", "species"];
-/// Separators between the ranks of a path. The first of them that occurs in any value of a column applies to all values
-/// of the column.
+/// Separators between the ranks of a path. The first separator in this list that occurs in any value of a column
+/// applies to all values of the column.
 const SEPARATORS: [&str; 7] = [" > ", "\t", "|", ";", " / ", ">", "/"];
 /// Prefix of the column `sample` in rows that embed the text of a taxon; the text follows it.
 /// `conifer embed --views taxa` writes such rows.

@@ -168,7 +168,7 @@ fn overlay(base: &mut Table, over: Table) {
 }
 
 /// Moves `model.visual.init` to `model.init_visual`, and likewise for texts. A tower that has no other key keeps its
-/// default architecture, which the file replaces.
+/// default architecture, which the architecture in the loaded file replaces.
 fn move_inits(table: &mut Table) {
     let Some(Value::Table(model)) = table.get_mut("model") else { return };
     for tower in ["visual", "textual"] {
@@ -208,7 +208,7 @@ fn fit_warmup(table: &mut Table) {
     }
 }
 
-/// A serde error, which names the key, on one line.
+/// The message of a TOML error, which names the key, on one line.
 fn one_line(error: &toml::de::Error) -> String {
     error.to_string().trim().replace('\n', " ")
 }

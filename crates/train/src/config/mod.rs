@@ -16,8 +16,8 @@
 //! Every section has defaults, and unknown keys are rejected. [`Config::resolve`] writes out all defaults before the
 //! config is stored beside the result. [`schema()`] lists the keys.
 //!
-//! Some values are set in one place only: the image size by the image encoder, the context by the text encoder, the
-//! vocabulary by the tokenizer, and the views by the method.
+//! Some values are set in one place and derived everywhere else: the image encoder sets the image size, the text
+//! encoder the context length, the tokenizer the vocabulary size, and the method the views.
 
 mod adaptation;
 mod defaults;

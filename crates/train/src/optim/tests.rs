@@ -264,8 +264,8 @@ fn a_broken_state_is_refused_and_changes_nothing() {
     assert_eq!((optimiser.updates(), optimiser.lengths().count()), (0, 0));
 }
 
-/// A parameter that starts after two updates of the others, at a tenth of the learning rate, ends where its own
-/// optimiser with that rate would take it.
+/// A parameter whose first update comes after two updates of the others, at a tenth of the learning rate, gets the
+/// value that a separate optimiser with this rate would give it.
 #[test]
 fn each_parameter_has_its_own_rate_and_its_own_count_of_updates() {
     let pace = |param: &ParamInfo<'_>| match param.name {

@@ -62,11 +62,11 @@ pub enum Event<'a> {
     },
     /// Features of frozen towers are being computed, before the first step.
     Features {
-        /// The part of the work.
+        /// The stage of the computation.
         stage: FeatureStage,
         /// Items done.
         done: usize,
-        /// Items in this part.
+        /// Items in this stage.
         total: usize,
     },
     /// A step is done.

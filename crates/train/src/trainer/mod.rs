@@ -503,8 +503,8 @@ fn lock_run(run: &Path) -> Result<Lock> {
 }
 
 /// True if weight decay applies to a parameter. The papers decay weights only. The released code (`reference`) also
-/// decays norms and biases, and the per-factor scalars of PHyCLIP, whose names its exclusion of scalars does not match
-/// (DEVIATIONS.md).
+/// decays norms and biases, and the per-factor scalars of PHyCLIP, because its rule that excludes scalars does not
+/// match their names (DEVIATIONS.md).
 fn decays(kind: ParamKind, elements: usize, reference: bool) -> bool {
     match kind {
         ParamKind::Weight => true,

@@ -185,7 +185,7 @@ fn fresh(config: &Config, vocabulary: usize, towers: InitTowers, device: &Device
     Ok(model)
 }
 
-/// `root.text` as a batch of one.
+/// The tokens of `root.text`, as a batch of one text.
 ///
 /// # Errors
 /// If the tokenizer cannot encode it.

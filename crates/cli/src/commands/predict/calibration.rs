@@ -267,8 +267,8 @@ impl HeldOutGenera {
             ));
         }
         for (threshold, unseen) in thresholds.iter_mut().zip(&found) {
-            // Losses fall with the threshold, so the larger one keeps both risks. Without a threshold for held-out
-            // genera, that of the classes stays.
+            // Losses never increase with the threshold, so both bounds on the risk hold at the larger threshold.
+            // Without a threshold for held-out genera, that of the classes stays.
             if let (Some(seen), Some(unseen)) = (threshold.threshold, unseen.threshold) {
                 threshold.threshold = Some(seen.max(unseen));
             }

@@ -10,7 +10,7 @@
 //! * score: the similarity itself, or its softmax over the candidates at logit scale 100, to which the published models
 //!   clamp theirs;
 //! * detections: each box is in the ranking of every class, or only in that of its most similar class;
-//! * AP: 101 points (pycocotools) or all points (scikit-learn), where a box is found by its own detection. Also 101
+//! * AP: 101 points (pycocotools) or all points (scikit-learn), where a detection can only match its own box. Also 101
 //!   points with pycocotools' matching at IoU 0.5 (AP50), where an overlapping detection can match a box of another
 //!   detection. pycocotools' limit of 100 detections per class and photo is not applied.
 //!

@@ -85,7 +85,8 @@ impl VotingBoxes {
         Ok(Self { points: proposals.points(&rows, context.embedder.spec().dim), labels, photos, sizes })
     }
 
-    /// For each box, whether the vote predicts its class: of all other boxes, and of the boxes of other photos.
+    /// For each box, whether the majority vote predicts its class: with all other boxes as voters, and with the boxes
+    /// of other photos.
     fn vote(&self, context: &Context<'_>) -> Result<Vec<[bool; 2]>> {
         let correct = |query: usize, scores: &[f32]| {
             let mut nearest = [const { Vec::<Voter>::new() }; 2];

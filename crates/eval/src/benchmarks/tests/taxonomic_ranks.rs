@@ -61,7 +61,7 @@ fn missing_ranks_leave_the_others_in_place() {
     assert_eq!(at("rank 3").0, 3);
     assert!((at("rank 3").1 - 2.0 / 3.0).abs() < 1e-12);
     assert!(records[0].protocol.ends_with(", partial: 2 of 3 samples have no phylum"), "{}", records[0].protocol);
-    // The order uses the texts that are there.
+    // tau_d uses the ranks that a taxon has, so all three samples count.
     assert_eq!(records.iter().find(|it| it.metric == "tau_d").unwrap().n, 3);
     // The only triple is A, "A b", "A b z", on a line from the root.
     let violations = records.iter().find(|it| it.metric == "violations of Eq. 4").unwrap();
@@ -95,7 +95,7 @@ fn common_names_at_the_last_rank() {
     };
     let (joined, common) =
         ("names joined, similarity", "names joined, common names of species (1 of 3 without), similarity");
-    // The joined names of b and c are exchanged.
+    // The photos of b and c are near the joined names of the other species, but near their own common names.
     assert!((value(joined, "rank 2").1 - 1.0 / 3.0).abs() < 1e-12);
     assert_eq!(value(common, "rank 2"), (3, 1.0));
     assert_eq!(value(common, "rank 1"), value(joined, "rank 1"));

@@ -34,7 +34,8 @@ fn low_rank_updates_learn_alone_and_resume_with_the_same_bits() {
 
     let (before, after) = (weights_at(&path("lora"), 0), weights_at(&path("lora"), 12));
     let found = changed(&before, &after);
-    // Two blocks with two weights of attention in the image tower; one block with four weights in the text tower.
+    // Image tower: two blocks with two attention weights each. Text tower: one block with four. Each weight has two
+    // low-rank matrices.
     assert_eq!(found.len(), 2 * (2 * 2 + 4));
     assert!(found.iter().all(|name| name.ends_with(".lora.a") || name.ends_with(".lora.b")), "{found:?}");
     assert!(found.contains(&"visual.blocks.0.attn.qkv.weight.lora.a".to_owned()));
@@ -102,7 +103,7 @@ fn a_model_is_opened_and_exported_with_merged_updates() {
     let (before, after) = (weights_at(&path("full"), 0), weights_at(&path("full"), 2));
     assert!(before == exported);
     assert!(changed(&before, &after).contains(&"visual.blocks.0.attn.qkv.weight".to_owned()));
-    // And a run with new updates on top.
+    // A run with new low-rank updates of the merged weights.
     run(&mut fresh("clip", &path("again"), &format!("{more} {LORA}")), u64::MAX);
     let found = changed(&weights_at(&path("again"), 0), &weights_at(&path("again"), 2));
     assert!(!found.is_empty() && found.iter().all(|name| name.contains(".lora.")), "{found:?}");
@@ -230,7 +231,8 @@ fn the_rates_of_the_layers_are_those_of_timm() {
     assert_eq!(trainer.paces.of("visual_proj.weight").lr_factor, 1.0, "timm's head");
 }
 
-/// UNCHA has three temperatures, but keeps the one of a checkpoint, also after a stop.
+/// UNCHA has three temperatures. A run that starts from a checkpoint with one temperature keeps this one, also after
+/// it was stopped and resumed.
 #[test]
 fn a_method_with_three_temperatures_starts_from_a_checkpoint_with_one() {
     let folder = tempfile::tempdir().unwrap();
