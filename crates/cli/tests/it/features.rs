@@ -111,7 +111,7 @@ fn killed_run_continues_and_training_encodes_nothing() {
     let run = train("parts", "run");
     let stderr = String::from_utf8_lossy(&run.stderr);
     assert!(run.status.success(), "{stderr}");
-    // It tries the photo that cannot be decoded again.
+    // The run tries again to read the photo that cannot be decoded.
     assert!(stderr.contains("reading photos: ") && !stderr.contains("encoding texts"), "{stderr}");
     assert!(files(&at.join("parts")) == before);
     // The weights equal those of a run that encodes.

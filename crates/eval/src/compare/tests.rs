@@ -110,7 +110,7 @@ fn unpaired_numbers_have_a_reason() {
         reason(&compare(&[y.clone(), other], std::slice::from_ref(&y), 0)[0]),
         "a model has several different numbers with this name"
     );
-    // The same number with another baseline is one number.
+    // A number that occurs twice, with different baselines, is compared once.
     assert_eq!(compare(&[y.clone(), y.clone()], &[y], 0).len(), 1);
 }
 

@@ -71,7 +71,7 @@ fn paths_of_a_hand_computed_example() {
     near(&[critical(&greedy, "pintail").unwrap()], &[0.3]);
     near(&[critical(&greedy, "barn").unwrap()], &[0.6]);
     assert_eq!(critical(&greedy, "mallard"), None);
-    // A true inner node: its descendants are wrong.
+    // If the truth is an inner node, its descendants are wrong answers.
     near(&[critical(&greedy, "duck").unwrap()], &[0.3]);
     near(&[critical(&greedy, "bird").unwrap()], &[0.6]);
     near(&[critical(&flat, "barn").unwrap()], &[0.4]);

@@ -306,7 +306,7 @@ fn cells_by_hand() {
     assert_eq!(sheet.rows.last().unwrap().cells[0].n, Some(3));
     assert_eq!(sheet.rows[0].cells[1].value, None);
 
-    // Two runs with different values do not give one number.
+    // If two runs have different values, the cell is empty and has a footnote.
     let micro = SMALL.replace("metric = \"accuracy (macro)\"", "metric = \"accuracy (micro)\"");
     let suite = Suite::parse("small", &micro).unwrap();
     let sheet = sheets(&suite, &report, "mine").remove(0);

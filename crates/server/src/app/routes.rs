@@ -69,7 +69,7 @@ pub(crate) fn behind(routes: Router, gate: Arc<RequestGate>) -> Router {
             let message = format!("`{path}` does not accept {method}; see /api/openapi.json for its methods");
             HttpError::new(StatusCode::METHOD_NOT_ALLOWED, message)
         })
-        // The gate has its own limits of bodies.
+        // The gate limits the size of request bodies.
         .layer(DefaultBodyLimit::disable())
         .layer(middleware::from_fn_with_state(gate, pass))
 }

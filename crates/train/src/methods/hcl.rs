@@ -168,7 +168,7 @@ fn scene_term(space: &BatchSpace, edges: &Edges, labels: &PairLabels, keys: Opti
 }
 
 /// Masks of the positives and of the candidates that are left out. With a queue, all negatives come from the queue, so
-/// every other object of the batch is left out.
+/// the objects of the batch that are not positives are left out.
 fn candidate_masks(
     positive: Tensor<2, Bool>,
     same: Tensor<2, Bool>,

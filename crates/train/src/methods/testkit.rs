@@ -47,7 +47,7 @@ impl Features {
         Self(self.0.clone().map(|view| order.iter().map(|&i| view[i].clone()).collect()))
     }
 
-    /// One view as a leaf that keeps its gradient.
+    /// One view as a leaf tensor that requires a gradient.
     pub(crate) fn leaf(&self, view: usize, dtype: DType, device: &Device) -> Tensor<2> {
         let flat: Vec<f64> = self.0[view].concat();
         let data = TensorData::new(flat, [self.rows(), self.dim()]).convert_dtype(dtype);

@@ -37,7 +37,7 @@ impl CalibrationPhotos {
     }
 }
 
-/// Calibrates a threshold for `tree`. `known` are the sources that may name classes.
+/// Calibrates a threshold for `tree`. `known` are the sources in which the names of the classes are looked up.
 pub(super) fn calibrated(
     args: &PredictArgs,
     embedder: &CachedEmbedder,

@@ -68,7 +68,8 @@ fn missing_ranks_leave_the_others_in_place() {
     assert_eq!((violations.n, violations.value), (1, 0.0));
 }
 
-/// With common names, the species are also compared by them. One species has none and keeps its joined names.
+/// If the data have common names, photos are also classified among the common names of the species. One species has
+/// none and keeps its joined names.
 #[test]
 fn common_names_at_the_last_rank() {
     let embedder = euclidean(

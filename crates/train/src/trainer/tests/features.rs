@@ -233,7 +233,7 @@ fn continuing_from_a_checkpoint_keeps_the_scaling_of_the_features() {
     let mut first = frozen(&folder.path().join("first"), "clip", "");
     run_counting(&mut first, 99);
     let from = latest_checkpoint(&folder.path().join("first")).unwrap();
-    // Other photos: cropped ones, whose features have another mean.
+    // Randomly cropped photos, whose features have another mean.
     let sets = format!(
         "model.init={} train.freeze=[\"visual\",\"textual\",\"visual_adapter\"] train.features=true \
          data.augment.crop={{kind=\"random_resized\",scale=[0.1,0.2]}} data.augment.copies=2",
