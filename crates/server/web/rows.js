@@ -105,7 +105,7 @@ export function card(hit, { by, open, actions = [], depth = null, size = 256, se
     { dataset: { row: hit.row, rows: group.map((it) => it.row).join(",") } },
     el("div.frame", {}, main, mark, actions.length ? el("div.actions", {}, actions.map(([text, title, run]) =>
       el("button", { type: "button", title, "aria-label": title, tabIndex: -1, onclick: () => run(hit) }, text))) : null),
-    pictured ? words(titles) : null,
+    pictured || titles.length > 1 ? words(titles) : null,
     second ? el("p.origin", { title: brief(second) }, brief(second, 80)) : null,
     el("p.facts", {}, el(`span.kind.${hit.modality}`, {}, kindOf(hit)), el("span", {}, scoreOf(hit, by))),
     meter);
