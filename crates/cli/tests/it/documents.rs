@@ -85,6 +85,14 @@ fn a_set_from_numpy_is_searched() {
     );
 }
 
+/// README says what works on a graphics card, and its second section is about the reader's own photos.
+#[test]
+fn readme_names_graphics_cards_and_own_photos_early() {
+    let readme = fs::read_to_string(root().join("README.md")).unwrap();
+    assert!(readme.contains("**Graphics cards.** "));
+    assert_eq!(readme.lines().filter(|line| line.starts_with("## ")).nth(1), Some("## Your own photos"));
+}
+
 /// Every file that a document links to exists, and every heading.
 #[test]
 fn links_of_the_documents_resolve() {
