@@ -30,7 +30,7 @@ use conifer_model::encoders::{Encoder, TextTransformer, Tokens, Vit};
 use conifer_model::head::{Head, HeadConfig, Tower};
 use conifer_model::params::{Init, ParamKind};
 use conifer_train::methods::{self, BatchPoints, BatchSpace, Chain, Edges};
-use conifer_train::optim::{AdamW, GradientSet, Update, same_pace};
+use conifer_train::optim::{AdamW, GradientSet, Update, whole_run_schedule};
 
 /// Same value as in the program `conifer`.
 const KEPT_BYTES: usize = 1 << 30;
@@ -150,7 +150,7 @@ fn vit_train(batch: usize, device: &Device) -> anyhow::Result<BenchCase> {
         model = Some(optimiser.step(
             it,
             gradients,
-            Update { lr: 1e-4, beta1: None, gradient_scale: 1.0, decay: &decay, pace: &same_pace },
+            Update { lr: 1e-4, beta1: None, gradient_scale: 1.0, decay: &decay, schedule: &whole_run_schedule },
         ));
         Ok(value)
     }))
@@ -269,7 +269,7 @@ fn text_finetune(device: &Device) -> anyhow::Result<BenchCase> {
         model = Some(optimiser.step(
             it,
             gradients,
-            Update { lr: 1e-7, beta1: None, gradient_scale: 1.0, decay: &decay, pace: &same_pace },
+            Update { lr: 1e-7, beta1: None, gradient_scale: 1.0, decay: &decay, schedule: &whole_run_schedule },
         ));
         Ok(value)
     }))

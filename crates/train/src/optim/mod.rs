@@ -38,13 +38,13 @@ pub struct Update<'a> {
     pub gradient_scale: f64,
     /// Weight decay of a parameter, given its number of elements; 0 for none.
     pub decay: &'a dyn Fn(&ParamInfo<'_>, usize) -> f64,
-    /// Learning-rate factor and first update of a parameter; [`same_pace`] if all parameters have the same.
-    pub pace: &'a dyn Fn(&ParamInfo<'_>) -> ParamPace,
+    /// Learning-rate factor and first update of a parameter; [`whole_run_schedule`] if all parameters have the same.
+    pub schedule: &'a dyn Fn(&ParamInfo<'_>) -> ParamSchedule,
 }
 
 /// Learning rate and first update of one parameter.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct ParamPace {
+pub struct ParamSchedule {
     /// Factor on the learning rate.
     pub lr_factor: f64,
     /// Number of optimiser updates that were made while this parameter was still frozen. Its bias correction does not
@@ -52,9 +52,9 @@ pub struct ParamPace {
     pub start: u64,
 }
 
-/// The pace of parameters that learn from the first update on with the learning rate of the step.
-pub fn same_pace(_: &ParamInfo<'_>) -> ParamPace {
-    ParamPace { lr_factor: 1.0, start: 0 }
+/// The schedule of parameters that learn from the first update on with the learning rate of the step.
+pub fn whole_run_schedule(_: &ParamInfo<'_>) -> ParamSchedule {
+    ParamSchedule { lr_factor: 1.0, start: 0 }
 }
 
 /// The optimiser: settings, step count and the two moments of every parameter.
@@ -170,7 +170,7 @@ struct Stepper<'a> {
 
 impl Stepper<'_> {
     fn coefficients(&self, param: &ParamInfo<'_>, elements: usize) -> AdamCoefficients {
-        let ParamPace { lr_factor, start } = (self.update.pace)(param);
+        let ParamSchedule { lr_factor, start } = (self.update.schedule)(param);
         let lr = self.update.lr * lr_factor;
         // Number of updates of this parameter, this one included.
         let t = self.updates.saturating_sub(start).max(1) as f64;

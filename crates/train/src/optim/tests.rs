@@ -55,7 +55,7 @@ fn decay_weights(param: &ParamInfo<'_>, _elements: usize) -> f64 {
 }
 
 fn update(lr: f64) -> Update<'static> {
-    Update { lr, beta1: None, gradient_scale: 1.0, decay: &decay_weights, pace: &same_pace }
+    Update { lr, beta1: None, gradient_scale: 1.0, decay: &decay_weights, schedule: &whole_run_schedule }
 }
 
 /// Gradient of element `i` at `step`: varies in sign and size, and is not exactly representable.
@@ -268,9 +268,9 @@ fn a_broken_state_is_refused_and_changes_nothing() {
 /// value that a separate optimiser with this rate would give it.
 #[test]
 fn each_parameter_has_its_own_rate_and_its_own_count_of_updates() {
-    let pace = |param: &ParamInfo<'_>| match param.name {
-        "bias" => ParamPace { lr_factor: 0.1, start: 2 },
-        _ => same_pace(param),
+    let schedule = |param: &ParamInfo<'_>| match param.name {
+        "bias" => ParamSchedule { lr_factor: 0.1, start: 2 },
+        _ => whole_run_schedule(param),
     };
     let mut model = Tiny::new(1, 3);
     let mut optimiser = AdamW::new([0.9, 0.98], 1e-8);
@@ -280,7 +280,7 @@ fn each_parameter_has_its_own_rate_and_its_own_count_of_updates() {
         if step < 2 {
             assert!(gradients.remove("bias").is_some(), "the bias is frozen");
         }
-        model = optimiser.step(model, gradients, Update { pace: &pace, ..update(1e-2) });
+        model = optimiser.step(model, gradients, Update { schedule: &schedule, ..update(1e-2) });
     }
     let mut plain = Tiny::new(1, 3);
     let mut late = Tiny::new(1, 3);

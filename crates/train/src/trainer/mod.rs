@@ -14,12 +14,12 @@
 mod event;
 mod key_queue;
 mod momentum;
-mod pace;
 mod start;
 mod state;
 mod step;
 #[cfg(test)]
 mod tests;
+mod tower_schedules;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -58,8 +58,8 @@ use crate::optim::{AdamW, GradientSet, Update, clip_factor};
 use crate::root::RootKind;
 use crate::schedule::Schedule;
 use momentum::MomentumEncoder;
-use pace::TowerPaces;
 use state::{TrainState, read_state, write_state};
+use tower_schedules::TowerSchedules;
 
 /// A training run.
 pub struct Trainer {
@@ -78,7 +78,7 @@ pub struct Trainer {
     /// The root as recorded in the manifest, if it is not a stored point.
     apex: Option<Apex>,
     schedule: Schedule,
-    paces: TowerPaces,
+    schedules: TowerSchedules,
     model: Model,
     optimiser: AdamW,
     state: TrainState,
@@ -189,10 +189,10 @@ impl Trainer {
             _ => None,
         };
         let model = model.freeze(&config.train.freeze);
-        let paces = TowerPaces::new(&config, &model);
-        let model = paces.unfreeze(model, state.step);
+        let schedules = TowerSchedules::new(&config, &model);
+        let model = schedules.unfreeze(model, state.step);
         Ok(Self {
-            paces,
+            schedules,
             frozen,
             momentum: method.momentum().map(|settings| MomentumEncoder::new(settings, &model)),
             root_text,
@@ -370,8 +370,8 @@ impl Trainer {
     /// Makes one update. The caller adds times, memory and evaluation to the record.
     fn take_step(&mut self) -> Result<StepRecord> {
         let next = self.state.step + 1;
-        if self.paces.changes_at(self.state.step) {
-            self.model = self.paces.unfreeze(self.model.clone(), self.state.step);
+        if self.schedules.changes_at(self.state.step) {
+            self.model = self.schedules.unfreeze(self.model.clone(), self.state.step);
         }
         let batches = self.config.optim.accumulate;
         let fraction = 1.0 / batches as f64;
@@ -425,7 +425,7 @@ impl Trainer {
             decay: &|param, elements| {
                 if decays(param.kind, elements, optim.reference) { optim.weight_decay } else { 0.0 }
             },
-            pace: &|param| self.paces.of(param.name),
+            schedule: &|param| self.schedules.of(param.name),
         };
         self.model = self.optimiser.step(self.model.clone(), gradients, update);
         self.model.head = self.model.head.clone().project();

@@ -225,10 +225,10 @@ fn the_rates_of_the_layers_are_those_of_timm() {
         ("blocks.2.mlp.fc1.weight", 0.25),
         ("blocks.3.attn.proj.weight", 0.5),
     ] {
-        assert_eq!(trainer.paces.of(&format!("visual.{name}")).lr_factor, expected, "{name}");
+        assert_eq!(trainer.schedules.of(&format!("visual.{name}")).lr_factor, expected, "{name}");
     }
-    assert_eq!(trainer.paces.of("visual.norm.weight").lr_factor, 1.0);
-    assert_eq!(trainer.paces.of("visual_proj.weight").lr_factor, 1.0, "timm's head");
+    assert_eq!(trainer.schedules.of("visual.norm.weight").lr_factor, 1.0);
+    assert_eq!(trainer.schedules.of("visual_proj.weight").lr_factor, 1.0, "timm's head");
 }
 
 /// UNCHA has three temperatures. A run that starts from a checkpoint with one temperature keeps this one, also after

@@ -1,4 +1,4 @@
-//! The pace of each parameter of the towers: its learning rate, and the step at which it is unfrozen.
+//! The schedule of each parameter of the towers: its learning rate, and the step at which it is unfrozen.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,20 +6,20 @@ use conifer_model::model::{Model, ModelPart};
 use conifer_model::params::{ParamInfo, set_trainable};
 
 use crate::config::Config;
-use crate::optim::ParamPace;
+use crate::optim::ParamSchedule;
 use crate::unfreeze::UnfreezeConfig;
 
-/// The pace of each parameter of both towers. Adapters, projections and head learn from the first step on with the
+/// The schedule of each parameter of both towers. Adapters, projections and head learn from the first step on with the
 /// learning rate of the step.
 #[derive(Debug)]
-pub(super) struct TowerPaces {
-    by_name: BTreeMap<String, ParamPace>,
+pub(super) struct TowerSchedules {
+    by_name: BTreeMap<String, ParamSchedule>,
     /// Steps at which parameters are unfrozen.
     starts: BTreeSet<u64>,
     unfrozen: Vec<ModelPart>,
 }
 
-impl TowerPaces {
+impl TowerSchedules {
     /// A parameter of layer l of a tower with L blocks has `tower_lr_factor * layer_decay^(L + 1 - l)` times the
     /// learning rate.
     pub(super) fn new(config: &Config, model: &Model) -> Self {
@@ -34,23 +34,23 @@ impl TowerPaces {
             let unfreeze: Option<&UnfreezeConfig> = unfreeze.filter(|it| it.towers.contains(&part));
             for (name, layer) in layers.iter() {
                 let above = (layers.blocks() + 1).saturating_sub(layer);
-                let pace = ParamPace {
+                let schedule = ParamSchedule {
                     lr_factor: config.optim.tower_lr_factor * config.optim.layer_decay.powi(above as i32),
                     start: unfreeze.map_or(0, |it| it.start(layer, layers.blocks())),
                 };
-                by_name.insert(format!("{tower}.{name}"), pace);
+                by_name.insert(format!("{tower}.{name}"), schedule);
             }
         }
-        let starts = by_name.values().map(|pace| pace.start).collect();
+        let starts = by_name.values().map(|it| it.start).collect();
         Self { by_name, starts, unfrozen }
     }
 
-    /// The pace of a parameter of the model.
-    pub(super) fn of(&self, name: &str) -> ParamPace {
-        self.by_name.get(name).copied().unwrap_or(ParamPace { lr_factor: 1.0, start: 0 })
+    /// The schedule of a parameter of the model.
+    pub(super) fn of(&self, name: &str) -> ParamSchedule {
+        self.by_name.get(name).copied().unwrap_or(ParamSchedule { lr_factor: 1.0, start: 0 })
     }
 
-    /// True if [`TowerPaces::unfreeze`] has to be called before the update after `step` updates.
+    /// True if [`TowerSchedules::unfreeze`] has to be called before the update after `step` updates.
     pub(super) fn changes_at(&self, step: u64) -> bool {
         !self.unfrozen.is_empty() && self.starts.contains(&step)
     }
