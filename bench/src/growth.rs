@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use anyhow::{Context as _, bail};
 use burn::tensor::{Device, Int, Tensor, TensorData};
-use conifer_data::loader::{Loader, LoaderConfig};
+use conifer_data::loader::{DataConfig, Loader, LoaderConfig};
 use conifer_data::sample::Sample;
 use conifer_data::tokenizer::Tokenizer;
 use conifer_data::{Broken, ImageRef, Source, View};
@@ -56,7 +56,11 @@ fn text(len: usize) -> anyhow::Result<BenchCase> {
 /// Reads eight batches of 64 photos with captions from the loader as fast as possible.
 fn loader(threads: usize) -> anyhow::Result<BenchCase> {
     let source: Arc<dyn Source> = Arc::new(PhotoFiles(photos("BENCH_PHOTOS", 1000)?));
-    let config = LoaderConfig { batch_size: 64, workers: threads, prefetch: 2, ..LoaderConfig::default() };
+    let config = LoaderConfig {
+        batch_size: 64,
+        data: DataConfig { workers: threads, prefetch: 2, ..DataConfig::default() },
+        ..LoaderConfig::default()
+    };
     let mut loader = Loader::new(source, Tokenizer::train(["a photo"], 514)?, config)?;
     Ok(Box::new(move || {
         let mut rows = 0;

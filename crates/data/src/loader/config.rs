@@ -1,5 +1,8 @@
 //! Settings of the loader.
 
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -8,7 +11,7 @@ use crate::error::{Error, Result};
 use crate::sample::{PixelLimits, View};
 use crate::transform::Augment;
 
-/// Settings of the loader. `workers` and `prefetch` do not change the batches.
+/// Settings of the loader.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct LoaderConfig {
@@ -24,28 +27,52 @@ pub struct LoaderConfig {
     pub image_size: usize,
     /// Maximum length of a text, in tokens.
     pub context: usize,
-    /// Augmentation of photos and box crops, with independent draws for each.
+    /// How samples are read.
+    pub data: DataConfig,
+}
+
+/// `[data]` of a config: a source, and how its samples are read. The loader does not read the fields of the source.
+/// `workers` and `prefetch` do not change the batches.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct DataConfig {
+    /// Kind of source (`conifer data` lists them).
+    pub kind: String,
+    /// File, folder or shard pattern, relative to the working directory.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub path: Option<PathBuf>,
+    /// Use only the samples of this split.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub split: Option<String>,
+    /// Folders to search for photos, besides that of the data file.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub roots: Vec<PathBuf>,
+    /// Options of this kind of source.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub options: BTreeMap<String, serde_json::Value>,
+    /// Augmentation of training photos.
     pub augment: Augment,
     /// Which of a photo's captions to use.
     pub caption: CaptionChoice,
-    /// Choice of the chain of texts.
+    /// Which chain of texts to use.
     pub chain: ChainChoice,
-    /// Choice of boxes and part-of relations.
+    /// Which boxes to use, and when a box is part of another.
     pub edges: EdgeChoice,
-    /// Minimum area of a box, in pixels of the original photo. Smaller boxes are not used. HyCoCLIP's preparation of
-    /// GRIT keeps boxes above 32 x 32 = 1024; small pictures need a lower limit.
+    /// Minimum area of a box, in pixels of the original photo. Smaller boxes are not used. The crops of
+    /// `grit_processed` are not checked again. HyCoCLIP's preparation of GRIT keeps boxes above 32 x 32 = 1024.
     pub min_box_pixels: u32,
-    /// Limits on photos.
+    /// Limits on the size of the photos.
     pub limits: PixelLimits,
-    /// Skip the last, smaller batch of each epoch.
+    /// Drop the last, smaller batch of each epoch.
     pub drop_last: bool,
-    /// Maximum fraction of broken samples. The run stops if it is exceeded after at least 100 samples.
+    /// Maximum fraction of broken samples, 0 to 1. The run stops if it is exceeded after at least 100 samples.
     pub max_broken_share: f64,
     /// Cache of decoded photos in memory.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub cache_pixels: Option<PixelCacheConfig>,
-    /// Number of reader threads; 0 means one per core.
+    /// Number of reader threads, at most 1024; 0: one per core.
     pub workers: usize,
-    /// Maximum number of batches that are in preparation or ready, which bounds the memory for finished rows.
+    /// Maximum number of batches that are in preparation or ready, 1 to 10,000.
     pub prefetch: usize,
 }
 
@@ -143,6 +170,19 @@ impl Default for LoaderConfig {
             seed: 0,
             image_size: 224,
             context: 77,
+            data: DataConfig::default(),
+        }
+    }
+}
+
+impl Default for DataConfig {
+    fn default() -> Self {
+        Self {
+            kind: "toy".to_owned(),
+            path: None,
+            split: None,
+            roots: Vec::new(),
+            options: BTreeMap::new(),
             augment: Augment::default(),
             caption: CaptionChoice::default(),
             chain: ChainChoice::default(),
@@ -170,31 +210,32 @@ impl LoaderConfig {
     /// # Errors
     /// Names the first setting that is out of its range.
     pub fn check(&self) -> Result<()> {
+        let data = &self.data;
         let wrong = |key: &str, found: String, expected: &str| Err(Error::config(key, found, expected));
         if self.views.is_empty() {
             return wrong("views", "none".to_owned(), "pair, boxes, chain or edges");
         }
-        self.edges.check()?;
-        if self.chain.tiers < 2 {
-            return wrong("chain.tiers", self.chain.tiers.to_string(), "at least 2 links");
+        data.edges.check()?;
+        if data.chain.tiers < 2 {
+            return wrong("chain.tiers", data.chain.tiers.to_string(), "at least 2 links");
         }
         if !(1..=8192).contains(&self.image_size) {
             return wrong("image_size", self.image_size.to_string(), "1 to 8192 pixels");
         }
-        if !(0.0..=1.0).contains(&self.max_broken_share) {
-            return wrong("max_broken_share", self.max_broken_share.to_string(), "0 to 1");
+        if !(0.0..=1.0).contains(&data.max_broken_share) {
+            return wrong("max_broken_share", data.max_broken_share.to_string(), "0 to 1");
         }
-        if self.workers > 1024 {
-            return wrong("workers", self.workers.to_string(), "0 (one per core) to 1024 threads");
+        if data.workers > 1024 {
+            return wrong("workers", data.workers.to_string(), "0 (one per core) to 1024 threads");
         }
-        if !(1..=10_000).contains(&self.prefetch) {
-            return wrong("prefetch", self.prefetch.to_string(), "1 to 10000 batches");
+        if !(1..=10_000).contains(&data.prefetch) {
+            return wrong("prefetch", data.prefetch.to_string(), "1 to 10000 batches");
         }
-        if let Some(cache) = self.cache_pixels
+        if let Some(cache) = data.cache_pixels
             && !(1.0..=100.0).contains(&cache.shorter_side)
         {
             return wrong("cache_pixels.shorter_side", cache.shorter_side.to_string(), "1 to 100");
         }
-        self.augment.check()
+        data.augment.check()
     }
 }

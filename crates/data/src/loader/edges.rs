@@ -9,7 +9,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::cache::{DecodedPhoto, SampleImageKey};
-use super::config::LoaderConfig;
+use super::config::DataConfig;
 use super::regions::{RegionMode, part_of};
 use super::row::{RowImage, RowMaker};
 use crate::error::{Error, Result};
@@ -137,9 +137,9 @@ pub(super) struct NumberedBox {
 pub(super) fn usable_boxes(
     sample: &Sample,
     (width, height): (u32, u32),
-    config: &LoaderConfig,
+    config: &DataConfig,
 ) -> impl Iterator<Item = NumberedBox> {
-    let LoaderConfig { edges, min_box_pixels, .. } = config;
+    let DataConfig { edges, min_box_pixels, .. } = config;
     boxes(sample)
         .filter(move |it| edges.rule.keeps(&it.bbox) && area(&it.bbox, width, height) >= u64::from(*min_box_pixels))
 }
@@ -155,7 +155,7 @@ impl RowMaker {
     /// Crops of the photo, of some of its boxes and of boxes of the same classes in other photos, with their
     /// relations.
     pub(super) fn edges(&self, epoch: u64, index: u64, sample: &Sample) -> Result<EdgeRow, Broken> {
-        let EdgeChoice { rule, boxes: most, cross, copies } = self.config.edges;
+        let EdgeChoice { rule, boxes: most, cross, copies } = self.config.data.edges;
         let mut rng = rng_for(self.config.seed, epoch, index, Stream::Edges);
         let decoded = self.decoded(sample)?;
         let own = (index, 0);
@@ -164,13 +164,13 @@ impl RowMaker {
             EdgeImage::Pixels(photo) => photo.original,
             EdgeImage::Region(..) => decoded.size().map_err(|it| it.within(&sample.id))?,
         };
-        let mut usable: Vec<NumberedBox> = usable_boxes(sample, (width, height), &self.config).collect();
+        let mut usable: Vec<NumberedBox> = usable_boxes(sample, (width, height), &self.config.data).collect();
         if usable.is_empty() {
             let detail = format!(
                 "{} boxes; expected one that covers at least {} of the photo and {} of its {width} x {height} pixels",
                 boxes(sample).count(),
                 rule.min_area,
-                self.config.min_box_pixels
+                self.config.data.min_box_pixels
             );
             return Err(Broken::new(&sample.id, Cause::NoBox, detail));
         }
@@ -225,7 +225,7 @@ impl RowMaker {
                 area(&found.bbox, width, height)
             }
         };
-        match self.config.min_box_pixels {
+        match self.config.data.min_box_pixels {
             least if pixels >= u64::from(least) => Ok(crop),
             least => {
                 let detail = format!("box {number} has {pixels} pixels; expected at least {least}");
@@ -254,7 +254,7 @@ impl RowMaker {
     fn augmented(&self, image: &EdgeImage<'_>, rng: &mut impl Rng) -> RowImage {
         match image {
             EdgeImage::Pixels(photo) => {
-                RowImage::Pixels(self.config.augment.apply(&photo.picture, self.config.image_size as u32, rng))
+                RowImage::Pixels(self.config.data.augment.apply(&photo.picture, self.config.image_size as u32, rng))
             }
             EdgeImage::Region(mode, sample, part) => mode.draw(*sample, *part, rng),
         }

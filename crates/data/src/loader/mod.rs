@@ -19,7 +19,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-pub use config::{CaptionChoice, ChainChoice, ChainSource, HardNegative, LoaderConfig, PixelCacheConfig};
+pub use config::{CaptionChoice, ChainChoice, ChainSource, DataConfig, HardNegative, LoaderConfig, PixelCacheConfig};
 pub use edges::EdgeChoice;
 pub use eval::{EvalBatch, EvalBatches, eval_batches, eval_pixels};
 pub use regions::{EDGE_PARTS, HashedRegion, PhotoRegion, RegionMode, RegionReader};
@@ -94,15 +94,16 @@ impl Loader {
         if tokenizer.text_vectors().is_none() {
             tokenizer.encode("", config.context)?;
         }
-        let sampler = Sampler::new(source.len() as u64, config.batch_size as u64, config.drop_last, config.seed)?;
-        let cache = config.cache_pixels.map(|cache| PixelCache::new(cache.bytes));
-        let chain = &config.chain;
+        let sampler = Sampler::new(source.len() as u64, config.batch_size as u64, config.data.drop_last, config.seed)?;
+        let cache = config.data.cache_pixels.map(|cache| PixelCache::new(cache.bytes));
+        let chain = &config.data.chain;
         let taxa = config.views.contains(&View::Chain) && chain.of == ChainSource::Taxon && chain.negatives;
         // Broken samples have no taxon here; the loader counts them when it reads them for a batch.
         let paths = || (0..source.len()).filter_map(|index| source.get(index).ok()).map(|sample| sample.ranked_taxon());
         let taxonomy = taxa.then(|| Taxonomy::new(paths()));
-        let crossed = config.views.contains(&View::Edges) && config.edges.cross > 0;
-        let classes = if crossed { ClassBoxes::of(source.as_ref(), &config.edges.rule) } else { ClassBoxes::default() };
+        let crossed = config.views.contains(&View::Edges) && config.data.edges.cross > 0;
+        let classes =
+            if crossed { ClassBoxes::of(source.as_ref(), &config.data.edges.rule) } else { ClassBoxes::default() };
         Ok(Self {
             maker: Arc::new(RowMaker { source, tokenizer, config, cache, taxonomy, classes, regions: None }),
             sampler,
@@ -169,8 +170,8 @@ impl Loader {
         let positions = (index..).flat_map(move |index| Self::positions(&sampler, index));
         let (sampler, maker) = (self.sampler.clone(), self.maker.clone());
         let config = &self.maker.config;
-        let ahead = config.prefetch * config.batch_size;
-        OrderedParallelMap::new(positions, config.workers, ahead, move |at| first_usable_row(&sampler, &maker, at))
+        let ahead = config.data.prefetch * config.batch_size;
+        OrderedParallelMap::new(positions, config.data.workers, ahead, move |at| first_usable_row(&sampler, &maker, at))
     }
 
     fn next_batch(&mut self) -> Result<Batch> {
@@ -181,7 +182,7 @@ impl Loader {
             Some(rows) => rows,
             None => self.start(index),
         };
-        let allowed = self.maker.config.max_broken_share;
+        let allowed = self.maker.config.data.max_broken_share;
         let mut batch = Vec::with_capacity(expected);
         for RowAttempt { broken, row } in rows.by_ref().take(expected) {
             self.report.seen += broken.len() as u64 + u64::from(row.is_some());
@@ -256,7 +257,7 @@ impl Loader {
 
     /// Orders texts by tier, then by sample. A shorter chain repeats its last text.
     fn join_chains(&self, chains: &[ChainTokens]) -> ChainBatch {
-        let negatives = self.maker.config.chain.negatives;
+        let negatives = self.maker.config.data.chain.negatives;
         let lengths: Vec<usize> = chains.iter().map(|chain| chain.positive.len()).collect();
         // Training methods require at least two texts per chain.
         let tiers = lengths.iter().copied().max().unwrap_or(0).max(2);

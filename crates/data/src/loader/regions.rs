@@ -72,7 +72,7 @@ pub struct RegionReader {
 impl RegionReader {
     /// Regions for batches of `config`: whole photos, and boxes if its views include [`View::Boxes`] or
     /// [`View::Edges`]. With `copies` 0 a region is cropped by `crop` as in an evaluation, else it is augmented
-    /// `copies` times by `config.augment`.
+    /// `copies` times by `config.data.augment`.
     pub fn new(source: Arc<dyn Source>, config: LoaderConfig, crop: EvalCrop, copies: u32) -> Self {
         Self { source, config, crop, copies }
     }
@@ -115,7 +115,7 @@ impl RegionReader {
             || {
                 let sample = self.source.get(index as usize)?;
                 let image = photo(&sample)?;
-                let lazy = LazyPhoto::new(image, &self.config.limits);
+                let lazy = LazyPhoto::new(image, &self.config.data.limits);
                 let parts = self.parts(&sample)?;
                 let mut rows = Vec::with_capacity(regions.len());
                 for HashedRegion { region, key } in regions {
@@ -125,7 +125,7 @@ impl RegionReader {
                     };
                     let picture = match content.image {
                         None => lazy.get(),
-                        Some(PhraseImage::Crop(image)) => image.open(&self.config.limits).map(Arc::new),
+                        Some(PhraseImage::Crop(image)) => image.open(&self.config.data.limits).map(Arc::new),
                         Some(PhraseImage::Pixels(rectangle)) => {
                             lazy.get().map(|picture| Arc::new(crop_pixels(&picture, rectangle)))
                         }
@@ -154,7 +154,7 @@ impl RegionReader {
                 if !self.config.views.contains(&View::Boxes) {
                     return Ok(found);
                 }
-                for (phrase, images) in RowMaker::usable_boxes(&sample, VECTOR_SIZE, self.config.min_box_pixels) {
+                for (phrase, images) in RowMaker::usable_boxes(&sample, VECTOR_SIZE, self.config.data.min_box_pixels) {
                     for (key, image) in images {
                         let PhraseImage::Crop(crop) = image else {
                             let detail = format!("phrase {:?} has a box without a vector; expected one", phrase.text);
@@ -173,7 +173,7 @@ impl RegionReader {
         match self.copies {
             0 => evaluate(picture, size, self.crop),
             // The draw depends on the content alone, so that copies can be shared between data sets.
-            _ => self.config.augment.apply(picture, size, &mut rng_of_key(*key, Stream::Photo)),
+            _ => self.config.data.augment.apply(picture, size, &mut rng_of_key(*key, Stream::Photo)),
         }
     }
 
@@ -182,7 +182,7 @@ impl RegionReader {
         let (photo_hash, size) = content(image, &self.config).map_err(|broken| broken.within(&sample.id))?;
         let mut parts = vec![(0, PartContent { image: None, photo: photo_hash })];
         if self.config.views.contains(&View::Boxes) {
-            for (_, images) in RowMaker::usable_boxes(sample, size, self.config.min_box_pixels) {
+            for (_, images) in RowMaker::usable_boxes(sample, size, self.config.data.min_box_pixels) {
                 for (key, image) in images {
                     let photo = match image {
                         PhraseImage::Crop(crop) => content(crop, &self.config).map_err(|it| it.within(&sample.id))?.0,
@@ -193,7 +193,7 @@ impl RegionReader {
             }
         }
         if self.config.views.contains(&View::Edges) {
-            for found in usable_boxes(sample, size, &self.config) {
+            for found in usable_boxes(sample, size, &self.config.data) {
                 let image = PhraseImage::Pixels(found.bbox.to_pixels(size.0, size.1));
                 let part = part_of(SampleImageKey::Edge(found.number));
                 parts.push((part, PartContent { image: Some(image), photo: photo_hash }));
@@ -214,7 +214,7 @@ impl RegionReader {
             _ => {
                 hash.update(copy.to_le_bytes());
                 // Copy i is the same, however many copies there are.
-                let augment = Augment { copies: 0, ..self.config.augment.clone() };
+                let augment = Augment { copies: 0, ..self.config.data.augment.clone() };
                 hash.update(serde_json::to_string(&augment).unwrap_or_default());
             }
         }
@@ -254,8 +254,8 @@ fn content(image: &ImageRef, config: &LoaderConfig) -> Result<([u8; 32], (u32, u
         hash.update(&picture.rgb);
         return Ok((hash.finalize().into(), (picture.width, picture.height)));
     }
-    let Some(encoded) = image.encoded(&config.limits)? else {
-        let picture = image.open(&config.limits)?;
+    let Some(encoded) = image.encoded(&config.data.limits)? else {
+        let picture = image.open(&config.data.limits)?;
         return Ok((Sha256::digest(&picture.rgb).into(), (picture.width, picture.height)));
     };
     Ok((Sha256::digest(encoded.bytes()).into(), encoded.size()))

@@ -7,7 +7,7 @@ use rand::Rng;
 use rand::seq::IndexedRandom;
 
 use super::cache::{DecodedPhoto, PixelCache, SampleImageKey};
-use super::config::{CaptionChoice, ChainChoice, ChainSource, HardNegative, LoaderConfig};
+use super::config::{CaptionChoice, ChainChoice, ChainSource, DataConfig, HardNegative, LoaderConfig};
 use super::edges::{ClassBoxes, EdgeRow};
 use super::regions::{PhotoRegion, RegionMode, VECTOR_SIZE, part_of};
 use crate::hierarchy::Taxonomy;
@@ -113,7 +113,7 @@ impl RowMaker {
         let alone = reads(View::Photo) && !pair;
         let photo_alone = alone.then(|| self.photo_alone(epoch, index, &sample)).transpose()?;
         let edges = reads(View::Edges).then(|| self.edges(epoch, index, &sample)).transpose()?;
-        let ranks = chain.is_some() && self.config.chain.of == ChainSource::Taxon;
+        let ranks = chain.is_some() && self.config.data.chain.of == ChainSource::Taxon;
         let missing_ranks = if ranks { sample.missing_ranks } else { Vec::new() };
         Ok(LoaderRow { id: sample.id, photo, photo_alone, boxed, chain, missing_ranks, edges })
     }
@@ -124,7 +124,7 @@ impl RowMaker {
         if let Some(mode) = &self.regions {
             return Ok(mode.draw(index, 0, &mut rng));
         }
-        let LoaderConfig { augment, image_size, limits, .. } = &self.config;
+        let LoaderConfig { image_size, data: DataConfig { augment, limits, .. }, .. } = &self.config;
         let (size, decoded) = (*image_size as u32, self.decoded(sample)?);
         let encoded =
             if self.needs_only_a_part() { decoded.encoded().map_err(|it| it.within(&sample.id))? } else { None };
@@ -150,7 +150,7 @@ impl RowMaker {
         with_box: bool,
     ) -> Result<(ImageTextPair, Option<ImageTextPair>), Broken> {
         let rng = |stream| rng_for(self.config.seed, epoch, index, stream);
-        if self.config.caption != CaptionChoice::Tier && !sample.captions.iter().any(|text| is_text(text)) {
+        if self.config.data.caption != CaptionChoice::Tier && !sample.captions.iter().any(|text| is_text(text)) {
             return Err(Broken::new(&sample.id, Cause::NoCaption, "no caption; expected at least one"));
         }
         if let Some(mode) = &self.regions {
@@ -174,7 +174,7 @@ impl RowMaker {
             None => None,
             Some(DrawnBox { phrase, key, image }) => {
                 let open = || match image {
-                    PhraseImage::Crop(image) => image.open(&self.config.limits).map(Arc::new),
+                    PhraseImage::Crop(image) => image.open(&self.config.data.limits).map(Arc::new),
                     PhraseImage::Pixels(pixels) => Ok(Arc::new(crop_pixels(&*decoded.get()?, *pixels))),
                 };
                 let crop = self.photo(sample, index, *key, open)?;
@@ -182,7 +182,8 @@ impl RowMaker {
             }
         };
         let cut = drawn.is_some_and(|drawn| matches!(drawn.image, PhraseImage::Pixels(_)));
-        let (rng, LoaderConfig { augment, image_size, limits, .. }) = (&mut rng(Stream::Photo), &self.config);
+        let rng = &mut rng(Stream::Photo);
+        let LoaderConfig { image_size, data: DataConfig { augment, limits, .. }, .. } = &self.config;
         let photo = match encoded {
             Some(encoded) if !cut => {
                 let place = || decoded.image.place();
@@ -228,7 +229,7 @@ impl RowMaker {
 
     /// The caption of a row: a caption of the sample, or one of its tiers.
     fn caption(&self, sample: &Sample, phrase: Option<&Phrase>, rng: &mut impl Rng) -> Result<String, Broken> {
-        match self.config.caption {
+        match self.config.data.caption {
             CaptionChoice::Tier => {
                 let link = self.links(sample).choose(rng).map(|(_, text)| text.clone());
                 link.ok_or_else(|| {
@@ -241,13 +242,13 @@ impl RowMaker {
 
     /// True if a row may decode only a part of the photo. Not possible with the pixel cache, which stores whole photos.
     fn needs_only_a_part(&self) -> bool {
-        self.config.augment.needs_only_a_part() && self.config.cache_pixels.is_none()
+        self.config.data.augment.needs_only_a_part() && self.config.data.cache_pixels.is_none()
     }
 
     /// All texts of the sample's chain of the configured kind, general to specific, each with the number of its tier or
     /// the position of its rank.
     fn links(&self, sample: &Sample) -> Vec<(usize, String)> {
-        match self.config.chain.of {
+        match self.config.data.chain.of {
             ChainSource::Tiers => {
                 sample.tiers.iter().flat_map(|tiers| tiers.positive.iter().cloned().enumerate()).collect()
             }
@@ -257,7 +258,7 @@ impl RowMaker {
 
     /// The configured chain, general to specific, followed by its negatives.
     fn chain(&self, epoch: u64, index: u64, sample: &Sample) -> Result<ChainTokens, Broken> {
-        let ChainChoice { of, tiers, without, negatives, hard, hard_kind } = self.config.chain;
+        let ChainChoice { of, tiers, without, negatives, hard, hard_kind } = self.config.data.chain;
         let broken = |detail: String| Broken::new(&sample.id, Cause::NoChain, detail);
         let links = self.links(sample);
         let used: Vec<&(usize, String)> = links.iter().filter(|(place, _)| Some(*place) != without).collect();
@@ -302,7 +303,7 @@ impl RowMaker {
     pub(super) fn decoded<'a>(&'a self, sample: &'a Sample) -> Result<LazyPhoto<'a>, Broken> {
         let image = sample.image.as_ref();
         let image = image.ok_or_else(|| Broken::new(&sample.id, Cause::NoImage, "no photo; expected one"))?;
-        Ok(LazyPhoto::new(image, &self.config.limits))
+        Ok(LazyPhoto::new(image, &self.config.data.limits))
     }
 
     fn tokens(&self, sample: &Sample, text: &str) -> Result<Vec<u32>, Broken> {
@@ -317,7 +318,7 @@ impl RowMaker {
         text: &str,
         rng: &mut impl Rng,
     ) -> Result<ImageTextPair, Broken> {
-        let LoaderConfig { augment, image_size, .. } = &self.config;
+        let LoaderConfig { image_size, data: DataConfig { augment, .. }, .. } = &self.config;
         Ok(ImageTextPair {
             image: RowImage::Pixels(augment.apply(&photo.picture, *image_size as u32, rng)),
             text: self.tokens(sample, text)?,
@@ -338,7 +339,7 @@ impl RowMaker {
         }
         let mut picture = open().map_err(|broken| broken.within(&sample.id))?;
         let original = (picture.width, picture.height);
-        if let Some(cache) = self.config.cache_pixels {
+        if let Some(cache) = self.config.data.cache_pixels {
             let limit = cache.shorter_side * self.config.image_size as f32;
             picture = shrink(&picture, limit.ceil() as u32).map_or(picture, Arc::new);
         }
@@ -379,7 +380,7 @@ impl RowMaker {
         (width, height): (u32, u32),
         rng: &mut impl Rng,
     ) -> Result<DrawnBox<'a>, Broken> {
-        let least = self.config.min_box_pixels;
+        let least = self.config.data.min_box_pixels;
         let usable = Self::usable_boxes(sample, (width, height), least);
         if let Some((phrase, images)) = usable.choose(rng)
             && let Some((key, image)) = images.choose(rng)
@@ -403,7 +404,7 @@ impl RowMaker {
             let by_words = all().filter(|(_, text)| text.to_lowercase().contains(&words));
             if phrase.spans.is_empty() { by_words.map(text).collect() } else { by_span.map(text).collect() }
         };
-        let mut choice = match (self.config.caption, phrase) {
+        let mut choice = match (self.config.data.caption, phrase) {
             (CaptionChoice::First, _) => all().take(1).map(text).collect(),
             (CaptionChoice::WithPhrase, Some(phrase)) => named(phrase),
             _ => Vec::new(),

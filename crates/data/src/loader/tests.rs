@@ -72,9 +72,8 @@ fn config() -> LoaderConfig {
         batch_size: 4,
         image_size: 8,
         context: 12,
-        workers: 2,
         seed: 5,
-        min_box_pixels: 9,
+        data: DataConfig { workers: 2, min_box_pixels: 9, ..DataConfig::default() },
         ..LoaderConfig::default()
     }
 }
@@ -92,7 +91,11 @@ fn tiers_as_captions() {
     let chain = ["dog", "cat"].map(str::to_owned).to_vec();
     let tiers = Tiers { positive: chain.clone(), negative: Vec::new() };
     let with = Sample { captions: Vec::new(), tiers: Some(tiers), ..sample(0) };
-    let config = || LoaderConfig { caption: CaptionChoice::Tier, batch_size: 1, max_broken_share: 1.0, ..config() };
+    let config = || LoaderConfig {
+        batch_size: 1,
+        data: DataConfig { caption: CaptionChoice::Tier, max_broken_share: 1.0, ..config().data },
+        ..config()
+    };
     let mut loader_of = loader(vec![Some(with), Some(sample(1))], config());
     let tokenizer = tokenizer();
     let mut seen = BTreeSet::new();
@@ -107,7 +110,12 @@ fn tiers_as_captions() {
 }
 
 fn edges(samples: Vec<Option<Sample>>, choice: EdgeChoice) -> crate::batch::EdgeBatch {
-    let config = LoaderConfig { views: vec![View::Edges], batch_size: samples.len(), edges: choice, ..config() };
+    let config = LoaderConfig {
+        views: vec![View::Edges],
+        batch_size: samples.len(),
+        data: DataConfig { edges: choice, ..config().data },
+        ..config()
+    };
     take(&mut loader(samples, config), 1).remove(0).edges.unwrap()
 }
 
@@ -155,8 +163,12 @@ fn edge_batches_contain_relations() {
 
     // A sample without a large enough box is broken.
     let small = with(1, vec![phrase("speck", vec![bbox(0.5, 0.505)])]);
-    let config =
-        LoaderConfig { views: vec![View::Edges], batch_size: 1, max_broken_share: 1.0, edges: alone, ..config() };
+    let config = LoaderConfig {
+        views: vec![View::Edges],
+        batch_size: 1,
+        data: DataConfig { max_broken_share: 1.0, edges: alone, ..config().data },
+        ..config()
+    };
     let mut loader = loader(vec![small, wheel(0)], config);
     assert!(take(&mut loader, 2).iter().all(|batch| batch.ids == ["s0"]));
     assert_eq!(loader.report().broken(), 1);
@@ -166,7 +178,11 @@ fn edge_batches_contain_relations() {
 fn edges_do_not_depend_on_threads_or_cache() {
     let run = |workers: usize, cache: Option<PixelCacheConfig>| {
         let edges = EdgeChoice { cross: 2, copies: 2, ..EdgeChoice::default() };
-        let config = LoaderConfig { views: vec![View::Edges], workers, edges, cache_pixels: cache, ..config() };
+        let config = LoaderConfig {
+            views: vec![View::Edges],
+            data: DataConfig { workers, edges, cache_pixels: cache, ..config().data },
+            ..config()
+        };
         take(&mut loader(samples(9), config), 5)
     };
     let plain = run(1, None);
@@ -181,7 +197,8 @@ fn edges_do_not_depend_on_threads_or_cache() {
 #[test]
 fn edges_name_regions_that_the_reader_lists() {
     let choice = EdgeChoice { cross: 2, copies: 2, ..EdgeChoice::default() };
-    let config = LoaderConfig { views: vec![View::Edges], edges: choice, ..config() };
+    let config =
+        LoaderConfig { views: vec![View::Edges], data: DataConfig { edges: choice, ..config().data }, ..config() };
     let pixels = take(&mut loader(samples(9), config.clone()), 1).remove(0).edges.unwrap();
     let mut named = loader(samples(9), config.clone());
     named.name_regions(RegionMode { copies: 3, ..RegionMode::default() });
@@ -208,8 +225,7 @@ fn edges_name_regions_that_the_reader_lists() {
     let config = LoaderConfig {
         views: vec![View::Edges],
         batch_size: 1,
-        edges: choice,
-        max_broken_share: 1.0,
+        data: DataConfig { edges: choice, max_broken_share: 1.0, ..self::config().data },
         ..self::config()
     };
     let mut named = loader(samples(9), config);
@@ -242,8 +258,15 @@ fn chains_are_ordered_by_tier() {
     };
     let batch = |chain: ChainChoice| {
         let views = vec![View::Chain];
-        let mut loader =
-            loader(samples(), LoaderConfig { views, chain, batch_size: 2, max_broken_share: 1.0, ..config() });
+        let mut loader = loader(
+            samples(),
+            LoaderConfig {
+                views,
+                batch_size: 2,
+                data: DataConfig { chain, max_broken_share: 1.0, ..config().data },
+                ..config()
+            },
+        );
         let batch = loader.next().unwrap().unwrap();
         assert!(batch.images.is_none() && batch.texts.is_none());
         (batch.ids, batch.chains.unwrap())
@@ -304,9 +327,12 @@ fn batches_do_not_depend_on_workers_or_interruptions() {
     for view in [View::Pair, View::Boxes] {
         let config = |workers, prefetch| LoaderConfig {
             views: vec![view],
-            workers,
-            prefetch,
-            augment: Augment { white_pad: true, hflip: 0.5, rotation: 10.0, ..Augment::default() },
+            data: DataConfig {
+                workers,
+                prefetch,
+                augment: Augment { white_pad: true, hflip: 0.5, rotation: 10.0, ..Augment::default() },
+                ..config().data
+            },
             ..config()
         };
         let mut one = loader(samples(22), config(1, 1));
@@ -331,7 +357,7 @@ mod ranks;
 
 #[test]
 fn epochs_contain_every_sample_once() {
-    let config = LoaderConfig { drop_last: false, ..config() };
+    let config = LoaderConfig { data: DataConfig { drop_last: false, ..config().data }, ..config() };
     let mut loader = loader(samples(10), config);
     assert_eq!(loader.batches_per_epoch(), 3);
     let batches = take(&mut loader, 6);
@@ -352,7 +378,7 @@ fn rows_match_their_samples() {
     let texts = |texts: &[&str]| texts.iter().map(|text| tokenizer.encode(text, 12).unwrap()).collect::<Vec<_>>();
     let config = LoaderConfig {
         views: vec![View::Boxes],
-        augment: Augment { crop: Crop::Squeeze {}, ..Augment::default() },
+        data: DataConfig { augment: Augment { crop: Crop::Squeeze {}, ..Augment::default() }, ..config().data },
         ..config()
     };
     let captions = texts(&["a dog on snow", "a cat and a dog"]);
@@ -387,7 +413,8 @@ fn with_phrase_chooses_a_matching_caption() {
             let phrases = samples.iter_mut().flatten().flat_map(|sample| &mut sample.phrases);
             phrases.for_each(|phrase| phrase.spans.clear());
         }
-        let config = LoaderConfig { views: vec![View::Boxes], caption, ..config() };
+        let config =
+            LoaderConfig { views: vec![View::Boxes], data: DataConfig { caption, ..config().data }, ..config() };
         let batches = take(&mut loader(samples, config), 20);
         let pairs = batches.into_iter().flat_map(|batch| {
             let (texts, boxes) = (batch.texts.unwrap(), batch.box_texts.unwrap());
@@ -412,7 +439,7 @@ fn stored_crops_are_used() {
     }
     let config = LoaderConfig {
         views: vec![View::Boxes],
-        augment: Augment { crop: Crop::Center {}, ..Augment::default() },
+        data: DataConfig { augment: Augment { crop: Crop::Center {}, ..Augment::default() }, ..config().data },
         ..config()
     };
     let batch = take(&mut loader(samples, config), 1).remove(0);
@@ -424,7 +451,8 @@ fn stored_crops_are_used() {
 fn cache_size_does_not_change_batches() {
     let with = |bytes, shorter_side| {
         let cache_pixels = Some(PixelCacheConfig { bytes, shorter_side });
-        let config = LoaderConfig { views: vec![View::Boxes], cache_pixels, ..config() };
+        let config =
+            LoaderConfig { views: vec![View::Boxes], data: DataConfig { cache_pixels, ..config().data }, ..config() };
         take(&mut loader(samples(9), config), 6)
     };
     assert_eq!(with(1 << 20, 1.5), with(600, 1.5));
@@ -457,9 +485,17 @@ fn broken_samples_are_replaced_and_counted() {
     change(7, &|sample| sample.phrases.retain(|phrase| phrase.text == "speck"));
     change(9, &|sample| sample.image = png(&picture(9)));
     samples[8] = None;
-    let config = LoaderConfig { views: vec![View::Boxes], batch_size: 8, max_broken_share: 0.5, ..config() };
-    let mut one = loader(samples.clone(), LoaderConfig { workers: 1, ..config.clone() });
-    let mut four = loader(samples, LoaderConfig { workers: 4, ..config });
+    let config = LoaderConfig {
+        views: vec![View::Boxes],
+        batch_size: 8,
+        data: DataConfig { max_broken_share: 0.5, ..config().data },
+        ..config()
+    };
+    let mut one = loader(
+        samples.clone(),
+        LoaderConfig { data: DataConfig { workers: 1, ..config.clone().data }, ..config.clone() },
+    );
+    let mut four = loader(samples, LoaderConfig { data: DataConfig { workers: 4, ..config.data }, ..config });
     let batches = take(&mut one, 5);
     assert_eq!(take(&mut four, 5), batches);
     for batch in &batches {
@@ -497,7 +533,9 @@ fn too_many_broken_samples_stop_the_run() {
     for sample in samples.iter_mut().take(20).flatten() {
         sample.captions.clear();
     }
-    let with = |max_broken_share| loader(samples.clone(), LoaderConfig { max_broken_share, ..config() });
+    let with = |max_broken_share| {
+        loader(samples.clone(), LoaderConfig { data: DataConfig { max_broken_share, ..config().data }, ..config() })
+    };
     assert_eq!(take(&mut with(0.6), 60).len(), 60);
     let mut strict = with(0.1);
     let results: Vec<_> = strict.by_ref().take(60).collect();
@@ -513,7 +551,14 @@ fn too_many_broken_samples_stop_the_run() {
 fn only_broken_samples_is_an_error() {
     let mut samples = samples(6);
     samples.iter_mut().flatten().for_each(|sample| sample.phrases.clear());
-    let mut loader = loader(samples, LoaderConfig { views: vec![View::Boxes], max_broken_share: 1.0, ..config() });
+    let mut loader = loader(
+        samples,
+        LoaderConfig {
+            views: vec![View::Boxes],
+            data: DataConfig { max_broken_share: 1.0, ..config().data },
+            ..config()
+        },
+    );
     let message = loader.next().unwrap().unwrap_err().to_string();
     assert!(message.contains("6 of 6 samples are broken (no_box 6)"), "{message}");
     assert!(loader.next().is_none());
@@ -526,14 +571,35 @@ fn invalid_requests_are_rejected() {
     };
     for (config, expected) in [
         (LoaderConfig { views: vec![], ..config() }, "`views` is none; expected pair, boxes, chain or edges"),
-        (LoaderConfig { edges: EdgeChoice { boxes: 0, ..EdgeChoice::default() }, ..config() }, "`edges.boxes` is 0"),
-        (LoaderConfig { edges: EdgeChoice { copies: 0, ..EdgeChoice::default() }, ..config() }, "`edges.copies` is 0"),
+        (
+            LoaderConfig {
+                data: DataConfig { edges: EdgeChoice { boxes: 0, ..EdgeChoice::default() }, ..config().data },
+                ..config()
+            },
+            "`edges.boxes` is 0",
+        ),
+        (
+            LoaderConfig {
+                data: DataConfig { edges: EdgeChoice { copies: 0, ..EdgeChoice::default() }, ..config().data },
+                ..config()
+            },
+            "`edges.copies` is 0",
+        ),
         (LoaderConfig { batch_size: 7, ..config() }, "`batch_size` is 7; expected 1 to 6"),
         (LoaderConfig { context: 1, ..config() }, "`context` is 1; expected at least 2"),
         (LoaderConfig { image_size: 0, ..config() }, "`image_size` is 0; expected 1 to 8192"),
-        (LoaderConfig { prefetch: 0, ..config() }, "`prefetch` is 0"),
-        (LoaderConfig { max_broken_share: f64::NAN, ..config() }, "`max_broken_share` is NaN; expected 0 to 1"),
-        (LoaderConfig { augment: Augment { hflip: 2.0, ..Augment::default() }, ..config() }, "`augment.hflip` is 2"),
+        (LoaderConfig { data: DataConfig { prefetch: 0, ..config().data }, ..config() }, "`prefetch` is 0"),
+        (
+            LoaderConfig { data: DataConfig { max_broken_share: f64::NAN, ..config().data }, ..config() },
+            "`max_broken_share` is NaN; expected 0 to 1",
+        ),
+        (
+            LoaderConfig {
+                data: DataConfig { augment: Augment { hflip: 2.0, ..Augment::default() }, ..config().data },
+                ..config()
+            },
+            "`augment.hflip` is 2",
+        ),
     ] {
         let message = new(config);
         assert!(message.contains(expected), "{message}");
@@ -579,7 +645,8 @@ fn decoding_at_scale_changes_pixels_only() {
     };
     let run = |view, workers, decode_at_scale| {
         let augment = Augment { hflip: 0.5, decode_at_scale, ..Augment::default() };
-        let config = LoaderConfig { views: vec![view], workers, augment, ..config() };
+        let config =
+            LoaderConfig { views: vec![view], data: DataConfig { workers, augment, ..config().data }, ..config() };
         let loader = loader((0..12).map(|number| Some(with_file(number))).collect(), config);
         loader.take(5).collect::<Result<Vec<_>>>().unwrap()
     };

@@ -2,30 +2,6 @@
 
 use super::*;
 
-impl Default for DataConfig {
-    fn default() -> Self {
-        let loader = LoaderConfig::default();
-        Self {
-            kind: "toy".to_owned(),
-            path: None,
-            split: None,
-            roots: Vec::new(),
-            options: BTreeMap::new(),
-            augment: loader.augment,
-            caption: loader.caption,
-            chain: loader.chain,
-            edges: loader.edges,
-            min_box_pixels: loader.min_box_pixels,
-            limits: loader.limits,
-            drop_last: loader.drop_last,
-            max_broken_share: loader.max_broken_share,
-            cache_pixels: loader.cache_pixels,
-            workers: loader.workers,
-            prefetch: loader.prefetch,
-        }
-    }
-}
-
 impl Default for TokenizerConfig {
     fn default() -> Self {
         Self::Train { vocab_size: 2048 }

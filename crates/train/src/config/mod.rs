@@ -32,9 +32,9 @@ mod vectors;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use conifer_data::loader::{CaptionChoice, ChainChoice, EdgeChoice, LoaderConfig, PixelCacheConfig};
-use conifer_data::transform::{Augment, EvalCrop};
-use conifer_data::{PixelLimits, SourceSpec, View};
+use conifer_data::loader::{DataConfig, LoaderConfig};
+use conifer_data::transform::EvalCrop;
+use conifer_data::{SourceSpec, View};
 use conifer_geometry::{ManifoldKind, ManifoldSpec};
 use conifer_model::adapter::AdapterConfig;
 use conifer_model::apex::Apex;
@@ -82,50 +82,6 @@ pub struct Config {
     pub train: TrainConfig,
     /// Evaluation during training.
     pub eval: EvalConfig,
-}
-
-/// `[data]`: a source ([`SourceSpec`]) and the loader settings ([`LoaderConfig`]) that no other section sets.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(default, deny_unknown_fields)]
-pub struct DataConfig {
-    /// Kind of source (`conifer data` lists them).
-    pub kind: String,
-    /// File, folder or shard pattern, relative to the working directory.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub path: Option<PathBuf>,
-    /// Use only the samples of this split.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub split: Option<String>,
-    /// Folders to search for photos, besides that of the data file.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub roots: Vec<PathBuf>,
-    /// Options of this kind of source.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub options: BTreeMap<String, serde_json::Value>,
-    /// Augmentation of training photos.
-    pub augment: Augment,
-    /// Which of a photo's captions to use.
-    pub caption: CaptionChoice,
-    /// Which chain of texts to use.
-    pub chain: ChainChoice,
-    /// Which boxes to use, and when a box is part of another.
-    pub edges: EdgeChoice,
-    /// Minimum area of a box, in pixels of the original photo. Smaller boxes are not used. The crops of
-    /// `grit_processed` are not checked again. HyCoCLIP's preparation of GRIT keeps boxes above 32 x 32 = 1024.
-    pub min_box_pixels: u32,
-    /// Limits on the size of the photos.
-    pub limits: PixelLimits,
-    /// Drop the last, smaller batch of each epoch.
-    pub drop_last: bool,
-    /// Maximum fraction of broken samples, 0 to 1. The run stops if it is exceeded after at least 100 samples.
-    pub max_broken_share: f64,
-    /// Cache of decoded photos in memory.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub cache_pixels: Option<PixelCacheConfig>,
-    /// Number of reader threads, at most 1024; 0: one per core.
-    pub workers: usize,
-    /// Maximum number of batches that are in preparation or ready, 1 to 10,000.
-    pub prefetch: usize,
 }
 
 /// `[tokenizer]`.
@@ -419,24 +375,13 @@ impl Config {
 
     /// Loader settings for a method that reads `views`.
     pub fn loader(&self, views: &[View]) -> LoaderConfig {
-        let data = self.data.clone();
         LoaderConfig {
             views: views.to_vec(),
             batch_size: self.train.batch_size,
             seed: self.seed,
             image_size: self.model.visual.reads().image_size,
             context: self.model.textual.reads().context,
-            augment: data.augment,
-            caption: data.caption,
-            chain: data.chain,
-            edges: data.edges,
-            min_box_pixels: data.min_box_pixels,
-            limits: data.limits,
-            drop_last: data.drop_last,
-            max_broken_share: data.max_broken_share,
-            cache_pixels: data.cache_pixels,
-            workers: data.workers,
-            prefetch: data.prefetch,
+            data: self.data.clone(),
         }
     }
 

@@ -92,7 +92,7 @@ pub(super) fn check(table: &Table) -> Result<(), String> {
 /// Prefixes of keys that the data source checks.
 const SOURCE_OPTIONS: &[&str] = &["data.options.", "eval.options."];
 
-/// The keys of all sections, encoders and methods, and of the tables themselves, which may be empty.
+/// The keys of all sections, encoders and methods. A table is a key, too, because it may be empty.
 fn known() -> BTreeSet<String> {
     let mut known: BTreeSet<String> =
         fields::<Config>("").into_iter().chain(onnx_fields()).map(|row| row.key).collect();

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use conifer_model::encoders::{TextualConfig, VisualConfig};
 
-use super::{Config, DataConfig, ModelSection, TokenizerConfig, TrainConfig};
+use conifer_data::loader::DataConfig;
+
+use super::{Config, ModelSection, TokenizerConfig, TrainConfig};
 use crate::error::Result;
 
 impl Config {

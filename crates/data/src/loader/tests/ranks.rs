@@ -13,7 +13,12 @@ fn taxon(id: &str, names: [&str; 3]) -> Option<Sample> {
 
 fn taxa_config(batch_size: usize) -> LoaderConfig {
     let chain = ChainChoice { of: ChainSource::Taxon, tiers: 3, ..ChainChoice::default() };
-    LoaderConfig { views: vec![View::Chain], chain, batch_size, max_broken_share: 1.0, ..config() }
+    LoaderConfig {
+        views: vec![View::Chain],
+        batch_size,
+        data: DataConfig { chain, max_broken_share: 1.0, ..config().data },
+        ..config()
+    }
 }
 
 /// Token ids of text `row` of a batch of chains.
@@ -55,8 +60,9 @@ fn chains_use_the_ranks_that_have_a_name() {
 #[test]
 fn missing_ranks_are_counted_and_not_broken() {
     let samples = vec![taxon("whole", ["a", "dog", "cat"]), taxon("gap", ["a", "-", "snow"]), taxon("none", ["-"; 3])];
-    let chain = ChainChoice { negatives: false, ..taxa_config(2).chain };
-    let mut found = loader(samples, LoaderConfig { chain, ..taxa_config(2) });
+    let chain = ChainChoice { negatives: false, ..taxa_config(2).data.chain };
+    let mut found =
+        loader(samples, LoaderConfig { data: DataConfig { chain, ..taxa_config(2).data }, ..taxa_config(2) });
     let ids: Vec<String> = take(&mut found, 8).into_iter().flat_map(|batch| batch.ids).collect();
     let report = found.report();
     let counts: Vec<_> = report.missing_ranks.iter().map(|(rank, count)| (&*rank.name, *count)).collect();
@@ -72,7 +78,10 @@ fn missing_ranks_are_counted_and_not_broken() {
 fn photos_alone_are_cut_as_with_captions() {
     let of = |views: Vec<View>, cache_pixels| {
         let augment = Augment { hflip: 0.5, rotation: 10.0, ..Augment::default() };
-        let mut found = loader(samples(8), LoaderConfig { views, augment, cache_pixels, ..config() });
+        let mut found = loader(
+            samples(8),
+            LoaderConfig { views, data: DataConfig { augment, cache_pixels, ..config().data }, ..config() },
+        );
         found.next().unwrap().unwrap()
     };
     for cache in [None, Some(PixelCacheConfig::default())] {
@@ -103,8 +112,14 @@ fn hard_negatives_of_both_readings() {
     let readings = [(HardNegative::Sibling, vec!["a dog snow"]), (HardNegative::Cousin, vec!["a on cat", "a on snow"])];
     let tokens = tokenizer();
     for (hard_kind, classes) in readings {
-        let chain = ChainChoice { tiers: 2, hard_kind, ..taxa_config(4).chain };
-        let batch = loader(samples.clone(), LoaderConfig { chain, ..taxa_config(4) }).next().unwrap().unwrap();
+        let chain = ChainChoice { tiers: 2, hard_kind, ..taxa_config(4).data.chain };
+        let batch = loader(
+            samples.clone(),
+            LoaderConfig { data: DataConfig { chain, ..taxa_config(4).data }, ..taxa_config(4) },
+        )
+        .next()
+        .unwrap()
+        .unwrap();
         let chains = batch.chains.unwrap();
         let column = batch.ids.iter().position(|id| id == "1").unwrap();
         let wrong = |link: usize| ids_of(&chains, 8 + 4 * link + column);
