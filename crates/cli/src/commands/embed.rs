@@ -17,7 +17,7 @@ use conifer_embeddings::{Draft, Element, Modality};
 use serde_json::json;
 
 pub(crate) use finished::finished_rows;
-pub(crate) use stream::{EmbedJob, EmbedSummary};
+pub(crate) use stream::{DATA_RECORDS, EmbedJob, EmbedSummary};
 
 use crate::arguments::{CropArg, ElementArg, EmbedArgs, EmbedView, ViewArg};
 use crate::embedder::ModelEmbedder;

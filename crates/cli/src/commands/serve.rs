@@ -7,11 +7,14 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use burn::tensor::Device;
+use conifer_data::Source;
+use conifer_embeddings::StoredSet;
 use conifer_eval::prediction::{Predictor, StoredThreshold};
 use conifer_server::{BoundServer, LogFormat, Reporter, ServedContent, ServedPredictor, Settings, read_token};
 use indicatif::ProgressBar;
 use serde_json::json;
 
+use super::embed::DATA_RECORDS;
 use crate::arguments::{DataArgs, FrontArgs, ListenArgs, ServeArgs};
 use crate::embedder::ModelEmbedder;
 use crate::output::{note, print, print_json};
@@ -38,6 +41,9 @@ pub(crate) fn serve(mut args: ServeArgs, as_json: bool, device: &Device) -> anyh
         open_source(&DataArgs { data, split: args.split, data_options: args.data_options, roots: args.roots })
     });
     let source = source.transpose()?;
+    if let Some(source) = &source {
+        note_other_records(&args.set, source.as_ref())?;
+    }
     let model = match (model, &source) {
         (Some(model), Some(source)) => Some(model.with_text_vectors(source.as_ref())?),
         (model, _) => model,
@@ -73,6 +79,26 @@ fn settings(args: ListenArgs, max_upload: usize, as_json: bool) -> anyhow::Resul
         max_upload,
         log_format: args.log_format.map(LogFormat::from).or(as_json.then_some(LogFormat::Json)),
     })
+}
+
+/// Notes on the terminal that `source` is not the data from which the set was made. The pictures of the rows are found
+/// by id, and other data may have the same ids.
+fn note_other_records(set: &Path, source: &dyn Source) -> anyhow::Result<()> {
+    let Some(made) = StoredSet::identity(set)? else {
+        return Ok(());
+    };
+    if made.get(DATA_RECORDS).is_some_and(|records| *records != source.fingerprint()) {
+        let values = |name: &str| made.get(name).map_or("", String::as_str).split_whitespace();
+        let options: String = ["--data", "--split", "--data-option"]
+            .into_iter()
+            .flat_map(|name| values(name).map(move |value| format!(" {name} {value}")))
+            .collect();
+        let set = set.display();
+        note(&format!(
+            "--data: its records are not those of {set}, so pictures may be wrong; the set was made with{options}"
+        ));
+    }
+    Ok(())
 }
 
 /// Reads a threshold and embeds the prompts of its classes.

@@ -350,6 +350,13 @@ fn unauthorised_requests_are_rejected() {
     refused(at, &["serve", "set", "--token-file", "short", "--port", "0"], &["--token-file short", "at least 16"]);
     refused(at, &["serve", "absent", "--port", "0"], &["absent"]);
     refused(at, &["serve", "set", "--tree", "absent.tsv", "--port", "0"], &["absent.tsv"]);
+    // Other data with the same ids: the note names the data of the set.
+    let other = ["serve", "set", "--data", "toy", "--data-option", "size=30", "--tree", "absent.tsv", "--port", "0"];
+    refused(
+        at,
+        &other,
+        &["its records are not those of set", "--data toy --data-option size=40 --data-option resolution=64"],
+    );
     let port = server.address.rsplit_once(':').unwrap().1;
     refused(at, &["serve", "set", "--port", port], &["--port", port]);
 }

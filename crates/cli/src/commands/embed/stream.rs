@@ -19,6 +19,9 @@ use crate::arguments::{EmbedView, ViewArg};
 use crate::embedder::ModelEmbedder;
 use crate::progress;
 
+/// Name of the setting that identifies the records of the data of a set: [`Source::fingerprint`].
+pub(crate) const DATA_RECORDS: &str = "the records of the data";
+
 /// The inputs of an embedding job.
 pub(crate) struct EmbedJob<'a> {
     pub(crate) embedder: &'a ModelEmbedder,
@@ -186,7 +189,7 @@ impl EmbedJob<'_> {
             ("the model's manifest", sha256_hex(toml::to_string(embedder.manifest())?.as_bytes())),
             ("the model", embedder.name().to_owned()),
             ("--data", self.data.to_owned()),
-            ("the records of the data", self.source.fingerprint()),
+            (DATA_RECORDS, self.source.fingerprint()),
             ("--views", views.into_iter().collect::<Vec<_>>().join(",")),
             ("--crop", format!("{:?}", self.crop)),
             ("--dtype", self.element.name().to_owned()),
@@ -205,7 +208,7 @@ impl EmbedStream<'_> {
             if let Some(index) = entry["index"].as_u64() {
                 self.left_out.insert(usize::try_from(index)?);
             }
-            if let (Some(message), true) = (entry["told"].as_str(), self.first_left_out.len() < MAX_REPORTED) {
+            if let (Some(message), true) = (entry["message"].as_str(), self.first_left_out.len() < MAX_REPORTED) {
                 self.first_left_out.push(message.to_owned());
             }
         }
@@ -215,7 +218,7 @@ impl EmbedStream<'_> {
     /// Records a sample as unreadable.
     pub(super) fn leave_out(&mut self, index: usize, broken: &Broken) -> anyhow::Result<()> {
         if self.left_out.insert(index) {
-            self.draft.note(&json!({ "index": index, "told": broken.to_string() }))?;
+            self.draft.note(&json!({ "index": index, "message": broken.to_string() }))?;
             if self.first_left_out.len() < MAX_REPORTED {
                 self.first_left_out.push(broken.to_string());
             }
