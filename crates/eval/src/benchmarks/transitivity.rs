@@ -31,7 +31,7 @@ pub(super) fn triples<'a>(chains: impl IntoIterator<Item = Vec<(usize, &'a str)>
 
 /// Share of `triples` (a, b, c) with `S(a, c) < S(a, b) S(b, c)`, where `S` is the cosine of the exterior angle seen
 /// from the root, clamped to [0, 1] (RCME Eqs. 1, 2 and 4). One record over all triples, and one for each position of
-/// the middle text. The baseline replaces c by the last text of another triple of the same position. `point` returns
+/// the middle text. `triples` are sorted, as [`triples`] returns them. The baseline replaces c by the last text of another triple of the same position. `point` returns
 /// the point of a text; `level` is the name of a position, such as "rank".
 ///
 /// # Errors
@@ -57,9 +57,7 @@ pub(super) fn transitivity_records<'p>(
     let rng = &mut rand_chacha::ChaCha8Rng::seed_from_u64(seed);
     // Per triple: its position, whether it violates Eq. 4, and whether it does with another last text.
     let mut found: Vec<(usize, bool, bool)> = Vec::with_capacity(triples.len());
-    let mut sorted = triples.to_vec();
-    sorted.sort();
-    for same in sorted.chunk_by(|a, b| a.position == b.position) {
+    for same in triples.chunk_by(|a, b| a.position == b.position) {
         let mut last: Vec<&str> = same.iter().map(|triple| triple.texts[2]).collect();
         last.shuffle(rng);
         found.extend(same.iter().zip(last).map(|(triple, other)| {

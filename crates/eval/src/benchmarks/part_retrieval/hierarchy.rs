@@ -144,10 +144,28 @@ fn histogram(labels: &[u32], boxes: &[&ScoredCandidate]) -> Vec<f64> {
 /// The angle between the axis of the whole and the part goes from 0 to pi, the cosine from 1 down to 0, each in 100
 /// steps. A candidate beyond the last threshold (a cosine below 0) is never retrieved.
 pub(super) struct ThresholdPrecision<'a> {
+    pub(super) score: ThresholdScore,
+    /// The candidates, and the ranking by `score` that names the protocol.
     pub(super) ranking: RankingProtocol,
     pub(super) labels: &'a LabelNumbers,
     /// The curves of all queries.
     pub(super) sums: Mutex<ThresholdCurveSums>,
+}
+
+/// Score that is compared with a threshold.
+#[derive(Clone, Copy)]
+pub(super) enum ThresholdScore {
+    Cosine,
+    Angle,
+}
+
+impl ThresholdScore {
+    pub(super) fn criterion(self) -> RankingCriterion {
+        match self {
+            ThresholdScore::Cosine => RankingCriterion::Cosine,
+            ThresholdScore::Angle => RankingCriterion::Angle,
+        }
+    }
 }
 
 const STEPS: usize = 100;
@@ -172,12 +190,9 @@ impl RetrievalMetrics for ThresholdPrecision<'_> {
         }
         let mut curve = ThresholdCurve::new(STEPS);
         for it in &candidates {
-            let at = match self.ranking.criterion {
-                RankingCriterion::Cosine => 1.0 - it.cosine,
-                // Fig. 4 has no thresholds on a gate or on the distance.
-                RankingCriterion::Angle | RankingCriterion::Gated(_) | RankingCriterion::Distance => {
-                    (PI - it.angle) / PI
-                }
+            let at = match self.score {
+                ThresholdScore::Cosine => 1.0 - it.cosine,
+                ThresholdScore::Angle => (PI - it.angle) / PI,
             };
             curve.add(at, it.below);
         }
@@ -189,11 +204,9 @@ impl RetrievalMetrics for ThresholdPrecision<'_> {
 
     /// Thresholds are cosines, or angles between the axis of the whole and the part in radians.
     fn curves(&self, key: RecordKey<'_>) -> Vec<PrecisionRecallCurve> {
-        let threshold = |at: f64| match self.ranking.criterion {
-            RankingCriterion::Cosine => 1.0 - at,
-            RankingCriterion::Angle | RankingCriterion::Gated(_) | RankingCriterion::Distance => {
-                std::f64::consts::PI * at
-            }
+        let threshold = |at: f64| match self.score {
+            ThresholdScore::Cosine => 1.0 - at,
+            ThresholdScore::Angle => std::f64::consts::PI * at,
         };
         let sums = self.sums.lock().unwrap_or_else(PoisonError::into_inner);
         PrecisionRecallCurve::both(key, &sums, threshold).into()

@@ -17,7 +17,7 @@ use super::{Benchmark, Context, RequiredInput, images};
 use crate::metrics::ThresholdCurveSums;
 use crate::record::{Baseline, Record, RecordKey};
 use crate::{Error, PrecisionRecallCurve, Result};
-use hierarchy::{HierarchicalRecall, ThresholdPrecision};
+use hierarchy::{HierarchicalRecall, ThresholdPrecision, ThresholdScore};
 use labels::LabelNumbers;
 use queries::PartQueries;
 use ranking::{RankingCriterion, RankingProtocol, ScoredCandidate};
@@ -230,9 +230,11 @@ impl EmbeddedParts {
             });
         }
         // Fig. 4 has thresholds on the cosine and on the angle.
-        for ranking in both(vec![RankingCriterion::Cosine, RankingCriterion::Angle]) {
-            let sums = Mutex::new(ThresholdCurveSums::default());
-            metric_sets.push(Box::new(ThresholdPrecision { ranking, labels: &self.labels, sums }));
+        for score in [ThresholdScore::Cosine, ThresholdScore::Angle] {
+            for ranking in both(vec![score.criterion()]) {
+                let sums = Mutex::new(ThresholdCurveSums::default());
+                metric_sets.push(Box::new(ThresholdPrecision { score, ranking, labels: &self.labels, sums }));
+            }
         }
         metric_sets
     }
