@@ -42,7 +42,7 @@ pub struct Sample {
     pub tiers: Option<Tiers>,
     /// Human rating of how strongly the chain of `tiers` holds (HyperLex: 0 to 10).
     pub grade: Option<f64>,
-    /// Names from the root of a taxonomy to this sample's class, without the ranks that have no name.
+    /// Names from the root of a taxonomy to the class of this sample. Ranks without a name are left out.
     pub taxon: Vec<String>,
     /// The ranks that have no name in `taxon`, general to specific. Empty if the source does not know them.
     pub missing_ranks: Vec<MissingRank>,

@@ -1,4 +1,4 @@
-//! [`RootT`]: the root from which the cones are seen, as a tensor.
+//! [`RootT`]: the root of a space as a tensor. Depths and angles are measured from it.
 
 use burn::tensor::Tensor;
 

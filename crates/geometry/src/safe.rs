@@ -50,8 +50,8 @@ pub mod bounds {
     pub const ANGLE_ERROR: f32 = 4e-5;
     /// Growth of [`ANGLE_ERROR`] per unit of `sqrt(c) t`, derived like [`FAR_DIST_ERROR`].
     pub const FAR_ANGLE_ERROR: f32 = 7e-6;
-    /// Rounding error of the exact score in Euclidean space and on the sphere, on the scale of a cosine. The score is
-    /// an arc or angle in radians, or a relative distance.
+    /// Rounding error of the exact score in Euclidean space and on the sphere. The score is an arc or an angle in
+    /// radians, or a distance divided by the norms; the error is that of its cosine.
     pub const CHORD_ERROR: f32 = 4e-6;
     /// Absolute error of sums of squares and products of numbers below 1e-19, which underflow. It is 2^23 times the
     /// smallest subnormal number: about a thousand times that number for each of eight thousand terms.

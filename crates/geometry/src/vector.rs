@@ -22,7 +22,7 @@ pub fn ln_1p(t: f32) -> f32 {
 /// The angle of the vector (`along`, `across`) in `f32` for `across >= 0`, radians in [0, pi], with an error of at most
 /// 4e-7. The zero vector has angle pi/2; NaN stays NaN.
 ///
-/// With `t` the shorter component over the longer one, `artan(t)` is `t` times a polynomial of degree 8 in `t^2`,
+/// With `t` the shorter component over the longer one, `atan(t)` is `t` times a polynomial of degree 8 in `t^2`,
 /// fitted at Chebyshev nodes of [0, 1] (error 1.1e-7).
 #[inline(always)]
 pub fn half_turn(across: f32, along: f32) -> f32 {

@@ -66,7 +66,7 @@ pub(crate) struct EvalRunArgs {
     /// classification. Default: the crop that the checkpoint names, or else the centre.
     #[arg(long, value_enum, help_heading = "Evaluation protocol")]
     pub(crate) crop: Option<CropArg>,
-    /// Gate of `part_retrieval` in radians: candidates with at least this exterior angle come first, ranked by cosine;
+    /// Gate of `part_retrieval`, in radians. Candidates with at least this exterior angle come first, ranked by cosine;
     /// the others follow, ranked by angle. Published: 2.5 for CLIP, 2.0 for MoCo.
     #[arg(long, default_value_t = 2.5, help_heading = "Evaluation protocol")]
     pub(crate) gate: f64,

@@ -181,8 +181,8 @@ impl CalibrationSources {
     }
 }
 
-/// Opens a calibration source. Without options of its own, a source of the same kind as --data has the options of
-/// --data.
+/// Opens a calibration source. If no options are given for it and it is of the same kind as --data, the options of
+/// --data apply.
 fn open_as(
     args: &PredictArgs,
     data: &str,

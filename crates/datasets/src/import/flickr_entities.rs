@@ -53,7 +53,8 @@ fn read(inputs: &ImporterInputs) -> Result<Samples> {
     })))
 }
 
-/// The marked-up captions of a photo. Those of a folder are read here, so an unreadable file is one broken sample.
+/// The marked-up captions of a photo. In a folder, each photo has a file of its own; an unreadable file is one broken
+/// sample.
 type MarkedCaptions = Result<Vec<String>, Broken>;
 
 fn sentences(path: &Path) -> Result<Vec<(String, MarkedCaptions)>> {

@@ -49,7 +49,7 @@ pub(crate) struct OpenImagesRow<'a> {
     pub(crate) label: &'a str,
     pub(crate) bbox: BBox,
     pub(crate) group_of: bool,
-    /// Whether each of [`FLAGS`] is set.
+    /// One value per entry of [`FLAGS`]: true if the flag is set.
     flags: [bool; FLAGS.len()],
 }
 

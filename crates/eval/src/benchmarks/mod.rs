@@ -55,7 +55,7 @@ pub static BENCHMARKS: Registry<&dyn Benchmark> = Registry::new(
     ],
 );
 
-/// An evaluation protocol. It has access to points and their space, but not to the model.
+/// An evaluation protocol. It reads photos and texts through a [`Context`], as points of a space.
 pub trait Benchmark: Sync {
     /// Name in configs, records and on the command line.
     fn name(&self) -> &'static str;

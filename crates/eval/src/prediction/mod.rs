@@ -3,7 +3,7 @@
 //!
 //! A photo has a score for each class. A softmax turns the scores into probabilities, and the probability of a node is
 //! the sum over the classes below it ([`PredictionTree`]). The answer is the deepest node on a path from the root whose
-//! confidence exceeds a threshold ([`ScoredPath`]). Conformal risk control chooses the threshold on labelled photos
+//! confidence exceeds a threshold ([`ScoredPath`]). Conformal risk control calibrates the threshold on labelled photos
 //! that were used neither for training nor for the test ([`conformal_threshold`]).
 //!
 //! ```

@@ -78,7 +78,7 @@ pub struct TaskSettings {
     pub score: Score,
     /// Gate of the gated angle, radians.
     pub gate: f64,
-    /// Numbers of levels of the widening ball.
+    /// Numbers of levels (radii) that HierarCaps' retrieval steps through.
     pub steps: Vec<usize>,
     /// Number of drawn queries.
     #[serde(default, skip_serializing_if = "Option::is_none")]

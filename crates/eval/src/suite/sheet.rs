@@ -180,7 +180,7 @@ impl<T> Default for MergedRows<T> {
 }
 
 impl<T: PartialEq> MergedRows<T> {
-    /// The merged rows. If there is only one, its name is empty, because no other row has to be told apart from it.
+    /// The merged rows. A single row gets an empty name: there is no other row to confuse it with.
     fn rows(mut self) -> Vec<(String, Vec<Option<T>>)> {
         if let [(name, _)] = self.0.as_mut_slice() {
             name.clear();

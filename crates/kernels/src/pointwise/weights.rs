@@ -58,8 +58,8 @@ impl PointwiseWeights {
     }
 }
 
-/// Splits the blocks into pairs. An odd number of blocks has one triple, because a single block would need one load per
-/// multiplication.
+/// Splits the blocks into pairs. If the number of blocks is odd, one group has three: a group of one block would load a
+/// value for every multiplication.
 fn groups(blocks: usize) -> Vec<BlockGroup> {
     let mut groups = Vec::new();
     let mut first = 0;

@@ -12,8 +12,9 @@ use crate::lanes::{CacheLine, LINE, lines};
 use crate::pointwise::{Pointwise, PointwiseStart, PointwiseWeights};
 use crate::raw::in_pool;
 
-/// Tokens per task and per strip of the feed-forward part: a multiple of the 14 tokens of a tile of the products. The
-/// hidden layer of a strip stays in the L2 cache, and each load of the weights is used for 112 tokens.
+/// Tokens per task, and tokens that the feed-forward part processes together (a strip). It is a multiple of 14, the
+/// tokens of one tile of a matrix product. The hidden layer of a strip fits into the L2 cache, and each weight that is
+/// loaded is used for 112 tokens.
 const STRIP: usize = 112;
 
 /// A post-norm transformer for inference on the CPU.

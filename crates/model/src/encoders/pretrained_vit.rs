@@ -34,7 +34,7 @@ pub struct PretrainedVitConfig {
     /// Non-linearity of the feed-forward layers.
     #[serde(default)]
     pub activation: ActivationFn,
-    /// Added to the variances of the norms.
+    /// Epsilon of the layer norms, added to the variance.
     #[serde(default = "small_epsilon")]
     pub epsilon: f64,
     /// Whether the output of each residual branch is multiplied by a learned factor per channel (LayerScale).

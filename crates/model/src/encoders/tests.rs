@@ -83,7 +83,7 @@ fn presets_are_valid_and_found_by_name() {
         }
     }
     let small = vit(VisualConfig::preset("vit_s16").unwrap());
-    // published-systems 1.1.3: twelve heads, not timm's six.
+    // MERU's released ViT-S has twelve heads, not timm's six.
     assert_eq!((small.width, small.depth, small.heads, small.tokens()), (384, 12, 12, 197));
 }
 
@@ -369,7 +369,7 @@ fn every_trained_parameter_gets_a_finite_gradient_that_is_not_zero() {
     }
 }
 
-/// The published key list (published-systems 1.1.6), with kinds.
+/// The parameter names of MERU's released checkpoints, with the kind of each.
 #[test]
 fn names_shapes_and_kinds_are_the_published_ones() {
     use ParamKind::{Bias, Fixed, Norm, Weight};
@@ -508,7 +508,7 @@ fn initial_values_have_the_published_standard_deviations() {
     let text = TextTransformerConfig { heads: 4, ..text };
     visit_params(&TextTransformer::new(&text, &mut Init::seeded(11, &device)).unwrap(), &mut spread);
     // timm: N(0, 0.02) linear, N(0, 1e-6) class; convolution U(+-1/sqrt(fan in)), of standard deviation bound /
-    // sqrt(3). CLIP: as listed in published-systems 1.1.4, with W = 64 and L = 2.
+    // sqrt(3). CLIP: as its released text transformer is initialised, with W = 64 and L = 2.
     let (w, l) = (64_f64, 2_f64);
     for (name, std) in [
         ("cls_token", 1e-6),

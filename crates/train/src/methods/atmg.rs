@@ -43,8 +43,8 @@ const TERMS: &[&str] = &["contrast_text_image", "contrast_image_text"];
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
-    /// Released behaviour: the same loss, so this changes nothing. The released code also corresponds to `head.curv =
-    /// 0.1` and `head.learn_curv = false`.
+    /// No effect: the released loss is that of the paper. The released code also fixes the curvature: `head.curv = 0.1`
+    /// and `head.learn_curv = false`.
     pub reference: bool,
     /// Whether a photograph's caption is expected towards the root (true: official code) or away from it (false: RCME's
     /// baseline).

@@ -63,7 +63,7 @@ pub enum Negatives {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
-    /// Released behaviour: the same loss, so this changes nothing.
+    /// No effect: the released loss is that of the paper.
     pub reference: bool,
     /// Where the negatives come from: `queue`.
     pub negatives: Negatives,

@@ -233,7 +233,8 @@ fn losses_and_gradients_follow_the_equations() {
     }
 }
 
-/// RCME with a point as root: Eqs. 1, 2 and 5 to 9, and the angles of the released code from the previous link.
+/// RCME with a point as root: Eqs. 1, 2 and 5 to 9. With `reference`, angles are measured at the previous link of the
+/// chain, as in the released code.
 #[test]
 fn chains_follow_the_equations() {
     let spec = ManifoldSpec::sphere(12);

@@ -281,7 +281,7 @@ fn results(
             continue;
         }
         let group_photos: Vec<_> = judged.iter().filter(|it| seen.is_none_or(|seen| it.1.seen == seen)).collect();
-        // Photos of an unseen genus share their error, so the interval of their risk is drawn over genera.
+        // Errors of photos of the same unseen genus are not independent, so the bootstrap of the risk draws genera.
         let genera: Option<Vec<u32>> = (seen == Some(false)).then(|| group_photos.iter().map(|it| it.2).collect());
         for PredictionMethod { name, threshold, answer } in &methods {
             let answers: Vec<JudgedAnswer> = group_photos
