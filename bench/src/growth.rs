@@ -13,7 +13,7 @@ use conifer_geometry::ManifoldSpec;
 use conifer_model::encoders::{Encoder as _, TextTransformer, Tokens};
 use conifer_model::params::Init;
 
-use crate::{BenchCase, head_on, photos, preset, vit_train};
+use crate::{BenchCase, HEAD_BATCH, head_on, photos, preset, vit_train};
 
 /// Builds the case `train_BATCH`, `checkpointed_BATCH` (gradient checkpointing), `phyclip_FACTORS_DIM`,
 /// `loader_THREADS` (batches of 64 photos) or `text_LENGTH` (32 texts).
@@ -26,7 +26,7 @@ pub(crate) fn case(name: &str) -> anyhow::Result<BenchCase> {
         ("checkpointed", &[batch]) => vit_train(batch, &Device::flex().autodiff().gradient_checkpointing()),
         ("phyclip", &[factors, dim]) => {
             let spec = ManifoldSpec { factors, dim: factors * dim, ..(product()?)(512) };
-            head_on("phyclip", spec, &Device::flex().autodiff())
+            head_on("phyclip", HEAD_BATCH, spec, &Device::flex().autodiff())
         }
         ("loader", &[threads]) => loader(threads),
         ("text", &[len]) => text(len),

@@ -12,6 +12,7 @@ mod memory;
 mod parts;
 mod search;
 mod step;
+mod stored;
 mod texts;
 
 use std::io::{BufRead as _, Write as _};
@@ -125,10 +126,11 @@ fn build(name: &str) -> anyhow::Result<BenchCase> {
             Some(("head", "angle")) => head_angle(&device.autodiff()),
             // CLIP's loss is InfoNCE in both directions, on the similarity of the given space.
             Some(("head", "phyclip_pair")) => {
-                head_on("clip", (methods::entry("phyclip")?.manifold)(512), &device.autodiff())
+                head_on("clip", HEAD_BATCH, (methods::entry("phyclip")?.manifold)(512), &device.autodiff())
             }
-            Some(("head", method)) => head(method, &device.autodiff()),
+            Some(("head", method)) => head_of(method, HEAD_BATCH, &device.autodiff()),
             Some(("grow", what)) => growth::case(what),
+            Some(("stored", what)) => stored::case(what),
             _ => bail!("unknown case `{name}`"),
         },
     }
@@ -156,14 +158,17 @@ fn vit_train(batch: usize, device: &Device) -> anyhow::Result<BenchCase> {
     }))
 }
 
-/// Loss and gradients of the features of 768 samples, including scale and curvature. Feature scales are 1, as in
+/// Loss and gradients of the features of `batch` samples, including scale and curvature. Feature scales are 1, as in
 /// `torch_side.py`.
-fn head(method: &str, device: &Device) -> anyhow::Result<BenchCase> {
-    head_on(method, (methods::entry(method)?.manifold)(512), device)
+fn head_of(method: &str, batch: usize, device: &Device) -> anyhow::Result<BenchCase> {
+    head_on(method, batch, (methods::entry(method)?.manifold)(512), device)
 }
 
-/// As [`head`], in the space `spec` with all curvatures set to 1.
-fn head_on(method: &str, mut spec: ManifoldSpec, device: &Device) -> anyhow::Result<BenchCase> {
+/// Rows of each view in the cases `head_...`: the published batch size.
+const HEAD_BATCH: usize = 768;
+
+/// As [`head_of`], in the space `spec` with all curvatures set to 1.
+fn head_on(method: &str, batch: usize, mut spec: ManifoldSpec, device: &Device) -> anyhow::Result<BenchCase> {
     let entry = methods::entry(method)?;
     spec.curv = if spec.kind == ManifoldKind::Sphere { Vec::new() } else { vec![1.0; spec.factors] };
     let config = HeadConfig { feature_scale: Some(1.0), learn_feature_scale: false, ..HeadConfig::default() };
@@ -176,7 +181,7 @@ fn head_on(method: &str, mut spec: ManifoldSpec, device: &Device) -> anyhow::Res
     }
     let method = (entry.from_config)(&settings)?;
     let views: Vec<Tensor<2>> =
-        [0.1, 0.2, 0.3, 0.4].map(|phase| filled([768, spec.dim], 0.05, phase, device).require_grad()).into();
+        [0.1, 0.2, 0.3, 0.4].map(|phase| filled([batch, spec.dim], 0.05, phase, device).require_grad()).into();
     Ok(Box::new(move || {
         let lift = |i: usize, side| head.lift(views[i].clone(), side);
         let boxed = method.views().contains(&conifer_data::View::Boxes);

@@ -9,7 +9,6 @@ use std::thread::JoinHandle;
 
 use anyhow::{Context as _, anyhow};
 use burn::tensor::Device;
-use conifer_data::SourceSpec;
 use conifer_train::config::Config;
 use conifer_train::trainer::{Event, Trainer};
 
@@ -35,7 +34,7 @@ checkpoint_every = 0
 "#;
 
 /// A trainer on a separate thread that runs one step per request.
-struct SteppedTrainer {
+pub(crate) struct SteppedTrainer {
     go: Option<SyncSender<()>>,
     /// Receives `None` once the trainer is created, then the loss of each step.
     done: Receiver<Option<f64>>,
@@ -55,23 +54,23 @@ pub(crate) fn hycoclip() -> anyhow::Result<BenchCase> {
     config.tokenizer =
         conifer_train::config::TokenizerConfig::ClipMerges { path: variable("BENCH_MERGES")?.into(), vocab_size: None };
     config.train.out = folder.path().join("run");
-    let mut paced = SteppedTrainer::start(config, folder)?;
-    Ok(Box::new(move || paced.step()))
+    let mut stepped = SteppedTrainer::start(config, folder)?;
+    Ok(Box::new(move || stepped.step()))
 }
 
 impl SteppedTrainer {
-    fn start(config: Config, folder: tempfile::TempDir) -> anyhow::Result<Self> {
+    pub(crate) fn start(config: Config, folder: tempfile::TempDir) -> anyhow::Result<Self> {
         let (go, may_go) = sync_channel(0);
         let (losses, done) = sync_channel(1);
         let trainer = std::thread::spawn(move || train(config, &may_go, &losses));
-        let mut paced = Self { go: Some(go), done, trainer: Some(trainer), _folder: folder };
-        match paced.done.recv() {
-            Ok(_) => Ok(paced),
-            Err(_) => Err(paced.failed()),
+        let mut stepped = Self { go: Some(go), done, trainer: Some(trainer), _folder: folder };
+        match stepped.done.recv() {
+            Ok(_) => Ok(stepped),
+            Err(_) => Err(stepped.failed()),
         }
     }
 
-    fn step(&mut self) -> anyhow::Result<f32> {
+    pub(crate) fn step(&mut self) -> anyhow::Result<f32> {
         let went = self.go.as_ref().is_some_and(|it| it.send(()).is_ok());
         match self.done.recv() {
             Ok(Some(loss)) if went => Ok(loss as f32),
@@ -98,8 +97,7 @@ impl Drop for SteppedTrainer {
 }
 
 fn train(config: Config, may_go: &Receiver<()>, losses: &SyncSender<Option<f64>>) -> anyhow::Result<()> {
-    let spec = SourceSpec { kind: config.data.kind.clone(), path: config.data.path.clone(), ..SourceSpec::default() };
-    let source = Arc::from(conifer_datasets::open(&spec)?);
+    let source = Arc::from(conifer_datasets::open(&config.source())?);
     let mut trainer = Trainer::new(config, source, &Device::flex())?;
     let stop = AtomicBool::new(losses.send(None).is_err() || may_go.recv().is_err());
     trainer.run(&stop, &mut |event: &Event<'_>| {
