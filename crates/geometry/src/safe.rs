@@ -53,8 +53,8 @@ pub mod bounds {
     /// Rounding error of the exact score in Euclidean space and on the sphere. The score is an arc or an angle in
     /// radians, or a distance divided by the norms; the error is that of its cosine.
     pub const CHORD_ERROR: f32 = 4e-6;
-    /// Absolute error of sums of squares and products of numbers below 1e-19, which underflow. It is 2^23 times the
-    /// smallest subnormal number: about a thousand times that number for each of eight thousand terms.
+    /// Absolute error of sums of squares and products of numbers below 1e-19, which underflow. A term loses at most the
+    /// smallest subnormal number, and this is 2^23 of them: a safety factor of 1,000 for 8,000 terms.
     pub const UNDERFLOW: f32 = f32::MIN_POSITIVE;
     /// Like [`UNDERFLOW`], for an `f32` dot product that enters an `f64` computation, with a safety factor of 85.
     pub const UNDERFLOW_OF_F32: f64 = 1e-36;

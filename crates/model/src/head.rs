@@ -49,8 +49,8 @@ pub struct HeadConfig {
     pub feature_scale_per_factor: bool,
     /// Initial temperature of the contrastive softmax, more than 0: 0.07 (HyCoCLIP App. B, PHyCLIP App. C.3).
     pub temperature: f64,
-    /// Three initial temperatures, more than 0, of a method with three softmaxes (UNCHA), which replace `temperature`:
-    /// of the softmax over wholes, over boxes, and over wholes with boxes as queries. Empty: the method's values.
+    /// Initial temperatures of a method with three softmaxes (UNCHA), each more than 0: over wholes, over boxes, and over
+    /// wholes with boxes as queries. They replace `temperature`. Empty: the method's values.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub temperatures: Vec<f64>,
     /// Whether the temperature is learned.

@@ -1,4 +1,5 @@
-//! `conifer serve` and `conifer front`: open what the arguments name and hand it over to the server.
+//! `conifer serve` opens the set, model, threshold and photos that its arguments name and starts a server for them.
+//! `conifer front` starts a server that queries other servers.
 
 use std::net::SocketAddr;
 use std::path::Path;

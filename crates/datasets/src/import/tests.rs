@@ -467,7 +467,8 @@ fn malformed_openimages_files() {
     assert!(text.contains("row 2 of ") && text.ends_with("1 fields; expected a label and its display name"), "{text}");
 }
 
-/// One phrase per box; crowds as groups; the photo found by either of its names.
+/// Each box becomes one phrase and a crowd becomes a group box. The photo is found by `file_name` or by the last part of
+/// `coco_url`.
 #[test]
 fn instances() {
     let folder = FixtureFolder::new();

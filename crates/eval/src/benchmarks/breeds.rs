@@ -30,8 +30,8 @@ use crate::{Error, Outcomes, Result};
 /// set was skipped.
 ///
 /// The pair of a sample is the last two names of the taxon of its class if the source lists classes, and of its own
-/// taxon otherwise. All listed classes are candidates. Samples with a shorter taxon are left out, and the protocol says
-/// so.
+/// taxon otherwise. If the source lists classes, the candidate pairs are built from all of them, including classes
+/// without a photo. Samples with a shorter taxon are left out, and the protocol says so.
 pub(super) struct BreedsBenchmark;
 
 const TOP: [usize; 2] = [1, 5];

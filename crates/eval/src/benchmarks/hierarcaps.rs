@@ -211,7 +211,8 @@ impl ChainSetting {
 /// Name of a subset, and the predicate that selects its chains.
 type ChainSubset = (&'static str, fn(&[String]) -> bool);
 
-/// Chains of four tiers whose length says little about their order (supplement 3.2).
+/// Subsets of the chains with four tiers in which two neighbouring captions are equally or almost equally long, so that
+/// caption length hardly predicts their order (supplement 3.2).
 const LENGTH_SUBSETS: [ChainSubset; 2] = [
     ("tiers 1 and 2 of equal length", |tiers| tiers.len() == 4 && words(&tiers[0]) == words(&tiers[1])),
     ("tiers 3 and 4 within 4 words", |tiers| tiers.len() == 4 && words(&tiers[2]).abs_diff(words(&tiers[3])) <= 4),

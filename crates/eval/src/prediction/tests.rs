@@ -60,7 +60,7 @@ fn paths_of_a_hand_computed_example() {
         assert_eq!(greedy.answer(Some(threshold)), node(&classes, answer), "{threshold}");
     }
     assert_eq!(greedy.answer(None), 0);
-    // The flat classifier goes to the most probable class, which is another branch.
+    // The flat classifier picks the most probable class (`snowy`), which is in another branch than the greedy path.
     let flat = classes.flat_path(&probabilities);
     assert_eq!(names(&classes, flat.nodes()), ["bird", "owl", "snowy"]);
     near(&flat.scores()[1..], &[0.8, 0.4]);

@@ -149,8 +149,8 @@ pub static MANIFOLDS: Registry<ManifoldEntry> = Registry::new(
 
 /// Builds the manifold that `spec` describes.
 ///
-/// `curv` holds the curvatures c > 0, `[K]`, one per Lorentz factor, and may require a gradient. Without it, the values
-/// of `spec` are constants. Sphere and Euclidean space ignore it.
+/// `curv` holds the curvatures c > 0, `[K]`, one per Lorentz factor, and may require a gradient. If `curv` is
+/// `None`, the curvatures of `spec` are used as constants. Sphere and Euclidean space ignore it.
 ///
 /// # Errors
 /// [`ManifoldSpec::check`] fails; the kind is unknown; `curv` has the wrong length.

@@ -12,8 +12,8 @@ const ROWS: usize = 4;
 const DIM: usize = 8;
 const LENGTHS: [usize; ROWS] = [4, 3, 2, 1];
 
-/// A batch whose chains have four links, of which sample i has `LENGTHS[i]`. The remaining links are replaced by
-/// `junk`, or repeat the last link.
+/// A batch of chains padded to four links; the chain of sample i has `LENGTHS[i]` links. The padding is `junk`, or
+/// repeats the last link.
 fn batch(space: &BatchSpace, junk: Option<f64>) -> BatchPoints {
     let features = Features::random(31, ROWS, DIM);
     let leaves: [Tensor<2>; 4] = std::array::from_fn(|view| features.leaf(view, DType::F32, &device()));

@@ -41,8 +41,8 @@ use same_class::SameClassPrecision;
 /// * `same_class`: fraction of correct answers among the first 5 to 100, averaged over queries, in both directions.
 /// * `hierarchy`: photos retrieve boxes of their labels and of the descendants, and boxes retrieve photos that contain
 ///   their label or an ancestor of it (App. A): recall at large k, and precision and recall over thresholds. From photo
-///   to box also the label distribution at large k; a retrieved photo has several labels, so it has none in the other
-///   direction. The paper reports numbers only from photo to box. Descendants are taken from
+///   to box, the label distribution at large k is measured as well. From box to photo it is undefined, because a
+///   retrieved photo has several labels. The paper reports numbers only from photo to box. Descendants are taken from
 ///   [`Context::graph`], an is-a or part-of graph of the phrases (`conifer data parts` builds one from boxes, App. A).
 ///   Without it, or with a graph of unrelated labels, no label has descendants, and the protocol says so.
 /// * `photos`: the mean number of classes in a photo, without and with their descendants (the paper counts 5.29 and

@@ -179,8 +179,8 @@ pub(super) fn point_gradients(
             let upstream = sign * grad[at] / f32::cast_from(factors as u32);
             let u = excess_of_pair(a, b, c, dot);
             let derivative = acosh_derivative(u, floor);
-            // `weight` is the gradient of the rapidity; `own` is the part of the gradient of c that does not flow
-            // through u.
+            // `weight` is the gradient of the rapidity; `own` is minus the part of the gradient of c that does not
+            // flow through u, so it is subtracted below.
             let mut weight = upstream / c.sqrt();
             let mut own = 0.0f32;
             if comptime![squares || for_curv] {
