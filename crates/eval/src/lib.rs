@@ -30,6 +30,7 @@ pub mod prediction;
 mod record;
 mod results;
 mod score;
+mod seed_comparison;
 mod settings;
 pub mod suite;
 
@@ -46,5 +47,6 @@ pub use outcomes::Outcomes;
 pub use record::{Baseline, Record, RecordKey, table};
 pub use results::{ResultLine, read_results};
 pub use score::{Score, similarity_rows};
+pub use seed_comparison::{ClaimVerdict, Opponent, SeedComparison, TrivialComparison, compare_over_seeds, decide};
 pub use settings::{TreeFile, settings};
 pub use suite::{SUITES, Suite, SuiteReport};
