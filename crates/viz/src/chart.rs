@@ -162,7 +162,7 @@ impl ChartFrame {
 }
 
 /// Round numbers inside `range`, about `count` of them, at a distance of 1, 2 or 5 times a power of ten.
-fn ticks([lo, hi]: [f64; 2], count: usize) -> Vec<f64> {
+pub(crate) fn ticks([lo, hi]: [f64; 2], count: usize) -> Vec<f64> {
     let raw = (hi - lo) / count as f64;
     let power = 10f64.powf(raw.log10().floor());
     let step = [1.0, 2.0, 5.0, 10.0].into_iter().map(|m| m * power).find(|&s| s >= raw).unwrap_or(10.0 * power);
@@ -172,7 +172,7 @@ fn ticks([lo, hi]: [f64; 2], count: usize) -> Vec<f64> {
 }
 
 /// Formats the number of a tick without superfluous digits.
-fn number(value: f64) -> String {
+pub(crate) fn number(value: f64) -> String {
     let magnitude = value.abs();
     if magnitude >= 1e5 || (magnitude > 0.0 && magnitude < 1e-3) {
         return format!("{value:.0e}");

@@ -36,6 +36,7 @@ mod chart_file;
 mod disc;
 mod error;
 mod factors;
+mod forest;
 mod report;
 mod tree;
 
@@ -44,5 +45,6 @@ pub use chart_file::line_chart_file;
 pub use disc::{DiscMap, DiscPoint, PoincareDisc};
 pub use error::{Error, Result};
 pub use factors::{FactorDepth, ProductFactors};
+pub use forest::{ForestMark, ForestRow, forest, forest_file};
 pub use report::{Block, Figure, Report};
 pub use tree::{TreeNode, tree};

@@ -32,6 +32,8 @@ pub enum Block {
     },
     /// SVG elements side by side, from [`crate::line_chart`] and [`crate::histogram`].
     Charts(Vec<String>),
+    /// One SVG element over the whole width, from [`crate::forest`].
+    Chart(String),
     /// A row of pictures with captions.
     Strip {
         /// A line above the row.
@@ -98,6 +100,9 @@ impl Block {
             Self::Charts(charts) => {
                 let _ = writeln!(out, "<div class=\"charts\">{}</div>", charts.concat());
             }
+            Self::Chart(chart) => {
+                let _ = writeln!(out, "<div class=\"wide\">{chart}</div>");
+            }
             Self::Strip { heading, figures } => {
                 let _ = write!(out, "<h3>{}</h3><div class=\"strip\">", escape(heading));
                 figures.iter().for_each(|figure| figure.write(out));
@@ -152,6 +157,7 @@ th{color:var(--soft);font-weight:500}th:first-child,td:first-child{text-align:le
 td.better{color:var(--mark)}td.worse{color:var(--bad)}
 .charts{display:grid;grid-template-columns:repeat(auto-fill,minmax(300px,1fr));gap:16px}.chart{background:var(--card);border:1px solid var(--line);border-radius:8px;padding:8px;box-sizing:border-box;width:100%}
 .chart .title{font:600 12px system-ui,sans-serif;fill:var(--ink)}.chart .tick{font:10px system-ui,sans-serif;fill:var(--soft)}.grid{stroke:var(--line);fill:none}
+.label{font:11px system-ui,sans-serif;fill:var(--ink)}.whisker{stroke:var(--c);stroke-width:2}.zero{stroke:var(--soft)}.wide{margin:12px 0}
 .line{fill:none;stroke-width:1.6}.area{fill-opacity:.22;stroke-width:1.4}
 .s0{--c:var(--series-0)}.s1{--c:var(--series-1)}.s2{--c:var(--series-2)}.s3{--c:var(--series-3)}.s4{--c:var(--series-4)}.s5{--c:var(--series-5)}
 .line,.area{stroke:var(--c)}.area,.dot{fill:var(--c)}
