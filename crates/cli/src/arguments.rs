@@ -10,6 +10,7 @@ mod hierarchy;
 mod path;
 mod predict;
 mod ranking;
+mod reproduce;
 mod search;
 #[cfg(feature = "serve")]
 mod serve;
@@ -30,6 +31,7 @@ pub(crate) use hierarchy::{ChainProtocolArg, HierarchyArgs};
 pub(crate) use path::PathArg;
 pub(crate) use predict::{ClassTextArg, PredictArgs};
 pub(crate) use ranking::RankingArg;
+pub(crate) use reproduce::ReproduceArgs;
 pub(crate) use search::{FilterArgs, QueryArgs, QueryEmbedderArgs, SearchArgs, TraverseArgs};
 #[cfg(feature = "serve")]
 pub(crate) use serve::{FrontArgs, ListenArgs, ServeArgs};
@@ -81,6 +83,8 @@ pub(crate) enum Command {
     /// Evaluate a checkpoint on a data set or on all tables of a paper, or compare two results.
     #[command(subcommand)]
     Eval(EvalCommand),
+    /// Train and measure what decides claims of the papers, and write a page with the verdicts.
+    Reproduce(ReproduceArgs),
     /// Predict the deepest class of a tree at which the risk of an error is bounded: a species, else its genus, else
     /// its family.
     Predict(Box<PredictArgs>),

@@ -9,7 +9,9 @@ use anyhow::Context as _;
 use burn::tensor::Device;
 use conifer_data::Source;
 use conifer_eval::benchmarks::{find, prompts};
-use conifer_eval::{Benchmark, Context, Error, Options, Record, Score, TreeFile, measure, settings, table};
+use conifer_eval::{
+    Benchmark, Context, Error, Options, PrecisionRecallCurve, Record, Score, TreeFile, measure, settings, table,
+};
 use serde_json::{Value, json};
 
 use crate::arguments::{DataArgs, EvalCommand, EvalRunArgs, ScoreArg};
@@ -32,41 +34,116 @@ pub(crate) fn run(command: EvalCommand, as_json: bool, device: &Device) -> anyho
 
 /// Runs the chosen benchmarks on one data set.
 fn benchmarks(args: EvalRunArgs, as_json: bool, device: &Device) -> anyhow::Result<()> {
-    let data = DataArgs {
-        data: args.data.clone(),
-        split: args.split.clone(),
-        data_options: args.data_options.clone(),
-        roots: args.roots.clone(),
-    };
-    let right = (0.0..=std::f64::consts::PI).contains(&args.gate);
-    anyhow::ensure!(right, "--gate is {}; expected an angle in radians, 0 to 3.1416", args.gate);
-    let benchmarks = args.benchmarks.iter().map(|name| find(name)).collect::<Result<Vec<_>, _>>()?;
-    if let Some(candidates) = &args.candidates {
-        anyhow::ensure!(
-            benchmarks.iter().any(|it| it.name() == "hierarcaps"),
-            "--candidates is {candidates}, but no chosen benchmark reads it; expected --benchmark hierarcaps"
-        );
-    }
-    if let Some(queries) = args.queries {
-        let names = || benchmarks.iter().map(|it| it.name()).collect::<Vec<_>>().join(", ");
-        anyhow::ensure!(
-            benchmarks.iter().any(|it| it.draws_queries()),
-            "--queries {queries}: {} draws no queries; expected a benchmark that does, such as part_retrieval",
-            names()
-        );
-        anyhow::ensure!(queries > 0, "--queries is 0; expected at least 1");
-    }
-    let curves = args.curves.as_deref().map(|folder| CurveFolder::create(folder, &benchmarks)).transpose()?;
-    let tree = args.tree.as_deref().map(TreeFile::read).transpose()?;
-    let source = open_source(&data)?;
-    let chain_candidates = args.candidates.as_ref().map(|it| open_candidates(it, &args.roots)).transpose()?;
-    let all_splits = match args.all_classes {
-        true => Some(open_source(&DataArgs { split: None, ..data })?),
-        false => None,
-    };
-    let tree = tree.or_else(|| source.class_tree().as_ref().map(TreeFile::of_ranks));
+    let chosen = ChosenBenchmarks::of(&args)?;
+    let curves = args.curves.as_deref().map(|folder| CurveFolder::create(folder, &chosen.0)).transpose()?;
+    let data = EvaluationData::open(&args)?;
     // Open the output before the evaluation, so that an unwritable path fails early.
     let log = args.out.as_deref().map(ResultLog::open).transpose()?;
+    let Measured { records, lines, failed, drawn } = measure_all(&args, &chosen, &data, device)?;
+    if !records.is_empty() || failed.is_empty() {
+        // Print the results even if the file cannot be written, so that the work is not lost.
+        let saved = log.map_or(Ok(()), |log| log.append(&lines));
+        if as_json {
+            print_json(&records.iter().map(Record::without_outcomes).collect::<Vec<_>>())?;
+        } else {
+            print(&columns(&table(&records)))?;
+        }
+        warn_if_trivial(&records);
+        let written = match &curves {
+            Some(folder) if !drawn.is_empty() => folder.write(&drawn),
+            _ => Ok(Vec::new()),
+        };
+        if saved.is_err() {
+            failed.iter().for_each(|(_, error)| note(&error.to_string()));
+        }
+        saved?;
+        written?.iter().for_each(|file| note(&file.display().to_string()));
+    }
+    verdict(failed, chosen.0.len())
+}
+
+/// Runs the chosen benchmarks and returns the lines of a result file.
+///
+/// # Errors
+/// An argument is invalid, the data or the model cannot be opened, or a benchmark fails.
+pub(crate) fn result_lines(args: &EvalRunArgs, device: &Device) -> anyhow::Result<String> {
+    let chosen = ChosenBenchmarks::of(args)?;
+    let measured = measure_all(args, &chosen, &EvaluationData::open(args)?, device)?;
+    verdict(measured.failed, chosen.0.len())?;
+    Ok(measured.lines)
+}
+
+/// The benchmarks of a command, whose options fit them.
+struct ChosenBenchmarks(Vec<&'static dyn Benchmark>);
+
+impl ChosenBenchmarks {
+    fn of(args: &EvalRunArgs) -> anyhow::Result<Self> {
+        let right = (0.0..=std::f64::consts::PI).contains(&args.gate);
+        anyhow::ensure!(right, "--gate is {}; expected an angle in radians, 0 to 3.1416", args.gate);
+        let benchmarks = args.benchmarks.iter().map(|name| find(name)).collect::<Result<Vec<_>, _>>()?;
+        if let Some(candidates) = &args.candidates {
+            anyhow::ensure!(
+                benchmarks.iter().any(|it| it.name() == "hierarcaps"),
+                "--candidates is {candidates}, but no chosen benchmark reads it; expected --benchmark hierarcaps"
+            );
+        }
+        if let Some(queries) = args.queries {
+            let names = || benchmarks.iter().map(|it| it.name()).collect::<Vec<_>>().join(", ");
+            anyhow::ensure!(
+                benchmarks.iter().any(|it| it.draws_queries()),
+                "--queries {queries}: {} draws no queries; expected a benchmark that does, such as part_retrieval",
+                names()
+            );
+            anyhow::ensure!(queries > 0, "--queries is 0; expected at least 1");
+        }
+        Ok(Self(benchmarks))
+    }
+}
+
+/// The opened data of an evaluation.
+struct EvaluationData {
+    source: Box<dyn Source>,
+    tree: Option<TreeFile>,
+    chain_candidates: Option<Box<dyn Source>>,
+    all_splits: Option<Box<dyn Source>>,
+}
+
+impl EvaluationData {
+    fn open(args: &EvalRunArgs) -> anyhow::Result<Self> {
+        let data = DataArgs {
+            data: args.data.clone(),
+            split: args.split.clone(),
+            data_options: args.data_options.clone(),
+            roots: args.roots.clone(),
+        };
+        let tree = args.tree.as_deref().map(TreeFile::read).transpose()?;
+        let source = open_source(&data)?;
+        let chain_candidates = args.candidates.as_ref().map(|it| open_candidates(it, &args.roots)).transpose()?;
+        let all_splits = match args.all_classes {
+            true => Some(open_source(&DataArgs { split: None, ..data })?),
+            false => None,
+        };
+        let tree = tree.or_else(|| source.class_tree().as_ref().map(TreeFile::of_ranks));
+        Ok(Self { source, tree, chain_candidates, all_splits })
+    }
+}
+
+/// Results of some benchmarks.
+struct Measured {
+    records: Vec<Record>,
+    /// The records as lines of a result file.
+    lines: String,
+    failed: Vec<(&'static dyn Benchmark, Error)>,
+    drawn: Vec<PrecisionRecallCurve>,
+}
+
+fn measure_all(
+    args: &EvalRunArgs,
+    chosen: &ChosenBenchmarks,
+    data: &EvaluationData,
+    device: &Device,
+) -> anyhow::Result<Measured> {
+    let EvaluationData { source, tree, chain_candidates, all_splits } = data;
     let model = ModelEmbedder::open(&args.checkpoint, device)?.with_root_text(args.root_text.as_deref());
     let model = model.with_text_vectors(source.as_ref())?;
     let cache = args.cache.folder();
@@ -89,46 +166,25 @@ fn benchmarks(args: EvalRunArgs, as_json: bool, device: &Device) -> anyhow::Resu
     let context = Context::new(&embedder, source.as_ref(), tree.as_ref().map(|it| &it.graph), &options)
         .with_candidates(all_splits.as_deref())
         .with_chain_candidates(chain_candidates.as_deref());
-    let (mut records, mut lines, mut failed) = (Vec::new(), String::new(), Vec::new());
-    let mut drawn = Vec::new();
-    let count = benchmarks.len();
-    for benchmark in benchmarks {
+    let mut all = Measured { records: Vec::new(), lines: String::new(), failed: Vec::new(), drawn: Vec::new() };
+    for &benchmark in &chosen.0 {
         match measure(benchmark, &context) {
             Ok(measured) => {
                 let settings = settings(benchmark, &options, tree.as_ref(), args.root_text.as_deref());
                 let candidates = chain_candidates.as_deref();
-                let by = produced_by(&args, embedder.model(), source.as_ref(), candidates, &settings);
+                let by = produced_by(args, embedder.model(), source.as_ref(), candidates, &settings);
                 for record in &measured {
                     let mut line = serde_json::to_value(record)?;
                     line["produced_by"] = by.clone();
-                    lines += &format!("{line}\n");
+                    all.lines += &format!("{line}\n");
                 }
-                records.extend(measured);
-                drawn.extend(context.take_curves());
+                all.records.extend(measured);
+                all.drawn.extend(context.take_curves());
             }
-            Err(error) => failed.push((benchmark, error)),
+            Err(error) => all.failed.push((benchmark, error)),
         }
     }
-    if !records.is_empty() || failed.is_empty() {
-        // Print the results even if the file cannot be written, so that the work is not lost.
-        let saved = log.map_or(Ok(()), |log| log.append(&lines));
-        if as_json {
-            print_json(&records.iter().map(Record::without_outcomes).collect::<Vec<_>>())?;
-        } else {
-            print(&columns(&table(&records)))?;
-        }
-        warn_if_trivial(&records);
-        let written = match &curves {
-            Some(folder) if !drawn.is_empty() => folder.write(&drawn),
-            _ => Ok(Vec::new()),
-        };
-        if saved.is_err() {
-            failed.iter().for_each(|(_, error)| note(&error.to_string()));
-        }
-        saved?;
-        written?.iter().for_each(|file| note(&file.display().to_string()));
-    }
-    verdict(failed, count)
+    Ok(all)
 }
 
 /// Opens the data set of `--candidates`.

@@ -13,6 +13,7 @@ mod hierarchy;
 mod lists;
 mod predict;
 mod quickstart;
+mod reproduce;
 mod search;
 #[cfg(feature = "serve")]
 mod serve;
@@ -40,6 +41,7 @@ pub(crate) fn run(cli: Cli) -> anyhow::Result<()> {
         Command::Embed(args) => embed::run(args, json, &device),
         Command::Eval(args) => eval::run(args, json, &device),
         Command::Predict(args) => predict::run(*args, json, &device),
+        Command::Reproduce(args) => reproduce::run(&args, json, &device),
         Command::Search(args) => search::run(args, json, &device),
         Command::Store(command) => store::run(command, json),
         Command::Export(args) => export::run(args, json),

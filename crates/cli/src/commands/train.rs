@@ -44,7 +44,7 @@ pub(crate) fn run(args: TrainArgs, as_json: bool, device: &Device) -> anyhow::Re
             }
             match &args.out {
                 Some(out) => config.train.out = out.clone(),
-                None if args.smoke => clear_smoke_run(&config.train.out)?,
+                None if args.smoke => clear_run(&config.train.out, "the earlier smoke run")?,
                 None => {}
             }
             let source = open(&config)?;
@@ -91,15 +91,15 @@ fn smoke_folder(out: &Path) -> PathBuf {
     out.with_file_name(format!("{name}-smoke"))
 }
 
-/// Deletes an earlier `--smoke` run in this folder.
+/// Deletes an earlier run in this folder. `what` names it in messages.
 ///
 /// # Errors
 /// The folder holds a file that no run writes; then nothing is deleted.
-fn clear_smoke_run(out: &Path) -> anyhow::Result<()> {
+pub(crate) fn clear_run(out: &Path, what: &str) -> anyhow::Result<()> {
     if !out.exists() {
         return Ok(());
     }
-    let place = || format!("replacing the earlier smoke run {}", out.display());
+    let place = || format!("replacing {what} {}", out.display());
     for entry in fs::read_dir(out).with_context(place)? {
         let name = entry.with_context(place)?.file_name().to_string_lossy().into_owned();
         let known = RUN_FILES.iter().any(|it| *it == name) || name.starts_with("events.out.tfevents");
@@ -117,14 +117,14 @@ fn clear_smoke_run(out: &Path) -> anyhow::Result<()> {
 const RUN_FILES: [&str; 3] = [CONFIG, "metrics.jsonl", "checkpoints"];
 
 /// The feature store in the folder that the config names, or else in the user's cache folder.
-fn feature_store(config: &Config) -> FeatureStore {
+pub(crate) fn feature_store(config: &Config) -> FeatureStore {
     match &config.train.feature_store {
         Some(folder) => FeatureStore { purpose: StorePurpose::Named, ..FeatureStore::cache(Some(folder.clone())) },
         None => cache::feature_cache(),
     }
 }
 
-fn open(config: &Config) -> anyhow::Result<Arc<dyn Source>> {
+pub(crate) fn open(config: &Config) -> anyhow::Result<Arc<dyn Source>> {
     Ok(conifer_datasets::open(&config.source())?.into())
 }
 

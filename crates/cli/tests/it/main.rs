@@ -3,6 +3,7 @@
 
 mod bad_input;
 mod chains;
+mod claims;
 mod configs;
 mod data;
 mod documents;
