@@ -8,7 +8,7 @@ Held out are the genera whose name has an MD5 divisible by ten. Of the other spe
 third is for the test. With --validate the genera with remainder one are held out instead, the first photo is for
 training and the second for the measurement, so that no test photo is used to choose a setting.
 
-With --predict it trains nothing and reports `conifer predict --risk 0.1` for the runs of an earlier call: one half of the
+With --only-data it writes the data file and stops. With --predict it trains nothing and reports `conifer predict --risk 0.1` for the runs of an earlier call: one half of the
 third photos chooses the threshold, the other half is predicted; for the unseen species, one half of their genera chooses it.
 
 Run it in the root of the repository.
@@ -103,6 +103,7 @@ def main():
     options.add_argument("--program", default="target/release/conifer")
     options.add_argument("--photos", required=True)
     options.add_argument("--validate", action="store_true")
+    options.add_argument("--only-data", action="store_true", help="write the data file and stop")
     options.add_argument("--seeds", default="0,1,2")
     options.add_argument("--methods", default="clip,rcme")
     options.add_argument("--out", default="runs/birds_pretrained")
@@ -112,6 +113,8 @@ def main():
     os.makedirs(it.out, exist_ok=True)
     data = os.path.abspath(os.path.join(it.out, "validate.jsonl" if it.validate else "birds.jsonl"))
     write_data(it.photos, data, it.validate)
+    if it.only_data:
+        return
     if it.predict:
         return predict(it, data)
     columns = {}

@@ -32,4 +32,7 @@ pub(crate) struct ReproduceArgs {
     /// that it already holds are used again; unfinished runs are resumed.
     #[arg(long, default_value = "runs/claims", help_heading = OUTPUT)]
     pub(crate) out: PathBuf,
+    /// Write the tables into this Markdown file, too, between the lines `<!-- claims -->` and `<!-- /claims -->`.
+    #[arg(long, value_name = "FILE", help_heading = OUTPUT)]
+    pub(crate) update: Option<PathBuf>,
 }

@@ -41,6 +41,9 @@ pub(crate) fn run(args: &ReproduceArgs, as_json: bool, device: &Device) -> anyho
     let failed = execute::execute(&plan, signal::stop_flag()?.as_ref(), device)?;
     let results = result::results(&plan, &failed, args.seeds);
     report::write(&args.out, &results, args.seeds)?;
+    if let Some(document) = &args.update {
+        report::update(document, &results, args.seeds)?;
+    }
     if as_json {
         print_json(&results)?;
     } else {
@@ -80,7 +83,7 @@ fn list(claims: &NamedClaims, as_json: bool) -> anyhow::Result<()> {
         };
         all.push(json!({
             "name": name, "paper": claim.paper, "sentence": claim.sentence, "place": claim.place, "quick": claim.quick,
-            "data": claim.needed_data(), "row": claim.test.row, "shown": claim.show,
+            "data": claim.needed_data(), "row": claim.test.row, "shown": claim.show, "explanation": claim.explanation,
             "runs": claim.runs.iter().map(|(run, it)| json!({ "run": run, "config": it.config, "set": it.set, "init": it.init })).collect::<Vec<_>>(),
         }));
         let quick = if claim.quick { "quick" } else { "" };

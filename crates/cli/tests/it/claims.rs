@@ -43,6 +43,8 @@ fn every_claim_file_is_embedded_and_has_valid_configs() {
     assert!(quick >= 10, "{quick}");
     let mut checked = BTreeSet::new();
     for claim in &claims {
+        let shown_by = &claim["explanation"]["shown_by"];
+        assert!(shown_by.is_null() || names.contains(text(shown_by)), "{}: {shown_by}", claim["name"]);
         for run in claim["runs"].as_array().unwrap() {
             let mut sets = strings(&run["set"]);
             if run["init"].is_string() {
@@ -131,7 +133,7 @@ fn every_row_of_the_claims_exists() {
 
 /// A claim about the toy world that takes seconds.
 fn toy_claim(better: &str, set: &str) -> String {
-    let tiny = r#""data.options.size=32", "train.steps=3", "train.batch_size=8", "optim.warmup_steps=1", "train.checkpoint_every=1""#;
+    let tiny = r#""data.options.size=32", "train.steps=3", "train.batch_size=8", "optim.warmup_steps=1", "train.checkpoint_every=1", "train.keep=5""#;
     format!(
         r#"
 paper = "Toy"
@@ -189,6 +191,9 @@ fn a_claim_is_decided_once_and_resumes() {
     fs::write(at.join("small.toml"), toy_claim("meru", "")).unwrap();
     let configs = root().join("configs");
     let args = ["reproduce", "small.toml", "--seeds", "2", "--configs", configs.to_str().unwrap(), "--out", "out"];
+    let args = [&args[..], &["--update", "results.md"]].concat();
+    let document = at.join("results.md");
+    fs::write(&document, "# Results\n\n<!-- claims -->\nold\n<!-- /claims -->\n\nEnd.\n").unwrap();
     let start = || {
         let output = conifer(at, &args);
         let stderr = String::from_utf8(output.stderr).unwrap();
@@ -210,10 +215,21 @@ fn a_claim_is_decided_once_and_resumes() {
     let page = String::from_utf8(first[1].clone()).unwrap();
     assert!(page.contains("<svg") && page.contains("meru finds photos.") && page.contains("0.5 against 0.4"), "{page}");
 
+    let written = fs::read_to_string(&document).unwrap();
+    assert!(
+        written.starts_with("# Results\n\n<!-- claims -->\n\n1 claims, 2 seeds.\n\n### Toy\n\n| claim |"),
+        "{written}"
+    );
+    assert!(written.ends_with("|\n\n<!-- /claims -->\n\nEnd.\n") && !written.contains("old"), "{written}");
+    fs::write(&document, "# Results\n").unwrap();
+    refused(at, &args, &["results.md", "<!-- claims -->"]);
+    fs::write(&document, &written).unwrap();
+
     // Everything is there: nothing is trained, and the bytes are the same.
     let again = start();
     assert!(!again.contains("train ") && !again.contains("measure "), "{again}");
     assert_eq!(report(at), first);
+    assert_eq!(fs::read_to_string(&document).unwrap(), written);
 
     // A killed run: its last checkpoint and its measurements are missing.
     let run = &run_folders(at)[0];

@@ -26,6 +26,8 @@ pub(super) struct Claim {
     /// What differs from the paper, and why the test is this one.
     #[serde(default)]
     pub(super) note: String,
+    /// Why the claim does not hold here, if it does not.
+    pub(super) explanation: Option<ClaimExplanation>,
     /// True if `--quick` includes it.
     #[serde(default)]
     pub(super) quick: bool,
@@ -49,6 +51,16 @@ pub(super) struct PaperNumber {
     pub(super) claimed: f64,
     /// The other side.
     pub(super) other: Option<f64>,
+}
+
+/// A possible reason for a claim that does not hold.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ClaimExplanation {
+    /// The reason.
+    pub(super) text: String,
+    /// Name of the claim whose runs show it.
+    pub(super) shown_by: String,
 }
 
 /// A training run, for each seed.

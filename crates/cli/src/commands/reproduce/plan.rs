@@ -148,7 +148,9 @@ impl Planner<'_> {
 
     /// Overrides of a run without those that depend on other runs.
     fn sets(&self, run: &ClaimRun, seed: u64) -> anyhow::Result<Vec<String>> {
-        let mut sets = run.set.clone();
+        // The checkpoint of a run holds its frozen encoders, too (120 MB), so only the last one is kept.
+        let mut sets = vec!["train.keep=1".to_owned()];
+        sets.extend(run.set.iter().cloned());
         sets.push(format!("seed={seed}"));
         if let Some(name) = &run.data {
             sets.push(format!("data.path={}", self.data.path(name)?));

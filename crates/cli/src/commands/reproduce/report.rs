@@ -42,6 +42,29 @@ pub(super) fn write(out: &Path, results: &[ClaimResult], seeds: u64) -> anyhow::
     Ok(())
 }
 
+/// Lines around the tables in a document.
+const MARKERS: [&str; 2] = ["<!-- claims -->\n", "<!-- /claims -->"];
+
+/// Replaces the text between the markers of a document by the tables.
+///
+/// # Errors
+/// The document cannot be read or written, or lacks the markers.
+pub(super) fn update(document: &Path, results: &[ClaimResult], seeds: u64) -> anyhow::Result<()> {
+    let place = || format!("--update {}", document.display());
+    let text = std::fs::read_to_string(document).with_context(place)?;
+    let parts = text.split_once(MARKERS[0]).and_then(|(before, rest)| Some((before, rest.split_once(MARKERS[1])?.1)));
+    let (before, after) = parts.with_context(|| {
+        format!(
+            "{} has no lines `{}` and `{}`; expected both around the tables",
+            place(),
+            MARKERS[0].trim(),
+            MARKERS[1]
+        )
+    })?;
+    let text = [before, MARKERS[0], "\n", &markdown(results, seeds), "\n", MARKERS[1], after].concat();
+    conifer_files::write_whole(document, text.as_bytes()).with_context(place)
+}
+
 /// Claims of each paper, in the order of the command line.
 fn by_paper(results: &[ClaimResult]) -> Vec<(String, Vec<&ClaimResult>)> {
     let mut papers: Vec<(String, Vec<&ClaimResult>)> = Vec::new();
@@ -82,7 +105,7 @@ fn page(results: &[ClaimResult], seeds: u64) -> Report {
         let head = HEAD.map(String::from).to_vec();
         blocks.push(Block::Table { head, rows: claims.iter().map(|it| cells(it)).collect() });
         for claim in claims {
-            blocks.push(Block::Text(details(claim)));
+            blocks.push(Block::Text(details(claim, results)));
         }
         sections.push((paper, blocks));
     }
@@ -133,7 +156,8 @@ fn spread(values: impl Iterator<Item = f64>) -> String {
     format!("{mean:.1} \u{b1} {:.1}", (squares / (values.len() - 1) as f64).sqrt())
 }
 
-fn details(claim: &ClaimResult) -> String {
+/// Everything that the table lacks.
+fn details(claim: &ClaimResult, results: &[ClaimResult]) -> String {
     let mut text = format!("{}: {} ({}).", claim.name, claim.verdict, claim.reason);
     if let Some(trivial) = claim.comparison.as_ref().and_then(|it| it.trivial.as_ref()) {
         text += &format!(" Trivial answer: {} {:.1}.", trivial.answer.name, 100.0 * trivial.answer.value);
@@ -144,7 +168,20 @@ fn details(claim: &ClaimResult) -> String {
     if !claim.note.is_empty() {
         text += &format!(" {}", claim.note);
     }
-    text
+    text + &explanation(claim, results)
+}
+
+/// The reason why a claim does not hold, with the verdict of the claim that shows it.
+fn explanation(claim: &ClaimResult, results: &[ClaimResult]) -> String {
+    let Some(explanation) = &claim.explanation else { return String::new() };
+    let other = results.iter().find(|it| it.name == explanation.shown_by);
+    let verdict = other.map_or("not in this report", |it| it.verdict);
+    format!(" Possible reason: {} See {} ({verdict}).", explanation.text, explanation.shown_by)
+}
+
+/// The claims of a paper.
+fn by_name<'a>(results: &'a [ClaimResult], paper: &'a str) -> impl Iterator<Item = &'a ClaimResult> {
+    results.iter().filter(move |it| it.paper == paper)
 }
 
 /// The tables for docs/results.md.
@@ -160,6 +197,9 @@ fn markdown(results: &[ClaimResult], seeds: u64) -> String {
                 cells.push(format!("{}: {}", claim.verdict, claim.reason.replace('|', "\\|").replace('\n', " ")));
             }
             text += &format!("| {} |\n", cells.join(" | "));
+        }
+        for claim in by_name(results, &paper).filter(|it| it.explanation.is_some()) {
+            text += &format!("\n`{}`:{}\n", claim.name, explanation(claim, results));
         }
     }
     text

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use conifer_eval::{ClaimVerdict, Opponent, Record, SeedComparison, compare_over_seeds, decide, read_results};
 use serde::Serialize;
 
-use super::claim::{Claim, ClaimRow, PaperNumber, TRIVIAL};
+use super::claim::{Claim, ClaimExplanation, ClaimRow, PaperNumber, TRIVIAL};
 use super::execute::FailedJobs;
 use super::plan::{PlannedClaim, ReproductionPlan};
 
@@ -19,6 +19,8 @@ pub(super) struct ClaimResult {
     pub(super) place: String,
     pub(super) paper_numbers: Vec<PaperNumber>,
     pub(super) note: String,
+    /// Why the claim does not hold, if it does not and a reason is known.
+    pub(super) explanation: Option<ClaimExplanation>,
     /// holds, does not hold, cannot be decided here, or not run.
     pub(super) verdict: &'static str,
     /// Why.
@@ -89,6 +91,7 @@ fn result(
         place: String::new(),
         paper_numbers: Vec::new(),
         note: String::new(),
+        explanation: None,
         verdict: NOT_RUN,
         reason: String::new(),
         compared: Default::default(),
@@ -122,6 +125,9 @@ fn result(
         Ok(comparison) => {
             let (verdict, reason) = decide(&comparison, claim.test.margin, claim.test.ignore_trivial.is_none());
             (result.verdict, result.reason) = (verdict.name(), reason);
+            if verdict != ClaimVerdict::Holds {
+                result.explanation.clone_from(&claim.explanation);
+            }
             result.comparison = Some(comparison);
         }
         Err(cause) => {
