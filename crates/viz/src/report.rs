@@ -32,7 +32,7 @@ pub enum Block {
     },
     /// SVG elements side by side, from [`crate::line_chart`] and [`crate::histogram`].
     Charts(Vec<String>),
-    /// One SVG element over the whole width, from [`crate::forest`].
+    /// One SVG element over the whole width, from [`crate::forest()`].
     Chart(String),
     /// A row of pictures with captions.
     Strip {

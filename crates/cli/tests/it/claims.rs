@@ -247,7 +247,7 @@ fn a_claim_is_decided_once_and_resumes() {
 }
 
 #[test]
-fn claims_that_cannot_run_are_told_and_the_others_go_on() {
+fn claims_that_cannot_run_are_reported_and_the_others_go_on() {
     let folder = tempfile::tempdir().unwrap();
     let at = folder.path();
     let write = |name: &str, text: &str| fs::write(at.join(name), text).unwrap();

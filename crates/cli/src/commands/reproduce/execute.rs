@@ -1,4 +1,4 @@
-//! Trains and measures what is not there yet.
+//! Trains the runs and makes the measurements whose files are missing.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -28,7 +28,7 @@ pub(super) struct FailedJobs {
 /// others go on.
 ///
 /// # Errors
-/// The program was told to stop.
+/// The program received a stop signal.
 pub(super) fn execute(plan: &ReproductionPlan, stop: &AtomicBool, device: &Device) -> anyhow::Result<FailedJobs> {
     let (runs, measurements) = job_count(plan);
     let mut jobs = JobProgress { total: runs + measurements, at: 0, worked: 0, spent: Duration::ZERO };

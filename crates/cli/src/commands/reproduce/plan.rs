@@ -28,7 +28,7 @@ pub(super) struct PlannedClaim {
     pub(super) claim: Result<Claim, String>,
     /// Key of each run and seed, or why it cannot run.
     pub(super) keys: BTreeMap<(String, u64), Result<String, String>>,
-    /// File of the measurement of each measured run, seed and row (in the order of [`Claim::rows`]), or why there is none.
+    /// Result file of each measured run, seed and row (in the order of [`Claim::rows`]), or why there is none.
     pub(super) files: BTreeMap<(String, u64, usize), Result<PathBuf, String>>,
 }
 
@@ -51,7 +51,7 @@ pub(super) struct PlannedRun {
     pub(super) command: String,
     /// Key of the run whose model it starts from.
     pub(super) init: Option<String>,
-    /// What is measured on its model.
+    /// Benchmarks of its model.
     pub(super) measurements: Vec<PlannedMeasurement>,
 }
 
