@@ -24,15 +24,15 @@ use conifer_geometry::slices::{dot, norm, scaled};
 use conifer_geometry::{ManifoldSpec, Root, Space, space};
 use rayon::prelude::*;
 
+use crate::principal::principal;
+
 /// Maximum number of rows from which the principal components are computed.
 const SAMPLE: usize = 1024;
 
 /// Radius of the deepest row in a space without a curvature parameter.
 const FLAT_RADIUS: f64 = 0.95;
 
-/// Steps of the power iteration. Each step shrinks the part along the third component by the ratio of the third
-/// eigenvalue to the second. If the two are nearly equal, convergence is slow, but any direction between the two
-/// components gives an equally good picture.
+/// Steps of the power iteration.
 const STEPS: usize = 64;
 
 /// A projection of a space into the disc.
@@ -43,7 +43,7 @@ pub struct PoincareDisc {
     /// Mean of the unit directions.
     mean: Vec<f64>,
     /// The first two principal components as unit vectors; a component is zero if the rows do not vary along it.
-    axes: [Vec<f64>; 2],
+    axes: Vec<Vec<f64>>,
     /// `sqrt(c)`; `None` for the sphere and flat space.
     root_curv: Option<f64>,
     /// Depth of the deepest row. It is computed only for spaces without a curvature parameter.
@@ -100,7 +100,7 @@ impl PoincareDisc {
             Some(_) => 0.0, // not used
             None => (0..len).into_par_iter().map(|i| geometry.depth(&wide(&row(i)), root)).reduce(|| 0.0, f64::max),
         };
-        let axes = principal(&centred, spec.dim);
+        let axes = principal(&centred, spec.dim, 2, STEPS);
         Ok(PoincareDisc { spec: spec.clone(), root: root.clone(), geometry, mean, axes, root_curv, deepest })
     }
 
@@ -109,7 +109,7 @@ impl PoincareDisc {
         let point = wide(point);
         let depth = self.geometry.depth(&point, &self.root);
         let direction = direction(&self.spec, &self.root, &point);
-        let [x, y] = self.axes.each_ref().map(|axis| dot(&direction, axis) - dot(&self.mean, axis));
+        let [x, y] = [0, 1].map(|at| dot(&direction, &self.axes[at]) - dot(&self.mean, &self.axes[at]));
         let radius = match self.root_curv {
             Some(root_curv) => (root_curv * depth / 2.0).tanh(),
             None => FLAT_RADIUS * ratio(depth, self.deepest),
@@ -136,7 +136,7 @@ impl PoincareDisc {
 }
 
 /// Returns `count` evenly spaced numbers below `len`, ascending; all numbers if `len` is at most `count`.
-fn spread(len: usize, count: usize) -> Vec<usize> {
+pub(crate) fn spread(len: usize, count: usize) -> Vec<usize> {
     if len <= count {
         return (0..len).collect();
     }
@@ -144,13 +144,21 @@ fn spread(len: usize, count: usize) -> Vec<usize> {
     (0..count).map(|i| ((2 * i + 1) as u128 * len as u128 / (2 * count) as u128) as usize).collect()
 }
 
-fn wide(row: &[f32]) -> Vec<f64> {
+pub(crate) fn wide(row: &[f32]) -> Vec<f64> {
     row.iter().map(|v| f64::from(*v)).collect()
 }
 
-/// The unit vector along `log_root(point)`, or along `point - root` in a space without a curvature parameter; zero at
-/// the root.
+/// The unit vector along the [`tangent`] vector; zero at the root.
 fn direction(spec: &ManifoldSpec, root: &Root, point: &[f64]) -> Vec<f64> {
+    let mut tangent = tangent(spec, root, point);
+    let scale = ratio(1.0, norm(&tangent));
+    tangent.iter_mut().for_each(|v| *v *= scale);
+    tangent
+}
+
+/// `log_root(point)` with the vectors of all factors concatenated, or `point - root` in a space without a curvature
+/// parameter.
+pub(crate) fn tangent(spec: &ManifoldSpec, root: &Root, point: &[f64]) -> Vec<f64> {
     let mut tangent = match root {
         Root::Origin => point.to_vec(),
         Root::Point(root) => point.iter().zip(root).map(|(x, r)| x - r).collect(),
@@ -166,59 +174,15 @@ fn direction(spec: &ManifoldSpec, root: &Root, point: &[f64]) -> Vec<f64> {
         let scale = asinhc(length);
         scaled(&moved, scale, &mut tangent[range]);
     }
-    let scale = ratio(1.0, norm(&tangent));
-    tangent.iter_mut().for_each(|v| *v *= scale);
     tangent
 }
 
 /// The space components of a point of the hyperboloid after the Lorentz boost that takes `root` to the origin:
 /// `x + p ((p . x) c / (1 + sqrt(c) t(p)) - sqrt(c) t(x))`, with `p` the root.
-fn boosted(root: &[f64], point: &[f64], curv: f64) -> Vec<f64> {
+pub(crate) fn boosted(root: &[f64], point: &[f64], curv: f64) -> Vec<f64> {
     let time = |x: &[f64]| (1.0 + curv * dot(x, x)).sqrt(); // sqrt(c) t(x)
     let along = curv * dot(root, point) / (1.0 + time(root)) - time(point);
     point.iter().zip(root).map(|(x, p)| x + along * p).collect()
-}
-
-/// The first two principal components of centred rows as unit vectors, by power iteration on both at once. A component
-/// is zero if the rows vary along fewer directions. The sign makes the coordinate of largest absolute value positive.
-fn principal(centred: &[Vec<f64>], dim: usize) -> [Vec<f64>; 2] {
-    // A deterministic start that is unlikely to be orthogonal to a component: fractional parts of multiples of the
-    // golden ratio.
-    let start = |shift: usize| -> Vec<f64> {
-        (0..dim).map(|i| ((i * 2 + shift + 1) as f64 * 0.618_033_988_749_895).fract() - 0.5).collect()
-    };
-    let mut axes = [start(0), start(1)];
-    for _ in 0..STEPS {
-        axes = axes.map(|axis| {
-            let mut next = vec![0.0; dim];
-            for row in centred {
-                let along = dot(row, &axis);
-                next.iter_mut().zip(row).for_each(|(n, v)| *n += along * v);
-            }
-            next
-        });
-        orthonormalise(&mut axes);
-    }
-    axes.map(|mut axis| {
-        let largest =
-            axis.iter().copied().fold(0.0_f64, |largest, v| if v.abs() > largest.abs() { v } else { largest });
-        if largest < 0.0 {
-            axis.iter_mut().for_each(|v| *v = -*v);
-        }
-        axis
-    })
-}
-
-fn orthonormalise([first, second]: &mut [Vec<f64>; 2]) {
-    let scale = ratio(1.0, norm(first));
-    first.iter_mut().for_each(|v| *v *= scale);
-    let before = norm(second);
-    let along = dot(first, second);
-    second.iter_mut().zip(first.iter()).for_each(|(s, f)| *s -= along * f);
-    // If the second vector was parallel to the first, only rounding error is left: set it to zero.
-    let left = norm(second);
-    let scale = if left > before * EPS_F64 { ratio(1.0, left) } else { 0.0 };
-    second.iter_mut().for_each(|v| *v *= scale);
 }
 
 #[cfg(test)]

@@ -11,6 +11,28 @@ pub enum Error {
         /// Cause.
         source: std::io::Error,
     },
+    /// A setting or the points do not fit a projection.
+    #[error("{what}: {found}; expected {expected}")]
+    Projection {
+        /// The setting or the property of the points.
+        what: String,
+        /// Value found.
+        found: String,
+        /// Values expected.
+        expected: String,
+    },
+    /// The space is not valid.
+    #[error(transparent)]
+    Space(#[from] conifer_geometry::Error),
+    /// The caller stopped a projection.
+    #[error("the projection was stopped")]
+    Stopped,
+}
+
+impl Error {
+    pub(crate) fn projection(what: &str, found: impl ToString, expected: impl ToString) -> Self {
+        Error::Projection { what: what.to_owned(), found: found.to_string(), expected: expected.to_string() }
+    }
 }
 
 /// Result type of this crate.

@@ -37,6 +37,8 @@ mod disc;
 mod error;
 mod factors;
 mod forest;
+mod principal;
+pub mod projection;
 mod report;
 mod tree;
 

@@ -1,0 +1,56 @@
+//! Projections of an embedding set to few dimensions.
+//!
+//! | name | coordinates | spaces |
+//! |---|---|---|
+//! | [`TangentPca`] | PCA of the tangent vectors at the root | all |
+//! | [`crate::PoincareDisc`] | radius from the depth, angle from principal directions | all |
+//! | [`HoroPca`] | horospherical projections that keep the most variance | one hyperboloid |
+//! | [`Cosne`] | neighbourhoods and distances to the root | one hyperboloid |
+//!
+//! A factor of a product space is a hyperboloid ([`HyperbolicRows::of_factor`]). All computations use f64 and are
+//! deterministic: the same rows and settings give the same bytes, for any number of threads.
+
+mod cosne;
+mod horopca;
+mod hyperbolic_rows;
+mod map_picture;
+mod pair_sample;
+mod tangent_pca;
+#[cfg(test)]
+mod tests;
+
+pub use cosne::{Cosne, CosneKernel, CosneSettings, MAX_COSNE_ROWS};
+pub use horopca::{HoroPca, HoroSettings};
+pub use hyperbolic_rows::{HyperbolicRows, ProjectionCenter};
+pub use map_picture::{MapPicture, map_html};
+pub use pair_sample::PairSample;
+pub use tangent_pca::{TangentPca, tangent_pca};
+
+use crate::{Error, Result};
+
+/// How much of the pairwise distances a projection keeps.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ProjectionQuality {
+    /// Generalised variance of the projected points: the sum of their squared pairwise distances over all ordered
+    /// pairs, divided by `N^2` (HoroPCA Sec. 3.1).
+    pub variance: f64,
+    /// The same for the points before the projection.
+    pub total_variance: f64,
+    /// `variance / total_variance`; `None` if the points coincide.
+    pub explained: Option<f64>,
+    /// Mean of `|d(px, py) - d(x, y)| / d(x, y)` over the pairs whose points differ; `None` without such a pair.
+    pub distortion: Option<f64>,
+    /// Number of unordered pairs that were measured.
+    pub pairs: usize,
+}
+
+/// Receives the number of finished steps and the total; returns false to stop the projection.
+pub type StepObserver<'a> = dyn FnMut(usize, usize) -> bool + 'a;
+
+/// Checks a number of dimensions.
+fn check_dim(found: usize, of_rows: usize) -> Result<()> {
+    if (1..=of_rows).contains(&found) {
+        return Ok(());
+    }
+    Err(Error::projection("dim", found, format!("1 to {of_rows}, the dimension of the points")))
+}
