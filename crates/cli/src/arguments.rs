@@ -9,6 +9,7 @@ mod features;
 mod hierarchy;
 mod path;
 mod predict;
+mod project;
 mod ranking;
 mod reproduce;
 mod search;
@@ -30,6 +31,7 @@ pub(crate) use features::FeaturesArgs;
 pub(crate) use hierarchy::{ChainProtocolArg, HierarchyArgs};
 pub(crate) use path::PathArg;
 pub(crate) use predict::{ClassTextArg, PredictArgs};
+pub(crate) use project::{CenterArg, KernelArg, ProjectArgs, ProjectionArg};
 pub(crate) use ranking::RankingArg;
 pub(crate) use reproduce::ReproduceArgs;
 pub(crate) use search::{FilterArgs, QueryArgs, QueryEmbedderArgs, SearchArgs, TraverseArgs};
@@ -95,6 +97,8 @@ pub(crate) enum Command {
     Store(StoreCommand),
     /// Export an embedding set or store to another search engine.
     Export(ExportArgs),
+    /// Project an embedding set to two dimensions and draw a map: tangent PCA, depth, HoroPCA or CO-SNE.
+    Project(Box<ProjectArgs>),
     /// List the rows on the path from a text, a photo or a row to the root, or to another row.
     Traverse(TraverseArgs),
     /// Print the chain of texts, from general to specific, that is retrieved for a photo or a text.

@@ -8,6 +8,7 @@ mod embedder;
 mod invocation;
 mod old_spelling;
 mod output;
+mod parquet_columns;
 mod pictures;
 mod progress;
 mod query_resolver;

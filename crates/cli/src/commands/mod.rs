@@ -12,6 +12,7 @@ mod features;
 mod hierarchy;
 mod lists;
 mod predict;
+mod project;
 mod quickstart;
 mod reproduce;
 mod search;
@@ -45,6 +46,7 @@ pub(crate) fn run(cli: Cli) -> anyhow::Result<()> {
         Command::Search(args) => search::run(args, json, &device),
         Command::Store(command) => store::run(command, json),
         Command::Export(args) => export::run(args, json),
+        Command::Project(args) => project::run(*args, json),
         Command::Traverse(args) => traverse::run(args, json, &device),
         Command::Hierarchy(args) => hierarchy::run(*args, json, &device),
         #[cfg(feature = "serve")]

@@ -15,6 +15,7 @@ mod goldens;
 mod journey;
 mod onnx;
 mod predict;
+mod project;
 mod serve;
 mod store;
 mod suite;

@@ -6,13 +6,14 @@ use std::path::Path;
 use std::sync::Arc;
 
 use parquet::basic::{LogicalType, Repetition, Type as Physical};
-use parquet::data_type::{ByteArray, ByteArrayType, DataType, DoubleType, FloatType, Int64Type};
+use parquet::data_type::{DoubleType, FloatType, Int64Type};
 use parquet::errors::Result;
 use parquet::file::properties::WriterProperties;
-use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
-use parquet::schema::types::{ColumnPath, Type, TypePtr};
+use parquet::file::writer::SerializedFileWriter;
+use parquet::schema::types::{ColumnPath, Type};
 
 use super::ExportRows;
+use crate::parquet_columns::{number_field, text_field, write_numbers, write_texts};
 
 /// Rows per row group. A group is held in memory; its vectors take 17 MB if they have 514 numbers.
 const GROUP: usize = 8192;
@@ -34,20 +35,20 @@ pub(super) fn write(rows: &ExportRows<'_>, path: &Path, progress: &mut dyn FnMut
     for first in (0..set.len()).step_by(GROUP) {
         let at = first..(first + GROUP).min(set.len());
         let mut group = writer.next_row_group()?;
-        column::<Int64Type>(&mut group, &at.clone().map(|row| row as i64).collect::<Vec<_>>(), None)?;
-        texts(&mut group, at.clone().map(|row| set.ids[row].as_str()))?;
-        texts(&mut group, at.clone().map(|row| set.modality[row].name()))?;
+        write_numbers::<Int64Type>(&mut group, &at.clone().map(|row| row as i64).collect::<Vec<_>>(), None)?;
+        write_texts(&mut group, at.clone().map(|row| set.ids[row].as_str()))?;
+        write_texts(&mut group, at.clone().map(|row| set.modality[row].name()))?;
         let mut vectors = Vec::with_capacity(at.len() * dim);
         for row in at.clone() {
             vectors.extend(rows.vector(row)?);
         }
-        column::<FloatType>(&mut group, &vectors, Some(dim))?;
+        write_numbers::<FloatType>(&mut group, &vectors, Some(dim))?;
         let times: Option<Vec<f64>> = at.clone().map(|row| rows.time(row)).collect();
         if let Some(times) = times {
-            column::<DoubleType>(&mut group, &times, None)?;
+            write_numbers::<DoubleType>(&mut group, &times, None)?;
         }
         for values in set.columns.values() {
-            texts(&mut group, at.clone().map(|row| values[row].as_str()))?;
+            write_texts(&mut group, at.clone().map(|row| values[row].as_str()))?;
         }
         group.close()?;
         progress(at.end);
@@ -58,50 +59,25 @@ pub(super) fn write(rows: &ExportRows<'_>, path: &Path, progress: &mut dyn FnMut
 }
 
 fn schema(rows: &ExportRows<'_>) -> Result<Type> {
-    let plain = |name: &str, physical| -> Result<TypePtr> {
-        let field = Type::primitive_type_builder(name, physical).with_repetition(Repetition::REQUIRED);
-        Ok(Arc::new(field.build()?))
-    };
-    let text = |name: &str| -> Result<TypePtr> {
-        let field = Type::primitive_type_builder(name, Physical::BYTE_ARRAY).with_repetition(Repetition::REQUIRED);
-        Ok(Arc::new(field.with_logical_type(Some(LogicalType::String)).build()?))
-    };
     let items = Type::group_type_builder("list")
         .with_repetition(Repetition::REPEATED)
-        .with_fields(vec![plain("element", Physical::FLOAT)?])
+        .with_fields(vec![number_field("element", Physical::FLOAT)?])
         .build()?;
     let vector = Type::group_type_builder("vector")
         .with_repetition(Repetition::REQUIRED)
         .with_logical_type(Some(LogicalType::List))
         .with_fields(vec![Arc::new(items)]);
-    let mut fields = vec![plain("row", Physical::INT64)?, text("id")?, text("modality")?, Arc::new(vector.build()?)];
+    let mut fields = vec![
+        number_field("row", Physical::INT64)?,
+        text_field("id")?,
+        text_field("modality")?,
+        Arc::new(vector.build()?),
+    ];
     if rows.time(0).is_some() {
-        fields.push(plain("time", Physical::DOUBLE)?);
+        fields.push(number_field("time", Physical::DOUBLE)?);
     }
     for name in rows.rows.columns.keys() {
-        fields.push(text(&format!("column_{name}"))?);
+        fields.push(text_field(&format!("column_{name}"))?);
     }
     Type::group_type_builder("conifer").with_fields(fields).build()
-}
-
-/// Writes the next column. With `list`, the values form lists of this length.
-fn column<T: DataType>(
-    group: &mut SerializedRowGroupWriter<'_, File>,
-    values: &[T::T],
-    list: Option<usize>,
-) -> Result<()> {
-    let Some(mut column) = group.next_column()? else { return Ok(()) };
-    // Definition level 1: every value is present. Repetition level 0 begins a list.
-    let levels = list.map(|length| {
-        let starts = (0..values.len()).map(|at| i16::from(!at.is_multiple_of(length.max(1)))).collect::<Vec<_>>();
-        (vec![1; values.len()], starts)
-    });
-    let (defined, starts) =
-        levels.as_ref().map_or((None, None), |(defined, starts)| (Some(&defined[..]), Some(&starts[..])));
-    column.typed::<T>().write_batch(values, defined, starts)?;
-    column.close()
-}
-
-fn texts<'a>(group: &mut SerializedRowGroupWriter<'_, File>, values: impl Iterator<Item = &'a str>) -> Result<()> {
-    column::<ByteArrayType>(group, &values.map(ByteArray::from).collect::<Vec<_>>(), None)
 }

@@ -1,0 +1,87 @@
+//! Command-line arguments of `project`.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+
+const HOROPCA: &str = "HoroPCA";
+const COSNE: &str = "CO-SNE";
+
+#[derive(Args)]
+pub(crate) struct ProjectArgs {
+    /// The embedding set, the store, or a run folder with embeddings.
+    pub(crate) set: PathBuf,
+    /// The projection.
+    #[arg(long, value_enum, default_value_t = ProjectionArg::TangentPca)]
+    pub(crate) by: ProjectionArg,
+    /// Number of coordinates; `cosne` and `depth` have two. The map shows the first two.
+    #[arg(long, default_value_t = 2)]
+    pub(crate) dim: usize,
+    /// Project this factor of a product space, counted from 0; `horopca` and `cosne` need it for a product.
+    #[arg(long, value_name = "I")]
+    pub(crate) factor: Option<usize>,
+    /// Point at the centre of the projection (default: mean for `horopca`, else root).
+    #[arg(long, value_enum)]
+    pub(crate) center: Option<CenterArg>,
+    /// Use only N rows, drawn without replacement.
+    #[arg(long, value_name = "N")]
+    pub(crate) sample: Option<usize>,
+    /// Seed of the sample, of the pairs and of the start positions.
+    #[arg(long, default_value_t = 0)]
+    pub(crate) seed: u64,
+    /// Number of pairs of rows over which variance and distortion are averaged; all pairs if there are fewer.
+    #[arg(long, default_value_t = 1_000_000)]
+    pub(crate) pairs: usize,
+    /// New folder for points.csv, points.parquet, map.svg, map.html and projection.json.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: PathBuf,
+    /// Largest number of gradient steps per component.
+    #[arg(long, default_value_t = 100, help_heading = HOROPCA)]
+    pub(crate) steps: usize,
+    /// Number of HoroPCA components to which the rows are reduced before CO-SNE; HyCoCLIP uses 50 (default: none).
+    #[arg(long, value_name = "K", help_heading = COSNE)]
+    pub(crate) components: Option<usize>,
+    /// Effective number of neighbours (default: 30, or a third of the rows if that is less).
+    #[arg(long, help_heading = COSNE)]
+    pub(crate) perplexity: Option<f64>,
+    /// Kernel of the distances in the disc.
+    #[arg(long, value_enum, default_value_t = KernelArg::Paper, help_heading = COSNE)]
+    pub(crate) kernel: KernelArg,
+    /// Scale of the kernel (default: 0.1 for `paper`, 2 for `torchdr`).
+    #[arg(long, help_heading = COSNE)]
+    pub(crate) gamma: Option<f64>,
+    /// Weight of the term that keeps the distances to the root.
+    #[arg(long, default_value_t = 1.0, help_heading = COSNE)]
+    pub(crate) norm_weight: f64,
+    /// Number of iterations; the first quarter has early exaggeration.
+    #[arg(long, default_value_t = 500, help_heading = COSNE)]
+    pub(crate) iterations: usize,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ProjectionArg {
+    /// PCA of the tangent vectors at the root; every space.
+    TangentPca,
+    /// Radius from the distance to the root, angle from the principal directions; every space.
+    Depth,
+    /// Horospherical projections that keep the most variance (Chami et al. 2021); hyperbolic spaces.
+    Horopca,
+    /// Neighbourhoods and distances to the root (Guo et al. 2022); hyperbolic spaces, up to 10,000 rows.
+    Cosne,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum CenterArg {
+    /// The Frechet mean of the rows.
+    Mean,
+    /// The root of the set.
+    Root,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum KernelArg {
+    /// g / (d^2 + g^2).
+    Paper,
+    /// g / (d + g^2), as in TorchDR.
+    Torchdr,
+}
