@@ -153,7 +153,7 @@ fn points_of_the_submanifold_are_kept() {
 /// Horospherical projection keeps the Busemann coordinates and does not expand distances.
 #[test]
 fn projection_keeps_busemann_coordinates() {
-    let directions = vec![vec![1.0, 0.0, 0.0, 0.0], vec![0.0, 1.0, 0.0, 0.0], vec![0.0, 0.0, 1.0, 0.0]];
+    let directions = [vec![1.0, 0.0, 0.0, 0.0], vec![0.0, 1.0, 0.0, 0.0], vec![0.0, 0.0, 1.0, 0.0]];
     let rows = rows(4, cloud(30, 4, 4.0, 5));
     for count in 1..=3 {
         let found = horospherical(&rows, &directions[..count]);
