@@ -1,5 +1,8 @@
 //! Mini-batches for a training step, as plain arrays with one row per sample.
 
+use std::borrow::Cow;
+use std::ops::Range;
+
 use crate::loader::PhotoRegion;
 
 /// Images of equal size.
@@ -91,6 +94,12 @@ impl ImageBatch {
         }
         Self { n: rows.len(), size, data }
     }
+
+    /// The bytes of the pictures in `rows`, which must be within `0..n`.
+    pub fn rows(&self, rows: Range<usize>) -> &[u8] {
+        let picture = 3 * self.size * self.size;
+        &self.data[rows.start * picture..rows.end * picture]
+    }
 }
 
 impl TokenBatch {
@@ -111,6 +120,18 @@ impl TokenBatch {
         };
         Self { n: rows().len(), len, ids, end: rows().map(end).collect() }
     }
+
+    /// The texts in `rows`, which must be within `0..n`, padded to the longest of them. A text ends at its last token
+    /// (`end`). All rows together are the batch itself.
+    pub fn rows(&self, rows: Range<usize>) -> Cow<'_, Self> {
+        if rows == (0..self.n) {
+            return Cow::Borrowed(self);
+        }
+        let end = &self.end[rows.clone()];
+        let len = end.iter().max().map_or(0, |&last| last as usize + 1).min(self.len);
+        let ids = rows.clone().flat_map(|row| &self.ids[row * self.len..][..len]).copied().collect();
+        Cow::Owned(Self { n: rows.len(), len, ids, end: end.to_vec() })
+    }
 }
 
 #[cfg(test)]
@@ -128,9 +149,22 @@ mod tests {
     }
 
     #[test]
+    fn some_texts_are_padded_to_the_longest_of_them() {
+        let batch = TokenBatch::from_rows(&[vec![7, 1, 2, 9], vec![7, 9], vec![7, 3, 9], vec![7, 9, 9, 9]], 9);
+        let some = batch.rows(1..3);
+        assert_eq!((some.n, some.len), (2, 3));
+        assert_eq!((some.ids.as_slice(), some.end.as_slice()), (&[7, 9, 0, 7, 3, 9][..], &[1, 2][..]));
+        assert!(matches!(batch.rows(0..4), Cow::Borrowed(all) if *all == batch));
+        // Tokens after the end of a text are left out.
+        assert_eq!(batch.rows(3..4).ids, [7, 9]);
+        assert_eq!((batch.rows(2..2).n, batch.rows(2..2).len), (0, 0));
+    }
+
+    #[test]
     fn images_are_concatenated_in_order() {
         let batch = ImageBatch::from_rows(&[[1_u8; 12], [2; 12]], 2);
         assert_eq!((batch.n, batch.data.len()), (2, 24));
         assert_eq!((batch.data[11], batch.data[12]), (1, 2));
+        assert_eq!((batch.rows(1..2), batch.rows(1..1).len()), (&[2; 12][..], 0));
     }
 }

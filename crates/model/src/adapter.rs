@@ -174,12 +174,13 @@ impl Adapter {
     }
 }
 
-/// Random numbers for dropout. They depend on the seed and on the number of masks drawn before, not on threads or on
-/// other random draws.
+/// Random numbers for dropout. They depend on the seed, on the number of masks drawn before and on the row, not on
+/// threads or on other random draws.
 #[derive(Debug)]
 pub struct DropoutNoise {
     seed: u64,
     masks: Cell<u64>,
+    first_row: usize,
 }
 
 impl DropoutNoise {
@@ -187,7 +188,19 @@ impl DropoutNoise {
     /// within the step.
     pub fn new(seed: u64, step: u64, batch: u64) -> Self {
         let seed = [step, batch].into_iter().fold(mix(seed), |state, value| mix(state ^ mix(value)));
-        Self { seed, masks: Cell::new(0) }
+        Self { seed, masks: Cell::new(0), first_row: 0 }
+    }
+
+    /// Number of masks drawn so far.
+    pub fn masks_drawn(&self) -> u64 {
+        self.masks.get()
+    }
+
+    /// The same noise after `masks_drawn` masks, for features whose first row is row `first_row` of the whole matrix.
+    /// Features in several parts thereby get the masks of the whole.
+    #[must_use]
+    pub fn at(&self, masks_drawn: u64, first_row: usize) -> Self {
+        Self { seed: self.seed, masks: Cell::new(masks_drawn), first_row }
     }
 
     /// 0 with probability `rate`, else `1 / (1 - rate)`.
@@ -196,16 +209,19 @@ impl DropoutNoise {
         let base = mix(self.seed ^ mix(number.wrapping_add(1)));
         let threshold = (rate * 2_f64.powi(32)) as u64;
         let kept = (1.0 / (1.0 - rate)) as f32;
-        // Each 64-bit number gives two values.
-        let mut values = vec![0.0_f32; shape[0] * shape[1]];
+        // Each 64-bit number gives two values of the whole matrix. The first value here may be the second of a pair.
+        let before = self.first_row * shape[1];
+        let odd = before % 2;
+        let mut values = vec![0.0_f32; odd + shape[0] * shape[1]];
         values.par_chunks_mut(1 << 12).enumerate().for_each(|(chunk, values)| {
             for (i, pair) in values.chunks_mut(2).enumerate() {
-                let bits = mix(base.wrapping_add(((chunk << 11) + i) as u64));
+                let bits = mix(base.wrapping_add((before / 2 + (chunk << 11) + i) as u64));
                 for (value, bits) in pair.iter_mut().zip([bits & 0xffff_ffff, bits >> 32]) {
                     *value = if bits < threshold { 0.0 } else { kept };
                 }
             }
         });
+        values.drain(..odd);
         Tensor::from_data(TensorData::new(values, shape), &device.clone().without_autodiff())
     }
 }
@@ -268,6 +284,34 @@ mod tests {
         let noise = DropoutNoise::new(0, 1, 0);
         let twice = [(); 2].map(|()| floats(adapter.forward(ones.clone(), Some(&noise))));
         assert_ne!(twice[0], twice[1], "two masks of one step differ");
+    }
+
+    #[test]
+    fn features_in_parts_get_the_masks_of_the_whole() {
+        for width in [6, 7] {
+            let config = AdapterConfig { widths: vec![5], dropout: 0.4, ..AdapterConfig::default() };
+            let adapter = Adapter::new("a", &config, width, &mut Init::seeded(1, &Device::flex())).unwrap();
+            let all: Vec<f32> = (0..9 * width).map(|i| (i % 11) as f32 - 5.0).collect();
+            let noise = DropoutNoise::new(3, 1, 0);
+            let mut whole = Vec::new();
+            for _ in 0..2 {
+                whole.push(floats(adapter.forward(rows(&all, width), Some(&noise))));
+            }
+            // One mask before the hidden layer and one after it.
+            assert_eq!(noise.masks_drawn(), 4);
+            let part = |drawn: u64, from: usize, to: usize| {
+                let features = rows(&all[from * width..to * width], width);
+                floats(adapter.forward(features, Some(&noise.at(drawn, from))))
+            };
+            for (drawn, whole) in [(0, &whole[0]), (2, &whole[1])] {
+                for cuts in [vec![0, 9], vec![0, 3, 4, 9], vec![0, 5, 9]] {
+                    let parts: Vec<f32> = cuts.windows(2).flat_map(|cut| part(drawn, cut[0], cut[1])).collect();
+                    let near = parts.iter().zip(whole).all(|(a, b)| (a - b).abs() <= 1e-5);
+                    assert!(parts.len() == whole.len() && near, "{cuts:?}");
+                }
+            }
+            assert_ne!(part(0, 1, 3), part(2, 1, 3));
+        }
     }
 
     #[test]

@@ -360,8 +360,13 @@ impl Projection {
 /// Pixels of a batch, `[B, 3, size, size]` in `[0, 1]`, on the plain version of `device`, because they need no
 /// gradient.
 pub fn pixels(batch: &ImageBatch, device: &Device) -> Tensor<4> {
-    let values: Vec<f32> = batch.data.par_iter().map(|&byte| f32::from(byte) / 255.0).collect();
-    let shape = [batch.n, 3, batch.size, batch.size];
+    pixel_rows(&batch.data, batch.size, device)
+}
+
+/// Like [`pixels`], for the bytes of whole pictures of this `size` ([`ImageBatch::rows`]).
+pub fn pixel_rows(data: &[u8], size: usize, device: &Device) -> Tensor<4> {
+    let values: Vec<f32> = data.par_iter().map(|&byte| f32::from(byte) / 255.0).collect();
+    let shape = [data.len() / (3 * size * size).max(1), 3, size, size];
     Tensor::from_data(TensorData::new(values, shape), &device.clone().without_autodiff())
 }
 

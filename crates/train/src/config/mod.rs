@@ -20,6 +20,7 @@
 //! encoder the context length, the tokenizer the vocabulary size, and the method the views.
 
 mod adaptation;
+mod batch_size;
 mod defaults;
 mod features;
 mod load;
@@ -228,7 +229,8 @@ pub struct OptimConfig {
     /// Layer l of an encoder with L blocks has `layer_decay^(L + 1 - l)` times its learning rate (ELECTRA, Clark et
     /// al., ICLR 2020; BEiT, Bao et al., ICLR 2022).
     pub layer_decay: f64,
-    /// Number of batches whose gradients are averaged per step, at least 1. Contrastive terms stay within each batch.
+    /// Number of batches whose gradients are averaged per step, at least 1. Each batch has its own loss: negatives are
+    /// samples of the same batch. `train.micro_batch` instead keeps one loss over a batch that exceeds the memory.
     pub accumulate: usize,
     /// Follow the released code: norms, biases and per-factor scalars are decayed too, and the first step has learning
     /// rate 0.
@@ -241,8 +243,14 @@ pub struct OptimConfig {
 pub struct TrainConfig {
     /// Number of optimiser updates, at least 1.
     pub steps: u64,
-    /// Samples in a batch, at least 2.
+    /// Samples in a batch, at least 2. The loss compares all of them.
     pub batch_size: usize,
+    /// Largest number of rows (photos, boxes or texts) in one call of an encoder, 1 to `batch_size`. A batch with more
+    /// rows is embedded twice: without gradients for the loss, which still compares the whole batch, and again, one
+    /// micro-batch after the other, for the gradients (GradCache, Gao et al., arXiv 2101.06983). Same results up to
+    /// rounding, memory of one micro-batch, one more forward pass. Absent: one call for each view of the batch.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub micro_batch: Option<usize>,
     /// Steps between two log records, at least 1.
     pub log_every: u64,
     /// Steps between two checkpoints; 0: only at the end or when stopped.
@@ -499,32 +507,13 @@ impl Config {
                 "at least 2, because a contrastive loss needs a negative",
             ));
         }
+        self.check_micro_batch()?;
         if self.optim.warmup_steps > self.train.steps {
             let steps = self.train.steps;
             let expected = format!("at most train.steps = {steps}, such as --set optim.warmup_steps={}", steps / 10);
             return Err(Error::setting("optim.warmup_steps", self.optim.warmup_steps, expected));
         }
         Ok(())
-    }
-
-    /// Checks that the samples fill at least one batch if `data.drop_last` drops smaller ones.
-    ///
-    /// # Errors
-    /// [`Error::Setting`], which suggests a valid batch size.
-    pub fn check_samples(&self, samples: usize) -> Result<()> {
-        let batch = self.train.batch_size;
-        if !self.data.drop_last || batch <= samples {
-            return Ok(());
-        }
-        let expected = match samples {
-            0 | 1 => "data of two samples or more".to_owned(),
-            _ => {
-                // Suggest a power of two, the usual kind of batch size.
-                let fitting = 1_usize << samples.ilog2();
-                format!("at most {samples}, the number of samples, such as --set train.batch_size={fitting}")
-            }
-        };
-        Err(Error::setting("train.batch_size", batch, expected))
     }
 }
 

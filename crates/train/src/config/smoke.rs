@@ -57,6 +57,8 @@ impl Config {
         self.train = TrainConfig {
             steps,
             batch_size: self.train.batch_size.min(8),
+            // Several micro-batches in the smaller batch.
+            micro_batch: self.train.micro_batch.map(|rows| rows.min(3).min(self.train.batch_size)),
             log_every: 1,
             checkpoint_every: 10,
             features: Some(false),

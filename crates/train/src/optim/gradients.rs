@@ -26,6 +26,18 @@ impl GradientSet {
         Self { by_name: collector.by_name }
     }
 
+    /// True if no parameter has a gradient.
+    pub fn is_empty(&self) -> bool {
+        self.by_name.is_empty()
+    }
+
+    /// The elements of each gradient by name, in order of the names.
+    #[cfg(test)]
+    pub(crate) fn values(&self) -> BTreeMap<&str, Vec<f32>> {
+        let floats = |gradient: &Tensor<1>| gradient.to_data().iter::<f32>().collect();
+        self.by_name.iter().map(|(name, gradient)| (name.as_str(), floats(gradient))).collect()
+    }
+
     /// Adds the gradients of another micro-batch; a parameter missing on one side counts as zero there.
     pub fn add(&mut self, other: Self) {
         for (name, gradient) in other.by_name {

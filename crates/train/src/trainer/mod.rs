@@ -13,6 +13,7 @@
 
 mod event;
 mod key_queue;
+mod micro_batch;
 mod momentum;
 mod start;
 mod state;
@@ -397,6 +398,7 @@ impl Trainer {
                 features: self.features.as_mut(),
                 noise: DropoutNoise::new(self.config.seed, next, number as u64),
                 end_of_text: self.tokenizer.end_of_text(),
+                micro_batch: self.config.train.micro_batch,
                 device: &self.device,
             };
             let pass = step::pass(&self.model, &batch, &mut inputs, next)?;

@@ -15,7 +15,7 @@ use conifer_model::checkpoint::run_folder::MOMENTUM;
 use conifer_model::checkpoint::{load_weights, save_weights};
 use conifer_model::features::{FeatureBank, FeatureStatistics};
 use conifer_model::head::Tower;
-use conifer_model::model::{Model, pixels};
+use conifer_model::model::{Model, pixel_rows};
 use conifer_model::params::{ParamInfo, ParamKind, ParamMapper, ParamVisitor, map_params, visit_params};
 use conifer_model::weight_array::{WeightArray, WeightValues, Weights};
 
@@ -49,7 +49,8 @@ impl MomentumEncoder {
         self.model = self.model.clone().with_feature_statistics(statistics, &plain);
     }
 
-    /// Points of the parts of a batch, and the queue, on `device`. `None` if the batch has no part.
+    /// Points of the parts of a batch, and the queue, on `device`. `None` if the batch has no part. A call of the image
+    /// tower embeds at most `micro_batch` parts.
     ///
     /// # Errors
     /// As [`Model::image_features`] and [`FeatureBank::regions`].
@@ -57,6 +58,7 @@ impl MomentumEncoder {
         &self,
         edges: &EdgeBatch,
         features: Option<&FeatureBank>,
+        micro_batch: Option<usize>,
         device: &Device,
     ) -> Result<Option<MomentumKeys>> {
         let EdgeBatch { images, regions, things, parts } = edges;
@@ -64,16 +66,24 @@ impl MomentumEncoder {
         if rows.is_empty() {
             return Ok(None);
         }
-        let features = match (images, regions, features) {
-            (_, Some(regions), Some(bank)) => {
-                let regions: Vec<_> = rows.iter().map(|&row| regions[row as usize]).collect();
-                bank.regions(&regions, device)?
-            }
-            (Some(images), ..) => self.model.image_features(crate::terms::select(&pixels(images, device), &rows))?,
-            _ => return Ok(None),
-        };
-        // Without dropout: the keys are constants.
-        let points = self.model.embed_features(features, Tower::Image, None)?;
+        let mut points = Vec::new();
+        for rows in rows.chunks(micro_batch.unwrap_or(rows.len()).max(1)) {
+            let features = match (images, regions, features) {
+                (_, Some(regions), Some(bank)) => {
+                    let regions: Vec<_> = rows.iter().map(|&row| regions[row as usize]).collect();
+                    bank.regions(&regions, device)?
+                }
+                (Some(images), ..) => {
+                    let bytes = |&row: &u32| images.rows(row as usize..row as usize + 1);
+                    let bytes: Vec<u8> = rows.iter().flat_map(bytes).copied().collect();
+                    self.model.image_features(pixel_rows(&bytes, images.size, device))?
+                }
+                _ => return Ok(None),
+            };
+            // Without dropout: the keys are constants.
+            points.push(self.model.embed_features(features, Tower::Image, None)?);
+        }
+        let points = Tensor::cat(points, 0);
         let beside = |points: &Tensor<2>| points.clone().to_device(device);
         Ok(Some(MomentumKeys { parts: beside(&points), queue: self.queue.points().map(beside) }))
     }

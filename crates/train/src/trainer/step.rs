@@ -1,18 +1,20 @@
 //! One forward and backward pass: computes the gradients of a batch.
 
+use std::ops::Range;
+
 use burn::module::Module as _;
 use burn::tensor::{Device, Tensor};
-use conifer_data::batch::{Batch, ChainBatch, EdgeBatch, ImageBatch, TokenBatch};
-use conifer_data::loader::PhotoRegion;
+use conifer_data::batch::{Batch, ChainBatch, TokenBatch};
 use conifer_geometry_tensor::RootT;
 use conifer_model::adapter::DropoutNoise;
 use conifer_model::features::{FeatureBank, encode_texts};
 use conifer_model::head::Tower;
-use conifer_model::model::{Model, pixels, tokens};
+use conifer_model::model::{Model, pixel_rows, tokens};
 
 use crate::error::{Error, Result};
 use crate::methods::{BatchPoints, Chain, Edges, Loss, Method};
 use crate::optim::GradientSet;
+use crate::trainer::micro_batch::{BatchRows, TowerCalls, ViewRows, calls};
 use crate::trainer::momentum::MomentumEncoder;
 
 /// Result of a pass over one batch.
@@ -39,32 +41,29 @@ pub(super) struct PassInputs<'a> {
     pub(super) noise: DropoutNoise,
     /// Id of the end-of-text token.
     pub(super) end_of_text: u32,
+    /// Largest number of rows in a call of a tower (`train.micro_batch`).
+    pub(super) micro_batch: Option<usize>,
     pub(super) device: &'a Device,
 }
 
 impl PassInputs<'_> {
-    /// Points of photos, from the stored features of `regions` if there are any, else from the pixels of `images`.
-    fn images(
-        &mut self,
-        model: &Model,
-        images: Option<&ImageBatch>,
-        regions: Option<&[PhotoRegion]>,
-    ) -> Result<Option<Tensor<2>>> {
-        let features = match (images, regions, self.features.as_deref()) {
-            (_, Some(regions), Some(bank)) => bank.regions(regions, self.device)?,
-            (Some(images), ..) => model.image_features(pixels(images, self.device))?,
-            _ => return Ok(None),
-        };
-        Ok(Some(model.embed_features(features, Tower::Image, Some(&self.noise))?))
+    /// Features of some rows of a view: stored ones if there are any.
+    ///
+    /// # Errors
+    /// As [`FeatureBank::regions`], [`FeatureBank::texts`], [`Model::image_features`] and [`Model::text_features`].
+    pub(super) fn features_of(&mut self, model: &Model, rows: ViewRows<'_>, range: Range<usize>) -> Result<Tensor<2>> {
+        Ok(match rows {
+            ViewRows::Pixels(images) => {
+                model.image_features(pixel_rows(images.rows(range), images.size, self.device))?
+            }
+            ViewRows::Regions(regions) => {
+                let missing = || Error::setting("features", "missing", "stored features of photos");
+                self.features.as_deref().ok_or_else(missing)?.regions(&regions[range], self.device)?
+            }
+            ViewRows::Texts(texts) => self.text_features(model, &texts.rows(range))?,
+        })
     }
 
-    /// Points of texts.
-    fn texts(&mut self, model: &Model, texts: &TokenBatch) -> Result<Tensor<2>> {
-        let features = self.text_features(model, texts)?;
-        Ok(model.embed_features(features, Tower::Text, Some(&self.noise))?)
-    }
-
-    /// Features of texts: stored ones if there are any.
     fn text_features(&mut self, model: &Model, texts: &TokenBatch) -> Result<Tensor<2>> {
         Ok(match self.features.as_deref_mut().filter(|bank| bank.has_texts()) {
             Some(bank) => {
@@ -75,6 +74,21 @@ impl PassInputs<'_> {
             None => model.text_features(tokens(texts, self.device))?,
         })
     }
+
+    /// Points of the initial model `frozen` for the texts of chains, beside the points of `model`.
+    fn frozen_chain(&mut self, frozen: &Model, model: &Model, chains: &ChainBatch) -> Result<Chain> {
+        // With stored features the text tower is frozen, so the initial model has the same features.
+        let encoder = if self.features.as_ref().is_some_and(|bank| bank.has_texts()) { model } else { frozen };
+        let mut points = Vec::new();
+        for range in calls(chains.texts.n, self.micro_batch) {
+            let features = self.features_of(encoder, ViewRows::Texts(&chains.texts), range)?;
+            points.push(frozen.embed_features(features.without_autodiff(), Tower::Text, None)?);
+        }
+        let chain = split_chain(Tensor::cat(points, 0), chains);
+        let beside = |points: Vec<Tensor<2>>| points.into_iter().map(|it| it.to_device(self.device)).collect();
+        let (positive, negative) = (beside(chain.positive), beside(chain.negative));
+        Ok(Chain { positive, negative, lengths: chain.lengths })
+    }
 }
 
 /// Embeds `batch`, computes the loss of the method and its gradients. `step` is used only in messages.
@@ -82,25 +96,18 @@ impl PassInputs<'_> {
 /// # Errors
 /// [`Error::Diverged`] if the loss is not finite; [`Error::Setting`] if it depends on no trainable part.
 pub(super) fn pass(model: &Model, batch: &Batch, inputs: &mut PassInputs<'_>, step: u64) -> Result<BackwardPass> {
+    let rows = BatchRows::new(batch, inputs.root, inputs.features.is_some());
+    let mut towers = TowerCalls::new(model, inputs.micro_batch, rows.largest());
     let mut space = model.head.space()?;
-    if let Some(text) = inputs.root {
-        space.root = RootT::Point(inputs.texts(model, text)?.squeeze_dim(0));
+    if let Some(text) = rows.root {
+        space.root = RootT::Point(towers.points(text, inputs)?.squeeze_dim(0));
     }
-    let mut embedded = embed(model, batch, inputs)?;
+    let mut embedded = embed(&mut towers, &rows, batch, inputs)?;
     if let (Some(frozen), Some(chains)) = (inputs.frozen, &batch.chains) {
-        let here = inputs.device.clone().without_autodiff();
-        // With stored features the text tower is frozen, so the initial model has the same features.
-        let points = match inputs.features.as_ref().is_some_and(|bank| bank.has_texts()) {
-            true => frozen.embed_features(inputs.text_features(model, &chains.texts)?, Tower::Text, None)?,
-            false => frozen.embed_texts(tokens(&chains.texts, &here))?,
-        };
-        let chain = split_chain(points, chains);
-        let beside = |points: Vec<Tensor<2>>| points.into_iter().map(|it| it.to_device(inputs.device)).collect();
-        let (positive, negative) = (beside(chain.positive), beside(chain.negative));
-        embedded.frozen_chain = Some(Chain { positive, negative, lengths: chain.lengths });
+        embedded.frozen_chain = Some(inputs.frozen_chain(frozen, model, chains)?);
     }
     if let (Some(momentum), Some(edges)) = (inputs.momentum.as_deref(), &batch.edges) {
-        embedded.keys = momentum.keys(edges, inputs.features.as_deref(), inputs.device)?;
+        embedded.keys = momentum.keys(edges, inputs.features.as_deref(), inputs.micro_batch, inputs.device)?;
     }
     let Loss { total, terms } = inputs.method.loss(&embedded, &space)?;
     let terms: Vec<(&'static str, f64)> = terms.into_iter().map(|(name, values)| (name, mean(values))).collect();
@@ -110,11 +117,16 @@ pub(super) fn pass(model: &Model, batch: &Batch, inputs: &mut PassInputs<'_>, st
         let what = term.map_or("the loss".to_owned(), |(name, value)| format!("the loss (term `{name}` is {value})"));
         return Err(Error::Diverged { step, what, value: loss });
     }
-    if !total.is_tracked() {
+    let mut gradients = GradientSet::default();
+    if total.is_tracked() {
+        let mut by_loss = total.backward();
+        gradients = GradientSet::take(model, &mut by_loss);
+        towers.backward(&by_loss, inputs, &mut gradients)?;
+    }
+    if gradients.is_empty() {
         let expected = "at least one trainable part of the model that the loss of the method depends on";
         return Err(Error::setting("train.freeze", "every part that the loss depends on", expected));
     }
-    let gradients = GradientSet::take(model, &mut total.backward());
     if let (Some(momentum), Some(keys)) = (inputs.momentum.as_deref_mut(), &embedded.keys) {
         momentum.push(keys);
     }
@@ -122,30 +134,28 @@ pub(super) fn pass(model: &Model, batch: &Batch, inputs: &mut PassInputs<'_>, st
 }
 
 /// Embeds every view that the batch has.
-fn embed(model: &Model, batch: &Batch, inputs: &mut PassInputs<'_>) -> Result<BatchPoints> {
+fn embed<'a>(
+    towers: &mut TowerCalls<'a>,
+    rows: &BatchRows<'a>,
+    batch: &Batch,
+    inputs: &mut PassInputs<'_>,
+) -> Result<BatchPoints> {
+    let mut points = |rows: Option<ViewRows<'a>>| rows.map(|rows| towers.points(rows, inputs)).transpose();
     Ok(BatchPoints {
-        image: inputs.images(model, batch.images.as_ref(), batch.regions.as_deref())?,
-        text: batch.texts.as_ref().map(|it| inputs.texts(model, it)).transpose()?,
-        box_image: inputs.images(model, batch.box_images.as_ref(), batch.box_regions.as_deref())?,
-        box_text: batch.box_texts.as_ref().map(|it| inputs.texts(model, it)).transpose()?,
-        // All links in one pass of the text encoder.
-        chain: match &batch.chains {
-            Some(chains) => Some(split_chain(inputs.texts(model, &chains.texts)?, chains)),
-            None => None,
-        },
+        image: points(rows.image)?,
+        text: points(rows.text)?,
+        box_image: points(rows.box_image)?,
+        box_text: points(rows.box_text)?,
+        // All links are one view.
+        chain: points(rows.chain)?.zip(batch.chains.as_ref()).map(|(points, chains)| split_chain(points, chains)),
         frozen_chain: None,
         keys: None,
-        edges: match &batch.edges {
-            Some(edges) => embed_edges(model, edges, inputs)?,
-            None => None,
-        },
+        edges: points(rows.edges)?.zip(batch.edges.as_ref()).map(|(points, edges)| Edges {
+            points,
+            things: edges.things.clone(),
+            parts: edges.parts.clone(),
+        }),
     })
-}
-
-fn embed_edges(model: &Model, edges: &EdgeBatch, inputs: &mut PassInputs<'_>) -> Result<Option<Edges>> {
-    let EdgeBatch { images, regions, things, parts } = edges;
-    let points = inputs.images(model, images.as_ref(), regions.as_deref())?;
-    Ok(points.map(|points| Edges { points, things: things.clone(), parts: parts.clone() }))
 }
 
 /// The links of chains, positive and negative.

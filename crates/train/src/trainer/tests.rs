@@ -260,6 +260,7 @@ fn every_trainable_parameter_gets_a_finite_gradient_that_is_not_zero() {
             features: None,
             noise: DropoutNoise::new(0, 1, 0),
             end_of_text: trainer.tokenizer.end_of_text(),
+            micro_batch: None,
             device: &trainer.device,
         };
         let mut pass = step::pass(&trainer.model, &batch, &mut inputs, 1).unwrap();
@@ -546,5 +547,6 @@ mod adaptation;
 mod checkpointing;
 mod faults;
 mod features;
+mod micro_batch;
 mod momentum;
 mod vectors;

@@ -8,7 +8,7 @@ use conifer_model::features::{FeatureStage, FeatureStore};
 use super::*;
 
 /// Frozen miniatures of EfficientNet-Lite and BERT with adapters.
-fn frozen(out: &Path, method: &str, more: &str) -> Trainer {
+pub(super) fn frozen(out: &Path, method: &str, more: &str) -> Trainer {
     let towers = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/towers");
     let sets = format!(
         "model.visual.init={} model.textual.init={} train.freeze=[\"visual\",\"textual\"] \
