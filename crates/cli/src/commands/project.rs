@@ -148,7 +148,6 @@ fn projection<'a>(args: &ProjectArgs, set: &'a Snapshot) -> anyhow::Result<Proje
                 rows.len(),
                 conifer_viz::projection::MAX_COSNE_ROWS
             );
-            let scale = hyperbolic.scale();
             if let Some(count) = args.components {
                 let few = PairSample::new(rows.len(), REDUCTION_PAIRS, args.seed);
                 let reduced = horopca(&hyperbolic, count, REDUCTION_STEPS, &few).context("--components")?;
@@ -170,7 +169,7 @@ fn projection<'a>(args: &ProjectArgs, set: &'a Snapshot) -> anyhow::Result<Proje
                 exaggeration: 4.0,
                 seed: args.seed,
             };
-            let found = watched("iterations", |observer| Cosne::fit(&hyperbolic, &settings, &pairs, observer))?;
+            let found = watched("iterations", |observer| Cosne::fit(&hyperbolic, &settings, observer))?;
             put("kernel", json!(if kernel == CosneKernel::Paper { "paper" } else { "torchdr" }));
             put("gamma", json!(settings.gamma));
             put("perplexity", json!(found.perplexity));
@@ -179,7 +178,6 @@ fn projection<'a>(args: &ProjectArgs, set: &'a Snapshot) -> anyhow::Result<Proje
             put("start_loss", json!(found.start_loss));
             put("loss", json!(found.loss));
             put("divergence", json!(found.divergence));
-            put_quality(&mut put, &found.quality, scale);
             (coordinates, is_disc) = (found.positions, true);
             root = (center == CenterArg::Root).then(|| vec![0.0; 2]);
         }

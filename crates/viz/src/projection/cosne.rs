@@ -13,8 +13,8 @@
 use conifer_geometry::random::SplitMix;
 use rayon::prelude::*;
 
+use super::StepObserver;
 use super::hyperbolic_rows::{HyperbolicRows, to_ball};
-use super::{PairSample, ProjectionQuality, StepObserver};
 use crate::{Error, Result};
 
 /// Most rows. The table of similarities takes `4 N^2 / 2` bytes: 200 MB.
@@ -73,8 +73,6 @@ pub struct Cosne {
     pub divergence: f64,
     /// The perplexity used.
     pub perplexity: f64,
-    /// Variance and distortion of the distances at curvature -1.
-    pub quality: ProjectionQuality,
 }
 
 impl Cosne {
@@ -82,12 +80,7 @@ impl Cosne {
     ///
     /// # Errors
     /// Fewer than 4 or more than [`MAX_COSNE_ROWS`] rows; a setting out of range; the observer stops the iteration.
-    pub fn fit(
-        rows: &HyperbolicRows,
-        settings: &CosneSettings,
-        pairs: &PairSample,
-        observer: &mut StepObserver<'_>,
-    ) -> Result<Self> {
+    pub fn fit(rows: &HyperbolicRows, settings: &CosneSettings, observer: &mut StepObserver<'_>) -> Result<Self> {
         let len = rows.len();
         if !(MIN_ROWS..=MAX_COSNE_ROWS).contains(&len) {
             let expected =
@@ -116,9 +109,7 @@ impl Cosne {
         if !observer(settings.iterations, settings.iterations) {
             return Err(Error::Stopped);
         }
-        let at = |i: usize| [positions[2 * i], positions[2 * i + 1]];
-        let quality = pairs.quality(|i, j| rows.dist(i, j), |i, j| disc_dist(at(i), at(j)));
-        Ok(Cosne { start_loss, loss: end.loss, divergence: end.divergence, perplexity, quality, positions })
+        Ok(Cosne { start_loss, loss: end.loss, divergence: end.divergence, perplexity, positions })
     }
 }
 
@@ -359,11 +350,4 @@ fn mobius_sum(x: [f64; 2], y: [f64; 2]) -> [f64; 2] {
     let (xy, xx, yy) = (x[0] * y[0] + x[1] * y[1], x[0] * x[0] + x[1] * x[1], y[0] * y[0] + y[1] * y[1]);
     let below = 1.0 + 2.0 * xy + xx * yy;
     [0, 1].map(|k| ((1.0 + 2.0 * xy + yy) * x[k] + (1.0 - xx) * y[k]) / below)
-}
-
-/// Distance in the Poincare disc of curvature -1.
-pub(super) fn disc_dist(x: [f64; 2], y: [f64; 2]) -> f64 {
-    let chord = (x[0] - y[0]).hypot(x[1] - y[1]);
-    let edge = |p: [f64; 2]| 1.0 - p[0] * p[0] - p[1] * p[1];
-    2.0 * (chord / (edge(x) * edge(y)).sqrt()).asinh()
 }

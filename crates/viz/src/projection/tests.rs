@@ -241,10 +241,9 @@ fn cosne_gradient_equals_finite_differences() {
 #[test]
 fn cosne_lowers_its_loss_and_is_deterministic() {
     let tree = balanced_tree(6, 3, 3);
-    let pairs = PairSample::new(tree.len(), 1_000_000, 0);
     for (kernel, gamma) in [(CosneKernel::Paper, 0.1), (CosneKernel::Paper, 1.0), (CosneKernel::TorchDr, 2.0)] {
         let settings = CosneSettings { kernel, gamma, iterations: 300, ..cosne_settings() };
-        let fit = |settings: &CosneSettings| Cosne::fit(&tree, settings, &pairs, &mut go).unwrap();
+        let fit = |settings: &CosneSettings| Cosne::fit(&tree, settings, &mut go).unwrap();
         let found = fit(&settings);
         assert!(found.loss < 0.9 * found.start_loss, "{kernel:?} {gamma}: {} {}", found.start_loss, found.loss);
         assert!(found.positions.as_chunks::<2>().0.iter().all(|[x, y]| x.hypot(*y) < 1.0));
@@ -253,7 +252,7 @@ fn cosne_lowers_its_loss_and_is_deterministic() {
     }
     // Without the divergence's pull, deeper rows end farther out: the norm term keeps the order of the levels.
     let heavy = CosneSettings { norm_weight: 10.0, iterations: 300, ..cosne_settings() };
-    let found = Cosne::fit(&tree, &heavy, &pairs, &mut go).unwrap();
+    let found = Cosne::fit(&tree, &heavy, &mut go).unwrap();
     let radius = |i: usize| found.positions[2 * i].hypot(found.positions[2 * i + 1]);
     let mean = |range: std::ops::Range<usize>| range.clone().map(radius).sum::<f64>() / range.len() as f64;
     assert!(mean(1..4) < mean(4..13) && mean(4..13) < mean(13..40), "{} {} {}", mean(1..4), mean(4..13), mean(13..40));
@@ -281,7 +280,7 @@ fn edge_cases_are_finite() {
                 let all = horo.ball().into_iter().chain(tangent.coordinates);
                 assert!(all.into_iter().all(|v| v.is_finite() && v.abs() < 1.0), "{name} {dim}");
             }
-            match Cosne::fit(&rows, &CosneSettings { perplexity: None, ..cosne_settings() }, &pairs, &mut go) {
+            match Cosne::fit(&rows, &CosneSettings { perplexity: None, ..cosne_settings() }, &mut go) {
                 Ok(found) => assert!(found.positions.iter().all(|v| v.is_finite()) && found.loss.is_finite(), "{name}"),
                 Err(error) => assert!(name == "one row" && error.to_string().contains("4 to"), "{name}: {error}"),
             }
@@ -329,7 +328,7 @@ fn wrong_settings_are_refused() {
         CosneSettings { norm_weight: f64::NAN, ..cosne_settings() },
     ] {
         let settings = CosneSettings { perplexity: settings.perplexity.filter(|it| *it == 4.0), ..settings };
-        assert!(Cosne::fit(&second, &settings, &pairs, &mut go).is_err(), "{settings:?}");
+        assert!(Cosne::fit(&second, &settings, &mut go).is_err(), "{settings:?}");
     }
 }
 
