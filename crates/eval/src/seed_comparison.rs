@@ -9,7 +9,7 @@ use crate::metrics::BootstrapUnits;
 use crate::suite::Better;
 use crate::{Baseline, Outcomes, Record};
 
-/// What the claimed model is compared with.
+/// The opponent of the claimed model.
 #[derive(Clone, Copy, Debug)]
 pub enum Opponent<'a> {
     /// Another model: one record for each seed, in the order of the seeds.
@@ -185,7 +185,7 @@ pub fn decide(comparison: &SeedComparison, margin: f64, needs_trivial: bool) -> 
     }
 }
 
-/// What is subtracted from a model's number in each resample.
+/// The number that each resample subtracts from that of a model.
 enum Subtrahend<'a> {
     /// The number of another model on the same draw.
     Outcomes(&'a Record),

@@ -26,7 +26,7 @@ pub struct ForestRow {
     pub mark: ForestMark,
 }
 
-/// What the interval of a [`ForestRow`] says.
+/// The meaning of the interval of a [`ForestRow`], shown by its colour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ForestMark {
     /// In favour: the interval is above 0.

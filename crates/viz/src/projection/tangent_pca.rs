@@ -67,7 +67,7 @@ impl TangentPca {
 }
 
 /// The PCA of rows of any space at its root: of `log_root`, or of the difference to the root in spaces without
-/// curvature. Of a product, the vectors of all factors are concatenated. The coordinates are flat.
+/// curvature. In a product, the vectors of all factors are concatenated. The coordinates are flat.
 ///
 /// # Errors
 /// The space is invalid; `dim` is zero or above its dimension; there are no rows; a coordinate is not finite.

@@ -23,7 +23,7 @@ pub(super) struct Claim {
     /// Numbers that the paper prints for it.
     #[serde(default)]
     pub(super) numbers: Vec<PaperNumber>,
-    /// What differs from the paper, and why the test is this one.
+    /// Differences from the paper, and the reason for this test.
     #[serde(default)]
     pub(super) note: String,
     /// Why the claim does not hold here, if it does not.
@@ -34,7 +34,7 @@ pub(super) struct Claim {
     /// Training runs by name.
     #[serde(rename = "run")]
     pub(super) runs: BTreeMap<String, ClaimRun>,
-    /// What decides the claim.
+    /// The test that decides the claim.
     pub(super) test: ClaimTest,
     /// Further numbers of the same runs, without influence on the verdict.
     #[serde(default)]
@@ -78,7 +78,7 @@ pub(super) struct ClaimRun {
     pub(super) set: Vec<String>,
 }
 
-/// What decides a claim.
+/// The test that decides a claim.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ClaimTest {

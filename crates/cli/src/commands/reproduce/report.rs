@@ -116,7 +116,7 @@ fn page(results: &[ClaimResult], seeds: u64) -> Report {
     }
 }
 
-const HEAD: [&str; 7] = ["claim", "place", "paper", "number", "here", "difference (95 %)", "verdict"];
+const HEAD: [&str; 7] = ["claim", "verdict", "difference (95 %)", "here", "paper", "number", "place"];
 
 /// A line of the table.
 fn cells(claim: &ClaimResult) -> Vec<String> {
@@ -142,7 +142,7 @@ fn cells(claim: &ClaimResult) -> Vec<String> {
         None => (String::new(), String::new()),
     };
     let sentence = if claim.sentence.is_empty() { claim.name.clone() } else { claim.sentence.clone() };
-    vec![sentence, claim.place.clone(), numbers, row, here, difference, claim.verdict.to_owned()]
+    vec![sentence, claim.verdict.to_owned(), difference, here, numbers, row, claim.place.clone()]
 }
 
 /// Mean and standard deviation over the seeds, in hundredths.
