@@ -63,9 +63,10 @@ def main():
             found = records(it.program, [out, "--data", it.data, "--split", it.split, "--benchmark", "cross_modal_retrieval,depth_order"])
             if it.hierarcaps:
                 found += records(it.program, [out, "--data", it.hierarcaps, "--benchmark", "hierarcaps"])
-            for record in found:
-                key = (record["benchmark"], record["split"], record["protocol"], record["metric"])
-                measured.setdefault(key, []).append(record["value"])
+            # A number with two baselines has two records.
+            values = {tuple(record[part] for part in ("benchmark", "split", "protocol", "metric")): record["value"] for record in found}
+            for key, value in values.items():
+                measured.setdefault(key, []).append(value)
             recall = [100 * measured[key][-1] for key in measured if key[0] == "cross_modal_retrieval"]
             print(method, "seed", seed, f"{seconds[-1]:.0f} s", *(f"{value:.1f}" for value in recall), flush=True)
         rows.append((method, seconds, measured))
