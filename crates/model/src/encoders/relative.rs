@@ -58,7 +58,7 @@ impl RelativeBuckets {
         first + (exact + steps as usize).min(side - 1)
     }
 
-    /// What is added to the attention score of each pair of tokens: from `table` `[buckets, heads]` to `[1, heads, L, L]`.
+    /// The bias of the attention score of each pair of tokens: from `table` `[buckets, heads]` to `[1, heads, L, L]`.
     pub(super) fn bias(&self, table: Tensor<2>, length: usize) -> Tensor<4> {
         let [_, heads] = table.dims();
         let offsets = (0..length as i64).flat_map(|query| (0..length as i64).map(move |key| key - query));

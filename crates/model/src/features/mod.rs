@@ -61,7 +61,7 @@ struct ImageFeatures {
 enum TextFeatures {
     /// Rows by token ids.
     Encoded { rows: RowTable, positions: HashMap<Vec<u32>, u32> },
-    /// Vectors that come with the data. `used` holds the rows of all texts of the data, each once.
+    /// Vectors of the data set. `used` holds the rows of all texts of the data, each once.
     Given { texts: Arc<TextVectors>, used: RowTable },
 }
 

@@ -28,7 +28,7 @@ pub use tangent_pca::{TangentPca, tangent_pca};
 
 use crate::{Error, Result};
 
-/// How much of the pairwise distances a projection keeps.
+/// Variance and distortion of the pairwise distances of a projection.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ProjectionQuality {
     /// Generalised variance of the projected points: the sum of their squared pairwise distances over all ordered
