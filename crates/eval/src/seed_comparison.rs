@@ -48,16 +48,20 @@ pub struct TrivialComparison {
 
 /// Verdict on a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(into = "&'static str")]
 pub enum ClaimVerdict {
     /// The difference is above the margin.
-    #[serde(rename = "holds")]
     Holds,
     /// The difference is below the margin.
-    #[serde(rename = "does not hold")]
     DoesNotHold,
     /// The data do not decide.
-    #[serde(rename = "cannot be decided here")]
     Undecided,
+}
+
+impl From<ClaimVerdict> for &'static str {
+    fn from(verdict: ClaimVerdict) -> Self {
+        verdict.name()
+    }
 }
 
 impl ClaimVerdict {

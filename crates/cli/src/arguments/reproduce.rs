@@ -32,7 +32,8 @@ pub(crate) struct ReproduceArgs {
     /// that it already holds are used again; unfinished runs are resumed.
     #[arg(long, default_value = "runs/claims", help_heading = OUTPUT)]
     pub(crate) out: PathBuf,
-    /// Write the tables into this Markdown file, too, between the lines `<!-- claims -->` and `<!-- /claims -->`.
+    /// Write the tables into this Markdown file, too, between the lines `<!-- claims -->` and `<!-- /claims -->`, and the
+    /// forest plots into the folder `pictures` beside it.
     #[arg(long, value_name = "FILE", help_heading = OUTPUT)]
     pub(crate) update: Option<PathBuf>,
 }

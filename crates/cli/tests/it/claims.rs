@@ -217,9 +217,11 @@ fn a_claim_is_decided_once_and_resumes() {
 
     let written = fs::read_to_string(&document).unwrap();
     assert!(
-        written.starts_with("# Results\n\n<!-- claims -->\n\n1 claims, 2 seeds.\n\n### Toy\n\n| claim |"),
+        written.starts_with("# Results\n\n<!-- claims -->\n\n1 claims, 2 seeds.\n\n### Toy\n\n![Claims of Toy")
+            && written.contains("(pictures/forest-Toy.svg)\n\n| claim |"),
         "{written}"
     );
+    assert!(fs::read_to_string(at.join("pictures/forest-Toy.svg")).unwrap().contains("<svg"));
     assert!(written.ends_with("|\n\n<!-- /claims -->\n\nEnd.\n") && !written.contains("old"), "{written}");
     fs::write(&document, "# Results\n").unwrap();
     refused(at, &args, &["results.md", "<!-- claims -->"]);

@@ -33,22 +33,36 @@ pub(super) fn write(out: &Path, results: &[ClaimResult], seeds: u64) -> anyhow::
     });
     keep("claims.json", &(serde_json::to_string_pretty(&all)? + "\n"))?;
     keep("claims.html", &page(results, seeds).html())?;
-    keep("claims.md", &markdown(results, seeds))?;
+    keep("claims.md", &markdown(results, seeds, None))?;
+    write_forests(out, results)
+}
+
+/// Writes the forest plot of each paper to `folder`.
+fn write_forests(folder: &Path, results: &[ClaimResult]) -> anyhow::Result<()> {
     for (paper, claims) in by_paper(results) {
-        // A paper of a user's claim may be any text.
-        let name: String = paper.chars().map(|c| if c.is_alphanumeric() || c == '-' { c } else { '_' }).collect();
-        keep(&format!("forest-{name}.svg"), &forest_file(&paper, X_LABEL, &rows(&claims)))?;
+        let path = folder.join(forest_name(&paper));
+        let plot = forest_file(&paper, X_LABEL, &rows(&claims));
+        conifer_files::write_whole(&path, plot.as_bytes()).with_context(|| format!("writing {}", path.display()))?;
     }
     Ok(())
+}
+
+/// File name of a forest plot. The paper of a user's claim may be any text.
+fn forest_name(paper: &str) -> String {
+    let name: String = paper.chars().map(|c| if c.is_alphanumeric() || c == '-' { c } else { '_' }).collect();
+    format!("forest-{name}.svg")
 }
 
 /// Lines around the tables in a document.
 const MARKERS: [&str; 2] = ["<!-- claims -->\n", "<!-- /claims -->"];
 
-/// Replaces the text between the markers of a document by the tables.
+/// Folder of the forest plots, beside the document that shows them.
+const PICTURES: &str = "pictures";
+
+/// Replaces the text between the markers of a document by the tables and the forest plots.
 ///
 /// # Errors
-/// The document cannot be read or written, or lacks the markers.
+/// The document or a picture cannot be read or written, or the document lacks the markers.
 pub(super) fn update(document: &Path, results: &[ClaimResult], seeds: u64) -> anyhow::Result<()> {
     let place = || format!("--update {}", document.display());
     let text = std::fs::read_to_string(document).with_context(place)?;
@@ -61,7 +75,10 @@ pub(super) fn update(document: &Path, results: &[ClaimResult], seeds: u64) -> an
             MARKERS[1]
         )
     })?;
-    let text = [before, MARKERS[0], "\n", &markdown(results, seeds), "\n", MARKERS[1], after].concat();
+    let pictures = document.with_file_name(PICTURES);
+    std::fs::create_dir_all(&pictures).with_context(|| format!("creating {}", pictures.display()))?;
+    write_forests(&pictures, results)?;
+    let text = [before, MARKERS[0], "\n", &markdown(results, seeds, Some(PICTURES)), "\n", MARKERS[1], after].concat();
     conifer_files::write_whole(document, text.as_bytes()).with_context(place)
 }
 
@@ -184,11 +201,15 @@ fn by_name<'a>(results: &'a [ClaimResult], paper: &'a str) -> impl Iterator<Item
     results.iter().filter(move |it| it.paper == paper)
 }
 
-/// The tables for docs/results.md.
-fn markdown(results: &[ClaimResult], seeds: u64) -> String {
+/// The tables, each below its forest plot if `pictures` names the folder of the plots.
+fn markdown(results: &[ClaimResult], seeds: u64, pictures: Option<&str>) -> String {
     let mut text = format!("{} claims, {seeds} seeds.\n", results.len());
     for (paper, claims) in by_paper(results) {
-        text += &format!("\n### {paper}\n\n| {} |\n|{}\n", HEAD.join(" | "), "---|".repeat(HEAD.len()));
+        text += &format!("\n### {paper}\n");
+        if let Some(folder) = pictures {
+            text += &format!("\n![Claims of {paper}: differences with intervals]({folder}/{})\n", forest_name(&paper));
+        }
+        text += &format!("\n| {} |\n|{}\n", HEAD.join(" | "), "---|".repeat(HEAD.len()));
         for claim in claims {
             let mut cells: Vec<String> =
                 cells(claim).into_iter().map(|it| it.replace('|', "\\|").replace('\n', " ")).collect();
