@@ -51,8 +51,8 @@ pub struct EdgeBatch {
     pub images: Option<ImageBatch>,
     /// The crops as references, instead of `images`.
     pub regions: Option<Vec<PhotoRegion>>,
-    /// `[N]`, the id of the object that each crop shows, from 0. Crops of the same box or photo have the same id, also
-    /// in different samples of the batch.
+    /// `[N]`, the id of the object that each crop shows, counted from 0. All crops of the same box or photo in a batch
+    /// have the same id, even if they belong to different samples.
     pub things: Vec<u32>,
     /// Part-of relations as (whole, part) pairs of ids in `things`, without duplicates.
     pub parts: Vec<[u32; 2]>,
@@ -122,7 +122,7 @@ impl TokenBatch {
     }
 
     /// The texts in `rows`, which must be within `0..n`, padded to the longest of them. A text ends at its last token
-    /// (`end`). All rows together are the batch itself.
+    /// (`end`). The range `0..n` borrows the whole batch without copying it.
     pub fn rows(&self, rows: Range<usize>) -> Cow<'_, Self> {
         if rows == (0..self.n) {
             return Cow::Borrowed(self);

@@ -30,7 +30,7 @@ pub fn write_whole(path: &Path, bytes: &[u8]) -> Result<()> {
 /// forever, and a device may never end.
 ///
 /// # Errors
-/// As [`File::open`]. Also if the path is neither a regular file nor a folder.
+/// The errors of [`File::open`], and an error if the path is neither a regular file nor a folder.
 pub fn open_regular(path: &Path) -> io::Result<File> {
     let refuse = |what: &str| io::Error::new(io::ErrorKind::InvalidInput, format!("it is {what}, not a regular file"));
     if let Some(what) = not_a_file(&fs::metadata(path)?) {
@@ -62,7 +62,7 @@ pub fn not_a_file(metadata: &fs::Metadata) -> Option<&'static str> {
 /// Reads `len` bytes from byte `offset` on.
 ///
 /// # Errors
-/// As [`open_regular`], or the file ends earlier.
+/// The errors of [`open_regular`], and an error if the file ends earlier.
 pub fn read_range(path: &Path, offset: u64, len: u64) -> io::Result<Vec<u8>> {
     let mut file = open_regular(path)?;
     file.seek(SeekFrom::Start(offset))?;

@@ -75,7 +75,7 @@ pub struct GroundedRecord {
     /// Class of the photo.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub label: Option<String>,
-    /// "train", "test", ...
+    /// Split of the sample: "train", "test", ...
     #[serde(skip_serializing_if = "Option::is_none")]
     pub split: Option<String>,
     /// Ignored.

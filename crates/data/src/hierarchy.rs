@@ -53,7 +53,7 @@ impl Tree {
     /// Builds a tree from paths of names, general to specific, below `root`. A path may begin with `root`.
     ///
     /// # Errors
-    /// As [`Tree::from_edges`]. A name with different parents in two paths is an error.
+    /// The errors of [`Tree::from_edges`]. A name with different parents in two paths is an error.
     pub fn from_paths<S: AsRef<str>>(root: &str, paths: impl IntoIterator<Item = impl AsRef<[S]>>) -> Result<Self> {
         let mut builder = TreeBuilder::default();
         builder.number(root);
@@ -177,7 +177,7 @@ impl Tree {
         self.leaves_below(self.root())
     }
 
-    /// The leaves of a subtree, in preorder. For a leaf: the leaf itself.
+    /// The leaves of a subtree, in preorder. For a leaf, the result is the leaf itself.
     pub fn leaves_below(&self, node: usize) -> impl Iterator<Item = usize> {
         self.subtree(node).filter(|&n| self.is_leaf(n))
     }

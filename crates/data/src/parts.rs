@@ -76,7 +76,7 @@ impl PartRule {
     }
 }
 
-/// Computed in f64: rounding in f32 could make different areas equal.
+/// The area is computed in f64, because rounding in f32 could make different areas equal.
 fn area(bbox: &BBox) -> f64 {
     (f64::from(bbox.x2) - f64::from(bbox.x1)) * (f64::from(bbox.y2) - f64::from(bbox.y1))
 }

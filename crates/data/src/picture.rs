@@ -34,7 +34,7 @@ impl ImageRef {
     /// Width and height that [`ImageRef::open`] would return, without decoding the pixels.
     ///
     /// # Errors
-    /// As [`ImageRef::open`], for errors that the header reveals.
+    /// The errors of [`ImageRef::open`] that the header reveals.
     pub fn size(&self, limits: &PixelLimits) -> Result<(u32, u32), Broken> {
         let size = || match (self, self.read(limits.max_bytes)?) {
             (Self::Pixels(picture), _) => Ok((picture.width, picture.height)),
@@ -158,7 +158,7 @@ impl ImageRef {
     /// Reads the file and its header; `None` for decoded pixels.
     ///
     /// # Errors
-    /// As [`ImageRef::size`].
+    /// The errors of [`ImageRef::size`].
     pub(crate) fn encoded(&self, limits: &PixelLimits) -> Result<Option<EncodedImage<'_>>, Broken> {
         let encoded = || {
             let Some(bytes) = self.read(limits.max_bytes)? else { return Ok(None) };
@@ -185,7 +185,7 @@ impl EncodedImage<'_> {
     /// not be detected.
     ///
     /// # Errors
-    /// As [`ImageRef::open`].
+    /// The errors of [`ImageRef::open`].
     pub(crate) fn cut(
         &self,
         [x1, y1, x2, y2]: [u32; 4],
@@ -207,7 +207,7 @@ impl EncodedImage<'_> {
     /// Decodes all pixels; `place` names the file in errors.
     ///
     /// # Errors
-    /// As [`ImageRef::open`].
+    /// The errors of [`ImageRef::open`].
     pub(crate) fn whole(&self, limits: &PixelLimits, place: impl FnOnce() -> String) -> Result<Picture, Broken> {
         let (width, height) = self.size();
         self.cut([0, 0, width, height], limits, place).map(|it| it.picture)
@@ -279,7 +279,7 @@ impl Sample {
     /// Decodes the sample's photo; `None` if it has none.
     ///
     /// # Errors
-    /// As [`ImageRef::open`], with the id of the sample.
+    /// The errors of [`ImageRef::open`], with the id of the sample.
     pub fn photo(&self, limits: &PixelLimits) -> Result<Option<Picture>, Broken> {
         self.image.as_ref().map(|image| image.open(limits)).transpose().map_err(|it| it.within(&self.id))
     }

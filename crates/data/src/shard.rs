@@ -199,7 +199,7 @@ impl ShardRecord {
     /// As [`ShardRecord::text`], for a required member.
     ///
     /// # Errors
-    /// As [`ShardRecord::text`], or the member does not exist.
+    /// The errors of [`ShardRecord::text`], and an error if the member does not exist.
     pub fn need_text(&self, extension: &str) -> Result<String, Broken> {
         self.text(extension)?.ok_or_else(|| self.lacks(&format!("`.{extension}`")))
     }

@@ -60,7 +60,7 @@ pub trait Source: Send + Sync {
         None
     }
 
-    /// Message about the samples that the options excluded ("1422 photos in 474 of 486 folders left out: no node of the
+    /// Message about the samples that the options exclude ("1422 photos in 474 of 486 folders left out: no node of the
     /// hierarchy"). Benchmark records include it.
     fn left_out(&self) -> Option<String> {
         None

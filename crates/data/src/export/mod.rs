@@ -106,8 +106,8 @@ const CHUNK: usize = 256;
 /// Writes all samples in order. Pictures are encoded in parallel. Files appear under their final names only when they
 /// are complete.
 ///
-/// `roots` are the folders of the photos ([`Source::roots`]). Each photo is decoded before it is copied, so that a
-/// record cannot copy a file of another kind into a shard.
+/// `roots` are the folders of the photos ([`Source::roots`]). Each photo is decoded before it is copied, so that a file
+/// that a record names but that is not a photo is not copied into a shard.
 ///
 /// # Errors
 /// The target cannot be written, or no sample could be written. Broken samples are not errors; the report lists them.

@@ -149,7 +149,7 @@ fn settings_out_of_range() {
     );
 }
 
-/// The folder cannot be created because a file has its name: an error, and the file is unchanged.
+/// If a file has the name of the target folder, the export returns an error and does not change the file.
 #[test]
 fn unwritable_target_is_an_error() {
     let folder = FixtureFolder::new();

@@ -75,7 +75,8 @@ pub fn class_tree<'a>(classes: impl IntoIterator<Item = (&'a [String], &'a str)>
     Tree::from_edges(edges).ok()
 }
 
-/// The tree of all readable samples of a source. Also `None` if a sample has a label but no taxon.
+/// The tree of all readable samples of a source. `None` in the cases of [`class_tree`], and if a sample has a label but
+/// no taxon.
 pub fn of_samples(source: &dyn Source) -> Option<Tree> {
     let mut classes = HashSet::new();
     for sample in (0..source.len()).filter_map(|index| source.get(index).ok()) {

@@ -10,8 +10,8 @@ use rand::{Rng, RngExt};
 
 /// All taxa of a data set. Ranks are numbered from 0, the most general. Above them is the root.
 ///
-/// An empty name in a path is a rank that is missing there. It keeps the ranks below it in place, is never returned as
-/// a taxon, and may stand for any of its siblings.
+/// An empty name in a path marks a rank that is missing there, so that the names below it keep their ranks. Such an
+/// unnamed taxon may be the same as any of its siblings. It is never returned as a taxon.
 #[derive(Clone, Debug, Default)]
 pub struct Taxonomy {
     /// Interned names.
@@ -80,8 +80,8 @@ impl Taxonomy {
     }
 
     /// Samples a wrong taxon of rank `rank` that is as close as possible to `own`: a sibling of the ancestor of `own`
-    /// at that rank. If it has no sibling, a descendant of a sibling of the nearest ancestor that has one (RCME Sec.
-    /// 4.3). `None` if `own` does not reach that rank, or if the rank has no other taxon.
+    /// at that rank. If that ancestor has no sibling, the result is below a sibling of the nearest higher ancestor that
+    /// has one (RCME Sec. 4.3). `None` if `own` does not reach that rank, or if the rank has no other taxon.
     pub fn hard_negative(&self, own: TaxonId, rank: usize, rng: &mut impl Rng) -> Option<TaxonId> {
         let line = self.line(own);
         self.nearest(&line, (0..=rank).rev(), rank, rng)
@@ -89,8 +89,8 @@ impl Taxonomy {
 
     /// Samples a wrong taxon of rank `rank` whose parent is a sibling of the parent of `own` at that rank (RCME Sec.
     /// 4.3, second and third sentence). If the parent has no sibling with children, the result is a descendant of a
-    /// sibling of the nearest ancestor that has one; if there is none, a sibling of `own`. `None` as in
-    /// [`Taxonomy::hard_negative`].
+    /// sibling of the nearest ancestor that has one. If no ancestor has one, the result is a sibling of `own`. `None`
+    /// in the cases of [`Taxonomy::hard_negative`].
     pub fn cousin_negative(&self, own: TaxonId, rank: usize, rng: &mut impl Rng) -> Option<TaxonId> {
         let line = self.line(own);
         self.nearest(&line, (0..rank).rev().chain([rank]), rank, rng)
@@ -109,7 +109,7 @@ impl Taxonomy {
         for level in levels {
             let own = line[level];
             let siblings = &self.taxa[self.taxa[own as usize].parent as usize].children;
-            // A taxon without a name may be one of its siblings.
+            // Skip a taxon without a name, because it may be the same as one of its siblings.
             if siblings.len() > 1
                 && !self.is_unnamed(own)
                 && let Some(found) = self.pick(siblings, Some(own), rank - level, rng)
@@ -126,7 +126,7 @@ impl Taxonomy {
         let own = *self.line(own).get(rank)?;
         let all = self.ranks.get(rank).filter(|all| all.len() > 1)?;
         if self.has_gaps {
-            // A few draws usually succeed; comparing all taxa of the rank takes long.
+            // A few draws usually succeed, and comparing all taxa of the rank is slow.
             const DRAWS: usize = 16;
             for _ in 0..DRAWS {
                 let other = *all.choose(rng)?;

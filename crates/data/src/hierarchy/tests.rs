@@ -4,7 +4,7 @@ use crate::fixtures::shared_data;
 
 /// thing > { animal > { dog > { puppy }, cat }, plant }
 fn tree() -> Tree {
-    // Deliberately out of order.
+    // The edges are deliberately out of order.
     Tree::from_edges([
         ("dog", "puppy"),
         ("thing", "animal"),

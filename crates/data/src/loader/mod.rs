@@ -123,7 +123,7 @@ impl Loader {
         }
     }
 
-    /// Sets the position in the run. The next batch is the one that followed this position.
+    /// Sets the position in the run. The next batch is the one that starts at this position.
     ///
     /// # Errors
     /// The position is not a batch boundary of this batch size and data set.
@@ -277,7 +277,7 @@ impl Loader {
         JoinedPairs { images, regions, texts }
     }
 
-    /// Pixels of a batch, or with [`Loader::name_regions`] its regions.
+    /// The pixels of a batch, or its regions if [`Loader::name_regions`] was called.
     fn join_images<'a>(
         &self,
         images: impl Iterator<Item = &'a RowImage>,

@@ -138,7 +138,7 @@ impl RegionReader {
     }
 
     /// Returns the precomputed vectors of the photo of a sample and, if the views include [`View::Boxes`], of its
-    /// boxes. For sources whose photos are vectors of this `width`.
+    /// boxes. The source must provide photos as vectors of this `width`.
     ///
     /// # Errors
     /// [`Broken`] if the sample cannot be read, or an image of it is not such a vector.
@@ -213,7 +213,7 @@ impl RegionReader {
             0 => hash.update(format!("{:?}", self.crop)),
             _ => {
                 hash.update(copy.to_le_bytes());
-                // Copy i is the same, however many copies there are.
+                // The number of copies is not hashed, so that copy i has the same key however many copies there are.
                 let augment = Augment { copies: 0, ..self.config.data.augment.clone() };
                 hash.update(serde_json::to_string(&augment).unwrap_or_default());
             }

@@ -240,7 +240,8 @@ impl RowMaker {
         }
     }
 
-    /// True if a row may decode only a part of the photo. Not possible with the pixel cache, which stores whole photos.
+    /// True if a row may decode only a part of the photo. This is not possible with the pixel cache, which stores whole
+    /// photos.
     fn needs_only_a_part(&self) -> bool {
         self.config.data.augment.needs_only_a_part() && self.config.data.cache_pixels.is_none()
     }
@@ -350,8 +351,8 @@ impl RowMaker {
         Ok(photo)
     }
 
-    /// The phrases of a sample that have a usable box or crop, with these images. A box is usable if it has at least
-    /// `least` pixels in the photo of `width` x `height`.
+    /// The phrases of a sample that have a usable box or crop, each with its usable images. A box is usable if it has
+    /// at least `least` pixels in the photo of `width` x `height`.
     pub(super) fn usable_boxes(
         sample: &Sample,
         (width, height): (u32, u32),

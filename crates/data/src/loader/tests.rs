@@ -299,7 +299,7 @@ fn with_phrase_chooses_a_matching_caption() {
     };
     let any = with(CaptionChoice::Random, false);
     assert_eq!(any.len(), 4, "two captions, two phrases");
-    // By spans, "dog" is only in the first caption; by words, in both.
+    // According to the spans, only the first caption contains "dog". According to the words, both captions do.
     assert_eq!(with(CaptionChoice::WithPhrase, false).len(), 2);
     assert_eq!(with(CaptionChoice::WithPhrase, true).len(), 3);
     assert_eq!(with(CaptionChoice::First, false).len(), 2);
@@ -321,7 +321,7 @@ fn stored_crops_are_used() {
     assert_eq!(batch.box_images.unwrap().data, evaluate(&picture(99), 8, EvalCrop::Center).repeat(4));
 }
 
-/// The third epoch uses photos cached by the first two. A cache for one photo caches almost nothing.
+/// The third epoch uses photos cached by the first two. A cache of 600 bytes holds almost no photo.
 #[test]
 fn cache_size_does_not_change_batches() {
     let with = |bytes, shorter_side| {
@@ -332,7 +332,8 @@ fn cache_size_does_not_change_batches() {
     };
     assert_eq!(with(1 << 20, 1.5), with(600, 1.5));
     assert_ne!(with(1 << 20, 1.5), with(1 << 20, 1.0));
-    // Photos of 20 pixels are not shrunk to 3 x 8, so the result equals that without a cache.
+    // The cache shrinks the shorter side to 3 * 8 = 24 pixels at most. The shorter side of these photos is 20 pixels,
+    // so they stay unchanged, and the batches equal those without a cache.
     let config = LoaderConfig { views: vec![View::Boxes], ..config() };
     assert_eq!(with(1 << 20, 3.0), take(&mut loader(samples(9), config), 6));
 }

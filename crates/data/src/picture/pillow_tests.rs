@@ -67,7 +67,6 @@ fn truncated_files_are_rejected() {
     for (name, (image, _)) in files() {
         let ImageRef::Encoded(bytes) = image else { unreachable!("files are read above") };
         for keep in (2..bytes.len() - 2).step_by(13) {
-            // With an end marker the file may decode or be rejected. A rejection must have the right cause.
             let torn = [&bytes[..keep], &[0xff, 0xd9]].concat();
             let result = ImageRef::Encoded(torn.into()).open(&limits());
             if let Err(broken) = result {

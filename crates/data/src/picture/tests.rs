@@ -52,7 +52,7 @@ fn every_format_by_content() {
     for format in [ImageFormat::Png, ImageFormat::Bmp, ImageFormat::WebP] {
         assert_eq!(open(&encoded(format)).unwrap(), rgb, "{format:?}");
     }
-    // Lossy formats: the size, and colours within the tolerance of the compression.
+    // Lossy formats preserve the size, and the colours within the tolerance of the compression.
     for format in [ImageFormat::Jpeg, ImageFormat::Gif] {
         let picture = open(&encoded(format)).unwrap();
         assert_eq!((picture.width, picture.height), (16, 12), "{format:?}");
@@ -300,8 +300,8 @@ fn real_photographs_decode() {
 ///
 /// The photo is a ramp of 0.4 levels per pixel to the right and 0.3 down, and resampling a ramp gives a ramp. The
 /// remaining difference comes from the rounding of both decoders (1.9 levels, see `jpeg`) and of resampling (1 level).
-/// At the borders, kernels are truncated at a scaled pixel, which covers up to 8 photo pixels; half of it is 4 * 0.4 =
-/// 1.6 levels. A wrong orientation or offset would differ by about 100 levels.
+/// At the borders, kernels are truncated at a scaled pixel. It covers up to 8 photo pixels, and half of them are 4 *
+/// 0.4 = 1.6 levels. A wrong orientation or offset would differ by about 100 levels.
 #[test]
 fn scaled_crop_matches_for_all_orientations() {
     use rand::Rng;

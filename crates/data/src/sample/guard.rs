@@ -6,7 +6,7 @@ use crate::guard::catch_panic;
 /// Runs `read`. If it panics, the result is a [`Broken`] whose sample name is `place()`.
 ///
 /// # Errors
-/// Those of `read`, and its panic.
+/// The error of `read`, or its panic.
 pub fn guarded<T>(place: impl FnOnce() -> String, read: impl FnOnce() -> Result<T, Broken>) -> Result<T, Broken> {
     catch_panic(read).unwrap_or_else(|message| Err(Broken::new(place(), Cause::UndecodableImage, message)))
 }

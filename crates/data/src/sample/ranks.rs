@@ -34,7 +34,8 @@ impl Sample {
         all.filter(|position| self.missing_ranks.iter().all(|it| it.position != *position)).collect()
     }
 
-    /// The names of the taxon by the position of their rank, up to the last name. A missing rank is an empty name.
+    /// The names of the taxon by the position of their rank, up to the last rank with a name. A missing rank gives an
+    /// empty name.
     pub fn ranked_taxon(&self) -> Vec<String> {
         let positions = self.taxon_positions();
         let mut names = vec![String::new(); positions.last().map_or(0, |last| last + 1)];

@@ -1,4 +1,5 @@
-//! Words that stand before half of the captions of a sample in training: the subreddit of a photo of RedCaps.
+//! Caption prefixes: in training, half of the captions of a sample begin with the words of a metadata field, such as
+//! the subreddit of a RedCaps photo.
 
 use std::collections::HashMap;
 use std::fs;
@@ -10,23 +11,23 @@ use crate::error::{Error, Result};
 use crate::sample::{Broken, Cause};
 use crate::shard::ShardRecord;
 
-/// Adds each caption a second time, after the words of a field of the `.json` member: `cat pictures : my cat`. The loader
-/// draws one caption each time it reads a sample, so half of the captions have the prefix, as in MERU's training on
-/// RedCaps (the field is `subreddit`).
+/// Adds a second copy of each caption, prefixed with the words of a field of the `.json` member: `cat pictures : my
+/// cat`. The loader draws one caption each time it reads a sample, so half of the drawn captions have the prefix, as in
+/// MERU's training on RedCaps (the field is `subreddit`).
 pub(super) struct CaptionPrefix {
-    /// The field.
+    /// Name of the field.
     key: String,
-    /// Words of the values of the field, by value in lower case. The words of any other value are the value itself, with
-    /// spaces for underscores.
+    /// The prefix for each known value of the field; the keys are in lower case. Any other value is its own prefix,
+    /// with spaces for underscores.
     words: HashMap<String, String>,
 }
 
 impl CaptionPrefix {
-    /// Reads the options `prefix_key` (empty for no prefix) and `prefix_names`, a table of values of this field and their
-    /// words.
+    /// Reads the options `prefix_key` (empty for no prefix) and `prefix_names`, a file that gives the prefix for each
+    /// value of the field.
     ///
     /// # Errors
-    /// A table without a field; the table cannot be read or has a row without words.
+    /// `prefix_names` is set without `prefix_key`, the file cannot be read, or one of its lines has no words.
     pub(super) fn open(key: &str, names: Option<&Path>) -> Result<Option<Self>> {
         match (key, names) {
             ("", None) => Ok(None),
@@ -41,7 +42,7 @@ impl CaptionPrefix {
         }
     }
 
-    /// Appends the captions of `record` with their prefix.
+    /// Appends a copy of each caption of `record` with the prefix.
     ///
     /// # Errors
     /// The record has no `.json` member, or that member has no text in the field.
@@ -70,7 +71,7 @@ pub(super) fn json_text(record: &ShardRecord, json: &str, key: &str) -> Result<S
     }
 }
 
-/// Reads rows of a name, a tab and its words.
+/// Reads lines of a value, a tab and the words for that value.
 fn read_words(path: &Path) -> Result<HashMap<String, String>> {
     let text = fs::read_to_string(path).map_err(Error::io("read", path))?;
     let mut words = HashMap::new();

@@ -77,7 +77,7 @@ struct CsvColumns {
 /// The rows of one photo.
 struct CsvPhotoRows {
     first: CsvRow,
-    /// The other rows of the photo. Empty, without heap memory, in tables with one row per photo.
+    /// The other rows of the photo. In tables with one row per photo the list is empty and allocates no memory.
     more: Vec<CsvRow>,
 }
 

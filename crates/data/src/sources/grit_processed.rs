@@ -2,8 +2,9 @@
 //! `<key>.numparents.txt`, and `<key>.parent000.jpg`, `<key>.parent000.txt`, ... (cropped boxes and their phrases; they
 //! are called "parent" because a box is more general than its photo). [`crate::export`] writes the same layout.
 //!
-//! RedCaps with boxes is read in this layout, too, with the subreddit in `<key>.json` (`prefix_key`). With it a sample has
-//! each caption twice: plain, and after the words of this field. Phrases have no prefix.
+//! The same layout is used for RedCaps with boxes, which has the subreddit in `<key>.json`. With the option
+//! `prefix_key`, a sample has each caption twice: plain, and prefixed with the words of that field. Phrases have no
+//! prefix.
 
 use std::path::PathBuf;
 
@@ -33,9 +34,9 @@ pub struct GritProcessed {
 #[derive(Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 struct GritProcessedOptions {
-    /// Field of the `.json` member whose words precede half of the captions; empty for none.
+    /// Field of the `.json` member whose words are the prefix of half of the captions; empty for none.
     prefix_key: String,
-    /// Table of the values of this field and their words.
+    /// File that gives the words for each value of this field.
     prefix_names: Option<PathBuf>,
 }
 
@@ -43,7 +44,7 @@ impl GritProcessed {
     /// Indexes the shards.
     ///
     /// # Errors
-    /// See [`Shards::open`]; also if the table of prefixes has a row without words.
+    /// The errors of [`Shards::open`]; the file of prefixes has a line without words.
     pub fn open(spec: &SourceSpec) -> Result<Self> {
         let options: GritProcessedOptions = spec.parse_options()?;
         spec.no_split()?;

@@ -111,7 +111,7 @@ impl Source for ImageFolder {
         true
     }
 
-    /// Available if folders are nested.
+    /// The tree is available if folders are nested.
     fn class_tree(&self) -> Option<Tree> {
         if self.views.contains(&View::Chain) { of_samples(self) } else { None }
     }

@@ -1,7 +1,8 @@
 //! Plain image-text shards in the WebDataset layout: `<key>.jpg` with the caption in `<key>.txt` or in `<key>.json`
 //! (RedCaps).
 //!
-//! With `prefix_key` a sample has each caption twice: plain, and after the words of a field (the subreddit of RedCaps).
+//! With the option `prefix_key`, a sample has each caption twice: plain, and prefixed with the words of a field of the
+//! `.json` member (the subreddit in RedCaps).
 
 use std::path::PathBuf;
 
@@ -40,9 +41,9 @@ struct ImageTextShardsOptions {
     text: Vec<String>,
     /// Field of the `.json` member, used if there is no text member.
     json_key: String,
-    /// Field of the `.json` member whose words precede half of the captions; empty for none.
+    /// Field of the `.json` member whose words are the prefix of half of the captions; empty for none.
     prefix_key: String,
-    /// Table of the values of this field and their words.
+    /// File that gives the words for each value of this field.
     prefix_names: Option<PathBuf>,
 }
 
@@ -61,7 +62,7 @@ impl ImageTextShards {
     /// Indexes the shards.
     ///
     /// # Errors
-    /// See [`Shards::open`]; also if the options select no caption, or the table of prefixes has a row without words.
+    /// The errors of [`Shards::open`]; the options select no caption, or the file of prefixes has a line without words.
     pub fn open(spec: &SourceSpec) -> Result<Self> {
         let options: ImageTextShardsOptions = spec.parse_options()?;
         if options.text.is_empty() && options.json_key.is_empty() {

@@ -196,7 +196,7 @@ fn grit_as_prepared() {
     );
 }
 
-/// RedCaps with boxes: the layout of GRIT, with the subreddit beside it.
+/// Shards of RedCaps with boxes have the layout of processed GRIT, plus the subreddit in the `.json` member.
 #[test]
 fn boxes_of_redcaps_have_the_prefix_of_their_captions() {
     let (photo, crop) = (jpeg(32, 32), jpeg(16, 16));
@@ -252,7 +252,8 @@ fn plain_shards() {
     assert_eq!(source.get(1).unwrap().captions, ["cats"]);
 }
 
-/// Each caption is there plain and with the words of its subreddit, so a uniform draw has the prefix half of the time.
+/// Each sample has every caption twice, plain and prefixed with the words of its subreddit, so a uniform draw has the
+/// prefix half of the time.
 #[test]
 fn captions_with_a_prefix() {
     let photo = jpeg(8, 8);

@@ -23,8 +23,9 @@ use std::borrow::Cow;
 use html_escape::decode_html_entities;
 use tokenizers::NormalizedString;
 
-/// Cleans a text for CLIP's encoding: repaired, unescaped (two more times, as published), white space collapsed and
-/// stripped, lower case. The function is idempotent, unless the text was escaped more than three times.
+/// Cleans a text for CLIP's encoding: repairs encoding errors, unescapes HTML (twice more, as published), collapses and
+/// strips white space, and converts to lower case. The function is idempotent, unless the text was escaped more than
+/// three times.
 pub(super) fn clean(text: &str) -> String {
     let fixed = fix_text(text);
     let once = decode_html_entities(&fixed);

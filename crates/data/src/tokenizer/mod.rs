@@ -44,7 +44,7 @@ enum TokenModel {
     Texts(Arc<TextVectors>),
 }
 
-/// The id that ends a text of [`TokenModel::Texts`]. No row has it.
+/// The id that ends a text of [`TokenModel::Texts`]. Ids of texts start at 1.
 const END_OF_TEXTS: u32 = 0;
 
 impl Tokenizer {
@@ -84,7 +84,7 @@ impl Tokenizer {
     /// CLIP's size.
     ///
     /// # Errors
-    /// As [`Tokenizer::from_tokenizer_json`] and [`Tokenizer::from_merges`].
+    /// The errors of [`Tokenizer::from_tokenizer_json`] and [`Tokenizer::from_merges`].
     pub fn open(path: &Path) -> Result<Self> {
         match path.extension() {
             Some(extension) if extension == "json" => Self::from_tokenizer_json(path),
@@ -170,7 +170,7 @@ impl Tokenizer {
     /// Encodes texts in parallel on all cores, one row each in the same order.
     ///
     /// # Errors
-    /// As [`Tokenizer::encode`].
+    /// The errors of [`Tokenizer::encode`].
     pub fn encode_batch<S: AsRef<str> + Sync>(&self, texts: &[S], context: usize) -> Result<TokenBatch> {
         let rows: Vec<_> = texts.par_iter().map(|text| self.encode(text.as_ref(), context)).collect::<Result<_>>()?;
         Ok(TokenBatch::from_rows(&rows, self.end_of_text()))

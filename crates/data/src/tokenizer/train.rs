@@ -1,6 +1,5 @@
-//! Learns byte pairs from captions. The trainer of the `tokenizers` library is not used: it iterates over randomly
-//! seeded hash maps, and numbers tokens in a different order from CLIP. This one is deterministic and keeps CLIP's
-//! layout.
+//! Learns byte pairs from captions, deterministically and in CLIP's layout. The trainer of the `tokenizers` library is
+//! not used: it iterates over randomly seeded hash maps, and numbers tokens in a different order from CLIP.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap, HashMap};

@@ -16,7 +16,7 @@ impl Augment {
     /// same in all cases.
     ///
     /// # Errors
-    /// As [`ImageRef::open`].
+    /// The errors of [`ImageRef::open`].
     pub fn open(
         &self,
         image: &ImageRef,

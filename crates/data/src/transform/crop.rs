@@ -55,7 +55,7 @@ pub(super) fn random_resized(
     ResampleRegion::Cut { left: (width - w) / 2, top: (height - h) / 2, width: w, height: h }
 }
 
-/// A `w` x `h` part at a uniformly random position.
+/// Chooses a `w` x `h` part at a uniformly random position.
 fn placed(width: u32, height: u32, w: u32, h: u32, rng: &mut impl Rng) -> ResampleRegion {
     let top = rng.random_range(0..=height - h);
     let left = rng.random_range(0..=width - w);

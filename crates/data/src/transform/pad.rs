@@ -4,8 +4,8 @@ use super::resample::{ResampleFilter, ResampleRegion, resample};
 use super::white;
 use crate::sample::Picture;
 
-/// Fits the whole photo into a white `size` x `size` square: longer side to `size`, aspect ratio kept, centred
-/// (HyCoCLIP's preparation of GRIT, for photos and box crops).
+/// Fits the whole photo into a white `size` x `size` square (HyCoCLIP's preparation of GRIT, for photos and box crops).
+/// The longer side becomes `size`, the aspect ratio is kept, and the photo is centred.
 ///
 /// Shrinking averages the covered pixels, and enlarging uses a Lanczos kernel, as in the published preparation
 /// (OpenCV's `INTER_AREA` and `INTER_LANCZOS4`). Two differences remain: the kernel here has three lobes instead of

@@ -43,7 +43,7 @@ fn golden_photos_match_pillow() {
         eprintln!("skipped: {} not found", folder.display());
         return;
     };
-    // A safetensors file: header length, header, data.
+    // A safetensors file is the header length, the JSON header and the data.
     let header_len = u64::from_le_bytes(bytes[..8].try_into().unwrap()) as usize;
     let header: serde_json::Value = serde_json::from_slice(&bytes[8..8 + header_len]).unwrap();
     let mut checked = 0;

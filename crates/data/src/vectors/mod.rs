@@ -79,7 +79,7 @@ impl VectorMatrix {
     /// Reads a single vector: an array with one dimension, or with one row.
     ///
     /// # Errors
-    /// As [`VectorMatrix::read`].
+    /// The errors of [`VectorMatrix::read`].
     pub fn read_one(path: &Path) -> Result<Vec<f32>> {
         Ok(read(path, None, AcceptedShape::OneVector)?.values)
     }
@@ -196,7 +196,7 @@ fn matrix(
     finite_matrix(place, width, values)
 }
 
-/// A matrix of `values`, row-major, whose first value that is not finite is an error.
+/// Makes a matrix of row-major `values`. The error names the first value that is not finite.
 fn finite_matrix(place: &str, width: usize, values: Vec<f32>) -> Result<VectorMatrix> {
     if let Some(at) = values.iter().position(|value| !value.is_finite()) {
         let found = format!("row {}, column {} is {}", at / width, at % width, values[at]);
@@ -206,7 +206,7 @@ fn finite_matrix(place: &str, width: usize, values: Vec<f32>) -> Result<VectorMa
 }
 
 impl VectorElement {
-    /// Bytes of a number. They divide [`CHUNK_BYTES`].
+    /// Size of a number in bytes, which divides [`CHUNK_BYTES`].
     fn size(self) -> usize {
         match self {
             Self::F16 | Self::Bf16 => 2,

@@ -7,7 +7,7 @@ use super::{AcceptedShape, VectorElement, VectorMatrix, matrix};
 use crate::error::{Error, Result};
 
 const MAGIC: &[u8; 6] = b"\x93NUMPY";
-/// Maximum length of the header in bytes; that of an array of numbers has about 100.
+/// Maximum length of the header in bytes. The header of an array of numbers has about 100 bytes.
 const MAX_HEADER: usize = 1 << 16;
 /// Describes the file in messages.
 const EXPECTED: &str = "an array of numbers written by numpy.save";

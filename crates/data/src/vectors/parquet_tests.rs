@@ -15,7 +15,7 @@ pub(crate) enum TestColumn<'a> {
     Texts(&'a [Option<&'a str>]),
     Integers(&'a [i64]),
     Lists(&'a [Option<&'a [f32]>]),
-    /// Lists without gaps, as Arrow writes required ones.
+    /// Lists in `required` fields, without null lists or values, as Arrow writes columns that are not nullable.
     Doubles(&'a [&'a [f64]]),
 }
 
@@ -169,7 +169,7 @@ fn damaged_files_are_refused() {
         let cut = folder.write("cut.parquet", &bytes[..length]);
         assert!(message(&cut).contains("cut.parquet`: ") && message(&cut).contains("a complete Parquet file"));
     }
-    // Every byte, one at a time: an error or other values, never a panic.
+    // Change one byte at a time: the reader returns an error or other values and never panics.
     for at in 0..bytes.len() {
         let mut changed = bytes.clone();
         changed[at] ^= 0x55;

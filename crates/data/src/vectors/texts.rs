@@ -10,7 +10,8 @@ use super::{SharedVector, VectorMatrix};
 use crate::error::{Error, Result};
 use crate::shard::hex;
 
-/// Largest relative distance of two vectors of the same text. Encoders round differently in batches of another size.
+/// Largest relative distance between two vectors of the same text. Encoders round differently when the batch size
+/// differs.
 const SAME_VECTOR: f64 = 1e-2;
 
 /// Texts whose vectors are known.

@@ -39,8 +39,8 @@ fn chains_use_the_ranks_that_have_a_name() {
     assert_eq!((chains.tiers, chains.texts.n), (3, 2 * 3 * 4));
     let tokens = tokenizer();
     for (column, id) in batch.ids.iter().enumerate() {
-        // The wrong texts are the only possible ones: a missing phylum may be "dog", so it leads to no wrong taxon of
-        // the kingdom "a".
+        // Each list holds the only possible negatives. The missing phylum in the kingdom "a" may be "dog", so no
+        // negative is drawn from "a" for a sample of "a".
         let (length, right, wrong) = match id.as_str() {
             "whole" => (3, ["a", "a dog", "a dog cat"], ["and", "and on", "and on cat"]),
             "gap" => (2, ["a", "a snow", "a snow"], ["and", "and on cat", "and on cat"]),

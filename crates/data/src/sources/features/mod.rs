@@ -322,7 +322,8 @@ impl FeatureTableBuilder<'_> {
         set_once(&mut sample.split, value(&record.split), "split", &place)
     }
 
-    /// Row numbers of the captions of a table row. A text in the column `caption` is stored under its row number.
+    /// Row numbers of the captions of a table row. The column `text` refers to rows of the text vectors, and the column
+    /// `caption` gives the text of such a row. Without text vectors, the caption is added as a new row.
     fn captions(&mut self, record: &FeatureRecord) -> Result<Vec<u32>> {
         let (path, texts) = (self.path, self.texts);
         let place = || record.place(path);
@@ -375,7 +376,7 @@ fn items(field: &str, separator: char) -> impl Iterator<Item = &str> {
     field.split(separator).map(str::trim).filter(|it| !it.is_empty())
 }
 
-/// Sets a value of a sample. Table rows of one image may repeat it.
+/// Sets a value of a sample. Several table rows of one image may give the same value.
 fn set_once<T: Default + PartialEq>(slot: &mut T, value: T, column: &str, place: &dyn Fn() -> String) -> Result<()> {
     let empty = T::default();
     if value == empty || *slot == value {
@@ -430,7 +431,8 @@ impl TextNames {
 }
 
 impl VectorRows {
-    /// Reads the vectors, and the ids of the rows from the file `ids` or, of a Parquet file, from its column `id`.
+    /// Reads the vectors and the ids of the rows. The ids come from the file `ids`, or from the column `id` of a
+    /// Parquet file.
     fn read(path: &Path, array: Option<&str>, ids: Option<&Path>) -> Result<Self> {
         let is_parquet = path.extension().is_some_and(|it| it.eq_ignore_ascii_case("parquet"));
         let (matrix, ids, texts) = match (is_parquet, ids) {

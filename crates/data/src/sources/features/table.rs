@@ -17,7 +17,7 @@ const COLUMNS: [&str; 8] = ["image", "text", "caption", "label", "split", "tiers
 
 /// A row of the table. Absent fields are empty.
 pub(super) struct FeatureRecord {
-    /// `line 3`: counted from 1; or `row 3` of a Parquet file: counted from 0.
+    /// Name of the row in messages: `line 3`, counted from 1, or `row 3` of a Parquet file, counted from 0.
     pub(super) number: String,
     pub(super) image: String,
     pub(super) text: String,
