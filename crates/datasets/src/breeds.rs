@@ -96,9 +96,9 @@ pub struct BreedsHierarchy {
 }
 
 impl BreedsHierarchy {
-    /// Reads `class_hierarchy.txt` and `node_names.txt` (see [`NamedTree::read_breeds`]) and `dataset_class_info.json`,
-    /// a list of `[number, wnid, "name, other name"]`, numbered from 0. The hierarchy does not contain all classes of
-    /// ImageNet.
+    /// Reads `class_hierarchy.txt` and `node_names.txt` (see [`NamedTree::read_breeds`]), and
+    /// `dataset_class_info.json`. The latter is a list of `[number, wnid, "name, other name"]`, numbered from 0. Some
+    /// classes of ImageNet are not in the hierarchy.
     ///
     /// # Errors
     /// A file that cannot be read or has another format, a duplicate class.
@@ -288,8 +288,8 @@ fn good_halves<'a>(groups: &[Vec<&'a str>], half: usize) -> [Vec<&'a str>; 2] {
     [source, target]
 }
 
-/// Assigns each group to the source while it is no larger than the target and has room, otherwise to the target.
-/// Classes that do not fit fill the side that is short at the end.
+/// Assigns each group to the source if the source is no larger than the target and not full, otherwise to the target.
+/// Classes that exceed the room of their side are spare, and fill the side that is short at the end.
 fn bad_halves<'a>(groups: &[Vec<&'a str>], half: usize) -> [Vec<&'a str>; 2] {
     let [mut source, mut target, mut spare] = [Vec::new(), Vec::new(), Vec::new()];
     for group in groups {

@@ -75,7 +75,7 @@ impl NamedTree {
     /// Reads a file of edges, without words: see [`Tree::read_edges`].
     ///
     /// # Errors
-    /// Those of [`Tree::read_edges`].
+    /// The errors of [`Tree::read_edges`].
     pub fn read_edges(path: &Path) -> Result<Self> {
         let tree = Tree::read_edges(path)?;
         Ok(Self { words: vec![Vec::new(); tree.len()], tree })
@@ -99,7 +99,8 @@ impl NamedTree {
         })?;
         let mut builder = TreeBuilder::default();
         let mut placed = HashSet::new();
-        // In the order of the file. serde_json limits the nesting depth.
+        // Visits the nodes in the order of the file. Parsing cannot overflow the stack, because serde_json limits the
+        // nesting depth.
         let mut stack = vec![&root];
         while let Some(node) = stack.pop() {
             for child in &node.subcategory {
@@ -118,9 +119,10 @@ impl NamedTree {
     /// Reads the nouns of WordNet from the dictionary folder (Debian's package `wordnet-base`: `/usr/share/wordnet`) or
     /// from `data.noun` itself; the format is `wndb(5WN)`.
     ///
-    /// Nodes are "n" and the offset, as in ImageNet for version 3.0. The nouns form a graph. If a noun has several
-    /// hypernyms, the first in the file is the parent. An instance (pointer `@i`; for example a river or a person)
-    /// without a hypernym is below the first class that it is an instance of.
+    /// The identifier of a node is "n" followed by the offset of its synset. For version 3.0 it equals the ImageNet
+    /// identifier. The nouns form a graph. If a noun has several hypernyms, the first in the file is the parent. An
+    /// instance (pointer `@i`; for example a river or a person) without a hypernym is below the first class that it is
+    /// an instance of.
     ///
     /// # Errors
     /// A file that cannot be read, a line of another format (with its number), several nouns without a hypernym, a

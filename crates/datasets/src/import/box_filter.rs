@@ -65,7 +65,7 @@ impl BoxFilter {
     /// # Errors
     /// The box is left out; the fault has cause [`Cause::Filtered`] and states the reason.
     pub(super) fn check(&self, sample: &str, bbox: &BBox, has: impl Fn(&str) -> bool) -> Result<(), Broken> {
-        // In f64, because the limits are exact decimal numbers.
+        // Compute in f64, because the limits are exact decimal numbers.
         let area = (f64::from(bbox.x2) - f64::from(bbox.x1)) * (f64::from(bbox.y2) - f64::from(bbox.y1));
         let fault = |found: String| Err(Broken::new(sample, Cause::Filtered, found));
         if area < self.min_area * (1.0 - ROUNDING) {

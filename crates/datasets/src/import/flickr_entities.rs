@@ -53,7 +53,7 @@ fn read(inputs: &ImporterInputs) -> Result<Samples> {
     })))
 }
 
-/// The marked-up captions of a photo. In a folder, each photo has a file of its own; an unreadable file is one broken
+/// The marked-up captions of a photo. In a folder, each photo has a separate file; an unreadable file is one broken
 /// sample.
 type MarkedCaptions = Result<Vec<String>, Broken>;
 

@@ -37,9 +37,9 @@ pub struct ImporterEntry {
     pub name: &'static str,
     /// Short description for `--help`.
     pub summary: &'static str,
-    /// The files that it reads.
+    /// The files that the importer reads.
     pub inputs: &'static [ImporterInput],
-    /// Its options.
+    /// The options of the importer.
     pub options: &'static [ImporterOption],
     /// Reads the annotations. Photos are not decoded.
     pub read: fn(&ImporterInputs) -> Result<Samples>,
@@ -106,9 +106,9 @@ pub struct ImporterInputs {
 /// Reads the samples and writes them to `target`.
 ///
 /// # Errors
-/// Those of [`read`] and [`export::write`].
+/// The errors of [`read`] and [`export::write`].
 pub fn import(spec: &ImportSpec, target: &ExportTarget, limits: &PixelLimits) -> Result<ExportReport> {
-    // Hashes instead of paths, because data sets have millions of photos.
+    // Keep hashes instead of paths, because data sets have millions of photos.
     let named: Arc<Mutex<HashSet<u64>>> = Arc::default();
     let seen = Arc::clone(&named);
     let samples = read_seeing(spec, move |path| {
@@ -206,7 +206,7 @@ impl ImporterInputs {
     /// The path of a required input.
     ///
     /// # Errors
-    /// It is missing.
+    /// The input is not given.
     pub fn need(&self, name: &str) -> Result<&Path> {
         self.get(name)
             .ok_or_else(|| Error::config(format!("input {name} of {}", self.importer), "not given", "a file or folder"))

@@ -202,7 +202,7 @@ fn read(inputs: &ImporterInputs) -> Result<Samples> {
                 }
                 Ok(_) => {}
                 Err(error) => {
-                    // The rest of the file is lost; the samples before it are kept.
+                    // The rest of the file cannot be read. Return the samples before it.
                     out.extend(now.take().map(Ok));
                     out.push(Err(Broken::new(place(), Cause::MissingFile, format!("{error}; expected a row"))));
                     line.clear();

@@ -214,7 +214,7 @@ fn flickr_tables() {
     ];
     let (samples, faults) = split(&spec("flickr_tables", &inputs));
     let [a, b] = &samples[..] else { panic!("two photos are there") };
-    // The size of a comes from the table, the size of b from its file.
+    // The size of photo `a` comes from the table, and that of photo `b` from its file.
     assert_eq!(a.phrases[0].boxes[0], BBox { x1: 0.05, y1: 0.05, x2: 0.25, y2: 0.25 });
     assert_eq!(a.phrases[0].boxes.len(), 2);
     assert_eq!(a.phrases[0].spans, [Span { caption: 1, start: 8, end: 17 }]);
@@ -264,7 +264,7 @@ fn hierarcaps() {
     let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
     std::io::Write::write_all(&mut packed, expanded.as_bytes()).unwrap();
     let expanded = folder.write("e.csv.gz", packed.finish().unwrap());
-    // Texts only; the photos of the test table are excluded.
+    // The samples have texts only, and the photos of the test table are excluded.
     let (samples, faults) = split(&spec("hierarcaps", &[("table", expanded), ("exclude", test)]));
     let [e] = &samples[..] else { panic!("one is left") };
     let tiers = e.tiers.as_ref().unwrap();
@@ -403,8 +403,8 @@ fn real_flickr_tables() {
 const HEADER: &str =
     "ImageID,Source,LabelName,Confidence,XMin,XMax,YMin,YMax,IsOccluded,IsTruncated,IsGroupOf,IsDepiction,IsInside";
 
-/// One phrase per box; a label without a name; broken rows with line numbers; a missing photo; a photo with
-/// non-adjacent rows.
+/// Covers a label without a name, broken rows with line numbers, a missing photo, and a photo with non-adjacent rows.
+/// Every box is one phrase.
 #[test]
 fn openimages() {
     let folder = FixtureFolder::new();

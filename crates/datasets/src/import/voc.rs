@@ -54,8 +54,8 @@ fn read(inputs: &ImporterInputs) -> Result<Samples> {
     })))
 }
 
-/// The photos of a list. A line may end in a number (1, 0 or -1: whether the photo has a class); the lists of the
-/// classes name every photo of the split.
+/// The photos of a list. The list of a class names every photo of the split, each followed by 1, 0 or -1 (whether the
+/// photo shows the class). These numbers are ignored.
 fn listed(path: &Path) -> Result<Vec<String>> {
     let list = fs::read_to_string(path).map_err(Error::io("read", path))?;
     let names: Vec<String> =

@@ -84,7 +84,7 @@ impl XmlElement {
         self.children.iter().filter(move |it| it.name == name)
     }
 
-    /// The only child with this name. The error names it.
+    /// The only child with this name. The error contains the name.
     pub(super) fn one<'a>(&'a self, name: &'a str) -> Result<&'a Self, String> {
         let mut children = self.all(name);
         match (children.next(), children.next()) {

@@ -103,7 +103,7 @@ impl PartCounts {
         }
     }
 
-    /// Adds the counts of the blocks that follow.
+    /// Adds the counts of the blocks that follow this one in the files.
     pub fn merge(&mut self, next: Self) {
         self.photos += next.photos;
         self.boxes += next.boxes;

@@ -157,7 +157,8 @@ impl PartGraph {
         }
         let mut rows = Vec::new();
         let mut expanded = HashSet::new();
-        // (name, depth, incoming edge). An explicit stack, because chains may be long.
+        // (name, depth, incoming edge). The stack is explicit, because recursion could overflow the stack on long
+        // chains.
         let mut stack: Vec<(&str, usize, Option<&PartEdge>)> =
             self.roots().into_iter().rev().map(|root| (root, 0, None)).collect();
         while let Some((name, depth, edge)) = stack.pop() {

@@ -49,8 +49,8 @@ const BIKE: [f32; 4] = [0.1, 0.1, 0.9, 0.9];
 const WHEEL: [f32; 4] = [0.1, 0.5, 0.4, 0.8];
 const OTHER_WHEEL: [f32; 4] = [0.6, 0.5, 0.9, 0.8];
 
-/// Two bicycles with wheels, one without. One wheel is too small, one box contains a group of wheels, and one wheel is
-/// only three quarters inside its bicycle.
+/// Two bicycles have wheels, and one has none. One wheel is too small, one box contains a group of wheels, and one
+/// wheel is only three quarters inside its bicycle.
 #[test]
 fn parts_of_three_bicycles() {
     let folder = FixtureFolder::new();
@@ -178,7 +178,7 @@ fn files(folder: &Path) -> BTreeMap<String, Vec<u8>> {
     fs::read_dir(folder).unwrap().map(|it| read(it.unwrap())).collect()
 }
 
-/// Two files, stopped after every step.
+/// Builds from two files and stops after every step.
 #[test]
 fn stopped_build_resumes_with_the_same_bytes() {
     let rows = random_table(80, &mut ChaCha8Rng::seed_from_u64(2));
@@ -206,7 +206,7 @@ fn slow_spec(folder: &Path) -> PartsSpec {
     spec(folder.join("out"), &[folder.join("boxes.csv")])
 }
 
-/// Not a test: the process that the next test starts and kills.
+/// Body of the child process that the next test starts and kills. In an ordinary run it returns at once.
 #[test]
 fn victim() {
     let Some(folder) = std::env::var_os(VICTIM) else { return };
@@ -259,7 +259,7 @@ fn changed_thresholds_reuse_the_counts() {
     let boxes = folder.write("boxes.csv", table(&rows));
     let mut spec = spec(folder.path().join("out"), std::slice::from_ref(&boxes));
     assert_eq!(run(&spec).graph.edges.len(), 1);
-    // Same length, so that only reading the file would reveal the change.
+    // The new content has the same length, so only reading the file would reveal the change.
     fs::write(&boxes, format!("{HEADER}\n{}", "x".repeat(rows.concat().len()))).unwrap();
     spec.thresholds = PartThresholds { min_count: 1, min_share: 0.51 };
     assert_eq!(run(&spec).graph.edges.len(), 0);
@@ -373,8 +373,8 @@ fn weakest_relation_of_a_cycle_is_rejected() {
     assert_eq!(graph.roots(), ["car"]);
 }
 
-/// wheel is listed below both wholes, its own part only once. The edge from wheel to tyre has the largest `share` of
-/// the edges to tyre.
+/// `wheel` is listed below both of its wholes, and its own parts are listed at the first occurrence only. The edge from
+/// `wheel` to `tyre` has the largest `share` of the edges to `tyre`.
 #[test]
 fn shared_parts_are_expanded_once() {
     let relations =
@@ -392,7 +392,7 @@ fn shared_parts_are_expanded_once() {
     assert_eq!([parent("tyre"), parent("wheel"), parent("bike")], ["wheel", "car", graph::SCENE]);
     assert_eq!(tree.len(), 1 + 6);
 
-    // A display name of two classes is not used.
+    // A display name that two classes share is not used.
     let same = HashMap::from([("car", "it"), ("bike", "it")].map(|(a, b)| (a.to_owned(), b.to_owned())));
     assert_eq!(PartGraph::new(&counts, &all, &same).roots(), ["bike", "car", "house"]);
 }

@@ -239,7 +239,7 @@ fn root_of(folder: &Path) -> &Path {
     folder.parent().unwrap_or(folder)
 }
 
-/// An absolute path, because sources resolve relative paths in options against their own folder.
+/// Makes a path absolute, because sources resolve relative paths in options against their own folder.
 fn whole(path: &Path) -> Result<PathBuf> {
     std::path::absolute(path).map_err(Error::io("find", path))
 }

@@ -40,7 +40,8 @@ pub(super) enum PathOrigin {
 /// Photos of equal size as raw bytes without headers.
 pub(super) struct RawRecords {
     pub(super) path: PathBuf,
-    /// The decompressed content, if the file is compressed or was loaded anyway.
+    /// The decompressed content of a file that was read as a whole, because it is compressed or contains the labels.
+    /// `None`: records are read from the file.
     pub(super) memory: Option<Vec<u8>>,
     /// Number of bytes before the first record.
     pub(super) start: usize,

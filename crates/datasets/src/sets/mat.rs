@@ -84,7 +84,7 @@ fn parse(bytes: &[u8]) -> Result<Vec<NamedArray>, String> {
                     arrays.push(matrix(MatReader { rest: data, swapped }, 0)?);
                 }
             }
-            // Elements of other types are no named arrays.
+            // Elements of other types are not named arrays.
             _ => {}
         }
     }

@@ -295,7 +295,7 @@ mod tests {
             let options = json!({"info": info, "task": "living17", "partition": "good"});
             open(&spec(photos.clone(), Some(half), options)).unwrap()
         });
-        // Four groups of one class: the first two form the source half.
+        // The four groups have one class each. The first two form the source half.
         assert_eq!(halves.each_ref().map(|it| it.classes()[0].label.clone()), ["d1", "d3"]);
         assert_eq!(halves.each_ref().map(|it| it.len()), [3, 1]);
         assert_ne!(halves[0].fingerprint(), source.fingerprint());

@@ -30,10 +30,10 @@ pub struct ImportedSamples {
 }
 
 impl ImportedSamples {
-    /// Reads all annotations.
+    /// Reads all annotations into memory.
     ///
     /// # Errors
-    /// Those of [`crate::import::read`], a file that is not a string, and a split without samples.
+    /// The errors of [`crate::import::read`], a file that is not a string, and a split without samples.
     pub fn open(spec: &SourceSpec) -> Result<Self> {
         let ImportedOptions { importer, files, options } = ImportedOptions::of(spec)?;
         let folder = spec.need_path()?;
@@ -75,7 +75,8 @@ struct ImportedOptions {
 }
 
 impl ImportedOptions {
-    /// Rejects names that are not an input or an option of any importer. [`read`] rejects those of another importer.
+    /// Rejects names that are neither an input nor an option of any importer. [`read`] then rejects those of other
+    /// importers.
     fn of(spec: &SourceSpec) -> Result<Self> {
         let inputs = IMPORTERS.iter().flat_map(|entry| entry.inputs).map(|input| input.name);
         let settings: BTreeSet<&str> =

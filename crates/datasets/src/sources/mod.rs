@@ -50,7 +50,7 @@ pub const SOURCES: &[SourceEntry] = &[
 /// Opens the source that `spec` describes. See [`SourceEntry::open`].
 ///
 /// # Errors
-/// An unknown kind, and those of [`SourceEntry::open`].
+/// An unknown kind, and the errors of [`SourceEntry::open`].
 pub fn open(spec: &SourceSpec) -> Result<Box<dyn Source>> {
     entry(&spec.kind)?.open(spec)
 }

@@ -87,7 +87,7 @@ fn ranks_from_a_second_table() {
     assert!(message(&spec("taxon_table", &path, half)).contains("`taxonomy, key, taxonomy_key` is only some of them"));
 }
 
-/// Ranks in the middle, at both ends, and all ranks; labels need genus and species.
+/// A rank is missing in the middle, at the start, or everywhere. A label needs genus and species.
 #[test]
 fn missing_ranks_and_common_names() {
     let folder = FixtureFolder::new();
@@ -170,7 +170,7 @@ fn species_labels_are_binomials() {
         let labels: Vec<_> = (0..source.len()).map(|it| source.get(it).unwrap().label.unwrap()).collect();
         (labels, source.class_tree().unwrap())
     };
-    // The list of ranks may also be a string with commas.
+    // The list of ranks may also be a string with names separated by commas.
     for ranks in [json!("genus, species"), json!(["genus", "species"])] {
         let (found, tree) = labels(json!({"image": "file", "ranks": ranks}));
         assert_eq!(found, ["Malacocincla abbotti", "Papasula abbotti"]);
@@ -180,7 +180,7 @@ fn species_labels_are_binomials() {
     let (found, tree) = labels(json!({"image": "file", "ranks": "genus,species", "label": "common"}));
     assert_eq!(found, ["Babbler", "Booby"]);
     assert!(tree.is_leaf(tree.get("Booby").unwrap()));
-    // A species name that includes the genus, and one in capitals.
+    // One species name includes the genus, and one is in capitals.
     let path = folder.write("b.csv", "image,Genus,Species\n1.jpg,Turdus,Turdus merula\n2.jpg,SULA,NEBOUXII\n");
     let source = open(&spec("taxon_table", &path, json!({"ranks": "Genus,Species"}))).unwrap();
     let labels: Vec<_> = (0..2).map(|it| source.get(it).unwrap().label.unwrap()).collect();

@@ -49,7 +49,7 @@ impl TreeOfLife {
     /// Indexes the shards.
     ///
     /// # Errors
-    /// See [`Shards::open`].
+    /// The errors of [`Shards::open`].
     pub fn open(spec: &SourceSpec) -> Result<Self> {
         let options = spec.parse_options()?;
         spec.no_split()?;

@@ -10,8 +10,8 @@ fn with_options(mut spec: ImportSpec, options: &[(&str, &str)]) -> ImportSpec {
     spec
 }
 
-/// Boxes of photo a by area: 0.005, 0.25 (free, occluded, truncated, depiction, occluded with -1), 0.95. Photo b has
-/// only an occluded box.
+/// Photo a has one box of area 0.005, one of area 0.95, and five of area 0.25: one without flags, one each with the
+/// flags occluded, truncated and depiction, and one with occluded = -1 (unknown). Photo b has only an occluded box.
 #[test]
 fn openimages_filters() {
     let folder = FixtureFolder::new();

@@ -36,7 +36,7 @@ fn food101() {
 #[test]
 fn class_names_file_takes_precedence() {
     let folder = FixtureFolder::new();
-    // Without the archive's subfolder: its content is in the set's folder.
+    // The content of the archive may also be in the set's folder, without the archive's subfolder.
     folder.write("food101/meta/classes.txt", labels(101));
     folder.write("food101/meta/test.txt", "c000/1\n");
     let first = open(&folder, "food101").unwrap();
@@ -184,10 +184,10 @@ fn folders_of_classes() {
             assert_eq!(classes.iter().find(|class| class.label == label).unwrap().name, name, "{set}");
         }
     }
-    // One folder too many.
+    // One class folder too many.
     folder.write("eurosat/2750/Moon/1.jpg", jpeg(4, 2));
     assert!(message(&folder, "eurosat").contains("photo `Moon/1.jpg` is of class `Moon`; expected one of the 10"));
-    // One folder too few, in a set whose folders are the only class list.
+    // One class folder too few, in a set whose folders are the only class list.
     fs::remove_dir_all(folder.path().join("country211/country211/test/c007")).unwrap();
     assert!(message(&folder, "country211").contains("210 class folders; expected 211"));
 }

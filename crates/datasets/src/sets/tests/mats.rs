@@ -23,7 +23,7 @@ fn element(kind: u32, data: &[u8]) -> Vec<u8> {
     out
 }
 
-/// Encodes an array of a class; `content` follows its name.
+/// Encodes an array of the MATLAB class number `class`. `content` follows the name of the array.
 fn array(class: u32, count: u32, name: &str, content: &[u8]) -> Vec<u8> {
     let flags = element(UINT32, &[class.to_le_bytes(), [0; 4]].concat());
     let dims = element(INT32, &[1_u32.to_le_bytes(), count.to_le_bytes()].concat());
