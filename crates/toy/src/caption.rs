@@ -12,8 +12,8 @@ use super::paint::painting_order;
 use super::rng::ToyRng;
 use super::scene::{Scene, SceneObject};
 
-/// Minimum width and height of a part's box for it to become a phrase, as a fraction of the picture: 2.6 pixels in a
-/// picture of 64.
+/// Minimum width and height of a part's box for the part to become a phrase, as a fraction of the picture: 2.6 pixels
+/// in a picture of 64 x 64.
 const MIN_PART_SIDE: f32 = 0.04;
 
 /// Maximum number of instances of a part. A part with more instances is treated as a texture, such as the petals of a
@@ -24,7 +24,7 @@ const MAX_INSTANCES: usize = 6;
 #[derive(Clone, Debug, PartialEq)]
 pub struct Captions {
     /// Five true captions: the full description; another sentence form; the view from another object of a relation;
-    /// general class names; with parts. [`TextChoice::General`] adds five captions of one object each.
+    /// general class names; a description with parts. [`TextChoice::General`] adds five captions of one object each.
     pub texts: Vec<String>,
     /// First the objects as the captions name them, then the parts.
     pub phrases: Vec<Phrase>,
@@ -117,7 +117,8 @@ pub(super) fn mention(scene: &Scene, object: usize) -> Mention {
     Mention { object, noun: class.name(), colour: Some(colour), size: Some(size) }
 }
 
-/// The main object, its relation and the background: "a small red parrot to the left of a blue car in a meadow".
+/// The core of a caption: the main object, its relation and the background, such as "a small red parrot to the left of
+/// a blue car in a meadow".
 pub(super) fn nucleus(scene: &Scene) -> Description {
     let mut mentions = vec![mention(scene, 0)];
     let relation = scene.relations.first();
@@ -132,7 +133,7 @@ pub(super) fn nucleus(scene: &Scene) -> Description {
     }
 }
 
-/// The nucleus and all other objects.
+/// The description of [`nucleus`] with all other objects.
 fn full(scene: &Scene) -> Description {
     let mut description = nucleus(scene);
     for object in 0..scene.objects.len() {
@@ -143,7 +144,7 @@ fn full(scene: &Scene) -> Description {
     description
 }
 
-/// The nucleus in another sentence form, with synonyms and sometimes without the size.
+/// The description of [`nucleus`] in another sentence form, with synonyms and sometimes without the size.
 fn rephrased(scene: &Scene, rng: &mut ToyRng) -> (Description, SentenceStyle) {
     let mut description = nucleus(scene);
     if rng.chance(0.5) {
@@ -192,7 +193,7 @@ fn general(scene: &Scene, rng: &mut ToyRng) -> (Description, SentenceStyle) {
     )
 }
 
-/// The nucleus with one or two kinds of parts.
+/// The description of [`nucleus`] with one or two kinds of parts.
 fn with_parts(scene: &Scene, rng: &mut ToyRng) -> Description {
     let mut description = nucleus(scene);
     description.mentions[0].size = None;
@@ -230,8 +231,8 @@ fn visible_parts(scene: &Scene, index: usize) -> BTreeMap<&'static str, Vec<BBox
         let kind = kinds.entry(name).or_insert_with(|| Some(Vec::new()));
         match kind {
             Some(boxes) if clear && big && boxes.len() < MAX_INSTANCES => boxes.push(part),
-            // A kind with a hidden instance is dropped: otherwise "the wheels of the car" would have an incomplete set
-            // of boxes.
+            // Drop the kind if one instance is hidden or too small, or if there are too many instances. Otherwise "the
+            // wheels of the car" would have an incomplete set of boxes.
             _ => *kind = None,
         }
     }

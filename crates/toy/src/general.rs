@@ -36,7 +36,7 @@ pub enum TextChoice {
 }
 
 impl TextChoice {
-    /// The texts of one scene: never [`TextChoice::Mixed`].
+    /// Resolves the choice for one scene. The result is never [`TextChoice::Mixed`].
     pub(super) fn of(self, scene: &Scene) -> Self {
         match self {
             Self::Mixed if scene.variant.is_multiple_of(2) => Self::General,
@@ -121,8 +121,8 @@ pub(super) fn ancestors(scene: &Scene) -> Vec<(Description, SentenceStyle)> {
     ]
 }
 
-/// Adds phrases with the names of every object (its class and ancestors) and its box. `descriptions` and
-/// `sentences` belong to the captions; `owners` holds the object of each existing phrase.
+/// Adds phrases with the names of every object (its class and ancestors; for [`TextChoice::Names`] the class only) and
+/// its box. `descriptions` and `sentences` belong to the captions; `owners` holds the object of each existing phrase.
 pub(super) fn name_objects(
     scene: &Scene,
     descriptions: &[(Description, SentenceStyle)],

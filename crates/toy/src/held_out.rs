@@ -8,7 +8,8 @@ use super::palette::Colour;
 
 /// The colour in which the class occurs in the split `held_out` only.
 pub fn held_out_colour(class: ToyClass) -> Colour {
-    // 3 is coprime to the ten colours, so that neighbours in the tree, which look alike, hold out different colours.
+    // 3 is coprime to 10, the number of colours. Classes that are neighbours in the tree look alike, and so hold out
+    // different colours.
     Colour::ALL[(3 * class.index() + 5) % Colour::ALL.len()]
 }
 

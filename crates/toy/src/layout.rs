@@ -16,9 +16,9 @@ use super::scene::{MAX_NEIGHBOUR_GAP, ObjectSize, Relation, RelationKind, Scene,
 pub(crate) struct SceneConstraints {
     /// The class of the main object; `None` for a random class.
     pub(crate) main: Option<ToyClass>,
-    /// The scene has a single object.
+    /// True if the scene has a single object.
     pub(crate) alone: bool,
-    /// The main object shows a held-out pair. Otherwise no object does.
+    /// True if the main object shows a held-out pair. If false, no object shows one.
     pub(crate) held_out: bool,
     /// The classes that may occur.
     pub(crate) classes: ClassChoice,
@@ -63,9 +63,9 @@ struct SceneDraft {
     background: Background,
     /// Objects with empty boxes; the main object is the first.
     objects: Vec<SceneObject>,
-    /// From left to right.
+    /// The columns from left to right.
     columns: Vec<SceneColumn>,
-    /// The classes that may be added.
+    /// The classes of objects that may be added.
     classes: ClassChoice,
 }
 

@@ -32,8 +32,8 @@ pub(super) fn draw(scene: &Scene, resolution: u32, backdrop: impl FnOnce(&mut Pi
     Picture { width: side, height: side, rgb }
 }
 
-/// Order in which objects are painted, farthest first. An object with a lower foot is nearer. An object that sits on
-/// another one is painted right after it.
+/// Order in which objects are painted, farthest first. An object whose foot is lower in the picture is nearer. An
+/// object that sits on another one is painted right after it.
 pub(super) fn painting_order(scene: &Scene) -> Vec<usize> {
     let foot = |index: usize| {
         let support = scene

@@ -3,8 +3,8 @@
 
 use tiny_skia::{Path, PathBuilder};
 
-/// Largest distance between a simplified line and the pixel steps it replaces, in pixels of the mask. Slightly more
-/// than the staircase error of a slanted edge.
+/// Largest distance between a simplified line and the pixel steps that it replaces, in pixels of the mask. The value is
+/// slightly larger than the staircase error of a slanted edge.
 const TOLERANCE: f32 = 0.8;
 
 /// Outlines of the true pixels of a `side` x `side` mask, in fractions of the side. Holes have the opposite

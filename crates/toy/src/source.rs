@@ -235,7 +235,7 @@ mod tests {
         use crate::hard_negatives;
         let source = ENTRY.open(&spec(Some("test"), json!({"size": 6, "hard_negatives": true}))).unwrap();
         let world = ToyWorld::new(ToyConfig { size: 6, split: ToySplit::Test, ..ToyConfig::default() }).unwrap();
-        // Scene by scene, in the order in which the world lists them.
+        // The source lists the contrasts of each scene, in the order of the scenes.
         let expected: Vec<_> =
             (0..6).flat_map(|i| hard_negatives(&world.scene(i)).into_iter().map(move |it| (i, it))).collect();
         assert_eq!(source.len(), expected.len());

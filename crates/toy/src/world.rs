@@ -186,7 +186,7 @@ impl Gallery {
         self.classes().len() * self.per_class
     }
 
-    /// The classes it shows, in the order of [`ToyClass::all`].
+    /// The classes that the gallery shows, in the order of [`ToyClass::all`].
     pub fn classes(&self) -> Vec<ToyClass> {
         ToyClass::all().filter(|class| self.world.config.classes.admits_main(*class)).collect()
     }
@@ -210,8 +210,8 @@ impl Gallery {
         let ToyConfig { split, classes: choice, .. } = self.world.config;
         let constraints =
             SceneConstraints { main: Some(class), alone: true, held_out: split == ToySplit::HeldOut, classes: choice };
-        // Seeded with the index of the class, not of the row: a picture does not depend on the other classes in the
-        // gallery.
+        // The seed uses the index of the class and not of the row, so that a picture does not depend on the other
+        // classes in the gallery.
         let number = (class.index() as u64) << 32 | copy as u64;
         compose(&mut self.world.rng(GALLERY, number), constraints)
     }

@@ -141,7 +141,7 @@ impl ToyClass {
         self.spec().habitat
     }
 
-    /// Returns whether it can sit on a larger object.
+    /// Returns whether the class can sit on a larger object.
     pub(crate) fn is_small(self) -> bool {
         self.spec().small
     }
