@@ -51,7 +51,7 @@ pub(super) struct BlockTransform {
     /// For each coefficient in zigzag order: its index in a block `[row][column]`, and its quantisation factor.
     positions: [(u8, i32); 64],
     /// Basis images: the contribution of each coefficient with value 1 to the samples, `[64, height * width]` in zigzag
-    /// order. Empty if a block becomes 64 samples.
+    /// order. Empty at full size, where [`inverse`] computes the 64 samples of a block.
     patterns: Vec<f32>,
 }
 

@@ -9,7 +9,7 @@ use crate::headers::{ColourModel, JpegHeaders};
 #[derive(Clone, Copy)]
 pub(super) struct Upsampling {
     filter: UpsamplingFilter,
-    /// Samples of the whole component. Beyond the border, the outermost samples are repeated.
+    /// Size of the whole component in samples. Beyond the border, the outermost samples are repeated.
     width: usize,
     height: usize,
 }
@@ -96,7 +96,7 @@ impl Upsampling {
             near[inside.clone()].iter().zip(&far[inside]).map(|(&near, &far)| 3 * u16::from(near) + u16::from(far)),
         );
         sums.extend((last + 1 == self.width).then_some(0));
-        // At the ends of the whole row, the outermost sample also stands in for its missing neighbour.
+        // At both ends of the whole row, the outermost sample replaces its missing neighbour.
         if first == 0 {
             sums[0] = sums[1];
         }

@@ -22,8 +22,8 @@ pub fn decode(bytes: &[u8], scale: u32, part: [u32; 4]) -> Result<JpegPart, Jpeg
             "a part of the photo",
         ));
     }
-    // Every block takes at least one bit, and at least two in sequential scans (DC code and end of block). Checked
-    // before memory is allocated for the blocks.
+    // Every block takes at least one bit, and at least two in sequential scans (DC code and end of block). This check
+    // comes before memory is allocated for the blocks.
     let blocks: usize =
         headers.components.iter().map(|it| headers.blocks(it)).map(|(columns, rows)| columns * rows).sum();
     let bytes_at_least = if headers.progressive { blocks / 8 } else { blocks / 4 };
@@ -183,7 +183,7 @@ fn coded_planes(
     for row in 0..rows.end {
         for column in 0..mcus {
             if interval > 0 && until_restart == 0 {
-                // Fewer than 8 unread bits are padding; more mean data before the marker.
+                // Up to 7 unread bits are padding. More unread bits are undecoded data before the marker.
                 if !(0..8).contains(&bits.left()) {
                     return None;
                 }

@@ -30,7 +30,7 @@ pub(super) struct JpegHeaders<'a> {
     pub(super) colours: ColourModel,
     pub(super) tables: JpegTables<'a>,
     pub(super) first_scan: ScanHeader,
-    /// From the first byte of the first scan's data to the end of the file.
+    /// The file from the first byte of the first scan's data on.
     pub(super) data: &'a [u8],
     /// The EXIF block, starting at its TIFF header.
     pub(super) exif: Option<Vec<u8>>,

@@ -24,8 +24,8 @@ struct HuffmanSymbol {
     length: u8,
     /// Bits of the value: at most 11 for DC and 10 for AC (T.81, tables F.1 and F.2).
     size: u8,
-    /// [`HuffmanKind::Ac`]: the step to this coefficient's index, that is the zeros before it plus one;
-    /// [`END_OF_BLOCK`] for the end of the block. [`HuffmanKind::AcBand`]: the number of zeros.
+    /// [`HuffmanKind::Ac`]: the number of zeros before this coefficient plus one, which is the step to its index, or
+    /// [`END_OF_BLOCK`]. [`HuffmanKind::AcBand`]: the number of zeros.
     steps: u8,
 }
 

@@ -234,7 +234,7 @@ impl ScanReader<'_> {
             for column in 0..columns {
                 if self.interval > 0 {
                     if until_restart == 0 {
-                        // Fewer than 8 unread bits are padding; more mean data before the marker.
+                        // Up to 7 unread bits are padding. More unread bits are undecoded data before the marker.
                         if !(0..8).contains(&bits.left()) {
                             return None;
                         }

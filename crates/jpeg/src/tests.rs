@@ -50,7 +50,7 @@ fn means(whole: &JpegPixels, scale: u32, x: u32, y: u32) -> Option<[f64; 3]> {
     Some(sums.map(|sum| sum / f64::from(scale * scale)))
 }
 
-/// Largest and mean absolute difference from the means of `whole`.
+/// Largest and mean absolute difference between a decoded part and the means of `whole`.
 fn compare(bytes: &[u8], whole: &JpegPixels, scale: u32, part: [u32; 4]) -> (f64, f64) {
     let JpegPart { pixels: picture, left, top } = decode(bytes, scale, part).unwrap();
     assert_eq!((left, top), (part[0] / scale, part[1] / scale));
