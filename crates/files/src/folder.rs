@@ -154,7 +154,7 @@ impl TemporaryFolder {
             let path = temporary_name(dir)?;
             operation::create_dir(&path)?;
             let lock = lock_folder(&path);
-            // Between creation and lock, another process may have removed it as abandoned.
+            // Between creation and lock, another process may have removed the folder as abandoned.
             if path.exists() {
                 return Ok(Self { path, _lock: lock });
             }
@@ -312,8 +312,7 @@ mod tests {
         let fresh = home.path().join("fresh");
         fs::create_dir(&fresh).unwrap();
         fill("new")(&fresh).unwrap();
-        // Steps 0 to 7 are the flushes of two files and the folder, and the rename aside; step 8 is the rename that
-        // fails.
+        // Steps 0 to 7 flush two files and the folder, and rename the previous folder. Step 8 is the rename that fails.
         let (done, _) = with(8, InjectedFault::Once, || exchange(&fresh, &dir));
         assert!(done.unwrap_err().to_string().contains("rename to"));
         assert_eq!(content(&dir).as_deref(), Some("old"));

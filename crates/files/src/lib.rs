@@ -2,8 +2,8 @@
 //!
 //! [`NewFile`] writes one file and [`replace_folder`] one folder. Both write under a temporary name beside the target,
 //! flush to the disk, then rename. File modes follow the umask. [`resolve`] returns the previous content of a folder
-//! whose replacement was interrupted. [`Lock`] gives one process the right to write. [`operation`] holds the single
-//! operations.
+//! whose replacement was interrupted. [`Lock`] gives one process the right to write. [`operation`] contains the single
+//! file operations.
 //!
 //! ```
 //! # let home = tempfile::tempdir().unwrap();

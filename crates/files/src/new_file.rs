@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use crate::folder::{is_temporary_name, parent, sibling, temporary_name};
 use crate::{Error, Result, operation};
 
-/// A file under a temporary name beside its target. [`NewFile::finish`] renames it to the target; dropping it earlier
-/// removes it. Its mode is 0666 minus the umask.
+/// A file under a temporary name beside its target. [`NewFile::finish`] renames the file to the target. If the value is
+/// dropped earlier, the file is removed. The mode of the file is 0666 minus the umask.
 #[derive(Debug)]
 pub struct NewFile {
     writer: Option<BufWriter<File>>,
@@ -124,7 +124,7 @@ mod tests {
         let (_, steps) =
             with(usize::MAX, InjectedFault::Once, || write_whole(&home.path().join("b.txt"), b"x").unwrap());
         fs::remove_file(home.path().join("b.txt")).unwrap();
-        // Create, write, flush, rename and flush of the folder, with two steps each.
+        // The operations are create, write, flush, rename and flush of the folder, with two steps each.
         assert_eq!(steps, 10);
         for at in 0..steps {
             write_whole(&path, b"old").unwrap();
@@ -167,7 +167,7 @@ mod tests {
         use std::os::unix::fs::PermissionsExt as _;
         let home = tempfile::tempdir().unwrap();
         let mode = |name: &str| fs::metadata(home.path().join(name)).unwrap().permissions().mode() & 0o777;
-        // The mode of an ordinary new file under the umask of this process.
+        // `plain` has the mode of an ordinary new file under the umask of this process.
         fs::write(home.path().join("plain"), b"x").unwrap();
         write_whole(&home.path().join("whole"), b"x").unwrap();
         assert_eq!(mode("whole"), mode("plain"));

@@ -1,7 +1,7 @@
 //! Single file operations, through which everything in this crate writes.
 //!
 //! Every error names the operation and the path. With the feature `faults`, a test can make any operation fail before
-//! it runs or after it, see the feature `faults`.
+//! or after it runs.
 
 use std::fs::{self, File};
 use std::io::Write as _;
@@ -113,8 +113,8 @@ pub fn run<T>(action: &'static str, path: &Path, work: impl FnOnce() -> std::io:
     work().map_err(Error::io(action, path))
 }
 
-/// Runs one operation. `action` is its verb in the error. A planned fault makes it fail before it runs, or run and
-/// still report a failure.
+/// Runs one operation. `action` is its verb in the error. A planned fault makes the operation fail before it runs, or
+/// makes it run and then report a failure.
 ///
 /// # Errors
 /// [`Error::Io`] with the error of `work` or the injected one.
@@ -143,7 +143,7 @@ pub mod faults {
     use std::cell::Cell;
     use std::io::{Error, ErrorKind, Result};
 
-    /// The steps that fail, from a given step on.
+    /// Which steps fail, starting from a given step.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub enum InjectedFault {
         /// Only that step fails.
@@ -159,8 +159,8 @@ pub mod faults {
         static SEEN: Cell<usize> = const { Cell::new(0) };
     }
 
-    /// Runs `work` with a fault at step `at`. Each operation has two steps: before it and after it. Returns the result
-    /// and the number of steps.
+    /// Runs `work` with a fault at step `at`. Each operation counts as two steps, one before it runs and one after it.
+    /// Returns the result and the number of steps.
     pub fn with<T>(at: usize, fault: InjectedFault, work: impl FnOnce() -> T) -> (T, usize) {
         PLAN.set(Some((at, fault)));
         SEEN.set(0);
