@@ -26,7 +26,7 @@ mod tests;
 pub struct DraftPlan {
     /// The space of the points.
     pub spec: ManifoldSpec,
-    /// The root from which the cones are seen.
+    /// The root: the most general point, from which depths and cones are measured.
     pub root: Root,
     /// Names of the columns, in alphabetical order.
     pub columns: Vec<String>,
@@ -41,8 +41,8 @@ pub struct DraftPlan {
 ///
 /// [`Draft::add`] appends a row without its point; [`Draft::put`] writes the points of rows that were added, in any
 /// order. Rows are not kept in memory. [`Draft::commit`] makes the progress durable together with a state of the
-/// caller. After an interruption, also a killed process, the next [`Draft::open`] continues from the last commit.
-/// [`Draft::finish`] moves the complete set to its path.
+/// caller. After an interruption, even if the process was killed, the next [`Draft::open`] continues from the last
+/// commit. [`Draft::finish`] moves the complete set to its path.
 ///
 /// The same rows and points give the same bytes, regardless of interruptions. With [`Element::F32`], points, rows and
 /// manifest equal the output of [`EmbeddingSet::save`](crate::EmbeddingSet::save).
@@ -71,10 +71,10 @@ struct DraftProgress {
     rows: u64,
     /// Number of rows with a point.
     points: u64,
-    /// Lengths of `rows.jsonl` and of the log, bytes.
+    /// Lengths of `rows.jsonl` and of the log, in bytes.
     names_bytes: u64,
     log_bytes: u64,
-    /// State of the caller, needed to continue.
+    /// State that the caller passed to the last commit, and from which the caller continues.
     state: Value,
 }
 
@@ -396,7 +396,7 @@ fn check_same(home: &Path, begun: &BTreeMap<String, String>, now: &BTreeMap<Stri
     }
 }
 
-/// A setting with different values in two commands.
+/// A setting that has different values in two identities.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SettingDifference {
     /// The name of the setting.

@@ -5,7 +5,7 @@ use safetensors::tensor::Dtype;
 
 use crate::manifest::SetManifest;
 
-/// Storage type of a component. In memory it is always `f32`.
+/// Storage type of a component. In memory, components are always `f32`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Element {
     /// 4 bytes: the exact computed value.

@@ -121,7 +121,7 @@ pub(crate) struct PointsLayout {
     pub(crate) offset: u64,
     /// The part of `offset` after the header.
     skipped: u64,
-    /// Length of the numbers, bytes.
+    /// Length of the numbers, in bytes.
     length: usize,
 }
 

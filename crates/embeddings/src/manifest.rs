@@ -44,10 +44,10 @@ impl SetManifest {
     pub(crate) const IDENTITY: &str = "identity.json";
     /// Name of the tensor in [`SetManifest::POINTS`].
     pub(crate) const TENSOR: &str = "points";
-    /// The files that a folder may hold if saving is to replace it.
+    /// Saving may replace an existing folder only if all its files are among these.
     pub(crate) const OWNED: [&str; 4] =
         [SetManifest::POINTS, SetManifest::ROWS, SetManifest::FILE, SetManifest::IDENTITY];
-    /// Required files.
+    /// Files that every set has.
     #[cfg(test)]
     pub(crate) const REQUIRED: [&str; 3] = [SetManifest::POINTS, SetManifest::ROWS, SetManifest::FILE];
 

@@ -16,7 +16,8 @@ impl PointCheck {
         Ok(PointCheck { space: space(spec)? })
     }
 
-    /// Checks one point. For messages, `name` names the row and `component` the value of a component.
+    /// Checks one point. For error messages, `name` returns the name of the row and `component` the value of a
+    /// component.
     ///
     /// # Errors
     /// A component is not finite; the point is too far out, or farther from the space than [`safe::UNIT_TOLERANCE`].

@@ -15,7 +15,7 @@ use crate::provenance::Provenance;
 pub struct EmbeddingSet {
     /// The space the points belong to.
     pub spec: ManifoldSpec,
-    /// The root from which the cones are seen.
+    /// The root: the most general point, from which depths and cones are measured.
     pub root: Root,
     /// One name per row. Names may repeat (a photo and its caption may share one).
     pub ids: Vec<String>,

@@ -18,7 +18,7 @@ use crate::set::check_count;
 pub struct StoredSet {
     /// The space of the points.
     pub spec: ManifoldSpec,
-    /// The root from which the cones are seen.
+    /// The root: the most general point, from which depths and cones are measured.
     pub root: Root,
     /// Provenance of the points.
     pub source: Provenance,
@@ -37,8 +37,8 @@ pub struct StoredSet {
 }
 
 impl StoredSet {
-    /// Reads the metadata of a set. Of the points file it reads only the length and the header, so it does not detect
-    /// changed numbers; only [`EmbeddingSet::load`](crate::EmbeddingSet::load) verifies their checksum.
+    /// Reads the metadata of a set. It reads only the length and the header of the points file, so it does not detect
+    /// changed numbers. Only [`EmbeddingSet::load`](crate::EmbeddingSet::load) verifies their checksum.
     ///
     /// # Errors
     /// The errors of [`EmbeddingSet::load`](crate::EmbeddingSet::load), except those about the numbers.

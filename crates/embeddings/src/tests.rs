@@ -164,7 +164,7 @@ fn damaged_files_say_what_is_wrong() {
     assert!(load_error(&home.path().join("nothing")).contains("SET/manifest.json"));
 }
 
-/// Sparse files: longer than the memory, with almost no disk usage.
+/// Sparse files can be longer than the memory and occupy almost no disk space.
 #[test]
 fn oversized_files_are_rejected() {
     let home = tempfile::tempdir().unwrap();
