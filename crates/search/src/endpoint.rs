@@ -135,7 +135,7 @@ impl EmbeddingEndpoint {
     /// [`EmbeddingEndpoint::vector`] for a caller without an async runtime.
     ///
     /// # Errors
-    /// Those of [`EmbeddingEndpoint::vector`].
+    /// The errors of [`EmbeddingEndpoint::vector`].
     pub fn vector_blocking(&self, text: &str) -> anyhow::Result<Vec<f32>> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         Ok(runtime.block_on(self.vector(text))?)

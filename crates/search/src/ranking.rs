@@ -42,7 +42,7 @@ pub enum RankingName {
 
 impl RankingName {
     /// The index ranking with its gate: `angle` (radians) for the gated rankings, `angle` or `within` (a distance) for
-    /// `general`. Messages put `dashes` before the names of the limits.
+    /// `general`. `dashes` precedes the names of the limits in messages, such as `--` for a command line.
     ///
     /// # Errors
     /// A limit is missing, out of its range or not accepted by the ranking.

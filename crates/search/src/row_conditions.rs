@@ -26,8 +26,8 @@ pub struct RowConditions {
 }
 
 impl RowConditions {
-    /// The rows that pass these filters and `more`, or `None` if no filter is set. `columns` are the columns of the
-    /// rows.
+    /// The rows that pass these filters and the filter `more`, or `None` if no filter is set. `columns` are the
+    /// metadata columns of the rows.
     ///
     /// # Errors
     /// An unknown column; points that are not in the space.

@@ -47,8 +47,8 @@ impl ScoreRange {
         Self { rows: self.rows + other.rows, ..self.including(other.low).including(other.high) }
     }
 
-    /// A warning if the scores are flat. `None` also if there are too few scores. `what` names the scored quantity,
-    /// such as `distance`.
+    /// A warning if the scores are flat; `None` if they are not, or if there are too few of them. `what` names the
+    /// scored quantity, such as `distance`.
     pub fn flatness(&self, what: &str) -> Option<String> {
         let Self { rows, low, high } = *self;
         // The relative contrast: (largest - smallest) / largest magnitude.
@@ -73,7 +73,7 @@ pub fn is_comparable(ranking: Ranking) -> bool {
 /// The range of the scores of `rows`; `None` if there are no rows.
 ///
 /// # Errors
-/// Those of [`FlatIndex::top_k`].
+/// The errors of [`FlatIndex::top_k`].
 pub fn score_range(
     index: &FlatIndex,
     query: &Query<'_>,
@@ -91,7 +91,7 @@ pub fn score_range(
 /// rows, and `best`, the best score of all rows.
 ///
 /// # Errors
-/// Those of [`FlatIndex::top_k`].
+/// The errors of [`FlatIndex::top_k`].
 pub fn flat_search(
     index: &FlatIndex,
     query: &Query<'_>,
