@@ -37,7 +37,7 @@ pub struct CellIndex {
     positions: Vec<u32>,
     /// Table positions of each cell.
     cells: Vec<Range<usize>>,
-    /// Row-major; empty if there are bounds.
+    /// Centres of the cells, row-major; empty if there are bounds.
     centres: Vec<f32>,
     /// `None` for a space without a [`ScoreForm`](conifer_geometry::ScoreForm): an exact search then compares all rows.
     bounds: Option<TightBounds>,
@@ -79,9 +79,9 @@ pub struct CellHits {
     pub visited: usize,
 }
 
-/// Largest fraction of the filtered rows that a query visits cell by cell, after the first cells have
-/// given it a threshold. Above it, the query joins a scan of all rows that is shared by several queries and is several
-/// times as fast per row.
+/// Largest fraction of the filtered rows that a query visits cell by cell, once the first cells have given it a
+/// threshold. If the remaining cells hold more, the query joins a scan of all rows, which several queries share and
+/// which is several times as fast per row.
 const MAX_VISITED_FRACTION: f64 = 0.2;
 
 /// Queries whose dot products with the centres are computed together.
@@ -236,7 +236,7 @@ impl CellIndex {
         self.bounds.as_ref().map(|bounds| (bounds, bounds.query_point(point)))
     }
 
-    /// The key of the centre of a cell, which orders the cells where there are no bounds.
+    /// The key of the centre of a cell. It orders the cells if there are no bounds.
     fn key_at_centre(&self, point: &[f32], cell: usize, ranking: Ranking) -> f64 {
         let dim = self.spec().dim;
         let centre = &self.centres[cell * dim..(cell + 1) * dim];
@@ -330,7 +330,7 @@ impl CellIndex {
         let mut judged = false;
         for (i, candidate) in rest.iter().enumerate() {
             if !judged && scanner.threshold(0) < f32::INFINITY {
-                // The first rows give a threshold. Estimate from it whether visiting the remaining cells is worth it.
+                // The first rows give a threshold. Use it to check whether the remaining cells hold too many rows.
                 let open = rest[i..].iter().filter(|other| other.lower_bound <= scanner.threshold(0));
                 let rows: usize = open.map(|other| filtered.of(other.cell).len()).sum();
                 if rows as f64 > MAX_VISITED_FRACTION * filtered.positions.len() as f64 {

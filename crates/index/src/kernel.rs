@@ -33,9 +33,9 @@ impl Lanes {
 }
 
 /// Largest error of a dot product of `dim` terms, computed here or by [`conifer_geometry::slices`], relative to the
-/// product of the lengths. It is half a machine epsilon for every rounding that one term can go through: in this
-/// module at most [`RUN`] within its run and one per run, in `slices` one per eight coordinates and those of the
-/// reduction of the eight partial sums.
+/// product of the lengths. The error is half a machine epsilon for every rounding that one term can go through. In this
+/// module these are at most [`RUN`] roundings within the run of the term and one per run. In `slices` they are one per
+/// eight coordinates and those of the reduction of the eight partial sums.
 pub(crate) fn dot_error(dim: usize) -> f32 {
     let here = dim.min(RUN) + dim.div_ceil(RUN);
     let there = dim / 8 + 8 + 2;

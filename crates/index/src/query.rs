@@ -104,9 +104,9 @@ pub enum Ranking {
 /// A limit that rows must satisfy in addition to the ranking.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Gate {
-    /// [`Space::exterior_angle`] is at most this, radians.
+    /// [`Space::exterior_angle`] is at most this angle, in radians.
     Angle(Direction, f32),
-    /// [`Space::dist`] is at most this.
+    /// [`Space::dist`] is at most this distance.
     Distance(f32),
 }
 

@@ -160,8 +160,8 @@ pub(crate) fn dots_of_eight<S: Simd>(x: &[f32], y: &[f32], out: &mut Lanes) -> b
     #[cfg(target_arch = "x86_64")]
     if f32::lanes::<S>() == LANES {
         use std::arch::x86_64::*;
-        // SAFETY: registers of sixteen `f32` exist on AVX-512 only, so the machine has it. Each slice has eight such
-        // registers.
+        // SAFETY: registers of sixteen `f32` exist on AVX-512 only, so the machine has AVX-512. Each slice has eight
+        // such registers.
         unsafe {
             let mut products = [_mm512_setzero_ps(); 8];
             for i in 0..8 {

@@ -100,7 +100,8 @@ const DELETED: &str = "deleted";
 const TMP: &str = "tmp";
 const LOCK: &str = "lock";
 const FOLDERS: [&str; 4] = [SEGMENTS, DELETED, TMP, VERSIONS];
-/// Attempts of a reader to open the newest version, if the version it reads is removed concurrently.
+/// Maximum number of attempts to open the newest version. An attempt is repeated if its version is removed
+/// concurrently.
 const TRIES: usize = 16;
 
 impl Store {
@@ -187,7 +188,7 @@ impl Store {
         self.name.as_deref().unwrap_or(&self.dir)
     }
 
-    /// The space of its points.
+    /// The space of the points.
     ///
     /// # Errors
     /// Returns the errors of [`Store::open`].
@@ -195,7 +196,7 @@ impl Store {
         Ok(self.newest()?.spec)
     }
 
-    /// The root of the hierarchy of its points.
+    /// The root of the hierarchy of the points.
     ///
     /// # Errors
     /// Returns the errors of [`Store::open`].

@@ -61,8 +61,8 @@ impl SearchTable {
         Self::on(set.spec.clone(), set.root.clone(), rows, set.modality.clone())
     }
 
-    /// A table of points that no filter searches, such as the centres of cells: row-major points of `spec`, which are
-    /// not checked.
+    /// A table of row-major points of `spec`, such as the centres of cells. The points are not checked, and they have
+    /// no modality to filter by.
     pub(crate) fn of_points(spec: &ManifoldSpec, root: &Root, points: &[f32]) -> Result<Self> {
         Self::on(spec.clone(), root.clone(), PointRows::owned(points.to_vec()), Vec::new())
     }

@@ -233,7 +233,7 @@ fn within_budget(case: &SearchCase, ranking: Ranking, all: &[Vec<Hit>], context:
     let SearchCase { spec, root, rows, queries } = case;
     let space = space::<f64>(spec).unwrap();
     let wide = |point: &[f32]| -> Vec<f64> { point.iter().map(|v| f64::from(*v)).collect() };
-    // Rounded to `f32`, as the exact scores use it.
+    // The root is rounded to `f32`, as in the exact scores.
     let root = match root {
         Root::Origin => Root::Origin,
         Root::Point(point) => Root::Point(point.iter().map(|v| f64::from(*v as f32)).collect()),

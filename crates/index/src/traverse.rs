@@ -52,7 +52,7 @@ pub struct Stop {
     pub place: StopPlace,
     /// Position of the first sample whose nearest row or root this is, as a fraction of the path, in [0, 1].
     pub at: f32,
-    /// Its similarity to that sample.
+    /// Similarity of the row or root to that sample.
     pub similarity: f32,
 }
 

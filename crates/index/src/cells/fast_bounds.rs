@@ -90,7 +90,7 @@ struct FactorCell {
     angle: CosSin,
     near: HyperbolicLength,
     far: HyperbolicLength,
-    /// The distance of which `far` holds the hyperbolic functions.
+    /// The distance whose hyperbolic functions are in `far`.
     reach: f64,
 }
 
@@ -134,7 +134,7 @@ impl HyperbolicLength {
 }
 
 impl CosSin {
-    /// The cosine must be within [-1, 1]. `sin = sqrt((1 - cos) (1 + cos))` loses no digits.
+    /// The cosine must be within [-1, 1]. The form `sin = sqrt((1 - cos) (1 + cos))` avoids cancellation.
     fn of_cos(cos: f64) -> Self {
         CosSin { cos, sin: ((1.0 - cos) * (1.0 + cos)).sqrt() }
     }

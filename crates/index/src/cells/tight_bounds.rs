@@ -107,7 +107,8 @@ impl TightBounds {
         };
         let roots = match &table.root {
             Root::Origin => vec![Root::Origin; count],
-            // Rounded to `f32`, as the exact scores use it: close to the root, the rounding changes directions.
+            // The root is rounded to `f32` as in the exact scores, because close to the root the rounding changes
+            // directions.
             Root::Point(_) => root.chunks_exact(dim).map(|part| Root::Point(part.to_vec())).collect(),
         };
         let mut tight = TightBounds {
@@ -311,7 +312,8 @@ impl TightBounds {
             let by_sector = scale.is_some() && self.roots[i] == Root::Origin;
             let lower_bound = match direction {
                 Direction::Down => {
-                    // Seen from the query, the ball has a half-angle of asin(sinh r / sinh d).
+                    // Seen from the query, the ball of radius r around the centre has a half-angle of asin(sinh r /
+                    // sinh d).
                     let share = match scale {
                         Some(scale) => (scale * radius).sinh() / (scale * pair.dist.low).sinh(),
                         None => radius / pair.dist.low,
@@ -427,7 +429,7 @@ impl TightBounds {
         }
     }
 
-    /// Error of an exact angle and of the arithmetic in this module, radians.
+    /// Error of an exact angle and of the arithmetic in this module, in radians.
     fn angle_error(&self, query_point: &TightQuery, cell: usize, i: usize) -> f64 {
         match self.spec.curv.is_empty() {
             true => errors::angle(0.0, self.spec.factor_dim()),

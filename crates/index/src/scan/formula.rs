@@ -35,7 +35,8 @@ pub(crate) struct FormulaLimit {
     pub(super) in_up_to: f32,
 }
 
-/// Calls a generic function with the type of a formula. The depth has no type, so it has its own branch.
+/// Calls a generic function with the type of a formula. [`BoundFormula::Depth`] has no such type, so it has a separate
+/// branch.
 macro_rules! with_term {
     ($formula:expr, $term:ident => $call:expr, depth => $depth:expr) => {
         match $formula {

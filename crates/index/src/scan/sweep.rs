@@ -35,8 +35,8 @@ pub(crate) struct Sweep<'a> {
     /// `[queries, factors / 16]`, rounded up: the three numbers of the [`PointValues`]. Empty for more than [`FEW`]
     /// queries or a single factor.
     wide_values: Vec<[Lanes; 3]>,
-    /// Factor on a sum over factors that allows for rounding of the sum here and in the exact score. 1 if the terms
-    /// already include it.
+    /// Multiplier of a sum over factors that allows for the rounding of the sum here and in the exact score. 1 if the
+    /// terms already allow for it.
     shrink: f32,
     /// True if all terms are non-negative, so that a partial sum is a lower bound.
     grows: bool,

@@ -68,8 +68,8 @@ pub(crate) fn distance_error(far: f64, dim: usize) -> f64 {
     (f64::from(DIST_ERROR) + f64::from(FAR_DIST_ERROR) * far) * sum_growth(dim)
 }
 
-/// Error of an exact angle between two points of `dim` coordinates whose values `sqrt(c) t - 1` sum to at most `far`,
-/// radians.
+/// Error, in radians, of an exact angle between two points of `dim` coordinates whose values `sqrt(c) t - 1` sum to at
+/// most `far`.
 pub(crate) fn angle_error(far: f64, dim: usize) -> f64 {
     (f64::from(ANGLE_ERROR) + f64::from(FAR_ANGLE_ERROR) * far) * sum_growth(dim)
 }

@@ -46,7 +46,7 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
-    /// Opens a folder that is an embedding set or a store; of a store, the newest version.
+    /// Opens a folder that is an embedding set or a store. For a store, opens its newest version.
     ///
     /// # Errors
     /// Returns the errors of [`EmbeddingSet::load`] or of [`Store::snapshot`].
@@ -177,8 +177,8 @@ impl Snapshot {
     /// Reads all points and checks that they are valid points of the space.
     ///
     /// # Errors
-    /// Fails if a coordinate is not finite, or if a row is not on the space or is farther out than [`FARTHEST`]. Then a
-    /// file is damaged.
+    /// Fails if a coordinate is not finite, or if a row is not on the space or is farther out than [`FARTHEST`]. Each
+    /// of these faults means that a file is damaged.
     pub fn check(&self) -> Result<()> {
         let space = space::<f32>(&self.spec)?;
         let wrong = |i: usize| {

@@ -103,7 +103,7 @@ fn appends_and_deletes_like_a_list() {
     let error = store.delete_rows(4, &[3]).unwrap_err().to_string();
     assert!(error.contains("of version 4, older than the last compaction"), "{error}");
 
-    // Older versions exist until they are collected, and a reader keeps the files that it has opened.
+    // Older versions exist until `gc` removes them, and a reader keeps the files that it has opened.
     assert_eq!(store.snapshot_of(3).unwrap().ids, held.ids);
     assert_eq!(store.gc(1).unwrap(), Removed { versions: 6, segments: 2 });
     assert!(store.snapshot_of(3).is_err());
@@ -336,8 +336,8 @@ fn interrupted_creation_can_be_repeated() {
     assert_eq!(Store::open(&dir).unwrap().version().unwrap().number, 1);
 }
 
-/// A full disk or a killed process at any operation while a store is created with its first rows: either the complete
-/// store exists or nothing.
+/// Injects a full disk or a killed process at every operation while a store is created with its first rows. Afterwards
+/// either the complete store exists or nothing.
 #[test]
 fn creation_with_rows_is_atomic() {
     let folder = tempfile::tempdir().unwrap();
@@ -394,11 +394,11 @@ fn duplicate_rows_are_rejected_or_skipped() {
     let before = store.version().unwrap();
     assert_eq!(append(&set, Duplicates::Skip).unwrap(), Appended { version: before, skipped: 9 });
 
-    // The same ids as captions are new rows, except those that were captions before.
+    // Captions with the same ids are new rows, except those whose id is already the id of a caption.
     let mut captions = set.clone();
     captions.modality = vec![Modality::Text; 9];
     let old: usize = set.modality.iter().filter(|it| **it == Modality::Text).count();
-    // `a0` is the id of a photo and of a caption.
+    // `a0` is the id of two rows, a photo and a caption.
     assert!(append(&captions, Duplicates::Refuse).is_err());
     let appended = append(&captions, Duplicates::Skip).unwrap();
     let there = |i: usize| set.ids.iter().zip(&set.modality).any(|it| it == (&captions.ids[i], &Modality::Text));
@@ -458,7 +458,7 @@ fn a_flipped_bit_is_found_and_named() {
     assert!(tried > 300, "{tried}");
 }
 
-/// Invalid numbers in the points, which no checksum detects on opening, are found before a search.
+/// Invalid numbers in the points are found before a search, although opening the store does not read them.
 #[test]
 fn invalid_points_are_rejected_before_a_search() {
     let folder = tempfile::tempdir().unwrap();
@@ -485,7 +485,7 @@ fn a_later_layout_is_distinguished_from_damage() {
     assert!(store.append(&batch("a", 1, 1), &mut quiet).is_err());
 }
 
-/// Readers see complete versions while a writer appends, compacts and collects.
+/// Readers see complete versions while a writer appends, compacts and removes old versions.
 #[test]
 fn readers_see_whole_versions() {
     let folder = tempfile::tempdir().unwrap();
@@ -526,7 +526,7 @@ fn readers_see_whole_versions() {
             }
         });
         let written = writer.join();
-        // Also set after a failure, so that the readers stop.
+        // Set `done` even after a failure, so that the readers stop.
         done.store(true, Ordering::Relaxed);
         written.unwrap();
         for reader in readers {

@@ -19,7 +19,7 @@ pub struct StoreCheck {
     pub versions: usize,
     /// Number of files read completely.
     pub files: usize,
-    /// Total size of these files, bytes.
+    /// Total size of these files, in bytes.
     pub bytes: u64,
     /// The damage found, with the names of the files.
     pub damage: Vec<Error>,
@@ -47,7 +47,7 @@ impl Store {
         let mut opened = BTreeSet::new();
         for number in recent {
             for segment in self.read(*number)?.segments {
-                // If a version to keep is unreadable, this fails before it removes older ones.
+                // Open every version to keep, so that an unreadable one is an error before older versions are removed.
                 let deleted = segment.deleted.as_ref().map(|it| it.name.clone());
                 if opened.insert((segment.name.clone(), deleted)) {
                     segment::open(&self.dir, &segment)?;

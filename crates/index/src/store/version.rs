@@ -29,7 +29,7 @@ pub struct Version {
     pub deleted: usize,
     /// Number of segments.
     pub segments: usize,
-    /// Size of the segments, bytes.
+    /// Size of the segments, in bytes.
     pub bytes: u64,
 }
 

@@ -9,7 +9,7 @@ use super::version::{Version, VersionManifest, deleted_name, file_name, name, nu
 use super::{DELETED, FOLDERS, LOCK, SEGMENTS, Store, TMP, VERSIONS, disk};
 use crate::error::{Error, Result};
 
-/// Holds the write lock. Unfinished files are removed when it is dropped, or else by the next writer.
+/// Holds the write lock. Unfinished files are removed when the writer is dropped, or else by the next writer.
 pub(super) struct Writer<'a> {
     store: &'a Store,
     pub(super) newest: VersionManifest,
@@ -157,8 +157,8 @@ impl Store {
             }
         }
         for mark in marks {
-            // Other files listed by an uncommitted version belong to earlier versions, so only those of removed
-            // versions are added.
+            // A version that was not committed may also list files of earlier versions. Therefore only the lists of
+            // removed versions are used.
             if let VersionMarker::Removed(number) = mark
                 && let Ok(manifest) = VersionManifest::read(&tmp.join(mark.name()), number)
             {

@@ -106,8 +106,8 @@ fn finds_an_admitted_row_behind_many_others() {
     assert_eq!(walk(&ladder), [(StopPlace::Row(200), 0.0), (StopPlace::Root, 1.0)]);
 }
 
-/// Compares with a test of every row at every sample: narrow cones that admit few rows, seldom near ones, a filter, and
-/// duplicate rows.
+/// Compares with a test of every row at every sample. The cones are narrow, so they admit few rows, which are seldom
+/// near. The cases include a filter and duplicate rows.
 #[test]
 fn equals_a_test_of_every_row() {
     let (spec, odd) = (ManifoldSpec::lorentz(2, 1.0), |row: usize| row % 2 == 1);

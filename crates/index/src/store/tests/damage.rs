@@ -109,7 +109,7 @@ fn cleanup_of_an_interrupted_write_keeps_other_files() {
     assert!(stopped > 5 && half > 1, "{stopped}, {half}");
 }
 
-/// Files that a store did not create, in folders with the names that it uses.
+/// Keeps files that the store did not create, in folders with the names that a store uses.
 #[test]
 fn foreign_files_are_kept() {
     let folder = tempfile::tempdir().unwrap();
@@ -141,7 +141,7 @@ fn foreign_files_are_kept() {
     assert_eq!(content(&store).len(), 11);
 }
 
-/// A symbolic link in the place of a folder or of the lock: nothing is written or removed at its target.
+/// If a folder or the lock of a store is a symbolic link, nothing is written or removed at its target.
 #[cfg(unix)]
 #[test]
 fn symbolic_links_are_rejected() {
@@ -244,7 +244,7 @@ fn forged_versions_are_rejected() {
     }
 }
 
-/// A single segment whose manifest claims more rows than it has: the older versions must stay.
+/// The newest version has a single segment, whose manifest claims more rows than it has. The older versions must stay.
 #[test]
 fn gc_keeps_older_versions_if_the_newest_is_unreadable() {
     let folder = tempfile::tempdir().unwrap();
