@@ -19,7 +19,7 @@ pub(crate) struct Server {
     pub(crate) state: set::state::ServedSet,
     pub(crate) info: api::info::ServerInfo,
     pub(crate) model: Option<embedding_queue::EmbeddingQueue>,
-    /// Makes the vectors of typed texts, for a model that reads vectors.
+    /// Embedding endpoint that turns the texts of queries into vectors, for a model that reads vectors.
     pub(crate) endpoint: Option<EmbeddingEndpoint>,
     pub(crate) photos: api::photos::UploadedPhotos,
     pub(crate) thumbnails: api::thumbnails::Thumbnails,
@@ -44,7 +44,7 @@ impl Server {
     /// The point of a text.
     ///
     /// # Errors
-    /// Those of the model; 502 or 504 if the embedding endpoint fails or does not answer in time.
+    /// The errors of the model; 502 or 504 if the embedding endpoint fails or does not answer in time.
     pub(crate) async fn text_point(&self, text: &str) -> HttpResult<Vec<f32>> {
         let model = self.embedder()?;
         let Some(endpoint) = &self.endpoint else { return model.text(text).await };

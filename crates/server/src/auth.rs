@@ -134,7 +134,7 @@ mod tests {
             ("", "https://evil.example", true),
             ("", "null", true),
             ("none", "", false),
-            // Behind a reverse proxy with another host name.
+            // A page behind a reverse proxy with another host name.
             ("same-origin", "https://search.example", false),
             ("same-site", "http://localhost:3000", true),
             ("cross-site", "", true),

@@ -1,4 +1,4 @@
-//! What a server serves.
+//! The content that a server serves.
 
 use std::path::PathBuf;
 
@@ -15,14 +15,14 @@ pub struct ServedContent {
     pub set: Snapshot,
     /// The model that made the set. It embeds the texts and photos of queries.
     pub model: Option<Embedder>,
-    /// Makes the vectors of texts, for a model that reads vectors.
+    /// Embedding endpoint that turns the texts of queries into vectors, for a model that reads vectors.
     pub endpoint: Option<EndpointSettings>,
     /// Predicts classes (`POST /api/predict`).
     pub predictor: Option<ServedPredictor>,
     /// The data set that was embedded, for thumbnails.
     pub source: Option<Box<dyn Source>>,
-    /// File with one `parent child` edge per line, a tree above the labels of the rows. Without it, the classes come
-    /// from the ranks of `source`, or from the labels and ranks of the rows.
+    /// File of the class tree above the labels of the rows, with one `parent child` edge per line. Without it, the
+    /// classes come from the ranks of `source`, or from the labels and ranks of the rows.
     pub tree: Option<PathBuf>,
     /// Build a cell index, which searches fewer rows and returns the same results.
     pub cells: bool,
@@ -31,7 +31,7 @@ pub struct ServedContent {
 }
 
 impl ServedContent {
-    /// The whole set without a model: only rows can be used as queries.
+    /// Serves the whole set without a model. Queries can then be rows and points, but not texts or photos.
     pub fn new(set: Snapshot) -> Self {
         ServedContent {
             set,

@@ -14,7 +14,7 @@ pub trait Reporter: Send + Sync {
         _ = (done, total);
     }
 
-    /// The server accepts connections. `what` describes what it serves.
+    /// The server accepts connections. `what` describes the served rows.
     ///
     /// # Errors
     /// The report cannot be written; the server then stops.

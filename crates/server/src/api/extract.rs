@@ -71,7 +71,7 @@ fn parse_json<T: DeserializeOwned>(bytes: &[u8]) -> HttpResult<T> {
                 let message = message.split(" at line ").next().unwrap_or_default();
                 HttpError::invalid(describe(error.path(), value_at(&value, error.path()), message))
             }
-            // A number that is out of the range of `f64` is still valid JSON.
+            // A number that is out of the range of `f64` is still valid JSON, so the status is 422 and not 400.
             (Err(error), _) if error.to_string().contains("out of range") => {
                 HttpError::invalid(format!("the body: {error}"))
             }
@@ -89,7 +89,7 @@ fn value_at<'a>(value: &'a Value, path: &FieldPath) -> Option<&'a Value> {
     })
 }
 
-/// The message of an error of serde in the words of the API.
+/// Translates an error message of serde to the terms of the API.
 fn describe(path: &FieldPath, value: Option<&Value>, message: &str) -> String {
     let path = path.to_string();
     // The name between the first pair of backticks of serde's message.
@@ -123,7 +123,7 @@ fn describe(path: &FieldPath, value: Option<&Value>, message: &str) -> String {
             _ if message.contains("digit") || message.contains("integer") || message.contains("number") => {
                 "a whole number".to_owned()
             }
-            // An enum from a value that is not a string.
+            // The value of an enum is not a string.
             _ => "a name".to_owned(),
         },
     };
@@ -134,7 +134,7 @@ fn describe(path: &FieldPath, value: Option<&Value>, message: &str) -> String {
     }
 }
 
-/// The words of the API for a type of Rust or serde.
+/// The API's name for what serde expects.
 fn expected_words(expected: &str) -> String {
     match expected {
         "usize" | "u64" | "u32" => "a whole number",
@@ -143,7 +143,7 @@ fn expected_words(expected: &str) -> String {
         "a boolean" => "true or false",
         "a sequence" => "a list",
         "an array of length 2" => "a list of two numbers, the smaller one first",
-        // The spellings with `-` are aliases.
+        // Omit the spellings with `-`, because they are aliases.
         _ => {
             let names = expected.split(", ").filter(|it| !it.contains('-') || !it.contains('`'));
             let names: Vec<&str> = names.collect();

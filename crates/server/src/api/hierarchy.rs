@@ -62,7 +62,7 @@ pub(crate) async fn hierarchy(
         .await
 }
 
-/// The text by which candidates are compared; the id for a set without texts.
+/// The text by which candidates are compared; the id if the row has no text.
 fn text_of(state: &ServedSet, row: usize) -> &str {
     let text = state.columns.get(TEXT).map(|column| column[row].as_str()).filter(|it| !it.is_empty());
     text.unwrap_or(&state.ids[row])

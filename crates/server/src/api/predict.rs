@@ -20,7 +20,7 @@ pub struct ServedPredictor {
 }
 
 impl ServedPredictor {
-    /// `predictor` has the classes of `stored`.
+    /// `predictor` must have the classes of `stored`.
     pub fn new(stored: StoredThreshold, predictor: Predictor) -> Self {
         Self { stored, predictor }
     }

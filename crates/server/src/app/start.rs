@@ -117,7 +117,7 @@ impl Server {
         };
         let tree = tree.transpose()?.or_else(|| ranks.as_ref().map(|it| TreeFile::of_ranks(it).sha256.into_bytes()));
         let identity = SetIdentity::new(&set, tree.as_deref())?;
-        // Derived from the whole set, so that all shards have the same classes.
+        // The classes are derived from the whole set, so that all shards have the same classes.
         let classes = match (tree_file.as_deref(), ranks) {
             (Some(file), _) => Some(ClassSource::Edges(Tree::read_edges(file).context("--tree")?)),
             (None, Some(ranks)) => Some(ClassSource::Edges(ranks)),

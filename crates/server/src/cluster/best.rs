@@ -38,8 +38,8 @@ impl FrontServer {
     /// Returns the `k` best rows after the first `offset` rows. All queries of `search` are resolved to points; its
     /// `k` and `offset` are not used.
     pub(crate) async fn best(&self, mut search: SearchRequest, offset: usize, k: usize) -> HttpResult<BestHits> {
-        // All of the best rows may be on one shard, so the first request asks every shard for this many rows, or for a
-        // page of `MAX_HITS`.
+        // All of the best rows may be on one shard. Therefore the first request asks every shard for `needed` rows, but
+        // for at most one page of `MAX_HITS`.
         let (needed, large_first) = (offset + k, search.by().large_first());
         let mut page = |from: usize, left: usize| {
             let length = left.min(MAX_HITS);
@@ -78,7 +78,7 @@ impl FrontServer {
         }
         let query = query_info.ok_or_else(|| HttpError::fault("the front has no shards"))?;
         let mut scores = SampledScores::merged(scores.into_iter(), large_first);
-        // The best score of a shard can be that of a row after the last merged hit.
+        // Drop the best score if it belongs to a row after the last merged hit.
         if let (Some(SampledScores { best, .. }), Some(last)) = (&mut scores, last) {
             *best = best.filter(|it| if large_first { *it >= last } else { *it <= last });
         }

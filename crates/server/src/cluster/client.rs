@@ -89,8 +89,8 @@ impl Shard {
     /// Sends a request and checks that the response comes from the shard that the server held when the front started.
     ///
     /// # Errors
-    /// Those of [`ShardClient::send`]; 503 if the server now holds another set, another version of the set or another
-    /// shard.
+    /// The errors of [`ShardClient::send`]; 503 if the server now holds another set, another version of the set or
+    /// another shard.
     pub(crate) async fn send(&self, method: Method, path: &str, body: Option<Vec<u8>>) -> HttpResult<ClientReply> {
         let reply = self.client.send(method, path, body).await?;
         match self.identity.other(&reply.headers) {

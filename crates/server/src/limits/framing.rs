@@ -154,7 +154,7 @@ mod tests {
         let after = |first: &str| ambiguous(format!("{first}{BOTH}").as_bytes());
         assert_eq!(after(GET), Some(1));
         assert_eq!(after(&format!("\r\n\r\n{GET}{GET}")), Some(2));
-        // After a body, even if the body looks like an ambiguous request.
+        // A body that looks like an ambiguous request is skipped, and the request after it is parsed.
         let body = "x\r\n\r\nPOST / HTTP/1.1\r\ncontent-length: 1\r\ntransfer-encoding: chunked\r\n\r\n";
         let length = body.len();
         let plain = format!("POST / HTTP/1.1\r\ncontent-length: {length}\r\n\r\n{body}");

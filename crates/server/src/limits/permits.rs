@@ -69,7 +69,7 @@ mod tests {
         let (release, wait) = channel::<()>();
         let wait = Arc::new(std::sync::Mutex::new(wait));
         runtime.block_on(async {
-            // Start eight uploads. The upload that has the permit blocks until it is released.
+            // Start eight uploads. The upload that has the permit blocks until the test releases it.
             let uploads: Vec<_> = (0..8)
                 .map(|_| {
                     let (permits, running, wait) = (Arc::clone(&permits), Arc::clone(&running), Arc::clone(&wait));

@@ -63,7 +63,7 @@ impl ClassSource {
     /// The classes given by the columns of a set; `None` if no row has a label or a rank.
     ///
     /// # Errors
-    /// Those of [`Tree::from_edges`].
+    /// The errors of [`Tree::from_edges`].
     pub(crate) fn of_columns(columns: &ColumnMap) -> conifer_data::Result<Option<Self>> {
         Ok(RankTree::new(columns)?.map(Self::Columns))
     }

@@ -1,4 +1,4 @@
-//! What the views of the explorer show: the projection of the rows, the factors of the space and the classes.
+//! The data of the explorer views: the projection of the rows, the factors of the space and the classes.
 
 use std::sync::OnceLock;
 
