@@ -248,15 +248,12 @@ fn photo(sample: &Sample) -> Result<&ImageRef, Broken> {
 
 /// SHA-256 of the bytes of an image, and its width and height.
 fn content(image: &ImageRef, config: &LoaderConfig) -> Result<([u8; 32], (u32, u32)), Broken> {
-    if let ImageRef::Pixels(picture) = image {
-        let mut hash = Sha256::new();
-        hash.update([picture.width.to_le_bytes(), picture.height.to_le_bytes()].concat());
-        hash.update(&picture.rgb);
-        return Ok((hash.finalize().into(), (picture.width, picture.height)));
+    if let Some(encoded) = image.encoded(&config.data.limits)? {
+        return Ok((Sha256::digest(encoded.bytes()).into(), encoded.size()));
     }
-    let Some(encoded) = image.encoded(&config.data.limits)? else {
-        let picture = image.open(&config.data.limits)?;
-        return Ok((Sha256::digest(&picture.rgb).into(), (picture.width, picture.height)));
-    };
-    Ok((Sha256::digest(encoded.bytes()).into(), encoded.size()))
+    let picture = image.open(&config.data.limits)?;
+    let mut hash = Sha256::new();
+    hash.update([picture.width.to_le_bytes(), picture.height.to_le_bytes()].concat());
+    hash.update(&picture.rgb);
+    Ok((hash.finalize().into(), (picture.width, picture.height)))
 }

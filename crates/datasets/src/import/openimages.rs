@@ -189,7 +189,11 @@ fn read(inputs: &ImporterInputs) -> Result<Samples> {
     columns.check_flags(&path, filter.flags())?;
     let (mut now, mut seen, mut number, mut line) = (None::<Sample>, HashSet::new(), 1_u64, Vec::new());
     // Read one photo at a time, because the boxes of a training set may not fit in memory.
+    let mut unreadable = false;
     let photos = std::iter::from_fn(move || {
+        if unreadable {
+            return None;
+        }
         let mut out = Vec::new();
         loop {
             line.clear();
@@ -203,9 +207,9 @@ fn read(inputs: &ImporterInputs) -> Result<Samples> {
                 Ok(_) => {}
                 Err(error) => {
                     // The rest of the file cannot be read. Return the samples before it.
+                    unreadable = true;
                     out.extend(now.take().map(Ok));
                     out.push(Err(Broken::new(place(), Cause::MissingFile, format!("{error}; expected a row"))));
-                    line.clear();
                     return Some(out);
                 }
             }

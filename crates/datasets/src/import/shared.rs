@@ -82,6 +82,13 @@ pub(crate) fn json_lines<T: DeserializeOwned>(
 ) -> Result<impl Iterator<Item = Result<T, Broken>> + Send + use<T>> {
     let lines = BufReader::new(open_text(path)?).lines();
     let path = path.to_owned();
+    // A truncated archive returns the same error for ever. A line that is not UTF-8 does not prevent the next one.
+    let mut ended = false;
+    let lines = lines.take_while(move |line| {
+        let more = !ended;
+        ended = matches!(line, Err(error) if error.kind() != std::io::ErrorKind::InvalidData);
+        more
+    });
     Ok(lines.enumerate().filter_map(move |(number, line)| {
         let fault = |found: String| {
             let place = format!("line {} of `{}`", number + 1, path.display());

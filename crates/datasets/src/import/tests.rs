@@ -8,6 +8,7 @@ use super::*;
 use crate::sources;
 
 mod boxes;
+mod truncated;
 
 fn spec(kind: &str, inputs: &[(&str, PathBuf)]) -> ImportSpec {
     ImportSpec {
