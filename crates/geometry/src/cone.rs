@@ -7,10 +7,10 @@ use crate::slices::sums;
 
 /// Angle between `a = parent - root` and `b = child - parent`, radians in [0, pi]; zero if `a` or `b` has length zero.
 ///
-/// This is `acos(<a, b> / (|a| |b|))` of HierarCaps (Eq. 1, where `b = child - root`, so that `b - a` there is `b`
-/// here). By the law of cosines it is also `acos((|y|^2 - |x|^2 - |x - y|^2) / (2 |x| |x - y|))` of Wang et al. (Eq.
-/// 10) with `x, y` measured from the root. The derivative of `acos` is infinite at both ends, near which the angles
-/// of trained embeddings lie; W. Kahan's `2 atan2(|a/|a| - b/|b||, |a/|a| + b/|b||)` is accurate everywhere.
+/// This is `acos(<a, b> / (|a| |b|))` of HierarCaps (Eq. 1, which writes `b - a` with `b = child - root`). By the law
+/// of cosines it is also `acos((|y|^2 - |x|^2 - |x - y|^2) / (2 |x| |x - y|))` of Wang et al. (Eq. 10) with `x, y`
+/// measured from the root. The derivative of `acos` is infinite at 0 and pi, and the angles of trained embeddings lie
+/// near these values. W. Kahan's `2 atan2(|a/|a| - b/|b||, |a/|a| + b/|b||)` is accurate everywhere.
 pub(crate) fn chord_angle<T: Real>(parent: &[T], child: &[T], root: RootView<'_>) -> T {
     let (mut aa, mut bb) = (T::ZERO, T::ZERO);
     for (i, (p, c)) in parent.iter().zip(child).enumerate() {
@@ -42,8 +42,8 @@ pub(crate) fn chord_depth<T: Real>(x: &[T], root: RootView<'_>) -> T {
     }
 }
 
-/// `asin(K / depth)`; pi/2 within distance `K` of the root. Ganea et al. 2018 (flat cones); `sin = min(1, eps / d_r)`
-/// of HierarCaps.
+/// Half aperture of a cone: `asin(K / depth)`, and pi/2 within distance `K` of the root. These are the flat cones of
+/// Ganea et al. 2018; HierarCaps writes `sin = min(1, eps / d_r)`.
 pub(crate) fn chord_half_aperture<T: Real>(depth: T, min_radius: T) -> T {
     if depth > min_radius { safe::asin(min_radius / depth) } else { T::PI / T::TWO }
 }

@@ -80,7 +80,7 @@ mod tests {
     use super::*;
     use crate::space::SPACES;
 
-    /// The names of the built-in entries are those of the variants, in files too; other names are kept.
+    /// Built-in registry entries and variants have the same names, also in files. Any other name is stored unchanged.
     #[test]
     fn names_are_those_of_the_registry() {
         let names: Vec<&str> = SPACES.iter().map(|entry| entry.kind).collect();

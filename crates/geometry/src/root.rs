@@ -70,7 +70,7 @@ impl RootView<'_> {
         }
     }
 
-    /// The components `range` of the root, those of one factor.
+    /// The root in one factor, whose components are at `range`.
     pub(crate) fn slice(&self, range: std::ops::Range<usize>) -> Self {
         match self {
             RootView::Origin => RootView::Origin,

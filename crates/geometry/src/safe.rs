@@ -50,8 +50,8 @@ pub mod bounds {
     pub const ANGLE_ERROR: f32 = 4e-5;
     /// Growth of [`ANGLE_ERROR`] per unit of `sqrt(c) t`, derived like [`FAR_DIST_ERROR`].
     pub const FAR_ANGLE_ERROR: f32 = 7e-6;
-    /// Rounding error of the exact score in Euclidean space and on the sphere. The score is an arc or an angle in
-    /// radians, or a distance divided by the norms; the error is that of its cosine.
+    /// Rounding error of the exact score in Euclidean space and on the sphere: the relative error of a distance, and
+    /// the absolute error of the cosine of an arc or angle.
     pub const CHORD_ERROR: f32 = 4e-6;
     /// Absolute error of sums of squares and products of numbers below 1e-19, which underflow. A term loses at most the
     /// smallest subnormal number, and this is 2^23 of them: a safety factor of 1,000 for 8,000 terms.
@@ -72,7 +72,7 @@ pub mod bounds {
     pub const SHORT_SIDE: f64 = 1e-6;
     /// Relative error of converting a ranking key from `f64` to `f32` (6e-8), with a safety factor of ten.
     pub const KEY: f64 = 1e-6;
-    /// Error of a position on the turn scale of crate `index` (`turn_of`), in `f32`.
+    /// Error of an `f32` angle on the scale of `turn_of` in crate `index`, which maps angles from 0 to pi to [0, 2].
     pub const TURN: f64 = 2e-6;
     /// Error of an angle computed in `f32` by [`half_turn`](crate::vector::half_turn), radians, with a safety factor of
     /// two.

@@ -65,8 +65,8 @@ pub trait Space<T: Real>: Send + Sync {
 
     /// The point at fraction `t` of the straight line between the tangent vectors of both points at the origin, with
     /// `from` at 0 and `to` at 1: `lift((1 - t) unlift(from) + t unlift(to))` (HyCoCLIP Eqs. 15 and 16). It is the
-    /// [`Space::geodesic`] where that passes through the origin. Between other points of a hyperboloid it stays farther
-    /// from the origin. Sphere: the arc, at varying speed; zero halfway between opposite points, which have no line.
+    /// [`Space::geodesic`] if the geodesic passes through the origin. Between other points of a hyperboloid it stays
+    /// farther from the origin. Sphere: the arc, at varying speed; halfway between opposite points the result is zero.
     fn tangent_line(&self, from: &[T], to: &[T], t: T, out: &mut [T]) {
         let (mut start, mut end) = (vec![T::ZERO; from.len()], vec![T::ZERO; to.len()]);
         self.unlift(from, &mut start);

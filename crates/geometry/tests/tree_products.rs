@@ -12,7 +12,7 @@ struct RootedTree {
 }
 
 impl RootedTree {
-    /// Every inner node has `branching` children, down to `depth`.
+    /// A tree whose leaves are at `depth` and whose inner nodes have `branching` children each.
     fn regular(branching: usize, depth: usize) -> Self {
         let (mut parents, mut level) = (vec![0], vec![0]);
         for _ in 0..depth {
@@ -65,7 +65,7 @@ impl RootedTree {
                 disc[child] = moved((-x, -y), (radius * angle.cos(), radius * angle.sin()));
             }
         }
-        // x = 2 z / (1 - |z|^2)
+        // The point `z` of the disc has the space components `2 z / (1 - |z|^2)`.
         disc.iter().map(|&(x, y)| [x, y].map(|it| 2.0 * it / (1.0 - x * x - y * y))).collect()
     }
 }
@@ -119,8 +119,8 @@ fn a_tree_fits_into_the_plane() {
 }
 
 /// Theorem 2, Lemma 2 and Eq. 8: the product of two trees is embedded factor by factor; its distortion is at most
-/// that of the worse factor. The distance of conifer's product is the mean over the factors, a scale that distortion
-/// ignores.
+/// that of the worse factor. The distance in conifer's product is the mean over the factors instead of the sum;
+/// distortion does not depend on this constant factor.
 #[test]
 fn a_product_of_trees_fits_into_a_product_of_planes() {
     let trees = [RootedTree::regular(2, 3), RootedTree::regular(3, 2)];
@@ -154,9 +154,9 @@ fn bits_fit_into_a_product_of_planes() {
     }
 }
 
-/// Proposition 1, second part: the four words of two bits do not fit into one hyperbolic space. There the squared
-/// diagonals of a quadrilateral are at most the sum of its squared sides (a space of non-positive curvature), but
-/// for the four words they are 4 + 4 and the sides 1 + 1 + 1 + 1. So the distortion is at least sqrt(2).
+/// Proposition 1, second part: the four words of two bits do not fit into one hyperbolic space. In a space of
+/// non-positive curvature, the squared diagonals of a quadrilateral sum to at most the sum of its squared sides. For
+/// the four words, the squared diagonals sum to 8 and the squared sides to 4. So the distortion is at least sqrt(2).
 #[test]
 fn two_bits_do_not_fit_into_one_hyperbolic_space() {
     let plane = plane();

@@ -10,8 +10,8 @@ const EXACT: f64 = 1e-7;
 /// K of the cones in these tests (MERU, HyCoCLIP: 0.1).
 const MIN_RADIUS: f64 = 0.1;
 
-/// On the line from the root through the parent, the exterior angle of a child is 0 ahead of the parent and pi behind
-/// it. On the sphere the line is a chord, which leaves the sphere, so only the root itself is tested.
+/// For a child on the line through the root and the parent, the exterior angle is 0 beyond the parent, and pi on the
+/// side of the root. On the sphere the line is a chord, which leaves the sphere, so only the root itself is tested.
 pub(super) fn angle_ahead_and_behind(case: &LawCase<'_>) -> Result<(), String> {
     for root in case.roots() {
         for parent in &case.points[1..] {

@@ -178,7 +178,7 @@ pub(super) fn centroids_and_projections(case: &LawCase<'_>) -> Result<(), String
     Ok(())
 }
 
-/// The scores are those of the built-in space with the same form.
+/// A space has the same scores as the built-in space with the same [`ScoreForm`].
 pub(super) fn score_form_gives_the_scores(case: &LawCase<'_>) -> Result<(), String> {
     let (spec, form) = (&case.spec, case.exact.score_form());
     holds(form == case.fast.score_form(), || "the f32 and the f64 geometry have different forms".to_owned())?;

@@ -247,7 +247,8 @@ impl<T: Real> Lorentz<T> {
 /// whose first axis points away from the origin.
 struct LorentzTangent<T> {
     viewer_norm: T,
-    /// Component away from the origin, `sqrt(c) (t(v) y - t(y) |v|)` with `y` the target's component along `v`.
+    /// Component away from the origin: `sqrt(c) (t(v) y - t(q) |v|)`, where `v` is the viewer, `q` the target, and `y`
+    /// the component of `q` along `v`.
     along: T,
     /// Length of the part perpendicular to `v`. Parallel transport to the origin along `v` preserves this length, so it
     /// is computed from the space components of the target.
@@ -277,8 +278,8 @@ impl<T: Real> LorentzTangent<T> {
         tangent.across = perpendicular.sqrt();
         let (viewer_time, target_time) = (space.time(vv), space.time(tt));
         tangent.along = if component > T::ZERO {
-            // t(v) y - t(y) |v| as a difference of squares over its conjugate. For points with large norms the two
-            // terms are large and nearly equal, while y - |v| and the perpendicular part are known to full accuracy.
+            // `t(v) y - t(q) |v|` is a difference of squares divided by the sum of the two terms. For points with large
+            // norms the terms are large and nearly equal, while `y - |v|` and the perpendicular part are accurate.
             (ahead * (component + viewer_norm) / space.scale - space.scale * perpendicular * vv)
                 / (viewer_time * component + target_time * viewer_norm)
         } else {

@@ -102,7 +102,7 @@ impl<T: Real> Space<T> for Sphere {
         divided(&sum, sum.iter().map(|v| v * v).sum::<f64>().sqrt(), out);
     }
 
-    /// `x / |x|`; zero stays zero. The square is summed in order: stored roots depend on its rounding.
+    /// `x / |x|`; zero stays zero. The squared norm is summed in order, because stored roots depend on its rounding.
     fn project(&self, vector: &[T], point: &mut [T]) {
         let norm = vector.iter().fold(T::ZERO, |sum, v| sum + *v * *v).sqrt();
         for (p, v) in point.iter_mut().zip(vector) {

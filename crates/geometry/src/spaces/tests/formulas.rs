@@ -121,8 +121,8 @@ fn sphere_at_known_points() {
     near(s.dist(&parent, &out), FRAC_PI_2);
 }
 
-/// Halfway between two orthogonal points of rapidity 2, the geodesic is at `cosh(depth) = cosh(2) / cosh(d / 2)` and
-/// the tangent line, between two legs of length 2, at the square root of 2.
+/// The middle of the geodesic between two orthogonal points of rapidity 2 has `cosh(depth) = cosh(2) / cosh(d / 2)`.
+/// The middle of the tangent line, between two legs of length 2, has depth sqrt(2).
 #[test]
 fn halfway_between_orthogonal_points() {
     let h = build(ManifoldSpec::lorentz(2, 1.0));

@@ -104,7 +104,7 @@ fn two_sum(a: f64, b: f64) -> (f64, f64) {
     (sum, (a - (sum - part)) + (b - part))
 }
 
-/// For `|a| >= |b|`.
+/// The sum and its rounding error (Dekker). Requires `|a| >= |b|`.
 fn quick_two_sum(a: f64, b: f64) -> (f64, f64) {
     let sum = a + b;
     (sum, b - (sum - a))
