@@ -14,7 +14,7 @@ pub enum Error {
         kind: String,
         /// Number of values in the tensor.
         found: usize,
-        /// One value per Lorentz factor.
+        /// Number of values expected: one per Lorentz factor.
         expected: usize,
     },
     /// A kind that `conifer_geometry` supports, but this crate does not.

@@ -47,8 +47,8 @@ pub(crate) fn ratio<const D: usize>(numerator: Tensor<D>, denominator: Tensor<D>
 }
 
 /// Angle of the vector (`along`, `across`) with `across >= 0`, radians in `[0, pi]`: `atan2(across, along)`, and 0 for
-/// the zero vector. Unlike that of `acos` of a quotient, its derivative is bounded at 0 and pi, near which the angles
-/// of trained embeddings lie.
+/// the zero vector. The angles of trained embeddings lie near 0 and pi. The derivative of `atan2` is bounded there;
+/// that of `acos` is not.
 pub(crate) fn angle<const D: usize>(across: Tensor<D>, along: Tensor<D>) -> Tensor<D> {
     let length = across.clone().square() + along.clone().square();
     let nothing = length.lower_elem(tiny(across.dtype()).powi(2));

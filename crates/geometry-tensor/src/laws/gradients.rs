@@ -5,8 +5,8 @@ use crate::gradcheck;
 
 /// Tolerance of [`gradcheck`], relative to the largest component of the gradient.
 const TOLERANCE: f64 = 1e-6;
-/// Tolerance of the `f32` gradient against the `f64` gradient for ordinary points, relative to its norm, or to 0.1
-/// where terms of about 1 cancel.
+/// Tolerance of the `f32` gradient against the `f64` gradient for ordinary points, relative to the gradient's norm. Where
+/// terms of about 1 cancel and the norm is below 0.1, the tolerance is relative to 0.1.
 const F32_TOLERANCE: f64 = 1e-4;
 /// [`F32_TOLERANCE`] for pairwise functions. Rounding changes `u = cosh(sqrt(c) d) - 1` by 1e-7 `c |x| |y|`, up to 1e-5
 /// here. This changes the derivative `1 / sqrt(u (u + 2))` by a fraction of 5e-4 where `u` is 1/100 (two points a

@@ -44,7 +44,7 @@ pub struct FusedAngles {
     pub tiny: f64,
 }
 
-/// [`super::Manifold::fused_angles`] of a hyperboloid or a product; without a curvature, of Euclidean space.
+/// [`super::Manifold::fused_angles`] of a hyperboloid or a product, or of Euclidean space if `curv` is `None`.
 pub(super) fn angles(like: &Tensor<2>, curv: Option<&Curvature>, root: &RootT) -> Option<FusedAngles> {
     let RootT::Origin = root else { return None };
     let (geometry, curv) = match curv {

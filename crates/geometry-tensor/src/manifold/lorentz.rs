@@ -182,7 +182,7 @@ impl<const D: usize> Hyperboloid<D> {
         safe::aperture(2.0 * min_radius, reach)
     }
 
-    /// `max(0, ext - eta min(aperture, largest))`.
+    /// `max(0, exterior_angle - aperture_scale min(half_aperture, max_aperture))`, radians, per row.
     pub(super) fn cone_hinge(
         &self,
         parent: Tensor<D>,

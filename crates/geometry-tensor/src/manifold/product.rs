@@ -180,12 +180,12 @@ impl ProductManifold {
         }
     }
 
-    /// `[B, K, 1]`.
+    /// The exterior angle in each factor, radians: `[B, K, 1]`.
     fn factor_angles(&self, parent: Tensor<2>, child: Tensor<2>, root: &RootT) -> Tensor<3> {
         self.by_row(&parent).exterior_angle(self.split(parent), self.split(child), self.root(root))
     }
 
-    /// `[B, K, 1]`.
+    /// The half aperture in each factor, radians: `[B, K, 1]`.
     fn factor_apertures(&self, parent: Tensor<2>, min_radius: f64, root: &RootT) -> Tensor<3> {
         self.by_row(&parent).half_aperture(self.split(parent), min_radius, self.root(root))
     }

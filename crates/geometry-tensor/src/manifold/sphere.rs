@@ -114,7 +114,7 @@ impl Manifold for SphereManifold {
     }
 }
 
-/// `[B, D], [B, D] -> [B, 1]`.
+/// The arc between the points of each row, radians: `[B, D], [B, D] -> [B, 1]`.
 fn arc(x: Tensor<2>, y: Tensor<2>) -> Tensor<2> {
     safe::angle(safe::norm(x.clone() - y.clone()), safe::norm(x + y)) * 2.0
 }
