@@ -1,4 +1,4 @@
-//! Weights in the layout of an inference kernel, kept while the tensors stay the same: [`PackedCache`].
+//! [`PackedCache`]: caches weights in the layout of an inference kernel until a weight tensor changes.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};

@@ -1,5 +1,6 @@
-//! [`angle_contrast`](super::angle_contrast) on the CPU. It processes a few rows of the table at a time: dot products
-//! to losses in the forward pass, gradients of the losses to gradients of the dot products in the backward pass.
+//! [`angle_contrast`](super::angle_contrast) on the CPU. The forward pass computes losses from dot products. The
+//! backward pass computes gradients of the dot products from gradients of the losses. Both process a few rows of the
+//! table at a time.
 //!
 //! Direction `down`: the wholes (rows) are the queries. Direction `up`: the parts (columns) are the queries. Sums over
 //! columns are merged in the order of the row groups, so the result does not depend on the number of threads.

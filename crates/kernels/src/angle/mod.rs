@@ -39,7 +39,7 @@ pub enum AngleGeometry {
 /// error of 0 or pi are not resolved. Lengths up to `tiny` count as zero: the angle is 0 and no gradient flows.
 /// Otherwise gradients flow to all three tensors.
 ///
-/// Fused for `f32` on the CPU. Returns `None` for other tensors, for which the caller composes the angles of tensor
+/// Fused for `f32` on the CPU. Returns `None` for other tensors, for which the caller computes the angles with tensor
 /// operations. Both passes process one tile of a few MiB at a time; only the inputs are saved. The result is
 /// bit-identical for any number of threads.
 ///
@@ -76,7 +76,7 @@ pub fn pairwise_exterior_angle(
 /// Gradients flow to all three tensors.
 ///
 /// One matrix product gives both angles of all pairs. Fused for `f32` on the CPU. Returns `None` for other tensors, for
-/// which the caller composes [`pairwise_exterior_angle`] and [`multi_positive_nce`](crate::multi_positive_nce).
+/// which the caller combines [`pairwise_exterior_angle`] and [`multi_positive_nce`](crate::multi_positive_nce).
 /// Precision, `tiny`, memory and threads are as in [`pairwise_exterior_angle`]. The saved state consists of the inputs,
 /// two similarities per positive cell and a few numbers per query.
 ///

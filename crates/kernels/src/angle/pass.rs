@@ -52,7 +52,7 @@ pub(super) struct RowGradient {
 }
 
 impl AngleRow<'_> {
-    /// `down += weight * angle`: the angles at the row's point towards the columns, from their dot products.
+    /// Computes the angles at the row's point towards the columns from dot products. Adds `weight * angle` to `down`.
     pub(super) fn add_down(self, dots: &[f32], down: &mut [f32]) {
         self.add::<false>(dots, down, &mut []);
     }

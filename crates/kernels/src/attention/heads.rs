@@ -1,4 +1,4 @@
-//! Attention on the CPU: one task per head and sequence, whose tables stay in the cache of the thread.
+//! Attention on the CPU: one task per head and sequence, whose score matrices stay in the cache of the core.
 
 use std::cell::RefCell;
 

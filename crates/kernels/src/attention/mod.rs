@@ -30,9 +30,9 @@ pub enum Mask {
 /// = W / heads`. Shapes: queries `[B Lq, W]` and concatenated keys and values `[B L, 2 W]` to `[B Lq, W]`.
 ///
 /// Fused for `f32` on the CPU, otherwise [`attention_plain`]. Heads are read in place. Only the largest score and the
-/// sum of each row of the probability table are saved. Saving the table would save one of the five matrix products of
-/// the backward pass, but cost `4 B heads L^2` bytes per layer (15 MB for 8 sequences, 12 heads and 197 keys). The
-/// result is bit-identical for any number of threads. The result is NaN for a query whose keys are all masked.
+/// sum of each row of the probability matrix are saved. With the saved matrix, the backward pass would need four matrix
+/// products instead of five. The matrix would take `4 B heads L^2` bytes per layer (15 MB for 8 sequences, 12 heads and
+/// 197 keys). The result is bit-identical for any number of threads. It is NaN for a query whose keys are all masked.
 ///
 /// # Panics
 /// Panics if the shapes do not match.

@@ -34,7 +34,7 @@ pub struct ConeHinge {
 /// `f64`, so angles have a relative error of about 1e-7, also near 0 and pi. Gradients flow to all three tensors. The
 /// backward pass skips factors whose hinge is 0. The saved state is the points and four numbers per factor of a row.
 ///
-/// Fused for `f32` on the CPU. Returns `None` for other tensors, for which the caller composes the hinge of tensor
+/// Fused for `f32` on the CPU. Returns `None` for other tensors, for which the caller computes the hinge with tensor
 /// operations. The result is bit-identical for any number of threads.
 ///
 /// # Panics

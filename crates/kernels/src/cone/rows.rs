@@ -192,9 +192,10 @@ impl PairDots {
     /// The hinge of one pair and its gradient.
     ///
     /// Angles do not change when the space is scaled by `sqrt(c)`, so all values below have `c = 1`. Let `n` be the
-    /// parent's length, `tp` and `tc` the times, `y` the child's component along the parent, `a` the length of the
-    /// component across, `l = tp y - tc n`, and `w = cosh(dist)`. The angle is `atan2(a, l)`, and `a^2 + l^2 = w^2 - 1`.
-    /// With `e` the unit vector across and `o` the outward unit vector, the derivatives of the angle are
+    /// parent's length, `tp` and `tc` the time components of parent and child, `y` the child's component along the
+    /// parent, `a` the length of the component across, `l = tp y - tc n`, and `w = cosh(dist)`. The angle is
+    /// `atan2(a, l)`, and `a^2 + l^2 = w^2 - 1`. With `e` the unit vector across and `o` the outward unit vector, the
+    /// derivatives of the angle are
     ///
     /// ```text
     /// by the parent: -(l y + tp a^2) / (n (a^2 + l^2)) e + a w / (tp (a^2 + l^2)) o

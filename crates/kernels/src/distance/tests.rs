@@ -6,8 +6,8 @@ use burn::tensor::{Device, TensorData};
 /// The square of `conifer_geometry::safe::EPS_F32`, the value that `conifer_geometry_tensor` passes.
 const FLOOR: f64 = 1e-12;
 
-/// `[K, M, N, d]`: one factor and many, widths of both implementations and around their limit, rows and columns that
-/// are no multiple of the vector width, and more rows than a task or a tile (4 MiB) holds.
+/// `[K, M, N, d]`. Covers one factor and many, factors around the width at which the implementation changes, numbers
+/// of rows and columns that are no multiple of the vector width, and more rows than a task or a tile (4 MiB) holds.
 const SIZES: [[usize; 4]; 12] = [
     [1, 1, 1, 1],
     [1, 5, 7, 64],
@@ -33,7 +33,7 @@ fn fused_equals_plain_value_and_gradient() {
             let exact = DistanceOutcome::of(size, norm, DType::F64, pairwise_distance_plain);
             for (i, name) in ["value", "x", "y", "curvatures"].iter().enumerate() {
                 let (found, plain) = (error(&found.0[i], &exact.0[i]), error(&plain.0[i], &exact.0[i]));
-                // Among many points of few coordinates are close pairs, for which `u` has few accurate digits in `f32`.
+                // Many points with few coordinates include close pairs, for which `u` has few accurate digits in `f32`.
                 let most = 2e-6_f64.max(1.5 * plain);
                 assert!(found <= most, "{name}, {size:?}, {norm:?}: off by {found:e}, plain by {plain:e}");
             }
@@ -234,7 +234,7 @@ fn rule(norm: DistanceNorm) -> DistanceRule {
     DistanceRule { norm, floor: FLOOR, negative: false }
 }
 
-/// Rounded to f32, so that both precisions have the same operands.
+/// Coordinates in (-1, 1), rounded to `f32` so that both precisions have the same operands.
 fn points(rows: usize, dim: usize, phase: usize) -> Vec<f64> {
     wave(rows * dim, phase).into_iter().map(|v| f64::from(v as f32)).collect()
 }

@@ -74,8 +74,8 @@ impl InvertedResidualNet {
         self.head.outputs
     }
 
-    /// The mean over all positions after the head. Shapes: `[batch, 3, size, size]`, normalised as in training, to
-    /// `[batch, width]`.
+    /// The output of the head, averaged over all positions. Shapes: `[batch, 3, size, size]`, normalised as in
+    /// training, to `[batch, width]`.
     ///
     /// The result of an image is bit-identical for any number of threads and in any batch.
     ///

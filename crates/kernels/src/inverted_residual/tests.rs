@@ -144,8 +144,8 @@ impl TestNet {
     }
 }
 
-/// Kernels 3, 5 and 7, strides 1 and 2, with and without expansion, residual and not; no number of channels except 16
-/// and 32 fills its lines.
+/// Kernels 3, 5 and 7, strides 1 and 2, with and without expansion, residual and not. Most numbers of channels are no
+/// multiple of 16.
 const MIXED: [BlockSpec; 6] = [
     block(0, 10, 3, 1),
     block(40, 10, 5, 1),

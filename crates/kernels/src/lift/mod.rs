@@ -18,7 +18,7 @@ mod tests;
 /// `sinh(max_rapidity) / sqrt(c)`, and only the part of the gradient perpendicular to the vector remains. Gradients
 /// flow to all three tensors. The backward pass saves only the inputs.
 ///
-/// Fused for `f32` on the CPU. Returns `None` for other tensors, for which the caller composes the lift of tensor
+/// Fused for `f32` on the CPU. Returns `None` for other tensors, for which the caller computes the lift with tensor
 /// operations. The result is bit-identical for any number of threads.
 ///
 /// # Panics

@@ -86,7 +86,7 @@ impl HeadAttention<'_> {
         let mut factors = [0.0; R];
         for r in 0..R {
             let scores = &mut scores[r * key_lines..][..key_lines];
-            // The scores of absent keys are unspecified: the lanes of the keys were not written.
+            // The lanes after the last key were not written, so their scores are unspecified.
             scores[key_lines - 1].0[(self.count - 1) % LINE + 1..].fill(f32::NEG_INFINITY);
             factors[r] = exponentials::<S>(scores);
         }

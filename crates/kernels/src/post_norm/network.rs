@@ -73,7 +73,7 @@ impl PostNormEncoder {
         check_norm("input norm", input_norm, width);
         let columns = width / heads;
         let padded = columns.next_multiple_of(LINE);
-        // The channel without padding of position `at` in the padded heads; `None` for padding.
+        // The unpadded index of the channel at position `at` of the padded heads; `None` for padding.
         let channel = |at: usize| (at % padded < columns).then_some(at / padded % heads * columns + at % padded);
         let pack = |(i, layer): (usize, &PostNormLayer)| {
             let hidden = layer.up.bias.len();

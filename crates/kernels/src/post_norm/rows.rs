@@ -63,7 +63,7 @@ impl WithSimd for NormTokens<'_> {
                     let from = load::<S>(&line.0[lane..]) - splat::<S>(mean);
                     store::<S>(from, &mut line.0[lane..]);
                 }
-                // The padding does not count.
+                // Padding channels must not contribute to the variance.
                 line.0[(*width - block * LINE).min(LINE)..].fill(0.0);
                 for lane in (0..LINE).step_by(lanes::<S>()) {
                     let from = load::<S>(&line.0[lane..]);

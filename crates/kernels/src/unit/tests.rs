@@ -16,7 +16,8 @@ fn fused_equals_plain_value_and_gradient() {
         for (name, (found, exact)) in ["value", "gradient"].iter().zip(found.iter().zip(&exact)) {
             assert_eq!(found.len(), exact.len());
             for (i, (found, exact)) in found.iter().zip(exact).enumerate() {
-                // With one coordinate only the sign remains: the gradient is the rounding error of 1 - 1.
+                // A row of one coordinate becomes its sign. The exact gradient is 0, and the computed one is a
+                // rounding error.
                 assert!((found - exact).abs() < 1e-6, "{name} {i} of {rows} x {dim}: {found}, exact {exact}");
             }
         }
