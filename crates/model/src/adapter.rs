@@ -197,7 +197,7 @@ impl DropoutNoise {
     }
 
     /// The same noise after `masks_drawn` masks, for features whose first row is row `first_row` of the whole matrix.
-    /// Features in several parts thereby get the masks of the whole.
+    /// A matrix that is processed in parts thereby gets the same masks as the whole matrix.
     #[must_use]
     pub fn at(&self, masks_drawn: u64, first_row: usize) -> Self {
         Self { seed: self.seed, masks: Cell::new(masks_drawn), first_row }

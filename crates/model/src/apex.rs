@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// The root of a finished model as its manifest records it, if no point is stored beside the weights.
+/// The root of a finished model whose manifest stores no root point.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Apex {

@@ -11,8 +11,8 @@ use crate::params::{ParamInfo, ParamVisitor, visit_params};
 /// positions, class token), i for block i of L, L + 1 for what comes after the last block (final norm, pooling,
 /// projection). A parameter between two blocks (the downsampling of ConvNeXt) belongs to the later one.
 ///
-/// The numbering is that of BEiT (Bao et al., ICLR 2022), with one layer per block. timm counts the final norm to the
-/// last block.
+/// The numbering is that of BEiT (Bao et al., ICLR 2022), with one layer per block. timm assigns the final norm to the
+/// layer of the last block.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LayerIds {
     by_name: BTreeMap<String, usize>,

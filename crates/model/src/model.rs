@@ -51,7 +51,7 @@ pub struct PixelStatistics {
 }
 
 impl Default for PixelStatistics {
-    /// ImageNet's, which the whole MERU family uses (and not CLIP's own).
+    /// The statistics of ImageNet, which the whole MERU family uses instead of those of CLIP.
     fn default() -> Self {
         Self { mean: [0.485, 0.456, 0.406], std: [0.229, 0.224, 0.225] }
     }
@@ -68,8 +68,8 @@ impl Default for PixelStatistics {
 /// feed-forward blocks): less memory and more time, with the same gradients. Inputs may be on the plain device, because
 /// they need no gradient.
 ///
-/// **Inference.** [`Module::valid`] returns the model without autodiff: no graph is stored and the fused attention
-/// runs.
+/// **Inference.** [`Module::valid`] returns the model without autodiff. It stores no graph. On the CPU, BERT and
+/// EfficientNet-Lite then run with packed weights.
 #[derive(Module, Debug)]
 pub struct Model {
     /// Image encoder.
@@ -342,7 +342,7 @@ impl Projection {
         Self { weight: init.matrix(width, dim, Fill::Normal((width as f64).powf(-0.5))) }
     }
 
-    /// The identity from the input, as far as the output is wide.
+    /// A projection that keeps the first features, as many as the output is wide.
     fn identity(&self) -> Self {
         let weight = self.weight.value.val();
         let [width, dim] = weight.dims();

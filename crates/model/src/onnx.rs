@@ -180,7 +180,7 @@ impl OnnxPort {
         Self { name: name.to_owned(), element, shape }
     }
 
-    /// True if inputs of this shape fit; sizes that the graph leaves open fit any.
+    /// True if the port accepts this shape. A size that the graph leaves open accepts any size.
     pub(crate) fn accepts(&self, shape: &[Option<usize>]) -> bool {
         let fits = |(&own, size): (&i64, &Option<usize>)| own < 0 || size.is_some_and(|size| own == size as i64);
         self.shape.len() == shape.len() && self.shape.iter().zip(shape).all(fits)

@@ -136,7 +136,7 @@ fn published_clip_checkpoints_match_reference_outputs() {
     }
 }
 
-/// A trainer's checkpoint without its config: the sizes equal those of the config, and missing values must be given.
+/// Imports a trainer's checkpoint without its config. Sizes come from the tensors; the numbers of heads must be given.
 #[test]
 fn a_trainers_checkpoint_needs_no_config() {
     let Some(folder) = golden("open_clip_vit") else { return };
@@ -367,7 +367,7 @@ fn unsupported_config_values_are_reported_with_their_key() {
     ] {
         assert!(message.contains(expected), "{expected} in {message}");
     }
-    // Absent keys take the defaults of their system, and keys used only in training are ignored.
+    // Absent keys take the defaults of open_clip, and keys used only in training are ignored.
     let (model, manifest) = small();
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("model");

@@ -71,7 +71,7 @@ pub(super) fn gather(
             .into_iter()
             .map(|(name, expected)| take(&mut stored, name, &expected).map_err(|problem| problems.push(problem)))
             .collect();
-        // Every part has been checked above, so that all problems are listed.
+        // The problems of missing parts were recorded above, so that the error lists all of them.
         let Ok(mut parts) = parts.into_iter().collect::<Result<Vec<Vec<f32>>, ()>>() else { continue };
         let values = match (&mapping, shape.as_slice()) {
             (TensorMapping::Transposed(_), &[rows, columns]) => transpose(&parts.concat(), columns, rows),

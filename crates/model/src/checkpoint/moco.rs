@@ -2,8 +2,8 @@
 //! `module.encoder_q.*` in the `state_dict` of a trainer's checkpoint, with a two-layer head. The momentum encoder
 //! (`encoder_k`) and the queue are ignored.
 //!
-//! A MoCo checkpoint has no text encoder. [`images`] loads its image encoder, `model.visual.init` starts a run with it, and
-//! [`published::import`](super::published::import) makes a model of it that embeds photographs.
+//! A MoCo checkpoint has no text encoder. [`images`] loads its image encoder, and `model.visual.init` starts a run with
+//! it. [`published::import`](super::published::import) makes a model of it that embeds photographs.
 
 use std::path::Path;
 

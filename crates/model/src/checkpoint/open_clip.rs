@@ -80,7 +80,7 @@ fn from_config(path: PathBuf, options: &ImportOptions) -> Result<ClipDescription
         activation,
     };
     let padding = text.size("pad_id", Some(0))? as u32;
-    // Ignored: keys used only in training. Keys such as `pool_type` have no effect while they have the values below.
+    // Keys used only in training are ignored. Keys such as `pool_type` are accepted only with the values below.
     let idle = ["patch_dropout", "attn_pooler_queries", "attn_pooler_heads"];
     vision.finish(&idle, &["timm_"], &[("pool_type", "tok"), ("pos_embed_type", "learnable")])?;
     let idle = ["eos_id", "tokenizer_kwargs"];

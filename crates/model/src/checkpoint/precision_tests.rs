@@ -78,7 +78,8 @@ fn bf16_weights_are_smaller_and_point_errors_stay_within_the_first_order_bound()
     save(&full, &model, &manifest, None).unwrap();
     save_as(&half, &model, &manifest, None, Precision::Bf16).unwrap();
     let size = |dir: &Path| fs::metadata(dir.join(WEIGHTS)).unwrap().len() as f64;
-    // Norms and biases, 13 numbers per 12 * 32 in a block of this width, keep their size, and so does the header.
+    // Norms and biases stay `f32`: in a block of width 32 they are 13 numbers for every 12 * 32 weights. The header
+    // keeps its size, too.
     assert!(size(&half) < 0.65 * size(&full), "{} {}", size(&half), size(&full));
 
     let (exact, rounded): (BTreeMap<_, _>, BTreeMap<_, _>) =
@@ -102,7 +103,7 @@ fn bf16_weights_are_smaller_and_point_errors_stay_within_the_first_order_bound()
     let after: Vec<f32> = points(&after, &Device::flex()).into_data().iter::<f32>().collect();
     let mut max_fraction = 0.0_f32;
     for (at, after) in after.iter().enumerate() {
-        // The engine drops a graph after its backward pass.
+        // A backward pass drops its graph, so the points are computed again for each component.
         let component = points(&model, &device).slice([at / 8..at / 8 + 1, at % 8..at % 8 + 1]).sum();
         let value = component.clone().into_scalar::<f32>();
         let gradients = component.backward();
@@ -116,7 +117,6 @@ fn bf16_weights_are_smaller_and_point_errors_stay_within_the_first_order_bound()
     eprintln!("largest fraction of the bound: {max_fraction}");
 }
 
-/// Rounding a rounded checkpoint changes nothing.
 #[test]
 fn rounding_a_rounded_checkpoint_changes_nothing() {
     let folder = tempfile::tempdir().unwrap();

@@ -66,7 +66,7 @@ pub struct ImportOptions {
 const IMAGE_SIZE: usize = 224;
 
 /// Imports a published checkpoint (a file or its folder) onto `device`. Returns the model and its manifest. An image
-/// encoder without a text encoder becomes a model on the unit sphere without a projection; texts are then errors.
+/// encoder without a text encoder becomes a model on the unit sphere without a projection, which rejects texts.
 ///
 /// # Errors
 /// [`Error::Format`] for a file that is not a checkpoint, is truncated, would run code, or has an unknown layout;

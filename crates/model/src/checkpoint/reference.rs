@@ -59,8 +59,8 @@ impl OpenedModel {
         named.then(|| load_tokenizer(&self.path, &self.manifest)).transpose()
     }
 
-    /// Loads the tokenizer, for callers that require one. For a model that reads vectors of texts it knows no text;
-    /// [`Embedder::with_text_vectors`](crate::embed::Embedder::with_text_vectors) adds them.
+    /// Loads the tokenizer, for callers that require one. A model that reads vectors of texts gets an empty tokenizer;
+    /// [`Embedder::with_text_vectors`](crate::embed::Embedder::with_text_vectors) adds the texts.
     ///
     /// # Errors
     /// As [`OpenedModel::tokenizer`]; [`Error::Setting`] if there is none.

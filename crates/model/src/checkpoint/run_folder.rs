@@ -6,13 +6,13 @@ use std::path::{Path, PathBuf};
 use super::MANIFEST;
 use crate::{Error, Result};
 
-/// The position of the run.
+/// File with the progress of the run: the numbers of steps and samples, and the position in the data.
 pub const STATE: &str = "state.json";
-/// The moments of the optimiser.
+/// File with the moments of the optimiser.
 pub const OPTIMIZER: &str = "optimizer.safetensors";
-/// The momentum encoder and its queue, for methods that have one.
+/// File with the momentum encoder and its queue, for methods that have one.
 pub const MOMENTUM: &str = "momentum.safetensors";
-/// The config, with every default written out.
+/// File with the config, with every default written out.
 pub const CONFIG: &str = "config.toml";
 /// Folder of the checkpoints in a run folder.
 pub const CHECKPOINTS: &str = "checkpoints";

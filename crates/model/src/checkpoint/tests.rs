@@ -138,7 +138,8 @@ fn released_checkpoints_reproduce_their_outputs() {
         for device in [Device::flex(), Device::flex().autodiff()] {
             let (model, manifest) = published::import(&pth, &options(name), &device).unwrap();
             check_views(&model, &io, name);
-            // The released HyCoCLIP subtracts the standard deviations, so its buffers hold these values.
+            // The released HyCoCLIP subtracts the standard deviation instead of the mean, so its buffer for the mean
+            // holds the standard deviations.
             let PixelStatistics { mean, std } = PixelStatistics::default();
             let mean = if name == "hycoclip" { std } else { mean };
             assert_eq!(manifest.model.pixels, PixelStatistics { mean, std }, "{name}");

@@ -158,7 +158,7 @@ pub struct Bert {
     projection: Option<Linear>,
     #[module(skip)]
     config: BertConfig,
-    /// Weights for inference on the CPU.
+    /// Packed weights for inference on the CPU, built at the first use.
     #[module(skip)]
     packed: PackedCache<PostNormEncoder>,
 }

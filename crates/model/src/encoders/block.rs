@@ -61,8 +61,8 @@ impl TransformerBlock<'_> {
 
     /// The last block, for the one row of each sequence that is used afterwards: keys and values of all rows,
     /// everything else for `rows` only. Equal to [`TransformerBlock::forward`] followed by selecting `rows`. Of the
-    /// linear maps, only keys and values run on all rows: a sixth of the products if the hidden width is 4 times the
-    /// token width.
+    /// linear maps, only those of keys and values run on all rows. These take a sixth of the multiplications if the
+    /// hidden width is 4 times the token width.
     ///
     /// `x` is `[B*L, width]`, `rows` `[B]` indexes its rows, and `hidden` `[B, L]` is true for masked keys, which come
     /// after the row.

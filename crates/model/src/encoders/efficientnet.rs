@@ -326,7 +326,7 @@ impl Encoder for EfficientNet {
             return Ok(Tensor::from_data(TensorData::new(features, [batch, self.width()]), &Device::flex()));
         }
         let EfficientNetConfig { epsilon, activation, image_size, same_padding, .. } = self.config;
-        // The padding of a 3x3 convolution with stride 2: one row less at the beginning of an even side.
+        // TensorFlow pads one row before an odd side and none before an even side; `transformers` pads none.
         let before = usize::from(same_padding && !image_size.is_multiple_of(2));
         let x = self.embeddings.convolution.forward(pixels, 2, (before, 1));
         let mut x = activation.apply(self.embeddings.batchnorm.forward(x, epsilon));

@@ -339,7 +339,7 @@ impl OnnxTextEncoder {
     }
 }
 
-/// Checks that the graph has no inputs besides `used`. They would get no values, so every run would fail.
+/// Checks that the graph has no inputs besides `used`. Another input would get no value, so every run would fail.
 fn check_other_inputs(graph: &OnnxGraph, used: &[&OnnxPort]) -> Result<()> {
     match graph.inputs().iter().find(|port| used.iter().all(|used| used.name != port.name)) {
         None => Ok(()),

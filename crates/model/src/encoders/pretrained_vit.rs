@@ -181,10 +181,10 @@ impl PretrainedVitConfig {
 
 /// Pre-norm transformer over square patches.
 ///
-/// `x = [class + position; registers; patches P + b + positions]` without the positions if they are rotary, `depth`
-/// blocks, then [`VitPooling`]. Parameters and
-/// their names are those of timm's `VisionTransformer`, except that the norm after the mean (timm: `fc_norm`) is also
-/// called `norm`, and that the attention pooling (`pool`) has the names of SigLIP in `transformers`.
+/// `x = [class + position; registers; patches P + b + positions]` (without the positions if they are rotary), `depth`
+/// blocks, then [`VitPooling`]. Parameters and their names are those of timm's `VisionTransformer`, except that the
+/// norm after the mean (timm: `fc_norm`) is also called `norm`, and that the attention pooling (`pool`) has the names
+/// of SigLIP in `transformers`.
 #[derive(Module, Debug)]
 pub struct PretrainedVit {
     cls_token: Option<Param<Tensor<3>>>,

@@ -52,7 +52,7 @@ impl RelativeBuckets {
         if distance < exact {
             return first + distance;
         }
-        // In f32 as PyTorch, so that distances at the edge of two buckets get the same one.
+        // Computed in f32 as in PyTorch, so that a distance at a bucket's boundary gets the same bucket as there.
         let range = (self.max_distance as f64 / exact as f64).ln() as f32;
         let steps = (distance as f32 / exact as f32).ln() / range * (side - exact) as f32;
         first + (exact + steps as usize).min(side - 1)

@@ -23,7 +23,7 @@ fn text_config() -> TextTransformerConfig {
     }
 }
 
-/// An encoder whose class token and norms differ from their initial values, which would hide errors.
+/// Adds noise to all parameters, because the initial values of the class token and the norms would hide errors.
 fn perturbed<M: Module>(module: M, device: &Device) -> M {
     struct Perturb<'a>(&'a Device, u64);
     impl crate::params::ParamMapper for Perturb<'_> {
@@ -157,7 +157,7 @@ fn every_encoder_conforms() {
                 Tower::Text => {
                     let config = TextualConfig::preset(name).unwrap();
                     let [one, two] = [(); 2].map(|()| config.build(&mut Init::seeded(1, &device)).unwrap());
-                    // As long as the context, so that every position is used.
+                    // The first text is as long as the context, so that every position is used.
                     let long: Vec<i32> = (0..config.reads().context as i32 - 1).map(|i| 10 + i).chain([9]).collect();
                     let texts = || tokens(&[&long, &[5, 9]], 9, &device);
                     let short = floats(one.forward(tokens(&[&[5, 9]], 9, &device)).unwrap());
@@ -294,7 +294,7 @@ fn tokens_after_the_end_have_no_effect() {
     }
 }
 
-/// Without gradients the engine's fused attention runs, with gradients our own composition.
+/// Forward passes with and without an autodiff graph give the same features.
 #[test]
 fn both_attentions_agree() {
     let plain = Device::flex();

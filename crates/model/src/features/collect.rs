@@ -65,8 +65,8 @@ pub struct FeatureCounts {
 const BATCH: usize = 64;
 
 impl FeatureBank {
-    /// Features of everything that `request` names, by the towers of `model`. Rows that are in the store are not
-    /// computed again. Returns `None` if `stop` was set; the rows that were computed until then are in the store.
+    /// Collects the features of everything that `request` names from the store, and computes the missing ones with the
+    /// towers of `model`. Returns `None` if `stop` was set; the rows that were computed until then are in the store.
     ///
     /// Batches are formed of all rows, stored or not, so that a run that was killed computes the same bits as one that
     /// was not.

@@ -32,7 +32,7 @@ pub(super) struct EncodedBatch {
     pub(super) keys: Vec<ContentKey>,
     /// Features of the rows in `keys`, `[keys, width]`.
     pub(super) values: Vec<f32>,
-    /// Number of items that the batch had, with those that could not be encoded.
+    /// Number of items in the batch, including those that could not be encoded.
     pub(super) items: usize,
 }
 
@@ -106,7 +106,7 @@ impl RowCollector {
                 self.memory.values.extend_from_slice(row);
             }
         }
-        // Rows of a batch are written together: after a kill, the same batches are formed again.
+        // The rows of a batch are written together, so that a run that was killed forms the same batches again.
         if self.unwritten.len() >= self.write { self.flush() } else { Ok(()) }
     }
 

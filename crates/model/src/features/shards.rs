@@ -16,7 +16,7 @@ pub const SHARD_ROWS: u64 = 1 << 18;
 /// Number of hexadecimal digits of an encoder's fingerprint in file names.
 const DIGITS: usize = 24;
 
-/// Where features are kept between runs.
+/// Location and number format of the features that are kept between runs.
 #[derive(Clone, Debug)]
 pub struct FeatureStore {
     /// The folder; `None`: features are kept in memory only.

@@ -275,7 +275,7 @@ impl VectorFile {
         });
         if let Err(error) = written {
             self.writes = false;
-            // The rows that the header does not count are cut off by `mend`, if this fails too.
+            // If this fails too, `mend` removes the rows that the header does not count.
             _ = self.file.set_len(self.offset(self.rows));
             return Err(error);
         }

@@ -64,8 +64,8 @@ pub(super) struct VitTensorNames {
     pub(super) blocks: &'static str,
 }
 
-/// Sizes of a vision transformer from its tensors. All other values are those of a ViT with learned positions, read at
-/// its class token; `image_size` is 0, for the caller to set.
+/// Sizes of a vision transformer from its tensors. All other values are those of a ViT with learned positions that is
+/// pooled at its class token. `image_size` is 0, for the caller to set.
 ///
 /// # Errors
 /// As [`StateDict::dims`].

@@ -1,6 +1,6 @@
 //! DINOv3 of Hugging Face's `transformers` (`DINOv3ViTModel`). The mask token is dropped.
 //!
-//! The published keys have no bias. It is 0 here, and fine-tuning can change it.
+//! The key projections of the published attention have no bias. Here their bias is 0, and fine-tuning can change it.
 
 use std::path::Path;
 

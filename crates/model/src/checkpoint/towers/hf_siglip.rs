@@ -1,6 +1,6 @@
-//! SigLIP and SigLIP 2 of Hugging Face's `transformers` (`SiglipModel`, `SiglipVisionModel`, `SiglipTextModel`): one
-//! tower of the file. The NaFlex models of SigLIP 2 (`model_type` siglip2) take photographs of any shape and are not
-//! supported.
+//! SigLIP and SigLIP 2 of Hugging Face's `transformers` (`SiglipModel`, `SiglipVisionModel`, `SiglipTextModel`). Each
+//! function reads one tower of the file. The NaFlex models of SigLIP 2 (`model_type` siglip2) take photographs of any
+//! shape and are not supported.
 
 use std::path::{Path, PathBuf};
 

@@ -25,7 +25,7 @@ pub(in super::super) fn image_format(stored: &StateDict) -> Option<&'static Towe
 /// A model whose points are the features of `tower` on the unit sphere: its similarity is the cosine. The root is the
 /// origin.
 ///
-/// The text tower reads vectors of the same width. Texts are errors, because none has a vector.
+/// The text tower reads vectors of the same width. Embedding a text is an error, because no text has a vector.
 ///
 /// # Errors
 /// [`Error::Setting`](crate::Error::Setting) for an impossible width.

@@ -135,7 +135,7 @@ mod tests {
     use super::*;
 
     /// `torch.nn.functional.interpolate(x, size, mode="bicubic", align_corners=False, antialias=...)` of PyTorch 2.15
-    /// for `x[y][x] = sin(1 + 5 y + 2 x)` with 3 x 3 values, in float64. The first row of each result.
+    /// for `x[y][x] = sin(1 + 5 y + 2 x)` with 3 x 3 values, in float64. The numbers are the first row of each result.
     #[test]
     fn positions_are_resampled_as_in_pytorch() {
         let table: Vec<f32> = (0..9).map(|i| f64::from(1 + 5 * (i / 3) + 2 * (i % 3)).sin() as f32).collect();

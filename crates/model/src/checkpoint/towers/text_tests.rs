@@ -50,7 +50,7 @@ fn the_padding_of_siglip2_comes_from_its_tokenizer() {
     assert_eq!(config.padding, 0);
 }
 
-/// A shorter limit of the folder shortens texts; the encoder of T5 itself has no limit.
+/// The limit in a folder's files becomes the longest text; the encoder of T5 itself has no limit.
 #[test]
 fn the_folder_limits_the_length_of_texts() {
     let copy = TowerCopy::new("t5_gated");
@@ -60,7 +60,8 @@ fn the_folder_limits_the_length_of_texts() {
     assert_eq!(open_text(copy.path(), &Device::flex()).unwrap().config.reads().context, 24);
 }
 
-/// Files of `transformers` name the words of T5 by the table that encoder and decoder share, by its use, or by both.
+/// Files of `transformers` hold the word embeddings of T5 under the name of the table that encoder and decoder share,
+/// under its name in the encoder, or under both.
 #[test]
 fn either_name_of_the_words_of_t5_is_read() {
     let expected = open_text(&folder("t5_gated"), &Device::flex()).unwrap();
@@ -209,7 +210,7 @@ impl TowerCopy {
                 }
             }
         }
-        // Not a file of the library; without it the weights are the only tensors.
+        // The library does not write this file. Without it, the folder has one safetensors file, the weights.
         fs::remove_file(copy.path().join("io.safetensors")).unwrap();
         copy
     }
