@@ -223,7 +223,7 @@ mod tests {
         assert_eq!((last(ChainProtocol::PAPER), last(ChainProtocol::RELEASED)), (2.0, 4.0));
         let first = |protocol| retrieved([0.0, 1.9], protocol, 4).levels[0].radius;
         assert_eq!((first(ChainProtocol::PAPER), first(ChainProtocol::RELEASED)), (0.0, 1.0));
-        // One radius of the paper is the root: nothing is within.
+        // A single radius of the paper's protocol is 0, and no text is within.
         let one = retrieved([0.0, 1.9], ChainProtocol::PAPER, 1);
         assert!(one.tiers.is_empty() && one.left_out.is_none());
     }

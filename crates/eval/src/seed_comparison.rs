@@ -35,7 +35,7 @@ pub struct SeedComparison {
     pub resamples: usize,
 }
 
-/// The better one of two models beside a trivial answer.
+/// The better one of two models, compared with a trivial answer.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct TrivialComparison {
     /// The trivial answer, as the mean over the seeds.
@@ -89,12 +89,12 @@ const MIN_UNITS: usize = 6;
 
 /// Compares a model with an opponent on the same queries, over the seeds of their training.
 ///
-/// `claimed` has one record for each seed. Seeds and queries are crossed, because all models of all seeds answer the same
-/// queries. A resample therefore draws seeds with replacement and, once for all seeds, queries (or whole clusters of
-/// them) with replacement. This is the pigeonhole bootstrap (Owen 2007, Annals of Applied Statistics 1(2)). The
+/// `claimed` has one record for each seed. Seeds and queries are crossed, because all models of all seeds answer the
+/// same queries. A resample therefore draws seeds with replacement and, once for all seeds, queries (or whole clusters
+/// of them) with replacement. This is the pigeonhole bootstrap (Owen 2007, Annals of Applied Statistics 1(2)). The
 /// difference of a resample is the mean over the drawn seeds of `claimed - opponent` on the drawn queries. The interval
-/// runs from its 2.5 to its 97.5 percentile. `R` is 10,000, or less for many queries (at least 1,000). With one seed the
-/// interval covers the queries only.
+/// runs from the 2.5 to the 97.5 percentile of these differences. The number of resamples is 10,000, or less for many
+/// queries (at least 1,000). With one seed the interval covers the queries only.
 ///
 /// `bootstrap_seed` makes the result reproducible.
 ///
@@ -178,7 +178,7 @@ pub fn decide(comparison: &SeedComparison, margin: f64, needs_trivial: bool) -> 
     let decided = match (low > margin, high < margin) {
         (true, _) => ClaimVerdict::Holds,
         (_, true) => ClaimVerdict::DoesNotHold,
-        // Also for NaN.
+        // This arm also catches NaN.
         _ => return undecided(format!("the interval contains {margin}")),
     };
     match &comparison.trivial {
@@ -285,8 +285,8 @@ mod tests {
 
     #[test]
     fn interval_over_seeds_by_hand() {
-        // Differences .1 and .3. Two drawn seeds have the mean .1, .2 or .3 with probability 1/4, 1/2, 1/4, so the 2.5 and
-        // 97.5 percentiles are .1 and .3.
+        // The differences are .1 and .3. Two drawn seeds have the mean .1, .2 or .3 with probability 1/4, 1/2, 1/4, so
+        // the 2.5 and 97.5 percentiles are .1 and .3.
         let claimed = [constant(0.6, 0.1), constant(0.8, 0.1)];
         let other = [constant(0.5, 0.1), constant(0.5, 0.1)];
         let it = compared(&claimed, &other, Better::Higher);
@@ -298,7 +298,7 @@ mod tests {
         assert_eq!(decide(&it, 0.0, true).0, ClaimVerdict::Holds);
         assert_eq!(decide(&it, 0.2, true).0, ClaimVerdict::Undecided);
         assert_eq!(decide(&it, 0.35, true).0, ClaimVerdict::DoesNotHold);
-        // If less is better, the same numbers count against the claim, and the models have to be below the trivial answer.
+        // If less is better, the same numbers count against the claim, and a model must be below the trivial answer.
         let lower = compared(&claimed, &other, Better::Lower);
         assert!(near(lower.difference, -0.2) && near(lower.interval[0], -0.3), "{lower:?}");
         assert_eq!(decide(&lower, 0.0, false).0, ClaimVerdict::DoesNotHold);

@@ -304,7 +304,7 @@ fn chains(
         let measured = |(setting, fixed): (&ChainSetting, &Vec<f64>)| {
             let levels = match setting.protocol.per_query {
                 true => Cow::Owned(setting.protocol.levels(depths, closest, setting.steps)),
-                // The same for every photo, so they are computed once.
+                // These levels are the same for every photo, so they are computed once.
                 false => Cow::Borrowed(fixed),
             };
             let chain = retrieve_chain(&by_depth, depths, &levels, scores, |a, b| spelling[a] == spelling[b]);

@@ -77,7 +77,7 @@ pub trait Benchmark: Sync {
     fn draws_queries(&self) -> bool {
         false
     }
-    /// Returns true if the benchmark leaves curves in the context ([`Context::take_curves`]).
+    /// Returns true if the benchmark adds precision-recall curves to the context ([`Context::take_curves`]).
     fn draws_curves(&self) -> bool {
         false
     }

@@ -54,7 +54,7 @@ pub fn note(family: PromptFamily, data_set: &str) -> Option<&'static str> {
     find(family, data_set)?.1
 }
 
-/// Only the number of MERU's templates is stated, and OpenAI has the same number.
+/// Only the number of MERU's templates is published; OpenAI has the same number.
 const SAME_LENGTH: &str = "OpenAI's: of MERU's only their number is stated, and it is the same";
 
 fn find(family: PromptFamily, data_set: &str) -> Option<(&'static [&'static str], Option<&'static str>)> {

@@ -15,7 +15,7 @@ use crate::{Error, Outcomes, Result};
 /// * If the data have common names: the same, with the common name as the text of a taxon of the last rank (CLIP and
 ///   OpenCLIP in RCME Tables 2 and 3).
 /// * Zero-shot accuracy from the whole taxon: the photo gets the most similar complete taxon, and each rank of it is
-///   compared with the photo's own. Also as the mean over the taxa of the rank (macro).
+///   compared with the photo's own. The mean over the taxa of the rank (macro) is measured, too.
 /// * Photo-to-photo accuracy: whether the most similar other photo has the same taxon.
 /// * Retrieval of the taxa of a photo from general to specific, as in [`super::hierarcaps`].
 /// * Rate of violations of RCME Eq. 4 on the distinct triples of neighbouring ranks.

@@ -147,8 +147,8 @@ fn retrieval_with_several_captions_by_hand() {
 fn hierarcaps_levels_by_hand() {
     let spec = ManifoldSpec::euclidean(2);
     let tiers = [["a", "b"], ["c", "d"]].map(|row| row.map(str::to_owned).to_vec());
-    let texts = [1.0, 0.0, 2.0, 0.0, 0.0, 4.0, 0.0, 8.0]; // a, b, c, d at depths 1, 2, 4, 8
-    let images = [2.0, 0.1, 0.0, 4.1]; // x is most like b, y most like c and more like a than like b
+    let texts = [1.0, 0.0, 2.0, 0.0, 0.0, 4.0, 0.0, 8.0]; // texts a, b, c, d at depths 1, 2, 4, 8
+    let images = [2.0, 0.1, 0.0, 4.1]; // photo x is nearest to text b; photo y to c, then to a, then to b
     let points = HierarcapsPoints {
         spec: &spec,
         root: &Root::Origin,
@@ -166,13 +166,13 @@ fn hierarcaps_levels_by_hand() {
         };
         (find("precision"), find("recall"))
     };
-    // x retrieves a and b, its own chain; y retrieves a and c, and its own chain is c, d.
+    // Photo x retrieves its own chain a, b. Photo y retrieves a and c; its own chain is c, d.
     assert_eq!(of("50 levels, released"), (0.75, 0.75));
-    // Both lose a: x keeps b, y keeps c.
+    // Both photos lose text a: x keeps b, and y keeps c.
     assert_eq!(of("50 levels, paper"), (1.0, 0.5));
     assert_eq!(of("50 levels, released, first left out"), (1.0, 0.5));
-    // Two released levels, 1 and 8, retrieve the same as fifty. Two paper levels, 0 and the depth of the closest text,
-    // retrieve only that text.
+    // The two released levels, 1 and 8, retrieve the same texts as fifty levels. The two paper levels, 0 and the depth
+    // of the closest text, retrieve only that text.
     assert_eq!(of("2 levels, released"), (0.75, 0.75));
     assert_eq!(of("2 levels, paper, first kept"), (1.0, 0.5));
     assert_eq!(of("2 levels, paper"), (0.0, 0.0));
@@ -205,28 +205,28 @@ fn part_retrieval_by_hand() {
         },
         Sample { image: painted(5, 6, 6), phrases: vec![phrase("dog", half(0.0, 0.5))], ..sample("b", 0) },
     ];
-    // Photo a is at (1, 0) with its dog straight behind it and its cat to the side; photo b is at (0, 1) with its dog
-    // straight behind it.
+    // Photo a is at (1, 0), with its dog straight behind it (seen from the origin) and its cat to the side. Photo b is
+    // at (0, 1), with its dog straight behind it.
     let embedder =
         euclidean(&[], &[(0, [1.0, 0.0]), (1, [2.0, 0.0]), (2, [1.0, 2.0]), (5, [0.0, 1.0]), (6, [0.0, 2.0])]);
     let records = run("part_retrieval", &embedder, samples.clone(), None).unwrap();
-    // 2 directions x 10 rankings x 4; for large k, 8 rankings x 9 of boxes and 8 x 3 of photos; 2 directions x 4 rankings
-    // x 4 over thresholds.
+    // The records are: 2 directions x 10 rankings x 4 metrics at small k; 8 rankings x 9 metrics (boxes) and 8 x 3
+    // (photos) at large k; 2 directions x 4 rankings x 4 metrics over thresholds.
     assert_eq!(records.len(), 208);
     let value = |split: &str, protocol: &str| {
         let is = |it: &&Record| it.split == split && it.protocol == protocol && it.metric == "same class, top 5";
         records.iter().find(is).unwrap_or_else(|| panic!("{split} {protocol} in {records:?}")).clone()
     };
-    // All three boxes are within the first five. All are correct for a, and the two dogs are correct for b.
+    // All three boxes are within the first five. All are correct for photo a, and the two dogs are correct for photo b.
     let found = value("photo_to_box", "cosine");
     assert!((found.value - (1.0 + 2.0 / 3.0) / 2.0).abs() < 1e-12 && found.n == 2, "{found:?}");
     assert_eq!(found.baseline.unwrap().value, found.value, "the first five of three boxes are all boxes");
-    // Without its own photo, a retrieves the dog of b (correct), and b retrieves the dog (correct) and the cat (wrong)
-    // of a.
+    // Without boxes of its own, photo a retrieves the dog of b (correct), and photo b retrieves the dog (correct) and
+    // the cat (wrong) of a.
     let found = value("photo_to_box", "angle, other photos");
     assert!((found.value - (1.0 + 0.5) / 2.0).abs() < 1e-12, "{found:?}");
-    // Box queries: a's dog retrieves photo b, which has a dog (correct); a's cat also retrieves b (wrong); b's dog
-    // retrieves a (correct).
+    // With boxes as queries, the dog of photo a retrieves photo b, which has a dog (correct). The cat of photo a also
+    // retrieves b (wrong). The dog of photo b retrieves a (correct).
     let found = value("box_to_photo", "gated angle 2.5, other photos");
     assert!((found.value - 2.0 / 3.0).abs() < 1e-12 && found.n == 3, "{found:?}");
 
@@ -234,7 +234,7 @@ fn part_retrieval_by_hand() {
     assert!(alone.contains("two photos with boxes"), "{alone}");
 }
 
-/// The angle decides which candidates pass the gate. These are ordered by cosine, the others by angle.
+/// The angle decides which candidates pass the gate. Candidates that pass are ordered by cosine, the others by angle.
 #[test]
 fn a_gate_comes_before_the_cosine() {
     // Six photos with a cat and six with a dog.

@@ -29,10 +29,12 @@ pub(super) fn triples<'a>(chains: impl IntoIterator<Item = Vec<(usize, &'a str)>
     found.into_iter().collect()
 }
 
-/// Share of `triples` (a, b, c) with `S(a, c) < S(a, b) S(b, c)`, where `S` is the cosine of the exterior angle seen
-/// from the root, clamped to [0, 1] (RCME Eqs. 1, 2 and 4). One record over all triples, and one for each position of
-/// the middle text. `triples` are sorted, as [`triples`] returns them. The baseline replaces c by the last text of another triple of the same position. `point` returns
-/// the point of a text; `level` is the name of a position, such as "rank".
+/// Computes the share of `triples` (a, b, c) with `S(a, c) < S(a, b) S(b, c)`, where `S` is the cosine of the exterior
+/// angle seen from the root, clamped to [0, 1] (RCME Eqs. 1, 2 and 4). Returns one record over all triples, and one for
+/// each position of the middle text. The baseline replaces c by the last text of another triple of the same position.
+///
+/// `triples` are sorted, as [`triples`] returns them. `point` returns the point of a text. `level` is the name of a
+/// position, such as "rank".
 ///
 /// # Errors
 /// `spec` is not a valid space.

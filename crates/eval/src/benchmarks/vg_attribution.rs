@@ -10,7 +10,7 @@ use crate::{Error, Result};
 /// over items, over attribute pairs (labels), and over the attribute pairs with at least 25 items, which are the only
 /// ones that ARO's evaluator lists. The order of a pair matters: `open_crouched` and `crouched_open` are two pairs.
 ///
-/// The [`MOST_FREQUENT`] pairs are records of their own, as in Fig. 8b: the pair is the split.
+/// Each of the [`MOST_FREQUENT`] pairs has a separate record, as in Fig. 8b, with the pair as the split.
 pub(super) struct VgAttribution;
 
 /// ARO's evaluator does not list pairs with fewer items.

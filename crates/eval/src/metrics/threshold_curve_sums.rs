@@ -86,8 +86,9 @@ mod tests {
         curve
     }
 
-    /// Thresholds 0, 0.5 and 1. Query a has right candidates at 0 and 1, wrong ones at 0.5 and 1. Query b has one right
-    /// candidate at 0.5 and one beyond 1. Query c has none.
+    /// The thresholds are 0, 0.5 and 1. Query a has right candidates that pass from 0 and from 1 on, and wrong ones
+    /// from 0.5 and from 1 on. Query b has one right candidate from 0.5 on and one that never passes. Query c has no
+    /// right one.
     #[test]
     fn two_queries_by_hand() {
         let mut sums = ThresholdCurveSums::default();
@@ -96,7 +97,8 @@ mod tests {
         sums.add(&curve(&[(0.4, true), (1.5, true)]));
         sums.add(&curve(&[(0.0, false)]));
         let points = |average| sums.points(average).map(|it| (it.threshold, it.recall, it.precision, it.queries));
-        // Recalls of a: 1/2, 1/2, 1; of b: 0, 1/2, 1/2. Precisions of a: 1, 1/2, 1/2; of b: none, 1, 1.
+        // Query a has the recalls 1/2, 1/2, 1 and the precisions 1, 1/2, 1/2. Query b has the recalls 0, 1/2, 1/2 and
+        // the precisions none, 1, 1.
         let mean = [(0.0, 0.25, Some(1.0), 1), (0.5, 0.5, Some(0.75), 2), (1.0, 0.75, Some(0.75), 2)];
         assert!(points(CurveAverage::Mean).eq(mean), "{:?}", points(CurveAverage::Mean).collect::<Vec<_>>());
         // At the three thresholds 1, 3 and 5 candidates pass; 1, 2 and 3 of them are right, of four right candidates.

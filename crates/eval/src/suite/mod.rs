@@ -77,7 +77,8 @@ pub struct SuiteTask {
     /// Gates of `part_retrieval`, radians. Each is a separate run. Empty: the gate of [`crate::Options`].
     #[serde(default)]
     pub gates: Vec<f64>,
-    /// Numbers of levels (radii) that HierarCaps' retrieval steps through, measured in one run. Empty: those of [`crate::Options`].
+    /// Numbers of levels (radii) that HierarCaps' retrieval steps through, measured in one run. Empty: those of
+    /// [`crate::Options`].
     #[serde(default)]
     pub steps: Vec<usize>,
     /// Number of queries that `part_retrieval` draws, as [`crate::Options::queries`]. Absent: every photo and box.

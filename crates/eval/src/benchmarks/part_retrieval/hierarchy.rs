@@ -141,8 +141,9 @@ fn histogram(labels: &[u32], boxes: &[&ScoredCandidate]) -> Vec<f64> {
 
 /// Precision and recall over a range of thresholds, as in Fig. 4.
 ///
-/// The angle between the axis of the whole and the part goes from 0 to pi, the cosine from 1 down to 0, each in 100
-/// steps. A candidate beyond the last threshold (a cosine below 0) is never retrieved.
+/// The threshold on the angle goes from 0 (the whole lies on the line from the root to the part) to pi, and that on the
+/// cosine from 1 down to 0, each in 100 steps. A candidate beyond the last threshold (a cosine below 0) is never
+/// retrieved.
 pub(super) struct ThresholdPrecision<'a> {
     pub(super) score: ThresholdScore,
     /// The candidates, and the ranking by `score` that names the protocol.
@@ -202,7 +203,7 @@ impl RetrievalMetrics for ThresholdPrecision<'_> {
         std::iter::once(curve.average_precision()).chain(precisions).map(|it| Some([it, chance])).collect()
     }
 
-    /// Thresholds are cosines, or angles between the axis of the whole and the part in radians.
+    /// Thresholds are cosines, or angles in radians, where 0 means that the whole lies between the root and the part.
     fn curves(&self, key: RecordKey<'_>) -> Vec<PrecisionRecallCurve> {
         let threshold = |at: f64| match self.score {
             ThresholdScore::Cosine => 1.0 - at,

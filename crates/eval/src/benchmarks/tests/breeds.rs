@@ -2,8 +2,8 @@ use conifer_data::ClassEntry;
 
 use super::*;
 
-/// Points on a line: a cup (-2) behind "thing" (-1), a cat (4) behind "animal" (1). Four photos of the cup at 0.05,
-/// nearer to "animal" than to "thing" by 0.1; two photos of the cat at 4.
+/// Points on a line: "cup" (-2) behind "thing" (-1), and "cat" (4) behind "animal" (1). Four photos of the cup are at
+/// 0.05, nearer to "animal" than to "thing" by 0.1. Two photos of the cat are at 4.
 fn embedder() -> LookupEmbedder {
     let labels = [("animal", 1.0), ("thing", -1.0), ("cat", 4.0), ("cup", -2.0)];
     let mut texts: BTreeMap<String, [f32; 2]> = labels.iter().map(|&(label, x)| (label.to_owned(), [x, 0.0])).collect();
@@ -47,7 +47,7 @@ fn breeds_by_hand() {
     let records = run("breeds", &embedder(), photos(), None).unwrap();
     let third = 2.0 / 6.0;
     for (protocol, metric, expected) in [
-        // Pairs of the tree for a cup: (thing, cup) scores -1.05 - 2.05, (animal, cat) -0.95 - 3.95. Any C is correct.
+        // For a photo of the cup, (thing, cup) scores -1.05 - 2.05 and (animal, cat) -0.95 - 3.95. Any C is correct.
         ("C = 0, pairs of the tree", "recall@1", 1.0),
         ("-C angle, pairs of the tree", "C for recall@1, mean of the two", 0.0),
         // (animal, cup) scores -3.0, (thing, cup) -3.1. The cup is at 180 degrees seen from the animal and at 0 seen
@@ -58,14 +58,14 @@ fn breeds_by_hand() {
         // C pi must exceed 0.1: 3 * 0.2 / 19 * pi = 0.0992, 4 * 0.2 / 19 * pi = 0.132.
         ("-C angle, general x specific", "C for recall@1, mean of the two", -4.0 * 0.2 / 19.0),
         ("C = 0, general x specific", "recall@5", 1.0),
-        // Ahead of (thing, cup): the animal with the thing (-2.0) and with the cup (-3.0), each in both orders, and
-        // (cup, thing) as a tie.
+        // Five pairs score at least as high as (thing, cup): animal with thing (-2.0) and animal with cup (-3.0), each
+        // in both orders, and (cup, thing) as a tie.
         ("C = 0, any two labels", "recall@5", third),
         ("+C angle, as printed, any two labels", "recall@5", third),
         // Any C other than 0 breaks the tie: the thing is at 180 degrees seen from the cup.
         ("-C angle, any two labels", "recall@5", 1.0),
         ("-C angle, any two labels", "C for recall@5, mean of the two", -0.2 / 19.0),
-        // Cats: (animal, cat) and (cat, animal) tie at -3. Cups: see above.
+        // For photos of the cat, (animal, cat) and (cat, animal) tie at -3. For photos of the cup, see above.
         ("C = 0, any two labels", "recall@1", 0.0),
         ("one prompt \"a {general} of type {specific}\", any two labels", "recall@1", 1.0),
         // All texts of the other prompts are at the same point.

@@ -67,15 +67,15 @@ fn sugarcrepe_by_hand() {
     let records = with("sugarcrepe", &sugar(), &Options::default()).unwrap();
     let protocol = "similarity, crop center";
     assert_eq!(records.len(), 9, "seven subsets, micro, mean");
-    // One of three is right, and the third is a tie. The correct caption is the longer one (near, far) only in the
-    // first item.
+    // The model is right on one of three items, and the third is a tie. The correct caption is the longer one (near,
+    // far) only in the first item.
     close(record(&records, "replace_obj", protocol, "accuracy"), 1.0 / 3.0, 3, (SHORTER, 2.0 / 3.0));
     // A tie is wrong. The correct caption has four characters, the wrong one three.
     close(record(&records, "swap_att", protocol, "accuracy"), 0.0, 1, (LONGER, 1.0));
     // Captions of equal length count as a guess.
     close(record(&records, "add_obj", protocol, "accuracy"), 1.0, 1, ("chance", 0.5));
-    // Right: one of replace_obj, add_obj and four others. Longer: one of replace_obj, swap_att, half of add_obj and
-    // four others.
+    // The model is right on one item of replace_obj, on add_obj and on four others. The correct caption is longer in
+    // one item of replace_obj, in swap_att, by half in add_obj (equal lengths), and in four others.
     close(record(&records, "all", protocol, "accuracy (micro)"), 6.0 / 9.0, 9, (LONGER, 6.5 / 9.0));
     let mean = record(&records, "all", protocol, "accuracy (mean over 7 subsets)");
     close(mean, (1.0 / 3.0 + 0.0 + 5.0) / 7.0, 9, (LONGER, (1.0 / 3.0 + 1.0 + 0.5 + 4.0) / 7.0));
@@ -151,8 +151,8 @@ fn checklist() -> Vec<Sample> {
 #[test]
 fn vl_checklist_by_hand() {
     let records = with("vl_checklist", &checklist(), &Options::default()).unwrap();
-    // Six subsets and their mean, for both corpora over items, both corpora over files, and vg_obj alone; each for all
-    // items and for the first 1,000.
+    // There are six subsets and their mean. Each is measured for both corpora over items, for both corpora over files,
+    // and for vg_obj alone, each with all items and with the first 1,000.
     assert_eq!(records.len(), 7 * (2 + 1) * 2);
     let of = |corpora: &str, which: &str| format!("{corpora}, {which}, similarity, crop center");
     let (all, first) = ("all items", "first 1000 items of each file");
@@ -165,7 +165,7 @@ fn vl_checklist_by_hand() {
         ("vg_obj", all, 1000.0 / 1002.0, 1002),
         ("vg_obj", first, 1.0, 1000),
     ] {
-        // The longer caption is correct exactly where the model is: "near" against "far".
+        // The longer caption ("near" against "far") is correct exactly where the model is right.
         let protocol = of(corpora, which);
         close(record(&records, "Location/margin", &protocol, "accuracy"), margin, n, (LONGER, margin));
         assert_eq!(record(&records, "Size/small", &protocol, "accuracy").value, 1.0);
@@ -192,7 +192,7 @@ fn vl_checklist_asks_for_every_file() {
     let text = message(&[&samples[..5], &[nameless]].concat());
     assert!(text.contains("the label (its corpus) of sample `Size/small/x/"), "{text}");
 
-    // Size/large: one of two is right, over items and over files. Six of the seven files are right.
+    // In Size/large, one of two items is right, and so is one of two files. In total, six of the seven files are right.
     let records = with("vl_checklist", &uneven, &Options { partial: true, ..Options::default() }).unwrap();
     let protocol = "swig_tool + vg_obj, mean over files, all items, similarity, crop center, partial: 7 of 12 files";
     close(record(&records, "Size/large", protocol, "accuracy"), 0.5, 2, ("chance", 0.5));

@@ -28,8 +28,9 @@ fn record<'a>(records: &'a [Record], split: &str, protocol: &str, metric: &str) 
 
 #[test]
 fn average_precision_of_four_boxes() {
-    // Points on a line, in hundredths. Prompts: cat 0, dog 4. Photo a: a cat at 1.5 and a dog at 1, whose boxes have an
-    // IoU of 4/5. Photo b: a dog at 4 and a cat at -2.
+    // The points lie on a line; the following positions are in hundredths. The prompt for cats is at 0, and that for
+    // dogs at 4. Photo a has a cat at 1.5 and a dog at 1, whose boxes have an IoU of 4/5. Photo b has a dog at 4 and a
+    // cat at -2.
     let samples = || {
         let group = Phrase { group_of: true, ..object("cat", 0, 9) };
         vec![
@@ -49,14 +50,15 @@ fn average_precision_of_four_boxes() {
         assert!((found.baseline.as_ref().unwrap().value - trivial).abs() < 1e-12 && found.n == 4, "{found:?}");
     };
     let every = "every class per box, similarity";
-    // Cats by similarity: dog -1, cat -1.5, cat -2, dog -4, so precision 1/2, then 2/3. Dogs by similarity: dog 0, cat
-    // -2.5, dog -3, cat -6, so precision 1, then 2/3.
+    // As cats, the boxes have the similarities dog -1, cat -1.5, cat -2, dog -4: precision 1/2 at the first cat, 2/3 at
+    // the second. As dogs, they have dog 0, cat -2.5, dog -3, cat -6: precision 1, then 2/3.
     check(every, "AP (all points)", ((1.0 / 4.0 + 1.0 / 3.0) + (1.0 / 2.0 + 1.0 / 3.0)) / 2.0, 0.5);
     check(every, "AP (101 points)", (2.0 / 3.0 + (51.0 + 50.0 * 2.0 / 3.0) / 101.0) / 2.0, 0.5);
-    // The dog matches the box of the overlapping cat, and the cat that of the dog. Cats: right, wrong, right. Dogs:
-    // right, right.
+    // The dog of photo a matches the box of the overlapping cat, and the cat that of the dog. So the ranking of cats is
+    // right, wrong, right, and that of dogs is right, right.
     check(every, "AP50 (101 points, IoU matching)", ((51.0 + 50.0 * 2.0 / 3.0) / 101.0 + 1.0) / 2.0, 0.5);
-    // Log odds of cat: cat 1, dog 2, dog -4, cat 4. Ranking of cats: cat, dog, cat. Ranking of dogs: dog, cat, dog.
+    // The log odds of cat are 1 (cat), 2 (dog), -4 (dog) and 4 (cat). The ranking of cats is cat, dog, cat, and that of
+    // dogs is dog, cat, dog.
     check("every class per box, softmax of 100 x similarity", "AP (all points)", 5.0 / 6.0, 0.5);
     // The dog of photo a is classified as a cat. Cats are as before, and one of the dogs is never found. The baseline
     // "always cat" has 1/2 for cats and 0 for dogs.
@@ -76,8 +78,8 @@ fn average_precision_of_four_boxes() {
 
 #[test]
 fn a_vote_of_five_on_a_line() {
-    // Cats at 0, 1, 2 (photo a) and 3, 4 (photo b); dogs at 10, 11, 12, 13 (photo c). Photo b also has a very small dog
-    // box at 4.5.
+    // Photo a has cats at 0, 1 and 2, photo b has cats at 3 and 4, and photo c has dogs at 10, 11, 12 and 13. Photo b
+    // also has a very small box of a dog at 4.5.
     let speck = Phrase { boxes: vec![BBox { x1: 0.91, y1: 0.0, x2: 0.99, y2: 0.09 }], ..object("dog", 9, 10) };
     let samples = vec![
         photo_with(
@@ -111,7 +113,8 @@ fn a_vote_of_five_on_a_line() {
     let large = "boxes of at least 1 % of the photo";
     // Without the small box, the four other cats are nearest to each cat, and the three other dogs to each dog.
     check("other boxes", large, [1.0, 1.0], [5.0 / 9.0, 9.0]);
-    // Voters of other photos: 3, 4 and three dogs for a's cats; three cats for b's cats; cats for the dogs.
+    // With voters of other photos, the cats of a get two cats (3 and 4) and three dogs, the cats of b get three cats,
+    // and the dogs get cats.
     check("other photos' boxes", large, [2.0 / 9.0, (2.0 / 5.0) / 2.0], [5.0 / 9.0, 9.0]);
     // The small box is a dog among cats, so its vote is wrong. The other votes do not change.
     check("other boxes", "boxes of every size", [9.0 / 10.0, (1.0 + 4.0 / 5.0) / 2.0], [0.5, 10.0]);

@@ -8,7 +8,7 @@ fn chain(id: &str, image: u8, tiers: &[&str]) -> Sample {
 }
 
 fn measured(samples: Vec<Sample>, candidates: Option<Vec<Sample>>) -> Result<Vec<Record>> {
-    // On a line at depths 1, 2, 2.5 and 3.
+    // The texts lie on a line at depths 1, 2, 2.5 and 3.
     let embedder = euclidean(
         &[("animal", [1.0, 0.0]), ("dog", [2.0, 0.0]), ("puppy", [2.5, 0.0]), ("a dog runs", [3.0, 0.0])],
         &[(0, [3.2, 0.0])],
@@ -32,7 +32,7 @@ fn candidates_of_a_second_set_are_added() {
         let is = |it: &&Record| it.split == "all" && it.protocol == protocol && it.metric == metric;
         records.iter().find(is).unwrap_or_else(|| panic!("{protocol} {metric} in {records:?}")).value
     };
-    // animal, dog, puppy, a dog runs; without the first: dog, puppy, a dog runs.
+    // The photo retrieves animal, dog, puppy, a dog runs. Without the first text: dog, puppy, a dog runs.
     assert_eq!((of("released", "precision"), of("released", "recall")), (0.75, 1.0));
     assert_eq!((of("paper", "precision"), of("paper", "recall")), (2.0 / 3.0, 2.0 / 3.0));
     // tau_d uses only the photo's own tiers.

@@ -16,15 +16,15 @@ fn rho<'a>(records: &'a [Record], split: &str, score: &str) -> &'a Record {
     records.iter().find(is).unwrap_or_else(|| panic!("{split} {score} in {records:?}"))
 }
 
-/// Points of the plane with the root at the origin: fish (1, 0), trout (2, 0) straight behind it, sole (2, 1), dog (0,
-/// 3).
+/// The words are points of the plane, with the root at the origin: fish (1, 0), trout (2, 0) straight behind it, sole
+/// (2, 1), dog (0, 3).
 #[test]
 fn hyperlex_by_hand() {
     let texts = [("fish", [1.0, 0.0]), ("trout", [2.0, 0.0]), ("sole", [2.0, 1.0]), ("dog", [0.0, 3.0])];
     let prompts: Vec<_> = texts.iter().map(|(word, point)| (format!("a picture of a {word}"), *point)).collect();
     let embedder = euclidean(&prompts.iter().map(|(text, point)| (text.as_str(), *point)).collect::<Vec<_>>(), &[]);
-    // A sole is a fish, a trout even more so, a dog less so, and a fish is not a trout. Exterior angles at the general
-    // word: 45, 0 and 108.4 degrees, and 180 degrees at the trout towards the fish.
+    // The grades say that a sole is a fish, a trout even more so, a dog less so, and that a fish is not a trout. The
+    // exterior angles at the general word are 45, 0 and 108.4 degrees, and 180 degrees at the trout towards the fish.
     let samples = vec![
         graded("fish", "sole", 8.0, "N"),
         graded("fish", "trout", 9.0, "N"),
@@ -35,23 +35,24 @@ fn hyperlex_by_hand() {
     assert_eq!(records.len(), 21, "six scores of all, nouns and verbs, one of them beside two trivial answers");
     let angle = rho(&records, "all", "minus exterior angle");
     assert!((angle.value - 1.0).abs() < 1e-12 && angle.n == 4, "{angle:?}");
-    // Distances sqrt 2, 1, sqrt 10, 1: ranks of the similarity 2, 3.5, 1, 3.5 against 3, 4, 2, 1. Relative to the mean
-    // 2.5: -0.5 * 0.5 + 1 * 1.5 + 1.5 * 0.5 - 1 * 1.5 = 0.5 over sqrt(4.5 * 5).
+    // The distances are sqrt 2, 1, sqrt 10 and 1. The similarities thus have the ranks 2, 3.5, 1, 3.5, and the grades
+    // 3, 4, 2, 1. Relative to the mean 2.5, their products sum to -0.5 * 0.5 + 1 * 1.5 + 1.5 * 0.5 - 1 * 1.5 = 0.5.
+    // rho is this sum over sqrt(4.5 * 5).
     let similarity = rho(&records, "all", "similarity");
     assert!((similarity.value - 0.5 / 22.5f64.sqrt()).abs() < 1e-12, "{similarity:?}");
-    // Depth differences 1.24, 1, 2 and -1: ranks 3, 2, 4, 1 against 3, 4, 2, 1. The squared rank differences are 0 + 4
-    // + 4 + 0, so rho is 1 - 6 * 8 / (4 * 15).
+    // The depth differences 1.24, 1, 2 and -1 have the ranks 3, 2, 4, 1, and the grades 3, 4, 2, 1. The squared rank
+    // differences sum to 0 + 4 + 4 + 0, so rho is 1 - 6 * 8 / (4 * 15).
     let depth = rho(&records, "all", "depth, specific minus general");
     assert!((depth.value - 0.2).abs() < 1e-12, "{depth:?}");
     assert_eq!(rho(&records, "nouns", "minus exterior angle").value, 1.0);
     assert_eq!(rho(&records, "verbs", "depth, specific minus general").value, 1.0);
-    // Fish is the general word of three pairs, trout of one: ranks 3, 3, 3, 1 against 3, 4, 2, 1, so 0.5 * 0.5 + 0.5 *
-    // 1.5 - 0.5 * 0.5 + 1.5 * 1.5 = 3 over sqrt(3 * 5).
+    // Fish is the general word of three pairs, and trout of one: ranks 3, 3, 3, 1 against the grades' 3, 4, 2, 1. So
+    // rho is 0.5 * 0.5 + 0.5 * 1.5 - 0.5 * 0.5 + 1.5 * 1.5 = 3 over sqrt(3 * 5).
     let baseline = angle.baseline.as_ref().unwrap();
     assert_eq!(baseline.name, "pairs with this general word");
     assert!((baseline.value - 3.0 / 15.0f64.sqrt()).abs() < 1e-12, "{baseline:?}");
-    // Length differences 0, 1, -1, -1: ranks 3, 4, 1.5, 1.5, so 0.5 * 0.5 + 1.5 * 1.5 + 1 * 0.5 + 1 * 1.5 = 4.5 over
-    // sqrt(4.5 * 5).
+    // The length differences 0, 1, -1, -1 have the ranks 3, 4, 1.5, 1.5. rho is 0.5 * 0.5 + 1.5 * 1.5 + 1 * 0.5 +
+    // 1 * 1.5 = 4.5 over sqrt(4.5 * 5).
     let again = &records[6];
     assert_eq!((&again.protocol, again.value), (&angle.protocol, angle.value));
     let baseline = again.baseline.as_ref().unwrap();

@@ -39,8 +39,8 @@ fn check_in(split: &str, records: &[Record], protocol: &str, metric: &str, expec
     assert!((trivial - expected[1]).abs() < 1e-6, "{found:?}; expected {expected:?}");
 }
 
-/// Photo a at (1, 0) has a dog straight behind it and a cat to the side; photo b at (0, 1) has a dog straight behind
-/// it.
+/// Photo a at (1, 0) has a dog straight behind it (seen from the origin) and a cat to the side. Photo b at (0, 1) has a
+/// dog straight behind it.
 #[test]
 fn labels_alone_by_hand() {
     let samples = vec![scene("a", 0, &[("dog", 1), ("cat", 2)]), scene("b", 5, &[("dog", 6)])];
@@ -48,27 +48,29 @@ fn labels_alone_by_hand() {
         euclidean(&[], &[(0, [1.0, 0.0]), (1, [2.0, 0.0]), (2, [1.0, 2.0]), (5, [0.0, 1.0]), (6, [0.0, 2.0])]);
     let records = run("part_retrieval", &embedder, samples, None).unwrap();
     let cosine = "cosine, labels alone";
-    // The top 25 %, 50 % and 75 % of 3 boxes are 1, 2 and 3 boxes (rounded up). By cosine, a retrieves its dog (1), its
-    // cat (0.45) and b's dog (0), all correct. b retrieves its dog (1), a's cat (0.89, wrong) and a's dog (0).
+    // The top 25 %, 50 % and 75 % of 3 boxes are 1, 2 and 3 boxes (rounded up). By cosine, photo a retrieves its dog
+    // (1), its cat (0.45) and the dog of b (0), all correct. Photo b retrieves its dog (1), the cat of a (0.89, wrong)
+    // and the dog of a (0).
     check(&records, cosine, "hierarchical recall, top 25 %", [(1.0 / 3.0 + 1.0 / 2.0) / 2.0, 1.0 / 3.0], 2);
     check(&records, cosine, "hierarchical recall, top 50 %", [(2.0 / 3.0 + 1.0 / 2.0) / 2.0, 2.0 / 3.0], 2);
     check(&records, cosine, "hierarchical recall, top 75 %", [1.0, 1.0], 2);
-    // Top 1 of a: (cat, dog, others) should be (1/3, 2/3, 0) and is (0, 1, 0). Transport moves 1/3 by one position; as
-    // values, 0 1/3 2/3 is compared with 0 0 1. b is exact. Over all candidates, a has the exact distribution and b has
-    // (2/3, 1/3) instead of (1, 0).
+    // For the first box of photo a, the shares of (cat, dog, others) should be (1/3, 2/3, 0) and are (0, 1, 0).
+    // `OT transport` moves 1/3 by one position. `OT values` compares the values 0, 1/3, 2/3 with 0, 0, 1. The first box
+    // of photo b is exact. The baseline takes all candidates: it is exact for a, and (2/3, 1/3) instead of (1, 0) for
+    // photo b.
     check(&records, cosine, "OT transport, top 25 %", [1.0 / 6.0, 1.0 / 6.0], 2);
     check(&records, cosine, "OT values, top 25 %", [1.0 / 9.0, 1.0 / 6.0], 2);
-    // Top 2 of a: (1/2, 1/2, 0). Transport moves 1/6; as values, (1/6 + 1/6) over three entries. b: (1/2, 1/2) instead
-    // of (1, 0).
+    // The first two boxes of photo a have the shares (1/2, 1/2, 0). `OT transport` moves 1/6, and `OT values` is
+    // (1/6 + 1/6) over three entries. Those of photo b have (1/2, 1/2) instead of (1, 0).
     check(&records, cosine, "OT transport, top 50 %", [(1.0 / 6.0 + 1.0 / 2.0) / 2.0, 1.0 / 6.0], 2);
     check(&records, cosine, "OT values, top 50 %", [(1.0 / 9.0 + 1.0 / 2.0) / 2.0, 1.0 / 6.0], 2);
-    // Cosine thresholds: all boxes are correct for a. For b they are correct, wrong and correct, the last at cosine 0,
-    // the last threshold.
+    // All boxes are correct for photo a. In the order of the cosine, the boxes for photo b are correct, wrong and
+    // correct. The last one has cosine 0, which is the last threshold.
     check(&records, cosine, "hierarchical AP over thresholds", [(1.0 + 5.0 / 6.0) / 2.0, (1.0 + 2.0 / 3.0) / 2.0], 2);
     check(&records, cosine, "hierarchical precision at recall 0.5", [1.0, 5.0 / 6.0], 2);
     check(&records, cosine, "hierarchical precision at recall 0.75", [(1.0 + 2.0 / 3.0) / 2.0, 5.0 / 6.0], 2);
-    // Without its own photo, a retrieves b's dog: 1 of 1. b retrieves a's cat before a's dog: 0 of 1 at the first of
-    // two boxes.
+    // Without boxes of its own, photo a retrieves the dog of b, the only correct box. Photo b retrieves the cat of a
+    // before the dog of a, so the first of its two boxes is wrong.
     check(&records, "cosine, other photos, labels alone", "hierarchical recall, top 25 %", [0.5, (1.0 + 0.5) / 2.0], 2);
     assert!(records.iter().all(|it| it.interval.is_some() && it.baseline.is_some()));
     let gates: Vec<&str> = records.iter().map(|it| &*it.protocol).filter(|it| it.starts_with("gated")).collect();
@@ -108,9 +110,9 @@ fn angle_thresholds_by_hand() {
         &[(0, [1.0, 0.0]), (1, [2.0, 0.0]), (2, [1.0, 1.0]), (3, [0.5, 0.0]), (5, [4.0, 0.0]), (6, [5.0, 0.0])],
     );
     let records = run("part_retrieval", &embedder, samples, None).unwrap();
-    // All boxes are correct for a. b has its own car at angle 0. a's car and dog are at pi, and a's cat before them at
-    // pi - atan(1/3). For b's two cars, recall 1/2 is reached at precision 1. The second car passes with the dog at the
-    // last threshold, at precision 2 of 4.
+    // All boxes are correct for photo a. Seen from photo b, its own car is at angle 0, the cat of a at pi - atan(1/3),
+    // and the car and the dog of a at pi. Photo b thus reaches recall 1/2 (one of two cars) at precision 1. The second
+    // car passes only the last threshold, together with the dog, at precision 2 of 4.
     check(&records, "angle, labels alone", "hierarchical AP over thresholds", [(1.0 + 0.75) / 2.0, 0.75], 2);
     check(&records, "angle, labels alone", "hierarchical precision at recall 0.75", [0.75, 0.75], 2);
     check(&records, "angle, labels alone", "hierarchical precision at recall 0.5", [1.0, 0.75], 2);
@@ -125,8 +127,8 @@ fn distances_by_hand() {
         &[(0, [1.0, 0.0]), (1, [2.0, 0.0]), (2, [1.0, 1.0]), (3, [0.5, 0.0]), (5, [4.0, 0.0]), (6, [5.0, 0.0])],
     );
     let records = run("part_retrieval", &embedder, samples, None).unwrap();
-    // All four boxes are correct for a. b at (4, 0) finds its own car (1), a's dog (2), a's cat (3.2) and last a's car
-    // (3.5). By cosine, a's car comes before the cat.
+    // All four boxes are correct for photo a. Photo b at (4, 0) finds its own car (at distance 1), then the dog (2),
+    // the cat (3.2) and the car (3.5) of a. By cosine, it finds the car of a before the cat.
     check(&records, "distance, labels alone", "hierarchical recall, top 75 %", [(0.75 + 0.5) / 2.0, 0.75], 2);
     check(&records, "cosine, labels alone", "hierarchical recall, top 75 %", [(0.75 + 1.0) / 2.0, 0.75], 2);
     assert!(records.iter().any(|it| it.split == "box_to_photo" && it.protocol == "distance, other photos"));
@@ -145,12 +147,13 @@ fn a_part_of_several_wholes_is_right_for_each() {
     let embedder = euclidean(&[], &points.map(|(value, degrees)| (value, ray(degrees))));
     let records = run("part_retrieval", &embedder, samples, Some(&graph)).unwrap();
     let cosine = "cosine, labels and those below";
-    // a finds its car, then the wheel; b its bicycle, then the wheel; c the wheel. The top 25 % and 50 % of 3 boxes
-    // are 1 and 2 boxes.
+    // Photo a finds its car, then the wheel. Photo b finds its bicycle, then the wheel. Photo c finds the wheel. The
+    // top 25 % and 50 % of 3 boxes are 1 and 2 boxes.
     check(&records, cosine, "hierarchical recall, top 25 %", [(0.5 + 0.5 + 1.0) / 3.0, 1.0 / 3.0], 3);
     check(&records, cosine, "hierarchical recall, top 50 %", [1.0, 2.0 / 3.0], 3);
-    // The first two boxes of a and b have the true distribution (1/2, 1/2, 0). c finds the wheel and another (1/2, 1/2)
-    // instead of (1, 0). All candidates: thirds, 1/6 + 1/3 for a and b, 2/3 for c.
+    // The first two boxes of photos a and b have the true distribution (1/2, 1/2, 0). Those of photo c are the wheel
+    // and another box: (1/2, 1/2) instead of (1, 0). Over all candidates each box counts 1/3, which costs 1/6 + 1/3 for
+    // a and b and 2/3 for c.
     check(&records, cosine, "OT transport, top 50 %", [0.5 / 3.0, (0.5 + 0.5 + 2.0 / 3.0) / 3.0], 3);
     let classes = records.iter().find(|it| it.metric == "classes of a photo").unwrap();
     assert_eq!((classes.value, classes.baseline.as_ref().unwrap().value), (5.0 / 3.0, 1.0));
@@ -160,8 +163,8 @@ fn a_part_of_several_wholes_is_right_for_each() {
 fn descendants_in_the_tree_are_right() {
     let edges = [("thing", "animal"), ("animal", "dog"), ("animal", "cat"), ("thing", "car")];
     let tree = ClassGraph::from_edges(edges).unwrap();
-    // Photo a has an animal, b a dog and a cat, c two cars. All points are unit vectors. Their angle to a's point
-    // orders the boxes: animal, car, dog, cat, car.
+    // Photo a has an animal, photo b a dog and a cat, photo c two cars. All points are unit vectors. By their angle to
+    // the point of photo a, the boxes are ordered animal, car, dog, cat, car.
     let samples = |car: &str| {
         vec![
             scene("a", 0, &[("animal", 1)]),
@@ -174,18 +177,19 @@ fn descendants_in_the_tree_are_right() {
     let embedder = euclidean(&[], &points.map(|(value, degrees)| (value, ray(degrees))));
     let records = run("part_retrieval", &embedder, samples("car"), Some(&tree)).unwrap();
     let cosine = "cosine, labels and those below";
-    // The top 25 %, 50 % and 75 % of 5 boxes are 2, 3 and 4 boxes (rounded up). a has 3 correct boxes (animal, dog,
-    // cat) and finds 1, 2, 3. b at 90 degrees has the reverse order (car, cat, dog, car, animal) and finds 1, 2, 2 of
-    // its dog and cat. c has the same order as b and finds 1, 1, 2 of its two cars.
+    // The top 25 %, 50 % and 75 % of 5 boxes are 2, 3 and 4 boxes (rounded up). Photo a has 3 correct boxes (animal,
+    // dog, cat) and finds 1, 2 and 3 of them. Photo b at 90 degrees finds the boxes in reverse order (car, cat, dog,
+    // car, animal): 1, 2 and 2 of its dog and cat. Photo c has the same order as b and finds 1, 1 and 2 of its two
+    // cars.
     let recall = |top: [f64; 3]| top.iter().sum::<f64>() / 3.0;
     check(&records, cosine, "hierarchical recall, top 25 %", [recall([1.0 / 3.0, 0.5, 0.5]), 0.4], 3);
     check(&records, cosine, "hierarchical recall, top 50 %", [recall([2.0 / 3.0, 1.0, 0.5]), 0.6], 3);
     check(&records, cosine, "hierarchical recall, top 75 %", [1.0, 0.8], 3);
-    // Transport in preorder, top 2 boxes, as the sum of the absolute cumulative differences.
-    // a (animal, dog, cat, others): a third each, found animal and car (1/2, 0, 0, 1/2): 1/6 + 1/6 + 1/2.
-    // b (dog, cat, others): (1/2, 1/2, 0), found car and cat (0, 1/2, 1/2): 1/2 + 1/2.
-    // c (car, others): (1, 0), found car and cat (1/2, 1/2): 1/2.
-    // All candidates: a (1, 1, 1, 2) / 5: 2/15 + 4/15 + 6/15; b (1, 1, 3) / 5: 3/10 + 6/10; c: 3/5.
+    // `OT transport` of the first 2 boxes is the sum of the absolute cumulative differences, with labels in preorder.
+    // Photo a (animal, dog, cat, others): (1, 1, 1, 0) / 3; found animal and car, (1/2, 0, 0, 1/2): 1/6 + 1/6 + 1/2.
+    // Photo b (dog, cat, others): (1/2, 1/2, 0); found car and cat, (0, 1/2, 1/2): 1/2 + 1/2.
+    // Photo c (car, others): (1, 0); found car and cat, (1/2, 1/2): 1/2.
+    // All candidates: a has (1, 1, 1, 2) / 5: 2/15 + 4/15 + 6/15. b has (1, 1, 3) / 5: 3/10 + 6/10. c has 3/5.
     let found = (5.0 / 6.0 + 1.0 + 0.5) / 3.0;
     check(&records, cosine, "OT transport, top 25 %", [found, (12.0 / 15.0 + 0.9 + 0.6) / 3.0], 3);
 
@@ -196,7 +200,7 @@ fn descendants_in_the_tree_are_right() {
     let context = Context::new(&embedder, &source, Some(&tree), &options);
     let records = measure(find("part_retrieval").unwrap(), &context).unwrap();
     let noted = format!("{cosine}, partial: 4 of 5 labels stand in the tree");
-    // c now has a car and a truck that is not in the tree. The order is the same, so it finds 1, 1, 2 of 2 as before.
+    // Photo c now has a car, and a truck that is not in the tree. The order is the same, so it finds 1, 1 and 2 of 2.
     check(&records, &noted, "hierarchical recall, top 75 %", [1.0, 0.8], 3);
 
     // A tree of unrelated labels is ignored. Without a tree, no label occurs in two photos.
@@ -208,8 +212,8 @@ fn descendants_in_the_tree_are_right() {
     assert!(records.iter().any(|it| it.protocol == "cosine, labels alone"));
 }
 
-/// An animal in photo a, a dog in photo b, a dog and a car in photo c. The class of a box and the classes above it are
-/// right: the dogs find all three photos, the animal only a, the car only c.
+/// Photo a shows an animal, photo b a dog, photo c a dog and a car. A photo is right for a box if it shows the class of
+/// the box or a class above it: all three photos for the dogs, only a for the animal, only c for the car.
 #[test]
 fn boxes_retrieve_photos_of_classes_above_them() {
     let tree = ClassGraph::from_edges([("thing", "animal"), ("animal", "dog"), ("thing", "car")]).unwrap();
@@ -223,14 +227,15 @@ fn boxes_retrieve_photos_of_classes_above_them() {
         check_in("box_to_photo", &records, protocol, metric, expected, n);
     };
     let cosine = "cosine, labels and those below";
-    // Photos a, b, c are at 0, 30 and 60 degrees. The animal at 50 finds c, b, a; the dog at 20 b, a, c; the dog at 89
-    // c, b, a; the car at 0 a, b, c. The top 25 %, 50 % and 75 % of 3 photos are 1, 2 and 3 photos.
+    // Photos a, b and c are at 0, 30 and 60 degrees. The animal at 50 degrees finds c, b, a. The dog at 20 finds b, a,
+    // c, and the dog at 89 finds c, b, a. The car at 0 finds a, b, c. The top 25 %, 50 % and 75 % of 3 photos are 1, 2
+    // and 3 photos.
     check(cosine, "hierarchical recall, top 25 %", [(0.0 + 1.0 / 3.0 + 1.0 / 3.0 + 0.0) / 4.0, 1.0 / 3.0], 4);
     check(cosine, "hierarchical recall, top 50 %", [(0.0 + 2.0 / 3.0 + 2.0 / 3.0 + 0.0) / 4.0, 2.0 / 3.0], 4);
     check(cosine, "hierarchical recall, top 75 %", [1.0, 1.0], 4);
     // The only right photo of the animal and of the car is ranked third: average precision 1/3.
     check(cosine, "hierarchical AP over thresholds", [(2.0 + 2.0 / 3.0) / 4.0, (2.0 + 2.0 / 3.0) / 4.0], 4);
-    // Without their own photo, only the dogs have right photos: a and c, a and b.
+    // Without their own photo, only the dogs have right photos: a and c for the first dog, a and b for the second.
     let others = "cosine, other photos, labels and those below";
     check(others, "hierarchical recall, top 25 %", [0.5, 0.5], 2);
     assert!(records.iter().all(|it| it.split == "photo_to_box" || !it.metric.starts_with("OT")));
@@ -276,8 +281,8 @@ fn drawn_queries() {
     assert_eq!(numbers(all), numbers(every.unwrap()));
 }
 
-/// The curve of [`labels_alone_by_hand`]: all boxes are right for photo a; for b a right box at cosine 1, a wrong one
-/// at 0.89, and a right one at 0, the last threshold.
+/// The curve of the points of [`labels_alone_by_hand`]. All boxes are right for photo a. Photo b has a right box at
+/// cosine 1, a wrong one at 0.89, and a right one at 0, the last threshold.
 #[test]
 fn curves_by_hand() {
     let samples = vec![scene("a", 0, &[("dog", 1), ("cat", 2)]), scene("b", 5, &[("dog", 6)])];
@@ -288,7 +293,8 @@ fn curves_by_hand() {
     measure(find("part_retrieval").unwrap(), &context).unwrap();
     let curves = context.take_curves();
     assert!(context.take_curves().is_empty());
-    // Two directions, cosine and angle, with and without the own photo, two averages.
+    // There are two directions, two scores (cosine and angle), two sets of candidates (with and without the query's own
+    // photo) and two averages.
     assert_eq!(curves.len(), 2 * 2 * 2 * 2);
     let curve = |protocol: &str, average: crate::CurveAverage| {
         let is = |it: &&crate::PrecisionRecallCurve| {
@@ -298,7 +304,7 @@ fn curves_by_hand() {
     };
     let mean = curve("cosine, labels alone", crate::CurveAverage::Mean);
     assert_eq!((mean.len(), mean[0].threshold, mean[50].threshold, mean[100].threshold), (101, 1.0, 0.5, 0.0));
-    // Threshold 0.5: a retrieves its dog, b its dog and a's cat.
+    // At threshold 0.5, photo a retrieves its dog, and photo b retrieves its dog and the cat of a.
     let at = |recall: f64, precision: f64, point: crate::CurvePoint| {
         (point.recall - recall).abs() < 1e-6 && (point.precision.unwrap() - precision).abs() < 1e-6
     };

@@ -24,9 +24,9 @@ fn plane() -> LookupEmbedder {
     euclidean(
         &[
             ("animal", animal),
-            // 45 degrees off the ray through `animal`: score 1/2.
+            // Seen from `animal`, the dog lies 45 degrees off its ray: score 1/2.
             ("dog", behind(animal, FRAC_PI_4)),
-            // The dog seen from `car`, at the mirror image of `animal`: beyond a right angle, score 0.
+            // `car` is the mirror image of `animal`. Seen from it, the dog lies beyond a right angle: score 0.
             ("car", [-1.0, 0.0]),
             ("truck", [-2.0, 0.0]),
         ],
@@ -44,7 +44,7 @@ fn pep_by_hand() {
             |it: &&Record| (it.split.as_str(), it.protocol.as_str(), it.metric.as_str()) == (split, protocol, metric);
         records.iter().find(is).unwrap_or_else(|| panic!("{split} {protocol} {metric} in {records:?}")).clone()
     };
-    // Wrong texts: (animal, dog) scores 1/2 and (car, dog) 0.
+    // With wrong texts, (animal, dog) scores 1/2 and (car, dog) 0.
     let found = of("text_to_text", "wrong texts", "AP");
     assert_eq!((found.value, found.n, found.baseline.unwrap().value), (1.0, 2, 0.5));
     assert_eq!(of("text_to_text", "wrong texts", "AUROC").value, 1.0);
@@ -52,11 +52,11 @@ fn pep_by_hand() {
         panic!("{records:?}")
     };
     assert!((scores[0] - 0.5).abs() < 1e-6 && scores[1] == 0.0 && positive == [true, false], "{scores:?}");
-    // Texts of other chains: (animal, dog) 1/2, (car, dog) 0, (car, truck) 1, (animal, truck) 0.
+    // With texts of other chains, (animal, dog) scores 1/2, (car, dog) 0, (car, truck) 1 and (animal, truck) 0.
     let found = of("text_to_text", "texts of other chains", "AP");
     assert_eq!((found.value, found.n), (1.0, 4));
-    // Photo a behind `animal` (1) and not behind `dog` (at (1.7, 0.7); the photo lies 51 degrees off its ray: 0.43);
-    // from `car` and `truck` it lies backwards (0). Of photo b nothing is measured, because it has no wrong texts.
+    // Photo a lies straight behind `animal` (score 1), and 51 degrees off the ray of `dog` at (1.7, 0.7) (score 0.43).
+    // Seen from `car` and `truck` it lies backwards (score 0). Photo b is not measured, because it has no wrong texts.
     let found = of("text_to_image", "wrong texts", "AUROC");
     assert_eq!((found.value, found.n), (1.0, 4));
 }
