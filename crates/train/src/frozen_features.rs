@@ -16,7 +16,7 @@ use crate::{Error, Result};
 /// The model of a new run of `config`, before its first step, and the inputs of its frozen towers.
 ///
 /// # Errors
-/// As [`Trainer::new`](crate::trainer::Trainer::new), except that the folder of the run is not looked at;
+/// As [`Trainer::new`](crate::trainer::Trainer::new), except that the folder of the run is not checked;
 /// [`Error::Setting`] if no tower with an encoder is frozen.
 pub fn config_features(config: Config, source: Arc<dyn Source>, device: &Device) -> Result<(Model, FeatureRequest)> {
     let config = config.resolve()?.with_vector_widths(source.as_ref())?;
@@ -31,7 +31,7 @@ pub fn config_features(config: Config, source: Arc<dyn Source>, device: &Device)
     }
     let (config, tokenizer, model) = begin(config, source.as_ref(), device)?;
     let views = config.method()?.views();
-    // Reports a source that lacks a view, as a run does.
+    // Build a loader, as a run does, so that a source without a required view is an error.
     Loader::new(source.clone(), tokenizer.clone(), config.loader(views))?;
     let request = run_features(&config, views, source, tokenizer);
     let (images, texts) = (visual && request.images, textual && request.texts);

@@ -52,8 +52,8 @@ fn accepts(entry: &MethodEntry, text: &str) -> bool {
     (entry.from_config)(&settings(text)).is_ok()
 }
 
-/// The setting of methods that treat some intermediate values as constants. Without it, their gradient is not the
-/// derivative of the value; `methods::later_oracle` checks it.
+/// Setting that lets gradients pass through intermediate values that a method otherwise treats as constants. Without
+/// this setting, the gradient is not the derivative of the loss; `methods::later_oracle` checks that gradient.
 const GRADIENTS_PASS: &str = "stop_gradients = false";
 
 #[test]
@@ -187,8 +187,8 @@ fn permuting_the_batch_changes_nothing() {
             let features = Features::random(2, ROWS, DIM);
             let (plain, permuted) =
                 (pass(&head, method.as_ref(), &features), pass(&head, method.as_ref(), &features.reordered(&order)));
-            // Eight f32 values are summed in another order. The bound scales with the largest term, because terms may
-            // cancel.
+            // The order of the samples changes the order of a sum of f32 values. The bound scales with the largest
+            // term, because terms may cancel.
             let size = line.terms.iter().filter_map(|term| plain.loss.term(term));
             let size = size.flat_map(numbers).map(f64::abs).fold(plain.total.abs(), f64::max);
             assert!((plain.total - permuted.total).abs() <= 2e-6 * size, "{} `{text}`", line.name);
@@ -221,8 +221,8 @@ fn every_term_is_used_and_can_be_switched_off() {
             let others = line.terms.iter().filter(|other| *other != term).map(|other| format!("terms.{other} = false"));
             let alone = pass(&head, method(line.name, &others.collect::<Vec<_>>().join("\n")).as_ref(), &features);
             let (a, b) = (numbers(alone.loss.term(term).unwrap()), numbers(all.loss.term(term).unwrap()));
-            // Not bitwise equal: alone, a direction may be computed from its own matrix instead of the transpose of the
-            // other direction's.
+            // The values are not bitwise equal: without the term of the other direction, a contrastive term may compute
+            // its own similarity matrix instead of transposing the other one.
             assert!(relative(&a, &b) < 1e-5, "{}: {term} is the same alone as with the others: {a:?} {b:?}", line.name);
             assert!(
                 (alone.total - (all.total - without.total)).abs() <= 1e-5 * all.total.abs(),
@@ -437,7 +437,7 @@ mod limits {
         let no_boxes: Vec<_> = entry("hycoclip").unwrap().terms.iter().filter(|term| term.contains("box")).collect();
         let mut text: Vec<_> = no_boxes.iter().map(|term| format!("terms.{term} = false")).collect();
         text.push("aperture_scale.inter = 1.0".into());
-        // Weights 1/2 and 0.2 against 1/4 and 0.1.
+        // The weights of MERU are 1/2 and 0.2, and those of HyCoCLIP are 1/4 and 0.1.
         same(total("meru", "", &spec, &features), 2.0 * total("hycoclip", &text.join("\n"), &spec, &features));
     }
 
@@ -457,7 +457,7 @@ mod limits {
     fn released_hycoclip_weights_amount_to_the_papers() {
         let features = Features::random(14, ROWS, DIM);
         let spec = ManifoldSpec::lorentz(DIM, 0.8);
-        // 0.2 x half the sum = 0.1 x the sum.
+        // The released weight 0.2 of half the sum equals the weight 0.1 of the sum.
         same(total("hycoclip", "reference = true", &spec, &features), total("hycoclip", "", &spec, &features));
     }
 

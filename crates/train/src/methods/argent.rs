@@ -174,7 +174,7 @@ fn huber(values: Tensor<1>, delta: f64) -> Tensor<1> {
     inner.clone() * (values - inner * 0.5)
 }
 
-/// `|x|^2 - log |x|^2` of each row, `[B, D] -> [B]`. Rows shorter than 1e-6 count as of that length and have no
+/// `|x|^2 - log |x|^2` of each row, `[B, D] -> [B]`. A row shorter than 1e-6 counts as a row of this length and has no
 /// gradient.
 fn norm(points: &Tensor<2>) -> Tensor<1> {
     let squares = squared_lengths(points, f64::from(safe::EPS_F32).powi(2));

@@ -96,7 +96,7 @@ fn gradients(file: &str, golden: &LossGolden, found: &MethodPass) {
     }
     let stored = golden.tensors.keys().filter(|name| name.starts_with("gradparam.")).count();
     assert_eq!(stored, found.scalars.len(), "{file}: every scalar is compared");
-    // The entries of one scalar together: `curv`, `curvs.*`, `visual_concept_alphas.*`, ...
+    // Compare the entries of one scalar together: `curv`, `curvs.*`, `visual_concept_alphas.*`, ...
     let group = |name: &str| name.split('.').next().unwrap_or_default().to_owned();
     for list in found.scalars.iter().map(|(name, _)| group(name)) {
         let entries = || found.scalars.iter().filter(|(name, _)| group(name) == list);

@@ -10,10 +10,10 @@
 //! ```
 //!
 //! z and s are points of the trained model. With `negatives = "queue"`, the paper's form, z' and o are points of a
-//! momentum encoder: the right ones are those of the batch, and the others are its points of earlier batches
-//! ([`MomentumKeys`]). With `negatives = "batch"` they are the objects of the batch under the trained
-//! model. With `data.edges.copies = 1` no object has a second crop, and the term `object` is absent. DEVIATIONS.md has the
-//! differences to the released code.
+//! momentum encoder ([`MomentumKeys`]): the positives belong to the batch, and the negatives to earlier batches. With
+//! `negatives = "batch"`, z' and o are points of the batch, embedded by the trained model. With `data.edges.copies = 1`
+//! no object has a second crop, and the term `object` is absent. DEVIATIONS.md has the differences to the released
+//! code.
 
 use burn::tensor::{Bool, Tensor};
 use conifer_data::View;

@@ -125,8 +125,8 @@ pub fn build(config: &Config) -> Result<Objective> {
     composition(NAME, REFERENCE, config, None)
 }
 
-/// Builds the [`Objective`] with the contrastive terms of Eq. 6 and the cone terms of Eq. 11, weighted as in Eq. 12. Also
-/// used by PHyCLIP, with `box_candidates` as in its Eq. 4.
+/// Builds the [`Objective`] with the contrastive terms of Eq. 6 and the cone terms of Eq. 11, weighted as in Eq. 12.
+/// PHyCLIP uses it, too, with `box_candidates` as in its Eq. 4.
 pub(super) fn composition(
     method: &'static str,
     reference: &'static str,

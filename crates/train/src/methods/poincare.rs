@@ -10,8 +10,8 @@
 //! query child:  l(P_i+1; P_i, N_i)         query parent:  l(P_i; P_i+1, N_i+1)        mean over i = 1 .. T-1
 //! ```
 //!
-//! The symmetric baseline of the entailment losses: it learns which texts are near each other, not which is the more
-//! general.
+//! This loss is a symmetric baseline for the entailment losses. It learns which texts are near each other, but not
+//! which of them is the more general one.
 
 use burn::tensor::{Tensor, activation};
 use conifer_data::View;

@@ -177,7 +177,8 @@ fn the_chains_reach_both_sides_of_the_hinges() {
     }
 }
 
-/// With margin 0 both forms are the same, and positive pairs differ only by the constant alpha otherwise.
+/// With margin 0 both forms are the same. With another margin, the losses of positive pairs differ only by the constant
+/// alpha.
 #[test]
 fn forms_differ_only_in_the_negatives() {
     let points = chains();

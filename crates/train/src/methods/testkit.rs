@@ -107,7 +107,7 @@ pub(crate) fn embed<const D: usize>(
     let mut negative = texts(-0.7);
     negative.rotate_left(1);
     let chain = Chain { positive: texts(1.0), negative, lengths: Vec::new() };
-    // Stands for the initial model's points: related to the current ones, not equal, and constant.
+    // These constants stand for the points of the initial model. They are related to the current points, but not equal.
     let before = |points: &[Tensor<2>]| points.iter().rev().map(|it| it.clone().detach()).collect();
     let frozen = Chain { positive: before(&chain.positive), negative: before(&chain.negative), ..chain.clone() };
     // Photograph i is object i; both other views of it show object B + i.
@@ -118,7 +118,8 @@ pub(crate) fn embed<const D: usize>(
         things: (0..2 * rows).chain(rows..2 * rows).collect(),
         parts: (0..rows).map(|row| [row, rows + row]).collect(),
     };
-    // Stand for points of a momentum encoder: related to the current ones, not equal, and constant.
+    // These constants stand for the points of a momentum encoder. They are related to the current points, but not
+    // equal.
     let key = |leaf: &Tensor<D>, factor: f64| lift(leaf.clone() * factor, Tower::Image).detach();
     let keys = MomentumKeys {
         parts: Tensor::cat(vec![key(&box_image, 0.9), key(&box_text, 0.9)], 0),

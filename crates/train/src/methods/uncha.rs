@@ -1,4 +1,5 @@
-//! UNCHA: HyCoCLIP with an uncertainty of each box, which weights its contrast and is calibrated by its cone.
+//! UNCHA: HyCoCLIP with an uncertainty for each box. The uncertainty weights the contrastive loss of the box and is
+//! calibrated by its cone loss.
 //!
 //! Kim et al., "Uncertainty-guided Compositional Alignment with Part-to-Whole Semantic Representativeness in
 //! Hyperbolic Vision-Language Models", CVPR 2026 (arXiv 2603.22042). With I, T the photograph and its caption, Ib, Tb
@@ -63,7 +64,7 @@ const TERMS: &[&str] = &[
     "calibration_box_text",
 ];
 
-/// What each of [`TERMS`] compares.
+/// The parts that each of [`TERMS`] compares.
 const COMPARISONS: [PairTerm; TERMS.len()] = {
     use ViewPart::{BoxImage, BoxText, Image, Text};
     [

@@ -85,7 +85,7 @@ impl GradientSet {
 
 /// Factor that reduces gradients of global `norm` to `max`: min(1, max / (norm + 1e-6)), as in PyTorch.
 pub fn clip_factor(norm: f64, max: f64) -> f64 {
-    // The 1e-6 is PyTorch's guard against a norm of zero; kept so that both clip to the same value.
+    // The 1e-6 is PyTorch's guard against a norm of zero. It is kept so that gradients are clipped as in PyTorch.
     (max / (norm + 1e-6)).min(1.0)
 }
 
