@@ -1,7 +1,8 @@
 //! Embeds a folder of photos, each subfolder a class, and writes the embedding set.
 //!
-//! `cargo run --release -p conifer --example embed_photos -- PHOTOS MODEL OUT`. Without arguments: 8 pictures of the
-//! toy world, and the small towers in this repository, which were trained on such pictures only.
+//! `cargo run --release -p conifer --example embed_photos -- PHOTOS MODEL OUT`. Without arguments, the example draws 8
+//! pictures of the toy world and embeds them with the small towers in this repository, which were trained only on such
+//! pictures.
 #![allow(clippy::print_stdout)]
 
 use std::path::{Path, PathBuf};

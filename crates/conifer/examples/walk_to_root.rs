@@ -14,7 +14,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let texts = Filter::Modality(&[Modality::Text]);
     for photo in ["dog/1.jpg", "cat/1.jpg", "bus/1.jpg"] {
         let row = set.ids.iter().position(|id| id == photo).unwrap_or_default();
-        // 50 points of the geodesic to the root; at each the nearest text whose cone contains the point.
+        // Visit 50 points of the geodesic to the root. At each, the stop is the nearest text whose cone contains the
+        // point.
         let stops = index.traverse_to_root(&Query::row(&set, row), &Traversal::default(), &texts)?;
         let names = stops.iter().map(|stop| match stop.place {
             StopPlace::Row(row) => set.ids[row].as_str(),
