@@ -91,7 +91,7 @@ fn identity(args: &EmbedArgs, device: &Device) -> BTreeMap<String, String> {
         ("--split".to_owned(), split),
         ("--data-option".to_owned(), args.data.data_options.join(" ")),
         ("--device".to_owned(), format!("{device:?}")),
-        // The hash of the manifest covers it too, but does not show the text.
+        // The hash of the manifest covers the root text, too, but does not show it.
         ("--root-text".to_owned(), args.root_text.clone().unwrap_or_default()),
     ]);
     if !args.data.roots.is_empty() {

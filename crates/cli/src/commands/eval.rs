@@ -73,7 +73,7 @@ pub(crate) fn result_lines(args: &EvalRunArgs, device: &Device) -> anyhow::Resul
     Ok(measured.lines)
 }
 
-/// The benchmarks of a command, whose options fit them.
+/// The chosen benchmarks of a command, after a check that its options apply to them.
 struct ChosenBenchmarks(Vec<&'static dyn Benchmark>);
 
 impl ChosenBenchmarks {

@@ -17,8 +17,8 @@ use crate::request::open_rows;
 use crate::set_model::set_of;
 use crate::true_chain::{chain_of_row, row_of_photo};
 
-/// Largest difference of the coordinates of two roots that count as one. The root can be a text, whose point depends on
-/// the device by rounding.
+/// Largest difference between the coordinates of two roots that count as equal. The root can be an embedded text, whose
+/// coordinates differ between devices by rounding.
 const SAME_ROOT: f64 = 1e-3;
 
 pub(crate) fn run(args: HierarchyArgs, as_json: bool, device: &Device) -> anyhow::Result<()> {

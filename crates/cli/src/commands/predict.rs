@@ -166,7 +166,8 @@ impl CalibrationSources {
             [] => options,
             _ => &args.unseen_options,
         };
-        // Without --unseen-calibration: another split or other options of the calibration data.
+        // Without --unseen-calibration, the photos are those of another split or of other options of the calibration
+        // data.
         let (data, split) = match &args.unseen_calibration {
             Some(own) => (own, args.unseen_split.as_ref()),
             None => (data, args.unseen_split.as_ref().or(args.calibration_split.as_ref())),

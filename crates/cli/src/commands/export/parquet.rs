@@ -21,7 +21,7 @@ const GROUP: usize = 8192;
 pub(super) fn write(rows: &ExportRows<'_>, path: &Path, progress: &mut dyn FnMut(usize)) -> anyhow::Result<()> {
     let (set, dim) = (rows.rows, rows.vectors.dim());
     let created = concat!("conifer version ", env!("CARGO_PKG_VERSION")).to_owned();
-    // Numbers of vectors hardly repeat, so a dictionary of them is wasted work.
+    // The numbers of vectors rarely repeat, so a dictionary would cost time and save no space.
     let properties = WriterProperties::builder()
         .set_created_by(created)
         .set_column_dictionary_enabled(

@@ -173,7 +173,7 @@ impl Claim {
     /// Reads a claim from TOML. `place` names it in messages.
     ///
     /// # Errors
-    /// The text is not valid TOML or has unknown keys; or a run, a benchmark or a number is not what it must be.
+    /// The text is not valid TOML or has unknown keys; or a run, a benchmark or a number is invalid.
     pub(super) fn parse(place: &str, text: &str) -> anyhow::Result<Self> {
         let claim: Self =
             toml::from_str(text).map_err(|it| anyhow::anyhow!("claim {place}: {}", it.to_string().trim()))?;

@@ -24,8 +24,8 @@ pub(super) struct FailedJobs {
     pub(super) measurements: BTreeMap<PathBuf, String>,
 }
 
-/// Trains every run and makes every measurement of the plan, unless their files are there. A failure is noted, and the
-/// others go on.
+/// Trains every run and makes every measurement of the plan whose files are missing. A failure is recorded, and the
+/// other jobs continue.
 ///
 /// # Errors
 /// The program received a stop signal.
@@ -110,7 +110,7 @@ fn train_run(run: &PlannedRun, stop: &AtomicBool, device: &Device) -> anyhow::Re
     let mut trainer = if latest_checkpoint(out).is_ok() {
         Trainer::resume(out, train::open(&Config::of_run(out)?)?, device)?
     } else {
-        // A run that was killed before its first checkpoint.
+        // The folder may hold a run that was killed before its first checkpoint.
         train::clear_run(out, "the unfinished run")?;
         Trainer::new(run.config.clone(), train::open(&run.config)?, device)?
     };

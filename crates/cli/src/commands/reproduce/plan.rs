@@ -1,4 +1,4 @@
-//! Which runs and measurements a set of claims needs. Claims share them.
+//! Plans the runs and measurements that a set of claims needs. Several claims may share a run or a measurement.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -197,8 +197,8 @@ fn run_folder(out: &Path, key: &str) -> PathBuf {
     out.join("runs").join(key)
 }
 
-/// Name of the config and hash of everything that determines the weights: the resolved config without paths, the records
-/// of the data, the initial model and the version of the program.
+/// Name of the config and hash of everything that determines the weights: the resolved config without paths, the
+/// records of the data, the initial model and the version of the program.
 fn run_key(config: &Config, file: &str, data: &str, init: Option<&str>) -> String {
     let mut located = config.clone();
     located.train.out = PathBuf::new();

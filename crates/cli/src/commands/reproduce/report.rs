@@ -47,7 +47,7 @@ fn write_forests(folder: &Path, results: &[ClaimResult]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// File name of a forest plot. The paper of a user's claim may be any text.
+/// File name of a forest plot. The name of the paper in a user's claim may contain any characters.
 fn forest_name(paper: &str) -> String {
     let name: String = paper.chars().map(|c| if c.is_alphanumeric() || c == '-' { c } else { '_' }).collect();
     format!("forest-{name}.svg")
@@ -173,7 +173,7 @@ fn spread(values: impl Iterator<Item = f64>) -> String {
     format!("{mean:.1} \u{b1} {:.1}", (squares / (values.len() - 1) as f64).sqrt())
 }
 
-/// Everything that the table lacks.
+/// The facts about a claim that the table does not show.
 fn details(claim: &ClaimResult, results: &[ClaimResult]) -> String {
     let mut text = format!("{}: {} ({}).", claim.name, claim.verdict, claim.reason);
     if let Some(trivial) = claim.comparison.as_ref().and_then(|it| it.trivial.as_ref()) {

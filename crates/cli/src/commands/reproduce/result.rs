@@ -23,14 +23,14 @@ pub(super) struct ClaimResult {
     pub(super) explanation: Option<ClaimExplanation>,
     /// holds, does not hold, cannot be decided here, or not run.
     pub(super) verdict: &'static str,
-    /// Why.
+    /// Reason for the verdict.
     pub(super) reason: String,
     /// The claimed run and the one that it is compared with.
     pub(super) compared: [String; 2],
     /// The number that decides.
     pub(super) row: Option<ClaimRow>,
     pub(super) margin: f64,
-    /// Why the trivial answer does not count, if it does not.
+    /// Why the trivial answer is ignored, if it is.
     pub(super) ignore_trivial: Option<String>,
     pub(super) comparison: Option<SeedComparison>,
     /// Further numbers.
@@ -228,7 +228,7 @@ impl ResultFiles {
             let mut known: Vec<String> =
                 records.iter().map(|it| format!("{} / {} / {}", it.split, it.protocol, it.metric)).collect();
             known.dedup();
-            // The parts of a benchmark are few, but it may have many protocols.
+            // A benchmark has few splits, but may have many protocols, so the list is limited.
             let shown: Vec<_> = known.iter().take(MAX_SHOWN).cloned().collect();
             let more = known.len().saturating_sub(MAX_SHOWN);
             let more = if more > 0 { format!("; and {more} more") } else { String::new() };
