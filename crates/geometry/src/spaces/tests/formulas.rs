@@ -21,15 +21,15 @@ fn lorentz_at_known_points() {
     let mut x = [0.0; 2];
     h.lift(&[2.0_f64.ln(), 0.0], &mut x);
     near(x[0], 0.75);
-    // x = (3/4, 0) and y = (0, 3/4), both with t = 5/4: <x, y>_L = -25/16.
+    // The points x = (3/4, 0) and y = (0, 3/4) both have t = 5/4, so <x, y>_L = -25/16.
     let y = [0.0, 0.75];
     near(h.inner(&x, &y), -25.0 / 16.0);
     near(h.dist(&x, &y), (25.0_f64 / 16.0).acosh());
     near(h.depth(&x, &Root::Origin), 2.0_f64.ln());
-    // asin(2 * 0.1 / 0.75), MERU.
+    // MERU's half aperture is asin(2 * 0.1 / 0.75).
     near(h.half_aperture(&x, 0.1, &Root::Origin), (0.2_f64 / 0.75).asin());
     near(h.half_aperture(&[0.2, 0.0], 0.1, &Root::Origin), FRAC_PI_2);
-    // MERU: acos((t_y + <x, y> t_x) / (|x| sqrt(<x, y>^2 - 1))) with the numbers above.
+    // MERU's exterior angle is acos((t_y + <x, y>_L t_x) / (|x| sqrt(<x, y>_L^2 - 1))).
     let (w, t) = (-25.0 / 16.0, 1.25);
     let expected = f64::acos((t + w * t) / (0.75 * (w * w - 1.0_f64).sqrt()));
     near(h.exterior_angle(&x, &y, &Root::Origin), expected);
@@ -68,8 +68,8 @@ fn products_are_means_of_their_factors() {
         near(a, single.exterior_angle(&x[..2], &y[..2], &part));
         near(b, single.half_aperture(&x[..2], 0.1, &part));
     }
-    // Excess: factor 0 lies straight ahead (inside by one half aperture), factor 1 straight back (outside by pi minus
-    // the half aperture).
+    // In factor 0 the child lies straight ahead, inside the cone by the half aperture. In factor 1 it lies straight
+    // back, outside by pi minus the half aperture.
     let ahead_and_back = [1.5, 0.0, 0.1, 0.0];
     let half = (0.2_f64 / 0.75).asin();
     near(l1.cone_excess(&x, &ahead_and_back, 0.1, 1.0, &Root::Origin), (PI - half) / 2.0);
