@@ -268,7 +268,8 @@ mod tests {
 
     #[test]
     fn products_of_strided_matrices() {
-        // [[1, 2], [3, 4], [5, 6]] in rows of three, times its transpose, computed by hand.
+        // The matrix [[1, 2], [3, 4], [5, 6]] is stored in rows of three. Its product with its transpose was computed
+        // by hand.
         let data = [1.0, 2.0, 0.0, 3.0, 4.0, 0.0, 5.0, 6.0];
         let a = MatrixView::new(&data, [3, 2], [3, 1]);
         let expected = [5.0, 11.0, 17.0, 11.0, 25.0, 39.0, 17.0, 39.0, 61.0];

@@ -236,7 +236,7 @@ impl<const FLAT: bool, const BOTH: bool> WithSimd for AnglesBackward<'_, FLAT, B
     #[inline(always)]
     fn with_simd<S: Simd>(self) -> RowGradient {
         let AngleRow { point, columns, curv: c, floor, weight, .. } = self.row;
-        // One partial sum per lane: required for vector instructions, and more accurate for long sums.
+        // One partial sum per lane lets the compiler vectorise the loop. It is also more accurate for long sums.
         let (mut row_own, mut curv) = ([0.0_f32; LANES], [0.0_f32; LANES]);
         for start in (0..self.dots.len()).step_by(LANES) {
             let (columns, dots) = (columns.block(start), block(self.dots, start));

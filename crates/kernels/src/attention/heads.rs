@@ -98,8 +98,8 @@ impl AttentionOperands {
                 (zeros(batch * queries, width), Some(zeros(batch * keys, 2 * width)))
             };
             if work {
-                // For each sequence, the panels of the queries of all heads, then those of the keys, then those of the
-                // values.
+                // For each sequence, `Panel::cut` returns the panels of the queries of all heads, then those of the
+                // keys, then those of the values.
                 let mut targets = Vec::with_capacity(batch * heads);
                 match &mut second {
                     None => group(Panel::cut(&mut first, queries, 3 * width, columns), heads, 3, &mut targets),

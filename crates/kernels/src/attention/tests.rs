@@ -129,7 +129,7 @@ fn no_sequences_and_no_queries() {
 fn nan_stays_in_its_head() {
     let size = [2, 2, 3, 4, 4];
     let mut arguments = joint_arguments(size, 1.0);
-    // A key of the second head of the first sequence.
+    // This number belongs to a key of the second head of the first sequence.
     arguments[0].numbers[6 + 4] = f64::NAN;
     let values = &outcome(&joint(false, size, MaskCase::Nothing), &arguments, DType::F32)[0];
     for (i, value) in values.iter().enumerate() {

@@ -115,7 +115,7 @@ fn edges_of_the_angle() {
     for child in [[0.0, 0.0], [-1.0, 0.0], [-1e4, 0.0]] {
         let found = at([1.0, 0.0], child);
         assert!((found[0][0] - (std::f64::consts::PI - 0.7 * aperture)).abs() < 3e-7, "{found:?}");
-        // The derivative -0.7 d asin(0.2 / r) / dr at r = 1.
+        // The expected value is -0.7 d asin(0.2 / r) / dr at r = 1.
         assert!((found[1][0] - 0.7 * 0.2 / 0.96_f64.sqrt()).abs() < 1e-6 && found[1][1] == 0.0, "{found:?}");
         assert_eq!(found[2], [0.0, 0.0]);
     }

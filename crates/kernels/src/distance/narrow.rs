@@ -222,7 +222,7 @@ pub(super) fn backward(operands: &DistanceOperands<'_>, grad: &[f32]) -> PointGr
 
     let chunk = CHUNKS[usize::from(k < MANY)];
     let chunks = m.div_ceil(chunk);
-    // For each factor, the chunks of its rows in order.
+    // The tasks are ordered by factor, then by chunk of rows.
     let parts: Vec<ChunkSums> = (0..k * chunks)
         .into_par_iter()
         .map(|task| {

@@ -1,4 +1,4 @@
-//! The depthwise convolution with ReLU6: every channel is filtered on its own.
+//! The depthwise convolution with ReLU6: every channel is filtered separately.
 #![allow(
     clippy::needless_range_loop,
     reason = "iterators over registers use closures, which are compiled for the baseline instruction set"

@@ -31,9 +31,9 @@ pub(super) struct StageGeometry {
     pub(super) rows: usize,
     /// Rows of the ring buffer: row `y` is in slot `y % slots`.
     pub(super) slots: usize,
-    /// Expanded blocks of 16 channels that are computed at once.
+    /// Number of expanded blocks of 16 channels that are computed together.
     pub(super) blocks: usize,
-    /// Images that are computed at once. If there are several, a strip has all rows.
+    /// Number of images that are computed together. If there are several, a strip has all rows.
     pub(super) images: usize,
 }
 

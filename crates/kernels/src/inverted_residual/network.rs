@@ -132,7 +132,7 @@ impl InvertedResidualNet {
         let images = out.len() / self.width();
         let Workspace { maps, joint, scratch } = workspace;
         let [mut from, mut to] = maps.each_mut();
-        // The stages with large feature maps, image by image.
+        // Compute the stages with large feature maps image by image.
         let single = plan.iter().take_while(|geometry| geometry.images == 1).count();
         let stem_side = output_side(size, STEM_STRIDE);
         let before = padding_before(self.padding, size, self.stem.kernel, STEM_STRIDE);
@@ -161,7 +161,7 @@ impl InvertedResidualNet {
                 joint[image * count..][..count].copy_from_slice(from);
             }
         }
-        // The remaining stages, for all images together.
+        // Compute the remaining stages for all images together.
         std::mem::swap(from, joint);
         for (stage, geometry) in self.stages.iter().zip(plan).skip(single) {
             side = geometry.output;

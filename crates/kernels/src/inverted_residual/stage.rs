@@ -95,7 +95,7 @@ impl Stage {
         let plane = geometry.slots * geometry.padded;
         let stride = images * plane;
         let ring = lines(&mut scratch.ring, blocks.len() * stride);
-        // The columns of padding.
+        // Set the columns of padding to zero.
         for row in ring.chunks_exact_mut(geometry.padded) {
             row[..geometry.before].fill(CacheLine::ZERO);
             row[geometry.before + side..].fill(CacheLine::ZERO);

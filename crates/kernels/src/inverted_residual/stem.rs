@@ -12,8 +12,8 @@ pub(super) const STEM_STRIDE: usize = 2;
 
 /// The weights of the stem.
 ///
-/// A run is the taps of one row of the kernel in one channel. A run never crosses a [`CacheLine`], so that it is copied
-/// at once. The unused lanes at the end of a line have the weight 0.
+/// A run is the taps of one row of the kernel in one channel. A run never crosses the end of a [`CacheLine`], so that
+/// one copy moves it. The unused lanes at the end of a line have the weight 0.
 #[derive(Clone, Debug)]
 pub(super) struct Stem {
     weights: PointwiseWeights,

@@ -193,7 +193,7 @@ fn agrees_in_strips_and_chunks() {
         assert!(plan.iter().enumerate().any(|(i, it)| it.blocks < expanded(i)), "no chunks: {plan:?}");
         net.check(size, batch);
     }
-    // Several images together, in chunks.
+    // In this network, several images are computed together, in chunks.
     let net = TestNet::new([3, 40, 3], &[block(150, 40, 5, 1)], 20, ConvPadding::Same);
     let plan = net.packed().plan(40);
     assert!(plan[0].images > 1 && plan[0].blocks < 10, "{plan:?}");
@@ -211,7 +211,7 @@ fn padding_is_after_the_last_row() {
     let mean = |padding| InvertedResidualNet::new(&stem, &[], &head, padding).forward(&pixels, 1, 4);
     assert_eq!(mean(ConvPadding::Same), [(0.0 + 2.0 + 8.0 + 10.0) / 16.0]);
     assert_eq!(mean(ConvPadding::Symmetric), [5.0 / 16.0]);
-    // The depthwise convolution of stride 2, behind a stem that copies the middle pixel of each window.
+    // Now test the depthwise convolution with stride 2, after a stem that copies the middle pixel of each window.
     stem.weight = vec![0.0; 9];
     stem.weight[4] = 1.0;
     let mut depthwise = FoldedConv { weight: vec![0.0; 9], ..stem.clone() };
@@ -280,6 +280,6 @@ fn wrong_shapes_are_rejected() {
     let net = net().packed();
     assert!(catch_unwind(AssertUnwindSafe(|| net.forward(&[0.0; 3], 1, 2))).is_err());
     assert!(catch_unwind(AssertUnwindSafe(|| net.forward(&[], 1, 0))).is_err());
-    // The number of pixels wraps around to 0.
+    // With this side, the number of pixels overflows to 0.
     assert!(catch_unwind(AssertUnwindSafe(|| net.forward(&[], 1, 1 << (usize::BITS / 2)))).is_err());
 }

@@ -42,7 +42,7 @@ pub(super) fn backward(
     let (tangent, grad) = (dense(tangent), dense(grad));
     let mut out = vec![0.0_f32; numbers(&tangent).len()];
     let count = factors.scale.len();
-    // For each factor of each row, its contribution to the gradients of scale and curvature.
+    // `shares` holds the contribution of each factor of each row to the gradients of scale and curvature.
     let mut shares = vec![[0.0_f64; 2]; out.len() / factors.width];
     let chunk = factors.chunk();
     let pieces = out.par_chunks_mut(chunk).zip(shares.par_chunks_mut(chunk / factors.width));

@@ -164,7 +164,8 @@ fn queries_without_positives() {
 /// infinity.
 #[test]
 fn difficult_tables() {
-    // Seen from (1, 0): straight ahead, straight back, at the side, the point itself, the root.
+    // Seen from the whole at (1, 0), the parts lie straight ahead, straight back, at the side, at the point itself and
+    // at the root.
     let parts = vec![2.0, 0.0, -1.0, 0.0, 1.0, 3.0, 1.0, 0.0, 0.0, 0.0];
     let inputs = |parts: Vec<f32>, scale: f32| {
         let count = parts.len() / 2;
@@ -217,7 +218,7 @@ fn any_layout_and_any_role() {
     let (plain, turned) =
         (leaf(&values, [9, 8]), leaf(&(0..72).map(|i| values[i % 9 * 8 + i / 9]).collect::<Vec<_>>(), [8, 9]));
     let (found, other) = (loss(plain.clone(), roles.clone()), loss(turned.clone().transpose(), roles));
-    // The same points copied out, separately for each role.
+    // `apart_values` holds the same points, copied separately for each role.
     let mut apart_values = values[16..64].to_vec();
     (2..8).rev().for_each(|i| apart_values.extend(&values[8 * i..8 * (i + 1)]));
     let written = leaf(&apart_values, [12, 8]);
