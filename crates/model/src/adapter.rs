@@ -252,7 +252,7 @@ mod tests {
         let mut init = Init::seeded(1, &Device::flex());
         let config = |input| AdapterConfig { input, ..AdapterConfig::default() };
         let rms = Adapter::new("a", &config(FeatureScaling::Rms), 2, &mut init).unwrap();
-        // rms(3, 4) = sqrt(12.5)
+        // The root mean square of 3 and 4 is sqrt(12.5).
         let expected = [3.0 / 12.5_f32.sqrt(), 4.0 / 12.5_f32.sqrt()];
         let found = floats(rms.forward(rows(&[3.0, 4.0], 2), None));
         assert!(found.iter().zip(expected).all(|(a, b)| (a - b).abs() < 1e-6), "{found:?}");
@@ -277,7 +277,7 @@ mod tests {
             assert_ne!(first, other);
         }
         let zeros = first.iter().filter(|x| **x == 0.0).count() as f64 / first.len() as f64;
-        // Four standard errors of a share of .3 in 20,000 draws: .013.
+        // The tolerance is four standard errors of a share of .3 in 20,000 draws.
         assert!((zeros - 0.3).abs() < 0.013, "{zeros}");
         assert!(first.iter().all(|x| *x == 0.0 || (x - 1.0 / 0.7).abs() < 1e-6));
         assert_eq!(floats(adapter.forward(ones.clone(), None)), vec![1.0; 20_000]);
@@ -297,7 +297,7 @@ mod tests {
             for _ in 0..2 {
                 whole.push(floats(adapter.forward(rows(&all, width), Some(&noise))));
             }
-            // One mask before the hidden layer and one after it.
+            // Each pass draws one mask before the hidden layer and one after it.
             assert_eq!(noise.masks_drawn(), 4);
             let part = |drawn: u64, from: usize, to: usize| {
                 let features = rows(&all[from * width..to * width], width);

@@ -139,7 +139,7 @@ mod tests {
 
     #[test]
     fn the_blocks_of_all_stages_of_a_convolutional_network_are_counted() {
-        // Stages of 1, 2, 1 and 1 blocks.
+        // The stages have 1, 2, 1 and 1 blocks.
         let resnet = [
             ("conv1.weight", 0),
             ("bn1.running_mean", 0),
@@ -149,7 +149,7 @@ mod tests {
             ("layer4.0.bn1.weight", 5),
         ];
         check(Tower::Image, "resnet_nano", 5, &resnet);
-        // Stages of 1, 1, 2 and 1 blocks; the downsampling before a stage is in its first block.
+        // The stages have 1, 1, 2 and 1 blocks. The downsampling before a stage belongs to its first block.
         let convnext = [
             ("stem.0.weight", 0),
             ("stages.0.blocks.0.mlp.fc1.weight", 1),
@@ -159,7 +159,7 @@ mod tests {
             ("norm.weight", 6),
         ];
         check(Tower::Image, "convnext_nano", 5, &convnext);
-        // Stages of 1, 2, 1, 1, 1, 1 and 1 blocks.
+        // The stages have 1, 2, 1, 1, 1, 1 and 1 blocks.
         let efficientnet = [
             ("embeddings.convolution.weight", 0),
             ("encoder.blocks.2.depthwise_conv.depthwise_norm.bias", 3),

@@ -38,7 +38,7 @@ impl BoundedScalar {
     pub fn new(names: Vec<String>, init: &[f64], range: [f64; 2], learn: bool, device: &Device) -> Result<Self> {
         let what = names.first().cloned().unwrap_or_default();
         let [low, high] = range;
-        // Written so that NaN fails too.
+        // The condition is written so that NaN fails, too.
         if !(low >= 0.0 && high > 0.0 && low <= high) {
             return Err(Error::setting(
                 format!("range of {what}"),

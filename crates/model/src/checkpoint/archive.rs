@@ -94,7 +94,7 @@ mod tests {
         entry.extend(b"data");
         if zip64 {
             entry[30] = 18;
-            // Another extra field first, then the ZIP64 field.
+            // The entry has another extra field before the ZIP64 field.
             entry.extend([9, 0, 2, 0, 7, 7, 1, 0, 8, 0]);
             entry.extend(size.to_le_bytes());
         }

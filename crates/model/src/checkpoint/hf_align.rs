@@ -67,7 +67,7 @@ fn import(mut stored: StateDict, options: &ImportOptions, device: &Device) -> Re
         textual_lora: None,
     };
     let beside = stored.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    // A lower bound: every block except the first of its stage reads and writes this many channels.
+    // This is a lower bound: every block except the first of its stage reads and writes this many channels.
     let stages = visual.channels.iter().zip(visual.repeats);
     let min_values = stages.map(|(&channels, repeats)| repeats.saturating_sub(1) as f64 * (channels as f64).powi(2));
     super::check_numbers((last as f64).powi(2) + min_values.sum::<f64>(), &stored.weights, &path, &beside)?;
@@ -453,7 +453,7 @@ mod tests {
         for (mean, std) in found.pixels.mean.into_iter().zip(found.pixels.std) {
             assert!(((0.0 - mean) / std + 1.0).abs() < 1e-6 && ((1.0 - mean) / std - 1.0).abs() < 1e-6);
         }
-        // (p - mean) / std / std: the processor's default, meant for networks with a classifier.
+        // By default the processor computes (p - mean) / std / std, which is meant for networks with a classifier.
         let found = read("{}").unwrap();
         assert!((found.pixels.mean[0] - 0.485).abs() < 1e-6 && (found.pixels.std[0] - 0.229 * 0.229).abs() < 1e-6);
         let message = read(r#"{"image_std": [0, 1, 1]}"#).map(|_| ()).unwrap_err().to_string();

@@ -50,7 +50,7 @@ fn message(tensors: &[(String, Vec<u8>)], storage: &[f32]) -> (String, usize) {
 
 #[test]
 fn views_larger_than_their_file_are_rejected() {
-    // A view of 1.2e9 elements on a storage with one element.
+    // This view has 1.2e9 elements, and its storage has one.
     let expanded = tensor("0", 1, &[30_000, 40_000], &[0, 0]);
     let (message, bytes) = message(&[("visual.pos_embed".to_owned(), expanded)], &[1.0]);
     assert!(bytes < 700, "{bytes}");
@@ -128,10 +128,10 @@ fn huge_dimensions_are_rejected_before_allocation() {
         let message = Head::new(&spec, &HeadConfig::default(), &Device::flex()).unwrap_err().to_string();
         assert!(message.contains(&format!("`dim` is {dim}")), "{message}");
     }
-    // Within the range, but far larger than the weights.
+    // This dimension is within the allowed range, but describes a model far larger than the weights.
     let message = refused(&|it| it.manifold.dim = 65_536);
     assert!(message.contains("model") && message.contains("expected at most") || message.contains("is ["), "{message}");
-    // An encoder whose total size is not visible in any single setting.
+    // The total size of this encoder is not visible in any single setting.
     let resnet = VisualConfig::preset("resnet_nano").unwrap().with("bottleneck", 1 << 20).unwrap();
     let message = refused(&|it| it.model.visual = resnet.clone());
     assert!(message.contains("manifest.toml: `model` is an architecture of at least"), "{message}");
@@ -150,7 +150,7 @@ fn modes_follow_the_umask() {
     let folder = tempfile::tempdir().unwrap();
     let (model, manifest) = small(&ManifoldSpec::lorentz(8, 1.0));
     let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
-    // The mode that the system gives a new file under the umask of this process.
+    // A new file has the mode that follows from the umask of this process.
     let plain = folder.path().join("plain");
     fs::write(&plain, "").unwrap();
     let path = folder.path().join("model");
@@ -178,7 +178,7 @@ fn interrupted_replacements_are_read_from_the_previous_folder() {
         drop(fs::remove_dir_all(&aside));
         fs::remove_dir_all(&path).unwrap();
     }
-    // The newest checkpoint of a run.
+    // The newest checkpoint of a run must be found, too.
     let run = folder.path().join("run");
     let step = checkpoint_path(&run, 7);
     save(&step, &model, &manifest, None).unwrap();

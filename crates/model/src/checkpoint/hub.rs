@@ -102,7 +102,7 @@ mod tests {
             fill(&model.join("snapshots").join(commit));
         }
         let find = |name: &str| locate_in(Path::new(name), Some(cache.path()), None);
-        // Two snapshots, and no `main` to choose between them.
+        // There are two snapshots, and no `main` to choose between them.
         assert!(find("openai/clip").is_err());
         fs::create_dir_all(model.join("refs")).unwrap();
         fs::write(model.join("refs/main"), "bbb\n").unwrap();

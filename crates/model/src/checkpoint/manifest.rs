@@ -1,4 +1,4 @@
-//! `manifest.toml`: describes the model whose weights are beside it, and how its inputs are prepared.
+//! `manifest.toml`: describes the model whose weights are in the same folder, and how its inputs are prepared.
 
 use std::fs;
 use std::path::Path;

@@ -192,7 +192,8 @@ fn converting_a_released_checkpoint_and_back_changes_no_bit() {
         assert!(fs::read(&exported).unwrap() == fs::read(&twice).unwrap(), "{name}");
         assert!(fs::read(&exported).unwrap() == fs::read(native.join(WEIGHTS)).unwrap(), "{name}");
 
-        // Exactly the released state dict: the same names and shapes and, for learned tensors, the same numbers.
+        // The export equals the released state dict: the same names and shapes and, for learned tensors, the same
+        // numbers.
         let reader = pytorch_reader::PytorchReader::with_top_level_key(&pth, "model").unwrap();
         let weights = export(&loaded);
         let mut names: Vec<_> = reader.keys();
@@ -343,7 +344,7 @@ fn all_mismatched_weights_are_listed_in_one_message() {
 fn half_precision_is_widened() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("half.safetensors");
-    // 1.0, -2.0, 0.5 as IEEE half and as bfloat16.
+    // These are the bytes of 1.0, -2.0 and 0.5 as IEEE half and as bfloat16.
     let (half, brain) = ([0x00, 0x3c, 0x00, 0xc0, 0x00, 0x38], [0x80, 0x3f, 0x00, 0xc0, 0x00, 0x3f]);
     let view = |dtype, bytes| safetensors::tensor::TensorView::new(dtype, vec![3], bytes).unwrap();
     let views = [("f16", view(safetensors::Dtype::F16, &half)), ("bf16", view(safetensors::Dtype::BF16, &brain))];

@@ -102,12 +102,12 @@ impl Encoder for ClipVit {
     type Reads = ImageInputFormat;
 
     const PRESETS: &'static [(&'static str, ClipVitConfig)] = &[
-        // OpenAI's four models. LAION's models use `activation = "gelu"`.
+        // These are OpenAI's four models. LAION's models use `activation = "gelu"`.
         ("clip_vit_b32", ClipVitConfig::openai(224, 32, 768, 12, 12)),
         ("clip_vit_b16", ClipVitConfig::openai(224, 16, 768, 12, 12)),
         ("clip_vit_l14", ClipVitConfig::openai(224, 14, 1024, 24, 16)),
         ("clip_vit_l14_336", ClipVitConfig::openai(336, 14, 1024, 24, 16)),
-        // The same size as `vit_nano`.
+        // This model has the size of `vit_nano`.
         ("clip_vit_nano", ClipVitConfig::openai(64, 8, 128, 4, 4)),
     ];
     const BLOCKS: &'static [&'static str] = &["transformer.resblocks.#"];

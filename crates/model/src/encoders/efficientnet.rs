@@ -274,13 +274,14 @@ impl Encoder for EfficientNet {
     type Reads = ImageInputFormat;
 
     const PRESETS: &'static [(&'static str, EfficientNetConfig)] = &[
-        // The smallest network, and that of ALIGN at its image size.
+        // B0 is the smallest network. B7 is the network of ALIGN, with its image size.
         ("efficientnet_b0", EfficientNetConfig::new(224, 32, [16, 24, 40, 80, 112, 192, 320], [1, 2, 2, 3, 3, 4, 1])),
         (
             "efficientnet_b7",
             EfficientNetConfig::new(289, 64, [32, 48, 80, 160, 224, 384, 640], [4, 7, 7, 10, 10, 13, 4]),
         ),
-        // Lite 0 to 4: widths of B0 times 1, 1, 1.1, 1.2 and 1.4, depths times 1, 1.1, 1.2, 1.4 and 1.8.
+        // Lite 0 to 4 have the widths of B0 times 1, 1, 1.1, 1.2 and 1.4, and its depths times 1, 1.1, 1.2, 1.4 and
+        // 1.8.
         ("efficientnet_lite0", EfficientNetConfig::lite(224, [16, 24, 40, 80, 112, 192, 320], [1, 2, 2, 3, 3, 4, 1])),
         ("efficientnet_lite1", EfficientNetConfig::lite(240, [16, 24, 40, 80, 112, 192, 320], [1, 3, 3, 4, 4, 5, 1])),
         ("efficientnet_lite2", EfficientNetConfig::lite(260, [16, 24, 48, 88, 120, 208, 352], [1, 3, 3, 4, 4, 5, 1])),

@@ -237,7 +237,7 @@ impl Encoder for PretrainedVit {
             "siglip_vit_so400m_384",
             PretrainedVitConfig { mlp_ratio: 4304.0 / 1152.0, ..PretrainedVitConfig::siglip(384, 14, 1152, 27, 16) },
         ),
-        // The same size as `vit_nano`.
+        // This model has the size of `vit_nano`.
         ("timm_vit_nano", PretrainedVitConfig::timm(64, 8, 128, 4, 4)),
         (
             "dinov2_nano",

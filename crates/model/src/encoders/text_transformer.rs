@@ -78,9 +78,9 @@ impl Encoder for TextTransformer {
     type Reads = TextInputFormat;
 
     const PRESETS: &'static [(&'static str, TextTransformerConfig)] = &[
-        // The published models ("L12_W512") with CLIP's vocabulary.
+        // This is the text tower of the published models ("L12_W512"), with CLIP's vocabulary.
         ("text_l12_w512", TextTransformerConfig::new(49_408, 77, 512, 12, 8)),
-        // Text towers for the small ViTs. The tokenizer of a run replaces the vocabulary size.
+        // These text towers fit the small ViTs. The tokenizer of a run replaces the vocabulary size.
         ("text_nano", TextTransformerConfig::new(2_048, 40, 128, 4, 4)),
         ("text_micro", TextTransformerConfig::new(4_096, 48, 192, 6, 6)),
         ("text_tiny", TextTransformerConfig::new(8_192, 64, 256, 8, 8)),

@@ -82,11 +82,12 @@ impl Encoder for Vit {
     type Reads = ImageInputFormat;
 
     const PRESETS: &'static [(&'static str, VitConfig)] = &[
-        // 12 heads at width 384, as in MoCo v3 (timm's plain ViT-S has 6).
+        // ViT-S has 12 heads, as in MoCo v3 (timm's plain ViT-S has 6).
         ("vit_s16", VitConfig::new(224, 16, 384, 12, 12)),
         ("vit_b16", VitConfig::new(224, 16, 768, 12, 12)),
         ("vit_l16", VitConfig::new(224, 16, 1024, 24, 16)),
-        // For experiments on a CPU: 0.8, 2.8 and 6.4 million parameters, 65, 65 and 145 tokens.
+        // These models are for experiments on a CPU. They have 0.8, 2.8 and 6.4 million parameters, and 65, 65 and 145
+        // tokens.
         ("vit_nano", VitConfig::new(64, 8, 128, 4, 4)),
         ("vit_micro", VitConfig::new(96, 12, 192, 6, 6)),
         ("vit_tiny", VitConfig::new(96, 8, 256, 8, 8)),

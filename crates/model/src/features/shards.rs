@@ -161,7 +161,7 @@ impl FeatureShards {
     /// Position of the row with this key.
     pub(crate) fn position(&self, key: &ContentKey) -> Option<ShardPosition> {
         let found = |(shard, file): (usize, &VectorFile)| Some((shard as u32, file.position(key)?));
-        // Of several rows with a key, the last one counts.
+        // If several rows have this key, the last one counts.
         self.shards.iter().enumerate().rev().find_map(found)
     }
 
@@ -285,7 +285,7 @@ mod tests {
         let half = FeatureStore { element: Some(Element::F16), ..named.clone() };
         let found = message(&half, Tower::Image, IDENTITY);
         assert!(found.contains(".0000.features: vectors stored as F32; expected F16"), "{found}");
-        // A shard of another encoder under the name of this one.
+        // The shard has the file name of this encoder, but belongs to another one.
         let other = format!("{}{}", &IDENTITY[..24], "0".repeat(40));
         let found = message(&named, Tower::Image, &other);
         assert!(found.contains("vectors of another encoder"), "{found}");

@@ -488,14 +488,14 @@ mod tests {
         let path = folder.path().join("a.points");
         filled(&path);
         let bytes = std::fs::read(&path).unwrap();
-        // Killed before the header was updated: records beyond its count.
+        // A process that is killed before it updates the header leaves more records than the header counts.
         std::fs::write(&path, [&bytes[..], &bytes[START..START + SIZE + 5]].concat()).unwrap();
         let (mut store, notes) = open(&path);
         assert!(notes.is_empty(), "{notes:?}");
         assert_eq!(store.find(&keys(0..7)).unwrap().len(), 5);
         drop(store);
         assert_eq!(std::fs::read(&path).unwrap(), bytes);
-        // A truncated file: fewer records than the header counts.
+        // A truncated file has fewer records than the header counts.
         std::fs::write(&path, &bytes[..bytes.len() - 1]).unwrap();
         let (mut store, notes) = open(&path);
         assert!(notes[0].contains("ends before its last 1 vector (half-written file)"), "{notes:?}");

@@ -379,6 +379,6 @@ fn the_trained_parameters_of_a_tower_are_the_factors() {
     let mut trained = Trained::default();
     visit_params(&set_trainable(vit, |param| param.low_rank), &mut trained);
     assert!(trained.0.iter().all(|(low_rank, trains)| low_rank == trains));
-    // Four blocks, four weights each, two factors each.
+    // There are four blocks with four weights each, and each weight has two factors.
     assert_eq!(trained.0.iter().filter(|(_, trains)| *trains).count(), 32);
 }

@@ -37,7 +37,7 @@ pub(super) fn read(mut stored: StateDict, beside: &Path, device: &Device) -> Res
         let detail = "holds gated feed-forward layers (SwiGLU); expected two affine maps, `mlp.fc1` and `mlp.fc2`";
         return Err(Error::format(stored.path, detail));
     }
-    // The name in the files of DINOv2's authors.
+    // The files of DINOv2's authors use another name for the register tokens.
     rename(&mut stored, "register_tokens", "reg_token");
     let norm_after_mean = stored.has(&["fc_norm."]);
     rename(&mut stored, "fc_norm.", "norm.");
