@@ -199,7 +199,7 @@ impl LabelPairRetrieval {
             .ok_or_else(|| Error::Embedder("a similarity is not a number".into()))?;
         let folds = halves(ranks.len(), options.seed);
 
-        // Indices into `constants` by ascending absolute value, so that ties go to the smallest C.
+        // The indices into `constants` are ordered by absolute value, so that ties go to the smallest C.
         let up: Vec<usize> = (C_VALUES - 1..constants.len()).collect();
         let down: Vec<usize> = (0..C_VALUES).rev().collect();
         let mut records = Vec::new();

@@ -113,7 +113,7 @@ impl Benchmark for TaxonomicRanks {
                 let protocol = format!("names joined, common names of species{note}{among}, {}", score.name());
                 classify(&protocol, rank, &rows, &all, rank + 1 == ranks)?;
             }
-            // RCME Table 8: below the rank of kingdoms, classify also among the taxa of the photo's own kingdom.
+            // Below the rank of kingdoms, also classify among the taxa of the photo's own kingdom (RCME Table 8).
             if rank > 0 && kingdoms.len() > 1 {
                 for kingdom in &kingdoms {
                     let is_own = |chain: &RankedTexts| at(chain, 0) == Some(*kingdom);

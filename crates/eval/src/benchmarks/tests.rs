@@ -237,7 +237,7 @@ fn part_retrieval_by_hand() {
 /// The angle decides which candidates pass the gate. Candidates that pass are ordered by cosine, the others by angle.
 #[test]
 fn a_gate_comes_before_the_cosine() {
-    // Six photos with a cat and six with a dog.
+    // There are six photos with a cat and six with a dog.
     use conifer_data::BBox;
     let painted = |photo: u8, part: u8| {
         let rgb = (0..100).flat_map(|i| [if i < 50 { photo } else { part }; 3]).collect();
@@ -290,7 +290,7 @@ fn empty_data_are_an_error() {
 
 #[test]
 fn hierarcaps_and_depth_by_hand() {
-    // Texts on a line at depths 1, 2 and 3. The photo at 3.2 retrieves all of them.
+    // The texts lie on a line at depths 1, 2 and 3. The photo at 3.2 retrieves all of them.
     let embedder = euclidean(
         &[("animal", [1.0, 0.0]), ("dog", [2.0, 0.0]), ("a dog runs", [3.0, 0.0])],
         &[(0, [3.2, 0.0]), (7, [1.5, 0.0])],
@@ -474,7 +474,7 @@ fn every_benchmark_obeys_the_laws() {
     let world =
         ToyWorld::new(ToyConfig { size: 12, resolution: 32, split: ToySplit::Test, ..ToyConfig::default() }).unwrap();
     let gallery = world.gallery(1).unwrap();
-    // Enough scenes for 25 samples of one kind, which vg_attribution requires of a label.
+    // 40 scenes are enough for a label with 25 samples, which vg_attribution requires.
     let contrasts = ToyConfig { size: 40, resolution: 32, split: ToySplit::Test, ..ToyConfig::default() };
     let contrasts = ToyWorld::new(contrasts).unwrap().contrasts();
     let grade = |index: usize| Sample { grade: Some((index % 4) as f64), ..world.get(index).unwrap() };

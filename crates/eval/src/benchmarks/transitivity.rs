@@ -101,12 +101,13 @@ mod tests {
     /// the cosines of the directions of c - a and c - b.
     #[test]
     fn violations_by_hand() {
-        // c = (3, 1): S(a, c) = 2 / sqrt 5 = 0.894, S(b, c) = 1 / sqrt 2 = 0.707: holds. d = (0, 1): S(a, d) = 0 after
-        // clamping, S(b, d) = 0: holds. e = (1, 1), b2 = (1.5, 1): S(a, b2) = 0.5 / sqrt 1.25 = 0.447, S(a, e) = 0,
-        // and from b2 the point e lies backwards: S(b2, e) = 0: holds. g = (1, 2), f = (0.9, 3.9): S(a, g) = 0 up to
-        // rounding, and S(a, f) = 0 after clamping: holds. h = (2, 1), i = (2.1, 3): S(a, h) = 1 / sqrt 2 = 0.707,
-        // S(h, i) = (2, 1) (0.1, 2) / (sqrt 5 * 2.0025) = 0.491, product 0.347; S(a, i) = 1.1 / sqrt 10.21 = 0.344:
-        // violated.
+        // Eq. 4 holds for (a, b, c): S(a, c) = 2 / sqrt 5 = 0.894, and S(b, c) = 1 / sqrt 2 = 0.707.
+        // It holds for (a, b, d): S(a, d) = 0 after clamping, and S(b, d) = 0.
+        // It holds for (a, b2, e): S(a, b2) = 0.5 / sqrt 1.25 = 0.447, S(a, e) = 0, and S(b2, e) = 0, because e lies
+        // backwards seen from b2.
+        // It holds for (a, g, f): S(a, g) = 0 up to rounding, and S(a, f) = 0 after clamping.
+        // It is violated for (a, h, i): S(a, h) = 1 / sqrt 2 = 0.707, S(h, i) = (2, 1) (0.1, 2) / (sqrt 5 * 2.0025) =
+        // 0.491, and their product 0.347 exceeds S(a, i) = 1.1 / sqrt 10.21 = 0.344.
         let points: BTreeMap<&str, [f32; 2]> = [
             ("a", [1.0, 0.0]),
             ("b", [2.0, 0.0]),

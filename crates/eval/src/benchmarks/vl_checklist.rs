@@ -24,7 +24,7 @@ use crate::{Error, Result};
 /// files, as in the published data; a partial measurement may have fewer.
 pub(super) struct VlChecklist;
 
-/// In the order of PHyCLIP Table 3.
+/// The subsets, in the order of PHyCLIP Table 3.
 const SUBSETS: &[&str] =
     &["Location/center", "Location/mid", "Location/margin", "Size/large", "Size/medium", "Size/small"];
 

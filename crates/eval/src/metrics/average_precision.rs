@@ -63,7 +63,8 @@ impl DetectionRanking {
             return [f64::NAN; 2];
         }
         let (mut steps, mut right, mut all, mut before) = (0.0, 0.0, 0.0, 0.0);
-        // (right so far, precision) after each right entry. Between them the precision only decreases.
+        // `curve` holds (right so far, precision) after each right entry. Between right entries the precision only
+        // falls.
         let mut curve: Vec<(f64, f64)> = Vec::new();
         for entry in &self.0 {
             let weight = weight(entry.group);
@@ -84,7 +85,8 @@ impl DetectionRanking {
         }
         let mut next = 0;
         let points = (0..=100).map(|i| {
-            // Same values as numpy's `linspace(0, 1, 101)`. They decide whether a recall of 7 / 20 reaches 0.35.
+            // These are the values of numpy's `linspace(0, 1, 101)`. They decide whether a recall of 7 / 20 reaches
+            // 0.35.
             let recall = f64::from(i) * 0.01;
             while curve.get(next).is_some_and(|point| point.0 / positives < recall) {
                 next += 1;

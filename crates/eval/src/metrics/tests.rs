@@ -22,7 +22,7 @@ fn tree() -> ClassGraph {
 
 #[test]
 fn accuracy_of_a_table() {
-    // Class 0: 2 of 3 right; class 1: 0 of 1; class 2 has no sample.
+    // Class 0 has 2 of 3 samples right, class 1 has 0 of 1, and class 2 has no sample.
     let it = accuracy(&[0, 0, 1, 0], &[0, 0, 0, 1], 3);
     assert_eq!(it, Accuracy { macro_average: (2.0 / 3.0 + 0.0) / 2.0, micro_average: 0.5 });
 }
@@ -40,7 +40,8 @@ fn rank_counts_ties_against_us() {
 
 #[test]
 fn chance_of_a_hit() {
-    // 1 right of 4: k/4. 2 right of 4, k = 1: 1/2; k = 2: 1 - (2/4)(1/3) = 5/6; k = 3: 1.
+    // With 1 right candidate of 4, the chance is k/4. With 2 of 4, it is 1/2 for k = 1, 1 - (2/4)(1/3) = 5/6 for k = 2,
+    // and 1 for k = 3.
     for (correct, k, expected) in [(1, 1, 0.25), (1, 4, 1.0), (2, 1, 0.5), (2, 2, 5.0 / 6.0), (2, 3, 1.0), (1, 9, 1.0)]
     {
         assert!((chance_hit_at_k(4, correct, k) - expected).abs() < 1e-12, "{correct} right, top {k}");
@@ -78,11 +79,12 @@ fn kendall_tau_of_small_permutations() {
 
 #[test]
 fn spearman_with_and_without_ties() {
-    // Ranks 1 2 3 4 against 1 3 2 4: squared differences 0 1 1 0, so 1 - 6 * 2 / (4 * 15) = 0.8.
+    // The ranks 1, 2, 3, 4 and 1, 3, 2, 4 have the squared differences 0, 1, 1, 0, so rho is 1 - 6 * 2 / (4 * 15) =
+    // 0.8.
     assert!((spearman(&[0.1, 0.2, 0.3, 9.0], &[1.0, 8.0, 2.0, 9.0]) - 0.8).abs() < 1e-12);
     assert!((spearman(&[1.0, 2.0, 3.0], &[5.0, 4.0, 3.0]) + 1.0).abs() < 1e-12);
-    // Ranks 1.5 1.5 3.5 3.5 against 1 2 3 4. Relative to the mean 2.5: (-1)(-1.5) + (-1)(-0.5) + 0.5 + 1.5 = 4 over
-    // sqrt(4 * 5).
+    // The ranks are 1.5, 1.5, 3.5, 3.5 and 1, 2, 3, 4. Relative to the mean 2.5, rho is (-1)(-1.5) + (-1)(-0.5) + 0.5 +
+    // 1.5 = 4 over sqrt(4 * 5).
     assert!((spearman(&[7.0, 7.0, 8.0, 8.0], &[1.0, 2.0, 3.0, 4.0]) - 4.0 / 20.0f64.sqrt()).abs() < 1e-12);
     assert_eq!(spearman(&[-0.0, 0.0, 1.0], &[0.0, -0.0, 2.0]), 1.0);
     assert!(spearman(&[1.0, 1.0], &[1.0, 2.0]).is_nan());
@@ -176,9 +178,9 @@ fn roc_auc_counts_ordered_pairs() {
 
     let outcomes = crate::Outcomes::RocAuc { scores: scores.to_vec(), positive: positive.to_vec() };
     assert_eq!((outcomes.value(), outcomes.len()), (0.75, 4));
-    // Row 1 is drawn twice: of six pairs, those of row 2 with row 1 are out of order.
+    // With row 1 drawn twice there are six pairs, of which the two pairs of rows 1 and 2 are out of order.
     assert_eq!(outcomes.over(&[0, 1, 1, 2, 3]), 4.0 / 6.0);
-    // Ranks of the right rows: 1 of 1 and 2 of 3; with row 1 twice, 1 of 1 and 2 of 4.
+    // The precision at the right rows is 1 of 1 and 2 of 3; with row 1 drawn twice, it is 1 of 1 and 2 of 4.
     let outcomes = crate::Outcomes::AveragePrecision { scores: scores.to_vec(), positive: positive.to_vec() };
     assert!((outcomes.value() - (1.0 + 2.0 / 3.0) / 2.0).abs() < 1e-12);
     assert_eq!(outcomes.over(&[0, 1, 1, 2, 3]), 0.75);

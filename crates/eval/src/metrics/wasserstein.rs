@@ -4,7 +4,7 @@
 /// Weights are normalised; `None` means equal weights. There is one weight per value. NaN if a sample is empty or its
 /// total weight is 0.
 pub fn wasserstein(u: &[f64], v: &[f64], u_weights: Option<&[f64]>, v_weights: Option<&[f64]>) -> f64 {
-    // (value, step of U - V)
+    // Each entry is (value, step of U - V).
     let steps = |values: &[f64], weights: Option<&[f64]>, sign: f64| {
         let weight = |i: usize| weights.map_or(1.0, |it| it[i]);
         let total: f64 = (0..values.len()).map(weight).sum();

@@ -29,7 +29,7 @@ pub fn conformal_threshold(units: &[Vec<Option<f64>>], risk: f64) -> Result<Conf
     if units.iter().any(Vec::is_empty) {
         return Err(argument("a calibration unit", "empty", "at least one photo per unit"));
     }
-    // (critical value, share of its unit)
+    // Each entry is (critical value of a photo, weight of the photo in its unit).
     let mut losses: Vec<(f64, f64)> = Vec::new();
     for unit in units {
         losses.extend(unit.iter().flatten().map(|&critical| (critical, 1.0 / unit.len() as f64)));

@@ -42,9 +42,9 @@ fn scores(shares: [f64; 4]) -> Vec<f32> {
 fn probabilities_are_sums_over_classes() {
     let classes = birds();
     let found = classes.node_probabilities(&scores(SCORES), 1.0).unwrap();
-    // bird, duck, mallard, pintail, owl, snowy, barn
+    // The nodes are bird, duck, mallard, pintail, owl, snowy and barn.
     near(&found, &[1.0, 0.6, 0.3, 0.3, 0.4, 0.4, 0.0]);
-    // Half the temperature squares the ratios: 9 : 9 : 16 of 34.
+    // Half the temperature squares the ratios of the probabilities: 9 : 9 : 16.
     let found = classes.node_probabilities(&scores(SCORES), 0.5).unwrap();
     near(&found[1..6], &[18.0 / 34.0, 9.0 / 34.0, 9.0 / 34.0, 16.0 / 34.0, 16.0 / 34.0]);
 }
@@ -119,21 +119,23 @@ fn answers_shrink_and_losses_fall_as_the_threshold_rises() {
 #[test]
 fn threshold_of_a_hand_computed_example() {
     let photos = |critical: &[Option<f64>]| critical.iter().map(|&it| vec![it]).collect::<Vec<_>>();
-    // n = 9: at most 0.2 * 10 - 1 = 1 wrong photo. Above 0.5 one photo is wrong.
+    // With n = 9, at most 0.2 * 10 - 1 = 1 photo may be wrong. At the threshold 0.5, one photo is wrong (0.7 > 0.5).
     let nine = photos(&[Some(0.7), Some(0.5), Some(0.5), Some(0.2), None, None, None, None, None]);
     let found = conformal_threshold(&nine, 0.2).unwrap();
     assert_eq!((found.threshold, found.units), (Some(0.5), 9));
     near(&[found.calibration_risk], &[1.0 / 9.0]);
-    // 0.1 * 10 - 1 = 0 wrong photos; 0.4: three; 0.5: four, which is all of them.
+    // A risk of 0.1 allows 0.1 * 10 - 1 = 0 wrong photos, 0.4 allows three, and 0.5 allows four, as many as can be
+    // wrong.
     assert_eq!(conformal_threshold(&nine, 0.1).unwrap().threshold, Some(0.7));
     assert_eq!(conformal_threshold(&nine, 0.4).unwrap().threshold, Some(0.2));
     assert_eq!(conformal_threshold(&nine, 0.5).unwrap().threshold, Some(0.0));
-    // One photo too few.
+    // Eight photos are one too few.
     assert_eq!(conformal_threshold(&nine[1..], 0.1).unwrap().threshold, None);
     assert_eq!(conformal_threshold(&[], 0.5).unwrap().threshold, None);
     assert_eq!((needed_units(0.1).unwrap(), needed_units(0.05).unwrap(), needed_units(0.5).unwrap()), (9, 19, 1));
     assert_eq!((needed_units(0.3).unwrap(), needed_units(0.99).unwrap()), (3, 1));
-    // Units of several photos: their losses are 1/2, 1/4 and 0; allowed are 0.5 * 4 - 1 = 1, or 0.4 * 4 - 1 = 0.6.
+    // The units have several photos and the losses 1/2, 1/4 and 0. Their sum may be 0.5 * 4 - 1 = 1, or 0.4 * 4 - 1 =
+    // 0.6.
     let genera = [vec![Some(0.9), None], vec![Some(0.8), None, None, None], vec![None]];
     assert_eq!(conformal_threshold(&genera, 0.5).unwrap().threshold, Some(0.0));
     assert_eq!(conformal_threshold(&genera, 0.4).unwrap().threshold, Some(0.8));
@@ -306,7 +308,7 @@ fn invalid_input_is_rejected() {
 
 #[test]
 fn fitted_temperature_recovers_the_one_that_drew_the_classes() {
-    // Classes drawn from softmax(scores / 0.05).
+    // The classes are drawn from softmax(scores / 0.05).
     let mut rng = ChaCha8Rng::seed_from_u64(8);
     let (photos, classes) = (4000, 6);
     let (mut scores, mut truth) = (Vec::new(), Vec::new());
@@ -340,7 +342,7 @@ fn statistics_of_a_hand_computed_example() {
         answer: node(&classes, answer),
         truth: TruePosition { node: node(&classes, truth), seen },
     };
-    // Right at depth 2, right at depth 1, wrong at depth 2, and the root.
+    // The answers are right at depth 2, right at depth 1, wrong at depth 2, and the root.
     let answers = [
         judged("mallard", "mallard", true),
         judged("duck", "pintail", true),

@@ -306,7 +306,7 @@ fn protocol_of(record: &Record) -> (&str, Option<&str>) {
 
 fn why_unmeasured(task: &str, report: &SuiteReport) -> String {
     if report.missing.iter().any(|it| it.task == task) {
-        // One note for all missing data sets. The end of the report lists each with its source.
+        // All missing data sets share one note. The end of the report lists each with its source.
         return "its data set is missing: see the end of the report".to_owned();
     }
     match report.failed.iter().find(|it| it.task == task) {

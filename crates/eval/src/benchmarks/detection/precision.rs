@@ -29,7 +29,7 @@ use crate::record::{Baseline, Record};
 use crate::score::similarity_rows;
 use crate::{Error, Result};
 
-/// Enough to estimate a standard deviation.
+/// Number of bootstrap resamples, enough to estimate a standard deviation.
 const RESAMPLES: usize = 200;
 /// Maximum logit scale of CLIP, MERU, HyCoCLIP and PHyCLIP.
 const LOGIT_SCALE: f64 = 100.0;

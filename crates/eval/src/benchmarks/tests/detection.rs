@@ -200,8 +200,8 @@ fn detection_on_boxes_of_coco() {
     let options = Options::default();
     let source = BenchmarkSamples(samples);
     let records = measure(find("detection").unwrap(), &Context::new(&HashEmbedder, &source, None, &options)).unwrap();
-    // Three splits of 65 classes, one of 17 and one of all 78, each with 2 scores x (3 metrics of every class + 2 of
-    // the top-1 class). 2 x 2 votes with two metrics each.
+    // There are three splits of 65 classes, one of 17 and one of all 78, each with 2 scores x (3 metrics of every class
+    // + 2 of the top-1 class), and 2 x 2 votes with two metrics each.
     assert_eq!(records.len(), 5 * 10 + 8);
     assert!(records.iter().all(|it| it.protocol.ends_with("boxes of groups left out: 5") && it.interval.is_some()));
     let vote = |size: &str| {

@@ -124,7 +124,7 @@ fn hyperlex_on_the_published_verbs() {
         measure(find("hyperlex").unwrap(), &Context::new(&HashEmbedder, source.as_ref(), None, &options)).unwrap();
     let verbs: Vec<_> = records.iter().filter(|it| it.split == "verbs").collect();
     assert_eq!((records.len(), verbs.len()), (14, 7));
-    // Computed independently in Python.
+    // The expected number was computed independently in Python.
     assert!((verbs[0].baseline.as_ref().unwrap().value - 0.155_663_9).abs() < 1e-6, "{:?}", verbs[0].baseline);
     for record in verbs {
         // The standard error of a correlation of 0 is 1 / sqrt(452) = 0.047.

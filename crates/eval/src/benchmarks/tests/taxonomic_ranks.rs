@@ -16,7 +16,7 @@ fn taxonomic_ranks_by_hand() {
     }
     assert_eq!(value(&records, "all", "tau_d"), 1.0);
     assert_eq!(records[1].baseline.as_ref().unwrap().value, 0.5);
-    // Most similar among the complete taxa "A b x" and "A c y": both photos get "A b x".
+    // Among the complete taxa "A b x" and "A c y", both photos are most similar to "A b x".
     let of = |split: &str, metric: &str| {
         let is = |it: &&Record| it.protocol.contains("whole taxon") && it.split == split && it.metric == metric;
         records.iter().find(is).map(|it| (it.value, it.baseline.as_ref().unwrap().value)).unwrap()

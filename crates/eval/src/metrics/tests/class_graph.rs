@@ -110,7 +110,7 @@ fn scores_of_networkx() {
     }
 }
 
-/// On a tree, the graph gives the numbers of the tree.
+/// For a tree, the class graph gives the same numbers as the tree.
 #[test]
 fn a_tree_is_a_graph() {
     let edges = [("root", "animal"), ("animal", "dog"), ("root", "car"), ("animal", "cat"), ("car", "taxi")];

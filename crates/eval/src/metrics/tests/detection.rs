@@ -4,12 +4,12 @@ use super::super::*;
 
 #[test]
 fn average_precision_by_hand() {
-    // Right at ranks 1 and 3 of 4: precision 1 at recall 1/2, 2/3 at recall 1.
+    // Ranks 1 and 3 of 4 are right: precision 1 at recall 1/2, and 2/3 at recall 1.
     let (scores, right) = ([0.9, 0.8, 0.7, 0.6], [true, false, true, false]);
     assert!((average_precision(&scores, &right) - (0.5 + 0.5 * 2.0 / 3.0)).abs() < 1e-12);
-    // Recalls 0 .. 0.50 (51 of them) at precision 1, 50 at 2/3.
+    // 51 recalls (0 to 0.50) have precision 1, and 50 have 2/3.
     assert!((average_precision_101(&scores, &right, 2) - (51.0 + 50.0 * 2.0 / 3.0) / 101.0).abs() < 1e-12);
-    // Two of four items are never found: 26 recalls at 1, 25 at 2/3, the rest 0.
+    // Two of four items are never found: 26 recalls have precision 1, 25 have 2/3, and the others 0.
     assert!((average_precision_101(&scores, &right, 4) - (26.0 + 25.0 * 2.0 / 3.0) / 101.0).abs() < 1e-12);
     // Equal scores give the fraction of right items in any order; in the 101-point form the order matters.
     assert_eq!(average_precision(&[0.5; 4], &[false, false, true, true]), 0.5);
@@ -55,12 +55,12 @@ fn distributions_by_hand() {
 
 #[test]
 fn threshold_curve_by_hand() {
-    // Four thresholds after the strictest: 0, 1/4, 1/2, 3/4, 1. A candidate beyond 1 never passes.
+    // The thresholds are 0, 1/4, 1/2, 3/4 and 1. A candidate beyond 1 never passes.
     let mut curve = ThresholdCurve::new(4);
     for (at, right) in [(-0.1, true), (0.2, false), (0.25, true), (0.6, false), (1.5, true), (f32::NAN, true)] {
         curve.add(at, right);
     }
-    // Recall 1/4 at precision 1 and 2/4 at 2/3; after that nothing more is right.
+    // Recall 1/4 has precision 1, and recall 2/4 has 2/3. No further right candidate passes.
     assert!((curve.average_precision() - (0.25 + 0.25 * 2.0 / 3.0)).abs() < 1e-12);
     assert_eq!(curve.precision_at(0.25), 1.0);
     assert!((curve.precision_at(0.5) - 2.0 / 3.0).abs() < 1e-12);
