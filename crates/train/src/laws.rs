@@ -162,7 +162,7 @@ fn edge_batch() -> Features {
         scale(rows, 0, 0.0);
         scale(rows, 1, 1e-6);
         scale(rows, 2, 1e4);
-        // A far and a near point in one pair.
+        // In this row, the points of photographs are far from the origin and those of texts near it.
         scale(rows, 3, if view % 2 == 0 { 1e4 } else { 1e-6 });
         rows[4] = first[4].clone();
         rows[5] = first[5].clone();
@@ -171,7 +171,7 @@ fn edge_batch() -> Features {
         scale(rows, 6, 1.0 + view as f64);
         rows[7][..DIM / 2].fill(0.0);
         rows[8] = rows[9].clone();
-        // The origin beside an ordinary point.
+        // In this row, the points of photographs are at the origin and those of texts are ordinary.
         scale(rows, 10, f64::from(view as u8 % 2));
     }
     batch
@@ -239,7 +239,7 @@ fn gradient_is_the_derivative_of_the_value() {
     const ROWS: usize = 3;
     for line in &METHODS {
         let spec = spec(line);
-        // Scaled so that the points lie in the usual range of embeddings.
+        // The factor moves the points into the usual range of embeddings.
         let features =
             Features::random(4, ROWS, DIM).0.map(|view| view.into_iter().flatten().map(|x| 0.3 * x).collect());
         let mut inputs: Vec<TensorData> = features.map(|view: Vec<f64>| TensorData::new(view, [ROWS, DIM])).into();
@@ -411,7 +411,7 @@ mod limits {
     }
 
     fn same(a: f64, b: f64) {
-        // The same f32 terms, summed in different orders.
+        // Both totals sum the same f32 terms in different orders.
         assert!((a - b).abs() <= 2e-6 * b.abs(), "{a} {b}");
     }
 

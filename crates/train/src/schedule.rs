@@ -130,7 +130,7 @@ mod tests {
     fn reference_warm_up_starts_at_zero_and_the_default_one_step_higher() {
         let reference = Schedule::new("cosine", 5e-4, 4, 12, true).unwrap();
         let ours = Schedule::new("cosine", 5e-4, 4, 12, false).unwrap();
-        // peak * step / 4 and peak * (step + 1) / 4, by hand
+        // The expected rates are peak * step / 4 and peak * (step + 1) / 4.
         for (step, (r, o)) in
             [(0.0, 1.25e-4), (1.25e-4, 2.5e-4), (2.5e-4, 3.75e-4), (3.75e-4, 5e-4)].into_iter().enumerate()
         {
@@ -142,7 +142,7 @@ mod tests {
     #[test]
     fn cosine_passes_through_its_known_points() {
         let schedule = Schedule::new("cosine", 1.0, 4, 12, false).unwrap();
-        // (1 + cos(pi p)) / 2 at p = 0, 1/4, 1/2, 3/4, 1 (and beyond the end)
+        // The expected factors are (1 + cos(pi p)) / 2 at p = 0, 1/4, 1/2, 3/4, 1 and beyond the end.
         let half_root = std::f64::consts::FRAC_1_SQRT_2 / 2.0;
         for (step, expected) in [(4, 1.0), (6, 0.5 + half_root), (8, 0.5), (10, 0.5 - half_root), (12, 0.0), (99, 0.0)]
         {

@@ -55,7 +55,7 @@ mod tests {
 
     #[test]
     fn layers_start_from_the_last_to_the_first() {
-        // Embeddings, blocks 1 to 5, final norm.
+        // The layers are the embeddings, blocks 1 to 5 and the final norm.
         assert_eq!(starts(1), [600, 500, 400, 300, 200, 100, 100]);
         assert_eq!(starts(2), [300, 300, 200, 200, 100, 100, 100]);
         assert_eq!(starts(6), [100; 7]);

@@ -78,10 +78,10 @@ mod tests {
     #[test]
     fn means_are_over_the_terms_of_a_sample() {
         let values = || vec![row(&[1.0, 2.0, f32::INFINITY]), row(&[4.0, f32::NAN, 6.0])];
-        // Terms that read two links: chains of length 3, 2 and 1 have two, one and none.
+        // If a term reads two links, chains of length 3, 2 and 1 have two terms, one and none.
         let found = chain(vec![3, 2, 1]).mean_of_terms(values(), 2).into_data().try_to_vec::<f32>().unwrap();
         assert_eq!(found, [2.5, 2.0, 0.0]);
-        // Terms that read three links: chains of length 4, 3 and 2 have two, one and none.
+        // If a term reads three links, chains of length 4, 3 and 2 have two terms, one and none.
         let found = chain(vec![4, 3, 2]).mean_of_terms(values(), 3).into_data().try_to_vec::<f32>().unwrap();
         assert_eq!(found, [2.5, 2.0, 0.0]);
         let complete = || vec![row(&[1.0, 2.0, 3.0]), row(&[4.0, 5.0, 9.0])];

@@ -278,7 +278,7 @@ pub(super) fn follows(
             };
             (at(H) - at(-H)) / (2.0 * H)
         };
-        // Every column of three rows; the other rows run the same code.
+        // Check every column of three rows; the other rows run the same code.
         let checked: Vec<(usize, usize)> = [0, 4, 9].iter().flat_map(|&r| (0..12).map(move |c| (r, c))).collect();
         let expected: Vec<f64> = checked.iter().map(|&(r, c)| slope(r, c)).collect();
         match &found.features[view] {

@@ -169,7 +169,7 @@ fn the_chains_reach_both_sides_of_the_hinges() {
     };
     for wrong in [false, true] {
         let excess = excess(wrong);
-        // Values of `angle - theta` at which a maximum changes its branch, for the margins of the test above.
+        // At these values of `angle - theta` a maximum changes its branch, for the margins of the test above.
         for border in if wrong { [0.0, 0.2, -0.2] } else { [0.0, -0.2, -0.4] } {
             assert!(excess.iter().any(|x| *x > border), "wrong {wrong}, {border}: {excess:?}");
             assert!(excess.iter().any(|x| *x < border), "wrong {wrong}, {border}: {excess:?}");
@@ -189,7 +189,7 @@ fn forms_differ_only_in_the_negatives() {
         let difference = hinge.signed(angle, theta, 1.0) - clamped.signed(angle, theta, 1.0);
         assert!((difference - 0.25).abs() < 1e-15);
     }
-    // [-(0.1 - 0.9 + 0.25)]+ = 0.55, max(-0.25, -(0.1 - 0.9)) = 0.8, each subtracted from the total.
+    // The losses [-(0.1 - 0.9 + 0.25)]+ = 0.55 and max(-0.25, -(0.1 - 0.9)) = 0.8 are subtracted from the total.
     assert!((MarginFormula::Hinge(0.25).signed(0.1, 0.9, -1.0) + 0.55).abs() < 1e-15);
     assert!((MarginFormula::Clamped(0.25).signed(0.1, 0.9, -1.0) + 0.8).abs() < 1e-15);
 }

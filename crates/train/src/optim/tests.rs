@@ -76,7 +76,7 @@ fn agrees_with_a_scalar_oracle_in_f64() {
         model = optimiser.step(model, gradients, update(1e-2 / (step + 1) as f64));
     }
 
-    // The recursion of Algorithm 2 for one element, in f64 and in the order of the paper.
+    // The oracle is the recursion of Algorithm 2 for one element, in f64 and in the order of the paper.
     let oracle = |mut p: f64, i: usize, decay: f64| {
         let (mut m, mut v) = (0.0, 0.0);
         for step in 0..steps {
@@ -190,7 +190,7 @@ fn slices_and_engine_operations_agree_to_the_last_bit() {
 fn the_norm_is_global_and_clipping_scales_every_gradient_equally() {
     let model = Tiny::new(1, 2);
     let mut gradients = model.gradients(&[1.0, 2.0], &[2.0, -4.0]);
-    // sqrt(1 + 4 + 4 + 16) = 5
+    // The norm is sqrt(1 + 4 + 4 + 16) = 5.
     assert_eq!(gradients.norm(), 5.0);
     assert_eq!(gradients.norms(), vec![("bias", 20f64.sqrt()), ("weight", 5f64.sqrt())]);
     assert!((clip_factor(5.0, 1.0) - 0.2).abs() < 1e-7);
@@ -210,7 +210,7 @@ fn gradients_of_micro_batches_add_up() {
     let model = Tiny::new(1, 2);
     let mut sum = model.gradients(&[1.0, 2.0], &[3.0, 0.0]);
     sum.add(model.gradients(&[2.0, 0.0], &[0.0, -6.0]));
-    // weight (3, 2), bias (3, -6)
+    // The sums are (3, 2) for the weight and (3, -6) for the bias.
     assert_eq!(sum.norms(), vec![("bias", 45f64.sqrt()), ("weight", 13f64.sqrt())]);
 }
 

@@ -23,12 +23,13 @@ fn close(found: &[f32], expected: &[f64]) {
 
 #[test]
 fn info_nce_of_a_hand_worked_table() {
-    // Logits [[2, 0], [1, 3]]: ln(e^2 + 1) - 2 and ln(e + e^3) - 3; columns of the same table for the other direction.
+    // The logits are [[2, 0], [1, 3]], so the losses of the rows are ln(e^2 + 1) - 2 and ln(e + e^3) - 3. The other
+    // direction reads the columns of the same table.
     let logits = || matrix([[1.0, 0.0], [0.5, 1.5]]);
     let soft = |own: f64, other: f64| (1.0 + (other - own).exp()).ln();
     close(&nce(logits(), 2.0, Denominator::All), &[soft(2.0, 0.0), soft(3.0, 1.0)]);
     close(&nce(logits().transpose(), 2.0, Denominator::All), &[soft(2.0, 1.0), soft(3.0, 0.0)]);
-    // One negative each: other - own.
+    // With one negative per query, the loss is the logit of the negative minus that of the positive.
     close(&nce(logits(), 2.0, Denominator::Negatives), &[-2.0, -2.0]);
 }
 
@@ -39,7 +40,8 @@ fn info_nce_limit_cases() {
     close(&nce(Tensor::zeros([3, 5], &Device::flex()), 7.0, Denominator::Negatives), &[4f64.ln(); 3]);
     // A batch of one has nothing to contrast.
     close(&nce(matrix([[-3.0]]), 100.0, Denominator::All), &[0.0]);
-    // Far apart logits neither overflow nor cancel: own 0, other -1e4 and the reverse.
+    // Logits that are far apart neither overflow nor cancel: 0 for the positive and -1e4 for the negative, and the
+    // reverse.
     close(&nce(matrix([[0.0, -100.0], [0.0, -100.0]]), 100.0, Denominator::All), &[0.0, 1e4]);
 }
 
@@ -54,7 +56,7 @@ fn multi_positive_nce_sums_over_the_positives() {
         multi_positive_nce(similarity, scale, positive, same).into_data().iter().collect()
     };
     let e = f64::exp;
-    // Logits [2, 1, 0] and [0, 4, 2].
+    // The logits are [2, 1, 0] and [0, 4, 2].
     let all = [e(2.0) + e(1.0) + 1.0, 1.0 + e(4.0) + e(2.0)];
     let found = nce(mask([[true, true, false], [false, false, true]]), nothing());
     close(&found, &[(all[0] / (e(2.0) + e(1.0))).ln(), (all[1] / e(2.0)).ln()]);
@@ -92,8 +94,9 @@ fn cone_is_zero_inside_and_the_excess_angle_outside() {
         curv: Some(Tensor::from_data([1.0], &Device::flex())),
         logit_scale: Tensor::from_data([1.0], &Device::flex()),
     };
-    // Parent at space norm 1 on the first axis, c = 1: half aperture asin(2 * 0.1 / 1). Children: on the ray behind it;
-    // at the origin (straight back, pi); mirrored through the origin (pi too).
+    // The parent lies on the first axis at space norm 1 with c = 1, so its half aperture is asin(2 * 0.1 / 1). The
+    // children lie on the ray beyond it (angle 0), at the origin (straight back, pi) and mirrored through the origin
+    // (pi).
     let parent = matrix([[1.0, 0.0], [1.0, 0.0], [1.0, 0.0]]);
     let child = matrix([[3.0, 0.0], [0.0, 0.0], [-1.0, 0.0]]);
     let aperture = 0.2f64.asin();
@@ -124,8 +127,8 @@ fn a_cap_on_the_aperture_acts_on_each_factor() {
         curv: Some(Tensor::from_data(curvs.map(|c| c as f32), &device)),
         logit_scale: Tensor::from_data([1.0], &device),
     };
-    // First row: parents at apertures asin(0.2 / sqrt(c)) (norm 1); second row: the middle one so near the origin that
-    // its aperture is pi/2.
+    // The parents of the first row have norm 1 and the apertures asin(0.2 / sqrt(c)). In the second row, the middle
+    // parent is so near the origin that its aperture is pi/2.
     let parent = matrix([[1.0, 0.0, 0.0, 1.0, 0.6, 0.8], [0.0, -1.0, 0.1, 0.0, 1.0, 0.0]]);
     let child = matrix([[-2.0, 0.3, 0.5, 0.1, 0.0, 1.5], [1.0, 0.2, -0.4, 0.3, 0.2, 0.7]]);
     let violation = |max_aperture| {

@@ -23,17 +23,18 @@ fn terms(text: &str, keys: MomentumKeys) -> [Vec<f64>; 2] {
     TERMS.iter().map(|term| numbers(loss.term(term).unwrap())).collect::<Vec<_>>().try_into().unwrap()
 }
 
-/// Worked by hand: temperature 1/2, flat space.
+/// The expected values were computed by hand, with temperature 1/2 in flat space.
 #[test]
 fn negatives_come_from_the_queue_alone() {
-    // The keys of the two crops, and a queue of one point.
+    // There are the keys of the two crops, and a queue of one point.
     let keys = || MomentumKeys { parts: rows([[3.0, 0.0], [4.0, 0.0]]), queue: Some(rows([[0.0, 1.0]])) };
     let [object, scene] = terms("", keys());
-    // Crop 1 along the first axis: the key of crop 2 has cosine 1, the point in the queue 0. Crop 2 along the second
-    // axis: the key of crop 1 has cosine 0, the point in the queue 1. A crop's own key is not a candidate.
+    // Crop 1 lies along the first axis: its cosine is 1 to the key of crop 2, and 0 to the point in the queue. Crop 2
+    // lies along the second axis: its cosine is 0 to the key of crop 1, and 1 to the point in the queue. A crop's own
+    // key is not a candidate.
     let expected = [(2f64.exp() + 1.0).ln() - 2.0, (1.0 + 2f64.exp()).ln()];
     assert!(object.iter().zip(expected).all(|(a, b)| (a - b).abs() < 1e-9), "{object:?} {expected:?}");
-    // The scene at (1/2, 0): distances 2.5 and 3.5 to the keys, sqrt(1.25) to the point in the queue.
+    // The scene at (1/2, 0) has the distances 2.5 and 3.5 to the keys, and sqrt(1.25) to the point in the queue.
     let right = (-5f64).exp() + (-7f64).exp();
     let expected = (1.0 + (-2.0 * 1.25f64.sqrt()).exp() / right).ln();
     assert!((scene[0] - expected).abs() < 1e-9 && scene.len() == 1, "{scene:?} {expected}");
@@ -41,7 +42,7 @@ fn negatives_come_from_the_queue_alone() {
     // Before the first step there are no negatives.
     let [object, scene] = terms("", MomentumKeys { queue: None, ..keys() });
     assert!([object, scene].concat().iter().all(|it| it.abs() < 1e-12));
-    // From the batch: each crop has the other as its only candidate, and the keys are not read.
+    // With negatives from the batch, each crop has the other as its only candidate, and the keys are not read.
     let [object, scene] = terms("negatives = 'batch'", keys());
     assert!([object, scene].concat().iter().all(|it| it.abs() < 1e-12));
 }
