@@ -44,7 +44,7 @@ fn main() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Eight pictures, four classes.
+/// Draws eight pictures of four classes and returns their folder.
 fn draw(folder: &Path) -> anyhow::Result<PathBuf> {
     let photos = folder.join("photos");
     let world = toy::ToyWorld::new(toy::ToyConfig { size: 8, ..toy::ToyConfig::default() })?;

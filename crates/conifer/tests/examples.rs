@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Examples are built together with the tests, beside them in `examples/` of the target folder.
+/// Cargo builds the examples together with the tests, into `examples/` of the target folder.
 fn run(name: &str, args: &[&Path]) -> String {
     let test = std::env::current_exe().unwrap();
     let profile = test.parent().and_then(Path::parent).unwrap();
