@@ -23,7 +23,7 @@ pub(super) fn page(report: &PredictionReport, samples: &[Sample]) -> Report {
         summary.push(Block::Table { head, rows: table });
     }
     let mut pictures = Vec::new();
-    // The same number of pictures of each depth, deepest first.
+    // Show the same number of pictures for each depth, the deepest first.
     let depths: Vec<usize> = (0..report.answers_by_depth.len()).rev().collect();
     let shown = report.answers_by_depth.iter().filter(|count| **count > 0).count().max(1);
     for depth in depths {

@@ -58,7 +58,7 @@ pub(super) fn measure(unseen: &TestData, set: &EmbeddingSet) -> anyhow::Result<V
     let (starts, nodes) = (starts(set), nodes());
     let walks = starts.iter().map(|&row| walk(unseen, set, &index, row)).collect::<anyhow::Result<Vec<_>>>()?;
     let scenes = || starts.iter().filter_map(|&row| unseen.scene(&set.columns["sample"][row]));
-    // The chance baseline: stops drawn at random from the class names.
+    // The chance baseline draws stops at random from the class names.
     let chance = scenes().map(|scene| nodes.iter().filter(|node| shows(scene, node.name)).count() as f64);
     let chance = chance.sum::<f64>() / (starts.len() * nodes.len()).max(1) as f64;
     let mut counts: Vec<usize> = walks.iter().map(|walk| walk.right.len()).collect();
