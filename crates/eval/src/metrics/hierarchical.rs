@@ -55,8 +55,8 @@ impl NodeAncestors {
     /// The scores of this prediction. `from_truth`: [`ClassGraph::distances_from`] the truth.
     fn scores(&self, graph: &ClassGraph, truth: &Self, from_truth: &[Option<usize>]) -> HierarchicalScores {
         let common: BTreeSet<usize> = self.up.keys().filter(|node| truth.up.contains_key(node)).copied().collect();
-        // Each class between a common ancestor and a lower one is a common ancestor, too, so only parents of common
-        // ancestors have lower ones.
+        // The lowest common ancestors are those without a common ancestor below. Every class on a path between two
+        // common ancestors is itself a common ancestor, so it suffices to remove the parents of common ancestors.
         let higher: BTreeSet<usize> = common.iter().flat_map(|&node| graph.parents(node)).copied().collect();
         let lca = common.difference(&higher).map(|node| self.up[node].max(truth.up[node])).min();
         let shared = common.iter().filter(|&&node| node != self.node && node != truth.node).count();

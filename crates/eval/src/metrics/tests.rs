@@ -57,7 +57,7 @@ fn tree_distances_worked_out_by_hand() {
     let sibling = hierarchical_scores(&tree, at("cat"), at("dog"));
     assert_eq!((sibling.tree_induced_error, sibling.lca, sibling.lca_released), (2.0, 1.0, 1.0));
     assert_eq!((sibling.jaccard, sibling.precision, sibling.recall), (1.0, 1.0, 1.0));
-    // taxi has ancestors {car, vehicle, root}, dog {animal, root}; shared {root}.
+    // The ancestors of taxi are {car, vehicle, root} and those of dog {animal, root}, so they share {root}.
     let far = hierarchical_scores(&tree, at("taxi"), at("dog"));
     assert_eq!((far.tree_induced_error, far.lca, far.lca_released), (5.0, 3.0, 3.0));
     assert_eq!((far.jaccard, far.precision, far.recall), (0.25, 1.0 / 3.0, 0.5));

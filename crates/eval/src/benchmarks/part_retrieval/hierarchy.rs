@@ -106,7 +106,7 @@ impl RetrievalMetrics for HierarchicalRecall<'_> {
         truth.iter_mut().for_each(|it| *it *= all as f64 / positives as f64);
         let trivial = LabelDistance::between(&truth, &everything);
 
-        // Largest k first. Each smaller k is selected within the previous prefix, so no sort is needed.
+        // Evaluate the largest k first. Each smaller k is selected within the previous prefix, so no sort is needed.
         let mut order: Vec<usize> = (0..self.cutoffs.len()).collect();
         order.sort_by_key(|&i| std::cmp::Reverse(self.cutoffs[i].of(all)));
         let mut all_values = vec![None; self.metrics.len() * self.cutoffs.len()];
