@@ -233,7 +233,7 @@ fn every_term_is_used_and_can_be_switched_off() {
     }
 }
 
-/// Every component of the gradient against central differences, in f64: features, curvatures, 1/temperature.
+/// Compares every component of the gradient (features, curvatures, 1/temperature) with central differences, in f64.
 #[test]
 fn gradient_is_the_derivative_of_the_value() {
     const ROWS: usize = 3;
