@@ -1,4 +1,5 @@
-//! `conifer reproduce`: trains and measures what decides claims of the papers, and writes a page with the verdicts.
+//! `conifer reproduce`: runs the trainings and measurements that decide claims of the papers, and writes a page with
+//! the verdicts.
 
 mod claim;
 mod embedded;

@@ -152,7 +152,7 @@ pub(crate) fn watch(
 
 struct TrainingObserver<'a> {
     bar: Option<ProgressBar>,
-    /// The bars of the features of frozen encoders.
+    /// Progress bars for collecting the features of frozen encoders.
     features: FeatureBars,
     last_loss: f64,
     evaluation: Option<Evaluation>,

@@ -28,7 +28,7 @@ pub(crate) struct EmbedJob<'a> {
     pub(crate) source: &'a dyn Source,
     pub(crate) views: &'a [EmbedView],
     pub(crate) crop: EvalCrop,
-    /// The data set as named on the command line; the set records it.
+    /// The name of the data set on the command line. The embedding set records this name.
     pub(crate) data: &'a str,
     pub(crate) element: Element,
     /// Further settings that determine the rows, by display name.

@@ -89,7 +89,7 @@ pub(super) fn embedded(
     Ok(set)
 }
 
-/// A hash of each photo that identifies it: of its path, or else of its content.
+/// Hashes that identify the photos: of the path of a file, the place in a shard, or the content in memory.
 pub(super) fn photo_keys(samples: &[Sample]) -> Vec<u64> {
     let hasher = BuildHasherDefault::<DefaultHasher>::default();
     let key = |sample: &Sample| match &sample.image {

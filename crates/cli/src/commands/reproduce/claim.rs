@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::embedded::CLAIMS;
 
-/// A claim of a paper, and what decides it.
+/// A claim of a paper, with the training runs and the test that decide it.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Claim {
@@ -41,7 +41,7 @@ pub(super) struct Claim {
     pub(super) show: Vec<ClaimRow>,
 }
 
-/// A number of the paper for both sides of a claim.
+/// A metric with the paper's values for both sides of a claim.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct PaperNumber {

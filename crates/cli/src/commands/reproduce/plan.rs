@@ -47,11 +47,11 @@ pub(super) struct PlannedRun {
     pub(super) key: String,
     /// The config, with data, seed, initial model and folder.
     pub(super) config: Config,
-    /// The command that trains it.
+    /// The command line of this training.
     pub(super) command: String,
-    /// Key of the run whose model it starts from.
+    /// Key of the run whose model this run starts from.
     pub(super) init: Option<String>,
-    /// Benchmarks of its model.
+    /// Benchmarks of the trained model.
     pub(super) measurements: Vec<PlannedMeasurement>,
 }
 

@@ -53,7 +53,7 @@ fn forest_name(paper: &str) -> String {
     format!("forest-{name}.svg")
 }
 
-/// Lines around the tables in a document.
+/// Marker lines before and after the tables of a document.
 const MARKERS: [&str; 2] = ["<!-- claims -->\n", "<!-- /claims -->"];
 
 /// Folder of the forest plots, beside the document that shows them.

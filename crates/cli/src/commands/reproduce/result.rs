@@ -10,7 +10,7 @@ use super::claim::{Claim, ClaimExplanation, ClaimRow, PaperNumber, TRIVIAL};
 use super::execute::FailedJobs;
 use super::plan::{PlannedClaim, ReproductionPlan};
 
-/// A claim with its verdict and everything that it follows from.
+/// A claim with its verdict and the data from which the verdict follows.
 #[derive(Serialize)]
 pub(super) struct ClaimResult {
     pub(super) name: String,
