@@ -32,7 +32,7 @@ use crate::{Error, Result};
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ProjectionQuality {
     /// Generalised variance of the projected points: the sum of their squared pairwise distances over all ordered
-    /// pairs, divided by `N^2` (HoroPCA Sec. 3.1).
+    /// pairs, divided by `N^2` (HoroPCA Sec. 3.3).
     pub variance: f64,
     /// The same for the points before the projection.
     pub total_variance: f64,

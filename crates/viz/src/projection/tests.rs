@@ -193,7 +193,7 @@ fn horopca_is_invariant_under_isometries() {
     }
 }
 
-/// HoroPCA Table 1 compares the two on balanced trees of another recipe (published: distortion .19, variance 7.15).
+/// The HoroPCA paper compares the two on a balanced tree of another recipe (published: distortion .19, variance 7.15).
 #[test]
 fn horopca_keeps_more_of_a_tree_than_tangent_pca() {
     let tree = balanced_tree(10, 3, 4).centred(ProjectionCenter::Mean);
