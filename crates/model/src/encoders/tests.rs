@@ -296,7 +296,7 @@ fn tokens_after_the_end_have_no_effect() {
 
 /// Forward passes with and without an autodiff graph give the same features.
 #[test]
-fn both_attentions_agree() {
+fn features_with_and_without_a_graph_agree() {
     let plain = Device::flex();
     let x = pixels(2, 12, &plain);
     let y = tokens(&[&[4, 8, 15, 29], &[4, 29]], 29, &plain);
@@ -305,13 +305,13 @@ fn both_attentions_agree() {
         TextTransformer::new(&text_config(), &mut Init::seeded(3, &plain.clone().autodiff())).unwrap(),
         &plain,
     );
-    let composed = vit.forward(x.clone()).unwrap();
-    assert!(composed.is_autodiff());
-    let fused = vit.valid().forward(x).unwrap();
-    assert!(!fused.is_autodiff());
-    assert!(difference(&floats(composed), &floats(fused)) < 2e-6);
-    let composed = text.forward(y.clone()).unwrap();
-    assert!(difference(&floats(composed), &floats(text.valid().forward(y).unwrap())) < 2e-6);
+    let with_graph = vit.forward(x.clone()).unwrap();
+    assert!(with_graph.is_autodiff());
+    let without_graph = vit.valid().forward(x).unwrap();
+    assert!(!without_graph.is_autodiff());
+    assert!(difference(&floats(with_graph), &floats(without_graph)) < 2e-6);
+    let with_graph = text.forward(y.clone()).unwrap();
+    assert!(difference(&floats(with_graph), &floats(text.valid().forward(y).unwrap())) < 2e-6);
 }
 
 /// Name, kind, published shape and gradient norm of every parameter of a module.
