@@ -34,10 +34,10 @@ pub enum Error {
         expected: String,
     },
     /// A setting has an invalid value.
-    #[error("data: `{key}` is {found}; expected {expected}")]
-    Config {
+    #[error("data: `{name}` is {found}; expected {expected}")]
+    Invalid {
         /// The name of the setting.
-        key: String,
+        name: String,
         /// The value found.
         found: String,
         /// The valid values.
@@ -97,9 +97,9 @@ impl Error {
         Self::Format { place: place.into(), found: found.into(), expected: expected.into() }
     }
 
-    /// Makes an [`Error::Config`].
-    pub fn config(key: impl Into<String>, found: impl Into<String>, expected: impl Into<String>) -> Self {
-        Self::Config { key: key.into(), found: found.into(), expected: expected.into() }
+    /// Makes an [`Error::Invalid`].
+    pub fn invalid(name: impl Into<String>, found: impl Into<String>, expected: impl Into<String>) -> Self {
+        Self::Invalid { name: name.into(), found: found.into(), expected: expected.into() }
     }
 }
 

@@ -40,10 +40,10 @@ impl PartRule {
     pub fn check(&self) -> Result<()> {
         let Self { containment, min_area, .. } = *self;
         if !(containment > 0.0 && containment <= 1.0) {
-            return Err(Error::config("containment", containment.to_string(), "a share above 0, at most 1"));
+            return Err(Error::invalid("containment", containment.to_string(), "a share above 0, at most 1"));
         }
         if !(0.0..1.0).contains(&min_area) {
-            return Err(Error::config(
+            return Err(Error::invalid(
                 "min_area",
                 min_area.to_string(),
                 "a share of the photo, at least 0 and below 1",

@@ -68,7 +68,7 @@ impl AllowedRoots {
             None => Ok(()),
             Some(folder) => {
                 let found = format!("`{}`, which is not a folder", folder.display());
-                Err(Error::config("roots", found, "folders that contain the photos (--root DIR)"))
+                Err(Error::invalid("roots", found, "folders that contain the photos (--root DIR)"))
             }
         }
     }

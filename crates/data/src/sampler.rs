@@ -32,7 +32,7 @@ impl Sampler {
     pub fn new(samples: u64, batch_size: u64, drop_last: bool, seed: u64) -> Result<Self> {
         let least = if drop_last { batch_size } else { 1 };
         if batch_size == 0 || samples < least {
-            return Err(Error::config(
+            return Err(Error::invalid(
                 "batch_size",
                 batch_size.to_string(),
                 format!("1 to {samples}, the number of samples"),

@@ -117,7 +117,7 @@ impl SourceSpec {
         let options = self.options.clone().into_iter().collect::<serde_json::Map<_, _>>();
         let shown = serde_json::Value::Object(options.clone());
         serde_json::from_value(serde_json::Value::Object(options)).map_err(|error| {
-            Error::config(
+            Error::invalid(
                 format!("options of source {}", self.kind),
                 shown.to_string(),
                 format!("valid options ({error})"),
@@ -131,7 +131,7 @@ impl SourceSpec {
     /// The path is missing.
     pub fn need_path(&self) -> Result<&PathBuf> {
         self.path.as_ref().ok_or_else(|| {
-            Error::config(
+            Error::invalid(
                 format!("path of source {}", self.kind),
                 "not given",
                 "a file, a folder or a pattern of shards",
@@ -146,7 +146,7 @@ impl SourceSpec {
     pub fn no_split(&self) -> Result<()> {
         match &self.split {
             None => Ok(()),
-            Some(split) => Err(Error::config(
+            Some(split) => Err(Error::invalid(
                 format!("split of source {}", self.kind),
                 format!("{split:?}"),
                 "no split: files of this kind have no splits (select the split by its path)",

@@ -177,7 +177,7 @@ pub(crate) fn spellings(texts: &[&str]) -> Vec<usize> {
 }
 
 fn invalid(name: impl Into<String>, found: impl ToString, expected: impl Into<String>) -> Error {
-    Error::Argument { name: name.into(), found: found.to_string(), expected: expected.into() }
+    Error::Invalid { name: name.into(), found: found.to_string(), expected: expected.into() }
 }
 
 #[cfg(test)]

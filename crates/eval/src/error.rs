@@ -1,5 +1,6 @@
 /// Errors of the evaluation.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum Error {
     /// The data set lacks an input that the benchmark needs.
     #[error("{benchmark}: {missing} is missing; {expected}")]
@@ -27,7 +28,7 @@ pub enum Error {
     },
     /// The value of an argument or option is invalid.
     #[error("{name} is {found}; expected {expected}")]
-    Argument {
+    Invalid {
         /// Name of the argument.
         name: String,
         /// The value given.

@@ -34,7 +34,7 @@ impl TreeFile {
     /// Those of [`ClassGraph::read_edges`].
     pub fn read(path: &Path) -> Result<Self> {
         let graph = ClassGraph::read_edges(path)?;
-        let bytes = std::fs::read(path).map_err(|error| Error::Argument {
+        let bytes = std::fs::read(path).map_err(|error| Error::Invalid {
             name: path.display().to_string(),
             found: error.to_string(),
             expected: "a readable file of edges".into(),

@@ -14,10 +14,10 @@ pub enum Error {
         known: String,
     },
     /// A field of a spec or a root has an invalid value.
-    #[error("{what} is {found}; expected {expected}")]
+    #[error("{name} is {found}; expected {expected}")]
     Invalid {
         /// The field and where it is.
-        what: String,
+        name: String,
         /// The value found.
         found: String,
         /// Description of a valid value.
@@ -29,7 +29,7 @@ pub enum Error {
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 impl Error {
-    pub(crate) fn invalid(what: impl Into<String>, found: impl ToString, expected: impl Into<String>) -> Self {
-        Error::Invalid { what: what.into(), found: found.to_string(), expected: expected.into() }
+    pub(crate) fn invalid(name: impl Into<String>, found: impl ToString, expected: impl Into<String>) -> Self {
+        Error::Invalid { name: name.into(), found: found.to_string(), expected: expected.into() }
     }
 }

@@ -17,10 +17,10 @@ pub enum Error {
         index: String,
     },
     /// An argument of a query or of a traversal is invalid.
-    #[error("search: {what} is {found}; expected {expected}")]
+    #[error("search: {name} is {found}; expected {expected}")]
     Invalid {
         /// The argument, with enough context to find it.
-        what: String,
+        name: String,
         /// The value found.
         found: String,
         /// A description of the valid values.
@@ -73,8 +73,8 @@ pub enum Error {
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 impl Error {
-    pub(crate) fn invalid(what: impl Into<String>, found: impl ToString, expected: impl Into<String>) -> Self {
-        Error::Invalid { what: what.into(), found: found.to_string(), expected: expected.into() }
+    pub(crate) fn invalid(name: impl Into<String>, found: impl ToString, expected: impl Into<String>) -> Self {
+        Error::Invalid { name: name.into(), found: found.to_string(), expected: expected.into() }
     }
 
     pub(crate) fn store(

@@ -91,10 +91,10 @@ impl Adapter {
     /// An adapter for features of this `width`. `section` names it in messages: `model.visual_adapter`.
     ///
     /// # Errors
-    /// [`Error::Setting`] for a dropout outside [0, 1), a width of 0, or widths that `residual` does not allow.
+    /// [`Error::Invalid`] for a dropout outside [0, 1), a width of 0, or widths that `residual` does not allow.
     pub fn new(section: &str, config: &AdapterConfig, width: usize, init: &mut Init) -> Result<Self> {
         if !(0.0..1.0).contains(&config.dropout) {
-            return Err(Error::setting(format!("{section}.dropout"), config.dropout, "0 or more and less than 1"));
+            return Err(Error::invalid(format!("{section}.dropout"), config.dropout, "0 or more and less than 1"));
         }
         let wrong = |it: &&usize| !(1..=1 << 20).contains(*it) || config.residual && **it != width;
         if let Some(found) = config.widths.iter().find(wrong) {
@@ -102,7 +102,7 @@ impl Adapter {
                 true => format!("{width}, the width of the tower, with residual = true"),
                 false => "1 to 1048576".to_owned(),
             };
-            return Err(Error::setting(format!("{section}.widths"), found, expected));
+            return Err(Error::invalid(format!("{section}.widths"), found, expected));
         }
         let standardised = config.input == FeatureScaling::Standardise;
         let widths: Vec<usize> = [width].iter().chain(&config.widths).copied().collect();

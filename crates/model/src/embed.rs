@@ -56,7 +56,7 @@ impl Embedder {
     /// the plain device. Low-rank updates are merged into the weights.
     ///
     /// # Errors
-    /// [`Error::Setting`] if the tokenizer does not belong to the model: it has ids beyond the model's vocabulary, or
+    /// [`Error::Invalid`] if the tokenizer does not belong to the model: it has ids beyond the model's vocabulary, or
     /// another end-of-text id.
     pub fn new(name: impl Into<String>, model: &Model, manifest: Manifest, tokenizer: Tokenizer) -> Result<Self> {
         manifest.check_tokenizer(&tokenizer)?;
@@ -81,7 +81,7 @@ impl Embedder {
     /// embeddings.
     ///
     /// # Errors
-    /// As [`checkpoint::open`] and [`Embedder::new`]; [`Error::Setting`] for a model without a tokenizer.
+    /// As [`checkpoint::open`] and [`Embedder::new`]; [`Error::Invalid`] for a model without a tokenizer.
     pub fn open(reference: &Path, device: &Device) -> Result<Self> {
         let device = device.clone().without_autodiff();
         let opened = checkpoint::open(reference, &ImportOptions::default(), &device)?;
@@ -116,7 +116,7 @@ impl Embedder {
     /// Uses these vectors of texts, for a model that reads vectors instead of texts.
     ///
     /// # Errors
-    /// [`Error::Setting`] if the model has a text encoder, or reads vectors of another width.
+    /// [`Error::Invalid`] if the model has a text encoder, or reads vectors of another width.
     pub fn with_text_vectors(mut self, texts: Arc<TextVectors>) -> Result<Self> {
         let tokenizer = Tokenizer::of_vectors(texts);
         self.manifest.check_tokenizer(&tokenizer)?;
@@ -353,7 +353,7 @@ fn finite(points: Tensor<2>) -> Result<Vec<f32>> {
     let values: Vec<f32> = points.into_data().iter::<f32>().collect();
     match values.iter().find(|value| !value.is_finite()) {
         None => Ok(values),
-        Some(value) => Err(Error::setting("an embedding", value, "finite numbers (did training diverge?)")),
+        Some(value) => Err(Error::invalid("an embedding", value, "finite numbers (did training diverge?)")),
     }
 }
 

@@ -110,7 +110,7 @@ impl Head {
     /// Builds a head on the space `spec`. An empty `spec.curv` is filled from `config.curv`.
     ///
     /// # Errors
-    /// [`Error::Space`] if the space is invalid, [`Error::Setting`] if an initial value is out of range.
+    /// [`Error::Space`] if the space is invalid, [`Error::Invalid`] if an initial value is out of range.
     pub fn new(spec: &ManifoldSpec, config: &HeadConfig, device: &Device) -> Result<Self> {
         let mut spec = spec.clone();
         // Check the size before allocating a list of `factors` numbers.
@@ -142,12 +142,12 @@ impl Head {
             several if several.len() == SOFTMAXES.len() => (SOFTMAXES.map(String::from).to_vec(), several.to_vec()),
             other => {
                 let expected = format!("no value, or one for each of {}", SOFTMAXES.join(", "));
-                return Err(Error::setting("head.temperatures", format!("{other:?}"), expected));
+                return Err(Error::invalid("head.temperatures", format!("{other:?}"), expected));
             }
         };
         for temperature in &temperatures {
             if !(*temperature > 0.0 && config.min_temperature > 0.0 && config.min_temperature <= *temperature) {
-                return Err(Error::setting(
+                return Err(Error::invalid(
                     "head.temperature",
                     format!("{temperature} with head.min_temperature {}", config.min_temperature),
                     "0 < min_temperature <= temperature",
@@ -174,14 +174,14 @@ impl Head {
     /// Stores `point` as the root of the cones; `learn` makes it trainable. `None`: the origin.
     ///
     /// # Errors
-    /// [`Error::Setting`] if the dimension of the point differs from that of the space, [`Error::Space`] if the space
+    /// [`Error::Invalid`] if the dimension of the point differs from that of the space, [`Error::Space`] if the space
     /// rejects the point.
     pub fn with_root(mut self, point: Option<&[f64]>, learn: bool, device: &Device) -> Result<Self> {
         self.root = match point {
             None => None,
             Some(point) if point.len() != self.spec.dim => {
                 let found = format!("a point of dimension {}", point.len());
-                return Err(Error::setting("root", found, format!("dimension {}", self.spec.dim)));
+                return Err(Error::invalid("root", found, format!("dimension {}", self.spec.dim)));
             }
             Some(point) => {
                 conifer_geometry::Root::Point(point.to_vec()).check(&self.spec())?;
@@ -283,7 +283,7 @@ impl Head {
     /// Loads the logarithms of a published checkpoint. `lookup` returns the value stored under a published name.
     ///
     /// # Errors
-    /// The error of `lookup` for a missing name; [`Error::Setting`] for a value that is not finite.
+    /// The error of `lookup` for a missing name; [`Error::Invalid`] for a value that is not finite.
     pub fn with_log_values(self, mut lookup: impl FnMut(&str) -> Result<f32>) -> Result<Self> {
         let mut load = |scalar: BoundedScalar| {
             let logs = scalar.names().iter().map(|name| lookup(name)).collect::<Result<Vec<_>>>()?;

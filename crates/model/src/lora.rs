@@ -94,23 +94,23 @@ impl LoraConfig {
     /// Checks the values that do not depend on a tower. `section` names them in messages: `model.visual_lora`.
     ///
     /// # Errors
-    /// [`Error::Setting`] for a rank of 0, an alpha that is not positive, or an empty list.
+    /// [`Error::Invalid`] for a rank of 0, an alpha that is not positive, or an empty list.
     pub fn check(&self, section: &str) -> Result<()> {
         if self.rank == 0 {
-            return Err(Error::setting(format!("{section}.rank"), self.rank, "at least 1"));
+            return Err(Error::invalid(format!("{section}.rank"), self.rank, "at least 1"));
         }
         if !(self.alpha.is_finite() && self.alpha > 0.0) {
-            return Err(Error::setting(format!("{section}.alpha"), self.alpha, "more than 0"));
+            return Err(Error::invalid(format!("{section}.alpha"), self.alpha, "more than 0"));
         }
         if self.targets.is_empty() {
-            return Err(Error::setting(format!("{section}.targets"), "empty", "attention, feed_forward or both"));
+            return Err(Error::invalid(format!("{section}.targets"), "empty", "attention, feed_forward or both"));
         }
         match &self.blocks {
             LoraBlocks::Last(0) => {
-                Err(Error::setting(format!("{section}.blocks"), 0, "all, at least 1, or a list of block numbers"))
+                Err(Error::invalid(format!("{section}.blocks"), 0, "all, at least 1, or a list of block numbers"))
             }
             LoraBlocks::Listed(list) if list.is_empty() => {
-                Err(Error::setting(format!("{section}.blocks"), "empty", "at least one block number"))
+                Err(Error::invalid(format!("{section}.blocks"), "empty", "at least one block number"))
             }
             _ => Ok(()),
         }
@@ -120,7 +120,7 @@ impl LoraConfig {
     /// `patterns` ([`LayerIds::of`]).
     ///
     /// # Errors
-    /// As [`LoraConfig::check`]; [`Error::Setting`] for a tower without such weights, for blocks that it does not have,
+    /// As [`LoraConfig::check`]; [`Error::Invalid`] for a tower without such weights, for blocks that it does not have,
     /// and for a rank above the smaller side of a weight.
     pub fn attach<M: Module>(&self, section: &str, tower: M, patterns: &[&str], init: &mut Init) -> Result<M> {
         self.check(section)?;
@@ -135,11 +135,11 @@ impl LoraConfig {
                 true => "an encoder with attention, such as vit, clip_vit, pretrained_vit or text_transformer",
                 false => "an encoder with feed-forward parts, such as vit, clip_vit, pretrained_vit or convnext",
             };
-            return Err(Error::setting(section, "set for an encoder without such weights", expected));
+            return Err(Error::invalid(section, "set for an encoder without such weights", expected));
         };
         if self.rank > side {
             let expected = format!("at most {side}, the smaller side of the smallest weight");
-            return Err(Error::setting(format!("{section}.rank"), self.rank, expected));
+            return Err(Error::invalid(format!("{section}.rank"), self.rank, expected));
         }
         let (rank, scale) = (self.rank, self.alpha / self.rank as f64);
         Ok(tower.apply_reparameterization(UpdateBuilder { selected: selected.into_iter(), init, rank, scale }))
@@ -147,7 +147,7 @@ impl LoraConfig {
 
     /// The numbers of the selected blocks among `count`.
     fn numbers(&self, section: &str, count: usize) -> Result<BTreeSet<usize>> {
-        let wrong = |found: usize, expected: String| Error::setting(format!("{section}.blocks"), found, expected);
+        let wrong = |found: usize, expected: String| Error::invalid(format!("{section}.blocks"), found, expected);
         match &self.blocks {
             LoraBlocks::Named(NamedBlocks::All) => Ok((0..count).collect()),
             LoraBlocks::Last(last) if *last <= count => Ok((count - last..count).collect()),

@@ -174,7 +174,7 @@ impl Model {
     /// Builds a model with the published initialisation: encoders as their docs state, projections N(0, 1/width).
     ///
     /// # Errors
-    /// [`Error::Setting`](crate::Error::Setting) for an impossible architecture, or one that is larger than `init`
+    /// [`Error::Invalid`](crate::Error::Invalid) for an impossible architecture, or one that is larger than `init`
     /// allows.
     pub fn new(config: &ModelConfig, head: Head, init: &mut Init) -> Result<Self> {
         let dim = head.spec().dim;
@@ -190,7 +190,7 @@ impl Model {
     /// too.
     ///
     /// # Errors
-    /// [`Error::Setting`](crate::Error::Setting) for an impossible adapter or update.
+    /// [`Error::Invalid`](crate::Error::Invalid) for an impossible adapter or update.
     pub fn of_towers(
         config: &ModelConfig,
         visual: VisualEncoder,

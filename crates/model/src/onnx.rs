@@ -65,7 +65,7 @@ impl OnnxGraph {
     /// Loads a model, with as many threads as the program uses.
     ///
     /// # Errors
-    /// [`Error::Setting`] if the ONNX Runtime library is missing or too old; [`Error::Io`]; [`Error::Format`] for a
+    /// [`Error::Invalid`] if the ONNX Runtime library is missing or too old; [`Error::Io`]; [`Error::Format`] for a
     /// file that is no ONNX model, has operators that the library lacks, or stores weights in other files.
     pub(crate) fn open(path: &Path) -> Result<Self> {
         let bytes = std::fs::read(path).map_err(Error::io(path))?;
@@ -101,7 +101,7 @@ impl OnnxGraph {
     /// The output of this name, or the only output.
     ///
     /// # Errors
-    /// [`Error::Setting`] with the names of the outputs if there is none of this name, or several and no name; also for
+    /// [`Error::Invalid`] with the names of the outputs if there is none of this name, or several and no name; also for
     /// an output of another type than f32.
     pub(crate) fn output(&self, section: &str, name: Option<&str>) -> Result<&OnnxPort> {
         let port = pick(&self.outputs, &format!("{section}.output"), name)?;
@@ -117,7 +117,7 @@ impl OnnxGraph {
     /// The input of this name, or the only input.
     ///
     /// # Errors
-    /// [`Error::Setting`] with the names of the inputs if there is none of this name, or several and no name.
+    /// [`Error::Invalid`] with the names of the inputs if there is none of this name, or several and no name.
     pub(crate) fn input(&self, setting: &str, name: Option<&str>) -> Result<&OnnxPort> {
         pick(&self.inputs, setting, name)
     }
@@ -191,12 +191,12 @@ fn pick<'a>(ports: &'a [OnnxPort], setting: &str, name: Option<&str>) -> Result<
     let names: Vec<&str> = ports.iter().map(|port| port.name.as_str()).collect();
     match (name, ports) {
         (Some(name), _) => ports.iter().find(|port| port.name == name).ok_or_else(|| {
-            Error::setting(setting, name, format!("one of the names in the ONNX file: {}", names.join(", ")))
+            Error::invalid(setting, name, format!("one of the names in the ONNX file: {}", names.join(", ")))
         }),
         (None, [only]) => Ok(only),
         (None, _) => {
             let expected = format!("a name, because the ONNX file has several: {}", names.join(", "));
-            Err(Error::setting(setting, "absent", expected))
+            Err(Error::invalid(setting, "absent", expected))
         }
     }
 }
@@ -217,7 +217,7 @@ fn missing_library(found: &str) -> Error {
     let expected = "the path of the ONNX Runtime library, version 1.17 or later. Install ONNX Runtime (for example the \
                     Python package onnxruntime, whose folder onnxruntime/capi holds libonnxruntime.so) and set \
                     ORT_DYLIB_PATH to the library file";
-    Error::setting(format!("environment variable {LIBRARY_VARIABLE}"), found, expected)
+    Error::invalid(format!("environment variable {LIBRARY_VARIABLE}"), found, expected)
 }
 
 fn load_error(path: &Path, error: &ort::Error) -> Error {

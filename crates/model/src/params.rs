@@ -192,13 +192,13 @@ impl Init {
     /// Checks the size limit. Call it after a module is built.
     ///
     /// # Errors
-    /// [`Error::Setting`] if the module has more parameters than allowed. It then holds placeholders.
+    /// [`Error::Invalid`] if the module has more parameters than allowed. It then holds placeholders.
     pub fn check(&self) -> Result<()> {
         if self.requested <= self.limit {
             return Ok(());
         }
         let found = format!("an architecture of at least {:.2e} numbers", self.requested);
-        Err(Error::setting("model", found, format!("at most {:.2e}, the limit for weights of this size", self.limit)))
+        Err(Error::invalid("model", found, format!("at most {:.2e}, the limit for weights of this size", self.limit)))
     }
 
     /// The device of the parameters.

@@ -34,26 +34,26 @@ impl BoundedScalar {
     /// `low` may be 0 and `high` infinite: no bound on that side. `learn = false` freezes the values.
     ///
     /// # Errors
-    /// [`Error::Setting`] if the range is empty or not positive, or an initial value is out of range.
+    /// [`Error::Invalid`] if the range is empty or not positive, or an initial value is out of range.
     pub fn new(names: Vec<String>, init: &[f64], range: [f64; 2], learn: bool, device: &Device) -> Result<Self> {
         let what = names.first().cloned().unwrap_or_default();
         let [low, high] = range;
         // The condition is written so that NaN fails, too.
         if !(low >= 0.0 && high > 0.0 && low <= high) {
-            return Err(Error::setting(
+            return Err(Error::invalid(
                 format!("range of {what}"),
                 format!("[{low}, {high}]"),
                 "0 <= low <= high, high > 0",
             ));
         }
         if names.len() != init.len() || names.is_empty() {
-            return Err(Error::setting(what, format!("{} values", init.len()), format!("{} values", names.len())));
+            return Err(Error::invalid(what, format!("{} values", init.len()), format!("{} values", names.len())));
         }
         // A value restored from an f32 logarithm may exceed its bound by a rounding error.
         let near = |value: f64| value >= low * (1.0 - ROUNDING) && value <= high * (1.0 + ROUNDING);
         for (name, &value) in names.iter().zip(init) {
             if !(value.is_finite() && value > 0.0 && near(value)) {
-                return Err(Error::setting(name, value, format!("a positive number in [{low}, {high}]")));
+                return Err(Error::invalid(name, value, format!("a positive number in [{low}, {high}]")));
             }
         }
         let log = init.iter().map(|value| value.clamp(low, high).ln() as f32).collect();
@@ -79,7 +79,7 @@ impl BoundedScalar {
     /// checkpoint is reproduced exactly; the trainer moves them into the range after its first step.
     ///
     /// # Errors
-    /// [`Error::Shape`] if there is not one number per name, [`Error::Setting`] if one is not finite.
+    /// [`Error::Shape`] if there is not one number per name, [`Error::Invalid`] if one is not finite.
     pub fn with_log_values(mut self, logs: &[f32]) -> Result<Self> {
         if logs.len() != self.len() {
             return Err(Error::Shape {
@@ -89,7 +89,7 @@ impl BoundedScalar {
             });
         }
         if let Some((name, log)) = self.names.iter().zip(logs).find(|(_, log)| !log.is_finite()) {
-            return Err(Error::setting(name, log, "a finite logarithm"));
+            return Err(Error::invalid(name, log, "a finite logarithm"));
         }
         let loaded = logs.to_vec();
         self.log = self.log.map(|log| {

@@ -53,7 +53,7 @@ const MAX_SCENES: usize = 10_000_000;
 
 fn open(spec: &SourceSpec) -> Result<Box<dyn Source>> {
     if let Some(path) = &spec.path {
-        return Err(Error::config(
+        return Err(Error::invalid(
             "path of source toy",
             format!("`{}`", path.display()),
             "no path: the toy world is generated, not read",
@@ -63,7 +63,7 @@ fn open(spec: &SourceSpec) -> Result<Box<dyn Source>> {
         spec.parse_options()?;
     let split = spec.split.as_deref().map_or(Ok(ToySplit::Train), ToySplit::named)?;
     if size > MAX_SCENES {
-        return Err(Error::config("size of the toy world", size.to_string(), format!("at most {MAX_SCENES} scenes")));
+        return Err(Error::invalid("size of the toy world", size.to_string(), format!("at most {MAX_SCENES} scenes")));
     }
     let world = ToyWorld::new(ToyConfig { size, resolution, seed, split, classes, words, singles })?;
     Ok(match (per_class, hard_negatives) {
@@ -71,7 +71,7 @@ fn open(spec: &SourceSpec) -> Result<Box<dyn Source>> {
         (None, true) => Box::new(world.contrasts()),
         (None, false) => Box::new(world),
         (Some(count), true) => {
-            return Err(Error::config(
+            return Err(Error::invalid(
                 "hard_negatives of the toy world",
                 format!("true together with per_class = {count}"),
                 "only one of the two options",

@@ -114,14 +114,14 @@ impl ToyWorld {
     /// `size` is 0, `resolution` is outside 16 to 4096, or `singles` is above 100.
     pub fn new(config: ToyConfig) -> Result<Self> {
         if config.size == 0 {
-            return Err(Error::config("size of the toy world", 0.to_string(), "at least 1"));
+            return Err(Error::invalid("size of the toy world", 0.to_string(), "at least 1"));
         }
         if !(16..=4096).contains(&config.resolution) {
             let found = config.resolution.to_string();
-            return Err(Error::config("resolution of the toy world", found, "16 to 4096"));
+            return Err(Error::invalid("resolution of the toy world", found, "16 to 4096"));
         }
         if config.singles > 100 {
-            return Err(Error::config("singles of the toy world", config.singles.to_string(), "0 to 100 per cent"));
+            return Err(Error::invalid("singles of the toy world", config.singles.to_string(), "0 to 100 per cent"));
         }
         Ok(Self { config })
     }
@@ -153,7 +153,7 @@ impl ToyWorld {
     /// `per_class` is 0.
     pub fn gallery(&self, per_class: usize) -> Result<Gallery> {
         if per_class == 0 {
-            return Err(Error::config("pictures per class of the toy gallery", "0", "at least 1"));
+            return Err(Error::invalid("pictures per class of the toy gallery", "0", "at least 1"));
         }
         Ok(Gallery { world: self.clone(), per_class })
     }

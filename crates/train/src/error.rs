@@ -17,7 +17,7 @@ pub enum Error {
     },
     /// A setting has a value outside its range, or two settings contradict each other.
     #[error("train: `{name}` is {found}; expected {expected}")]
-    Setting {
+    Invalid {
         /// Dotted name of the setting (`optim.lr`).
         name: String,
         /// The value found.
@@ -100,9 +100,9 @@ impl Error {
         move |source| Self::Io { path, source }
     }
 
-    /// An [`Error::Setting`].
-    pub fn setting(name: impl Into<String>, found: impl ToString, expected: impl Into<String>) -> Self {
-        Self::Setting { name: name.into(), found: found.to_string(), expected: expected.into() }
+    /// An [`Error::Invalid`].
+    pub fn invalid(name: impl Into<String>, found: impl ToString, expected: impl Into<String>) -> Self {
+        Self::Invalid { name: name.into(), found: found.to_string(), expected: expected.into() }
     }
 
     /// An [`Error::Format`] for `path`.

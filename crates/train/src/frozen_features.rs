@@ -17,7 +17,7 @@ use crate::{Error, Result};
 ///
 /// # Errors
 /// As [`Trainer::new`](crate::trainer::Trainer::new), except that the folder of the run is not checked;
-/// [`Error::Setting`] if no tower with an encoder is frozen.
+/// [`Error::Invalid`] if no tower with an encoder is frozen.
 pub fn config_features(config: Config, source: Arc<dyn Source>, device: &Device) -> Result<(Model, FeatureRequest)> {
     let config = config.resolve()?.with_vector_widths(source.as_ref())?;
     config.check()?;
@@ -27,7 +27,7 @@ pub fn config_features(config: Config, source: Arc<dyn Source>, device: &Device)
     if !config.uses_features() || !(visual || textual) {
         let expected = "visual or textual, with an encoder, and train.features = true: only the features of a frozen \
                         encoder are stored";
-        return Err(Error::setting("train.freeze", format!("{:?}", config.train.freeze), expected));
+        return Err(Error::invalid("train.freeze", format!("{:?}", config.train.freeze), expected));
     }
     let (config, tokenizer, model) = begin(config, source.as_ref(), device)?;
     let views = config.method()?.views();

@@ -114,10 +114,10 @@ impl Denominator {
 /// `aperture_scale` = 1), PHyCLIP Eq. 5.
 ///
 /// # Errors
-/// [`Error::Setting`] if `max_aperture` is set and the root is not the origin: no released code covers that case.
+/// [`Error::Invalid`] if `max_aperture` is set and the root is not the origin: no released code covers that case.
 pub fn cone(space: &BatchSpace, parent: Tensor<2>, child: Tensor<2>, shape: &ConeShape) -> Result<Tensor<1>> {
     if shape.max_aperture.is_some() && !matches!(space.root, RootT::Origin) {
-        return Err(Error::setting(
+        return Err(Error::invalid(
             "root",
             "a point",
             "the origin, because the largest aperture of released code (`reference = true`) is defined only there",

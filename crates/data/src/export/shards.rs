@@ -75,10 +75,10 @@ impl ExportFormat for PairShards {
 impl BoxShards {
     pub(super) fn create(folder: &Path, size: ShardSize, cut: CropSettings, limits: &PixelLimits) -> Result<Self> {
         if cut.side == 0 || cut.side > 4096 {
-            return Err(Error::config("side", cut.side.to_string(), "1 to 4096 pixels"));
+            return Err(Error::invalid("side", cut.side.to_string(), "1 to 4096 pixels"));
         }
         if !(1..=100).contains(&cut.quality) {
-            return Err(Error::config("quality", cut.quality.to_string(), "1 to 100"));
+            return Err(Error::invalid("quality", cut.quality.to_string(), "1 to 100"));
         }
         Ok(Self { out: NumberedWriter::create(folder, size)?, cut, limits: *limits })
     }

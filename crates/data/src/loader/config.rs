@@ -211,7 +211,7 @@ impl LoaderConfig {
     /// Names the first setting that is out of its range.
     pub fn check(&self) -> Result<()> {
         let data = &self.data;
-        let wrong = |key: &str, found: String, expected: &str| Err(Error::config(key, found, expected));
+        let wrong = |key: &str, found: String, expected: &str| Err(Error::invalid(key, found, expected));
         if self.views.is_empty() {
             return wrong("views", "none".to_owned(), "pair, boxes, chain or edges");
         }

@@ -52,7 +52,7 @@ impl EdgeChoice {
     pub(super) fn check(&self) -> Result<()> {
         let within = |key: &str, found: usize, least: usize| match (least..=1000).contains(&found) {
             true => Ok(()),
-            false => Err(Error::config(format!("edges.{key}"), found.to_string(), format!("{least} to 1000"))),
+            false => Err(Error::invalid(format!("edges.{key}"), found.to_string(), format!("{least} to 1000"))),
         };
         self.rule.check()?;
         within("boxes", self.boxes, 1)?;

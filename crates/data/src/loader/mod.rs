@@ -88,7 +88,7 @@ impl Loader {
                 expected += " (photos in folders have no captions; the option `caption` makes captions from the folder names: \
                              caption=\"a photo of a {label}\")";
             }
-            return Err(Error::config("view", missing.name(), expected));
+            return Err(Error::invalid("view", missing.name(), expected));
         }
         // Fail here if `context` is too small for the start and end tokens.
         if tokenizer.text_vectors().is_none() {
@@ -133,10 +133,10 @@ impl Loader {
         if !between || state.position / batch_size >= self.batches_per_epoch() {
             let last = (self.batches_per_epoch() - 1) * batch_size;
             let expected = format!("a multiple of batch_size {batch_size} from 0 to {last}");
-            return Err(Error::config("loader state position", state.position.to_string(), expected));
+            return Err(Error::invalid("loader state position", state.position.to_string(), expected));
         }
         if state.epoch > u64::from(u32::MAX) {
-            return Err(Error::config("loader state epoch", state.epoch.to_string(), "at most 4294967295"));
+            return Err(Error::invalid("loader state epoch", state.epoch.to_string(), "at most 4294967295"));
         }
         self.state = state;
         self.rows = None;

@@ -48,12 +48,12 @@ impl ShardWriter {
     pub fn new(folder: &Path, size: ShardSize) -> Result<Self> {
         if size.samples == 0 || size.bytes == 0 {
             let found = format!("{} samples, {} bytes", size.samples, size.bytes);
-            return Err(Error::config("shard size", found, "at least 1 of each"));
+            return Err(Error::invalid("shard size", found, "at least 1 of each"));
         }
         let shards = super::pattern::glob(&folder.join("*.tar"))?.len();
         if shards > 0 {
             let found = format!("`{}` with {shards} shards", folder.display());
-            return Err(Error::config("folder", found, "a folder without `*.tar` files"));
+            return Err(Error::invalid("folder", found, "a folder without `*.tar` files"));
         }
         Ok(Self { folder: folder.to_owned(), size, open: None, done: Vec::new() })
     }
@@ -63,7 +63,8 @@ impl ShardWriter {
     /// # Errors
     /// The key or an extension cannot be read back (see [`crate::shard`]), or the file cannot be written.
     pub fn write(&mut self, key: &str, members: &[(&str, &[u8])]) -> Result<()> {
-        let bad = |found: &str, expected: &str| Err(Error::config("member of a shard", format!("`{found}`"), expected));
+        let bad =
+            |found: &str, expected: &str| Err(Error::invalid("member of a shard", format!("`{found}`"), expected));
         let base = key.rsplit('/').next().unwrap_or_default();
         if base.is_empty() || base.contains('.') || base.starts_with("__") || key.starts_with('/') {
             return bad(key, "a relative key without a dot, not beginning with `__`");

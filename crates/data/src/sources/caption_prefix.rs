@@ -33,7 +33,7 @@ impl CaptionPrefix {
             ("", None) => Ok(None),
             ("", Some(names)) => {
                 let found = format!("`{}`, without prefix_key", names.display());
-                Err(Error::config("prefix_names", found, "prefix_key, the field that the names stand in"))
+                Err(Error::invalid("prefix_names", found, "prefix_key, the field that the names stand in"))
             }
             (key, names) => {
                 let words = names.map(read_words).transpose()?.unwrap_or_default();

@@ -102,10 +102,10 @@ impl CsvPairs {
         let delimiter = *options.delimiter.get_or_insert(if tabs { '\t' } else { ',' });
         options.quoting.get_or_insert(!tabs);
         if !delimiter.is_ascii() {
-            return Err(Error::config("delimiter", format!("{delimiter:?}"), "an ASCII character"));
+            return Err(Error::invalid("delimiter", format!("{delimiter:?}"), "an ASCII character"));
         }
         if spec.split.is_some() && options.split_column.is_none() {
-            return Err(Error::config("split_column", "not given", "a column name, because a split is set"));
+            return Err(Error::invalid("split_column", "not given", "a column name, because a split is set"));
         }
         let folder = path.parent().unwrap_or(Path::new("")).join(&options.folder);
         let file = open_regular(path).map_err(Error::io("read", path))?;

@@ -55,7 +55,7 @@ impl GritRaw {
     pub fn open(spec: &SourceSpec) -> Result<Self> {
         let options: GritRawOptions = spec.parse_options()?;
         if !(0.0..=1.0).contains(&options.min_score) {
-            return Err(Error::config("min_score", options.min_score.to_string(), "0 to 1"));
+            return Err(Error::invalid("min_score", options.min_score.to_string(), "0 to 1"));
         }
         spec.no_split()?;
         Ok(Self { shards: Shards::open(spec.need_path()?)?, options })

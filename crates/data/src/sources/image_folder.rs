@@ -50,7 +50,7 @@ impl ImageFolder {
     pub fn open(spec: &SourceSpec) -> Result<Self> {
         let ImageFolderOptions { caption } = spec.parse_options()?;
         if let Some(template) = caption.as_ref().filter(|t| !t.contains("{label}")) {
-            return Err(Error::config("caption", format!("{template:?}"), "a template with `{label}`"));
+            return Err(Error::invalid("caption", format!("{template:?}"), "a template with `{label}`"));
         }
         let mut root = spec.need_path()?.clone();
         root.extend(spec.split.as_deref());

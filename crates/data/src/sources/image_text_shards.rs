@@ -66,7 +66,7 @@ impl ImageTextShards {
     pub fn open(spec: &SourceSpec) -> Result<Self> {
         let options: ImageTextShardsOptions = spec.parse_options()?;
         if options.text.is_empty() && options.json_key.is_empty() {
-            return Err(Error::config("text", "[], with an empty json_key", "a member with captions"));
+            return Err(Error::invalid("text", "[], with an empty json_key", "a member with captions"));
         }
         spec.no_split()?;
         let prefix = CaptionPrefix::open(&options.prefix_key, options.prefix_names.as_deref())?;

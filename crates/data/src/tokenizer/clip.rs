@@ -30,7 +30,7 @@ const WORD_PATTERN: &str = r"'s|'t|'re|'ve|'m|'ll|'d|[\p{L}]+|[\p{N}]|[^\s\p{L}\
 /// Number of merges in a vocabulary of this size.
 pub(super) fn merges_of(vocab_size: usize) -> Result<usize> {
     vocab_size.checked_sub(2 * 256 + 2).ok_or_else(|| {
-        Error::config(
+        Error::invalid(
             "vocab_size",
             vocab_size.to_string(),
             "at least 514: 256 bytes, 256 bytes at the end of a word, start, end",
@@ -59,7 +59,7 @@ pub(super) fn parse_merges(place: &str, text: &str, vocab_size: Option<usize>) -
         })
         .collect::<Result<_>>()?;
     match vocab_size {
-        Some(size) if merges.len() < count => Err(Error::config(
+        Some(size) if merges.len() < count => Err(Error::invalid(
             "vocab_size",
             size.to_string(),
             format!("at most {}: `{place}` holds {} merges", 514 + merges.len(), merges.len()),

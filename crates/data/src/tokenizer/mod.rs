@@ -157,7 +157,7 @@ impl Tokenizer {
         };
         let least = usize::from(start.is_some()) + 1;
         let Some(room) = context.checked_sub(least) else {
-            return Err(Error::config("context", context.to_string(), format!("at least {least}")));
+            return Err(Error::invalid("context", context.to_string(), format!("at least {least}")));
         };
         let cleaned = clip.then(|| clean::clean(text));
         let encoding = guard::catch_panic(|| model.encode_fast(cleaned.as_deref().unwrap_or(text), false))

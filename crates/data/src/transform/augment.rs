@@ -139,7 +139,7 @@ impl Augment {
             within("blur.sigma", sigma, 1e-3, 1e3)?;
             within("blur.probability", &[*probability], 0.0, 1.0)?;
             if kernel % 2 == 0 || *kernel > 99 {
-                return Err(Error::config("augment.blur.kernel", kernel.to_string(), "an odd number, at most 99"));
+                return Err(Error::invalid("augment.blur.kernel", kernel.to_string(), "an odd number, at most 99"));
             }
         }
         Ok(())
@@ -224,7 +224,7 @@ fn within(key: &str, values: &[f32], low: f32, high: f32) -> Result<()> {
         [one] => one.to_string(),
         _ => format!("{values:?}"),
     };
-    Err(Error::config(format!("augment.{key}"), found, expected))
+    Err(Error::invalid(format!("augment.{key}"), found, expected))
 }
 
 /// Value of MERU and HyCoCLIP.

@@ -33,13 +33,13 @@ impl BoxFilter {
         let share = |option: &ImporterOption, default: f64| match inputs.option(option.name) {
             None => Ok(default),
             Some(text) => text.trim().parse::<f64>().ok().filter(|it| (0.0..=1.0).contains(it)).ok_or_else(|| {
-                Error::config(format!("option {}", option.name), text, "a share of the photo's area, 0 to 1")
+                Error::invalid(format!("option {}", option.name), text, "a share of the photo's area, 0 to 1")
             }),
         };
         let (min_area, max_area) = (share(&MIN_AREA, 0.0)?, share(&MAX_AREA, 1.0)?);
         if min_area > max_area {
             let expected = format!("at most max_area, {max_area}");
-            return Err(Error::config("option min_area", min_area.to_string(), expected));
+            return Err(Error::invalid("option min_area", min_area.to_string(), expected));
         }
         let mut left_out = Vec::new();
         for name in inputs.option(LEAVE_OUT).unwrap_or_default().split(',').map(str::trim) {
@@ -48,7 +48,7 @@ impl BoxFilter {
             }
             let flag = known.iter().find(|it| **it == name).filter(|it| !left_out.contains(*it)).ok_or_else(|| {
                 let expected = format!("some of {}, each once, separated by commas", known.join(", "));
-                Error::config(format!("option {LEAVE_OUT}"), name, expected)
+                Error::invalid(format!("option {LEAVE_OUT}"), name, expected)
             })?;
             left_out.push(*flag);
         }

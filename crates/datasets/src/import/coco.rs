@@ -76,7 +76,7 @@ struct CocoPhoto {
 
 fn read(inputs: &ImporterInputs) -> Result<Samples> {
     if inputs.get("instances").or(inputs.get("captions")).is_none() {
-        return Err(Error::config("inputs of coco", "images alone", "instances, captions, or both"));
+        return Err(Error::invalid("inputs of coco", "images alone", "instances, captions, or both"));
     }
     let folder = inputs.need("images")?.to_owned();
     let mut photos: BTreeMap<u64, CocoPhoto> = BTreeMap::new();

@@ -171,7 +171,7 @@ fn read_seeing(spec: &ImportSpec, seen: impl Fn(&Path) + Send + 'static) -> Resu
                 return Err(Error::io("read", path)(missing));
             }
             None if input.required => {
-                return Err(Error::config(format!("input {} of {}", input.name, entry.name), "not given", input.help));
+                return Err(Error::invalid(format!("input {} of {}", input.name, entry.name), "not given", input.help));
             }
             _ => {}
         }
@@ -208,8 +208,9 @@ impl ImporterInputs {
     /// # Errors
     /// The input is not given.
     pub fn need(&self, name: &str) -> Result<&Path> {
-        self.get(name)
-            .ok_or_else(|| Error::config(format!("input {name} of {}", self.importer), "not given", "a file or folder"))
+        self.get(name).ok_or_else(|| {
+            Error::invalid(format!("input {name} of {}", self.importer), "not given", "a file or folder")
+        })
     }
 }
 

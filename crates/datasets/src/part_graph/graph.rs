@@ -34,7 +34,7 @@ impl PartThresholds {
         if (0.0..=1.0).contains(&self.min_share) {
             return Ok(());
         }
-        Err(Error::config("min_share", self.min_share.to_string(), "a share, 0 to 1"))
+        Err(Error::invalid("min_share", self.min_share.to_string(), "a share, 0 to 1"))
     }
 }
 

@@ -90,7 +90,7 @@ impl BoxFile {
             _ => {
                 let expected =
                     "a file of boxes: .csv (OpenImages), .json (COCO or LVIS instances), .jsonl (grounded); unpacked";
-                return Err(Error::config("boxes", format!("`{}`", path.display()), expected));
+                return Err(Error::invalid("boxes", format!("`{}`", path.display()), expected));
             }
         };
         Ok(Self { path: path.to_owned(), len, start, format })

@@ -86,7 +86,7 @@ pub(super) fn build_in_blocks(
     spec.rule.check()?;
     spec.thresholds.check()?;
     if spec.boxes.is_empty() {
-        return Err(Error::config("boxes", "empty", "at least one file of boxes"));
+        return Err(Error::invalid("boxes", "empty", "at least one file of boxes"));
     }
     let boxes = spec.boxes.iter().map(|path| BoxFile::open(path)).collect::<Result<Vec<_>>>()?;
     let names = spec.names.as_deref().map(read_names).transpose()?.unwrap_or_default();

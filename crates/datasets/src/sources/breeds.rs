@@ -56,7 +56,7 @@ impl BreedsPhotos {
         collect(&root, "", &mut files)?;
         files.sort();
         let needed =
-            |key: &str, expected: &str| Error::config(format!("{key} of source breeds"), "not given", expected);
+            |key: &str, expected: &str| Error::invalid(format!("{key} of source breeds"), "not given", expected);
         let task =
             options.task.as_ref().ok_or_else(|| needed("task", "entity13, entity30, living17 or nonliving26"))?;
         let task = BreedsTask::named(task)?;
@@ -65,7 +65,7 @@ impl BreedsPhotos {
         let skip = match options.unknown.as_deref() {
             None | Some("error") => false,
             Some("skip") => true,
-            Some(other) => return Err(Error::config("unknown", format!("{other:?}"), "\"error\" or \"skip\"")),
+            Some(other) => return Err(Error::invalid("unknown", format!("{other:?}"), "\"error\" or \"skip\"")),
         };
         let breeds = BreedsHierarchy::read(info)?;
         let classes = classes(&breeds, task, options.partition.as_deref(), spec.split.as_deref())?;
@@ -186,7 +186,7 @@ fn classes(
     let target = match (partition, half) {
         (BreedsSplit::None, None) => false,
         (BreedsSplit::None, Some(half)) => {
-            return Err(Error::config(
+            return Err(Error::invalid(
                 "split of source breeds",
                 format!("{half:?}"),
                 "no split, because no partition is set",
@@ -196,7 +196,11 @@ fn classes(
         (_, Some("target")) => true,
         (_, other) => {
             let found = other.map_or_else(|| "not given".to_owned(), |half| format!("{half:?}"));
-            return Err(Error::config("split of source breeds", found, "source or target, because a partition is set"));
+            return Err(Error::invalid(
+                "split of source breeds",
+                found,
+                "source or target, because a partition is set",
+            ));
         }
     };
     let mut classes = Vec::new();

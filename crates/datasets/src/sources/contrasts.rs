@@ -86,7 +86,7 @@ impl ContrastPhotos {
             return Ok(Self { folder, names });
         }
         let (key, found) = (format!("images of source {}", spec.kind), format!("`{}`", folder.display()));
-        Err(Error::config(key, found, "a folder of photos"))
+        Err(Error::invalid(key, found, "a folder of photos"))
     }
 
     /// The first candidate that exists; if there is none, the first candidate.

@@ -40,7 +40,7 @@ impl ImportedSamples {
         let kind = importer.ok_or_else(|| {
             let known: Vec<_> = IMPORTERS.iter().map(|entry| entry.name).collect();
             let what = format!("option importer of source imported, for `{}`", folder.display());
-            Error::config(what, "not given", known.join(", "))
+            Error::invalid(what, "not given", known.join(", "))
         })?;
         let inputs = files.into_iter().map(|(name, file)| (name, folder.join(file))).collect();
         let (mut samples, mut broken_boxes, mut filtered_boxes) = (Vec::new(), 0, 0);
@@ -84,7 +84,7 @@ impl ImportedOptions {
         let known: BTreeSet<&str> = inputs.chain(settings.iter().copied()).chain(["importer"]).collect();
         if let Some(unknown) = spec.options.keys().find(|name| !known.contains(name.as_str())) {
             let known: Vec<_> = known.into_iter().collect();
-            return Err(Error::config(
+            return Err(Error::invalid(
                 "options of source imported",
                 serde_json::to_string(&spec.options).unwrap_or_default(),
                 format!("valid options (unknown field `{unknown}`, expected one of {})", known.join(", ")),

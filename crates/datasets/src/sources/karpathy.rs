@@ -71,7 +71,7 @@ impl Karpathy {
         let path = spec.need_path()?;
         let options: KarpathyOptions = spec.parse_options()?;
         if options.captions == Some(0) {
-            return Err(Error::config("captions", "0", "at least 1"));
+            return Err(Error::invalid("captions", "0", "at least 1"));
         }
         let file: KarpathyFile = read_json(path, "images, each with filename, split and sentences with raw")?;
         let splits: BTreeSet<_> = file.images.iter().map(|image| image.split.clone()).collect();

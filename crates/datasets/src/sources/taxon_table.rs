@@ -97,10 +97,10 @@ fn open(spec: &SourceSpec) -> Result<TaxonPhotos> {
             let other = TaxonTable::open(&beside.join(other), None)?;
             Some((table.column(key)?, other.column(other_key)?, other))
         }
-        _ => return Err(Error::config("taxonomy, key, taxonomy_key", "only some of them", "all three, or none")),
+        _ => return Err(Error::invalid("taxonomy, key, taxonomy_key", "only some of them", "all three, or none")),
     };
     if spec.split.is_some() && options.split_column.is_none() {
-        return Err(Error::config("split_column", "not given", "a column name, because a split is set"));
+        return Err(Error::invalid("split_column", "not given", "a column name, because a split is set"));
     }
     let image = table.column(&options.image)?;
     let label = options.label.as_deref().map(|it| table.column(it)).transpose()?;
@@ -181,13 +181,13 @@ fn species([genus, species]: [&String; 2]) -> String {
 fn check_ranks(ranks: &[String]) -> Result<()> {
     let shown = || format!("[{}]", ranks.iter().map(|rank| format!("`{rank}`")).collect::<Vec<_>>().join(", "));
     if ranks.is_empty() {
-        return Err(Error::config("ranks", "not given", "columns from general to specific"));
+        return Err(Error::invalid("ranks", "not given", "columns from general to specific"));
     }
     if ranks.iter().any(|rank| rank.trim().is_empty()) {
-        return Err(Error::config("ranks", shown(), "names of columns, none of them empty"));
+        return Err(Error::invalid("ranks", shown(), "names of columns, none of them empty"));
     }
     if let Some(twice) = (1..ranks.len()).find(|&i| ranks[..i].contains(&ranks[i])) {
-        return Err(Error::config("ranks", format!("{} with `{}` twice", shown(), ranks[twice]), "each rank once"));
+        return Err(Error::invalid("ranks", format!("{} with `{}` twice", shown(), ranks[twice]), "each rank once"));
     }
     Ok(())
 }
@@ -220,7 +220,7 @@ impl TaxonTable {
         let delimiter = u8::try_from(delimiter)
             .ok()
             .filter(u8::is_ascii)
-            .ok_or_else(|| Error::config("delimiter", format!("{delimiter:?}"), "an ASCII character"))?;
+            .ok_or_else(|| Error::invalid("delimiter", format!("{delimiter:?}"), "an ASCII character"))?;
         let file = open_regular(path).map_err(Error::io("read", path))?;
         let mut reader = csv::ReaderBuilder::new().flexible(true).delimiter(delimiter).quoting(!tabs).from_reader(file);
         let broken = |error: csv::Error| Error::format(format!("`{}`", path.display()), error.to_string(), "a table");

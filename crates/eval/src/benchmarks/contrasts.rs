@@ -156,7 +156,7 @@ impl CaptionPairOutcomes {
             return Ok((names, of_sample));
         }
         if let Some(first) = unknown.first() {
-            return Err(Error::Argument {
+            return Err(Error::Invalid {
                 name: format!("{benchmark}: a subset"),
                 found: format!("`{first}`"),
                 expected: published.join(", "),
@@ -197,7 +197,7 @@ fn text_baseline(longer: f64) -> Option<Baseline> {
 fn pair<'a>(benchmark: &'static str, sample: &'a Sample) -> Result<(&'a str, &'a str)> {
     match (&sample.captions[..], &sample.wrong[..]) {
         // A tie counts as wrong, so no model could be right on this item.
-        ([right], [wrong]) if right == wrong => Err(Error::Argument {
+        ([right], [wrong]) if right == wrong => Err(Error::Invalid {
             name: format!("{benchmark}: wrong caption of sample `{}`", sample.id),
             found: format!("{wrong:?}, the same text as the right caption"),
             expected: "a different text".into(),
@@ -205,7 +205,7 @@ fn pair<'a>(benchmark: &'static str, sample: &'a Sample) -> Result<(&'a str, &'a
         ([right], [wrong]) => Ok((right, wrong)),
         ([], _) => Err(lacking(benchmark, sample, "the caption", "each sample needs one, and a wrong one")),
         (_, []) => Err(lacking(benchmark, sample, "the wrong caption", "each sample needs one")),
-        (right, wrong) => Err(Error::Argument {
+        (right, wrong) => Err(Error::Invalid {
             name: format!("{benchmark}: captions of sample `{}`", sample.id),
             found: format!("{} right and {} wrong", right.len(), wrong.len()),
             expected: "one of each".into(),

@@ -155,7 +155,7 @@ pub fn hierarcaps_records(
     seed: u64,
 ) -> Result<Vec<Record>> {
     if steps.is_empty() || steps.contains(&0) {
-        return Err(Error::Argument {
+        return Err(Error::Invalid {
             name: "steps".into(),
             found: format!("{steps:?}"),
             expected: "at least one number of levels, each at least 1".into(),

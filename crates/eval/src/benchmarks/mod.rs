@@ -212,7 +212,7 @@ impl Default for Options {
 /// # Errors
 /// The name is unknown; the message lists the known ones.
 pub fn find(name: &str) -> Result<&'static dyn Benchmark> {
-    BENCHMARKS.find(name).copied().ok_or_else(|| Error::Argument {
+    BENCHMARKS.find(name).copied().ok_or_else(|| Error::Invalid {
         name: "benchmark".into(),
         found: format!("`{name}`"),
         expected: BENCHMARKS.names(),
@@ -273,7 +273,7 @@ impl<'a> Context<'a> {
         }
         let mut ids = HashSet::new();
         if let Some(duplicate) = samples.iter().find(|sample| !ids.insert(sample.id.as_str())) {
-            return Err(Error::Argument {
+            return Err(Error::Invalid {
                 name: format!("{benchmark}: id of a sample"),
                 found: format!("`{}`, twice", duplicate.id),
                 expected: "unique ids, because a duplicate sample changes the result".into(),

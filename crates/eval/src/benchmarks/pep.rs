@@ -94,7 +94,7 @@ fn check_cones(context: &Context<'_>, root: &Root) -> Result<()> {
     if !(is_sphere && matches!(root, Root::Origin)) {
         return Ok(());
     }
-    Err(Error::Argument {
+    Err(Error::Invalid {
         name: format!("{NAME}: space"),
         found: format!("{spec}, seen from its centre"),
         expected: "a space with cones: a hyperbolic or Euclidean space, or a sphere with a root such as --root-text ''"

@@ -260,7 +260,7 @@ pub fn class_points<S: AsRef<str>>(
     names: &[S],
 ) -> Result<Vec<f32>> {
     if templates.is_empty() || templates.iter().any(|template| !template.contains("{}")) {
-        return Err(Error::Argument {
+        return Err(Error::Invalid {
             name: "templates".into(),
             found: format!("{templates:?}"),
             expected: "at least one, each with {} for the class name".into(),

@@ -53,7 +53,7 @@ impl PredictionTree {
 
     fn of_nodes(tree: Tree, classes: Vec<usize>) -> Result<Self> {
         if classes.len() < 2 {
-            return Err(Error::Argument {
+            return Err(Error::Invalid {
                 name: "the class tree".into(),
                 found: format!("{} class below `{}`", classes.len(), tree.name(tree.root())),
                 expected: "at least two classes to choose from".into(),
@@ -67,7 +67,7 @@ impl PredictionTree {
                 true => format!("`{}`, twice", tree.name(pair[0])),
                 false => format!("`{}`, which is above `{}`", tree.name(pair[0]), tree.name(pair[1])),
             };
-            return Err(Error::Argument {
+            return Err(Error::Invalid {
                 name: "the list of classes".into(),
                 found,
                 expected: "different classes, none above another".into(),
@@ -104,7 +104,7 @@ impl PredictionTree {
     /// The number of scores is wrong, a score is not finite, or the temperature is not a positive number.
     pub fn node_probabilities(&self, scores: &[f32], temperature: f64) -> Result<Vec<f64>> {
         let wrong =
-            |name: &str, found: String, expected: String| Err(Error::Argument { name: name.into(), found, expected });
+            |name: &str, found: String, expected: String| Err(Error::Invalid { name: name.into(), found, expected });
         if scores.len() != self.classes.len() {
             return wrong("the scores of a photo", scores.len().to_string(), format!("{} numbers", self.classes.len()));
         }

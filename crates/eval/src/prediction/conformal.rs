@@ -82,5 +82,5 @@ fn check_risk(risk: f64) -> Result<()> {
 }
 
 fn argument(name: &str, found: &str, expected: &str) -> Error {
-    Error::Argument { name: name.into(), found: found.into(), expected: expected.into() }
+    Error::Invalid { name: name.into(), found: found.into(), expected: expected.into() }
 }

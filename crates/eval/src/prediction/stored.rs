@@ -153,12 +153,12 @@ impl StoredThreshold {
     /// The file cannot be read, is not such a file, has another version, or contradicts itself.
     pub fn read(path: &Path) -> Result<Self> {
         let name = path.display().to_string();
-        let text = std::fs::read_to_string(path).map_err(|error| Error::Argument {
+        let text = std::fs::read_to_string(path).map_err(|error| Error::Invalid {
             name: name.clone(),
             found: error.to_string(),
             expected: "a readable threshold file, written by `conifer predict --out-threshold`".into(),
         })?;
-        Self::parse(&text).map_err(|(found, expected)| Error::Argument { name, found, expected })
+        Self::parse(&text).map_err(|(found, expected)| Error::Invalid { name, found, expected })
     }
 
     /// Parses the content of a file. An error has the value found and the expectation.
@@ -203,7 +203,7 @@ impl StoredThreshold {
     /// # Errors
     /// A number is not finite.
     pub fn to_json(&self) -> Result<String> {
-        let text = serde_json::to_string_pretty(self).map_err(|error| Error::Argument {
+        let text = serde_json::to_string_pretty(self).map_err(|error| Error::Invalid {
             name: "the threshold file".into(),
             found: error.to_string(),
             expected: "finite numbers".into(),
@@ -255,7 +255,7 @@ impl StoredThreshold {
             return Ok(());
         }
         let short = |hash: &str| hash.get(..12).unwrap_or(hash).to_owned();
-        Err(Error::Argument {
+        Err(Error::Invalid {
             name: format!("the threshold of {}", self.checkpoint),
             found: format!("for weights {}", short(&self.weights_sha256)),
             expected: format!("a threshold for {name} (weights {}); calibrate again", short(weights_sha256)),
@@ -271,7 +271,7 @@ impl StoredThreshold {
         if other.sha256 == self.tree.sha256 {
             return Ok(());
         }
-        Err(Error::Argument {
+        Err(Error::Invalid {
             name: "the tree of the threshold".into(),
             found: format!("another one ({} edges below `{}`)", self.tree.edges.len(), self.tree.edges[0][0]),
             expected: format!("{name} ({} edges below `{}`); calibrate again", other.edges.len(), tree.name(0)),

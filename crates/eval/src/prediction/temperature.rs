@@ -16,7 +16,7 @@ const STEPS: usize = 40;
 /// # Errors
 /// There is no photo or no class, a class number is out of range, or a score is not finite.
 pub fn fit_temperature(scores: &[f32], classes: usize, truth: &[usize]) -> Result<f64> {
-    let expected = |found: String, expected: &str| Error::Argument {
+    let expected = |found: String, expected: &str| Error::Invalid {
         name: "temperature fit".into(),
         found,
         expected: expected.into(),

@@ -249,7 +249,7 @@ impl Suite {
     /// # Errors
     /// The name is unknown; the message lists the known ones.
     pub fn find(name: &str) -> Result<Self> {
-        let (name, text) = SUITES.iter().find(|(known, _)| *known == name).ok_or_else(|| Error::Argument {
+        let (name, text) = SUITES.iter().find(|(known, _)| *known == name).ok_or_else(|| Error::Invalid {
             name: "suite".into(),
             found: format!("`{name}`"),
             expected: SUITES.iter().map(|(known, _)| *known).collect::<Vec<_>>().join(", "),
@@ -263,7 +263,7 @@ impl Suite {
     /// The text is not valid TOML or has unknown keys; a column refers to an unknown task or column; a row has the
     /// wrong number of values.
     pub fn parse(place: &str, text: &str) -> Result<Self> {
-        let refuse = |found: String, expected: &str| Error::Argument {
+        let refuse = |found: String, expected: &str| Error::Invalid {
             name: format!("suite {place}"),
             found,
             expected: expected.into(),

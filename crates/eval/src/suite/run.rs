@@ -20,7 +20,7 @@ pub trait DataSetFinder {
     /// # Errors
     /// The family has no templates for the data set.
     fn prompts(&self, family: &str, data_set: &str) -> Result<Vec<String>> {
-        let set = prompts::SETS.iter().find(|(known, _)| *known == family).ok_or_else(|| Error::Argument {
+        let set = prompts::SETS.iter().find(|(known, _)| *known == family).ok_or_else(|| Error::Invalid {
             name: format!("prompts of data set {data_set}"),
             found: format!("`{family}`"),
             expected: prompts::SETS.iter().map(|(known, _)| *known).collect::<Vec<_>>().join(", "),

@@ -192,7 +192,7 @@ impl DataSetFinder for LettersFinder {
             "nowhere" => {
                 Ok(DataSetLookup::Absent { layout: "nowhere/photos.tar".into(), get: "https://example.org".into() })
             }
-            _ => Err(Error::Argument { name: "data set".into(), found: name.into(), expected: "letters".into() }),
+            _ => Err(Error::Invalid { name: "data set".into(), found: name.into(), expected: "letters".into() }),
         }
     }
 }

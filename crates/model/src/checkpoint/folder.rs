@@ -9,7 +9,7 @@ use crate::{Error, Result};
 /// [`load`](super::load) finds the previous checkpoint if the process was killed between the renames.
 ///
 /// # Errors
-/// The error of `fill`; [`Error::Files`] for an I/O error; [`Error::Setting`] if `dir` holds something other than a
+/// The error of `fill`; [`Error::Files`] for an I/O error; [`Error::Invalid`] if `dir` holds something other than a
 /// checkpoint.
 pub fn replace_folder<E: From<Error> + From<conifer_files::Error>>(
     dir: &Path,
@@ -25,5 +25,5 @@ fn may_replace(dir: &Path) -> Result<()> {
         return Ok(());
     }
     let expected = "an unused name, an empty folder or a checkpoint to replace";
-    Err(Error::setting("checkpoint folder", dir.display(), expected))
+    Err(Error::invalid("checkpoint folder", dir.display(), expected))
 }

@@ -270,7 +270,7 @@ fn export(model: &Model, manifest: &Manifest, tokenizer: Option<&Tokenizer>, fol
     let (visual, textual) = clip_towers(model, NAME)?;
     let end = manifest.texts.end_of_text;
     if end == LEGACY_END {
-        return Err(Error::setting(
+        return Err(Error::invalid(
             "texts.end_of_text",
             end,
             "any other id, because transformers treats 2 as the largest id",

@@ -19,7 +19,7 @@ use crate::{Error, Result};
 /// `~/.cache/huggingface/hub`.
 ///
 /// # Errors
-/// [`Error::Setting`] with the download command, if `reference` has the form of a name, the cache lacks the model and
+/// [`Error::Invalid`] with the download command, if `reference` has the form of a name, the cache lacks the model and
 /// the download was not possible.
 pub fn locate(reference: &Path) -> Result<PathBuf> {
     let offline = std::env::var_os("HF_HUB_OFFLINE").is_some_and(|it| !it.is_empty() && it != "0");
@@ -40,7 +40,7 @@ fn locate_in(reference: &Path, cache: Option<&Path>, fetcher: Option<&OsStr>) ->
             folder.as_ref().map_or("no cache folder is known".to_owned(), |it| format!("no `{}`", it.display()));
         let expected =
             format!("a file, a folder, or a model in the hub's cache ({looked}; fetch it with `hf download {name}`)");
-        Error::setting("checkpoint", name, expected)
+        Error::invalid("checkpoint", name, expected)
     })
 }
 

@@ -133,14 +133,14 @@ pub(super) const CLIP_PIXELS: PixelStatistics =
 /// Returns the configs of the two towers if `layout`, one of CLIP's, can represent `model`.
 ///
 /// # Errors
-/// [`Error::Setting`] naming the part that `layout` cannot represent.
+/// [`Error::Invalid`] naming the part that `layout` cannot represent.
 pub(super) fn clip_towers<'a>(
     model: &'a Model,
     layout: &str,
 ) -> Result<(&'a ClipVitConfig, &'a TextTransformerConfig)> {
     let kind = model.head.spec().kind;
     if kind != ManifoldKind::Sphere {
-        return Err(Error::setting("manifold.kind", kind, format!("sphere, the only space that {layout} supports")));
+        return Err(Error::invalid("manifold.kind", kind, format!("sphere, the only space that {layout} supports")));
     }
     let config = model.config();
     match (&config.visual, &config.textual) {
@@ -152,7 +152,7 @@ pub(super) fn clip_towers<'a>(
             };
             let found = [kind(toml::Table::try_from(&config.visual)), kind(toml::Table::try_from(&config.textual))];
             let expected = format!("clip_vit and text_transformer, the only encoders that {layout} supports");
-            Err(Error::setting("model.visual.kind, model.textual.kind", found.join(", "), expected))
+            Err(Error::invalid("model.visual.kind, model.textual.kind", found.join(", "), expected))
         }
     }
 }

@@ -110,14 +110,14 @@ impl Manifest {
     /// Checks that the tokenizer belongs to the model.
     ///
     /// # Errors
-    /// [`Error::Setting`] if the tokenizer has more ids than the embedding table has rows, or another end-of-text id
+    /// [`Error::Invalid`] if the tokenizer has more ids than the embedding table has rows, or another end-of-text id
     /// than the manifest. For a model that reads vectors of texts: if the tokenizer has none, or vectors of another
     /// width.
     pub fn check_tokenizer(&self, tokenizer: &Tokenizer) -> Result<()> {
         match (self.model.textual.vector_width(), tokenizer.text_vectors()) {
             (Some(width), Some(texts)) if !texts.is_empty() && texts.width() != width => {
                 let expected = format!("{width}, the width that this model reads");
-                return Err(Error::setting(
+                return Err(Error::invalid(
                     "the vectors of the texts",
                     format!("of width {}", texts.width()),
                     expected,
@@ -125,23 +125,23 @@ impl Manifest {
             }
             (Some(width), None) => {
                 let expected = format!("vectors of width {width}: this model reads vectors and has no text encoder");
-                return Err(Error::setting("tokenizer", "one of subwords", expected));
+                return Err(Error::invalid("tokenizer", "one of subwords", expected));
             }
             (None, Some(_)) => {
                 let expected = "one of subwords, because this model has a text encoder";
-                return Err(Error::setting("tokenizer", "a table of vectors", expected));
+                return Err(Error::invalid("tokenizer", "a table of vectors", expected));
             }
             _ => {}
         }
         let (ids, rows) = (tokenizer.vocab_size(), self.model.textual.reads().vocabulary);
         if ids > rows {
             let expected = format!("at most {rows}, the vocabulary of the text encoder");
-            return Err(Error::setting("tokenizer", format!("one with {ids} ids"), expected));
+            return Err(Error::invalid("tokenizer", format!("one with {ids} ids"), expected));
         }
         let (found, expected) = (tokenizer.end_of_text(), self.texts.end_of_text);
         match found == expected {
             true => Ok(()),
-            false => Err(Error::setting(
+            false => Err(Error::invalid(
                 "tokenizer",
                 format!("one that ends texts with id {found}"),
                 format!("{expected} (manifest)"),

@@ -67,7 +67,7 @@ pub(super) fn export(model: &Model, path: &Path, precision: Precision) -> Result
             "one of {}, the spaces of the published format (use the checkpoint folder instead)",
             PUBLISHED_SPACES.each_ref().map(ManifoldKind::name).join(", ")
         );
-        return Err(Error::setting("manifold.kind", kind, expected));
+        return Err(Error::invalid("manifold.kind", kind, expected));
     }
     weights::save_as(&weights::export(model), precision, path)
 }

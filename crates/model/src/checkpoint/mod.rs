@@ -172,7 +172,7 @@ fn check_size(model: &ModelConfig, weights: &Weights, path: &Path, beside: &str)
 fn in_file(path: &Path) -> impl FnOnce(crate::Error) -> crate::Error {
     let path = path.to_owned();
     move |error| match error {
-        crate::Error::Setting { name, found, expected } => {
+        crate::Error::Invalid { name, found, expected } => {
             crate::Error::format(path, format!("`{name}` is {found}; expected {expected}"))
         }
         crate::Error::Space(error) => crate::Error::format(path, error.to_string()),

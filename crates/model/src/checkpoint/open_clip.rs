@@ -282,15 +282,15 @@ fn export(model: &Model, manifest: &Manifest, tokenizer: Option<&Tokenizer>, fol
     let (visual, textual) = clip_towers(model, NAME)?;
     if visual.activation != textual.activation {
         let found = format!("{:?} and {:?}", visual.activation, textual.activation);
-        return Err(Error::setting("model.visual.activation, model.textual.activation", found, "the same in both"));
+        return Err(Error::invalid("model.visual.activation, model.textual.activation", found, "the same in both"));
     }
     if visual.activation == ActivationFn::TanhGelu {
-        return Err(Error::setting("model.visual.activation", "tanh_gelu", "gelu or quick_gelu, the two of open_clip"));
+        return Err(Error::invalid("model.visual.activation", "tanh_gelu", "gelu or quick_gelu, the two of open_clip"));
     }
     let last = textual.vocabulary.saturating_sub(1);
     if manifest.texts.end_of_text as usize != last {
         let expected = format!("{last}, the largest id, at which open_clip pools a text");
-        return Err(Error::setting("texts.end_of_text", manifest.texts.end_of_text, expected));
+        return Err(Error::invalid("texts.end_of_text", manifest.texts.end_of_text, expected));
     }
     let mut text = json!({
         "context_length": textual.context,

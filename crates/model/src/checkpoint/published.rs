@@ -70,7 +70,7 @@ const IMAGE_SIZE: usize = 224;
 ///
 /// # Errors
 /// [`Error::Format`] for a file that is not a checkpoint, is truncated, would run code, or has an unknown layout;
-/// [`Error::Weights`] listing all tensors that are missing, unexpected or of another shape; [`Error::Setting`] if the
+/// [`Error::Weights`] listing all tensors that are missing, unexpected or of another shape; [`Error::Invalid`] if the
 /// number of attention heads is neither in `options` nor known for the width of the tower.
 pub fn import(path: &Path, options: &ImportOptions, device: &Device) -> Result<(Model, Manifest)> {
     let stored = StateDict::read(&weights_file(path)?)?;
@@ -103,7 +103,7 @@ pub fn tokenizer_beside(path: &Path) -> Result<Option<Tokenizer>> {
 /// readers take the type of each tensor from the file. Low-rank updates are merged into the weights.
 ///
 /// # Errors
-/// [`Error::Io`] with the path; [`Error::Setting`] for a space that this layout cannot represent.
+/// [`Error::Io`] with the path; [`Error::Invalid`] for a space that this layout cannot represent.
 pub fn export(model: &Model, path: &Path, precision: Precision) -> Result<()> {
     meru_family::export(&model.clone().merged(), path, precision)
 }
@@ -112,7 +112,7 @@ pub fn export(model: &Model, path: &Path, precision: Precision) -> Result<()> {
 /// whole or not at all. Low-rank updates are merged into the weights.
 ///
 /// # Errors
-/// [`Error::Unknown`] with the known names; [`Error::Setting`] for a model that the layout cannot represent;
+/// [`Error::Unknown`] with the known names; [`Error::Invalid`] for a model that the layout cannot represent;
 /// [`Error::Io`] with the file.
 pub fn export_folder(
     name: &str,
@@ -148,7 +148,7 @@ fn weights_file(path: &Path) -> Result<PathBuf> {
 }
 
 pub(super) fn no_rule(tower: &str, width: usize, known: &str) -> Error {
-    Error::setting(
+    Error::invalid(
         format!("{tower}_heads"),
         format!("not given for width {width}"),
         format!("a number of heads (known for width {known})"),

@@ -63,7 +63,7 @@ impl OpenedModel {
     /// [`Embedder::with_text_vectors`](crate::embed::Embedder::with_text_vectors) adds the texts.
     ///
     /// # Errors
-    /// As [`OpenedModel::tokenizer`]; [`Error::Setting`] if there is none.
+    /// As [`OpenedModel::tokenizer`]; [`Error::Invalid`] if there is none.
     pub fn need_tokenizer(&self) -> Result<Tokenizer> {
         if self.manifest.model.textual.vector_width().is_some() {
             return Ok(Tokenizer::of_vectors(Arc::default()));
@@ -74,7 +74,7 @@ impl OpenedModel {
                 super::TOKENIZER,
                 self.path.display()
             );
-            Error::setting("tokenizer", "no file", expected)
+            Error::invalid("tokenizer", "no file", expected)
         })
     }
 }

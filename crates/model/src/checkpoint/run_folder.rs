@@ -31,7 +31,7 @@ pub fn checkpoint_path(run: &Path, step: u64) -> PathBuf {
 /// which the previous one was moved is returned ([`conifer_files::resolve`]).
 ///
 /// # Errors
-/// [`Error::Setting`] if there is no checkpoint.
+/// [`Error::Invalid`] if there is no checkpoint.
 pub fn latest_checkpoint(path: &Path) -> Result<PathBuf> {
     let whole = conifer_files::resolve(path);
     if whole.join(MANIFEST).is_file() {
@@ -43,7 +43,7 @@ pub fn latest_checkpoint(path: &Path) -> Result<PathBuf> {
     let found = named.filter(|path| is_complete(path)).or_else(newest).map(|path| conifer_files::resolve(&path));
     found.ok_or_else(|| {
         let expected = "a checkpoint folder, the folder of a run that has saved one, or a published model";
-        Error::setting("checkpoint", path.display(), expected)
+        Error::invalid("checkpoint", path.display(), expected)
     })
 }
 

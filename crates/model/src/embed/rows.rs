@@ -56,7 +56,7 @@ impl Embedder {
     /// Embeds vectors, for a tower that reads them. Returns points `[n, dim]`.
     ///
     /// # Errors
-    /// [`Error::Setting`] if the tower has an encoder, or a vector has another width or a value that is not finite.
+    /// [`Error::Invalid`] if the tower has an encoder, or a vector has another width or a value that is not finite.
     pub fn vectors(&self, rows: &[Vec<f32>], tower: Tower) -> Result<Vec<f32>> {
         let name = match tower {
             Tower::Image => "image",
@@ -64,15 +64,15 @@ impl Embedder {
         };
         let Some(width) = self.vector_width(tower) else {
             let expected = format!("a photo or a text: this model has an {name} encoder and reads no vectors");
-            return Err(Error::setting("the query", "a vector", expected));
+            return Err(Error::invalid("the query", "a vector", expected));
         };
         for row in rows {
             if row.len() != width {
                 let expected = format!("{width}, the width that the {name} tower of this model reads");
-                return Err(Error::setting("the vector", format!("of width {}", row.len()), expected));
+                return Err(Error::invalid("the vector", format!("of width {}", row.len()), expected));
             }
             if let Some(value) = row.iter().find(|value| !value.is_finite()) {
-                return Err(Error::setting("a value of the vector", value, "a finite number"));
+                return Err(Error::invalid("a value of the vector", value, "a finite number"));
             }
         }
         if rows.is_empty() {

@@ -121,10 +121,10 @@ impl BertConfig {
         check_ratio("textual", self.width, self.mlp_ratio)?;
         check_positive("textual", &[("first_position", self.first_position.max(1))])?;
         if !(self.epsilon > 0.0 && self.epsilon < 1.0) {
-            return Err(Error::setting("textual.epsilon", self.epsilon, "above 0, below 1"));
+            return Err(Error::invalid("textual.epsilon", self.epsilon, "above 0, below 1"));
         }
         if !self.width.is_multiple_of(self.heads) {
-            return Err(Error::setting("textual.width", self.width, format!("a multiple of heads = {}", self.heads)));
+            return Err(Error::invalid("textual.width", self.width, format!("a multiple of heads = {}", self.heads)));
         }
         self.relative().map_or(Ok(()), |buckets| buckets.check("relative_buckets"))
     }

@@ -108,5 +108,5 @@ pub(super) fn check_ratio(section: &str, width: usize, mlp_ratio: f64) -> Result
     if (0.0..=64.0).contains(&mlp_ratio) && hidden_width(width, mlp_ratio) > 0 {
         return Ok(());
     }
-    Err(Error::setting(format!("{section}.mlp_ratio"), mlp_ratio, "above 0, at most 64 (published: 4)"))
+    Err(Error::invalid(format!("{section}.mlp_ratio"), mlp_ratio, "above 0, at most 64 (published: 4)"))
 }

@@ -59,10 +59,10 @@ impl ClipVitConfig {
         check_ratio("visual", self.width, self.mlp_ratio)?;
         if self.image_size < self.patch || !self.image_size.is_multiple_of(self.patch) {
             let expected = format!("a multiple of patch = {}", self.patch);
-            return Err(Error::setting("visual.image_size", self.image_size, expected));
+            return Err(Error::invalid("visual.image_size", self.image_size, expected));
         }
         if !self.width.is_multiple_of(self.heads) {
-            return Err(Error::setting("visual.width", self.width, format!("a multiple of heads = {}", self.heads)));
+            return Err(Error::invalid("visual.width", self.width, format!("a multiple of heads = {}", self.heads)));
         }
         Ok(())
     }

@@ -36,7 +36,7 @@ impl ConvNextConfig {
         let lists: Vec<_> = lists.chain(self.channels.iter().map(|&channels| ("channels", channels))).collect();
         check_positive("visual", &lists)?;
         if !self.image_size.is_multiple_of(TOTAL_STRIDE) {
-            return Err(Error::setting("visual.image_size", self.image_size, format!("a multiple of {TOTAL_STRIDE}")));
+            return Err(Error::invalid("visual.image_size", self.image_size, format!("a multiple of {TOTAL_STRIDE}")));
         }
         Ok(())
     }

@@ -128,17 +128,17 @@ impl EfficientNetConfig {
             check_positive("visual", &values.map(|value| (name, value)))?;
         }
         if let Some(even) = self.kernels.iter().find(|kernel| !(3..=31).contains(*kernel) || kernel.is_multiple_of(2)) {
-            return Err(Error::setting("visual.kernels", even, "odd sides from 3 to 31"));
+            return Err(Error::invalid("visual.kernels", even, "odd sides from 3 to 31"));
         }
         if let Some(stride) = self.strides.iter().find(|stride| **stride > 2) {
-            return Err(Error::setting("visual.strides", stride, "1 or 2"));
+            return Err(Error::invalid("visual.strides", stride, "1 or 2"));
         }
         if !(0.0..=1.0).contains(&self.squeeze) {
-            return Err(Error::setting("visual.squeeze", self.squeeze, "0 (none) to 1"));
+            return Err(Error::invalid("visual.squeeze", self.squeeze, "0 (none) to 1"));
         }
         check_positive("visual", &[("last", self.last.max(1))])?;
         if !(self.epsilon > 0.0 && self.epsilon < 1.0) {
-            return Err(Error::setting("visual.epsilon", self.epsilon, "above 0, below 1"));
+            return Err(Error::invalid("visual.epsilon", self.epsilon, "above 0, below 1"));
         }
         Ok(())
     }

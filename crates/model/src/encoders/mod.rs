@@ -137,7 +137,7 @@ pub trait Encoder: Module {
     /// Builds an encoder with the published initialisation.
     ///
     /// # Errors
-    /// [`Error::Setting`] for an impossible architecture.
+    /// [`Error::Invalid`] for an impossible architecture.
     fn new(config: &Self::Config, init: &mut Init) -> Result<Self>
     where
         Self: Sized;
@@ -171,7 +171,7 @@ pub trait Encoder: Module {
 fn read_config<C: DeserializeOwned>(section: &str, table: toml::Table) -> Result<C> {
     let shown = table.to_string().trim().replace('\n', ", ");
     C::deserialize(table).map_err(|error| {
-        Error::setting(section, format!("{{ {shown} }}"), format!("valid values of this encoder: {}", error.message()))
+        Error::invalid(section, format!("{{ {shown} }}"), format!("valid values of this encoder: {}", error.message()))
     })
 }
 
@@ -203,7 +203,7 @@ fn max_setting(name: &str) -> usize {
 fn check_positive(section: &str, values: &[(&str, usize)]) -> Result<()> {
     match values.iter().find(|(name, value)| !(1..=max_setting(name)).contains(value)) {
         Some((name, value)) => {
-            Err(Error::setting(format!("{section}.{name}"), value, format!("1 to {}", max_setting(name))))
+            Err(Error::invalid(format!("{section}.{name}"), value, format!("1 to {}", max_setting(name))))
         }
         None => Ok(()),
     }
@@ -213,7 +213,7 @@ fn check_epsilon(section: &str, epsilon: f64) -> Result<()> {
     // NaN is in no range.
     match (1e-12..=1e-2).contains(&epsilon) {
         true => Ok(()),
-        false => Err(Error::setting(format!("{section}.epsilon"), epsilon, "1e-12 to 0.01")),
+        false => Err(Error::invalid(format!("{section}.epsilon"), epsilon, "1e-12 to 0.01")),
     }
 }
 

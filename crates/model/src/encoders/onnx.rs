@@ -306,7 +306,7 @@ impl OnnxTextEncoder {
         let batch = lengths.len();
         let wrong = |expected: &str| {
             let OnnxPort { name, .. } = &self.output;
-            Error::setting(
+            Error::invalid(
                 "model.textual.pooling",
                 format!("unfit for output `{name}` of shape {:?}", output.shape),
                 expected,

@@ -163,17 +163,17 @@ impl PretrainedVitConfig {
         check_epsilon("visual", self.epsilon)?;
         if self.image_size < self.patch {
             let expected = format!("at least patch = {}", self.patch);
-            return Err(Error::setting("visual.image_size", self.image_size, expected));
+            return Err(Error::invalid("visual.image_size", self.image_size, expected));
         }
         if !self.width.is_multiple_of(self.heads) {
-            return Err(Error::setting("visual.width", self.width, format!("a multiple of heads = {}", self.heads)));
+            return Err(Error::invalid("visual.width", self.width, format!("a multiple of heads = {}", self.heads)));
         }
         if self.positions == VitPositions::Rotary && !self.width.is_multiple_of(4 * self.heads) {
             let expected = format!("a multiple of 4 times heads = {} with rotary positions", self.heads);
-            return Err(Error::setting("visual.width", self.width, expected));
+            return Err(Error::invalid("visual.width", self.width, expected));
         }
         if self.pool == VitPooling::Token && !self.class_token {
-            return Err(Error::setting("visual.pool", "token", "mean, normed_mean or attention without a class token"));
+            return Err(Error::invalid("visual.pool", "token", "mean, normed_mean or attention without a class token"));
         }
         Ok(())
     }

@@ -57,9 +57,9 @@ macro_rules! encoders {
                 /// The same architecture with one value replaced: `config.with("vocabulary", 600)`.
                 ///
                 /// # Errors
-                /// [`Error::Setting`] for an unknown key or an invalid value.
+                /// [`Error::Invalid`] for an unknown key or an invalid value.
                 pub fn with(&self, key: &str, value: impl Into<toml::Value>) -> Result<Self> {
-                    let mut table = toml::Table::try_from(self).map_err(|error| Error::setting($field, error, "an encoder"))?;
+                    let mut table = toml::Table::try_from(self).map_err(|error| Error::invalid($field, error, "an encoder"))?;
                     table.insert(key.to_owned(), value.into());
                     Self::try_from(table)
                 }
@@ -72,7 +72,7 @@ macro_rules! encoders {
                 /// Builds an encoder of this architecture.
                 ///
                 /// # Errors
-                /// [`Error::Setting`] for an impossible architecture.
+                /// [`Error::Invalid`] for an impossible architecture.
                 pub fn build(&self, init: &mut Init) -> Result<$Encoder> {
                     match self { $(
                         Self::$Variant(config) => Ok($Encoder::$Variant(Encoder::new(config, init)?)),
@@ -86,7 +86,7 @@ macro_rules! encoders {
                 fn try_from(mut table: toml::Table) -> Result<Self> {
                     if let Some(preset) = table.remove("preset") {
                         let preset = Self::preset(preset.as_str().unwrap_or_default())?;
-                        let mut full = toml::Table::try_from(preset).map_err(|error| Error::setting($field, error, "an encoder"))?;
+                        let mut full = toml::Table::try_from(preset).map_err(|error| Error::invalid($field, error, "an encoder"))?;
                         full.extend(table);
                         table = full;
                     }

@@ -24,16 +24,16 @@ impl RelativeBuckets {
     /// Checks the sizes; `key` names the number of buckets in a text encoder's config.
     ///
     /// # Errors
-    /// [`Error::Setting`] for an odd number of buckets or fewer than 4, or a maximum within the exact range.
+    /// [`Error::Invalid`] for an odd number of buckets or fewer than 4, or a maximum within the exact range.
     pub(super) fn check(&self, key: &str) -> Result<()> {
         check_positive("textual", &[(key, self.count), ("max_distance", self.max_distance)])?;
         if self.count < 4 || !self.count.is_multiple_of(2) {
-            return Err(Error::setting(format!("textual.{key}"), self.count, "an even number, at least 4"));
+            return Err(Error::invalid(format!("textual.{key}"), self.count, "an even number, at least 4"));
         }
         let exact = self.sides().1;
         if self.max_distance <= exact {
             let expected = format!("more than {exact}, the number of distances with a bucket of their own");
-            return Err(Error::setting("textual.max_distance", self.max_distance, expected));
+            return Err(Error::invalid("textual.max_distance", self.max_distance, expected));
         }
         Ok(())
     }

@@ -86,7 +86,7 @@ impl ResNetConfig {
         check_positive("visual", &lists)?;
         if self.block == ResNetBlockKind::Basic && self.bottleneck != self.width {
             let expected = format!("width = {}, because basic blocks have no bottleneck", self.width);
-            return Err(Error::setting("visual.bottleneck", self.bottleneck, expected));
+            return Err(Error::invalid("visual.bottleneck", self.bottleneck, expected));
         }
         Ok(())
     }

@@ -78,11 +78,11 @@ impl SiglipTextConfig {
         check_ratio("textual", self.width, self.mlp_ratio)?;
         check_epsilon("textual", self.epsilon)?;
         if !self.width.is_multiple_of(self.heads) {
-            return Err(Error::setting("textual.width", self.width, format!("a multiple of heads = {}", self.heads)));
+            return Err(Error::invalid("textual.width", self.width, format!("a multiple of heads = {}", self.heads)));
         }
         if self.padding as usize >= self.vocabulary {
             let expected = format!("an id below vocabulary = {}", self.vocabulary);
-            return Err(Error::setting("textual.padding", self.padding, expected));
+            return Err(Error::invalid("textual.padding", self.padding, expected));
         }
         Ok(())
     }

@@ -132,7 +132,7 @@ impl T5Config {
         check_positive("textual", &[("head_width", self.head_width), ("projection", self.projection.max(1))])?;
         if self.projection_tanh && self.projection == 0 {
             let expected = "false, because `textual.projection` is 0";
-            return Err(Error::setting("textual.projection_tanh", true, expected));
+            return Err(Error::invalid("textual.projection_tanh", true, expected));
         }
         check_epsilon("textual", self.epsilon)?;
         self.relative().check("buckets")

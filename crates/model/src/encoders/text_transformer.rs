@@ -52,7 +52,7 @@ impl TextTransformerConfig {
         check_positive("textual", &[("depth", self.depth), ("heads", self.heads)])?;
         check_ratio("textual", self.width, self.mlp_ratio)?;
         if !self.width.is_multiple_of(self.heads) {
-            return Err(Error::setting("textual.width", self.width, format!("a multiple of heads = {}", self.heads)));
+            return Err(Error::invalid("textual.width", self.width, format!("a multiple of heads = {}", self.heads)));
         }
         Ok(())
     }

@@ -102,7 +102,7 @@ impl Encoder for TextVectorInput {
 
 fn no_encoder(tower: &str, found: &str, width: usize) -> Error {
     let expected = format!("a vector of width {width}: this model reads vectors; it has no {tower} encoder");
-    Error::setting(format!("input of the {tower} tower"), found, expected)
+    Error::invalid(format!("input of the {tower} tower"), found, expected)
 }
 
 #[cfg(test)]

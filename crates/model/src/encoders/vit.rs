@@ -47,7 +47,7 @@ impl VitConfig {
         check_positive("visual", &[("image_size", self.image_size), ("patch", self.patch), ("width", self.width)])?;
         check_positive("visual", &[("depth", self.depth), ("heads", self.heads)])?;
         if !self.image_size.is_multiple_of(self.patch) {
-            return Err(Error::setting(
+            return Err(Error::invalid(
                 "visual.image_size",
                 self.image_size,
                 format!("a multiple of patch = {}", self.patch),
@@ -55,7 +55,7 @@ impl VitConfig {
         }
         if !self.width.is_multiple_of(4) || !self.width.is_multiple_of(self.heads) {
             let expected = format!("a multiple of 4 and of heads = {}", self.heads);
-            return Err(Error::setting("visual.width", self.width, expected));
+            return Err(Error::invalid("visual.width", self.width, expected));
         }
         Ok(())
     }

@@ -72,7 +72,7 @@ impl FeatureBank {
     /// was not.
     ///
     /// # Errors
-    /// [`Error::Io`] if the store cannot be opened or written; [`Error::Setting`] if it belongs to another encoder; the
+    /// [`Error::Io`] if the store cannot be opened or written; [`Error::Invalid`] if it belongs to another encoder; the
     /// errors of the towers.
     pub fn collect(
         model: &Model,
@@ -313,7 +313,7 @@ fn finite(features: Tensor<2>) -> Result<Vec<f32>> {
     let values: Vec<f32> = features.cast(burn::tensor::DType::F32).into_data().iter::<f32>().collect();
     match values.iter().find(|value| !value.is_finite()) {
         None => Ok(values),
-        Some(value) => Err(Error::setting("a feature of the encoder", value, "finite numbers")),
+        Some(value) => Err(Error::invalid("a feature of the encoder", value, "finite numbers")),
     }
 }
 

@@ -58,11 +58,11 @@ pub(super) fn text_vectors(texts: &Arc<TextVectors>, distinct: &[&[u32]]) -> Res
 /// The vector of a text, given by its [`TextVectors::id`].
 ///
 /// # Errors
-/// [`Error::Setting`] for an id without a vector.
+/// [`Error::Invalid`] for an id without a vector.
 pub(super) fn given_vector(texts: &TextVectors, ids: &[u32]) -> Result<SharedVector> {
     let vector = match ids {
         [id] => texts.vector(*id),
         _ => None,
     };
-    vector.ok_or_else(|| Error::setting("text", format!("{ids:?}"), format!("the id of one of {} texts", texts.len())))
+    vector.ok_or_else(|| Error::invalid("text", format!("{ids:?}"), format!("the id of one of {} texts", texts.len())))
 }

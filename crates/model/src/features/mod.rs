@@ -84,9 +84,9 @@ impl FeatureBank {
     /// Features `[n, width]` of regions.
     ///
     /// # Errors
-    /// [`Error::Setting`] for a region without features; the loader and the bank then disagree about the data.
+    /// [`Error::Invalid`] for a region without features; the loader and the bank then disagree about the data.
     pub fn regions(&self, regions: &[PhotoRegion], device: &Device) -> Result<Tensor<2>> {
-        let missing = |what: String| Error::setting("features", what, "features of every photo and box of the data");
+        let missing = |what: String| Error::invalid("features", what, "features of every photo and box of the data");
         let images = self.images.as_ref().ok_or_else(|| missing("no features of photos".to_owned()))?;
         let positions: Vec<usize> = regions
             .iter()
@@ -103,7 +103,7 @@ impl FeatureBank {
     /// instead.
     ///
     /// # Errors
-    /// The errors of `encode`; [`Error::Setting`] without features of texts.
+    /// The errors of `encode`; [`Error::Invalid`] without features of texts.
     pub fn texts(
         &mut self,
         batch: &TokenBatch,
@@ -111,7 +111,7 @@ impl FeatureBank {
         encode: impl FnOnce(&[&[u32]]) -> Result<FeatureRows>,
     ) -> Result<Tensor<2>> {
         let texts =
-            self.texts.as_mut().ok_or_else(|| Error::setting("features", "none of texts", "features of texts"))?;
+            self.texts.as_mut().ok_or_else(|| Error::invalid("features", "none of texts", "features of texts"))?;
         let asked: Vec<&[u32]> =
             (0..batch.n).map(|row| &batch.ids[row * batch.len..][..=batch.end[row] as usize]).collect();
         let (rows, positions) = match texts {
@@ -160,7 +160,7 @@ impl TextFeatures {
 /// The vectors of texts, given by their [`TextVectors::id`].
 ///
 /// # Errors
-/// [`Error::Setting`] for an id without a vector.
+/// [`Error::Invalid`] for an id without a vector.
 pub(crate) fn given_rows(texts: &TextVectors, rows: &[&[u32]]) -> Result<FeatureRows> {
     let mut values = Vec::with_capacity(rows.len() * texts.width());
     for row in rows {

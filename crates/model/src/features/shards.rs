@@ -74,7 +74,7 @@ impl FeatureStore {
     ///
     /// # Errors
     /// [`Error::Io`] if a file cannot be opened, or its header does not match the encoder and the width;
-    /// [`Error::Setting`] for a folder that [`StorePurpose`] excludes.
+    /// [`Error::Invalid`] for a folder that [`StorePurpose`] excludes.
     pub(crate) fn open(&self, tower: Tower, identity: &str, width: usize) -> Result<Option<FeatureShards>> {
         let Some(folder) = &self.folder else { return Ok(None) };
         fs::create_dir_all(folder).map_err(Error::io(folder))?;
@@ -99,7 +99,7 @@ impl FeatureStore {
             let expected = format!(
                 "features of the frozen {prefix} encoder of this model ({stem}); `conifer features` adds them to the folder"
             );
-            return Err(Error::setting("train.feature_store", found, expected));
+            return Err(Error::invalid("train.feature_store", found, expected));
         }
         numbers.sort_unstable();
         let mut shards = FeatureShards {
@@ -122,7 +122,7 @@ impl FeatureStore {
         }
         if self.purpose == StorePurpose::Fill && !shards.writes() {
             let expected = "a folder that no other conifer run writes to, on a file system with file locks";
-            return Err(Error::setting("the folder of the features", format!("`{}`", folder.display()), expected));
+            return Err(Error::invalid("the folder of the features", format!("`{}`", folder.display()), expected));
         }
         Ok(Some(shards))
     }

@@ -154,7 +154,7 @@ fn invalid_settings_and_features_are_rejected_by_name() {
     assert!(message(head(&lorentz, "temperature = -1.0")).contains("head.temperature"));
     assert!(message(head(&ManifoldSpec { dim: 7, ..product() }, "")).contains("factors"));
     assert!(toml::from_str::<HeadConfig>("curvature = 1.0").err().unwrap().to_string().contains("unknown field"));
-    let fails = head(&lorentz, "").unwrap().with_log_values(|name| Err(Error::setting(name, "absent", "a scalar")));
+    let fails = head(&lorentz, "").unwrap().with_log_values(|name| Err(Error::invalid(name, "absent", "a scalar")));
     assert!(message(fails).contains("`curv` is absent"));
 
     let wide = Tensor::<2>::zeros([3, 5], &device());

@@ -19,11 +19,11 @@ impl Config {
             lora.check(&section)?;
             if vector_width.is_some() {
                 let expected = "no value, because this tower reads vectors and has no weights";
-                return Err(Error::setting(section, "set", expected));
+                return Err(Error::invalid(section, "set", expected));
             }
             if self.train.freeze.contains(&part) {
                 let expected = format!("no {tower}, because {section} already freezes all but the low-rank updates");
-                return Err(Error::setting("train.freeze", tower, expected));
+                return Err(Error::invalid("train.freeze", tower, expected));
             }
         }
         within("optim.tower_lr_factor", self.optim.tower_lr_factor, |x| x > 0.0, "more than 0")?;
@@ -37,10 +37,10 @@ impl Config {
         at_least_one("train.unfreeze.blocks", unfreeze.blocks as u64)?;
         if unfreeze.every >= self.train.steps {
             let expected = format!("less than train.steps = {}, or nothing is unfrozen", self.train.steps);
-            return Err(Error::setting("train.unfreeze.every", unfreeze.every, expected));
+            return Err(Error::invalid("train.unfreeze.every", unfreeze.every, expected));
         }
         if unfreeze.towers.is_empty() {
-            return Err(Error::setting("train.unfreeze.towers", "empty", "visual, textual or both"));
+            return Err(Error::invalid("train.unfreeze.towers", "empty", "visual, textual or both"));
         }
         for part in &unfreeze.towers {
             let (tower, lora) = match part {
@@ -48,7 +48,7 @@ impl Config {
                 ModelPart::Textual => ("textual", &self.model.textual_lora),
                 _ => {
                     let found = serde_json::json!(part).as_str().unwrap_or_default().to_owned();
-                    return Err(Error::setting("train.unfreeze.towers", found, "visual, textual or both"));
+                    return Err(Error::invalid("train.unfreeze.towers", found, "visual, textual or both"));
                 }
             };
             let other = match (self.train.freeze.contains(part), lora) {
@@ -58,7 +58,7 @@ impl Config {
                 }
                 (false, None) => continue,
             };
-            return Err(Error::setting("train.unfreeze.towers", tower, format!("an encoder that is not {other}")));
+            return Err(Error::invalid("train.unfreeze.towers", tower, format!("an encoder that is not {other}")));
         }
         Ok(())
     }

@@ -7,7 +7,7 @@ impl Config {
     /// Checks that the samples fill at least one batch if `data.drop_last` drops smaller ones.
     ///
     /// # Errors
-    /// [`Error::Setting`], which suggests a valid batch size.
+    /// [`Error::Invalid`], which suggests a valid batch size.
     pub fn check_samples(&self, samples: usize) -> Result<()> {
         let batch = self.train.batch_size;
         if !self.data.drop_last || batch <= samples {
@@ -21,7 +21,7 @@ impl Config {
                 format!("at most {samples}, the number of samples, such as --set train.batch_size={fitting}")
             }
         };
-        Err(Error::setting("train.batch_size", batch, expected))
+        Err(Error::invalid("train.batch_size", batch, expected))
     }
 
     /// Checks that a micro-batch has a row and is not larger than the batch.
@@ -30,7 +30,7 @@ impl Config {
         match self.train.micro_batch {
             Some(rows) if !(1..=batch).contains(&rows) => {
                 let expected = format!("1 to train.batch_size = {batch}, or no value: one call for each view");
-                Err(Error::setting("train.micro_batch", rows, expected))
+                Err(Error::invalid("train.micro_batch", rows, expected))
             }
             _ => Ok(()),
         }

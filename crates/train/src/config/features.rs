@@ -38,21 +38,21 @@ impl Config {
                     "rms or none, or {tower} in train.freeze and train.features = true: mean and standard deviation are \
                      those of the stored features"
                 );
-                return Err(Error::setting(format!("model.{tower}_adapter.input"), "standardise", expected));
+                return Err(Error::invalid(format!("model.{tower}_adapter.input"), "standardise", expected));
             }
         }
         if !self.uses_features() {
             return match &self.train.feature_store {
                 Some(folder) => {
                     let expected = "no value, or train.features = true: this run reads no stored features";
-                    Err(Error::setting("train.feature_store", folder.display(), expected))
+                    Err(Error::invalid("train.feature_store", folder.display(), expected))
                 }
                 None => Ok(()),
             };
         }
         if !frozen(ModelPart::Visual) && !frozen(ModelPart::Textual) {
             let expected = "visual or textual in train.freeze: only the features of a frozen tower can be stored";
-            return Err(Error::setting("train.features", true, expected));
+            return Err(Error::invalid("train.features", true, expected));
         }
         Ok(())
     }

@@ -112,7 +112,7 @@ fn parse_table(path: &Path, text: &str) -> Result<Table> {
 
 /// `a.b=value` as a table. A value that is not valid TOML is a string, so paths and names need no quotes.
 fn parse_set(set: &str) -> Result<Table> {
-    let wrong = |detail: &str| Error::setting("--set", set, detail.to_owned());
+    let wrong = |detail: &str| Error::invalid("--set", set, detail.to_owned());
     let (key, text) = set.split_once('=').ok_or_else(|| wrong("`key=value`, with dots in the key: `optim.lr=1e-3`"))?;
     let value = match toml::from_str::<Table>(&format!("value = {text}")) {
         Ok(mut table) if table.len() == 1 => table.remove("value"),

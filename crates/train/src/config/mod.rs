@@ -443,7 +443,7 @@ impl Config {
     /// Checks that every value is in its range and that the sections are consistent.
     ///
     /// # Errors
-    /// [`Error::Setting`] for the first invalid key, with its value and what was expected.
+    /// [`Error::Invalid`] for the first invalid key, with its value and what was expected.
     pub fn check(&self) -> Result<()> {
         let method = self.method()?;
         if !self.head.temperatures.is_empty() && method.temperatures().is_empty() {
@@ -451,7 +451,7 @@ impl Config {
                 "no value, because {} has one temperature (a checkpoint that stores three needs model.new_projection = true)",
                 method.name()
             );
-            return Err(Error::setting("head.temperatures", format!("{:?}", self.head.temperatures), expected));
+            return Err(Error::invalid("head.temperatures", format!("{:?}", self.head.temperatures), expected));
         }
         let mut space = self.space()?;
         if conifer_geometry::entry(space.kind.name())?.curved && space.curv.is_empty() {
@@ -473,14 +473,14 @@ impl Config {
         for (tower, what, path) in towers {
             if let (Some(_), Some(path)) = (&self.model.init, path) {
                 let expected = format!("no value, because model.init already provides {what} encoder");
-                return Err(Error::setting(format!("model.{tower}.init"), path.display(), expected));
+                return Err(Error::invalid(format!("model.{tower}.init"), path.display(), expected));
             }
         }
         self.check_adaptation()?;
         self.check_onnx()?;
         self.check_features()?;
         if self.model.embed_dim > 1 << 16 {
-            return Err(Error::setting("model.embed_dim", self.model.embed_dim, "at most 65536"));
+            return Err(Error::invalid("model.embed_dim", self.model.embed_dim, "at most 65536"));
         }
         for (index, &std) in self.model.pixels.std.iter().enumerate() {
             within(&format!("model.pixels.std[{index}]"), f64::from(std), |x| x > 0.0, "more than 0")?;
@@ -498,10 +498,10 @@ impl Config {
         at_least_one("train.log_every", self.train.log_every)?;
         at_least_one("train.keep", self.train.keep as u64)?;
         if self.eval.every > 0 && self.eval.benchmarks.is_empty() {
-            return Err(Error::setting("eval.benchmarks", "empty", "at least one benchmark if eval.every is not 0"));
+            return Err(Error::invalid("eval.benchmarks", "empty", "at least one benchmark if eval.every is not 0"));
         }
         if self.train.batch_size < 2 {
-            return Err(Error::setting(
+            return Err(Error::invalid(
                 "train.batch_size",
                 self.train.batch_size,
                 "at least 2, because a contrastive loss needs a negative",
@@ -511,7 +511,7 @@ impl Config {
         if self.optim.warmup_steps > self.train.steps {
             let steps = self.train.steps;
             let expected = format!("at most train.steps = {steps}, such as --set optim.warmup_steps={}", steps / 10);
-            return Err(Error::setting("optim.warmup_steps", self.optim.warmup_steps, expected));
+            return Err(Error::invalid("optim.warmup_steps", self.optim.warmup_steps, expected));
         }
         Ok(())
     }
@@ -521,9 +521,9 @@ fn within(key: &str, found: f64, accept: impl Fn(f64) -> bool, expected: &str) -
     if found.is_finite() && accept(found) {
         return Ok(());
     }
-    Err(Error::setting(key, found, expected))
+    Err(Error::invalid(key, found, expected))
 }
 
 fn at_least_one(key: &str, found: u64) -> Result<()> {
-    if found >= 1 { Ok(()) } else { Err(Error::setting(key, found, "at least 1")) }
+    if found >= 1 { Ok(()) } else { Err(Error::invalid(key, found, "at least 1")) }
 }

@@ -42,7 +42,7 @@ impl Config {
             TokenizerConfig::Train { .. } if is_own => {
                 let expected =
                     "file with tokenizer.path, because an ONNX text encoder reads the ids of its own tokenizer";
-                Err(Error::setting("tokenizer.kind", "train", expected))
+                Err(Error::invalid("tokenizer.kind", "train", expected))
             }
             _ => Ok(()),
         }
@@ -51,7 +51,7 @@ impl Config {
     /// The config with the widths of the vectors of `source`, for towers that read vectors.
     ///
     /// # Errors
-    /// [`Error::Setting`] if a tower reads vectors and the data has none, or vectors of another width.
+    /// [`Error::Invalid`] if a tower reads vectors and the data has none, or vectors of another width.
     pub(crate) fn with_vector_widths(mut self, source: &dyn Source) -> Result<Self> {
         if let VisualConfig::Vectors(config) = &mut self.model.visual {
             let mut images = (0..source.len()).filter_map(|index| source.get(index).ok()?.image);
@@ -75,13 +75,13 @@ fn width(section: &str, given: usize, found: Option<usize>, option: &str) -> Res
         (_, None) => {
             let expected =
                 format!("an encoder, or data with vectors (data.kind = \"features\", data.options.{option})");
-            Err(Error::setting(format!("{section}.kind"), "vectors", expected))
+            Err(Error::invalid(format!("{section}.kind"), "vectors", expected))
         }
         (0, Some(found)) => Ok(found),
         (given, Some(found)) if given == found => Ok(found),
         (given, Some(found)) => {
             let expected = format!("{found}, the width of the vectors of the data");
-            Err(Error::setting(format!("{section}.width"), given, expected))
+            Err(Error::invalid(format!("{section}.width"), given, expected))
         }
     }
 }

@@ -49,7 +49,7 @@ impl Chain {
     }
 
     /// # Errors
-    /// [`Error::Setting`] if there is not one possible length per sample.
+    /// [`Error::Invalid`] if there is not one possible length per sample.
     pub(super) fn check_lengths(&self, samples: usize) -> Result<()> {
         let links = self.positive.len();
         let possible = self.lengths.iter().all(|length| (1..=links).contains(length));
@@ -57,7 +57,7 @@ impl Chain {
             return Ok(());
         }
         let expected = format!("none, or one from 1 to {links} for each of {samples} samples");
-        Err(Error::setting("lengths of the chains of the batch", format!("{:?}", self.lengths), expected))
+        Err(Error::invalid("lengths of the chains of the batch", format!("{:?}", self.lengths), expected))
     }
 }
 

@@ -95,7 +95,7 @@ impl MethodSettings for Config {
         number("hyperbolic_weight", self.hyperbolic_weight, |x| x >= 0.0, "0 or more")?;
         number("momentum", self.momentum, |x| (0.0..1.0).contains(&x), "at least 0 and less than 1")?;
         if !(1..=MAX_QUEUE).contains(&self.queue_size) {
-            return Err(Error::setting("method.queue_size", self.queue_size, format!("1 to {MAX_QUEUE}")));
+            return Err(Error::invalid("method.queue_size", self.queue_size, format!("1 to {MAX_QUEUE}")));
         }
         self.terms.check(TERMS)
     }

@@ -77,7 +77,7 @@ impl MethodSettings for Config {
 /// Builds the objective from its settings.
 ///
 /// # Errors
-/// [`Error::Setting`](crate::Error::Setting) if every term is switched off.
+/// [`Error::Invalid`](crate::Error::Invalid) if every term is switched off.
 pub fn build(config: &Config) -> Result<Objective> {
     let objective = Objective {
         method: NAME,

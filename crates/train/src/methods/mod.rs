@@ -66,7 +66,7 @@ pub trait Method: Send + Sync {
     /// Computes the loss of an embedded batch. The result depends only on the arguments.
     ///
     /// # Errors
-    /// [`Error::Setting`] if a declared view is missing, [`Error::Shape`] if the shapes of the views do not match.
+    /// [`Error::Invalid`] if a declared view is missing, [`Error::Shape`] if the shapes of the views do not match.
     fn loss(&self, batch: &BatchPoints, space: &BatchSpace) -> Result<Loss>;
 }
 
@@ -95,11 +95,11 @@ impl BatchPoints {
     /// Returns the points of photographs and captions. `method` names the training method in error messages.
     ///
     /// # Errors
-    /// [`Error::Setting`] if they are missing, [`Error::Shape`] if their shapes differ or the batch is empty.
+    /// [`Error::Invalid`] if they are missing, [`Error::Shape`] if their shapes differ or the batch is empty.
     pub fn pair(&self, method: &str) -> Result<(&Tensor<2>, &Tensor<2>)> {
         let missing = |name: &str| {
             let expected = format!("one point per sample ({method} reads the view `pair`)");
-            Error::setting(format!("{name} of the batch"), "missing", expected)
+            Error::invalid(format!("{name} of the batch"), "missing", expected)
         };
         let image = self.image.as_ref().ok_or_else(|| missing("image"))?;
         let text = self.text.as_ref().ok_or_else(|| missing("text"))?;
@@ -114,10 +114,10 @@ impl BatchPoints {
     /// Returns the points of photographs alone. `method` names the training method in error messages.
     ///
     /// # Errors
-    /// [`Error::Setting`] if they are missing, [`Error::Shape`] if the batch is empty.
+    /// [`Error::Invalid`] if they are missing, [`Error::Shape`] if the batch is empty.
     pub fn photo(&self, method: &str) -> Result<&Tensor<2>> {
         let expected = || format!("one point per sample ({method} reads the view `photo`)");
-        let image = self.image.as_ref().ok_or_else(|| Error::setting("image of the batch", "missing", expected()))?;
+        let image = self.image.as_ref().ok_or_else(|| Error::invalid("image of the batch", "missing", expected()))?;
         match image.dims() {
             [0, _] => {
                 let expected = format!("a batch of at least 1 for {method}");
@@ -130,43 +130,43 @@ impl BatchPoints {
     /// Returns the chains as the initial model embedded them. `method` names the training method in error messages.
     ///
     /// # Errors
-    /// [`Error::Setting`] if they are missing.
+    /// [`Error::Invalid`] if they are missing.
     pub fn frozen_chain(&self, method: &str) -> Result<&Chain> {
         let expected = || format!("the points of the model before its first step ({method} regularises towards them)");
-        self.frozen_chain.as_ref().ok_or_else(|| Error::setting("frozen chain of the batch", "missing", expected()))
+        self.frozen_chain.as_ref().ok_or_else(|| Error::invalid("frozen chain of the batch", "missing", expected()))
     }
 
     /// Returns the crops with their whole-part pairs. `method` names the training method in error messages.
     ///
     /// # Errors
-    /// [`Error::Setting`] if they are missing.
+    /// [`Error::Invalid`] if they are missing.
     pub fn edges(&self, method: &str) -> Result<&Edges> {
         let expected = || format!("photographs and boxes cut out of them ({method} reads the view `edges`)");
-        self.edges.as_ref().ok_or_else(|| Error::setting("edges of the batch", "missing", expected()))
+        self.edges.as_ref().ok_or_else(|| Error::invalid("edges of the batch", "missing", expected()))
     }
 
     /// Returns the points of the momentum encoder. `method` names the training method in error messages.
     ///
     /// # Errors
-    /// [`Error::Setting`] if they are missing.
+    /// [`Error::Invalid`] if they are missing.
     pub fn keys(&self, method: &str) -> Result<&MomentumKeys> {
         let expected = || format!("the points of a momentum encoder ({method} takes its negatives from their queue)");
-        self.keys.as_ref().ok_or_else(|| Error::setting("keys of the batch", "missing", expected()))
+        self.keys.as_ref().ok_or_else(|| Error::invalid("keys of the batch", "missing", expected()))
     }
 
     /// Returns the chains of the batch. `method` names the training method in error messages.
     ///
     /// # Errors
-    /// [`Error::Setting`] if they are missing, [`Error::Shape`] if the shapes of the links differ.
+    /// [`Error::Invalid`] if they are missing, [`Error::Shape`] if the shapes of the links differ.
     pub fn chain(&self, method: &str) -> Result<&Chain> {
         let Some(chain) = &self.chain else {
             let expected = format!("two links or more for each sample ({method} reads the view `chain`)");
-            return Err(Error::setting("chain of the batch", "missing", expected));
+            return Err(Error::invalid("chain of the batch", "missing", expected));
         };
         let links = chain.positive.len();
         if links < 2 || !(chain.negative.is_empty() || chain.negative.len() == links) {
             let found = format!("{links} links and {} wrong texts", chain.negative.len());
-            return Err(Error::setting(
+            return Err(Error::invalid(
                 "chain of the batch",
                 found,
                 "at least 2 links, and one wrong text per link or none",
@@ -252,7 +252,7 @@ impl Loss {
     /// The sum of `weight * mean(values)` over terms `(name, weight, values)`, values `[B]`.
     ///
     /// # Errors
-    /// [`Error::Setting`] if there is no term.
+    /// [`Error::Invalid`] if there is no term.
     pub fn of_terms(terms: Vec<WeightedTerm>) -> Result<Self> {
         let total = weighted_sum(&terms).ok_or_else(no_terms)?;
         Ok(Self { total, terms: terms.into_iter().map(|(name, _, values)| (name, values)).collect() })
@@ -263,7 +263,7 @@ impl Loss {
     /// terms.
     ///
     /// # Errors
-    /// [`Error::Setting`] if there is no term.
+    /// [`Error::Invalid`] if there is no term.
     fn of_groups(groups: Vec<(&'static str, f64, Vec<WeightedTerm>)>) -> Result<Self> {
         let sum = |(name, weight, terms): &(_, _, Vec<_>)| Some((*name, *weight, weighted_sum(terms)?));
         let sums: Vec<WeightedTerm> = groups.iter().filter_map(sum).collect();
@@ -282,7 +282,7 @@ impl Loss {
 type WeightedTerm = (&'static str, f64, Tensor<1>);
 
 fn no_terms() -> Error {
-    Error::setting("method.terms", "all false", "at least one term")
+    Error::invalid("method.terms", "all false", "at least one term")
 }
 
 /// `sum_i weight_i mean(values_i)`, `[1]`; `None` if there are no terms.

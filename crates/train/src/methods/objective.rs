@@ -124,12 +124,12 @@ impl Objective {
     /// Keeps the terms for which `on(name)` is true.
     ///
     /// # Errors
-    /// [`Error::Setting`] if no term is left.
+    /// [`Error::Invalid`] if no term is left.
     pub fn keep(mut self, on: impl Fn(&str) -> bool) -> Result<Self> {
         self.contrasts.retain(|term| on(term.name));
         self.cones.retain(|term| on(term.name));
         if self.contrasts.is_empty() && self.cones.is_empty() {
-            return Err(Error::setting("method.terms", "all false", format!("at least one term of {}", self.method)));
+            return Err(Error::invalid("method.terms", "all false", format!("at least one term of {}", self.method)));
         }
         Ok(self)
     }
@@ -228,7 +228,7 @@ impl BatchPoints {
     /// Returns the points of one part. `method` names the training method in error messages.
     ///
     /// # Errors
-    /// [`Error::Setting`] if they are missing.
+    /// [`Error::Invalid`] if they are missing.
     pub(super) fn part(&self, method: &str, part: ViewPart) -> Result<&Tensor<2>> {
         let points = match part {
             ViewPart::Image => &self.image,
@@ -239,14 +239,14 @@ impl BatchPoints {
         points.as_ref().ok_or_else(|| {
             let view = if part.is_box() { "boxes" } else { "pair" };
             let expected = format!("one point per sample ({method} reads the view `{view}`)");
-            Error::setting(format!("{} of the batch", part.column()), "missing", expected)
+            Error::invalid(format!("{} of the batch", part.column()), "missing", expected)
         })
     }
 
     /// Checks that `parts` are present, have equal shapes and at least `min_rows` rows.
     ///
     /// # Errors
-    /// [`Error::Setting`] for a missing part, [`Error::Shape`] for a wrong shape.
+    /// [`Error::Invalid`] for a missing part, [`Error::Shape`] for a wrong shape.
     pub(super) fn check_parts(&self, method: &str, parts: &[ViewPart], min_rows: usize) -> Result<()> {
         let mut shape = None;
         for &part in parts {

@@ -70,7 +70,7 @@ impl MethodSettings for Config {
 /// Builds the objective from its settings.
 ///
 /// # Errors
-/// [`Error::Setting`](crate::Error::Setting) if every term is switched off.
+/// [`Error::Invalid`](crate::Error::Invalid) if every term is switched off.
 pub fn build(config: &Config) -> Result<Objective> {
     composition(NAME, REFERENCE, &config.0, config.0.reference.then(released_max_aperture))
 }

@@ -85,7 +85,7 @@ impl Method for Poincare {
         if wrong.is_empty() {
             let expected =
                 format!("a wrong text for each link, as negatives of {NAME} (set data.chain.negatives = true)");
-            return Err(Error::setting("chain of the batch", "without wrong texts", expected));
+            return Err(Error::invalid("chain of the batch", "without wrong texts", expected));
         }
         // -log of a softmax over two logits is the softplus of their difference.
         let contrast = |query: &Tensor<2>, right: &Tensor<2>, wrong: &Tensor<2>| {

@@ -100,11 +100,11 @@ impl MethodSettings for Config {
         number("prior_weight", self.prior_weight, |x| x >= 0.0, "0 or more")?;
         number("cone_radius", self.cone_radius, |x| x > 0.0, "more than 0")?;
         if self.margin.is_nan() || self.margin < 0.0 {
-            return Err(Error::setting("method.margin", self.margin, "0 or more, or inf"));
+            return Err(Error::invalid("method.margin", self.margin, "0 or more, or inf"));
         }
         if self.margin_form == MarginForm::Hinge && self.margin.is_infinite() {
             let expected = "a finite number of radians for method.margin_form = \"hinge\", such as 0.3927 (pi/8)";
-            return Err(Error::setting("method.margin", self.margin, expected));
+            return Err(Error::invalid("method.margin", self.margin, expected));
         }
         self.terms.check(TERMS)
     }

@@ -38,14 +38,14 @@ impl TermSwitches {
     /// Checks that every term is known and that at least one is on.
     ///
     /// # Errors
-    /// [`Error::Setting`] for a name that is not in `known`, or if every term is switched off.
+    /// [`Error::Invalid`] for a name that is not in `known`, or if every term is switched off.
     pub fn check(&self, known: &[&str]) -> Result<()> {
         match self.0.keys().find(|name| !known.contains(&name.as_str())) {
             Some(name) => {
-                Err(Error::setting(format!("method.terms.{name}"), "unknown", format!("one of {}", known.join(", "))))
+                Err(Error::invalid(format!("method.terms.{name}"), "unknown", format!("one of {}", known.join(", "))))
             }
             None if !known.iter().any(|name| self.on(name)) => {
-                Err(Error::setting("method.terms", "all false", format!("at least one term of {}", known.join(", "))))
+                Err(Error::invalid("method.terms", "all false", format!("at least one term of {}", known.join(", "))))
             }
             None => Ok(()),
         }
@@ -55,12 +55,12 @@ impl TermSwitches {
 /// Parses the settings of a `[method]` table (without `kind`).
 ///
 /// # Errors
-/// [`Error::Setting`] for an unknown key, a value of the wrong type, or a value that [`MethodSettings::check`] rejects.
+/// [`Error::Invalid`] for an unknown key, a value of the wrong type, or a value that [`MethodSettings::check`] rejects.
 pub(super) fn parse<S: MethodSettings>(table: &Table) -> Result<S> {
     let reference = match table.get("reference") {
         None => false,
         Some(Value::Boolean(on)) => *on,
-        Some(other) => return Err(Error::setting("method.reference", other, "true or false")),
+        Some(other) => return Err(Error::invalid("method.reference", other, "true or false")),
     };
     let mut complete = to_table(&S::defaults(reference))?;
     overlay(&mut complete, table);
@@ -80,12 +80,12 @@ pub(super) fn resolve<S: MethodSettings>(table: &Table) -> Result<Table> {
 /// Checks that `found` is a finite number for which `accept` holds.
 ///
 /// # Errors
-/// [`Error::Setting`] naming `method.<key>`.
+/// [`Error::Invalid`] naming `method.<key>`.
 pub(super) fn number(key: &str, found: f64, accept: impl Fn(f64) -> bool, expected: &str) -> Result<()> {
     if found.is_finite() && accept(found) {
         return Ok(());
     }
-    Err(Error::setting(format!("method.{key}"), found, expected))
+    Err(Error::invalid(format!("method.{key}"), found, expected))
 }
 
 fn to_table<S: MethodSettings>(settings: &S) -> Result<Table> {
@@ -94,7 +94,7 @@ fn to_table<S: MethodSettings>(settings: &S) -> Result<Table> {
 
 fn invalid_settings<S: MethodSettings>(error: &dyn std::fmt::Display) -> Error {
     let error = error.to_string();
-    Error::setting("method", format!("not understood ({})", error.trim()), format!("settings of {}", S::METHOD))
+    Error::invalid("method", format!("not understood ({})", error.trim()), format!("settings of {}", S::METHOD))
 }
 
 /// Merges `user` into `base`, table by table.

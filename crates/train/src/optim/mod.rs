@@ -112,16 +112,16 @@ impl AdamW {
         let device = device.clone().without_autodiff();
         let flat = |name: &str, array: WeightArray| match array.values {
             WeightValues::F32(values) => Ok(Tensor::<1>::from_data(TensorData::new(values, array.shape), &device)),
-            WeightValues::Bool(_) => Err(Error::setting(name, "a boolean tensor", "a moment of the optimiser")),
+            WeightValues::Bool(_) => Err(Error::invalid(name, "a boolean tensor", "a moment of the optimiser")),
         };
         let mut moments = BTreeMap::new();
         while let Some((name, first)) = state.pop_first() {
             let Some(parameter) = name.strip_prefix("first.") else {
-                return Err(Error::setting(name, "unpaired", "`first.<parameter>` and `second.<parameter>`"));
+                return Err(Error::invalid(name, "unpaired", "`first.<parameter>` and `second.<parameter>`"));
             };
             let second_name = format!("second.{parameter}");
             let Some(second) = state.remove(&second_name) else {
-                return Err(Error::setting(second_name, "missing", "a second moment for each first moment"));
+                return Err(Error::invalid(second_name, "missing", "a second moment for each first moment"));
             };
             if first.shape.len() != 1 || first.shape != second.shape {
                 let expected = format!("{:?}, the shape of its first moment", first.shape);

@@ -107,7 +107,7 @@ impl Trainer {
         let out = &config.train.out;
         if let Ok(found) = latest_checkpoint(out) {
             let found = format!("`{}`, which holds the checkpoint {}", out.display(), found.display());
-            return Err(Error::setting(
+            return Err(Error::invalid(
                 "train.out",
                 found,
                 "a folder without a run (resume that run, or choose another folder)",
@@ -115,7 +115,7 @@ impl Trainer {
         }
         if out.join(CONFIG).exists() {
             let found = format!("`{}`, which holds a {CONFIG} and no checkpoint", out.display());
-            return Err(Error::setting(
+            return Err(Error::invalid(
                 "train.out",
                 found,
                 "another folder, because the run writes its own config.toml there",
@@ -149,7 +149,7 @@ impl Trainer {
         config.train.out = run.to_owned();
         if source.fingerprint() != state.fingerprint {
             let found = format!("other data than that of the run (fingerprint {})", source.fingerprint());
-            return Err(Error::setting("data", found, state.fingerprint));
+            return Err(Error::invalid("data", found, state.fingerprint));
         }
         let device = training_device(&config, device);
         let (mut model, manifest) = checkpoint::load(&folder, &device)?;
@@ -388,7 +388,7 @@ impl Trainer {
         let mut terms: Vec<(&'static str, f64)> = Vec::new();
         for number in 0..batches {
             let batch =
-                self.loader.next().ok_or_else(|| Error::setting("data", "exhausted", "an endless loader"))??;
+                self.loader.next().ok_or_else(|| Error::invalid("data", "exhausted", "an endless loader"))??;
             self.state.samples += batch.ids.len() as u64;
             let mut inputs = step::PassInputs {
                 method: self.method.as_ref(),
@@ -500,7 +500,7 @@ fn lock_run(run: &Path) -> Result<Lock> {
     let file = fs::File::create(&path).map_err(Error::io(&path))?;
     Lock::take(file).map_err(Error::io(&path))?.ok_or_else(|| {
         let found = format!("`{}`, in which another process is training", run.display());
-        Error::setting("train.out", found, "another folder")
+        Error::invalid("train.out", found, "another folder")
     })
 }
 

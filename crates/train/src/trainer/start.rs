@@ -32,7 +32,7 @@ pub(crate) fn begin(config: Config, source: &dyn Source, device: &Device) -> Res
         }
         None if config.model.new_projection => {
             let expected = "model.init to be set too, because new towers always have new projections";
-            Err(Error::setting("model.new_projection", true, expected))
+            Err(Error::invalid("model.new_projection", true, expected))
         }
         None => {
             let towers = InitTowers::open(&config, device)?;
@@ -213,7 +213,7 @@ pub(super) fn stored_root(
         _ => vec![config.root.text.clone()],
     };
     if texts.is_empty() {
-        return Err(Error::setting("root.kind", "fixed_mean", "data with texts"));
+        return Err(Error::invalid("root.kind", "fixed_mean", "data with texts"));
     }
     let feed = checkpoint::TextFeed { tokenizer: None, end_of_text: tokenizer.end_of_text(), padding: 0 };
     let manifest = Manifest::new(model, &config.head, &config.method.kind, feed);
@@ -257,11 +257,11 @@ fn chain_texts(source: &dyn Source) -> impl Iterator<Item = String> + '_ {
 /// The tokenizer for a model that reads the vectors of the texts of `source`.
 ///
 /// # Errors
-/// [`Error::Setting`] if the source has no vectors of texts.
+/// [`Error::Invalid`] if the source has no vectors of texts.
 pub(super) fn tokenizer_of_vectors(source: &dyn Source) -> Result<Tokenizer> {
     let texts = source.text_vectors().ok_or_else(|| {
         let expected = "data with vectors of texts (data.kind = \"features\", data.options.texts)";
-        Error::setting("data.kind", source.name(), expected)
+        Error::invalid("data.kind", source.name(), expected)
     })?;
     Ok(Tokenizer::of_vectors(texts))
 }
@@ -269,7 +269,7 @@ pub(super) fn tokenizer_of_vectors(source: &dyn Source) -> Result<Tokenizer> {
 /// Opens the tokenizer of the config, or trains one on the texts of `source`.
 ///
 /// # Errors
-/// An error of the tokenizer; [`Error::Setting`] if the tokenizer has to be trained but `source` is `None`, because the
+/// An error of the tokenizer; [`Error::Invalid`] if the tokenizer has to be trained but `source` is `None`, because the
 /// model was trained with other tokens.
 fn tokenizer(config: &Config, source: Option<&dyn Source>) -> Result<Tokenizer> {
     Ok(match &config.tokenizer {
@@ -278,7 +278,7 @@ fn tokenizer(config: &Config, source: Option<&dyn Source>) -> Result<Tokenizer> 
         TokenizerConfig::Train { vocab_size } => {
             let source = source.ok_or_else(|| {
                 let expected = "`file` or `clip_merges`, because the model of model.init has no tokenizer.json";
-                Error::setting("tokenizer.kind", "train", expected)
+                Error::invalid("tokenizer.kind", "train", expected)
             })?;
             let chains = config.method()?.views().contains(&View::Chain);
             Tokenizer::train(texts(source, chains), *vocab_size)?

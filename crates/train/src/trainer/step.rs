@@ -57,7 +57,7 @@ impl PassInputs<'_> {
                 model.image_features(pixel_rows(images.rows(range), images.size, self.device))?
             }
             ViewRows::Regions(regions) => {
-                let missing = || Error::setting("features", "missing", "stored features of photos");
+                let missing = || Error::invalid("features", "missing", "stored features of photos");
                 self.features.as_deref().ok_or_else(missing)?.regions(&regions[range], self.device)?
             }
             ViewRows::Texts(texts) => self.text_features(model, &texts.rows(range))?,
@@ -94,7 +94,7 @@ impl PassInputs<'_> {
 /// Embeds `batch`, computes the loss of the method and its gradients. `step` is used only in messages.
 ///
 /// # Errors
-/// [`Error::Diverged`] if the loss is not finite; [`Error::Setting`] if it depends on no trainable part.
+/// [`Error::Diverged`] if the loss is not finite; [`Error::Invalid`] if it depends on no trainable part.
 pub(super) fn pass(model: &Model, batch: &Batch, inputs: &mut PassInputs<'_>, step: u64) -> Result<BackwardPass> {
     let rows = BatchRows::new(batch, inputs.root, inputs.features.is_some());
     let mut towers = TowerCalls::new(model, inputs.micro_batch, rows.largest());
@@ -125,7 +125,7 @@ pub(super) fn pass(model: &Model, batch: &Batch, inputs: &mut PassInputs<'_>, st
     }
     if gradients.is_empty() {
         let expected = "at least one trainable part of the model that the loss of the method depends on";
-        return Err(Error::setting("train.freeze", "every part that the loss depends on", expected));
+        return Err(Error::invalid("train.freeze", "every part that the loss depends on", expected));
     }
     if let (Some(momentum), Some(keys)) = (inputs.momentum.as_deref_mut(), &embedded.keys) {
         momentum.push(keys);

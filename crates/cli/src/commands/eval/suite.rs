@@ -139,7 +139,7 @@ impl DataSetFinder for FolderFinder<'_> {
         if !description.is_file() {
             return self.built_in(name, &folder, &description);
         }
-        let refuse = |found: String| Error::Argument {
+        let refuse = |found: String| Error::Invalid {
             name: description.display().to_string(),
             found,
             expected: "kind, path, split, roots, options, tree".into(),
@@ -164,7 +164,7 @@ impl DataSetFinder for FolderFinder<'_> {
             None => prompts::SETS.iter().find(|(name, _)| *name == family).map(|it| it.1),
         };
         let known = || families.iter().map(|it| it.name()).chain(prompts::SETS.iter().map(|it| it.0));
-        let templates = templates.ok_or_else(|| Error::Argument {
+        let templates = templates.ok_or_else(|| Error::Invalid {
             name: format!("prompts of data set {data_set}"),
             found: format!("`{family}`"),
             expected: format!(

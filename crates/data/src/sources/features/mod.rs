@@ -117,11 +117,11 @@ impl FeatureTable {
         if options.images.is_none() && options.texts.is_none() {
             let expected =
                 "the option images or texts (or both): files of vectors (.npy, .npz, .safetensors or .parquet)";
-            return Err(Error::config(format!("options of source {KIND}"), "without vectors", expected));
+            return Err(Error::invalid(format!("options of source {KIND}"), "without vectors", expected));
         }
         if let (None, Some(ids)) = (&options.images, &options.image_ids) {
             let expected = "the option images too: these are the ids of its rows";
-            return Err(Error::config("image_ids", format!("`{}`", ids.display()), expected));
+            return Err(Error::invalid("image_ids", format!("`{}`", ids.display()), expected));
         }
         let images = match &options.images {
             None => None,
@@ -140,7 +140,7 @@ impl FeatureTable {
             (Some(file), Some(texts)) => Some(lines_of(&beside.join(file), &texts.path, texts.matrix.len())?),
             (Some(file), None) => {
                 let expected = "the option texts too: captions are the texts of its rows";
-                return Err(Error::config("captions", format!("`{}`", file.display()), expected));
+                return Err(Error::invalid("captions", format!("`{}`", file.display()), expected));
             }
         };
         let mut builder = FeatureTableBuilder {
@@ -438,7 +438,7 @@ impl VectorRows {
         let (matrix, ids, texts) = match (is_parquet, ids) {
             (true, Some(ids)) => {
                 let expected = format!("no value, because the column id of `{}` names its rows", path.display());
-                return Err(Error::config("image_ids", format!("`{}`", ids.display()), expected));
+                return Err(Error::invalid("image_ids", format!("`{}`", ids.display()), expected));
             }
             (true, None) => {
                 let named = read_named(path, array)?;

@@ -97,7 +97,7 @@ fn read_delimited(
     let delimiter = u8::try_from(delimiter)
         .ok()
         .filter(u8::is_ascii)
-        .ok_or_else(|| Error::config("delimiter", format!("{delimiter:?}"), "an ASCII character"))?;
+        .ok_or_else(|| Error::invalid("delimiter", format!("{delimiter:?}"), "an ASCII character"))?;
     let broken = |error: csv::Error| {
         let expected = "a table in UTF-8 whose rows have as many fields as its header";
         Error::format(format!("`{}`", path.display()), error.to_string(), expected)

@@ -27,7 +27,7 @@ impl PartQueries {
         let partial = context.options.partial;
         if count == 0 || (!partial && count > photos.min(boxes)) {
             let limit = photos.min(boxes);
-            return Err(Error::Argument {
+            return Err(Error::Invalid {
                 name: format!("{NAME}: queries"),
                 found: format!("{count}, with {photos} photos and {boxes} boxes"),
                 expected: format!(

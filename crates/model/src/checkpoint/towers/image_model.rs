@@ -28,7 +28,7 @@ pub(in super::super) fn image_format(stored: &StateDict) -> Option<&'static Towe
 /// The text tower reads vectors of the same width. Embedding a text is an error, because no text has a vector.
 ///
 /// # Errors
-/// [`Error::Setting`](crate::Error::Setting) for an impossible width.
+/// [`Error::Invalid`](crate::Error::Invalid) for an impossible width.
 pub(in super::super) fn image_model(tower: ImageTower, method: &str, device: &Device) -> Result<(Model, Manifest)> {
     let ImageTower { encoder, config, pixels, images } = tower;
     let width = encoder.width();

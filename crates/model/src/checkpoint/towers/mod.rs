@@ -223,7 +223,7 @@ pub fn open_image(reference: &Path, image_size: usize, device: &Device) -> Resul
 /// Opens the text encoder that `reference` names, with its tokenizer; see [`open_image`].
 ///
 /// # Errors
-/// As [`open_image`]; [`Error::Setting`] if there is no `tokenizer.json`.
+/// As [`open_image`]; [`Error::Invalid`] if there is no `tokenizer.json`.
 pub fn open_text(reference: &Path, device: &Device) -> Result<TextTower> {
     let path = hub::locate(reference)?;
     if let Some((stored, format)) = single_tower(&path, Tower::Text)? {
@@ -234,7 +234,7 @@ pub fn open_text(reference: &Path, device: &Device) -> Result<TextTower> {
         let folder = file.parent().unwrap_or(Path::new("")).to_owned();
         let tokenizer = published::tokenizer_beside(&folder)?.ok_or_else(|| {
             let found = format!("no {TOKENIZER} in {}", folder.display());
-            Error::setting("model.textual.init", found, "a folder with weights and a tokenizer")
+            Error::invalid("model.textual.init", found, "a folder with weights and a tokenizer")
         })?;
         let TextEncoderFile { encoder, config, end_of_text } =
             read(stored, &TowerRequest { folder: &folder, image_size: 0, device })?;
