@@ -6,6 +6,7 @@ mod commands;
 mod device;
 mod embedder;
 mod invocation;
+mod job;
 mod old_spelling;
 mod output;
 mod parquet_columns;
@@ -37,6 +38,7 @@ fn main() -> ExitCode {
     }
     match commands::run(cli) {
         Ok(()) => ExitCode::SUCCESS,
+        Err(error) if job::is_reported_by_rank_0(&error) => ExitCode::FAILURE,
         Err(error) => {
             output::note(&format!("error: {}", invocation::with_program(&message(&error))));
             ExitCode::FAILURE

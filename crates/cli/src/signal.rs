@@ -3,6 +3,9 @@ use std::sync::atomic::AtomicBool;
 
 use anyhow::Context;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+
+use crate::output::note;
 
 /// Returns a flag that is set by Ctrl-C, SIGTERM and SIGHUP. A second signal ends the program immediately.
 pub(crate) fn stop_flag() -> anyhow::Result<Arc<AtomicBool>> {
@@ -13,4 +16,16 @@ pub(crate) fn stop_flag() -> anyhow::Result<Arc<AtomicBool>> {
         signal_hook::flag::register(signal, Arc::clone(&stop)).context("signal handler")?;
     }
     Ok(stop)
+}
+
+/// Prints `text` when the program receives SIGTERM, from a thread of its own: the others may wait for a rank that was
+/// lost.
+pub(crate) fn on_termination(text: String) -> anyhow::Result<()> {
+    let mut signals = Signals::new([SIGTERM]).context("signal handler")?;
+    std::thread::spawn(move || {
+        if signals.forever().next().is_some() {
+            note(&text);
+        }
+    });
+    Ok(())
 }

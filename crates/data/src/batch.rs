@@ -12,7 +12,10 @@ pub struct ImageBatch {
     pub n: usize,
     /// Width and height in pixels.
     pub size: usize,
-    /// `[n, 3, size, size]`, channels red, green, blue, values 0 to 255.
+    /// The rows whose pixels are in `data`: all, unless several processes read the batch
+    /// ([`Loader::read_part`](crate::loader::Loader::read_part)).
+    pub held: Range<usize>,
+    /// `[held, 3, size, size]`, channels red, green, blue, values 0 to 255.
     pub data: Vec<u8>,
 }
 
@@ -92,13 +95,13 @@ impl ImageBatch {
             debug_assert_eq!(row.as_ref().len(), 3 * size * size);
             data.extend_from_slice(row.as_ref());
         }
-        Self { n: rows.len(), size, data }
+        Self { n: rows.len(), size, held: 0..rows.len(), data }
     }
 
-    /// The bytes of the pictures in `rows`, which must be within `0..n`.
+    /// The bytes of the pictures in `rows`, which must be within `held`.
     pub fn rows(&self, rows: Range<usize>) -> &[u8] {
-        let picture = 3 * self.size * self.size;
-        &self.data[rows.start * picture..rows.end * picture]
+        let (picture, first) = (3 * self.size * self.size, self.held.start);
+        &self.data[(rows.start - first) * picture..(rows.end - first) * picture]
     }
 }
 
@@ -166,5 +169,7 @@ mod tests {
         assert_eq!((batch.n, batch.data.len()), (2, 24));
         assert_eq!((batch.data[11], batch.data[12]), (1, 2));
         assert_eq!((batch.rows(1..2), batch.rows(1..1).len()), (&[2; 12][..], 0));
+        let part = ImageBatch { n: 5, held: 3..5, ..batch };
+        assert_eq!(part.rows(4..5), [2; 12]);
     }
 }

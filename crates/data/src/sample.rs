@@ -168,7 +168,7 @@ impl Default for PixelLimits {
 }
 
 /// A sample that cannot be used, with the reason. Broken samples are skipped, counted by [`Cause`] and reported.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Broken {
     /// The sample's id, or its file and position if it has no id.
     pub sample: String,

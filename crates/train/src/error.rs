@@ -73,6 +73,14 @@ pub enum Error {
         /// The cause.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
+    /// An error of at least one of several ranks, which every rank returns.
+    #[error("{message}")]
+    Ranks {
+        /// The rank that returns it. Rank 0 reports it to the user.
+        rank: usize,
+        /// The errors of the ranks.
+        message: String,
+    },
     /// An error of `conifer-model` (models and checkpoints).
     #[error(transparent)]
     Model(#[from] conifer_model::Error),

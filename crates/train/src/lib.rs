@@ -24,6 +24,7 @@ pub mod log;
 pub mod memory;
 pub mod methods;
 pub mod optim;
+pub mod ranks;
 pub mod root;
 pub mod schedule;
 pub mod terms;

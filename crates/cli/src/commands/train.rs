@@ -15,6 +15,7 @@ use conifer_model::checkpoint::run_folder::{CONFIG, latest_checkpoint};
 use conifer_model::embed::Embedder;
 use conifer_model::features::{FeatureStore, StorePurpose};
 use conifer_train::config::Config;
+use conifer_train::ranks::Ranks;
 use conifer_train::trainer::{Event, ModelSnapshot, Observer, Outcome, Trainer};
 use indicatif::ProgressBar;
 use rayon::prelude::*;
@@ -25,33 +26,27 @@ use crate::arguments::TrainArgs;
 use crate::cache;
 use crate::embedder::ModelEmbedder;
 use crate::invocation::program;
+use crate::job::Job;
 use crate::output::{note, print, print_json};
 use crate::progress::{self, FeatureBars};
 use crate::signal;
 use crate::triviality::warn_if_trivial;
 
 pub(crate) fn run(args: TrainArgs, as_json: bool, device: &Device) -> anyhow::Result<()> {
-    let mut trainer = match (&args.resume, &args.config) {
-        (Some(run), _) => {
-            let config = Config::load(&latest_checkpoint(run)?.join(CONFIG), &[])?;
-            Trainer::resume(run, open(&config)?, device)?
-        }
-        (None, Some(path)) => {
-            let mut config = Config::load(path, &args.set)?;
-            if args.smoke {
-                config = config.smoke()?;
-                config.train.out = smoke_folder(&config.train.out);
-            }
-            match &args.out {
-                Some(out) => config.train.out = out.clone(),
-                None if args.smoke => clear_run(&config.train.out, "the earlier smoke run")?,
-                None => {}
-            }
-            let source = open(&config)?;
-            Trainer::new(config, source, device)?
-        }
-        (None, None) => bail!("no experiment given; expected a config file, or --resume RUN"),
-    };
+    let job = Job::join()?;
+    let result = train(&args, as_json, device, &job.ranks());
+    job.finish(result)
+}
+
+fn train(args: &TrainArgs, as_json: bool, device: &Device, ranks: &Ranks) -> anyhow::Result<()> {
+    if let (None, Some(path), None, true) = (&args.resume, &args.config, &args.out, args.smoke) {
+        ranks.lead(|| {
+            let out = smoke_folder(&Config::load(path, &args.set)?.smoke()?.train.out);
+            clear_run(&out, "the earlier smoke run")
+        })?;
+    }
+    let mut trainer = ranks.agree(set_up(args, device))?;
+    trainer.join_ranks(ranks.clone());
     trainer.keep_features(feature_store(trainer.config()));
     let mut peak = None;
     let mut remember = |event: &Event<'_>| {
@@ -59,7 +54,14 @@ pub(crate) fn run(args: TrainArgs, as_json: bool, device: &Device) -> anyhow::Re
             peak = record.peak_rss_mb.or(peak);
         }
     };
-    let (outcome, last_loss) = watch(&mut trainer, signal::stop_flag()?.as_ref(), &mut remember)?;
+    let stop = ranks.agree(signal::stop_flag())?;
+    if ranks.leads() && ranks.size() > 1 {
+        announce(&trainer)?;
+    }
+    let (outcome, last_loss) = watch(&mut trainer, stop.as_ref(), &mut remember)?;
+    if !ranks.leads() {
+        return Ok(());
+    }
     report_broken(&trainer);
     let out = &trainer.config().train.out;
     if as_json {
@@ -83,6 +85,40 @@ pub(crate) fn run(args: TrainArgs, as_json: bool, device: &Device) -> anyhow::Re
             out.display()
         )),
     }
+}
+
+/// The run that the arguments describe.
+fn set_up(args: &TrainArgs, device: &Device) -> anyhow::Result<Trainer> {
+    match (&args.resume, &args.config) {
+        (Some(run), _) => {
+            let config = Config::load(&latest_checkpoint(run)?.join(CONFIG), &[])?;
+            Ok(Trainer::resume(run, open(&config)?, device)?)
+        }
+        (None, Some(path)) => {
+            let mut config = Config::load(path, &args.set)?;
+            if args.smoke {
+                config = config.smoke()?;
+                config.train.out = smoke_folder(&config.train.out);
+            }
+            if let Some(out) = &args.out {
+                config.train.out = out.clone();
+            }
+            let source = open(&config)?;
+            Ok(Trainer::new(config, source, device)?)
+        }
+        (None, None) => bail!("no experiment given; expected a config file, or --resume RUN"),
+    }
+}
+
+/// Prints the number of ranks, and the command that goes on if one is lost. MPI then ends all of them, so no rank can
+/// print it later.
+fn announce(trainer: &Trainer) -> anyhow::Result<()> {
+    let ranks = trainer.ranks().size();
+    let resume = format!("mpirun -n {ranks} {} train --resume {}", program(), trainer.config().train.out.display());
+    note(&format!("{ranks} ranks train together. If one is lost, all end; go on, with any number of ranks: {resume}"));
+    signal::on_termination(format!(
+        "SIGTERM: the run saves and ends after this step. If it is killed, go on with: {resume}"
+    ))
 }
 
 /// Default folder of `--smoke`, beside the folder of the real run.
@@ -135,7 +171,7 @@ pub(crate) fn watch(
     stop: &AtomicBool,
     also: &mut dyn FnMut(&Event<'_>),
 ) -> anyhow::Result<(Outcome, f64)> {
-    let evaluation = Evaluation::open(trainer.config())?;
+    let evaluation = trainer.ranks().lead(|| Evaluation::open(trainer.config()))?.flatten();
     let mut observer = TrainingObserver {
         bar: None,
         features: FeatureBars::default(),

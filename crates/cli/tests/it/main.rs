@@ -13,6 +13,7 @@ mod features;
 mod first_hour;
 mod goldens;
 mod journey;
+mod mpi;
 mod onnx;
 mod predict;
 mod project;

@@ -65,7 +65,7 @@ impl EdgeChoice {
 pub(super) type BoxKey = (u64, u32);
 
 /// The crops and relations that one photo adds to a batch.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(super) struct EdgeRow {
     /// (object, crop); the photo is the first.
     pub(super) crops: Vec<(BoxKey, RowImage)>,

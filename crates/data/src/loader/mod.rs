@@ -10,6 +10,7 @@ mod config;
 mod edges;
 mod eval;
 mod ordered;
+mod part;
 mod regions;
 mod report;
 mod row;
@@ -28,7 +29,7 @@ pub use report::BrokenReport;
 use crate::batch::{Batch, ChainBatch, EdgeBatch, ImageBatch, TokenBatch};
 use crate::error::{Error, Result};
 use crate::hierarchy::Taxonomy;
-use crate::sample::{Broken, View};
+use crate::sample::View;
 use crate::sampler::Sampler;
 use crate::source::Source;
 use crate::sources::image_folder;
@@ -36,6 +37,7 @@ use crate::tokenizer::Tokenizer;
 use cache::PixelCache;
 use edges::{BoxKey, ClassBoxes, EdgeRow};
 use ordered::OrderedParallelMap;
+use part::{BatchPart, RowAttempt};
 use row::{ChainTokens, ImageTextPair, LoaderRow, RowImage, RowMaker};
 
 /// An iterator over the batches of one epoch after another. It ends only after an error.
@@ -44,6 +46,8 @@ pub struct Loader {
     sampler: Sampler,
     state: LoaderState,
     report: BrokenReport,
+    /// The part of each batch that this loader reads.
+    part: BatchPart,
     /// Created with the first batch.
     rows: Option<OrderedParallelMap<EpochPosition, RowAttempt>>,
     failed: bool,
@@ -64,12 +68,6 @@ pub struct LoaderState {
 struct EpochPosition {
     epoch: u64,
     position: u64,
-}
-
-/// Result for one position: the broken samples found first, then a row, or `None` if all candidates were broken.
-struct RowAttempt {
-    broken: Vec<Broken>,
-    row: Option<LoaderRow>,
 }
 
 impl Loader {
@@ -109,6 +107,7 @@ impl Loader {
             sampler,
             state: LoaderState::default(),
             report: BrokenReport::default(),
+            part: BatchPart { number: 0, count: 1 },
             rows: None,
             failed: false,
         })
@@ -123,7 +122,25 @@ impl Loader {
         }
     }
 
-    /// Sets the position in the run. The next batch is the one that starts at this position.
+    /// Reads part `number` of `count` of the rows of each batch, for the loaders of `count` processes of the same data
+    /// and config. [`Loader::next_joined`] then returns the batches. Call it before the first batch.
+    pub fn read_part(&mut self, number: usize, count: usize) {
+        debug_assert!(number < count && self.rows.is_none(), "part {number} of {count}");
+        self.part = BatchPart { number, count };
+    }
+
+    /// The next batch of all parts, without the pixels that other processes have read ([`ImageBatch::held`]). Every
+    /// process calls it. `gather` returns the bytes of all parts, in order, from those of this one.
+    ///
+    /// # Errors
+    /// Too many samples are broken, counted over all parts.
+    pub fn next_joined(&mut self, gather: &mut dyn FnMut(&[u8]) -> Vec<Vec<u8>>) -> Result<Batch> {
+        let batch = self.next_batch(gather);
+        self.failed = batch.is_err();
+        batch
+    }
+
+    /// Sets the position in the run. The next batch is the one that followed this position.
     ///
     /// # Errors
     /// The position is not a batch boundary of this batch size and data set.
@@ -167,14 +184,18 @@ impl Loader {
 
     fn start(&self, index: u64) -> OrderedParallelMap<EpochPosition, RowAttempt> {
         let sampler = self.sampler.clone();
-        let positions = (index..).flat_map(move |index| Self::positions(&sampler, index));
+        let part = self.part;
+        let positions = (index..).flat_map(move |index| {
+            let rows = part.of(Self::positions(&sampler, index).count());
+            Self::positions(&sampler, index).skip(rows.start).take(rows.len())
+        });
         let (sampler, maker) = (self.sampler.clone(), self.maker.clone());
         let config = &self.maker.config;
-        let ahead = config.data.prefetch * config.batch_size;
+        let ahead = config.data.prefetch * part.of(config.batch_size).len().max(1);
         OrderedParallelMap::new(positions, config.data.workers, ahead, move |at| first_usable_row(&sampler, &maker, at))
     }
 
-    fn next_batch(&mut self) -> Result<Batch> {
+    fn next_batch(&mut self, gather: &mut dyn FnMut(&[u8]) -> Vec<Vec<u8>>) -> Result<Batch> {
         let index =
             self.state.epoch * self.batches_per_epoch() + self.state.position / self.maker.config.batch_size as u64;
         let expected = Self::positions(&self.sampler, index).count();
@@ -182,9 +203,14 @@ impl Loader {
             Some(rows) => rows,
             None => self.start(index),
         };
+        let mut attempts: Vec<_> = rows.by_ref().take(self.part.of(expected).len()).collect();
+        self.rows = Some(rows);
+        if self.part.count > 1 {
+            attempts = self.part.exchange(attempts, gather)?;
+        }
         let allowed = self.maker.config.data.max_broken_share;
         let mut batch = Vec::with_capacity(expected);
-        for RowAttempt { broken, row } in rows.by_ref().take(expected) {
+        for RowAttempt { broken, row } in attempts {
             self.report.seen += broken.len() as u64 + u64::from(row.is_some());
             broken.into_iter().for_each(|broken| self.report.add(broken));
             self.report.check(allowed)?;
@@ -196,7 +222,6 @@ impl Loader {
                 None => return Err(self.report.error(allowed)),
             }
         }
-        self.rows = Some(rows);
         self.state = match (index + 1) % self.batches_per_epoch() {
             0 => LoaderState { epoch: self.state.epoch + 1, position: 0 },
             batch => LoaderState { position: batch * self.maker.config.batch_size as u64, ..self.state },
@@ -282,16 +307,23 @@ impl Loader {
         &self,
         images: impl Iterator<Item = &'a RowImage>,
     ) -> (Option<ImageBatch>, Option<Vec<PhotoRegion>>) {
-        let (mut pixels, mut regions) = (Vec::new(), Vec::new());
+        let (mut pixels, mut regions, mut rows, mut first) = (Vec::new(), Vec::new(), 0, 0);
         for image in images {
             match image {
+                RowImage::Pixels(row) if row.is_empty() => first += usize::from(pixels.is_empty()),
                 RowImage::Pixels(row) => pixels.push(row),
                 RowImage::Region(region) => regions.push(*region),
             }
+            rows += 1;
         }
         match self.maker.regions.is_some() {
             true => (None, Some(regions)),
-            false => (Some(ImageBatch::from_rows(&pixels, self.maker.config.image_size)), None),
+            false => {
+                // The rows of a process are consecutive.
+                let held = first..first + pixels.len();
+                let images = ImageBatch::from_rows(&pixels, self.maker.config.image_size);
+                (Some(ImageBatch { n: rows, held, ..images }), None)
+            }
         }
     }
 }
@@ -326,9 +358,8 @@ impl Iterator for Loader {
         if self.failed {
             return None;
         }
-        let batch = self.next_batch();
-        self.failed = batch.is_err();
-        Some(batch)
+        debug_assert_eq!(self.part.count, 1, "the other parts are missing");
+        Some(self.next_joined(&mut |mine| vec![mine.to_vec()]))
     }
 }
 

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use rand::{Rng, RngExt as _};
+use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
 use super::cache::SampleImageKey;
@@ -19,7 +20,7 @@ use crate::transform::{Augment, EvalCrop, crop_pixels, evaluate};
 use crate::vectors::SharedVector;
 
 /// A photo or a box of it, in one augmented copy.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct PhotoRegion {
     /// Index of the sample in its source.
     pub sample: u64,

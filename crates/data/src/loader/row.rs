@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use rand::Rng;
 use rand::seq::IndexedRandom;
+use serde::{Deserialize, Serialize};
 
 use super::cache::{DecodedPhoto, PixelCache, SampleImageKey};
 use super::config::{CaptionChoice, ChainChoice, ChainSource, DataConfig, HardNegative, LoaderConfig};
@@ -34,7 +35,7 @@ pub(super) struct RowMaker {
 }
 
 /// One row of each field of a batch.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(super) struct LoaderRow {
     pub(super) id: String,
     /// Photo and caption, for [`View::Pair`] and [`View::Boxes`].
@@ -52,7 +53,7 @@ pub(super) struct LoaderRow {
 }
 
 /// Token ids of the texts of a chain, at least one.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(super) struct ChainTokens {
     pub(super) positive: Vec<Vec<u32>>,
     /// As long as `positive`, or empty if negatives are not read.
@@ -60,17 +61,17 @@ pub(super) struct ChainTokens {
 }
 
 /// An image and its text.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(super) struct ImageTextPair {
     pub(super) image: RowImage,
     pub(super) text: Vec<u32>,
 }
 
 /// An image of a row.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(super) enum RowImage {
-    /// `[3, size, size]` bytes.
-    Pixels(Vec<u8>),
+    /// `[3, size, size]` bytes; empty if another process has read the row.
+    Pixels(#[serde(skip)] Vec<u8>),
     /// A reference ([`RegionMode`]).
     Region(PhotoRegion),
 }

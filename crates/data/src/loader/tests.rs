@@ -5,7 +5,7 @@ use rand::Rng;
 
 use super::*;
 use crate::rng::{Stream, rng_for};
-use crate::sample::{BBox, Cause, ImageRef, Phrase, Picture, PixelLimits, Sample, Span, Tiers};
+use crate::sample::{BBox, Broken, Cause, ImageRef, Phrase, Picture, PixelLimits, Sample, Span, Tiers};
 use crate::transform::{Augment, Crop, EvalCrop, crop_pixels, evaluate};
 
 /// Samples in memory; reading a `None` panics.
@@ -227,6 +227,7 @@ fn batches_do_not_depend_on_workers_or_interruptions() {
     }
 }
 
+mod parts;
 mod ranks;
 mod relations;
 

@@ -9,6 +9,7 @@
 //! | `manifest.toml` | space, architecture, pixel statistics, crop and tokenizer of the model ([`Manifest`]) |
 //! | `tokenizer.json` | the tokenizer, if the model has one |
 //! | `config.toml`, `optimizer.safetensors`, `state.json` | training state, for a resumed run ([`run_folder`]) |
+//! | `trained.safetensors` | training state of runs with `train.ema`, whose weights are an average: the parameters in training |
 //! | `momentum.safetensors` | training state of methods with a momentum encoder: the encoder and its queue |
 //!
 //! The weights have the published names of the MERU family and PyTorch's layout. The published model class can load a

@@ -12,7 +12,9 @@ pub const STATE: &str = "state.json";
 pub const OPTIMIZER: &str = "optimizer.safetensors";
 /// File with the momentum encoder and its queue, for methods that have one.
 pub const MOMENTUM: &str = "momentum.safetensors";
-/// File with the config, with every default written out.
+/// The parameters in training, for a run whose published weights are their moving average (`train.ema`).
+pub const TRAINED: &str = "trained.safetensors";
+/// The config, with every default written out.
 pub const CONFIG: &str = "config.toml";
 /// Folder of the checkpoints in a run folder.
 pub const CHECKPOINTS: &str = "checkpoints";

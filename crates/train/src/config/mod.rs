@@ -251,6 +251,11 @@ pub struct TrainConfig {
     /// rounding, memory of one micro-batch, one more forward pass. Absent: one call for each view of the batch.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub micro_batch: Option<usize>,
+    /// Decay of a moving average of the weights, 0 or more and less than 1, such as 0.9999; absent: none. After update
+    /// t, `average = d average + (1 - d) weights` with `d = min(ema, (1 + t) / (10 + t))`. Evaluations and checkpoints
+    /// use the average (`weights.safetensors`); training continues from `trained.safetensors`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ema: Option<f64>,
     /// Steps between two log records, at least 1.
     pub log_every: u64,
     /// Steps between two checkpoints; 0: only at the end or when stopped.
@@ -508,6 +513,14 @@ impl Config {
             ));
         }
         self.check_micro_batch()?;
+        if let Some(ema) = self.train.ema {
+            within(
+                "train.ema",
+                ema,
+                |x| (0.0..1.0).contains(&x),
+                "0 or more and less than 1, or no value: no average",
+            )?;
+        }
         if self.optim.warmup_steps > self.train.steps {
             let steps = self.train.steps;
             let expected = format!("at most train.steps = {steps}, such as --set optim.warmup_steps={}", steps / 10);

@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 
 use burn::module::Module;
-use burn::tensor::{Device, Gradients, Tensor};
+use burn::tensor::{Device, Gradients, Tensor, TensorData};
 use conifer_model::params::{ParamInfo, ParamVisitor, visit_params};
 use rayon::prelude::*;
 
 use super::on_host;
+use crate::ranks::Ranks;
 
 /// One flat gradient per parameter that received one, keyed by the parameter's path in the module
 /// (`visual.blocks.0.norm1.weight`).
@@ -46,6 +47,51 @@ impl GradientSet {
                 None => gradient,
             };
             self.by_name.insert(name, sum);
+        }
+    }
+
+    /// Sums the gradients of all ranks, of which each has those of its rows. A parameter without a gradient on any rank
+    /// stays without one.
+    pub fn sum_over<M: Module>(&mut self, ranks: &Ranks, model: &M) {
+        if ranks.size() == 1 {
+            return;
+        }
+        let mut params = ParamLengths::default();
+        visit_params(model, &mut params);
+        let mine: Vec<bool> = params.0.iter().map(|(name, ..)| self.by_name.contains_key(name)).collect();
+        let found = ranks.any_of(&mine);
+        let present: Vec<_> = params.0.into_iter().zip(found).filter(|(_, found)| *found).map(|(it, _)| it).collect();
+        let mut rest = present.as_slice();
+        while !rest.is_empty() {
+            // At least one parameter, and as many more as fit into the bucket.
+            let mut length = 0;
+            let fitting = rest.iter().take_while(|(_, elements, _)| {
+                length += elements;
+                length <= BUCKET
+            });
+            let (bucket, later) = rest.split_at(fitting.count().max(1));
+            self.sum_bucket(ranks, bucket);
+            rest = later;
+        }
+    }
+
+    /// Sums some gradients over the ranks, in one exchange.
+    fn sum_bucket(&mut self, ranks: &Ranks, params: &[(String, usize, Device)]) {
+        let mut values = Vec::with_capacity(params.iter().map(|(_, elements, _)| elements).sum());
+        for (name, elements, _) in params {
+            let length = values.len() + elements;
+            if let Some(gradient) = self.by_name.remove(name) {
+                values.extend(gradient.into_data().iter::<f32>());
+            }
+            values.resize(length, 0.0);
+        }
+        ranks.sum(&mut values);
+        let mut rest = values.as_slice();
+        for (name, elements, device) in params {
+            let (sums, later) = rest.split_at(*elements);
+            let sums = TensorData::new(sums.to_vec(), [*elements]);
+            self.by_name.insert(name.clone(), Tensor::from_data(sums, device));
+            rest = later;
         }
     }
 
@@ -105,6 +151,20 @@ fn sum_of_squares(gradient: &mut Tensor<1>) -> f64 {
             .collect();
         blocks.iter().sum()
     })
+}
+
+/// Number of gradient values that are summed in one exchange, unless a parameter has more.
+const BUCKET: usize = 1 << 22;
+
+/// Name, number of elements and device without autodiff of every parameter.
+#[derive(Default)]
+struct ParamLengths(Vec<(String, usize, Device)>);
+
+impl ParamVisitor for ParamLengths {
+    fn visit<const D: usize>(&mut self, param: &ParamInfo<'_>, value: &Tensor<D>) {
+        let device = value.device().without_autodiff();
+        self.0.push((param.name.to_owned(), value.shape().num_elements(), device));
+    }
 }
 
 /// Collects gradients by the names of their parameters.

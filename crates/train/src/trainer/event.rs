@@ -36,7 +36,8 @@ impl<F: FnMut(&Event<'_>)> Observer for F {
 pub struct ModelSnapshot<'a> {
     /// Number of updates made.
     pub step: u64,
-    /// The model, with autodiff; an [`Embedder`](conifer_model::embed::Embedder) converts it to the plain device.
+    /// The model; with `train.ema`, the average. An [`Embedder`](conifer_model::embed::Embedder) converts it to the
+    /// plain device.
     pub model: &'a Model,
     /// The manifest of the model.
     pub manifest: Manifest,

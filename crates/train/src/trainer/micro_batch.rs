@@ -1,33 +1,39 @@
-//! Embeds the views of a batch in calls of limited size, with exact gradients of a loss over the whole batch.
+//! Embeds the views of a batch, in calls of limited size and on several ranks, with exact gradients of a loss over the
+//! whole batch.
 //!
 //! A view is the input of one argument of the loss: photos, captions, boxes, chains. Rows are embedded independently of
-//! each other, so a view can be embedded in several calls. If each view of the batch fits into one call, or if the size
-//! of a call is not limited, each view is one call with a graph. Otherwise the memory of the graph of one call suffices
-//! (GradCache: Gao, Zhang, Han and Callan, "Scaling Deep Contrastive Learning Batch Size under Memory Limited Setup",
-//! RepL4NLP 2021, arXiv 2101.06983). With the views X_v, the parameters w, the points P_v = f_v(X_v; w) and the loss
-//! L(P, w), in which w stands for the scalars of the head and a learned root:
+//! each other, so a view can be embedded in several calls, by several ranks ([`Ranks`]). With the views X_v, the
+//! parameters w, the points P_v = f_v(X_v; w) and the loss L(P, w), in which w stands for the scalars of the head and a
+//! learned root:
 //!
-//! 1. All P_v are computed without a graph ([`TowerCalls::points`]).
+//! 1. The rows of this rank are embedded, and the points P_v of all ranks are gathered ([`TowerCalls::points`]).
 //! 2. The caller computes L with the points as leaves. Its backward pass gives G_v = dL/dP_v for each view, and the
 //!    derivative of L by w at fixed points.
-//! 3. The rows r of each call are embedded again with a graph, and `sum(P_v[r] * G_v[r])` is back-propagated
-//!    ([`TowerCalls::backward`]).
+//! 3. `sum(P_v[r] * G_v[r])` of the rows r of each call of this rank is back-propagated ([`TowerCalls::backward`]).
 //!
 //! By the chain rule the gradient is
 //!
 //! ```text
-//! dL/dw = dL/dw (points fixed) + sum over views v and calls r of sum(G_v[r] * dP_v[r]/dw)
+//! dL/dw = dL/dw (points fixed) + sum over ranks, their views v and calls r of sum(G_v[r] * dP_v[r]/dw)
 //! ```
 //!
-//! A method needs no code for this: a leaf and a point with a graph are both tensors. Dropout masks depend on the row
-//! of the view (`DropoutNoise::at`), so both computations of a point, and micro-batches of any size, have the same
-//! masks. No encoder normalises over a batch in training: batch norms use the statistics of the checkpoint
-//! (`conifer_model::encoders::conv`).
+//! The caller sums the gradients over the ranks. Each row belongs to one rank, so a root that is the embedding of a
+//! text counts once. The first term is the same on every rank; rank 0 adds it. A method needs no code for this: a leaf
+//! and a point with a graph are both tensors.
+//!
+//! If the rows of a rank fit into one call per view, the graph of step 1 is kept for step 3; in a single process, the
+//! points then stay part of one graph with the loss, and steps 2 and 3 are one backward pass. Otherwise step 1 builds no
+//! graph and step 3 embeds each call again, in the memory of one call (GradCache: Gao, Zhang, Han and Callan, "Scaling
+//! Deep Contrastive Learning Batch Size under Memory Limited Setup", RepL4NLP 2021, arXiv 2101.06983).
+//!
+//! Dropout masks depend on the row of the view (`DropoutNoise::at`), so both computations of a point, micro-batches of
+//! any size, and any number of ranks have the same masks. No encoder normalises over a batch in training: batch norms
+//! use the statistics of the checkpoint (`conifer_model::encoders::conv`).
 
 use std::ops::Range;
 
 use burn::module::Module;
-use burn::tensor::{DType, Gradients, Tensor};
+use burn::tensor::{DType, Device, Gradients, Tensor, TensorData};
 use conifer_data::batch::{Batch, ImageBatch, TokenBatch};
 use conifer_data::loader::PhotoRegion;
 use conifer_model::head::Tower;
@@ -37,25 +43,38 @@ use conifer_model::params::{ParamInfo, ParamVisitor, visit_params};
 use super::step::PassInputs;
 use crate::error::Result;
 use crate::optim::GradientSet;
+use crate::ranks::Ranks;
 
 /// Embeds the views of one batch.
 pub(super) struct TowerCalls<'a> {
     model: &'a Model,
-    /// The model without autodiff and the largest number of rows in a call. `None`: each view is one call with a graph.
-    limited: Option<(Model, usize)>,
-    /// The views that were embedded without a graph.
-    embedded: Vec<EmbeddedView<'a>>,
+    ranks: &'a Ranks,
+    graph: PointGraph,
+    /// The views whose points are leaves of the graph of the loss.
+    leaves: Vec<LeafView<'a>>,
     /// True for an encoder without a trained parameter: image encoder, text encoder.
     is_frozen: [bool; 2],
 }
 
+/// What is kept of the graph of the points until the loss has given their gradients.
+enum PointGraph {
+    /// All of it, as a part of the graph of the loss.
+    Joined,
+    /// All of it, beside the graph of the loss.
+    Kept,
+    /// Nothing. Points are computed again in calls of at most this many rows. The model is without autodiff.
+    Recomputed(Box<Model>, usize),
+}
+
 /// A view whose points are leaves of the graph of the loss.
-struct EmbeddedView<'a> {
+struct LeafView<'a> {
     rows: ViewRows<'a>,
     points: Tensor<2>,
+    /// The points of this rank with their graph, if it was kept.
+    kept: Option<Tensor<2>>,
     /// Number of dropout masks drawn before this view.
     masks_drawn: u64,
-    /// Features of a frozen encoder, `[n, width]`, which is therefore called once.
+    /// Features of a frozen encoder for the rows of this rank, which is therefore called once.
     features: Option<Tensor<2>>,
 }
 
@@ -82,49 +101,71 @@ pub(super) struct BatchRows<'a> {
 }
 
 impl<'a> TowerCalls<'a> {
-    /// Calls with at most `micro_batch` rows for a batch whose largest view has `largest` rows.
-    pub(super) fn new(model: &'a Model, micro_batch: Option<usize>, largest: usize) -> Self {
-        let limited = micro_batch.filter(|&rows| largest > rows).map(|rows| (model.valid(), rows));
-        let is_frozen = match limited {
-            Some(_) => [!is_trained(&model.visual), !is_trained(&model.textual)],
-            None => [false; 2],
+    /// Calls with at most `micro_batch` rows for a batch of these `rows`.
+    pub(super) fn new(model: &'a Model, micro_batch: Option<usize>, rows: &BatchRows<'_>, ranks: &'a Ranks) -> Self {
+        let largest = rows.largest_share(ranks);
+        let graph = match micro_batch.filter(|&rows| largest > rows) {
+            Some(rows) => PointGraph::Recomputed(Box::new(model.valid()), rows),
+            None if ranks.size() > 1 => PointGraph::Kept,
+            None => PointGraph::Joined,
         };
-        Self { model, limited, embedded: Vec::new(), is_frozen }
+        let is_frozen = match graph {
+            PointGraph::Recomputed(..) => [!is_trained(&model.visual), !is_trained(&model.textual)],
+            _ => [false; 2],
+        };
+        Self { model, ranks, graph, leaves: Vec::new(), is_frozen }
+    }
+
+    /// True if the backward pass of the loss gives the whole gradient, without [`TowerCalls::backward`].
+    pub(super) fn is_joined(&self) -> bool {
+        matches!(self.graph, PointGraph::Joined)
     }
 
     /// Points of a view, `[n, D]`: with a graph, or leaves that require a gradient.
     ///
     /// # Errors
-    /// As [`PassInputs::features_of`].
+    /// As [`PassInputs::features_of`]; [`Error::Ranks`](crate::Error::Ranks).
     pub(super) fn points(&mut self, rows: ViewRows<'a>, inputs: &mut PassInputs<'_>) -> Result<Tensor<2>> {
-        let Some((plain, size)) = &self.limited else {
+        if self.is_joined() {
             let features = inputs.features_of(self.model, rows, 0..rows.len())?;
             return Ok(self.model.embed_features(features, rows.tower(), Some(&inputs.noise))?);
+        }
+        let masks_drawn = inputs.noise.masks_drawn();
+        let own = self.ranks.agree(self.own_points(rows, inputs))?;
+        // A rank without rows has drawn no masks.
+        inputs.noise = inputs.noise.at(self.ranks.max(own.masks_drawn), 0);
+        let values = own.points.as_ref().map(|points| points.to_data().iter::<f32>().collect()).unwrap_or_default();
+        let points = gathered(values, self.model, self.ranks, inputs.device).require_grad();
+        let kept = own.points.filter(|points| points.is_tracked());
+        self.leaves.push(LeafView { rows, points: points.clone(), kept, masks_drawn, features: own.features });
+        Ok(points)
+    }
+
+    /// Embeds the rows of this rank.
+    fn own_points(&self, rows: ViewRows<'a>, inputs: &mut PassInputs<'_>) -> Result<OwnPoints> {
+        let (model, size) = match &self.graph {
+            PointGraph::Recomputed(plain, size) => (plain.as_ref(), Some(*size)),
+            _ => (self.model, None),
         };
         let tower = rows.tower();
         let keeps_features = self.is_frozen[usize::from(tower == Tower::Text)];
         let masks_drawn = inputs.noise.masks_drawn();
         let (mut points, mut kept, mut after) = (Vec::new(), Vec::new(), masks_drawn);
-        for range in calls(rows.len(), Some(*size)) {
+        for range in calls(rows.share(self.ranks), size) {
             let noise = inputs.noise.at(masks_drawn, range.start);
-            let features = inputs.features_of(plain, rows, range)?;
+            let features = inputs.features_of(model, rows, range)?;
             if keeps_features {
                 kept.push(features.clone());
             }
-            points.push(plain.embed_features(features, tower, Some(&noise))?);
+            points.push(model.embed_features(features, tower, Some(&noise))?);
             after = noise.masks_drawn();
         }
-        inputs.noise = inputs.noise.at(after, 0);
-        let values = Tensor::cat(points, 0).into_data();
-        // Created on the device of the run, because a leaf needs its checkpointing strategy.
-        let points = Tensor::from_data(values, (inputs.device, DType::F32)).require_grad();
-        let features = keeps_features.then(|| Tensor::cat(kept, 0));
-        self.embedded.push(EmbeddedView { rows, points: points.clone(), masks_drawn, features });
-        Ok(points)
+        let joined = |parts: Vec<Tensor<2>>| (!parts.is_empty()).then(|| Tensor::cat(parts, 0));
+        Ok(OwnPoints { points: joined(points), features: joined(kept), masks_drawn: after })
     }
 
-    /// Adds the gradients that reach the parameters through the leaves. `loss_gradients` are those of the loss. Adds
-    /// nothing if the points have a graph.
+    /// Adds the gradients that reach the parameters through the leaves of this rank. `loss_gradients` are those of the
+    /// loss. Adds nothing if the points are a part of its graph.
     ///
     /// # Errors
     /// As [`PassInputs::features_of`].
@@ -134,15 +175,28 @@ impl<'a> TowerCalls<'a> {
         inputs: &mut PassInputs<'_>,
         gradients: &mut GradientSet,
     ) -> Result<()> {
-        let size = self.limited.map(|(_, size)| size);
-        for EmbeddedView { rows, points, masks_drawn, features } in self.embedded {
+        let size = match self.graph {
+            PointGraph::Recomputed(_, size) => Some(size),
+            _ => None,
+        };
+        for LeafView { rows, points, kept, masks_drawn, features } in self.leaves {
             // The method does not read this view.
             let Some(by_point) = points.grad(loss_gradients) else { continue };
-            for range in calls(rows.len(), size) {
+            let share = rows.share(self.ranks);
+            if let Some(points) = kept {
+                let by_point = by_point.narrow(0, share.start, share.len());
+                let mut found = (points * by_point).sum().backward();
+                gradients.add(GradientSet::take(self.model, &mut found));
+                continue;
+            }
+            if size.is_none() {
+                continue;
+            }
+            for range in calls(share.clone(), size) {
                 let noise = inputs.noise.at(masks_drawn, range.start);
                 let (first, count) = (range.start, range.len());
                 let features = match &features {
-                    Some(features) => features.clone().narrow(0, first, count),
+                    Some(features) => features.clone().narrow(0, first - share.start, count),
                     None => inputs.features_of(self.model, rows, range)?,
                 };
                 let points = self.model.embed_features(features, rows.tower(), Some(&noise))?;
@@ -155,6 +209,24 @@ impl<'a> TowerCalls<'a> {
         }
         Ok(())
     }
+}
+
+/// Points that a rank has embedded.
+struct OwnPoints {
+    /// `None` if the rank has no row of the view.
+    points: Option<Tensor<2>>,
+    features: Option<Tensor<2>>,
+    /// Number of dropout masks drawn afterwards.
+    masks_drawn: u64,
+}
+
+/// The points of all rows of a view, `[n, D]`, on `device`, from the values of the points of this rank.
+pub(super) fn gathered(values: Vec<f32>, model: &Model, ranks: &Ranks, device: &Device) -> Tensor<2> {
+    let width = model.head.spec().dim;
+    let values = if ranks.size() == 1 { values } else { ranks.gather(&values) };
+    let shape = [values.len() / width, width];
+    // Created on the device of the run, because a leaf needs its checkpointing strategy.
+    Tensor::from_data(TensorData::new(values, shape), (device, DType::F32))
 }
 
 impl<'a> ViewRows<'a> {
@@ -175,6 +247,14 @@ impl<'a> ViewRows<'a> {
             Self::Pixels(images) => images.n,
             Self::Regions(regions) => regions.len(),
             Self::Texts(texts) => texts.n,
+        }
+    }
+
+    /// The rows that this rank embeds: those whose pixels it has, or its part of rows that every rank has.
+    fn share(self, ranks: &Ranks) -> Range<usize> {
+        match self {
+            Self::Pixels(images) => images.held.clone(),
+            _ => ranks.share(self.len()),
         }
     }
 
@@ -203,18 +283,20 @@ impl<'a> BatchRows<'a> {
         }
     }
 
-    /// Number of rows of the largest view.
-    pub(super) fn largest(&self) -> usize {
+    /// Number of rows of the largest view that a rank embeds.
+    fn largest_share(&self, ranks: &Ranks) -> usize {
         let Self { root, image, text, box_image, box_text, chain, edges } = self;
         let views = [root, image, text, box_image, box_text, chain, edges];
-        views.into_iter().flatten().map(|rows| rows.len()).max().unwrap_or(0)
+        let largest = views.into_iter().flatten().map(|rows| rows.share(ranks).len()).max();
+        // Photos of a batch may have different numbers of crops.
+        ranks.max(largest.unwrap_or(0) as u64) as usize
     }
 }
 
-/// The rows of each call, in order: at most `size`, and at least one call.
-pub(super) fn calls(rows: usize, size: Option<usize>) -> impl Iterator<Item = Range<usize>> {
-    let size = size.unwrap_or(rows).max(1);
-    (0..rows.div_ceil(size).max(1)).map(move |call| call * size..rows.min((call + 1) * size))
+/// The rows of each call for the rows `share`, in order: at most `size`.
+pub(super) fn calls(share: Range<usize>, size: Option<usize>) -> impl Iterator<Item = Range<usize>> {
+    let size = size.unwrap_or(share.len()).max(1);
+    share.clone().step_by(size).map(move |first| first..share.end.min(first + size))
 }
 
 /// True if `module` has a parameter that requires a gradient.
@@ -236,12 +318,11 @@ mod tests {
 
     #[test]
     fn calls_cover_all_rows_in_order() {
-        let found = |rows, size| calls(rows, size).map(|call| [call.start, call.end]).collect::<Vec<_>>();
-        assert_eq!(found(7, Some(3)), [[0, 3], [3, 6], [6, 7]]);
-        assert_eq!(found(6, Some(3)), [[0, 3], [3, 6]]);
-        assert_eq!(found(6, None), [[0, 6]]);
-        assert_eq!(found(2, Some(5)), [[0, 2]]);
-        assert_eq!(found(0, Some(5)), [[0, 0]]);
-        assert_eq!(found(0, None), [[0, 0]]);
+        let found = |share, size| calls(share, size).map(|call| [call.start, call.end]).collect::<Vec<_>>();
+        assert_eq!(found(0..7, Some(3)), [[0, 3], [3, 6], [6, 7]]);
+        assert_eq!(found(4..10, Some(3)), [[4, 7], [7, 10]]);
+        assert_eq!(found(5..11, None), [[5, 11]]);
+        assert_eq!(found(0..2, Some(5)), [[0, 2]]);
+        assert!(found(4..4, Some(5)).is_empty() && found(0..0, None).is_empty());
     }
 }

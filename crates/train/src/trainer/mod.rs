@@ -11,39 +11,37 @@
 //! order on (seed, epoch), the learning rate on the step. A run that was stopped or killed and then resumed therefore
 //! ends with the same bits as an uninterrupted one, for any number of threads.
 
+mod averaged_model;
+mod clock;
 mod event;
+mod flat_params;
 mod key_queue;
 mod micro_batch;
 mod momentum;
+mod run;
 mod start;
 mod state;
 mod step;
 #[cfg(test)]
 mod tests;
 mod tower_schedules;
+mod update;
 
 use std::collections::BTreeMap;
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Instant;
 
 use burn::tensor::{Device, Tensor};
 use conifer_data::Source;
 use conifer_data::batch::TokenBatch;
 use conifer_data::loader::Loader;
 use conifer_data::tokenizer::Tokenizer;
-use conifer_files::Lock;
-use conifer_model::adapter::DropoutNoise;
 use conifer_model::apex::Apex;
-use conifer_model::checkpoint::run_folder::{
-    CHECKPOINTS, CONFIG, OPTIMIZER, checkpoint_path, latest_checkpoint, publish_checkpoint,
-};
-use conifer_model::checkpoint::{self, FrozenTowers, ImageFeed, Manifest, TextFeed, replace_folder};
-use conifer_model::features::{FeatureBank, FeatureStore, image_identity, text_identity};
-use conifer_model::model::{Model, ModelConfig};
-use conifer_model::params::{ParamInfo, ParamKind, ParamVisitor, visit_params};
+use conifer_model::checkpoint::run_folder::{CONFIG, OPTIMIZER, TRAINED, latest_checkpoint};
+use conifer_model::checkpoint::{self, FrozenTowers, ImageFeed, Manifest, TextFeed, load_weights};
+use conifer_model::features::{FeatureBank, FeatureStore};
+use conifer_model::model::Model;
+use conifer_model::params::{ParamInfo, ParamVisitor, visit_params};
 
 pub(crate) use start::begin;
 
@@ -51,15 +49,15 @@ pub use event::{Event, ModelSnapshot, Observer, Outcome};
 
 use crate::config::Config;
 use crate::error::{Error, Result};
-use crate::frozen_features::run_features;
-use crate::log::{RunLog, StepRecord};
-use crate::memory::peak_rss_mb;
 use crate::methods::Method;
-use crate::optim::{AdamW, GradientSet, Update, clip_factor};
+use crate::optim::AdamW;
+use crate::ranks::Ranks;
 use crate::root::RootKind;
 use crate::schedule::Schedule;
+use averaged_model::AveragedModel;
+use flat_params::with_flat_params;
 use momentum::MomentumEncoder;
-use state::{TrainState, read_state, write_state};
+use state::{TrainState, read_state};
 use tower_schedules::TowerSchedules;
 
 /// A training run.
@@ -74,6 +72,8 @@ pub struct Trainer {
     frozen: Option<Model>,
     /// The moving average of the model and the queue of its points, for a method that reads them.
     momentum: Option<MomentumEncoder>,
+    /// The moving average of the model (`train.ema`), which is evaluated and published in its place.
+    average: Option<AveragedModel>,
     /// The text whose embedding, recomputed in each step, is the root.
     root_text: Option<TokenBatch>,
     /// The root as recorded in the manifest, if it is not a stored point.
@@ -92,6 +92,8 @@ pub struct Trainer {
     /// Features of frozen towers, collected when the run starts.
     features: Option<FeatureBank>,
     frozen_towers: FrozenTowers,
+    /// The processes that train the model together.
+    ranks: Ranks,
 }
 
 impl Trainer {
@@ -162,6 +164,10 @@ impl Trainer {
         config.head = manifest.head;
         let root = model.head.root();
         model.head = model.head.with_root(root.as_deref(), config.root_kind()? == RootKind::Learned, &device)?;
+        let average = config.train.ema.map(|_| AveragedModel::new(&model));
+        if average.is_some() {
+            model = read_trained(model, &folder)?;
+        }
         let step = state.step;
         let mut trainer = Self::assemble(config, source, device, tokenizer, model, state)?;
         trainer.optimiser.load_state(step, moments, &trainer.device)?;
@@ -169,6 +175,7 @@ impl Trainer {
         if let Some(momentum) = &mut trainer.momentum {
             momentum.read(&folder, &trainer.device)?;
         }
+        trainer.average = average;
         trainer.loader.resume(trainer.state.data)?;
         Ok(trainer)
     }
@@ -196,6 +203,7 @@ impl Trainer {
             schedules,
             frozen,
             momentum: method.momentum().map(|settings| MomentumEncoder::new(settings, &model)),
+            average: config.train.ema.map(|_| AveragedModel::new(&model)),
             root_text,
             apex,
             schedule: config.schedule()?,
@@ -205,6 +213,7 @@ impl Trainer {
             store: FeatureStore::default(),
             features: None,
             frozen_towers: FrozenTowers::default(),
+            ranks: Ranks::default(),
             config,
             device,
             source,
@@ -221,19 +230,19 @@ impl Trainer {
         &self.config
     }
 
-    /// The current model.
+    /// The current model: with `train.ema` the average, without autodiff, else the model in training.
     pub fn model(&self) -> &Model {
-        &self.model
+        self.average.as_ref().map_or(&self.model, AveragedModel::model)
     }
 
-    /// The manifest of the current model.
+    /// The manifest of [`Trainer::model`].
     pub fn manifest(&self) -> Manifest {
         let texts = TextFeed {
             tokenizer: self.tokenizer.text_vectors().is_none().then(|| checkpoint::TOKENIZER.to_owned()),
             end_of_text: self.tokenizer.end_of_text(),
             padding: 0,
         };
-        let manifest = Manifest::new(&self.model, &self.config.head, &self.config.method.kind, texts);
+        let manifest = Manifest::new(self.model(), &self.config.head, &self.config.method.kind, texts);
         let images = ImageFeed { crop: self.config.model.crop.unwrap_or_default() };
         Manifest { apex: self.apex.clone(), images, frozen: self.frozen_towers.clone(), ..manifest }
     }
@@ -241,6 +250,18 @@ impl Trainer {
     /// Keeps the features of frozen towers in this store, where other runs find them. Default: in memory only.
     pub fn keep_features(&mut self, store: FeatureStore) {
         self.store = store;
+    }
+
+    /// Trains on these ranks. Every rank sets up a trainer of the same config, data and checkpoint, and calls
+    /// [`Trainer::run`] when all of them are set up.
+    pub fn join_ranks(&mut self, ranks: Ranks) {
+        self.loader.read_part(ranks.rank(), ranks.size());
+        self.ranks = ranks;
+    }
+
+    /// The ranks of [`Trainer::join_ranks`]; without it, one process.
+    pub fn ranks(&self) -> &Ranks {
+        &self.ranks
     }
 
     /// The tokenizer of the run.
@@ -256,220 +277,6 @@ impl Trainer {
     /// Number of updates made so far.
     pub fn step(&self) -> u64 {
         self.state.step
-    }
-
-    /// Trains until all steps are done or `stop` is set (checked between steps). Both end with a checkpoint. A
-    /// checkpoint is also written before the first step, so that a run can be resumed from the very beginning.
-    ///
-    /// # Errors
-    /// If a loss or gradient is not finite, too many samples are broken, an evaluation fails, or a file cannot be
-    /// written. Earlier checkpoints stay usable.
-    pub fn run(&mut self, stop: &AtomicBool, observer: &mut dyn Observer) -> Result<Outcome> {
-        let steps = self.config.train.steps;
-        let out = self.config.train.out.clone();
-        fs::create_dir_all(out.join(CHECKPOINTS)).map_err(Error::io(&out))?;
-        let _lock = lock_run(&out)?;
-        let collected = self.collect_features(stop, observer)?;
-        let mut log = RunLog::open(&out, self.state.step)?;
-        let mut clock = Clock::start(&self.state);
-        observer.on(&Event::Started {
-            step: self.state.step,
-            steps,
-            parameters: trainable(&self.model),
-            samples: self.source.len(),
-            batches_per_epoch: self.loader.batches_per_epoch(),
-        });
-        let mut saved = (self.state.step > 0).then(|| checkpoint_path(&out, self.state.step));
-        if saved.is_none() {
-            saved = Some(self.save(observer)?);
-        }
-        let path = out.join(CONFIG);
-        fs::write(&path, self.config.to_toml()).map_err(Error::io(&path))?;
-        while self.state.step < steps {
-            if stop.load(Ordering::Relaxed) || !collected {
-                let path = self.save_unless(saved, observer)?;
-                observer.on(&Event::Stopped { step: self.state.step, path: &path });
-                return Ok(Outcome::Stopped);
-            }
-            let mut record = self.take_step()?;
-            clock.fill(&mut record, steps);
-            let step = record.step;
-            let due = |every: u64| every > 0 && step.is_multiple_of(every);
-            if due(self.config.eval.every) {
-                match self.evaluate(observer) {
-                    Ok(found) => record.eval = found,
-                    Err(error) => {
-                        self.save(observer)?;
-                        return Err(error);
-                    }
-                }
-            }
-            // Log before the checkpoint. A run that is killed between log and checkpoint repeats this step and its
-            // record; a run that is killed later has both.
-            if due(self.config.train.log_every) || !record.eval.is_empty() || step == steps {
-                log.write(&record)?;
-                clock.restart(&record);
-            }
-            observer.on(&Event::Step(&record));
-            saved = match due(self.config.train.checkpoint_every) {
-                true => Some(self.save(observer)?),
-                false => None,
-            };
-        }
-        let path = self.save_unless(saved, observer)?;
-        observer.on(&Event::Finished { step: self.state.step, path: &path });
-        Ok(Outcome::Finished)
-    }
-
-    /// Computes the features of the frozen towers, unless this run trains on pixels and tokens. Returns false if `stop`
-    /// was set meanwhile.
-    fn collect_features(&mut self, stop: &AtomicBool, observer: &mut dyn Observer) -> Result<bool> {
-        if !self.config.uses_features() || self.features.is_some() {
-            return Ok(true);
-        }
-        let (source, tokenizer) = (self.source.clone(), self.tokenizer.clone());
-        let request = run_features(&self.config, self.method.views(), source, tokenizer);
-        let mut progress = |stage, done, total| observer.on(&Event::Features { stage, done, total });
-        let Some(bank) = FeatureBank::collect(&self.model, &request, &self.store, stop, &mut progress)? else {
-            return Ok(false);
-        };
-        if let Some(mode) = bank.region_mode() {
-            self.loader.name_regions(mode);
-        }
-        // A tower that only reads vectors has no encoder, so it computes no features that other runs could reuse.
-        let ModelConfig { visual, textual, .. } = self.model.config();
-        self.frozen_towers = FrozenTowers {
-            visual: (request.images && visual.vector_width().is_none()).then(|| image_identity(&self.model)),
-            textual: (request.texts && textual.vector_width().is_none()).then(|| text_identity(&self.model)),
-        };
-        // A model that starts from a checkpoint keeps the feature scaling with which its adapters were trained.
-        if self.config.model.init.is_none() {
-            let (device, statistics) = (self.device.clone(), bank.statistics());
-            if self.state.step == 0 {
-                self.model = self.model.clone().with_feature_statistics(statistics.clone(), &device);
-                if let Some(momentum) = &mut self.momentum {
-                    momentum.set_feature_statistics(statistics.clone(), &device);
-                }
-            }
-            // The model before its first step scales its features in the same way.
-            let plain = device.without_autodiff();
-            self.frozen = self.frozen.take().map(|frozen| frozen.with_feature_statistics(statistics, &plain));
-        }
-        self.features = Some(bank);
-        Ok(true)
-    }
-
-    /// Results of the observer's evaluation of the current model.
-    fn evaluate(&self, observer: &mut dyn Observer) -> Result<serde_json::Map<String, serde_json::Value>> {
-        let step = self.state.step;
-        let manifest = self.manifest();
-        let now = ModelSnapshot { step, model: &self.model, manifest, tokenizer: &self.tokenizer };
-        let found = observer.evaluate(&now).map_err(|source| Error::Evaluation { step, source })?;
-        Ok(found.into_iter().map(|(name, value)| (name, value.into())).collect())
-    }
-
-    /// Makes one update. The caller adds times, memory and evaluation to the record.
-    fn take_step(&mut self) -> Result<StepRecord> {
-        let next = self.state.step + 1;
-        if self.schedules.changes_at(self.state.step) {
-            self.model = self.schedules.unfreeze(self.model.clone(), self.state.step);
-        }
-        let batches = self.config.optim.accumulate;
-        let fraction = 1.0 / batches as f64;
-        let mut record = StepRecord {
-            step: next,
-            lr: self.schedule.lr(self.state.step),
-            beta1: self.schedule.beta1(self.state.step),
-            scalars: scalars(&self.model),
-            epoch: self.loader.state().epoch,
-            ..StepRecord::default()
-        };
-        let mut gradients = GradientSet::default();
-        let mut terms: Vec<(&'static str, f64)> = Vec::new();
-        for number in 0..batches {
-            let batch =
-                self.loader.next().ok_or_else(|| Error::invalid("data", "exhausted", "an endless loader"))??;
-            self.state.samples += batch.ids.len() as u64;
-            let mut inputs = step::PassInputs {
-                method: self.method.as_ref(),
-                frozen: self.frozen.as_ref(),
-                momentum: self.momentum.as_mut(),
-                root: self.root_text.as_ref(),
-                features: self.features.as_mut(),
-                noise: DropoutNoise::new(self.config.seed, next, number as u64),
-                end_of_text: self.tokenizer.end_of_text(),
-                micro_batch: self.config.train.micro_batch,
-                device: &self.device,
-            };
-            let pass = step::pass(&self.model, &batch, &mut inputs, next)?;
-            gradients.add(pass.gradients);
-            record.loss += fraction * pass.loss;
-            for (name, value) in pass.terms {
-                match terms.iter_mut().find(|(known, _)| *known == name) {
-                    Some((_, sum)) => *sum += fraction * value,
-                    None => terms.push((name, fraction * value)),
-                }
-            }
-        }
-        record.terms = terms.into_iter().map(|(name, value)| (name.to_owned(), value.into())).collect();
-        record.gradient_norm = fraction * gradients.norm();
-        if !record.gradient_norm.is_finite() {
-            let parameter = gradients.first_non_finite().unwrap_or("all parameters together").to_owned();
-            let what = format!("the gradient of `{parameter}`");
-            return Err(Error::Diverged { step: next, what, value: record.gradient_norm });
-        }
-        let optim = &self.config.optim;
-        let clip = if optim.clip_norm > 0.0 { clip_factor(record.gradient_norm, optim.clip_norm) } else { 1.0 };
-        let update = Update {
-            lr: record.lr,
-            beta1: record.beta1,
-            gradient_scale: fraction * clip,
-            decay: &|param, elements| {
-                if decays(param.kind, elements, optim.reference) { optim.weight_decay } else { 0.0 }
-            },
-            schedule: &|param| self.schedules.of(param.name),
-        };
-        self.model = self.optimiser.step(self.model.clone(), gradients, update);
-        self.model.head = self.model.head.clone().project();
-        if let Some(momentum) = &mut self.momentum {
-            momentum.follow(&self.model);
-        }
-        self.state.step = next;
-        self.state.data = self.loader.state();
-        self.state.broken = self.broken_before + self.loader.report().broken();
-        self.state.missing_ranks.clone_from(&self.missing_ranks_before);
-        for (rank, count) in &self.loader.report().missing_ranks {
-            *self.state.missing_ranks.entry(rank.name.clone()).or_default() += count;
-        }
-        record.samples = self.state.samples;
-        record.broken = self.state.broken;
-        let ranks = self.state.missing_ranks.iter();
-        record.missing_ranks = ranks.map(|(rank, count)| (rank.clone(), (*count).into())).collect();
-        Ok(record)
-    }
-
-    /// Writes the checkpoint of this step and marks it as the newest.
-    fn save(&self, observer: &mut dyn Observer) -> Result<PathBuf> {
-        let out = &self.config.train.out;
-        let path = checkpoint_path(out, self.state.step);
-        replace_folder(&path, |folder| {
-            checkpoint::write(folder, &self.model, &self.manifest(), Some(&self.tokenizer))?;
-            if let Some(momentum) = &self.momentum {
-                momentum.write(folder)?;
-            }
-            write_state(folder, &self.state, &self.optimiser.state(), &self.config)
-        })?;
-        publish_checkpoint(out, self.state.step, self.config.train.keep)?;
-        observer.on(&Event::Checkpoint { step: self.state.step, path: &path });
-        Ok(path)
-    }
-
-    /// Returns the checkpoint of this step, and writes it if `saved` is `None`.
-    fn save_unless(&self, saved: Option<PathBuf>, observer: &mut dyn Observer) -> Result<PathBuf> {
-        match saved {
-            Some(path) => Ok(path),
-            None => self.save(observer),
-        }
     }
 
     /// Checks that every stored moment belongs to a parameter of the model.
@@ -493,44 +300,18 @@ impl Trainer {
     }
 }
 
-/// Locks the folder of a run until the returned value is dropped, because two runs in one folder would destroy each
-/// other's checkpoints.
-fn lock_run(run: &Path) -> Result<Lock> {
-    let path = run.join(CHECKPOINTS).join(".lock");
-    let file = fs::File::create(&path).map_err(Error::io(&path))?;
-    Lock::take(file).map_err(Error::io(&path))?.ok_or_else(|| {
-        let found = format!("`{}`, in which another process is training", run.display());
-        Error::invalid("train.out", found, "another folder")
-    })
-}
-
-/// True if weight decay applies to a parameter. The papers decay weights only. The released code (`reference`) also
-/// decays norms and biases, and the per-factor scalars of PHyCLIP, because its rule that excludes scalars does not
-/// match their names (DEVIATIONS.md).
-fn decays(kind: ParamKind, elements: usize, reference: bool) -> bool {
-    match kind {
-        ParamKind::Weight => true,
-        ParamKind::Bias | ParamKind::Norm => reference,
-        ParamKind::Scalar => reference && elements > 1,
-        ParamKind::Fixed => false,
+/// `model`, which is the average of a run with `train.ema`, with the parameters in training.
+fn read_trained(model: Model, folder: &Path) -> Result<Model> {
+    let path = folder.join(TRAINED);
+    if !path.is_file() {
+        return Err(Error::format(path, "missing; expected the parameters in training (train.ema)"));
     }
+    with_flat_params(model, load_weights(&path)?, "", &path)
 }
 
 fn training_device(config: &Config, device: &Device) -> Device {
     let device = device.clone().autodiff();
     if config.model.gradient_checkpointing { device.gradient_checkpointing() } else { device }
-}
-
-/// The values of the learnable scalars by name: one number, or a list with one per factor.
-fn scalars(model: &Model) -> serde_json::Map<String, serde_json::Value> {
-    let entry = |scalar: &conifer_model::scalars::BoundedScalar| {
-        let first = scalar.names()[0].as_str();
-        match first.strip_suffix(".0") {
-            Some(list) => (list.to_owned(), scalar.values().into()),
-            None => (first.to_owned(), scalar.values()[0].into()),
-        }
-    };
-    model.head.scalars().into_iter().map(entry).collect()
 }
 
 fn trainable(model: &Model) -> usize {
@@ -546,33 +327,5 @@ struct ParamSizes(Vec<(String, usize, bool)>);
 impl ParamVisitor for ParamSizes {
     fn visit<const D: usize>(&mut self, param: &ParamInfo<'_>, value: &Tensor<D>) {
         self.0.push((param.name.to_owned(), value.shape().num_elements(), value.is_require_grad()));
-    }
-}
-
-/// Computes throughput since the last record and remaining time, and reads the peak memory.
-struct Clock {
-    started: Instant,
-    first_step: u64,
-    since: Instant,
-    samples: u64,
-}
-
-impl Clock {
-    fn start(state: &TrainState) -> Self {
-        let now = Instant::now();
-        Self { started: now, first_step: state.step, since: now, samples: state.samples }
-    }
-
-    fn fill(&self, record: &mut StepRecord, steps: u64) {
-        let seconds = self.since.elapsed().as_secs_f64().max(1e-9);
-        record.samples_per_second = (record.samples - self.samples) as f64 / seconds;
-        record.peak_rss_mb = peak_rss_mb();
-        let taken = record.step - self.first_step;
-        record.eta_seconds = self.started.elapsed().as_secs_f64() / taken as f64 * (steps - record.step) as f64;
-    }
-
-    fn restart(&mut self, record: &StepRecord) {
-        self.since = Instant::now();
-        self.samples = record.samples;
     }
 }

@@ -1,7 +1,8 @@
 //! The training state of a checkpoint: everything besides the model that an exact resume needs.
 //!
 //! `state.json` holds the position of the run, `optimizer.safetensors` the moments, `config.toml` the whole experiment.
-//! `momentum.safetensors` is written by [`MomentumEncoder`](super::momentum::MomentumEncoder).
+//! `momentum.safetensors` is written by [`MomentumEncoder`](super::momentum::MomentumEncoder). With `train.ema`, the
+//! weights of the checkpoint are the average, and `trained.safetensors` holds the parameters in training.
 //! There is no random generator to store: the schedule is a function of the step, and every random choice is a function
 //! of (seed, epoch, sample).
 

@@ -12,9 +12,10 @@ use conifer_model::head::Tower;
 use conifer_model::model::{Model, pixel_rows, tokens};
 
 use crate::error::{Error, Result};
-use crate::methods::{BatchPoints, Chain, Edges, Loss, Method};
+use crate::methods::{BatchPoints, BatchSpace, Chain, Edges, Loss, Method};
 use crate::optim::GradientSet;
-use crate::trainer::micro_batch::{BatchRows, TowerCalls, ViewRows, calls};
+use crate::ranks::Ranks;
+use crate::trainer::micro_batch::{BatchRows, TowerCalls, ViewRows, calls, gathered};
 use crate::trainer::momentum::MomentumEncoder;
 
 /// Result of a pass over one batch.
@@ -43,6 +44,7 @@ pub(super) struct PassInputs<'a> {
     pub(super) end_of_text: u32,
     /// Largest number of rows in a call of a tower (`train.micro_batch`).
     pub(super) micro_batch: Option<usize>,
+    pub(super) ranks: &'a Ranks,
     pub(super) device: &'a Device,
 }
 
@@ -77,27 +79,33 @@ impl PassInputs<'_> {
 
     /// Points of the initial model `frozen` for the texts of chains, beside the points of `model`.
     fn frozen_chain(&mut self, frozen: &Model, model: &Model, chains: &ChainBatch) -> Result<Chain> {
+        let values = self.ranks.agree(self.own_frozen_chain(frozen, model, chains))?;
+        let points = gathered(values, frozen, self.ranks, self.device);
+        Ok(split_chain(points, chains))
+    }
+
+    /// Values of the points that this rank embeds.
+    fn own_frozen_chain(&mut self, frozen: &Model, model: &Model, chains: &ChainBatch) -> Result<Vec<f32>> {
         // With stored features the text tower is frozen, so the initial model has the same features.
         let encoder = if self.features.as_ref().is_some_and(|bank| bank.has_texts()) { model } else { frozen };
-        let mut points = Vec::new();
-        for range in calls(chains.texts.n, self.micro_batch) {
+        let mut values = Vec::new();
+        for range in calls(self.ranks.share(chains.texts.n), self.micro_batch) {
             let features = self.features_of(encoder, ViewRows::Texts(&chains.texts), range)?;
-            points.push(frozen.embed_features(features.without_autodiff(), Tower::Text, None)?);
+            let points = frozen.embed_features(features.without_autodiff(), Tower::Text, None)?;
+            values.extend(points.into_data().iter::<f32>());
         }
-        let chain = split_chain(Tensor::cat(points, 0), chains);
-        let beside = |points: Vec<Tensor<2>>| points.into_iter().map(|it| it.to_device(self.device)).collect();
-        let (positive, negative) = (beside(chain.positive), beside(chain.negative));
-        Ok(Chain { positive, negative, lengths: chain.lengths })
+        Ok(values)
     }
 }
 
-/// Embeds `batch`, computes the loss of the method and its gradients. `step` is used only in messages.
+/// Embeds `batch`, computes the loss of the method and its gradients, of which this rank has a part. `step` is used
+/// only in messages.
 ///
 /// # Errors
-/// [`Error::Diverged`] if the loss is not finite; [`Error::Invalid`] if it depends on no trainable part.
+/// [`Error::Diverged`] if the loss is not finite.
 pub(super) fn pass(model: &Model, batch: &Batch, inputs: &mut PassInputs<'_>, step: u64) -> Result<BackwardPass> {
     let rows = BatchRows::new(batch, inputs.root, inputs.features.is_some());
-    let mut towers = TowerCalls::new(model, inputs.micro_batch, rows.largest());
+    let mut towers = TowerCalls::new(model, inputs.micro_batch, &rows, inputs.ranks);
     let mut space = model.head.space()?;
     if let Some(text) = rows.root {
         space.root = RootT::Point(towers.points(text, inputs)?.squeeze_dim(0));
@@ -107,9 +115,27 @@ pub(super) fn pass(model: &Model, batch: &Batch, inputs: &mut PassInputs<'_>, st
         embedded.frozen_chain = Some(inputs.frozen_chain(frozen, model, chains)?);
     }
     if let (Some(momentum), Some(edges)) = (inputs.momentum.as_deref(), &batch.edges) {
-        embedded.keys = momentum.keys(edges, inputs.features.as_deref(), inputs.micro_batch, inputs.device)?;
+        let PassInputs { micro_batch, ranks, device, .. } = *inputs;
+        embedded.keys = momentum.keys(edges, inputs.features.as_deref(), micro_batch, ranks, device)?;
     }
-    let Loss { total, terms } = inputs.method.loss(&embedded, &space)?;
+    let ranks = inputs.ranks;
+    let found = ranks.agree(gradients(model, towers, &embedded, &space, inputs, step))?;
+    if let (Some(momentum), Some(keys)) = (inputs.momentum.as_deref_mut(), &embedded.keys) {
+        momentum.push(keys);
+    }
+    Ok(found)
+}
+
+/// The loss of embedded views, and the gradients that this rank contributes.
+fn gradients(
+    model: &Model,
+    towers: TowerCalls<'_>,
+    embedded: &BatchPoints,
+    space: &BatchSpace,
+    inputs: &mut PassInputs<'_>,
+    step: u64,
+) -> Result<BackwardPass> {
+    let Loss { total, terms } = inputs.method.loss(embedded, space)?;
     let terms: Vec<(&'static str, f64)> = terms.into_iter().map(|(name, values)| (name, mean(values))).collect();
     let loss = mean(total.clone());
     if !loss.is_finite() {
@@ -120,15 +146,11 @@ pub(super) fn pass(model: &Model, batch: &Batch, inputs: &mut PassInputs<'_>, st
     let mut gradients = GradientSet::default();
     if total.is_tracked() {
         let mut by_loss = total.backward();
-        gradients = GradientSet::take(model, &mut by_loss);
+        // The same on every rank: the derivative at fixed points counts once.
+        if inputs.ranks.leads() {
+            gradients = GradientSet::take(model, &mut by_loss);
+        }
         towers.backward(&by_loss, inputs, &mut gradients)?;
-    }
-    if gradients.is_empty() {
-        let expected = "at least one trainable part of the model that the loss of the method depends on";
-        return Err(Error::invalid("train.freeze", "every part that the loss depends on", expected));
-    }
-    if let (Some(momentum), Some(keys)) = (inputs.momentum.as_deref_mut(), &embedded.keys) {
-        momentum.push(keys);
     }
     Ok(BackwardPass { gradients, loss, terms })
 }

@@ -10,10 +10,14 @@ use burn::tensor::Device;
 use conifer_data::{BBox, Broken, Cause, ImageRef, Phrase, Picture, Sample, Source, Tiers, View};
 use conifer_geometry::Root;
 use conifer_geometry_tensor::RootT;
+use conifer_model::adapter::DropoutNoise;
+use conifer_model::checkpoint::run_folder::{CHECKPOINTS, checkpoint_path};
 use conifer_model::checkpoint::{WEIGHTS, published};
 use conifer_model::embed::Embedder;
 use conifer_model::encoders::VisualConfig;
+use conifer_model::params::ParamKind;
 
+use super::update::decays;
 use super::*;
 use crate::log::{METRICS_FILE, read_metrics};
 use crate::methods::METHODS;
@@ -261,6 +265,7 @@ fn every_trainable_parameter_gets_a_finite_gradient_that_is_not_zero() {
             noise: DropoutNoise::new(0, 1, 0),
             end_of_text: trainer.tokenizer.end_of_text(),
             micro_batch: None,
+            ranks: &trainer.ranks,
             device: &trainer.device,
         };
         let mut pass = step::pass(&trainer.model, &batch, &mut inputs, 1).unwrap();
@@ -545,8 +550,10 @@ fn an_evaluation_that_fails_ends_the_run_after_a_checkpoint() {
 
 mod adaptation;
 mod checkpointing;
+mod ema;
 mod faults;
 mod features;
 mod micro_batch;
 mod momentum;
+mod ranks;
 mod vectors;

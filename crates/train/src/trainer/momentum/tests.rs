@@ -6,6 +6,7 @@ use serde_json::Value;
 use super::*;
 use crate::methods::testkit::{method, numbers, space_f64};
 use crate::methods::{BatchPoints, Edges};
+use crate::trainer::averaged_model::average;
 
 /// Compares average, queue and loss with `fixtures/hcl_queue.json`, the values of NumPy (fixtures/RECIPE.md). The queue
 /// wraps around: it holds six points, and each step adds four.

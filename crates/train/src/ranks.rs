@@ -1,0 +1,250 @@
+//! The processes of a run that train one model together: *ranks*, as MPI calls them.
+//!
+//! Every rank holds the whole model and takes the same steps. Of each batch it reads and embeds only its own rows. The
+//! points of all ranks are gathered, so every rank computes the loss of the whole batch, and the gradients of the
+//! parameters are summed over the ranks. Everything that must be the same on all ranks goes through [`Ranks`], whose
+//! functions are collective: every rank calls them in the same order.
+//!
+//! A [`Communicator`] moves the bytes: [`Single`] for one process, `mpi` for several (feature `mpi`).
+
+#[cfg(feature = "mpi")]
+pub mod mpi;
+#[cfg(test)]
+pub(crate) mod threads;
+
+use std::collections::BTreeMap;
+use std::fmt::{self, Display};
+use std::ops::Range;
+use std::sync::Arc;
+
+use crate::error::{Error, Result};
+
+/// Moves bytes between the ranks. Every rank calls the same functions in the same order, with the same number of bytes.
+pub trait Communicator: Send + Sync {
+    /// Number of this rank, from 0.
+    fn rank(&self) -> usize;
+    /// Number of ranks.
+    fn size(&self) -> usize;
+    /// The bytes of all ranks, one after the other.
+    fn all_gather(&self, mine: &[u8]) -> Vec<u8>;
+    /// `mine` has a block for each rank. Returns the blocks that the ranks have for this one.
+    fn all_to_all(&self, mine: &[u8]) -> Vec<u8>;
+}
+
+/// The ranks of a run.
+#[derive(Clone)]
+pub struct Ranks(Arc<dyn Communicator>);
+
+/// A run in one process.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Single;
+
+impl Communicator for Single {
+    fn rank(&self) -> usize {
+        0
+    }
+
+    fn size(&self) -> usize {
+        1
+    }
+
+    fn all_gather(&self, mine: &[u8]) -> Vec<u8> {
+        mine.to_vec()
+    }
+
+    fn all_to_all(&self, mine: &[u8]) -> Vec<u8> {
+        mine.to_vec()
+    }
+}
+
+impl Default for Ranks {
+    fn default() -> Self {
+        Self::new(Single)
+    }
+}
+
+impl fmt::Debug for Ranks {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "rank {} of {}", self.rank(), self.size())
+    }
+}
+
+/// Largest number of values in a block of [`Ranks::sum`]. It bounds the buffers, and a message of MPI has at most
+/// 2^31 - 1 elements.
+const BLOCK: usize = 1 << 18;
+
+impl Ranks {
+    /// The ranks that `communicator` connects.
+    pub fn new(communicator: impl Communicator + 'static) -> Self {
+        Self(Arc::new(communicator))
+    }
+
+    /// Number of this rank, from 0.
+    pub fn rank(&self) -> usize {
+        self.0.rank()
+    }
+
+    /// Number of ranks.
+    pub fn size(&self) -> usize {
+        self.0.size()
+    }
+
+    /// True for rank 0, which alone writes logs and checkpoints and reports to the user.
+    pub fn leads(&self) -> bool {
+        self.rank() == 0
+    }
+
+    /// The part of `rows` rows that belongs to this rank.
+    pub fn share(&self, rows: usize) -> Range<usize> {
+        rows * self.rank() / self.size()..rows * (self.rank() + 1) / self.size()
+    }
+
+    /// `result`, if no rank has an error.
+    ///
+    /// # Errors
+    /// [`Error::Ranks`] on every rank, with the errors of all ranks, if there are several ranks. The error of a single
+    /// process is returned unchanged.
+    pub fn agree<T, E: Display + From<Error>>(&self, result: Result<T, E>) -> Result<T, E> {
+        if self.size() == 1 {
+            return result;
+        }
+        let mine = result.as_ref().err().map(|error| format!("{error:#}"));
+        let all = self.gather_texts(mine.as_deref());
+        match (result, all.iter().all(Option::is_none)) {
+            (Ok(value), true) => Ok(value),
+            _ => Err(Error::Ranks { rank: self.rank(), message: failures(&all) }.into()),
+        }
+    }
+
+    /// Runs `work` on rank 0 alone. The other ranks wait for it and return `None`.
+    ///
+    /// # Errors
+    /// As [`Ranks::agree`].
+    pub fn lead<T, E: Display + From<Error>>(&self, work: impl FnOnce() -> Result<T, E>) -> Result<Option<T>, E> {
+        self.agree(if self.leads() { work().map(Some) } else { Ok(None) })
+    }
+
+    /// Checks that `value` is the same on all ranks. `what` names it in messages.
+    ///
+    /// # Errors
+    /// [`Error::Ranks`] with the values and their ranks, and `hint`, which says what to do.
+    pub fn same(&self, what: &str, value: &str, hint: &str) -> Result<()> {
+        if self.size() == 1 {
+            return Ok(());
+        }
+        let all = self.gather_texts(Some(value));
+        if all.iter().all(|other| *other == all[0]) {
+            return Ok(());
+        }
+        let message =
+            format!("train: `{what}` differs between the ranks ({}); expected one value; {hint}", failures(&all));
+        Err(Error::Ranks { rank: self.rank(), message })
+    }
+
+    /// True if `flag` is true on a rank.
+    pub fn any(&self, flag: bool) -> bool {
+        self.max(u64::from(flag)) > 0
+    }
+
+    /// The largest `value` of a rank.
+    pub fn max(&self, value: u64) -> u64 {
+        if self.size() == 1 {
+            return value;
+        }
+        self.gather_number(value).into_iter().max().unwrap_or(value)
+    }
+
+    /// The values of all ranks, in their order. The ranks may have different numbers of values.
+    pub fn gather(&self, mine: &[f32]) -> Vec<f32> {
+        let all = self.gather_bytes(bytemuck::cast_slice(mine));
+        all.iter().flat_map(|bytes| bytemuck::pod_collect_to_vec::<u8, f32>(bytes)).collect()
+    }
+
+    /// The bytes of each rank. The ranks may have different numbers of bytes.
+    pub fn gather_bytes(&self, mine: &[u8]) -> Vec<Vec<u8>> {
+        if self.size() == 1 {
+            return vec![mine.to_vec()];
+        }
+        let lengths = self.gather_number(mine.len() as u64);
+        // Every rank sends as many bytes as the longest has.
+        let longest = lengths.iter().copied().max().unwrap_or(0) as usize;
+        if longest == 0 {
+            return vec![Vec::new(); self.size()];
+        }
+        let mut block = mine.to_vec();
+        block.resize(longest, 0);
+        let all = self.0.all_gather(&block);
+        let own = |(rank, &length): (usize, &u64)| all[rank * longest..][..length as usize].to_vec();
+        lengths.iter().enumerate().map(own).collect()
+    }
+
+    /// The number of each rank.
+    fn gather_number(&self, mine: u64) -> Vec<u64> {
+        let all = self.0.all_gather(&mine.to_le_bytes());
+        all.chunks_exact(8).map(|bytes| u64::from_le_bytes(bytes.try_into().unwrap_or_default())).collect()
+    }
+
+    /// Replaces `values`, of the same number on every rank, by their sums over the ranks. The ranks are added in their
+    /// order, so that the same values always have the same sums.
+    ///
+    /// Each rank sums a part of the values, which it then sends to all (a reduce-scatter and an all-gather): a rank
+    /// sends and receives about twice the size of `values`, whatever the number of ranks.
+    pub fn sum(&self, values: &mut [f32]) {
+        let size = self.size();
+        if size == 1 {
+            return;
+        }
+        for values in values.chunks_mut(BLOCK * size) {
+            let block = values.len().div_ceil(size);
+            let mut padded = values.to_vec();
+            padded.resize(block * size, 0.0);
+            let received: Vec<f32> = bytemuck::pod_collect_to_vec(&self.0.all_to_all(bytemuck::cast_slice(&padded)));
+            let mut sums = received[..block].to_vec();
+            for part in received.chunks_exact(block).skip(1) {
+                sums.iter_mut().zip(part).for_each(|(sum, value)| *sum += value);
+            }
+            let all: Vec<f32> = bytemuck::pod_collect_to_vec(&self.0.all_gather(bytemuck::cast_slice(&sums)));
+            values.copy_from_slice(&all[..values.len()]);
+        }
+    }
+
+    /// For each of `flags`, of the same number on every rank, true if it is true on a rank.
+    pub fn any_of(&self, flags: &[bool]) -> Vec<bool> {
+        let mine: Vec<u8> = flags.iter().map(|&flag| u8::from(flag)).collect();
+        let all = self.0.all_gather(&mine);
+        (0..flags.len()).map(|i| all.iter().skip(i).step_by(flags.len()).any(|&flag| flag > 0)).collect()
+    }
+
+    /// The text of each rank.
+    fn gather_texts(&self, mine: Option<&str>) -> Vec<Option<String>> {
+        // A byte before the text: it may be empty.
+        let mine = mine.map(|text| [b"+", text.as_bytes()].concat()).unwrap_or_default();
+        let text = |bytes: Vec<u8>| Some(String::from_utf8_lossy(bytes.get(1..)?).into_owned());
+        self.gather_bytes(&mine).into_iter().map(text).collect()
+    }
+}
+
+/// The texts of the ranks as one message: each text once, with its ranks, unless all ranks have the same one.
+fn failures(texts: &[Option<String>]) -> String {
+    let mut ranks: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+    for (rank, text) in texts.iter().enumerate() {
+        if let Some(text) = text {
+            ranks.entry(text).or_default().push(rank.to_string());
+        }
+    }
+    if let (Some((text, of)), 1) = (ranks.first_key_value(), ranks.len())
+        && of.len() == texts.len()
+    {
+        return (*text).to_owned();
+    }
+    let mut messages: Vec<_> = ranks.into_iter().collect();
+    messages.sort_by_key(|(_, ranks)| ranks[0].parse::<usize>().unwrap_or_default());
+    let message = |(text, ranks): (&str, Vec<String>)| {
+        let name = if ranks.len() == 1 { "rank" } else { "ranks" };
+        format!("{name} {} of {}: {text}", ranks.join(", "), texts.len())
+    };
+    messages.into_iter().map(message).collect::<Vec<_>>().join("; ")
+}
+
+#[cfg(test)]
+mod tests;
