@@ -1,14 +1,23 @@
 //! How the user called this program, so that suggested commands can be copied and run.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
+use std::sync::OnceLock;
 
 use clap::CommandFactory as _;
 
 use crate::arguments::Cli;
 
+/// The first word of the command line. It is not always that of the process, which may be a Python interpreter.
+static PROGRAM: OnceLock<OsString> = OnceLock::new();
+
+/// Sets the word by which the program was called; later calls have no effect.
+pub(crate) fn set_program(word: &OsStr) {
+    _ = PROGRAM.set(word.to_owned());
+}
+
 /// The program name for suggested commands: the path it was called by if that contains a slash, else `conifer`.
 pub(crate) fn program() -> String {
-    called_as(std::env::args_os().next().as_deref())
+    called_as(PROGRAM.get().map(OsString::as_os_str))
 }
 
 /// Replaces `conifer` by [`program`] wherever a subcommand follows. The library crates write `conifer embed` because

@@ -23,7 +23,28 @@ struct ExportRows<'a> {
     vectors: &'a Augmented,
 }
 
+/// What an export has written.
+pub(crate) struct ExportSummary {
+    /// Number of rows.
+    pub(crate) rows: usize,
+    /// Length of each vector.
+    dim: usize,
+}
+
 pub(crate) fn run(args: ExportArgs, as_json: bool) -> anyhow::Result<()> {
+    let ExportSummary { rows, dim } = write_folder(&args)?;
+    let out = &args.out;
+    let files: Vec<String> = fs::read_dir(out)?
+        .map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned()))
+        .collect::<std::io::Result<_>>()?;
+    if as_json {
+        return print_json(&json!({ "rows": rows, "dim": dim, "out": out, "files": files }));
+    }
+    print(&format!("{rows} rows of {dim} numbers: {}\n", out.display()))
+}
+
+/// Writes the folder of an export.
+pub(crate) fn write_folder(args: &ExportArgs) -> anyhow::Result<ExportSummary> {
     let out = &args.out;
     ensure!(!out.exists(), "{} exists; expected a new folder", out.display());
     let plain = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
@@ -41,16 +62,10 @@ pub(crate) fn run(args: ExportArgs, as_json: bool) -> anyhow::Result<()> {
     };
     let is_free = |_: &Path| bail!("the folder exists; expected a new one");
     conifer_files::create_folder(out, is_free, |fresh| {
-        write(&args, &ExportRows { rows: &rows, vectors: &vectors }, fresh)
+        write(args, &ExportRows { rows: &rows, vectors: &vectors }, fresh)
     })
     .with_context(|| out.display().to_string())?;
-    let files: Vec<String> = fs::read_dir(out)?
-        .map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned()))
-        .collect::<std::io::Result<_>>()?;
-    if as_json {
-        return print_json(&json!({ "rows": rows.len(), "dim": vectors.dim(), "out": out, "files": files }));
-    }
-    print(&format!("{} rows of {} numbers: {}\n", rows.len(), vectors.dim(), out.display()))
+    Ok(ExportSummary { rows: rows.len(), dim: vectors.dim() })
 }
 
 fn write(args: &ExportArgs, rows: &ExportRows<'_>, dir: &Path) -> anyhow::Result<()> {

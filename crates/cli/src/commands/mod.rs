@@ -4,10 +4,10 @@ mod config;
 mod convert;
 mod data;
 mod embed;
-mod eval;
+pub(crate) mod eval;
 #[cfg(feature = "serve")]
 mod explore;
-mod export;
+pub(crate) mod export;
 mod features;
 mod hierarchy;
 mod lists;
@@ -20,7 +20,7 @@ mod search;
 mod serve;
 mod store;
 mod towers;
-mod train;
+pub(crate) mod train;
 mod traverse;
 
 use clap::CommandFactory;

@@ -153,7 +153,7 @@ pub(crate) fn clear_run(out: &Path, what: &str) -> anyhow::Result<()> {
 const RUN_FILES: [&str; 3] = [CONFIG, "metrics.jsonl", "checkpoints"];
 
 /// The feature store in the folder that the config names, or else in the user's cache folder.
-pub(crate) fn feature_store(config: &Config) -> FeatureStore {
+pub fn feature_store(config: &Config) -> FeatureStore {
     match &config.train.feature_store {
         Some(folder) => FeatureStore { purpose: StorePurpose::Named, ..FeatureStore::cache(Some(folder.clone())) },
         None => cache::feature_cache(),
@@ -166,7 +166,10 @@ pub(crate) fn open(config: &Config) -> anyhow::Result<Arc<dyn Source>> {
 
 /// Runs the trainer with a progress bar and the config's evaluations, and passes every event to `also`. Returns the
 /// outcome and the last loss.
-pub(crate) fn watch(
+///
+/// # Errors
+/// The data of `[eval]` cannot be opened, a step fails, or a file cannot be written.
+pub fn watch(
     trainer: &mut Trainer,
     stop: &AtomicBool,
     also: &mut dyn FnMut(&Event<'_>),
