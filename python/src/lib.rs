@@ -1,0 +1,49 @@
+//! The extension module `_conifer`: the crates of conifer for the Python package of the same name.
+//!
+//! It is private to the package. The functions take NumPy arrays and plain Python values; `package/conifer` adds
+//! defaults, type hints and documentation. Every long computation releases the interpreter lock and runs on the thread
+//! pool of [`threads`].
+
+mod arrays;
+mod disc;
+mod error;
+mod index;
+mod loss;
+mod model;
+mod program;
+mod set;
+mod space;
+mod tensor_ops;
+mod threads;
+mod train;
+
+use pyo3::prelude::*;
+
+/// Number of bytes of freed blocks that the allocator may always keep for reuse. A notebook holds other programs' data
+/// too, so it is less than that of the program.
+const SPARE_BYTES: usize = 256 << 20;
+
+// Page faults on large blocks dominated the engine's time; see the docs of `conifer-kernels`.
+#[global_allocator]
+static ALLOCATOR: conifer_kernels::LargeBlockAllocator = conifer_kernels::LargeBlockAllocator::new(SPARE_BYTES);
+
+#[pymodule]
+fn _conifer(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    module.add_class::<space::SpaceObject>()?;
+    module.add_class::<set::SetObject>()?;
+    module.add_class::<index::IndexObject>()?;
+    module.add_class::<model::ModelObject>()?;
+    module.add_function(wrap_pyfunction!(threads::set_num_threads, module)?)?;
+    module.add_function(wrap_pyfunction!(threads::num_threads, module)?)?;
+    module.add_function(wrap_pyfunction!(tensor_ops::tensor_op, module)?)?;
+    module.add_function(wrap_pyfunction!(tensor_ops::tensor_op_backward, module)?)?;
+    module.add_function(wrap_pyfunction!(loss::loss, module)?)?;
+    module.add_function(wrap_pyfunction!(loss::methods, module)?)?;
+    module.add_function(wrap_pyfunction!(train::train, module)?)?;
+    module.add_function(wrap_pyfunction!(program::run, module)?)?;
+    module.add_function(wrap_pyfunction!(program::evaluate, module)?)?;
+    module.add_function(wrap_pyfunction!(program::export, module)?)?;
+    module.add_function(wrap_pyfunction!(disc::project_disc, module)?)?;
+    Ok(())
+}
