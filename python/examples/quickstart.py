@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import conifer
+from conifer import viz
 
 CONFIG = {
     "data": {"kind": "toy", "options": {"size": 400, "resolution": 64}},
@@ -36,11 +37,10 @@ def main():
     print(index.search(model.encode_text("a red dog on a meadow"), k=3))
     print(index.traverse(texts.points[2]))
     try:
-        import conifer.viz
+        figure = viz.plot_disc(texts, color="depth", labels=5)
     except ImportError:
         print("no figure: matplotlib is not installed")
         return
-    figure = conifer.viz.plot_disc(texts, color="depth", labels=5)
     figure.savefig(folder / "disc.png")
     print(folder / "disc.png")
 

@@ -192,8 +192,7 @@ pub(crate) fn check_rows<T: Real>(name: &str, space: &dyn Space<T>, values: &[T]
         for (factor, part) in row.chunks_exact(spec.factor_dim()).enumerate() {
             let scale = spec.curv.get(factor).map_or(1.0, |c| c.sqrt());
             let reach = scale * conifer_geometry::slices::norm(part).to_f64();
-            // Written so that an overflow to NaN fails too.
-            if !(reach <= f64::from(safe::FARTHEST)) {
+            if reach > f64::from(safe::FARTHEST) {
                 let most = safe::FARTHEST;
                 return Err(format!("{name}: `sqrt(c) |x|` of row {i} is {reach:e}; expected at most {most:e}"));
             }

@@ -23,6 +23,9 @@ pub(crate) struct IndexObject {
     index: FlatIndex,
 }
 
+/// The modality of some rows, and their values by column.
+type RowMetadata = (Vec<&'static str>, BTreeMap<String, Vec<String>>);
+
 /// Conditions on rows, as the Python package passes them.
 #[derive(FromPyObject)]
 struct RowFilter<'py> {
@@ -89,7 +92,7 @@ impl IndexObject {
     }
 
     /// Metadata of some rows: modality and columns.
-    fn metadata_of(&self, rows: Vec<usize>) -> PyResult<(Vec<&'static str>, BTreeMap<String, Vec<String>>)> {
+    fn metadata_of(&self, rows: Vec<usize>) -> PyResult<RowMetadata> {
         let rows: Vec<usize> = rows.into_iter().map(|row| self.known(row)).collect::<PyResult<_>>()?;
         let columns = self.rows.columns.iter();
         let columns =

@@ -33,6 +33,8 @@ class EmbeddingSet:
     columns: metadata by name, one value per row; values become text.
     root: the point (dim,) from which the cones are seen; default: the origin.
     model, data: names of what produced the points.
+
+    A pickled copy keeps these names, but not the hashes of :attr:`source`.
     """
 
     def __init__(
