@@ -60,7 +60,10 @@ def plot_disc(
             ax.legend(title=color, fontsize="small")
     for i in np.argsort(found.depth)[:labels]:
         ax.annotate(rows.ids[found.rows[i]], (float(found.x[i]), float(found.y[i])), fontsize="small")
-    ax.set(xlim=(-1.05, 1.05), ylim=(-1.05, 1.05), aspect="equal", title=f"{len(found.rows)} rows of {rows.space}")
+    # The circle is the edge of the disc. It lies outside the figure if all rows are close to the root.
+    reach = min(1.05, 1.3 * float(np.hypot(found.x, found.y).max(initial=0.1)))
+    title = f"{len(found.rows)} rows, {rows.space.kind} of dimension {rows.space.dim}; radius shown: {reach:.2f}"
+    ax.set(xlim=(-reach, reach), ylim=(-reach, reach), aspect="equal", title=title)
     ax.set_axis_off()
     return _figure(ax)
 
