@@ -15,7 +15,7 @@ Submodules, imported when needed: ``conifer.torch`` (differentiable functions an
 from ._conifer import __version__, num_threads, set_num_threads
 from .embeddings import EmbeddingSet
 from .evaluation import Records, evaluate
-from .exports import export, to_lancedb
+from .exports import export
 from .models import Model, load
 from .open_clip import create_model_and_transforms
 from .search import Index, SearchResult, Stop, TraversalResult
@@ -43,6 +43,5 @@ __all__ = [
     "load",
     "num_threads",
     "set_num_threads",
-    "to_lancedb",
     "train",
 ]

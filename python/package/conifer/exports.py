@@ -36,24 +36,3 @@ def export(
         if radius is not None:
             arguments += ["--radius", repr(float(radius))]
         return _conifer.export(arguments)
-
-
-def to_lancedb(rows: EmbeddingSet, uri: str | os.PathLike[str], name: str = "conifer") -> Any:
-    """Create the LanceDB table ``name`` in the database ``uri`` and return it. Needs the package lancedb.
-
-    The table has the columns of :func:`export`. Search it with vectors of the same form and rescore the candidates
-    with ``rows.space.distance``.
-    """
-    import lancedb  # type: ignore[import-not-found, import-untyped, unused-ignore]
-    import pyarrow
-    import pyarrow.parquet
-
-    with tempfile.TemporaryDirectory() as folder:
-        exported = os.path.join(folder, "export")
-        export(rows, exported, "parquet", name=name)
-        table = pyarrow.parquet.read_table(os.path.join(exported, "rows.parquet"))
-    table = table.rename_columns([column.replace(".", "_") for column in table.column_names])
-    at = table.schema.get_field_index("vector")
-    width = len(table["vector"][0])
-    table = table.set_column(at, "vector", table["vector"].cast(pyarrow.list_(pyarrow.float32(), width)))
-    return lancedb.connect(os.fspath(uri)).create_table(name, table)
