@@ -1,5 +1,6 @@
 //! Command-line arguments and their help texts. The modules in `commands/` run the commands.
 
+mod build;
 mod convert;
 mod endpoint;
 mod eval;
@@ -22,6 +23,7 @@ use std::path::PathBuf;
 use clap::builder::PossibleValue;
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 
+pub(crate) use build::{BuildCommand, BuildStageArg, HierarchiesArgs, LlmApiArg};
 pub(crate) use convert::{ConvertArgs, WeightArg};
 pub(crate) use endpoint::EndpointArgs;
 pub(crate) use eval::{EvalCommand, EvalRunArgs, ReportFormat, ScoreArg, SuiteArgs};
@@ -73,6 +75,9 @@ pub(crate) enum Command {
     /// Inspect, check, import and export data sets; write the toy world to disk.
     #[command(subcommand)]
     Data(DataCommand),
+    /// Build training data: caption hierarchies from captions.
+    #[command(subcommand)]
+    Build(BuildCommand),
     /// Embed a folder of photos or a data set and show it in the browser: `embed` and `serve` in one command.
     #[cfg(feature = "serve")]
     Explore(Box<ExploreArgs>),

@@ -1,5 +1,6 @@
 //! Runs the commands, one module per command. Results go to stdout, progress and warnings to stderr.
 
+mod build;
 mod config;
 mod convert;
 mod data;
@@ -37,6 +38,7 @@ pub(crate) fn run(cli: Cli) -> anyhow::Result<()> {
         #[cfg(feature = "serve")]
         Command::Explore(args) => explore::run(*args, json, &device),
         Command::Data(args) => data::run(args, json),
+        Command::Build(command) => build::run(command, json),
         Command::Train(args) => train::run(args, json, &device),
         Command::Features(args) => features::run(args, json, &device),
         Command::Embed(args) => embed::run(args, json, &device),

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod bad_input;
+mod build;
 mod chains;
 mod claims;
 mod configs;

@@ -1,0 +1,116 @@
+//! The report of `build hierarchies`: what entered and left each stage.
+
+use std::path::Path;
+
+use conifer_construct::llm::LlmUsage;
+use conifer_construct::pipeline::{
+    HierarchyRow, PUBLISHED_WORDS, Pipeline, Stage, StageReport, TierLengths, WorkFolder,
+};
+use conifer_files::write_whole;
+use conifer_viz::{Block, Report};
+use serde::Serialize;
+
+/// Hierarchies on the page.
+const SHOWN: usize = 20;
+
+/// Counts of the stages, token counts, and lengths of the tiers.
+#[derive(Serialize)]
+pub(super) struct BuildReport {
+    pub(super) stages: Vec<StageReport>,
+    /// What this run asked the model.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) llm: Option<LlmUsage>,
+    /// Mean number of words by tier.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) lengths: Option<TierLengths>,
+    /// The same of the published hierarchies.
+    pub(super) published_words: [f64; 4],
+    #[serde(skip)]
+    examples: Vec<HierarchyRow>,
+}
+
+impl BuildReport {
+    /// The report of finished stages; `ends` tells that the hierarchies are complete.
+    pub(super) fn new(stages: Vec<StageReport>, pipeline: &Pipeline<'_>, ends: bool) -> anyhow::Result<Self> {
+        let mut report = Self {
+            stages,
+            llm: pipeline.llm().map(|llm| llm.usage()),
+            lengths: None,
+            published_words: PUBLISHED_WORDS,
+            examples: Vec::new(),
+        };
+        if ends {
+            let work = WorkFolder::open(pipeline.work())?;
+            report.lengths = Some(TierLengths::of(work.rows(Stage::Negatives)?)?);
+            report.examples = work.rows(Stage::Negatives)?.take(SHOWN).collect::<Result<_, _>>()?;
+        }
+        Ok(report)
+    }
+
+    /// One line per stage.
+    pub(super) fn table(&self) -> Vec<Vec<String>> {
+        let mut rows = vec![["stage", "by", "entered", "left", "seconds", "dropped"].map(str::to_owned).to_vec()];
+        rows.extend(self.stages.iter().map(|it| {
+            let dropped: Vec<String> =
+                it.dropped.iter().map(|(cause, count)| format!("{} {}", count.count, cause.name())).collect();
+            let seconds = if it.reused { "reused".to_owned() } else { format!("{:.1}", it.seconds) };
+            let counts = [it.entered.to_string(), it.left.to_string(), seconds, dropped.join(", ")];
+            [it.stage.name().to_owned(), it.by.clone()].into_iter().chain(counts).collect()
+        }));
+        rows
+    }
+
+    /// Writes report.json and report.html.
+    pub(super) fn write(&self, folder: &Path) -> anyhow::Result<()> {
+        write_whole(&folder.join("report.json"), (serde_json::to_string_pretty(self)? + "\n").as_bytes())?;
+        write_whole(&folder.join("report.html"), self.page().html().as_bytes())?;
+        Ok(())
+    }
+
+    fn page(&self) -> Report {
+        let mut table = self.table();
+        let head = table.remove(0);
+        let mut summary = vec![Block::Table { head, rows: table }];
+        if let Some(usage) = self.llm {
+            summary.push(Block::Text(format!(
+                "This run asked the model {} times and took {} answers from disk; {} requests were repeated. Tokens: {} of prompts, {} of answers.",
+                usage.asked, usage.stored, usage.repeated, usage.prompt_tokens, usage.answer_tokens
+            )));
+        }
+        if let Some(lengths) = self.lengths {
+            let row = |name: &str, means: [f64; 4]| {
+                [name.to_owned()].into_iter().chain(means.map(|mean| format!("{mean:.2}"))).collect()
+            };
+            summary.push(Block::Text("Mean number of words by tier:".to_owned()));
+            summary.push(Block::Table {
+                head: ["", "tier 1", "tier 2", "tier 3", "tier 4"].map(str::to_owned).to_vec(),
+                rows: vec![
+                    row("positive", lengths.positive),
+                    row("negative", lengths.negative),
+                    row("HierarCaps, positive", self.published_words),
+                ],
+            });
+        }
+        let mut sections = vec![("Stages".to_owned(), summary)];
+        if !self.examples.is_empty() {
+            let rows = self.examples.iter().map(|row| {
+                let negative = row.negative.as_ref().map(|it| it.join(" => ")).unwrap_or_default();
+                vec![row.id.clone(), row.positive.join(" => "), negative]
+            });
+            let head = ["id", "positive", "negative"].map(str::to_owned).to_vec();
+            sections.push(("Hierarchies".to_owned(), vec![Block::Table { head, rows: rows.collect() }]));
+        }
+        for stage in self.stages.iter().filter(|it| !it.dropped.is_empty()) {
+            let blocks = stage.dropped.iter().map(|(cause, count)| Block::Table {
+                head: vec![format!("{}: {}", cause.name(), count.count)],
+                rows: count.examples.iter().map(|example| vec![example.clone()]).collect(),
+            });
+            sections.push((format!("Dropped in {}", stage.stage.name()), blocks.collect()));
+        }
+        Report {
+            title: "Caption hierarchies".to_owned(),
+            subtitle: "What entered and left each stage, with up to ten examples of each cause.".to_owned(),
+            sections,
+        }
+    }
+}

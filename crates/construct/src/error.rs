@@ -1,0 +1,52 @@
+use std::path::{Path, PathBuf};
+
+/// Result type of this crate.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// A run that cannot start or go on. A caption that cannot be used is counted by its [`crate::pipeline::Cause`] instead.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A file could not be written atomically.
+    #[error("build: {0}")]
+    Files(#[from] conifer_files::Error),
+    /// The operating system refused to access a file.
+    #[error("build: cannot {action} `{}`: {source}", path.display())]
+    Io {
+        /// The failed action: "read", "create", ...
+        action: &'static str,
+        /// The file or folder.
+        path: PathBuf,
+        /// The error of the operating system.
+        source: std::io::Error,
+    },
+    /// A file or a setting has another content than required.
+    #[error("build: {place}: {found}; expected {expected}")]
+    Invalid {
+        /// The file with its line, or the setting.
+        place: String,
+        /// What was found.
+        found: String,
+        /// What is required, and what to do.
+        expected: String,
+    },
+    /// The endpoint of the language model cannot be used.
+    #[error("build: {0}")]
+    Endpoint(String),
+    /// The user stopped the run.
+    #[error("build: stopped; repeat the command to continue")]
+    Stopped,
+}
+
+impl Error {
+    /// For `map_err`: makes an I/O error that names the action and the file.
+    pub(crate) fn io(action: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> Self {
+        let path = path.to_owned();
+        move |source| Self::Io { action, path, source }
+    }
+
+    /// Makes an [`Error::Invalid`].
+    pub(crate) fn invalid(place: impl Into<String>, found: impl Into<String>, expected: impl Into<String>) -> Self {
+        Self::Invalid { place: place.into(), found: found.into(), expected: expected.into() }
+    }
+}

@@ -1,0 +1,75 @@
+use serde::{Deserialize, Serialize};
+
+/// Why a caption or a generated text did not pass a stage.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Cause {
+    /// The source could not read the sample: an empty caption, one of more than 16,384 characters, a bad record.
+    BrokenSample,
+    /// Fewer words than `--min-words`.
+    TooShort,
+    /// More than [`super::MAX_WORDS`] words.
+    TooLong,
+    /// No ASCII letter or digit, a control character, or the delimiter of HierarCaps' files.
+    Characters,
+    /// Not English by its function words.
+    NotEnglish,
+    /// An earlier caption has the same words.
+    Duplicate,
+    /// No noun that could be the subject.
+    NoNoun,
+    /// The subject is negated: "no people".
+    NegatedSubject,
+    /// The subject has no known hypernym and no longer form.
+    NoGeneralTier,
+    /// No part of the caption is short enough for the third tier.
+    NoThirdTier,
+    /// A tier does not follow from the tier below it, or both follow from each other.
+    NotEntailed,
+    /// A model gave no text with four tiers.
+    NotFourTiers,
+    /// No text in quotation marks in the answer of a model.
+    NoQuotes,
+    /// No try gave a valid negative tier.
+    NoNegative,
+    /// The endpoint answered with an error status.
+    EndpointStatus,
+    /// The endpoint answered with something else than a completion.
+    EndpointAnswer,
+    /// The endpoint did not answer.
+    EndpointDown,
+    /// Rejected in the review file.
+    Rejected,
+}
+
+impl Cause {
+    /// Name in reports and files.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::BrokenSample => "broken_sample",
+            Self::TooShort => "too_short",
+            Self::TooLong => "too_long",
+            Self::Characters => "characters",
+            Self::NotEnglish => "not_english",
+            Self::Duplicate => "duplicate",
+            Self::NoNoun => "no_noun",
+            Self::NegatedSubject => "negated_subject",
+            Self::NoGeneralTier => "no_general_tier",
+            Self::NoThirdTier => "no_third_tier",
+            Self::NotEntailed => "not_entailed",
+            Self::NotFourTiers => "not_four_tiers",
+            Self::NoQuotes => "no_quotes",
+            Self::NoNegative => "no_negative",
+            Self::EndpointStatus => "endpoint_status",
+            Self::EndpointAnswer => "endpoint_answer",
+            Self::EndpointDown => "endpoint_down",
+            Self::Rejected => "rejected",
+        }
+    }
+
+    /// True if the caption may pass when the command is repeated.
+    pub fn is_temporary(self) -> bool {
+        matches!(self, Self::EndpointStatus | Self::EndpointAnswer | Self::EndpointDown)
+    }
+}

@@ -1,0 +1,49 @@
+//! What a run with a language model would ask, before it asks anything.
+
+use serde::Serialize;
+
+use super::{Pipeline, Stage, TIERS};
+
+/// Characters of a token of English text, about.
+const CHARS_PER_TOKEN: u64 = 4;
+/// Characters of a prompt with ten hierarchies, from HierarCaps' own.
+const LIST_CHARS: u64 = 1200;
+/// Characters of an instruction with a caption.
+const INSTRUCTION_CHARS: u64 = 330;
+/// Draws of a model for each negative tier.
+const TRIES: u64 = 8;
+
+/// Prompts of a stage.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct PromptEstimate {
+    /// The stage.
+    pub stage: Stage,
+    /// Prompts if every first draw is valid.
+    pub fewest: u64,
+    /// Prompts if no draw is valid before the last.
+    pub most: u64,
+    /// Tokens of the fewest prompts, without answers.
+    pub tokens: u64,
+}
+
+impl Pipeline<'_> {
+    /// The prompts for a number of captions, without those that are already answered.
+    pub fn estimate(&self, captions: u64) -> Vec<PromptEstimate> {
+        let settings = &self.settings;
+        let of = |stage, fewest: u64, most: u64, chars: u64| PromptEstimate {
+            stage,
+            fewest,
+            most,
+            tokens: fewest * chars / CHARS_PER_TOKEN,
+        };
+        let seeds = captions.min(settings.seed_captions as u64);
+        let grown = settings.grow_count as u64;
+        let tiers = TIERS as u64;
+        vec![
+            of(Stage::Seeds, 3 * seeds, 3 * seeds, INSTRUCTION_CHARS),
+            of(Stage::Grow, grown, 4 * grown, LIST_CHARS),
+            of(Stage::Complete, captions, captions * u64::from(settings.candidates), LIST_CHARS),
+            of(Stage::Negatives, tiers * captions, tiers * captions * TRIES, LIST_CHARS),
+        ]
+    }
+}

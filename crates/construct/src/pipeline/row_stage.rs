@@ -1,0 +1,78 @@
+//! Runs a stage that treats each row on its own.
+
+use std::sync::atomic::Ordering;
+
+use rayon::prelude::*;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::{Cause, Pipeline, Stage, StageReport, WorkFolder};
+use crate::{Error, Result};
+
+/// Rows that are treated between two looks at the stop flag. Requests take longer than rules.
+const RULE_ROWS: usize = 4096;
+/// Requests of each connection between two looks at the stop flag.
+const REQUESTS: usize = 4;
+
+/// A row, or why it was dropped with an example text.
+pub(super) type Treated<O> = Result<std::result::Result<O, (Cause, String)>>;
+
+impl Pipeline<'_> {
+    /// Treats every row of the file of `from`, and writes the results to the file of `to` in the same order.
+    pub(super) fn for_rows<I, O>(
+        &self,
+        from: Stage,
+        to: Stage,
+        work: &WorkFolder,
+        treat: impl Fn(I) -> Treated<O> + Sync,
+    ) -> Result<StageReport>
+    where
+        I: DeserializeOwned + Send,
+        O: Serialize + Send,
+    {
+        self.for_items(work.rows(from)?, None, to, work, treat)
+    }
+
+    /// Treats items until `enough` rows are written or no item is left.
+    pub(super) fn for_items<I: Send, O: Serialize + Send>(
+        &self,
+        mut items: impl Iterator<Item = Result<I>>,
+        enough: Option<u64>,
+        to: Stage,
+        work: &WorkFolder,
+        treat: impl Fn(I) -> Treated<O> + Sync,
+    ) -> Result<StageReport> {
+        let threads = self.llm.as_ref().map_or(0, |llm| llm.concurrency());
+        let size = if threads == 0 { RULE_ROWS } else { threads * REQUESTS };
+        let fault = |error: rayon::ThreadPoolBuildError| Error::invalid("threads", error.to_string(), "free threads");
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().map_err(fault)?;
+        let mut report = StageReport::new(to, self.maker());
+        let mut file = work.create(to)?;
+        let is_enough = |report: &StageReport| enough.is_some_and(|enough| report.left >= enough);
+        while !is_enough(&report) {
+            if self.stop.load(Ordering::Relaxed) {
+                return Err(Error::Stopped);
+            }
+            let chunk = items.by_ref().take(size).collect::<Result<Vec<I>>>()?;
+            if chunk.is_empty() {
+                break;
+            }
+            let treated: Vec<_> = pool.install(|| chunk.into_par_iter().map(&treat).collect());
+            for row in treated {
+                if is_enough(&report) {
+                    break;
+                }
+                report.entered += 1;
+                match row? {
+                    Ok(row) => {
+                        file.write(&row)?;
+                        report.left += 1;
+                    }
+                    Err((cause, example)) => report.drop(cause, &example),
+                }
+            }
+        }
+        file.finish()?;
+        Ok(report)
+    }
+}
