@@ -1,5 +1,5 @@
 //! Measures the rules of entailment on HierarCaps: how many of the published neighbours they accept and how many of the
-//! published negatives they accept wrongly, on photos that the rules were tuned on and on the others.
+//! published negatives they accept wrongly, on two halves of the photos: tune rules on one of them only.
 //!
 //!     cargo run --release -p conifer-construct --example entailment_table -- hierarcaps_test_expanded.csv.gz [WORDNET]
 #![allow(clippy::print_stdout)]
@@ -52,7 +52,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         "{rows} rows, {incomplete} without four tiers; mean words by tier {:.2?}",
         words.map(|sum| sum / f64::from(rows))
     );
-    for (name, rows) in ["tuned", "measured"].iter().zip(&halves) {
+    for (name, rows) in ["first half", "second half"].iter().zip(&halves) {
         let mut accepted = [0_usize; 3];
         let mut wrong = [0_usize; 4];
         let mut contradicted = [0_usize; 4];

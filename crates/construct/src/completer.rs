@@ -10,9 +10,9 @@ use crate::tagger::{PartOfSpeech, Tagger, Token};
 use crate::text::{join, word_count};
 
 /// Words that the third tier is shorter than the caption (HierarCaps supplement, Sec. 2.1).
-pub const FEWER_WORDS: usize = 2;
+pub(crate) const FEWER_WORDS: usize = 2;
 /// Characters that the third tier is shorter than the caption.
-pub const FEWER_CHARS: usize = 10;
+pub(crate) const FEWER_CHARS: usize = 10;
 
 /// Makes the three tiers above a caption: a hypernym of its subject, the subject, and the caption without modifiers.
 pub struct RuleCompleter {

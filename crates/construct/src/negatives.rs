@@ -52,7 +52,7 @@ impl RuleNegatives {
     ) -> Result<std::result::Result<[(String, u32); TIERS], Cause>> {
         let mut rng = ChaCha8Rng::from_seed(key);
         let mut negatives: [(String, u32); TIERS] = Default::default();
-        for tier in 0..TIERS {
+        for (tier, negative) in negatives.iter_mut().enumerate() {
             let (mut candidates, negated) = self.candidates(tiers, tier);
             candidates.shuffle(&mut rng);
             candidates.truncate(TRIES);
@@ -66,7 +66,7 @@ impl RuleNegatives {
                 }
             }
             match found {
-                Some(found) => negatives[tier] = found,
+                Some(found) => *negative = found,
                 None => return Ok(Err(Cause::NoNegative)),
             }
         }
@@ -175,7 +175,12 @@ fn negations(tokens: &[Token]) -> Vec<Exchange> {
 ///
 /// # Errors
 /// Those of the judge.
-pub fn is_negative(tiers: &[String; TIERS], tier: usize, candidate: &str, judge: &dyn Entailment) -> Result<bool> {
+pub(crate) fn is_negative(
+    tiers: &[String; TIERS],
+    tier: usize,
+    candidate: &str,
+    judge: &dyn Entailment,
+) -> Result<bool> {
     if !judge.contradict(&tiers[tier], candidate)? {
         return Ok(false);
     }

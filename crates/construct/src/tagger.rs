@@ -1,7 +1,8 @@
 //! Parts of speech of a caption, from word lists and neighbours. Captions need more than a list: their verbs are often
 //! participles ("man riding a bike") and third persons that are also plural nouns ("a man rides a bike").
 
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::sync::{Arc, LazyLock};
 
 use crate::hypernyms::Hypernyms;
 use crate::lexicon::words;
@@ -112,20 +113,33 @@ fn of_ending(word: &str) -> PartOfSpeech {
     }
 }
 
+/// The sections of the word lists whose words have one part of speech. The first section with a word decides.
+const CLOSED_SECTIONS: &[(&str, PartOfSpeech)] = &[
+    ("determiners", PartOfSpeech::Determiner),
+    ("numbers", PartOfSpeech::Number),
+    ("auxiliaries", PartOfSpeech::Auxiliary),
+    ("prepositions", PartOfSpeech::Preposition),
+    ("conjunctions", PartOfSpeech::Conjunction),
+    ("subordinators", PartOfSpeech::Subordinator),
+    ("pronouns", PartOfSpeech::Pronoun),
+    ("adverbs", PartOfSpeech::Adverb),
+    ("colours", PartOfSpeech::Adjective),
+];
+
+/// The words of these sections. One look-up per word instead of one per section.
+static CLOSED: LazyLock<HashMap<&'static str, PartOfSpeech>> = LazyLock::new(|| {
+    let words_of = |(section, pos): &(&str, PartOfSpeech)| {
+        words().all(section).into_iter().map({
+            let pos = *pos;
+            move |word| (word, pos)
+        })
+    };
+    CLOSED_SECTIONS.iter().rev().flat_map(words_of).collect()
+});
+
 /// Words of closed classes have one part of speech in captions.
 fn close_classes(tokens: &mut [Token]) {
     let lists = words();
-    let sections = [
-        ("determiners", PartOfSpeech::Determiner),
-        ("numbers", PartOfSpeech::Number),
-        ("auxiliaries", PartOfSpeech::Auxiliary),
-        ("prepositions", PartOfSpeech::Preposition),
-        ("conjunctions", PartOfSpeech::Conjunction),
-        ("subordinators", PartOfSpeech::Subordinator),
-        ("pronouns", PartOfSpeech::Pronoun),
-        ("adverbs", PartOfSpeech::Adverb),
-        ("colours", PartOfSpeech::Adjective),
-    ];
     for at in 0..tokens.len() {
         let word = tokens[at].lower.as_str();
         let pos = match word {
@@ -144,7 +158,7 @@ fn close_classes(tokens: &mut [Token]) {
                 Some(PartOfSpeech::Noun)
             }
             _ if word.bytes().all(|byte| byte.is_ascii_digit()) => Some(PartOfSpeech::Number),
-            _ => sections.iter().find(|(section, _)| lists.is(section, word)).map(|(_, pos)| *pos),
+            _ => CLOSED.get(word).copied(),
         };
         if let Some(pos) = pos {
             tokens[at].pos = pos;
