@@ -81,6 +81,34 @@ pub mod bounds {
     pub const LOGARITHM_ERROR: f32 = 2e-5;
 }
 
+/// Thresholds of the projections in crate `viz`. They compute in `f64` at curvature -1.
+pub mod projection {
+    /// `cosh(d) - 1` from which a distance is `ln(1 + u + sinh(d))` instead of the slower `ln_1p`. There `u + sinh(d)` is
+    /// 0.046, so the relative error of the logarithm is at most 5e-15.
+    pub const PLAIN_LOGARITHM: f64 = 1e-3;
+    /// `sinh(d)` up to which two points have no direction to each other. `d / sinh(d)` differs from 1 by less than 2e-25.
+    pub const SHORT_SINH: f64 = 1e-12;
+    /// Largest radius of a position in the Poincare disc. There `1 - r^2` is 2e-6 and still has ten digits.
+    pub const RIM: f64 = 1.0 - 1e-6;
+    /// Largest error of an entropy, in nats, that ends the search for a perplexity. The similarities are stored in `f32`,
+    /// whose rounding changes an entropy by more.
+    pub const ENTROPY_SETTLED: f64 = 1e-9;
+    /// A vector depends on others if removing its parts along them leaves at most this share of its length. The
+    /// remainder of a dependent vector is rounding error, about 1e-15.
+    pub const DEPENDENT: f64 = 1e-9;
+    /// Smallest discriminant of a horospherical projection, relative to the square of its linear term. A point on the
+    /// hull of the ideal points has zero, where the gradient is infinite; this bounds it by 1e6.
+    pub const HULL: f64 = 1e-12;
+    /// Length of a gradient, relative to the objective, at which an ascent ends. The objective is then within 1e-20 of
+    /// its maximum in relative terms, below its rounding error.
+    pub const GRADIENT_SETTLED: f64 = 1e-10;
+    /// Length of a step at which the iteration for a Frechet mean ends. The points are given in `f32`, which has seven
+    /// digits.
+    pub const MEAN_SETTLED: f64 = 1e-11;
+    /// Largest change of a coordinate of a unit vector at which a power iteration ends: a few units in the last place.
+    pub const AXIS_SETTLED: f64 = 1e-15;
+}
+
 /// `asin` with its argument clamped to [-1, 1]. The argument may leave that range by rounding, or on purpose (to get
 /// an aperture of pi/2). Radians in [-pi/2, pi/2].
 pub fn asin<T: Real>(sine: T) -> T {

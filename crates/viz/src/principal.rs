@@ -1,3 +1,4 @@
+use conifer_geometry::safe::projection::AXIS_SETTLED;
 use conifer_geometry::safe::{EPS_F64, ratio};
 use conifer_geometry::slices::{dot, norm};
 
@@ -7,7 +8,7 @@ use conifer_geometry::slices::{dot, norm};
 ///
 /// Each step shrinks the part of a component along the next one by the ratio of their eigenvalues. If two eigenvalues
 /// are nearly equal, convergence is slow, but any two directions that span the same plane are equally good. The
-/// iteration ends after `steps` steps, or when no coordinate changes by more than [`SETTLED`].
+/// iteration ends after `steps` steps, or when no coordinate changes by more than [`AXIS_SETTLED`].
 pub(crate) fn principal(centred: &[Vec<f64>], dim: usize, count: usize, steps: usize) -> Vec<Vec<f64>> {
     // A deterministic start that is unlikely to be orthogonal to a component: fractional parts of multiples of the
     // golden ratio. From the third vector on, another irrational number keeps the vectors independent.
@@ -28,7 +29,7 @@ pub(crate) fn principal(centred: &[Vec<f64>], dim: usize, count: usize, steps: u
             *axis = next;
         }
         orthonormalise(&mut axes);
-        let change = |(a, b): (&Vec<f64>, &Vec<f64>)| a.iter().zip(b).all(|(a, b)| (a - b).abs() <= SETTLED);
+        let change = |(a, b): (&Vec<f64>, &Vec<f64>)| a.iter().zip(b).all(|(a, b)| (a - b).abs() <= AXIS_SETTLED);
         if axes.iter().zip(&before).all(change) {
             break;
         }
@@ -42,9 +43,6 @@ pub(crate) fn principal(centred: &[Vec<f64>], dim: usize, count: usize, steps: u
     }
     axes
 }
-
-/// Largest change of a coordinate in a step after which the iteration ends.
-const SETTLED: f64 = 1e-15;
 
 /// Gram-Schmidt in order. A vector that depends on the earlier ones becomes zero.
 fn orthonormalise(axes: &mut [Vec<f64>]) {

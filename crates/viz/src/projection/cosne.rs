@@ -11,6 +11,7 @@
 //! `exaggeration`. Distances are those at curvature -1, and the centre of the disc is the root.
 
 use conifer_geometry::random::SplitMix;
+use conifer_geometry::safe::projection::{ENTROPY_SETTLED, PLAIN_LOGARITHM, RIM, SHORT_SINH};
 use rayon::prelude::*;
 
 use super::StepObserver;
@@ -25,8 +26,6 @@ const MIN_ROWS: usize = 4;
 const PARTS: usize = 16;
 /// Longest move of a point in an iteration, at curvature -1.
 const LONGEST_STEP: f64 = 0.2;
-/// Largest radius in the disc. There `1 - |y|^2` still has ten digits.
-const RIM: f64 = 1.0 - 1e-6;
 /// Standard deviation of the start positions in the disc.
 const START_SPREAD: f64 = 1e-2;
 
@@ -239,17 +238,16 @@ impl CosneObjective {
             for (at, p) in self.similar[i].iter().enumerate() {
                 let j = i + 1 + at;
                 let [chord, u, sinh] = reach[at];
-                // `ln_1p` is slower and needed only where the argument is close to 1.
-                let dist = if u > 1e-3 { (1.0 + u + sinh).ln() } else { (u + sinh).ln_1p() };
+                let dist = if u > PLAIN_LOGARITHM { (1.0 + u + sinh).ln() } else { (u + sinh).ln_1p() };
                 // The kernel without its constant factor, and -dln(w)/dd / sinh(d)
                 let (kernel, slope) = match self.kernel {
                     CosneKernel::Paper => {
                         let kernel = 1.0 / (dist * dist + square);
-                        (kernel, 2.0 * kernel * if sinh > 1e-12 { dist / sinh } else { 1.0 })
+                        (kernel, 2.0 * kernel * if sinh > SHORT_SINH { dist / sinh } else { 1.0 })
                     }
                     CosneKernel::TorchDr => {
                         let kernel = 1.0 / (dist + square);
-                        (kernel, if sinh > 1e-12 { kernel / sinh } else { 0.0 })
+                        (kernel, if sinh > SHORT_SINH { kernel / sinh } else { 0.0 })
                     }
                 };
                 sums.kernel_sum += kernel;
@@ -290,7 +288,7 @@ fn conditional_row(rows: &HyperbolicRows, i: usize, entropy: f64) -> Vec<f32> {
             moment += weight * (square - nearest);
         }
         let found = sum.ln() + precision * moment / sum;
-        if (found - entropy).abs() < 1e-9 {
+        if (found - entropy).abs() < ENTROPY_SETTLED {
             break;
         }
         if found > entropy {

@@ -17,6 +17,7 @@
 //! directions are found one after the other, each orthogonal to the earlier ones (Sec. 4), by gradient ascent along
 //! great circles with Barzilai-Borwein step lengths. A step that lowers the objective is halved.
 
+use conifer_geometry::safe::projection::{DEPENDENT, GRADIENT_SETTLED, HULL};
 use conifer_geometry::safe::{TINY_F64, ratio};
 use conifer_geometry::slices::{dot, norm};
 use rayon::prelude::*;
@@ -29,8 +30,6 @@ use crate::{Error, Result};
 
 /// Longest step along a great circle, radians.
 const LONGEST_STEP: f64 = 0.5;
-/// A direction has converged if the gradient is at most this multiple of the objective.
-const SETTLED: f64 = 1e-10;
 /// Number of rows whose directions are tried as the start of a component.
 const ROW_STARTS: usize = 16;
 /// Number of principal tangent directions that are tried, in both signs, as the start of a component.
@@ -246,7 +245,7 @@ impl HoroObjective<'_> {
                 return Err(Error::Stopped);
             }
             let slope = norm(&gradient);
-            if slope <= SETTLED * value {
+            if slope <= GRADIENT_SETTLED * value {
                 return Ok((direction, step));
             }
             let mut moved = moved(&direction, &gradient, slope, angle);
@@ -318,7 +317,7 @@ fn orthonormalised(vector: &mut [f64], earlier: &[Vec<f64>]) -> bool {
     let left = norm(vector);
     let scale = ratio(1.0, left);
     vector.iter_mut().for_each(|v| *v *= scale);
-    left > before * 1e-9
+    left > before * DEPENDENT
 }
 
 /// `t(y)` and `s` of the module documentation.
@@ -326,7 +325,7 @@ fn time_and_root(busemann: &[f64]) -> (f64, f64) {
     let (sum, square) = busemann.iter().fold((0.0, 0.0), |(sum, square), a| (sum + a, square + a * a));
     let others = busemann.len() as f64 - 1.0;
     // Zero for a point on the hull of the ideal points, where the projection has a kink; rounding may lead below.
-    let root = (sum * sum - others * (square + 1.0)).max(1e-12 * sum * sum).sqrt();
+    let root = (sum * sum - others * (square + 1.0)).max(HULL * sum * sum).sqrt();
     ((square + 1.0) / (sum + root), root)
 }
 

@@ -1,5 +1,6 @@
 use std::borrow::Cow;
 
+use conifer_geometry::safe::projection::MEAN_SETTLED;
 use conifer_geometry::safe::{asinhc, sinhc};
 use conifer_geometry::slices::{dot, norm, sums};
 use conifer_geometry::{ManifoldSpec, Root};
@@ -13,9 +14,6 @@ const MAX_NUMBERS: usize = 200_000_000;
 
 /// Most steps of the iteration for the Frechet mean. It converges linearly; a few dozen steps are usual.
 const MEAN_STEPS: usize = 300;
-
-/// Length of a step (at curvature -1) below which the Frechet mean has converged.
-const MEAN_SETTLED: f64 = 1e-11;
 
 /// Rows of one hyperboloid, scaled to curvature -1 and moved so that the centre of the projection is the origin.
 ///
