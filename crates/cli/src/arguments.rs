@@ -6,7 +6,9 @@ mod endpoint;
 mod eval;
 #[cfg(feature = "serve")]
 mod explore;
+mod factors;
 mod features;
+mod figure;
 mod hierarchy;
 mod path;
 mod predict;
@@ -29,7 +31,9 @@ pub(crate) use endpoint::EndpointArgs;
 pub(crate) use eval::{EvalCommand, EvalRunArgs, ReportFormat, ScoreArg, SuiteArgs};
 #[cfg(feature = "serve")]
 pub(crate) use explore::ExploreArgs;
+pub(crate) use factors::FactorsArgs;
 pub(crate) use features::FeaturesArgs;
+pub(crate) use figure::FigureArgs;
 pub(crate) use hierarchy::{ChainProtocolArg, HierarchyArgs};
 pub(crate) use path::PathArg;
 pub(crate) use predict::{ClassTextArg, PredictArgs};
@@ -104,6 +108,10 @@ pub(crate) enum Command {
     Export(ExportArgs),
     /// Project an embedding set to two dimensions and draw a map: tangent PCA, depth, HoroPCA or CO-SNE.
     Project(Box<ProjectArgs>),
+    /// Draw a figure of the papers from sets, data, results or runs, as SVG, PNG and CSV.
+    Figure(Box<FigureArgs>),
+    /// Measure texts in every factor of a product space: norms, conjunctions, photos of a factor, specialisation.
+    Factors(Box<FactorsArgs>),
     /// List the rows on the path from a text, a photo or a row to the root, or to another row.
     Traverse(TraverseArgs),
     /// Print the chain of texts, from general to specific, that is retrieved for a photo or a text.
@@ -200,6 +208,8 @@ pub(crate) enum DataCommand {
         #[arg(long)]
         pixels: bool,
     },
+    /// Describe a data set: counts, sizes, captions, boxes, taxonomy, label balance, repeated photos, broken samples.
+    Profile(ProfileArgs),
 }
 
 #[derive(Args)]
@@ -322,6 +332,28 @@ pub(crate) struct DataArgs {
     /// Additional folder that photos may be read from, besides the folder of the data file.
     #[arg(long = "root", value_name = "DIR", help_heading = DATA)]
     pub(crate) roots: Vec<PathBuf>,
+}
+
+#[derive(Args)]
+pub(crate) struct ProfileArgs {
+    #[command(flatten)]
+    pub(crate) data: DataArgs,
+    /// Another split of the data set, to find photos that are in both; repeat it for several. Sources whose samples
+    /// name their split need it only with --split.
+    #[arg(long = "other-split", value_name = "SPLIT", help_heading = DATA)]
+    pub(crate) other_splits: Vec<String>,
+    /// New folder for profile.html and profile.json.
+    #[arg(long, value_name = "DIR", help_heading = OUTPUT)]
+    pub(crate) out: PathBuf,
+    /// Photos whose perceptual hashes (112 bits) differ in at most N bits are nearly equal.
+    #[arg(long, value_name = "N", default_value_t = 4, help_heading = "Repeated photos")]
+    pub(crate) near: u32,
+    /// An embedding set of the data: also list the pairs of photos that are nearest by embedding.
+    #[arg(long, help_heading = "Repeated photos")]
+    pub(crate) set: Option<PathBuf>,
+    /// Do not decode photos: no sizes and no perceptual hashes.
+    #[arg(long, help_heading = "Repeated photos")]
+    pub(crate) no_photos: bool,
 }
 
 #[derive(Args)]

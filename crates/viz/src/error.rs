@@ -21,6 +21,16 @@ pub enum Error {
         /// Values expected.
         expected: String,
     },
+    /// The data of a figure do not fit.
+    #[error("{what}: {found}; expected {expected}")]
+    Figure {
+        /// The place in the data.
+        what: String,
+        /// Value found.
+        found: String,
+        /// Values expected.
+        expected: String,
+    },
     /// The space is not valid.
     #[error(transparent)]
     Space(#[from] conifer_geometry::Error),
@@ -32,6 +42,10 @@ pub enum Error {
 impl Error {
     pub(crate) fn projection(what: &str, found: impl ToString, expected: impl ToString) -> Self {
         Error::Projection { what: what.to_owned(), found: found.to_string(), expected: expected.to_string() }
+    }
+
+    pub(crate) fn figure(what: impl ToString, found: impl ToString, expected: impl ToString) -> Self {
+        Error::Figure { what: what.to_string(), found: found.to_string(), expected: expected.to_string() }
     }
 }
 

@@ -1,5 +1,5 @@
-//! Pictures of embeddings: projections into the Poincare disc, depths in the factors of a product space, charts as SVG,
-//! and a self-contained offline HTML report.
+//! Pictures of embeddings: projections into the Poincare disc, depths in the factors of a product space, figures of the
+//! papers, charts as SVG, and a self-contained offline HTML report.
 //!
 //! The charts are written as SVG without a library, because their colours come from the style sheet of the page. So
 //! they follow light and dark mode.
@@ -36,10 +36,13 @@ mod chart_file;
 mod disc;
 mod error;
 mod factors;
+pub mod figures;
 mod forest;
+mod palette;
 mod principal;
 pub mod projection;
 mod report;
+mod specialisation;
 mod tree;
 
 pub use chart::{Series, histogram, line_chart};
@@ -49,4 +52,5 @@ pub use error::{Error, Result};
 pub use factors::{FactorDepth, ProductFactors};
 pub use forest::{ForestMark, ForestRow, forest, forest_file};
 pub use report::{Block, Figure, Report};
+pub use specialisation::{FactorSpecialisation, FamilyShare, factor_specialisation};
 pub use tree::{TreeNode, tree};

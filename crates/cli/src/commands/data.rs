@@ -1,6 +1,7 @@
 mod check;
 mod class_tree;
 mod parts;
+mod profile;
 mod sets;
 
 use std::collections::BTreeMap;
@@ -48,6 +49,7 @@ pub(crate) fn run(args: DataCommand, as_json: bool) -> anyhow::Result<()> {
         }
         DataCommand::Parts(args) => parts::run(args, as_json),
         DataCommand::Tree(args) => class_tree::run(&args, as_json),
+        DataCommand::Profile(args) => profile::run(&args, as_json),
         DataCommand::Check { data, pixels } => check::run(&data, pixels, as_json),
     }
 }

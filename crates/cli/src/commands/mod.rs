@@ -9,7 +9,10 @@ pub(crate) mod eval;
 #[cfg(feature = "serve")]
 mod explore;
 pub(crate) mod export;
+mod export;
+mod factors;
 mod features;
+mod figure;
 mod hierarchy;
 mod lists;
 mod predict;
@@ -49,6 +52,8 @@ pub(crate) fn run(cli: Cli) -> anyhow::Result<()> {
         Command::Store(command) => store::run(command, json),
         Command::Export(args) => export::run(args, json),
         Command::Project(args) => project::run(*args, json),
+        Command::Factors(args) => factors::run(&args, json, &device),
+        Command::Figure(args) => figure::run(&args, json),
         Command::Traverse(args) => traverse::run(args, json, &device),
         Command::Hierarchy(args) => hierarchy::run(*args, json, &device),
         #[cfg(feature = "serve")]

@@ -238,7 +238,7 @@ fn part_of(set: &Snapshot, factor: Option<usize>) -> anyhow::Result<(ManifoldSpe
 }
 
 /// Rows drawn without replacement, ascending; all rows if there are no more than `sample`.
-fn chosen_rows(len: usize, sample: Option<usize>, seed: u64) -> anyhow::Result<Vec<usize>> {
+pub(super) fn chosen_rows(len: usize, sample: Option<usize>, seed: u64) -> anyhow::Result<Vec<usize>> {
     let mut rows: Vec<usize> = (0..len).collect();
     let Some(count) = sample else { return Ok(rows) };
     ensure!(count > 0, "--sample is 0; expected at least 1");

@@ -1,9 +1,10 @@
 use std::fmt::Write as _;
 
 use crate::chart::escape;
+use crate::palette::{COLOURS, OTHER, hex};
 
-/// Colours of groups that colour-blind readers can tell apart (Okabe and Ito 2008).
-const COLOURS: [&str; 7] = ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#8a8a8a"];
+/// Number of groups with a colour of their own in a map; further ones are grey.
+pub const MAP_COLOURS: usize = COLOURS.len();
 /// Side of the drawing.
 const SIDE: f64 = 640.0;
 /// Space around the drawing.
@@ -47,7 +48,7 @@ impl MapPicture {
         }
         let (mut x, y) = (MARGIN, LINE * (self.notes.len() + 2) as f64);
         for (i, name) in self.names.iter().enumerate() {
-            let colour = COLOURS[i % COLOURS.len()];
+            let colour = hex(*COLOURS.get(i).unwrap_or(&OTHER));
             let _ = write!(
                 svg,
                 "<circle cx=\"{:.0}\" cy=\"{:.0}\" r=\"5\" fill=\"{colour}\"/><text x=\"{:.0}\" y=\"{y:.0}\">{}</text>",
@@ -67,7 +68,7 @@ impl MapPicture {
         }
         let radius = if self.points.len() > 2000 { 1.6 } else { 3.0 };
         for (i, name) in self.names.iter().enumerate() {
-            let colour = COLOURS[i % COLOURS.len()];
+            let colour = hex(*COLOURS.get(i).unwrap_or(&OTHER));
             let _ = write!(svg, "<g fill=\"{colour}\" fill-opacity=\".6\"><title>{}</title>", escape(name));
             for (point, _) in self.points.iter().zip(&self.groups).filter(|(_, group)| **group == i) {
                 let (x, y) = place(*point);
@@ -105,7 +106,8 @@ impl MapPicture {
 ///
 /// `data` is a JSON object: `title`, `notes` (list of strings), `disc` (true if the points are in the unit disc), `x`
 /// and `y` (lists of numbers), `root` (`[x, y]` or null), `ids`, `labels` (lists of strings) and `columns` (an object of
-/// lists: numbers are shown by a colour scale, strings by colours of groups).
+/// lists: numbers are shown by a colour scale, strings by colours of groups) and `coloured` (an object of lists: the values
+/// of a column of strings that have a colour, at most [`MAP_COLOURS`], in the order of the colours).
 pub fn map_html(title: &str, data: &str) -> String {
     // `</script>` in a text of the data would end the script; `<` is valid in JSON only inside strings.
     let data = data.replace('<', "\\u003c").replace('\u{2028}', "\\u2028").replace('\u{2029}', "\\u2029");

@@ -22,7 +22,7 @@ mod tests;
 pub use cosne::{Cosne, CosneKernel, CosneSettings, MAX_COSNE_ROWS};
 pub use horopca::{HoroPca, HoroSettings};
 pub use hyperbolic_rows::{HyperbolicRows, ProjectionCenter};
-pub use map_picture::{MapPicture, map_html};
+pub use map_picture::{MAP_COLOURS, MapPicture, map_html};
 pub use pair_sample::PairSample;
 pub use tangent_pca::{TangentPca, tangent_pca};
 

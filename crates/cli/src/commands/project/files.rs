@@ -1,9 +1,10 @@
+use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::fs::{self, File};
 use std::path::Path;
 use std::sync::Arc;
 
-use conifer_viz::projection::{MapPicture, map_html};
+use conifer_viz::projection::{MAP_COLOURS, MapPicture, map_html};
 use parquet::basic::Type as Physical;
 use parquet::data_type::{DoubleType, Int64Type};
 use parquet::file::properties::WriterProperties;
@@ -56,7 +57,9 @@ impl ProjectedSet<'_> {
         let factor =
             self.report.get("factor").and_then(Value::as_u64).map_or(String::new(), |it| format!(", factor {it}"));
         let by = self.report.get("by").and_then(Value::as_str).unwrap_or_default();
-        format!("{by} of {} rows, {}{factor}", self.rows.len(), self.set.spec)
+        let mut spec = self.set.spec.clone();
+        spec.curv.iter_mut().for_each(|curv| *curv = rounded(*curv));
+        format!("{by} of {} rows, {spec}{factor}", self.rows.len())
     }
 
     /// Positions in `rows` of the points of the drawings, evenly spaced if there are more than [`DRAWN`].
@@ -75,11 +78,9 @@ impl ProjectedSet<'_> {
     }
 
     fn picture(&self, drawn: &[usize]) -> MapPicture {
-        let modality = |at: &usize| self.set.modality[self.rows[*at]].name();
-        let mut names: Vec<&str> = drawn.iter().map(modality).collect();
-        names.sort_unstable();
-        names.dedup();
-        let group = |at: &usize| names.iter().position(|it| *it == modality(at)).unwrap_or(0);
+        let names = coloured_values(self.set.modality.iter().map(|it| it.name()));
+        let name = |at: &usize| self.set.modality[self.rows[*at]].name();
+        let group = |at: &usize| names.iter().position(|it| *it == name(at)).unwrap_or(0);
         MapPicture {
             title: self.title(),
             notes: self.notes(),
@@ -96,15 +97,19 @@ impl ProjectedSet<'_> {
         let rows = || drawn.iter().map(|at| self.rows[*at]);
         let round = |value: f64| (value * 1e6).round() / 1e6;
         let axis = |k: usize| drawn.iter().map(|at| round(self.position(*at)[k])).collect::<Vec<_>>();
-        let mut columns = Map::new();
+        let (mut columns, mut coloured) = (Map::new(), Map::new());
         columns.insert("modality".into(), rows().map(|row| self.set.modality[row].name()).collect());
+        coloured.insert("modality".into(), json!(coloured_values(self.set.modality.iter().map(|it| it.name()))));
         columns.insert("depth".into(), drawn.iter().map(|at| round(self.depth[*at])).collect());
         for (name, values) in &self.set.columns {
             let numbers: Option<Vec<f64>> =
                 rows().map(|row| values[row].parse().ok().filter(|it: &f64| it.is_finite())).collect();
-            let shown = numbers.map_or_else(|| rows().map(|row| values[row].as_str()).collect(), |it| json!(it));
             // A column of the set does not replace `depth`, which is computed.
             let name = if name == "depth" { "column depth" } else { name };
+            if numbers.is_none() {
+                coloured.insert(name.to_owned(), json!(coloured_values(values.iter().map(String::as_str))));
+            }
+            let shown = numbers.map_or_else(|| rows().map(|row| values[row].as_str()).collect(), |it| json!(it));
             columns.insert(name.to_owned(), shown);
         }
         json!({
@@ -117,6 +122,7 @@ impl ProjectedSet<'_> {
             "ids": rows().map(|row| self.set.ids[row].as_str()).collect::<Vec<_>>(),
             "labels": rows().map(|row| label(self.set, row).unwrap_or_default()).collect::<Vec<_>>(),
             "columns": columns,
+            "coloured": coloured,
         })
     }
 
@@ -170,7 +176,43 @@ impl ProjectedSet<'_> {
     }
 }
 
+/// The values of a column that have a colour, in the order of the colours: the most frequent ones of the whole set,
+/// sorted by name. So a value has the same colour in every map of the set, whatever rows are drawn.
+fn coloured_values<'a>(values: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
+    let mut counts: HashMap<&str, usize> = HashMap::new();
+    values.for_each(|value| *counts.entry(value).or_default() += 1);
+    let mut found: Vec<(&str, usize)> = counts.into_iter().collect();
+    found.sort_unstable_by(|a, b| b.1.cmp(&a.1).then(a.0.cmp(b.0)));
+    let mut names: Vec<&str> = found.into_iter().take(MAP_COLOURS).map(|(name, _)| name).collect();
+    names.sort_unstable();
+    names
+}
+
+/// A number rounded to four digits, for a title.
+fn rounded(value: f64) -> f64 {
+    format!("{value:.3e}").parse().unwrap_or(value)
+}
+
 /// A cell of a CSV file, quoted if needed.
 fn quoted(cell: &str) -> String {
     if cell.contains([',', '"', '\n', '\r']) { format!("\"{}\"", cell.replace('"', "\"\"")) } else { cell.to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn colours_do_not_depend_on_the_rows_drawn() {
+        assert_eq!(coloured_values(["b", "a", "b", "c"].into_iter()), ["a", "b", "c"]);
+        let many: Vec<String> = (0..30).map(|i| format!("{:02}", i % 20)).collect();
+        let found = coloured_values(many.iter().map(String::as_str));
+        assert_eq!(found, ["00", "01", "02", "03", "04", "05", "06", "07"]);
+        assert_eq!(coloured_values([].into_iter()), [""; 0]);
+    }
+
+    #[test]
+    fn titles_have_four_digits() {
+        assert_eq!([0.69131249, 12.0, 0.000123456].map(rounded), [0.6913, 12.0, 0.0001235]);
+    }
 }

@@ -1,0 +1,66 @@
+//! Figures of the papers, for any data: drawings as SVG and PNG, and the data behind them as CSV.
+//!
+//! A figure is a function of a [`FigureTable`] with the columns that it declares. So the CSV file of a figure is also an
+//! input of it. All drawings are deterministic.
+
+mod ablation;
+mod attribution;
+mod box_areas;
+mod chain;
+mod checklist;
+mod class_frequencies;
+mod depths;
+mod drawing;
+mod factor_depths;
+mod factor_norms;
+mod font;
+mod interpolation;
+mod plots;
+mod pr_curves;
+mod raster;
+mod table;
+#[cfg(test)]
+mod tests;
+mod training;
+
+pub use drawing::Drawing;
+pub use font::FigureFont;
+pub use plots::{HISTOGRAM_COLUMNS, push_histogram};
+pub use table::{FigureCell, FigureColumn, FigureColumnKind, FigureTable};
+
+use crate::Result;
+
+/// A figure by name.
+pub struct FigureEntry {
+    /// Name on the command line.
+    pub name: &'static str,
+    /// What it shows, and which figures of the papers are of this kind.
+    pub summary: &'static str,
+    /// Inputs of the command.
+    pub inputs: &'static str,
+    /// Columns of its data.
+    pub columns: &'static [FigureColumn],
+    /// Draws a table with these columns.
+    pub draw: fn(&FigureTable, &FigureFont<'_>) -> Result<Drawing>,
+}
+
+/// All figures.
+pub const FIGURES: &[&FigureEntry] = &[
+    &depths::ENTRY,
+    &factor_depths::ENTRY,
+    &factor_norms::ENTRY,
+    &box_areas::ENTRY,
+    &class_frequencies::ENTRY,
+    &pr_curves::ENTRY,
+    &checklist::ENTRY,
+    &attribution::ENTRY,
+    &training::ENTRY,
+    &ablation::ENTRY,
+    &chain::ENTRY,
+    &interpolation::ENTRY,
+];
+
+/// The figure of a name.
+pub fn figure(name: &str) -> Option<&'static FigureEntry> {
+    FIGURES.iter().copied().find(|it| it.name == name)
+}

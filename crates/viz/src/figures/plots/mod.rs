@@ -1,0 +1,13 @@
+//! Drawings that several figures share.
+
+mod axes;
+mod bars;
+mod histograms;
+mod lines;
+
+pub(super) use axes::{COLUMN, PAGE, SIZE, SMALL};
+pub(super) use bars::{BarMark, bars};
+pub(super) use histograms::histograms;
+pub(super) use lines::{LinePlot, LinePoint, lines};
+
+pub use histograms::{HISTOGRAM_COLUMNS, push_histogram};
