@@ -164,7 +164,7 @@ td.better{color:var(--mark)}td.worse{color:var(--bad)}
 .strip{display:flex;flex-wrap:wrap;gap:10px;padding-bottom:6px;align-items:flex-start}figure{margin:0;width:124px;flex:none}
 figure img{width:100%;aspect-ratio:1;object-fit:cover;border-radius:6px;display:block;background:var(--line)}
 figure.words{border:1px solid var(--line);border-radius:6px;padding:8px;background:var(--card);box-sizing:border-box}
-figcaption{font-size:12px;line-height:1.35;margin-top:4px}figcaption small{display:block}
+figcaption{font-size:12px;line-height:1.35;margin-top:4px;overflow-wrap:anywhere}figcaption small{display:block}
 .marked img{outline:3px solid var(--mark);outline-offset:-3px}.marked.words{border-color:var(--mark);border-width:2px}
 @media(max-width:560px){main{padding:20px 14px 48px}h1{font-size:23px}h2{margin-top:28px}.strip{gap:8px}figure{width:calc(33.3% - 6px)}
 .charts{grid-template-columns:1fr}.chart .title{font-size:14px}.chart .tick{font-size:12px}

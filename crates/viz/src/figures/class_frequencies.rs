@@ -86,8 +86,9 @@ fn names(
         let name = font.fitted(name, SMALL, NAME);
         let width = font.width(&name, SMALL);
         let start = (x + 2.0).min(right - width).max(left);
-        // Left of its point, the curve is higher, so a name that is moved to the left is below it.
-        let baseline = if start < x { (y + SMALL + 4.0).min(bottom - 2.0) } else { y - 4.0 };
+        // Left of its point, the curve is higher, so a name that is moved to the left is below it if there is space.
+        let below = y + SMALL + 4.0;
+        let baseline = if start < x && below <= bottom - 2.0 { below } else { y - 4.0 };
         let covers = taken.is_some_and(|[end, last]| start < end && (baseline - last).abs() < SMALL);
         if !covers {
             drawing.text([start, baseline], SMALL, Anchor::Start, INK, &name);

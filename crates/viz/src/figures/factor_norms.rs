@@ -24,7 +24,7 @@ pub(super) const ENTRY: FigureEntry = FigureEntry {
 const MAX_TEXTS: usize = 60;
 /// Height of the bars of a text, and of a text with its name.
 const BARS: f64 = 30.0;
-const ROW: f64 = 44.0;
+const ROW: f64 = 47.0;
 
 /// A row of bars per text, all with the same scale.
 fn draw(table: &FigureTable, font: &FigureFont<'_>) -> Result<Drawing> {
@@ -49,7 +49,7 @@ fn draw(table: &FigureTable, font: &FigureFont<'_>) -> Result<Drawing> {
         drawing.text([4.0, top + SIZE + 1.0], SIZE, Anchor::Start, INK, &text);
         let note = format!("largest {}", number(best));
         drawing.text([PAGE - 4.0, top + SIZE + 1.0], SMALL, Anchor::End, SOFT, &font.fitted(&note, SMALL, 80.0));
-        let bottom = top + SIZE + 3.0 + BARS;
+        let bottom = top + SIZE + 6.0 + BARS;
         for row in rows {
             let depth = row.number("depth");
             let column = factors.iter().position(|it| *it == row.number("factor")).unwrap_or(0);

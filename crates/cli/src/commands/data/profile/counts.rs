@@ -87,6 +87,10 @@ impl DataCounts {
         }
     }
 
+    pub(super) fn box_count(&self) -> usize {
+        self.boxes.iter().map(|count| *count as usize).sum()
+    }
+
     pub(super) fn broken_count(&self) -> usize {
         self.broken.values().map(|(count, _)| count).sum()
     }
@@ -131,7 +135,7 @@ impl DataCounts {
             "caption_words": quartiles(&self.caption_words),
             "repeated_captions": { "texts": repeated_texts, "occurrences": repeated },
             "phrases": self.phrases,
-            "boxes": self.boxes.iter().sum::<f64>(),
+            "boxes": self.box_count(),
             "boxes_per_photo": quartiles(&self.boxes),
             "box_areas": quartiles(&self.box_areas),
             "caption_hierarchies": self.tiers.len(),
@@ -149,7 +153,7 @@ impl DataCounts {
         lines.push(format!(
             "{} captions, {} boxes, {} labels, {} taxa",
             self.caption_words.len(),
-            self.boxes.iter().sum::<f64>(),
+            self.box_count(),
             self.labels.len(),
             self.taxa.len()
         ));

@@ -61,7 +61,7 @@ fn samples(counts: &DataCounts) -> Vec<Block> {
         ("different captions that occur more than once", repeated_texts),
         ("occurrences of these", repeated),
         ("phrases", counts.phrases),
-        ("boxes", counts.boxes.iter().sum::<f64>() as usize),
+        ("boxes", counts.box_count()),
         ("caption hierarchies", counts.tiers.len()),
         ("labels", counts.labels.len()),
         ("taxa", counts.taxa.len()),
