@@ -9,7 +9,6 @@ pub(crate) mod eval;
 #[cfg(feature = "serve")]
 mod explore;
 pub(crate) mod export;
-mod export;
 mod factors;
 mod features;
 mod figure;
