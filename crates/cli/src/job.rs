@@ -76,12 +76,12 @@ fn agreed(error: &anyhow::Error) -> Option<usize> {
     })
 }
 
-/// What a launcher tells the processes that it starts.
+/// Rank and number of ranks, from the environment variables of a launcher.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Launched {
     #[cfg_attr(feature = "mpi", allow(dead_code, reason = "MPI itself knows the rank"))]
     rank: usize,
-    /// `None` if the launcher tells only the rank.
+    /// `None` if the launcher sets only the rank.
     #[cfg_attr(feature = "mpi", allow(dead_code, reason = "MPI itself knows the size"))]
     size: Option<usize>,
 }

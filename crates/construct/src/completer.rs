@@ -87,7 +87,7 @@ impl RuleCompleter {
         if let Some(second) = &clause.second_subject {
             let other = tokens[second.named(tokens).head()].lower.as_str();
             let other_singular = self.nouns.singular(other);
-            // "a man and a woman" are people; "a man and his dog" are told as the man.
+            // The subject of "a man and a woman" is people; that of "a man and his dog" is the man.
             if let Some(other_singular) = other_singular
                 && let Some(common) = self.common_hypernym(&singular, &other_singular)
             {
@@ -114,7 +114,7 @@ impl RuleCompleter {
         ladder
     }
 
-    /// The hypernym for the first tier. "living being" tells less than the words people, animal and plant below it.
+    /// The hypernym for the first tier. "living being" is less specific than the words people, animal and plant below it.
     fn general(&self, noun: &str) -> Option<&str> {
         (1..=self.steps).rev().filter_map(|steps| self.nouns.hypernym(noun, steps)).find(|it| *it != "living being")
     }

@@ -21,13 +21,13 @@ pub enum Error {
         source: std::io::Error,
     },
     /// A file or a setting has another content than required.
-    #[error("build: {place}: {found}; expected {expected}")]
+    #[error("build: {name}: {found}; expected {expected}")]
     Invalid {
         /// The file with its line, or the setting.
-        place: String,
-        /// What was found.
+        name: String,
+        /// The value found.
         found: String,
-        /// What is required, and what to do.
+        /// The requirement and the next step.
         expected: String,
     },
     /// The endpoint of the language model cannot be used.
@@ -46,7 +46,7 @@ impl Error {
     }
 
     /// Makes an [`Error::Invalid`].
-    pub(crate) fn invalid(place: impl Into<String>, found: impl Into<String>, expected: impl Into<String>) -> Self {
-        Self::Invalid { place: place.into(), found: found.into(), expected: expected.into() }
+    pub(crate) fn invalid(name: impl Into<String>, found: impl Into<String>, expected: impl Into<String>) -> Self {
+        Self::Invalid { name: name.into(), found: found.into(), expected: expected.into() }
     }
 }

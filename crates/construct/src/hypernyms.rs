@@ -1,4 +1,4 @@
-//! What is a kind of what: a built-in list of common nouns of captions, and the nouns of WordNet if the user has them.
+//! Is-a relations between nouns: a built-in list of common nouns of captions, and WordNet's nouns if the user has them.
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};

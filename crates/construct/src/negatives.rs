@@ -56,7 +56,7 @@ impl RuleNegatives {
             let (mut candidates, negated) = self.candidates(tiers, tier);
             candidates.shuffle(&mut rng);
             candidates.truncate(TRIES);
-            // A negation is right, but tells a model less than another thing in the same place.
+            // A negation is correct, but a model learns less from it than from another thing in the same place.
             candidates.extend(negated);
             let mut found = None;
             for (number, candidate) in (0..).zip(candidates) {
@@ -81,7 +81,7 @@ impl RuleNegatives {
         }
         let kept: Vec<String> = self.tagger.tag(&tiers[tier - 1]).into_iter().map(|it| it.lower).collect();
         let mut exchanges = self.exchanges(&tokens);
-        // What the tier above says has to stay, unless it is the general word of the exchanged one.
+        // The words of the tier above stay, except for the hypernym of the exchanged word.
         let says_new = |it: &Exchange| tokens[it.at.clone()].iter().any(|token| !kept.contains(&token.lower));
         exchanges.retain(says_new);
         let negated = if tier > 1 { negations(&tokens) } else { Vec::new() };

@@ -42,7 +42,7 @@ pub const TIERS: usize = 4;
 /// Most words of a caption. Longer texts are usually not captions.
 pub const MAX_WORDS: usize = 100;
 
-/// What a run does.
+/// Settings of a run.
 pub struct PipelineSettings {
     /// Folder of the stages' files.
     pub work: PathBuf,
@@ -132,7 +132,7 @@ impl<'a> Pipeline<'a> {
         self.llm.as_ref()
     }
 
-    /// Who makes texts, for reports and provenance.
+    /// Name of the model, or `rules`, for reports and provenance.
     fn maker(&self) -> String {
         match &self.llm {
             Some(llm) => llm.model().to_owned(),

@@ -2,6 +2,7 @@ use std::path::PathBuf;
 
 /// Errors of this crate.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum Error {
     /// The report could not be written.
     #[error("cannot write the report {path}: {source}")]
@@ -11,21 +12,11 @@ pub enum Error {
         /// Cause.
         source: std::io::Error,
     },
-    /// A setting or the points do not fit a projection.
-    #[error("{what}: {found}; expected {expected}")]
-    Projection {
-        /// The setting or the property of the points.
-        what: String,
-        /// Value found.
-        found: String,
-        /// Values expected.
-        expected: String,
-    },
-    /// The data of a figure do not fit.
-    #[error("{what}: {found}; expected {expected}")]
-    Figure {
-        /// The place in the data.
-        what: String,
+    /// A setting, a point or a value in the data of a figure is refused.
+    #[error("{name}: {found}; expected {expected}")]
+    Invalid {
+        /// The setting, or the place in the data.
+        name: String,
         /// Value found.
         found: String,
         /// Values expected.
@@ -40,12 +31,8 @@ pub enum Error {
 }
 
 impl Error {
-    pub(crate) fn projection(what: &str, found: impl ToString, expected: impl ToString) -> Self {
-        Error::Projection { what: what.to_owned(), found: found.to_string(), expected: expected.to_string() }
-    }
-
-    pub(crate) fn figure(what: impl ToString, found: impl ToString, expected: impl ToString) -> Self {
-        Error::Figure { what: what.to_string(), found: found.to_string(), expected: expected.to_string() }
+    pub(crate) fn invalid(name: impl ToString, found: impl ToString, expected: impl ToString) -> Self {
+        Error::Invalid { name: name.to_string(), found: found.to_string(), expected: expected.to_string() }
     }
 }
 

@@ -23,7 +23,7 @@ struct ExportRows<'a> {
     vectors: &'a Augmented,
 }
 
-/// What an export has written.
+/// The files that an export has written.
 pub(crate) struct ExportSummary {
     /// Number of rows.
     pub(crate) rows: usize,

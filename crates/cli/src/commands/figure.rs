@@ -126,8 +126,8 @@ fn own_tables(entry: &FigureEntry, args: &FigureArgs) -> anyhow::Result<Option<F
 /// A picture in the folder of a CSV file.
 fn picture_beside(csv: &Path, name: &str) -> conifer_viz::Result<Vec<u8>> {
     let is_plain = Path::new(name).components().count() == 1 && Path::new(name).file_name().is_some();
-    let refused = |found: String| conifer_viz::Error::Figure {
-        what: format!("picture `{name}`"),
+    let refused = |found: String| conifer_viz::Error::Invalid {
+        name: format!("picture `{name}`"),
         found,
         expected: "the name of a PNG file in the folder of the CSV file".to_owned(),
     };

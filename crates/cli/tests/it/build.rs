@@ -187,7 +187,7 @@ fn respond(
     _ = stream.write_all((head + &body).as_bytes());
 }
 
-/// A model that knows one hierarchy. It tells the tiers by the last line of the prompt.
+/// A model that knows one hierarchy. It chooses the tiers by the last line of the prompt.
 fn model(prompt: &str) -> String {
     let last = prompt.lines().last().unwrap_or_default();
     if prompt.contains("Shortened version:") {
@@ -279,7 +279,7 @@ fn an_endpoint_that_is_down_loses_nothing() {
     let output = conifer(here, &with_model(&url, &["--stage", "seeds"]));
     assert_eq!(output.status.code(), Some(1));
     assert!(String::from_utf8_lossy(&output.stdout).contains("2 endpoint_down"));
-    // The endpoint comes back: the stage runs again.
+    // The endpoint answers again, so the stage runs again.
     let endpoint = FakeEndpoint::start(|_, prompt| (200, model(prompt)));
     let printed = good(here, &with_model(&endpoint.url, &[]));
     assert!(printed.contains("wrote h.jsonl: 1 hierarchies"), "{printed}");

@@ -210,3 +210,32 @@ fn anchor(heading: &str) -> String {
     let text = heading.trim_start_matches('#').trim().to_lowercase();
     text.chars().filter(|c| c.is_alphanumeric() || " -_".contains(*c)).collect::<String>().replace(' ', "-")
 }
+
+/// `pip install ./python` builds with `--locked`, so a new dependency of a crate has to be in the lock file of the Python
+/// package. `cargo metadata --manifest-path python/Cargo.toml` adds it.
+#[test]
+fn the_lock_file_of_the_python_package_is_complete() {
+    let toml = |path: &str| -> toml::Table { fs::read_to_string(root().join(path)).unwrap().parse().unwrap() };
+    let names = |value: Option<&toml::Value>| -> BTreeSet<String> {
+        let word = |it: &toml::Value| it.as_str().unwrap().split(' ').next().unwrap().to_owned();
+        value.map_or_else(BTreeSet::new, |it| it.as_array().unwrap().iter().map(word).collect())
+    };
+    let lock = toml("python/Cargo.lock");
+    let mut crates = 0;
+    for package in lock["package"].as_array().unwrap() {
+        let name = package["name"].as_str().unwrap();
+        let folder = format!("crates/{}", name.trim_start_matches("conifer-"));
+        if !name.starts_with("conifer") || !root().join(&folder).exists() {
+            continue;
+        }
+        crates += 1;
+        let manifest = toml(&format!("{folder}/Cargo.toml"));
+        // The lock file has optional dependencies only if the package uses them.
+        let optional = |it: &toml::Value| it.get("optional").is_some_and(|it| it.as_bool() == Some(true));
+        let needed = manifest.get("dependencies").and_then(toml::Value::as_table).into_iter().flatten();
+        let needed: BTreeSet<String> = needed.filter(|it| !optional(it.1)).map(|it| it.0.clone()).collect();
+        let missing: Vec<_> = needed.difference(&names(package.get("dependencies"))).cloned().collect();
+        assert!(missing.is_empty(), "python/Cargo.lock: {name} lacks {missing:?}");
+    }
+    assert!(crates > 10, "{crates} crates of the workspace are in python/Cargo.lock");
+}

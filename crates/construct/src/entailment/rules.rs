@@ -65,7 +65,7 @@ impl RuleEntailment {
             if words().antonyms(&word.base).contains(&it.base.as_str()) {
                 return true;
             }
-            // What both texts say is no alternative to the word.
+            // A word of both texts is no alternative to the word.
             if supported(&it) || same_base {
                 return false;
             }
@@ -126,7 +126,7 @@ impl RuleEntailment {
     }
 }
 
-/// How much of a hypothesis follows from a premise.
+/// The share of a hypothesis that follows from a premise.
 #[derive(Clone, Copy, Default)]
 struct Coverage {
     covered: f32,

@@ -67,7 +67,7 @@ pub struct LlmClient {
     usage: UsageCounts,
 }
 
-/// What a run asked and received.
+/// Requests and tokens of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct LlmUsage {
     /// Answers of the endpoint.
@@ -190,7 +190,7 @@ impl LlmClient {
         format!("{model} {api:?} {max_tokens} {seed}")
     }
 
-    /// What was asked so far.
+    /// The requests and tokens so far.
     pub fn usage(&self) -> LlmUsage {
         let count = |it: &AtomicU64| it.load(Ordering::Relaxed);
         LlmUsage {

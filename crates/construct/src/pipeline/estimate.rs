@@ -1,4 +1,4 @@
-//! What a run with a language model would ask, before it asks anything.
+//! Number of prompts of a run with a language model, computed before the first request.
 
 use serde::Serialize;
 

@@ -11,7 +11,7 @@ use crate::{Error, Result};
 /// Columns of the file.
 const COLUMNS: [&str; 6] = ["id", "decision", "tier1", "tier2", "tier3", "tier4"];
 
-/// What a person decided on a hierarchy.
+/// Decision of a reviewer on a hierarchy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Decision {

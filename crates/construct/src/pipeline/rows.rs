@@ -24,7 +24,7 @@ pub struct CaptionRow {
     pub other_language: bool,
 }
 
-/// Who made the texts of a stage.
+/// Model and draw that made the texts of a stage.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Provenance {
     /// The stage.
@@ -51,7 +51,7 @@ pub struct HierarchyRow {
     /// Tiers that contradict the positive ones.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub negative: Option<[String; TIERS]>,
-    /// Who made the tiers, by stage.
+    /// Model and draw of the tiers, by stage.
     pub provenance: Vec<Provenance>,
     /// As in [`CaptionRow`].
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]

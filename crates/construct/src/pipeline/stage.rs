@@ -52,7 +52,7 @@ pub struct CauseCount {
     pub examples: Vec<String>,
 }
 
-/// What entered and left a stage.
+/// Numbers of texts that entered and left a stage.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StageReport {
     /// The stage.

@@ -64,7 +64,7 @@ fn an_error_of_a_rank_is_the_error_of_all() {
         ranks.agree(result).unwrap_err().to_string()
     });
     assert_eq!(errors[2], "rank 0 of 3: train: `b` is 1; expected 2; ranks 1, 2 of 3: train: `a` is 1; expected 2");
-    // An error that all ranks have is told without their numbers, also after it was agreed on.
+    // An error of all ranks is reported without rank numbers, also if it was agreed on before.
     let errors = on_ranks(2, |ranks| {
         let result = ranks.agree::<(), Error>(Err(wrong("a")));
         ranks.agree(result).unwrap_err().to_string()

@@ -19,7 +19,7 @@ pub(crate) fn on_ranks<T: Send>(size: usize, work: impl Fn(Ranks) -> T + Sync) -
     })
 }
 
-/// Where the ranks exchange their bytes.
+/// The bytes that the ranks exchange, and the state of the exchange.
 #[derive(Default)]
 struct Meeting {
     state: Mutex<MeetingState>,

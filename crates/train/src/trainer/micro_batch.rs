@@ -56,7 +56,7 @@ pub(super) struct TowerCalls<'a> {
     is_frozen: [bool; 2],
 }
 
-/// What is kept of the graph of the points until the loss has given their gradients.
+/// The part of the graph of the points that is kept until their gradients are known.
 enum PointGraph {
     /// All of it, as a part of the graph of the loss.
     Joined,

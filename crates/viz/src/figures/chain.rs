@@ -55,7 +55,7 @@ fn draw(table: &FigureTable, font: &FigureFont<'_>) -> Result<Drawing> {
         }
         count += lines.len();
         if count > MAX_LINES {
-            return Err(Error::figure(
+            return Err(Error::invalid(
                 "texts",
                 format!("more than {MAX_LINES}"),
                 format!("at most {MAX_LINES} different texts in a row"),

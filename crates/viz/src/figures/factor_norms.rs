@@ -30,7 +30,7 @@ const ROW: f64 = 47.0;
 fn draw(table: &FigureTable, font: &FigureFont<'_>) -> Result<Drawing> {
     let by_text = groups(table.rows(), |row| row.text("text"));
     if by_text.len() > MAX_TEXTS {
-        return Err(Error::figure("texts", by_text.len(), format!("at most {MAX_TEXTS}")));
+        return Err(Error::invalid("texts", by_text.len(), format!("at most {MAX_TEXTS}")));
     }
     let mut drawing = Drawing::new(PAGE);
     let factors: Vec<f64> = {

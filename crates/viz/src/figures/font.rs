@@ -29,7 +29,7 @@ impl<'a> FigureFont<'a> {
     /// The bytes are not such a file.
     pub fn of_file(name: &str, bytes: &'a [u8]) -> Result<Self> {
         let face = Face::parse(bytes, 0).map_err(|cause| {
-            Error::figure(format!("font {name}"), cause, "a TrueType or OpenType file (.ttf, .otf, .ttc)")
+            Error::invalid(format!("font {name}"), cause, "a TrueType or OpenType file (.ttf, .otf, .ttc)")
         })?;
         let mut font = Self::default();
         font.faces.insert(0, face);

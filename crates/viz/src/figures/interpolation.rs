@@ -33,7 +33,7 @@ const MAX_TILES: usize = 400;
 
 fn draw(table: &FigureTable, font: &FigureFont<'_>) -> Result<Drawing> {
     if table.len() > MAX_TILES {
-        return Err(Error::figure("stops", table.len(), format!("at most {MAX_TILES}")));
+        return Err(Error::invalid("stops", table.len(), format!("at most {MAX_TILES}")));
     }
     let mut drawing = Drawing::new(PAGE);
     let side = (PAGE - 8.0 - GAP * (PER_ROW as f64 - 1.0)) / PER_ROW as f64;

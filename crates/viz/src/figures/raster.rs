@@ -25,7 +25,7 @@ impl Drawing {
         let scale = DOTS_PER_INCH / POINTS;
         let [width, height] = [self.width, self.height].map(|it| (it * DOTS_PER_INCH / POINTS).ceil().max(1.0));
         let too_large = || {
-            Error::figure(
+            Error::invalid(
                 "size of the PNG file",
                 format!("{width} x {height} pixels"),
                 format!("at most {MAX_PIXELS} pixels"),
@@ -117,7 +117,7 @@ fn encoded(pixels: &Pixmap) -> Result<Vec<u8>> {
     encoder.set_depth(BitDepth::Eight);
     let per_meter = (DOTS_PER_INCH / 0.0254).round() as u32;
     encoder.set_pixel_dims(Some(PixelDimensions { xppu: per_meter, yppu: per_meter, unit: Unit::Meter }));
-    let failed = |cause: png::EncodingError| Error::figure("PNG file", cause, "pixels that can be encoded");
+    let failed = |cause: png::EncodingError| Error::invalid("PNG file", cause, "pixels that can be encoded");
     let mut writer = encoder.write_header().map_err(failed)?;
     writer.write_image_data(&rgb).and_then(|()| writer.finish()).map_err(failed)?;
     Ok(out)
@@ -125,7 +125,7 @@ fn encoded(pixels: &Pixmap) -> Result<Vec<u8>> {
 
 /// The pixels of a PNG file of 8 bits.
 fn decoded(bytes: &[u8]) -> Result<Pixmap> {
-    let failed = |found: String| Error::figure("picture", found, "a PNG file");
+    let failed = |found: String| Error::invalid("picture", found, "a PNG file");
     let mut decoder = Decoder::new(std::io::Cursor::new(bytes));
     decoder.set_transformations(Transformations::normalize_to_color8() | Transformations::ALPHA);
     let mut reader = decoder.read_info().map_err(|it| failed(it.to_string()))?;

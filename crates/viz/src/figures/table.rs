@@ -97,7 +97,7 @@ impl FigureTable {
     pub fn push(&mut self, cells: Vec<FigureCell>) -> Result<()> {
         let place = |name: &str| format!("row {}, column {name}", self.rows.len());
         if cells.len() != self.columns.len() {
-            return Err(Error::figure(
+            return Err(Error::invalid(
                 place("count"),
                 format!("{} cells", cells.len()),
                 format!("{} cells", self.columns.len()),
@@ -118,7 +118,7 @@ impl FigureTable {
                     FigureCell::Picture(_) => "a picture".to_owned(),
                     FigureCell::Empty => "nothing".to_owned(),
                 };
-                return Err(Error::figure(place(column.name), found, column.kind.expectation()));
+                return Err(Error::invalid(place(column.name), found, column.kind.expectation()));
             }
         }
         self.rows.push(cells);
@@ -180,7 +180,7 @@ impl FigureTable {
         text: &str,
         mut picture: impl FnMut(&str) -> Result<Vec<u8>>,
     ) -> Result<Self> {
-        let bad = |cause: csv::Error| Error::figure("CSV", cause, "rows of equal length (RFC 4180)");
+        let bad = |cause: csv::Error| Error::invalid("CSV", cause, "rows of equal length (RFC 4180)");
         let mut reader = csv::Reader::from_reader(text.as_bytes());
         let header = reader.headers().map_err(bad)?.clone();
         let mut places = Vec::new();
@@ -188,7 +188,7 @@ impl FigureTable {
             let place =
                 header.iter().position(|it| it.trim_start_matches('\u{feff}') == column.name).ok_or_else(|| {
                     let names = |all: &mut dyn Iterator<Item = &str>| all.collect::<Vec<_>>().join(",");
-                    Error::figure(
+                    Error::invalid(
                         "header",
                         names(&mut header.iter()),
                         format!("the columns {}", names(&mut columns.iter().map(|it| it.name))),

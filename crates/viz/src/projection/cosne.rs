@@ -84,7 +84,7 @@ impl Cosne {
         if !(MIN_ROWS..=MAX_COSNE_ROWS).contains(&len) {
             let expected =
                 format!("{MIN_ROWS} to {MAX_COSNE_ROWS} for cosne; draw a sample of a larger set (--sample N)");
-            return Err(Error::projection("rows", len, expected));
+            return Err(Error::invalid("rows", len, expected));
         }
         let perplexity = settings.checked(len)?;
         let mut objective = CosneObjective::new(rows, perplexity, settings);
@@ -117,18 +117,18 @@ impl CosneSettings {
     fn checked(&self, len: usize) -> Result<f64> {
         let positive = |name: &str, value: f64| {
             let is_right = value.is_finite() && value > 0.0;
-            if is_right { Ok(()) } else { Err(Error::projection(name, value, "a positive number")) }
+            if is_right { Ok(()) } else { Err(Error::invalid(name, value, "a positive number")) }
         };
         positive("gamma", self.gamma)?;
         positive("exaggeration", self.exaggeration)?;
         if !(self.norm_weight.is_finite() && self.norm_weight >= 0.0) {
-            return Err(Error::projection("norm weight", self.norm_weight, "zero or a positive number"));
+            return Err(Error::invalid("norm weight", self.norm_weight, "zero or a positive number"));
         }
         let others = (len - 1) as f64;
         let perplexity = self.perplexity.unwrap_or((others / 3.0).min(30.0));
         if !(perplexity >= 1.0 && perplexity < others) {
             let expected = format!("1 to below {others}, the number of other rows");
-            return Err(Error::projection("perplexity", perplexity, expected));
+            return Err(Error::invalid("perplexity", perplexity, expected));
         }
         Ok(perplexity)
     }

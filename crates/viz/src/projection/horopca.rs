@@ -76,7 +76,7 @@ impl HoroPca {
             Some(start) if start.len() == settings.dim && start.iter().all(|it| it.len() == rows.dim()) => Vec::new(),
             Some(start) => {
                 let expected = format!("{} directions of {} numbers", settings.dim, rows.dim());
-                return Err(Error::projection("start", format!("{} directions", start.len()), expected));
+                return Err(Error::invalid("start", format!("{} directions", start.len()), expected));
             }
             None => principal_tangents(rows, (settings.dim + AXIS_STARTS).min(rows.dim())).0,
         };

@@ -54,12 +54,12 @@ impl HyperbolicRows {
         spec.check()?;
         let (at, dim) = (chosen_factor(spec, factor)?, spec.factor_dim());
         if len == 0 {
-            return Err(Error::projection("rows", 0, "at least 1"));
+            return Err(Error::invalid("rows", 0, "at least 1"));
         }
         if len.saturating_mul(dim) > MAX_NUMBERS {
             let found = format!("{len} rows of {dim} numbers");
             let expected = format!("at most {} rows; draw a sample (--sample N)", MAX_NUMBERS / dim);
-            return Err(Error::projection("rows", found, expected));
+            return Err(Error::invalid("rows", found, expected));
         }
         let scale = spec.curv[at].sqrt();
         let range = at * dim..(at + 1) * dim;
@@ -68,7 +68,7 @@ impl HyperbolicRows {
             let row = row(i);
             out.iter_mut().zip(&row[range.clone()]).for_each(|(o, v)| *o = f64::from(*v) * scale);
             let at = out.iter().position(|v| !v.is_finite())?;
-            Some(Error::projection(&format!("row {i}, coordinate {at}"), row[range.start + at], "a finite number"))
+            Some(Error::invalid(format!("row {i}, coordinate {at}"), row[range.start + at], "a finite number"))
         });
         if let Some(error) = bad {
             return Err(error);
@@ -88,10 +88,10 @@ impl HyperbolicRows {
     /// `points` is empty or not a multiple of `dim`; a number is not finite.
     pub fn from_unit(dim: usize, points: Vec<f64>) -> Result<Self> {
         if dim == 0 || points.is_empty() || !points.len().is_multiple_of(dim) {
-            return Err(Error::projection("points", points.len(), format!("a positive multiple of dim = {dim}")));
+            return Err(Error::invalid("points", points.len(), format!("a positive multiple of dim = {dim}")));
         }
         if let Some(at) = points.iter().position(|v| !v.is_finite()) {
-            return Err(Error::projection(&format!("row {}", at / dim), points[at], "finite numbers"));
+            return Err(Error::invalid(format!("row {}", at / dim), points[at], "finite numbers"));
         }
         Ok(HyperbolicRows { dim, points, root: vec![0.0; dim], scale: 1.0 })
     }
@@ -225,17 +225,17 @@ fn chosen_factor(spec: &ManifoldSpec, factor: Option<usize>) -> Result<usize> {
     match (spec.curv.len(), factor) {
         (0, _) => {
             let expected = "a hyperbolic space; tangent-pca and depth accept every space";
-            Err(Error::projection("space", spec, expected))
+            Err(Error::invalid("space", spec, expected))
         }
         (1, None) => Ok(0),
         (count, Some(at)) if at < count => Ok(at),
         (count, Some(found)) => {
             let expected = format!("a number below {count}, the number of factors of {spec}");
-            Err(Error::projection("factor", found, expected))
+            Err(Error::invalid("factor", found, expected))
         }
         (count, None) => {
             let expected = format!("one hyperboloid; choose a factor of the product (--factor 0 to {})", count - 1);
-            Err(Error::projection("space", spec, expected))
+            Err(Error::invalid("space", spec, expected))
         }
     }
 }

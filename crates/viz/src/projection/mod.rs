@@ -52,5 +52,5 @@ fn check_dim(found: usize, of_rows: usize) -> Result<()> {
     if (1..=of_rows).contains(&found) {
         return Ok(());
     }
-    Err(Error::projection("dim", found, format!("1 to {of_rows}, the dimension of the points")))
+    Err(Error::invalid("dim", found, format!("1 to {of_rows}, the dimension of the points")))
 }

@@ -82,11 +82,11 @@ pub fn tangent_pca<'a>(
     check_dim(dim, spec.dim)?;
     let len = pairs.rows();
     if len == 0 {
-        return Err(Error::projection("rows", 0, "at least 1"));
+        return Err(Error::invalid("rows", 0, "at least 1"));
     }
     let vectors: Vec<Vec<f64>> = (0..len).into_par_iter().map(|i| tangent(spec, root, &wide(&row(i)))).collect();
     if let Some(i) = vectors.iter().position(|it| it.iter().any(|v| !v.is_finite())) {
-        return Err(Error::projection(&format!("row {i}"), "a coordinate that is not finite", "finite numbers"));
+        return Err(Error::invalid(format!("row {i}"), "a coordinate that is not finite", "finite numbers"));
     }
     let (axes, tangent_share) = components(&vectors, dim);
     let coordinates: Vec<f64> =

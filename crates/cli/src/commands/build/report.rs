@@ -17,7 +17,7 @@ const SHOWN: usize = 20;
 #[derive(Serialize)]
 pub(super) struct BuildReport {
     pub(super) stages: Vec<StageReport>,
-    /// What this run asked the model.
+    /// Number of prompts and tokens of this run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) llm: Option<LlmUsage>,
     /// Mean number of words by tier.
@@ -30,7 +30,7 @@ pub(super) struct BuildReport {
 }
 
 impl BuildReport {
-    /// The report of finished stages; `ends` tells that the hierarchies are complete.
+    /// The report of finished stages; `ends` is true if the hierarchies are complete.
     pub(super) fn new(stages: Vec<StageReport>, pipeline: &Pipeline<'_>, ends: bool) -> anyhow::Result<Self> {
         let mut report = Self {
             stages,

@@ -27,7 +27,7 @@ pub const HISTOGRAM_COLUMNS: &[FigureColumn] = &[
 pub fn push_histogram(table: &mut FigureTable, panel: &str, groups: &[(String, Vec<f64>)]) -> Result<()> {
     if let Some((name, values)) = groups.iter().find(|(_, values)| values.iter().any(|it| !it.is_finite())) {
         let found = values.iter().find(|it| !it.is_finite()).copied().unwrap_or(f64::NAN);
-        return Err(Error::figure(format!("values of {name}"), found, "finite numbers"));
+        return Err(Error::invalid(format!("values of {name}"), found, "finite numbers"));
     }
     let [low, high] = range(groups.iter().flat_map(|(_, values)| values.iter().copied()));
     let edge = |bin: usize| low + (high - low) * bin as f64 / BINS as f64;

@@ -12,7 +12,7 @@ const GRID: usize = 8;
 /// Number of bits of a perceptual hash: neighbours in rows and in columns of the grid.
 pub(super) const HASH_BITS: u32 = 2 * (GRID * (GRID - 1)) as u32;
 
-/// What identifies a photo.
+/// Hashes that identify a photo.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct PhotoFingerprint {
     /// SHA-256 of the size and the pixels.
