@@ -18,8 +18,8 @@ pub(crate) fn stop_flag() -> anyhow::Result<Arc<AtomicBool>> {
     Ok(stop)
 }
 
-/// Prints `text` when the program receives SIGTERM, from a thread of its own: the others may wait for a rank that was
-/// lost.
+/// Prints `text` when the program receives SIGTERM. A separate thread does this, because the other threads may wait for
+/// a lost rank.
 pub(crate) fn on_termination(text: String) -> anyhow::Result<()> {
     let mut signals = Signals::new([SIGTERM]).context("signal handler")?;
     std::thread::spawn(move || {

@@ -52,7 +52,7 @@ impl NounPhrase {
         self.chunks[0].tokens.start..self.chunks[self.chunks.len() - 1].tokens.end
     }
 
-    /// The chunk that names what is there: "people" of "a group of people", "slice" of "a slice with cheese".
+    /// The chunk of the object itself, without its measure word or container: "people" of "a group of people", "slice" of "a slice with cheese".
     pub(crate) fn named(&self, tokens: &[Token]) -> &NounChunk {
         let mut at = 0;
         while at + 1 < self.chunks.len() && is_partitive(&tokens[self.chunks[at].head()]) {

@@ -201,7 +201,7 @@ impl Hypernyms {
         below.iter().copied().filter(move |it| *it != noun)
     }
 
-    /// The built-in nouns that have hyponyms of their own.
+    /// The built-in nouns that have hyponyms.
     pub fn general_nouns(&self) -> impl Iterator<Item = &'static str> {
         NOUNS.lines().filter(|line| !line.starts_with('#')).filter_map(|line| {
             let general = line.split_once(": ")?.0.trim_start_matches('!');

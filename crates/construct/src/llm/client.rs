@@ -227,8 +227,7 @@ impl LlmClient {
                     self.answers.put(key, answer)?;
                     return Ok(Ok(text));
                 }
-                Attempt::Failed(cause, reason, after) if tries < self.settings.retries => {
-                    _ = (cause, reason);
+                Attempt::Failed(_, _, after) if tries < self.settings.retries => {
                     tries += 1;
                     self.usage.repeated.fetch_add(1, Ordering::Relaxed);
                     std::thread::sleep(after.unwrap_or(wait).min(BACKOFF[1]));

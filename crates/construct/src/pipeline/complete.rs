@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use super::stage::StageReport;
 use super::work_folder::WorkFolder;
-use super::{CaptionRow, Cause, Decision, HierarchyRow, Pipeline, Provenance, ReviewRow, Stage, TIERS};
+use super::{CaptionRow, Cause, Decision, Pipeline, ReviewRow, Stage, TIERS};
 use crate::completer::{FEWER_CHARS, FEWER_WORDS};
 use crate::entailment::Entailment;
 use crate::llm::{Direction, Shots};
@@ -36,15 +36,7 @@ pub(super) fn run(pipeline: &Pipeline<'_>, work: &WorkFolder) -> Result<StageRep
                 }
             }
         };
-        Ok(Ok(HierarchyRow {
-            id: row.id,
-            photo: row.photo,
-            split: row.split,
-            positive: tiers,
-            negative: None,
-            provenance: vec![Provenance { stage: Stage::Complete, by, draws: vec![draw] }],
-            other_language: row.other_language,
-        }))
+        Ok(Ok(row.with_tiers(tiers, Stage::Complete, by, vec![draw])))
     })
 }
 

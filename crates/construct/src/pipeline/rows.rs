@@ -24,6 +24,27 @@ pub struct CaptionRow {
     pub other_language: bool,
 }
 
+impl CaptionRow {
+    /// The hierarchy of this caption with `positive` tiers, which the draws of `by` made in a stage.
+    pub(super) fn with_tiers(
+        self,
+        positive: [String; TIERS],
+        stage: Stage,
+        by: String,
+        draws: Vec<u32>,
+    ) -> HierarchyRow {
+        HierarchyRow {
+            id: self.id,
+            photo: self.photo,
+            split: self.split,
+            positive,
+            negative: None,
+            provenance: vec![Provenance { stage, by, draws }],
+            other_language: self.other_language,
+        }
+    }
+}
+
 /// Model and draw that made the texts of a stage.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Provenance {

@@ -3,7 +3,7 @@
 use super::captions::is_standard;
 use super::stage::StageReport;
 use super::work_folder::WorkFolder;
-use super::{CaptionRow, Cause, HierarchyRow, Pipeline, Provenance, Stage, TIERS};
+use super::{CaptionRow, Cause, Pipeline, Stage, TIERS};
 use crate::Result;
 use crate::entailment::Entailment as _;
 use crate::llm::{LlmApi, SeedPrompt};
@@ -15,15 +15,7 @@ pub(super) fn run(pipeline: &Pipeline<'_>, work: &WorkFolder) -> Result<StageRep
             Ok(tiers) => tiers,
             Err(cause) => return Ok(Err((cause, row.caption))),
         };
-        Ok(Ok(HierarchyRow {
-            id: row.id,
-            photo: row.photo,
-            split: row.split,
-            positive: tiers,
-            negative: None,
-            provenance: vec![Provenance { stage: Stage::Seeds, by: pipeline.maker(), draws: vec![0; 3] }],
-            other_language: row.other_language,
-        }))
+        Ok(Ok(row.with_tiers(tiers, Stage::Seeds, pipeline.maker(), vec![0; 3])))
     })
 }
 

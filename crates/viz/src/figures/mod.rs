@@ -34,7 +34,7 @@ use crate::Result;
 pub struct FigureEntry {
     /// Name on the command line.
     pub name: &'static str,
-    /// What it shows, and which figures of the papers are of this kind.
+    /// The content, and the figures of the papers of this kind.
     pub summary: &'static str,
     /// Inputs of the command.
     pub inputs: &'static str,

@@ -77,6 +77,7 @@ pub(super) fn range(values: impl Iterator<Item = f64>) -> [f64; 2] {
     if low > high {
         return [0.0, 1.0];
     }
+    // The ticks of a smaller range would have equal labels.
     let least = (low.abs() + high.abs()) * 1e-6;
     if high - low > least { [low, high] } else { [low - 0.5 - least, high + 0.5 + least] }
 }
