@@ -186,7 +186,7 @@ fn open(folder: &Path, model: &ModelEmbedder) -> anyhow::Result<OpenCache> {
 /// Opens the cache file of the model with this identity, which covers everything that determines its points.
 fn open_of(folder: &Path, identity: &str, dim: usize) -> anyhow::Result<OpenCache> {
     std::fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
-    let name: String = key("model", identity.as_bytes())[..12].iter().map(|b| format!("{b:02x}")).collect();
+    let name = hex::encode(&key("model", identity.as_bytes())[..12]);
     let file = folder.join(format!("{name}.points"));
     let layout = VectorLayout { identity, width: dim, element: Some(Element::F32) };
     let (store, lines) = VectorFile::open(&file, &layout).with_context(|| file.display().to_string())?;

@@ -91,7 +91,7 @@ impl Shards {
                 None => Error::Empty { place, expected: "members with a name and an extension".to_owned() },
             });
         }
-        Ok(Self { files, slots, torn, fingerprint: hex(hash) })
+        Ok(Self { files, slots, torn, fingerprint: hex::encode(hash.finalize()) })
     }
 
     /// Number of samples, plus one per damaged shard.
@@ -239,11 +239,6 @@ impl From<TornShard> for Broken {
     fn from(torn_shard: TornShard) -> Self {
         Self::new(torn_shard.shard.display().to_string(), Cause::TornShard, torn_shard.to_string())
     }
-}
-
-/// Hexadecimal digits of the digest.
-pub fn hex(hash: Sha256) -> String {
-    hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 struct TarIndex {

@@ -14,7 +14,6 @@ use crate::element::Element;
 use crate::error::{Error, Result};
 use crate::manifest::{FileChecksum, MAX_LINE_BYTES, SetManifest};
 use crate::modality::Modality;
-use crate::provenance::hex;
 use crate::set::EmbeddingSet;
 
 impl EmbeddingSet {
@@ -119,7 +118,7 @@ pub(crate) struct PointsLayout {
     pub(crate) element: Element,
     /// Bytes of the file before the numbers.
     pub(crate) offset: u64,
-    /// The part of `offset` after the header.
+    /// Bytes of other tensors between the header and the numbers; `offset` includes them.
     skipped: u64,
     /// Length of the numbers, in bytes.
     length: usize,
@@ -319,7 +318,7 @@ impl<'a> ChecksumReader<'a> {
             }
         }
         let Some(checksum) = self.checksum else { return Ok(()) };
-        let found = hex(self.sha);
+        let found = hex::encode(self.sha.finalize());
         if found != checksum.sha256 {
             let expected = format!("{}, as in {}: the file was changed or damaged", checksum.sha256, SetManifest::FILE);
             return Err(Error::format(self.path, "sha256", found, expected));
@@ -341,7 +340,7 @@ impl FileChecksum {
         let (mut sha, mut bytes, mut piece) = (Sha256::new(), 0, vec![0; PIECE]);
         loop {
             match file.read(&mut piece).map_err(Error::io("read", path))? {
-                0 => return Ok(FileChecksum { bytes, sha256: hex(sha) }),
+                0 => return Ok(FileChecksum { bytes, sha256: hex::encode(sha.finalize()) }),
                 count => {
                     sha.update(&piece[..count]);
                     bytes += count as u64;

@@ -52,10 +52,5 @@ impl Provenance {
 
 /// Returns the sha256 of `bytes` as 64 hex digits.
 pub fn sha256_hex(bytes: &[u8]) -> String {
-    hex(Sha256::new_with_prefix(bytes))
-}
-
-/// Finishes a hash and returns it as 64 hex digits.
-pub(crate) fn hex(hash: Sha256) -> String {
-    hash.finalize().iter().map(|b| format!("{b:02x}")).collect()
+    hex::encode(Sha256::digest(bytes))
 }

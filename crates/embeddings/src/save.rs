@@ -13,7 +13,6 @@ use crate::element::Element;
 use crate::error::{Error, Result};
 use crate::manifest::{FileChecksum, MAX_LINE_BYTES, SetManifest, may_replace};
 use crate::modality::Modality;
-use crate::provenance::hex;
 use crate::set::EmbeddingSet;
 
 impl EmbeddingSet {
@@ -99,7 +98,7 @@ fn write_file(path: &Path, fill: impl FnOnce(&mut dyn Write) -> std::io::Result<
     let mut out = ChecksumWriter { out: BufWriter::with_capacity(1 << 20, file), sha: Sha256::new(), bytes: 0 };
     operation::run("write", path, || fill(&mut out).and_then(|()| out.flush()))?;
     operation::run("flush", path, || out.out.get_ref().sync_all())?;
-    Ok(FileChecksum { bytes: out.bytes, sha256: hex(out.sha) })
+    Ok(FileChecksum { bytes: out.bytes, sha256: hex::encode(out.sha.finalize()) })
 }
 
 /// A file writer that also computes the hash and the length.

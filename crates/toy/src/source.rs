@@ -4,7 +4,6 @@
 use std::fs;
 use std::path::Path;
 
-use conifer_data::shard::hex;
 use conifer_data::{Broken, Error, Result, Sample, Source, SourceEntry, SourceSpec, View};
 use image::codecs::png::PngEncoder;
 use image::{ExtendedColorType, ImageEncoder};
@@ -149,7 +148,7 @@ impl Source for ToyContrasts {
         let mut hash = Sha256::new();
         hash.update(format!("hard negatives: {scenes}\n"));
         (0..ToyContrasts::len(self)).for_each(|index| hash.update(format!("{:?}\n", self.texts(index))));
-        hex(hash)
+        hex::encode(hash.finalize())
     }
 }
 
@@ -172,7 +171,7 @@ fn fingerprint(config: ToyConfig, len: usize, scene: impl Fn(usize) -> Scene) ->
         hash.update(render(&scene, 48).rgb);
         hash.update(format!("{:?} {:?}\n", captions_in(&scene, words), tiers(&scene)));
     }
-    hex(hash)
+    hex::encode(hash.finalize())
 }
 
 /// Writes a gallery as an image folder with one folder of PNG files per class: `<folder>/<class>/<number>.png`.

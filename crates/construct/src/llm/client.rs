@@ -265,7 +265,7 @@ impl LlmClient {
             hash.update(part.len().to_le_bytes());
             hash.update(part);
         }
-        conifer_data::shard::hex(hash)
+        hex::encode(hash.finalize())
     }
 
     /// Sleeps until the rate limit allows a request.

@@ -137,5 +137,5 @@ pub(super) fn hash(parts: &[String]) -> String {
         hash.update(part.len().to_le_bytes());
         hash.update(part);
     }
-    conifer_data::shard::hex(hash)
+    hex::encode(hash.finalize())
 }

@@ -14,7 +14,6 @@ use crate::files;
 use crate::grounded::GroundedRecord;
 use crate::picture;
 use crate::sample::{Broken, Cause, ImageRef, PixelLimits, Sample};
-use crate::shard::hex;
 
 /// A grounded JSONL file under construction.
 pub(super) struct GroundedFile {
@@ -64,7 +63,7 @@ impl GroundedFile {
             }
             stored => photo_bytes(stored, &self.limits)?,
         };
-        let hash = hex(Sha256::new_with_prefix(&content));
+        let hash = hex::encode(Sha256::digest(&content));
         let path = Path::new(&self.photos).join(format!("{}.{}", &hash[..32], picture::extension(&content)));
         photos.push((path.clone(), content));
         Ok(path)

@@ -13,7 +13,6 @@ use super::SourceEntry;
 use crate::error::{Error, Result};
 use crate::files::{self, open_regular};
 use crate::sample::{Broken, Cause, ImageRef, Sample, View};
-use crate::shard::hex;
 use crate::source::{Source, SourceSpec};
 
 /// The entry of this kind of source.
@@ -160,7 +159,7 @@ impl CsvPairs {
             };
             return Err(Error::Empty { place: format!("`{}`", path.display()), expected });
         }
-        Ok(Self { path: path.clone(), folder, options, columns, samples, fingerprint: hex(hash) })
+        Ok(Self { path: path.clone(), folder, options, columns, samples, fingerprint: hex::encode(hash.finalize()) })
     }
 
     fn place(&self, row: CsvRow) -> String {

@@ -13,7 +13,7 @@ use crate::hierarchy::Tree;
 use crate::hierarchy::ranks::of_samples;
 use crate::names::{path_of, text_of};
 use crate::sample::{Broken, ImageRef, Sample, View};
-use crate::shard::{IMAGE_EXTENSIONS, hex};
+use crate::shard::IMAGE_EXTENSIONS;
 use crate::source::{Source, SourceSpec};
 
 /// The entry of this kind of source.
@@ -128,7 +128,7 @@ impl Source for ImageFolder {
             let len = fs::metadata(self.root.join(path_of(file))).map_or(0, |meta| meta.len());
             hash.update(len.to_le_bytes());
         }
-        hex(hash)
+        hex::encode(hash.finalize())
     }
 }
 

@@ -15,7 +15,6 @@ use crate::grounded::GroundedRecord;
 use crate::hierarchy::Tree;
 use crate::hierarchy::ranks::of_samples;
 use crate::sample::{Broken, Cause, Sample, View};
-use crate::shard::hex;
 use crate::source::Source;
 
 /// The entry of this kind of source.
@@ -89,7 +88,7 @@ impl Jsonl {
             lines,
             views: Vec::new(),
             has_taxa: false,
-            fingerprint: hex(hash),
+            fingerprint: hex::encode(hash.finalize()),
         };
         source.probe();
         Ok(source)

@@ -8,7 +8,6 @@ use sha2::{Digest, Sha256};
 
 use super::{SharedVector, VectorMatrix};
 use crate::error::{Error, Result};
-use crate::shard::hex;
 
 /// Largest relative distance between two vectors of the same text. Encoders round differently when the batch size
 /// differs.
@@ -52,7 +51,7 @@ impl TextVectors {
                 }
             }
         }
-        Ok(Self { matrix, rows, fingerprint: hex(hash) })
+        Ok(Self { matrix, rows, fingerprint: hex::encode(hash.finalize()) })
     }
 
     /// Width of the vectors; 0 without texts.

@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use conifer_data::shard::hex;
 use conifer_data::{Broken, Error, ImageRef, Result, Sample, Source, SourceSpec, View};
 use serde::Deserialize;
 use serde_json::json;
@@ -125,7 +124,7 @@ impl CocoCaptionSet {
             photo.captions.sort();
             hash.update(format!("{}\t{:?}\n", photo.file, photo.captions));
         }
-        Ok(Self { folder, photos, fingerprint: hex(hash) })
+        Ok(Self { folder, photos, fingerprint: hex::encode(hash.finalize()) })
     }
 }
 

@@ -3,7 +3,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use conifer_data::names::path_of;
-use conifer_data::shard::hex;
 use conifer_data::{Broken, Cause, ClassEntry, Error, ImageRef, Picture, Result, Sample, Source, View, files};
 use sha2::{Digest, Sha256};
 
@@ -45,7 +44,7 @@ pub(super) struct RawRecords {
     pub(super) memory: Option<Vec<u8>>,
     /// Number of bytes before the first record.
     pub(super) start: usize,
-    /// Number of bytes before the pixels of a record.
+    /// Number of bytes of each record before its pixels, which are its labels.
     pub(super) lead: usize,
     /// Width and height in pixels.
     pub(super) side: usize,
@@ -136,7 +135,7 @@ impl LabelledPhotos {
         for (at, label) in labels.iter().enumerate() {
             hash.update(format!("{}\t{label}\n", photos.id(at)));
         }
-        Ok(Box::new(Self { set, photos, labels, classes, split, fingerprint: hex(hash) }))
+        Ok(Box::new(Self { set, photos, labels, classes, split, fingerprint: hex::encode(hash.finalize()) }))
     }
 }
 

@@ -5,7 +5,6 @@ use std::fs;
 use std::path::PathBuf;
 
 use conifer_data::names::path_of;
-use conifer_data::shard::hex;
 use conifer_data::sources::image_folder::collect;
 use conifer_data::{Broken, ClassEntry, Error, ImageRef, Result, Sample, Source, SourceEntry, SourceSpec, View};
 use serde::Deserialize;
@@ -158,7 +157,7 @@ impl Source for BreedsPhotos {
             let len = fs::metadata(self.root.join(path_of(file))).map_or(0, |meta| meta.len());
             hash.update(format!("{file} {class} {len}\n"));
         }
-        hex(hash)
+        hex::encode(hash.finalize())
     }
 
     fn classes(&self) -> Vec<ClassEntry> {

@@ -7,7 +7,6 @@
 use std::path::{Path, PathBuf};
 use std::{fmt, fs};
 
-use conifer_data::shard::hex;
 use conifer_data::{
     BBox, Broken, Cause, Error, ImageRef, Phrase, PixelLimits, Result, Sample, Source, SourceSpec, View,
 };
@@ -125,7 +124,7 @@ impl ContrastSource {
         views.extend(photos.is_some().then_some(View::Pair));
         let boxes = items.0.iter().any(|item| item.as_ref().is_ok_and(|item| item.region.is_some()));
         views.extend((photos.is_some() && boxes).then_some(View::Boxes));
-        Ok(Self { kind, items: items.0, photos, views, fingerprint: hex(hash) })
+        Ok(Self { kind, items: items.0, photos, views, fingerprint: hex::encode(hash.finalize()) })
     }
 }
 

@@ -4,7 +4,6 @@ use std::collections::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use conifer_data::shard::hex;
 use conifer_data::{Broken, Cause, Error, Result, Sample, Source, SourceEntry, SourceSpec, Tiers, View};
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
@@ -79,7 +78,7 @@ impl HyperLexPairs {
             );
             return Err(Error::Empty { place: format!("`{}`", path.display()), expected });
         }
-        Ok(Self { path, lines: kept, fingerprint: hex(hash) })
+        Ok(Self { path, lines: kept, fingerprint: hex::encode(hash.finalize()) })
     }
 }
 

@@ -4,7 +4,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use conifer_data::grounded::GroundedRecord;
-use conifer_data::shard::hex;
 use conifer_data::{Broken, Cause, Error, ImageRef, Result, Sample, Source, SourceEntry, SourceSpec, View};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
@@ -167,5 +166,5 @@ fn fingerprint(samples: &[Result<Sample, Broken>]) -> String {
         hash.update(text.unwrap_or_default());
         hash.update(b"\n");
     }
-    hex(hash)
+    hex::encode(hash.finalize())
 }

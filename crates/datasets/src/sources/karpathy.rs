@@ -4,7 +4,6 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use conifer_data::shard::hex;
 use conifer_data::{Broken, Error, ImageRef, Result, Sample, Source, SourceEntry, SourceSpec, View};
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
@@ -93,7 +92,7 @@ impl Karpathy {
             hash.update(format!("{}\t{}\t{:?}\n", photo.id, photo.split, photo.captions));
         }
         let folder = path.parent().unwrap_or(Path::new("")).join(options.images);
-        Ok(Self { folder, photos, fingerprint: hex(hash) })
+        Ok(Self { folder, photos, fingerprint: hex::encode(hash.finalize()) })
     }
 }
 

@@ -4,7 +4,6 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::PathBuf;
 
 use conifer_data::hierarchy::{Tree, class_tree};
-use conifer_data::shard::hex;
 use conifer_data::{Broken, Cause, Error, ImageRef, MissingRank, Result, Sample, Source, View};
 use sha2::{Digest, Sha256};
 
@@ -191,7 +190,7 @@ impl TaxonPhotos {
             }
             hash.update([1]);
         }
-        Ok(Self { kind, split, rows, paths, views, fingerprint: hex(hash) })
+        Ok(Self { kind, split, rows, paths, views, fingerprint: hex::encode(hash.finalize()) })
     }
 }
 

@@ -35,7 +35,7 @@ impl StoreFileDigest {
                 }
             }
         }
-        Ok(StoreFileDigest { bytes, sha256: hex(sha) })
+        Ok(StoreFileDigest { bytes, sha256: hex::encode(sha.finalize()) })
     }
 
     pub(super) fn check_length(&self, path: &Path) -> Result<()> {
@@ -82,10 +82,6 @@ pub(super) fn kind(path: &Path) -> Result<Option<FileType>> {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
         other => Ok(Some(other.map_err(Error::io("read", path))?.file_type())),
     }
-}
-
-pub(super) fn hex(hash: Sha256) -> String {
-    hash.finalize().iter().map(|b| format!("{b:02x}")).collect()
 }
 
 /// Names in a folder, sorted; empty if the folder does not exist.

@@ -13,7 +13,6 @@ use rayon::prelude::*;
 use sha2::{Digest as _, Sha256};
 
 use super::Store;
-use super::disk::hex;
 use super::segment::{self, DeletedRows};
 use super::version::VersionManifest;
 use crate::error::{Error, Result};
@@ -57,7 +56,7 @@ impl Snapshot {
         Ok(Self::loaded(EmbeddingSet::load(dir)?))
     }
 
-    /// Takes a set in memory. The points are moved, not copied.
+    /// Makes a snapshot of a set in memory. The points are moved, not copied.
     ///
     /// # Errors
     /// Fails if the set does not pass [`EmbeddingSet::check`].
@@ -119,7 +118,7 @@ impl Snapshot {
             blocks.into_par_iter().map(|first| self.hash(first..(first + HASHED).min(self.len()))).collect();
         let mut all = Sha256::new_with_prefix(head);
         blocks.iter().for_each(|it| all.update(it));
-        Ok(hex(all))
+        Ok(hex::encode(all.finalize()))
     }
 
     fn hash(&self, rows: Range<usize>) -> [u8; 32] {

@@ -146,8 +146,8 @@ impl VectorFile {
             return differs(format!("vectors of width {}", number(24, 8)), format!("width {}", layout.width));
         }
         if header[40..] != self.identity {
-            let found = format!("vectors of another encoder (fingerprint {})", hex(&header[40..]));
-            return differs(found, format!("fingerprint {}", hex(&self.identity)));
+            let found = format!("vectors of another encoder (fingerprint {})", hex::encode(&header[40..46]));
+            return differs(found, format!("fingerprint {}", hex::encode(&self.identity[..6])));
         }
         self.element = element;
         Ok(Some(number(ROWS_AT as usize, 8)))
@@ -354,10 +354,6 @@ fn identity_bytes(identity: &str) -> [u8; 24] {
     let mut first = [0; 24];
     first.copy_from_slice(&hash[..24]);
     first
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().take(6).map(|byte| format!("{byte:02x}")).collect()
 }
 
 fn checksum(content: &[u8]) -> [u8; CHECK] {

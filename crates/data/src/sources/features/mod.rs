@@ -22,7 +22,6 @@ use crate::error::{Error, Result};
 use crate::hierarchy::Tree;
 use crate::hierarchy::ranks::of_samples;
 use crate::sample::{Broken, ImageRef, Phrase, Sample, Tiers, View};
-use crate::shard::hex;
 use crate::source::{Source, SourceSpec};
 use crate::vectors::{SharedVector, TextVectors, VectorMatrix, le_bytes, read_named};
 
@@ -180,7 +179,7 @@ impl FeatureTable {
             texts,
             names,
             samples,
-            fingerprint: hex(hash),
+            fingerprint: hex::encode(hash.finalize()),
         })
     }
 
@@ -390,7 +389,8 @@ fn set_once<T: Default + PartialEq>(slot: &mut T, value: T, column: &str, place:
     Ok(())
 }
 
-/// The text of each row of a file of vectors, `None` while unknown. Texts without a vector follow.
+/// The text of each row of a file of vectors, `None` while unknown. Texts without a vector are
+/// appended.
 struct TextNames {
     names: Vec<Option<String>>,
 }
