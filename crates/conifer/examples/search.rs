@@ -1,7 +1,8 @@
 //! Searches a set of embeddings: by distance, below and above a point (the exterior angle), inside a cone, and by
 //! depth, with a filter.
 //!
-//! `cargo run --release -p conifer --example search`. Needs no tensor engine: `--no-default-features` builds it, too.
+//! `cargo run --release -p conifer --example search`. The example needs no tensor engine, so
+//! `--no-default-features` builds it, too.
 #![allow(clippy::print_stdout)]
 
 mod shared;

@@ -1,7 +1,7 @@
 //! Train, evaluate and search hierarchical vision-language embeddings.
 //!
 //! An embedding model of this family places general concepts near a root ("an animal") and specific ones far from it
-//! ("a brown dog asleep on a red sofa"), and everything that a text describes lies inside the *cone* of that text.
+//! ("a brown dog asleep on a red sofa"), and is trained so that what a text describes lies inside the *cone* of that text.
 //! This crate gathers the types that a program needs; each module re-exports one part of the workspace:
 //!
 //! | module | holds | feature |
@@ -100,8 +100,8 @@ pub mod model {
     pub use conifer_model::{Error, Result};
 }
 
-/// Training: a config, a method and the trainer. A method of your own is a [`MethodEntry`](train::MethodEntry) that
-/// is registered in [`METHODS`](train::METHODS); the tensors it computes with are those of [`tensor`](train::tensor).
+/// Training: a config, a method and the trainer. To add a method, register a [`MethodEntry`](train::MethodEntry) in
+/// [`METHODS`](train::METHODS); its tensors are those of [`tensor`](train::tensor).
 #[cfg(feature = "model")]
 pub mod train {
     pub use burn::tensor;

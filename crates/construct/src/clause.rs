@@ -29,7 +29,7 @@ pub(crate) struct Predicate {
     pub(crate) verb: Vec<usize>,
     /// Direct object.
     pub(crate) object: Option<NounPhrase>,
-    /// The first prepositional phrase after it.
+    /// The first prepositional phrase after the verb and its object.
     pub(crate) place: Option<PrepositionalPhrase>,
 }
 

@@ -132,7 +132,7 @@ impl RuleCompleter {
     }
 }
 
-/// True if a chunk counts more than one thing.
+/// True if a number or quantifier of the chunk says that there are several things.
 fn counts_several(chunk: &[Token]) -> bool {
     chunk.iter().any(|token| {
         token.pos == PartOfSpeech::Number && token.lower != "1"

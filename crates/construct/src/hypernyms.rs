@@ -9,7 +9,7 @@ use crate::wordnet::WordNetNouns;
 pub struct Hypernyms {
     /// Hypernyms of each built-in noun, the preferred one first.
     above: HashMap<&'static str, Vec<&'static str>>,
-    /// Every built-in noun above each built-in noun.
+    /// All built-in hypernyms of each built-in noun, direct and indirect.
     all_above: HashMap<&'static str, HashSet<&'static str>>,
     /// Hyponyms of each built-in noun, in the order of the list.
     below: HashMap<&'static str, Vec<&'static str>>,
@@ -57,7 +57,7 @@ impl Default for Hypernyms {
 }
 
 impl Hypernyms {
-    /// The built-in nouns, and those of WordNet.
+    /// The built-in nouns, and those of `wordnet`.
     pub fn new(wordnet: Option<WordNetNouns>) -> Self {
         let mut nouns = Self {
             above: HashMap::new(),

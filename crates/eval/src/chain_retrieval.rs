@@ -12,8 +12,8 @@ use crate::{Error, Result};
 /// Column of an embedding set with the true caption chain of a photo, a JSON list of texts from general to specific.
 pub const TIERS_COLUMN: &str = "tiers";
 
-/// The radii of the ball that widens around the root, and whether the first retrieved text counts. The supplement of
-/// HierarCaps and its released evaluator differ in both (DEVIATIONS.md, E4).
+/// A protocol of the chain retrieval of HierarCaps: the radii of the balls around the root, and whether the first
+/// retrieved text counts. The supplement and the released evaluator differ in both (DEVIATIONS.md, E4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ChainProtocol {
     /// Name in records and replies.

@@ -103,7 +103,7 @@ pub fn remove_abandoned(target: &Path) {
 /// Writes `bytes` to `path` atomically: a reader sees the old file or the new one.
 ///
 /// # Errors
-/// The errors of [`NewFile`].
+/// A file operation fails: creating, writing, syncing or renaming.
 pub fn write_whole(path: &Path, bytes: &[u8]) -> Result<()> {
     let mut file = NewFile::create(path)?;
     file.write_all(bytes).map_err(Error::io("write", path))?;

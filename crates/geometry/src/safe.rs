@@ -70,7 +70,7 @@ pub mod bounds {
     pub const SHORT_LEG: f64 = 1e-12;
     /// [`SHORT_LEG`] for sides with a term computed in `f32`, relative to the terms of the side.
     pub const SHORT_SIDE: f64 = 1e-6;
-    /// Relative error of converting a ranking key from `f64` to `f32` (6e-8), with a safety factor of ten.
+    /// Relative error of converting a ranking key from `f64` to `f32` (6e-8), with a safety factor above ten.
     pub const KEY: f64 = 1e-6;
     /// Error of an `f32` angle on the scale of `turn_of` in crate `index`, which maps angles from 0 to pi to [0, 2].
     pub const TURN: f64 = 2e-6;

@@ -149,8 +149,7 @@ fn bits_fit_into_a_product_of_planes() {
     };
     for (a, b) in (0..1usize << BITS).flat_map(|a| (0..1 << BITS).map(move |b| (a, b))) {
         let found = BITS as f64 * product.dist(&point(a), &point(b));
-        // The tolerance would also suit distances computed from their cosh, which lose half of the digits.
-        assert!((found - f64::from((a ^ b).count_ones())).abs() < 1e-7 * BITS as f64, "{a} {b}: {found}");
+        assert!((found - f64::from((a ^ b).count_ones())).abs() < 1e-13 * BITS as f64, "{a} {b}: {found}");
     }
 }
 

@@ -72,7 +72,7 @@ struct JpegContent {
 }
 
 enum JpegBlocks {
-    /// The compressed data of the only scan.
+    /// The Huffman codes of the only scan. Its blocks are decoded when their pixels are.
     Coded(Box<HuffmanCodes>),
     /// Coefficients of all scans.
     Stored(Vec<JpegCoefficients>),

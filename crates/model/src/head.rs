@@ -29,8 +29,8 @@ pub const SOFTMAXES: [&str; 3] = ["global_logit_scale", "local_logit_scale", "gl
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct HeadConfig {
-    /// Initial curvature c (sectional curvature -c) of every Lorentz factor, in `curv_range`, unless the manifold lists
-    /// curvatures: 1 (HyCoCLIP App. B, PHyCLIP App. C.3).
+    /// Initial curvature c (sectional curvature -c) of every Lorentz factor, in `curv_range`; 1 in the papers (HyCoCLIP
+    /// App. B, PHyCLIP App. C.3). Not used if the manifold lists curvatures.
     pub curv: f64,
     /// Whether the curvature is learned (all papers: yes).
     pub learn_curv: bool,

@@ -7,11 +7,11 @@
 use std::fmt;
 use std::time::Duration;
 
-use anyhow::Context as _;
 use hyper::Method;
 use serde::{Deserialize, Serialize};
 
 use crate::http_client::{ClientError, PlainHttpClient};
+use crate::{Error, Result};
 
 /// Path of the endpoint if the URL has none.
 const DEFAULT_PATH: &str = "/v1/embeddings";
@@ -72,30 +72,20 @@ impl EmbeddingEndpoint {
     ///
     /// # Errors
     /// The model has a text encoder, or the URL is not `http://HOST:PORT[/PATH]`.
-    pub fn open(
-        settings: &EndpointSettings,
-        name: &str,
-        width: Option<usize>,
-        timeout: Duration,
-    ) -> anyhow::Result<Self> {
+    pub fn open(settings: &EndpointSettings, name: &str, width: Option<usize>, timeout: Duration) -> Result<Self> {
         let EndpointSettings { url, model, key } = settings;
-        let width = width.with_context(|| {
-            format!(
-                "--embedding-endpoint {url}: the model {name} has an encoder of texts; expected a model that reads vectors of \
-                 texts, or no --embedding-endpoint"
+        let width = width.ok_or_else(|| {
+            Error::invalid(
+                "the input of --embedding-endpoint",
+                format!("a text, which the model {name} embeds itself"),
+                "a model that reads vectors of texts, or no --embedding-endpoint",
             )
-        })?;
-        Self::new(url, model.clone(), key.as_deref(), width, timeout)
-            .with_context(|| format!("--embedding-endpoint {url}"))
+        });
+        let endpoint = width.and_then(|width| Self::new(url, model.clone(), key.as_deref(), width, timeout));
+        endpoint.map_err(|source| Error::Endpoint { url: url.clone(), source: Box::new(source) })
     }
 
-    fn new(
-        url: &str,
-        model: Option<String>,
-        key: Option<&str>,
-        width: usize,
-        timeout: Duration,
-    ) -> anyhow::Result<Self> {
+    fn new(url: &str, model: Option<String>, key: Option<&str>, width: usize, timeout: Duration) -> Result<Self> {
         let client = PlainHttpClient::new(url, key, timeout, MAX_RESPONSE_BYTES)?;
         let path = if client.path() == "/" { DEFAULT_PATH } else { client.path() }.to_owned();
         Ok(Self { client, path, model, width })
@@ -104,14 +94,15 @@ impl EmbeddingEndpoint {
     /// The vector of a text.
     ///
     /// # Errors
-    /// There is no response in time, or it has no vector of the expected width.
-    pub async fn vector(&self, text: &str) -> Result<Vec<f32>, EndpointError> {
+    /// The endpoint cannot be reached or does not respond in time, or its response is not a success or has no vector of
+    /// the expected width.
+    pub async fn vector(&self, text: &str) -> std::result::Result<Vec<f32>, EndpointError> {
         let bad = |what: String| EndpointError::BadReply(what);
         let request = EmbeddingsRequest { model: self.model.as_deref(), input: [text] };
         let body = serde_json::to_vec(&request).map_err(|error| bad(error.to_string()))?;
         let reply = self.client.send(Method::POST, &self.path, Some(body)).await.map_err(|error| match error {
             ClientError::Timeout(limit) => EndpointError::Timeout(limit),
-            ClientError::Failed(error) => bad(format!("{error:#}")),
+            error @ ClientError::Failed(_) => bad(error.to_string()),
         })?;
         if !reply.status.is_success() {
             return Err(bad(format!("status {}; expected 200", reply.status)));
@@ -136,9 +127,11 @@ impl EmbeddingEndpoint {
     ///
     /// # Errors
     /// The errors of [`EmbeddingEndpoint::vector`].
-    pub fn vector_blocking(&self, text: &str) -> anyhow::Result<Vec<f32>> {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        Ok(runtime.block_on(self.vector(text))?)
+    pub fn vector_blocking(&self, text: &str) -> std::result::Result<Vec<f32>, EndpointError> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let runtime =
+            runtime.map_err(|error| EndpointError::BadReply(format!("no connection is possible: {error}")))?;
+        runtime.block_on(self.vector(text))
     }
 }
 
@@ -187,7 +180,7 @@ mod tests {
         format!("HTTP/1.1 {status}\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{body}", body.len())
     }
 
-    fn ask(response: String, timeout: Duration) -> (anyhow::Result<Vec<f32>>, String) {
+    fn ask(response: String, timeout: Duration) -> (std::result::Result<Vec<f32>, EndpointError>, String) {
         let (url, thread) = server(response);
         let endpoint = EmbeddingEndpoint::new(&url, Some("small".to_owned()), Some("hunter2"), 3, timeout).unwrap();
         let vector = endpoint.vector_blocking("a \"red\" car");
@@ -232,9 +225,9 @@ mod tests {
         let url = format!("http://{}", listener.local_addr().unwrap());
         let endpoint = EmbeddingEndpoint::new(&url, None, None, 3, Duration::from_millis(200)).unwrap();
         let error = endpoint.vector_blocking("a").unwrap_err();
-        assert!(matches!(error.downcast_ref(), Some(EndpointError::Timeout(_))), "{error:#}");
+        assert!(matches!(error, EndpointError::Timeout(_)), "{error:#}");
         drop(listener);
         let error = endpoint.vector_blocking("a").unwrap_err();
-        assert!(matches!(error.downcast_ref(), Some(EndpointError::BadReply(_))), "{error:#}");
+        assert!(matches!(error, EndpointError::BadReply(_)), "{error:#}");
     }
 }

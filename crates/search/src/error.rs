@@ -10,6 +10,24 @@ pub enum Error {
         /// Columns of the rows.
         known: Vec<String>,
     },
+    /// A setting of an endpoint has an invalid value.
+    #[error("{name} is {found}; expected {expected}")]
+    Invalid {
+        /// The setting.
+        name: String,
+        /// Its value, or a description of it.
+        found: String,
+        /// What is possible.
+        expected: String,
+    },
+    /// The address of an embedding endpoint cannot be used.
+    #[error("--embedding-endpoint {url}")]
+    Endpoint {
+        /// The address.
+        url: String,
+        /// The reason.
+        source: Box<Error>,
+    },
     /// The index rejected a filter.
     #[error(transparent)]
     Index(#[from] conifer_index::Error),
@@ -17,3 +35,9 @@ pub enum Error {
 
 /// Result type of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
+
+impl Error {
+    pub(crate) fn invalid(name: impl Into<String>, found: impl Into<String>, expected: impl Into<String>) -> Self {
+        Error::Invalid { name: name.into(), found: found.into(), expected: expected.into() }
+    }
+}

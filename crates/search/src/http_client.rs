@@ -4,13 +4,14 @@ use std::fmt;
 use std::net::ToSocketAddrs as _;
 use std::time::Duration;
 
-use anyhow::{Context as _, ensure};
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::Bytes;
 use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HOST, HeaderValue};
 use hyper::{HeaderMap, Method, Request, StatusCode, Uri};
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
+
+use crate::{Error, Result};
 
 /// Address of a server, and the limits of every request to it.
 #[derive(Clone, Debug)]
@@ -46,7 +47,7 @@ pub enum ClientError {
     /// No complete response within the time limit.
     Timeout(Duration),
     /// The connection failed, or the response is too long.
-    Failed(anyhow::Error),
+    Failed(Box<dyn std::error::Error + Send + Sync>),
 }
 
 impl PlainHttpClient {
@@ -55,18 +56,22 @@ impl PlainHttpClient {
     /// # Errors
     /// `url` does not have the form `http://HOST[:PORT][/PATH]`, its host cannot be resolved, or the token has bytes
     /// that a header cannot contain.
-    pub fn new(url: &str, token: Option<&str>, timeout: Duration, max_bytes: usize) -> anyhow::Result<Self> {
-        let expected = "expected http://HOST:PORT";
-        let uri: Uri = url.parse().context(expected)?;
-        ensure!(uri.scheme_str() == Some("http") && uri.query().is_none(), expected);
-        let authority = uri.authority().context(expected)?;
+    pub fn new(url: &str, token: Option<&str>, timeout: Duration, max_bytes: usize) -> Result<Self> {
+        let invalid = |found: String| Error::invalid("the URL", found, "http://HOST:PORT");
+        let refused = |why: &dyn fmt::Display| invalid(format!("`{url}` ({why})"));
+        let uri: Uri = url.parse().map_err(|error: hyper::http::uri::InvalidUri| refused(&error))?;
+        if uri.scheme_str() != Some("http") || uri.query().is_some() {
+            return Err(invalid(format!("`{url}`")));
+        }
+        let authority = uri.authority().ok_or_else(|| refused(&"no host"))?;
         let authority = format!("{}:{}", authority.host(), authority.port_u16().unwrap_or(80));
-        authority.to_socket_addrs().context(expected)?;
+        authority.to_socket_addrs().map_err(|error| refused(&error))?;
         let bearer = token.map(|it| {
+            // The error does not quote the key.
             let mut value = HeaderValue::from_str(&format!("Bearer {it}"))
-                .context("the key has characters that an HTTP header cannot contain; expected visible ASCII")?;
+                .map_err(|_| Error::invalid("the key", "text that an HTTP header cannot contain", "visible ASCII"))?;
             value.set_sensitive(true);
-            anyhow::Ok(BearerToken(value))
+            Ok::<_, Error>(BearerToken(value))
         });
         Ok(Self { authority, path: uri.path().to_owned(), bearer: bearer.transpose()?, timeout, max_bytes })
     }
@@ -80,14 +85,24 @@ impl PlainHttpClient {
     ///
     /// # Errors
     /// There is no complete response within the time limit.
-    pub async fn send(&self, method: Method, path: &str, body: Option<Vec<u8>>) -> Result<ClientReply, ClientError> {
+    pub async fn send(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<Vec<u8>>,
+    ) -> std::result::Result<ClientReply, ClientError> {
         match tokio::time::timeout(self.timeout, self.exchange(method, path, body)).await {
             Ok(reply) => reply.map_err(ClientError::Failed),
             Err(_) => Err(ClientError::Timeout(self.timeout)),
         }
     }
 
-    async fn exchange(&self, method: Method, path: &str, body: Option<Vec<u8>>) -> anyhow::Result<ClientReply> {
+    async fn exchange(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<Vec<u8>>,
+    ) -> std::result::Result<ClientReply, Box<dyn std::error::Error + Send + Sync>> {
         let stream = TcpStream::connect(&self.authority).await?;
         stream.set_nodelay(true)?;
         let (mut send, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
@@ -106,11 +121,9 @@ impl PlainHttpClient {
         let mut bytes = Vec::new();
         while let Some(frame) = incoming.frame().await {
             if let Ok(data) = frame?.into_data() {
-                ensure!(
-                    bytes.len() + data.len() <= self.max_bytes,
-                    "the response is longer than {} bytes",
-                    self.max_bytes
-                );
+                if bytes.len() + data.len() > self.max_bytes {
+                    return Err(format!("the response is longer than {} bytes", self.max_bytes).into());
+                }
                 bytes.extend_from_slice(&data);
             }
         }
@@ -123,7 +136,15 @@ impl fmt::Display for ClientError {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             ClientError::Timeout(limit) => write!(to, "no response within {} s", limit.as_secs_f64()),
-            ClientError::Failed(error) => write!(to, "{error:#}"),
+            ClientError::Failed(error) => {
+                write!(to, "{error}")?;
+                let mut cause = error.source();
+                while let Some(error) = cause {
+                    write!(to, ": {error}")?;
+                    cause = error.source();
+                }
+                Ok(())
+            }
         }
     }
 }

@@ -3,12 +3,12 @@
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::path::Path;
 
-use anyhow::{Context as _, ensure};
 use axum::http::header::{AUTHORIZATION, HOST, ORIGIN};
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use subtle::ConstantTimeEq as _;
 
 use crate::error::{HttpError, HttpResult};
+use crate::start_error::{Error, Result};
 
 /// Minimum length of a token in characters. 16 random base64 characters have 96 bits.
 const MIN_TOKEN_LENGTH: usize = 16;
@@ -57,14 +57,13 @@ impl AccessPolicy {
 ///
 /// # Errors
 /// The file cannot be read, or does not have one line of at least 16 visible ASCII characters.
-pub fn read_token(file: &Path) -> anyhow::Result<String> {
-    let option = || format!("--token-file {}", file.display());
-    let token = std::fs::read_to_string(file).with_context(option)?.trim().to_owned();
-    ensure!(
-        token.len() >= MIN_TOKEN_LENGTH && token.bytes().all(|it| it.is_ascii_graphic()),
-        "{}: expected one line of at least {MIN_TOKEN_LENGTH} visible ASCII characters",
-        option()
-    );
+pub fn read_token(file: &Path) -> Result<String> {
+    let option = format!("--token-file {}", file.display());
+    let token = std::fs::read_to_string(file).map_err(Error::option(&option))?.trim().to_owned();
+    if token.len() < MIN_TOKEN_LENGTH || !token.bytes().all(|it| it.is_ascii_graphic()) {
+        let expected = format!("one line of at least {MIN_TOKEN_LENGTH} visible ASCII characters");
+        return Err(Error::invalid(option, "another text", expected));
+    }
     Ok(token)
 }
 

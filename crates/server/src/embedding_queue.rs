@@ -39,7 +39,7 @@ impl EmbeddingQueue {
     ///
     /// # Errors
     /// The thread cannot be spawned.
-    pub(crate) fn start(model: Embedder, max_waiting: usize) -> anyhow::Result<Self> {
+    pub(crate) fn start(model: Embedder, max_waiting: usize) -> std::io::Result<Self> {
         let (send, receive) = mpsc::channel(max_waiting.max(1));
         let model = Arc::new(model);
         let worker = Arc::clone(&model);

@@ -13,7 +13,7 @@
 //! struct Console;
 //!
 //! impl Reporter for Console {
-//!     fn listening(&self, what: &str, address: std::net::SocketAddr) -> anyhow::Result<()> {
+//!     fn listening(&self, what: &str, address: std::net::SocketAddr) -> std::io::Result<()> {
 //!         println!("{what} at http://{address}");
 //!         Ok(())
 //!     }
@@ -22,7 +22,7 @@
 //! let server = BoundServer::bind(Settings { port: 8080, ..Settings::default() })?;
 //! let set = Snapshot::open(Path::new("embeddings"))?;
 //! server.serve(ServedContent::new(set), Arc::new(Console))?; // until Ctrl-C
-//! # Ok::<(), anyhow::Error>(())
+//! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
 //! The API describes itself as an OpenAPI document:
@@ -60,6 +60,7 @@ mod metrics;
 mod reporter;
 mod set;
 mod settings;
+mod start_error;
 
 pub use api::openapi::document as openapi;
 pub use api::predict::ServedPredictor;
@@ -68,5 +69,6 @@ pub use auth::read_token;
 pub use content::ServedContent;
 pub use reporter::Reporter;
 pub use settings::{DEFAULT_PORT, LogFormat, Settings};
+pub use start_error::{Error, Result};
 
 use app::Server;

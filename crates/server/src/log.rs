@@ -7,6 +7,7 @@ use std::io::stdout;
 
 use tracing::Level;
 use tracing::level_filters::LevelFilter;
+use tracing::subscriber::SetGlobalDefaultError;
 use tracing_appender::non_blocking::{ErrorCounter, NonBlockingBuilder, WorkerGuard};
 use tracing_subscriber::filter::Targets;
 use tracing_subscriber::fmt;
@@ -29,7 +30,7 @@ pub(crate) struct RequestLog {
 impl RequestLog {
     /// # Errors
     /// The process already has a log.
-    pub(crate) fn start(format: LogFormat) -> anyhow::Result<Self> {
+    pub(crate) fn start(format: LogFormat) -> Result<Self, SetGlobalDefaultError> {
         let (writer, worker) = NonBlockingBuilder::default().buffered_lines_limit(QUEUE_LINES).finish(stdout());
         let dropped = writer.error_counter();
         let lines = fmt::layer().with_target(false).with_writer(writer);

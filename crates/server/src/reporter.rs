@@ -18,7 +18,7 @@ pub trait Reporter: Send + Sync {
     ///
     /// # Errors
     /// The report cannot be written; the server then stops.
-    fn listening(&self, what: &str, address: SocketAddr) -> anyhow::Result<()> {
+    fn listening(&self, what: &str, address: SocketAddr) -> std::io::Result<()> {
         _ = (what, address);
         Ok(())
     }

@@ -8,8 +8,8 @@ use super::palette::Colour;
 
 /// The colour in which the class occurs in the split `held_out` only.
 pub fn held_out_colour(class: ToyClass) -> Colour {
-    // 3 is coprime to 10, the number of colours. Classes that are neighbours in the tree look alike, and so hold out
-    // different colours.
+    // Neighbouring classes of the tree look alike. Their indices are consecutive, so they hold out different colours: 3
+    // is coprime to 10, the number of colours.
     Colour::ALL[(3 * class.index() + 5) % Colour::ALL.len()]
 }
 

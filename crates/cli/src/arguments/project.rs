@@ -80,8 +80,8 @@ pub(crate) enum CenterArg {
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum KernelArg {
-    /// g / (d^2 + g^2).
+    /// gamma / (d^2 + gamma^2), with the distance d in the disc, as in the paper.
     Paper,
-    /// g / (d + g^2), as in TorchDR.
+    /// gamma / (d + gamma^2), as in TorchDR.
     Torchdr,
 }

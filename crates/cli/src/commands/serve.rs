@@ -59,13 +59,13 @@ pub(crate) fn serve(mut args: ServeArgs, as_json: bool, device: &Device) -> anyh
         cells: args.cells,
         shard: args.shard,
     };
-    server.serve(content, Arc::new(TerminalReporter::new(as_json)))
+    Ok(server.serve(content, Arc::new(TerminalReporter::new(as_json)))?)
 }
 
 pub(crate) fn front(args: FrontArgs, as_json: bool) -> anyhow::Result<()> {
     let server = BoundServer::bind(settings(args.listen, args.max_upload, as_json)?)?;
     let token = args.shard_token_file.as_deref().map(read_token).transpose()?;
-    server.front(&args.shards, token.as_deref(), &TerminalReporter::new(as_json))
+    Ok(server.front(&args.shards, token.as_deref(), &TerminalReporter::new(as_json))?)
 }
 
 fn settings(args: ListenArgs, max_upload: usize, as_json: bool) -> anyhow::Result<Settings> {
@@ -142,8 +142,10 @@ impl Reporter for TerminalReporter {
         }
     }
 
-    fn listening(&self, what: &str, address: SocketAddr) -> anyhow::Result<()> {
+    fn listening(&self, what: &str, address: SocketAddr) -> std::io::Result<()> {
         let url = format!("http://{address}");
-        if self.as_json { print_json(&json!({ "listening": url })) } else { print(&format!("{what} at {url}\n")) }
+        let printed =
+            if self.as_json { print_json(&json!({ "listening": url })) } else { print(&format!("{what} at {url}\n")) };
+        printed.map_err(std::io::Error::other)
     }
 }

@@ -26,7 +26,7 @@ pub enum Decision {
 /// A decided row of a review file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReviewRow {
-    /// As in [`HierarchyRow`].
+    /// Id of the hierarchy, which is that of its caption.
     pub id: String,
     /// The decision.
     pub decision: Decision,

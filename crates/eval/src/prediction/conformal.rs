@@ -3,8 +3,8 @@ use crate::{Error, Result};
 /// A threshold that conformal risk control chose.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ConformalThreshold {
-    /// The smallest threshold at which the bound on the risk holds. `None` if there are too few units; then only the
-    /// root is answered, which is never wrong.
+    /// The smallest threshold at which the bound on the risk holds. `None` if there are too few units; then the
+    /// prediction is always the root, which is never wrong.
     pub threshold: Option<f64>,
     /// Number of calibration units.
     pub units: usize,

@@ -41,8 +41,8 @@ fn repeated(parents: &[Vec<f64>], children: &[Vec<f64>], side: usize) -> Tensor<
 ///
 /// Method. For every norm R, gap g and curvature in {0.1, 1, 10}: 60 pairs in 8 dimensions, with `|x| = R` in a random
 /// direction and `|y - x| = g R` in a random direction or along x (30 each), rounded to `f32`. The reference is the
-/// `f64` space on the rounded points. A budget is twice the measured maximum, rounded up to 1, 2 or 5 (x86-64, rustc
-/// 1.95; the test prints its table when it fails).
+/// `f64` space on the rounded points. Each maximum below is twice the measured one, rounded up to 1, 2 or 5
+/// times a power of ten (x86-64, rustc 1.95; the test prints its table when it fails).
 struct MaxError {
     norm: f64,
     gap: f64,

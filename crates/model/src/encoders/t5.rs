@@ -32,7 +32,7 @@ pub struct T5Config {
     pub head_width: usize,
     /// Width of the feed-forward layers.
     pub hidden: usize,
-    /// Form of the feed-forward layers.
+    /// Activation of the feed-forward layers, with or without a gate.
     pub feed_forward: T5Activation,
     /// Number of buckets of relative positions.
     #[serde(default = "published_buckets")]

@@ -20,6 +20,7 @@ use crate::body::typed;
 use crate::error::{HttpError, HttpResult};
 use crate::reporter::Reporter;
 use crate::set::state::{SAMPLE, ServedSet};
+use crate::start_error::{Error, Result};
 
 /// JPEG quality, 1 to 100.
 const QUALITY: u8 = 85;
@@ -40,9 +41,13 @@ impl Thumbnails {
     ///
     /// # Errors
     /// The set has no column `sample`.
-    pub(crate) fn new(source: Box<dyn Source>, rows: &ServedSet, reporter: Arc<dyn Reporter>) -> anyhow::Result<Self> {
+    pub(crate) fn new(source: Box<dyn Source>, rows: &ServedSet, reporter: Arc<dyn Reporter>) -> Result<Self> {
         let samples = rows.columns.get(SAMPLE).ok_or_else(|| {
-            anyhow::anyhow!("--data: the set has no column `{SAMPLE}`, which links rows to photos; create the set with `conifer embed`, which writes it")
+            Error::invalid(
+                "--data",
+                format!("the set has no column `{SAMPLE}`, which links rows to photos"),
+                "a set that `conifer embed` made, which writes it",
+            )
         })?;
         let total = source.len();
         let mut number_by_id: HashMap<String, u32> = HashMap::with_capacity(total);

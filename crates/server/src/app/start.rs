@@ -4,7 +4,6 @@ use std::net::{SocketAddr, TcpListener, ToSocketAddrs as _};
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context as _, bail, ensure};
 use axum::Router;
 use conifer_data::hierarchy::Tree;
 use conifer_eval::TreeFile;
@@ -32,6 +31,7 @@ use crate::set::explorer::Explorer;
 use crate::set::identity::SetIdentity;
 use crate::set::state::ServedSet;
 use crate::settings::Settings;
+use crate::start_error::{Error, Result};
 
 /// Maximum number of photos that a server decodes, or a front forwards, at the same time.
 pub(crate) const CONCURRENT_UPLOADS: usize = 4;
@@ -54,16 +54,20 @@ impl BoundServer {
     /// # Errors
     /// The address cannot be bound, the process already has a request log, or other machines could connect without a
     /// token and `allow_anyone` is not set.
-    pub fn bind(settings: Settings) -> anyhow::Result<Self> {
+    pub fn bind(settings: Settings) -> Result<Self> {
         let Settings { host, port, max_upload, .. } = &settings;
         let addresses = (host.as_str(), *port).to_socket_addrs();
-        let addresses: Vec<SocketAddr> = addresses.with_context(|| format!("--host {host}"))?.collect();
+        let addresses: Vec<SocketAddr> = addresses.map_err(Error::option(format!("--host {host}")))?.collect();
         let local_only = addresses.iter().all(|it| it.ip().is_loopback());
-        ensure!(
-            local_only || settings.token.is_some() || settings.allow_anyone,
-            "--host {host}: other machines could send requests; expected --token-file FILE with a token that clients must send, or --allow-anyone",
-        );
-        let listener = TcpListener::bind(&*addresses).with_context(|| format!("--host {host} --port {port}"))?;
+        if !local_only && settings.token.is_none() && !settings.allow_anyone {
+            return Err(Error::invalid(
+                format!("--host {host}"),
+                "other machines could send requests",
+                "--token-file FILE with a token that clients must send, or --allow-anyone",
+            ));
+        }
+        let listener = TcpListener::bind(&*addresses);
+        let listener = listener.map_err(Error::option(format!("--host {host} --port {port}")))?;
         let log = settings.log_format.map(RequestLog::start).transpose()?;
         let gate = RequestGate {
             access: AccessPolicy { local_name: local_only.then(|| host.clone()), token: settings.token.clone() },
@@ -84,7 +88,7 @@ impl BoundServer {
     /// # Errors
     /// The content cannot be served, for example because the tree is damaged or the model has no text encoder for the
     /// endpoint.
-    pub fn serve(self, content: ServedContent, reporter: Arc<dyn Reporter>) -> anyhow::Result<()> {
+    pub fn serve(self, content: ServedContent, reporter: Arc<dyn Reporter>) -> Result<()> {
         let server = Arc::new(Server::new(content, &self, &reporter)?);
         let what = format!("{} rows", server.state.len());
         let router = router(server, Arc::clone(&self.gate));
@@ -92,7 +96,7 @@ impl BoundServer {
     }
 
     /// Serves requests until Ctrl-C or SIGTERM.
-    pub(crate) fn run(self, router: Router, reporter: &dyn Reporter, what: &str) -> anyhow::Result<()> {
+    pub(crate) fn run(self, router: Router, reporter: &dyn Reporter, what: &str) -> Result<()> {
         let BoundServer { listener, gate, settings } = self;
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
         reporter.listening(what, listener.local_addr()?)?;
@@ -100,15 +104,16 @@ impl BoundServer {
         let done = runtime.block_on(listen::serve(listener, router, settings.connections, metrics, listen::stopped()));
         // Wait at most one second for searches that are still running.
         runtime.shutdown_timeout(Duration::from_secs(1));
-        done
+        Ok(done?)
     }
 }
 
 impl Server {
-    fn new(content: ServedContent, bound: &BoundServer, reporter: &Arc<dyn Reporter>) -> anyhow::Result<Self> {
+    fn new(content: ServedContent, bound: &BoundServer, reporter: &Arc<dyn Reporter>) -> Result<Self> {
         let ServedContent { set, model, endpoint, predictor, source, tree: tree_file, cells, shard } = content;
         let (settings, metrics) = (&bound.settings, &bound.gate.metrics);
-        let tree = tree_file.as_deref().map(|it| std::fs::read(it).with_context(|| format!("--tree {}", it.display())));
+        let tree =
+            tree_file.as_deref().map(|it| std::fs::read(it).map_err(Error::option(format!("--tree {}", it.display()))));
         // Without --tree, the ranks of the data give the class tree. All shards derive the same tree from the same
         // data.
         let ranks = match &source {
@@ -119,7 +124,7 @@ impl Server {
         let identity = SetIdentity::new(&set, tree.as_deref())?;
         // The classes are derived from the whole set, so that all shards have the same classes.
         let classes = match (tree_file.as_deref(), ranks) {
-            (Some(file), _) => Some(ClassSource::Edges(Tree::read_edges(file).context("--tree")?)),
+            (Some(file), _) => Some(ClassSource::Edges(Tree::read_edges(file).map_err(Error::option("--tree"))?)),
             (None, Some(ranks)) => Some(ClassSource::Edges(ranks)),
             (None, None) => ClassSource::of_columns(&set.columns)?,
         };
@@ -138,7 +143,11 @@ impl Server {
         let endpoint = match (&model, &endpoint) {
             (_, None) => None,
             (None, Some(_)) => {
-                bail!("--embedding-endpoint: expected --checkpoint MODEL, too, with a model that reads vectors")
+                return Err(Error::invalid(
+                    "--embedding-endpoint",
+                    "no model",
+                    "--checkpoint MODEL, too, with a model that reads vectors",
+                ));
             }
             (Some(model), Some(endpoint)) => {
                 let limit = ENDPOINT_TIMEOUT.min(settings.timeout.mul_f64(SHARE_OF_TIMEOUT));

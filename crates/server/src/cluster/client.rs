@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use anyhow::{Context as _, ensure};
 use axum::http::{Method, StatusCode};
 use conifer_search::{ClientReply, PlainHttpClient};
 use serde::de::DeserializeOwned;
@@ -10,6 +9,7 @@ use serde::de::DeserializeOwned;
 use crate::api::replies::{ErrorReply, RowReply};
 use crate::error::{HttpError, HttpResult};
 use crate::set::identity::ShardIdentity;
+use crate::start_error::{Error, Result};
 
 /// Maximum size of a response in bytes.
 const MAX_RESPONSE_BYTES: usize = 64 << 20;
@@ -35,10 +35,12 @@ pub(crate) struct Shard {
 impl ShardClient {
     /// # Errors
     /// The URL does not have the form `http://HOST[:PORT]`, or the host cannot be resolved.
-    pub(crate) fn new(url: &str, token: Option<&str>, timeout: Duration) -> anyhow::Result<Self> {
-        let option = || format!("--shard {url}");
-        let http = PlainHttpClient::new(url, token, timeout, MAX_RESPONSE_BYTES).with_context(option)?;
-        ensure!(http.path() == "/", "{}: expected http://HOST:PORT without a path", option());
+    pub(crate) fn new(url: &str, token: Option<&str>, timeout: Duration) -> Result<Self> {
+        let option = format!("--shard {url}");
+        let http = PlainHttpClient::new(url, token, timeout, MAX_RESPONSE_BYTES).map_err(Error::option(&option))?;
+        if http.path() != "/" {
+            return Err(Error::invalid(option, format!("the path {}", http.path()), "http://HOST:PORT without a path"));
+        }
         Ok(Self { url: url.to_owned(), http })
     }
 

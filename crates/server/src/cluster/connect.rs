@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use anyhow::{Context as _, ensure};
 use axum::http::Method;
 use serde_json::json;
 use tokio::sync::{Mutex, Semaphore};
@@ -14,6 +13,7 @@ use crate::api::info::ServerInfo;
 use crate::app::start::{BoundServer, CONCURRENT_UPLOADS, SHARE_OF_TIMEOUT};
 use crate::reporter::Reporter;
 use crate::set::identity::SetIdentity;
+use crate::start_error::{Error, Result};
 
 impl BoundServer {
     /// Serves the set whose shards are on the servers at `shards`, `http://HOST:PORT` in the order of their shards,
@@ -21,10 +21,10 @@ impl BoundServer {
     ///
     /// # Errors
     /// A server does not answer, or the servers do not hold all shards of one set in order.
-    pub fn front(self, shards: &[String], shard_token: Option<&str>, reporter: &dyn Reporter) -> anyhow::Result<()> {
+    pub fn front(self, shards: &[String], shard_token: Option<&str>, reporter: &dyn Reporter) -> Result<()> {
         let timeout = self.settings.timeout.mul_f64(SHARE_OF_TIMEOUT);
         let clients = shards.iter().map(|url| ShardClient::new(url, shard_token, timeout));
-        let clients = clients.collect::<anyhow::Result<Vec<_>>>()?;
+        let clients = clients.collect::<Result<Vec<_>>>()?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let (shards, info) = runtime.block_on(connect(clients))?;
         let front = FrontServer {
@@ -43,7 +43,7 @@ impl BoundServer {
 
 /// Requests `/api/info` from every server and checks that the servers hold all shards of one set, in order. Returns the
 /// shards and the info of the first one.
-async fn connect(clients: Vec<ShardClient>) -> anyhow::Result<(Vec<Arc<Shard>>, ServerInfo)> {
+async fn connect(clients: Vec<ShardClient>) -> Result<(Vec<Arc<Shard>>, ServerInfo)> {
     let (of, mut first, mut shards) = (clients.len(), None, Vec::new());
     for (i, client) in clients.into_iter().enumerate() {
         let url = client.url.clone();
@@ -51,30 +51,34 @@ async fn connect(clients: Vec<ShardClient>) -> anyhow::Result<(Vec<Arc<Shard>>, 
             Ok(reply) => client.read::<ServerInfo>(&reply),
             Err(error) => Err(error),
         };
-        let info = info.map_err(|error| anyhow::anyhow!(error.message)).context("requesting /api/info from a shard")?;
+        let info = info.map_err(|error| Error::option("requesting /api/info from a shard")(error.message))?;
         let shard = info.shard_identity();
-        ensure!(
+        let check = |right: bool, found: String, expected: String| {
+            if right { Ok(()) } else { Err(Error::invalid(format!("--shard {url}"), found, expected)) }
+        };
+        check(
             (shard.index, shard.count) == (i, of),
-            "--shard {url}: the server holds part {}/{} of its set; expected a server started with --shard {i}/{of} at this position",
-            shard.index,
-            shard.count
-        );
+            format!("the server holds part {}/{} of its set", shard.index, shard.count),
+            format!("a server started with --shard {i}/{of} at this position"),
+        )?;
         let text = |set: &SetIdentity| json!(set).to_string();
         let first = first.get_or_insert_with(|| info.clone());
-        ensure!(
+        check(
             info.set == first.set && info.space == first.space,
-            "--shard {url}: the server holds a part of the set {}; expected a part of {}, as on the first shard: all shards need the same set, store version and --tree",
-            text(&info.set),
-            text(&first.set)
-        );
+            format!("the server holds a part of the set {}", text(&info.set)),
+            format!(
+                "a part of {}, as on the first shard: all shards need the same set, store version and --tree",
+                text(&first.set)
+            ),
+        )?;
         let rows = shard.rows(info.set.rows);
-        ensure!(
+        check(
             info.rows == rows,
-            "--shard {url}: the server has {} rows; expected {rows} in part {i}/{of} of {} rows",
-            info.rows,
-            info.set.rows
-        );
+            format!("the server has {} rows", info.rows),
+            format!("{rows} in part {i}/{of} of {} rows", info.set.rows),
+        )?;
         shards.push(Arc::new(Shard { client, identity: shard, rows }));
     }
-    Ok((shards, first.context("expected at least one --shard")?))
+    let first = first.ok_or_else(|| Error::invalid("--shard", "none", "at least one"))?;
+    Ok((shards, first))
 }

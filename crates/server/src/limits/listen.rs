@@ -46,7 +46,7 @@ pub(crate) async fn serve(
     max_connections: usize,
     metrics: Arc<Metrics>,
     stop: impl Future<Output = ()>,
-) -> anyhow::Result<()> {
+) -> std::io::Result<()> {
     listener.set_nonblocking(true)?;
     let listener = tokio::net::TcpListener::from_std(listener)?;
     let table = Arc::new(Mutex::new(ConnectionTable::default()));

@@ -21,7 +21,7 @@ impl Permits {
         Self { searches: Arc::new(Semaphore::new(cores)), decoders: Arc::new(Semaphore::new(decoders)) }
     }
 
-    /// Runs a search, traversal or thumbnail, in order of arrival.
+    /// Runs work that uses a core, except the decoding of uploads. Permits are granted in order of arrival.
     pub(crate) async fn search<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> HttpResult<T> + Send + 'static,

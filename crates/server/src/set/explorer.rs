@@ -21,7 +21,7 @@ pub(crate) struct Explorer {
 impl Explorer {
     /// # Errors
     /// The space of the rows is not valid.
-    pub(crate) fn new(rows: &ServedSet) -> anyhow::Result<Self> {
+    pub(crate) fn new(rows: &ServedSet) -> conifer_geometry::Result<Self> {
         let labels = rows.columns.get(LABEL).map(Vec::as_slice);
         let classes = rows.tree.as_ref().map(|it| ClassTree::new(it.tree.clone(), &it.node_of, labels));
         let factors = ProductFactors::new(rows.spec(), rows.root())?;

@@ -44,7 +44,7 @@ pub(crate) struct ShardIdentity {
 impl SetIdentity {
     /// # Errors
     /// The fingerprint of the set cannot be computed.
-    pub(crate) fn new(set: &Snapshot, tree: Option<&[u8]>) -> anyhow::Result<Self> {
+    pub(crate) fn new(set: &Snapshot, tree: Option<&[u8]>) -> conifer_index::Result<Self> {
         let (rows, tree) = (set.fingerprint()?, tree.map(sha256_hex));
         Ok(SetIdentity {
             sha256: sha256_hex(format!("{rows} {}", tree.as_deref().unwrap_or("no tree")).as_bytes()),

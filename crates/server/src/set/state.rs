@@ -58,7 +58,7 @@ struct RowsByName {
 impl ServedSet {
     /// # Errors
     /// An index cannot be built.
-    pub(crate) fn new(set: Snapshot, cells: bool, classes: Option<ClassSource>) -> anyhow::Result<Self> {
+    pub(crate) fn new(set: Snapshot, cells: bool, classes: Option<ClassSource>) -> conifer_index::Result<Self> {
         let cells = if cells { Some(CellIndex::on(&set, Partition::default())?) } else { None };
         let flat = FlatIndex::on(&set)?;
         let Snapshot { ids, modality, columns, source, .. } = set;
@@ -94,7 +94,7 @@ impl ServedSet {
         self.by_id.candidates(id).filter(move |row| self.ids[*row] == id)
     }
 
-    /// The rows of the sample of `row` in ascending order, including `row`; empty if the set has no samples.
+    /// The rows of the sample of `row` in ascending order, including `row`; empty if `row` belongs to no sample.
     pub(crate) fn rows_of_sample(&self, row: usize) -> Vec<usize> {
         let (Some(by_sample), Some(samples)) = (&self.by_sample, self.columns.get(SAMPLE)) else { return Vec::new() };
         let sample = &samples[row];

@@ -86,7 +86,8 @@ fn names(
         let name = font.fitted(name, SMALL, NAME);
         let width = font.width(&name, SMALL);
         let start = (x + 2.0).min(right - width).max(left);
-        // Left of its point, the curve is higher, so a name that is moved to the left is below it if there is space.
+        // The curve falls, so it would cross a name that had to move to the left of its point. Such a name is placed
+        // below the point if there is space.
         let below = y + SMALL + 4.0;
         let baseline = if start < x && below <= bottom - 2.0 { below } else { y - 4.0 };
         let covers = taken.is_some_and(|[end, last]| start < end && (baseline - last).abs() < SMALL);

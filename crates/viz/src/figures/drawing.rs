@@ -55,7 +55,7 @@ pub(super) enum Shape {
     },
 }
 
-/// The part of a text that is at its position.
+/// Which point of a text lies at its position (`text-anchor` of SVG).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Anchor {
     Start,

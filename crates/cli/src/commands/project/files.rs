@@ -104,7 +104,7 @@ impl ProjectedSet<'_> {
         for (name, values) in &self.set.columns {
             let numbers: Option<Vec<f64>> =
                 rows().map(|row| values[row].parse().ok().filter(|it: &f64| it.is_finite())).collect();
-            // A column of the set does not replace `depth`, which is computed.
+            // `depth` is the computed depth, so a column of this name is renamed.
             let name = if name == "depth" { "column depth" } else { name };
             if numbers.is_none() {
                 coloured.insert(name.to_owned(), json!(coloured_values(values.iter().map(String::as_str))));

@@ -7,7 +7,7 @@ use crate::{Error, Result};
 /// The two bicubic filters of PyTorch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PositionFilter {
-    /// Four neighbours, with the cubic of a = -3/4.
+    /// Cubic convolution of four neighbours with a = -3/4.
     Plain,
     /// `antialias = True`: the cubic of a = -1/2, stretched by the scale factor when shrinking, as in Pillow.
     Antialias,
