@@ -24,8 +24,8 @@ from pathlib import Path
 from statistics import median
 
 
-def step_seconds(program, config, ranks, batch, steps, sets):
-    """Median seconds of a step, without the first, from the log of a run."""
+def measured(program, config, ranks, threads, batch, steps, sets):
+    """Median seconds of a step, without the first of several, and the peak memory of rank 0 in MiB, from the log of a run."""
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "run"
         overrides = [f"train.steps={steps}", f"train.batch_size={batch}", "train.log_every=1", "train.checkpoint_every=0",
@@ -33,9 +33,10 @@ def step_seconds(program, config, ranks, batch, steps, sets):
         command = [program, "train", config, "--out", str(out)] + [it for over in overrides for it in ("--set", over)]
         if ranks > 1:
             command = ["mpirun", "--allow-run-as-root", "--oversubscribe", "-n", str(ranks), *command]
-        subprocess.run(command, check=True, env=os.environ | {"RAYON_NUM_THREADS": "1"}, stdout=subprocess.DEVNULL)
+        subprocess.run(command, check=True, env=os.environ | {"RAYON_NUM_THREADS": str(threads)}, stdout=subprocess.DEVNULL)
         records = [json.loads(line) for line in open(out / "metrics.jsonl")]
-    return median(batch / record["samples_per_second"] for record in records[1:])
+    seconds = median(batch / record["samples_per_second"] for record in records[1:] or records)
+    return seconds, records[-1].get("peak_rss_mb")
 
 
 def run(arguments):
@@ -45,9 +46,13 @@ def run(arguments):
     with open(arguments.out, "a") as out:
         for ranks in arguments.ranks:
             for batch in arguments.batches:
-                seconds = step_seconds(arguments.program, arguments.config, ranks, batch, arguments.steps, arguments.set)
-                print(f"{ranks} ranks, batch {batch}: {seconds:.3f} s a step", flush=True)
-                out.write(json.dumps({"ranks": ranks, "batch": batch, "seconds": seconds}) + "\n")
+                it = arguments
+                seconds, peak = measured(it.program, it.config, ranks, it.threads, batch, it.steps, it.set)
+                memory = f", peak {peak:.0f} MiB" if peak else ""
+                print(f"{ranks} ranks of {it.threads} threads, batch {batch}: {seconds:.3f} s a step, "
+                      f"{1e3 * seconds / batch:.1f} ms a pair{memory}", flush=True)
+                record = {"ranks": ranks, "threads": it.threads, "batch": batch, "seconds": seconds, "peak_mib": peak}
+                out.write(json.dumps(record) + "\n")
                 out.flush()
 
 
@@ -116,6 +121,7 @@ def main():
     one.add_argument("--config", required=True)
     one.add_argument("--ranks", type=numbers, default=[1, 2])
     one.add_argument("--batches", type=numbers, required=True)
+    one.add_argument("--threads", type=int, default=1, help="threads of a rank")
     one.add_argument("--steps", type=int, default=6)
     one.add_argument("--set", action="append", default=[])
     one.add_argument("--out", default="scale.jsonl")
