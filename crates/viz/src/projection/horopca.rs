@@ -17,8 +17,8 @@
 //! directions are found one after the other, each orthogonal to the earlier ones (Sec. 4), by gradient ascent along
 //! great circles with Barzilai-Borwein step lengths. A step that lowers the objective is halved.
 
-use conifer_geometry::safe::projection::{DEPENDENT, GRADIENT_SETTLED, HULL};
-use conifer_geometry::safe::{TINY_F64, ratio};
+use conifer_geometry::safe::projection::{DEPENDENT, GRADIENT_SETTLED, HULL, PLAIN_LOGARITHM, SHORT_SINH};
+use conifer_geometry::safe::ratio;
 use conifer_geometry::slices::{dot, norm};
 use rayon::prelude::*;
 
@@ -124,23 +124,32 @@ impl HoroPca {
     }
 }
 
-/// Projected points, for the objective.
-struct ProjectedPoint {
+/// The projected points of all rows, for the objective. One list per number keeps the points of close rows in a cache line.
+struct ProjectedPoints {
+    /// Number of directions.
+    dim: usize,
     /// `t(y)`.
-    time: f64,
+    time: Vec<f64>,
     /// `t(y) - sum_k h_k`.
-    rest: f64,
+    rest: Vec<f64>,
     /// `s`.
-    root: f64,
-    /// `h`.
+    root: Vec<f64>,
+    /// `h`, `[N, dim]`.
     along: Vec<f64>,
 }
 
-impl ProjectedPoint {
-    fn new(busemann: &[f64]) -> Self {
-        let (time, root) = time_and_root(busemann);
-        let along: Vec<f64> = busemann.iter().map(|a| time - a).collect();
-        ProjectedPoint { time, rest: time - along.iter().sum::<f64>(), root, along }
+impl ProjectedPoints {
+    /// From `a`, `[N, dim]`.
+    fn new(busemann: &[f64], dim: usize) -> Self {
+        let (time, root): (Vec<f64>, Vec<f64>) = busemann.chunks_exact(dim).map(time_and_root).unzip();
+        let along: Vec<f64> =
+            busemann.chunks_exact(dim).zip(&time).flat_map(|(a, time)| a.iter().map(move |a| time - a)).collect();
+        let rest = along.chunks_exact(dim).zip(&time).map(|(along, time)| time - along.iter().sum::<f64>()).collect();
+        ProjectedPoints { dim, time, rest, root, along }
+    }
+
+    fn along(&self, i: usize) -> &[f64] {
+        &self.along[i * self.dim..(i + 1) * self.dim]
     }
 }
 
@@ -155,31 +164,30 @@ pub(super) struct HoroObjective<'a> {
 impl HoroObjective<'_> {
     /// The variance and its gradient in the ambient space of the direction.
     pub(super) fn evaluate(&self, direction: &[f64]) -> (f64, Vec<f64>) {
-        let points: Vec<ProjectedPoint> = (0..self.rows.len())
-            .into_par_iter()
-            .map(|i| {
-                let row = self.rows.row(i);
-                let mut busemann = self.fixed[i].clone();
-                busemann.push(time_of(row) - dot(row, direction));
-                ProjectedPoint::new(&busemann)
-            })
-            .collect();
         let last = self.fixed.first().map_or(0, Vec::len);
         let of_row = |i: usize| {
-            let x = &points[i];
+            let row = self.rows.row(i);
+            self.fixed[i].iter().copied().chain([time_of(row) - dot(row, direction)]).collect::<Vec<f64>>()
+        };
+        let busemann: Vec<Vec<f64>> = (0..self.rows.len()).into_par_iter().map(of_row).collect();
+        let points = ProjectedPoints::new(&busemann.concat(), last + 1);
+        let of_row = |i: usize| {
+            let (x, time) = (points.along(i), points.time[i]);
             let (mut sum, mut rest, mut along) = (0.0, 0.0, 0.0);
             self.pairs.partners(i, |j| {
-                let y = &points[j];
-                let apart: f64 = x.along.iter().zip(&y.along).map(|(a, b)| (a - b) * (a - b)).sum();
-                let half = (apart - (x.time - y.time).powi(2)).max(0.0).sqrt() / 2.0;
-                let dist = 2.0 * half.asinh();
+                let y = points.along(j);
+                let apart: f64 = x.iter().zip(y).map(|(a, b)| (a - b) * (a - b)).sum();
+                let late = time - points.time[j];
+                let u = (apart - late * late).max(0.0) / 2.0; // cosh(d) - 1
+                let sinh = (u * (u + 2.0)).sqrt();
+                let dist = if u > PLAIN_LOGARITHM { (1.0 + u + sinh).ln() } else { (u + sinh).ln_1p() };
                 sum += dist * dist;
-                // d(d^2)/du = 2 d / sinh(d) with u = cosh(d); sinh(d) = 2 half sqrt(1 + half^2)
-                let slope = if half > TINY_F64 { dist / (half * (1.0 + half * half).sqrt()) } else { 2.0 };
-                rest += slope * y.rest;
-                along += slope * y.along[last];
+                // d(d^2)/du = 2 d / sinh(d)
+                let slope = if sinh > SHORT_SINH { 2.0 * dist / sinh } else { 2.0 };
+                rest += slope * points.rest[j];
+                along += slope * y[last];
             });
-            (sum, along - rest * x.along[last] / x.root)
+            (sum, along - rest * x[last] / points.root[i])
         };
         let found: Vec<(f64, f64)> = (0..self.rows.len()).into_par_iter().map(of_row).collect();
         let weight = self.pairs.weight();
