@@ -19,8 +19,6 @@ pub(crate) const INK: Rgb = [0x1d, 0x24, 0x30];
 pub(crate) const SOFT: Rgb = [0x5d, 0x66, 0x72];
 /// Grid lines.
 pub(crate) const GRID: Rgb = [0xdd, 0xe1, 0xe6];
-/// Groups without a colour of their own.
-pub(crate) const OTHER: Rgb = [0x8a, 0x8a, 0x8a];
 
 /// The colour of series `at`; later ones repeat.
 pub(crate) fn colour(at: usize) -> Rgb {

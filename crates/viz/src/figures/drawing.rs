@@ -39,6 +39,14 @@ pub(super) enum Shape {
         radius: f64,
         colour: Rgb,
     },
+    /// Discs of one group, which SVG viewers name.
+    Marks {
+        centers: Vec<[f64; 2]>,
+        radius: f64,
+        colour: Rgb,
+        opacity: f64,
+        name: String,
+    },
     /// A line of text; `at` is on its baseline.
     Text {
         at: [f64; 2],
@@ -57,7 +65,7 @@ pub(super) enum Shape {
 
 /// Which point of a text lies at its position (`text-anchor` of SVG).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Anchor {
+pub(crate) enum Anchor {
     Start,
     Middle,
     End,
@@ -75,7 +83,7 @@ impl Anchor {
 }
 
 impl Drawing {
-    pub(super) fn new(width: f64) -> Self {
+    pub(crate) fn new(width: f64) -> Self {
         Drawing { width, ..Self::default() }
     }
 
@@ -87,7 +95,7 @@ impl Drawing {
         self.area(vec![[x, y], [x + width, y], [x + width, y + height], [x, y + height]], colour, opacity);
     }
 
-    pub(super) fn line(&mut self, points: Vec<[f64; 2]>, colour: Rgb, width: f64) {
+    pub(crate) fn line(&mut self, points: Vec<[f64; 2]>, colour: Rgb, width: f64) {
         self.shapes.push(Shape::Line { points, colour, width, dashed: false });
     }
 
@@ -99,7 +107,13 @@ impl Drawing {
         self.shapes.push(Shape::Disc { center, radius, colour });
     }
 
-    pub(super) fn text(&mut self, at: [f64; 2], size: f64, anchor: Anchor, colour: Rgb, text: &str) {
+    pub(crate) fn marks(&mut self, centers: Vec<[f64; 2]>, radius: f64, colour: Rgb, opacity: f64, name: &str) {
+        if !centers.is_empty() {
+            self.shapes.push(Shape::Marks { centers, radius, colour, opacity, name: name.to_owned() });
+        }
+    }
+
+    pub(crate) fn text(&mut self, at: [f64; 2], size: f64, anchor: Anchor, colour: Rgb, text: &str) {
         if !text.is_empty() {
             self.shapes.push(Shape::Text { at, size, anchor, colour, text: text.to_owned() });
         }
@@ -122,7 +136,7 @@ impl Drawing {
 
     /// A text that does not lie inside the drawing.
     #[cfg(test)]
-    pub(super) fn outside(&self, font: &super::font::FigureFont<'_>) -> Option<String> {
+    pub(crate) fn outside(&self, font: &super::font::FigureFont<'_>) -> Option<String> {
         self.shapes.iter().find_map(|shape| {
             let Shape::Text { at: [x, y], size, anchor, text, .. } = shape else { return None };
             let width = font.width(text, *size);
@@ -156,6 +170,14 @@ impl Shape {
             }
             Shape::Disc { center: [x, y], radius, colour } => {
                 let _ = writeln!(out, "<circle cx=\"{x:.2}\" cy=\"{y:.2}\" r=\"{radius}\" fill=\"{}\"/>", hex(*colour));
+            }
+            Shape::Marks { centers, radius, colour, opacity, name } => {
+                let (colour, name) = (hex(*colour), escape(&printable(name)));
+                let _ = writeln!(out, "<g fill=\"{colour}\" fill-opacity=\"{opacity}\"><title>{name}</title>");
+                for [x, y] in centers {
+                    let _ = write!(out, "<circle cx=\"{x:.2}\" cy=\"{y:.2}\" r=\"{radius}\"/>");
+                }
+                out.push_str("</g>\n");
             }
             Shape::Text { at: [x, y], size, anchor, colour, text } => {
                 let anchor = match anchor {

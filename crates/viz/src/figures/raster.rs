@@ -71,6 +71,13 @@ fn paint(pixels: &mut Pixmap, shape: &Shape, font: &FigureFont<'_>, place: Trans
                 fill(pixels, &path, *colour, 1.0, place);
             }
         }
+        Shape::Marks { centers, radius, colour, opacity, .. } => {
+            for [x, y] in centers {
+                if let Some(path) = PathBuilder::from_circle(*x as f32, *y as f32, *radius as f32) {
+                    fill(pixels, &path, *colour, *opacity, place);
+                }
+            }
+        }
         Shape::Text { at: [x, y], size, anchor, colour, text } => {
             let x = anchor.left(*x, font.width(text, *size));
             if let Some(path) = font.outline(text, *size) {

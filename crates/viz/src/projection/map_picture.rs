@@ -1,16 +1,22 @@
-use std::fmt::Write as _;
-
+use crate::Result;
 use crate::chart::escape;
-use crate::palette::{COLOURS, OTHER, hex};
+use crate::figures::FigureFont;
+use crate::figures::drawing::{Anchor, Drawing};
+use crate::figures::plots::{PAGE, SIZE, SMALL, legend};
+use crate::palette::{COLOURS, INK, SOFT, colour};
 
-/// Number of groups with a colour of their own in a map; further ones are grey.
+/// Number of groups with a colour of their own in a map. Further values are grey on the page of [`map_html`].
 pub const MAP_COLOURS: usize = COLOURS.len();
-/// Side of the drawing.
-const SIDE: f64 = 640.0;
-/// Space around the drawing.
-const MARGIN: f64 = 16.0;
-/// Height of the line of the title and of the legend.
-const LINE: f64 = 20.0;
+/// Space around the drawing, points.
+const MARGIN: f64 = 4.0;
+/// Side of the drawing, points.
+const SIDE: f64 = PAGE - 2.0 * MARGIN;
+/// Height of a line of text, points.
+const LINE: f64 = 11.0;
+/// Number of straight lines that draw a circle.
+const CORNERS: usize = 180;
+/// Number of points above which their marks are smaller.
+const MANY: usize = 2000;
 
 /// A map of points in the Poincare disc or in the plane.
 #[derive(Clone, Debug, Default)]
@@ -25,69 +31,60 @@ pub struct MapPicture {
     pub points: Vec<[f64; 2]>,
     /// Number of the group of each point in `names`.
     pub groups: Vec<usize>,
-    /// Names of the groups, in the order of the legend.
+    /// Names of the groups, in the order of the legend: at most [`MAP_COLOURS`], because colours repeat.
     pub names: Vec<String>,
     /// Position of the root, drawn as a cross.
     pub root: Option<[f64; 2]>,
 }
 
 impl MapPicture {
-    /// Draws the map as a complete SVG file.
-    pub fn svg(&self) -> String {
-        let top = LINE * (self.notes.len() + 2) as f64 + MARGIN;
-        let (width, height) = (SIDE + 2.0 * MARGIN, top + SIDE + MARGIN);
-        let mut svg = format!(
-            "<svg viewBox=\"0 0 {width} {height}\" role=\"img\" aria-label=\"{0}\" xmlns=\"http://www.w3.org/2000/svg\" \
-             font-family=\"system-ui,sans-serif\" font-size=\"12\" fill=\"#333\"><rect width=\"100%\" height=\"100%\" \
-             fill=\"#fff\"/><text x=\"{MARGIN}\" y=\"{LINE}\" font-size=\"15\" font-weight=\"600\">{0}</text>",
-            escape(&self.title)
-        );
-        for (i, line) in self.notes.iter().enumerate() {
-            let y = LINE * (i + 2) as f64;
-            let _ = write!(svg, "<text x=\"{MARGIN}\" y=\"{y}\">{}</text>", escape(line));
+    /// Draws the map at the width of a page.
+    pub fn drawing(&self, font: &FigureFont<'_>) -> Drawing {
+        let mut drawing = Drawing::new(PAGE);
+        let title = font.fitted(&self.title, SIZE, SIDE);
+        drawing.text([MARGIN, LINE], SIZE, Anchor::Start, INK, &title);
+        let mut top = LINE + 4.0;
+        for line in &self.notes {
+            drawing.text([MARGIN, top + SMALL], SMALL, Anchor::Start, SOFT, &font.fitted(line, SMALL, SIDE));
+            top += LINE;
         }
-        let (mut x, y) = (MARGIN, LINE * (self.notes.len() + 2) as f64);
-        for (i, name) in self.names.iter().enumerate() {
-            let colour = hex(*COLOURS.get(i).unwrap_or(&OTHER));
-            let _ = write!(
-                svg,
-                "<circle cx=\"{:.0}\" cy=\"{:.0}\" r=\"5\" fill=\"{colour}\"/><text x=\"{:.0}\" y=\"{y:.0}\">{}</text>",
-                x + 5.0,
-                y - 4.0,
-                x + 14.0,
-                escape(name)
-            );
-            x += 32.0 + 7.0 * name.chars().count() as f64;
-        }
+        let names: Vec<&str> = self.names.iter().map(String::as_str).collect();
+        top = legend(&mut drawing, font, &names, top + 2.0) + 4.0;
+        drawing.height = top + SIDE + MARGIN;
         let ([left, low], scale) = self.frame();
-        let place = |[px, py]: [f64; 2]| (MARGIN + (px - left) * scale, top + SIDE - (py - low) * scale);
+        let place = |[x, y]: [f64; 2]| [MARGIN + (x - left) * scale, top + SIDE - (y - low) * scale];
         if self.is_disc {
-            let (cx, cy) = place([0.0, 0.0]);
-            let _ =
-                write!(svg, "<circle cx=\"{cx:.1}\" cy=\"{cy:.1}\" r=\"{scale:.1}\" fill=\"none\" stroke=\"#bbb\"/>");
+            let turn = |at: usize| std::f64::consts::TAU * at as f64 / CORNERS as f64;
+            let circle = (0..=CORNERS).map(|at| place([turn(at).cos(), turn(at).sin()])).collect();
+            drawing.line(circle, SOFT, 0.5);
         }
-        let radius = if self.points.len() > 2000 { 1.6 } else { 3.0 };
-        for (i, name) in self.names.iter().enumerate() {
-            let colour = hex(*COLOURS.get(i).unwrap_or(&OTHER));
-            let _ = write!(svg, "<g fill=\"{colour}\" fill-opacity=\".6\"><title>{}</title>", escape(name));
-            for (point, _) in self.points.iter().zip(&self.groups).filter(|(_, group)| **group == i) {
-                let (x, y) = place(*point);
-                let _ = write!(svg, "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"{radius}\"/>");
-            }
-            svg.push_str("</g>");
+        let radius = if self.points.len() > MANY { 0.9 } else { 1.7 };
+        for (group, name) in self.names.iter().enumerate() {
+            let own = self.points.iter().zip(&self.groups).filter(|(_, it)| **it == group);
+            drawing.marks(own.map(|(point, _)| place(*point)).collect(), radius, colour(group), 0.6, name);
         }
-        if let Some((x, y)) = self.root.map(place) {
-            let _ = write!(
-                svg,
-                "<path d=\"M{:.1},{y:.1}h12M{x:.1},{:.1}v12\" stroke=\"#000\" stroke-width=\"1.5\"><title>root</title></path>",
-                x - 6.0,
-                y - 6.0
-            );
+        if let Some([x, y]) = self.root.map(place) {
+            drawing.line(vec![[x - 4.0, y], [x + 4.0, y]], INK, 0.9);
+            drawing.line(vec![[x, y - 4.0], [x, y + 4.0]], INK, 0.9);
         }
-        svg + "</svg>\n"
+        drawing
     }
 
-    /// Lower left corner of the drawing, and pixels per unit.
+    /// The map as a complete SVG file.
+    pub fn svg(&self) -> String {
+        self.drawing(&FigureFont::default()).svg()
+    }
+
+    /// The map as a PNG file of 300 dots per inch.
+    ///
+    /// # Errors
+    /// As [`Drawing::png`].
+    pub fn png(&self) -> Result<Vec<u8>> {
+        let font = FigureFont::default();
+        self.drawing(&font).png(&font)
+    }
+
+    /// Lower left corner of the drawing, and points per unit.
     fn frame(&self) -> ([f64; 2], f64) {
         if self.is_disc {
             return ([-1.0, -1.0], SIDE / 2.0);
@@ -116,6 +113,7 @@ pub fn map_html(title: &str, data: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
     use super::*;
 
     #[test]
@@ -131,9 +129,10 @@ mod tests {
                 root: Some([0.0, 0.0]),
             };
             let svg = picture.svg();
-            assert_eq!(svg.matches("r=\"3\"").count(), 3, "{svg}");
+            assert_eq!(svg.matches("r=\"1.7\"").count(), 3, "{svg}");
             assert!(svg.contains("a &lt; b") && svg.contains("&lt;text&gt;") && !svg.contains("NaN"), "{svg}");
-            assert_eq!(svg, picture.svg());
+            assert_eq!((svg, picture.png().unwrap()), (picture.svg(), picture.png().unwrap()));
+            assert_eq!(picture.drawing(&FigureFont::default()).outside(&FigureFont::default()), None);
         }
         let none = MapPicture::default().svg();
         assert!(!none.contains("NaN") && !none.contains("inf"), "{none}");

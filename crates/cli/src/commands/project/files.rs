@@ -25,7 +25,9 @@ impl ProjectedSet<'_> {
         fs::write(dir.join("points.csv"), self.csv())?;
         self.write_parquet(&dir.join("points.parquet"))?;
         let drawn = self.drawn();
-        fs::write(dir.join("map.svg"), self.picture(&drawn).svg())?;
+        let picture = self.picture(&drawn);
+        fs::write(dir.join("map.svg"), picture.svg())?;
+        fs::write(dir.join("map.png"), picture.png()?)?;
         fs::write(dir.join("map.html"), map_html(&self.title(), &serde_json::to_string(&self.page(&drawn))?))?;
         let mut report = self.report.clone();
         report.insert("drawn".into(), json!(drawn.len()));
@@ -46,6 +48,9 @@ impl ProjectedSet<'_> {
         }
         if let (Some(start), Some(loss)) = (number("start_loss"), number("loss")) {
             notes.push(format!("loss {start:.4} at the start, {loss:.4} at the end"));
+        }
+        if let (Some(count), Some(kept)) = (number("neighbours"), number("neighbours_kept")) {
+            notes.push(format!("{count} neighbours with the row itself; the map keeps {:.1} % of them", 100.0 * kept));
         }
         if notes.is_empty() {
             notes.push("radius: distance to the root; angle: principal directions".to_owned());

@@ -6,11 +6,11 @@ use crate::palette::{GRID, INK, SOFT, colour};
 /// Width of a column of a paper with two columns, points.
 pub(in crate::figures) const COLUMN: f64 = 240.0;
 /// Width of the text of a paper with one column, points.
-pub(in crate::figures) const PAGE: f64 = 397.0;
+pub(crate) const PAGE: f64 = 397.0;
 /// Font size of names, points.
-pub(in crate::figures) const SIZE: f64 = 8.0;
+pub(crate) const SIZE: f64 = 8.0;
 /// Font size of numbers, points: the smallest that papers allow.
-pub(in crate::figures) const SMALL: f64 = 7.0;
+pub(crate) const SMALL: f64 = 7.0;
 /// Space for the numbers of a y axis.
 const NUMBERS: f64 = 30.0;
 /// Space between panels.
@@ -89,7 +89,7 @@ pub(super) fn widened([low, high]: [f64; 2]) -> [f64; 2] {
 }
 
 /// Draws the names of series with their colours, and returns their lower border. A single series without a name has no legend.
-pub(super) fn legend(drawing: &mut Drawing, font: &FigureFont<'_>, names: &[&str], y: f64) -> f64 {
+pub(crate) fn legend(drawing: &mut Drawing, font: &FigureFont<'_>, names: &[&str], y: f64) -> f64 {
     if names.iter().all(|name| name.is_empty()) {
         return y;
     }

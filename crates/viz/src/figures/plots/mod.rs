@@ -5,7 +5,8 @@ mod bars;
 mod histograms;
 mod lines;
 
-pub(super) use axes::{COLUMN, PAGE, SIZE, SMALL};
+pub(super) use axes::COLUMN;
+pub(crate) use axes::{PAGE, SIZE, SMALL, legend};
 pub(super) use bars::{BarMark, bars};
 pub(super) use histograms::histograms;
 pub(super) use lines::{LinePlot, LinePoint, lines};
