@@ -37,7 +37,7 @@ pub(crate) use figure::FigureArgs;
 pub(crate) use hierarchy::{ChainProtocolArg, HierarchyArgs};
 pub(crate) use path::PathArg;
 pub(crate) use predict::{ClassTextArg, PredictArgs};
-pub(crate) use project::{CenterArg, KernelArg, ProjectArgs, ProjectionArg};
+pub(crate) use project::{CenterArg, KernelArg, ProjectArgs, ProjectionArg, UmapTargetArg};
 pub(crate) use ranking::RankingArg;
 pub(crate) use reproduce::ReproduceArgs;
 pub(crate) use search::{FilterArgs, QueryArgs, QueryEmbedderArgs, SearchArgs, TraverseArgs};

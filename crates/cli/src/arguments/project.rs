@@ -6,6 +6,7 @@ use clap::{Args, ValueEnum};
 
 const HOROPCA: &str = "HoroPCA";
 const COSNE: &str = "CO-SNE";
+const UMAP: &str = "UMAP";
 
 #[derive(Args)]
 pub(crate) struct ProjectArgs {
@@ -14,10 +15,11 @@ pub(crate) struct ProjectArgs {
     /// The projection.
     #[arg(long, value_enum, default_value_t = ProjectionArg::TangentPca)]
     pub(crate) by: ProjectionArg,
-    /// Number of coordinates; `cosne` and `depth` have two. The map shows the first two.
+    /// Number of coordinates; `cosne`, `umap` and `depth` have two. The map shows the first two.
     #[arg(long, default_value_t = 2)]
     pub(crate) dim: usize,
-    /// Project this factor of a product space, counted from 0; `horopca` and `cosne` need it for a product.
+    /// Project this factor of a product space, counted from 0; `horopca` and `cosne` need it for a product, and
+    /// `umap` compares whole points without it.
     #[arg(long, value_name = "I")]
     pub(crate) factor: Option<usize>,
     /// Point at the centre of the projection (default: mean for `horopca`, else root).
@@ -32,7 +34,7 @@ pub(crate) struct ProjectArgs {
     /// Number of pairs of rows over which variance and distortion are averaged; all pairs if there are fewer.
     #[arg(long, default_value_t = 1_000_000)]
     pub(crate) pairs: usize,
-    /// New folder for points.csv, points.parquet, map.svg, map.html and projection.json.
+    /// New folder for points.csv, points.parquet, map.svg, map.png, map.html and projection.json.
     #[arg(long, value_name = "DIR")]
     pub(crate) out: PathBuf,
     /// Largest number of gradient steps per component.
@@ -56,6 +58,18 @@ pub(crate) struct ProjectArgs {
     /// Number of iterations; the first quarter has early exaggeration.
     #[arg(long, default_value_t = 500, help_heading = COSNE)]
     pub(crate) iterations: usize,
+    /// Number of nearest rows that count as neighbours, the row itself included (default: 15, or all rows if there are fewer).
+    #[arg(long, value_name = "K", help_heading = UMAP)]
+    pub(crate) neighbours: Option<usize>,
+    /// Distance in the map up to which rows count as equally close; 0 to below 3.
+    #[arg(long, default_value_t = 0.1, allow_negative_numbers = true, help_heading = UMAP)]
+    pub(crate) min_dist: f64,
+    /// Number of epochs (default: 500 up to 10,000 rows, else 200).
+    #[arg(long, help_heading = UMAP)]
+    pub(crate) epochs: Option<usize>,
+    /// Where the points are placed.
+    #[arg(long, value_enum, default_value_t = UmapTargetArg::Plane, help_heading = UMAP)]
+    pub(crate) target: UmapTargetArg,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -68,6 +82,8 @@ pub(crate) enum ProjectionArg {
     Horopca,
     /// Neighbourhoods and distances to the root (Guo et al. 2022); hyperbolic spaces, up to 10,000 rows.
     Cosne,
+    /// Neighbourhoods by geodesic distance (McInnes et al. 2018); every space.
+    Umap,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -84,4 +100,12 @@ pub(crate) enum KernelArg {
     Paper,
     /// gamma / (d + gamma^2), as in TorchDR.
     Torchdr,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum UmapTargetArg {
+    /// The plane.
+    Plane,
+    /// The Poincare disc.
+    Disc,
 }

@@ -1,6 +1,7 @@
 //! `conifer project`: projects an embedding set to few dimensions and draws a map.
 
 mod files;
+mod neighbours;
 
 use std::borrow::Cow;
 use std::path::Path;
@@ -16,7 +17,8 @@ use conifer_viz::projection::{
 };
 use serde_json::{Map, Value, json};
 
-use crate::arguments::{CenterArg, KernelArg, ProjectArgs, ProjectionArg};
+use self::neighbours::ProjectedPart;
+use crate::arguments::{CenterArg, KernelArg, ProjectArgs, ProjectionArg, UmapTargetArg};
 use crate::output::{note, print, print_json};
 use crate::request::open_rows;
 use crate::{progress, signal};
@@ -81,7 +83,9 @@ fn projection<'a>(args: &ProjectArgs, set: &'a Snapshot) -> anyhow::Result<Proje
     put("dim", json!(args.dim));
     put("space", json!(set.spec));
     put("factor", json!(args.factor));
-    put("center", json!(if center == CenterArg::Mean { "mean" } else { "root" }));
+    if args.by != ProjectionArg::Umap {
+        put("center", json!(if center == CenterArg::Mean { "mean" } else { "root" }));
+    }
     put("rows", json!(rows.len()));
     put("rows_of_set", json!(set.len()));
     put("seed", json!(args.seed));
@@ -181,6 +185,23 @@ fn projection<'a>(args: &ProjectArgs, set: &'a Snapshot) -> anyhow::Result<Proje
             (coordinates, is_disc) = (found.positions, true);
             root = (center == CenterArg::Root).then(|| vec![0.0; 2]);
         }
+        ProjectionArg::Umap => {
+            ensure!(args.dim == 2, "--dim is {}; expected 2 for --by umap", args.dim);
+            ensure!(
+                args.center.is_none(),
+                "--center is given; expected none for --by umap, which places neighbourhoods"
+            );
+            let part = ProjectedPart::new(set, &rows, args.factor)?;
+            let found = part.umap(args)?;
+            put("neighbours", json!(neighbours::umap_neighbours(args, rows.len())?));
+            put("min_dist", json!(args.min_dist));
+            put("epochs", json!(found.epochs));
+            put("curve", json!(found.curve));
+            put("neighbours_kept", json!(found.neighbours_kept));
+            is_disc = args.target == UmapTargetArg::Disc;
+            put("target", json!(if is_disc { "disc" } else { "plane" }));
+            (coordinates, root) = (found.positions, None);
+        }
     }
     let (spec, root_of) = part_of(set, args.factor)?;
     let geometry = space::<f64>(&spec)?;
@@ -262,5 +283,6 @@ fn name_of(by: ProjectionArg) -> &'static str {
         ProjectionArg::Depth => "depth",
         ProjectionArg::Horopca => "horopca",
         ProjectionArg::Cosne => "cosne",
+        ProjectionArg::Umap => "umap",
     }
 }

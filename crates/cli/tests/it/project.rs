@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use crate::{good, refused};
 
-const FILES: [&str; 5] = ["points.csv", "points.parquet", "map.svg", "map.html", "projection.json"];
+const FILES: [&str; 6] = ["points.csv", "points.parquet", "map.svg", "map.png", "map.html", "projection.json"];
 
 /// A set of `len` rows in spirals around the origin, photos and texts in turn, with columns that need quoting.
 fn write_set(path: &Path, spec: ManifoldSpec, len: usize) {
@@ -39,22 +39,39 @@ fn every_projection_writes_its_files() {
     let folder = tempfile::tempdir().unwrap();
     let here = folder.path();
     write_set(&here.join("set"), ManifoldSpec::lorentz(5, 0.7), 40);
-    for by in ["tangent-pca", "depth", "horopca", "cosne"] {
+    for by in ["tangent-pca", "depth", "horopca", "cosne", "umap"] {
         let run = |out: &str| {
-            let args = ["--json", "project", "set", "--by", by, "--iterations", "40", "--seed", "5", "--out", out];
+            let args = [
+                "--json",
+                "project",
+                "set",
+                "--by",
+                by,
+                "--iterations",
+                "40",
+                "--epochs",
+                "50",
+                "--seed",
+                "5",
+                "--out",
+                out,
+            ];
             serde_json::from_str::<Value>(&good(here, &args)).unwrap()
         };
         let [first, second] = [format!("{by}-1"), format!("{by}-2")];
         let report = run(&first);
         assert_eq!((&report["by"], &report["rows"], &report["space"]["dim"]), (&by.into(), &40.into(), &5.into()));
         // CO-SNE does not keep the scale of distances, so it has no variance or distortion.
-        let has_quality = by != "depth" && by != "cosne";
+        let has_quality = by != "depth" && by != "cosne" && by != "umap";
         assert_eq!(report.get("explained").is_some(), has_quality, "{report}");
         if has_quality {
             assert!(report["explained"].as_f64().unwrap() > 0.0 && report["distortion"].as_f64().unwrap() > 0.0);
         }
         if by == "cosne" {
             assert!(report["loss"].as_f64() < report["start_loss"].as_f64(), "{report}");
+        }
+        if by == "umap" {
+            assert!(report["neighbours_kept"].as_f64().unwrap() > 0.3, "{report}");
         }
         run(&second);
         for name in FILES {
@@ -127,6 +144,41 @@ fn spaces_samples_and_dimensions() {
     assert_eq!((&report["components"], &report["kernel"]), (&3.into(), &"torchdr".into()));
 }
 
+#[test]
+fn umap_accepts_every_space_and_refuses_bad_settings() {
+    let folder = tempfile::tempdir().unwrap();
+    let here = folder.path();
+    write_set(&here.join("product"), ManifoldSpec::product_l1(3, 4, vec![1.0, 0.5, 2.0]), 30);
+    write_set(&here.join("flat"), ManifoldSpec::euclidean(4), 30);
+    write_set(&here.join("sphere"), ManifoldSpec::sphere(4), 30);
+    write_set(&here.join("three"), ManifoldSpec::lorentz(3, 1.0), 3);
+    let umap = |set: &'static str, more: &[&'static str]| [&["project", set, "--by", "umap"][..], more].concat();
+    for set in ["product", "flat", "sphere"] {
+        for target in ["plane", "disc"] {
+            let out = format!("{set}-{target}");
+            let args = umap(set, &["--epochs", "20", "--target", target, "--out"]);
+            let args: Vec<&str> = ["--json"].into_iter().chain(args).chain([out.as_str()]).collect();
+            let report: Value = serde_json::from_str(&good(here, &args)).unwrap();
+            assert_eq!((&report["neighbours"], &report["target"]), (&15.into(), &target.into()), "{report}");
+            assert!(report.get("center").is_none(), "{report}");
+        }
+    }
+    good(here, &umap("product", &["--factor", "1", "--neighbours", "4", "--sample", "12", "--out", "factor"]));
+    let refusals: [(&str, &[&str], &[&str]); 7] = [
+        ("three", &[], &["rows: 3", "at least 4"]),
+        ("flat", &["--neighbours", "31"], &["--neighbours is 31", "2 to 30"]),
+        ("flat", &["--neighbours", "1"], &["--neighbours is 1"]),
+        ("flat", &["--min-dist", "-1"], &["min_dist: -1", "0 to below 3"]),
+        ("flat", &["--dim", "3"], &["--dim is 3", "expected 2"]),
+        ("flat", &["--center", "root"], &["--center is given"]),
+        ("product", &["--factor", "3"], &["--factor is 3", "below 3"]),
+    ];
+    for (set, more, words) in refusals {
+        refused(here, &[&umap(set, more)[..], &["--out", "x"]].concat(), words);
+    }
+    assert!(!here.join("x").exists());
+}
+
 /// Coordinates that are not finite are refused, also in a file that another program wrote.
 #[test]
 fn nan_is_refused() {
@@ -138,7 +190,7 @@ fn nan_is_refused() {
     let end = bytes.len();
     bytes[end - 4..].copy_from_slice(&f32::NAN.to_le_bytes());
     fs::write(&path, bytes).unwrap();
-    for by in ["tangent-pca", "depth", "horopca", "cosne"] {
+    for by in ["tangent-pca", "depth", "horopca", "cosne", "umap"] {
         refused(here, &["project", "set", "--by", by, "--out", "x"], &["set"]);
     }
     assert!(!here.join("x").exists());

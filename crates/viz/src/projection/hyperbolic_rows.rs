@@ -224,7 +224,7 @@ pub(super) fn to_ball(x: &[f64], out: &mut [f64]) {
 fn chosen_factor(spec: &ManifoldSpec, factor: Option<usize>) -> Result<usize> {
     match (spec.curv.len(), factor) {
         (0, _) => {
-            let expected = "a hyperbolic space; tangent-pca and depth accept every space";
+            let expected = "a hyperbolic space; tangent-pca, depth and umap accept every space";
             Err(Error::invalid("space", spec, expected))
         }
         (1, None) => Ok(0),

@@ -6,6 +6,7 @@
 //! | [`crate::PoincareDisc`] | radius from the depth, angle from principal directions | all |
 //! | [`HoroPca`] | horospherical projections that keep the most variance | one hyperboloid |
 //! | [`Cosne`] | neighbourhoods and distances to the root | one hyperboloid |
+//! | [`Umap`] | neighbourhoods, in the plane or in the disc | all, by the neighbours |
 //!
 //! A factor of a product space is a hyperboloid ([`HyperbolicRows::of_factor`]). All computations use f64 and are
 //! deterministic: the same rows and settings give the same bytes, for any number of threads.
@@ -14,17 +15,23 @@ mod cosne;
 mod horopca;
 mod hyperbolic_rows;
 mod map_picture;
+mod neighbour_graph;
 mod pair_sample;
 mod tangent_pca;
 #[cfg(test)]
 mod tests;
+mod umap;
+#[cfg(test)]
+mod umap_tests;
 
 pub use cosne::{Cosne, CosneKernel, CosneSettings, MAX_COSNE_ROWS};
 pub use horopca::{HoroPca, HoroSettings};
 pub use hyperbolic_rows::{HyperbolicRows, ProjectionCenter};
 pub use map_picture::{MAP_COLOURS, MapPicture, map_html};
+pub use neighbour_graph::{FuzzyGraph, NeighbourTable};
 pub use pair_sample::PairSample;
-pub use tangent_pca::{TangentPca, tangent_pca};
+pub use tangent_pca::{TangentPca, tangent_pca, tangent_positions};
+pub use umap::{Umap, UmapSettings, UmapTarget, placed};
 
 use crate::{Error, Result};
 

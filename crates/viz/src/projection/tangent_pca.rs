@@ -13,10 +13,12 @@ use rayon::prelude::*;
 
 use super::hyperbolic_rows::{HyperbolicRows, to_ball, unit_dist};
 use super::{PairSample, ProjectionQuality, check_dim};
-use crate::disc::{tangent, wide};
+use crate::disc::{spread, tangent, wide};
 use crate::principal::principal;
 use crate::{Error, Result};
 
+/// Most rows from which the start of a layout finds its axes.
+const START_ROWS: usize = 5000;
 /// Steps of the power iteration.
 const STEPS: usize = 1000;
 
@@ -97,6 +99,31 @@ pub fn tangent_pca<'a>(
     let quality =
         is_flat.then(|| pairs.quality(|i, j| flat_dist(&vectors[i], &vectors[j]), |i, j| flat_dist(at(i), at(j))));
     Ok(TangentPca { axes, coordinates, root: vec![0.0; dim], tangent_share, quality })
+}
+
+/// Coordinates `[N, 2]` along the first principal components of the tangent vectors at the root, which are found from at most
+/// [`START_ROWS`] evenly spaced rows: the start of a layout.
+///
+/// # Errors
+/// The space is invalid or has fewer than two dimensions; there are no rows; a coordinate is not finite.
+pub fn tangent_positions<'a>(
+    spec: &ManifoldSpec,
+    root: &Root,
+    len: usize,
+    row: impl Fn(usize) -> Cow<'a, [f32]> + Sync,
+) -> Result<Vec<f64>> {
+    let some = spread(len, START_ROWS);
+    let pairs = PairSample::new(some.len(), 1, 0);
+    let axes = tangent_pca(spec, root, 2, &pairs, |i| row(some[i]))?.axes;
+    let place = |i: usize| {
+        let vector = tangent(spec, root, &wide(&row(i)));
+        [dot(&vector, &axes[0]), dot(&vector, &axes[1])]
+    };
+    let found: Vec<[f64; 2]> = (0..len).into_par_iter().map(place).collect();
+    match found.iter().position(|it| it.iter().any(|v| !v.is_finite())) {
+        Some(i) => Err(Error::invalid(format!("row {i}"), "a coordinate that is not finite", "finite numbers")),
+        None => Ok(found.into_flattened()),
+    }
 }
 
 /// The first principal components of the tangent vectors at the origin, and their share of the variance.

@@ -300,7 +300,7 @@ fn wrong_settings_are_refused() {
     refused(open(product(), None), "--factor 0 to 2");
     refused(open(product(), Some(3)), "3; expected a number below 3");
     refused(open(ManifoldSpec::lorentz(6, 1.0), Some(1)), "below 1");
-    refused(open(ManifoldSpec::sphere(6), None), "tangent-pca and depth accept every space");
+    refused(open(ManifoldSpec::sphere(6), None), "tangent-pca, depth and umap accept every space");
     refused(open(ManifoldSpec::euclidean(6), None), "hyperbolic");
     let nan = |_: usize| Cow::Owned(vec![0.1_f32, f32::NAN]);
     refused(
