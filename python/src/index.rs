@@ -13,7 +13,7 @@ use pyo3::prelude::*;
 
 use crate::arrays::{FloatArray, array};
 use crate::error::exception;
-use crate::set::{SetObject, modality_of, root_array};
+use crate::set::{RowMetadata, SetObject, check_rows, columns_of, modality_of, root_array};
 use crate::threads;
 
 /// An index over all rows of a set; `conifer.Index` wraps it.
@@ -22,9 +22,6 @@ pub(crate) struct IndexObject {
     rows: Snapshot,
     index: FlatIndex,
 }
-
-/// The modality of some rows, and their values by column.
-type RowMetadata = (Vec<&'static str>, BTreeMap<String, Vec<String>>);
 
 /// Conditions on rows, as the Python package passes them.
 #[derive(FromPyObject)]
@@ -88,16 +85,15 @@ impl IndexObject {
 
     /// Ids of some rows.
     fn ids_of(&self, rows: Vec<usize>) -> PyResult<Vec<String>> {
-        rows.iter().map(|&row| self.known(row).map(|row| self.rows.ids[row].clone())).collect()
+        check_rows(&rows, self.index.len())?;
+        Ok(rows.iter().map(|&row| self.rows.ids[row].clone()).collect())
     }
 
     /// Metadata of some rows: modality and columns.
     fn metadata_of(&self, rows: Vec<usize>) -> PyResult<RowMetadata> {
-        let rows: Vec<usize> = rows.into_iter().map(|row| self.known(row)).collect::<PyResult<_>>()?;
-        let columns = self.rows.columns.iter();
-        let columns =
-            columns.map(|(name, values)| (name.clone(), rows.iter().map(|&row| values[row].clone()).collect()));
-        Ok((rows.iter().map(|&row| self.rows.modality[row].name()).collect(), columns.collect()))
+        check_rows(&rows, self.index.len())?;
+        let modality = rows.iter().map(|&row| self.rows.modality[row].name()).collect();
+        Ok((modality, columns_of(&self.rows.columns, &rows)))
     }
 
     /// The best rows `[Q, k]` and their scores; missing places have row -1 and score NaN.
@@ -191,13 +187,6 @@ impl IndexObject {
             Ok::<_, conifer_index::Error>(IndexObject { rows, index })
         })?;
         built.map_err(exception)
-    }
-
-    fn known(&self, row: usize) -> PyResult<usize> {
-        match row < self.index.len() {
-            true => Ok(row),
-            false => Err(PyValueError::new_err(format!("row {row}; expected a row below {}", self.index.len()))),
-        }
     }
 
     /// The conditions, and the rows of the mask.

@@ -16,6 +16,7 @@ mod space;
 mod tensor_ops;
 mod threads;
 mod train;
+mod vectors;
 
 use pyo3::prelude::*;
 
@@ -45,5 +46,7 @@ fn _conifer(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(program::evaluate, module)?)?;
     module.add_function(wrap_pyfunction!(program::export, module)?)?;
     module.add_function(wrap_pyfunction!(disc::project_disc, module)?)?;
+    module.add_function(wrap_pyfunction!(vectors::row_vectors, module)?)?;
+    module.add_function(wrap_pyfunction!(vectors::query_vectors, module)?)?;
     Ok(())
 }

@@ -17,6 +17,9 @@ use crate::error::exception;
 use crate::space::{SpaceObject, root_of};
 use crate::threads;
 
+/// The modality of some rows, and their values by column.
+pub(crate) type RowMetadata = (Vec<&'static str>, BTreeMap<String, Vec<String>>);
+
 /// An embedding set in memory; `conifer.EmbeddingSet` wraps it.
 #[pyclass(name = "EmbeddingSet", module = "conifer._conifer", frozen)]
 pub(crate) struct SetObject {
@@ -119,6 +122,19 @@ impl SetObject {
         BTreeMap::from([("model", model), ("data", data), ("hash", hash), ("conifer", conifer), ("weights", weights)])
     }
 
+    /// Ids of some rows.
+    fn ids_of(&self, rows: Vec<usize>) -> PyResult<Vec<String>> {
+        check_rows(&rows, self.set.len())?;
+        Ok(rows.iter().map(|&row| self.set.ids[row].clone()).collect())
+    }
+
+    /// Metadata of some rows: modality and columns.
+    fn metadata_of(&self, rows: Vec<usize>) -> PyResult<RowMetadata> {
+        check_rows(&rows, self.set.len())?;
+        let modality = rows.iter().map(|&row| self.set.modality[row].name()).collect();
+        Ok((modality, columns_of(&self.set.columns, &rows)))
+    }
+
     fn select(&self, rows: Vec<isize>) -> PyResult<Self> {
         let count = self.set.len();
         let row = |row: &isize| {
@@ -138,6 +154,21 @@ impl SetObject {
         let sets: Vec<&EmbeddingSet> = sets.iter().map(|it| it.get().set.as_ref()).collect();
         Ok(SetObject { set: Arc::new(EmbeddingSet::concat(&sets).map_err(exception)?) })
     }
+}
+
+/// # Errors
+/// `ValueError` unless every row is below `count`.
+pub(crate) fn check_rows(rows: &[usize], count: usize) -> PyResult<()> {
+    match rows.iter().find(|row| **row >= count) {
+        None => Ok(()),
+        Some(row) => Err(PyValueError::new_err(format!("row {row}; expected a row below {count}"))),
+    }
+}
+
+/// The values of some rows, by column.
+pub(crate) fn columns_of(columns: &BTreeMap<String, Vec<String>>, rows: &[usize]) -> BTreeMap<String, Vec<String>> {
+    let chosen = |values: &Vec<String>| rows.iter().map(|&row| values[row].clone()).collect();
+    columns.iter().map(|(name, values)| (name.clone(), chosen(values))).collect()
 }
 
 /// The modality with this name.

@@ -20,7 +20,7 @@ const SMALL: usize = 1 << 14;
 #[pyclass(name = "Space", module = "conifer._conifer", subclass, frozen)]
 pub(crate) struct SpaceObject {
     pub(crate) spec: ManifoldSpec,
-    single: Box<dyn Space<f32>>,
+    pub(crate) single: Box<dyn Space<f32>>,
     double: Box<dyn Space<f64>>,
 }
 

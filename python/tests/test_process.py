@@ -140,6 +140,11 @@ def program(*words, code="from conifer._program import main; main()"):
     return subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True, timeout=120)
 
 
+def test_the_module_is_the_command():
+    done = subprocess.run([sys.executable, "-m", "conifer", "methods"], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0 and "hycoclip" in done.stdout
+
+
 def test_the_command_is_the_program():
     done = program("--version")
     assert done.returncode == 0 and done.stdout.startswith("conifer") or done.returncode == 2, done
@@ -153,7 +158,7 @@ def test_the_command_is_the_program():
 def test_import_is_quick_and_brings_no_large_packages():
     code = (
         "import sys, time, numpy; start = time.perf_counter(); import conifer; took = time.perf_counter() - start;"
-        "print(took, [it for it in ('torch', 'pandas', 'pyarrow', 'matplotlib', 'ray') if it in sys.modules])"
+        "print(took, [it for it in ('torch', 'pandas', 'pyarrow', 'matplotlib', 'ray', 'datasets', 'lancedb') if it in sys.modules])"
     )
     took, modules = program(code=code).stdout.split(maxsplit=1)
     assert modules.strip() == "[]" and float(took) < 1, took

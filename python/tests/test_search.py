@@ -161,15 +161,3 @@ def test_arrow_and_parquet_round_trip(rows, tmp_path):
     assert conifer.EmbeddingSet.from_arrow(table, SPACE).ids == rows.ids
     sliced = conifer.EmbeddingSet.from_arrow(rows.to_arrow().slice(10, 5))
     assert np.array_equal(sliced.points, rows.points[10:15])
-
-
-def test_export_keeps_the_order_of_distances(rows, tmp_path):
-    parquet = pytest.importorskip("pyarrow.parquet")
-    assert conifer.export(rows, tmp_path / "out", "parquet") == N
-    table = parquet.read_table(tmp_path / "out/rows.parquet")
-    vectors = np.array(table["vector"].to_pylist())
-    assert table["id"].to_pylist() == rows.ids
-    # Among rows at one depth the Euclidean order of the exported vectors is that of the distances.
-    with pytest.raises(ValueError, match="expected a new folder"):
-        conifer.export(rows, tmp_path / "out", "parquet")
-    assert len(vectors) == N

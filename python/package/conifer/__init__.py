@@ -12,10 +12,10 @@ Submodules, imported when needed: ``conifer.torch`` (differentiable functions an
 ``conifer.open_clip`` (the interface of open_clip).
 """
 
+from . import export
 from ._conifer import __version__, num_threads, set_num_threads
 from .embeddings import EmbeddingSet
 from .evaluation import Records, evaluate
-from .exports import export
 from .models import Model, load
 from .open_clip import create_model_and_transforms
 from .search import Index, SearchResult, Stop, TraversalResult

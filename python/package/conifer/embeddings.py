@@ -16,6 +16,7 @@ from ._html import table
 from .spaces import Space, space_of
 
 if TYPE_CHECKING:
+    import datasets
     import pandas
     import pyarrow
 
@@ -181,7 +182,7 @@ class EmbeddingSet:
         )
 
     def to_parquet(self, path: str | os.PathLike[str]) -> None:
-        """Write :meth:`to_arrow` to a Parquet file. For other search engines see :func:`conifer.export`."""
+        """Write :meth:`to_arrow` to a Parquet file. For other search engines see :mod:`conifer.export`."""
         import pyarrow.parquet
 
         pyarrow.parquet.write_table(self.to_arrow(), path)
@@ -192,6 +193,29 @@ class EmbeddingSet:
         import pyarrow.parquet
 
         return cls.from_arrow(pyarrow.parquet.read_table(path), space, root)
+
+    def to_dataset(self) -> datasets.Dataset:
+        """A Hugging Face ``Dataset`` with the columns of :meth:`to_arrow`. Space and root are in the description of its
+        ``info``, so they are kept by ``save_to_disk``, ``select``, ``shuffle`` and ``filter``."""
+        import datasets
+
+        rows = self.to_arrow()
+        info = datasets.DatasetInfo(description=rows.schema.metadata[b"conifer"].decode())
+        return datasets.Dataset(rows.replace_schema_metadata(None), info=info)
+
+    @classmethod
+    def from_dataset(cls, rows: datasets.Dataset, space: Space | None = None, root: Any = None) -> EmbeddingSet:
+        """The inverse of :meth:`to_dataset`. Give ``space`` (and ``root``) for a data set of another program, as for
+        :meth:`from_arrow`."""
+        table = rows.with_format("arrow")[:]
+        if space is None:
+            try:
+                metadata = json.loads(rows.info.description)
+            except ValueError:
+                metadata = {}
+            if isinstance(metadata, dict) and "space" in metadata:
+                table = table.replace_schema_metadata({"conifer": rows.info.description})
+        return cls.from_arrow(table, space, root)
 
     def __reduce__(self) -> tuple[Any, ...]:
         source = self.source

@@ -200,9 +200,14 @@ class SearchResult:
     """
 
     def __init__(
-        self, index: Index, by: str, rows: npt.NDArray[np.int64], scores: npt.NDArray[np.float32], single: bool
+        self,
+        searched: Index | EmbeddingSet,
+        by: str,
+        rows: npt.NDArray[np.int64],
+        scores: npt.NDArray[np.float32],
+        single: bool,
     ) -> None:
-        self._index = index
+        self._searched = searched
         self.by = by
         self.rows = rows[0] if single else rows
         self.scores = scores[0] if single else scores
@@ -213,7 +218,7 @@ class SearchResult:
         flat = self.rows.reshape(-1)
         found = flat >= 0
         ids = np.full(flat.shape, None, dtype=object)
-        ids[found] = self._index._inner.ids_of(flat[found].tolist())
+        ids[found] = self._searched._inner.ids_of(flat[found].tolist())
         return ids.reshape(self.rows.shape)
 
     def __len__(self) -> int:
@@ -226,12 +231,12 @@ class SearchResult:
         rows = self.rows.reshape(-1, width)
         query, place = np.nonzero(rows >= 0)
         flat = rows[query, place]
-        modality, columns = self._index._inner.metadata_of(flat.tolist())
+        modality, columns = self._searched._inner.metadata_of(flat.tolist())
         return {
             "query": query.tolist(),
             "rank": (place + 1).tolist(),
             "row": flat.tolist(),
-            "id": self._index._inner.ids_of(flat.tolist()),
+            "id": self._searched._inner.ids_of(flat.tolist()),
             "score": self.scores.reshape(-1, width)[query, place].tolist(),
             "modality": modality,
             **{f"column_{name}": values for name, values in columns.items()},

@@ -1,0 +1,5 @@
+"""``python -m conifer``: the command ``conifer``."""
+
+from ._program import main
+
+main()
