@@ -107,6 +107,14 @@ pub mod projection {
     pub const MEAN_SETTLED: f64 = 1e-11;
     /// Largest change of a coordinate of a unit vector at which a power iteration ends: a few units in the last place.
     pub const AXIS_SETTLED: f64 = 1e-15;
+    /// Largest error of a sum of memberships that ends the search for the scale of a row (UMAP). The sum has a rounding
+    /// error of about 1e-16 per neighbour.
+    pub const SCALE_SETTLED: f64 = 1e-12;
+    /// Least scale of a row, relative to its mean distance: ties at the least distance would make it zero (umap-learn).
+    pub const SHORT_SCALE: f64 = 1e-3;
+    /// Largest change of a coefficient that ends the fit of UMAP's similarity curve. Its coefficients are of the order
+    /// of 1.
+    pub const CURVE_SETTLED: f64 = 1e-12;
 }
 
 /// `asin` with its argument clamped to [-1, 1]. The argument may leave that range by rounding, or on purpose (to get

@@ -31,7 +31,7 @@ pub use map_picture::{MAP_COLOURS, MapPicture, map_html};
 pub use neighbour_graph::{FuzzyGraph, NeighbourTable};
 pub use pair_sample::PairSample;
 pub use tangent_pca::{TangentPca, tangent_pca, tangent_positions};
-pub use umap::{Umap, UmapSettings, UmapTarget, placed};
+pub use umap::{Umap, UmapSettings, UmapTarget};
 
 use crate::{Error, Result};
 

@@ -5,15 +5,11 @@
 //! in umap-learn, hence `n + 1`. The membership of an edge is `m_ij = exp(-max(0, d_ij - rho_i) / sigma_i)`, and its
 //! weight in both directions is the probabilistic union `m_ij + m_ji - m_ij m_ji`.
 
+use conifer_geometry::safe::projection::{SCALE_SETTLED, SHORT_SCALE};
 use rayon::prelude::*;
 
 use crate::{Error, Result};
 
-/// Largest error of a sum of memberships that ends the search for the scale of a row. The sum has a rounding error of about
-/// 1e-16 per neighbour.
-const SCALE_SETTLED: f64 = 1e-12;
-/// Least scale of a row, relative to its mean distance: ties at the least distance would make it zero (umap-learn).
-const SHORT_SCALE: f64 = 1e-3;
 /// Most halvings of the search for `sigma`. 200 exhaust the exponent and the digits of a double.
 const HALVINGS: usize = 200;
 
@@ -145,7 +141,7 @@ impl FuzzyGraph {
 }
 
 /// The first distance that is not finite, negative or less than the one before.
-pub(super) fn out_of_order(distances: &[f64]) -> Option<f64> {
+fn out_of_order(distances: &[f64]) -> Option<f64> {
     let mut before = 0.0;
     distances.iter().copied().find(|d| {
         let is_right = d.is_finite() && *d >= before;
@@ -156,7 +152,7 @@ pub(super) fn out_of_order(distances: &[f64]) -> Option<f64> {
 
 /// Memberships of the neighbours of a row at ascending distances. `least_of_all` is the least `sigma` of a row that
 /// coincides with all its neighbours.
-pub(super) fn memberships(distances: &[f64], least_of_all: f64) -> Vec<f64> {
+fn memberships(distances: &[f64], least_of_all: f64) -> Vec<f64> {
     let rho = distances.iter().copied().find(|d| *d > 0.0).unwrap_or(0.0);
     let sum = |sigma: f64| distances.iter().map(|d| (-(d - rho).max(0.0) / sigma).exp()).sum::<f64>();
     let wanted = ((distances.len() + 1) as f64).log2();
@@ -182,7 +178,7 @@ pub(super) fn memberships(distances: &[f64], least_of_all: f64) -> Vec<f64> {
 }
 
 /// Mean of the distances, where each row also has the distance zero to itself.
-pub(super) fn mean_with_self(distances: &[f64], count: usize) -> f64 {
+fn mean_with_self(distances: &[f64], count: usize) -> f64 {
     let rows = distances.len() / count;
     distances.iter().sum::<f64>() / (rows * (count + 1)) as f64
 }

@@ -16,12 +16,12 @@
 //! Edges are drawn one after the other. So the result does not depend on the number of threads.
 
 use conifer_geometry::random::SplitMix;
-use conifer_geometry::safe::projection::{MEAN_SETTLED, RIM};
+use conifer_geometry::safe::projection::{CURVE_SETTLED, MEAN_SETTLED, RIM};
 use conifer_geometry::slices::norm;
 use rayon::prelude::*;
 
 use super::StepObserver;
-use super::neighbour_graph::{FuzzyGraph, NeighbourTable, memberships, out_of_order};
+use super::neighbour_graph::{FuzzyGraph, NeighbourTable};
 use crate::disc::spread;
 use crate::{Error, Result};
 
@@ -45,8 +45,6 @@ const AREA: f64 = 0.3;
 const FILLED_RADIUS: f64 = 3.0;
 /// Rows whose neighbours in the map are counted.
 const COUNTED_ROWS: usize = 2000;
-/// Largest change of a coefficient that ends the fit of the similarity curve. Its coefficients are of the order of 1.
-const CURVE_SETTLED: f64 = 1e-12;
 /// Most steps of the iteration for the centre of the disc.
 const CENTRE_STEPS: usize = 200;
 
@@ -141,30 +139,6 @@ impl Umap {
         };
         Ok(Umap { positions: points.into_flattened(), epochs, curve, neighbours_kept })
     }
-}
-
-/// The position of a further point in a map: the mean of the positions of its nearest rows, weighted by their memberships
-/// ([`FuzzyGraph`]). In the disc it is the Frechet mean. `distances` are ascending.
-///
-/// # Errors
-/// There are no neighbours; the lists differ in length; a distance is negative, not finite, or less than the one before.
-pub fn placed(target: UmapTarget, distances: &[f64], positions: &[[f64; 2]]) -> Result<[f64; 2]> {
-    if distances.is_empty() || distances.len() != positions.len() {
-        let found = format!("{} distances and {} positions", distances.len(), positions.len());
-        return Err(Error::invalid("neighbours of the point", found, "as many distances as positions, at least 1"));
-    }
-    if let Some(bad) = out_of_order(distances) {
-        return Err(Error::invalid("neighbours of the point", bad, "finite ascending distances, zero or positive"));
-    }
-    // A row that coincides with the point is its place.
-    if distances[0] == 0.0 {
-        return Ok(positions[0]);
-    }
-    let weights = memberships(distances, 0.0);
-    Ok(match target {
-        UmapTarget::Plane => weighted_mean(&Plane, positions, &weights),
-        UmapTarget::Disc => weighted_mean(&Disc { scale: 1.0 }, positions, &weights),
-    })
 }
 
 /// A surface with points `[x, y]`.

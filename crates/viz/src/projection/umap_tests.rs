@@ -130,13 +130,6 @@ fn groups_stay_together() {
         let alone = rayon::ThreadPoolBuilder::new().num_threads(1).build().unwrap();
         assert_eq!(found.positions, alone.install(|| fit(&settings(target))).positions);
         assert_ne!(found.positions, fit(&UmapSettings { seed: 4, ..settings(target) }).positions);
-        // A point with the neighbours of a row is placed near it: its place is that of the row if the distance is zero.
-        let at = |j: &u32| map[*j as usize];
-        let places: Vec<[f64; 2]> = table.of(7).iter().map(at).collect();
-        let place = placed(target, table.distances(7), &places).unwrap();
-        let apart = |x: [f64; 2], y: [f64; 2]| (x[0] - y[0]).hypot(x[1] - y[1]);
-        assert!(apart(place, map[7]) < apart(place, map[8]).min(apart(place, map[9])), "{target:?} {place:?}");
-        assert_eq!(placed(target, &[0.0, 1.0], &places[..2]).unwrap(), places[0]);
     }
 }
 
@@ -188,6 +181,4 @@ fn wrong_neighbours_and_settings_are_refused() {
     assert!(error.contains("rows: 3") && error.contains("at least 4"), "{error}");
     let stopped = Umap::fit(&table, &start(&points), &settings(UmapTarget::Plane), &mut |done, _| done < 3);
     assert!(matches!(stopped, Err(Error::Stopped)));
-    assert!(placed(UmapTarget::Plane, &[], &[]).is_err());
-    assert!(placed(UmapTarget::Plane, &[2.0, 1.0], &[[0.0; 2]; 2]).is_err());
 }
