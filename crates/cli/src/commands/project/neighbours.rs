@@ -21,7 +21,7 @@ pub(super) struct ProjectedPart {
 
 /// Exact search in either index.
 enum NeighbourIndex {
-    Flat(FlatIndex),
+    Flat(Box<FlatIndex>),
     Cells(Box<CellIndex>),
 }
 
@@ -39,7 +39,7 @@ impl ProjectedPart {
     fn neighbours(&self, count: usize) -> anyhow::Result<NeighbourTable> {
         let len = self.set.len();
         let index = if len < CELLS_FROM {
-            NeighbourIndex::Flat(FlatIndex::new(&self.set)?)
+            NeighbourIndex::Flat(Box::new(FlatIndex::new(&self.set)?))
         } else {
             NeighbourIndex::Cells(Box::new(CellIndex::new(self.set.clone(), Partition::default())?))
         };
