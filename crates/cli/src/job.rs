@@ -1,4 +1,4 @@
-//! The processes of a training run: those of an MPI job, or this one alone.
+//! The processes of a command: those of an MPI job, or this one alone.
 
 use anyhow::Result;
 use conifer_train::Error;
@@ -11,23 +11,23 @@ pub(crate) struct Job {
 }
 
 impl Job {
-    /// Starts MPI if a launcher (`mpirun`, `srun`) started several processes.
+    /// Starts MPI if a launcher (`mpirun`, `srun`) started several processes. `what` they do is named in messages.
     ///
     /// # Errors
-    /// If there are several processes, and this build has no MPI. They would train the same model side by side.
+    /// If there are several processes, and this build has no MPI. They would all do the whole work.
     #[cfg(feature = "mpi")]
-    pub(crate) fn join() -> Result<Self> {
+    pub(crate) fn join(_what: &str) -> Result<Self> {
         let session = launched().map(|_| conifer_train::ranks::mpi::MpiSession::start()).transpose()?;
         Ok(Self { session })
     }
 
     #[cfg(not(feature = "mpi"))]
-    pub(crate) fn join() -> Result<Self> {
+    pub(crate) fn join(what: &str) -> Result<Self> {
         match launched() {
             Some(Launched { rank, size }) if size != Some(1) => {
                 let processes = size.map_or("several processes".to_owned(), |size| format!("{size} processes"));
                 let message = format!(
-                    "training in {processes}: this build of conifer has no MPI; expected one process, or a build with it: \
+                    "{what} in {processes}: this build of conifer has no MPI; expected one process, or a build with it: \
                      cargo build --release --features mpi (docs/scale.md)"
                 );
                 Err(Error::Ranks { rank, message }.into())

@@ -178,6 +178,11 @@ impl Ranks {
         lengths.iter().enumerate().map(own).collect()
     }
 
+    /// `mine` of rank 0, on every rank.
+    pub fn from_rank_0(&self, mine: &[u8]) -> Vec<u8> {
+        self.gather_bytes(if self.leads() { mine } else { &[] }).swap_remove(0)
+    }
+
     /// The number of each rank.
     fn gather_number(&self, mine: u64) -> Vec<u64> {
         let all = self.0.all_gather(&mine.to_le_bytes());

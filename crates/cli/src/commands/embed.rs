@@ -1,4 +1,5 @@
-//! `conifer embed`: embeds photos and texts to a set on disk, in bounded memory and resumable over several runs.
+//! `conifer embed`: embeds photos and texts to a set on disk, in bounded memory, resumable over several runs, and in one
+//! process or several.
 
 mod finished;
 mod lines;
@@ -12,8 +13,10 @@ use std::sync::atomic::AtomicBool;
 
 use anyhow::Context as _;
 use burn::tensor::Device;
+use conifer_data::Source;
 use conifer_data::transform::EvalCrop;
 use conifer_embeddings::{Draft, Element, Modality};
+use conifer_train::ranks::Ranks;
 use serde_json::json;
 
 pub(crate) use finished::finished_rows;
@@ -21,17 +24,21 @@ pub(crate) use stream::{DATA_RECORDS, EmbedJob, EmbedSummary};
 
 use crate::arguments::{CropArg, ElementArg, EmbedArgs, EmbedView, ViewArg};
 use crate::embedder::ModelEmbedder;
+use crate::job::Job;
 use crate::output::{note, print, print_json};
 use crate::request::open_source;
 use crate::signal;
 
 pub(crate) fn run(args: EmbedArgs, as_json: bool, device: &Device) -> anyhow::Result<()> {
-    let embedder = ModelEmbedder::open(&args.checkpoint, device)?.with_root_text(args.root_text.as_deref());
-    let embedder = embedder.with_batch(args.batch_size).with_features(&crate::cache::feature_cache());
-    let source = open_source(&args.data)?;
-    let embedder = embedder.with_text_vectors(source.as_ref())?;
+    let job = Job::join("embedding")?;
+    let result = embed(&args, as_json, device, &job.ranks());
+    job.finish(result)
+}
+
+fn embed(args: &EmbedArgs, as_json: bool, device: &Device, ranks: &Ranks) -> anyhow::Result<()> {
+    let (embedder, source) = ranks.agree(open(args, device))?;
     if args.overwrite {
-        Draft::discard(&args.out)?;
+        ranks.lead(|| anyhow::Ok(Draft::discard(&args.out)?))?;
     }
     let job = EmbedJob {
         embedder: &embedder,
@@ -40,14 +47,15 @@ pub(crate) fn run(args: EmbedArgs, as_json: bool, device: &Device) -> anyhow::Re
         crop: embedder.crop(args.crop),
         data: &args.data.data,
         element: args.dtype.into(),
-        identity: identity(&args, device),
+        identity: identity(args, device),
+        ranks: ranks.clone(),
     };
-    if !args.overwrite
-        && let Some(rows) = finished_rows(&job, &args.out)?
-    {
-        return report_finished(&job, &args.out, rows, as_json);
+    let finished = if args.overwrite { None } else { ranks.lead(|| finished_rows(&job, &args.out))?.flatten() };
+    if ranks.any(finished.is_some()) {
+        return finished.map_or(Ok(()), |rows| report_finished(&job, &args.out, rows, as_json));
     }
-    let done = job.run(&args.out, signal::stop_flag()?.as_ref()).with_context(|| {
+    let stop = ranks.agree(signal::stop_flag())?;
+    let done = job.run(&args.out, stop.as_ref()).with_context(|| {
         let out = args.out.display();
         match Draft::is_begun(&args.out) {
             true => format!(
@@ -56,6 +64,9 @@ pub(crate) fn run(args: EmbedArgs, as_json: bool, device: &Device) -> anyhow::Re
             false => out.to_string(),
         }
     })?;
+    if !ranks.leads() {
+        return Ok(());
+    }
     for line in &done.first_left_out {
         note(&format!("skipped: {line}"));
     }
@@ -73,6 +84,15 @@ pub(crate) fn run(args: EmbedArgs, as_json: bool, device: &Device) -> anyhow::Re
         true => format!("stopped after {rows} rows; run the same command again to continue\n"),
         false => format!("{rows} rows -> {out} ({skipped} samples skipped)\n"),
     })
+}
+
+/// The model and the data of the arguments.
+fn open(args: &EmbedArgs, device: &Device) -> anyhow::Result<(ModelEmbedder, Box<dyn Source>)> {
+    let embedder = ModelEmbedder::open(&args.checkpoint, device)?.with_root_text(args.root_text.as_deref());
+    let embedder = embedder.with_batch(args.batch_size).with_features(&crate::cache::feature_cache());
+    let source = open_source(&args.data)?;
+    let embedder = embedder.with_text_vectors(source.as_ref())?;
+    Ok((embedder, source))
 }
 
 /// Reports that an earlier run of the same command has already finished the set.

@@ -13,6 +13,7 @@ use burn::tensor::Device;
 use conifer_embeddings::{Draft, Element};
 use conifer_model::checkpoint::run_folder::latest_checkpoint;
 use conifer_server::DEFAULT_PORT;
+use conifer_train::ranks::Ranks;
 use serde_json::json;
 
 use super::embed::{EmbedJob, finished_rows};
@@ -104,6 +105,7 @@ fn embed(args: &ExploreArgs, model: &Path, data: &DataArgs, set: &Path, device: 
         data: &args.data,
         element: Element::F32,
         identity,
+        ranks: Ranks::default(),
     };
     match finished_rows(&job, set) {
         _ if args.overwrite => Draft::discard(set)?,

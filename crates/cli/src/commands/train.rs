@@ -33,7 +33,7 @@ use crate::signal;
 use crate::triviality::warn_if_trivial;
 
 pub(crate) fn run(args: TrainArgs, as_json: bool, device: &Device) -> anyhow::Result<()> {
-    let job = Job::join()?;
+    let job = Job::join("training")?;
     let result = train(&args, as_json, device, &job.ranks());
     job.finish(result)
 }
@@ -174,7 +174,7 @@ pub fn watch(
     stop: &AtomicBool,
     also: &mut dyn FnMut(&Event<'_>),
 ) -> anyhow::Result<(Outcome, f64)> {
-    let evaluation = trainer.ranks().lead(|| Evaluation::open(trainer.config()))?.flatten();
+    let evaluation = trainer.ranks().agree(Evaluation::open(trainer.config(), trainer.ranks()))?;
     let mut observer = TrainingObserver {
         bar: None,
         features: FeatureBars::default(),
@@ -184,9 +184,12 @@ pub fn watch(
         also,
     };
     let outcome = trainer.run(stop, &mut observer);
-    warn_if_trivial(&observer.measured);
+    let (measured, last_loss) = (observer.measured, observer.last_loss);
+    if trainer.ranks().leads() {
+        warn_if_trivial(&measured);
+    }
     let out = trainer.config().train.out.clone();
-    outcome.map(|it| (it, observer.last_loss)).with_context(|| failure_message(&out))
+    outcome.map(|it| (it, last_loss)).with_context(|| failure_message(&out))
 }
 
 struct TrainingObserver<'a> {
@@ -264,10 +267,11 @@ struct Evaluation {
     benchmarks: Vec<&'static dyn Benchmark>,
     options: Options,
     features: FeatureStore,
+    ranks: Ranks,
 }
 
 impl Evaluation {
-    fn open(config: &Config) -> anyhow::Result<Option<Self>> {
+    fn open(config: &Config, ranks: &Ranks) -> anyhow::Result<Option<Self>> {
         if config.eval.every == 0 {
             return Ok(None);
         }
@@ -285,7 +289,7 @@ impl Evaluation {
                 it.name()
             );
         }
-        check(source.as_ref()).context("the data of [eval]")?;
+        check(source.as_ref(), ranks).context("the data of [eval]")?;
         let templates = templates(&config.eval.prompts).context("eval.prompts")?;
         let options = Options {
             prompts: config.eval.prompts.clone(),
@@ -295,13 +299,13 @@ impl Evaluation {
             ..Options::default()
         };
         let features = FeatureStore { purpose: StorePurpose::Cache, ..feature_store(config) };
-        Ok(Some(Self { source, classes, benchmarks, options, features }))
+        Ok(Some(Self { source, classes, benchmarks, options, features, ranks: ranks.clone() }))
     }
 
     fn measure(&self, now: &ModelSnapshot<'_>) -> anyhow::Result<Vec<Record>> {
         let name = format!("step {}", now.step);
         let embedder = Embedder::new(&name, now.model, now.manifest.clone(), now.tokenizer.clone())?;
-        let embedder = ModelEmbedder::new(embedder).with_features(&self.features);
+        let embedder = ModelEmbedder::new(embedder).with_features(&self.features).on_ranks(self.ranks.clone());
         let embedder = embedder.with_text_vectors(self.source.as_ref())?;
         let context = Context::new(&embedder, self.source.as_ref(), self.classes.as_ref(), &self.options);
         let mut found = Vec::new();
@@ -312,11 +316,12 @@ impl Evaluation {
     }
 }
 
-/// Checks that every sample can be read. A benchmark fails on a broken sample, which would end a run after hours of
-/// training.
-fn check(source: &dyn Source) -> anyhow::Result<()> {
-    let bar = progress::bar("checking", source.len());
-    let broken: Vec<_> = (0..source.len())
+/// Checks that every sample can be read, of which each rank reads its part. A benchmark fails on a broken sample, which
+/// would end a run after hours of training.
+fn check(source: &dyn Source, ranks: &Ranks) -> anyhow::Result<()> {
+    let own = ranks.share(source.len());
+    let bar = progress::bar("checking", own.len());
+    let broken: Vec<_> = own
         .into_par_iter()
         .filter_map(|index| {
             bar.inc(1);

@@ -128,6 +128,57 @@ fn processes_train_as_one_and_resume_on_another_number() {
     close(&losses(&at.join("moved")), &expected);
 }
 
+/// Processes that embed together write the bytes of one process, and evaluate to its numbers.
+#[test]
+fn processes_embed_and_evaluate_as_one() {
+    if skipped() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    write_config(at);
+    let evaluation = ["--set", "eval.every=5", "--set", "eval.benchmarks=['cross_modal_retrieval']"];
+    let train = |out| [&["train", "c.toml", "--out", out], &evaluation[..]].concat();
+    good(at, &train("one"));
+    let (output, stderr) = run(at, 3, &train("three"), &[]);
+    assert!(output.status.success(), "{stderr}");
+    let measured = |run: &str| {
+        let text = fs::read_to_string(at.join(run).join("metrics.jsonl")).unwrap();
+        let records = text.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
+        records.map(|record| record["eval"].clone()).filter(|eval| !eval.is_null()).collect::<Vec<_>>()
+    };
+    // The weights of both runs differ by rounding, which moves no rank of 40 photos here.
+    assert_eq!(measured("one").len(), 2);
+    assert_eq!(measured("one"), measured("three"));
+
+    // 40 samples are two chunks of photos, so one of three processes has none; texts have several rounds.
+    good(at, &embed_args("set1"));
+    for size in [2, 3] {
+        let out = format!("set{size}");
+        let (output, stderr) = run(at, size, &embed_args(&out), &[]);
+        assert!(output.status.success(), "{stderr}");
+        assert_eq!(String::from_utf8_lossy(&output.stdout).matches("rows -> ").count(), 1);
+        for file in fs::read_dir(at.join("set1")).unwrap() {
+            let name = file.unwrap().file_name();
+            let [one, several] = ["set1", &out].map(|set| fs::read(at.join(set).join(&name)).unwrap());
+            assert!(one == several, "{} differs on {size} processes", name.display());
+        }
+        let (output, stderr) = run(at, size, &embed_args(&out), &[]);
+        assert!(output.status.success(), "{stderr}");
+        assert_eq!(String::from_utf8_lossy(&output.stdout).matches("already complete").count(), 1);
+    }
+    let (output, stderr) = run(at, 2, &embed_args("other"), &["--dtype", "f16"]);
+    assert!(!output.status.success());
+    assert_eq!(stderr.matches("`embedding job` differs between the ranks").count(), 1, "{stderr}");
+    assert!(!at.join("other").exists());
+}
+
+fn embed_args(out: &str) -> Vec<&str> {
+    let views = "image,text,box-image,box-text";
+    let data = ["embed", "one", "--data", "toy/scenes.jsonl", "--views", views];
+    data.into_iter().chain(["--batch-size", "4", "--out", out]).collect()
+}
+
 #[track_caller]
 fn close(found: &[f64], expected: &[f64]) {
     assert_eq!(found.len(), expected.len());

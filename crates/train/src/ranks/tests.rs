@@ -81,6 +81,8 @@ fn rank_0_works_alone_and_differences_are_named() {
         let failed = ranks.lead(|| Err::<(), _>(Error::invalid("x", 1, "2"))).unwrap_err().to_string();
         let same = ranks.same("config", "equal", "").is_ok();
         let value = if ranks.rank() == 1 { "b" } else { "a" };
+        let bytes = ranks.from_rank_0(&[7 + ranks.rank() as u8; 3][..3 - ranks.rank()]);
+        assert_eq!(bytes, [7; 3]);
         (led, failed, same, ranks.same("config", value, "start all ranks alike").unwrap_err().to_string())
     });
     let leds: Vec<_> = found.iter().map(|it| it.0).collect();

@@ -16,11 +16,12 @@ pub trait Observer {
     /// Handles an event.
     fn on(&mut self, event: &Event<'_>);
 
-    /// Measures the current model (every `eval.every` steps). Returns numbers by name, for the logs.
+    /// Measures the current model (every `eval.every` steps). Returns numbers by name, for the logs. With several ranks,
+    /// all of them call it, so that they can share the work.
     ///
     /// # Errors
     /// Any failure of the measurement. It ends the run, after a checkpoint.
-    fn evaluate(&mut self, _now: &ModelSnapshot<'_>) -> Result<Vec<(String, f64)>, Box<dyn Error + Send + Sync>> {
+    fn evaluate(&mut self, _now: &ModelSnapshot<'_>) -> Result<Vec<(String, f64)>, EvaluationError> {
         Ok(Vec::new())
     }
 }
@@ -30,6 +31,9 @@ impl<F: FnMut(&Event<'_>)> Observer for F {
         self(event);
     }
 }
+
+/// Any failure of a measurement.
+pub type EvaluationError = Box<dyn Error + Send + Sync>;
 
 /// The state of a model during training.
 #[derive(Debug)]

@@ -45,7 +45,7 @@ use conifer_model::params::{ParamInfo, ParamVisitor, visit_params};
 
 pub(crate) use start::begin;
 
-pub use event::{Event, ModelSnapshot, Observer, Outcome};
+pub use event::{EvaluationError, Event, ModelSnapshot, Observer, Outcome};
 
 use crate::config::Config;
 use crate::error::{Error, Result};

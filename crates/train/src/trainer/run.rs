@@ -12,7 +12,7 @@ use conifer_model::features::{FeatureBank, image_identity, text_identity};
 use conifer_model::model::ModelConfig;
 
 use super::clock::Clock;
-use super::event::{Event, ModelSnapshot, Observer, Outcome};
+use super::event::{EvaluationError, Event, ModelSnapshot, Observer, Outcome};
 use super::flat_params::flat_params;
 use super::state::write_state;
 use super::{Trainer, trainable};
@@ -24,15 +24,16 @@ impl Trainer {
     /// Trains until all steps are done or `stop` is set (checked between steps). Both end with a checkpoint. A
     /// checkpoint is also written before the first step, so that a run can be resumed from the very beginning.
     ///
-    /// With several ranks, rank 0 alone writes files and calls the observer; `stop` on any rank stops all.
+    /// With several ranks, rank 0 alone writes files and passes events to the observer; every rank calls
+    /// [`Observer::evaluate`] at the same steps; `stop` on any rank stops all.
     ///
     /// # Errors
     /// If a loss or gradient is not finite, too many samples are broken, an evaluation fails, a file cannot be written,
     /// or the ranks differ ([`Error::Ranks`]). Earlier checkpoints stay usable.
     pub fn run(&mut self, stop: &AtomicBool, observer: &mut dyn Observer) -> Result<Outcome> {
         let ranks = self.ranks.clone();
-        let mut silent = |_: &Event<'_>| {};
-        let observer: &mut dyn Observer = if ranks.leads() { observer } else { &mut silent };
+        let mut silent = SilentObserver(&mut *observer);
+        let observer: &mut dyn Observer = if ranks.leads() { silent.0 } else { &mut silent };
         let steps = self.config.train.steps;
         let out = self.config.train.out.clone();
         self.check_ranks()?;
@@ -66,11 +67,18 @@ impl Trainer {
                 return Ok(Outcome::Stopped);
             }
             let mut record = ranks.agree(self.take_step())?;
+            clock.fill(&mut record, steps);
+            if self.is_due(self.config.eval.every) {
+                match ranks.agree(self.evaluate(observer)) {
+                    Ok(found) => record.eval = found,
+                    Err(error) => {
+                        ranks.lead(|| self.save(observer))?;
+                        return Err(error);
+                    }
+                }
+            }
             saved = self.is_due(self.config.train.checkpoint_every);
-            ranks.lead(|| {
-                clock.fill(&mut record, steps);
-                self.finish_step(&mut record, log.as_mut(), &mut clock, observer)
-            })?;
+            ranks.lead(|| self.finish_step(&record, log.as_mut(), &mut clock, observer))?;
         }
         let path = self.save_unless(saved, observer)?;
         observer.on(&Event::Finished { step: self.state.step, path: &path });
@@ -82,23 +90,14 @@ impl Trainer {
         every > 0 && self.state.step.is_multiple_of(every)
     }
 
-    /// Evaluates, logs, reports and saves after a step, as far as each is due.
+    /// Logs, reports and saves after a step, as far as each is due.
     fn finish_step(
         &self,
-        record: &mut StepRecord,
+        record: &StepRecord,
         log: Option<&mut RunLog>,
         clock: &mut Clock,
         observer: &mut dyn Observer,
     ) -> Result<()> {
-        if self.is_due(self.config.eval.every) {
-            match self.evaluate(observer) {
-                Ok(found) => record.eval = found,
-                Err(error) => {
-                    self.save(observer)?;
-                    return Err(error);
-                }
-            }
-        }
         // Log before the checkpoint. A run that is killed between log and checkpoint repeats this step and its
         // record; a run that is killed later has both.
         let is_last = record.step == self.config.train.steps;
@@ -221,6 +220,17 @@ impl Trainer {
             self.ranks.lead(|| self.save(observer))?;
         }
         Ok(checkpoint_path(&self.config.train.out, self.state.step))
+    }
+}
+
+/// The observer of a rank that does not report: it evaluates.
+struct SilentObserver<'a>(&'a mut dyn Observer);
+
+impl Observer for SilentObserver<'_> {
+    fn on(&mut self, _: &Event<'_>) {}
+
+    fn evaluate(&mut self, now: &ModelSnapshot<'_>) -> std::result::Result<Vec<(String, f64)>, EvaluationError> {
+        self.0.evaluate(now)
     }
 }
 

@@ -13,11 +13,13 @@ use conifer_data::{BBox, Broken, ImageRef, Picture, PixelLimits, Sample, Source}
 use conifer_datasets::sources::class_name;
 use conifer_embeddings::Modality;
 use conifer_eval::TIERS_COLUMN;
+use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use crate::arguments::{EmbedView, ViewArg};
 
 /// A row of an embedding set without its point.
+#[derive(Serialize, Deserialize)]
 pub(super) struct RowMetadata {
     id: String,
     modality: Modality,

@@ -1,5 +1,8 @@
 //! Writes the embeddings of a source to a set on disk: first all photos, then all texts, in batches that depend only on
 //! the data.
+//!
+//! With several processes, each embeds every n-th batch. They exchange the points after each round of batches, and rank
+//! 0 writes the set, with the same bytes as one process.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::Path;
@@ -7,9 +10,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
+use conifer_data::Source;
 use conifer_data::transform::EvalCrop;
-use conifer_data::{Broken, Source};
 use conifer_embeddings::{Draft, DraftPlan, Element, Provenance, sha256_hex};
+use conifer_train::ranks::Ranks;
 use indicatif::ProgressBar;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -33,6 +37,8 @@ pub(crate) struct EmbedJob<'a> {
     pub(crate) element: Element,
     /// Further settings that determine the rows, by display name.
     pub(crate) identity: BTreeMap<String, String>,
+    /// The processes that embed together.
+    pub(crate) ranks: Ranks,
 }
 
 /// The result of a job.
@@ -76,7 +82,8 @@ pub(super) struct TextWindow {
 /// A running job.
 pub(super) struct EmbedStream<'a> {
     pub(super) job: &'a EmbedJob<'a>,
-    pub(super) draft: Draft,
+    /// The set on disk; `None` on the ranks that do not write it.
+    pub(super) draft: Option<Draft>,
     pub(super) progress: EmbedJobProgress,
     /// Indices of the samples that cannot be read.
     pub(super) left_out: HashSet<usize>,
@@ -102,45 +109,55 @@ impl EmbedJob<'_> {
     /// There is an unfinished set of another job; there is nothing to embed; the model or the disk fails. Committed
     /// work is kept.
     pub(crate) fn run(&self, out: &Path, stop: &AtomicBool) -> anyhow::Result<EmbedSummary> {
-        let embedder = self.embedder.inner();
-        let plan = DraftPlan {
-            spec: embedder.spec().clone(),
-            root: embedder.root()?,
-            columns: lines::columns(self.views),
-            element: self.element,
-            identity: self.identity()?,
-        };
-        let draft = Draft::open(out, plan)?;
-        let progress = match draft.state() {
-            serde_json::Value::Null => EmbedJobProgress::default(),
-            state => serde_json::from_value(state.clone()).context(
-                "the unfinished set was written by another version of conifer; use --overwrite to start over",
-            )?,
-        };
+        let ranks = &self.ranks;
+        let identity = ranks.agree(self.identity())?;
+        let hash = sha256_hex(serde_json::to_string(&identity)?.as_bytes());
+        ranks.same("embedding job", &hash, "give all ranks the same program, arguments, model and data")?;
         let mut stream = EmbedStream {
             job: self,
-            draft,
-            progress,
+            draft: ranks.lead(|| self.open_draft(out, identity))?,
+            progress: EmbedJobProgress::default(),
             left_out: HashSet::new(),
             first_left_out: Vec::new(),
             stop,
             committed: Instant::now(),
             pause: PAUSE,
         };
-        stream.recall()?;
+        let read = stream.recall();
+        ranks.agree(read)?;
+        stream.share_start()?;
         let stopped = !(photos::embed(&mut stream)? && texts::embed(&mut stream)?);
         let done = EmbedSummary {
-            rows: stream.draft.points(),
+            rows: stream.draft.as_ref().map_or(0, Draft::points),
             left_out: stream.left_out.len(),
             first_left_out: stream.first_left_out.clone(),
             stopped,
         };
-        if stopped {
-            stream.commit()?;
-            return Ok(done);
+        ranks.lead(|| self.finish(stream, &done, out))?;
+        Ok(done)
+    }
+
+    fn open_draft(&self, out: &Path, identity: BTreeMap<String, String>) -> anyhow::Result<Draft> {
+        let embedder = self.embedder.inner();
+        let plan = DraftPlan {
+            spec: embedder.spec().clone(),
+            root: embedder.root()?,
+            columns: lines::columns(self.views),
+            element: self.element,
+            identity,
+        };
+        Ok(Draft::open(out, plan)?)
+    }
+
+    /// Moves the set to its path, or saves the progress if the job was stopped.
+    fn finish(&self, mut stream: EmbedStream<'_>, done: &EmbedSummary, out: &Path) -> anyhow::Result<()> {
+        let embedder = self.embedder.inner();
+        if done.stopped {
+            return stream.commit();
         }
-        if stream.draft.rows() == 0 {
-            drop(stream);
+        let Some(draft) = stream.draft else { return Ok(()) };
+        if draft.rows() == 0 {
+            drop(draft);
             Draft::discard(out)?;
             let samples = self.source.len();
             match done.first_left_out.first() {
@@ -155,14 +172,14 @@ impl EmbedJob<'_> {
             }
         }
         let weights = embedder.fingerprint();
-        stream.draft.finish(Provenance {
+        draft.finish(Provenance {
             model: embedder.name().to_owned(),
             data: self.data.to_owned(),
             hash: sha256_hex(format!("{weights}{}", stream.progress.seen).as_bytes()),
             conifer: env!("CARGO_PKG_VERSION").to_owned(),
             weights: weights.to_owned(),
         })?;
-        Ok(done)
+        Ok(())
     }
 
     pub(super) fn with_photos(&self) -> bool {
@@ -202,9 +219,15 @@ impl EmbedJob<'_> {
 }
 
 impl EmbedStream<'_> {
-    /// Reads from the draft which samples earlier runs could not read.
+    /// Reads from the draft where earlier runs stopped, and which samples they could not read.
     fn recall(&mut self) -> anyhow::Result<()> {
-        for entry in self.draft.notes()? {
+        let Some(draft) = &self.draft else { return Ok(()) };
+        if !draft.state().is_null() {
+            self.progress = serde_json::from_value(draft.state().clone()).context(
+                "the unfinished set was written by another version of conifer; use --overwrite to start over",
+            )?;
+        }
+        for entry in draft.notes()? {
             if let Some(index) = entry["index"].as_u64() {
                 self.left_out.insert(usize::try_from(index)?);
             }
@@ -215,12 +238,21 @@ impl EmbedStream<'_> {
         Ok(())
     }
 
+    /// Gives what rank 0 has read from the draft to all ranks.
+    fn share_start(&mut self) -> anyhow::Result<()> {
+        let mine = serde_json::to_vec(&(&self.progress, &self.left_out))?;
+        (self.progress, self.left_out) = serde_json::from_slice(&self.job.ranks.from_rank_0(&mine))?;
+        Ok(())
+    }
+
     /// Records a sample as unreadable.
-    pub(super) fn leave_out(&mut self, index: usize, broken: &Broken) -> anyhow::Result<()> {
+    pub(super) fn leave_out(&mut self, index: usize, message: &str) -> anyhow::Result<()> {
         if self.left_out.insert(index) {
-            self.draft.note(&json!({ "index": index, "message": broken.to_string() }))?;
+            if let Some(draft) = &mut self.draft {
+                draft.note(&json!({ "index": index, "message": message }))?;
+            }
             if self.first_left_out.len() < MAX_REPORTED {
-                self.first_left_out.push(broken.to_string());
+                self.first_left_out.push(message.to_owned());
             }
         }
         Ok(())
@@ -231,17 +263,19 @@ impl EmbedStream<'_> {
         self.progress.seen = sha256_hex(format!("{}{hashes}", self.progress.seen).as_bytes());
     }
 
-    /// Commits if enough time has passed. Returns false if the job should stop.
-    pub(super) fn tick(&mut self) -> anyhow::Result<bool> {
-        if self.committed.elapsed() >= self.pause {
-            self.commit()?;
-        }
-        Ok(!self.stop.load(Ordering::Relaxed))
+    /// Ends a round, in which rank 0 has `written` to the draft. Commits if enough time has passed. Returns false if the
+    /// job should stop.
+    pub(super) fn tick(&mut self, written: anyhow::Result<()>) -> anyhow::Result<bool> {
+        let is_due = self.committed.elapsed() >= self.pause;
+        let committed = written.and_then(|()| if is_due { self.commit() } else { Ok(()) });
+        self.job.ranks.agree(committed)?;
+        Ok(!self.job.ranks.any(self.stop.load(Ordering::Relaxed)))
     }
 
     fn commit(&mut self) -> anyhow::Result<()> {
+        let Some(draft) = &mut self.draft else { return Ok(()) };
         let started = Instant::now();
-        self.draft.commit(serde_json::to_value(&self.progress)?)?;
+        draft.commit(serde_json::to_value(&self.progress)?)?;
         self.pause = PAUSE.max(started.elapsed() * PAUSE_FACTOR);
         self.committed = Instant::now();
         Ok(())

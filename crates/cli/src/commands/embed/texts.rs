@@ -1,9 +1,12 @@
 //! Embeds all texts of a job.
 
+use std::collections::BTreeMap;
+
 use anyhow::bail;
 use conifer_data::{Broken, Sample};
 use conifer_embeddings::sha256_hex;
 use conifer_model::embed::by_length;
+use conifer_train::ranks::Ranks;
 use rayon::prelude::*;
 
 use super::lines::{self, RowMetadata, SharedTexts};
@@ -18,7 +21,8 @@ const CHUNK: usize = 1024;
 /// Embeds the remaining texts. Returns false if the job was stopped.
 ///
 /// A window starts and ends at a sample boundary. The rows of a window are first added to the draft without points.
-/// Their points are then written batch by batch, shortest texts first.
+/// Their points are then written batch by batch, shortest texts first. Every rank reads all texts, and embeds one batch
+/// of each round.
 pub(super) fn embed(stream: &mut EmbedStream<'_>) -> anyhow::Result<bool> {
     let samples = stream.job.source.len();
     if !stream.job.with_texts() {
@@ -58,68 +62,105 @@ fn gather(
     start: usize,
 ) -> anyhow::Result<(Vec<RowMetadata>, usize)> {
     let job = stream.job;
+    let ranks = &job.ranks;
     let (mut lines, mut next) = (Vec::new(), start);
     while next < job.source.len() && lines.len() < WINDOW {
         let end = (next + CHUNK).min(job.source.len());
         let some: Vec<Result<Sample, Broken>> =
             (next..end).into_par_iter().map(|index| lines::of_sample(job.source, index, Ok)).collect();
-        for (index, sample) in (next..end).zip(some) {
-            match sample {
-                Ok(_) if stream.left_out.contains(&index) => {}
-                Ok(sample) => {
-                    lines.extend(lines::texts(&sample, job.views));
-                    lines.extend(shared.rows(&sample, job.views));
-                }
-                Err(broken) => stream.leave_out(index, &broken)?,
-            }
+        let broken =
+            (next..end).zip(&some).filter_map(|(index, sample)| Some((index, sample.as_ref().err()?.to_string())));
+        let noted = broken_on_any(ranks, broken.collect())
+            .and_then(|all| all.iter().try_for_each(|(index, message)| stream.leave_out(*index, message)));
+        ranks.agree(noted)?;
+        for (_, sample) in (next..end).zip(some).filter(|(index, _)| !stream.left_out.contains(index)) {
+            let Ok(sample) = sample else { continue };
+            lines.extend(lines::texts(&sample, job.views));
+            lines.extend(shared.rows(&sample, job.views));
         }
         next = end;
     }
     Ok((lines, next))
 }
 
+/// The samples that a rank cannot read, by index, with the reason of the first such rank.
+fn broken_on_any(ranks: &Ranks, mine: BTreeMap<usize, String>) -> anyhow::Result<BTreeMap<usize, String>> {
+    if ranks.size() == 1 {
+        return Ok(mine);
+    }
+    let mut all = BTreeMap::new();
+    for bytes in ranks.gather_bytes(&serde_json::to_vec(&mine)?) {
+        let found: BTreeMap<usize, String> = serde_json::from_slice(&bytes)?;
+        found.into_iter().for_each(|(index, message)| _ = all.entry(index).or_insert(message));
+    }
+    Ok(all)
+}
+
 /// Embeds a window, starting at the batch where an earlier run stopped. Calls `report` with the number of finished
 /// texts.
 fn window(stream: &mut EmbedStream<'_>, lines: &[RowMetadata], report: impl Fn(usize)) -> anyhow::Result<bool> {
-    let embedder = stream.job.embedder.inner();
+    let (embedder, ranks) = (stream.job.embedder.inner(), &stream.job.ranks);
     let texts: Vec<&str> = lines.iter().map(|line| line.text.as_str()).collect();
-    let rows = embedder.tokenize(&texts)?;
+    let rows = ranks.agree(embedder.tokenize(&texts).map_err(anyhow::Error::from))?;
     let hash = |ids: &Vec<u32>| sha256_hex(&ids.iter().flat_map(|id| id.to_le_bytes()).collect::<Vec<_>>());
     let hashes = rows.par_iter().map(hash).collect::<Vec<_>>().concat();
     let name = sha256_hex(hashes.as_bytes());
+    ranks.same("texts of the data", &name, "give all ranks the same data")?;
     let mut current = match stream.progress.window.take() {
         Some(current) if current.texts == name => current,
         Some(_) => bail!("the texts of the data have changed since the set was begun; use --overwrite to start over"),
         None => {
-            let row = stream.draft.rows();
-            for line in lines {
-                line.add_to(&mut stream.draft, stream.job.views)?;
-            }
+            let row = ranks.agree(add_rows(stream, lines))?;
             stream.add_hashes(&hashes);
             TextWindow { row, texts: name, batches: 0 }
         }
     };
     let dim = embedder.spec().dim;
     let different = by_length(&rows);
-    let mut done = 0;
-    for (number, batch) in different.chunks(embedder.batch()).enumerate() {
-        done += batch.iter().map(|(_, positions)| positions.len()).sum::<usize>();
-        if number < current.batches {
-            continue;
-        }
-        let ids: Vec<&[u32]> = batch.iter().map(|(ids, _)| *ids).collect();
-        let points = embedder.token_batch(&ids)?;
-        for ((_, positions), point) in batch.iter().zip(points.chunks_exact(dim)) {
-            for &position in positions {
-                stream.draft.put(current.row + position as u64, point)?;
-            }
-        }
-        current.batches = number + 1;
+    let batches: Vec<_> = different.chunks(embedder.batch()).collect();
+    let count = |batch: &&[(&[u32], Vec<usize>)]| batch.iter().map(|(_, positions)| positions.len()).sum::<usize>();
+    let mut done: usize = batches.iter().take(current.batches).map(count).sum();
+    while current.batches < batches.len() {
+        let round = &batches[current.batches..batches.len().min(current.batches + ranks.size())];
+        let points = round.get(ranks.rank()).map_or(Ok(Vec::new()), |batch| {
+            embedder.token_batch(&batch.iter().map(|(ids, _)| *ids).collect::<Vec<_>>())
+        });
+        // The batches of the ranks follow each other, and so do their points.
+        let points = ranks.gather(&ranks.agree(points.map_err(anyhow::Error::from))?);
+        let written = put(stream, current.row, round.iter().copied().flatten(), points.chunks_exact(dim));
+        done += round.iter().map(count).sum::<usize>();
+        current.batches += round.len();
         stream.progress.window = Some(current.clone());
         report(done);
-        if !stream.tick()? {
+        if !stream.tick(written)? {
             return Ok(false);
         }
     }
     Ok(true)
+}
+
+/// Adds rows without points, and returns the number of the first.
+fn add_rows(stream: &mut EmbedStream<'_>, lines: &[RowMetadata]) -> anyhow::Result<u64> {
+    let Some(draft) = &mut stream.draft else { return Ok(0) };
+    let first = draft.rows();
+    for line in lines {
+        line.add_to(draft, stream.job.views)?;
+    }
+    Ok(first)
+}
+
+/// Writes the point of each text to its positions after row `first`.
+fn put<'a>(
+    stream: &mut EmbedStream<'_>,
+    first: u64,
+    texts: impl Iterator<Item = &'a (&'a [u32], Vec<usize>)>,
+    points: impl Iterator<Item = &'a [f32]>,
+) -> anyhow::Result<()> {
+    let Some(draft) = &mut stream.draft else { return Ok(()) };
+    for ((_, positions), point) in texts.zip(points) {
+        for &position in positions {
+            draft.put(first + position as u64, point)?;
+        }
+    }
+    Ok(())
 }

@@ -7,6 +7,7 @@ use conifer_data::ImageRef;
 use conifer_data::transform::EvalCrop;
 use conifer_embeddings::{Element, EmbeddingSet, Modality};
 use conifer_eval::EmbeddingModel as _;
+use conifer_train::ranks::Ranks;
 
 use super::unseen::{TestData, nodes};
 use super::walks::CLASS_WORDS;
@@ -30,6 +31,7 @@ pub(super) fn embed(embedder: &ModelEmbedder, unseen: &TestData, folder: &Path) 
         data: "toy test split, without held-out classes",
         element: Element::F32,
         identity: BTreeMap::new(),
+        ranks: Ranks::default(),
     };
     embed_all(&job, folder)?;
     let mut set = EmbeddingSet::load(folder)?;
