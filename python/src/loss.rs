@@ -1,7 +1,7 @@
 //! The losses of all methods on points, with their gradients.
 
 use burn::tensor::{Device, Gradients, Tensor};
-use conifer::train::{BatchPoints, BatchSpace, METHODS};
+use conifer::train::{BatchPoints, BatchSpace, METHODS, RowShare};
 use conifer_geometry_tensor::{RootT, manifold};
 use conifer_train::methods::{Chain, Edges, entry};
 use pyo3::exceptions::PyValueError;
@@ -84,6 +84,7 @@ pub(crate) fn loss<'py>(
             root: leaves.vector("root").map_or(RootT::Origin, RootT::Point),
             curv,
             logit_scale: leaves.vector("logit_scale").unwrap_or_else(|| Tensor::ones([1], &device)),
+            rows: RowShare::default(),
         };
         let loss = objective.loss(&batch, &space).map_err(exception)?;
         let mean = |values: &Tensor<1>| values.clone().mean().into_data().iter::<f64>().next().unwrap_or(f64::NAN);

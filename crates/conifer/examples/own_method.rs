@@ -39,7 +39,7 @@ impl Method for SigmoidPairs {
         let device = logits.device();
         let sign = conifer::train::tensor::Tensor::<2>::eye(rows, &device) * 2.0 - 1.0;
         let losses = -conifer::train::tensor::activation::log_sigmoid(logits * sign).mean_dim(1).squeeze_dim::<1>(1);
-        Loss::of_terms(vec![("sigmoid", 1.0, losses)])
+        Loss::of_terms(space, vec![("sigmoid", 1.0, losses)])
     }
 }
 

@@ -106,7 +106,7 @@ pub mod model {
 pub mod train {
     pub use burn::tensor;
     pub use conifer_train::config::Config;
-    pub use conifer_train::methods::{BatchPoints, BatchSpace, Loss, METHODS, Method, MethodEntry};
+    pub use conifer_train::methods::{BatchPoints, BatchSpace, Loss, METHODS, Method, MethodEntry, RowShare};
     pub use conifer_train::root::RootKind;
     pub use conifer_train::trainer::{Event, Observer, Outcome, Trainer};
     pub use conifer_train::{Error, Result, terms};

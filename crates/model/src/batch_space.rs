@@ -1,5 +1,7 @@
 //! [`BatchSpace`]: manifold, root and scalars that a loss needs in addition to the points.
 
+use std::ops::Range;
+
 use burn::tensor::Tensor;
 use conifer_geometry_tensor::{Manifold, RootT};
 
@@ -13,4 +15,41 @@ pub struct BatchSpace {
     pub curv: Option<Tensor<1>>,
     /// 1/temperature, `[1]`; `[3]` in the order of [`SOFTMAXES`](crate::head::SOFTMAXES) if the head has three.
     pub logit_scale: Tensor<1>,
+    /// The rows of each term that this process computes.
+    pub rows: RowShare,
+}
+
+/// The part of the rows that one of several processes has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RowShare {
+    part: usize,
+    parts: usize,
+}
+
+impl Default for RowShare {
+    /// All rows.
+    fn default() -> Self {
+        Self { part: 0, parts: 1 }
+    }
+}
+
+impl RowShare {
+    /// Part `part`, from 0, of `parts` parts whose sizes differ by at most one row.
+    ///
+    /// # Panics
+    /// Panics if there is no such part.
+    pub fn new(part: usize, parts: usize) -> Self {
+        assert!(part < parts, "expected a part below {parts}; found {part}");
+        Self { part, parts }
+    }
+
+    /// True if the part has all rows.
+    pub fn is_whole(self) -> bool {
+        self.parts == 1
+    }
+
+    /// The rows of this part, of `rows` rows.
+    pub fn of(self, rows: usize) -> Range<usize> {
+        rows * self.part / self.parts..rows * (self.part + 1) / self.parts
+    }
 }

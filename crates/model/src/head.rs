@@ -7,7 +7,7 @@ use conifer_geometry_tensor::{Manifold, RootT, manifold};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::batch_space::BatchSpace;
+use crate::batch_space::{BatchSpace, RowShare};
 use crate::params::FreePoint;
 use crate::scalars::BoundedScalar;
 use crate::{Error, Result};
@@ -258,6 +258,7 @@ impl Head {
             manifold,
             curv: self.curv.as_ref().map(BoundedScalar::value),
             logit_scale: self.logit_scale.value(),
+            rows: RowShare::default(),
         })
     }
 

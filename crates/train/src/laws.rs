@@ -10,9 +10,10 @@ use conifer_geometry_tensor::gradcheck;
 use conifer_model::head::{Head, HeadConfig};
 
 use crate::methods::testkit::{
-    Features, device, embed, head, head_at, method, numbers, pass, relative, scalar, settings, space_f64, try_pass,
+    Features, device, embed, head, head_at, method, numbers, pass, pass_of_rows, relative, scalar, settings, space_f64,
+    try_pass,
 };
-use crate::methods::{BatchPoints, BatchSpace, Edges, METHODS, MethodEntry, entry};
+use crate::methods::{BatchPoints, BatchSpace, Edges, METHODS, MethodEntry, RowShare, entry};
 
 const ROWS: usize = 8;
 const DIM: usize = 16;
@@ -108,6 +109,96 @@ fn settings_are_completed_and_unknown_keys_are_rejected() {
         let message = (line.from_config)(&settings(&none.join("\n"))).err().unwrap().to_string();
         assert!(message.contains("at least one term"), "{message}");
     }
+}
+
+/// The parts of the rows that several processes compute (`train.loss_rows = "own"`) add up to the loss, its terms and
+/// the gradients of the points.
+#[test]
+fn parts_of_the_rows_add_up_to_the_loss() {
+    let close = |found: &[f64], expected: &[f64]| {
+        // 4e-7 is the rounding of the terms.
+        relative(found, expected) < 1e-5 || found.iter().zip(expected).all(|(a, b)| (a - b).abs() < 4e-7)
+    };
+    for line in &METHODS {
+        let head = head(&spec(line));
+        let features = Features::random(5, ROWS, DIM);
+        for text in variants(line) {
+            let method = method(line.name, text);
+            let whole = pass(&head, method.as_ref(), &features);
+            // Terms have 8, 16 or 24 rows, which 2 divides and 3 and 5 do not.
+            for parts in [2, 3, 5] {
+                let what = format!("{} with `{text}` in {parts} parts", line.name);
+                let of = |part| pass_of_rows(&head, method.as_ref(), &features, RowShare::new(part, parts)).unwrap();
+                let found: Vec<_> = (0..parts).map(of).collect();
+                let total: f64 = found.iter().map(|it| it.total).sum();
+                assert!(
+                    (total - whole.total).abs() <= 1e-6 * whole.total.abs() + 4e-7,
+                    "{what}: {total} {}",
+                    whole.total
+                );
+                for (name, values) in &whole.loss.terms {
+                    let mean = |values: &Tensor<1>| numbers(&values.clone().mean())[0];
+                    let (expected, sum) =
+                        (mean(values), found.iter().map(|it| mean(it.loss.term(name).unwrap())).sum::<f64>());
+                    assert!((sum - expected).abs() <= 1e-6 * expected.abs() + 4e-7, "{what}: {name} {sum} {expected}");
+                }
+                for (view, expected) in whole.features.iter().enumerate() {
+                    let parts: Vec<_> = found.iter().filter_map(|it| it.features[view].clone()).collect();
+                    assert_eq!(parts.is_empty(), expected.is_none(), "{what}: view {view}");
+                    let Some(expected) = expected else { continue };
+                    assert!(close(&sums(&parts), expected), "{what}: gradient of view {view}");
+                }
+            }
+        }
+    }
+}
+
+/// In f64, the gradients of the parts add up without the rounding of f32, which hides errors in the gradients of
+/// curvatures and temperature: these are small differences of large sums.
+#[test]
+fn gradients_of_parts_of_the_rows_add_up_in_f64() {
+    for line in &METHODS {
+        let spec = spec(line);
+        // The factor moves the points into the usual range of embeddings.
+        let features = Features::random(5, ROWS, DIM)
+            .0
+            .map(|view| view.into_iter().map(|row| row.into_iter().map(|x| 0.3 * x).collect()).collect());
+        let features = Features(features);
+        for text in variants(line) {
+            let method = method(line.name, text);
+            let gradients = |rows: RowShare| {
+                let leaf = |values: &[f64]| {
+                    let data = TensorData::new(values.to_vec(), [values.len()]);
+                    Tensor::<1>::from_data(data, (&device(), DType::F64)).require_grad()
+                };
+                let views: [Tensor<2>; 4] = std::array::from_fn(|view| features.leaf(view, DType::F64, &device()));
+                let (scale, curv) = (leaf(&[10.0]), (!spec.curv.is_empty()).then(|| leaf(&spec.curv)));
+                let space = BatchSpace { rows, ..space_f64(&spec, curv.clone(), scale.clone()) };
+                let batch = embed(&views, |tangent, _| space.manifold.lift(tangent));
+                let by_loss = method.loss(&batch, &space).unwrap().total.backward();
+                let mut found = views.map(|view| view.grad(&by_loss).map(|it| numbers(&it))).to_vec();
+                found.extend([Some(&scale), curv.as_ref()].map(|it| Some(numbers(&it?.grad(&by_loss)?))));
+                found
+            };
+            let whole = gradients(RowShare::default());
+            for parts in [2, 3, 5] {
+                let found: Vec<_> = (0..parts).map(|part| gradients(RowShare::new(part, parts))).collect();
+                for (input, expected) in whole.iter().enumerate() {
+                    let what = format!("{} with `{text}` in {parts} parts: input {input}", line.name);
+                    let all: Vec<_> = found.iter().filter_map(|it| it[input].clone()).collect();
+                    assert_eq!(all.is_empty(), expected.is_none(), "{what}");
+                    let Some(expected) = expected else { continue };
+                    let difference = sums(&all).iter().zip(expected).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
+                    assert!(difference < 1e-12 || relative(&sums(&all), expected) < 1e-10, "{what}: {difference}");
+                }
+            }
+        }
+    }
+}
+
+/// The sum of vectors of one length.
+fn sums(vectors: &[Vec<f64>]) -> Vec<f64> {
+    (0..vectors[0].len()).map(|i| vectors.iter().map(|it| it[i]).sum()).collect()
 }
 
 /// Value and gradients stay finite at numerically difficult inputs, on every space, in f32.

@@ -17,6 +17,8 @@ use std::fmt::{self, Display};
 use std::ops::Range;
 use std::sync::Arc;
 
+use conifer_model::batch_space::RowShare;
+
 use crate::error::{Error, Result};
 
 /// Moves bytes between the ranks. Every rank calls the same functions in the same order, with the same number of bytes.
@@ -96,7 +98,12 @@ impl Ranks {
 
     /// The part of `rows` rows that belongs to this rank.
     pub fn share(&self, rows: usize) -> Range<usize> {
-        rows * self.rank() / self.size()..rows * (self.rank() + 1) / self.size()
+        self.row_share().of(rows)
+    }
+
+    /// The part of the rows of a batch that belongs to this rank.
+    pub fn row_share(&self) -> RowShare {
+        RowShare::new(self.rank(), self.size())
     }
 
     /// `result`, if no rank has an error.
@@ -211,6 +218,41 @@ impl Ranks {
             let all: Vec<f32> = bytemuck::pod_collect_to_vec(&self.0.all_gather(bytemuck::cast_slice(&sums)));
             values.copy_from_slice(&all[..values.len()]);
         }
+    }
+
+    /// The sums over the ranks of the values in the range `own`, of values of the same number on every rank. The ranks
+    /// have consecutive ranges, and are added in their order (a reduce-scatter).
+    pub fn sum_part(&self, values: &[f32], own: Range<usize>) -> Vec<f32> {
+        if self.size() == 1 {
+            return values[own].to_vec();
+        }
+        let [starts, ends] = [own.start, own.end].map(|bound| self.gather_number(bound as u64));
+        let ranges = starts.into_iter().zip(ends).map(|(start, end)| start as usize..end as usize);
+        let ranges: Vec<Range<usize>> = ranges.collect();
+        // Every rank receives as many values as the longest range has.
+        let longest = ranges.iter().map(Range::len).max().unwrap_or(0);
+        if longest == 0 {
+            return Vec::new();
+        }
+        let mut blocks = vec![0.0; longest * self.size()];
+        for (block, range) in blocks.chunks_exact_mut(longest).zip(ranges) {
+            block[..range.len()].copy_from_slice(&values[range]);
+        }
+        let received: Vec<f32> = bytemuck::pod_collect_to_vec(&self.0.all_to_all(bytemuck::cast_slice(&blocks)));
+        let mut sums = received[..own.len()].to_vec();
+        for part in received.chunks_exact(longest).skip(1) {
+            sums.iter_mut().zip(part).for_each(|(sum, value)| *sum += value);
+        }
+        sums
+    }
+
+    /// The sums over the ranks of a few numbers, of the same number on every rank.
+    pub fn sum_numbers(&self, mine: &[f64]) -> Vec<f64> {
+        if self.size() == 1 {
+            return mine.to_vec();
+        }
+        let all = bytemuck::pod_collect_to_vec::<u8, f64>(&self.0.all_gather(bytemuck::cast_slice(mine)));
+        (0..mine.len()).map(|i| all.iter().skip(i).step_by(mine.len()).sum()).collect()
     }
 
     /// For each of `flags`, of the same number on every rank, true if it is true on a rank.

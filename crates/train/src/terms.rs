@@ -1,8 +1,9 @@
 //! Loss terms: pure functions of points and scalars that return one value per sample. The caller takes the mean.
 
+use std::ops::Range;
 use std::sync::Arc;
 
-use burn::tensor::{Bool, Device, Int, Tensor, TensorData};
+use burn::tensor::{Bool, DType, Device, Int, Tensor, TensorData};
 pub use conifer_geometry_tensor::ConeShape;
 use conifer_geometry_tensor::RootT;
 use conifer_kernels::{self as kernels, NceRule, PairLabels, QuerySide};
@@ -21,6 +22,91 @@ pub enum Denominator {
     All,
     /// Every candidate except the positive (as HyCoCLIP Eq. 5 is printed): "decoupled". The loss has no lower bound.
     Negatives,
+}
+
+/// Contrastive loss of query i against all candidates; candidate i is its positive: `[M, D], [N, D] -> [M]`, N >= M.
+///
+/// The loss is [`info_nce`] of the table `similarity(queries, candidates)`, queries in rows, with `logit_scale` =
+/// 1/temperature. Of a part of the rows ([`BatchSpace::rows`]) only their rows of the table are computed. The losses of
+/// the other rows are 0, without gradient.
+pub fn contrast(
+    space: &BatchSpace,
+    logit_scale: Tensor<1>,
+    denominator: Denominator,
+    query: &Tensor<2>,
+    candidates: &Tensor<2>,
+    similarity: impl FnOnce(Tensor<2>, Tensor<2>) -> Tensor<2>,
+) -> Tensor<1> {
+    in_own_rows(space, query.dims()[0], &query.device(), query.dtype(), |own| {
+        // Moved to the front, because candidate i is the positive of query i.
+        let candidates = starting_at(candidates.clone(), own.start);
+        info_nce(similarity(query.clone().slice(own), candidates), logit_scale, denominator)
+    })
+}
+
+/// [`contrast`] by the similarity of the space, in both directions: `[B, D], [B, D] -> ([B], [B])`. All rows share one
+/// table; parts of the rows of both directions need two.
+pub fn contrast_both_ways(
+    space: &BatchSpace,
+    denominator: Denominator,
+    x: &Tensor<2>,
+    y: &Tensor<2>,
+) -> (Tensor<1>, Tensor<1>) {
+    let scale = || space.logit_scale.clone();
+    let similarity = |query, candidates| space.manifold.pairwise_similarity(query, candidates);
+    if space.rows.is_whole() {
+        return info_nce_both_ways(similarity(x.clone(), y.clone()), scale(), denominator);
+    }
+    let one_way = |query, candidates| contrast(space, scale(), denominator, query, candidates, similarity);
+    (one_way(x, y), one_way(y, x))
+}
+
+/// [`multi_positive_nce`] of the table `similarity(queries)`, `[M, D] -> [M, N]`, with masks `[M, N]`. Of a part of the
+/// rows ([`BatchSpace::rows`]) only their rows of the table are computed. The losses of the other rows are 0.
+pub fn multi_positive_contrast(
+    space: &BatchSpace,
+    query: &Tensor<2>,
+    positive: &Tensor<2, Bool>,
+    same: &Tensor<2, Bool>,
+    similarity: impl FnOnce(Tensor<2>) -> Tensor<2>,
+) -> Tensor<1> {
+    in_own_rows(space, query.dims()[0], &query.device(), query.dtype(), |own| {
+        let [positive, same] = [positive, same].map(|mask| mask.clone().slice(own.clone()));
+        multi_positive_nce(similarity(query.clone().slice(own)), space.logit_scale.clone(), positive, same)
+    })
+}
+
+/// `values` with 0, without gradient, in the rows that another process computes ([`BatchSpace::rows`]).
+pub(crate) fn own_rows(space: &BatchSpace, values: Tensor<1>) -> Tensor<1> {
+    let (rows, device, dtype) = (values.dims()[0], values.device(), values.dtype());
+    in_own_rows(space, rows, &device, dtype, |own| values.slice(own))
+}
+
+/// `values(own)` in the rows of this process, and 0 in the others: `[rows]`.
+fn in_own_rows(
+    space: &BatchSpace,
+    rows: usize,
+    device: &Device,
+    dtype: DType,
+    values: impl FnOnce(Range<usize>) -> Tensor<1>,
+) -> Tensor<1> {
+    let own = space.rows.of(rows);
+    if own.len() == rows {
+        return values(own);
+    }
+    let zeros = |range: Range<usize>| (!range.is_empty()).then(|| Tensor::zeros([range.len()], (device, dtype)));
+    let [before, after] = [zeros(0..own.start), zeros(own.end..rows)];
+    let inside = (!own.is_empty()).then(|| values(own));
+    Tensor::cat([before, inside, after].into_iter().flatten().collect(), 0)
+}
+
+/// The rows from `first` on, followed by those before it.
+fn starting_at(points: Tensor<2>, first: usize) -> Tensor<2> {
+    let [rows, _] = points.dims();
+    match first {
+        0 => points,
+        _ => Tensor::cat(vec![points.clone().slice(first..rows), points.slice(0..first)], 0),
+    }
 }
 
 /// Contrastive loss of query i against N candidates; candidate i is its positive: `[M, N] -> [M]`, N >= M.
@@ -64,7 +150,32 @@ pub fn multi_positive_nce(
 /// The losses are [`multi_positive_nce`] of `pi - X(whole, part)` and of `X(part, whole)`, where X is the exterior
 /// angle at its first argument. The first is largest when the part lies straight behind its whole, the second when the
 /// whole lies straight back towards the root. Source: Wang et al., Sec. 3.2.
+///
+/// Parts of the rows of both directions ([`BatchSpace::rows`]) have a table each. The losses of the other rows are 0.
 pub fn angle_contrast(space: &BatchSpace, points: &Tensor<2>, labels: &Arc<PairLabels>) -> (Tensor<1>, Tensor<1>) {
+    if space.rows.is_whole() {
+        return whole_angle_contrast(space, points, labels);
+    }
+    let [wholes, parts] = labels.shape();
+    let among = |rows, columns| whole_angle_contrast(space, points, &Arc::new(block(labels, rows, columns)));
+    let (device, dtype) = (points.device(), points.dtype());
+    let down = in_own_rows(space, wholes, &device, dtype, |own| among(own, 0..parts).0);
+    let up = in_own_rows(space, parts, &device, dtype, |own| among(0..wholes, own).1);
+    (down, up)
+}
+
+/// The labels of some rows and columns of the table.
+fn block(labels: &PairLabels, rows: Range<usize>, columns: Range<usize>) -> PairLabels {
+    let at = |index: u32, range: &Range<usize>| range.contains(&(index as usize)).then(|| index - range.start as u32);
+    let inside = |cells: &[[u32; 2]]| {
+        cells.iter().filter_map(|&[row, column]| Some([at(row, &rows)?, at(column, &columns)?])).collect::<Vec<_>>()
+    };
+    let (positive, same) = (inside(labels.positive()), inside(labels.same()));
+    PairLabels::new(labels.wholes()[rows].to_vec(), labels.parts()[columns].to_vec(), positive, same)
+}
+
+/// [`angle_contrast`] of all rows.
+fn whole_angle_contrast(space: &BatchSpace, points: &Tensor<2>, labels: &Arc<PairLabels>) -> (Tensor<1>, Tensor<1>) {
     let [wholes, parts] = labels.shape();
     let fused = space.manifold.fused_angles(points, &space.root).and_then(|angles| {
         let (scale, tiny) = (space.logit_scale.clone(), angles.tiny);

@@ -118,6 +118,11 @@ fn processes_train_as_one_and_resume_on_another_number() {
         assert_eq!(stderr.matches(&format!("{size} ranks train together")).count(), 1, "{stderr}");
         close(&losses(&at.join(&out)), &expected);
     }
+    // Each process computes its rows of the loss.
+    let args = ["train", "c.toml", "--out", "own", "--set", "train.loss_rows=own"];
+    let (output, stderr) = run(at, 4, &args, &[]);
+    assert!(output.status.success(), "{stderr}");
+    close(&losses(&at.join("own")), &expected);
     let first = ["train", "c.toml", "--out", "moved"];
     let mut child = mpirun(at, 4, &first, &[]).stderr(Stdio::null()).stdout(Stdio::null()).spawn().unwrap();
     wait_for(&at.join("moved/checkpoints/step_00000002"));

@@ -59,6 +59,7 @@ impl Default for TrainConfig {
             steps: 120_000,
             batch_size: 128,
             micro_batch: None,
+            loss_rows: LossRows::All,
             ema: None,
             log_every: 10,
             checkpoint_every: 1000,

@@ -251,6 +251,10 @@ pub struct TrainConfig {
     /// rounding, memory of one micro-batch, one more forward pass. Absent: one call for each view of the batch.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub micro_batch: Option<usize>,
+    /// The rows of the loss that each process of an MPI job computes (docs/scale.md): `all`, or `own`, its part of
+    /// them. Same results up to rounding. With `own`, the contrastive tables of B samples on n processes have `B^2 / n`
+    /// numbers instead of `B^2`, and gradients of the points are exchanged, too.
+    pub loss_rows: LossRows,
     /// Decay of a moving average of the weights, 0 or more and less than 1, such as 0.9999; absent: none. After update
     /// t, `average = d average + (1 - d) weights` with `d = min(ema, (1 + t) / (10 + t))`. Evaluations and checkpoints
     /// use the average (`weights.safetensors`); training continues from `trained.safetensors`.
@@ -278,6 +282,17 @@ pub struct TrainConfig {
     pub feature_store: Option<PathBuf>,
     /// Folder of the run.
     pub out: PathBuf,
+}
+
+/// The rows of the loss that a process computes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum LossRows {
+    /// All rows: every process computes the loss of the whole batch.
+    #[default]
+    All,
+    /// Its part of the rows, against all candidates.
+    Own,
 }
 
 /// `[eval]`: benchmarks on held-out data during training. The trainer schedules them; its

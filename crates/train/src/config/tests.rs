@@ -98,6 +98,7 @@ fn wrong_types_and_values_out_of_range_are_reported() {
         ),
         ("[train]\nema = 1", ["`train.ema` is 1", "less than 1"]),
         ("[train]\nema = -0.5", ["`train.ema` is -0.5", "0 or more"]),
+        ("[train]\nloss_rows = 'mine'", ["train.loss_rows", "own"]),
         ("[train]\nmicro_batch = -1", ["train.micro_batch", "test.toml"]),
         ("[data]\nprefetch = 0", ["`prefetch` is 0", "1 to 10000 batches"]),
         ("[model]\nembed_dim = 60\n[manifold]\nfactors = 7", ["factors", "divisor"]),
@@ -212,7 +213,7 @@ const EVERYTHING: [&str; 4] = [
      [tokenizer]\nkind = 'clip_merges'\npath = 'm'\nvocab_size = 600\n[head]\nfeature_scale = 0.5\n[manifold]\ncurv = [1, 1, 1, 1, 1, 1, 1, 1]
      [model]\ninit = 'runs/a'\n[eval]\nkind = 'jsonl'\npath = 'p'\nsplit = 's'\noptions = { x = 1 }\ntree = 't'",
     "[data.augment]\ncopies = 2\n[data.augment.crop]\nkind = 'random_window'\nmargin = 1.2\n[model]\ninit_visual = 'moco.pth.tar'\ninit_textual = 'b'\ncrop = 'squeeze'\nvisual_adapter = {}\ntextual_adapter = {}\nvisual_lora = {}\ntextual_lora = {}\n[eval]\ncrop = 'center'",
-    "[data.augment.crop]\nkind = 'random_resized'\n[train]\nmicro_batch = 5\nema = 0.99\nfreeze = ['visual']\nfeatures = true\nfeature_store = 's'\nunfreeze = { every = 5, towers = ['textual'] }",
+    "[data.augment.crop]\nkind = 'random_resized'\n[train]\nmicro_batch = 5\nloss_rows = 'own'\nema = 0.99\nfreeze = ['visual']\nfeatures = true\nfeature_store = 's'\nunfreeze = { every = 5, towers = ['textual'] }",
     "[method]\nkind = 'uncha'",
 ];
 

@@ -146,11 +146,14 @@ impl Method for Argent {
             norms.push((NORM, 1.0, mean(views?)));
         }
         let Config { entailment_weight, norm_weight, .. } = self.config;
-        Loss::of_groups(vec![
-            ("contrastive", 1.0, contrasts),
-            ("entailment", entailment_weight, entailment),
-            ("regulariser", norm_weight, norms),
-        ])
+        Loss::of_groups(
+            space,
+            vec![
+                ("contrastive", 1.0, contrasts),
+                ("entailment", entailment_weight, entailment),
+                ("regulariser", norm_weight, norms),
+            ],
+        )
     }
 }
 

@@ -20,7 +20,7 @@ use super::settings::{self, MethodSettings, TermSwitches};
 use super::{BatchPoints, BatchSpace, Loss, Method, MethodEntry};
 use crate::Result;
 use crate::root::RootKind;
-use crate::terms::{Denominator, info_nce};
+use crate::terms::{Denominator, contrast};
 
 /// Registry entry.
 pub const ENTRY: MethodEntry = MethodEntry {
@@ -84,18 +84,18 @@ impl Method for Atmg {
 
     fn loss(&self, batch: &BatchPoints, space: &BatchSpace) -> Result<Loss> {
         let (image, text) = batch.pair(NAME)?;
-        let angle = |parent: &Tensor<2>, child: &Tensor<2>| {
-            space.manifold.pairwise_exterior_angle(parent.clone(), child.clone(), &space.root)
-        };
-        let sign = if self.config.towards_root { 1.0 } else { -1.0 };
         let mut terms = Vec::new();
-        let mut add = |name, similarity| {
+        let mut add = |name, query: &Tensor<2>, candidates: &Tensor<2>, sign: f64| {
+            let similarity =
+                |query, candidates| space.manifold.pairwise_exterior_angle(query, candidates, &space.root) * sign;
             if self.config.terms.on(name) {
-                terms.push((name, 0.5, info_nce(similarity, space.logit_scale.clone(), Denominator::All)));
+                let scale = space.logit_scale.clone();
+                let values = contrast(space, scale, Denominator::All, query, candidates, similarity);
+                terms.push((name, 0.5, values));
             }
         };
-        add("contrast_text_image", -angle(text, image));
-        add("contrast_image_text", angle(image, text) * sign);
-        Loss::of_terms(terms)
+        add("contrast_text_image", text, image, -1.0);
+        add("contrast_image_text", image, text, if self.config.towards_root { 1.0 } else { -1.0 });
+        Loss::of_terms(space, terms)
     }
 }

@@ -18,7 +18,7 @@ use super::settings::{self, MethodSettings, TermSwitches, number};
 use super::{BatchPoints, BatchSpace, Loss, Method, MethodEntry};
 use crate::Result;
 use crate::root::RootKind;
-use crate::terms::{ConeShape, Denominator, cone, info_nce};
+use crate::terms::{ConeShape, Denominator, cone, contrast};
 
 /// Registry entry.
 pub const ENTRY: MethodEntry = MethodEntry {
@@ -87,10 +87,12 @@ impl Method for Euclip {
     fn loss(&self, batch: &BatchPoints, space: &BatchSpace) -> Result<Loss> {
         let (image, text) = batch.pair(NAME)?;
         let on = |term: &str| self.config.terms.on(term);
-        let contrast = |query: &Tensor<2>, candidates: &Tensor<2>| {
-            let distance = space.manifold.pairwise_dist(query.clone(), candidates.clone());
-            let similarity = -if self.config.squared { distance.square() } else { distance };
-            info_nce(similarity, space.logit_scale.clone(), Denominator::All)
+        let similarity = |query, candidates| {
+            let distance: Tensor<2> = space.manifold.pairwise_dist(query, candidates);
+            -if self.config.squared { distance.square() } else { distance }
+        };
+        let contrast = |query, candidates| {
+            contrast(space, space.logit_scale.clone(), Denominator::All, query, candidates, similarity)
         };
         let mut terms: Vec<(&'static str, f64, Tensor<1>)> = Vec::new();
         if on("contrast_image_text") {
@@ -104,6 +106,6 @@ impl Method for Euclip {
             let values = cone(space, text.clone(), image.clone(), &shape)?;
             terms.push(("cone_text_image", self.config.entailment_weight, values));
         }
-        Loss::of_terms(terms)
+        Loss::of_terms(space, terms)
     }
 }

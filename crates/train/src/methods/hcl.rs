@@ -26,7 +26,7 @@ use super::edges::SamePartCrops;
 use super::settings::{self, MethodSettings, TermSwitches, number};
 use super::{BatchPoints, BatchSpace, Edges, Loss, Method, MethodEntry, MomentumKeys, MomentumSettings};
 use crate::root::RootKind;
-use crate::terms::{masks, multi_positive_nce, select};
+use crate::terms::{masks, multi_positive_contrast, select};
 use crate::{Error, Result};
 
 /// Registry entry.
@@ -143,7 +143,7 @@ impl Method for Hcl {
             let values = scene_term(space, edges, &labels, keys);
             terms.push(("contrast_scene_object", self.config.hyperbolic_weight, values));
         }
-        Loss::of_terms(terms)
+        Loss::of_terms(space, terms)
     }
 }
 
@@ -152,8 +152,11 @@ fn object_term(space: &BatchSpace, crops: SamePartCrops, keys: Option<&MomentumK
     let SamePartCrops { points, positions, positive, same } = crops;
     let candidates = keys.map_or_else(|| points.clone(), |keys| keys.candidates(&positions));
     let [positive, left_out] = candidate_masks(positive, same, keys);
-    let cosine = cosines(space, points, candidates)?;
-    Ok(multi_positive_nce(cosine, space.logit_scale.clone(), positive, left_out))
+    let sphere = manifold(&ManifoldSpec::sphere(points.dims()[1]), None)?;
+    // The cosines between the directions of points, seen from the origin.
+    let directions = |points| sphere.lift(space.manifold.unlift(points));
+    let cosines = |query| sphere.pairwise_similarity(directions(query), directions(candidates));
+    Ok(multi_positive_contrast(space, &points, &positive, &left_out, cosines))
 }
 
 /// Contrastive loss of scenes and objects by the distance; the positives are the objects in the scene.
@@ -163,8 +166,8 @@ fn scene_term(space: &BatchSpace, edges: &Edges, labels: &PairLabels, keys: Opti
     let candidates = keys.map_or(objects, |keys| keys.candidates(&every));
     let [positive, same] = masks(labels, &edges.points.device());
     let [positive, left_out] = candidate_masks(positive, same, keys);
-    let similarity = space.manifold.pairwise_similarity(scenes, candidates);
-    multi_positive_nce(similarity, space.logit_scale.clone(), positive, left_out)
+    let similarity = |query| space.manifold.pairwise_similarity(query, candidates);
+    multi_positive_contrast(space, &scenes, &positive, &left_out, similarity)
 }
 
 /// Masks of the positives and of the candidates that are left out. With a queue, all negatives come from the queue, so
@@ -178,13 +181,6 @@ fn candidate_masks(
         Some(keys) => [keys.widened(positive.clone()), keys.widened(positive.bool_not())],
         None => [positive, same],
     }
-}
-
-/// Cosines between the directions of points, seen from the origin: `[M, D], [N, D] -> [M, N]`.
-fn cosines(space: &BatchSpace, x: Tensor<2>, y: Tensor<2>) -> Result<Tensor<2>> {
-    let sphere = manifold(&ManifoldSpec::sphere(x.dims()[1]), None)?;
-    let [x, y] = [x, y].map(|points| sphere.lift(space.manifold.unlift(points)));
-    Ok(sphere.pairwise_similarity(x, y))
 }
 
 #[cfg(test)]

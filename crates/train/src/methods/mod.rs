@@ -32,9 +32,10 @@ use burn::tensor::Tensor;
 use conifer_data::View;
 use conifer_geometry::{ManifoldSpec, Registry};
 
-pub use conifer_model::batch_space::BatchSpace;
+pub use conifer_model::batch_space::{BatchSpace, RowShare};
 
 use crate::root::RootKind;
+use crate::terms::own_rows;
 use crate::{Error, Result};
 
 pub use chain::Chain;
@@ -185,8 +186,10 @@ impl BatchPoints {
     }
 }
 
-/// A loss and its terms.
+/// A loss and its terms. If [`BatchSpace::rows`] is a part of the rows, this is the part of these rows; the sum of all
+/// parts is the loss. [`Loss::of_terms`] takes the part of each term.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Loss {
     /// The value to minimise, `[1]`.
     pub total: Tensor<1>,
@@ -249,11 +252,13 @@ pub fn entry(name: &str) -> Result<&'static MethodEntry> {
 }
 
 impl Loss {
-    /// The sum of `weight * mean(values)` over terms `(name, weight, values)`, values `[B]`.
+    /// The sum of `weight * mean(values)` over terms `(name, weight, values)`, values `[B]`. The values of rows that
+    /// another process computes ([`BatchSpace::rows`]) count as 0.
     ///
     /// # Errors
     /// [`Error::Invalid`] if there is no term.
-    pub fn of_terms(terms: Vec<WeightedTerm>) -> Result<Self> {
+    pub fn of_terms(space: &BatchSpace, terms: Vec<WeightedTerm>) -> Result<Self> {
+        let terms = in_own_rows(space, terms);
         let total = weighted_sum(&terms).ok_or_else(no_terms)?;
         Ok(Self { total, terms: terms.into_iter().map(|(name, _, values)| (name, values)).collect() })
     }
@@ -264,7 +269,9 @@ impl Loss {
     ///
     /// # Errors
     /// [`Error::Invalid`] if there is no term.
-    fn of_groups(groups: Vec<(&'static str, f64, Vec<WeightedTerm>)>) -> Result<Self> {
+    fn of_groups(space: &BatchSpace, groups: Vec<(&'static str, f64, Vec<WeightedTerm>)>) -> Result<Self> {
+        let own = |(name, weight, terms)| (name, weight, in_own_rows(space, terms));
+        let groups: Vec<_> = groups.into_iter().map(own).collect();
         let sum = |(name, weight, terms): &(_, _, Vec<_>)| Some((*name, *weight, weighted_sum(terms)?));
         let sums: Vec<WeightedTerm> = groups.iter().filter_map(sum).collect();
         let total = weighted_sum(&sums).ok_or_else(no_terms)?;
@@ -280,6 +287,11 @@ impl Loss {
 
 /// Name, weight and values `[B]` of a term.
 type WeightedTerm = (&'static str, f64, Tensor<1>);
+
+/// The terms without the values of rows that another process computes.
+fn in_own_rows(space: &BatchSpace, terms: Vec<WeightedTerm>) -> Vec<WeightedTerm> {
+    terms.into_iter().map(|(name, weight, values)| (name, weight, own_rows(space, values))).collect()
+}
 
 fn no_terms() -> Error {
     Error::invalid("method.terms", "all false", "at least one term")

@@ -14,7 +14,7 @@ use conifer_data::View;
 use serde::{Deserialize, Serialize};
 
 use super::{BatchPoints, BatchSpace, Loss, Method, WeightedTerm};
-use crate::terms::{ConeShape, Denominator, cone, info_nce, info_nce_both_ways};
+use crate::terms::{ConeShape, Denominator, cone, contrast, contrast_both_ways};
 use crate::{Error, Result};
 
 /// A part of a grounded pair.
@@ -116,7 +116,7 @@ impl Method for Objective {
             let [parent, child] = [self.read(batch, term.parent)?, self.read(batch, term.child)?];
             cones.push((term.name, term.weight, cone(space, parent, child, &term.shape)?));
         }
-        Loss::of_groups(vec![("contrastive", 1.0, contrasts), ("entailment", self.entailment_weight, cones)])
+        Loss::of_groups(space, vec![("contrastive", 1.0, contrasts), ("entailment", self.entailment_weight, cones)])
     }
 }
 
@@ -146,16 +146,17 @@ impl Objective {
             let values = match known.iter().find(of_term) {
                 Some((_, _, values)) => values.clone(),
                 None => {
-                    let table = space.manifold.pairwise_similarity(self.read(batch, from)?, self.read(batch, to)?);
-                    let scale = space.logit_scale.clone();
+                    let [query, candidates] = [self.read(batch, from)?, self.read(batch, to)?];
                     let both =
                         from != to && self.contrasts.iter().any(|other| (other.query, other.candidates) == (to, from));
                     if both {
-                        let (rows, columns) = info_nce_both_ways(table, scale, self.denominator);
-                        known.push((to, from, columns));
-                        rows
+                        let (there, back) = contrast_both_ways(space, self.denominator, &query, &candidates);
+                        known.push((to, from, back));
+                        there
                     } else {
-                        info_nce(table, scale, self.denominator)
+                        let scale = space.logit_scale.clone();
+                        let similarity = |query, candidates| space.manifold.pairwise_similarity(query, candidates);
+                        contrast(space, scale, self.denominator, &query, &candidates, similarity)
                     }
                 }
             };

@@ -102,6 +102,6 @@ impl Method for Poincare {
             let values = links.map(|i| contrast(&right[i], &right[i + 1], &wrong[i + 1]));
             terms.push(("contrast_parent_child", 0.5, chain.mean_of_terms(values.collect(), 2)));
         }
-        Loss::of_terms(terms)
+        Loss::of_terms(space, terms)
     }
 }

@@ -186,7 +186,7 @@ impl Method for Radial {
         if on("prior") {
             terms.push(("prior", self.config.prior_weight, prior(space, chain, batch.frozen_chain(NAME)?)));
         }
-        Loss::of_terms(terms)
+        Loss::of_terms(space, terms)
     }
 }
 

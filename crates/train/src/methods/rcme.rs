@@ -28,7 +28,7 @@ use super::radial::prior;
 use super::settings::{self, MethodSettings, TermSwitches, number};
 use super::{BatchPoints, BatchSpace, Chain, Loss, Method, MethodEntry};
 use crate::root::RootKind;
-use crate::terms::{Denominator, info_nce};
+use crate::terms::{Denominator, contrast};
 use crate::{Error, Result};
 
 /// Registry entry.
@@ -159,13 +159,14 @@ impl Method for Rcme {
                 let expected = format!("{:?}, as the links of the chain", text.dims());
                 return Err(Error::Shape { name: "image".to_owned(), found: image.dims().to_vec(), expected });
             }
-            let similarity = space.manifold.pairwise_similarity(text, image.clone());
-            let alignment = info_nce(similarity, space.logit_scale.clone(), Denominator::All);
+            let similarity = |query, candidates| space.manifold.pairwise_similarity(query, candidates);
+            let scale = space.logit_scale.clone();
+            let alignment = contrast(space, scale, Denominator::All, &text, image, similarity);
             terms.push(("contrast_text_image", self.config.alignment_weight, alignment));
         }
         if self.reads_frozen() {
             terms.push(("prior", self.config.prior_weight, prior(space, chain, batch.frozen_chain(NAME)?)));
         }
-        Loss::of_terms(terms)
+        Loss::of_terms(space, terms)
     }
 }

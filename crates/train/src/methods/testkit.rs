@@ -8,7 +8,7 @@ use conifer_model::params::{ParamInfo, ParamKind, ParamVisitor, visit_params};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-use super::{BatchPoints, BatchSpace, Chain, Edges, Loss, Method, MomentumKeys, entry};
+use super::{BatchPoints, BatchSpace, Chain, Edges, Loss, Method, MomentumKeys, RowShare, entry};
 
 /// Names of the four views, in the order used by every array of this module.
 pub(crate) const VIEWS: [&str; 4] = ["image", "text", "box_image", "box_text"];
@@ -84,9 +84,19 @@ pub(crate) fn pass(head: &Head, method: &dyn Method, features: &Features) -> Met
 
 /// Like [`pass`], for a method that may reject the space.
 pub(crate) fn try_pass(head: &Head, method: &dyn Method, features: &Features) -> crate::Result<MethodPass> {
+    pass_of_rows(head, method, features, RowShare::default())
+}
+
+/// Like [`try_pass`], for a part of the rows of the loss.
+pub(crate) fn pass_of_rows(
+    head: &Head,
+    method: &dyn Method,
+    features: &Features,
+    rows: RowShare,
+) -> crate::Result<MethodPass> {
     let leaves: [Tensor<2>; 4] = std::array::from_fn(|view| features.leaf(view, DType::F32, &device()));
     let batch = embed(&leaves, |points, tower| head.lift(points, tower).unwrap());
-    let loss = method.loss(&batch, &head.space()?)?;
+    let loss = method.loss(&batch, &BatchSpace { rows, ..head.space()? })?;
     let grads = loss.total.backward();
     Ok(MethodPass {
         total: scalar(&loss.total),
@@ -236,5 +246,6 @@ pub(crate) fn space_f64(spec: &ManifoldSpec, curv: Option<Tensor<1>>, logit_scal
         root: conifer_geometry_tensor::RootT::Origin,
         curv,
         logit_scale,
+        rows: RowShare::default(),
     }
 }

@@ -32,7 +32,7 @@ use super::settings::{self, MethodSettings, TermSwitches, number};
 use super::{BatchPoints, BatchSpace, Loss, Method, MethodEntry};
 use crate::Result;
 use crate::root::RootKind;
-use crate::terms::{ConeShape, Denominator, cone, info_nce, squared_lengths};
+use crate::terms::{ConeShape, Denominator, cone, contrast, squared_lengths};
 
 /// Registry entry.
 pub const ENTRY: MethodEntry = MethodEntry {
@@ -223,21 +223,25 @@ impl Uncha {
             }
         }
         let weight = self.config.entailment_weight;
-        Loss::of_groups(vec![("contrastive", 1.0, contrasts), ("entailment", weight, entailment)])
+        Loss::of_groups(space, vec![("contrastive", 1.0, contrasts), ("entailment", weight, entailment)])
     }
 
     fn contrast(&self, space: &BatchSpace, query: &Tensor<2>, candidates: &Tensor<2>, softmax: usize) -> Tensor<1> {
-        let mut similarity = space.manifold.pairwise_similarity(query.clone(), candidates.clone());
-        if softmax == MIXED {
-            let weights = (self.held(uncertainty(query)) * -0.5).exp();
-            similarity = similarity * weights.unsqueeze_dim(1);
-        }
+        let similarity = |query: Tensor<2>, candidates| {
+            let weights =
+                (softmax == MIXED).then(|| (self.held(uncertainty(&query)) * -0.5).exp().unsqueeze_dim::<2>(1));
+            let similarity = space.manifold.pairwise_similarity(query, candidates);
+            match weights {
+                Some(weights) => similarity * weights,
+                None => similarity,
+            }
+        };
         // A checkpoint of another method has one temperature, which all softmaxes then share.
         let scale = match space.logit_scale.dims() {
             [1] => space.logit_scale.clone(),
             _ => space.logit_scale.clone().slice(softmax..softmax + 1),
         };
-        info_nce(similarity, scale, Denominator::All)
+        contrast(space, scale, Denominator::All, query, candidates, similarity)
     }
 
     fn residual(&self, space: &BatchSpace, parent: &Tensor<2>, child: &Tensor<2>, eta: f64) -> Result<Tensor<1>> {

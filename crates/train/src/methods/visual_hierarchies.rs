@@ -87,7 +87,7 @@ impl Method for VisualHierarchies {
         let (down, up) = angle_contrast(space, &edges.points, &edges.pair_labels(NAME)?);
         let mut terms = vec![("contrast_whole_part", 1.0, down), ("contrast_part_whole", 1.0, up)];
         terms.retain(|(name, ..)| self.config.terms.on(name));
-        Loss::of_terms(terms)
+        Loss::of_terms(space, terms)
     }
 }
 

@@ -43,6 +43,22 @@ fn values_are_summed_in_the_order_of_the_ranks() {
 }
 
 #[test]
+fn a_part_of_the_values_is_summed_for_each_rank() {
+    for (size, length) in [(3, 10), (4, 2), (2, 0), (1, 3)] {
+        let value = |rank: usize, i: usize| ((i * 31 + rank * 17) % 1009) as f32 / 7.0 - 60.0;
+        let sums = on_ranks(size, |ranks| {
+            let values: Vec<f32> = (0..length).map(|i| value(ranks.rank(), i)).collect();
+            ranks.sum_part(&values, ranks.share(length))
+        });
+        let expected: Vec<f32> =
+            (0..length).map(|i| (1..size).fold(value(0, i), |sum, rank| sum + value(rank, i))).collect();
+        assert_eq!(sums.concat(), expected, "{size} ranks, {length} values");
+    }
+    let numbers = on_ranks(3, |ranks| ranks.sum_numbers(&[ranks.rank() as f64, 0.5]));
+    assert!(numbers.iter().all(|it| *it == [3.0, 1.5]), "{numbers:?}");
+}
+
+#[test]
 fn flags_and_largest_values_are_those_of_any_rank() {
     let found = on_ranks(3, |ranks| {
         let rank = ranks.rank();

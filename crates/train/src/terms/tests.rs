@@ -4,6 +4,7 @@ use conifer_geometry::ManifoldSpec;
 use conifer_geometry_tensor::{RootT, manifold};
 
 use super::*;
+use crate::methods::RowShare;
 
 fn matrix<const M: usize, const N: usize>(rows: [[f64; N]; M]) -> Tensor<2> {
     Tensor::from_data(rows.map(|row| row.map(|x| x as f32)), &Device::flex())
@@ -93,6 +94,7 @@ fn cone_is_zero_inside_and_the_excess_angle_outside() {
         root: RootT::Origin,
         curv: Some(Tensor::from_data([1.0], &Device::flex())),
         logit_scale: Tensor::from_data([1.0], &Device::flex()),
+        rows: RowShare::default(),
     };
     // The parent lies on the first axis at space norm 1 with c = 1, so its half aperture is asin(2 * 0.1 / 1). The
     // children lie on the ray beyond it (angle 0), at the origin (straight back, pi) and mirrored through the origin
@@ -126,6 +128,7 @@ fn a_cap_on_the_aperture_acts_on_each_factor() {
         root: RootT::Origin,
         curv: Some(Tensor::from_data(curvs.map(|c| c as f32), &device)),
         logit_scale: Tensor::from_data([1.0], &device),
+        rows: RowShare::default(),
     };
     // The parents of the first row have norm 1 and the apertures asin(0.2 / sqrt(c)). In the second row, the middle
     // parent is so near the origin that its aperture is pi/2.
@@ -159,9 +162,19 @@ fn a_cap_with_another_root_is_refused() {
         root: RootT::Point(Tensor::from_data([0.5, 0.0], &device)),
         curv: None,
         logit_scale: Tensor::from_data([1.0], &device),
+        rows: RowShare::default(),
     };
     let shape = ConeShape { min_radius: 0.1, aperture_scale: 1.0, max_aperture: Some(1.0) };
     let points = matrix([[1.0, 0.0]]);
     let message = cone(&space, points.clone(), points, &shape).err().unwrap().to_string();
     assert!(message.contains("`root` is a point"), "{message}");
+}
+
+/// A block of the table has the cells of its rows and columns.
+#[test]
+fn a_block_of_labels_keeps_its_cells() {
+    let labels = PairLabels::new(vec![5, 6, 7], vec![8, 9, 1, 2], vec![[0, 0], [1, 2], [2, 3]], vec![[1, 1], [2, 0]]);
+    let expected = PairLabels::new(vec![6, 7], vec![9, 1, 2], vec![[0, 1], [1, 2]], vec![[0, 0]]);
+    assert_eq!(block(&labels, 1..3, 1..4), expected);
+    assert_eq!(block(&labels, 0..3, 0..4), labels);
 }

@@ -18,8 +18,10 @@
 //! ```
 //!
 //! The caller sums the gradients over the ranks. Each row belongs to one rank, so a root that is the embedding of a
-//! text counts once. The first term is the same on every rank; rank 0 adds it. A method needs no code for this: a leaf
-//! and a point with a graph are both tensors.
+//! text counts once. The first term is the same on every rank; rank 0 adds it. If each rank computes a part of the rows
+//! of the loss (`train.loss_rows = "own"`; Chen et al., "DisCo-CLIP", CVPR 2023, arXiv 2304.08480), G_v is the sum over
+//! the ranks, of which a rank receives the rows that it has embedded, and every rank adds its part of the first term. A
+//! method needs no code for this: a leaf and a point with a graph are both tensors.
 //!
 //! If the rows of a rank fit into one call per view, the graph of step 1 is kept for step 3; in a single process, the
 //! points then stay part of one graph with the loss, and steps 2 and 3 are one backward pass. Otherwise step 1 builds no
@@ -164,27 +166,28 @@ impl<'a> TowerCalls<'a> {
         Ok(OwnPoints { points: joined(points), features: joined(kept), masks_drawn: after })
     }
 
-    /// Adds the gradients that reach the parameters through the leaves of this rank. `loss_gradients` are those of the
-    /// loss. Adds nothing if the points are a part of its graph.
+    /// Adds the gradients that reach the parameters through the leaves of this rank. `by_loss` are the gradients of the
+    /// loss, `None` if it has no graph. With `has_part`, they are those of a part of the loss, and the gradients of the
+    /// points are summed over the ranks. Adds nothing if the points are a part of the graph of the loss.
     ///
     /// # Errors
     /// As [`PassInputs::features_of`].
     pub(super) fn backward(
         self,
-        loss_gradients: &Gradients,
+        by_loss: Option<&Gradients>,
+        has_part: bool,
         inputs: &mut PassInputs<'_>,
         gradients: &mut GradientSet,
     ) -> Result<()> {
+        let by_points = self.by_own_points(by_loss, has_part, inputs.device);
         let size = match self.graph {
             PointGraph::Recomputed(_, size) => Some(size),
             _ => None,
         };
-        for LeafView { rows, points, kept, masks_drawn, features } in self.leaves {
-            // The method does not read this view.
-            let Some(by_point) = points.grad(loss_gradients) else { continue };
+        for (LeafView { rows, kept, masks_drawn, features, .. }, by_point) in self.leaves.into_iter().zip(by_points) {
+            let Some(by_point) = by_point else { continue };
             let share = rows.share(self.ranks);
             if let Some(points) = kept {
-                let by_point = by_point.narrow(0, share.start, share.len());
                 let mut found = (points * by_point).sum().backward();
                 gradients.add(GradientSet::take(self.model, &mut found));
                 continue;
@@ -194,9 +197,9 @@ impl<'a> TowerCalls<'a> {
             }
             for range in calls(share.clone(), size) {
                 let noise = inputs.noise.at(masks_drawn, range.start);
-                let (first, count) = (range.start, range.len());
+                let (first, count) = (range.start - share.start, range.len());
                 let features = match &features {
-                    Some(features) => features.clone().narrow(0, first - share.start, count),
+                    Some(features) => features.clone().narrow(0, first, count),
                     None => inputs.features_of(self.model, rows, range)?,
                 };
                 let points = self.model.embed_features(features, rows.tower(), Some(&noise))?;
@@ -208,6 +211,38 @@ impl<'a> TowerCalls<'a> {
             }
         }
         Ok(())
+    }
+
+    /// The gradients of the points of this rank, `[rows, D]`, for each leaf. `None` if the rank has no row, or if the
+    /// method does not read the view.
+    fn by_own_points(&self, by_loss: Option<&Gradients>, has_part: bool, device: &Device) -> Vec<Option<Tensor<2>>> {
+        let found: Vec<_> = self.leaves.iter().map(|leaf| leaf.points.grad(by_loss?)).collect();
+        let shares = self.leaves.iter().map(|leaf| leaf.rows.share(self.ranks));
+        if !has_part {
+            let own = |(found, share): (Option<Tensor<2>>, Range<usize>)| {
+                found.filter(|_| !share.is_empty()).map(|by_point| by_point.slice(share))
+            };
+            return found.into_iter().zip(shares).map(own).collect();
+        }
+        let is_read = self.ranks.any_of(&found.iter().map(Option::is_some).collect::<Vec<_>>());
+        let mut own = Vec::new();
+        for ((leaf, found), (share, is_read)) in self.leaves.iter().zip(found).zip(shares.zip(is_read)) {
+            if !is_read {
+                own.push(None);
+                continue;
+            }
+            let [rows, width] = leaf.points.dims();
+            let values = match found {
+                Some(by_point) => by_point.to_data().iter::<f32>().collect(),
+                None => vec![0.0; rows * width],
+            };
+            let sums = self.ranks.sum_part(&values, share.start * width..share.end * width);
+            let shape = [share.len(), width];
+            own.push(
+                (!share.is_empty()).then(|| Tensor::from_data(TensorData::new(sums, shape), (device, DType::F32))),
+            );
+        }
+        own
     }
 }
 

@@ -12,7 +12,7 @@ use conifer_model::head::Tower;
 use conifer_model::model::{Model, pixel_rows, tokens};
 
 use crate::error::{Error, Result};
-use crate::methods::{BatchPoints, BatchSpace, Chain, Edges, Loss, Method};
+use crate::methods::{BatchPoints, BatchSpace, Chain, Edges, Loss, Method, RowShare};
 use crate::optim::GradientSet;
 use crate::ranks::Ranks;
 use crate::trainer::micro_batch::{BatchRows, TowerCalls, ViewRows, calls, gathered};
@@ -44,6 +44,8 @@ pub(super) struct PassInputs<'a> {
     pub(super) end_of_text: u32,
     /// Largest number of rows in a call of a tower (`train.micro_batch`).
     pub(super) micro_batch: Option<usize>,
+    /// The rows of the loss that this rank computes (`train.loss_rows`).
+    pub(super) loss_rows: RowShare,
     pub(super) ranks: &'a Ranks,
     pub(super) device: &'a Device,
 }
@@ -106,7 +108,7 @@ impl PassInputs<'_> {
 pub(super) fn pass(model: &Model, batch: &Batch, inputs: &mut PassInputs<'_>, step: u64) -> Result<BackwardPass> {
     let rows = BatchRows::new(batch, inputs.root, inputs.features.is_some());
     let mut towers = TowerCalls::new(model, inputs.micro_batch, &rows, inputs.ranks);
-    let mut space = model.head.space()?;
+    let mut space = BatchSpace { rows: inputs.loss_rows, ..model.head.space()? };
     if let Some(text) = rows.root {
         space.root = RootT::Point(towers.points(text, inputs)?.squeeze_dim(0));
     }
@@ -135,23 +137,30 @@ fn gradients(
     inputs: &mut PassInputs<'_>,
     step: u64,
 ) -> Result<BackwardPass> {
-    let Loss { total, terms } = inputs.method.loss(embedded, space)?;
-    let terms: Vec<(&'static str, f64)> = terms.into_iter().map(|(name, values)| (name, mean(values))).collect();
-    let loss = mean(total.clone());
+    let ranks = inputs.ranks;
+    let Loss { total, terms } = ranks.agree(inputs.method.loss(embedded, space))?;
+    let (names, values): (Vec<_>, Vec<_>) = terms.into_iter().unzip();
+    let mut numbers: Vec<f64> = std::iter::once(total.clone()).chain(values).map(mean).collect();
+    let has_part = !space.rows.is_whole();
+    if has_part {
+        numbers = ranks.sum_numbers(&numbers);
+    }
+    let loss = numbers.remove(0);
+    let terms: Vec<(&'static str, f64)> = names.into_iter().zip(numbers).collect();
     if !loss.is_finite() {
         let term = terms.iter().find(|(_, value)| !value.is_finite());
         let what = term.map_or("the loss".to_owned(), |(name, value)| format!("the loss (term `{name}` is {value})"));
         return Err(Error::Diverged { step, what, value: loss });
     }
     let mut gradients = GradientSet::default();
-    if total.is_tracked() {
-        let mut by_loss = total.backward();
-        // The same on every rank: the derivative at fixed points counts once.
-        if inputs.ranks.leads() {
-            gradients = GradientSet::take(model, &mut by_loss);
-        }
-        towers.backward(&by_loss, inputs, &mut gradients)?;
+    // A part of the loss without rows has no graph.
+    let mut by_loss = total.is_tracked().then(|| total.backward());
+    // The derivative of the whole loss at fixed points is the same on every rank and counts once; of its parts, each
+    // counts.
+    if let Some(by_loss) = by_loss.as_mut().filter(|_| has_part || ranks.leads()) {
+        gradients = GradientSet::take(model, by_loss);
     }
+    towers.backward(by_loss.as_ref(), has_part, inputs, &mut gradients)?;
     Ok(BackwardPass { gradients, loss, terms })
 }
 

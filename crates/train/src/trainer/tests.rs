@@ -20,7 +20,7 @@ use conifer_model::params::ParamKind;
 use super::update::decays;
 use super::*;
 use crate::log::{METRICS_FILE, read_metrics};
-use crate::methods::METHODS;
+use crate::methods::{METHODS, RowShare};
 
 /// Squares of two colours with the colour names as captions: learnable, and without files.
 struct Squares {
@@ -265,6 +265,7 @@ fn every_trainable_parameter_gets_a_finite_gradient_that_is_not_zero() {
             noise: DropoutNoise::new(0, 1, 0),
             end_of_text: trainer.tokenizer.end_of_text(),
             micro_batch: None,
+            loss_rows: RowShare::default(),
             ranks: &trainer.ranks,
             device: &trainer.device,
         };

@@ -8,8 +8,10 @@ use conifer_model::scalars::BoundedScalar;
 
 use super::averaged_model::ema_decay;
 use super::{Trainer, step};
+use crate::config::LossRows;
 use crate::error::{Error, Result};
 use crate::log::StepRecord;
+use crate::methods::RowShare;
 use crate::optim::{GradientSet, Update, clip_factor};
 
 impl Trainer {
@@ -43,6 +45,10 @@ impl Trainer {
                 noise: DropoutNoise::new(self.config.seed, next, number as u64),
                 end_of_text: self.tokenizer.end_of_text(),
                 micro_batch: self.config.train.micro_batch,
+                loss_rows: match self.config.train.loss_rows {
+                    LossRows::All => RowShare::default(),
+                    LossRows::Own => self.ranks.row_share(),
+                },
                 ranks: &self.ranks,
                 device: &self.device,
             };

@@ -19,6 +19,7 @@ fn two_passes(trainer: &mut Trainer, batch: &Batch, micro_batch: Option<usize>) 
             noise: DropoutNoise::new(0, step, 0),
             end_of_text: trainer.tokenizer.end_of_text(),
             micro_batch,
+            loss_rows: RowShare::default(),
             ranks: &trainer.ranks,
             device: &trainer.device,
         };

@@ -86,8 +86,8 @@ fn close(case: &str, found: &[f64], expected: &[f64]) {
 fn every_method_has_the_same_losses_on_1_2_and_4_ranks() {
     let folder = tempfile::tempdir().unwrap();
     for entry in METHODS.iter() {
-        let more = settings(entry.views);
         let on = |size: usize, name: &str| {
+            let more = settings(entry.views) + if name.contains("own") { " train.loss_rows=own" } else { "" };
             let out = folder.path().join(format!("{} {size} {name}", entry.name));
             let losses = losses_on(size, u64::MAX, &|| noisy(entry.name, &out, &more));
             (losses, newest(&out))
@@ -100,6 +100,10 @@ fn every_method_has_the_same_losses_on_1_2_and_4_ranks() {
         let again = on(2, "again");
         assert_eq!(two, again.0, "{}", entry.name);
         assert!(weights == again.1, "{}: 2 ranks twice do not give the same bits", entry.name);
+        let own = on(2, "own");
+        close(&format!("{} on 2 ranks with own rows", entry.name), &own.0, &one);
+        close(&format!("{} on 4 ranks with own rows", entry.name), &on(4, "own").0, &one);
+        assert!(own.1 == on(2, "own again").1, "{}: own rows twice do not give the same bits", entry.name);
     }
 }
 
@@ -127,7 +131,17 @@ fn roots_dropout_frozen_parts_and_queues_are_the_same_on_several_ranks() {
         let one = on(1);
         // Four ranks embed the one text of a root: three have no row of it.
         close(&format!("{method} {more}"), &on(4), &one);
+        let own = losses_on(4, 8, &|| {
+            noisy(method, &folder.path().join(format!("{number} own")), &format!("{more} train.loss_rows=own"))
+        });
+        close(&format!("{method} {more}, own rows"), &own, &one);
     }
+    // Three ranks and two samples: one rank has no row of a batch.
+    let on = |size: usize| {
+        let out = folder.path().join(format!("two {size}"));
+        losses_on(size, 8, &|| noisy("hycoclip", &out, "train.batch_size=2 optim.lr=1e-3 train.loss_rows=own"))
+    };
+    close("two samples", &on(3), &on(1));
     let on = |size: usize| {
         let out = folder.path().join(format!("stored {size}"));
         losses_on(size, 8, &|| frozen(&out, "hycoclip", "train.batch_size=10"))
