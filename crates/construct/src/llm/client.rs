@@ -59,6 +59,8 @@ pub struct LlmSettings {
 /// Client of an endpoint.
 pub struct LlmClient {
     http: PlainHttpClient,
+    /// Drives the connections of all threads.
+    runtime: tokio::runtime::Runtime,
     path: String,
     settings: LlmSettings,
     answers: AnswerStore,
@@ -153,6 +155,8 @@ impl LlmClient {
     pub fn open(settings: LlmSettings, answers: &Path) -> Result<Self> {
         let http = PlainHttpClient::new(&settings.url, settings.key.as_deref(), settings.timeout, MAX_RESPONSE_BYTES)
             .map_err(|error| Error::Endpoint(format!("--llm {}: {error:#}", settings.url)))?;
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
+        let runtime = runtime.map_err(|error| Error::Endpoint(format!("--llm {}: {error}", settings.url)))?;
         let base = if http.path() == "/" { "/v1" } else { http.path().trim_end_matches('/') };
         let path = match settings.api {
             LlmApi::Completions => format!("{base}/completions"),
@@ -161,6 +165,7 @@ impl LlmClient {
         Ok(Self {
             path,
             http,
+            runtime,
             settings,
             answers: AnswerStore::open(answers)?,
             next_request: Mutex::new(Instant::now()),
@@ -296,9 +301,7 @@ impl LlmClient {
         };
         let fault = |error: String| Error::Endpoint(format!("--llm {}: {error}", self.settings.url));
         let body = serde_json::to_vec(&request).map_err(|error| fault(error.to_string()))?;
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-        let runtime = runtime.map_err(|error| fault(error.to_string()))?;
-        let reply = match runtime.block_on(self.http.send(Method::POST, &self.path, Some(body))) {
+        let reply = match self.runtime.block_on(self.http.send(Method::POST, &self.path, Some(body))) {
             Ok(reply) => reply,
             Err(ClientError::Timeout(limit)) => {
                 let reason = format!("no answer within {} s", limit.as_secs_f64());
