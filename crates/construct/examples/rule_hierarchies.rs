@@ -28,6 +28,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         min_words: 10,
         hypernym_steps: 1,
         keep_other_languages: false,
+        seed_hierarchies: None,
         seed_captions: 0,
         grow_count: 0,
         candidates: 0,

@@ -27,6 +27,7 @@ pub use estimate::PromptEstimate;
 pub use output::{OutputFormat, write_output};
 pub use review::{Decision, ReviewRow, read_review};
 pub use rows::{CaptionRow, HierarchyRow, Provenance};
+pub use seeds::read_seeds;
 pub use stage::{CauseCount, Stage, StageReport};
 pub use statistics::{PUBLISHED_WORDS, TierLengths};
 pub use work_folder::WorkFolder;
@@ -54,6 +55,8 @@ pub struct PipelineSettings {
     pub hypernym_steps: usize,
     /// Also keep captions that do not look English, marked in their row.
     pub keep_other_languages: bool,
+    /// Hierarchies that replace those of the seeds stage.
+    pub seed_hierarchies: Option<Vec<[String; TIERS]>>,
     /// Captions that the seeds stage reads; HierarCaps takes 5,000.
     pub seed_captions: usize,
     /// Hierarchies that the grow stage makes; HierarCaps makes 10,000.
@@ -159,7 +162,10 @@ impl<'a> Pipeline<'a> {
                 let foreign = self.settings.keep_other_languages;
                 format!("{} {min_words} {foreign}", source.fingerprint())
             }
-            Stage::Seeds => format!("{model:?} {judge} {seed_captions} {seed}"),
+            Stage::Seeds => match &self.settings.seed_hierarchies {
+                Some(given) => serde_json::to_string(given).unwrap_or_default(),
+                None => format!("{model:?} {judge} {seed_captions} {seed}"),
+            },
             Stage::Grow => format!("{model:?} {grow_count} {seed}"),
             Stage::Complete => {
                 let review = serde_json::to_string(&self.settings.review).unwrap_or_default();

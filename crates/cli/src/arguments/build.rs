@@ -82,8 +82,12 @@ pub(crate) struct HierarchiesArgs {
     /// Most tokens of an answer.
     #[arg(long, default_value_t = 96, requires = "llm", help_heading = LLM)]
     pub(crate) llm_max_tokens: u32,
+    /// Hierarchies that the grow stage continues, instead of those of the seeds stage: grounded JSONL, as this command
+    /// writes it. For a model that is too small for instructions.
+    #[arg(long, value_name = "FILE", requires = "llm", help_heading = LLM)]
+    pub(crate) seeds: Option<PathBuf>,
     /// Captions that the seeds stage reads.
-    #[arg(long, default_value_t = 5000, requires = "llm", help_heading = LLM)]
+    #[arg(long, default_value_t = 5000, requires = "llm", conflicts_with = "seeds", help_heading = LLM)]
     pub(crate) seed_captions: usize,
     /// Hierarchies that the grow stage makes.
     #[arg(long, default_value_t = 10_000, requires = "llm", help_heading = LLM)]

@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::{Context as _, bail, ensure};
 use conifer_construct::llm::{LlmApi, LlmClient, LlmSettings};
 use conifer_construct::pipeline::{
-    OutputFormat, Pipeline, PipelineSettings, Stage, WorkFolder, read_review, write_output,
+    OutputFormat, Pipeline, PipelineSettings, Stage, WorkFolder, read_review, read_seeds, write_output,
 };
 use conifer_construct::{Hypernyms, WordNetNouns};
 
@@ -41,6 +41,7 @@ fn hierarchies(args: &HierarchiesArgs, as_json: bool) -> anyhow::Result<()> {
         min_words: args.min_words,
         hypernym_steps: usize::from(args.hypernym_steps),
         keep_other_languages: args.keep_other_languages,
+        seed_hierarchies: args.seeds.as_deref().map(read_seeds).transpose()?,
         seed_captions: args.seed_captions,
         grow_count: args.grow,
         candidates: args.candidates,

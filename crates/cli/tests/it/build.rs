@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 use std::fs;
-use std::io::{Read as _, Write as _};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 
 use serde_json::Value;
 
-use crate::{conifer, good, refused};
+use crate::{conifer, good, refused, root};
 
 /// Captions of which one has too few words, one is in German, and one is a repetition.
 const CAPTIONS: &str = "image,caption
@@ -245,6 +245,28 @@ fn a_model_builds_hierarchies_and_is_asked_for_nothing_twice() {
 }
 
 #[test]
+fn given_seeds_replace_the_instructions() {
+    let folder = tempfile::tempdir().unwrap();
+    let here = folder.path();
+    captions(here);
+    good(here, &["build", "hierarchies", "--data", "captions.csv", "--out", "seeds.jsonl"]);
+    let endpoint = FakeEndpoint::start(|_, prompt| (200, model(prompt)));
+    let run =
+        |stage: &'static str| good(here, &with_model(&endpoint.url, &["--seeds", "seeds.jsonl", "--stage", stage]));
+    run("captions");
+    let printed = run("seeds");
+    assert!(printed.contains("--seeds") && endpoint.asked() == 0, "{printed}");
+    let taken: Vec<Value> =
+        lines(&here.join("h.jsonl.work/seeds.jsonl")).iter().map(|it| it["positive"].clone()).collect();
+    let given: Vec<Value> = lines(&here.join("seeds.jsonl")).iter().map(|it| it["tiers"]["positive"].clone()).collect();
+    assert_eq!((taken.len(), taken), (3, given));
+    run("grow");
+    assert!(endpoint.asked() > 0);
+    let seeds = with_model(&endpoint.url, &["--seeds", "captions.csv", "--stage", "seeds"]);
+    refused(here, &seeds, &["--seeds: line 1 of `captions.csv`", "four texts from general to specific"]);
+}
+
+#[test]
 fn failures_of_the_endpoint_are_counted_by_cause() {
     for (answer, words) in [
         ((429, "!busy".to_owned()), "endpoint_status"),
@@ -291,4 +313,74 @@ fn an_endpoint_that_is_down_loses_nothing() {
         output.status.code() == Some(1) && stderr.contains("status 401") && stderr.contains("--llm-key-env"),
         "{stderr}"
     );
+}
+
+/// A server of a real model, from `fixtures/llm_server.mjs`.
+struct LlmServer {
+    process: std::process::Child,
+    url: String,
+}
+
+impl LlmServer {
+    fn start(modules: &str, model: &str, log: &Path) -> Self {
+        let script = root().join("fixtures/llm_server.mjs");
+        let mut process = std::process::Command::new("node")
+            .arg(script)
+            .args(["--modules", modules, "--model", model, "--port", "0", "--threads", "1", "--parallel", "1"])
+            .arg("--log")
+            .arg(log)
+            .stdout(std::process::Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        BufReader::new(process.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        Self { process, url: line.trim().to_owned() }
+    }
+}
+
+impl Drop for LlmServer {
+    fn drop(&mut self) {
+        _ = self.process.kill();
+        _ = self.process.wait();
+    }
+}
+
+/// A real model seldom finds valid tiers, so the counts are checked and not the texts.
+#[test]
+fn a_real_model_is_asked_for_nothing_twice() {
+    let (Ok(modules), Ok(model)) = (std::env::var("CONIFER_LLM_MODULES"), std::env::var("CONIFER_LLM_MODEL")) else {
+        eprintln!(
+            "skipped: CONIFER_LLM_MODULES (node_modules with node-llama-cpp) and CONIFER_LLM_MODEL (a GGUF file) are not set"
+        );
+        return;
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let here = folder.path();
+    captions(here);
+    let log = here.join("log.jsonl");
+    let server = LlmServer::start(&modules, &model, &log);
+    assert!(server.url.starts_with("http://127.0.0.1:"), "{}", server.url);
+    let received = || lines(&log).into_iter().filter(|it| it["event"] == "received").collect::<Vec<_>>();
+    for api in ["completions", "chat"] {
+        let build = ["--json", "build", "hierarchies", "--data", "captions.csv", "--work", api, "--llm-api", api];
+        let llm = ["--llm", &server.url, "--llm-model", "small", "--llm-concurrency", "2", "--llm-max-tokens", "40"];
+        let run = |stage: &str| -> Value {
+            serde_json::from_str(&good(here, &[&build[..], &llm, &["--stage", stage]].concat())).unwrap()
+        };
+        run("captions");
+        let report = run("seeds");
+        let seeds = &report["stages"][0];
+        let dropped = seeds["dropped"].as_object().unwrap().values().map(|it| it["count"].as_u64().unwrap());
+        assert_eq!(seeds["entered"].as_u64(), Some(3), "{report:#}");
+        assert_eq!(seeds["left"].as_u64().unwrap() + dropped.sum::<u64>(), 3, "{report:#}");
+        assert!(report["llm"]["asked"].as_u64() >= Some(3), "{report:#}");
+        assert!(report["llm"]["answer_tokens"].as_u64() > Some(0), "{report:#}");
+        // Without the list of finished stages, all answers come from disk.
+        fs::remove_file(here.join(api).join("stages.json")).unwrap();
+        run("captions");
+        assert_eq!(run("seeds")["llm"]["asked"].as_u64(), Some(0));
+    }
+    let received = received();
+    let different: HashSet<String> = received.iter().map(|it| it["id"].to_string()).collect();
+    assert_eq!(different.len(), received.len(), "{received:?}");
 }

@@ -36,7 +36,8 @@ impl Pipeline<'_> {
             most,
             tokens: fewest * chars / CHARS_PER_TOKEN,
         };
-        let seeds = captions.min(settings.seed_captions as u64);
+        let asked = if settings.seed_hierarchies.is_some() { 0 } else { settings.seed_captions as u64 };
+        let seeds = captions.min(asked);
         let grown = settings.grow_count as u64;
         let tiers = TIERS as u64;
         vec![
