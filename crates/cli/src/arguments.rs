@@ -25,7 +25,7 @@ use std::path::PathBuf;
 use clap::builder::PossibleValue;
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 
-pub(crate) use build::{BuildCommand, BuildStageArg, HierarchiesArgs, LlmApiArg};
+pub(crate) use build::{BuildCommand, BuildStageArg, GroundingArgs, GroundingStageArg, HierarchiesArgs, LlmApiArg};
 pub(crate) use convert::{ConvertArgs, WeightArg};
 pub(crate) use endpoint::EndpointArgs;
 pub(crate) use eval::{EvalCommand, EvalRunArgs, ReportFormat, ScoreArg, SuiteArgs};
@@ -79,7 +79,7 @@ pub(crate) enum Command {
     /// Inspect, check, import and export data sets; write the toy world to disk.
     #[command(subcommand)]
     Data(DataCommand),
-    /// Build training data: caption hierarchies from captions.
+    /// Build training data: caption hierarchies from captions, grounded phrases from photos with captions.
     #[command(subcommand)]
     Build(BuildCommand),
     /// Embed a folder of photos or a data set and show it in the browser: `embed` and `serve` in one command.

@@ -62,7 +62,7 @@ impl NounPhrase {
     }
 }
 
-fn is_partitive(token: &Token) -> bool {
+pub(crate) fn is_partitive(token: &Token) -> bool {
     let singular = token.lower.strip_suffix('s').unwrap_or(&token.lower);
     [&*token.lower, singular].iter().any(|word| words().is("partitives", word) || words().is("photography", word))
 }

@@ -33,6 +33,9 @@ pub enum Error {
     /// The endpoint of the language model cannot be used.
     #[error("build: {0}")]
     Endpoint(String),
+    /// The model that compares phrases with boxes failed.
+    #[error("build: the model failed: {0}")]
+    Scorer(String),
     /// The user stopped the run.
     #[error("build: stopped; repeat the command to continue")]
     Stopped,

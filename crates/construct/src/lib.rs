@@ -1,5 +1,6 @@
 //! Builds caption hierarchies from captions: four texts from general to specific for each caption, and four that
-//! contradict them, as in HierarCaps (supplement, Sec. 2.1).
+//! contradict them, as in HierarCaps (supplement, Sec. 2.1). Builds phrases with boxes from photos with captions
+//! ([`grounding`]).
 //!
 //! A tier is made by rules (part-of-speech tags, is-a relations between nouns) or by a language model behind an
 //! OpenAI-compatible endpoint, and is checked by a judge of textual [`entailment`]. The [`pipeline`] runs the stages, each
@@ -20,6 +21,7 @@ mod clause;
 mod completer;
 pub mod entailment;
 mod error;
+pub mod grounding;
 mod hypernyms;
 mod lexicon;
 pub mod llm;

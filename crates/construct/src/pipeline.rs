@@ -1,20 +1,20 @@
 //! The stages from captions to hierarchies. Each reads the file of an earlier stage in the work folder and writes its own;
 //! a finished stage is repeated only if its input or its settings changed.
 
-mod captions;
+pub(crate) mod captions;
 mod cause;
 mod complete;
 mod estimate;
 mod grow;
 mod negative_tiers;
-mod output;
+pub(crate) mod output;
 mod review;
 mod row_stage;
 mod rows;
 mod seeds;
 mod stage;
 mod statistics;
-mod work_folder;
+pub(crate) mod work_folder;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -28,7 +28,7 @@ pub use output::{OutputFormat, write_output};
 pub use review::{Decision, ReviewRow, read_review};
 pub use rows::{CaptionRow, HierarchyRow, Provenance};
 pub use seeds::read_seeds;
-pub use stage::{CauseCount, Stage, StageReport};
+pub use stage::{CauseCount, Stage, StageKind, StageReport};
 pub use statistics::{PUBLISHED_WORDS, TierLengths};
 pub use work_folder::WorkFolder;
 

@@ -4,15 +4,19 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
 
-use super::{DATA, DataArgs, OUTPUT};
+use super::{CropArg, DATA, DataArgs, OUTPUT};
 
 const RULES: &str = "Rules";
 const LLM: &str = "Language model";
+const PHRASES: &str = "Phrases";
+const BOXES: &str = "Boxes";
 
 #[derive(Subcommand)]
 pub(crate) enum BuildCommand {
     /// Build caption hierarchies: four texts from general to specific for each caption, and four that contradict them.
     Hierarchies(Box<HierarchiesArgs>),
+    /// Build grounded phrases: the noun chunks of captions with the boxes in which a model finds them.
+    Grounding(Box<GroundingArgs>),
 }
 
 #[derive(Args)]
@@ -100,6 +104,93 @@ pub(crate) struct HierarchiesArgs {
     pub(crate) dry_run: bool,
 }
 
+#[derive(Args)]
+#[command(after_help = GROUNDING_STAGES)]
+pub(crate) struct GroundingArgs {
+    #[command(flatten)]
+    pub(crate) data: DataArgs,
+    /// Model that compares phrases with boxes: a checkpoint folder, a run folder (its latest checkpoint), or a published
+    /// model (file, folder, or name on the Hugging Face hub). Required for the stage rescore.
+    #[arg(long, value_name = "MODEL", help_heading = BOXES)]
+    pub(crate) checkpoint: Option<PathBuf>,
+    /// Write the photos with grounded phrases to this .jsonl file (grounded JSONL). Required unless --stage names an
+    /// earlier stage.
+    #[arg(long, value_name = "FILE", help_heading = OUTPUT)]
+    pub(crate) out: Option<PathBuf>,
+    /// Folder for the stages' files and the report (default: --out with `.work` appended).
+    #[arg(long, value_name = "DIR", help_heading = OUTPUT)]
+    pub(crate) work: Option<PathBuf>,
+    /// Replace an existing --out file.
+    #[arg(long, help_heading = OUTPUT)]
+    pub(crate) overwrite: bool,
+    /// Run only this stage (default: all, in order).
+    #[arg(long, value_enum, help_heading = OUTPUT)]
+    pub(crate) stage: Option<GroundingStageArg>,
+    /// JSONL file with the noun chunks of the captions by another program, instead of the built-in chunker: {"caption": TEXT,
+    /// "chunks": [[START, END], ...]} in each line, in characters. bench/spacy_chunks.py writes those of spaCy.
+    #[arg(long, value_name = "FILE", help_heading = PHRASES)]
+    pub(crate) chunks: Option<PathBuf>,
+    /// File with head nouns of phrases that are removed, one per line (default: a built-in list of abstract nouns).
+    #[arg(long, value_name = "FILE", help_heading = PHRASES)]
+    pub(crate) abstract_nouns: Option<PathBuf>,
+    /// Read captions that do not look English. The built-in chunker is English only.
+    #[arg(long, help_heading = PHRASES)]
+    pub(crate) keep_other_languages: bool,
+    /// JSONL file with the boxes of a detector, instead of windows over the whole photo: {"image": "1.jpg", "width": 500,
+    /// "height": 375, "boxes": [[LEFT, TOP, RIGHT, BOTTOM], ...]} in each line, in pixels, or in fractions without a size.
+    #[arg(long, value_name = "FILE", help_heading = BOXES)]
+    pub(crate) proposals: Option<PathBuf>,
+    /// Smallest width and height of a box, in pixels of the photo.
+    #[arg(long, value_name = "PIXELS", default_value_t = 32.0, value_parser = non_negative, help_heading = BOXES)]
+    pub(crate) min_box: f32,
+    /// Added to the similarity for each natural logarithm of the box's share of the photo: larger boxes win by more.
+    #[arg(long, value_name = "WEIGHT", default_value_t = 0.0, value_parser = finite, help_heading = BOXES)]
+    pub(crate) area_weight: f32,
+    /// Keep phrases with at least this calibrated probability of belonging to their photo.
+    #[arg(long, value_name = "P", default_value_t = 0.65, value_parser = fraction, help_heading = BOXES)]
+    pub(crate) min_probability: f32,
+    /// Keep phrases whose box has at least this similarity, as the model computes it, whatever their probability.
+    #[arg(long, value_name = "SIMILARITY", value_parser = finite, allow_negative_numbers = true, conflicts_with = "min_probability", help_heading = BOXES)]
+    pub(crate) min_similarity: Option<f32>,
+    /// How to resize or crop boxes to the model's input size (default: as the checkpoint names for photos).
+    #[arg(long, value_enum, help_heading = BOXES)]
+    pub(crate) crop: Option<CropArg>,
+    /// Boxes per forward pass.
+    #[arg(long, default_value_t = 32, help_heading = BOXES)]
+    pub(crate) batch_size: usize,
+    /// Seed of the photos on which the calibration is checked.
+    #[arg(long, default_value_t = 0, help_heading = DATA)]
+    pub(crate) seed: u64,
+}
+
+/// A stage of `build grounding`.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum GroundingStageArg {
+    /// Find the noun chunks of the captions.
+    Phrases,
+    /// Propose boxes for each photo.
+    Boxes,
+    /// Compare each box with each phrase of its photo.
+    Rescore,
+    /// Keep the phrases whose best box reaches the threshold.
+    Keep,
+    /// Write --out and the report.
+    Report,
+}
+
+fn finite(text: &str) -> Result<f32, String> {
+    let number: f32 = text.parse().map_err(|_| "expected a number".to_owned())?;
+    if number.is_finite() { Ok(number) } else { Err("expected a finite number".to_owned()) }
+}
+
+fn non_negative(text: &str) -> Result<f32, String> {
+    finite(text).ok().filter(|it| *it >= 0.0).ok_or_else(|| "expected a number of at least 0".to_owned())
+}
+
+fn fraction(text: &str) -> Result<f32, String> {
+    finite(text).ok().filter(|it| (0.0..=1.0).contains(it)).ok_or_else(|| "expected a number from 0 to 1".to_owned())
+}
+
 /// A stage of `build hierarchies`.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum BuildStageArg {
@@ -132,3 +223,9 @@ Files in the work folder:
   report.html    what entered and left each stage, by cause, with examples; report.json has the same
   review.csv     100 rows for review by a person; fill in the decisions and pass the file to --review
   answers.jsonl  answers of the model; a repeated command asks for nothing twice";
+
+const GROUNDING_STAGES: &str = "\
+Files in the work folder:
+  STAGE.jsonl       rows of the stages phrases, boxes, rescore, keep; each has the fields of the stage before
+  report.html       what entered and left each stage, by cause, with examples; report.json has the same
+  calibration.json  how similarities become probabilities, checked on the other half of the photos";

@@ -1,11 +1,14 @@
 //! `conifer build`: makes training data.
 
+mod grounding;
 mod report;
+mod stage_tables;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context as _, bail, ensure};
+use burn::tensor::Device;
 use conifer_construct::llm::{LlmApi, LlmClient, LlmSettings};
 use conifer_construct::pipeline::{
     OutputFormat, Pipeline, PipelineSettings, Stage, WorkFolder, read_review, read_seeds, write_output,
@@ -18,10 +21,12 @@ use crate::request::open_source;
 use crate::signal::stop_flag;
 
 use report::BuildReport;
+use stage_tables::{stage_table, with_reuse};
 
-pub(crate) fn run(command: BuildCommand, as_json: bool) -> anyhow::Result<()> {
+pub(crate) fn run(command: BuildCommand, as_json: bool, device: &Device) -> anyhow::Result<()> {
     match command {
         BuildCommand::Hierarchies(args) => hierarchies(&args, as_json),
+        BuildCommand::Grounding(args) => grounding::run(&args, as_json, device),
     }
 }
 
@@ -73,15 +78,8 @@ fn hierarchies(args: &HierarchiesArgs, as_json: bool) -> anyhow::Result<()> {
         }
         // The report is about all stages of the folder, whichever command ran them.
         let order = pipeline.stages();
-        done = folder
-            .reports()
-            .into_iter()
-            .filter(|report| order.contains(&report.stage))
-            .map(|report| {
-                let reused = done.iter().any(|it| it.stage == report.stage && it.reused);
-                conifer_construct::pipeline::StageReport { reused, ..report }
-            })
-            .collect();
+        let finished = folder.reports().into_iter().filter(|report| order.contains(&report.stage)).collect();
+        done = with_reuse(finished, &done);
     }
     let report = BuildReport::new(done, &pipeline, ends)?;
     if ends {
@@ -90,7 +88,7 @@ fn hierarchies(args: &HierarchiesArgs, as_json: bool) -> anyhow::Result<()> {
     if as_json {
         print_json(&report)?;
     } else {
-        print(&columns(&report.table()))?;
+        print(&columns(&stage_table(&report.stages)))?;
         for (path, count) in &written {
             print(&format!("wrote {}: {count} hierarchies\n", path.display()))?;
         }
@@ -134,21 +132,27 @@ fn outputs(args: &HierarchiesArgs) -> anyhow::Result<Vec<(PathBuf, OutputFormat)
             Some("csv") => OutputFormat::Csv,
             _ => bail!("--out {}: unknown format; expected a .jsonl or .csv file", path.display()),
         };
-        ensure!(!path.is_dir(), "--out {} is a folder; expected a file", path.display());
-        ensure!(
-            args.overwrite || !needed || !path.exists(),
-            "--out {} exists; name another file, or replace it with --overwrite",
-            path.display()
-        );
-        let folder = path.parent().filter(|it| !it.as_os_str().is_empty());
-        ensure!(
-            folder.is_none_or(Path::is_dir),
-            "--out {}: its folder does not exist; expected an existing folder",
-            path.display()
-        );
+        check_out(path, args.overwrite || !needed)?;
         Ok((path.clone(), format))
     };
     args.out.iter().map(of).collect()
+}
+
+/// Checks that --out can be written.
+fn check_out(path: &Path, overwrite: bool) -> anyhow::Result<()> {
+    ensure!(!path.is_dir(), "--out {} is a folder; expected a file", path.display());
+    ensure!(
+        overwrite || !path.exists(),
+        "--out {} exists; name another file, or replace it with --overwrite",
+        path.display()
+    );
+    let folder = path.parent().filter(|it| !it.as_os_str().is_empty());
+    ensure!(
+        folder.is_none_or(Path::is_dir),
+        "--out {}: its folder does not exist; expected an existing folder",
+        path.display()
+    );
+    Ok(())
 }
 
 fn work_folder_of(out: &Path) -> PathBuf {

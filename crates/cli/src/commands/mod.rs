@@ -40,7 +40,7 @@ pub(crate) fn run(cli: Cli) -> anyhow::Result<()> {
         #[cfg(feature = "serve")]
         Command::Explore(args) => explore::run(*args, json, &device),
         Command::Data(args) => data::run(args, json),
-        Command::Build(command) => build::run(command, json),
+        Command::Build(command) => build::run(command, json, &device),
         Command::Train(args) => train::run(args, json, &device),
         Command::Features(args) => features::run(args, json, &device),
         Command::Embed(args) => embed::run(args, json, &device),

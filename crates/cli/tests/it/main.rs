@@ -14,6 +14,7 @@ mod features;
 mod figure;
 mod first_hour;
 mod goldens;
+mod grounding;
 mod journey;
 mod mpi;
 mod onnx;

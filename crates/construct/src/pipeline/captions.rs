@@ -71,7 +71,7 @@ pub(super) fn run(pipeline: &Pipeline<'_>, source: &dyn Source, work: &WorkFolde
 }
 
 /// Why a caption is not taken.
-pub(super) fn fault(caption: &str, min_words: usize) -> Option<Cause> {
+pub(crate) fn fault(caption: &str, min_words: usize) -> Option<Cause> {
     let parts = split(caption);
     let count = parts.iter().filter(|part| is_word(part)).count();
     if !is_standard(caption) {

@@ -41,6 +41,36 @@ pub enum Cause {
     EndpointDown,
     /// Rejected in the review file.
     Rejected,
+    /// The caption has no text.
+    EmptyCaption,
+    /// The sample names no photo.
+    NoPhoto,
+    /// The photo is no file of its own: it is in a shard, drawn, or a vector.
+    NoPhotoFile,
+    /// The photo does not exist or cannot be read.
+    PhotoGone,
+    /// The photo is no image, is damaged, or is too large, too small or too narrow.
+    PhotoUnreadable,
+    /// No noun chunk that could be in a photo.
+    NoPhrase,
+    /// The noun is in the list of abstract nouns.
+    AbstractNoun,
+    /// An earlier noun chunk of the photo has the same words; its position is added to that one.
+    RepeatedPhrase,
+    /// No box of the photo is left.
+    NoBox,
+    /// The line is not a proposal.
+    MalformedProposal,
+    /// The photo of the proposal is not in the data.
+    UnknownPhoto,
+    /// The box is inverted, not finite, or reaches out of its photo.
+    BoxOutside,
+    /// The box is smaller than `--min-box`.
+    SmallBox,
+    /// The best box has less than the required similarity or probability.
+    BelowThreshold,
+    /// No phrase of the photo is left.
+    PhotoWithoutPhrase,
 }
 
 impl Cause {
@@ -65,6 +95,21 @@ impl Cause {
             Self::EndpointAnswer => "endpoint_answer",
             Self::EndpointDown => "endpoint_down",
             Self::Rejected => "rejected",
+            Self::EmptyCaption => "empty_caption",
+            Self::NoPhoto => "no_photo",
+            Self::NoPhotoFile => "no_photo_file",
+            Self::PhotoGone => "photo_gone",
+            Self::PhotoUnreadable => "photo_unreadable",
+            Self::NoPhrase => "no_phrase",
+            Self::AbstractNoun => "abstract_noun",
+            Self::RepeatedPhrase => "repeated_phrase",
+            Self::NoBox => "no_box",
+            Self::MalformedProposal => "malformed_proposal",
+            Self::UnknownPhoto => "unknown_photo",
+            Self::BoxOutside => "box_outside",
+            Self::SmallBox => "small_box",
+            Self::BelowThreshold => "below_threshold",
+            Self::PhotoWithoutPhrase => "photo_without_phrase",
         }
     }
 

@@ -98,13 +98,13 @@ fn table_row(row: &HierarchyRow) -> Result<Vec<u8>> {
     table.into_inner().map_err(|error| fault(error.to_string()))
 }
 
-fn absolute(path: &Path) -> PathBuf {
+pub(crate) fn absolute(path: &Path) -> PathBuf {
     let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
     std::fs::canonicalize(path).or_else(|_| std::path::absolute(path)).unwrap_or_else(|_| path.to_owned())
 }
 
 /// The relative path from a folder to a file; both must be absolute.
-fn relative(folder: &Path, file: &Path) -> PathBuf {
+pub(crate) fn relative(folder: &Path, file: &Path) -> PathBuf {
     let (from, to): (Vec<_>, Vec<_>) = (folder.components().collect(), file.components().collect());
     let shared = from.iter().zip(&to).take_while(|(a, b)| a == b).count();
     let up = from[shared..].iter().map(|_| Component::ParentDir);

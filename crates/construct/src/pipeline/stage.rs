@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::Cause;
@@ -11,7 +12,13 @@ const EXAMPLES: usize = 10;
 /// Characters of an example.
 const EXAMPLE_CHARS: usize = 200;
 
-/// A stage of the pipeline.
+/// The stages of a pipeline, in their order.
+pub trait StageKind: Copy + Ord + Serialize + DeserializeOwned {
+    /// Name in options, files and reports.
+    fn name(self) -> &'static str;
+}
+
+/// A stage from captions to hierarchies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Stage {
@@ -43,6 +50,12 @@ impl Stage {
     }
 }
 
+impl StageKind for Stage {
+    fn name(self) -> &'static str {
+        Self::name(self)
+    }
+}
+
 /// Texts that a stage dropped for one cause.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CauseCount {
@@ -52,11 +65,24 @@ pub struct CauseCount {
     pub examples: Vec<String>,
 }
 
+impl CauseCount {
+    fn add(&mut self, example: &str) {
+        self.count += 1;
+        if self.examples.len() < EXAMPLES {
+            let mut text: String = example.chars().take(EXAMPLE_CHARS).collect();
+            if text.len() < example.len() {
+                text.push_str(" ...");
+            }
+            self.examples.push(text);
+        }
+    }
+}
+
 /// Numbers of texts that entered and left a stage.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct StageReport {
+pub struct StageReport<S = Stage> {
     /// The stage.
-    pub stage: Stage,
+    pub stage: S,
     /// `rules`, or the name of the model.
     pub by: String,
     /// Texts that entered.
@@ -65,6 +91,9 @@ pub struct StageReport {
     pub left: u64,
     /// Dropped texts by cause.
     pub dropped: BTreeMap<Cause, CauseCount>,
+    /// Other input that the stage did not use, by cause: captions of a stage that counts phrases, proposed boxes, photos.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub left_out: BTreeMap<Cause, CauseCount>,
     /// Time that the stage took.
     pub seconds: f64,
     /// True if this run took the file of an earlier one.
@@ -72,22 +101,20 @@ pub struct StageReport {
     pub reused: bool,
 }
 
-impl StageReport {
-    pub(super) fn new(stage: Stage, by: impl Into<String>) -> Self {
-        Self { stage, by: by.into(), entered: 0, left: 0, dropped: BTreeMap::new(), seconds: 0.0, reused: false }
+impl<S> StageReport<S> {
+    pub(crate) fn new(stage: S, by: impl Into<String>) -> Self {
+        let (dropped, left_out) = (BTreeMap::new(), BTreeMap::new());
+        Self { stage, by: by.into(), entered: 0, left: 0, dropped, left_out, seconds: 0.0, reused: false }
     }
 
     /// Counts a dropped text.
-    pub(super) fn drop(&mut self, cause: Cause, example: &str) {
-        let of_cause = self.dropped.entry(cause).or_default();
-        of_cause.count += 1;
-        if of_cause.examples.len() < EXAMPLES {
-            let mut text: String = example.chars().take(EXAMPLE_CHARS).collect();
-            if text.len() < example.len() {
-                text.push_str(" ...");
-            }
-            of_cause.examples.push(text);
-        }
+    pub(crate) fn drop(&mut self, cause: Cause, example: &str) {
+        self.dropped.entry(cause).or_default().add(example);
+    }
+
+    /// Counts other input that is not used.
+    pub(crate) fn leave_out(&mut self, cause: Cause, example: &str) {
+        self.left_out.entry(cause).or_default().add(example);
     }
 
     /// Number of texts that may pass when the command is repeated.

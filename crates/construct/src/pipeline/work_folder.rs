@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{BufRead as _, BufReader, Write as _};
+use std::io::{BufRead, BufReader, Write as _};
 use std::path::{Path, PathBuf};
 
 use conifer_data::error::in_one_line;
@@ -11,24 +11,24 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
-use super::{Stage, StageReport};
+use super::{Stage, StageKind, StageReport};
 use crate::{Error, Result};
 
 /// A work folder.
-pub struct WorkFolder {
+pub struct WorkFolder<S = Stage> {
     path: PathBuf,
-    stages: BTreeMap<Stage, FinishedStage>,
+    stages: BTreeMap<S, FinishedStage<S>>,
 }
 
 /// A finished stage, as in `stages.json`.
 #[derive(Clone, Serialize, Deserialize)]
-struct FinishedStage {
+struct FinishedStage<S> {
     /// Hash of everything that decided its file.
     key: String,
-    report: StageReport,
+    report: StageReport<S>,
 }
 
-impl WorkFolder {
+impl<S: StageKind> WorkFolder<S> {
     /// Opens or creates the folder.
     ///
     /// # Errors
@@ -48,7 +48,7 @@ impl WorkFolder {
     }
 
     /// The file of a stage.
-    pub fn file(&self, stage: Stage) -> PathBuf {
+    pub fn file(&self, stage: S) -> PathBuf {
         self.path.join(format!("{}.jsonl", stage.name()))
     }
 
@@ -58,12 +58,12 @@ impl WorkFolder {
     }
 
     /// The reports of the finished stages, in order.
-    pub fn reports(&self) -> Vec<StageReport> {
+    pub fn reports(&self) -> Vec<StageReport<S>> {
         self.stages.values().map(|it| it.report.clone()).collect()
     }
 
     /// The report of a stage that was made from the same inputs, if its file is there.
-    pub(super) fn finished(&self, stage: Stage, key: &str) -> Option<StageReport> {
+    pub(crate) fn finished(&self, stage: S, key: &str) -> Option<StageReport<S>> {
         let finished = self.stages.get(&stage).filter(|it| it.key == key && self.file(stage).is_file())?;
         // Captions without an answer get another chance.
         (finished.report.without_answer() == 0).then(|| StageReport { reused: true, ..finished.report.clone() })
@@ -71,12 +71,12 @@ impl WorkFolder {
 
     /// The key of a stage, for the stages that read its file. It includes how many rows lack an answer, because a repeated
     /// run may add some.
-    pub(super) fn key(&self, stage: Stage) -> Option<String> {
+    pub(crate) fn key(&self, stage: S) -> Option<String> {
         let finished = self.stages.get(&stage).filter(|_| self.file(stage).is_file())?;
         Some(format!("{} {}", finished.key, finished.report.left))
     }
 
-    pub(super) fn finish(&mut self, stage: Stage, key: String, report: &StageReport) -> Result<()> {
+    pub(crate) fn finish(&mut self, stage: S, key: String, report: &StageReport<S>) -> Result<()> {
         self.stages.insert(stage, FinishedStage { key, report: report.clone() });
         let bytes = serde_json::to_vec_pretty(&self.stages).unwrap_or_default();
         Ok(conifer_files::write_whole(&self.path.join("stages.json"), &bytes)?)
@@ -86,38 +86,39 @@ impl WorkFolder {
     ///
     /// # Errors
     /// The file cannot be opened.
-    pub fn rows<T: DeserializeOwned>(&self, stage: Stage) -> Result<impl Iterator<Item = Result<T>> + use<T>> {
-        read_rows(self.file(stage))
+    pub fn rows<T: DeserializeOwned>(&self, stage: S) -> Result<impl Iterator<Item = Result<T>> + use<S, T>> {
+        let path = self.file(stage);
+        let file = File::open(&path).map_err(Error::io("read", &path))?;
+        Ok(read_rows(BufReader::new(file), path))
     }
 
     /// Starts the file of a stage.
-    pub(super) fn create(&self, stage: Stage) -> Result<RowFile> {
+    pub(crate) fn create(&self, stage: S) -> Result<RowFile> {
         let path = self.file(stage);
         Ok(RowFile { file: NewFile::create(&path)?, path })
     }
 }
 
-/// Reads a file with one JSON object per line.
-pub(super) fn read_rows<T: DeserializeOwned>(path: PathBuf) -> Result<impl Iterator<Item = Result<T>> + use<T>> {
-    let file = File::open(&path).map_err(Error::io("read", &path))?;
-    Ok(BufReader::new(file).lines().enumerate().filter_map(move |(number, line)| match line {
+/// Reads one JSON object per line; `path` names the file in errors.
+pub(crate) fn read_rows<T: DeserializeOwned>(reader: impl BufRead, path: PathBuf) -> impl Iterator<Item = Result<T>> {
+    reader.lines().enumerate().filter_map(move |(number, line)| match line {
         Err(error) => Some(Err(Error::io("read", &path)(error))),
         Ok(line) if line.trim().is_empty() => None,
         Ok(line) => Some(serde_json::from_str(&line).map_err(|error| {
             let place = format!("line {} of `{}`", number + 1, path.display());
             Error::invalid(place, in_one_line(&error), "a row of this stage; delete the file to run the stage again")
         })),
-    }))
+    })
 }
 
 /// A stage's file under construction. It replaces the old one when it is complete.
-pub(super) struct RowFile {
+pub(crate) struct RowFile {
     file: NewFile,
     path: PathBuf,
 }
 
 impl RowFile {
-    pub(super) fn write(&mut self, row: &impl Serialize) -> Result<()> {
+    pub(crate) fn write(&mut self, row: &impl Serialize) -> Result<()> {
         let mut line = serde_json::to_vec(row).map_err(|error| {
             Error::invalid(format!("`{}`", self.path.display()), error.to_string(), "paths in UTF-8")
         })?;
@@ -125,13 +126,13 @@ impl RowFile {
         self.file.write_all(&line).map_err(Error::io("write", &self.path))
     }
 
-    pub(super) fn finish(self) -> Result<()> {
+    pub(crate) fn finish(self) -> Result<()> {
         Ok(self.file.finish()?)
     }
 }
 
 /// SHA-256 of texts, in hexadecimal.
-pub(super) fn hash(parts: &[String]) -> String {
+pub(crate) fn hash(parts: &[String]) -> String {
     let mut hash = Sha256::new();
     for part in parts {
         hash.update(part.len().to_le_bytes());

@@ -10,6 +10,8 @@ use conifer_files::write_whole;
 use conifer_viz::{Block, Report};
 use serde::Serialize;
 
+use super::stage_tables::{dropped_sections, stage_table};
+
 /// Hierarchies on the page.
 const SHOWN: usize = 20;
 
@@ -47,19 +49,6 @@ impl BuildReport {
         Ok(report)
     }
 
-    /// One line per stage.
-    pub(super) fn table(&self) -> Vec<Vec<String>> {
-        let mut rows = vec![["stage", "by", "entered", "left", "seconds", "dropped"].map(str::to_owned).to_vec()];
-        rows.extend(self.stages.iter().map(|it| {
-            let dropped: Vec<String> =
-                it.dropped.iter().map(|(cause, count)| format!("{} {}", count.count, cause.name())).collect();
-            let seconds = if it.reused { "reused".to_owned() } else { format!("{:.1}", it.seconds) };
-            let counts = [it.entered.to_string(), it.left.to_string(), seconds, dropped.join(", ")];
-            [it.stage.name().to_owned(), it.by.clone()].into_iter().chain(counts).collect()
-        }));
-        rows
-    }
-
     /// Writes report.json and report.html.
     pub(super) fn write(&self, folder: &Path) -> anyhow::Result<()> {
         write_whole(&folder.join("report.json"), (serde_json::to_string_pretty(self)? + "\n").as_bytes())?;
@@ -68,7 +57,7 @@ impl BuildReport {
     }
 
     fn page(&self) -> Report {
-        let mut table = self.table();
+        let mut table = stage_table(&self.stages);
         let head = table.remove(0);
         let mut summary = vec![Block::Table { head, rows: table }];
         if let Some(usage) = self.llm {
@@ -100,13 +89,7 @@ impl BuildReport {
             let head = ["id", "positive", "negative"].map(str::to_owned).to_vec();
             sections.push(("Hierarchies".to_owned(), vec![Block::Table { head, rows: rows.collect() }]));
         }
-        for stage in self.stages.iter().filter(|it| !it.dropped.is_empty()) {
-            let blocks = stage.dropped.iter().map(|(cause, count)| Block::Table {
-                head: vec![format!("{}: {}", cause.name(), count.count)],
-                rows: count.examples.iter().map(|example| vec![example.clone()]).collect(),
-            });
-            sections.push((format!("Dropped in {}", stage.stage.name()), blocks.collect()));
-        }
+        sections.extend(dropped_sections(&self.stages));
         Report {
             title: "Caption hierarchies".to_owned(),
             subtitle: "What entered and left each stage, with up to ten examples of each cause.".to_owned(),

@@ -1,0 +1,66 @@
+//! Tables about the stages of a pipeline, for the terminal and for the page.
+
+use std::collections::BTreeMap;
+
+use conifer_construct::pipeline::{Cause, CauseCount, StageKind, StageReport};
+use conifer_viz::Block;
+
+/// One line per stage, after a header. The column of other input is there if a stage left some out.
+pub(super) fn stage_table<S: StageKind>(stages: &[StageReport<S>]) -> Vec<Vec<String>> {
+    let with_others = stages.iter().any(|it| !it.left_out.is_empty());
+    let mut head = vec!["stage", "by", "entered", "left", "seconds", "dropped"];
+    if with_others {
+        head.push("other input left out");
+    }
+    let mut rows = vec![head.into_iter().map(str::to_owned).collect::<Vec<_>>()];
+    rows.extend(stages.iter().map(|it| {
+        let seconds = if it.reused { "reused".to_owned() } else { format!("{:.1}", it.seconds) };
+        let mut row = vec![
+            it.stage.name().to_owned(),
+            it.by.clone(),
+            it.entered.to_string(),
+            it.left.to_string(),
+            seconds,
+            counts(&it.dropped),
+        ];
+        if with_others {
+            row.push(counts(&it.left_out));
+        }
+        row
+    }));
+    rows
+}
+
+/// A section for each stage that dropped something, with examples by cause.
+pub(super) fn dropped_sections<S: StageKind>(stages: &[StageReport<S>]) -> Vec<(String, Vec<Block>)> {
+    let mut sections = Vec::new();
+    for stage in stages {
+        for (heading, causes) in [("Dropped in", &stage.dropped), ("Other input left out in", &stage.left_out)] {
+            if causes.is_empty() {
+                continue;
+            }
+            let blocks = causes.iter().map(|(cause, count)| Block::Table {
+                head: vec![format!("{}: {}", cause.name(), count.count)],
+                rows: count.examples.iter().map(|example| vec![example.clone()]).collect(),
+            });
+            sections.push((format!("{heading} {}", stage.stage.name()), blocks.collect()));
+        }
+    }
+    sections
+}
+
+/// The finished stages of a work folder, marked as reused if this run did not repeat them.
+pub(super) fn with_reuse<S: StageKind>(
+    finished: Vec<StageReport<S>>,
+    this_run: &[StageReport<S>],
+) -> Vec<StageReport<S>> {
+    let of = |report: StageReport<S>| {
+        let reused = this_run.iter().any(|it| it.stage == report.stage && it.reused);
+        StageReport { reused, ..report }
+    };
+    finished.into_iter().map(of).collect()
+}
+
+fn counts(causes: &BTreeMap<Cause, CauseCount>) -> String {
+    causes.iter().map(|(cause, it)| format!("{} {}", it.count, cause.name())).collect::<Vec<_>>().join(", ")
+}

@@ -1,0 +1,143 @@
+//! From photos with captions to phrases with boxes (HyCoCLIP App. A). Each stage reads the file of the stage before in the
+//! work folder and writes its own; a finished stage is repeated only if its input or its settings changed.
+//!
+//! The paper takes the boxes of GRIT, which a phrase grounding model made. Here boxes are proposed without the phrase, and a
+//! model of photos and texts (HyCoCLIP's own kind) finds the box of each phrase.
+
+mod abstract_nouns;
+mod boxes;
+mod calibration;
+mod chunker;
+mod keep;
+mod output;
+mod phrases;
+mod proposals;
+mod rescore;
+mod rows;
+mod stage;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use conifer_data::{PixelLimits, Source};
+
+pub use abstract_nouns::AbstractNouns;
+pub use boxes::{BoxProposer, DenseWindows, ProposedBoxes};
+pub use calibration::{Calibration, CalibrationBin};
+pub use chunker::{ChunkTable, Chunker};
+pub use keep::KeepThreshold;
+pub use output::write_grounded;
+pub use proposals::ProposalFile;
+pub use rescore::{RegionRequest, RegionScorer};
+pub use rows::{GroundedPhoto, GroundedPhrase, PhotoBoxes, PhotoPhrases, PhraseSpans, ScoredPhoto};
+pub use stage::GroundingStage;
+
+use crate::hypernyms::Hypernyms;
+use crate::pipeline::work_folder::hash;
+use crate::pipeline::{StageKind as _, StageReport, WorkFolder};
+use crate::{Error, Result};
+
+/// Settings of a run.
+pub struct GroundingSettings {
+    /// Folder of the stages' files.
+    pub work: PathBuf,
+    /// Seed of the photos on which the calibration is checked.
+    pub seed: u64,
+    /// Also read captions that do not look English.
+    pub keep_other_languages: bool,
+    /// Smallest width and height of a box, in pixels of the photo.
+    pub min_box: f32,
+    /// Added to the similarity of a box for each natural logarithm of its share of the photo.
+    pub area_weight: f32,
+    /// What the best box of a phrase must reach.
+    pub threshold: KeepThreshold,
+    /// Limits of photos.
+    pub limits: PixelLimits,
+}
+
+/// The tools of the stages.
+pub struct GroundingPipeline<'a> {
+    settings: GroundingSettings,
+    chunker: Chunker,
+    abstract_nouns: AbstractNouns,
+    nouns: Arc<Hypernyms>,
+    proposer: Box<dyn BoxProposer>,
+    /// Only the rescore stage needs it.
+    scorer: Option<Box<dyn RegionScorer>>,
+    stop: &'a AtomicBool,
+}
+
+impl<'a> GroundingPipeline<'a> {
+    /// A pipeline that stops between photos when `stop` is set. Only the rescore stage needs a scorer.
+    pub fn new(
+        settings: GroundingSettings,
+        chunker: Chunker,
+        abstract_nouns: AbstractNouns,
+        proposer: Box<dyn BoxProposer>,
+        scorer: Option<Box<dyn RegionScorer>>,
+        stop: &'a AtomicBool,
+    ) -> Self {
+        let nouns = Arc::default();
+        Self { settings, chunker, abstract_nouns, nouns, proposer, scorer, stop }
+    }
+
+    /// Runs one stage, unless its file is there and its inputs are unchanged.
+    ///
+    /// # Errors
+    /// A file cannot be read or written, an earlier stage has not run, the model fails, or the user stops.
+    pub fn run(&self, stage: GroundingStage, source: &dyn Source) -> Result<StageReport<GroundingStage>> {
+        let mut work = WorkFolder::open(&self.settings.work)?;
+        let key = self.key(stage, source, &work)?;
+        if let Some(report) = work.finished(stage, &key) {
+            return Ok(report);
+        }
+        let started = std::time::Instant::now();
+        let mut report = match stage {
+            GroundingStage::Phrases => phrases::run(self, source, &work)?,
+            GroundingStage::Boxes => boxes::run(self, &work)?,
+            GroundingStage::Rescore => rescore::run(self, &work, &key)?,
+            GroundingStage::Keep => keep::run(self, &work)?,
+        };
+        report.seconds = started.elapsed().as_secs_f64();
+        work.finish(stage, key, &report)?;
+        Ok(report)
+    }
+
+    /// The work folder.
+    pub fn work(&self) -> &Path {
+        &self.settings.work
+    }
+
+    fn scorer(&self) -> Result<&dyn RegionScorer> {
+        let missing = || Error::invalid("--stage rescore", "no model", "--checkpoint MODEL");
+        self.scorer.as_deref().ok_or_else(missing)
+    }
+
+    fn check_stop(&self) -> Result<()> {
+        if self.stop.load(Ordering::Relaxed) { Err(Error::Stopped) } else { Ok(()) }
+    }
+
+    /// SHA-256 of everything that decides the file of a stage.
+    fn key(&self, stage: GroundingStage, source: &dyn Source, work: &WorkFolder<GroundingStage>) -> Result<String> {
+        let GroundingSettings { seed, keep_other_languages, min_box, area_weight, threshold, .. } = &self.settings;
+        let settings = match stage {
+            GroundingStage::Phrases => {
+                let lists = [self.chunker.identity(), self.abstract_nouns.identity()];
+                format!("{} {lists:?} {keep_other_languages}", source.fingerprint())
+            }
+            GroundingStage::Boxes => format!("{} {min_box}", self.proposer.identity()),
+            GroundingStage::Rescore => self.scorer()?.identity(),
+            GroundingStage::Keep => format!("{area_weight} {threshold:?} {seed}"),
+        };
+        let mut parts = vec![env!("CARGO_PKG_VERSION").to_owned(), stage.name().to_owned(), settings];
+        if let Some(before) = stage.before() {
+            parts.push(work.key(before).ok_or_else(|| {
+                let place = format!("--stage {}", stage.name());
+                let found = format!("stage {} has not run in `{}`", before.name(), self.settings.work.display());
+                Error::invalid(place, found, format!("`--stage {}` first, or no --stage", before.name()))
+            })?);
+        }
+        Ok(hash(&parts))
+    }
+}

@@ -1,0 +1,93 @@
+//! Lines of the stages' files. Each has the fields of the stage before.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use crate::pipeline::Cause;
+
+/// A photo with the phrases of its captions.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PhotoPhrases {
+    /// Id of the sample.
+    pub id: String,
+    /// The file.
+    pub photo: PathBuf,
+    /// The split of the sample.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub split: Option<String>,
+    /// All captions, also those without a phrase.
+    pub captions: Vec<String>,
+    /// Noun chunks with different words.
+    pub phrases: Vec<PhraseSpans>,
+}
+
+/// A phrase and where it stands.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PhraseSpans {
+    /// As in the first of the captions.
+    pub text: String,
+    /// Caption, first character, one past the last character.
+    pub spans: Vec<[usize; 3]>,
+}
+
+/// A photo with boxes.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PhotoBoxes {
+    /// The photo.
+    #[serde(flatten)]
+    pub photo: PhotoPhrases,
+    /// Pixels.
+    pub width: u32,
+    /// Pixels.
+    pub height: u32,
+    /// Left, top, right and bottom border as fractions of the photo.
+    pub boxes: Vec<[f32; 4]>,
+}
+
+/// A photo with the similarity of each phrase and box.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ScoredPhoto {
+    /// The photo with its boxes.
+    #[serde(flatten)]
+    pub photo: PhotoBoxes,
+    /// `[phrases][boxes]`; empty if the photo could not be read.
+    pub similarities: Vec<Vec<f32>>,
+    /// The same for the phrases of the photo before, which probably show nothing here.
+    pub foreign: Vec<Vec<f32>>,
+    /// Why the photo could not be read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fault: Option<(Cause, String)>,
+}
+
+/// A photo with grounded phrases.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct GroundedPhoto {
+    /// Id of the sample.
+    pub id: String,
+    /// The file.
+    pub photo: PathBuf,
+    /// The split of the sample.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub split: Option<String>,
+    /// All captions.
+    pub captions: Vec<String>,
+    /// Phrases with their boxes.
+    pub phrases: Vec<GroundedPhrase>,
+}
+
+/// A phrase with its box.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct GroundedPhrase {
+    /// The words.
+    pub text: String,
+    /// As in [`PhraseSpans`].
+    pub spans: Vec<[usize; 3]>,
+    /// As in [`PhotoBoxes`].
+    pub bbox: [f32; 4],
+    /// Similarity of phrase and box, as the model computes it.
+    pub similarity: f32,
+    /// Calibrated probability that the phrase belongs to this photo; absent if there was too little data to calibrate.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub probability: Option<f32>,
+}

@@ -1,0 +1,38 @@
+use serde::{Deserialize, Serialize};
+
+use crate::pipeline::StageKind;
+
+/// A stage from captions to grounded phrases.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum GroundingStage {
+    /// Finds the noun chunks of the captions.
+    Phrases,
+    /// Proposes boxes for each photo.
+    Boxes,
+    /// Compares each box with each phrase of its photo.
+    Rescore,
+    /// Keeps the phrases whose best box reaches the threshold.
+    Keep,
+}
+
+impl GroundingStage {
+    /// All stages, in order.
+    pub const ALL: &[Self] = &[Self::Phrases, Self::Boxes, Self::Rescore, Self::Keep];
+
+    /// The stage whose file this one reads; the first reads the data.
+    pub(super) fn before(self) -> Option<Self> {
+        Self::ALL.iter().rev().copied().find(|stage| *stage < self)
+    }
+}
+
+impl StageKind for GroundingStage {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Phrases => "phrases",
+            Self::Boxes => "boxes",
+            Self::Rescore => "rescore",
+            Self::Keep => "keep",
+        }
+    }
+}
