@@ -50,7 +50,7 @@ pub struct GroundingSettings {
     pub min_box: f32,
     /// Added to the similarity of a box for each natural logarithm of its share of the photo.
     pub area_weight: f32,
-    /// What the best box of a phrase must reach.
+    /// Least probability or similarity of the best box of a phrase.
     pub threshold: KeepThreshold,
     /// Limits of photos.
     pub limits: PixelLimits,

@@ -27,8 +27,8 @@ pub enum Denominator {
 /// Contrastive loss of query i against all candidates; candidate i is its positive: `[M, D], [N, D] -> [M]`, N >= M.
 ///
 /// The loss is [`info_nce`] of the table `similarity(queries, candidates)`, queries in rows, with `logit_scale` =
-/// 1/temperature. Of a part of the rows ([`BatchSpace::rows`]) only their rows of the table are computed. The losses of
-/// the other rows are 0, without gradient.
+/// 1/temperature. If [`BatchSpace::rows`] is a part of the rows, only these rows of the table are computed. The losses
+/// of the other rows are 0, without gradient.
 pub fn contrast(
     space: &BatchSpace,
     logit_scale: Tensor<1>,
@@ -61,8 +61,8 @@ pub fn contrast_both_ways(
     (one_way(x, y), one_way(y, x))
 }
 
-/// [`multi_positive_nce`] of the table `similarity(queries)`, `[M, D] -> [M, N]`, with masks `[M, N]`. Of a part of the
-/// rows ([`BatchSpace::rows`]) only their rows of the table are computed. The losses of the other rows are 0.
+/// [`multi_positive_nce`] of the table `similarity(queries)`, `[M, D] -> [M, N]`, with masks `[M, N]`. If
+/// [`BatchSpace::rows`] is a part of the rows, only these rows of the table are computed. The losses of the others are 0.
 pub fn multi_positive_contrast(
     space: &BatchSpace,
     query: &Tensor<2>,

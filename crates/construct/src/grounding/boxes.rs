@@ -127,7 +127,7 @@ pub(super) fn run(
     Ok(report)
 }
 
-/// A photo with its boxes, and what is wrong with it or them.
+/// A photo with its boxes, and the faults of both.
 struct PhotoProposal {
     photo: PhotoBoxes,
     small: Vec<String>,
@@ -177,7 +177,7 @@ pub(super) fn photo_cause(broken: &conifer_data::Broken) -> Cause {
 /// For proposers that read pixels or fractions: the box as fractions if it is inside the photo.
 ///
 /// # Errors
-/// What is wrong with it.
+/// The box does not lie inside the photo, or has no area.
 pub(super) fn inside([x1, y1, x2, y2]: [f32; 4], size: Option<(f32, f32)>) -> std::result::Result<BBox, String> {
     let bbox = match size {
         Some((width, height)) => BBox::from_pixels([x1, y1, x2, y2], width, height),

@@ -6,7 +6,7 @@ use crate::negatives::draw;
 use crate::pipeline::{Cause, StageReport, WorkFolder};
 use crate::{Error, Result};
 
-/// What the best box of a phrase must reach.
+/// Least probability or similarity of the best box of a phrase.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum KeepThreshold {
     /// Calibrated probability that the phrase belongs to the photo.

@@ -26,7 +26,7 @@ struct GroundedLine<'a> {
 
 #[derive(Serialize)]
 struct GroundingMeta<'a> {
-    /// Who made the rows of each stage.
+    /// The rules, file or model that made the rows of each stage.
     provenance: &'a [StageMaker],
     /// Similarity of each phrase and its box.
     similarities: Vec<f32>,

@@ -57,7 +57,7 @@ pub(super) fn run(
     Ok(report)
 }
 
-/// What became of the captions of a sample.
+/// The phrases of a sample, and counts of what was left out.
 #[derive(Default)]
 struct SamplePhrases {
     chunks: u64,

@@ -218,7 +218,7 @@ mod tests {
         file.write(&[row("2")]).unwrap();
         let rows: Vec<_> = file.rows().unwrap().collect::<Result<_>>().unwrap();
         assert_eq!(rows, [row("1"), row("2")]);
-        // Of an incomplete group nothing is kept, and another key begins again.
+        // An incomplete group is dropped, and another key starts again.
         assert_eq!(PartialFile::open(&path, "k", 3).unwrap().rows, 0);
         assert_eq!(PartialFile::open(&path, "other", 1).unwrap().rows, 0);
     }

@@ -5,7 +5,7 @@ use crate::figures::drawing::{Anchor, Drawing};
 use crate::figures::plots::{PAGE, SIZE, SMALL, legend};
 use crate::palette::{COLOURS, INK, SOFT, colour};
 
-/// Number of groups with a colour of their own in a map. Further values are grey on the page of [`map_html`].
+/// Number of groups that have different colours in a map. Further values are grey on the page of [`map_html`].
 pub const MAP_COLOURS: usize = COLOURS.len();
 /// Space around the drawing, points.
 const MARGIN: f64 = 4.0;

@@ -101,8 +101,8 @@ pub fn tangent_pca<'a>(
     Ok(TangentPca { axes, coordinates, root: vec![0.0; dim], tangent_share, quality })
 }
 
-/// Coordinates `[N, 2]` along the first principal components of the tangent vectors at the root, which are found from at most
-/// [`START_ROWS`] evenly spaced rows: the start of a layout.
+/// Coordinates `[N, 2]` along the first principal components of the tangent vectors at the root: the start of a layout.
+/// The components are those of at most 5,000 evenly spaced rows.
 ///
 /// # Errors
 /// The space is invalid or has fewer than two dimensions; there are no rows; a coordinate is not finite.

@@ -14,7 +14,7 @@ const BATCH: usize = 1024;
 /// Number of rows from which an index of cells is worth its construction.
 const CELLS_FROM: usize = 20_000;
 
-/// The rows of a projection, or one factor of them, as a set of their own.
+/// A set of the projected rows, or of one factor of them.
 pub(super) struct ProjectedPart {
     set: EmbeddingSet,
 }
