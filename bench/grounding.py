@@ -136,6 +136,8 @@ def main():
 
     build(args, "dev", [])
     dev = scored(args, "dev", dev_truth)
+    if not dev:
+        raise SystemExit("no phrase of the dev photos has boxes; expected photos of at least 32 x 32 pixels")
     by_weight = {weight: share([weighted(row, weight) for row in dev]) for weight in WEIGHTS}
     weight = max(WEIGHTS, key=by_weight.get)
     by_side = {side: share([centred(row, side) for row in dev]) for side in CENTRES}
@@ -151,6 +153,8 @@ def main():
     human = {key: box for key, box in test_truth.items() if key in written}
     photos = [key[0] for key in human]
     found = [float(iou(box, written[key]) >= 0.5) for key, box in human.items()]
+    if not found:
+        raise SystemExit("no phrase kept a box; expected at least one (boxes under 32 x 32 pixels are left out)")
     assert len(found) == len(test), (len(found), len(test))
     order = {(row[0], tuple(row[1])): row for row in test}
     rows = [order[key[0], tuple(box)] for key, box in human.items()]
