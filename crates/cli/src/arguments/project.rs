@@ -67,7 +67,7 @@ pub(crate) struct ProjectArgs {
     /// Number of epochs (default: 500 up to 10,000 rows, else 200).
     #[arg(long, help_heading = UMAP)]
     pub(crate) epochs: Option<usize>,
-    /// Where the points are placed.
+    /// Surface of the map.
     #[arg(long, value_enum, default_value_t = UmapTargetArg::Plane, help_heading = UMAP)]
     pub(crate) target: UmapTargetArg,
 }

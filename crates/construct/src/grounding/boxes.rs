@@ -195,13 +195,7 @@ mod tests {
     fn windows_cover_the_photo() {
         assert_eq!(starts(1.0).collect::<Vec<_>>(), [0.0]);
         assert_eq!(starts(0.5).collect::<Vec<_>>(), [0.0, 0.25, 0.5]);
-        let photo = PhotoPhrases {
-            id: String::new(),
-            photo: std::path::PathBuf::new(),
-            split: None,
-            captions: Vec::new(),
-            phrases: Vec::new(),
-        };
+        let photo = PhotoPhrases::default();
         let boxes = DenseWindows.boxes(&photo, (500, 400)).boxes;
         // By hand: 1 + 2 + 2 + 4 + 3 + 3 + 5 + 5 + 9 + 6 * 3 + 3 * 6 + 6 * 6.
         assert_eq!(boxes.len(), 106);

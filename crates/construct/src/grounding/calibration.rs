@@ -8,6 +8,9 @@ const MIN_PHRASES: usize = 40;
 const STEPS: usize = 50;
 /// Weight of the penalty on the slope, which bounds it if the classes can be separated.
 const PENALTY: f64 = 1e-3;
+/// Newton step at which the fit ends. Scores are standardised, so slope and intercept are of the order of 1, and the
+/// probabilities have at least nine right digits.
+const SETTLED: f64 = 1e-10;
 /// Bins of the table of checked probabilities.
 const BINS: usize = 5;
 
@@ -61,6 +64,7 @@ impl Calibration {
         let total: f64 = all().map(|(_, _, weight)| weight).sum();
         let centre = all().map(|(score, _, weight)| score * weight).sum::<f64>() / total;
         let variance = all().map(|(score, _, weight)| weight * (score - centre).powi(2)).sum::<f64>() / total;
+        // Equal scores have no scale; they are all at the centre, so that any positive number serves.
         let scale = variance.sqrt().max(f64::MIN_POSITIVE);
         let (mut slope, mut intercept) = (0.0, 0.0);
         for _ in 0..STEPS {
@@ -88,7 +92,7 @@ impl Calibration {
             ];
             slope -= step[0];
             intercept -= step[1];
-            if step[0].abs() + step[1].abs() < 1e-10 {
+            if step[0].abs() + step[1].abs() < SETTLED {
                 break;
             }
         }

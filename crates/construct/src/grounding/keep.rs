@@ -22,7 +22,8 @@ pub(super) fn run(
     let weight = pipeline.settings.area_weight;
     let calibration = calibrate(work, weight, pipeline.settings.seed)?;
     let path = work.join("calibration.json");
-    let bytes = serde_json::to_vec_pretty(&calibration).unwrap_or_default();
+    let bytes = serde_json::to_vec_pretty(&calibration)
+        .map_err(|error| Error::invalid("calibration", error.to_string(), "finite numbers"))?;
     conifer_files::write_whole(&path, &bytes)?;
     let threshold = pipeline.settings.threshold;
     if calibration.is_none() && matches!(threshold, KeepThreshold::Probability(_)) {
@@ -112,13 +113,7 @@ mod tests {
 
     #[test]
     fn larger_boxes_win_by_their_weight() {
-        let photo = PhotoPhrases {
-            id: String::new(),
-            photo: std::path::PathBuf::new(),
-            split: None,
-            captions: Vec::new(),
-            phrases: Vec::new(),
-        };
+        let photo = PhotoPhrases::default();
         let boxes = vec![[0.0, 0.0, 0.5, 0.5], [0.0, 0.0, 1.0, 1.0], [0.0, 0.0, 1.0, 1.0]];
         let photo = PhotoBoxes { photo, width: 10, height: 10, boxes };
         assert_eq!(best(&photo, &[0.3, 0.2, 0.2], 0.0), Some((0, 0.3)));

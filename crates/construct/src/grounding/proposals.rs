@@ -135,8 +135,7 @@ mod tests {
     use super::*;
 
     fn photo(path: &str) -> PhotoPhrases {
-        let (captions, phrases) = (Vec::new(), Vec::new());
-        PhotoPhrases { id: path.to_owned(), photo: PathBuf::from(path), split: None, captions, phrases }
+        PhotoPhrases { id: path.to_owned(), photo: PathBuf::from(path), ..PhotoPhrases::default() }
     }
 
     #[test]

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::pipeline::Cause;
 
 /// A photo with the phrases of its captions.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct PhotoPhrases {
     /// Id of the sample.
     pub id: String,

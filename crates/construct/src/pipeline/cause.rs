@@ -45,7 +45,7 @@ pub enum Cause {
     EmptyCaption,
     /// The sample names no photo.
     NoPhoto,
-    /// The photo has no file of its own: it is part of a shard, a drawing or a vector.
+    /// The photo is not a separate file, but part of a shard, a drawing or a vector.
     NoPhotoFile,
     /// The photo does not exist or cannot be read.
     PhotoGone,

@@ -70,18 +70,23 @@ fn balanced_tree(dim: usize, branches: usize, levels: usize) -> HyperbolicRows {
     rows(dim, all.concat())
 }
 
-/// Compares with `fixtures/horopca.json`, which `fixtures/make_horopca.py` computes with NumPy and SciPy by other
-/// formulas (fixtures/RECIPE.md).
-#[test]
-fn horopca_equals_the_numpy_implementation() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/horopca.json");
+/// The list of numbers of a key in a file of `fixtures`; nested lists are flattened.
+pub(super) fn fixture(name: &str) -> impl Fn(&str) -> Vec<f64> {
+    let path = format!("{}/../../fixtures/{name}", env!("CARGO_MANIFEST_DIR"));
     let text = std::fs::read_to_string(path).unwrap();
-    let numbers = |key: &str| -> Vec<f64> {
+    move |key: &str| -> Vec<f64> {
         let rest = text.split(&format!("\"{key}\": ")).nth(1).unwrap();
         let end = rest.find(", \"").unwrap_or(rest.len());
         let list = rest[..end].replace(['[', ']', '}'], "");
         list.split(',').map(|number| number.trim().parse().unwrap()).collect()
-    };
+    }
+}
+
+/// Compares with `fixtures/horopca.json`, which `fixtures/make_horopca.py` computes with NumPy and SciPy by other
+/// formulas (fixtures/RECIPE.md).
+#[test]
+fn horopca_equals_the_numpy_implementation() {
+    let numbers = fixture("horopca.json");
     let dim = numbers("dim")[0] as usize;
     let rows = rows(dim, numbers("points")).centred(ProjectionCenter::Mean);
     let start = numbers("start").chunks_exact(dim).map(<[f64]>::to_vec).collect();

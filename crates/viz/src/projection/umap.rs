@@ -48,7 +48,7 @@ const COUNTED_ROWS: usize = 2000;
 /// Most steps of the iteration for the centre of the disc.
 const CENTRE_STEPS: usize = 200;
 
-/// Where the points are placed.
+/// The surface of the map.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UmapTarget {
     /// The Euclidean plane.
@@ -60,7 +60,7 @@ pub enum UmapTarget {
 /// Settings of UMAP.
 #[derive(Clone, Debug, PartialEq)]
 pub struct UmapSettings {
-    /// Where the points are placed.
+    /// The surface of the map.
     pub target: UmapTarget,
     /// Distance up to which two points count as equally close, 0 to below 3.
     pub min_dist: f64,

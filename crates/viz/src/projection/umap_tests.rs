@@ -2,6 +2,7 @@
 
 use conifer_geometry::random::SplitMix;
 
+use super::tests::fixture;
 use super::umap::{attraction, disc_scale, fitted_curve, repulsion, surface_laws};
 use super::*;
 
@@ -45,14 +46,7 @@ fn start(points: &[Vec<f64>]) -> Vec<f64> {
 /// sum of memberships is within 1e-5 and computes in f32.
 #[test]
 fn weights_and_curves_equal_umap_learn() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/umap.json");
-    let text = std::fs::read_to_string(path).unwrap();
-    let numbers = |key: &str| -> Vec<f64> {
-        let rest = text.split(&format!("\"{key}\": ")).nth(1).unwrap();
-        let end = rest.find(", \"").unwrap_or(rest.len());
-        let list = rest[..end].replace(['[', ']', '}'], "");
-        list.split(',').map(|number| number.trim().parse().unwrap()).collect()
-    };
+    let numbers = fixture("umap.json");
     let count = numbers("count")[0] as usize;
     let rows: Vec<u32> = numbers("rows").into_iter().map(|it| it as u32).collect();
     let table = NeighbourTable::new(count, rows, numbers("distances")).unwrap();

@@ -6,11 +6,10 @@ use conifer_construct::llm::LlmUsage;
 use conifer_construct::pipeline::{
     HierarchyRow, PUBLISHED_WORDS, Pipeline, Stage, StageReport, TierLengths, WorkFolder,
 };
-use conifer_files::write_whole;
 use conifer_viz::{Block, Report};
 use serde::Serialize;
 
-use super::stage_tables::{dropped_sections, stage_table};
+use super::stage_tables::{dropped_sections, stage_table, write_report};
 
 /// Hierarchies on the page.
 const SHOWN: usize = 20;
@@ -51,9 +50,7 @@ impl BuildReport {
 
     /// Writes report.json and report.html.
     pub(super) fn write(&self, folder: &Path) -> anyhow::Result<()> {
-        write_whole(&folder.join("report.json"), (serde_json::to_string_pretty(self)? + "\n").as_bytes())?;
-        write_whole(&folder.join("report.html"), self.page().html().as_bytes())?;
-        Ok(())
+        write_report(folder, self, &self.page())
     }
 
     fn page(&self) -> Report {

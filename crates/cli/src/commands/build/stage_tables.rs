@@ -1,9 +1,12 @@
-//! Tables about the stages of a pipeline, for the terminal and for the page.
+//! Tables about the stages of a pipeline, for the terminal and for the page, and the files of a report.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use conifer_construct::pipeline::{Cause, CauseCount, StageKind, StageReport};
-use conifer_viz::Block;
+use conifer_files::write_whole;
+use conifer_viz::{Block, Report};
+use serde::Serialize;
 
 /// One line per stage, after a header. The column of other input is there if a stage left some out.
 pub(super) fn stage_table<S: StageKind>(stages: &[StageReport<S>]) -> Vec<Vec<String>> {
@@ -59,6 +62,13 @@ pub(super) fn with_reuse<S: StageKind>(
         StageReport { reused, ..report }
     };
     finished.into_iter().map(of).collect()
+}
+
+/// Writes report.json and report.html.
+pub(super) fn write_report(folder: &Path, report: &impl Serialize, page: &Report) -> anyhow::Result<()> {
+    write_whole(&folder.join("report.json"), (serde_json::to_string_pretty(report)? + "\n").as_bytes())?;
+    write_whole(&folder.join("report.html"), page.html().as_bytes())?;
+    Ok(())
 }
 
 fn counts(causes: &BTreeMap<Cause, CauseCount>) -> String {

@@ -6,11 +6,10 @@ use conifer_construct::grounding::{Calibration, GroundedPhoto, GroundingStage};
 use conifer_construct::pipeline::{StageReport, WorkFolder};
 use conifer_data::transform::{crop_box, shrink};
 use conifer_data::{BBox, ImageRef, PixelLimits, encode_png};
-use conifer_files::write_whole;
 use conifer_viz::{Block, Figure, Report};
 use serde::Serialize;
 
-use super::super::stage_tables::{dropped_sections, stage_table};
+use super::super::stage_tables::{dropped_sections, stage_table, write_report};
 
 /// Photos on the page.
 const SHOWN: usize = 12;
@@ -52,9 +51,7 @@ impl GroundingReport {
 
     /// Writes report.json and report.html.
     pub(super) fn write(&self, folder: &Path) -> anyhow::Result<()> {
-        write_whole(&folder.join("report.json"), (serde_json::to_string_pretty(self)? + "\n").as_bytes())?;
-        write_whole(&folder.join("report.html"), self.page().html().as_bytes())?;
-        Ok(())
+        write_report(folder, self, &self.page())
     }
 
     fn page(&self) -> Report {
