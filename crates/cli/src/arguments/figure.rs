@@ -28,7 +28,8 @@ pub(crate) struct FigureArgs {
     /// Font for the PNG file, for letters that the built-in one lacks (it has Latin and Greek).
     #[arg(long, value_name = "FILE", help_heading = OUTPUT)]
     pub(crate) font: Option<PathBuf>,
-    /// Of `depths` and `factor-depths`: use at most N rows of a set, drawn without replacement.
+    /// Of `depths`, `factor-depths` and `crop-depths`: use at most N rows of a set, or photos of a data set, drawn without
+    /// replacement.
     #[arg(long, value_name = "N", default_value_t = 128_000, help_heading = ROWS)]
     pub(crate) sample: usize,
     /// Seed of the sample.
@@ -38,6 +39,9 @@ pub(crate) struct FigureArgs {
     /// whose name contain this text; repeat it for any of several texts.
     #[arg(long, value_name = "TEXT", help_heading = ROWS)]
     pub(crate) only: Vec<String>,
+    /// Of `crop-depths`: the checkpoint that embeds the photos.
+    #[arg(long, value_name = "CHECKPOINT", help_heading = DATA)]
+    pub(crate) model: Option<PathBuf>,
     /// Of `interpolation`: the data set of the photos.
     #[arg(long, value_name = "KIND:PATH", help_heading = DATA)]
     pub(crate) photos: Option<String>,

@@ -1,5 +1,6 @@
 //! `conifer figure`: figures of the papers as SVG, PNG and CSV.
 
+mod crops;
 mod data;
 mod paths;
 mod results;
@@ -9,6 +10,7 @@ mod sets;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, ensure};
+use burn::tensor::Device;
 use conifer_viz::figures::{FIGURES, FigureEntry, FigureFont, FigureTable, figure};
 use serde_json::json;
 
@@ -16,25 +18,31 @@ use crate::arguments::FigureArgs;
 use crate::output::{print, print_json};
 
 /// Reads the inputs of a figure into its table.
-type FigureReader = fn(&FigureEntry, &FigureArgs) -> anyhow::Result<FigureTable>;
+enum FigureReader {
+    /// Reads files only.
+    Files(fn(&FigureEntry, &FigureArgs) -> anyhow::Result<FigureTable>),
+    /// Embeds with a checkpoint on a device.
+    Model(fn(&FigureEntry, &FigureArgs, &Device) -> anyhow::Result<FigureTable>),
+}
 
 /// The reader of each figure in [`FIGURES`].
 const READERS: &[(&str, FigureReader)] = &[
-    ("depths", sets::depths),
-    ("factor-depths", sets::factor_depths),
-    ("factor-norms", only_csv),
-    ("box-areas", data::box_areas),
-    ("class-frequencies", data::class_frequencies),
-    ("pr-curves", only_csv),
-    ("checklist", results::checklist),
-    ("attribution", results::attribution),
-    ("training", runs::training),
-    ("ablation", results::ablation),
-    ("chain", paths::chain),
-    ("interpolation", paths::interpolation),
+    ("depths", FigureReader::Files(sets::depths)),
+    ("factor-depths", FigureReader::Files(sets::factor_depths)),
+    ("factor-norms", FigureReader::Files(only_csv)),
+    ("crop-depths", FigureReader::Model(crops::crop_depths)),
+    ("box-areas", FigureReader::Files(data::box_areas)),
+    ("class-frequencies", FigureReader::Files(data::class_frequencies)),
+    ("pr-curves", FigureReader::Files(only_csv)),
+    ("checklist", FigureReader::Files(results::checklist)),
+    ("attribution", FigureReader::Files(results::attribution)),
+    ("training", FigureReader::Files(runs::training)),
+    ("ablation", FigureReader::Files(results::ablation)),
+    ("chain", FigureReader::Files(paths::chain)),
+    ("interpolation", FigureReader::Files(paths::interpolation)),
 ];
 
-pub(crate) fn run(args: &FigureArgs, as_json: bool) -> anyhow::Result<()> {
+pub(crate) fn run(args: &FigureArgs, as_json: bool, device: &Device) -> anyhow::Result<()> {
     let (Some(name), Some(out)) = (&args.name, &args.out) else { return list(as_json) };
     let entry = figure(name).with_context(|| {
         let known: Vec<&str> = FIGURES.iter().map(|it| it.name).collect();
@@ -51,10 +59,15 @@ pub(crate) fn run(args: &FigureArgs, as_json: bool) -> anyhow::Result<()> {
         (Some(path), Some(bytes)) => FigureFont::of_file(&path.display().to_string(), bytes)?,
         _ => FigureFont::default(),
     };
-    let read = READERS.iter().find(|(known, _)| known == name).map(|(_, read)| *read);
+    let reader = READERS.iter().find(|(known, _)| known == name).map(|(_, reader)| reader);
     let table = match own_tables(entry, args)? {
         Some(table) => table,
-        None => read.unwrap_or(only_csv)(entry, args).with_context(|| format!("figure {name}"))?,
+        None => match reader {
+            Some(FigureReader::Files(read)) => read(entry, args),
+            Some(FigureReader::Model(read)) => read(entry, args, device),
+            None => only_csv(entry, args),
+        }
+        .with_context(|| format!("figure {name}"))?,
     };
     let drawing = (entry.draw)(&table, &font).with_context(|| format!("figure {name}"))?;
     let png = drawing.png(&font).with_context(|| format!("figure {name}"))?;

@@ -52,7 +52,7 @@ pub(crate) fn run(cli: Cli) -> anyhow::Result<()> {
         Command::Export(args) => export::run(args, json),
         Command::Project(args) => project::run(*args, json),
         Command::Factors(args) => factors::run(&args, json, &device),
-        Command::Figure(args) => figure::run(&args, json),
+        Command::Figure(args) => figure::run(&args, json, &device),
         Command::Traverse(args) => traverse::run(args, json, &device),
         Command::Hierarchy(args) => hierarchy::run(*args, json, &device),
         #[cfg(feature = "serve")]

@@ -57,6 +57,12 @@ fn figures_of_sets_data_runs_and_paths() {
     let counts: f64 = csv.lines().skip(1).map(|line| line.rsplit(',').next().unwrap().parse::<f64>().unwrap()).sum();
     let checked: Value = serde_json::from_str(&good(at, &["--json", "data", "check", "--data", data])).unwrap();
     assert_eq!(Some(counts), checked["boxes"].as_f64());
+    let csv = drawn(at, "crop-depths", &[data], &["--model", "run", "--sample", "4"]);
+    for kind in ["photo", "box", "blurred box", "tiny crop"] {
+        assert_eq!(lines_with(&csv, &format!(",{kind},")), 40, "{csv}");
+    }
+    refused(at, &["figure", "crop-depths", data, "--out", "x"], &["--model is missing"]);
+    refused(at, &["figure", "crop-depths", "toy/classes", "--model", "run", "--out", "x"], &["toy/classes", "boxes"]);
     let csv = drawn(at, "class-frequencies", &["toy/classes"], &[]);
     assert!(csv.lines().count() > 10 && csv.lines().nth(1).unwrap().ends_with(",10"), "{csv}");
 

@@ -43,6 +43,12 @@ pub fn evaluate(picture: &Picture, size: u32, crop: EvalCrop) -> Vec<u8> {
     planar(&resample(picture, region, size, size, ResampleFilter::Bicubic))
 }
 
+/// Blurs with a Gaussian of standard deviation `sigma` pixels (at least 1e-3), cut off at three standard deviations.
+/// Borders are mirrored.
+pub fn blurred(picture: &Picture, sigma: f32) -> Picture {
+    warp::blur(picture, 2 * (3.0 * sigma).ceil() as u32 + 1, sigma)
+}
+
 /// The pixels `[x1, y1, x2, y2]` (half open, see [`crate::BBox::to_pixels`]), clipped to the photo. One white pixel
 /// if none is inside.
 pub fn crop_pixels(picture: &Picture, [x1, y1, x2, y2]: [u32; 4]) -> Picture {

@@ -9,6 +9,7 @@ mod box_areas;
 mod chain;
 mod checklist;
 mod class_frequencies;
+mod crop_depths;
 mod depths;
 pub(crate) mod drawing;
 mod factor_depths;
@@ -49,6 +50,7 @@ pub const FIGURES: &[&FigureEntry] = &[
     &depths::ENTRY,
     &factor_depths::ENTRY,
     &factor_norms::ENTRY,
+    &crop_depths::ENTRY,
     &box_areas::ENTRY,
     &class_frequencies::ENTRY,
     &pr_curves::ENTRY,
