@@ -15,7 +15,7 @@ pub(crate) mod threads;
 use std::collections::BTreeMap;
 use std::fmt::{self, Display};
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use conifer_model::batch_space::RowShare;
 
@@ -35,7 +35,11 @@ pub trait Communicator: Send + Sync {
 
 /// The ranks of a run.
 #[derive(Clone)]
-pub struct Ranks(Arc<dyn Communicator>);
+pub struct Ranks {
+    communicator: Arc<dyn Communicator>,
+    /// The message of the last [`Ranks::agree`], if it failed. All ranks know it.
+    failure: Arc<Mutex<Option<String>>>,
+}
 
 /// A run in one process.
 #[derive(Clone, Copy, Debug, Default)]
@@ -78,17 +82,17 @@ const BLOCK: usize = 1 << 18;
 impl Ranks {
     /// The ranks that `communicator` connects.
     pub fn new(communicator: impl Communicator + 'static) -> Self {
-        Self(Arc::new(communicator))
+        Self { communicator: Arc::new(communicator), failure: Arc::default() }
     }
 
     /// Number of this rank, from 0.
     pub fn rank(&self) -> usize {
-        self.0.rank()
+        self.communicator.rank()
     }
 
     /// Number of ranks.
     pub fn size(&self) -> usize {
-        self.0.size()
+        self.communicator.size()
     }
 
     /// True for rank 0, which alone writes logs and checkpoints and reports to the user.
@@ -108,6 +112,10 @@ impl Ranks {
 
     /// `result`, if no rank has an error.
     ///
+    /// `result` may come from work that itself calls `agree`. An error on which the ranks have agreed there is not
+    /// exchanged again: on a rank that failed between two inner calls, this call was the counterpart of an inner call
+    /// of the other ranks.
+    ///
     /// # Errors
     /// [`Error::Ranks`] on every rank, with the errors of all ranks, if there are several ranks. The error of a single
     /// process is returned unchanged.
@@ -115,12 +123,23 @@ impl Ranks {
         if self.size() == 1 {
             return result;
         }
+        if result.is_err()
+            && let Some(message) = self.failure().clone()
+        {
+            return Err(Error::Ranks { rank: self.rank(), message }.into());
+        }
         let mine = result.as_ref().err().map(|error| format!("{error:#}"));
         let all = self.gather_texts(mine.as_deref());
-        match (result, all.iter().all(Option::is_none)) {
-            (Ok(value), true) => Ok(value),
-            _ => Err(Error::Ranks { rank: self.rank(), message: failures(&all) }.into()),
+        let message = all.iter().any(Option::is_some).then(|| failures(&all));
+        self.failure().clone_from(&message);
+        match (result, message) {
+            (Ok(value), None) => Ok(value),
+            (_, message) => Err(Error::Ranks { rank: self.rank(), message: message.unwrap_or_default() }.into()),
         }
+    }
+
+    fn failure(&self) -> MutexGuard<'_, Option<String>> {
+        self.failure.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Runs `work` on rank 0 alone. The other ranks wait for it and return `None`.
@@ -128,6 +147,8 @@ impl Ranks {
     /// # Errors
     /// As [`Ranks::agree`].
     pub fn lead<T, E: Display + From<Error>>(&self, work: impl FnOnce() -> Result<T, E>) -> Result<Option<T>, E> {
+        // An error before this call was handled, for example by a checkpoint that `work` saves.
+        *self.failure() = None;
         self.agree(if self.leads() { work().map(Some) } else { Ok(None) })
     }
 
@@ -180,7 +201,7 @@ impl Ranks {
         }
         let mut block = mine.to_vec();
         block.resize(longest, 0);
-        let all = self.0.all_gather(&block);
+        let all = self.communicator.all_gather(&block);
         let own = |(rank, &length): (usize, &u64)| all[rank * longest..][..length as usize].to_vec();
         lengths.iter().enumerate().map(own).collect()
     }
@@ -192,7 +213,7 @@ impl Ranks {
 
     /// The number of each rank.
     fn gather_number(&self, mine: u64) -> Vec<u64> {
-        let all = self.0.all_gather(&mine.to_le_bytes());
+        let all = self.communicator.all_gather(&mine.to_le_bytes());
         all.chunks_exact(8).map(|bytes| u64::from_le_bytes(bytes.try_into().unwrap_or_default())).collect()
     }
 
@@ -210,12 +231,14 @@ impl Ranks {
             let block = values.len().div_ceil(size);
             let mut padded = values.to_vec();
             padded.resize(block * size, 0.0);
-            let received: Vec<f32> = bytemuck::pod_collect_to_vec(&self.0.all_to_all(bytemuck::cast_slice(&padded)));
+            let received: Vec<f32> =
+                bytemuck::pod_collect_to_vec(&self.communicator.all_to_all(bytemuck::cast_slice(&padded)));
             let mut sums = received[..block].to_vec();
             for part in received.chunks_exact(block).skip(1) {
                 sums.iter_mut().zip(part).for_each(|(sum, value)| *sum += value);
             }
-            let all: Vec<f32> = bytemuck::pod_collect_to_vec(&self.0.all_gather(bytemuck::cast_slice(&sums)));
+            let all: Vec<f32> =
+                bytemuck::pod_collect_to_vec(&self.communicator.all_gather(bytemuck::cast_slice(&sums)));
             values.copy_from_slice(&all[..values.len()]);
         }
     }
@@ -238,7 +261,8 @@ impl Ranks {
         for (block, range) in blocks.chunks_exact_mut(longest).zip(ranges) {
             block[..range.len()].copy_from_slice(&values[range]);
         }
-        let received: Vec<f32> = bytemuck::pod_collect_to_vec(&self.0.all_to_all(bytemuck::cast_slice(&blocks)));
+        let received: Vec<f32> =
+            bytemuck::pod_collect_to_vec(&self.communicator.all_to_all(bytemuck::cast_slice(&blocks)));
         let mut sums = received[..own.len()].to_vec();
         for part in received.chunks_exact(longest).skip(1) {
             sums.iter_mut().zip(part).for_each(|(sum, value)| *sum += value);
@@ -251,14 +275,14 @@ impl Ranks {
         if self.size() == 1 {
             return mine.to_vec();
         }
-        let all = bytemuck::pod_collect_to_vec::<u8, f64>(&self.0.all_gather(bytemuck::cast_slice(mine)));
+        let all = bytemuck::pod_collect_to_vec::<u8, f64>(&self.communicator.all_gather(bytemuck::cast_slice(mine)));
         (0..mine.len()).map(|i| all.iter().skip(i).step_by(mine.len()).sum()).collect()
     }
 
     /// For each of `flags`, of the same number on every rank, true if it is true on a rank.
     pub fn any_of(&self, flags: &[bool]) -> Vec<bool> {
         let mine: Vec<u8> = flags.iter().map(|&flag| u8::from(flag)).collect();
-        let all = self.0.all_gather(&mine);
+        let all = self.communicator.all_gather(&mine);
         (0..flags.len()).map(|i| all.iter().skip(i).step_by(flags.len()).any(|&flag| flag > 0)).collect()
     }
 

@@ -42,6 +42,36 @@ fn values_are_summed_in_the_order_of_the_ranks() {
     }
 }
 
+/// Rank 1 fails before, between or after the inner exchanges of the other ranks. All ranks get the error once, and
+/// their next exchange is the same one.
+#[test]
+fn an_error_between_exchanges_reaches_all_ranks() {
+    for size in [1, 2, 3] {
+        for failing in 0..3 {
+            let found = on_ranks(size, |ranks| {
+                let part = |number: usize| match number == failing && ranks.rank() == size - 1 {
+                    true => Err(Error::invalid("part", number, "another one")),
+                    false => Ok(()),
+                };
+                let inner = || {
+                    part(0)?;
+                    ranks.agree(Ok::<(), Error>(()))?;
+                    part(1)?;
+                    ranks.agree(Ok::<(), Error>(()))?;
+                    part(2)
+                };
+                let error = ranks.agree(ranks.agree(inner())).unwrap_err().to_string();
+                let saved = ranks.lead(|| Ok::<_, Error>(7)).unwrap();
+                (error, saved, ranks.gather(&[ranks.rank() as f32]))
+            });
+            for (rank, (error, saved, gathered)) in found.iter().enumerate() {
+                assert_eq!(error.matches("`part`").count(), 1, "{error}");
+                assert_eq!((*saved, gathered.len()), ((rank == 0).then_some(7), size));
+            }
+        }
+    }
+}
+
 #[test]
 fn a_part_of_the_values_is_summed_for_each_rank() {
     for (size, length) in [(3, 10), (4, 2), (2, 0), (1, 3)] {
