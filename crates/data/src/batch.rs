@@ -12,14 +12,14 @@ pub struct ImageBatch {
     pub n: usize,
     /// Width and height in pixels.
     pub size: usize,
-    /// The rows whose pixels are in `data`: all, unless several processes read the batch
+    /// The rows whose pixels are in `data`. These are all rows, unless several processes read the batch
     /// ([`Loader::read_part`](crate::loader::Loader::read_part)).
     pub held: Range<usize>,
     /// `[held, 3, size, size]`, channels red, green, blue, values 0 to 255.
     pub data: Vec<u8>,
 }
 
-/// Token ids of texts.
+/// Token ids of several texts, padded to equal length.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TokenBatch {
     /// Number of texts.
@@ -36,12 +36,12 @@ pub struct TokenBatch {
 /// Chains of texts from general to specific. A shorter chain repeats its last text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ChainBatch {
-    /// `[signs * tiers * samples]`, where `signs` is 2 with `negatives` and otherwise 1: the first tier of all
-    /// samples, then the second, and so on. Negative tiers follow the positive ones.
+    /// `[signs * tiers * samples]`, where `signs` is 2 with `negatives` and otherwise 1: the first tier of all samples,
+    /// then the second, and so on. Negative tiers follow the positive tiers.
     pub texts: TokenBatch,
     /// Number of tiers in a chain.
     pub tiers: usize,
-    /// True if each positive tier has a negative one.
+    /// True if each positive tier has a negative tier.
     pub negatives: bool,
     /// `[samples]`, the length of each chain before the repetition; empty if every chain has `tiers` texts.
     pub lengths: Vec<usize>,
@@ -61,21 +61,21 @@ pub struct EdgeBatch {
     pub parts: Vec<[u32; 2]>,
 }
 
-/// The samples of one training step. Row i of `ids`, `images`, `texts`, `box_images` and `box_texts` belongs to sample
-/// i. The rows of `chains` and `edges` are ordered differently.
+/// The samples of one training step. Row i of `ids`, `images`, `texts`, `box_images` and `box_texts` is of sample i.
+/// The rows of `chains` and `edges` are ordered differently.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Batch {
     /// Index of the batch, counted from 0 across all epochs.
     pub index: u64,
     /// Ids of the samples.
     pub ids: Vec<String>,
-    /// Whole photos.
+    /// Pixels of the whole photos. `None` if no view has photos, or if `regions` replaces them.
     pub images: Option<ImageBatch>,
     /// Whole photos as references, instead of `images`.
     pub regions: Option<Vec<PhotoRegion>>,
     /// Captions; `None` if the views have photos without captions.
     pub texts: Option<TokenBatch>,
-    /// One box crop of each photo.
+    /// Pixels of one box crop of each photo.
     pub box_images: Option<ImageBatch>,
     /// The box crops as references, instead of `box_images`.
     pub box_regions: Option<Vec<PhotoRegion>>,
@@ -106,9 +106,9 @@ impl ImageBatch {
 }
 
 impl TokenBatch {
-    /// Pads texts to the length of the longest. A text ends at its first `end_of_text`, or at its last token if it has
-    /// none. The published models take the position of the largest id instead. In CLIP's vocabulary that is the same
-    /// position, because end of text is the largest id.
+    /// Pads texts to the length of the longest text. A text ends at its first `end_of_text`, or at its last token if it
+    /// has none. The published models take the position of the largest id instead. In CLIP's vocabulary that is the
+    /// same position, because end of text is the largest id.
     pub fn from_rows<R: AsRef<[u32]>>(rows: &[R], end_of_text: u32) -> Self {
         let rows = || rows.iter().map(AsRef::as_ref);
         let len = rows().map(<[u32]>::len).max().unwrap_or(0);
@@ -124,8 +124,8 @@ impl TokenBatch {
         Self { n: rows().len(), len, ids, end: rows().map(end).collect() }
     }
 
-    /// The texts in `rows`, which must be within `0..n`, padded to the longest of them. A text ends at its last token
-    /// (`end`). The range `0..n` borrows the whole batch without copying it.
+    /// The texts in `rows`, padded to the length of the longest text. `rows` must be within `0..n`. A text ends at its
+    /// last token (`end`). The range `0..n` borrows the whole batch without copying it.
     pub fn rows(&self, rows: Range<usize>) -> Cow<'_, Self> {
         if rows == (0..self.n) {
             return Cow::Borrowed(self);

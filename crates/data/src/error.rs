@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 /// Result type of this crate. Functions that read one sample return `Result<T, Broken>`.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// A request that cannot be served. Every message names the subject, the value found and the value expected.
+/// A request that cannot be served. Most messages name the subject, the value found and the value expected.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -28,17 +28,17 @@ pub enum Error {
     Format {
         /// The file, and the line or field if known.
         place: String,
-        /// The content found.
+        /// The content found in the file.
         found: String,
-        /// The content expected.
+        /// The content that the format requires.
         expected: String,
     },
     /// A setting has an invalid value.
     #[error("data: `{name}` is {found}; expected {expected}")]
     Invalid {
-        /// The name of the setting.
+        /// Name of the setting.
         name: String,
-        /// The value found.
+        /// The invalid value.
         found: String,
         /// The valid values.
         expected: String,
@@ -48,23 +48,23 @@ pub enum Error {
     Unknown {
         /// Kind of name: "source kind", "importer", ...
         what: &'static str,
-        /// The name given.
+        /// The unknown name.
         found: String,
         /// The known names, separated by commas.
         known: String,
     },
-    /// A source contains no samples.
+    /// A source contains no samples, or an export wrote none.
     #[error("data: {place} holds no sample; expected {expected}")]
     Empty {
-        /// The source.
+        /// The source, or the words "the export".
         place: String,
         /// The content that the source needs to yield a sample.
         expected: String,
     },
-    /// The edges of a hierarchy do not form a single tree.
+    /// Edges do not form a tree or an acyclic graph, or a hierarchy has no node with the requested name.
     #[error("data: hierarchy: {found}; expected {expected}")]
     Hierarchy {
-        /// The node or nodes that violate the tree structure.
+        /// The fault, with the names of the nodes.
         found: String,
         /// The violated requirement.
         expected: String,
@@ -78,9 +78,9 @@ pub enum Error {
         seen: u64,
         /// The allowed fraction of broken samples, in [0, 1].
         allowed: f64,
-        /// Counts by cause.
+        /// Number of broken samples by cause, for example "missing_file 10, no_box 2".
         causes: String,
-        /// The full message of the first broken sample.
+        /// The full messages of the first few broken samples.
         first: String,
     },
 }

@@ -8,7 +8,7 @@ use conifer_files::NewFile;
 
 use crate::error::Result;
 
-/// Creates the missing folders of `path`, then a [`NewFile`] for it.
+/// Creates the missing parent folders of `path`, then a [`NewFile`] for `path`.
 ///
 /// # Errors
 /// The errors of [`NewFile::create`].
@@ -17,7 +17,7 @@ pub fn create(path: &Path) -> Result<NewFile> {
     Ok(NewFile::create(path)?)
 }
 
-/// Creates the missing folders of `path` and writes `bytes` to it atomically.
+/// Creates the missing parent folders of `path`, then writes `bytes` to `path` atomically.
 ///
 /// # Errors
 /// The errors of [`conifer_files::write_whole`].

@@ -1,4 +1,4 @@
-//! Small inputs for the tests of this crate and, with the feature `fixtures`, of crates above it.
+//! Small inputs for the tests of this crate and, with the feature `fixtures`, of crates that depend on it.
 #![allow(clippy::unwrap_used)]
 
 use std::fs;
@@ -70,7 +70,7 @@ pub fn shared_data(name: &str) -> Option<PathBuf> {
     None
 }
 
-/// A `.npy` file of f32 rows with this width, as `numpy.save` writes it.
+/// Bytes of a `.npy` file of f32 rows of `width` values, as `numpy.save` writes them.
 pub fn npy(width: usize, values: &[f32]) -> Vec<u8> {
     let rows = values.len() / width;
     let mut header = format!("{{'descr': '<f4', 'fortran_order': False, 'shape': ({rows}, {width}), }}");

@@ -11,8 +11,9 @@
 //!  "taxon": ["Animalia", "Chordata", "Canis lupus"], "label": "dog", "split": "train", "meta": {"licence": 4}}
 //! ```
 //!
-//! * All fields are optional. `id` defaults to the line number. `image` is relative to the folder of the JSONL file; it
-//!   must be in that folder or in one that the user allows ([`SourceSpec::roots`](crate::SourceSpec::roots)).
+//! * All fields are optional. `id` defaults to the line number. `image` is relative to the folder of the JSONL file;
+//!   the photo must be in that folder or in a folder that the user allows
+//!   ([`SourceSpec::roots`](crate::SourceSpec::roots)).
 //! * `boxes` are corners `[x1, y1, x2, y2]`, y downwards. **With `width` and `height` they are in pixels of a photo of
 //!   that size; without, they are fractions in [0, 1].** The size refers to the boxes and may differ from the size of
 //!   the file, so a resized photo keeps its boxes.
@@ -21,9 +22,9 @@
 //!   box that contains several objects (default: false).
 //! * `wrong` has one incorrect caption for each of `captions`, with a small change that makes it false for the photo.
 //!   `grade` is the mean human rating of how strongly the chain of `tiers` holds.
-//! * `tiers` and `taxon` run from general to specific. There are as many negative tiers as positive ones.
-//!   `missing_ranks` lists the ranks without a name in `taxon`: `[{"position": 1, "name": "phylum"}]`, position 0
-//!   being the most general rank. `common_name` is the everyday name of the species.
+//! * `tiers` and `taxon` run from general to specific. The numbers of negative and positive tiers are equal.
+//!   `missing_ranks` lists the ranks without a name in `taxon`: `[{"position": 1, "name": "phylum"}]`, position 0 being
+//!   the most general rank. `common_name` is the everyday name of the species.
 //! * `meta` may contain anything and is ignored. Other unknown fields are errors, because they are usually misspelt.
 
 use std::path::{Path, PathBuf};
@@ -36,16 +37,16 @@ use crate::sample::{BBox, Broken, Cause, ImageRef, MissingRank, Phrase, Sample, 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct GroundedRecord {
-    /// Unique in the file.
+    /// Id of the sample, unique in the file. Without an id, the line number is used.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
     /// Path of the photo.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub image: Option<PathBuf>,
-    /// Width of the photo the boxes were drawn on, in pixels.
+    /// Width in pixels of the photo on which the boxes were drawn. Absent if boxes are fractions.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub width: Option<f32>,
-    /// Height of the photo the boxes were drawn on, in pixels.
+    /// Height in pixels of the photo on which the boxes were drawn. Absent if boxes are fractions.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub height: Option<f32>,
     /// Captions of the whole photo.
@@ -78,7 +79,7 @@ pub struct GroundedRecord {
     /// Split of the sample: "train", "test", ...
     #[serde(skip_serializing_if = "Option::is_none")]
     pub split: Option<String>,
-    /// Ignored.
+    /// Data of any form, which is ignored.
     #[serde(skip_serializing)]
     pub meta: serde::de::IgnoredAny,
 }
@@ -87,15 +88,15 @@ pub struct GroundedRecord {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PhraseRecord {
-    /// The text.
+    /// Text of the phrase, such as "A black dog".
     pub text: String,
-    /// Corners, in pixels or fractions.
+    /// Boxes as `[x1, y1, x2, y2]`, in pixels if the record has `width` and `height`, otherwise as fractions.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub boxes: Vec<[f32; 4]>,
-    /// `[caption, start, end]`.
+    /// Occurrences of the phrase in captions, as `[caption, start, end]` in characters.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub spans: Vec<[usize; 3]>,
-    /// Index of the phrase that this one is a part of.
+    /// Index of the phrase of which this phrase is a part.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub part_of: Option<usize>,
     /// Confidence of a detector.
@@ -110,7 +111,8 @@ pub struct PhraseRecord {
 }
 
 impl GroundedRecord {
-    /// Converts to a sample and checks it. Paths are relative to `folder`; `number` is the id of a record without one.
+    /// Converts the record to a sample and checks the sample. Paths are relative to `folder`; `number` is the id of a
+    /// record without an id.
     ///
     /// # Errors
     /// An invalid box, span, text or relation (see [`Sample::check`]).

@@ -85,7 +85,7 @@ impl Tree {
         self.names.len()
     }
 
-    /// The root: 0.
+    /// Number of the root, which is 0.
     pub fn root(&self) -> usize {
         0
     }
@@ -95,15 +95,15 @@ impl Tree {
         &self.names[node]
     }
 
-    /// The node with this name.
+    /// Number of the node with this name; `None` if there is no such node.
     pub fn find(&self, name: &str) -> Option<usize> {
         self.numbers.get(name).copied()
     }
 
-    /// The node with this name, which must exist.
+    /// Number of the node with this name.
     ///
     /// # Errors
-    /// There is no such node.
+    /// No node has this name.
     pub fn get(&self, name: &str) -> Result<usize> {
         self.find(name).ok_or_else(|| Error::Hierarchy {
             found: format!("no node `{name}`"),
@@ -119,7 +119,7 @@ impl Tree {
     /// Children in order of appearance.
     pub fn children(&self, node: usize) -> impl Iterator<Item = usize> {
         let end = self.ends[node];
-        // The first child follows its parent. Each further child follows the subtree of the previous one.
+        // The first child follows its parent. Each further child follows the subtree of the previous child.
         let next = move |child: usize| (child < end).then_some(child);
         std::iter::successors(next(node + 1), move |&child| next(self.ends[child]))
     }
@@ -149,8 +149,8 @@ impl Tree {
     /// The lowest common ancestor. If one node is an ancestor of the other, the result is that node.
     pub fn lca(&self, a: usize, b: usize) -> usize {
         let (mut above, below) = (a.min(b), a.max(b));
-        // Nodes are in preorder: an ancestor of `above` precedes `below`, and is an ancestor of it if its subtree ends
-        // after `below`.
+        // Nodes are in preorder, so the lowest common ancestor is `above` itself or its first ancestor whose subtree
+        // ends after `below`.
         while self.ends[above] <= below {
             above = self.parents[above];
         }

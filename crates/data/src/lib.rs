@@ -1,4 +1,5 @@
-//! Reads photographs, captions, boxes and hierarchies, and makes batches of them. Independent of any tensor engine.
+//! Reads photographs, captions, boxes and hierarchies, and makes batches of them. The crate does not depend on a tensor
+//! engine.
 //!
 //! ```text
 //! files, shards, tables, folders

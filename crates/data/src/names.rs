@@ -47,7 +47,7 @@ pub fn path_of(text: &str) -> PathBuf {
     from_bytes(bytes, text)
 }
 
-/// The byte of the escape at the start, if there is one.
+/// The byte of the escape at the start of `text`; `None` if `text` does not start with an escape.
 fn code(text: &[u8]) -> Option<u8> {
     let [b'\\', b'x', high, low, ..] = text else { return None };
     let digit = |it: u8| match it {

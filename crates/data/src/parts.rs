@@ -6,13 +6,13 @@ use serde::{Deserialize, Serialize};
 use crate::error::{Error, Result};
 use crate::sample::BBox;
 
-/// Conditions under which a box is a part of another (Wang et al., "Learning Visual Hierarchies in Hyperbolic Space for
-/// Image Retrieval", Sec. 3.1, App. A and B.1).
+/// Conditions under which a box is a part of another box (Wang et al., "Learning Visual Hierarchies in Hyperbolic Space
+/// for Image Retrieval", Sec. 3.1, App. A and B.1).
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct PartRule {
-    /// A box is a part of another if at least this fraction of the smaller box's area is inside the larger box; more
-    /// than 0, at most 1.
+    /// A box is a part of another box if at least this fraction of the smaller box's area is inside the larger box;
+    /// more than 0, at most 1.
     pub containment: f32,
     /// Minimum fraction of the photo's area that a box must cover, 0 or more and less than 1.
     pub min_area: f32,
@@ -36,7 +36,7 @@ impl PartRule {
     /// Checks that `containment` and `min_area` are in their ranges.
     ///
     /// # Errors
-    /// `containment` outside (0, 1], `min_area` outside [0, 1), or either not a number.
+    /// `containment` is not in (0, 1], or `min_area` is not in [0, 1).
     pub fn check(&self) -> Result<()> {
         let Self { containment, min_area, .. } = *self;
         if !(containment > 0.0 && containment <= 1.0) {
@@ -57,8 +57,8 @@ impl PartRule {
         area(bbox) >= f64::from(self.min_area) * (1.0 - ROUNDING)
     }
 
-    /// Returns true if a box is a part of another: [`PartRule::contains`] holds and, with [`PartRule::drop_groups`],
-    /// `group` is false.
+    /// Returns true if a box is a part of another box: [`PartRule::contains`] holds and, with
+    /// [`PartRule::drop_groups`], `group` is false.
     pub fn is_part(&self, whole: &BBox, part: &BBox, group: bool) -> bool {
         !(self.drop_groups && group) && self.contains(whole, part)
     }

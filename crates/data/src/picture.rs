@@ -64,10 +64,10 @@ impl ImageRef {
         }
     }
 
-    /// The vector, which must have this width.
+    /// Returns the vector, which must have `width` values.
     ///
     /// # Errors
-    /// [`Broken`] for a photo, or a vector of another width.
+    /// [`Broken`] if this is a photo, or a vector of another width.
     pub fn vector(&self, width: usize) -> Result<&SharedVector, Broken> {
         let found = match self {
             Self::Vector(values) if values.len() == width => return Ok(values),
@@ -175,7 +175,6 @@ impl EncodedImage<'_> {
         self.header.upright_size()
     }
 
-    /// The bytes of the file.
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.bytes
     }
@@ -261,7 +260,6 @@ impl StoredPart {
     }
 }
 
-/// Applies an EXIF orientation.
 fn upright(stored: Picture, orientation: Orientation) -> Picture {
     if orientation == Orientation::NoTransforms {
         return stored;
@@ -276,7 +274,7 @@ fn upright(stored: Picture, orientation: Orientation) -> Picture {
 }
 
 impl Sample {
-    /// Decodes the sample's photo; `None` if it has none.
+    /// Decodes the sample's photo; `None` if the sample has no photo.
     ///
     /// # Errors
     /// The errors of [`ImageRef::open`], with the id of the sample.

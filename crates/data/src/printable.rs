@@ -8,7 +8,7 @@ pub fn one_line(text: &str) -> Cow<'_, str> {
     escaped(text, acts_on_terminal)
 }
 
-/// As [`one_line`], but keeps line breaks and tabs.
+/// Like [`one_line`], but does not escape line breaks and tabs.
 pub fn lines(text: &str) -> Cow<'_, str> {
     escaped(text, |c| acts_on_terminal(c) && !matches!(c, '\n' | '\t'))
 }

@@ -29,7 +29,7 @@ use crate::vectors::TextVectors;
 /// Options of sources that contain a folder of photos.
 const FOLDER_OPTIONS: [&str; 2] = ["folder", "images"];
 
-/// Allowed folders.
+/// The folders in which records may name files.
 #[derive(Clone, Debug, Default)]
 pub struct AllowedRoots(Vec<AllowedRoot>);
 
@@ -73,7 +73,7 @@ impl AllowedRoots {
         }
     }
 
-    /// The allowed folders with links resolved.
+    /// Paths of the allowed folders, with links resolved.
     pub fn folders(&self) -> Vec<PathBuf> {
         self.0.iter().map(|root| root.real.clone()).collect()
     }
@@ -120,8 +120,8 @@ impl AllowedRoots {
 
     fn outside(&self, path: &Path, real: &Path) -> (Cause, String) {
         let allowed: Vec<_> = self.0.iter().map(|root| format!("`{}`", root.written.display())).collect();
-        // Suggest the folder as the user would type it. If a link leads outside of it, suggest the link's target
-        // folder.
+        // Suggest the folder as the user would type it. If a link leads outside of that folder, suggest the link's
+        // target folder.
         let near = without_dots(path);
         let named = self.0.iter().any(|root| std::path::absolute(&near).is_ok_and(|it| it.starts_with(&root.written)));
         let folder = if named { real } else { &near }.parent().unwrap_or(Path::new("/"));
@@ -166,7 +166,8 @@ fn without_dots(path: &Path) -> PathBuf {
     plain
 }
 
-/// The allowed folders of a source: that of its data file, those in its options, and those named by the user.
+/// The allowed folders of a source: the folder of its data file, the folders in its options, and the folders in
+/// `spec.roots`.
 pub fn of_spec(spec: &SourceSpec) -> AllowedRoots {
     let Some(path) = &spec.path else { return AllowedRoots::new(&spec.roots) };
     let base = if path.is_dir() { path } else { path.parent().unwrap_or(Path::new("")) };
@@ -182,7 +183,7 @@ pub struct RootedSource {
     published: Option<PublishedSet>,
 }
 
-/// Name and size of a published data set. They replace those of the source that reads its files.
+/// Name and size of a published data set.
 pub struct PublishedSet {
     /// Replaces the name of the source.
     pub name: &'static str,
@@ -196,7 +197,7 @@ impl RootedSource {
         Self { source, roots, published: None }
     }
 
-    /// Replaces name and size by those of a published data set.
+    /// Replaces the name and the number of samples with those of a published data set.
     pub fn named(self, published: PublishedSet) -> Self {
         Self { published: Some(published), ..self }
     }
@@ -261,7 +262,7 @@ mod tests {
     use super::*;
     use crate::fixtures::{FixtureFolder, jpeg};
 
-    /// A root `data/` with photos and links; `photos/` and `private/` next to it.
+    /// Creates a root `data/` with photos and links. The folders `photos/` and `private/` are next to the root.
     fn folders() -> FixtureFolder {
         let folder = FixtureFolder::new();
         for name in ["data/own/1.jpg", "photos/sub/2.jpg", "private/3.jpg"] {

@@ -20,17 +20,17 @@ use crate::vectors::SharedVector;
 /// or quote in the file.
 pub const MAX_TEXT_CHARS: usize = 16_384;
 
-/// Boxes may extend beyond the photo by this fraction of its side, and are clipped. Annotation files round
-/// coordinates, and give right borders as `width` or `width + 1`. A box further outside is broken.
+/// Boxes may extend beyond the photo by this fraction of its side, and are clipped. Annotation files round coordinates,
+/// and give right borders as `width` or `width + 1`. Boxes that extend further are invalid.
 pub const BOX_SLACK: f32 = 0.01;
 
 /// One photograph with its annotations. Every field except `id` may be empty; [`View`] lists the fields that a batch
 /// needs.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Sample {
-    /// Unique within its source.
+    /// Id, unique within the source.
     pub id: String,
-    /// The photograph.
+    /// The photograph; `None` for a sample that has texts only.
     pub image: Option<ImageRef>,
     /// Descriptions of the whole photograph.
     pub captions: Vec<String>,
@@ -48,7 +48,7 @@ pub struct Sample {
     pub missing_ranks: Vec<MissingRank>,
     /// Name of the species in everyday language, for example "common blackbird".
     pub common_name: Option<String>,
-    /// Class name.
+    /// Name of the class.
     pub label: Option<String>,
     /// Split given by the source: "train", "dev", "test", ...
     pub split: Option<String>,
@@ -110,14 +110,14 @@ pub struct Tiers {
     pub negative: Vec<String>,
 }
 
-/// Location of a photograph's bytes. Nothing is read before [`ImageRef::open`].
+/// A photograph, or the location of its bytes. Nothing is read before [`ImageRef::open`].
 #[derive(Clone, Debug, PartialEq)]
 pub enum ImageRef {
     /// A separate file.
     File(PathBuf),
     /// Bytes `offset..offset + len` of a tar shard.
     Member {
-        /// The shard.
+        /// Path of the shard.
         shard: PathBuf,
         /// First byte of the member's content.
         offset: u64,
@@ -151,7 +151,7 @@ pub struct Picture {
 pub struct PixelLimits {
     /// Minimum length of the shorter side, in pixels.
     pub min_side: u32,
-    /// Maximum ratio of the longer side to the shorter one. Without it, a photo of 20,000 x 2 would be resized to
+    /// Maximum ratio of the longer side to the shorter side. Without it, a photo of 20,000 x 2 would be resized to
     /// 2,240,000 x 224.
     pub max_aspect: f32,
     /// Maximum number of pixels, width times height.
@@ -172,7 +172,7 @@ impl Default for PixelLimits {
 pub struct Broken {
     /// The sample's id, or its file and position if it has no id.
     pub sample: String,
-    /// The category of the fault.
+    /// Category of the fault.
     pub cause: Cause,
     /// The value found and the value expected.
     pub detail: String,
@@ -202,7 +202,7 @@ pub enum Cause {
     BadSpan,
     /// The record has no photograph, but one is needed.
     NoImage,
-    /// No caption, or an empty one.
+    /// The sample has no caption, or an empty caption.
     NoCaption,
     /// A caption, phrase or tier of more than [`MAX_TEXT_CHARS`] characters.
     CaptionTooLong,
@@ -226,7 +226,7 @@ pub enum View {
     Boxes,
     /// A chain of texts from general to specific: tiers or taxon.
     Chain,
-    /// Part-of relations between phrases.
+    /// A photograph, its boxes, and their part-of relations.
     Edges,
     /// A photograph without a caption. Sources list it only if they have no other view with photographs.
     Photo,
@@ -329,8 +329,8 @@ impl BBox {
         Err(format!("box is {self}; expected 0 <= x1 < x2 <= 1 and 0 <= y1 < y2 <= 1, as fractions of the photo"))
     }
 
-    /// Clips coordinates that are outside the photo by at most [`BOX_SLACK`]. Others stay, and [`BBox::check`]
-    /// rejects them.
+    /// Clips coordinates that are outside the photo by at most [`BOX_SLACK`]. Coordinates further outside are not
+    /// changed, and [`BBox::check`] rejects them.
     pub fn clipped(self) -> Self {
         let clip = |v: f32| {
             if (-BOX_SLACK..=1.0 + BOX_SLACK).contains(&v) { v.clamp(0.0, 1.0) } else { v }
@@ -346,7 +346,8 @@ impl fmt::Display for BBox {
 }
 
 impl Span {
-    /// `Err` describes the fault: the caption does not exist, or the span is empty or ends after it.
+    /// `Err` describes the fault: the caption does not exist, or the span is empty or ends after the end of the
+    /// caption.
     pub fn check(&self, captions: &[String]) -> Result<(), String> {
         let Self { caption, start, end } = *self;
         let Some(text) = captions.get(caption) else {
@@ -364,7 +365,7 @@ impl Span {
         ))
     }
 
-    /// The covered text; `None` if it is not inside `captions`.
+    /// The text of the span; `None` if the span is not inside `captions`.
     pub fn text<'a>(&self, captions: &'a [String]) -> Option<&'a str> {
         char_slice(captions.get(self.caption)?, self.start, self.end)
     }
@@ -415,7 +416,7 @@ impl fmt::Display for Broken {
 impl std::error::Error for Broken {}
 
 impl Cause {
-    /// Every cause, in the order used by reports.
+    /// Every cause except [`Cause::Filtered`].
     pub const ALL: &[Self] = &[
         Self::MissingFile,
         Self::OutsideRoots,
@@ -475,7 +476,7 @@ impl View {
         }
     }
 
-    /// True if a source with these views provides this one. All views but [`View::Chain`] include the photograph.
+    /// True if a source that lists `views` provides this view. All views but [`View::Chain`] include the photograph.
     pub fn is_in(self, views: &[Self]) -> bool {
         views.contains(&self) || self == Self::Photo && views.iter().any(|view| *view != Self::Chain)
     }

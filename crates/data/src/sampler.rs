@@ -16,7 +16,7 @@ pub struct Sampler {
     seed: u64,
 }
 
-/// The sample order of one epoch.
+/// The order of the samples in one epoch.
 #[derive(Clone, Debug)]
 pub struct EpochOrder {
     order: Permutation,

@@ -38,7 +38,7 @@ pub struct Shards {
 /// A shard that is truncated or has corrupt bytes. Samples before the damage are used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TornShard {
-    /// The shard.
+    /// Path of the shard.
     pub shard: PathBuf,
     /// Number of complete samples before the damage.
     pub samples: usize,
@@ -100,12 +100,12 @@ impl Shards {
         self.slots.len()
     }
 
-    /// The files, in order.
+    /// Paths of the shards, in order.
     pub fn files(&self) -> &[PathBuf] {
         &self.files
     }
 
-    /// The damaged shards.
+    /// Damaged shards. Their samples before the damage are included.
     pub fn torn(&self) -> &[TornShard] {
         &self.torn
     }
@@ -196,7 +196,7 @@ impl ShardRecord {
         })
     }
 
-    /// As [`ShardRecord::text`], for a required member.
+    /// Like [`ShardRecord::text`], but the member is required.
     ///
     /// # Errors
     /// The errors of [`ShardRecord::text`], and an error if the member does not exist.
@@ -204,7 +204,7 @@ impl ShardRecord {
         self.text(extension)?.ok_or_else(|| self.lacks(&format!("`.{extension}`")))
     }
 
-    /// As [`ShardRecord::image`], for a required photograph.
+    /// Like [`ShardRecord::image`], but the photograph is required.
     ///
     /// # Errors
     /// The photograph does not exist.

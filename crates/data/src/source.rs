@@ -25,15 +25,15 @@ pub trait Source: Send + Sync {
     /// panic.
     fn get(&self, index: usize) -> Result<Sample, Broken>;
 
-    /// The views that its samples can provide.
+    /// The views that the samples can provide.
     fn views(&self) -> &[View];
 
     /// SHA-256 (hex) of the records. Equal data has equal fingerprints, independent of the location of the files. The
     /// pixels of photos in files are not hashed, only their names and, for shards and folders of photos, their lengths.
     fn fingerprint(&self) -> String;
 
-    /// Every class of the data set, in the order of the data set, including classes without a sample here. Empty if the
-    /// source knows only the classes of its samples.
+    /// Every class of the data set, in the order of the data set, including classes of which this source has no sample.
+    /// Empty if the source knows only the classes of its samples.
     fn classes(&self) -> Vec<ClassEntry> {
         Vec::new()
     }
@@ -49,7 +49,7 @@ pub trait Source: Send + Sync {
         false
     }
 
-    /// The folders that contain the files of the samples, as far as the source knows them.
+    /// Known folders of the files of the samples.
     fn roots(&self) -> Vec<PathBuf> {
         Vec::new()
     }
@@ -66,12 +66,12 @@ pub trait Source: Send + Sync {
         None
     }
 
-    /// The vectors of the texts, if another program computed them.
+    /// The vectors of the texts, if another program computed them; otherwise `None`.
     fn text_vectors(&self) -> Option<Arc<TextVectors>> {
         None
     }
 
-    /// True if there is no sample.
+    /// True if the source has no samples.
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -80,11 +80,11 @@ pub trait Source: Send + Sync {
 /// A class of a data set.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ClassEntry {
-    /// As in [`Sample::label`].
+    /// Class name, equal to [`Sample::label`] of the samples of the class.
     pub label: String,
-    /// The name to use in prompts.
+    /// Name of the class in prompts.
     pub name: String,
-    /// As in [`Sample::taxon`]; may be empty.
+    /// Names from the root of the taxonomy to the class, as in [`Sample::taxon`]. Empty if the class has no taxon.
     pub taxon: Vec<String>,
 }
 
@@ -92,7 +92,7 @@ pub struct ClassEntry {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SourceSpec {
-    /// The name of a kind: [`crate::SourceEntry::kind`].
+    /// Name of a kind of source ([`crate::SourceEntry::kind`]).
     pub kind: String,
     /// The file, the folder, or the pattern of shards.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -100,7 +100,7 @@ pub struct SourceSpec {
     /// Keep only the samples of this split, if the source has splits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub split: Option<String>,
-    /// Folders, in addition to that of the data file, in which records may name files.
+    /// Folders, in addition to the folder of the data file, in which records may name files.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub roots: Vec<PathBuf>,
     /// Options of this kind of source; unknown options are an error.
@@ -112,7 +112,7 @@ impl SourceSpec {
     /// Deserialises the options into the options struct of a source (`#[serde(default, deny_unknown_fields)]`).
     ///
     /// # Errors
-    /// An unknown option or one of the wrong type.
+    /// An unknown option, or an option of the wrong type.
     pub fn parse_options<T: DeserializeOwned>(&self) -> Result<T> {
         let options = self.options.clone().into_iter().collect::<serde_json::Map<_, _>>();
         let shown = serde_json::Value::Object(options.clone());

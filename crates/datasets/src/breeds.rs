@@ -33,18 +33,18 @@ pub struct BreedsTask {
     pub level: usize,
     /// If set, only this node and its descendants can be superclasses.
     pub ancestor: Option<&'static str>,
-    /// Number of subclasses of each superclass. Superclasses with fewer are excluded; from larger ones a random subset
-    /// is drawn.
+    /// Number of subclasses of each superclass. Superclasses with fewer subclasses are excluded. If a superclass has
+    /// more subclasses, a random subset is drawn.
     pub subclasses: usize,
 }
 
 /// How the subclasses of a superclass are divided into a source and a target domain.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum BreedsSplit {
-    /// No division: all are in the source.
+    /// All subclasses are in the source domain.
     #[default]
     None,
-    /// At random.
+    /// A random half of the subclasses is in each domain.
     Rand,
     /// Similar subclasses are divided between both domains.
     Good,
@@ -55,7 +55,7 @@ pub enum BreedsSplit {
 /// A superclass with its subclasses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Superclass {
-    /// Identifier of the node.
+    /// WordNet identifier of the node.
     pub wnid: String,
     /// Source subclasses: indices in [`BreedsHierarchy::classes`], in the order of the draw.
     pub source: Vec<usize>,
@@ -66,22 +66,22 @@ pub struct Superclass {
 /// A class of ImageNet, the data set from which the tasks are derived.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BreedsClass {
-    /// The identifier: "n01614925".
+    /// WordNet identifier, such as "n01614925".
     pub wnid: String,
     /// The names, the most common first: "bald eagle", "American eagle", ...
     pub words: Vec<String>,
 }
 
-/// Result of the lookup of a name.
+/// Result of [`BreedsHierarchy::look_up`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NameLookup {
     /// The class of this index in [`BreedsHierarchy::classes`].
     Class(usize),
-    /// Several classes, by their indices.
+    /// The indices of several classes with this name.
     Several(Vec<usize>),
     /// A node of the hierarchy that is not a class.
     Inner,
-    /// Not in the hierarchy.
+    /// Neither a class nor a node of the hierarchy.
     Unknown,
 }
 
@@ -101,7 +101,7 @@ impl BreedsHierarchy {
     /// classes of ImageNet are not in the hierarchy.
     ///
     /// # Errors
-    /// A file that cannot be read or has another format, a duplicate class.
+    /// A file cannot be read or has another format, or a class occurs twice.
     pub fn read(folder: &Path) -> Result<Self> {
         let named = NamedTree::read_breeds(folder)?;
         let path = folder.join("dataset_class_info.json");
@@ -131,7 +131,7 @@ impl BreedsHierarchy {
         Ok(Self { named, classes, of_wnid, of_words, inner_words })
     }
 
-    /// All classes, by their number.
+    /// All classes, in the order of their numbers.
     pub fn classes(&self) -> &[BreedsClass] {
         &self.classes
     }
@@ -142,7 +142,8 @@ impl BreedsHierarchy {
         words.map_or(wnid, String::as_str)
     }
 
-    /// Looks up a name: a wnid, or any word of a class regardless of case and word separators ("BALD_EAGLE").
+    /// Looks up a name: a WordNet identifier, or any word of a class regardless of case and word separators
+    /// ("BALD_EAGLE").
     pub fn look_up(&self, name: &str) -> NameLookup {
         if let Some(&class) = self.of_wnid.get(name) {
             return NameLookup::Class(class);
@@ -160,8 +161,8 @@ impl BreedsHierarchy {
     /// code (`breeds_helpers.py`, balanced) on the same files.
     ///
     /// # Errors
-    /// A hierarchy without the task's ancestor, no superclass with enough subclasses, or subclasses that the split
-    /// cannot divide into halves.
+    /// The hierarchy does not contain the task's ancestor, no superclass has enough subclasses, or the split cannot
+    /// divide the subclasses into halves.
     pub fn superclasses(&self, task: &BreedsTask, split: BreedsSplit) -> Result<Vec<Superclass>> {
         let tree = &self.named.tree;
         let below = task.ancestor.map_or(Ok(0), |name| tree.get(name))?;
@@ -175,7 +176,7 @@ impl BreedsHierarchy {
             let expected = format!("nodes of level {} with {} classes below each", task.level, task.subclasses);
             return Err(Error::Hierarchy { found: format!("no superclass of {}", task.name), expected });
         }
-        // One generator serves all superclasses, so a draw depends on the draws before it.
+        // All superclasses share one generator, so a draw depends on the previous draws.
         let mut generator = Mersenne::new(SEED);
         found
             .into_iter()
@@ -213,7 +214,7 @@ impl BreedsHierarchy {
     }
 
     /// Groups of classes below `node`. Descends from `node` as long as the node has exactly one child. Each child of
-    /// the first node with several children gives a group. The largest group is first; groups of equal size are sorted
+    /// the first node with several children forms a group. The largest group is first; groups of equal size are sorted
     /// by the identifier of the child.
     fn kinds(&self, node: usize) -> Vec<Vec<&str>> {
         let tree = &self.named.tree;
@@ -237,7 +238,7 @@ impl BreedsTask {
     /// The task with this name.
     ///
     /// # Errors
-    /// There is no such task; the message lists the known ones.
+    /// No task has this name. The message lists the known tasks.
     pub fn named(name: &str) -> Result<&'static Self> {
         BREEDS_TASKS.iter().find(|task| task.name == name).ok_or_else(|| Error::Unknown {
             what: "task of BREEDS",
@@ -263,7 +264,7 @@ impl BreedsSplit {
     /// The split with this name.
     ///
     /// # Errors
-    /// There is no such split; the message lists the known ones.
+    /// No split has this name. The message lists the known splits.
     pub fn named(name: &str) -> Result<Self> {
         Self::ALL.into_iter().find(|split| split.name() == name).ok_or_else(|| Error::Unknown {
             what: "split of BREEDS",
@@ -273,7 +274,7 @@ impl BreedsSplit {
     }
 }
 
-/// Divides each group evenly between source and target, as far as they have room.
+/// Divides each group evenly between source and target. Each of them has at most `half` classes.
 fn good_halves<'a>(groups: &[Vec<&'a str>], half: usize) -> [Vec<&'a str>; 2] {
     let [mut source, mut target] = [Vec::new(), Vec::new()];
     for group in groups {
@@ -288,8 +289,9 @@ fn good_halves<'a>(groups: &[Vec<&'a str>], half: usize) -> [Vec<&'a str>; 2] {
     [source, target]
 }
 
-/// Assigns each group to the source if the source is no larger than the target and not full, otherwise to the target.
-/// Classes that exceed the room of their side are spare, and fill the side that is short at the end.
+/// Assigns each group to the source if the source is no larger than the target and not full, otherwise to the target,
+/// until both are full. Classes of a group that do not fit into its side are spare classes. At the end they are added
+/// to the side that has too few classes.
 fn bad_halves<'a>(groups: &[Vec<&'a str>], half: usize) -> [Vec<&'a str>; 2] {
     let [mut source, mut target, mut spare] = [Vec::new(), Vec::new(), Vec::new()];
     for group in groups {
@@ -303,15 +305,15 @@ fn bad_halves<'a>(groups: &[Vec<&'a str>], half: usize) -> [Vec<&'a str>; 2] {
     }
     let short = |side: &Vec<&str>| half - side.len();
     let (source_short, target_short) = (short(&source), short(&target));
-    // As in the published code, both sides take spare classes from the front. At most one side takes any, because only
-    // one can be short.
+    // As in the published code, both sides take spare classes from the front. At most one side takes spare classes,
+    // because the other side is full.
     source.extend(spare.iter().take(source_short));
     target.extend(spare.iter().take(target_short));
     [source, target]
 }
 
-/// Normalised spelling: letters and digits in lower case, one space between words. "Bald_Eagle", "bald-eagle" and "bald
-/// eagle" are equal. Apostrophes are removed ("lady's", "LADYS").
+/// Normalises the spelling: letters and digits in lower case, one space between words. "Bald_Eagle", "bald-eagle" and
+/// "bald eagle" are equal. Apostrophes are removed ("lady's", "LADYS").
 fn spelling(name: &str) -> String {
     let joined: String = name.chars().filter(|letter| !matches!(letter, '\'' | '\u{2019}')).collect();
     let words = joined.split(|letter: char| !letter.is_alphanumeric()).filter(|word| !word.is_empty());

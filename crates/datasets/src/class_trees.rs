@@ -1,4 +1,4 @@
-//! Readers of published class trees, including the words for their nodes: [`TREES`].
+//! Readers of published class trees with the words of their nodes. [`TREES`] lists the readers.
 
 use std::collections::{HashMap, HashSet};
 use std::fs;
@@ -40,14 +40,14 @@ pub const TREES: &[TreeEntry] = &[
     },
 ];
 
-/// A tree format.
+/// A published format of class trees.
 #[derive(Debug)]
 pub struct TreeEntry {
-    /// The name on the command line.
+    /// Name of the format on the command line.
     pub kind: &'static str,
     /// Short description for help texts.
     pub summary: &'static str,
-    /// Reads the file or folder.
+    /// Reads a file or folder of this format.
     pub read: fn(&Path) -> Result<NamedTree>,
 }
 
@@ -56,7 +56,7 @@ pub struct TreeEntry {
 pub struct NamedTree {
     /// The tree of identifiers: "n" and eight digits in WordNet, "/m/..." in Open Images.
     pub tree: Tree,
-    /// Words of each node, the most common first. Empty if the files have none.
+    /// Words of each node, the most common first. Empty if the files have no words for the node.
     pub words: Vec<Vec<String>>,
 }
 
@@ -90,7 +90,8 @@ impl NamedTree {
     /// come from `class-descriptions-boxable.csv` in the same folder, if it exists.
     ///
     /// # Errors
-    /// A file that cannot be read or has another format, a class that is only a part and has subcategories, a cycle.
+    /// The file cannot be read or has another format, a class is only a part and has subcategories, or the edges form a
+    /// cycle.
     pub fn read_open_images(path: &Path) -> Result<Self> {
         let text = fs::read_to_string(path).map_err(Error::io("read", path))?;
         let root: OpenImagesNode = serde_json::from_str(&text).map_err(|error| {
@@ -125,8 +126,7 @@ impl NamedTree {
     /// an instance of.
     ///
     /// # Errors
-    /// A file that cannot be read, a line of another format (with its number), several nouns without a hypernym, a
-    /// cycle.
+    /// The file cannot be read, a line has another format, several nouns have no hypernym, or the edges form a cycle.
     pub fn read_wordnet(path: &Path) -> Result<Self> {
         let path = if path.is_dir() { path.join("data.noun") } else { path.to_owned() };
         let file = BufReader::new(open_regular(&path).map_err(Error::io("read", &path))?);
@@ -157,11 +157,12 @@ impl NamedTree {
     /// Reads the BREEDS hierarchy (Santurkar et al.; the "info" folder of its code): `class_hierarchy.txt` with a
     /// parent and a child per line, and `node_names.txt` with a node and its names per line.
     ///
-    /// The modified hierarchy is a tree. In the WordNet hierarchy a node keeps the first parent in the file, and a node
-    /// without a parent (an instance whose class is not in the file) is placed below "entity", the root of all nouns.
+    /// The modified hierarchy is a tree. In the WordNet hierarchy, the parent of a node is the first parent in the
+    /// file, and a node without a parent (an instance whose class is not in the file) is placed below "entity", the
+    /// root of all nouns.
     ///
     /// # Errors
-    /// A file that cannot be read, a line of another format (with its number), several roots, a cycle.
+    /// A file cannot be read, a line has another format, there are several roots, or the edges form a cycle.
     pub fn read_breeds(folder: &Path) -> Result<Self> {
         let read = |name: &str| {
             let path = folder.join(name);
@@ -197,7 +198,7 @@ impl NamedTree {
         Self::new(builder, words)
     }
 
-    /// The words of a node; may be empty.
+    /// Words of a node, the most common first. Empty if the files have no words for the node.
     pub fn words(&self, node: usize) -> &[String] {
         &self.words[node]
     }
@@ -205,7 +206,7 @@ impl NamedTree {
     /// Returns the node with this identifier, or the only node with this word.
     ///
     /// # Errors
-    /// There is no such node, or there are several; the message lists them.
+    /// No node or several nodes have this word. The message lists the nodes.
     pub fn find(&self, name: &str) -> Result<usize> {
         if let Some(node) = self.tree.find(name) {
             return Ok(node);

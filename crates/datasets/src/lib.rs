@@ -1,6 +1,6 @@
 //! Data sets by name: evaluation sets, importers, class trees and part graphs.
 //!
-//! * [`SOURCES`] lists every kind of source; [`open`] opens one from its [`SourceSpec`](conifer_data::SourceSpec).
+//! * [`SOURCES`] lists every kind of source; [`open`] opens a source from its [`SourceSpec`](conifer_data::SourceSpec).
 //! * [`DATA_SETS`] lists the evaluation sets of the papers, each read in the layout of its published archive
 //!   ([`sets`]).
 //! * [`import`] converts the files of published training sets to grounded JSONL or shards.

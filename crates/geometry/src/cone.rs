@@ -31,7 +31,7 @@ pub(crate) fn chord_angle<T: Real>(parent: &[T], child: &[T], root: RootView<'_>
     T::TWO * apart.sqrt().atan2(along.sqrt())
 }
 
-/// `|x - root|`.
+/// Distance `|x - root|`.
 pub(crate) fn chord_depth<T: Real>(x: &[T], root: RootView<'_>) -> T {
     match root {
         RootView::Origin => sums(x, x, |a, b| [a * b])[0].sqrt(),
@@ -42,8 +42,8 @@ pub(crate) fn chord_depth<T: Real>(x: &[T], root: RootView<'_>) -> T {
     }
 }
 
-/// Half aperture of a cone: `asin(K / depth)`, and pi/2 within distance `K` of the root. These are the flat cones of
-/// Ganea et al. 2018; HierarCaps writes `sin = min(1, eps / d_r)`.
+/// Half aperture of a cone: `asin(min_radius / depth)`, and pi/2 within distance `min_radius` of the root. These are
+/// the flat cones of Ganea et al. 2018; HierarCaps writes `sin = min(1, eps / d_r)`.
 pub(crate) fn chord_half_aperture<T: Real>(depth: T, min_radius: T) -> T {
     if depth > min_radius { safe::asin(min_radius / depth) } else { T::PI / T::TWO }
 }

@@ -1,7 +1,6 @@
 //! The error type of this crate.
 
-/// An error about a spec or a root. Every message names the item, the value found and the value
-/// expected.
+/// An error about a spec or a root. The message names the item, the value found and the value expected.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -16,7 +15,7 @@ pub enum Error {
     /// A field of a spec or a root has an invalid value.
     #[error("{name} is {found}; expected {expected}")]
     Invalid {
-        /// The field and where it is.
+        /// The field, for example "root[2]" or "manifold `lorentz`: `dim`".
         name: String,
         /// The value found.
         found: String,

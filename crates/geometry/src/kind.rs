@@ -18,7 +18,7 @@ pub enum ManifoldKind {
     ProductL1,
     /// `product_l2`: hyperboloids; the distance is the root mean square of the factor distances.
     ProductL2,
-    /// Any other name: a space that another crate registers in [`SPACES`](crate::SPACES), or an unknown one, which
+    /// Any other name: a space that another crate registers in [`SPACES`](crate::SPACES), or an unknown name, which
     /// [`ManifoldSpec::check`](crate::ManifoldSpec::check) rejects.
     Other(ExternalKind),
 }

@@ -1,7 +1,7 @@
 //! Conformance suite for spaces: properties that every entry of the registry must satisfy.
 //!
 //! [`check_space`] runs every law on every sample spec of a registry entry, in `f64` for the mathematics and in `f32`
-//! for the numerics of search. Listing a new space in [`crate::SPACES`] puts it under test.
+//! for the numerics of search. A new entry of [`crate::SPACES`] is tested automatically.
 
 mod cones;
 mod metric;
@@ -50,7 +50,7 @@ pub fn check_space(entry: &SpaceEntry, seed: u64) -> Vec<Violation> {
     violations
 }
 
-/// A law. `Err` describes the value found and the value expected.
+/// A law. `Err` contains the value found and the value expected.
 type Law = fn(&LawCase<'_>) -> Result<(), String>;
 
 const LAWS: &[(&str, Law)] = &[
@@ -85,7 +85,7 @@ struct LawCase<'a> {
     fast: Box<dyn Space<f32>>,
     /// Tangent vectors with lengths 0.05 to 3 in units of the curvature radius, per factor.
     tangents: Vec<Vec<f64>>,
-    /// The lifts of `tangents`.
+    /// Points that `lift` makes from `tangents`.
     points: Vec<Vec<f64>>,
 }
 
@@ -125,7 +125,7 @@ impl<'a> LawCase<'a> {
         out
     }
 
-    /// Roots to test: the origin where the space has one, and a point.
+    /// Roots to test: a point and, if the space has one, the origin.
     fn roots(&self) -> Vec<Root> {
         let point = Root::Point(self.points[0].clone());
         if self.has_origin() { vec![Root::Origin, point] } else { vec![point] }

@@ -2,13 +2,13 @@
 //!
 //! * [`ManifoldSpec`] describes a space. It is plain data and is stored with the points.
 //! * [`Space`] is the geometry of one space, in `f32` (used by search) and in `f64` (the reference for the other
-//!   implementations). [`SPACES`] lists every space; [`space()`] builds one from its spec.
-//! * [`Root`] is the root from which the cones are seen: the origin or a point. Callers pass it to each function.
+//!   implementations). [`SPACES`] lists every space; [`space()`] builds a space from its spec.
+//! * [`Root`] is the reference point of depths and cones: the origin or a point. Callers pass it to each function.
 //! * [`vector`] holds scalar functions that the compiler can vectorise.
 //! * [`random`] holds a random generator for samples.
 //! * [`safe`] holds the epsilons and clamped functions; [`laws`] is the conformance suite for spaces.
 //!
-//! Formulas are in `spaces/<space>.rs`, those of cones along straight lines (sphere, Euclidean) in `cone.rs`.
+//! Formulas are in `spaces/<space>.rs`. Formulas of cones along straight lines (sphere, Euclidean) are in `cone.rs`.
 //!
 //! Conventions. Points are stored by their *space* components, `dim` numbers; the time component of the hyperboloid,
 //! `t(x) = sqrt(1/c + |x|^2)`, is recomputed. `curv` is `c > 0`, the sectional curvature is `-c`, and

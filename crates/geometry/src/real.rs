@@ -6,7 +6,7 @@ use std::ops::{Add, AddAssign, Div, Mul, Neg, Sub};
 use crate::space::{Space, SpaceEntry};
 use crate::spec::ManifoldSpec;
 
-/// `f32` (used by search) or `f64` (the reference). Sealed: no other type implements it.
+/// `f32` (used by search) or `f64` (the reference). The trait is sealed, so no other type implements it.
 pub trait Real:
     sealed::Sealed
     + Copy
@@ -24,13 +24,13 @@ pub trait Real:
     + Div<Output = Self>
     + Neg<Output = Self>
 {
-    /// 0.
+    /// The number 0.
     const ZERO: Self;
-    /// 1.
+    /// The number 1.
     const ONE: Self;
-    /// 2.
+    /// The number 2.
     const TWO: Self;
-    /// Pi.
+    /// The number pi.
     const PI: Self;
     /// `"f32"` or `"f64"`, for messages.
     const NAME: &'static str;
@@ -47,9 +47,9 @@ pub trait Real:
     fn sqrt(self) -> Self;
     /// Absolute value.
     fn abs(self) -> Self;
-    /// The larger of the two; if one is NaN, the other one.
+    /// The larger of the two values. If one value is NaN, the result is the other value.
     fn max(self, other: Self) -> Self;
-    /// The smaller of the two; if one is NaN, the other one.
+    /// The smaller of the two values. If one value is NaN, the result is the other value.
     fn min(self, other: Self) -> Self;
     /// Sine of an angle in radians.
     fn sin(self) -> Self;

@@ -1,8 +1,8 @@
 //! [`Registry`]: built-in and registered implementations, looked up by name.
 //!
 //! Configs and files name a space, a method or a benchmark by a string. A crate outside this workspace adds its own
-//! with [`Registry::register`], usually at the start of `main`. Registered entries are then found and listed like
-//! built-in ones.
+//! entries with [`Registry::register`], usually at the start of `main`. Registered entries are then found and listed
+//! like built-in ones.
 
 use std::sync::{PoisonError, RwLock};
 
@@ -23,19 +23,19 @@ impl<E: Sync + 'static> Registry<E> {
         Self { what, name, built_in, registered: RwLock::new(Vec::new()) }
     }
 
-    /// Every entry: the built-in ones first, in their order, then the registered ones.
+    /// All entries: the built-in entries in their order, then the registered entries.
     pub fn iter(&self) -> std::vec::IntoIter<&'static E> {
         let registered = self.registered.read().unwrap_or_else(PoisonError::into_inner);
         let entries: Vec<&'static E> = self.built_in.iter().chain(registered.iter().copied()).collect();
         entries.into_iter()
     }
 
-    /// The entry called `name`.
+    /// The entry with this name; `None` if there is no such entry.
     pub fn find(&self, name: &str) -> Option<&'static E> {
         self.iter().find(|entry| (self.name)(entry) == name)
     }
 
-    /// All names, separated by commas: for messages.
+    /// All names, separated by commas, for messages.
     pub fn names(&self) -> String {
         self.iter().map(self.name).collect::<Vec<_>>().join(", ")
     }
@@ -43,7 +43,7 @@ impl<E: Sync + 'static> Registry<E> {
     /// Adds an entry for the rest of the process.
     ///
     /// # Errors
-    /// [`Error::Invalid`] if there is an entry of this name.
+    /// [`Error::Invalid`] if an entry with this name exists.
     pub fn register(&self, entry: &'static E) -> Result<()> {
         let name = (self.name)(entry);
         let mut registered = self.registered.write().unwrap_or_else(PoisonError::into_inner);

@@ -1,4 +1,4 @@
-//! [`Root`]: the root from which the cones are seen.
+//! [`Root`]: the reference point of depths and cones.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,8 +7,7 @@ use crate::real::Real;
 use crate::safe::FARTHEST;
 use crate::spec::ManifoldSpec;
 
-/// The point from which depths are measured and cones are seen. It is a value, so a config or manifest can choose the
-/// root.
+/// The reference point of depths and cones. It is plain data, so a config or manifest can contain it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Root {

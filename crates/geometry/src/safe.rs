@@ -1,8 +1,8 @@
 //! Epsilons and clamped inverse functions, each with its reason.
 //!
 //! The published systems use `1e-8` everywhere. In `f32` that has no effect when added to one (`1 + 1e-8 == 1`), so
-//! their clamps on `acosh`, `asin` and `acos` do nothing. Every epsilon here is representable in the type it is used
-//! with; a test asserts this.
+//! their clamps on `acosh`, `asin` and `acos` do nothing. Every epsilon here is representable in its type; a test
+//! checks the first four.
 
 use crate::real::Real;
 
@@ -63,12 +63,12 @@ pub mod bounds {
     /// Relative error of an `f64` result after a chain of hyperbolic functions and their inverses, which amplify
     /// errors; also the absolute error of such an angle, radians.
     pub const CHAINED: f64 = 1e-9;
-    /// Error of an angle near 0 and pi, radians. There an angle has half the digits of its cosine, so this is the
+    /// Error of an angle near 0 and pi, radians. There an angle has half the digits of its cosine, so the error is the
     /// square root of [`ROUNDED`].
     pub const HALF_THE_DIGITS: f64 = 1e-6;
     /// Legs of a hyperbolic triangle shorter than this (at curvature -1, in `f64`) are treated as having no direction.
     pub const SHORT_LEG: f64 = 1e-12;
-    /// [`SHORT_LEG`] for sides with a term computed in `f32`, relative to the terms of the side.
+    /// Like [`SHORT_LEG`], for sides with a term computed in `f32`, and relative to the terms of the side.
     pub const SHORT_SIDE: f64 = 1e-6;
     /// Relative error of converting a ranking key from `f64` to `f32` (6e-8), with a safety factor above ten.
     pub const KEY: f64 = 1e-6;
@@ -83,10 +83,11 @@ pub mod bounds {
 
 /// Thresholds of the projections in crate `viz`. They compute in `f64` at curvature -1.
 pub mod projection {
-    /// `cosh(d) - 1` from which a distance is `ln(1 + u + sinh(d))` instead of the slower `ln_1p`. There `u + sinh(d)` is
-    /// 0.046, so the relative error of the logarithm is at most 5e-15.
+    /// Smallest `u = cosh(d) - 1` at which a distance is computed as `ln(1 + u + sinh(d))` instead of with the slower
+    /// `ln_1p`. There `u + sinh(d)` is 0.046, so the relative error of the logarithm is at most 5e-15.
     pub const PLAIN_LOGARITHM: f64 = 1e-3;
-    /// `sinh(d)` up to which two points have no direction to each other. `d / sinh(d)` differs from 1 by less than 2e-25.
+    /// Largest `sinh(d)` of two points that are treated as having no direction to each other. `d / sinh(d)` differs
+    /// from 1 by less than 2e-25.
     pub const SHORT_SINH: f64 = 1e-12;
     /// Largest radius of a position in the Poincare disc. There `1 - r^2` is 2e-6 and still has ten digits.
     pub const RIM: f64 = 1.0 - 1e-6;
@@ -96,8 +97,9 @@ pub mod projection {
     /// A vector depends on others if removing its parts along them leaves at most this share of its length. The
     /// remainder of a dependent vector is rounding error, about 1e-15.
     pub const DEPENDENT: f64 = 1e-9;
-    /// Smallest discriminant of a horospherical projection, relative to the square of its linear term. A point on the
-    /// hull of the ideal points has zero, where the gradient is infinite; this bounds it by 1e6.
+    /// Smallest discriminant of a horospherical projection, relative to the square of its linear term. The discriminant
+    /// is zero for a point on the hull of the ideal points, where the gradient is infinite. This limit bounds the
+    /// gradient by 1e6.
     pub const HULL: f64 = 1e-12;
     /// Length of a gradient, relative to the objective, at which an ascent ends. The objective is then within 1e-20 of
     /// its maximum in relative terms, below its rounding error.
@@ -110,7 +112,8 @@ pub mod projection {
     /// Largest error of a sum of memberships that ends the search for the scale of a row (UMAP). The sum has a rounding
     /// error of about 1e-16 per neighbour.
     pub const SCALE_SETTLED: f64 = 1e-12;
-    /// Least scale of a row, relative to its mean distance: ties at the least distance would make it zero (umap-learn).
+    /// Smallest scale of a row, relative to its mean distance, as in umap-learn. Without this limit, ties at the
+    /// smallest distance would make the scale zero.
     pub const SHORT_SCALE: f64 = 1e-3;
     /// Largest change of a coefficient that ends the fit of UMAP's similarity curve. Its coefficients are of the order
     /// of 1.

@@ -3,8 +3,8 @@
 /// Closed form of the scores of a space.
 ///
 /// Search uses the form to bound scores and to compute them in vector registers. In a space without a form, search
-/// computes every score one by one. The law "the score form gives the scores" of [`crate::laws`] compares a space
-/// with its form.
+/// computes each score separately. The law "the score form gives the scores" of [`crate::laws`] compares a space with
+/// its form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ScoreForm {
     /// Unit vectors: similarity and inner product `<x, y>`, distance `arccos <x, y>`, angles along straight chords. The
@@ -22,8 +22,8 @@ pub enum ScoreForm {
 /// Aggregation of the distances of factors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FactorNorm {
-    /// Mean.
+    /// Mean of the factor distances.
     L1,
-    /// Root mean square.
+    /// Root mean square of the factor distances.
     L2,
 }

@@ -2,7 +2,8 @@
 
 use crate::real::Real;
 
-/// Number of partial sums. Partial sums also reduce the worst-case rounding error of long sums about eightfold.
+/// Number of partial sums, which the compiler can add in vector registers. They also reduce the worst-case rounding
+/// error of long sums about eightfold.
 const LANES: usize = 8;
 
 /// `sum_i f(x_i, y_i)` for N quantities in one pass. The order of additions depends only on the length.
@@ -32,24 +33,24 @@ pub fn sums<T: Real, const N: usize>(x: &[T], y: &[T], f: impl Fn(T, T) -> [T; N
     total
 }
 
-/// `<x, y>`.
+/// Dot product `<x, y>`.
 pub fn dot<T: Real>(x: &[T], y: &[T]) -> T {
     sums(x, y, |a, b| [a * b])[0]
 }
 
-/// `|x|`.
+/// Euclidean norm `|x|`.
 pub fn norm<T: Real>(x: &[T]) -> T {
     dot(x, x).sqrt()
 }
 
-/// `out = factor x`.
+/// Writes `factor * x` to `out`.
 pub fn scaled<T: Real>(x: &[T], factor: T, out: &mut [T]) {
     for (o, v) in out.iter_mut().zip(x) {
         *o = factor * *v;
     }
 }
 
-/// `out = a x + b y`.
+/// Writes `a * x + b * y` to `out`.
 pub fn combined<T: Real>(a: T, x: &[T], b: T, y: &[T], out: &mut [T]) {
     for ((o, x), y) in out.iter_mut().zip(x).zip(y) {
         *o = a * *x + b * *y;

@@ -16,7 +16,7 @@ use crate::spec::ManifoldSpec;
 /// quantity is undefined, the method's documentation names the value returned. [`crate::laws`] tests this for every
 /// implementation.
 pub trait Space<T: Real>: Send + Sync {
-    /// The spec of this space.
+    /// The spec from which this space was built.
     fn spec(&self) -> &ManifoldSpec;
 
     /// Maps a tangent vector at the origin to a point: the exponential map at the origin. Sphere: normalisation; the
@@ -92,22 +92,22 @@ pub trait Space<T: Real>: Send + Sync {
         self.mean(points, out);
     }
 
-    /// Writes the point of the space that is nearest to a vector. The default, for spaces of which every vector is a
-    /// point, copies it. Sphere: `x / |x|`; zero stays zero.
+    /// Writes the point of the space that is nearest to a vector. The default is for spaces in which every vector is a
+    /// point: it copies the vector. Sphere: `x / |x|`; zero stays zero.
     fn project(&self, vector: &[T], point: &mut [T]) {
         point.copy_from_slice(vector);
     }
 
     /// How the scores follow from dot products; `None`, the default, if that is unknown. Search then computes every
-    /// score with the functions of this trait, which is exact and slow.
+    /// score with the methods of this trait, which is slow.
     fn score_form(&self) -> Option<ScoreForm> {
         None
     }
 }
 
-/// One entry of [`SPACES`].
+/// A space in the registry [`SPACES`].
 pub struct SpaceEntry {
-    /// Name of the [`ManifoldSpec::kind`].
+    /// Name of the kind in [`ManifoldSpec::kind`].
     pub kind: &'static str,
     /// One-line summary for lists and help texts.
     pub summary: &'static str,
@@ -126,8 +126,8 @@ pub struct SpaceEntry {
     pub sample: fn(seed: u64) -> Vec<ManifoldSpec>,
 }
 
-/// The registry of all spaces. To add one, add a file in `spaces/` and an entry here; a crate outside this workspace
-/// calls [`Registry::register`].
+/// The registry of all spaces. To add a space, add a file in `spaces/` and an entry here; a crate outside this
+/// workspace calls [`Registry::register`].
 pub static SPACES: Registry<SpaceEntry> = Registry::new(
     "space",
     |entry| entry.kind,

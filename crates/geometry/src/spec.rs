@@ -8,11 +8,11 @@ use crate::safe::{CURVATURES, MAX_DIM};
 use crate::slices;
 use crate::space::entry;
 
-/// Kind, dimension and curvatures of the space that a set of points belongs to. [`crate::space()`] builds its geometry.
+/// Kind, dimension and curvatures of the space of a set of points. [`crate::space()`] builds its geometry.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ManifoldSpec {
-    /// Kind of the space; its name is that of an entry of [`crate::SPACES`].
+    /// Kind of the space, the name of an entry of [`crate::SPACES`].
     pub kind: ManifoldKind,
     /// Numbers stored per point, summed over all factors.
     pub dim: usize,
@@ -60,8 +60,8 @@ impl ManifoldSpec {
     /// Checks every field against the registry entry of `kind`.
     ///
     /// # Errors
-    /// Unknown kind; `dim` out of range; a number of factors that the kind does not allow or that does not divide
-    /// `dim`; a number of curvatures other than the kind needs; a curvature outside [`CURVATURES`].
+    /// The kind is unknown; `dim` is out of range; the kind does not allow `factors`, or `factors` does not divide
+    /// `dim`; the number of curvatures is wrong for the kind; a curvature is outside [`CURVATURES`].
     pub fn check(&self) -> Result<()> {
         self.check_size()?;
         let entry = entry(self.kind.name())?;
@@ -89,7 +89,7 @@ impl ManifoldSpec {
     /// or `factors`.
     ///
     /// # Errors
-    /// Unknown kind; a `dim` outside 1 to [`MAX_DIM`]; a number of factors that does not divide `dim`.
+    /// The kind is unknown, `dim` is outside 1 to [`MAX_DIM`], or `factors` does not divide `dim`.
     pub fn check_size(&self) -> Result<()> {
         entry(self.kind.name())?;
         let field = |name: &str| format!("manifold `{}`: `{name}`", self.kind);

@@ -1,6 +1,6 @@
-//! Numeric checks of the statements about trees and products in PHyCLIP (Yoshikawa et al., Secs. 2 and 3, App. B):
-//! trees fit into a hyperbolic plane, products of trees into products of planes, and neither into one hyperbolic
-//! space.
+//! Numeric checks of the statements about trees and products in PHyCLIP (Yoshikawa et al., Secs. 2 and 3, App. B): a
+//! tree fits into a hyperbolic plane; products of trees and Hamming distances fit into products of planes, but not into
+//! one hyperbolic space.
 #![allow(clippy::unwrap_used)]
 
 use conifer_geometry::random::SplitMix;
@@ -52,7 +52,7 @@ impl RootedTree {
         (1..self.len()).for_each(|node| children[self.parents[node]].push(node));
         let mut disc = vec![(0.0, 0.0); self.len()];
         for node in 0..self.len() {
-            // Seen from the node at the centre, its parent lies in the direction of `from`.
+            // `up` is the direction of the parent after an isometry has moved the node to the centre.
             let up = (node > 0).then(|| {
                 let (x, y) = moved(disc[node], disc[self.parents[node]]);
                 y.atan2(x)
@@ -90,8 +90,8 @@ fn distortion(count: usize, embedded: impl Fn(usize, usize) -> f64, truth: impl 
 }
 
 /// Gromov's four-point delta: of the three ways to split four points into two pairs, half the difference of the two
-/// largest sums of the distances within the pairs. It is 0 for four points of a tree, at most log 2 in the hyperbolic
-/// plane of curvature -1.
+/// largest sums of the distances within the pairs. It is 0 for four points of a tree, and at most log 2 in the
+/// hyperbolic plane of curvature -1.
 fn four_point_delta(distance: impl Fn(usize, usize) -> f64) -> f64 {
     let mut sums = [distance(0, 1) + distance(2, 3), distance(0, 2) + distance(1, 3), distance(0, 3) + distance(1, 2)];
     sums.sort_by(f64::total_cmp);
@@ -118,8 +118,8 @@ fn a_tree_fits_into_the_plane() {
     assert!((found[3] - 1.114).abs() < 0.005 && found[0] > 1.3, "{found:?}");
 }
 
-/// Theorem 2, Lemma 2 and Eq. 8: the product of two trees is embedded factor by factor; its distortion is at most
-/// that of the worse factor. The distance in conifer's product is the mean over the factors instead of the sum;
+/// Theorem 2, Lemma 2 and Eq. 8: the product of two trees is embedded factor by factor; its distortion is at most the
+/// distortion of the worse factor. The distance in conifer's product is the mean over the factors instead of the sum;
 /// distortion does not depend on this constant factor.
 #[test]
 fn a_product_of_trees_fits_into_a_product_of_planes() {
@@ -138,7 +138,8 @@ fn a_product_of_trees_fits_into_a_product_of_planes() {
     assert!(found < 1.2 && found <= one.max(two) + 1e-9, "{found} of {one} and {two}");
 }
 
-/// Proposition 1, first part: the Hamming distance on n bits is that of an l1 product of n planes, one bit per factor.
+/// Proposition 1, first part: the Hamming distance on n bits equals the distance in an l1 product of n planes, one bit
+/// per factor.
 #[test]
 fn bits_fit_into_a_product_of_planes() {
     const BITS: usize = 5;

@@ -14,7 +14,7 @@ pub(super) trait JpegBlock {
 /// The next block of a sequential scan, not yet decoded.
 pub(super) struct CodedBlock<'a, 'b> {
     pub(super) bits: &'a mut BitReader<'b>,
-    /// DC code and AC code.
+    /// Huffman codes for DC and for AC.
     pub(super) codes: [&'a HuffmanCode; 2],
     /// DC of the component's previous block.
     pub(super) predicted: &'a mut i32,

@@ -116,8 +116,8 @@ impl Upsampling {
     }
 }
 
-/// Converts the pixels `[x1, y1, x2, y2]` (at scale). `upsamplings` may be empty if all components have one sample
-/// per pixel.
+/// Converts the pixels `[x1, y1, x2, y2]` of the scaled photo. `upsamplings` may be empty if all components have one
+/// sample per pixel.
 #[inline(always)]
 pub(super) fn pixels(
     planes: &[ComponentPlane],

@@ -72,13 +72,13 @@ struct JpegContent {
 }
 
 enum JpegBlocks {
-    /// The Huffman codes of the only scan. Its blocks are decoded when their pixels are.
+    /// The Huffman codes of the only scan. The blocks of the scan are decoded together with their pixels.
     Coded(Box<HuffmanCodes>),
     /// Coefficients of all scans.
     Stored(Vec<JpegCoefficients>),
 }
 
-/// Huffman codes by table number.
+/// Huffman codes, indexed by table number.
 #[derive(Default)]
 struct HuffmanCodes {
     dc: [Option<HuffmanCode>; 4],

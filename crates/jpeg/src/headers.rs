@@ -96,12 +96,11 @@ pub(super) enum NextScan<'a> {
     End,
 }
 
-/// Iterates over marker segments. Bytes outside segments are skipped, as libjpeg and Pillow do.
+/// Iterates over the marker segments of a file. Bytes outside segments are skipped, as libjpeg and Pillow do.
 struct MarkerSegments<'a>(&'a [u8]);
 
 impl<'a> MarkerSegments<'a> {
-    /// Marker and content of the next segment; `None` at the end of the file. EOI and SOI have no content, so theirs
-    /// is empty.
+    /// Marker and content of the next segment; `None` at the end of the file. The content of EOI and SOI is empty.
     fn next(&mut self) -> Result<Option<(u8, &'a [u8])>, JpegError> {
         while let Some(at) = self.0.iter().position(|&byte| byte == 0xff) {
             self.0 = &self.0[at..];
@@ -387,8 +386,9 @@ fn code(lengths: Option<CodeLengths<'_>>, kind: HuffmanKind, number: usize) -> R
     HuffmanCode::new(kind, counts, symbols).ok_or_else(|| damaged(0xc4))
 }
 
-/// True if the file has its end marker (EOI). Most files end with it. If other bytes follow, the function walks over
-/// the marker segments by their lengths. This skips the thumbnail in the EXIF segment, which has an end marker too.
+/// True if the file has its end marker (EOI). Most files end with the marker. If other bytes follow, the function walks
+/// over the marker segments by their lengths. This skips the thumbnail in the EXIF segment, which has an end marker
+/// too.
 pub fn has_end_marker(bytes: &[u8]) -> bool {
     if bytes.ends_with(&[0xff, 0xd9]) {
         return true;

@@ -39,8 +39,8 @@ pub(super) enum HuffmanKind {
     Dc,
     /// Symbols are zero runs and sizes of AC coefficients, in sequential scans.
     Ac,
-    /// As [`HuffmanKind::Ac`] for progressive scans, where a symbol with size 0 and a run below 15 is an EOB run (T.81,
-    /// G.1.2.2).
+    /// Like [`HuffmanKind::Ac`], for progressive scans, where a symbol with size 0 and a run below 15 is an EOB run
+    /// (T.81, G.1.2.2).
     AcBand,
 }
 
@@ -155,7 +155,7 @@ impl ScanData {
     }
 }
 
-/// A bit reader. It is `Copy`, so that a local copy stays in registers while a block is decoded.
+/// A bit reader. It is `Copy` because a local copy stays in registers while a block is decoded.
 #[derive(Clone, Copy)]
 pub(super) struct BitReader<'a> {
     bytes: &'a [u8],
@@ -169,7 +169,7 @@ pub(super) struct BitReader<'a> {
 }
 
 impl BitReader<'_> {
-    /// Number of unread bits of the piece; negative if more bits were read than it has.
+    /// Number of unread bits of the piece; negative if more bits were read than the piece has.
     #[inline(always)]
     pub(super) fn left(&self) -> i64 {
         8 * (self.end as i64 - self.at as i64) + i64::from(self.count)

@@ -1,13 +1,13 @@
 //! JPEG decoder for a part of a photo, in full size or at 1/2, 1/4 or 1/8.
 //!
 //! It reads baseline, extended sequential and progressive JPEG with Huffman coding and 8 bits per sample, in grey,
-//! YCbCr, RGB, CMYK and YCCK. Any scan script is supported, and any sampling whose factors divide the largest ones.
+//! YCbCr, RGB, CMYK and YCCK. Any scan script is supported, and any sampling whose factors divide the largest factors.
 //! Arithmetic coding, lossless and hierarchical processes, 12 bits per sample, and damaged data (as far as they are
 //! read) are errors.
 //!
-//! In full size the pixels equal those of libjpeg-turbo with default settings byte for byte, and so those of Pillow
-//! and torchvision. At a reduced scale, every pixel is the mean of the 4, 16 or 64 pixels it covers (a box filter,
-//! like libjpeg-turbo's reduced transforms). It is computed from the coefficients directly, without the full-size
+//! In full size the pixels equal those of libjpeg-turbo with default settings byte for byte, and so those of Pillow and
+//! torchvision. At a reduced scale, every pixel is the mean of the 4, 16 or 64 pixels it covers (a box filter, like
+//! libjpeg-turbo's reduced transforms). The mean is computed directly from the coefficients, without the full-size
 //! pixels.
 //!
 //! Files with a single scan are decoded only as far as the part requires: rows below it are not read, and blocks
@@ -49,9 +49,9 @@ pub use headers::has_end_marker;
 /// Why a JPEG cannot be decoded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JpegError {
-    /// The content found.
+    /// Description of the content found.
     pub found: String,
-    /// The content expected.
+    /// Description of the content expected.
     pub expected: &'static str,
 }
 
@@ -78,7 +78,7 @@ pub struct JpegSummary {
     pub exif: Option<Vec<u8>>,
 }
 
-/// Decoded pixels.
+/// Decoded pixels of a photo or of a part.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JpegPixels {
     /// Width in pixels.
@@ -92,7 +92,7 @@ pub struct JpegPixels {
 /// A decoded part of a photo.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JpegPart {
-    /// Scaled pixels. The top left pixel is at (`left`, `top`) of the scaled photo.
+    /// Pixels of the part, scaled. The top left pixel is at (`left`, `top`) of the scaled photo.
     pub pixels: JpegPixels,
     /// Column of the first pixel.
     pub left: u32,
@@ -100,7 +100,7 @@ pub struct JpegPart {
     pub top: u32,
 }
 
-/// Reads the headers.
+/// Reads the size and the EXIF block from the headers.
 ///
 /// # Errors
 /// The headers are damaged or name a process that is not supported.

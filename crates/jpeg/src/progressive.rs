@@ -67,8 +67,8 @@ impl SpectralBand<'_> {
         Some(())
     }
 
-    /// Refinement scan of AC: one more bit of each non-zero coefficient, and the coefficients whose first non-zero bit
-    /// is this one.
+    /// Refinement scan of AC: reads one more bit of each non-zero coefficient, and the coefficients that become
+    /// non-zero in this scan.
     #[inline(always)]
     pub(super) fn refine(&self, bits: &mut BitReader<'_>, eob_run: &mut u32, block: &mut [i16; 64]) -> Option<()> {
         let mut k = self.from;
@@ -82,7 +82,7 @@ impl SpectralBand<'_> {
                 0 | 1 => {}
                 _ => return None,
             }
-            // Skip `zeros` coefficients that stay zero, and refine the non-zero ones in between.
+            // Skip `zeros` coefficients that stay zero, and refine the non-zero coefficients in between.
             while k <= self.to {
                 if block[k & 63] != 0 {
                     self.correct(bits, &mut block[k & 63])?;

@@ -1,8 +1,8 @@
 //! Estimates low AC coefficients that a progressive JPEG does not send in full, from the DC coefficients of the
 //! surrounding blocks.
 //!
-//! The method is that of T.81, K.8, extended to 5 x 5 blocks as in libjpeg-turbo. The estimates are needed for pixels
-//! that equal Pillow's.
+//! The method follows T.81, K.8, extended to 5 x 5 blocks as in libjpeg-turbo. Without the estimates, the pixels would
+//! differ from Pillow's.
 
 use super::scans::{JpegCoefficients, UNKNOWN};
 
@@ -109,7 +109,7 @@ fn smooth_component(component: &mut JpegCoefficients, down: usize) {
 }
 
 /// Indices of the five rows of blocks around `row`, repeated at the borders. libjpeg-turbo counts rows in MCUs of
-/// `down` rows. In the last MCU it computes positions as if every MCU had only as many rows as the last one. This
+/// `down` rows. In the last MCU it computes positions as if every MCU had only as many rows as the last MCU. This
 /// function does the same.
 fn rows_around(row: usize, rows: usize, down: usize) -> [usize; 5] {
     let mcus = rows.div_ceil(down);

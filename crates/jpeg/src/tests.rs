@@ -35,7 +35,8 @@ fn rng(seed: u8) -> ChaCha8Rng {
     ChaCha8Rng::from_seed(key)
 }
 
-/// Mean colour of the `scale` x `scale` pixels that one output pixel covers; `None` if the photo ends inside them.
+/// Mean colour of the `scale` x `scale` pixels that one output pixel covers; `None` if the photo ends inside these
+/// pixels.
 fn means(whole: &JpegPixels, scale: u32, x: u32, y: u32) -> Option<[f64; 3]> {
     if (x + 1) * scale > whole.width || (y + 1) * scale > whole.height {
         return None;

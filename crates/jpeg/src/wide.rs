@@ -4,13 +4,14 @@
 /// A unit of work. [`SimdWork::run`] and everything it calls must be `#[inline(always)]`: other functions are compiled
 /// for the baseline processor.
 pub trait SimdWork {
-    /// The result.
+    /// Result of the work.
     type Output;
-    /// Does the work.
+    /// Computes the result.
     fn run(self) -> Self::Output;
 }
 
-/// Runs the work. Intended for code whose results do not depend on the vector width, such as integer arithmetic.
+/// Calls [`SimdWork::run`]. Intended for code whose results do not depend on the vector width, such as integer
+/// arithmetic.
 pub fn widest<W: SimdWork>(work: W) -> W::Output {
     #[cfg(target_arch = "x86_64")]
     {

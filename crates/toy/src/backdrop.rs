@@ -1,4 +1,5 @@
-//! Backgrounds of scenes: which habitats they host, where objects stand, and the colour of object outlines.
+//! Backgrounds of scenes: the habitats that fit each background, the placement of objects, and the colour of their
+//! outlines.
 //!
 //! Backgrounds are paler than the objects and have no outline, so that objects stand out.
 
@@ -7,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::classes::Habitat;
 use super::palette::Rgb;
 
-/// The setting of a scene.
+/// The background of a scene.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[allow(missing_docs)] // the names are self-explanatory
@@ -28,16 +29,17 @@ pub enum Background {
 /// How objects are placed on a background.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Ground {
-    /// Objects stand on the ground; their feet are below this height (fraction of the picture height, downwards).
+    /// Objects stand on the ground. Their feet are lower in the picture than this y coordinate, a fraction of its
+    /// height.
     Firm(f32),
-    /// Objects float; their waterline is below this height (fraction of the picture height, downwards).
+    /// Objects float. Their waterline is lower in the picture than this y coordinate, a fraction of its height.
     Water(f32),
     /// Objects hover at any height.
     Nowhere,
 }
 
 impl Background {
-    /// Every background.
+    /// All backgrounds.
     pub const ALL: &[Self] = &[
         Self::Meadow,
         Self::Forest,

@@ -23,10 +23,11 @@ const MAX_INSTANCES: usize = 6;
 /// Captions of a scene, and the phrases in them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Captions {
-    /// Five true captions: the full description; another sentence form; the view from another object of a relation;
-    /// general class names; a description with parts. [`TextChoice::General`] adds five captions of one object each.
+    /// True captions. With [`TextChoice::Captions`] there are five: the full description; another sentence form; the
+    /// view from another object of a relation; general class names; a description with parts. The other variants of
+    /// [`TextChoice`] add or replace captions.
     pub texts: Vec<String>,
-    /// First the objects as the captions name them, then the parts.
+    /// Phrases of the objects, then phrases of their parts. Except with [`TextChoice::Captions`], class names follow.
     pub phrases: Vec<Phrase>,
 }
 
@@ -48,7 +49,7 @@ pub fn captions_in(scene: &Scene, words: TextChoice) -> Captions {
     Captions { phrases, texts: sentences.into_iter().map(|sentence| sentence.text).collect() }
 }
 
-/// The descriptions of all captions, with their styles.
+/// Descriptions and styles of all captions of a scene.
 pub(super) fn all_descriptions(scene: &Scene, words: TextChoice) -> Vec<(Description, SentenceStyle)> {
     let whole = descriptions(scene);
     match words {
@@ -72,7 +73,7 @@ pub(super) fn descriptions(scene: &Scene) -> [(Description, SentenceStyle); 5] {
     ]
 }
 
-/// Four true captions from general to specific, each implied by the next, and four false ones, each with one small
+/// Four true captions from general to specific, each implied by the next, and four false captions, each with one small
 /// change that makes it false.
 ///
 /// Example: "animal", "a land bird", "a red parrot", "a small red parrot to the left of a blue car in a meadow".
@@ -133,7 +134,7 @@ pub(super) fn nucleus(scene: &Scene) -> Description {
     }
 }
 
-/// The description of [`nucleus`] with all other objects.
+/// Like [`nucleus`], but also mentions all other objects.
 fn full(scene: &Scene) -> Description {
     let mut description = nucleus(scene);
     for object in 0..scene.objects.len() {
@@ -153,7 +154,7 @@ fn rephrased(scene: &Scene, rng: &mut ToyRng) -> (Description, SentenceStyle) {
     (description, SentenceStyle { form: rng.pick([SentenceForm::PlaceFirst, SentenceForm::Setting]), synonyms: true })
 }
 
-/// A relation of the scene from the point of view of its object. A scene with one object becomes "a picture of ...".
+/// A relation of the scene with subject and object exchanged. A scene with one object becomes "a picture of ...".
 fn reversed(scene: &Scene, rng: &mut ToyRng) -> (Description, SentenceStyle) {
     let Some(relation) = rng.choose(&scene.relations) else {
         let lone = Description { mentions: vec![Mention { size: None, ..mention(scene, 0) }], ..nucleus(scene) };
@@ -171,14 +172,14 @@ fn reversed(scene: &Scene, rng: &mut ToyRng) -> (Description, SentenceStyle) {
     )
 }
 
-/// All objects with more general class names.
+/// A description of all objects with more general class names.
 fn general(scene: &Scene, rng: &mut ToyRng) -> (Description, SentenceStyle) {
     let alone = scene.objects.len() == 1;
     let mentions = (0..scene.objects.len())
         .map(|object| Mention {
             noun: scene.objects[object].class.path()[1 + rng.below(2)],
             size: None,
-            // With several objects, the colours distinguish two birds.
+            // With several objects, the colours are needed, for example to distinguish two birds.
             colour: (!alone || rng.chance(0.5)).then_some(scene.objects[object].colour),
             ..mention(scene, object)
         })
@@ -231,7 +232,7 @@ fn visible_parts(scene: &Scene, index: usize) -> BTreeMap<&'static str, Vec<BBox
         let kind = kinds.entry(name).or_insert_with(|| Some(Vec::new()));
         match kind {
             Some(boxes) if clear && big && boxes.len() < MAX_INSTANCES => boxes.push(part),
-            // Drop the kind if one instance is hidden or too small, or if there are too many instances. Otherwise "the
+            // Drop the kind if an instance is hidden or too small, or if the instances are too many. Otherwise "the
             // wheels of the car" would have an incomplete set of boxes.
             _ => *kind = None,
         }

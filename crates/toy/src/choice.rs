@@ -8,11 +8,11 @@ use super::classes::ToyClass;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ClassChoice {
-    /// Every class.
+    /// Scenes and texts may contain every class.
     #[default]
     All,
-    /// Every class except [`HELD_OUT_CLASSES`]. Neither the pictures nor the texts, positive or negative, contain one
-    /// of those.
+    /// Every class except [`HELD_OUT_CLASSES`]. Neither the pictures nor the texts, positive or negative, contain a
+    /// held-out class.
     Seen,
     /// The main object of every scene is one of [`HELD_OUT_CLASSES`]; other objects may be of any class.
     HeldOut,

@@ -31,7 +31,7 @@ impl ToyContrasts {
         self.items.len()
     }
 
-    /// The world that the scenes are from.
+    /// The world of the scenes.
     pub fn world(&self) -> &ToyWorld {
         &self.world
     }
@@ -46,8 +46,8 @@ impl ToyContrasts {
         self.world.scene(self.items[index].0)
     }
 
-    /// Sample `index`: the picture with its phrases, the correct caption and the incorrect one. Split and label are the
-    /// kind of the edit.
+    /// Sample `index`: the picture with its phrases, the correct caption and the incorrect caption. Split and label are
+    /// the kind of the edit.
     pub fn sample(&self, index: usize) -> Sample {
         let (number, HardNegative { kind, caption, negative }) = &self.items[index];
         let sample = self.world.sample(*number);

@@ -21,8 +21,8 @@ pub enum TextChoice {
     Captions,
     /// Adds captions and phrases that name one object by its class or an ancestor of it.
     ///
-    /// The spans of such a phrase are those of the captions that name the object at least as specifically: "a vehicle"
-    /// has a span at "a red bus". A caption sampled for a phrase (`with_phrase`) therefore always implies the phrase.
+    /// Such a phrase has a span in each caption that names the object at least as specifically: "a vehicle" has a span
+    /// at "a red bus". A caption sampled for a phrase (`with_phrase`) therefore always implies the phrase.
     General,
     /// Mostly class names: of five captions, three name the class of one object, one names an ancestor of a class, and
     /// one describes the whole scene. Colours and positions cannot distinguish the texts of such a batch, so an image
@@ -31,7 +31,7 @@ pub enum TextChoice {
     /// Names of all levels: of five captions, two name the class of one object, two name ancestors of a class, and one
     /// describes the whole scene. With `with_phrase`, pairs such as "an animal" above "a bird" are frequent.
     Ancestors,
-    /// [`TextChoice::General`] for one half of the scenes, [`TextChoice::Ancestors`] for the other.
+    /// [`TextChoice::General`] for half of the scenes, [`TextChoice::Ancestors`] for the others.
     Mixed,
 }
 
@@ -86,7 +86,7 @@ pub(super) fn descriptions(scene: &Scene) -> [(Description, SentenceStyle); 5] {
     ]
 }
 
-/// The captions of [`TextChoice::Names`].
+/// The four captions of [`TextChoice::Names`] that describe one object each.
 pub(super) fn names(scene: &Scene) -> Vec<(Description, SentenceStyle)> {
     let mut rng = ToyRng::new([scene.variant, 0, 0, GENERAL]);
     let mut descriptions: Vec<(Description, SentenceStyle)> =
@@ -102,7 +102,7 @@ pub(super) fn names(scene: &Scene) -> Vec<(Description, SentenceStyle)> {
     descriptions
 }
 
-/// The captions of [`TextChoice::Ancestors`].
+/// The four captions of [`TextChoice::Ancestors`] that describe one object each.
 pub(super) fn ancestors(scene: &Scene) -> Vec<(Description, SentenceStyle)> {
     let mut rng = ToyRng::new([scene.variant, 0, 0, GENERAL]);
     let mut one = |level: Option<usize>, form| {
@@ -122,7 +122,7 @@ pub(super) fn ancestors(scene: &Scene) -> Vec<(Description, SentenceStyle)> {
 }
 
 /// Adds phrases with the names of every object (its class and ancestors; for [`TextChoice::Names`] the class only) and
-/// its box. `descriptions` and `sentences` belong to the captions; `owners` holds the object of each existing phrase.
+/// its box. `descriptions` and `sentences` have one entry per caption. `owners` has the object of each existing phrase.
 pub(super) fn name_objects(
     scene: &Scene,
     descriptions: &[(Description, SentenceStyle)],

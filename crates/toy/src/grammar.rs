@@ -12,9 +12,7 @@ pub(crate) struct Description {
     pub(crate) mentions: Vec<Mention>,
     /// The relation of the first object to the second.
     pub(crate) relation: Option<RelationKind>,
-    /// The background.
     pub(crate) place: Option<Background>,
-    /// Visible parts.
     pub(crate) parts: Vec<PartMention>,
 }
 
@@ -34,10 +32,9 @@ pub(crate) struct Mention {
 pub(crate) struct PartMention {
     /// Index of the object in the scene.
     pub(crate) object: usize,
-    /// The name of the object.
     pub(crate) noun: &'static str,
     pub(crate) part: &'static str,
-    /// Use the plural.
+    /// True if the part is written in the plural.
     pub(crate) many: bool,
 }
 
@@ -60,7 +57,7 @@ pub(crate) enum SentenceForm {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SentenceStyle {
     pub(crate) form: SentenceForm,
-    /// Use synonyms: little, big, beside, on top of ...
+    /// True if synonyms are used: "little", "big", "beside", "on top of", ...
     pub(crate) synonyms: bool,
 }
 
@@ -85,7 +82,6 @@ impl SentenceStyle {
 }
 
 impl Description {
-    /// Generates the sentence.
     pub(crate) fn say(&self, style: SentenceStyle) -> SpannedSentence {
         let mut s = SentenceBuilder {
             sentence: SpannedSentence { text: String::new(), spans: Vec::new() },
@@ -149,8 +145,8 @@ impl Description {
         }
     }
 
-    /// Backtracking search: whether the remaining mentions can be assigned distinct objects that match them and satisfy
-    /// the relation.
+    /// Returns whether the remaining mentions can be assigned distinct objects that match them and satisfy the relation
+    /// (a backtracking search).
     fn assign(&self, scene: &Scene, given: &mut Vec<usize>) -> bool {
         let Some(mention) = self.mentions.get(given.len()) else {
             return match (self.relation, given.as_slice()) {

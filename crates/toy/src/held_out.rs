@@ -24,7 +24,7 @@ pub fn is_held_out(class: ToyClass, colour: Colour, background: Background) -> b
     held_out_colour(class) == colour || held_out_background(class) == background
 }
 
-/// Every background on which the class can occur. Each habitat has at least three.
+/// Every background on which the class can occur. Each habitat fits at least three backgrounds.
 pub(crate) fn backgrounds_of(class: ToyClass) -> impl Iterator<Item = Background> {
     Background::ALL.iter().copied().filter(move |background| class.lives_in(*background))
 }

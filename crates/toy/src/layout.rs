@@ -1,5 +1,5 @@
-//! Generates scenes: draws classes, colours and sizes, arranges the objects in columns of one or two, then positions
-//! them.
+//! Generates scenes: draws classes, colours and sizes, arranges the objects in columns of one or two objects, then
+//! positions them.
 
 use conifer_data::BBox;
 
@@ -18,9 +18,8 @@ pub(crate) struct SceneConstraints {
     pub(crate) main: Option<ToyClass>,
     /// True if the scene has a single object.
     pub(crate) alone: bool,
-    /// True if the main object shows a held-out pair. If false, no object shows one.
+    /// True if the main object shows a held-out pair. If false, no object shows a held-out pair.
     pub(crate) held_out: bool,
-    /// The classes that may occur.
     pub(crate) classes: ClassChoice,
 }
 
@@ -46,7 +45,7 @@ pub(crate) fn compose(rng: &mut ToyRng, constraints: SceneConstraints) -> Scene 
     }
 }
 
-/// A column of the picture: one object, or two of which one is above or in front of the other.
+/// A column of the picture: one object, or two objects of which one is on, above or in front of the other.
 #[derive(Clone, Copy, Debug)]
 enum SceneColumn {
     Single(usize),
@@ -58,12 +57,12 @@ enum SceneColumn {
     },
 }
 
-/// The objects before positioning.
+/// A scene whose objects have no positions yet.
 struct SceneDraft {
     background: Background,
     /// Objects with empty boxes; the main object is the first.
     objects: Vec<SceneObject>,
-    /// The columns from left to right.
+    /// Columns, from left to right.
     columns: Vec<SceneColumn>,
     /// The classes of objects that may be added.
     classes: ClassChoice,
@@ -219,7 +218,7 @@ impl SceneDraft {
         })
     }
 
-    /// Positions the upper object of a stack relative to the lower one, and shifts both so that the left edge of the
+    /// Positions the upper object of a stack relative to the lower object, and shifts both so that the left edge of the
     /// column is at x = 0.
     fn arrange_stack(&mut self, rng: &mut ToyRng, column: SceneColumn) {
         let SceneColumn::Stack { kind, upper, lower } = column else {
@@ -328,7 +327,7 @@ fn members(column: SceneColumn) -> impl Iterator<Item = usize> {
     std::iter::once(first).chain(second)
 }
 
-/// The object of a column that its relations to neighbouring columns refer to: the lower one of a stack.
+/// The object that represents a column in relations to neighbouring columns. In a stack, it is the lower object.
 fn foremost(column: SceneColumn) -> usize {
     match column {
         SceneColumn::Single(index) => index,
@@ -364,7 +363,8 @@ fn spread(rng: &mut ToyRng, widths: &[f32]) -> Option<Vec<f32>> {
     Some(lefts)
 }
 
-/// Returns whether all objects are inside the picture, no object hides too much of another, and all relations hold.
+/// Returns whether all objects are inside the picture, no object hides too much of another object, and all relations
+/// hold.
 fn is_valid(scene: &Scene) -> bool {
     let inside = |b: &BBox| b.x1 >= 0.0 && b.y1 >= 0.0 && b.x2 <= 1.0 && b.y2 <= 1.0;
     let readable = |i: usize, j: usize| {

@@ -11,7 +11,7 @@ use super::palette::Colour;
 use super::rng::ToyRng;
 use super::scene::{ObjectSize, RelationKind, Scene};
 
-/// A true caption of a scene, and a false one that differs from it by one edit.
+/// A true caption of a scene, and a false caption that differs by one edit.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HardNegative {
     /// The kind of the edit.
@@ -43,7 +43,7 @@ pub enum NegativeKind {
 }
 
 impl NegativeKind {
-    /// Every kind.
+    /// All kinds.
     pub const ALL: &[Self] = &[
         Self::ReplaceObject,
         Self::ReplaceAttribute,
@@ -89,7 +89,7 @@ pub fn hard_negatives(scene: &Scene) -> Vec<HardNegative> {
         .collect()
 }
 
-/// A false description that differs from a true one by one edit.
+/// A false description that differs from a true description by one edit.
 pub(super) fn contradict(rng: &mut ToyRng, scene: &Scene, truth: &Description) -> Description {
     let open: Vec<Description> = NegativeKind::ALL.iter().filter_map(|kind| edit(rng, scene, truth, *kind)).collect();
     // `ReplaceObject` is always possible: there are far more classes than objects.

@@ -20,7 +20,7 @@ pub fn render(scene: &Scene, resolution: u32) -> Picture {
 pub(super) fn draw(scene: &Scene, resolution: u32, backdrop: impl FnOnce(&mut PixmapMut<'_>)) -> Picture {
     let side = resolution.max(1);
     let Some(mut canvas) = Pixmap::new(side, side) else {
-        // Reached only if the picture exceeds the address space. Configurations limit the resolution before this.
+        // Reached only if the picture exceeds the address space. `ToyWorld::new` rejects such resolutions.
         return Picture { width: 0, height: 0, rgb: Vec::new() };
     };
     backdrop(&mut canvas.as_mut());
@@ -33,7 +33,7 @@ pub(super) fn draw(scene: &Scene, resolution: u32, backdrop: impl FnOnce(&mut Pi
 }
 
 /// Order in which objects are painted, farthest first. An object whose foot is lower in the picture is nearer. An
-/// object that sits on another one is painted right after it.
+/// object that sits on another object is painted directly after that object.
 pub(super) fn painting_order(scene: &Scene) -> Vec<usize> {
     let foot = |index: usize| {
         let support = scene

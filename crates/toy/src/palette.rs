@@ -23,7 +23,7 @@ pub enum Colour {
 }
 
 impl Colour {
-    /// Every colour word.
+    /// All colour words.
     pub const ALL: &[Self] = &[
         Self::Red,
         Self::Orange,
@@ -37,7 +37,7 @@ impl Colour {
         Self::Black,
     ];
 
-    /// The word used in captions.
+    /// The colour word in captions, such as "red".
     pub fn name(self) -> &'static str {
         match self {
             Self::Red => "red",
@@ -102,33 +102,33 @@ pub(crate) enum Ink {
 
 pub(crate) use Ink::{Body, Dark, Light};
 
-/// Pupils, noses, dark outlines.
+/// Colour of pupils, noses and dark outlines.
 pub(crate) const NIGHT: Ink = Ink::Fixed(Rgb(46, 42, 56));
-/// Whites of eyes, teeth, pages.
+/// Colour of the whites of eyes, teeth and pages.
 pub(crate) const CREAM: Ink = Ink::Fixed(Rgb(255, 251, 240));
-/// Beaks and feet.
+/// Colour of beaks and feet.
 pub(crate) const BEAK: Ink = Ink::Fixed(Rgb(244, 156, 50));
-/// Hooves, tyres.
+/// Colour of hooves and tyres.
 pub(crate) const TYRE: Ink = Ink::Fixed(Rgb(58, 56, 66));
-/// Hubs, rails, blades.
+/// Colour of hubs, rails and blades.
 pub(crate) const STEEL: Ink = Ink::Fixed(Rgb(186, 194, 206));
-/// Steel in shadow.
+/// Colour of steel in shadow.
 pub(crate) const IRON: Ink = Ink::Fixed(Rgb(122, 128, 144));
-/// Window panes.
+/// Colour of window panes.
 pub(crate) const GLASS: Ink = Ink::Fixed(Rgb(196, 232, 246));
-/// Trunks, handles, doors.
+/// Colour of trunks, handles and doors.
 pub(crate) const WOOD: Ink = Ink::Fixed(Rgb(150, 104, 66));
-/// Wood in shadow.
+/// Colour of wood in shadow.
 pub(crate) const BARK: Ink = Ink::Fixed(Rgb(116, 78, 52));
-/// Stems and leaves of plants whose colour word applies to another part.
+/// Colour of the stems and leaves of plants whose colour word applies to another part.
 pub(crate) const LEAF: Ink = Ink::Fixed(Rgb(94, 166, 80));
-/// Leaves in shadow.
+/// Colour of leaves in shadow.
 pub(crate) const MOSS: Ink = Ink::Fixed(Rgb(66, 130, 70));
-/// Brass, straw, crusts.
+/// Colour of brass, straw and crusts.
 pub(crate) const GOLD: Ink = Ink::Fixed(Rgb(238, 190, 76));
-/// Snouts, tongues, inner ears.
+/// Colour of snouts, tongues and inner ears.
 pub(crate) const ROSY: Ink = Ink::Fixed(Rgb(244, 164, 164));
-/// Red details.
+/// Colour of red details.
 pub(crate) const CHERRY: Ink = Ink::Fixed(Rgb(206, 58, 62));
-/// Headlamps, stars, flames.
+/// Colour of headlamps, stars and flames.
 pub(crate) const LAMP: Ink = Ink::Fixed(Rgb(255, 236, 150));

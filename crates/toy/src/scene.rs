@@ -11,14 +11,14 @@ use super::palette::Colour;
 /// The content of a picture. [`super::ToyWorld::scene`] generates it; [`super::render`] draws it at any resolution.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Scene {
-    /// The background.
+    /// Background of the scene.
     pub background: Background,
     /// One to four objects of different classes and colours. The first is the main object, which gives the sample its
     /// label.
     pub objects: Vec<SceneObject>,
     /// Relations that captions may state, at most one per pair of objects; the first involves the main object.
     pub relations: Vec<Relation>,
-    /// The classes that its texts may name, negatives included.
+    /// The classes that the texts of the scene may name, negatives included.
     pub classes: ClassChoice,
     /// Seed of background details and of the wording.
     pub variant: u64,
@@ -27,9 +27,9 @@ pub struct Scene {
 /// An object in a scene.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SceneObject {
-    /// The class.
+    /// Class of the object.
     pub class: ToyClass,
-    /// The colour of its body.
+    /// Colour of the object's body.
     pub colour: Colour,
     /// Size category of the longer side of the box.
     pub size: ObjectSize,
@@ -52,11 +52,11 @@ pub enum ObjectSize {
 /// The spatial relation of `subject` to `object`: "the subject is left of the object".
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Relation {
-    /// The kind.
+    /// Kind of the relation.
     pub kind: RelationKind,
-    /// Index in [`Scene::objects`].
+    /// Index of the subject in [`Scene::objects`].
     pub subject: usize,
-    /// Index in [`Scene::objects`].
+    /// Index of the object in [`Scene::objects`].
     pub object: usize,
 }
 
@@ -83,7 +83,7 @@ const OVERLAP_TOLERANCE: f32 = 0.01;
 pub(crate) const MAX_NEIGHBOUR_GAP: f32 = 0.07;
 
 impl ObjectSize {
-    /// The word used in captions.
+    /// The word for the size in captions.
     pub fn name(self) -> &'static str {
         match self {
             Self::Small => "small",
@@ -101,7 +101,7 @@ impl ObjectSize {
 }
 
 impl RelationKind {
-    /// Every kind.
+    /// All kinds.
     pub const ALL: &[Self] = &[
         Self::LeftOf,
         Self::RightOf,
@@ -157,7 +157,7 @@ impl Scene {
 }
 
 impl SceneObject {
-    /// Returns whether the relation holds between this object and another.
+    /// Returns whether the relation holds between this object and another object.
     pub fn relates(&self, kind: RelationKind, other: &Self) -> bool {
         let (a, b) = (&self.bounds, &other.bounds);
         match kind {
@@ -218,7 +218,7 @@ impl SceneObject {
     }
 }
 
-/// Overlap of two intervals as a fraction of the shorter one; negative if they are disjoint.
+/// Overlap of two intervals as a fraction of the shorter interval; negative if they are disjoint.
 pub(crate) fn overlap(a1: f32, a2: f32, b1: f32, b2: f32) -> f32 {
     (a2.min(b2) - a1.max(b1)) / (a2 - a1).min(b2 - b1)
 }

@@ -26,7 +26,7 @@ pub(crate) struct Sketch {
     pub(crate) shapes: Vec<SketchShape>,
     /// Names of the parts, in the order in which they were begun; one entry per instance ("wheel", "wheel").
     pub(crate) parts: Vec<&'static str>,
-    /// Where the middle of the bottom edge of a small object goes when the object stands on this one.
+    /// Position of the middle of the bottom edge of a small object that stands on this object.
     pub(crate) perch: Option<SheetPoint>,
     part: Option<usize>,
 }
@@ -70,7 +70,7 @@ impl Sketch {
             let (x, y) = (u * rx, v * ry);
             (cx + x * cos - y * sin, cy + x * sin + y * cos)
         };
-        // Four cubic Bezier curves. With this constant the middle of each lies on the circle.
+        // Four cubic Bezier curves. With this constant the middle of each curve lies on the circle.
         const K: f32 = 0.552_284_8;
         let mut path = PathBuilder::new();
         path.move_to(at(1.0, 0.0).0, at(1.0, 0.0).1);
@@ -225,7 +225,7 @@ impl Sketch {
     }
 }
 
-/// Self-intersecting shapes stay filled.
+/// With this rule, self-intersecting shapes have no holes.
 pub(crate) const RULE: FillRule = FillRule::Winding;
 
 fn pen(width: f32) -> Stroke {

@@ -15,7 +15,7 @@ use crate::{
     ClassChoice, Gallery, Scene, TextChoice, ToyConfig, ToyContrasts, ToySplit, ToyWorld, captions_in, render, tiers,
 };
 
-/// The entry of this kind of source.
+/// Entry of this kind of source in `conifer_datasets::SOURCES`.
 pub const ENTRY: SourceEntry = SourceEntry {
     kind: "toy",
     summary: "the synthetic toy world: no download, any size, all views",

@@ -37,7 +37,7 @@ impl GroundTruth {
                     let text: String = sentence.text.chars().skip(span.start).take(span.end - span.start).collect();
                     let mut mentions = description.mentions.iter().filter(|it| it.object == span.object);
                     if let Some(mention) = mentions.next() {
-                        // Keep only the noun of the object a part belongs to: all objects of a class have the same
+                        // For a part, keep only the noun of the object, because all objects of a class have the same
                         // parts.
                         let mention = match span.part {
                             Some(_) => Mention { colour: None, size: None, ..*mention },

@@ -20,7 +20,7 @@ use super::taxonomy::taxon;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ToyConfig {
-    /// Number of scenes.
+    /// Number of scenes, at least 1.
     pub size: usize,
     /// Width and height of a picture in pixels, 16 to 4096. Objects are recognisable to people from 64 on.
     pub resolution: u32,
@@ -28,11 +28,12 @@ pub struct ToyConfig {
     pub seed: u64,
     /// The split, which selects a separate sequence of scenes.
     pub split: ToySplit,
-    /// The classes that may occur.
+    /// Classes that may occur in scenes and texts.
     pub classes: ClassChoice,
     /// The kinds of texts of each sample.
     pub words: TextChoice,
-    /// Percentage of scenes that show one object only, 0 to 100, in addition to those that do so by chance.
+    /// Percentage of scenes that show one object only, 0 to 100, in addition to the scenes that have one object by
+    /// chance.
     pub singles: u8,
 }
 
@@ -40,14 +41,14 @@ pub struct ToyConfig {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ToySplit {
-    /// For training.
+    /// Scenes for training.
     #[default]
     Train,
-    /// For model selection.
+    /// Scenes for model selection.
     Val,
-    /// For final evaluation; same distribution as `Train`.
+    /// Scenes for final evaluation, from the same distribution as `Train`.
     Test,
-    /// For final evaluation of compositional generalisation: the main object of every scene has a colour or a
+    /// Scenes for final evaluation of compositional generalisation. The main object of every scene has a colour or a
     /// background (or both) that its class has in no other split.
     HeldOut,
 }
@@ -81,10 +82,10 @@ impl Default for ToyConfig {
 }
 
 impl ToySplit {
-    /// Every split.
+    /// All splits.
     pub const ALL: &[Self] = &[Self::Train, Self::Val, Self::Test, Self::HeldOut];
 
-    /// The name used in configs: "held_out".
+    /// The name in configs, such as "held_out".
     pub fn name(self) -> &'static str {
         match self {
             Self::Train => "train",
@@ -94,10 +95,10 @@ impl ToySplit {
         }
     }
 
-    /// The split called `name`.
+    /// The split with this name.
     ///
     /// # Errors
-    /// [`Error::Unknown`] if no split has this name.
+    /// [`Error::Unknown`] if there is no such split.
     pub fn named(name: &str) -> Result<Self> {
         Self::ALL.iter().copied().find(|split| split.name() == name).ok_or_else(|| Error::Unknown {
             what: "split of the toy world",
@@ -126,7 +127,7 @@ impl ToyWorld {
         Ok(Self { config })
     }
 
-    /// The configuration.
+    /// The configuration of this world.
     pub fn config(&self) -> ToyConfig {
         self.config
     }
@@ -196,7 +197,7 @@ impl Gallery {
         self.per_class
     }
 
-    /// The world that the scenes are from.
+    /// The world of the scenes.
     pub fn world(&self) -> &ToyWorld {
         &self.world
     }

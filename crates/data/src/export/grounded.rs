@@ -23,12 +23,13 @@ pub(super) struct GroundedFile {
     folder: PathBuf,
     /// Name of the folder for photos that are not files yet.
     photos: String,
-    /// Photo folders outside of `folder`.
+    /// Photo folders outside of `folder`, with the links to them.
     roots: Vec<LinkedRoot>,
     limits: PixelLimits,
 }
 
-/// A folder of photos outside of the file's folder, and the link to it, which is created when it is first needed.
+/// A folder of photos outside of the JSONL file's folder, and the path of the link to it. The link is created when a
+/// photo of the folder is written for the first time.
 struct LinkedRoot {
     /// The path with links resolved.
     target: PathBuf,
@@ -46,7 +47,6 @@ impl GroundedFile {
     pub(super) fn create(path: &Path, roots: &[PathBuf], limits: &PixelLimits) -> Result<Self> {
         let stem = path.file_stem().unwrap_or_default().to_string_lossy();
         let folder = path.parent().unwrap_or(Path::new(""));
-        // This also creates the folder.
         let file = files::create(path)?;
         let folder = absolute(folder).map_err(Error::io("find", folder))?;
         let roots = linked_roots(&folder, &stem, roots);
@@ -93,7 +93,7 @@ impl GroundedFile {
     }
 }
 
-/// The links that may be created in `folder`, for the photo folders outside of it.
+/// The photo folders outside of `folder`, each with the path of a link to be created in `folder`.
 fn linked_roots(folder: &Path, stem: &str, roots: &[PathBuf]) -> Vec<LinkedRoot> {
     let mut targets: Vec<_> = roots.iter().filter_map(|root| fs::canonicalize(root).ok()).collect();
     targets.sort();
@@ -109,7 +109,7 @@ fn linked_roots(folder: &Path, stem: &str, roots: &[PathBuf]) -> Vec<LinkedRoot>
             targets.extend(inside.iter().filter_map(|it| fs::canonicalize(it).ok()));
         }
     }
-    // Innermost first, so that each photo gets the shortest path.
+    // Sort the innermost folders first, which gives each photo the shortest path.
     targets.sort_by(|a, b| b.components().count().cmp(&a.components().count()).then_with(|| a.cmp(b)));
     targets.dedup();
     let mut numbers = 1_u32..;
@@ -126,8 +126,8 @@ fn linked_roots(folder: &Path, stem: &str, roots: &[PathBuf]) -> Vec<LinkedRoot>
 }
 
 impl LinkedRoot {
-    /// Creates the link on the first call; returns whether it exists. Some file systems have no links or require
-    /// privileges for them. Reading the JSONL file then needs `--root`.
+    /// Creates the link on the first call; returns whether it exists. Some file systems do not support links, or
+    /// require privileges to create them. Reading the JSONL file then needs `--root`.
     fn is_made(&self, folder: &Path) -> bool {
         *self.made.get_or_init(|| self.link.is_dir() || symlink(&relative(folder, &self.target), &self.link).is_ok())
     }

@@ -29,23 +29,23 @@ pub enum ExportTarget {
     /// `<name of the file>_root<n>` to their folder is created next to the file, and their paths go through it. The
     /// file can then be read without further options.
     Grounded {
-        /// The `.jsonl` file.
+        /// Path of the `.jsonl` file.
         path: PathBuf,
     },
-    /// Plain shards: `<number>.jpg` (or the original encoding), `.txt` with the first caption, `.json` with the whole
-    /// record. The source `image_text_shards` reads them.
+    /// Plain shards: `<number>.jpg` (or the original encoding), `.txt` with the first caption, `.json` with the record
+    /// without the path of its photo. The source `image_text_shards` reads them.
     Pairs {
-        /// The folder of the shards.
+        /// Folder to write the shards to.
         folder: PathBuf,
         /// Maximum size of a shard.
         size: ShardSize,
     },
     /// Shards as prepared by HyCoCLIP; the source `grit_processed` reads them. The photo and the boxes are each fitted
-    /// into a white `side` x `side` square ([`crate::transform::white_pad`]) and stored as JPEG. The caption is the
-    /// first one. Each phrase contributes its separate crop if it has one, otherwise its first box of more than
+    /// into a white `side` x `side` square ([`crate::transform::white_pad`]) and stored as JPEG. Only the first caption
+    /// is stored. Each phrase contributes its separate crop if it has one, otherwise its first box of more than
     /// `min_area` pixels. A sample without any such crop or box is skipped.
     Boxes {
-        /// The folder of the shards.
+        /// Folder to write the shards to.
         folder: PathBuf,
         /// Maximum size of a shard.
         size: ShardSize,
@@ -72,7 +72,7 @@ impl Default for CropSettings {
     }
 }
 
-/// Result of an export.
+/// Counts and faults of an export.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct ExportReport {
     /// Number of samples written.
@@ -81,9 +81,9 @@ pub struct ExportReport {
     pub skipped: BTreeMap<Cause, u64>,
     /// The first few faults of each cause.
     pub examples: Vec<Broken>,
-    /// The files written.
+    /// Paths of the written files.
     pub files: Vec<PathBuf>,
-    /// For an import from a folder of photos: number of photos with and without a record.
+    /// For an import from a folder of photos: number of photos, and number of photos without a record.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub folder: Option<FolderShare>,
 }
@@ -106,8 +106,8 @@ const CHUNK: usize = 256;
 /// Writes all samples in order. Pictures are encoded in parallel. Files appear under their final names only when they
 /// are complete.
 ///
-/// `roots` are the folders of the photos ([`Source::roots`]). Each photo is decoded before it is copied, so that a file
-/// that a record names but that is not a photo is not copied into a shard.
+/// `roots` are the folders of the photos ([`Source::roots`]). Each photo is decoded before it is copied, because a
+/// record may name a file that is not a photo, and such a file must not be copied into a shard.
 ///
 /// # Errors
 /// The target cannot be written, or no sample could be written. Broken samples are not errors; the report lists them.
@@ -131,7 +131,6 @@ pub fn samples(source: &dyn Source) -> impl Iterator<Item = Result<Sample, Broke
     (0..source.len()).map(|index| source.get(index))
 }
 
-/// An output format.
 trait ExportFormat: Sync {
     /// The encoded data of one sample.
     type Ready: Send;
@@ -179,12 +178,12 @@ fn drive<F: ExportFormat>(
     Ok(report)
 }
 
-/// Prepares a sample. A panic in a decoder makes this sample broken.
+/// A panic in a decoder makes the sample broken.
 fn prepare<F: ExportFormat>(format: &F, sample: &Sample) -> Result<F::Ready, Broken> {
     guarded(|| sample.id.clone(), || format.prepare(sample))
 }
 
-/// The encoded bytes of a photo, verified by decoding them.
+/// The encoded bytes of a photo, after a check that they can be decoded.
 fn photo_bytes(image: &ImageRef, limits: &PixelLimits) -> Result<Vec<u8>, Broken> {
     let bytes: Arc<[u8]> = match image {
         ImageRef::Pixels(picture) => return picture::encode_png(picture),
@@ -206,7 +205,7 @@ impl ExportReport {
     }
 }
 
-/// "2302 samples written; bad_box 3, missing_file 1", then one example per line.
+/// Formats as "2302 samples written; bad_box 3, missing_file 1", then one example per line.
 impl fmt::Display for ExportReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} samples written", self.written)?;

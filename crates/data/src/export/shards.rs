@@ -14,13 +14,11 @@ use crate::transform::{crop_pixels, white_pad};
 /// (extension, content) of every member of a sample.
 type EncodedMembers = Vec<(String, Vec<u8>)>;
 
-/// Plain shards under construction.
 pub(super) struct PairShards {
     out: NumberedWriter,
     limits: PixelLimits,
 }
 
-/// Box shards under construction.
 pub(super) struct BoxShards {
     out: NumberedWriter,
     cut: CropSettings,

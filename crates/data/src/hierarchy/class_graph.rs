@@ -9,7 +9,8 @@ use crate::error::{Error, Result};
 /// Classes and edges between them, from parent to child, without a cycle.
 ///
 /// A class may have several parents: a wheel is a part of a car and of a bicycle. Several classes may have no parent.
-/// Ancestors and descendants are the classes that a directed path reaches.
+/// The ancestors of a class are the classes from which a directed path leads to it; its descendants are the classes to
+/// which a directed path leads from it.
 ///
 /// Nodes are numbered in the order of the first visit of a depth-first walk from the roots, children in order of
 /// appearance; for a tree, the numbers are those of [`Tree`]. Methods panic if a node is `>= len()`, like slice
@@ -110,15 +111,15 @@ impl ClassGraph {
         &self.names[node]
     }
 
-    /// The node with this name.
+    /// Number of the node with this name; `None` if there is no such node.
     pub fn find(&self, name: &str) -> Option<usize> {
         self.numbers.get(name).copied()
     }
 
-    /// The node with this name, which must exist.
+    /// Number of the node with this name.
     ///
     /// # Errors
-    /// There is no such node.
+    /// No node has this name.
     pub fn get(&self, name: &str) -> Result<usize> {
         let known = format!("one of {} nodes, such as `{}`", self.len(), self.name(0));
         self.find(name).ok_or_else(|| hierarchy(format!("no node `{name}`"), &known))
@@ -144,7 +145,7 @@ impl ClassGraph {
         (0..self.len()).filter(|&node| self.children[node].is_empty())
     }
 
-    /// All edges, parent before child.
+    /// All edges, as (parent, child) names.
     pub fn edges(&self) -> impl Iterator<Item = (&str, &str)> {
         let parents = self.children.iter().enumerate();
         parents.flat_map(move |(node, children)| children.iter().map(move |&child| (self.name(node), self.name(child))))
@@ -219,7 +220,7 @@ fn distances<'a>(start: usize, next: impl Fn(usize) -> &'a [usize]) -> BTreeMap<
     reached
 }
 
-/// The nodes of a cycle, the first one repeated at the end; `None` if there is no cycle.
+/// The nodes of a cycle, with the first node repeated at the end. `None` if the graph has no cycle.
 fn find_cycle(children: &[Vec<usize>]) -> Option<Vec<usize>> {
     let mut missing_parents = vec![0usize; children.len()];
     children.iter().flatten().for_each(|&child| missing_parents[child] += 1);

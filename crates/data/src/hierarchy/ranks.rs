@@ -12,9 +12,9 @@ const ROOTS: [&str; 3] = ["all", "all taxa", "the root of all taxa"];
 /// Builds the tree over `classes`; each is a taxon (general to specific) and a label.
 ///
 /// Every label becomes the name of a node. If the label equals the last name of the taxon or is a binomial of the last
-/// two names, it names the last node. If it equals a higher rank, it names that node. Otherwise it becomes a child of
-/// the last node. If a name occurs in several paths, a later occurrence is extended by the name of its parent:
-/// "Prunella (Lamiaceae)".
+/// two names, it names the last node. If the label equals the name of a higher rank, it names that node. Otherwise it
+/// becomes a child of the last node. If a name occurs in several paths, a later occurrence is extended by the name of
+/// its parent: "Prunella (Lamiaceae)".
 ///
 /// `None` if no taxon has two ranks, or if a label belongs to two taxa, which a tree cannot represent.
 pub fn class_tree<'a>(classes: impl IntoIterator<Item = (&'a [String], &'a str)>) -> Option<Tree> {
@@ -122,7 +122,8 @@ mod tests {
 
     #[test]
     fn labels_become_nodes() {
-        // A name that occurs in two paths, a label that is not in its taxon, and a label that equals a higher rank.
+        // The input has a name that occurs in two paths, a label that is not in its taxon, and a label that equals a
+        // higher rank.
         let found = tree(&[("A>x>1", "one"), ("B>x>2", "2"), ("B>y>3", "y"), ("B>y>4", "y")]).unwrap();
         assert_eq!(path(&found, "one"), "all>A>x>1>one");
         assert_eq!(path(&found, "2"), "all>B>x (B)>2");

@@ -1,4 +1,4 @@
-//! A taxonomy given by paths, and sampling of negative taxa for contrastive training.
+//! A taxonomy built from paths, and sampling of negative taxa for contrastive training.
 //!
 //! Unlike a node of a [`Tree`](super::Tree), a taxon is identified by its whole path: two genera of different kingdoms
 //! may have the same name.
@@ -8,13 +8,13 @@ use std::collections::HashMap;
 use rand::seq::IndexedRandom;
 use rand::{Rng, RngExt};
 
-/// All taxa of a data set. Ranks are numbered from 0, the most general. Above them is the root.
+/// All taxa of a data set. Ranks are numbered from 0, which is the most general rank below the root.
 ///
-/// An empty name in a path marks a rank that is missing there, so that the names below it keep their ranks. Such an
-/// unnamed taxon may be the same as any of its siblings. It is never returned as a taxon.
+/// An empty name in a path marks a missing rank, so that the names below it keep their ranks. Such an unnamed taxon may
+/// be the same as any of its siblings, so it is never drawn as a negative.
 #[derive(Clone, Debug, Default)]
 pub struct Taxonomy {
-    /// Interned names.
+    /// Each distinct name once.
     names: Vec<String>,
     /// All taxa; the first is the root.
     taxa: Vec<Taxon>,
@@ -22,7 +22,7 @@ pub struct Taxonomy {
     below: HashMap<(u32, u32), u32>,
     /// Name -> index in `names`.
     numbers: HashMap<String, u32>,
-    /// Taxa of each rank, without those that have no name.
+    /// Taxa of each rank, without unnamed taxa.
     ranks: Vec<Vec<u32>>,
     /// True if a rank is missing in a path.
     has_gaps: bool,
@@ -35,7 +35,7 @@ struct Taxon {
     children: Vec<u32>,
 }
 
-/// A taxon, valid for the taxonomy that returned it.
+/// Identifies a taxon of the taxonomy that returned it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TaxonId(u32);
 
@@ -59,12 +59,12 @@ impl Taxonomy {
         self.ranks.iter().map(Vec::len).sum()
     }
 
-    /// Returns true if there are no taxa.
+    /// Returns true if no taxon has a name.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The taxon at the end of a path.
+    /// The taxon at the end of a path; `None` if the taxonomy does not contain the path.
     pub fn find(&self, path: &[String]) -> Option<TaxonId> {
         let mut here = ROOT;
         for name in path {
@@ -81,7 +81,7 @@ impl Taxonomy {
 
     /// Samples a wrong taxon of rank `rank` that is as close as possible to `own`: a sibling of the ancestor of `own`
     /// at that rank. If that ancestor has no sibling, the result is below a sibling of the nearest higher ancestor that
-    /// has one (RCME Sec. 4.3). `None` if `own` does not reach that rank, or if the rank has no other taxon.
+    /// has a sibling (RCME Sec. 4.3). `None` if `own` does not reach that rank, or if the rank has no other taxon.
     pub fn hard_negative(&self, own: TaxonId, rank: usize, rng: &mut impl Rng) -> Option<TaxonId> {
         let line = self.line(own);
         self.nearest(&line, (0..=rank).rev(), rank, rng)
@@ -89,8 +89,8 @@ impl Taxonomy {
 
     /// Samples a wrong taxon of rank `rank` whose parent is a sibling of the parent of `own` at that rank (RCME Sec.
     /// 4.3, second and third sentence). If the parent has no sibling with children, the result is a descendant of a
-    /// sibling of the nearest ancestor that has one. If no ancestor has one, the result is a sibling of `own`. `None`
-    /// in the cases of [`Taxonomy::hard_negative`].
+    /// sibling of the nearest ancestor that has such a sibling. If no ancestor has such a sibling, the result is a
+    /// sibling of `own`. `None` in the cases of [`Taxonomy::hard_negative`].
     pub fn cousin_negative(&self, own: TaxonId, rank: usize, rng: &mut impl Rng) -> Option<TaxonId> {
         let line = self.line(own);
         self.nearest(&line, (0..rank).rev().chain([rank]), rank, rng)
@@ -120,8 +120,8 @@ impl Taxonomy {
         None
     }
 
-    /// Samples another taxon of rank `rank` uniformly, except those that may be the same taxon with other missing
-    /// ranks.
+    /// Samples a taxon of rank `rank` uniformly from the taxa that are certainly not the taxon `own`. Taxa that may be
+    /// equal to `own`, because ranks are missing, are excluded.
     pub fn random_negative(&self, own: TaxonId, rank: usize, rng: &mut impl Rng) -> Option<TaxonId> {
         let own = *self.line(own).get(rank)?;
         let all = self.ranks.get(rank).filter(|all| all.len() > 1)?;
@@ -198,9 +198,9 @@ impl Taxonomy {
         taxon
     }
 
-    /// Samples a taxon `levels` ranks below a member of `from`; at `levels` 0, a member itself. `except`, a member of
-    /// `from`, is excluded with all taxa below it. A member without a name is excluded at `levels` 0, and always if
-    /// `except` is given, because it may be the same taxon. `None` if no branch is deep enough.
+    /// Samples a taxon `levels` ranks below a member of `from`; if `levels` is 0, a member itself. `except` is a member
+    /// of `from` that is excluded, together with all taxa below it. A member without a name is excluded at `levels` 0,
+    /// and always if `except` is given, because it may be the same taxon. `None` if no branch is deep enough.
     fn pick(&self, from: &[u32], except: Option<u32>, levels: usize, rng: &mut impl Rng) -> Option<u32> {
         // Try a few draws first, because they usually succeed and avoid copying a long list of siblings.
         const DRAWS: usize = 4;
@@ -265,13 +265,13 @@ mod tests {
         assert_eq!(hard("A m x 1", 2), set(&["A m y"]));
         assert_eq!(hard("A m x 1", 1), set(&["A n"]));
         assert_eq!(hard("A m x 1", 0), set(&["B"]));
-        // No sibling: descend from a sibling of the parent.
+        // "A m y 3" has no sibling, so the result is below a sibling of its parent.
         assert_eq!(hard("A m y 3", 3), set(&["A m x 1", "A m x 2"]));
         assert_eq!(hard("A n z 4", 3), set(&["A m x 1", "A m x 2", "A m y 3"]));
         // The sibling "B p" ends too early, so the result comes from the other kingdom.
         assert_eq!(hard("B o x 5", 3), set(&["A m x 1", "A m x 2", "A m y 3", "A n z 4"]));
-        // There is no negative for an unknown taxon, for a taxon that does not reach the rank, and in a taxonomy with
-        // one taxon per rank.
+        // No negative exists for an unknown taxon, for a taxon that does not reach the rank, or in a taxonomy with one
+        // taxon per rank.
         assert!(hard("A q", 1).is_empty() && hard("A m", 3).is_empty());
         let alone = Taxonomy::new([path("A m")]);
         let own = alone.find(&path("A m")).unwrap();
@@ -289,7 +289,7 @@ mod tests {
             })
         };
         let set = |texts: &[&str]| texts.iter().map(|it| (*it).to_owned()).collect::<BTreeSet<_>>();
-        // The parent "A m x" has the sibling "A m y", the grandparent "A m" the sibling "A n", "A" the sibling "B".
+        // "A m x" has the sibling "A m y", "A m" has the sibling "A n", and "A" has the sibling "B".
         assert_eq!(cousins("A m x 1", 3), set(&["A m y 3"]));
         assert_eq!(cousins("A m x 1", 2), set(&["A n z"]));
         assert_eq!(cousins("A m x 1", 1), set(&["B o", "B p"]));

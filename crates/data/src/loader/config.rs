@@ -15,9 +15,9 @@ use crate::transform::Augment;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct LoaderConfig {
-    /// Parts of a batch. [`View::Pair`]: photo and caption. [`View::Photo`]: the photo alone. [`View::Boxes`]: a pair,
-    /// plus one box of the photo and its phrase. [`View::Chain`]: a chain of texts. [`View::Edges`]: the photo, its
-    /// boxes, and their part-of relations.
+    /// What a batch contains. [`View::Pair`]: photo and caption. [`View::Photo`]: the photo without a caption.
+    /// [`View::Boxes`]: a pair, plus one box of the photo and its phrase. [`View::Chain`]: a chain of texts.
+    /// [`View::Edges`]: the photo, its boxes, and their part-of relations.
     pub views: Vec<View>,
     /// Number of samples per batch.
     pub batch_size: usize,
@@ -27,7 +27,7 @@ pub struct LoaderConfig {
     pub image_size: usize,
     /// Maximum length of a text, in tokens.
     pub context: usize,
-    /// How samples are read.
+    /// The source, and how its samples are read.
     pub data: DataConfig,
 }
 
@@ -36,7 +36,7 @@ pub struct LoaderConfig {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct DataConfig {
-    /// Kind of source (`conifer data` lists them).
+    /// Kind of source (`conifer data` lists the kinds).
     pub kind: String,
     /// File, folder or shard pattern, relative to the working directory.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -44,7 +44,7 @@ pub struct DataConfig {
     /// Use only the samples of this split.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub split: Option<String>,
-    /// Folders to search for photos, besides that of the data file.
+    /// Folders, in addition to the folder of the data file, in which records may name photos.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub roots: Vec<PathBuf>,
     /// Options of this kind of source.
@@ -56,7 +56,7 @@ pub struct DataConfig {
     pub caption: CaptionChoice,
     /// Which chain of texts to use.
     pub chain: ChainChoice,
-    /// Which boxes to use, and when a box is part of another.
+    /// Which boxes to use, and when a box is a part of another box.
     pub edges: EdgeChoice,
     /// Minimum area of a box, in pixels of the original photo. Smaller boxes are not used. The crops of
     /// `grit_processed` are not checked again. HyCoCLIP's preparation of GRIT keeps boxes above 32 x 32 = 1024.
@@ -65,7 +65,8 @@ pub struct DataConfig {
     pub limits: PixelLimits,
     /// Drop the last, smaller batch of each epoch.
     pub drop_last: bool,
-    /// Maximum fraction of broken samples, 0 to 1. The run stops if it is exceeded after at least 100 samples.
+    /// Maximum fraction of broken samples, 0 to 1. The run stops if this fraction is exceeded after at least 100
+    /// samples.
     pub max_broken_share: f64,
     /// Cache of decoded photos in memory.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -92,14 +93,15 @@ pub enum CaptionChoice {
     Tier,
 }
 
-/// Which chain of texts of a sample is used, and which of its tiers.
+/// Which chain of texts of a sample is used, and which tiers of the chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct ChainChoice {
     /// Source of the chain of texts: the tiers of the captions, or the names of the taxon.
     pub of: ChainSource,
-    /// Number of tiers, at least 2; 4 in HierarCaps. From a longer chain the last, most specific ones are used. A
-    /// shorter chain of captions is broken; a taxon that lacks ranks is used with the ranks that have a name.
+    /// Number of tiers, at least 2; 4 in HierarCaps. Of a longer chain, only the last and most specific tiers are used.
+    /// A sample with a shorter chain of captions is broken. A taxon that lacks ranks is used with the ranks that have a
+    /// name.
     pub tiers: usize,
     /// Index of a tier or rank to leave out; 0 is the most general. (1 with `tiers = 3` gives the "3 tiers" of
     /// HierarCaps' supplement, Table 2.)
@@ -110,7 +112,7 @@ pub struct ChainChoice {
     pub negatives: bool,
     /// For a taxon: draw a near taxon as the negative (RCME Sec. 4.3), instead of any taxon.
     pub hard: bool,
-    /// Which taxa are near: a sibling, or a child of a sibling of the parent; else the nearest taxon.
+    /// Which taxa count as near.
     pub hard_kind: HardNegative,
 }
 
@@ -131,10 +133,11 @@ impl Default for ChainChoice {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum HardNegative {
-    /// A sibling, which has the same names at all higher ranks; else the nearest other taxon of the rank.
+    /// A sibling, which has the same names at all higher ranks. Without a sibling, the nearest other taxon of the rank.
     #[default]
     Sibling,
-    /// A child of a sibling of the parent; else the nearest other taxon of the rank that is not a sibling.
+    /// A child of a sibling of the parent. Without such a child, the nearest other taxon of the rank that is not a
+    /// sibling.
     Cousin,
 }
 
@@ -157,8 +160,9 @@ pub struct PixelCacheConfig {
     /// Memory for decoded photos, in bytes. Photos that no longer fit are decoded each time. Nothing is evicted,
     /// because every epoch reads every photo once in random order, so no photo is more likely to be needed soon.
     pub bytes: u64,
-    /// The shorter side of a cached photo, as a multiple of the image size, 1 to 100. A square crop of half a square
-    /// photo has 0.71 of its side, so with 1.5 it still has more pixels than the model's input.
+    /// The shorter side of a cached photo, as a multiple of the image size, 1 to 100. A square crop with half the area
+    /// of a square photo has 0.71 of the photo's side. With 1.5, such a crop still has more pixels than the model's
+    /// input.
     pub shorter_side: f32,
 }
 
@@ -208,7 +212,7 @@ impl LoaderConfig {
     /// Checks the settings.
     ///
     /// # Errors
-    /// Names the first setting that is out of its range.
+    /// A setting is out of its range. The message names the first such setting.
     pub fn check(&self) -> Result<()> {
         let data = &self.data;
         let wrong = |key: &str, found: String, expected: &str| Err(Error::invalid(key, found, expected));

@@ -26,15 +26,15 @@ use crate::transform::crop_pixels;
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct EdgeChoice {
-    /// Minimum area of boxes, and the rule that makes a box a part of another.
+    /// Minimum area of boxes, and the rule that makes a box a part of another box.
     pub rule: PartRule,
-    /// Maximum number of boxes per photo, 1 to 1000. If there are more, a random subset is drawn in each epoch.
+    /// Maximum number of boxes per photo, 1 to 1000. If a photo has more boxes, a random subset is drawn in each epoch.
     pub boxes: usize,
     /// Cross-image pairs: for each class among the drawn boxes, this many boxes of that class from other photos become
     /// parts of this photo; at most 1000, 0: none. The class of a box is the text of its phrase. The paper uses 1, and
-    /// reports that it helps for classes that look different from photo to photo.
+    /// reports that cross-image pairs help for classes that look different from photo to photo.
     pub cross: usize,
-    /// Crops per box, augmented independently, 1 to 1000. Normally 1; HCL compares 2.
+    /// Crops per box, augmented independently, 1 to 1000. The default is 1; HCL compares two crops of each box.
     pub copies: usize,
 }
 
@@ -45,10 +45,10 @@ impl Default for EdgeChoice {
 }
 
 impl EdgeChoice {
-    /// Checks the settings.
+    /// Checks the ranges of the settings.
     ///
     /// # Errors
-    /// Names the first setting that is out of its range.
+    /// A setting is out of its range. The message names the first such setting.
     pub(super) fn check(&self) -> Result<()> {
         let within = |key: &str, found: usize, least: usize| match (least..=1000).contains(&found) {
             true => Ok(()),
@@ -76,7 +76,7 @@ pub(super) struct EdgeRow {
 /// The photo or a box, before augmentation.
 enum EdgeImage<'a> {
     Pixels(DecodedPhoto),
-    /// Sample index and part number of a region ([`PhotoRegion`]); one of its copies is drawn.
+    /// Sample index and part number of a region ([`PhotoRegion`]). A copy of the region is drawn later.
     Region(&'a RegionMode, u64, u32),
 }
 
@@ -126,7 +126,6 @@ impl ClassBoxes {
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct NumberedBox {
-    /// Index of the phrase.
     phrase: usize,
     pub(super) bbox: BBox,
     /// Box number in the sample, from 1; 0 is the photo.
@@ -234,7 +233,7 @@ impl RowMaker {
         }
     }
 
-    /// The image of an object. `open` is not called if batches refer to regions.
+    /// The image of a photo or box before augmentation. `open` is not called if batches refer to regions.
     fn edge_image(
         &self,
         sample: &Sample,

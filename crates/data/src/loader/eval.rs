@@ -27,7 +27,7 @@ pub struct EvalBatch {
     pub broken: Vec<(usize, Broken)>,
 }
 
-/// Iterator of [`eval_batches`].
+/// Iterator over the batches of [`eval_batches`].
 pub struct EvalBatches {
     pixels: OrderedParallelMap<usize, (usize, Result<Vec<u8>, Broken>)>,
     batch_size: usize,

@@ -2,8 +2,8 @@
 //! on the number of threads.
 //!
 //! Every random draw is a function of (seed, epoch, sample), and the sample order is a function of (seed, epoch, number
-//! of samples). A position in the run is an epoch and an offset in it ([`LoaderState`]). A resumed loader returns the
-//! same bytes as an uninterrupted one.
+//! of samples). A position in the run is an epoch and an offset in the epoch ([`LoaderState`]). A resumed loader
+//! returns the same bytes as a loader that was not interrupted.
 
 mod cache;
 mod config;
@@ -48,7 +48,7 @@ pub struct Loader {
     report: BrokenReport,
     /// The part of each batch that this loader reads.
     part: BatchPart,
-    /// Created with the first batch.
+    /// `None` before the first batch and after [`Loader::resume`].
     rows: Option<OrderedParallelMap<EpochPosition, RowAttempt>>,
     failed: bool,
 }
@@ -63,7 +63,6 @@ pub struct LoaderState {
     pub position: u64,
 }
 
-/// A position in an epoch.
 #[derive(Clone, Copy, Debug)]
 struct EpochPosition {
     epoch: u64,
@@ -113,7 +112,8 @@ impl Loader {
         })
     }
 
-    /// Makes batches that refer to regions of photos instead of holding their pixels. Call it before the first batch.
+    /// Makes batches that refer to regions of photos instead of holding their pixels. Call this method before the first
+    /// batch.
     pub fn name_regions(&mut self, mode: RegionMode) {
         if let Some(maker) = Arc::get_mut(&mut self.maker) {
             maker.regions = Some(mode);
@@ -122,15 +122,17 @@ impl Loader {
         }
     }
 
-    /// Reads part `number` of `count` of the rows of each batch, for the loaders of `count` processes of the same data
-    /// and config. [`Loader::next_joined`] then returns the batches. Call it before the first batch.
+    /// Reads only part `number` of `count` of the rows of each batch. Use this if `count` processes with the same data
+    /// and config share the work. [`Loader::next_joined`] then returns the batches. Call this method before the first
+    /// batch.
     pub fn read_part(&mut self, number: usize, count: usize) {
         debug_assert!(number < count && self.rows.is_none(), "part {number} of {count}");
         self.part = BatchPart { number, count };
     }
 
-    /// The next batch of all parts, without the pixels that other processes have read ([`ImageBatch::held`]). Every
-    /// process calls it. `gather` returns the bytes of all parts, in order, from those of this one.
+    /// The next batch with the rows of all parts, but without the pixels that other processes have read
+    /// ([`ImageBatch::held`]). Every process must call this method for every batch. `gather` sends the bytes of this
+    /// part to all processes and returns the bytes of all parts, in order of their numbers.
     ///
     /// # Errors
     /// Too many samples are broken, counted over all parts.
@@ -140,7 +142,7 @@ impl Loader {
         batch
     }
 
-    /// Sets the position in the run. The next batch is the one that followed this position.
+    /// Sets the position in the run. The next batch is the batch that starts at this position.
     ///
     /// # Errors
     /// The position is not a batch boundary of this batch size and data set.
@@ -261,7 +263,7 @@ impl Loader {
         Batch { index, ids, images, regions, texts, box_images, box_regions, box_texts, chains, edges }
     }
 
-    /// Concatenates the crops of all rows. An object gets the same id in all rows.
+    /// Concatenates the crops of all rows. A photo or box gets the same id in all rows.
     fn join_edges(&self, rows: Vec<EdgeRow>) -> EdgeBatch {
         let mut numbers: HashMap<BoxKey, u32> = HashMap::new();
         let mut number = |key: BoxKey| {

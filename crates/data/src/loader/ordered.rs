@@ -16,7 +16,7 @@ pub(super) struct OrderedParallelMap<J, O> {
     ahead: usize,
     todo: Option<Sender<(u64, J)>>,
     done: Receiver<(u64, std::thread::Result<O>)>,
-    /// Results that finished before an earlier job.
+    /// Finished results whose predecessors are still running.
     waiting: BTreeMap<u64, std::thread::Result<O>>,
     handed_out: u64,
     returned: u64,

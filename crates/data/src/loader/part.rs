@@ -1,5 +1,5 @@
-//! Batches whose rows are read by several processes. Each process reads a part of the rows, with their pixels, and
-//! receives everything but the pixels of the others.
+//! Batches whose rows are read by several processes. Each process reads a part of the rows, and receives the other rows
+//! without their pixels.
 
 use std::ops::Range;
 
@@ -24,15 +24,16 @@ pub(super) struct RowAttempt {
 }
 
 impl BatchPart {
-    /// The rows of this part, of a batch of `rows` rows.
+    /// The range of this part in a batch of `rows` rows.
     pub(super) fn of(self, rows: usize) -> Range<usize> {
         rows * self.number / self.count..rows * (self.number + 1) / self.count
     }
 
-    /// The rows of all parts from those of this one. `gather` returns the bytes of every part, in order.
+    /// Exchanges rows with the other processes and returns the rows of all parts. `gather` sends the bytes of this part
+    /// and returns the bytes of every part, in order of their numbers.
     ///
     /// # Errors
-    /// If a part is not one of rows.
+    /// The bytes of a part cannot be parsed as rows.
     pub(super) fn exchange(
         self,
         mine: Vec<RowAttempt>,

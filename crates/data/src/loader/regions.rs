@@ -19,7 +19,7 @@ use crate::source::Source;
 use crate::transform::{Augment, EvalCrop, crop_pixels, evaluate};
 use crate::vectors::SharedVector;
 
-/// A photo or a box of it, in one augmented copy.
+/// One augmented copy of a photo or of a box.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct PhotoRegion {
     /// Index of the sample in its source.
@@ -34,9 +34,9 @@ pub struct PhotoRegion {
 /// Batches with [`PhotoRegion`]s instead of pixels.
 #[derive(Clone, Debug, Default)]
 pub struct RegionMode {
-    /// Number of augmented copies of each region, at least 1. An epoch draws one of them for each sample.
+    /// Number of augmented copies of each region, at least 1. An epoch draws one copy for each sample.
     pub copies: u32,
-    /// Samples whose regions have no features, with the reason. They count as broken.
+    /// Samples whose regions have no features, with the reason. These samples count as broken.
     pub broken: Arc<BTreeMap<u64, Broken>>,
 }
 
@@ -52,10 +52,10 @@ impl RegionMode {
     }
 }
 
-/// A region with a hash of its content.
+/// A region with a hash of the data that determine its pixels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HashedRegion {
-    /// The region.
+    /// The photo or box, and its augmented copy.
     pub region: PhotoRegion,
     /// SHA-256 over the bytes of the photo, the rectangle, the crop or augmentation, and the size. Equal content has
     /// equal keys in any data set.
@@ -142,7 +142,7 @@ impl RegionReader {
     /// boxes. The source must provide photos as vectors of this `width`.
     ///
     /// # Errors
-    /// [`Broken`] if the sample cannot be read, or an image of it is not such a vector.
+    /// [`Broken`] if the sample cannot be read, or if one of its images is not a vector of this width.
     pub fn vectors(&self, index: u64, width: usize) -> Result<Vec<(PhotoRegion, SharedVector)>, Broken> {
         guarded(
             || format!("{}[{index}]", self.source.name()),
@@ -214,7 +214,7 @@ impl RegionReader {
             0 => hash.update(format!("{:?}", self.crop)),
             _ => {
                 hash.update(copy.to_le_bytes());
-                // The number of copies is not hashed, so that copy i has the same key however many copies there are.
+                // The number of copies is not hashed, because the pixels of a copy do not depend on it.
                 let augment = Augment { copies: 0, ..self.config.data.augment.clone() };
                 hash.update(serde_json::to_string(&augment).unwrap_or_default());
             }

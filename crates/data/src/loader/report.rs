@@ -20,7 +20,7 @@ pub struct BrokenReport {
     pub missing_ranks: BTreeMap<MissingRank, u64>,
 }
 
-/// Minimum number of requested samples before the fraction of broken ones is checked.
+/// Minimum number of requested samples before the fraction of broken samples is checked.
 const MIN_SEEN: u64 = 100;
 
 const MAX_EXAMPLES: usize = 3;

@@ -20,7 +20,7 @@ use crate::source::Source;
 use crate::tokenizer::Tokenizer;
 use crate::transform::{crop_pixels, shrink};
 
-/// Makes rows. Shared by all threads.
+/// Makes the rows of a batch. Shared by all reader threads.
 pub(super) struct RowMaker {
     pub(super) source: Arc<dyn Source>,
     pub(super) tokenizer: Tokenizer,
@@ -52,22 +52,20 @@ pub(super) struct LoaderRow {
     pub(super) edges: Option<EdgeRow>,
 }
 
-/// Token ids of the texts of a chain, at least one.
+/// Token ids of the texts of a chain. A chain has at least one text.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct ChainTokens {
     pub(super) positive: Vec<Vec<u32>>,
-    /// As long as `positive`, or empty if negatives are not read.
+    /// One text per text of `positive`; empty if negatives are not read.
     pub(super) negative: Vec<Vec<u32>>,
 }
 
-/// An image and its text.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct ImageTextPair {
     pub(super) image: RowImage,
     pub(super) text: Vec<u32>,
 }
 
-/// An image of a row.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum RowImage {
     /// `[3, size, size]` bytes; empty if another process has read the row.
@@ -76,7 +74,6 @@ pub(super) enum RowImage {
     Region(PhotoRegion),
 }
 
-/// A drawn phrase and box.
 struct DrawnBox<'a> {
     phrase: &'a Phrase,
     key: SampleImageKey,
@@ -159,7 +156,7 @@ impl RowMaker {
         }
         let decoded = self.decoded(sample)?;
         let whole = || self.photo(sample, index, SampleImageKey::Whole, || decoded.get());
-        // Decode only a part of the photo if its crop is all that is needed.
+        // If only a crop of the photo is needed, decode only a part of the photo.
         let encoded =
             if self.needs_only_a_part() { decoded.encoded().map_err(|it| it.within(&sample.id))? } else { None };
         let size = match encoded {
@@ -197,8 +194,8 @@ impl RowMaker {
         Ok((photo, boxed))
     }
 
-    /// As [`RowMaker::pair`], with regions instead of pixels. The photo is not decoded, and not even read if no box is
-    /// needed.
+    /// Like [`RowMaker::pair`], with regions instead of pixels. The photo is not decoded, and not even read if no box
+    /// is needed.
     fn region_pair(
         &self,
         epoch: u64,
@@ -258,7 +255,7 @@ impl RowMaker {
         }
     }
 
-    /// The configured chain, general to specific, followed by its negatives.
+    /// Token ids of the configured chain, general to specific, and of its negatives.
     fn chain(&self, epoch: u64, index: u64, sample: &Sample) -> Result<ChainTokens, Broken> {
         let ChainChoice { of, tiers, without, negatives, hard, hard_kind } = self.config.data.chain;
         let broken = |detail: String| Broken::new(&sample.id, Cause::NoChain, detail);

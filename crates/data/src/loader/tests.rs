@@ -39,7 +39,7 @@ fn picture(seed: u64) -> Picture {
 const BOXES: [BBox; 3] = [
     BBox { x1: 0.0, y1: 0.0, x2: 0.5, y2: 0.5 },
     BBox { x1: 0.25, y1: 0.5, x2: 1.0, y2: 1.0 },
-    // 1 to 4 pixels of photos with 24 to 32 x 20 pixels.
+    // This box covers 1 to 4 pixels of the photos, which have 24 to 32 x 20 pixels.
     BBox { x1: 0.0, y1: 0.0, x2: 0.05, y2: 0.05 },
 ];
 
@@ -300,7 +300,7 @@ fn with_phrase_chooses_a_matching_caption() {
     };
     let any = with(CaptionChoice::Random, false);
     assert_eq!(any.len(), 4, "two captions, two phrases");
-    // According to the spans, only the first caption contains "dog". According to the words, both captions do.
+    // According to the spans, only the first caption contains "dog". According to the words, both captions contain it.
     assert_eq!(with(CaptionChoice::WithPhrase, false).len(), 2);
     assert_eq!(with(CaptionChoice::WithPhrase, true).len(), 3);
     assert_eq!(with(CaptionChoice::First, false).len(), 2);
@@ -339,8 +339,8 @@ fn cache_size_does_not_change_batches() {
     assert_eq!(with(1 << 20, 3.0), take(&mut loader(samples(9), config), 6));
 }
 
-/// Covers the ways in which a sample can be broken. Each broken sample is replaced by a valid one, which appears once
-/// per batch.
+/// Covers the ways in which a sample can be broken. Each broken sample is replaced by a valid sample, which appears
+/// once per batch.
 #[test]
 fn broken_samples_are_replaced_and_counted() {
     let mut samples = samples(40);

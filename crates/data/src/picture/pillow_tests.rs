@@ -47,7 +47,7 @@ fn pixels_equal_pillow() {
     }
 }
 
-/// Includes files with several scans and with unusual sampling.
+/// The fixtures include files with several scans and with unusual sampling.
 #[test]
 fn decoded_parts_equal_the_whole_photo() {
     for (name, (image, PillowPixels { width, height, .. })) in files() {

@@ -80,7 +80,7 @@ fn grey_becomes_three_channels() {
 }
 
 /// EXIF orientation 6: the stored photo must be rotated by 90 degrees clockwise, so the stored top left pixel becomes
-/// the top right one.
+/// the top right pixel.
 #[test]
 fn exif_orientation_is_applied() {
     // One black block of 8 x 8 at the top left of 24 x 16. It coincides with a JPEG block, so it stays sharp.
@@ -300,8 +300,8 @@ fn real_photographs_decode() {
 ///
 /// The photo is a ramp of 0.4 levels per pixel to the right and 0.3 down, and resampling a ramp gives a ramp. The
 /// remaining difference comes from the rounding of both decoders (1.9 levels, see `jpeg`) and of resampling (1 level).
-/// At the borders, kernels are truncated at a scaled pixel. It covers up to 8 photo pixels, and half of them are 4 *
-/// 0.4 = 1.6 levels. A wrong orientation or offset would differ by about 100 levels.
+/// At the borders, kernels are truncated at a scaled pixel, which covers up to 8 photo pixels. Half of that width is 4
+/// pixels, or 4 * 0.4 = 1.6 levels. A wrong orientation or offset would differ by about 100 levels.
 #[test]
 fn scaled_crop_matches_for_all_orientations() {
     use rand::Rng;

@@ -11,7 +11,7 @@ const MAX_FILES: usize = 1_000_000;
 /// Expands a pattern to files.
 ///
 /// * A folder: its `*.tar` files, sorted by name.
-/// * `{000..010}`: numbers, zero-padded to the width of the first one. `{a,b}`: alternatives. The order is as
+/// * `{000..010}`: numbers, zero-padded to the width of the first number. `{a,b}`: alternatives. The order is as
 ///   written, and a missing file is an error.
 /// * `*` and `?` in any component: the existing names that match, sorted.
 ///
@@ -126,8 +126,8 @@ pub(super) fn glob(pattern: &Path) -> Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-/// Wildcard match: `*` matches any run of characters, `?` any single one. Backtracks only to the last star, so there
-/// is no exponential worst case.
+/// Wildcard match: `*` matches any run of characters, and `?` matches any single character. Backtracks only to the last
+/// star, so there is no exponential worst case.
 fn matches(pattern: &[char], text: &[char]) -> bool {
     let (mut p, mut t) = (0, 0);
     let mut star: Option<(usize, usize)> = None;

@@ -115,8 +115,8 @@ fn long_names() {
 #[test]
 fn truncation_at_any_byte() {
     let whole = two_samples();
-    // Sample 1 ends after: folder 512, photo 512 + 1024, record 1024, text 1024 bytes. The hidden file has another
-    // 1024.
+    // Sample 1 ends after: folder 512, photo 512 + 1024, record 1024, text 1024 bytes. The hidden file has 1024 more
+    // bytes.
     let after_first = 512 + 1536 + 1024 + 1024;
     let borders: [usize; 8] = [0, 512, 2048, 3072, 4096, 5120, 6144, 7168];
     assert_eq!(whole.len(), 7168);

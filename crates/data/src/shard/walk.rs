@@ -5,20 +5,17 @@ use std::io::{self, Read, Seek, SeekFrom};
 
 const BLOCK: u64 = 512;
 
-/// A member that belongs to a sample.
+/// A member of a sample.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct TarMember {
     /// The name up to the first dot of its last component, including folders.
     pub(super) key: String,
     /// The rest of the name after that dot, in lower case: "jpg", "parent000.txt".
     pub(super) extension: String,
-    /// The full name.
     pub(super) name: String,
     /// Offset of the member's first header block, including header blocks for a long name.
     pub(super) begin: u64,
-    /// Offset of the member's content.
     pub(super) offset: u64,
-    /// Length of the content, in bytes.
     pub(super) len: u64,
     /// End of the member's last block (exclusive).
     pub(super) end: u64,
@@ -39,8 +36,8 @@ impl std::fmt::Display for TarDamage {
     }
 }
 
-/// Calls `visit` for every member in bytes `start..stop` that belongs to a sample. Its content can only be read
-/// during the call. Skips folders, links, names without a dot, hidden names, and names that begin with `__`
+/// Calls `visit` for every member in bytes `start..stop` that belongs to a sample. The content of the member can only
+/// be read during the call. Skips folders, links, names without a dot, hidden names, and names that begin with `__`
 /// (WebDataset's own records).
 pub(super) fn walk(
     mut file: File,

@@ -17,7 +17,7 @@ pub struct ShardSize {
 }
 
 impl Default for ShardSize {
-    /// 10,000 samples (as in img2dataset) or 1 GiB.
+    /// Limits of 10,000 samples (as in img2dataset) and 1 GiB.
     fn default() -> Self {
         Self { samples: 10_000, bytes: 1 << 30 }
     }
@@ -40,11 +40,11 @@ struct OpenShard {
 }
 
 impl ShardWriter {
-    /// Creates a writer. Nothing is written before the first sample.
+    /// Creates a writer. The first file is created with the first sample.
     ///
     /// # Errors
-    /// A size is zero, or the folder already contains shards. Some of those would be overwritten, and the others
-    /// would be read together with the new ones.
+    /// A size is zero, or the folder already contains shards. The writer would overwrite some of those shards, and
+    /// readers would mix the others with the new shards.
     pub fn new(folder: &Path, size: ShardSize) -> Result<Self> {
         if size.samples == 0 || size.bytes == 0 {
             let found = format!("{} samples, {} bytes", size.samples, size.bytes);

@@ -15,7 +15,7 @@ use crate::files::{self, open_regular};
 use crate::sample::{Broken, Cause, ImageRef, Sample, View};
 use crate::source::{Source, SourceSpec};
 
-/// The entry of this kind of source.
+/// Entry of this kind of source in `conifer_datasets::SOURCES`.
 pub const ENTRY: SourceEntry = SourceEntry {
     kind: "csv_pairs",
     summary: "CSV or TSV of photo and caption",
@@ -84,8 +84,8 @@ struct CsvPhotoRows {
 struct CsvRow {
     offset: u64,
     len: u32,
-    /// Counted from 1 and including the header, as in spreadsheets. It differs from the line number if quoted fields
-    /// contain line breaks.
+    /// Row number, counted from 1 and including the header, as in spreadsheets. It differs from the line number if
+    /// quoted fields contain line breaks.
     number: u32,
 }
 

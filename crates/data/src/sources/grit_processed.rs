@@ -17,7 +17,7 @@ use crate::sample::{Broken, Cause, Phrase, Sample, View};
 use crate::shard::{ShardRecord, Shards};
 use crate::source::{Source, SourceSpec};
 
-/// The entry of this kind of source.
+/// Entry of this kind of source in `conifer_datasets::SOURCES`.
 pub const ENTRY: SourceEntry = SourceEntry {
     kind: "grit_processed",
     summary: "GRIT shards as prepared by HyCoCLIP (child, parentNNN)",
@@ -25,7 +25,7 @@ pub const ENTRY: SourceEntry = SourceEntry {
     read: |spec| Ok(Box::new(GritProcessed::open(spec)?)),
 };
 
-/// Prepared GRIT shards.
+/// GRIT shards as prepared by HyCoCLIP.
 pub struct GritProcessed {
     shards: Shards,
     prefix: Option<CaptionPrefix>,

@@ -11,7 +11,7 @@ use crate::sample::{BBox, Broken, Cause, Phrase, Sample, Span, View, char_slice}
 use crate::shard::{ShardRecord, Shards};
 use crate::source::{Source, SourceSpec};
 
-/// The entry of this kind of source.
+/// Entry of this kind of source in `conifer_datasets::SOURCES`.
 pub const ENTRY: SourceEntry = SourceEntry {
     kind: "grit_raw",
     summary: "GRIT shards as downloaded by img2dataset",
@@ -19,7 +19,7 @@ pub const ENTRY: SourceEntry = SourceEntry {
     read: |spec| Ok(Box::new(GritRaw::open(spec)?)),
 };
 
-/// Downloaded GRIT shards.
+/// GRIT shards as downloaded by img2dataset.
 pub struct GritRaw {
     shards: Shards,
     options: GritRawOptions,

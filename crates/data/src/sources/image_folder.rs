@@ -16,7 +16,7 @@ use crate::sample::{Broken, ImageRef, Sample, View};
 use crate::shard::IMAGE_EXTENSIONS;
 use crate::source::{Source, SourceSpec};
 
-/// The entry of this kind of source.
+/// Entry of this kind of source in `conifer_datasets::SOURCES`.
 pub const ENTRY: SourceEntry = SourceEntry {
     kind: "image_folder",
     summary: "photos in one folder per class",
@@ -25,7 +25,7 @@ pub const ENTRY: SourceEntry = SourceEntry {
     read: |spec| Ok(Box::new(ImageFolder::open(spec)?)),
 };
 
-/// Folders of photos.
+/// Photos in one folder per class.
 pub struct ImageFolder {
     root: PathBuf,
     /// Paths relative to the root, sorted, with `/` as separator.
@@ -46,7 +46,7 @@ impl ImageFolder {
     /// Lists the photos (by extension), ordered by path. Hidden files and folders are skipped.
     ///
     /// # Errors
-    /// The folder cannot be read or holds no photo, or the template has no `{label}`.
+    /// The folder cannot be read or contains no photo, or the template has no `{label}`.
     pub fn open(spec: &SourceSpec) -> Result<Self> {
         let ImageFolderOptions { caption } = spec.parse_options()?;
         if let Some(template) = caption.as_ref().filter(|t| !t.contains("{label}")) {
@@ -70,7 +70,7 @@ impl ImageFolder {
         Ok(Self { root, files, split: spec.split.clone(), caption, views })
     }
 
-    /// All classes, sorted.
+    /// Names of all classes, sorted and without duplicates.
     pub fn labels(&self) -> Vec<String> {
         let mut labels: Vec<_> = self.files.iter().filter_map(|file| label(file)).map(str::to_owned).collect();
         labels.sort();
@@ -132,7 +132,7 @@ impl Source for ImageFolder {
     }
 }
 
-/// The name of the innermost folder.
+/// The class of a photo, which is the name of its innermost folder.
 fn label(file: &str) -> Option<&str> {
     file.rsplit('/').nth(1)
 }
@@ -140,8 +140,8 @@ fn label(file: &str) -> Option<&str> {
 /// Maximum nesting depth. Deeper nesting indicates a link to an ancestor folder.
 const MAX_DEPTH: usize = 32;
 
-/// Collects the photos below a folder. Paths are relative to it, prefixed with `prefix`, as texts that [`path_of`]
-/// converts to paths.
+/// Collects the photos below `folder`. Each new entry of `files` is `prefix` followed by the path relative to `folder`,
+/// as a text that [`path_of`] converts to a path.
 pub fn collect(folder: &Path, prefix: &str, files: &mut Vec<String>) -> Result<()> {
     if prefix.matches('/').count() > MAX_DEPTH {
         let expected = format!("folders nested at most {MAX_DEPTH} deep");

@@ -15,7 +15,7 @@ use crate::sample::{Broken, Cause, Sample, View};
 use crate::shard::{ShardRecord, Shards};
 use crate::source::{Source, SourceSpec};
 
-/// The entry of this kind of source.
+/// Entry of this kind of source in `conifer_datasets::SOURCES`.
 pub const ENTRY: SourceEntry = SourceEntry {
     kind: "image_text_shards",
     summary: "plain WebDataset shards: photo and caption",

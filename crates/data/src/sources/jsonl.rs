@@ -17,7 +17,7 @@ use crate::hierarchy::ranks::of_samples;
 use crate::sample::{Broken, Cause, Sample, View};
 use crate::source::Source;
 
-/// The entry of this kind of source.
+/// Entry of this kind of source in `conifer_datasets::SOURCES`.
 pub const ENTRY: SourceEntry = SourceEntry {
     kind: "jsonl",
     summary: "grounded JSONL: photos with captions, phrases, boxes, tiers, taxa",
@@ -49,8 +49,8 @@ struct JsonlLine {
 }
 
 impl Jsonl {
-    /// Indexes the lines of the file, or those of one split. A line that is not a valid record is kept; reading it
-    /// gives a broken sample.
+    /// Indexes the lines of the file, or the lines of one split. A line that is not a valid record counts as a broken
+    /// sample.
     ///
     /// # Errors
     /// The file cannot be read, or has no line (of the split).
@@ -162,8 +162,8 @@ impl Source for Jsonl {
 #[serde(deny_unknown_fields)]
 pub(super) struct NoOptions {}
 
-/// Returns true if a line belongs to the split. Empty lines do not belong to it. Lines whose split cannot be parsed are
-/// included, so that they are reported.
+/// Returns true if a line is a sample of the split, or of the file if `split` is `None`. Empty lines are skipped. Lines
+/// that cannot be parsed are included, so that they are reported as broken.
 fn is_wanted(line: &[u8], split: Option<&str>, splits: &mut BTreeSet<String>) -> bool {
     #[derive(Deserialize)]
     struct SplitField<'a> {

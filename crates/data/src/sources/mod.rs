@@ -23,7 +23,7 @@ pub mod jsonl;
 
 /// A kind of source.
 pub struct SourceEntry {
-    /// As in [`SourceSpec::kind`].
+    /// Name that selects this kind in [`SourceSpec::kind`].
     pub kind: &'static str,
     /// Short description for `--help`.
     pub summary: &'static str,
@@ -61,7 +61,7 @@ impl SourceEntry {
 /// `ranks=genus,species`.
 ///
 /// # Errors
-/// Another type.
+/// The value is neither a string nor a list of strings.
 pub fn name_list<'de, D: serde::Deserializer<'de>>(input: D) -> std::result::Result<Vec<String>, D::Error> {
     #[derive(Deserialize)]
     #[serde(untagged, expecting = "a list of names, or names separated by commas")]
@@ -75,7 +75,8 @@ pub fn name_list<'de, D: serde::Deserializer<'de>>(input: D) -> std::result::Res
     })
 }
 
-/// The kind of source that can read a path without options, by its extension. `None` if there is none.
+/// The kind of source that can read a path without options: by the extension of the path, or `image_folder` for a
+/// folder. `None` for other paths.
 pub fn kind_of_path(path: &Path) -> Option<&'static str> {
     match path.extension().and_then(|it| it.to_str()) {
         Some("jsonl") => Some(jsonl::ENTRY.kind),

@@ -54,7 +54,7 @@ fn jsonl() {
     let mut test = spec("jsonl", &path);
     test.split = Some("test".to_owned());
     let source = open(&test).unwrap();
-    // The torn line is kept because its split is unknown.
+    // The truncated line is included because its split is unknown.
     assert_eq!((source.len(), source.get(0).unwrap().id), (2, "3".to_owned()));
 }
 

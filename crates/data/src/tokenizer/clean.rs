@@ -1,4 +1,5 @@
-//! Cleans text before CLIP's byte-pair encoding: `ftfy.fix_text`, HTML unescaping, white space, lower case.
+//! Cleans text before CLIP's byte-pair encoding: `ftfy.fix_text`, HTML unescaping, normalisation of white space, and
+//! lower-casing.
 //!
 //! The published systems use ftfy. Its Rust port, `plsfix`, has 120 crates in its dependency tree (`cargo tree`;
 //! mostly the ICU family), although this step leaves nearly every caption unchanged. The parts of ftfy that matter
@@ -68,7 +69,7 @@ const WINDOWS_1252: [char; 32] = [
 ];
 
 /// Repairs characters that are UTF-8 decoded as Windows-1252 or Latin-1 ("schÃ¶n" becomes "schön"). Returns `None` if
-/// there are none.
+/// the text contains no such characters.
 fn repair_mojibake(text: &str) -> Option<String> {
     let mut result = String::with_capacity(text.len());
     let mut run = Vec::new();

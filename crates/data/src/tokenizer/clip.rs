@@ -24,7 +24,7 @@ const CLIP_VOCAB: usize = 49_408;
 
 /// Splits text into contractions, runs of letters, single digits, and runs of other characters except white space.
 /// (CLIP's own expression also contains the two special tokens; the library matches those before it applies this
-/// one.)
+/// expression.)
 const WORD_PATTERN: &str = r"'s|'t|'re|'ve|'m|'ll|'d|[\p{L}]+|[\p{N}]|[^\s\p{L}\p{N}]+";
 
 /// Number of merges in a vocabulary of this size.
@@ -68,7 +68,7 @@ pub(super) fn parse_merges(place: &str, text: &str, vocab_size: Option<usize>) -
     }
 }
 
-/// Builds the tokenizer of these merges. When it is saved and loaded by the `tokenizers` library, its normaliser does
+/// Builds a tokenizer with these merges. When it is saved and loaded by the `tokenizers` library, its normaliser does
 /// the part of the cleaning that this library supports. The normaliser does not change text that is already clean.
 pub(super) fn build(merges: &[(String, String)]) -> tokenizers::Result<Tokenizer> {
     let vocab: Vocab = base_tokens()

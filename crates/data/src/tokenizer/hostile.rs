@@ -1,8 +1,8 @@
 //! Checks on an untrusted `tokenizer.json` before the `tokenizers` library parses it.
 //!
-//! The library trusts its files. On damaged files it can panic, allocate as much memory as a length field says, or
-//! multiply the length of every text. Panics are caught by [`guard::catch_panic`]. The other two cannot be caught, so
-//! the file is checked for them here.
+//! The library trusts its files. On damaged files it can panic, allocate as much memory as a length field requests, or
+//! multiply the length of every text. Panics are caught by [`guard::catch_panic`]. The other two faults cannot be
+//! caught, so this module checks the file for them.
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -18,7 +18,7 @@ const MAX_GROWTH: f64 = 4096.0;
 
 const EXPECTED: &str = "a tokenizer.json of the tokenizers library";
 
-/// The parts that are checked. All other parts only have to be valid JSON.
+/// The parts of the file that are checked. All other parts only have to be valid JSON.
 #[derive(Deserialize)]
 struct TokenizerParts {
     #[serde(default)]
@@ -169,7 +169,7 @@ mod tests {
             let message = refused("normalizer", &replace(kind, "", "x"));
             assert!(message.contains("tokenizer.json: a Replace normalizer with an empty pattern"), "{message}");
         }
-        // 2^40 times the length of the text.
+        // This chain makes a text 2^40 times longer.
         let chain = vec![replace("String", "a", "aa"); 40];
         for chain in [json!({ "type": "Sequence", "normalizers": chain }), json!({ "normalizers": chain })] {
             let message = refused("normalizer", &chain);
@@ -211,7 +211,7 @@ mod tests {
         }
     }
 
-    /// A file truncated at any position gives an error and never a panic.
+    /// Parsing a file that is truncated at any position returns an error and does not panic.
     #[test]
     fn every_truncation_is_an_error() {
         let whole = whole();

@@ -1,4 +1,4 @@
-//! Tokenizers: from text to token ids.
+//! Tokenizers, which convert texts to token ids.
 //!
 //! [`Tokenizer`] is CLIP's byte-pair encoding with the published merges, the same encoding trained on the user's
 //! captions, or any `tokenizer.json` of the `tokenizers` library. For CLIP's encoding, texts are first cleaned as in
@@ -36,11 +36,10 @@ struct TokenizerInner {
     end: u32,
 }
 
-/// Conversion of texts to ids.
 enum TokenModel {
-    /// Parts of words.
+    /// A token is a part of a word.
     Subwords(Box<tokenizers::Tokenizer>),
-    /// One id per known text.
+    /// A token is a whole text.
     Texts(Arc<TextVectors>),
 }
 
@@ -80,8 +79,8 @@ impl Tokenizer {
         Self::new(&place, model)
     }
 
-    /// Loads a tokenizer by file name: `*.json` as a `tokenizer.json`, everything else as a list of merges with
-    /// CLIP's size.
+    /// Loads a tokenizer by file name: `*.json` as a `tokenizer.json`, everything else as a list of merges with CLIP's
+    /// vocabulary size.
     ///
     /// # Errors
     /// The errors of [`Tokenizer::from_tokenizer_json`] and [`Tokenizer::from_merges`].
@@ -105,7 +104,8 @@ impl Tokenizer {
         Self::from_clip("the trained merges", &train::learn_merges(captions, merges)?)
     }
 
-    /// Encodes each text that has a vector as one id, for models that read vectors. Other texts are errors.
+    /// Encodes each text that has a vector as one id, for models that read vectors. [`Tokenizer::encode`] returns an
+    /// error for other texts.
     pub fn of_vectors(texts: Arc<TextVectors>) -> Self {
         let vocab_size = texts.len() + 1;
         let model = TokenModel::Texts(texts);
@@ -167,7 +167,7 @@ impl Tokenizer {
         Ok(start.iter().chain(tokens).chain([end]).copied().collect())
     }
 
-    /// Encodes texts in parallel on all cores, one row each in the same order.
+    /// Encodes texts in parallel on all cores. The result has one row per text, in the same order.
     ///
     /// # Errors
     /// The errors of [`Tokenizer::encode`].
@@ -181,7 +181,7 @@ impl Tokenizer {
         self.0.vocab_size
     }
 
-    /// The token before each text; `None` if there is none (T5).
+    /// The token before each text; `None` if the tokenizer adds none (T5).
     pub fn start_of_text(&self) -> Option<u32> {
         self.0.start
     }

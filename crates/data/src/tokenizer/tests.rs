@@ -55,12 +55,13 @@ fn a_trained_tokenizer_has_clips_layout() {
     let trained = Tokenizer::train(CAPTIONS, 530).unwrap();
     assert_eq!(trained.vocab_size(), 530);
     assert_eq!((trained.start_of_text(), trained.end_of_text()), (Some(528), 529));
-    // Ids 0..256 are the bytes from "!" on, the next 256 those at the end of a word: "a</w>" is 256 + ('a' - '!').
+    // Ids 0..256 are the bytes from "!" on, and the next 256 ids are the same bytes at the end of a word: "a</w>" is
+    // 256 + ('a' - '!').
     assert_eq!(trained.encode("z", 77).unwrap(), [528, 256 + 89, 529]);
 }
 
-/// Counted by hand in `CAPTIONS`, split as in CLIP: "d o" (dog, dog, dogs, dog), "t h" and "h e</w>" (the) occur 4
-/// times each, all other pairs less often. The tie goes to the pair with the smaller ids, "d o".
+/// Pairs in `CAPTIONS`, counted by hand after a split as in CLIP: "d o" (dog, dog, dogs, dog), "t h" and "h e</w>"
+/// (the) occur 4 times each, all other pairs less often. The tie goes to the pair with the smaller ids, "d o".
 #[test]
 fn the_most_frequent_pair_is_merged_first() {
     let first = train::learn_merges(CAPTIONS, 1).unwrap();

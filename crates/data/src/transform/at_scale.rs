@@ -8,7 +8,7 @@ use crate::picture::EncodedImage;
 use crate::sample::{Broken, ImageRef, Picture, PixelLimits};
 
 impl Augment {
-    /// Augments the photo in an image file to `[3, size, size]` bytes, as [`Augment::apply`] on the result of
+    /// Augments the photo in an image file to `[3, size, size]` bytes, like [`Augment::apply`] on the result of
     /// [`ImageRef::open`].
     ///
     /// It decodes no more of a JPEG than the crop needs, so damage below the crop may not be detected. With
@@ -37,7 +37,7 @@ impl Augment {
         !self.white_pad
     }
 
-    /// As [`Augment::open`] for a file whose header has been read. Requires that [`Augment::needs_only_a_part`] is
+    /// Like [`Augment::open`], for a file whose header has been read. Requires that [`Augment::needs_only_a_part`] is
     /// true.
     pub(crate) fn open_encoded(
         &self,
@@ -65,7 +65,7 @@ impl Augment {
 }
 
 /// Decodes the region at the smallest of the scales 1/8, 1/4 and 1/2 at which its shorter side has at least `least`
-/// pixels, and resamples it. `None` if there is no such scale, or if decoding fails.
+/// pixels, and resamples it. `None` if the region is too small for all three scales, or if decoding fails.
 fn square_at_scale(encoded: &EncodedImage<'_>, region: ResampleRegion, size: u32, least: f64) -> Option<Picture> {
     let (upright, cut) = match region {
         ResampleRegion::Cut { left, top, width, height } => ([left, top, width, height].map(f64::from), true),

@@ -30,18 +30,18 @@ pub struct Augment {
     pub rotation: f32,
     /// Random colour changes.
     pub jitter: Jitter,
-    /// Gaussian blur.
+    /// Settings of the Gaussian blur.
     pub blur: Option<Blur>,
     /// Decode JPEG files at 1/2, 1/4 or 1/8 of their size, if that leaves at least this many pixels per output pixel
-    /// along both sides of the crop; 1 to 100. Absent: decode in full size. Not with `white_pad` or `cache_pixels`, nor
-    /// for a photo whose boxes are cropped.
+    /// along both sides of the crop; 1 to 100. Absent: decode in full size. The setting has no effect with `white_pad`
+    /// or `cache_pixels`, or on photos whose boxes are cropped.
     ///
-    /// It only applies if a row needs nothing but the crop of the photo: no box crops, no pixel cache, no white
-    /// padding. The random draws are the same, and pixels differ slightly (docs/performance.md).
+    /// The random draws are the same, and pixels differ slightly (docs/performance.md).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub decode_at_scale: Option<f32>,
     /// For stored features of a frozen encoder: the number of augmented copies of each photo and box that are encoded.
-    /// 0: one copy, with the crop of an evaluation. Batches of pixels ignore it: each epoch draws a new augmentation.
+    /// 0: one copy, with the crop of an evaluation. Batches of pixels ignore this setting: each epoch draws a new
+    /// augmentation.
     #[serde(skip_serializing_if = "is_zero")]
     pub copies: u32,
 }
@@ -55,7 +55,7 @@ fn is_zero(value: &u32) -> bool {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Crop {
-    /// A part with random area and shape.
+    /// A part of the photo with random area and aspect ratio.
     RandomResized {
         /// For `random_resized`: minimum and maximum of the crop's area, as a fraction of the photo's area, 0 to 1.
         #[serde(default = "default_scale")]
@@ -69,13 +69,14 @@ pub enum Crop {
         /// For `random_window`: ratio of the squeezed size to the output size, 1 to 100.
         margin: f32,
     },
-    /// As [`super::EvalCrop::Center`]. (The braces make serde reject unknown keys.)
+    /// Resize the shorter side to the output size and crop the centre, as in [`super::EvalCrop::Center`]. (The braces
+    /// make serde reject unknown keys.)
     Center {},
-    /// As [`super::EvalCrop::Squeeze`].
+    /// Resize both sides to the output size, as in [`super::EvalCrop::Squeeze`].
     Squeeze {},
 }
 
-/// Colour jitter as torchvision's `ColorJitter`: brightness, contrast and saturation factors are uniform in `[max(0,
+/// Colour jitter like torchvision's `ColorJitter`: brightness, contrast and saturation factors are uniform in `[max(0,
 /// 1 - x), 1 + x]`, the hue rotation is uniform in `[-hue, hue]` of a full turn, and the four are applied in random
 /// order.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -91,7 +92,7 @@ pub struct Jitter {
     pub hue: f32,
 }
 
-/// Gaussian blur.
+/// Settings of the Gaussian blur.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Blur {
@@ -114,7 +115,7 @@ impl Augment {
     /// Checks the settings.
     ///
     /// # Errors
-    /// Names the first setting that is out of its range.
+    /// A setting is out of its range. The message names the first such setting.
     pub fn check(&self) -> Result<()> {
         match &self.crop {
             Crop::RandomResized { scale, ratio } => {
@@ -145,7 +146,7 @@ impl Augment {
         Ok(())
     }
 
-    /// Augments a photo to `[3, size, size]` bytes. Equal generators give equal bytes.
+    /// Augments a photo to `[3, size, size]` bytes. The result depends only on the arguments.
     pub fn apply(&self, picture: &Picture, size: u32, rng: &mut impl Rng) -> Vec<u8> {
         let padded = self.white_pad.then(|| pad::white_pad(picture, size));
         let picture = padded.as_ref().unwrap_or(picture);

@@ -5,9 +5,9 @@ use rand::{Rng, RngExt};
 use super::resample::ResampleRegion;
 
 /// The window of a `width` x `height` photo that `Resize(size)` followed by `CenterCrop(size)` keeps. The shorter side
-/// becomes `size`, the longer one `floor(size * longer / shorter)`, and the centre of it is used. An odd remainder is
-/// rounded half to even (torchvision). Only the window is resampled; a 20,000 x 1 photo is not first enlarged to
-/// 4,480,000 x 224.
+/// becomes `size`, the longer side becomes `floor(size * longer / shorter)`, and the central `size` pixels of the
+/// longer side are used. An odd remainder is rounded half to even (torchvision). Only the window is resampled; a 20,000
+/// x 1 photo is not first enlarged to 4,480,000 x 224.
 pub(super) fn center(width: u32, height: u32, size: u32) -> ResampleRegion {
     let shorter = f64::from(width.min(height));
     let axis = |side: u32| {

@@ -49,8 +49,8 @@ pub fn blurred(picture: &Picture, sigma: f32) -> Picture {
     warp::blur(picture, 2 * (3.0 * sigma).ceil() as u32 + 1, sigma)
 }
 
-/// The pixels `[x1, y1, x2, y2]` (half open, see [`crate::BBox::to_pixels`]), clipped to the photo. One white pixel
-/// if none is inside.
+/// The pixels `[x1, y1, x2, y2]` (half open, see [`crate::BBox::to_pixels`]), clipped to the photo. The result is one
+/// white pixel if no pixel is inside the photo.
 pub fn crop_pixels(picture: &Picture, [x1, y1, x2, y2]: [u32; 4]) -> Picture {
     let (x1, x2) = (x1.min(picture.width), x2.min(picture.width));
     let (y1, y2) = (y1.min(picture.height), y2.min(picture.height));

@@ -24,10 +24,9 @@ pub(super) enum ResampleFilter {
 /// The part of a picture that is resampled, in pixels.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum ResampleRegion {
-    /// A window of a larger resampling. Borders can lie between pixels, and kernels read beyond them into the
-    /// picture.
+    /// A window of a larger photo. Borders can lie between pixels, and kernels read beyond them into the picture.
     Window { left: f64, top: f64, width: f64, height: f64 },
-    /// A part that is cut out first: kernels do not read beyond its borders.
+    /// A part that is cropped before resampling: kernels do not read beyond its borders.
     Cut { left: u32, top: u32, width: u32, height: u32 },
 }
 
@@ -38,7 +37,7 @@ impl ResampleRegion {
     }
 }
 
-/// Resamples `region` of the picture to `width` x `height`. White if the region contains no pixel.
+/// Resamples `region` of the picture to `width` x `height`. The result is white if the region contains no pixel.
 pub(super) fn resample(
     picture: &Picture,
     region: ResampleRegion,
@@ -191,7 +190,7 @@ fn sinc(x: f64) -> f64 {
     if x == 0.0 { 1.0 } else { x.sin() / x }
 }
 
-/// Resamples the rows that `down` needs along their length: `[rows, output width, 3]`.
+/// Resamples the rows that `down` needs to the output width: `[rows, output width, 3]`.
 ///
 /// Blocks of rows are transposed, so that sums along a row run over adjacent bytes, as sums along a column do. Both
 /// passes can then use [`convolve`], which the compiler vectorises.
@@ -314,8 +313,8 @@ fn to_byte(sum: i32) -> u8 {
     (sum >> PRECISION).clamp(0, 255) as u8
 }
 
-/// Shrinks the picture so that its shorter side has `limit` pixels, with the same aspect ratio; `None` if it is not
-/// larger. Used to keep many decoded photos in memory.
+/// Shrinks the picture so that its shorter side has `limit` pixels, with the same aspect ratio. `None` if the shorter
+/// side has at most `limit` pixels, or if `limit` is 0. The cache of decoded photos uses it to hold more photos.
 pub fn shrink(picture: &Picture, limit: u32) -> Option<Picture> {
     let (width, height) = (picture.width, picture.height);
     let shorter = width.min(height);

@@ -23,8 +23,8 @@ pub(super) fn flip_vertical(picture: &mut Picture) {
     }
 }
 
-/// Rotates anticlockwise by `degrees` around the centre. The size stays, interpolation is bilinear, and uncovered
-/// pixels are black (torchvision's fill).
+/// Rotates anticlockwise by `degrees` around the centre. The size does not change, interpolation is bilinear, and
+/// uncovered pixels are black (torchvision's fill).
 pub(super) fn rotate(picture: &Picture, degrees: f32) -> Picture {
     let (sin, cos) = degrees.to_radians().sin_cos();
     let (width, height) = (picture.width as usize, picture.height as usize);
@@ -41,7 +41,7 @@ pub(super) fn rotate(picture: &Picture, degrees: f32) -> Picture {
     let mut rgb = Vec::with_capacity(picture.rgb.len());
     for y in 0..height {
         for x in 0..width {
-            // Source position of the pixel: rotate back. y points down.
+            // Source position of the pixel, by the inverse rotation. y points down.
             let (dx, dy) = (x as f32 - mid_x, y as f32 - mid_y);
             let (from_x, from_y) = (mid_x + cos * dx - sin * dy, mid_y + sin * dx + cos * dy);
             let (x0, y0) = (floor(from_x), floor(from_y));
@@ -58,7 +58,7 @@ pub(super) fn rotate(picture: &Picture, degrees: f32) -> Picture {
     Picture { rgb, ..*picture }
 }
 
-/// As `x.floor()`, which is a C library call on baseline x86-64 (without SSE4.1). For negative integers the result is
+/// Like `x.floor()`, which is a C library call on baseline x86-64 (without SSE4.1). For negative integers the result is
 /// one too low, which does not change the interpolation.
 fn floor(x: f32) -> isize {
     x as isize - isize::from(x < 0.0)

@@ -37,7 +37,7 @@ const CHUNK_BYTES: usize = 1 << 20;
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct VectorMatrix {
     width: usize,
-    /// Row-major.
+    /// Values of all vectors, row-major.
     values: Vec<f32>,
 }
 
@@ -50,7 +50,6 @@ enum VectorElement {
     F64,
 }
 
-/// Which shapes are accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum AcceptedShape {
     /// `[rows, width]`.
@@ -60,7 +59,8 @@ enum AcceptedShape {
 }
 
 impl VectorMatrix {
-    /// A matrix of `values`, row-major. `None` if their number is not a multiple of `width`, or one is not finite.
+    /// A matrix of `values`, row-major. `None` if `width` is not in `1..=MAX_WIDTH`, if the number of values is not a
+    /// multiple of `width`, or if a value is not finite.
     pub fn new(width: usize, values: Vec<f32>) -> Option<Self> {
         let fits = (1..=MAX_WIDTH).contains(&width) && values.len().is_multiple_of(width);
         (fits && values.iter().all(|value| value.is_finite())).then_some(Self { width, values })
@@ -84,7 +84,7 @@ impl VectorMatrix {
         Ok(read(path, None, AcceptedShape::OneVector)?.values)
     }
 
-    /// Number of values of a vector.
+    /// Number of values per vector.
     pub fn width(&self) -> usize {
         self.width
     }
@@ -94,12 +94,12 @@ impl VectorMatrix {
         self.values.len().checked_div(self.width).unwrap_or(0)
     }
 
-    /// True if there is no vector.
+    /// True if the matrix has no vectors.
     pub fn is_empty(&self) -> bool {
         self.values.is_empty()
     }
 
-    /// Vector `index`; `None` past the end.
+    /// Vector `index`; `None` if `index` is `len()` or more.
     pub fn row(&self, index: usize) -> Option<&[f32]> {
         let start = index.checked_mul(self.width)?;
         self.values.get(start..start.checked_add(self.width)?).filter(|row| !row.is_empty())
@@ -228,7 +228,6 @@ impl VectorElement {
     }
 }
 
-/// Reads the whole file.
 fn whole(place: &str, mut file: File) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
     file.read_to_end(&mut bytes).map_err(|error| Error::format(place, error.to_string(), "a readable file"))?;

@@ -9,10 +9,9 @@ use crate::error::{Error, Result};
 const MAGIC: &[u8; 6] = b"\x93NUMPY";
 /// Maximum length of the header in bytes. The header of an array of numbers has about 100 bytes.
 const MAX_HEADER: usize = 1 << 16;
-/// Describes the file in messages.
+/// Expected content of the file, for messages.
 const EXPECTED: &str = "an array of numbers written by numpy.save";
 
-/// Reads the array that `input` holds.
 pub(super) fn read(place: &str, mut input: impl Read, accepted: AcceptedShape) -> Result<VectorMatrix> {
     let (element, shape) = header(place, &mut input)?;
     matrix(place, element, &shape, accepted, input)

@@ -14,7 +14,7 @@ const END_BYTES: u64 = 22;
 const MAX_COMMENT: u64 = 0xffff;
 /// Maximum length in bytes of the central directory.
 const MAX_LIST: u64 = 1 << 24;
-/// Describes the file in messages.
+/// Expected content of the file, for messages.
 const EXPECTED: &str = "an archive of arrays below 4 GiB, written by numpy.savez (numpy.save writes larger ones)";
 
 /// An entry of the central directory.
@@ -25,7 +25,7 @@ struct ZipMember {
     offset: u64,
 }
 
-/// Reads the array `name`, or the only one.
+/// Reads the array `name`, or the only array if `name` is `None`.
 pub(super) fn read(place: &str, mut file: File, name: Option<&str>, accepted: AcceptedShape) -> Result<VectorMatrix> {
     let members = members(&mut file).map_err(|error| Error::format(place, error.to_string(), EXPECTED))?;
     let array = |member: &ZipMember| member.name.trim_end_matches(".npy").to_owned();

@@ -26,7 +26,7 @@ const ID: &str = "id";
 /// The column with the texts of the rows.
 const TEXT: &str = "text";
 
-/// The columns that were found, and the rows as objects.
+/// The columns found in the file, and the rows as JSON objects.
 pub(crate) type TableRows = (Vec<String>, Vec<Map<String, Value>>);
 
 /// Vectors with the ids of their rows.
@@ -34,9 +34,9 @@ pub(crate) type TableRows = (Vec<String>, Vec<Map<String, Value>>);
 pub struct NamedVectors {
     /// One row per vector.
     pub matrix: VectorMatrix,
-    /// The column `id`.
+    /// Id of each row, from the column `id`.
     pub ids: Vec<String>,
-    /// The column `text`, if there is one.
+    /// Text of each row, from the column `text`. `None` if the file has no such column.
     pub texts: Option<Vec<String>>,
 }
 
@@ -45,8 +45,8 @@ pub struct NamedVectors {
 ///
 /// # Errors
 /// The file cannot be read, is damaged, or uses a compression other than Snappy and gzip; there is no such column, or
-/// no column `id`; a row has no id, no vector or one of another length; a value is not finite. The message names the
-/// row.
+/// no column `id`; a row has no id, no vector or a vector of another length; a value is not finite. The message names
+/// the row.
 pub fn read_named(path: &Path, column: Option<&str>) -> Result<NamedVectors> {
     let place = format!("`{}`", path.display());
     let reader = open(path, &place)?;
@@ -114,7 +114,6 @@ fn guarded<T>(place: &str, parse: impl FnOnce() -> Result<T, ParquetError>) -> R
     catch_panic(parse).map_err(damaged)?.map_err(|error| damaged(error.to_string()))
 }
 
-/// The names of the columns.
 fn names(reader: &SerializedFileReader<File>) -> Vec<String> {
     let root = reader.metadata().file_metadata().schema_descr().root_schema();
     root.get_fields().iter().map(|field| field.name().to_owned()).collect()
@@ -209,10 +208,10 @@ fn matrix(reader: &SerializedFileReader<File>, place: &str, name: Option<&str>) 
     }
 }
 
-/// Values of lists of equal length, concatenated.
+/// Reads lists of equal length and concatenates their values.
 #[derive(Default)]
 struct ListReader {
-    /// Maximum definition level of the column: that of a non-null value.
+    /// Maximum definition level of the column, which is the level of a value that is not null.
     most: i16,
     /// Length of the first list.
     width: Option<usize>,

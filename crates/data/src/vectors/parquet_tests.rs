@@ -61,7 +61,7 @@ pub(crate) fn write(path: &Path, columns: &[(&str, TestColumn<'_>)], compression
                     let (mut levels, mut starts, mut numbers) = (Vec::new(), Vec::new(), Vec::new());
                     for list in &values[at.clone()] {
                         match list {
-                            // An absent list has level 0, an empty one level 1.
+                            // An absent list has level 0, and an empty list has level 1.
                             None => levels.push(0),
                             Some([]) => levels.push(1),
                             Some(list) => levels.extend(list.iter().map(|_| 3)),

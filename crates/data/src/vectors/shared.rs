@@ -14,7 +14,7 @@ pub struct SharedVector {
 }
 
 impl SharedVector {
-    /// Row `row` of `matrix`; `None` past the end.
+    /// Row `row` of `matrix`; `None` if the matrix has no such row.
     pub fn new(matrix: Arc<VectorMatrix>, row: u32) -> Option<Self> {
         matrix.row(row as usize)?;
         Some(Self { matrix, row })

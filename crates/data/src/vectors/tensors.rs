@@ -8,7 +8,7 @@ use super::{AcceptedShape, VectorElement, VectorMatrix, matrix, whole};
 use crate::error::{Error, Result};
 use crate::guard;
 
-/// Reads the tensor `name`, or the only one.
+/// Reads the tensor `name`, or the only tensor if `name` is `None`.
 pub(super) fn read(place: &str, file: File, name: Option<&str>, accepted: AcceptedShape) -> Result<VectorMatrix> {
     let bytes = whole(place, file)?;
     let invalid = |error: String| Error::format(place, error, "a complete safetensors file");

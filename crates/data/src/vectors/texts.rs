@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 /// differs.
 const SAME_VECTOR: f64 = 1e-2;
 
-/// Texts whose vectors are known.
+/// Texts with vectors that another program computed.
 #[derive(Debug, Default)]
 pub struct TextVectors {
     matrix: Arc<VectorMatrix>,
@@ -23,8 +23,8 @@ pub struct TextVectors {
 }
 
 impl TextVectors {
-    /// The vectors of texts: row i of `matrix` belongs to `texts[i]`. A text may occur several times with the same
-    /// vector; the first row is used.
+    /// The vectors of texts: row i of `matrix` is the vector of `texts[i]`. A text may occur several times with the
+    /// same vector; the first row is used.
     ///
     /// # Errors
     /// There is not one text per row, or a text has two different vectors.
@@ -64,22 +64,22 @@ impl TextVectors {
         self.matrix.len()
     }
 
-    /// True if there is no text.
+    /// True if there are no texts.
     pub fn is_empty(&self) -> bool {
         self.matrix.is_empty()
     }
 
-    /// The vector of a text.
+    /// The vector of a text; `None` if the text is unknown.
     pub fn get(&self, text: &str) -> Option<&[f32]> {
         self.matrix.row(*self.rows.get(text)? as usize)
     }
 
-    /// The token id of a text in a batch: its row number plus 1.
+    /// The token id that represents the text in a batch: its row number plus 1. `None` if the text is unknown.
     pub fn id(&self, text: &str) -> Option<u32> {
         self.rows.get(text).map(|row| row + 1)
     }
 
-    /// The vector of the text with this [`TextVectors::id`].
+    /// The vector of the text with this [`TextVectors::id`]; `None` if there is no such text.
     pub fn vector(&self, id: u32) -> Option<SharedVector> {
         SharedVector::new(self.matrix.clone(), id.checked_sub(1)?)
     }
@@ -90,7 +90,6 @@ impl TextVectors {
     }
 }
 
-/// The values as little-endian bytes.
 pub(crate) fn le_bytes(vector: &[f32]) -> Vec<u8> {
     vector.iter().flat_map(|value| value.to_le_bytes()).collect()
 }

@@ -31,8 +31,8 @@ fn halves_match_hand_calculation() {
         let letters = |side: &[usize]| side.iter().map(|&i| &*breeds.classes()[i].wnid).collect::<Vec<_>>().join("");
         (letters(&all[0].source), letters(&all[0].target))
     };
-    // The groups below the only child of beast are abc, de and f. `Good` gives one (3 / 2) of abc to the source and
-    // two to the target, which is then full, so the source gets one of de.
+    // The groups below the only child of beast are abc, de and f. `Good` gives one (3 / 2) of abc to the source and two
+    // to the target, which is then full, so only the source gets a class of de.
     assert_eq!(of(BreedsSplit::Good), ("ad".to_owned(), "bc".to_owned()));
     // `Bad` keeps groups together: two of abc fill the source, and de is the target.
     assert_eq!(of(BreedsSplit::Bad), ("ab".to_owned(), "de".to_owned()));

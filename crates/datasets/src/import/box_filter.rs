@@ -25,7 +25,7 @@ pub(crate) struct BoxFilter {
 }
 
 impl BoxFilter {
-    /// Reads the options. `known` are the flags that the format has.
+    /// Reads the filter options of an importer. `known` are the flags that the format has.
     ///
     /// # Errors
     /// A limit outside [0, 1], a minimum above the maximum, an unknown flag, or a flag that is named twice.
@@ -63,7 +63,7 @@ impl BoxFilter {
     /// Checks a box. `has` returns whether the annotation sets a flag.
     ///
     /// # Errors
-    /// The box is left out; the fault has cause [`Cause::Filtered`] and states the reason.
+    /// A limit or a flag excludes the box. The cause is [`Cause::Filtered`], and the detail states the reason.
     pub(super) fn check(&self, sample: &str, bbox: &BBox, has: impl Fn(&str) -> bool) -> Result<(), Broken> {
         // Compute in f64, because the limits are exact decimal numbers.
         let area = (f64::from(bbox.x2) - f64::from(bbox.x1)) * (f64::from(bbox.y2) - f64::from(bbox.y1));

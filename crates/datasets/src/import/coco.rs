@@ -22,7 +22,7 @@ pub(super) const ENTRY: ImporterEntry = ImporterEntry {
     read,
 };
 
-/// Other fields, mainly segmentations, are skipped.
+/// The file has other fields, mainly segmentations, which are skipped.
 #[derive(Deserialize)]
 struct CocoInstances {
     images: Vec<CocoImage>,

@@ -2,7 +2,7 @@
 //! id and a JSON object with the photo in base64 (`image`), its `caption`, and `annos` with `bbox` (left, top, width,
 //! height in pixels) and `tokens_positive` (ranges `[start, end]` of characters in the caption).
 //!
-//! A phrase is the text of the ranges, joined by a blank, with all boxes of this text. The size of the photo comes from
+//! A phrase is the text of the ranges, joined by a space, with all boxes of this text. The size of the photo comes from
 //! its header.
 
 use std::fs;
@@ -31,12 +31,12 @@ pub(super) const ENTRY: ImporterEntry = ImporterEntry {
 };
 
 /// Maximum length of a line in bytes; a longer line is not read into memory. Base64 needs 4 bytes for 3 bytes of the
-/// photo. Captions and boxes need little.
+/// photo. Captions and boxes are short.
 const MAX_LINE: u64 = 400 << 20;
 
 const EXPECTED: &str = "an id, a tab, and JSON with image, caption, annos";
 
-/// Other fields (`file_name`, `data_id`, ...) are skipped.
+/// The file has other fields (`file_name`, `data_id`, ...), which are skipped.
 #[derive(Deserialize)]
 struct GligenRecord {
     image: String,

@@ -56,7 +56,7 @@ fn read(inputs: &ImporterInputs) -> Result<Samples> {
 }
 
 impl HierarCapsRow {
-    /// The last component of the URL.
+    /// File name of the photo, which is the last component of its URL.
     fn file(&self) -> Option<&str> {
         self.image_url.as_deref()?.rsplit('/').next()
     }

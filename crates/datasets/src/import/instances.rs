@@ -28,7 +28,6 @@ pub(super) const ENTRY: ImporterEntry = ImporterEntry {
     read,
 };
 
-/// A photo and its boxes.
 pub(crate) struct InstancePhoto {
     pub(crate) id: u64,
     /// Candidate file names of the photo, the most likely first.
@@ -37,7 +36,7 @@ pub(crate) struct InstancePhoto {
     pub(crate) boxes: Vec<(String, BBox, bool)>,
 }
 
-/// Other fields, mainly segmentations, are skipped.
+/// The file has other fields, mainly segmentations, which are skipped.
 #[derive(Deserialize)]
 struct InstancesFile {
     images: Vec<InstancesImage>,

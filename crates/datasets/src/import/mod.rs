@@ -27,19 +27,19 @@ use conifer_data::sources::image_folder::collect;
 use conifer_data::{Broken, Error, ImageRef, PixelLimits, Result, Sample, export};
 use serde::{Deserialize, Serialize};
 
-/// The output of an importer. An `Err` can be a fault of a single box; the sample itself is then returned separately,
-/// without that box.
+/// Samples and faults. An `Err` can be the fault of a single box. The sample is then returned separately, without the
+/// box.
 pub type Samples = Box<dyn Iterator<Item = Result<Sample, Broken>> + Send>;
 
 /// An entry of the registry of importers.
 pub struct ImporterEntry {
-    /// The name: "coco".
+    /// Name of the importer, such as "coco".
     pub name: &'static str,
     /// Short description for `--help`.
     pub summary: &'static str,
-    /// The files that the importer reads.
+    /// Required and optional files of the importer.
     pub inputs: &'static [ImporterInput],
-    /// The options of the importer.
+    /// Settings of the importer.
     pub options: &'static [ImporterOption],
     /// Reads the annotations. Photos are not decoded.
     pub read: fn(&ImporterInputs) -> Result<Samples>,
@@ -47,23 +47,23 @@ pub struct ImporterEntry {
 
 /// A file or folder that an importer reads.
 pub struct ImporterInput {
-    /// The key in [`ImportSpec::inputs`].
+    /// Key of the input in [`ImportSpec::inputs`].
     pub name: &'static str,
-    /// The required content, for help texts.
+    /// Description of the required content, for help texts.
     pub help: &'static str,
-    /// True if the importer cannot work without it.
+    /// True if the importer cannot work without this input.
     pub required: bool,
 }
 
 /// A setting of an importer.
 pub struct ImporterOption {
-    /// The key in [`ImportSpec::options`].
+    /// Key of the option in [`ImportSpec::options`].
     pub name: &'static str,
     /// Meaning, values and default, for help texts.
     pub help: &'static str,
 }
 
-/// Every importer.
+/// All importers.
 pub const IMPORTERS: &[ImporterEntry] = &[
     coco::ENTRY,
     instances::ENTRY,
@@ -81,17 +81,17 @@ pub const IMPORTERS: &[ImporterEntry] = &[
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ImportSpec {
-    /// A name in [`IMPORTERS`].
+    /// Name of the importer in [`IMPORTERS`].
     pub kind: String,
     /// The input files, keyed by the names in [`ImporterEntry::inputs`].
     pub inputs: BTreeMap<String, PathBuf>,
     /// The options, keyed by the names in [`ImporterEntry::options`].
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub options: BTreeMap<String, String>,
-    /// The split of samples for which the files give none.
+    /// Split of the samples for which the files do not name a split.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub split: Option<String>,
-    /// Folders, in addition to those of the inputs, in which the files may name photos.
+    /// Folders, in addition to the folders of the inputs, in which the files may name photos.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub roots: Vec<PathBuf>,
 }
@@ -103,12 +103,12 @@ pub struct ImporterInputs {
     options: BTreeMap<String, String>,
 }
 
-/// Reads the samples and writes them to `target`.
+/// Reads the samples of a published data set and writes them to `target`.
 ///
 /// # Errors
 /// The errors of [`read`] and [`export::write`].
 pub fn import(spec: &ImportSpec, target: &ExportTarget, limits: &PixelLimits) -> Result<ExportReport> {
-    // Keep hashes instead of paths, because data sets have millions of photos.
+    // Store hashes instead of paths, because data sets have millions of photos.
     let named: Arc<Mutex<HashSet<u64>>> = Arc::default();
     let seen = Arc::clone(&named);
     let samples = read_seeing(spec, move |path| {
@@ -131,7 +131,7 @@ fn hash_of(path: &Path) -> u64 {
     hasher.finish()
 }
 
-/// The folders named by the user, and the folders of the files named by the user.
+/// The folders in `spec.roots`, and the folders of the input files.
 fn roots_of(spec: &ImportSpec) -> AllowedRoots {
     let folder = |input: &PathBuf| match input.is_dir() {
         true => input.clone(),
@@ -193,12 +193,12 @@ fn read_seeing(spec: &ImportSpec, seen: impl Fn(&Path) + Send + 'static) -> Resu
 }
 
 impl ImporterInputs {
-    /// The path of an optional input.
+    /// The path of an input; `None` if it is not given.
     pub fn get(&self, name: &str) -> Option<&Path> {
         self.files.get(name).map(PathBuf::as_path)
     }
 
-    /// The value of an option.
+    /// The value of an option; `None` if it is not given.
     pub fn option(&self, name: &str) -> Option<&str> {
         self.options.get(name).map(String::as_str)
     }

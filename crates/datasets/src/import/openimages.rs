@@ -1,10 +1,11 @@
 //! OpenImages boxes, V4 and later (<https://storage.googleapis.com/openimages/web/download_v7.html>): a CSV with one
 //! row per box. The rows of a photo are adjacent, and coordinates are fractions of the photo.
 //!
-//! Every box is a separate phrase, whose text is the display name of its label, or the MID ("/m/011k07") if there is
-//! none. Columns are found by name, in any order. The flags (`IsGroupOf`, `IsOccluded`, `IsTruncated`, `IsDepiction`,
-//! `IsInside`) may be missing: then no box is a group, and `leave_out` cannot name the flag. A flag is set if it is 1;
-//! -1 stands for unknown. Fields must not contain commas or line breaks; quotes around a field are removed.
+//! Every box is a separate phrase, whose text is the display name of its label, or the MID ("/m/011k07") if the label
+//! has no display name. Columns are found by name, in any order. The flags (`IsGroupOf`, `IsOccluded`, `IsTruncated`,
+//! `IsDepiction`, `IsInside`) may be missing: then no box is a group, and `leave_out` cannot name the flag. A flag is
+//! set if it is 1; -1 stands for unknown. Fields must not contain commas or line breaks; quotes around a field are
+//! removed.
 
 use std::collections::{HashMap, HashSet};
 use std::io::{BufRead, BufReader};
@@ -42,7 +43,6 @@ pub(crate) struct OpenImagesColumns {
     slots: Vec<Option<usize>>,
 }
 
-/// A row of a boxes CSV.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct OpenImagesRow<'a> {
     pub(crate) image: &'a str,
@@ -53,7 +53,7 @@ pub(crate) struct OpenImagesRow<'a> {
     flags: [bool; FLAGS.len()],
 }
 
-/// The columns that are read. Those from [`FIRST_FLAG`] on are optional.
+/// The columns that are read. The columns from [`FIRST_FLAG`] on are optional.
 const COLUMNS: [&str; 11] = [
     "ImageID",
     "LabelName",
@@ -206,7 +206,7 @@ fn read(inputs: &ImporterInputs) -> Result<Samples> {
                 }
                 Ok(_) => {}
                 Err(error) => {
-                    // The rest of the file cannot be read. Return the samples before it.
+                    // The rest of the file cannot be read. Return the previous samples.
                     unreadable = true;
                     out.extend(now.take().map(Ok));
                     out.push(Err(Broken::new(place(), Cause::MissingFile, format!("{error}; expected a row"))));
@@ -227,8 +227,8 @@ fn read(inputs: &ImporterInputs) -> Result<Samples> {
             let text = names.get(row.label).map_or(row.label, String::as_str);
             let phrase =
                 Phrase { text: text.to_owned(), boxes: vec![row.bbox], group_of: row.group_of, ..Phrase::default() };
-            // A photo without a remaining box is still a sample. Its id counts as seen, so that later rows of this
-            // photo that are not adjacent are an error.
+            // A photo without a remaining box is still a sample. The id of the photo counts as seen, because later rows
+            // of the photo that are not adjacent are an error.
             let phrase = match filter.check(row.image, &row.bbox, |flag| row.has(flag)) {
                 Ok(()) => Some(phrase),
                 Err(broken) => {

@@ -1,4 +1,4 @@
-//! Helpers shared by several importers.
+//! Functions that several importers use.
 
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
@@ -56,8 +56,8 @@ fn find_words(words: &str, text: &str) -> Option<usize> {
         .map(|(at, _)| at)
 }
 
-/// Reads a JSON file as a stream, so that fields which the type does not declare (such as segmentations) are not kept
-/// in memory.
+/// Reads a JSON file as a stream. Fields that the type does not declare (such as segmentations) are not stored in
+/// memory.
 pub(crate) fn read_json<T: DeserializeOwned>(path: &Path, expected: &str) -> Result<T> {
     let file = BufReader::new(open_regular(path).map_err(Error::io("read", path))?);
     serde_json::from_reader(file)
@@ -82,7 +82,8 @@ pub(crate) fn json_lines<T: DeserializeOwned>(
 ) -> Result<impl Iterator<Item = Result<T, Broken>> + Send + use<T>> {
     let lines = BufReader::new(open_text(path)?).lines();
     let path = path.to_owned();
-    // A truncated archive returns the same error for ever. A line that is not UTF-8 does not prevent the next one.
+    // A truncated archive returns the same error for ever, so stop at such an error. After a line that is not UTF-8,
+    // the next line can be read.
     let mut ended = false;
     let lines = lines.take_while(move |line| {
         let more = !ended;

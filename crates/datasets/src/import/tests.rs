@@ -215,7 +215,7 @@ fn flickr_tables() {
     ];
     let (samples, faults) = split(&spec("flickr_tables", &inputs));
     let [a, b] = &samples[..] else { panic!("two photos are there") };
-    // The size of photo `a` comes from the table, and that of photo `b` from its file.
+    // The size of photo `a` comes from the table, and the size of photo `b` comes from its file.
     assert_eq!(a.phrases[0].boxes[0], BBox { x1: 0.05, y1: 0.05, x2: 0.25, y2: 0.25 });
     assert_eq!(a.phrases[0].boxes.len(), 2);
     assert_eq!(a.phrases[0].spans, [Span { caption: 1, start: 8, end: 17 }]);
@@ -351,9 +351,9 @@ fn real_hierarcaps_tables() {
     }
 }
 
-/// 80 training photos with 739 boxes, 8 of them crowds. The phrase count is that of distinct (image_id, category_id)
-/// pairs without crowds; the span count is that of pairs whose name occurs in a caption. Both were computed with a
-/// short Python script. The test also exports to box shards and reads them.
+/// 80 training photos with 739 boxes, 8 of them crowds. The phrase count is the number of distinct (image_id,
+/// category_id) pairs without crowds. The span count is the number of these pairs whose category name occurs in a
+/// caption. Both were computed with a short Python script. The test also exports to box shards and reads them.
 #[test]
 fn real_coco() {
     let inputs = [

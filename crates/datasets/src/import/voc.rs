@@ -54,8 +54,8 @@ fn read(inputs: &ImporterInputs) -> Result<Samples> {
     })))
 }
 
-/// The photos of a list. The list of a class names every photo of the split, each followed by 1, 0 or -1 (whether the
-/// photo shows the class). These numbers are ignored.
+/// Reads the names of the photos in a list. The list of a class names every photo of the split, each followed by 1, 0
+/// or -1 (whether the photo shows the class). These numbers are ignored.
 fn listed(path: &Path) -> Result<Vec<String>> {
     let list = fs::read_to_string(path).map_err(Error::io("read", path))?;
     let names: Vec<String> =
@@ -73,7 +73,7 @@ fn listed(path: &Path) -> Result<Vec<String>> {
     Ok(names)
 }
 
-/// The photos of the `.xml` files of a folder, sorted.
+/// Names of the photos that have an `.xml` file in `folder`, sorted.
 fn annotated(folder: &Path) -> Result<Vec<String>> {
     let mut names = Vec::new();
     for entry in fs::read_dir(folder).map_err(Error::io("list", folder))? {

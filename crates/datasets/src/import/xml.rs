@@ -94,12 +94,12 @@ impl XmlElement {
         }
     }
 
-    /// The text without surrounding blanks.
+    /// The text without surrounding white space.
     pub(super) fn text(&self) -> &str {
         self.text.trim()
     }
 
-    /// The number in the only child with this name.
+    /// The finite number in the only child with this name.
     pub(super) fn number(&self, name: &str) -> Result<f32, String> {
         let text = self.one(name)?.text();
         text.parse::<f32>()

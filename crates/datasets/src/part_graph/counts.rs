@@ -9,10 +9,10 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ClassId(u32);
 
-/// A box of a photo.
+/// A box of a photo, with its class.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ClassBox {
-    /// The class.
+    /// Class of the object in the box.
     pub class: ClassId,
     /// The box, in fractions of the photo.
     pub bbox: BBox,
@@ -20,15 +20,15 @@ pub struct ClassBox {
     pub group_of: bool,
 }
 
-/// Counts over any number of photos. All counts are integer sums, so a data set can be counted in blocks and the block
-/// counts added.
+/// Numbers of boxes, classes and part-of pairs in any number of photos. All counts are integer sums, so a data set can
+/// be counted in blocks and the block counts added.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PartCounts {
-    /// Photos with at least one box.
+    /// Number of photos with at least one box.
     pub photos: u64,
-    /// Number of boxes read, excluding broken ones.
+    /// Number of boxes read, excluding broken boxes.
     pub boxes: u64,
-    /// Boxes left out because they are smaller than [`PartRule::min_area`].
+    /// Number of boxes that are smaller than [`PartRule::min_area`]. They are not used.
     pub small: u64,
     /// Number of unusable boxes and photos, by cause.
     pub broken: CauseCounts,
@@ -70,7 +70,8 @@ impl PartCounts {
     }
 
     /// Adds the boxes of one photo. Every ordered pair (whole, part) that `rule` accepts adds one to the count of its
-    /// classes. Every whole adds one to `wholes` for each class among its parts. Quadratic in the number of boxes.
+    /// classes. Every whole adds one to `wholes` for each class among its parts. The time is quadratic in the number of
+    /// boxes.
     pub fn add_photo(&mut self, boxes: &[ClassBox], rule: &PartRule) {
         if boxes.is_empty() {
             return;
@@ -103,7 +104,7 @@ impl PartCounts {
         }
     }
 
-    /// Adds the counts of the blocks that follow this one in the files.
+    /// Adds the counts of later blocks of the files.
     pub fn merge(&mut self, next: Self) {
         self.photos += next.photos;
         self.boxes += next.boxes;

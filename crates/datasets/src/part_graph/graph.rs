@@ -26,7 +26,7 @@ impl Default for PartThresholds {
 }
 
 impl PartThresholds {
-    /// Checks the range of `min_share`.
+    /// Checks that `min_share` is in [0, 1].
     ///
     /// # Errors
     /// `min_share` outside [0, 1] or not a number.
@@ -38,12 +38,12 @@ impl PartThresholds {
     }
 }
 
-/// A relation between a class and a class of its parts.
+/// A part-of relation between two classes.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct PartEdge {
-    /// The whole.
+    /// Class of the whole.
     pub parent: String,
-    /// The part.
+    /// Class of the part.
     pub child: String,
     /// Number of box pairs.
     pub count: u64,
@@ -56,8 +56,8 @@ pub struct PartEdge {
 pub struct PartGraph {
     /// Edges grouped by parent, sorted by decreasing `share` within a parent.
     pub edges: Vec<PartEdge>,
-    /// Relations that pass the thresholds but would close a cycle with stronger ones, including a class within itself;
-    /// in the order in which they were rejected.
+    /// Relations that pass the thresholds but would close a cycle with stronger relations, or that relate a class to
+    /// itself. They are in the order in which they were rejected.
     pub refused: Vec<PartEdge>,
 }
 
@@ -66,7 +66,7 @@ pub struct PartGraph {
 pub struct PartRow<'a> {
     /// Number of edges between the root of this row and this occurrence.
     pub depth: usize,
-    /// The class.
+    /// Name of the class.
     pub name: &'a str,
     /// True if the class has parts and they are listed below an earlier row.
     pub again: bool,
@@ -85,7 +85,7 @@ impl PartGraph {
     /// does not depend on the order of the input, so the graph is deterministic.
     ///
     /// `display` maps counted names to display names. The counted name is used if there is no display name or if two
-    /// classes have the same one.
+    /// classes have the same display name.
     pub fn new(counts: &PartCounts, thresholds: &PartThresholds, display: &HashMap<String, String>) -> Self {
         let names = shown(counts, display);
         let mut found: Vec<PartEdge> = (counts.pairs().into_iter())
@@ -119,15 +119,15 @@ impl PartGraph {
         self.edges.iter().map(|edge| format!("{}\t{}\n", edge.parent, edge.child)).collect()
     }
 
-    /// The graph as a tree, for [`conifer_data::hierarchy::Tree::read_edges`]. The parent of each class is that of its
-    /// edge with the largest `share` (ties: the largest count, then the first parent name). Classes that are part of
-    /// no other are below [`SCENE`].
+    /// The graph as a tree, for [`conifer_data::hierarchy::Tree::read_edges`]. The parent of each class is the parent
+    /// of its edge with the largest `share` (ties: the largest count, then the first parent name). Classes that are a
+    /// part of no other class are below [`SCENE`].
     pub fn tree_edges(&self) -> String {
         let mut best: HashMap<&str, &PartEdge> = HashMap::new();
         for edge in &self.edges {
             let held = best.entry(&edge.child).or_insert(edge);
             let order = edge.share.total_cmp(&held.share).then(edge.count.cmp(&held.count));
-            // Edges are sorted by parent, so the first name wins among equals.
+            // Edges are sorted by parent, so the first parent name is used if edges are equal.
             if order.is_gt() {
                 *held = edge;
             }
@@ -148,7 +148,7 @@ impl PartGraph {
     }
 
     /// The graph as rows of a tree in preorder. A class is listed below every class that it is a part of. Its own parts
-    /// are listed at its first occurrence only, and [`PartRow::again`] marks the later ones: a full expansion of a
+    /// are listed at its first occurrence only, and [`PartRow::again`] marks later occurrences: a full expansion of a
     /// graph with 600 classes can have millions of rows.
     pub fn rows(&self) -> Vec<PartRow<'_>> {
         let mut below: HashMap<&str, Vec<&PartEdge>> = HashMap::new();
@@ -185,7 +185,7 @@ impl PartGraph {
     }
 }
 
-/// The displayed name of each class. Classes with the same display name keep their own names.
+/// The displayed name of each class. Classes that share a display name are displayed with their own names.
 fn shown<'a>(counts: &'a PartCounts, display: &HashMap<String, String>) -> HashMap<&'a str, String> {
     let mut uses: HashMap<&str, usize> = HashMap::new();
     let named = |name: &str| display.get(name).map(String::as_str);

@@ -38,7 +38,7 @@ enum BoxFormat {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct FilePosition {
     pub(super) byte: u64,
-    /// Number of lines before it.
+    /// Number of lines before the position.
     pub(super) line: u64,
 }
 
@@ -70,8 +70,7 @@ impl BoxFile {
     /// Opens the file and, for a table, locates its columns.
     ///
     /// # Errors
-    /// An extension other than .csv, .jsonl and .json; a file that cannot be read; a table that lacks a required
-    /// column.
+    /// The extension is not .csv, .jsonl or .json, the file cannot be read, or a table lacks a required column.
     pub(super) fn open(path: &Path) -> Result<Self> {
         let file = open_regular(path).map_err(Error::io("read", path))?;
         let len = file.metadata().map_err(Error::io("read", path))?.len();
@@ -138,9 +137,9 @@ impl BoxFile {
         }
     }
 
-    /// Offset at which `bytes` is cut so that the block ends with a whole photo. In a table this is the start of the
-    /// last photo, which may continue after these bytes; `None` if there is no photo before it. Malformed lines belong
-    /// to no photo, as in [`count_rows`].
+    /// Offset at which `bytes` is cut. The block then ends with a whole photo. In a table this is the start of the last
+    /// photo, which may continue after these bytes; `None` if there is no photo before it. Malformed lines are skipped,
+    /// as in [`count_rows`].
     fn cut(&self, bytes: &[u8]) -> Option<usize> {
         let end = bytes.iter().rposition(|&byte| byte == b'\n')? + 1;
         let BoxFormat::Table(columns) = &self.format else { return Some(end) };
@@ -161,7 +160,7 @@ impl BoxFile {
     /// Counts the pairs of a block.
     ///
     /// # Errors
-    /// Only for files that are loaded as a whole: the file cannot be read or has another format.
+    /// A file that is loaded as a whole cannot be read or has another format.
     pub(super) fn count(&self, block: &FileBlock, rule: &PartRule) -> Result<BlockCounts> {
         match &self.format {
             BoxFormat::Table(columns) => Ok(count_rows(columns, block, rule)),
@@ -282,7 +281,7 @@ impl BlockCounts {
     }
 }
 
-/// Lines without surrounding whitespace; the last one may lack its line break.
+/// Lines without surrounding whitespace. The last line may lack its line break.
 fn lines(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
     let bytes = bytes.strip_suffix(b"\n").unwrap_or(bytes);
     bytes.split(|&byte| byte == b'\n').map(<[u8]>::trim_ascii)

@@ -15,7 +15,7 @@ use super::inputs::{BoxFile, FilePosition};
 use super::state::BuildState;
 use crate::import::openimages::read_names;
 
-/// Input, output and settings of a build.
+/// Input, output and settings of [`build`].
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct PartsSpec {
@@ -24,15 +24,15 @@ pub struct PartsSpec {
     pub boxes: Vec<PathBuf>,
     /// Display names of the labels (`class-descriptions-boxable.csv`).
     pub names: Option<PathBuf>,
-    /// The folder for the results and for the state from which an interrupted run resumes.
+    /// Folder of the results, and of the state from which an interrupted run resumes.
     pub out: PathBuf,
-    /// The conditions under which a box is a part of another.
+    /// The conditions under which a box is a part of another box.
     pub rule: PartRule,
     /// The thresholds above which a pair of classes becomes a part-of relation.
     pub thresholds: PartThresholds,
 }
 
-/// Progress of a build.
+/// Progress of [`build`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BuildProgress {
     /// Number of bytes counted so far.
@@ -43,18 +43,18 @@ pub struct BuildProgress {
     pub boxes: u64,
 }
 
-/// Result of a build.
+/// Result of [`build`].
 pub struct BuiltGraph {
-    /// All counts.
+    /// The counts of boxes and of pairs of classes.
     pub counts: PartCounts,
     /// The relations derived from the counts.
     pub graph: PartGraph,
-    /// `parts.json` (everything), `edges.tsv` (parent, child), `tree.tsv` (one parent per class),
+    /// Paths of `parts.json` (all results), `edges.tsv` (parent, child), `tree.tsv` (one parent per class),
     /// `outline.txt` (indented, for people).
     pub files: Vec<PathBuf>,
 }
 
-/// Block size in bytes. A larger block takes more memory; a smaller one increases the time spent on merging counts.
+/// Block size in bytes. Larger blocks take more memory. Smaller blocks increase the time spent on merging counts.
 const BLOCK: usize = 4 << 20;
 
 /// Interval between saves of the state.
@@ -62,8 +62,8 @@ const SAVE_EVERY: Duration = Duration::from_secs(5);
 
 /// Counts the part pairs of all boxes and writes the class graph to `spec.out`.
 ///
-/// Blocks of the files are counted in parallel on the rayon pool. Memory holds a few blocks, the counts and 8 bytes per
-/// photo; a JSON file is loaded as a whole.
+/// Blocks of the files are counted in parallel on the rayon pool. Memory use: a few blocks, the counts, and 8 bytes per
+/// photo. A JSON file is loaded as a whole.
 ///
 /// `progress` is called after every few blocks and may stop the work. The result is then `None`. The next call resumes
 /// from the saved state, as it does after a crash. Interruptions do not change the written files.
@@ -71,8 +71,8 @@ const SAVE_EVERY: Duration = Duration::from_secs(5);
 /// If the counts are complete, a call with other thresholds or names only rebuilds the graph.
 ///
 /// # Errors
-/// Settings out of range, no file of boxes, a file that cannot be read or lacks a column, a photo whose rows are not
-/// adjacent, or an output folder whose saved state belongs to other files.
+/// A setting is out of range, no file of boxes is given, a file cannot be read or lacks a column, the rows of a photo
+/// are not adjacent, or the state in the output folder was saved for other files.
 pub fn build(spec: &PartsSpec, progress: impl FnMut(&BuildProgress) -> ControlFlow<()>) -> Result<Option<BuiltGraph>> {
     build_in_blocks(spec, BLOCK, SAVE_EVERY, progress)
 }
@@ -122,7 +122,7 @@ pub(super) fn build_in_blocks(
 
 /// Counts the next blocks of a file. Does nothing at the end of the file.
 fn count_some(file: &BoxFile, size: usize, rule: &PartRule, state: &mut BuildState) -> Result<()> {
-    // Two blocks per thread, so that no thread is idle while another works on a slow block.
+    // Two blocks per thread, so that no thread is idle while another thread works on a slow block.
     let many = 2 * rayon::current_num_threads();
     let mut blocks = Vec::with_capacity(many);
     let mut start = state.position.byte;

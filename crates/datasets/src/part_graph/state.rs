@@ -42,7 +42,7 @@ struct StateFile {
     file: usize,
     byte: u64,
     line: u64,
-    /// Number of valid hashes in [`PHOTOS`]. The hashes after them belong to a save that did not complete.
+    /// Number of valid hashes in [`PHOTOS`]. Later hashes are from a save that did not complete.
     photos: usize,
     counts: StoredCounts,
 }
@@ -56,7 +56,7 @@ impl BuildState {
     /// Loads the state from `folder`, or creates an empty one.
     ///
     /// # Errors
-    /// The folder cannot be created, or its state cannot be read or belongs to other files or another rule.
+    /// The folder cannot be created, or its state cannot be read or was saved for other files or another rule.
     pub(super) fn open(folder: &Path, boxes: &[BoxFile], rule: &PartRule) -> Result<Self> {
         let name = |file: &BoxFile| file.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let key = BuildKey { boxes: boxes.iter().map(|file| (name(file), file.len)).collect(), rule: *rule };
@@ -101,7 +101,7 @@ impl BuildState {
         Ok(it)
     }
 
-    /// Records a photo. Returns `false` if it was seen before.
+    /// Records the hash of a photo id. Returns false if the hash was recorded before.
     pub(super) fn see(&mut self, photo: u64) -> bool {
         let new = self.seen.insert(photo);
         self.fresh.extend(new.then_some(photo));

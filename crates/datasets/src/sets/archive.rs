@@ -28,7 +28,7 @@ impl<'a> Archive<'a> {
     /// The first of these files or folders that exists, in the archive's folder or in the set's folder.
     ///
     /// # Errors
-    /// None exists. The message lists the required files and the download location.
+    /// None of the files exists. The message lists the required files and the download location.
     pub(super) fn find(&self, names: &[&str]) -> Result<PathBuf> {
         let places = names.iter().flat_map(|name| [self.base.join(name), self.folder.join(name)]);
         let mut places: Vec<_> = places.collect();
@@ -41,7 +41,6 @@ impl<'a> Archive<'a> {
         }
     }
 
-    /// The error for a missing file.
     pub(super) fn lacks(&self, path: &Path) -> Error {
         let DataSet { name, layout, get, .. } = self.set;
         let place = format!("data set {name}: `{}`", path.display());
@@ -57,7 +56,7 @@ impl<'a> Archive<'a> {
         Ok((path, lines))
     }
 
-    /// The content of a file; reads the gzip version if only that exists.
+    /// The content of a file; reads the gzip version if the plain file does not exist.
     pub(super) fn unpacked(&self, name: &str) -> Result<(PathBuf, Vec<u8>)> {
         let path = self.find(&[name, &format!("{name}.gz")])?;
         let mut bytes = Vec::new();

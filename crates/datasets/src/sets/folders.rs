@@ -178,7 +178,7 @@ fn open(
     LabelledPhotos::files(set, split, root, rows, classes.collect(), PathOrigin::Listing)
 }
 
-/// Names of the subfolders, sorted bytewise; hidden ones are skipped.
+/// Names of the subfolders, sorted bytewise. Hidden folders are skipped.
 fn folders(root: &Path) -> Result<Vec<String>> {
     let mut names = Vec::new();
     for entry in fs::read_dir(root).map_err(Error::io("list", root))? {

@@ -150,8 +150,8 @@ pub(super) const VOC_DETECTION: DataSet = DataSet {
         let archive = Archive::new(&VOC_DETECTION, folder, &["VOC2007", "VOCdevkit/VOC2007"]);
         let (list, images) = (archive.find(&["ImageSets/Main/test.txt"])?, archive.find(&["JPEGImages"])?);
         let files = [("list", list), ("annotations", archive.find(&["Annotations"])?), ("images", images)];
-        // VOC's evaluator does not count objects flagged `difficult`, as COCO's does not count crowds (DEVIATIONS.md,
-        // E33).
+        // VOC's evaluator does not count objects with the flag `difficult`, and COCO's evaluator does not count crowds
+        // (DEVIATIONS.md, E33).
         imported("voc", folder, &files, &[("leave_out", "difficult")])
     },
 };
@@ -171,7 +171,7 @@ pub(super) const OPENIMAGES_PARTS: DataSet = DataSet {
         let boxes = archive.find(&["test-annotations-bbox.csv", "test-annotations-bbox.csv.gz"])?;
         let names = archive.find(&["class-descriptions-boxable.csv"])?;
         let files = [("boxes", boxes), ("names", names), ("images", archive.find(&["test"])?)];
-        // Wang et al., App. B.2; the sizes are not published (DEVIATIONS.md, E30).
+        // Wang et al., App. B.2, describe this filter without its limits (DEVIATIONS.md, E30).
         let filter = [("min_area", "0.01"), ("max_area", "0.9"), ("leave_out", "occluded,truncated,depiction")];
         imported("openimages", folder, &files, &filter)
     },
@@ -234,7 +234,7 @@ fn first_line(path: &Path) -> Result<String> {
     Ok(line)
 }
 
-/// The folder of all sets, for a set that reads the folders of others.
+/// The folder that contains the folders of all sets.
 fn root_of(folder: &Path) -> &Path {
     folder.parent().unwrap_or(folder)
 }

@@ -19,7 +19,6 @@ pub(super) struct LabelledPhotos {
     fingerprint: String,
 }
 
-/// Storage of the photos.
 pub(super) enum PhotoStorage {
     /// A folder, and the relative path of each photo.
     Files(PathBuf, Vec<String>, PathOrigin),
@@ -44,7 +43,7 @@ pub(super) struct RawRecords {
     pub(super) memory: Option<Vec<u8>>,
     /// Number of bytes before the first record.
     pub(super) start: usize,
-    /// Number of bytes of each record before its pixels, which are its labels.
+    /// Number of label bytes before the pixels of each record.
     pub(super) lead: usize,
     /// Width and height in pixels.
     pub(super) side: usize,
@@ -63,7 +62,7 @@ pub(super) enum PixelOrder {
 }
 
 impl LabelledPhotos {
-    /// Creates a source of files. `rows` are (photo, label) pairs; every label must be that of a class.
+    /// Creates a source of files. `rows` are (photo, label) pairs; every label must be the label of a class.
     ///
     /// # Errors
     /// A wrong number of classes, a duplicate label, a label without a class, or no photo.
@@ -159,7 +158,7 @@ impl Source for LabelledPhotos {
         })
     }
 
-    /// Empty, because the samples have neither captions nor boxes.
+    /// Empty, because these data sets are read for evaluation and not for training.
     fn views(&self) -> &[View] {
         &[]
     }

@@ -162,9 +162,9 @@ fn cub(folder: &Path) -> Result<Box<dyn Source>> {
 struct PhotoList {
     /// Candidate paths of the list.
     file: &'static [&'static str],
-    /// The folder of the photos.
+    /// Folder of the photos in the archive.
     photos: &'static str,
-    /// Parses a line into the photo (relative to that folder) and its label.
+    /// Parses a line into the path of the photo, relative to `photos`, and its label.
     row: fn(&str) -> Option<(String, String)>,
     /// Format of a line, for messages.
     expected: &'static str,
@@ -220,7 +220,7 @@ fn plain(archive: &Archive<'_>, names: &[&str]) -> Result<Vec<String>> {
     Ok(lines.into_iter().map(|(_, line)| line).collect())
 }
 
-/// The rows of a two-column table.
+/// Reads a two-column table.
 fn pairs(archive: &Archive<'_>, name: &str) -> Result<Vec<(String, String)>> {
     let (path, lines) = archive.lines(&[name])?;
     let pair = |(number, line): (usize, String)| match line.split_once(' ') {

@@ -47,7 +47,7 @@ impl MatValue {
         }
     }
 
-    /// The text, if this is a text.
+    /// The text, if this is a character array.
     pub(super) fn text(&self) -> Option<&str> {
         match self {
             Self::Text(text) => Some(text),
@@ -129,7 +129,6 @@ struct MatReader<'a> {
 }
 
 impl<'a> MatReader<'a> {
-    /// Reads a nested array.
     fn array(&mut self, depth: usize) -> Result<MatValue, String> {
         match self.element()? {
             (MATRIX, data) => Ok(matrix(MatReader { rest: data, swapped: self.swapped }, depth + 1)?.1),

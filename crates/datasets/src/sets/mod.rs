@@ -29,7 +29,7 @@ pub struct DataSet {
     pub layout: &'static str,
     /// Download location.
     pub get: &'static str,
-    /// Number of classes; 0 if there are none.
+    /// Number of classes; 0 for a set without classes.
     pub classes: usize,
     /// Number of samples (photos, or items of which several can have the same photo); 0 if unknown.
     pub photos: usize,
@@ -41,7 +41,7 @@ pub struct DataSet {
     read: fn(&Path) -> Result<Box<dyn Source>>,
 }
 
-/// All data sets. The classification sets are in the order of the tables of the MERU family.
+/// All data sets. The classification sets are in the order of MERU's tables.
 pub const DATA_SETS: &[DataSet] = &[
     folders::IMAGENET,
     lists::FOOD101,
@@ -89,7 +89,7 @@ impl DataSet {
     /// known.
     ///
     /// # Errors
-    /// A file that is missing or has another format, or a class list of another length.
+    /// A file is missing or has another format, or the class list has another length.
     pub fn open(&'static self, folder: &Path) -> Result<Box<dyn Source>> {
         let above = folder.parent().unwrap_or(Path::new(""));
         let source = (self.read)(folder)?;
@@ -109,7 +109,7 @@ impl DataSet {
     }
 }
 
-/// The data set called `name`.
+/// Finds the data set with this name.
 ///
 /// # Errors
 /// [`Error::Unknown`] with the known names.

@@ -22,8 +22,8 @@ pub(super) const ENTRY: SourceEntry = SourceEntry {
     read: |spec| Ok(Box::new(BreedsPhotos::open(spec)?)),
 };
 
-/// The photos of the classes of a task. The label of a sample is the wnid of its class. Its taxon is the first name of
-/// the superclass and the first name of the class. Photos of other classes of the hierarchy are excluded.
+/// The photos of the classes of a task. The label of a sample is the WordNet identifier of its class. Its taxon is the
+/// first name of the superclass and the first name of the class. Photos of other classes of the hierarchy are excluded.
 pub struct BreedsPhotos {
     root: PathBuf,
     /// Paths relative to the root, sorted, each with the index of its class.
@@ -46,8 +46,8 @@ impl BreedsPhotos {
     /// Lists the photos and computes the classes of the task.
     ///
     /// # Errors
-    /// A file or folder that cannot be read, missing or unknown options, a photo folder whose name is not in the
-    /// hierarchy (unless skipped) or matches several classes, no photo of the task.
+    /// A file or folder cannot be read, an option is missing or unknown, the name of a photo folder is not in the
+    /// hierarchy (unless such folders are skipped) or matches several classes, or the task has no photos.
     pub fn open(spec: &SourceSpec) -> Result<Self> {
         let options: BreedsOptions = spec.parse_options()?;
         let root = spec.need_path()?.clone();
@@ -169,12 +169,12 @@ impl Source for BreedsPhotos {
     }
 }
 
-/// The folder that contains a photo.
+/// Name of the folder that contains a photo.
 fn folder(file: &str) -> &str {
     file.rsplit('/').nth(1).unwrap_or("")
 }
 
-/// The classes of a task, or of one half of it, ordered by superclass.
+/// The classes of a task, or of one half of the task, ordered by superclass.
 fn classes(
     breeds: &BreedsHierarchy,
     task: &BreedsTask,
@@ -298,7 +298,7 @@ mod tests {
             let options = json!({"info": info, "task": "living17", "partition": "good"});
             open(&spec(photos.clone(), Some(half), options)).unwrap()
         });
-        // The four groups have one class each. The first two form the source half.
+        // The four groups have one class each. The first two groups form the source half.
         assert_eq!(halves.each_ref().map(|it| it.classes()[0].label.clone()), ["d1", "d3"]);
         assert_eq!(halves.each_ref().map(|it| it.len()), [3, 1]);
         assert_ne!(halves[0].fingerprint(), source.fingerprint());
@@ -338,8 +338,8 @@ mod tests {
         assert!(text.contains("photos/mastiff`: its name matches the classes d4 and far2"), "{text}");
     }
 
-    /// The shared bird photos: eleven folders have the name of an ImageNet class, `PURPLE_GALLINULE` that of an inner
-    /// node.
+    /// Of the folders of the shared bird photos, eleven have the name of an ImageNet class. `PURPLE_GALLINULE` is the
+    /// name of an inner node.
     #[test]
     fn shared_bird_photos() {
         let (Some(info), Some(birds)) = (shared_data("breeds/modified"), shared_data("birds525/images")) else {

@@ -1,5 +1,5 @@
-//! Shared code of compositionality benchmarks: items of a photo, a correct caption, and an incorrect caption that
-//! differs from it slightly.
+//! Shared code of compositionality benchmarks. An item is a photo with a correct caption and an incorrect caption that
+//! differs slightly.
 //!
 //! Leading and trailing whitespace is removed from the texts: some published files contain it, and the tokenizers of
 //! this project ignore it.
@@ -23,11 +23,11 @@ pub(super) struct ContrastSource {
     fingerprint: String,
 }
 
-/// One photo with its two captions.
+/// A photo with a correct and an incorrect caption.
 #[derive(Clone)]
 pub(super) struct ContrastItem {
     pub(super) id: String,
-    /// The name in the file.
+    /// Name of the photo in the file of the benchmark.
     pub(super) photo: String,
     pub(super) caption: String,
     pub(super) wrong: String,
@@ -88,7 +88,7 @@ impl ContrastPhotos {
         Err(Error::invalid(key, found, "a folder of photos"))
     }
 
-    /// The first candidate that exists; if there is none, the first candidate.
+    /// The first candidate file that exists. If none exists, the first candidate.
     fn find(&self, photo: &str) -> PathBuf {
         let mut paths = (self.names)(photo).into_iter().map(|name| self.folder.join(name));
         let first = paths.next().unwrap_or_else(|| self.folder.join(photo));
@@ -214,8 +214,8 @@ impl ContrastItems {
     }
 }
 
-/// The file itself, or the JSON files of the folder, sorted; folders are searched down to `depth`. Hidden files are
-/// skipped.
+/// The file itself or, for a folder, its JSON files, sorted. Subfolders are searched down to `depth` levels. Hidden
+/// files are skipped.
 ///
 /// # Errors
 /// A folder that cannot be read, or no JSON file.

@@ -53,8 +53,8 @@ fn sugarcrepe() {
     assert_eq!((&*first.id, first.split.as_deref()), ("add_att/0", Some("add_att")));
     assert_eq!((&*first.captions[0], &*first.wrong[0]), ("a", "a b"));
     assert_eq!((&*second.id, &*second.captions[0]), ("swap_obj/0", "a cat on a dog"));
-    // The first photo exists under the name in the file, the second under its 2014 name. The third does not exist, so
-    // the path has the name in the file.
+    // The first photo exists under the name in the file, and the second photo exists under its 2014 name. The third
+    // photo does not exist, so the path has the name in the file.
     assert_eq!([file(1), file(2), file(0)], ["000000000042.jpg", "COCO_val2014_000000000043.jpg", "000000000044.jpg"]);
     let broken = source.get(3).unwrap_err();
     assert_eq!((&*broken.sample, broken.cause), ("swap_obj/2", Cause::BadRecord));

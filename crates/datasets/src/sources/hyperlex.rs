@@ -15,7 +15,7 @@ pub(super) const ENTRY: SourceEntry = SourceEntry {
     read: |spec| Ok(Box::new(HyperLexPairs::open(spec)?)),
 };
 
-/// The columns that are read. The scores of the individual raters follow them.
+/// The columns that are read. In the file, the scores of the individual raters follow.
 const COLUMNS: [&str; 6] = ["WORD1", "WORD2", "POS", "TYPE", "AVG_SCORE", "AVG_SCORE_0_10"];
 
 /// The pairs of a file. A sample has the chain Y, X (the general word first). Its grade is the mean rating from 0 to

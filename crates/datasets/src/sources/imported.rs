@@ -32,7 +32,7 @@ impl ImportedSamples {
     /// Reads all annotations into memory.
     ///
     /// # Errors
-    /// The errors of [`crate::import::read`], a file that is not a string, and a split without samples.
+    /// The errors of [`crate::import::read`], an input file whose value is not a string, or no sample (of the split).
     pub fn open(spec: &SourceSpec) -> Result<Self> {
         let ImportedOptions { importer, files, options } = ImportedOptions::of(spec)?;
         let folder = spec.need_path()?;
@@ -74,7 +74,7 @@ struct ImportedOptions {
 }
 
 impl ImportedOptions {
-    /// Rejects names that are neither an input nor an option of any importer. [`read`] then rejects those of other
+    /// Rejects names that are neither an input nor an option of any importer. [`read`] then rejects the names of other
     /// importers.
     fn of(spec: &SourceSpec) -> Result<Self> {
         let inputs = IMPORTERS.iter().flat_map(|entry| entry.inputs).map(|input| input.name);

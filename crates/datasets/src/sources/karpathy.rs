@@ -38,7 +38,7 @@ struct KarpathyFile {
     images: Vec<KarpathyImage>,
 }
 
-/// In the COCO file, `filepath` is the folder of the photo. The other files do not have it.
+/// In the COCO file, `filepath` is the folder of the photo. The other files lack this field.
 #[derive(Deserialize)]
 struct KarpathyImage {
     #[serde(default)]
@@ -62,7 +62,7 @@ struct KarpathyPhoto {
 }
 
 impl Karpathy {
-    /// Reads the file.
+    /// Reads the photos and captions of the file.
     ///
     /// # Errors
     /// The file cannot be read, has another format, or has no photo of the split.

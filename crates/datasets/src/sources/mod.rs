@@ -24,7 +24,7 @@ pub mod vl_checklist;
 
 pub use taxa::class_name;
 
-/// Every kind of source.
+/// All kinds of sources.
 pub const SOURCES: &[SourceEntry] = &[
     conifer_toy::ENTRY,
     jsonl::ENTRY,

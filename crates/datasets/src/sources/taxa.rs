@@ -9,7 +9,7 @@ use sha2::{Digest, Sha256};
 
 use super::inat_folders;
 
-/// Photos with taxa. Memory holds the photo names, and each distinct path once.
+/// Photos with taxa. Stores the name of each photo, and each distinct path once.
 pub(super) struct TaxonPhotos {
     kind: &'static str,
     split: Option<String>,
@@ -29,7 +29,7 @@ pub(super) struct TaxonRow {
     pub(super) common_name: Option<String>,
 }
 
-/// A path from general to specific.
+/// A taxonomic path from general to specific.
 pub(super) struct TaxonPath {
     /// The names, without missing ranks.
     pub(super) names: Vec<String>,
@@ -47,10 +47,10 @@ pub(super) struct TaxonPaths {
 
 impl TaxonPaths {
     /// Interns a path by rank, in which an empty name is a missing rank, and returns its index. `place` returns the
-    /// file and line where it occurs; `ranks` are the names of the ranks.
+    /// file and line of the path. `ranks` are the names of the ranks.
     ///
     /// # Errors
-    /// No rank has a name, or a name recurs further down.
+    /// No rank has a name, or two ranks that are not adjacent have the same name.
     pub(super) fn enter(
         &mut self,
         by_rank: Vec<String>,
@@ -94,7 +94,8 @@ impl TaxonPaths {
                 below.entry(&pair[0]).or_default().entry(&pair[1]).or_insert(number);
             }
         }
-        // Topological sort (Kahn): remove names without a parent. The names that remain are on a cycle or below one.
+        // Topological sort (Kahn): remove names without a parent. The names that remain are on a cycle or below a
+        // cycle.
         let mut above: HashMap<&str, usize> = HashMap::new();
         for child in below.values().flat_map(|children| children.keys().copied()) {
             *above.entry(child).or_default() += 1;
@@ -131,7 +132,6 @@ impl TaxonPaths {
         Err(Error::Hierarchy { found: format!("a cycle, {}", links.join(", ")), expected: "no cycle".to_owned() })
     }
 
-    /// A path.
     pub(super) fn get(&self, number: u32) -> &TaxonPath {
         &self.paths[number as usize]
     }
@@ -269,7 +269,7 @@ pub fn class_name(taxon: &[String]) -> String {
     }
 }
 
-/// The class name of a species. An epithet alone is ambiguous: many species are called "alba".
+/// The class name of a species. An epithet alone is ambiguous: "alba" is the epithet of many species.
 pub(super) fn binomial([genus, epithet]: [&String; 2]) -> String {
     format!("{genus} {epithet}")
 }

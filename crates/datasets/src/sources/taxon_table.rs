@@ -69,7 +69,7 @@ struct TaxonTable {
     reader: csv::Reader<File>,
 }
 
-/// The column of a rank.
+/// The table that contains the column of a rank, and the index of the column.
 enum RankColumn {
     Table(usize),
     Taxonomy(usize),
@@ -229,7 +229,6 @@ impl TaxonTable {
         Ok(Self { path: path.to_owned(), columns, reader })
     }
 
-    /// The index of a column.
     fn column(&self, name: &str) -> Result<usize> {
         let mut places = (0..self.columns.len()).filter(|&it| self.columns[it] == name);
         let fault = |found: String| {

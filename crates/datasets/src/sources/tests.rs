@@ -90,7 +90,7 @@ fn karpathy() {
     assert!(message(&all).contains("missing field `split`"), "{}", message(&all));
 }
 
-/// The rule applies to all sources whose records name files.
+/// All sources whose records name files reject files outside of the allowed folders.
 #[test]
 fn records_may_only_name_files_in_their_folders() {
     let folder = FixtureFolder::new();

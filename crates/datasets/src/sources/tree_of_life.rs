@@ -6,7 +6,7 @@
 //!   ... ."). The first six words are kingdom to genus, the rest is the epithet. Missing ranks cannot be detected.
 //!
 //! A photo that is identified to a higher rank only has a taxon with fewer names. The label is genus and epithet if
-//! both are known, or else the last available name. `.common_name.txt` is the common name.
+//! both are known, or else the last available name. `.common_name.txt` contains the common name.
 
 use conifer_data::hierarchy::Tree;
 use conifer_data::hierarchy::ranks::of_samples;

@@ -3,8 +3,9 @@
 //! a photo, a box in pixels, two captions whose attributes are swapped, and the two attributes. The captions describe
 //! the box only.
 //!
-//! The phrase of a sample has the box and the names of its two objects. The label is the pair of attributes in the
-//! order of the file, such as `white_black`, which is how the official evaluator groups the items.
+//! Each sample has one phrase, with the box and the names of the two objects (or the true caption, if a name is
+//! missing). The label is the pair of attributes in the order of the file, such as `white_black`, which is how the
+//! official evaluator groups the items.
 
 use std::path::{Path, PathBuf};
 

@@ -2,7 +2,7 @@
 //! `[photo, {"POS": [text], "NEG": [text]}]`. Only the first text of each list is used, as in the official evaluator.
 //!
 //! A file is one subset of a corpus, and its name contains both: `vg_obj_margin.json` is the subset `Location/margin`
-//! of `vg_obj`. The split of a sample is the subset, its label is the corpus.
+//! of `vg_obj`. The split of a sample is the subset, and its label is the corpus.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -27,7 +27,6 @@ pub(super) const ENTRY: SourceEntry = SourceEntry {
 const SUBSETS: &[&str] =
     &["Location/center", "Location/mid", "Location/margin", "Size/large", "Size/medium", "Size/small"];
 
-/// The corpora.
 const CORPORA: &[&str] = &["hake_obj", "swig_agent", "swig_destination", "swig_item", "swig_tool", "vg_obj", "vg_subj"];
 
 /// Depth limit of the search for JSON files; `data/Object/Location/swig_location/swig_agent/` is four folders below

@@ -7,7 +7,7 @@ use crate::root::Root;
 
 /// Tolerance for angles between points of rapidity up to 3.
 const EXACT: f64 = 1e-7;
-/// K of the cones in these tests (MERU, HyCoCLIP: 0.1).
+/// Minimum radius K of the cones in these tests (MERU, HyCoCLIP: 0.1).
 const MIN_RADIUS: f64 = 0.1;
 
 /// For a child on the line through the root and the parent, the exterior angle is 0 beyond the parent, and pi on the
@@ -128,7 +128,6 @@ pub(super) fn excess_separates_inside_and_outside(case: &LawCase<'_>) -> Result<
     Ok(())
 }
 
-/// The root as a point.
 fn start_of(case: &LawCase<'_>, root: &Root) -> Vec<f64> {
     match root {
         Root::Origin => vec![0.0; case.spec.dim],

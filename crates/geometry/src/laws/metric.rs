@@ -66,7 +66,7 @@ pub(super) fn dist_from_origin(case: &LawCase<'_>) -> Result<(), String> {
 /// `d_c(x, y) = d_1(sqrt(c) x, ..) / sqrt(c)`.
 pub(super) fn curvature_is_a_unit(case: &LawCase<'_>) -> Result<(), String> {
     if !case.has_origin() {
-        return Ok(()); // the sphere has a fixed radius
+        return Ok(()); // The sphere has a fixed radius.
     }
     for s in case.spec.curv.iter().copied().chain([0.3, 7.0]) {
         let curv = case.spec.curv.iter().map(|c| c / s).collect();

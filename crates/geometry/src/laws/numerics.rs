@@ -66,7 +66,7 @@ fn finite_in<T: Real>(case: &LawCase<'_>, space: &dyn Space<T>) -> Result<(), St
         finite("lift", &out)?;
         points.push(out.clone());
         if case.has_origin() {
-            points.push(tangent.clone()); // every vector is a point here
+            points.push(tangent.clone()); // In this space, every vector is a point.
         }
     }
     let roots = [Root::Origin, root_of(&points[0]), root_of(&points[points.len() - 1])];

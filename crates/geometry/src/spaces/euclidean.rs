@@ -19,12 +19,10 @@ impl<T: Real> Space<T> for Euclidean {
         &self.spec
     }
 
-    /// The identity.
     fn lift(&self, tangent: &[T], point: &mut [T]) {
         point.copy_from_slice(tangent);
     }
 
-    /// The identity.
     fn unlift(&self, point: &[T], tangent: &mut [T]) {
         tangent.copy_from_slice(point);
     }
@@ -33,7 +31,6 @@ impl<T: Real> Space<T> for Euclidean {
         T::ZERO
     }
 
-    /// `<x, y>`.
     fn inner(&self, x: &[T], y: &[T]) -> T {
         dot(x, y)
     }
@@ -43,7 +40,6 @@ impl<T: Real> Space<T> for Euclidean {
         sums(x, y, |a, b| [(a - b) * (a - b)])[0].sqrt()
     }
 
-    /// `-|x - y|`.
     fn similarity(&self, x: &[T], y: &[T]) -> T {
         -self.dist(x, y)
     }
@@ -53,7 +49,7 @@ impl<T: Real> Space<T> for Euclidean {
         chord_angle(parent, child, root.view())
     }
 
-    /// `asin(K / |parent - root|)`.
+    /// `asin(min(1, min_radius / |parent - root|))`.
     fn half_aperture(&self, parent: &[T], min_radius: T, root: &Root) -> T {
         chord_half_aperture(self.depth(parent, root), min_radius)
     }
@@ -63,7 +59,6 @@ impl<T: Real> Space<T> for Euclidean {
         combined(T::ONE - t, from, t, to, out);
     }
 
-    /// The arithmetic mean.
     fn mean(&self, points: &[&[T]], out: &mut [T]) {
         arithmetic_mean(points, out);
     }

@@ -73,7 +73,6 @@ impl<T: Real> Space<T> for Lorentz<T> {
         T::TWO * (self.scale * self.chord_squared(x, y).sqrt() / T::TWO).asinh() / self.scale
     }
 
-    /// Minus the distance.
     fn similarity(&self, x: &[T], y: &[T]) -> T {
         -self.dist(x, y)
     }

@@ -1,4 +1,4 @@
-//! One file per space; [`crate::SPACES`] lists them.
+//! The built-in spaces. [`crate::SPACES`] lists them.
 
 pub(crate) mod euclidean;
 pub mod lorentz;

@@ -25,14 +25,12 @@ impl<T: Real> Space<T> for Product<T> {
         &self.spec
     }
 
-    /// Factor by factor.
     fn lift(&self, tangent: &[T], point: &mut [T]) {
         for (factor, at) in self.parts() {
             factor.lift(&tangent[at.clone()], &mut point[at]);
         }
     }
 
-    /// Factor by factor.
     fn unlift(&self, point: &[T], tangent: &mut [T]) {
         for (factor, at) in self.parts() {
             factor.unlift(&point[at.clone()], &mut tangent[at]);
@@ -55,12 +53,11 @@ impl<T: Real> Space<T> for Product<T> {
         self.aggregate(|factor, at| factor.dist(&x[at.clone()], &y[at]))
     }
 
-    /// Minus the distance.
     fn similarity(&self, x: &[T], y: &[T]) -> T {
         -self.dist(x, y)
     }
 
-    /// Mean over factors (PHyCLIP averages its entailment terms in the same way).
+    /// Mean over factors, as PHyCLIP averages its entailment terms.
     fn exterior_angle(&self, parent: &[T], child: &[T], root: &Root) -> T {
         self.mean_over(|factor, at| {
             let root = root.view().slice(at.clone());
@@ -68,7 +65,6 @@ impl<T: Real> Space<T> for Product<T> {
         })
     }
 
-    /// Mean over factors.
     fn half_aperture(&self, parent: &[T], min_radius: T, root: &Root) -> T {
         self.mean_over(|factor, at| {
             let root = root.view().slice(at.clone());
@@ -90,14 +86,12 @@ impl<T: Real> Space<T> for Product<T> {
         if outside > T::ZERO { outside } else { excesses.into_iter().reduce(T::max).unwrap_or(T::ZERO) }
     }
 
-    /// Factor by factor.
     fn geodesic(&self, from: &[T], to: &[T], t: T, out: &mut [T]) {
         for (factor, at) in self.parts() {
             factor.geodesic(&from[at.clone()], &to[at.clone()], t, &mut out[at]);
         }
     }
 
-    /// Factor by factor.
     fn mean(&self, points: &[&[T]], out: &mut [T]) {
         for (factor, at) in self.parts() {
             let parts: Vec<&[T]> = points.iter().map(|p| &p[at.clone()]).collect();
@@ -110,7 +104,6 @@ impl<T: Real> Space<T> for Product<T> {
         self.aggregate(|factor, at| factor.depth_at(&x[at.clone()], root.view().slice(at)))
     }
 
-    /// Factor by factor.
     fn centroid(&self, points: &[&[T]], out: &mut [T]) {
         for (factor, at) in self.parts() {
             let parts: Vec<&[T]> = points.iter().map(|p| &p[at.clone()]).collect();

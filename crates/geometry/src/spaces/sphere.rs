@@ -40,7 +40,6 @@ impl<T: Real> Space<T> for Sphere {
         (norm(point) - T::ONE).abs()
     }
 
-    /// `<x, y>`.
     fn inner(&self, x: &[T], y: &[T]) -> T {
         dot(x, y)
     }
@@ -61,13 +60,13 @@ impl<T: Real> Space<T> for Sphere {
         chord_angle(parent, child, root.view())
     }
 
-    /// `asin(min(1, K / |parent - root|))` (HierarCaps, ablation: `K = 0.05`).
+    /// `asin(min(1, min_radius / |parent - root|))` (HierarCaps, ablation: `min_radius = 0.05`).
     fn half_aperture(&self, parent: &[T], min_radius: T, root: &Root) -> T {
         chord_half_aperture(self.depth(parent, root), min_radius)
     }
 
     /// `(sin((1 - t) a) from + sin(t a) to) / sin(a)` with `a` the arc between the points. Between opposite points the
-    /// arc is not unique; the one used passes over the axis on which `from` has its smallest component.
+    /// arc is not unique; the arc used here passes over the axis on which `from` has its smallest component.
     fn geodesic(&self, from: &[T], to: &[T], t: T, out: &mut [T]) {
         let arc: T = self.dist(from, to);
         let sine = arc.sin();
@@ -96,7 +95,7 @@ impl<T: Real> Space<T> for Sphere {
         chord_depth(x, root.view())
     }
 
-    /// The normalised sum.
+    /// The normalised sum of the points.
     fn centroid(&self, points: &[&[T]], out: &mut [T]) {
         let sum = component_sums(points, out.len());
         divided(&sum, sum.iter().map(|v| v * v).sum::<f64>().sqrt(), out);

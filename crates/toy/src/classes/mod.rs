@@ -19,7 +19,7 @@ mod mammals;
 mod plants;
 mod vehicles;
 
-/// The root of the is-a tree.
+/// Name of the root of the is-a tree.
 pub const ROOT: &str = "thing";
 
 /// A leaf class of the is-a tree ("parrot").
@@ -49,7 +49,7 @@ pub(crate) enum Habitat {
     Harbour,
     /// In the water, at the surface or below.
     Deep,
-    /// Always in the air.
+    /// Always flies.
     Air,
 }
 
@@ -64,7 +64,7 @@ const TABLES: [&[ClassSpec]; 8] = [
     household::HOUSEHOLD,
 ];
 
-/// All drawings, measured once. `None` is a drawing without a shape; a test ensures that there is none.
+/// All drawings, measured once. `None` is a drawing without a shape; a test ensures that every drawing has a shape.
 static FIGURES: LazyLock<Vec<Option<ToyFigure>>> =
     LazyLock::new(|| SPECS.iter().map(|spec| ToyFigure::new(spec.draw)).collect());
 
@@ -111,17 +111,17 @@ impl ToyClass {
         (0..Self::COUNT as u8).map(Self)
     }
 
-    /// The class called `name`.
+    /// The class with this name; `None` if there is no such class.
     pub fn named(name: &str) -> Option<Self> {
         Self::all().find(|class| class.name() == name)
     }
 
-    /// The position in [`ToyClass::all`].
+    /// Position of the class in [`ToyClass::all`].
     pub fn index(self) -> usize {
         usize::from(self.0)
     }
 
-    /// The name, such as "parrot".
+    /// Name of the class, such as "parrot".
     pub fn name(self) -> &'static str {
         self.spec().name
     }

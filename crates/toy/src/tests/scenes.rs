@@ -62,7 +62,7 @@ fn scenes_contain_one_to_four_objects() {
             assert_eq!(a.size, expected, "side {side}");
             assert!(objects[..i].iter().all(|b| b.class != a.class && b.colour != a.colour));
         }
-        // n objects have n - 1 relations; the first one has the main object as its subject.
+        // n objects have n - 1 relations; the first relation has the main object as its subject.
         assert_eq!(scene.relations.len(), objects.len() - 1);
         assert!(scene.relations.first().is_none_or(|r| r.subject == 0));
         for relation in &scene.relations {

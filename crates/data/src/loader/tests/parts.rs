@@ -5,7 +5,8 @@ use std::sync::{Barrier, Mutex};
 
 use super::*;
 
-/// The results of `work` with `count` loaders, each of which reads a part, and with a `gather` that connects them.
+/// Runs `work` on `count` threads. Each thread has a loader that reads one part, and `gather` exchanges bytes between
+/// the threads.
 fn on_parts<T: Send>(
     count: usize,
     new: &(dyn Fn() -> Loader + Sync),

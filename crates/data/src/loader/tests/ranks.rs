@@ -108,7 +108,7 @@ fn hard_negatives_of_both_readings() {
         taxon("3", ["a", "on", "cat"]),
         taxon("4", ["a", "on", "snow"]),
     ];
-    // Two tiers: phylum and class. The only kingdom would have no negative.
+    // Two tiers: phylum and class. The kingdom is left out, because the only kingdom has no negative.
     let readings = [(HardNegative::Sibling, vec!["a dog snow"]), (HardNegative::Cousin, vec!["a on cat", "a on snow"])];
     let tokens = tokenizer();
     for (hard_kind, classes) in readings {

@@ -99,7 +99,8 @@ fn edges_name_regions_that_the_reader_lists() {
     let regions = edges.regions.unwrap();
     assert!(edges.images.is_none() && pixels.regions.is_none());
     assert_eq!(regions.len(), edges.things.len());
-    // The first row draws its boxes before anything else, so they are those of the batch of pixels.
+    // A row draws its boxes before its other random values, so the boxes of the first row equal those of the batch of
+    // pixels.
     assert_eq!(edges.things[..3], pixels.things[..3]);
     let source = Arc::new(MemorySource(samples(9)));
     let reader = RegionReader::new(source, config, EvalCrop::default(), 3);

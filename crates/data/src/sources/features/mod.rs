@@ -25,14 +25,14 @@ use crate::sample::{Broken, ImageRef, Phrase, Sample, Tiers, View};
 use crate::source::{Source, SourceSpec};
 use crate::vectors::{SharedVector, TextVectors, VectorMatrix, le_bytes, read_named};
 
-/// The kind of this source.
+/// Name of this kind of source.
 pub const KIND: &str = "features";
-/// The option with the vectors of photos.
+/// Name of the option for the file with the vectors of photos.
 pub const IMAGES: &str = "images";
-/// The option with the vectors of texts.
+/// Name of the option for the file with the vectors of texts.
 pub const TEXTS: &str = "texts";
 
-/// The entry of this kind of source.
+/// Entry of this kind of source in `conifer_datasets::SOURCES`.
 pub const ENTRY: SourceEntry = SourceEntry {
     kind: KIND,
     summary: "vectors of photos and texts from another program (CLIP, SigLIP, DINO, ...), with a table of what belongs together",
@@ -70,12 +70,12 @@ struct FeatureOptions {
     delimiter: Option<char>,
 }
 
-/// A file of vectors, and the ids of its rows if they have any.
+/// A file of vectors, and the ids of its rows if the file has ids.
 struct VectorRows {
     path: PathBuf,
     matrix: Arc<VectorMatrix>,
     ids: Option<RowIds>,
-    /// The texts of the rows, if the file has them.
+    /// The text of each row, if the file contains texts.
     texts: Option<Vec<String>>,
 }
 
@@ -251,7 +251,7 @@ fn views(samples: &[FeatureSample]) -> Vec<View> {
     views
 }
 
-/// Makes samples of the rows of a table.
+/// Makes samples from the rows of a table.
 struct FeatureTableBuilder<'a> {
     path: &'a Path,
     split: Option<&'a str>,
@@ -269,7 +269,7 @@ impl FeatureTableBuilder<'_> {
         let (path, images, texts) = (self.path, self.images, self.texts);
         let place = || record.place(path);
         let captions = self.captions(record)?;
-        // Captions of all splits are kept, because an evaluation may use those of another split.
+        // Store the captions of all splits, because an evaluation may use the captions of another split.
         if self.split.is_some_and(|split| split != record.split) {
             return Ok(());
         }
@@ -349,8 +349,8 @@ impl FeatureTableBuilder<'_> {
     }
 }
 
-/// The row number of the vector that `value`, a field of the table, refers to: by id if the vectors have ids, else by
-/// row number.
+/// The row number of the vector to which `value`, a field of the table, refers. `value` is an id if the vectors have
+/// ids, otherwise a row number.
 fn find(rows: Option<&VectorRows>, option: &str, column: &str, value: &str, place: &dyn Fn() -> String) -> Result<u32> {
     let found = format!("{column} is `{value}`");
     let Some(VectorRows { path, matrix, ids, .. }) = rows else {
@@ -370,7 +370,7 @@ fn find(rows: Option<&VectorRows>, option: &str, column: &str, value: &str, plac
     row.ok_or_else(|| Error::format(place(), found, expected))
 }
 
-/// The items of a field, trimmed, without empty ones.
+/// The items of a field, trimmed, without empty items.
 fn items(field: &str, separator: char) -> impl Iterator<Item = &str> {
     field.split(separator).map(str::trim).filter(|it| !it.is_empty())
 }
@@ -474,7 +474,7 @@ impl RowIds {
     }
 }
 
-/// The lines of a file, which must be as many as the `rows` of the file `vectors`.
+/// Reads the lines of a file. The file must have `rows` lines, one per row of the file `vectors`.
 fn lines_of(path: &Path, vectors: &Path, rows: usize) -> Result<Vec<String>> {
     let text = fs::read_to_string(path).map_err(Error::io("read", path))?;
     let text = text.strip_prefix('\u{feff}').unwrap_or(&text);

@@ -12,10 +12,10 @@ use crate::vectors::read_rows;
 
 /// The column with the row ids in a Parquet file of vectors.
 const ID: &str = "id";
-/// Columns besides the ranks.
+/// Names of the columns, except those of the ranks.
 const COLUMNS: [&str; 8] = ["image", "text", "caption", "label", "split", "tiers", "box", "phrase"];
 
-/// A row of the table. Absent fields are empty.
+/// A row of the table. Fields that the table does not have are empty.
 pub(super) struct FeatureRecord {
     /// Name of the row in messages: `line 3`, counted from 1, or `row 3` of a Parquet file, counted from 0.
     pub(super) number: String,
@@ -119,7 +119,7 @@ fn read_delimited(
     Ok(records)
 }
 
-/// `used` are the columns that are read, `all` those of the file.
+/// `used` are the columns that are read, and `all` are the columns of the file.
 fn check_header(path: &Path, ranks: &[String], used: &[String], all: &[String]) -> Result<()> {
     let fault = |found: String, expected: String| {
         Err(Error::format(format!("header of `{}`", path.display()), found, expected))

@@ -10,7 +10,7 @@ fn first_half(text: &str) -> Vec<u8> {
     packed[..packed.len() / 2].to_vec()
 }
 
-/// Samples before the cut, and the one error at it.
+/// The number of samples before the cut, and the error at the cut.
 fn read_until_the_cut(spec: &ImportSpec) -> (usize, Broken) {
     let all: Vec<_> = read(spec).unwrap().take(100_000).collect();
     assert!(all.len() < 100_000, "the importer does not stop");

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// The boxes of the first sample: the text of each phrase.
+/// The text of each phrase of the first sample.
 fn texts(source: &dyn Source) -> Vec<String> {
     source.get(0).unwrap().phrases.into_iter().map(|it| it.text).collect()
 }

@@ -45,7 +45,8 @@ fn class_names_file_takes_precedence() {
     let second = open(&folder, "food101").unwrap();
     assert_eq!(class(&*second, 100), ("c100".into(), "name 100".into()));
     assert_ne!(first.fingerprint(), second.fingerprint());
-    // The file in the set's folder takes precedence over the one in its parent. Entries of other sets have no effect.
+    // The file in the set's folder takes precedence over the file in its parent folder. Entries of other sets have no
+    // effect.
     names(&folder, "food101/class_names.json", &[("flowers", 102)]);
     assert_eq!(open(&folder, "food101").unwrap().fingerprint(), second.fingerprint());
     names(&folder, "food101/class_names.json", &[("food101", 100)]);

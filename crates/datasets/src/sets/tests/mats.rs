@@ -35,7 +35,7 @@ fn doubles(name: &str, values: &[f64]) -> Vec<u8> {
     array(6, values.len() as u32, name, &element(DOUBLE, &data))
 }
 
-/// Like MATLAB: stores an array of class double in the smallest sufficient type.
+/// Encodes an array of class double in the smallest sufficient type, as MATLAB does.
 fn small(name: &str, values: &[u8]) -> Vec<u8> {
     array(6, values.len() as u32, name, &element(UINT8, values))
 }

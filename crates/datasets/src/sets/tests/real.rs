@@ -45,7 +45,7 @@ fn published_class_names_match_the_sets() {
         let path = folder.path().join(set);
         let names = archive::Archive::new(find(set).unwrap(), &path, &[]).names(None).unwrap();
         assert_eq!([names.first().unwrap(), names.last().unwrap()], ends, "{set}");
-        // The classes of pets are numbered alphabetically, ignoring case, so their names must be sorted like this, too.
+        // The classes of pets are numbered alphabetically, ignoring case, so their names must be in this order.
         assert!(set != "pets" || names.is_sorted_by_key(|name| name.to_lowercase()));
     }
 }

@@ -1,4 +1,4 @@
-//! Values known in closed form, and the `f64` geometry against the oracle.
+//! Checks values that are known in closed form, and compares the `f64` geometry with the oracle.
 
 use std::f64::consts::{FRAC_PI_2, FRAC_PI_4, PI};
 
@@ -116,7 +116,7 @@ fn sphere_at_known_points() {
     assert_eq!(out, [0.0, 0.6, 0.8]);
     s.lift(&[0.0; 3], &mut out);
     assert_eq!(out, [0.0; 3], "the zero vector has no direction");
-    // Opposite points: half way is a quarter turn from both.
+    // The midpoint between opposite points is a quarter turn from both.
     s.geodesic(&parent, &[-0.8, -0.6, 0.0], 0.5, &mut out);
     near(s.dist(&parent, &out), FRAC_PI_2);
 }
@@ -135,8 +135,8 @@ fn halfway_between_orthogonal_points() {
     near(h.depth(&tangent, &Root::Origin), 2.0_f64.sqrt());
 }
 
-/// HyCoCLIP Eqs. 14 to 16 with explicit time coordinates, in `f64`: at the origin p, `<p, q>_L = -q_0 / sqrt(c)`.
-/// Factors of a product are independent.
+/// Compares with HyCoCLIP Eqs. 14 to 16, computed in `f64` with explicit time coordinates. For the origin p,
+/// `<p, q>_L = -q_0 / sqrt(c)`. Factors of a product are independent.
 #[test]
 fn tangent_lines_follow_the_equations() {
     let log = |q: &[f64], c: f64| -> Vec<f64> {
@@ -171,7 +171,7 @@ fn tangent_lines_follow_the_equations() {
     assert!(worst < 1e-12, "{worst:e}");
 }
 
-/// Distances, inner products and angles at three roots against the oracle in `f64`, norms 0.01 to 100.
+/// Compares distances, inner products and angles at three roots with the oracle, in `f64` and for norms 0.01 to 100.
 #[test]
 fn lorentz_follows_the_oracle() {
     let mut worst = [0.0_f64; 3];

@@ -38,7 +38,7 @@ impl DoubleDouble {
         DoubleDouble { high, low }
     }
 
-    /// Long division: two quotient digits and one digit of the remainder.
+    /// Long division with three quotient digits, each of which is a double.
     pub(super) fn div(self, other: DoubleDouble) -> DoubleDouble {
         let first = self.high / other.high;
         let rest = self.sub(other.mul(DoubleDouble::of(first)));
@@ -69,7 +69,7 @@ pub(super) fn point(space: &[f64], c: f64) -> OraclePoint {
     OraclePoint { time: DoubleDouble::of(1.0).div(DoubleDouble::of(c)).add(squares).sqrt(), space }
 }
 
-/// `<x, y>_L` with explicit time components.
+/// The inner product `<x, y>_L` with explicit time components.
 pub(super) fn inner(x: &OraclePoint, y: &OraclePoint) -> DoubleDouble {
     let products = x.space.iter().zip(&y.space).map(|(a, b)| a.mul(*b));
     products.fold(DoubleDouble::of(0.0), DoubleDouble::add).sub(x.time.mul(y.time))
