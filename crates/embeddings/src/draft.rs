@@ -40,7 +40,7 @@ pub struct DraftPlan {
 /// An unfinished set, stored in the folder `.NAME.unfinished` beside the path of the set `NAME`.
 ///
 /// [`Draft::add`] appends a row without its point; [`Draft::put`] writes the points of rows that were added, in any
-/// order. Rows are not kept in memory. [`Draft::commit`] makes the progress durable together with a state of the
+/// order. Rows are not kept in memory. [`Draft::commit`] flushes the progress to the disk, together with a state of the
 /// caller. After an interruption, even if the process was killed, the next [`Draft::open`] continues from the last
 /// commit. [`Draft::finish`] moves the complete set to its path.
 ///
@@ -74,7 +74,7 @@ struct DraftProgress {
     /// Lengths of `rows.jsonl` and of the log, in bytes.
     names_bytes: u64,
     log_bytes: u64,
-    /// State that the caller passed to the last commit, and from which the caller continues.
+    /// State that the caller passed to the last commit.
     state: Value,
 }
 
@@ -91,9 +91,9 @@ impl Draft {
     /// Continues the committed draft of the set `dir`, or starts a new one.
     ///
     /// # Errors
-    /// The existing draft was started with another [`DraftPlan::identity`] (the error names the first difference);
-    /// another process works on the draft; the plan is invalid; `dir` holds foreign files; the operating system reports
-    /// an error.
+    /// The existing draft was started with another [`DraftPlan::identity`] (the error names the first difference), is
+    /// damaged, or has another version; another process works on the draft; the plan is invalid; `dir` holds foreign
+    /// files or is a symbolic link; the operating system reports an error.
     pub fn open(dir: &Path, plan: DraftPlan) -> Result<Self> {
         conifer_files::check_target(dir, &may_replace)?;
         plan.root.check(&plan.spec)?;
@@ -179,7 +179,8 @@ impl Draft {
     /// of the plan.
     ///
     /// # Errors
-    /// The number of columns is wrong; the operating system reports an error.
+    /// The number of columns is wrong; the row is longer than 16 MiB in `rows.jsonl`; the operating system reports an
+    /// error.
     pub fn add(&mut self, id: &str, modality: Modality, columns: &[&str]) -> Result<u64> {
         if columns.len() != self.plan.columns.len() {
             let expected = format!("{}, one per column", self.plan.columns.len());
@@ -198,8 +199,9 @@ impl Draft {
     /// written exactly once, which is not checked.
     ///
     /// # Errors
-    /// A row was not added; a number is not finite, or becomes infinite in the storage type; a row is not on the space;
-    /// the operating system reports an error.
+    /// The length of `points` is no multiple of `dim`; a row was not added; a number is not finite, or becomes infinite
+    /// in the storage type; a row is not on the space or beyond [`conifer_geometry::safe::FARTHEST`]; the operating
+    /// system reports an error.
     pub fn put(&mut self, first: u64, points: &[f32]) -> Result<()> {
         let dim = self.plan.spec.dim;
         let count = (points.len() / dim) as u64;
@@ -269,7 +271,7 @@ impl Draft {
     ///
     /// # Errors
     /// A row has no point; a source hash is not sha256; the operating system reports an error. The committed draft is
-    /// kept.
+    /// kept, unless the set was already moved.
     pub fn finish(mut self, source: Provenance) -> Result<()> {
         let DraftProgress { rows, points, .. } = self.progress;
         if rows != points {
@@ -315,7 +317,7 @@ impl Draft {
         Ok(operation::remove_dir_all(&self.home)?)
     }
 
-    /// Checks the points in the form in which they will be stored, `self.bytes`.
+    /// Checks the points after rounding to the storage type (`self.bytes`).
     fn check_points(&self, first: u64, points: &[f32]) -> Result<()> {
         let dim = self.plan.spec.dim;
         let mut stored = Vec::with_capacity(points.len());

@@ -9,7 +9,7 @@ pub enum Error {
     /// A field of a set has an invalid value.
     #[error("{name} is {found}; expected {expected}")]
     Invalid {
-        /// The field and where it is.
+        /// Name of the field, with its location in the set.
         name: String,
         /// The value found.
         found: String,

@@ -243,7 +243,7 @@ fn take_text(row: &mut Map<String, Value>, name: &str) -> Result<String, (String
     }
 }
 
-/// Largest manifest and largest header of a points file, bytes: the limit of the `safetensors` library.
+/// Largest manifest, identity file and header of a points file, bytes: the limit of the `safetensors` library.
 const MAX_HEADER_BYTES: u64 = 100_000_000;
 
 /// Opens a regular file for reading. Anything else is an error, because opening a pipe can block forever.

@@ -10,7 +10,7 @@ use crate::element::Element;
 use crate::error::{Error, Result};
 use crate::provenance::Provenance;
 
-/// `manifest.json`.
+/// Content of `manifest.json`.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct SetManifest {

@@ -12,7 +12,7 @@ pub enum Modality {
     Text,
     /// A box of an image.
     BoxImage,
-    /// The phrase that belongs to a box.
+    /// The phrase of a box.
     BoxText,
 }
 

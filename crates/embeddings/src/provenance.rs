@@ -5,7 +5,7 @@ use sha2::{Digest, Sha256};
 
 use crate::error::{Error, Result};
 
-/// Provenance of a set.
+/// The model and the data that produced a set.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Provenance {
@@ -13,7 +13,7 @@ pub struct Provenance {
     pub model: String,
     /// The data, by name or path.
     pub data: String,
-    /// A sha256 ([`sha256_hex`]) that identifies what produced the points; empty if unknown.
+    /// A sha256 ([`sha256_hex`]) that identifies the inputs from which the points were computed; empty if unknown.
     pub hash: String,
     /// Version of conifer that wrote the set.
     pub conifer: String,

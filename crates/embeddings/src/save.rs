@@ -23,8 +23,8 @@ impl EmbeddingSet {
     /// stops during the replacement, [`EmbeddingSet::load`] still finds the old set.
     ///
     /// # Errors
-    /// The set does not pass [`EmbeddingSet::check`]; `dir` holds foreign files (nothing is changed then); the
-    /// operating system reports an error, for example a full disk.
+    /// The set does not pass [`EmbeddingSet::check`]; a row is longer than 16 MiB in `rows.jsonl`; `dir` holds foreign
+    /// files (nothing is changed then); the operating system reports an error, for example a full disk.
     pub fn save(&self, dir: &Path) -> Result<()> {
         self.check()?;
         conifer_files::replace_folder(dir, may_replace, |fresh| {

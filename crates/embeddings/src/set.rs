@@ -13,7 +13,7 @@ use crate::provenance::Provenance;
 /// Ordered points of one space, each with an id, a modality and metadata columns.
 #[derive(Clone, Debug, PartialEq)]
 pub struct EmbeddingSet {
-    /// The space the points belong to.
+    /// The space of the points.
     pub spec: ManifoldSpec,
     /// The root: the most general point, from which depths and cones are measured.
     pub root: Root,

@@ -41,7 +41,8 @@ impl StoredSet {
     /// changed numbers. Only [`EmbeddingSet::load`](crate::EmbeddingSet::load) verifies their checksum.
     ///
     /// # Errors
-    /// The errors of [`EmbeddingSet::load`](crate::EmbeddingSet::load), except those about the numbers.
+    /// The errors of [`EmbeddingSet::load`](crate::EmbeddingSet::load), except those about the numbers. The error for a
+    /// set that is still a draft names a missing file.
     pub fn open(dir: &Path) -> Result<Self> {
         let dir = conifer_files::resolve(dir);
         let manifest = read_manifest(&dir.join(SetManifest::FILE))?;

@@ -27,5 +27,5 @@ pub enum Error {
     },
 }
 
-/// Result of this crate.
+/// Result with this crate's [`Error`].
 pub type Result<T> = core::result::Result<T, Error>;

@@ -25,12 +25,12 @@ pub struct GradMismatch {
 
 /// Checks the gradient of `f` with respect to every component of every input (each `[rows, columns]`).
 ///
-/// Both sides run in `f64` on the CPU: `f` gets `f64` tensors and must not cast them to a narrower type. Its outputs
-/// are added with unequal weights, so that errors of opposite sign in two outputs do not cancel. The difference
-/// quotient is the five-point one, `(8 (f(x+h) - f(x-h)) - (f(x+2h) - f(x-2h))) / 12h`. `h` is 1e-4 of the largest
-/// component of the input (1e-4 if all are zero). The error of the quotient is of order `h^4`. Do not check within
-/// about a hundred steps `h` of a kink or of two coinciding points, because the quotient does not resolve such
-/// features.
+/// Gradient and difference quotient are computed in `f64` on the CPU: `f` gets `f64` tensors and must not cast them to
+/// a narrower type. The outputs of `f` are added with unequal weights, so that errors of opposite sign in two outputs
+/// do not cancel. The difference quotient has five points: `(8 (f(x+h) - f(x-h)) - (f(x+2h) - f(x-2h))) / 12h`. `h` is
+/// 1e-4 of the largest component of the input (1e-4 if all are zero). The error of the quotient is of order `h^4`. Do
+/// not check within about a hundred steps `h` of a kink or of two coinciding points, because the quotient does not
+/// resolve such features.
 ///
 /// Two components agree when they differ by at most `tolerance` times the largest component of that input's gradient,
 /// plus the rounding error of the quotient. 1e-6 suits smooth functions.

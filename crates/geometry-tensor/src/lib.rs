@@ -8,9 +8,10 @@
 //! [`ManifoldSpec`](conifer_geometry::ManifoldSpec). The tests of this crate compare each implementation with the `f64`
 //! functions of `conifer_geometry`, which are written independently.
 //!
-//! Formulas are in `manifold/<space>.rs`. In `f32` on the CPU, with the root at the origin, hyperboloids and their
-//! products use the fused operations of `conifer_kernels` instead (`manifold/fused.rs`): a change of a formula must
-//! be made in both.
+//! Formulas are in `manifold/<space>.rs`; that of pairwise hyperbolic distances is in `conifer_kernels`. In `f32` on
+//! the CPU, some functions use fused operations of `conifer_kernels` instead (`manifold/fused.rs`): the lifts of
+//! hyperboloids and their products and, for the root at the origin, their cone hinges and pairwise angles and the
+//! pairwise angles of Euclidean space. A change of one of these formulas must be made in both crates.
 //!
 //! Every function works in the dtype of its arguments (`f32` in a model, `f64` in gradient checks). Values and
 //! gradients are finite for every finite input of the working range (norms up to 1e4, curvature 0.1 to 10). Gradients

@@ -92,7 +92,7 @@ mod tests {
         };
         let weight = Tensor::<1>::from_floats([1.0, 2.0], &device);
         assert_eq!(get(&weight), 3.0);
-        // The same memory: the closure must not run.
+        // The memory of the weight is the same, so the closure must not run.
         let kept = cache.get_or_build(vec![WeightStorage::of(&weight.clone()).unwrap()], || f32::NAN);
         assert_eq!(*kept, 3.0);
         // Burn may add in place; the reference of the cache forces a copy.

@@ -1,5 +1,5 @@
-//! Matrix products and memory access for the fused operations: Burn's matrix products on slices, new arrays that are
-//! first written in parallel, and arrays split into columns for several threads.
+//! Matrix products and memory access for the fused operations: Burn's matrix products on slices, new arrays that
+//! several threads fill, and arrays split into columns for several threads.
 //!
 //! All `unsafe` code of the fused operations is in this file, behind a safe interface.
 #![allow(unsafe_code, reason = "the matrix products take pointers, and threads write to columns of one array")]
@@ -226,7 +226,7 @@ pub(crate) fn new_rows<R: Send>(
     (out, results)
 }
 
-/// As [`new_rows`], and passes the same block of the array `beside` to `write`.
+/// Does the same as [`new_rows`], and also passes the same block of the array `beside` to `write`.
 pub(crate) fn new_rows_beside<R: Send>(
     beside: &mut [f32],
     width: usize,

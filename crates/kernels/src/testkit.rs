@@ -41,10 +41,10 @@ pub(crate) fn outcome<const D: usize>(
     std::iter::once(numbers(out)).chain(leaves.iter().map(of)).collect()
 }
 
-/// As [`outcome`], for a function over `f64` slices. Gradients are central differences of four points (error of order
-/// `h^4`, with `h` one part in 10^4 of the largest number of the input, or of 1e-3 if that is larger). Each result is
-/// returned with a bound on its rounding error: 0 for the values; for a gradient, that of a difference quotient whose
-/// values have an error of about 100 `f64::EPSILON`.
+/// Does the same as [`outcome`] for a function over `f64` slices. Gradients are central differences of four points
+/// (error of order `h^4`, with `h` one part in 10^4 of the largest number of the input, or of 1e-3 if that is larger).
+/// Each result is returned with a bound on its rounding error: 0 for the values; for a gradient, that of a difference
+/// quotient whose values have an error of about 100 `f64::EPSILON`.
 pub(crate) fn oracle(
     inputs: &[TestInput],
     upstream: &[f32],

@@ -91,7 +91,8 @@ impl Adapter {
     /// An adapter for features of this `width`. `section` names it in messages: `model.visual_adapter`.
     ///
     /// # Errors
-    /// [`Error::Invalid`] for a dropout outside [0, 1), a width of 0, or widths that `residual` does not allow.
+    /// [`Error::Invalid`] for a dropout outside [0, 1), a width outside [1, 2^20], or widths that `residual` does not
+    /// allow.
     pub fn new(section: &str, config: &AdapterConfig, width: usize, init: &mut Init) -> Result<Self> {
         if !(0.0..1.0).contains(&config.dropout) {
             return Err(Error::invalid(format!("{section}.dropout"), config.dropout, "0 or more and less than 1"));
@@ -125,8 +126,8 @@ impl Adapter {
         self.config.widths.last().copied().unwrap_or(self.width)
     }
 
-    /// Sets mean and standard deviation of the features, for [`FeatureScaling::Standardise`]; no effect otherwise. A
-    /// feature that is constant in the training data is divided by 1e-6.
+    /// Sets mean and standard deviation of the features, for [`FeatureScaling::Standardise`]; no effect otherwise. Each
+    /// standard deviation is increased by 1e-6, so a constant feature causes no division by 0.
     #[must_use]
     pub(crate) fn with_statistics(mut self, statistics: &FeatureStatistics, device: &Device) -> Self {
         let set = |old: Option<Statistic>, values: Vec<f32>| {
@@ -141,7 +142,7 @@ impl Adapter {
         self
     }
 
-    /// `[B, width] -> [B, out]`. `noise` is given in training only.
+    /// `[B, width] -> [B, out]`. `noise` enables dropout; `None` for inference.
     pub fn forward(&self, features: Tensor<2>, noise: Option<&DropoutNoise>) -> Tensor<2> {
         let mut x = features.cast(DType::F32);
         if let (Some(mean), Some(std)) = (&self.mean, &self.std) {
@@ -174,8 +175,8 @@ impl Adapter {
     }
 }
 
-/// Random numbers for dropout. They depend on the seed, on the number of masks drawn before and on the row, not on
-/// threads or on other random draws.
+/// Random numbers for dropout. They depend on the seed, the step, the batch, the number of masks drawn before and the
+/// row, not on threads or on other random draws.
 #[derive(Debug)]
 pub struct DropoutNoise {
     seed: u64,
@@ -209,7 +210,8 @@ impl DropoutNoise {
         let base = mix(self.seed ^ mix(number.wrapping_add(1)));
         let threshold = (rate * 2_f64.powi(32)) as u64;
         let kept = (1.0 / (1.0 - rate)) as f32;
-        // Each 64-bit number gives two values of the whole matrix. The first value here may be the second of a pair.
+        // Each 64-bit number gives two values of the whole matrix. The first value of this part may be the second of a
+        // pair.
         let before = self.first_row * shape[1];
         let odd = before % 2;
         let mut values = vec![0.0_f32; odd + shape[0] * shape[1]];

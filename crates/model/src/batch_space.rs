@@ -19,7 +19,7 @@ pub struct BatchSpace {
     pub rows: RowShare,
 }
 
-/// The part of the rows that one of several processes has.
+/// The contiguous part of the rows of a batch for which one of several processes computes the loss.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RowShare {
     part: usize,
@@ -37,18 +37,18 @@ impl RowShare {
     /// Part `part`, from 0, of `parts` parts whose sizes differ by at most one row.
     ///
     /// # Panics
-    /// Panics if there is no such part.
+    /// Panics unless `part < parts`.
     pub fn new(part: usize, parts: usize) -> Self {
         assert!(part < parts, "expected a part below {parts}; found {part}");
         Self { part, parts }
     }
 
-    /// True if the part has all rows.
+    /// True if this part holds all rows.
     pub fn is_whole(self) -> bool {
         self.parts == 1
     }
 
-    /// The rows of this part, of `rows` rows.
+    /// Range of this part in a batch of `rows` rows.
     pub fn of(self, rows: usize) -> Range<usize> {
         rows * self.part / self.parts..rows * (self.part + 1) / self.parts
     }

@@ -52,11 +52,11 @@ pub struct Embedder {
 }
 
 impl Embedder {
-    /// `name` becomes the `model` field of every set's [`Provenance`]. A model on an autodiff device is converted to
-    /// the plain device. Low-rank updates are merged into the weights.
+    /// Prepares a model for inference. `name` becomes the `model` field of every set's [`Provenance`]. A model on an
+    /// autodiff device is converted to the plain device. Low-rank updates are merged into the weights.
     ///
     /// # Errors
-    /// [`Error::Invalid`] if the tokenizer does not belong to the model: it has ids beyond the model's vocabulary, or
+    /// [`Error::Invalid`] if the tokenizer does not match the model: it has ids beyond the model's vocabulary, or
     /// another end-of-text id.
     pub fn new(name: impl Into<String>, model: &Model, manifest: Manifest, tokenizer: Tokenizer) -> Result<Self> {
         manifest.check_tokenizer(&tokenizer)?;
@@ -81,7 +81,7 @@ impl Embedder {
     /// embeddings.
     ///
     /// # Errors
-    /// As [`checkpoint::open`] and [`Embedder::new`]; [`Error::Invalid`] for a model without a tokenizer.
+    /// The errors of [`checkpoint::open`] and [`Embedder::new`]; [`Error::Invalid`] for a model without a tokenizer.
     pub fn open(reference: &Path, device: &Device) -> Result<Self> {
         let device = device.clone().without_autodiff();
         let opened = checkpoint::open(reference, &ImportOptions::default(), &device)?;
@@ -113,10 +113,10 @@ impl Embedder {
         self
     }
 
-    /// Uses these vectors of texts, for a model that reads vectors instead of texts.
+    /// Sets the precomputed vectors of texts, for a model without a text encoder.
     ///
     /// # Errors
-    /// [`Error::Invalid`] if the model has a text encoder, or reads vectors of another width.
+    /// [`Error::Invalid`] if the model has a text encoder, or expects vectors of another width.
     pub fn with_text_vectors(mut self, texts: Arc<TextVectors>) -> Result<Self> {
         let tokenizer = Tokenizer::of_vectors(texts);
         self.manifest.check_tokenizer(&tokenizer)?;
@@ -188,8 +188,8 @@ impl Embedder {
     /// similar length share a batch.
     ///
     /// # Errors
-    /// If the tokenizer or the model fails. Every text has a point, even an empty one. A model that reads vectors has
-    /// points only for the texts of [`Embedder::with_text_vectors`].
+    /// If the tokenizer or the model fails. A model that reads vectors accepts only the texts of
+    /// [`Embedder::with_text_vectors`]; any other model accepts every text, even an empty one.
     pub fn texts<S: AsRef<str> + Sync>(&self, texts: &[S], progress: EmbedProgress<'_>) -> Result<Vec<f32>> {
         let rows = self.tokenize(texts)?;
         let dim = self.spec.dim;
@@ -212,8 +212,8 @@ impl Embedder {
     /// Embeds `images`. Points are row-major, `[N, dim]`, in input order.
     ///
     /// # Errors
-    /// [`Error::Broken`] if a photograph cannot be read, or is not a vector where the model reads vectors; none is
-    /// skipped.
+    /// [`Error::Broken`] if a photograph cannot be read, or is not a vector although the model reads vectors. No
+    /// photograph is skipped.
     pub fn images(&self, images: &[ImageRef], crop: EvalCrop, progress: EmbedProgress<'_>) -> Result<Vec<f32>> {
         self.images_with(images, crop, progress, |_| {})
     }
@@ -221,7 +221,7 @@ impl Embedder {
     /// Embeds texts into a set. `ids` name the rows; `data` names their source.
     ///
     /// # Errors
-    /// As [`Embedder::texts`]; [`Error::Embeddings`] if there is not one id per text.
+    /// The errors of [`Embedder::texts`]; [`Error::Embeddings`] if there is not one id per text.
     pub fn text_set<S: AsRef<str> + Sync>(
         &self,
         ids: Vec<String>,
@@ -241,7 +241,7 @@ impl Embedder {
     /// Embeds photographs into a set. `crop` selects the crop, `ids` name the rows, and `data` names their source.
     ///
     /// # Errors
-    /// As [`Embedder::images`]; [`Error::Embeddings`] if there is not one id per photograph.
+    /// The errors of [`Embedder::images`]; [`Error::Embeddings`] if there is not one id per photograph.
     pub fn image_set(
         &self,
         ids: Vec<String>,

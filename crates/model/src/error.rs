@@ -61,7 +61,7 @@ pub enum Error {
         /// One line per tensor: its name, the shape found, the shape expected.
         problems: Vec<String>,
     },
-    /// Photographs that cannot be read, where all are required.
+    /// Some photographs cannot be read, but the operation requires all.
     #[error("model: {count} of {total} photographs cannot be read; first: {first}")]
     Broken {
         /// Number of unreadable photographs.

@@ -49,8 +49,8 @@ pub struct HeadConfig {
     pub feature_scale_per_factor: bool,
     /// Initial temperature of the contrastive softmax, more than 0: 0.07 (HyCoCLIP App. B, PHyCLIP App. C.3).
     pub temperature: f64,
-    /// Initial temperatures of a method with three softmaxes (UNCHA), each more than 0: over wholes, over boxes, and over
-    /// wholes with boxes as queries. They replace `temperature`. Empty: the method's values.
+    /// Initial temperatures of a method with three softmaxes (UNCHA), each more than 0: over wholes, over boxes, and
+    /// over wholes with boxes as queries. They replace `temperature`. Empty: the method's values.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub temperatures: Vec<f64>,
     /// Whether the temperature is learned.
@@ -249,7 +249,7 @@ impl Head {
     /// stored point, projected to the space, or else the origin.
     ///
     /// # Errors
-    /// As [`Head::manifold`].
+    /// The errors of [`Head::manifold`].
     pub fn space(&self) -> Result<BatchSpace> {
         let manifold = self.manifold()?;
         let root = self.root.as_ref().map(|root| manifold.project(root.value.val().unsqueeze()).squeeze_dim(0));

@@ -7,9 +7,10 @@ use burn::tensor::Tensor;
 
 use crate::params::{ParamInfo, ParamVisitor, visit_params};
 
-/// Layer of each parameter of a tower with L blocks: 0 for what comes before the first block (patch or token embedding,
-/// positions, class token), i for block i of L, L + 1 for what comes after the last block (final norm, pooling,
-/// projection). A parameter between two blocks (the downsampling of ConvNeXt) belongs to the later one.
+/// Layer of each parameter of a tower with L blocks: 0 for the parameters before the first block (patch or token
+/// embedding, positions, class token), i + 1 for block i (from 0), L + 1 for the parameters after the last block (final
+/// norm, pooling, projection). A parameter between two blocks (the downsampling of ConvNeXt) has the layer of the later
+/// block.
 ///
 /// The numbering is that of BEiT (Bao et al., ICLR 2022), with one layer per block. timm assigns the final norm to the
 /// layer of the last block.
@@ -44,8 +45,8 @@ impl LayerIds {
     }
 }
 
-/// The part of a parameter's name that names its block: `blocks.3` of `blocks.3.attn.qkv.weight`. `None` outside of the
-/// blocks.
+/// The part of a parameter's name that names its block: `blocks.3` of `blocks.3.attn.qkv.weight`. `None` for a
+/// parameter outside the blocks.
 pub(crate) fn block_of<'a>(name: &'a str, patterns: &[&str]) -> Option<&'a str> {
     patterns.iter().find_map(|pattern| {
         let mut rest = name;

@@ -2,9 +2,9 @@
 //! and the embedding of photographs and texts into an [`EmbeddingSet`](conifer_embeddings::EmbeddingSet).
 //!
 //! The [`encoders`] map a batch to features. The [`model`] projects them and its [`head`] lifts them to points on a
-//! manifold. [`checkpoint`] reads and writes models, its own and published ones, [`features`] stores what frozen
-//! encoders compute, and [`embed`] applies a model. Training is the crate `conifer-train`. An `EmbeddingSet` needs no
-//! tensor engine.
+//! manifold. [`checkpoint`] reads and writes models in the formats of conifer and of other systems, [`features`] stores
+//! the features of frozen encoders, and [`embed`] applies a model. The crate `conifer-train` trains models. The crate
+//! `conifer-embeddings` reads and writes an `EmbeddingSet` without a tensor engine.
 //!
 //! ```
 //! use burn::tensor::{Device, Tensor};

@@ -80,7 +80,7 @@ pub enum LoraTarget {
 }
 
 impl LoraTarget {
-    /// The part of a block that holds a weight, given the first component of its name in the block.
+    /// The target that includes a weight, given the first component of the weight's name in its block.
     fn of(component: &str) -> Option<Self> {
         match component {
             "attn" | "attention" => Some(Self::Attention),
@@ -94,7 +94,7 @@ impl LoraConfig {
     /// Checks the values that do not depend on a tower. `section` names them in messages: `model.visual_lora`.
     ///
     /// # Errors
-    /// [`Error::Invalid`] for a rank of 0, an alpha that is not positive, or an empty list.
+    /// [`Error::Invalid`] for a rank of 0, an alpha that is not positive, or a selection without blocks or targets.
     pub fn check(&self, section: &str) -> Result<()> {
         if self.rank == 0 {
             return Err(Error::invalid(format!("{section}.rank"), self.rank, "at least 1"));
@@ -120,8 +120,8 @@ impl LoraConfig {
     /// `patterns` ([`LayerIds::of`]).
     ///
     /// # Errors
-    /// As [`LoraConfig::check`]; [`Error::Invalid`] for a tower without such weights, for blocks that it does not have,
-    /// and for a rank above the smaller side of a weight.
+    /// The errors of [`LoraConfig::check`]; [`Error::Invalid`] for a tower without the selected weights or blocks, and
+    /// for a rank above the smaller side of a weight.
     pub fn attach<M: Module>(&self, section: &str, tower: M, patterns: &[&str], init: &mut Init) -> Result<M> {
         self.check(section)?;
         let layers = LayerIds::of(&tower, patterns);
@@ -172,7 +172,7 @@ struct WeightFinder<'a> {
     blocks: BTreeSet<usize>,
     /// For each parameter, in order, whether it is selected.
     selected: Vec<bool>,
-    /// The smallest side of a selected weight.
+    /// The smallest side over all selected weights, which limits the rank.
     side: Option<usize>,
 }
 
@@ -192,7 +192,7 @@ impl ParamVisitor for WeightFinder<'_> {
     }
 }
 
-/// Creates the factors. The engine offers it the parameters in the order of [`visit_params`].
+/// Creates the factors. Burn passes the parameters in the order of [`visit_params`].
 struct UpdateBuilder<'a> {
     selected: vec::IntoIter<bool>,
     init: &'a mut Init,

@@ -144,7 +144,7 @@ impl Model {
     /// Adds low-rank updates to the towers. The model must not have any.
     ///
     /// # Errors
-    /// As [`LoraConfig::attach`].
+    /// The errors of [`LoraConfig::attach`].
     pub fn with_lora(
         mut self,
         visual: Option<&LoraConfig>,
@@ -171,7 +171,8 @@ impl Model {
         self.materialize()
     }
 
-    /// Builds a model with the published initialisation: encoders as their docs state, projections N(0, 1/width).
+    /// Builds a model with the published initialisation: that in the docs of each encoder, and N(0, 1/width) for the
+    /// projections.
     ///
     /// # Errors
     /// [`Error::Invalid`](crate::Error::Invalid) for an impossible architecture, or one that is larger than `init`
@@ -186,8 +187,8 @@ impl Model {
         Ok(model)
     }
 
-    /// A model of finished towers, with new adapters, projections and low-rank updates. `config` describes the towers
-    /// too.
+    /// A model with the given towers, and with new adapters, projections and low-rank updates. `config` describes the
+    /// towers too.
     ///
     /// # Errors
     /// [`Error::Invalid`](crate::Error::Invalid) for an impossible adapter or update.
@@ -226,7 +227,7 @@ impl Model {
     /// towers stay, with their low-rank updates merged.
     ///
     /// # Errors
-    /// As [`Model::of_towers`].
+    /// The errors of [`Model::of_towers`].
     pub fn with_new_projections(self, config: &ModelConfig, head: Head, init: &mut Init) -> Result<Self> {
         let merged = self.merged();
         let config = ModelConfig {
@@ -272,7 +273,7 @@ impl Model {
     }
 
     /// Maps features of one encoder to f32 tangent vectors before scaling, `[B, width]` to `[B, D]`: adapter and
-    /// projection. `noise` is given in training only.
+    /// projection. `noise` enables the dropout of the adapter; `None` for inference.
     pub fn project(&self, features: Tensor<2>, tower: Tower, noise: Option<&DropoutNoise>) -> Tensor<2> {
         let (adapter, projection) = match tower {
             Tower::Image => (&self.visual_adapter, &self.visual_proj),
@@ -287,7 +288,7 @@ impl Model {
     /// Maps features of one encoder to points (space components), `[B, width]` to `[B, D]`.
     ///
     /// # Errors
-    /// As [`Head::lift`].
+    /// The errors of [`Head::lift`].
     pub fn embed_features(&self, features: Tensor<2>, tower: Tower, noise: Option<&DropoutNoise>) -> Result<Tensor<2>> {
         self.head.lift(self.project(features, tower, noise), tower)
     }
@@ -295,7 +296,7 @@ impl Model {
     /// Maps pixels in `[0, 1]`, `[B, 3, H, W]`, to f32 tangent vectors before scaling, `[B, D]`.
     ///
     /// # Errors
-    /// As [`Model::image_features`].
+    /// The errors of [`Model::image_features`].
     pub fn encode_images(&self, pixels: Tensor<4>) -> Result<Tensor<2>> {
         Ok(self.project(self.image_features(pixels)?, Tower::Image, None))
     }
@@ -303,7 +304,7 @@ impl Model {
     /// Maps token ids to f32 tangent vectors before scaling, `[B, D]`.
     ///
     /// # Errors
-    /// As [`Model::text_features`].
+    /// The errors of [`Model::text_features`].
     pub fn encode_texts(&self, tokens: Tokens) -> Result<Tensor<2>> {
         Ok(self.project(self.text_features(tokens)?, Tower::Text, None))
     }
@@ -311,7 +312,7 @@ impl Model {
     /// Maps photographs to points (space components), `[B, D]`.
     ///
     /// # Errors
-    /// As [`Model::image_features`].
+    /// The errors of [`Model::image_features`].
     pub fn embed_images(&self, pixels: Tensor<4>) -> Result<Tensor<2>> {
         self.head.lift(self.encode_images(pixels)?, Tower::Image)
     }
@@ -319,7 +320,7 @@ impl Model {
     /// Maps texts to points (space components), `[B, D]`.
     ///
     /// # Errors
-    /// As [`Model::text_features`].
+    /// The errors of [`Model::text_features`].
     pub fn embed_texts(&self, tokens: Tokens) -> Result<Tensor<2>> {
         self.head.lift(self.encode_texts(tokens)?, Tower::Text)
     }
@@ -342,7 +343,7 @@ impl Projection {
         Self { weight: init.matrix(width, dim, Fill::Normal((width as f64).powf(-0.5))) }
     }
 
-    /// A projection that keeps the first features, as many as the output is wide.
+    /// A projection of the same shape whose output is the first features, unchanged.
     fn identity(&self) -> Self {
         let weight = self.weight.value.val();
         let [width, dim] = weight.dims();

@@ -62,7 +62,7 @@ pub(crate) struct OnnxOutput {
 }
 
 impl OnnxGraph {
-    /// Loads a model, with as many threads as the program uses.
+    /// Loads a model. It runs with as many threads as Rayon's pool has.
     ///
     /// # Errors
     /// [`Error::Invalid`] if the ONNX Runtime library is missing or too old; [`Error::Io`]; [`Error::Format`] for a
@@ -98,11 +98,11 @@ impl OnnxGraph {
         &self.inputs
     }
 
-    /// The output of this name, or the only output.
+    /// The output `name`. Without a name, the only output.
     ///
     /// # Errors
-    /// [`Error::Invalid`] with the names of the outputs if there is none of this name, or several and no name; also for
-    /// an output of another type than f32.
+    /// [`Error::Invalid`] with the names of the outputs if none has this name, or if there are several and no name;
+    /// [`Error::Format`] for an output of another type than f32.
     pub(crate) fn output(&self, section: &str, name: Option<&str>) -> Result<&OnnxPort> {
         let port = pick(&self.outputs, &format!("{section}.output"), name)?;
         if port.element != OnnxElement::F32 {
@@ -114,10 +114,10 @@ impl OnnxGraph {
         Ok(port)
     }
 
-    /// The input of this name, or the only input.
+    /// The input `name`. Without a name, the only input.
     ///
     /// # Errors
-    /// [`Error::Invalid`] with the names of the inputs if there is none of this name, or several and no name.
+    /// [`Error::Invalid`] with the names of the inputs if none has this name, or if there are several and no name.
     pub(crate) fn input(&self, setting: &str, name: Option<&str>) -> Result<&OnnxPort> {
         pick(&self.inputs, setting, name)
     }

@@ -57,19 +57,19 @@ pub struct ParamInfo<'a> {
     /// `true` for a [`LinearWeight`]: stored in memory as `[in, out]`, which the engine multiplies without a copy, and
     /// published as `[out, in]`.
     pub transposed: bool,
-    /// `true` for a factor of a low-rank update ([`lora`](crate::lora)), stored and published as in memory.
+    /// `true` for a factor of a low-rank update ([`lora`](crate::lora)), which is published in its memory layout.
     pub low_rank: bool,
 }
 
 /// A visitor of parameters.
 pub trait ParamVisitor {
-    /// Called once per parameter, in order, with the leaf itself.
+    /// Called once per parameter, in declaration order, with the leaf itself.
     fn visit<const D: usize>(&mut self, param: &ParamInfo<'_>, value: &Tensor<D>);
 }
 
 /// A mapper that replaces parameters.
 pub trait ParamMapper {
-    /// Called once per parameter, in order, with the leaf itself; returns its new value, of the same shape.
+    /// Called once per parameter, in declaration order, with the leaf itself; returns its new value, of the same shape.
     fn map<const D: usize>(&mut self, param: &ParamInfo<'_>, value: Tensor<D>) -> Tensor<D>;
 }
 
@@ -96,42 +96,42 @@ struct TrainableParams<F>(F);
 /// Weight of a linear map, stored as `[in, out]`.
 #[derive(Module, Debug)]
 pub struct LinearWeight {
-    /// The parameter.
+    /// Matrix `[in, out]`.
     pub value: Param<Tensor<2>>,
 }
 
 /// Additive bias `[out]`.
 #[derive(Module, Debug)]
 pub struct Bias {
-    /// The parameter.
+    /// Vector `[out]`.
     pub value: Param<Tensor<1>>,
 }
 
 /// Gain or bias `[width]` of a normalisation.
 #[derive(Module, Debug)]
 pub struct NormParam {
-    /// The parameter.
+    /// Vector `[width]`.
     pub value: Param<Tensor<1>>,
 }
 
 /// A point `[D]` stored as a parameter, such as the root of the cones: no weight decay.
 #[derive(Module, Debug)]
 pub struct FreePoint {
-    /// The parameter.
+    /// Coordinates `[D]`.
     pub value: Param<Tensor<1>>,
 }
 
 /// A table `[1, tokens, width]` that is stored with the model and never trained.
 #[derive(Module, Debug)]
 pub struct FixedTable {
-    /// The parameter; it requires no gradient.
+    /// Values `[1, tokens, width]`, without a gradient.
     pub value: Param<Tensor<3>>,
 }
 
 /// A row `[C]` that is stored with the model and never trained: a statistic of the training data.
 #[derive(Module, Debug)]
 pub struct Statistic {
-    /// The parameter; it requires no gradient.
+    /// Values `[C]`, without a gradient.
     pub value: Param<Tensor<1>>,
 }
 
@@ -224,22 +224,22 @@ impl Init {
         LinearWeight { value: self.param([width_in, width_out], fill) }
     }
 
-    /// A [`Bias`].
+    /// A [`Bias`] of length `width`.
     pub fn bias(&mut self, width: usize, fill: Fill) -> Bias {
         Bias { value: self.param([width], fill) }
     }
 
-    /// A [`NormParam`].
+    /// A [`NormParam`] of length `width`, filled with `value`.
     pub fn norm(&mut self, width: usize, value: f32) -> NormParam {
         NormParam { value: self.param([width], Fill::Constant(value)) }
     }
 
-    /// A [`Statistic`].
+    /// A [`Statistic`] of length `width`, filled with `value`; it requires no gradient.
     pub fn statistic(&mut self, width: usize, value: f32) -> Statistic {
         Statistic { value: self.param([width], Fill::Constant(value)).set_require_grad(false) }
     }
 
-    /// A [`FixedTable`]. Its values are not loaded, so they are set even in a blank model.
+    /// A [`FixedTable`] with the given values, even in a blank model.
     pub fn fixed(&mut self, shape: [usize; 3], values: impl FnOnce() -> Vec<f32>) -> FixedTable {
         let (shape, values) = if self.reserve(&shape) { (shape, values()) } else { ([1; 3], vec![0.0]) };
         let table = Tensor::from_data(TensorData::new(values, shape), &self.device);
@@ -304,7 +304,7 @@ impl<'a, T> ParamTraversal<'a, T> {
         LEAVES.iter().find(|(name, _)| *name == container).map_or(ParamKind::Weight, |(_, kind)| *kind)
     }
 
-    /// The parameter that is traversed now, with its `name`.
+    /// Describes the current parameter, whose path is `name`.
     fn info<'n>(&self, name: &'n str) -> ParamInfo<'n> {
         let container = self.containers.last();
         ParamInfo {
@@ -318,10 +318,10 @@ impl<'a, T> ParamTraversal<'a, T> {
 
 const LINEAR_WEIGHT: &str = "Struct:LinearWeight";
 
-/// The engine's module for the two factors that it adds to a weight.
+/// Container name of Burn's module for the two factors of a low-rank update.
 const LOW_RANK_UPDATE: &str = "Struct:LoraAdapter";
 
-/// The leaf types, by the container names of Burn's traversal.
+/// Container names of the leaf types in Burn's traversal, with the kind of each.
 const LEAVES: &[(&str, ParamKind)] = &[
     (LINEAR_WEIGHT, ParamKind::Weight),
     ("Struct:Bias", ParamKind::Bias),

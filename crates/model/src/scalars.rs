@@ -31,10 +31,11 @@ impl BoundedScalar {
     /// Builds a scalar whose entries have the published `names`, the initial values `init` and the common `range`
     /// `[low, high]`.
     ///
-    /// `low` may be 0 and `high` infinite: no bound on that side. `learn = false` freezes the values.
+    /// A `low` of 0 or an infinite `high` means no bound on that side. `learn = false` freezes the values.
     ///
     /// # Errors
-    /// [`Error::Invalid`] if the range is empty or not positive, or an initial value is out of range.
+    /// [`Error::Invalid`] if the range is empty or not positive, if there is not one value per name, or if an initial
+    /// value is out of range.
     pub fn new(names: Vec<String>, init: &[f64], range: [f64; 2], learn: bool, device: &Device) -> Result<Self> {
         let what = names.first().cloned().unwrap_or_default();
         let [low, high] = range;
@@ -79,7 +80,7 @@ impl BoundedScalar {
     /// checkpoint is reproduced exactly; the trainer moves them into the range after its first step.
     ///
     /// # Errors
-    /// [`Error::Shape`] if there is not one number per name, [`Error::Invalid`] if one is not finite.
+    /// [`Error::Shape`] if there is not one number per name, [`Error::Invalid`] if a number is not finite.
     pub fn with_log_values(mut self, logs: &[f32]) -> Result<Self> {
         if logs.len() != self.len() {
             return Err(Error::Shape {
@@ -139,7 +140,7 @@ impl BoundedScalar {
     }
 }
 
-/// In f32, whatever default dtype the device has.
+/// A tensor in f32, regardless of the device's default dtype.
 fn vector(values: Vec<f32>, device: &Device) -> Tensor<1> {
     let shape = [values.len()];
     Tensor::from_data(TensorData::new(values, shape), (device, DType::F32))

@@ -19,7 +19,7 @@ pub struct WeightArray {
 pub enum WeightValues {
     /// Floating-point values.
     F32(Vec<f32>),
-    /// Masks.
+    /// Boolean values, for masks.
     Bool(Vec<bool>),
 }
 

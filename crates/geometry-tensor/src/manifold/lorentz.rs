@@ -68,7 +68,7 @@ impl Manifold for LorentzManifold {
         self.pairs(x, y, false)
     }
 
-    /// Minus the distances, in the same operation.
+    /// The negated distances. The fused operation negates them.
     fn pairwise_similarity(&self, x: Tensor<2>, y: Tensor<2>) -> Tensor<2> {
         self.pairs(x, y, true)
     }
@@ -83,7 +83,7 @@ impl Manifold for LorentzManifold {
     }
 
     /// For the root at the origin, MERU's exterior angle (HyCoCLIP Eq. 9 with `parent`, `child` in this order). For
-    /// another root, the same angle of the triangle root, parent, child.
+    /// another root, the exterior angle at the parent in the triangle of root, parent and child.
     fn exterior_angle(&self, parent: Tensor<2>, child: Tensor<2>, root: &RootT) -> Tensor<1> {
         self.hyperboloid(&parent).exterior_angle(parent, child, root_rows(root)).squeeze_dim(1)
     }

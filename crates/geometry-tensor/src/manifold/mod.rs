@@ -83,8 +83,8 @@ pub trait Manifold: Send + Sync {
     fn half_aperture(&self, parent: Tensor<2>, min_radius: f64, root: &RootT) -> Tensor<1>;
 
     /// Excess of `child` over the scaled cone of `parent`, row-wise: `[B, D], [B, D] -> [B]`, radians, `>= 0`:
-    /// `max(0, exterior_angle - aperture_scale * half_aperture)`. On a product, it is the mean of the hinges of the
-    /// factors, each with its own aperture.
+    /// `max(0, exterior_angle - aperture_scale * min(half_aperture, max_aperture))`. On a product, it is the mean of
+    /// the hinges of the factors, each with its own aperture.
     fn cone_hinge(&self, parent: Tensor<2>, child: Tensor<2>, shape: &ConeShape, root: &RootT) -> Tensor<1> {
         let aperture = shape.cut(self.half_aperture(parent.clone(), shape.min_radius, root));
         (self.exterior_angle(parent, child, root) - aperture * shape.aperture_scale).clamp_min(0.0)
@@ -102,8 +102,8 @@ pub trait Manifold: Send + Sync {
     /// Distance to the root: `[B, D] -> [B]`.
     fn depth(&self, x: Tensor<2>, root: &RootT) -> Tensor<1>;
 
-    /// The points of the space that are nearest to these vectors, `[B, D] -> [B, D]`. The default, for spaces of which
-    /// every vector is a point, returns them. Sphere: normalisation.
+    /// The points of the space that are nearest to the vectors, `[B, D] -> [B, D]`. The default returns the vectors
+    /// unchanged, for spaces in which every vector is a point. Sphere: normalisation.
     fn project(&self, vectors: Tensor<2>) -> Tensor<2> {
         vectors
     }
@@ -135,12 +135,12 @@ impl ConeShape {
 pub struct ManifoldEntry {
     /// Name of the [`ManifoldSpec::kind`].
     pub kind: &'static str,
-    /// Builds the manifold from a checked spec and, if the space is curved, its curvatures `[K]`.
+    /// Builds the manifold from a checked spec. The tensor holds the curvatures `[K]`; `None`: those of the spec.
     pub build: fn(&ManifoldSpec, Option<Tensor<1>>) -> Box<dyn Manifold>,
 }
 
 /// The registry of all tensor implementations; the kinds are those of [`conifer_geometry::SPACES`]. A crate outside
-/// this workspace registers its space in both.
+/// this workspace registers its space in both registries.
 pub static MANIFOLDS: Registry<ManifoldEntry> = Registry::new(
     "manifold",
     |entry| entry.kind,
@@ -150,7 +150,7 @@ pub static MANIFOLDS: Registry<ManifoldEntry> = Registry::new(
 /// Builds the manifold that `spec` describes.
 ///
 /// `curv` holds the curvatures c > 0, `[K]`, one per Lorentz factor, and may require a gradient. If `curv` is
-/// `None`, the curvatures of `spec` are used as constants. Sphere and Euclidean space ignore it.
+/// `None`, the curvatures of `spec` are used as constants. The sphere and Euclidean space ignore `curv`.
 ///
 /// # Errors
 /// [`ManifoldSpec::check`] fails; the kind is unknown; `curv` has the wrong length.

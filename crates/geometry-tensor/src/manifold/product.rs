@@ -41,7 +41,7 @@ impl Manifold for ProductManifold {
         build(self.factors, self.factor_dim, self.curv.values())
     }
 
-    /// Factor by factor.
+    /// The lift in each factor.
     fn lift(&self, tangent: Tensor<2>) -> Tensor<2> {
         fused::lift(&tangent, None, &self.curv)
             .unwrap_or_else(|| self.joined(self.by_row(&tangent).lift(self.split(tangent))))
@@ -51,7 +51,7 @@ impl Manifold for ProductManifold {
         fused::lift(&features, Some(&scale), &self.curv).unwrap_or_else(|| self.lift(scaled(features, scale)))
     }
 
-    /// Factor by factor.
+    /// The inverse of the lift in each factor.
     fn unlift(&self, points: Tensor<2>) -> Tensor<2> {
         self.joined(self.by_row(&points).unlift(self.split(points)))
     }
@@ -66,7 +66,7 @@ impl Manifold for ProductManifold {
         self.pairs(x, y, false)
     }
 
-    /// Minus the distances, in the same operation.
+    /// The negated distances. The fused operation negates them.
     fn pairwise_similarity(&self, x: Tensor<2>, y: Tensor<2>) -> Tensor<2> {
         self.pairs(x, y, true)
     }
@@ -81,7 +81,7 @@ impl Manifold for ProductManifold {
         self.by_pair(&x).pairwise_inner(self.by_factor(x), self.by_factor(y)).sum_dim(0).squeeze_dim(0)
     }
 
-    /// Mean over factors (PHyCLIP averages its entailment terms in the same way).
+    /// Mean of the angles of the factors. PHyCLIP averages its entailment terms in the same way.
     fn exterior_angle(&self, parent: Tensor<2>, child: Tensor<2>, root: &RootT) -> Tensor<1> {
         rows(DistanceNorm::L1, self.factor_angles(parent, child, root))
     }
@@ -99,7 +99,7 @@ impl Manifold for ProductManifold {
         })
     }
 
-    /// Mean over factors.
+    /// Mean of the half apertures of the factors.
     fn half_aperture(&self, parent: Tensor<2>, min_radius: f64, root: &RootT) -> Tensor<1> {
         rows(DistanceNorm::L1, self.factor_apertures(parent, min_radius, root))
     }
@@ -112,7 +112,7 @@ impl Manifold for ProductManifold {
         })
     }
 
-    /// Factor by factor.
+    /// The geodesic in each factor.
     fn geodesic(&self, from: Tensor<2>, to: Tensor<2>, t: f64) -> Tensor<2> {
         self.joined(self.by_row(&from).geodesic(self.split(from), self.split(to), t))
     }
@@ -123,7 +123,7 @@ impl Manifold for ProductManifold {
     }
 }
 
-/// Aggregates distances, angles or hinges of the factors: `[B, K, 1] -> [B]`.
+/// Aggregates distances, depths, angles, apertures or hinges of the factors: `[B, K, 1] -> [B]`.
 fn rows(norm: DistanceNorm, lengths: Tensor<3>) -> Tensor<1> {
     let mean = match norm {
         DistanceNorm::L1 => lengths.mean_dim(1),

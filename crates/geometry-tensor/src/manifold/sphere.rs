@@ -28,12 +28,12 @@ impl Manifold for SphereManifold {
         unit_rows(tangent, tiny)
     }
 
-    /// [`Manifold::lift`].
+    /// `v / |v|`, as in [`Manifold::lift`].
     fn project(&self, vectors: Tensor<2>) -> Tensor<2> {
         self.lift(vectors)
     }
 
-    /// The point itself.
+    /// The identity.
     fn unlift(&self, points: Tensor<2>) -> Tensor<2> {
         points
     }

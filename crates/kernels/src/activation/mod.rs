@@ -72,7 +72,8 @@ pub fn quick_gelu_plain<const D: usize>(x: Tensor<D>) -> Tensor<D> {
     x.clone() * activation::sigmoid(x * 1.702)
 }
 
-/// `2 sqrt(2 / pi)`: `(1 + tanh(t)) / 2 = sigmoid(2 t)`.
+/// `2 sqrt(2 / pi)`, the factor of `x` in the sigmoid form of [`Activation::TanhGelu`]: `(1 + tanh(t)) / 2 =
+/// sigmoid(2 t)`.
 pub(crate) const TANH_GELU_SLOPE: f64 = 1.595_769_121_605_731;
 
 /// Coefficient of `x^3` in [`Activation::TanhGelu`].

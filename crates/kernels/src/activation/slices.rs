@@ -8,7 +8,7 @@ use crate::arrays::{FlexArray, array, dense, numbers};
 use crate::functions::{LANES, fma, normal, sigmoid};
 use crate::raw::{in_pool, new_rows, new_rows_beside};
 
-/// Chunk size per row of [`new_rows`]; the operation is elementwise.
+/// Numbers per row of [`new_rows`]. The operation is elementwise, so any width gives the same result.
 const ROW: usize = 1 << 9;
 
 impl ActivationOps for Flex {

@@ -30,8 +30,8 @@ impl SizeClass {
         if !(1 << MIN_SHIFT..=1 << MAX_SHIFT).contains(&size) || layout.align() > PAGE_ALIGN {
             return None;
         }
-        // Round up to a multiple of a quarter of the power of two below. This may reach the next power of two, so
-        // `ilog2` is taken again.
+        // Round up to a multiple of 2^(ilog2(size) - 2). This may reach the next power of two, so `ilog2` is computed
+        // again.
         let rounded = size.next_multiple_of(1 << (size.ilog2() - 2));
         let shift = rounded.ilog2();
         let quarter = (rounded >> (shift - 2)) & 3;

@@ -63,7 +63,7 @@ impl<C: CheckpointStrategy> AngleOps for Autodiff<Flex, C> {
 #[derive(Debug)]
 struct PairwiseAngleNode;
 
-/// Inputs saved for the backward pass. None has the size `[P, C]`.
+/// Inputs saved for the backward pass. No saved tensor has the size `[P, C]`.
 #[derive(Clone, Debug)]
 struct PairwiseAngleState {
     parent: FlexArray,

@@ -18,7 +18,7 @@ use super::tiles::{GROUP, RowGroup, add, gradients};
 use crate::arrays::{FlexArray, array, dense, numbers};
 use crate::raw::in_pool;
 
-/// Tensors saved for the backward pass. None has the size `[W, P]`.
+/// State saved for the backward pass. No saved tensor has the size `[W, P]`.
 #[derive(Clone, Debug)]
 pub(super) struct AngleContrastState {
     points: FlexArray,

@@ -10,9 +10,10 @@ pub struct PairLabels {
 }
 
 impl PairLabels {
-    /// Creates a table whose rows are the points with the indices `wholes` and whose columns are those with the
-    /// indices `parts`. `positive` are the cells of a whole and one of its parts. `same` are the cells whose whole
-    /// and part are the same object; they are excluded. Cells may be in any order and may repeat.
+    /// Creates a table whose rows are the points with the indices `wholes` and whose columns are the points with the
+    /// indices `parts`. `positive` lists the cells `[row, column]` of a whole and one of its parts. `same` lists the
+    /// cells whose whole and part are the same object; the loss excludes them. Both lists may have any order and
+    /// repeated cells.
     ///
     /// # Panics
     /// Panics if a cell is outside the table.

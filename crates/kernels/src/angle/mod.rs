@@ -32,12 +32,12 @@ pub enum AngleGeometry {
 /// Computes the mean over factors of the exterior angle of all pairs, in radians, with the root at the origin. Shapes:
 /// `[P, K d]`, `[C, K d]` and `[K]` to `[P, C]`.
 ///
-/// Let `y` be the child's component along the parent and `t` the Lorentz time component. The vector at the parent
-/// towards the child has the component `a = sqrt(|child|^2 - y^2)` perpendicular to the outward direction and `sqrt(c)
-/// (t(p) y - t(c) |p|)` along it (HyCoCLIP Eq. 9), or `y - |p|` in flat space (Wang et al., Eq. 10). One matrix product
-/// gives every `y`. `a` is the root of a difference of squares, so angles within about the square root of the rounding
-/// error of 0 or pi are not resolved. Lengths up to `tiny` count as zero: the angle is 0 and no gradient flows.
-/// Otherwise gradients flow to all three tensors.
+/// Let `p` be the parent, `q` the child, `c` the curvature, `y` the component of `q` along `p`, and `t` the Lorentz
+/// time component. The vector at the parent towards the child has the component `a = sqrt(|q|^2 - y^2)` perpendicular
+/// to the outward direction and `sqrt(c) (t(p) y - t(q) |p|)` along it (HyCoCLIP Eq. 9), or `y - |p|` in flat space
+/// (Wang et al., Eq. 10). One matrix product gives every `y`. `a` is the root of a difference of squares, so angles
+/// within about the square root of the rounding error of 0 or pi are not resolved. Lengths up to `tiny` count as zero:
+/// the angle is 0 and no gradient flows. Otherwise gradients flow to all three tensors.
 ///
 /// Fused for `f32` on the CPU. Returns `None` for other tensors, for which the caller computes the angles with tensor
 /// operations. Both passes process one tile of a few MiB at a time; only the inputs are saved. The result is

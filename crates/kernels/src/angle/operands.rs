@@ -13,8 +13,8 @@ use super::pass::{AnglePoint, AngleRow, ColumnPoints};
 use crate::arrays::{FlexArray, array, dense, into_numbers, numbers};
 use crate::trigonometry::sums;
 
-/// Size of the dot products of one tile over all factors, small enough to stay in the cache between the product and the
-/// SIMD pass.
+/// Bytes of the dot products of one tile over all factors. They stay in the cache between the product and the SIMD
+/// pass.
 const TILE_BYTES: usize = 4 << 20;
 
 pub(super) struct AngleOperands {

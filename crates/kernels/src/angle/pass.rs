@@ -69,8 +69,8 @@ impl AngleRow<'_> {
         self.differentiate::<false>(dots, down, &[], own)
     }
 
-    /// As [`AngleRow::differentiate_down`], from the gradients of the angles at the row's point and at the columns'
-    /// points.
+    /// Does the same as [`AngleRow::differentiate_down`] for the gradients of both angles of each pair: `down` at the
+    /// row's point and `up` at the column's point.
     pub(super) fn differentiate_both(self, dots: &mut [f32], down: &[f32], up: &[f32], own: &mut [f32]) -> RowGradient {
         self.differentiate::<true>(dots, down, up, own)
     }

@@ -173,8 +173,8 @@ impl WithSimd for MergeSums<'_> {
 }
 
 /// Replaces each similarity by `derivative * weight_i` with `weight_i = exp(logit_i - shift_i) factor_i`, where
-/// `derivative` is that of the logit with respect to the angle. Returns the sum of similarity times weight. With
-/// `EACH`, `shift` and `factor` have one entry per cell, otherwise a single one.
+/// `derivative` is the derivative of the logit with respect to the angle. Returns the sum of similarity times weight.
+/// With `EACH`, `shift` and `factor` have one entry per cell, otherwise one entry.
 pub(super) fn differentiate_cells<const EACH: bool>(
     cells: &mut [f32],
     [shift, factor]: [&[f32]; 2],

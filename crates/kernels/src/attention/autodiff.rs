@@ -38,7 +38,7 @@ impl<C: CheckpointStrategy> AttentionOps for Autodiff<Flex, C> {
     }
 }
 
-/// Has one parent (the joint projections) or two (the queries, then the keys and values).
+/// A node with one parent (the joint projections) or two (the queries, then the keys and values).
 #[derive(Debug)]
 struct AttentionNode;
 

@@ -79,7 +79,8 @@ impl AttentionOperands {
         self.scores(query, key, scores);
         let (causal, hidden) = (self.mask.causal, self.hidden_keys(head));
         AutoArch::new().dispatch(SoftmaxForward { scores, keys, causal, hidden, rows });
-        // Scaling the result takes `d` multiplications per query; scaling the probabilities would take `L`.
+        // Scaling the result takes one multiplication per query and channel. Scaling the probabilities would take one
+        // per query and key.
         out.product(self.table_view(scores), value, 1.0);
         AutoArch::new().dispatch(ScaleRows { panel: &mut out, rows });
     }

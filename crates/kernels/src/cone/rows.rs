@@ -1,4 +1,4 @@
-//! The fused hinge on the CPU. Eight factors are processed side by side. Factor indices count over all rows.
+//! The fused hinge on the CPU. Eight factors are processed side by side. The index of factor k of row i is `i K + k`.
 
 use burn::backend::{Flex, TensorMetadata};
 use macerator::{AutoArch, Simd, WithSimd};

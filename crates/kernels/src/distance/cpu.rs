@@ -31,7 +31,7 @@ impl DistancePasses for Flex {
     }
 }
 
-/// State saved for the backward pass. Nothing has the size `[K, M, N]`.
+/// State saved for the backward pass. No saved tensor has the size `[K, M, N]`.
 #[derive(Clone, Debug)]
 pub(super) struct CpuDistanceState {
     x: FlexArray,
@@ -50,9 +50,9 @@ pub(super) struct DistanceOperands<'a> {
     pub(super) x: &'a [f32],
     pub(super) y: &'a [f32],
     pub(super) curv: Vec<f32>,
-    /// `sqrt(c) t - 1`, `[M, K]`.
+    /// `sqrt(c) t - 1` of the points `x`, `[M, K]`.
     pub(super) a: Vec<f32>,
-    /// `sqrt(c) t - 1` of the other side, `[N, K]`.
+    /// `sqrt(c) t - 1` of the points `y`, `[N, K]`.
     pub(super) b: Vec<f32>,
     /// Weight of each factor: `sign / (K sqrt(c))` of the rapidity for l1, and `1 / (K c)` of the squared rapidity for
     /// l2.

@@ -208,7 +208,7 @@ fn products<S: Simd, const R: usize>(
     u
 }
 
-/// `grad` is the gradient of the result; for l2 it is divided by the result.
+/// The gradients of the points. `grad` is the gradient of the result; for l2 it is divided by the result.
 pub(super) fn backward(operands: &DistanceOperands<'_>, grad: &[f32]) -> PointGradients {
     let (rows, columns) = (NarrowRows::new(operands), NarrowColumns::new(operands));
     let DistanceSizes { m, n, k, d } = operands.sizes;

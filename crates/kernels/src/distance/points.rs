@@ -3,7 +3,7 @@
 use conifer_geometry::spaces::lorentz::time_excess;
 use rayon::prelude::*;
 
-/// Sizes of the operands: `m` and `n` points.
+/// Sizes of the operands: `m` points `x` and `n` points `y`.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct DistanceSizes {
     pub(super) m: usize,

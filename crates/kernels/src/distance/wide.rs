@@ -13,7 +13,7 @@ use super::points::{DistanceSizes, finish};
 use crate::arrays::{FlexArray, array, numbers};
 use crate::lanes::{LINE, Register, lanes, load, splat, store};
 
-/// Size of `u` per tile, small enough to stay in the cache between the product and the pass.
+/// Bytes of `u` per tile if there are several factors. They stay in the cache between the product and the pass.
 const TILE_BYTES: usize = 4 << 20;
 /// Rows per pass. Column sums of the passes are added in order.
 const PASS_ROWS: usize = 32;
@@ -51,7 +51,8 @@ pub(super) fn forward(
     (array(out, &[m, n]), saved_u)
 }
 
-/// `grad` is the gradient of the result; for l2 it is divided by the result. `out` is the saved result, if any.
+/// The gradients of the points. `grad` is the gradient of the result; for l2 it is divided by the result. `out` is the
+/// saved result, if any.
 pub(super) fn backward(
     operands: &DistanceOperands<'_>,
     [x, y]: [&FlexArray; 2],
@@ -141,7 +142,7 @@ impl<'a> PassExcesses<'a> {
     }
 }
 
-/// Replaces dot products by `u`, and adds the distances of one factor to `out`.
+/// Replaces dot products by `u`, and adds the terms of one factor to `out`. The last factor completes the distances.
 struct WideForward<'a> {
     operands: &'a DistanceOperands<'a>,
     excesses: PassExcesses<'a>,

@@ -13,7 +13,8 @@ use super::weights::DepthwiseWeights;
 use crate::lanes::{CacheLine, LINE, lanes, load, store};
 use crate::pointwise::relu6;
 
-/// Output pixels of a row that are computed at once. All sides of EfficientNet's feature maps are multiples of 7.
+/// Output pixels of a row that are computed at once. The feature maps of EfficientNet-Lite0 have sides that are
+/// multiples of 7.
 const TILE: usize = 7;
 
 /// Filters some rows of some blocks of 16 channels.

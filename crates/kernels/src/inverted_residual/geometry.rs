@@ -91,7 +91,7 @@ impl StageGeometry {
         self.slots = ((rows - 1) * self.stride + kernel).min(self.input);
     }
 
-    /// Bytes per block of channels.
+    /// Bytes of intermediate results per block of channels.
     fn buffer_bytes(&self) -> usize {
         (self.ring_lines() + self.images * self.rows * self.output) * size_of::<CacheLine>()
     }

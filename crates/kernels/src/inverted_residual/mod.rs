@@ -74,9 +74,9 @@ pub struct InvertedResidual {
 /// `ceil(side / s)` in both cases.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ConvPadding {
-    /// As TensorFlow: `max((ceil(side / s) - 1) s + k - side, 0)` zeros, half of them (rounded down) before the first
-    /// row and the rest after the last. EfficientNet-Lite was trained with it.
+    /// TensorFlow's `SAME`: `max((ceil(side / s) - 1) s + k - side, 0)` zeros, half of them (rounded down) before the
+    /// first row and the rest after the last. EfficientNet-Lite was trained with it.
     Same,
-    /// `(k - 1) / 2` zeros on each side, as torchvision's MobileNetV2.
+    /// `(k - 1) / 2` zeros on each side, as in torchvision's MobileNetV2.
     Symmetric,
 }

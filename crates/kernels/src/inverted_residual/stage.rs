@@ -39,7 +39,8 @@ pub(super) enum StageInput<'a> {
 }
 
 impl Stage {
-    /// Computes `images` feature maps: `output = start + project(relu6(depthwise(relu6(expand(input)))))`.
+    /// Computes `output = project(relu6(depthwise(relu6(expand(input)))))` for `images` images, plus `input` if the
+    /// block is residual.
     pub(super) fn run(
         &self,
         geometry: &StageGeometry,
@@ -155,7 +156,7 @@ impl Stage {
                 from: ring,
                 to: filtered,
             });
-            // If there are several images, a strip has all rows, so that the pixels are contiguous here too.
+            // With several images a strip has all rows, so the pixels are contiguous in either case.
             let start = rows.start * out_side;
             scratch.positions.clear();
             scratch.positions.extend(start as u32..(start + count) as u32);

@@ -12,7 +12,7 @@ struct Maps {
     side: usize,
 }
 
-/// The convolution as it is defined, for any number of groups.
+/// A direct convolution with any number of groups.
 fn convolve(x: &Maps, conv: &FoldedConv, groups: usize, stride: usize, padding: ConvPadding) -> Maps {
     let (kernel, per_group) = (conv.kernel, conv.inputs / groups);
     let side = x.side.div_ceil(stride);
@@ -144,8 +144,8 @@ impl TestNet {
     }
 }
 
-/// Kernels 3, 5 and 7, strides 1 and 2, with and without expansion, residual and not. Most numbers of channels are no
-/// multiple of 16.
+/// Blocks with kernel sizes 3, 5 and 7 and strides 1 and 2, with and without expansion and residual sum. Most numbers
+/// of channels are not multiples of 16.
 const MIXED: [BlockSpec; 6] = [
     block(0, 10, 3, 1),
     block(40, 10, 5, 1),

@@ -111,7 +111,8 @@ fn sum_of<S: Simd>(x: &[f32], mean: f32) -> (f32, f32) {
     (sum(&plain), sum(&squares))
 }
 
-/// With `y = (x - mean) scale` and `g = gradient gain`, the gradient of `x` is `scale (g - mean(g) - y mean(g y))`.
+/// With `scale` the reciprocal of the standard deviation, `y = (x - mean) scale` and `g = gradient gain`, the gradient
+/// of `x` is `scale (g - mean(g) - y mean(g y))`.
 struct LayerNormBackward<'a> {
     from: &'a [f32],
     to: &'a mut [f32],

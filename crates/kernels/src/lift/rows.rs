@@ -169,8 +169,9 @@ struct LiftBackward<'a> {
 impl WithSimd for LiftBackward<'_> {
     type Output = ();
 
-    /// With `f = sinh(r) / r` and `q = f'(r) / r`, the gradients are `s f g + (g . v) s (c s^2) q v` for `v`, `(g . v)
-    /// (f + q r^2)` for `s` and `(g . v) s q r^2 / 2c` for `c`.
+    /// With `g` the gradient of the point, `f = sinh(r) / r` and `q = f'(r) / r`, the gradients are `s f g + (g . v) s
+    /// (c s^2) q v` for the tangent vector `v`, `(g . v) (f + q r^2)` for the scale `s` and `(g . v) s q r^2 / 2c` for
+    /// the curvature `c`.
     #[inline(always)]
     fn with_simd<S: Simd>(self) {
         let width = self.factors.width;

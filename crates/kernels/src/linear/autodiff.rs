@@ -42,7 +42,7 @@ impl<C: CheckpointStrategy> LinearOps for Autodiff<Flex, C> {
     }
 }
 
-/// Has three parents (rows, weight, bias), or four with `base`, to which the result is added.
+/// A node with three parents (rows, weight, bias), or four with `base`, to which the result is added.
 #[derive(Debug)]
 struct LinearNode;
 

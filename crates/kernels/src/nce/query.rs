@@ -25,7 +25,7 @@ pub(super) struct InfoNceTable<'a> {
 }
 
 impl InfoNceTable<'_> {
-    /// The logit of the positive.
+    /// The logit of the positive of `query`.
     fn own(&self, query: usize) -> f32 {
         self.similarity[query * self.columns + query] * self.scale
     }

@@ -58,8 +58,8 @@ impl PointwiseWeights {
     }
 }
 
-/// Splits the blocks into pairs. If the number of blocks is odd, one group has three: a group of one block would load a
-/// value for every multiplication.
+/// Splits the blocks into pairs. If the number of blocks is odd, one group has three, because a group of one block
+/// loads a value for every multiplication. A single block is a group of its own.
 fn groups(blocks: usize) -> Vec<BlockGroup> {
     let mut groups = Vec::new();
     let mut first = 0;

@@ -12,9 +12,9 @@ use crate::lanes::{CacheLine, LINE, lines};
 use crate::pointwise::{Pointwise, PointwiseStart, PointwiseWeights};
 use crate::raw::in_pool;
 
-/// Tokens per task, and tokens that the feed-forward part processes together (a strip). It is a multiple of 14, the
-/// tokens of one tile of a matrix product. The hidden layer of a strip fits into the L2 cache, and each weight that is
-/// loaded is used for 112 tokens.
+/// Most tokens per task unless one text has more, and tokens that the feed-forward part processes together (a strip).
+/// It is a multiple of 14, the tokens of one tile of a matrix product. The hidden layer of a strip fits into the L2
+/// cache, and each weight that is loaded is used for 112 tokens.
 const STRIP: usize = 112;
 
 /// A post-norm transformer for inference on the CPU.
@@ -110,8 +110,8 @@ impl PostNormEncoder {
         }
     }
 
-    /// The pooled result of the last layer. `rows` `[tokens, width]` are the texts one after the other, and `lengths`
-    /// their numbers of tokens; the result is `[texts, width]`.
+    /// The pooled result of the last layer, `[texts, width]`. `rows` `[tokens, width]` holds the concatenated texts,
+    /// and `lengths` the number of tokens of each text.
     ///
     /// The result of a text is bit-identical for any number of threads and in any batch.
     ///

@@ -88,7 +88,7 @@ fn forward(x: FlexArray, tiny: f32) -> (FlexArray, Vec<f32>) {
     (array(out, &[rows, dim]), inverse)
 }
 
-/// `(g - y <y, g>) / |x|` with `y` the unit row.
+/// The gradient of each row `x`: `(g - y <y, g>) / |x|` with `y` the unit row and `g` its gradient.
 fn backward(out: &FlexArray, inverse: &[f32], grad: FlexArray) -> FlexArray {
     let grad = dense(&grad);
     let [rows, dim] = out.shape().dims::<2>();

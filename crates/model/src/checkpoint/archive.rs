@@ -26,7 +26,7 @@ pub(super) fn unpacked_bytes(path: &Path) -> io::Result<u64> {
     let start = length.saturating_sub(TAIL);
     let tail = read(&mut file, start, length - start)?;
     let Some(end) = tail.windows(4).rposition(|it| it == b"PK\x05\x06") else { return Ok(0) };
-    // The directory ends where its end record begins; in a ZIP64 archive that is the ZIP64 record before its locator.
+    // The end record follows the directory. In a ZIP64 archive, the ZIP64 end record and its locator are between them.
     let is_zip64 = end.checked_sub(LOCATOR).is_some_and(|at| tail[at..].starts_with(b"PK\x06\x07"));
     let (directory_end, size) = match tail[..end].windows(4).rposition(|it| it == b"PK\x06\x06") {
         Some(record) if is_zip64 => (start + record as u64, number(&tail[record..], 40, 8)),
@@ -47,7 +47,7 @@ pub(super) fn unpacked_bytes(path: &Path) -> io::Result<u64> {
     Ok(total)
 }
 
-/// The unpacked size of a directory entry: its own field, or the ZIP64 extra field if that holds 2^32 - 1.
+/// The unpacked size of a directory entry: its 32-bit field, or the ZIP64 extra field if the 32-bit field is 2^32 - 1.
 fn unpacked_size(entry: &[u8]) -> u64 {
     let size = number(entry, 24, 4);
     if size != u64::from(u32::MAX) {

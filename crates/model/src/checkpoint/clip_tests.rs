@@ -109,7 +109,7 @@ fn errors(folder: &Path, model: &Model, manifest: &Manifest) -> [(&'static str, 
     [("image", io.error("out.image_embeds_normalized", image)), ("text", io.error("out.text_embeds_normalized", text))]
 }
 
-/// The inputs, as `(folder, file in it or empty for the folder, number of heads to pass)`.
+/// Test checkpoints: folder, file in the folder (empty: the folder itself), number of attention heads to pass.
 const CLIPS: [(&str, &str, Option<usize>); 4] = [
     ("hf_clip_quick_gelu", "", None),
     ("hf_clip_gelu", "", None),

@@ -93,7 +93,7 @@ fn import(mut stored: StateDict, options: &ImportOptions, device: &Device) -> Re
     Ok((model, manifest))
 }
 
-/// `[SEP]` in BERT's vocabulary. ALIGN ends texts with it, but no key of its config names it.
+/// Id of `[SEP]` in BERT's vocabulary. ALIGN ends texts with this id, which its config does not contain.
 const SEPARATOR: u32 = 102;
 
 /// ALIGN stores the temperature; conifer stores the logarithm of 1/temperature.
@@ -344,8 +344,8 @@ fn preprocessing(path: &Path) -> Result<AlignPreprocessing> {
     }
     let read: AlignProcessorConfig = read_json(path)?;
     let crop = if read.do_center_crop { EvalCrop::Center } else { EvalCrop::Squeeze };
-    // For bytes 255 p the processor computes (255 p f - offset - mean) / std, and divides by std again under
-    // `include_top`. This is written as (p - m) / s.
+    // For pixels p in [0, 1] and f = `rescale_factor` the processor computes (255 p f - offset - mean) / std, and
+    // divides by std again under `include_top`. The statistics below give the same values as (p - mean) / std.
     let offset = f64::from(u8::from(read.rescale_offset));
     let scale = 255.0 * read.rescale_factor;
     let channel = |i: usize| {
@@ -453,7 +453,7 @@ mod tests {
         for (mean, std) in found.pixels.mean.into_iter().zip(found.pixels.std) {
             assert!(((0.0 - mean) / std + 1.0).abs() < 1e-6 && ((1.0 - mean) / std - 1.0).abs() < 1e-6);
         }
-        // By default the processor computes (p - mean) / std / std, which is meant for networks with a classifier.
+        // By default the processor computes (p - mean) / std / std, the normalisation for networks with a classifier.
         let found = read("{}").unwrap();
         assert!((found.pixels.mean[0] - 0.485).abs() < 1e-6 && (found.pixels.std[0] - 0.229 * 0.229).abs() < 1e-6);
         let message = read(r#"{"image_std": [0, 1, 1]}"#).map(|_| ()).unwrap_err().to_string();

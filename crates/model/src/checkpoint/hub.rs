@@ -1,5 +1,5 @@
-//! Looks up models of the Hugging Face hub by name in the local cache of the hub's tools. This module does not use the
-//! network: missing models are downloaded with `hf download`, if that program is installed.
+//! Looks up models of the Hugging Face hub by name in the local cache of the hub's tools. Missing models are downloaded
+//! with the program `hf`, if it is installed; this module makes no network requests itself.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -12,8 +12,8 @@ use crate::{Error, Result};
 /// Resolves `reference` to a file or folder. A path is returned unchanged. A name such as
 /// `openai/clip-vit-base-patch32` resolves to the snapshot of that model in the local cache: the one that `main` points
 /// to, else the only one. Missing models are downloaded with `hf download`, which shows its progress on stderr. Nothing
-/// is downloaded if `HF_HUB_OFFLINE` is set, or if the part before the slash is an existing folder: `reference` is then
-/// a mistyped path.
+/// is downloaded if `HF_HUB_OFFLINE` is set to anything but 0, or if the part before the slash is an existing folder:
+/// `reference` is then a mistyped path.
 ///
 /// The cache is the first of these that is set: `$HF_HUB_CACHE`, `$HF_HOME/hub`, `$XDG_CACHE_HOME/huggingface/hub`,
 /// `~/.cache/huggingface/hub`.

@@ -75,7 +75,7 @@ pub(super) fn gather(
         let Ok(mut parts) = parts.into_iter().collect::<Result<Vec<Vec<f32>>, ()>>() else { continue };
         let values = match (&mapping, shape.as_slice()) {
             (TensorMapping::Transposed(_), &[rows, columns]) => transpose(&parts.concat(), columns, rows),
-            // The usual case reuses the buffer.
+            // A single part is moved, not copied.
             _ if parts.len() == 1 => parts.swap_remove(0),
             _ => parts.concat(),
         };
@@ -103,7 +103,7 @@ fn take(stored: &mut Weights, name: &str, expected: &[usize]) -> Result<Vec<f32>
     }
 }
 
-/// The tensors of `model` in the other layout.
+/// Converts the tensors of `model` to the layout that `mapping` describes.
 pub(super) fn scatter(model: &Model, mapping: fn(&str) -> TensorMapping) -> Weights {
     let mut own = weights::export(model);
     let mut scattered = Weights::new();
@@ -130,7 +130,7 @@ pub(super) fn scatter(model: &Model, mapping: fn(&str) -> TensorMapping) -> Weig
 pub(super) const CLIP_PIXELS: PixelStatistics =
     PixelStatistics { mean: [0.481_454_66, 0.457_827_5, 0.408_210_73], std: [0.268_629_54, 0.261_302_6, 0.275_777_1] };
 
-/// Returns the configs of the two towers if `layout`, one of CLIP's, can represent `model`.
+/// Returns the configs of the two towers if `layout`, a layout of CLIP, can represent `model`.
 ///
 /// # Errors
 /// [`Error::Invalid`] naming the part that `layout` cannot represent.
@@ -206,8 +206,8 @@ pub(super) struct ClipDescription {
 /// Builds the model of `described` with the tensors of `stored`.
 ///
 /// # Errors
-/// As [`gather`]; [`Error::Format`] if the config describes a model with more parameters than the weights file holds,
-/// or an invalid architecture.
+/// The errors of [`gather`]; [`Error::Format`] if the config describes a model with more parameters than the weights
+/// file holds, or an invalid architecture.
 pub(super) fn assemble(
     described: ClipDescription,
     stored: StateDict,

@@ -20,7 +20,7 @@ use crate::{Error, Result};
 pub struct Manifest {
     /// Version of this file, [`Manifest::FORMAT`].
     pub format: u32,
-    /// Version of conifer that wrote it.
+    /// Version of conifer that wrote the file.
     pub conifer: String,
     /// The training method (a name in `METHODS` of `conifer-train`), for users and reports.
     pub method: String,
@@ -80,7 +80,7 @@ pub struct TextFeed {
     /// File name of the tokenizer in the same folder; absent if the checkpoint has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tokenizer: Option<String>,
-    /// Id that ends every text, and at which CLIP's text encoder is pooled.
+    /// Id at the end of every text. CLIP's text encoder is pooled at the position of this id.
     pub end_of_text: u32,
     /// Id that fills a row after the end of its text. The encoder never reads it.
     pub padding: u32,
@@ -107,12 +107,12 @@ impl Manifest {
         }
     }
 
-    /// Checks that the tokenizer belongs to the model.
+    /// Checks that the tokenizer matches the model.
     ///
     /// # Errors
     /// [`Error::Invalid`] if the tokenizer has more ids than the embedding table has rows, or another end-of-text id
-    /// than the manifest. For a model that reads vectors of texts: if the tokenizer has none, or vectors of another
-    /// width.
+    /// than the manifest; if it is a table of vectors, but the model has a text encoder; if the model reads vectors of
+    /// texts, but the tokenizer has no vectors, or vectors of another width.
     pub fn check_tokenizer(&self, tokenizer: &Tokenizer) -> Result<()> {
         match (self.model.textual.vector_width(), tokenizer.text_vectors()) {
             (Some(width), Some(texts)) if !texts.is_empty() && texts.width() != width => {

@@ -1,5 +1,5 @@
-//! The MERU family (MERU, HyCoCLIP, PHyCLIP and their CLIP): `.pth` files written by its trainer, and the same state
-//! dict as safetensors.
+//! The MERU family (MERU, HyCoCLIP, PHyCLIP, UNCHA and their CLIP): `.pth` files written by its trainer, and the same
+//! state dict as safetensors.
 //!
 //! **Inferred values.** Sizes come from the tensor shapes. No tensor stores the number of heads: it is 12 for widths
 //! 384 and 768 and 16 for 1024 in the image tower, and width / 64 in the text tower, as published; other widths need

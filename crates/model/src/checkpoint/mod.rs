@@ -67,7 +67,7 @@ pub const TOKENIZER: &str = "tokenizer.json";
 /// ([`Model::merged`]).
 ///
 /// # Errors
-/// As [`replace_folder`] and [`write()`].
+/// The errors of [`replace_folder`] and [`write()`].
 pub fn save(dir: &Path, model: &Model, manifest: &Manifest, tokenizer: Option<&Tokenizer>) -> Result<()> {
     save_as(dir, model, manifest, tokenizer, Precision::F32)
 }
@@ -75,7 +75,7 @@ pub fn save(dir: &Path, model: &Model, manifest: &Manifest, tokenizer: Option<&T
 /// Like [`save`], with weights in the given precision. [`load`] always returns `f32`.
 ///
 /// # Errors
-/// As [`save`].
+/// The errors of [`save`].
 pub fn save_as(
     dir: &Path,
     model: &Model,

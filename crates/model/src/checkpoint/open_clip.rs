@@ -236,7 +236,7 @@ impl<'a> OpenClipSection<'a> {
         }
     }
 
-    /// Rejects every remaining key that may change the computation. Accepted are `idle` keys, keys that are null or
+    /// Rejects every remaining key that may change the computation. Accepts `idle` keys, keys that are null or
     /// false, keys with their `neutral` value, and keys that begin with one of `prefixes`. `<prefix>...model_name` is
     /// rejected, because it selects another encoder.
     fn finish(self, idle: &[&str], prefixes: &[&str], neutral: &[(&str, &str)]) -> Result<()> {

@@ -10,8 +10,8 @@ use super::export;
 use super::published::{self, ImportOptions};
 use super::tests::{golden, options, small};
 
-/// The legacy format of `torch.save`, by hand: magic, version, system, the object, the keys of the storages, the
-/// storages.
+/// The bytes of a file in the legacy format of `torch.save`: magic number, version, system information, pickled object,
+/// keys of the storages, storages.
 pub(super) fn legacy_file(object: &[u8], storages: &[(&str, &[f32])]) -> Vec<u8> {
     let mut file = b"\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19.".to_vec();
     file.extend(b"\x80\x02M\xe9\x03.");

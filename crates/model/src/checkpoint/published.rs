@@ -22,7 +22,7 @@ use crate::{Error, Result};
 /// All supported layouts.
 pub const FORMATS: &[CheckpointFormat] = &[meru_family::FORMAT, hf_clip::FORMAT, open_clip::FORMAT, hf_align::FORMAT];
 
-/// A published layout.
+/// A layout of published checkpoints that conifer reads, such as that of OpenCLIP.
 #[derive(Debug)]
 pub struct CheckpointFormat {
     /// Name of the layout on the command line.
@@ -43,8 +43,8 @@ pub(super) type ExportFn = fn(&Model, &Manifest, Option<&Tokenizer>, &Path) -> R
 /// Values that the tensors of a published checkpoint do not determine.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ImportOptions {
-    /// The method. Default: for the MERU family `phyclip`, `meru` or `clip`, inferred from the scalars; for the other
-    /// layouts the method that conifer stored in the config, else `clip`.
+    /// The method. Default: for the MERU family `phyclip`, `uncha`, `meru` or `clip`, inferred from the scalars; for
+    /// the other layouts the method that conifer stored in the config, else `clip`.
     pub method: Option<String>,
     /// Kind of a product space: `product_l1` (default) or `product_l2`.
     pub product: Option<String>,
@@ -57,8 +57,8 @@ pub struct ImportOptions {
     /// Activation function of the text tower of the MERU family, and of both towers of an open_clip checkpoint without
     /// its config.
     pub activation: ActivationFn,
-    /// Id of the end of text. Default for `hf-clip` and `hf-align`: from the config; for the other layouts: the last id
-    /// of the vocabulary.
+    /// Id of the end of text. Default for `hf-clip`: from the config; for `hf-align`: from the config, else 102
+    /// (BERT's `[SEP]`); for the other layouts: the last id of the vocabulary.
     pub end_of_text: Option<u32>,
 }
 
@@ -92,15 +92,15 @@ pub fn import(path: &Path, options: &ImportOptions, device: &Device) -> Result<(
 /// The `tokenizer.json` in the folder of a published checkpoint, if there is one.
 ///
 /// # Errors
-/// As [`Tokenizer::open`].
+/// The errors of [`Tokenizer::open`].
 pub fn tokenizer_beside(path: &Path) -> Result<Option<Tokenizer>> {
     let folder = if path.is_dir() { path } else { path.parent().unwrap_or(Path::new("")) };
     let file = folder.join(super::TOKENIZER);
     Ok(file.is_file().then(|| Tokenizer::open(&file)).transpose()?)
 }
 
-/// Writes the state dict of `model` as safetensors, under the names and in the layout of the MERU family. PyTorch
-/// readers take the type of each tensor from the file. Low-rank updates are merged into the weights.
+/// Writes the state dict of `model` as safetensors in the given precision, under the names and in the layout of the
+/// MERU family. Low-rank updates are merged into the weights.
 ///
 /// # Errors
 /// [`Error::Io`] with the path; [`Error::Invalid`] for a space that this layout cannot represent.

@@ -15,7 +15,7 @@ use crate::{Error, Result};
 /// A model and its location.
 #[derive(Debug)]
 pub struct OpenedModel {
-    /// The file or folder it was read from.
+    /// The file or folder from which the model was read.
     pub path: PathBuf,
     /// The model, on the requested device.
     pub model: Model,
@@ -32,7 +32,7 @@ pub struct OpenedModel {
 /// ([`Model::merged`]).
 ///
 /// # Errors
-/// As [`hub::locate`], [`latest_checkpoint`], [`load`] and [`published::import`].
+/// The errors of [`hub::locate`], [`latest_checkpoint`], [`load`] and [`published::import`].
 pub fn open(reference: &Path, options: &ImportOptions, device: &Device) -> Result<OpenedModel> {
     let path = hub::locate(&conifer_files::resolve(reference))?;
     if published::is_published(&path) {
@@ -63,7 +63,7 @@ impl OpenedModel {
     /// [`Embedder::with_text_vectors`](crate::embed::Embedder::with_text_vectors) adds the texts.
     ///
     /// # Errors
-    /// As [`OpenedModel::tokenizer`]; [`Error::Invalid`] if there is none.
+    /// The errors of [`OpenedModel::tokenizer`]; [`Error::Invalid`] if there is none.
     pub fn need_tokenizer(&self) -> Result<Tokenizer> {
         if self.manifest.model.textual.vector_width().is_some() {
             return Ok(Tokenizer::of_vectors(Arc::default()));

@@ -12,9 +12,9 @@ pub const STATE: &str = "state.json";
 pub const OPTIMIZER: &str = "optimizer.safetensors";
 /// File with the momentum encoder and its queue, for methods that have one.
 pub const MOMENTUM: &str = "momentum.safetensors";
-/// The parameters in training, for a run whose published weights are their moving average (`train.ema`).
+/// File with the parameters in training, for a run that publishes their moving average (`train.ema`).
 pub const TRAINED: &str = "trained.safetensors";
-/// The config, with every default written out.
+/// File with the config of the run, every default written out.
 pub const CONFIG: &str = "config.toml";
 /// Folder of the checkpoints in a run folder.
 pub const CHECKPOINTS: &str = "checkpoints";
@@ -84,8 +84,8 @@ fn steps(run: &Path) -> Vec<u64> {
     steps
 }
 
-/// True if every file is present. A new folder appears under its name only when it is complete, but a folder that is
-/// being removed loses its files one by one.
+/// True if the files that every checkpoint has are present. A new folder appears under its name only when it is
+/// complete, but a folder that is being removed loses its files one by one.
 fn is_complete(folder: &Path) -> bool {
     let folder = conifer_files::resolve(folder);
     [MANIFEST, super::WEIGHTS, OPTIMIZER, STATE, CONFIG].iter().all(|file| folder.join(file).is_file())

@@ -2,9 +2,9 @@
 //!
 //! **Safety.** A `.pth` file is a pickle, which is a program for Python. It is never run here: `pytorch-reader`
 //! interprets only the instructions that rebuild tensors and containers, checks the declared length of every storage
-//! against the file, and keeps only the *name* of any other object. This module checks the total size of all tensors,
-//! and turns a panic of the reader into an error. A file that contains such a name is rejected, because Python would
-//! call that object when loading the file.
+//! against the file, and keeps only the *name* of any other object. This module rejects a file that names such an
+//! object, because Python would call it when loading the file. It also checks the total size of all tensors, and turns
+//! a panic of the reader into an error.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -66,7 +66,7 @@ impl StateDict {
     /// The shape of a tensor with `N` dimensions, none of them 0.
     ///
     /// # Errors
-    /// As [`StateDict::get`]; [`Error::Format`] for another number of dimensions, or a dimension of 0.
+    /// The errors of [`StateDict::get`]; [`Error::Format`] for another number of dimensions, or a dimension of 0.
     pub(super) fn dims<const N: usize>(&self, name: &str) -> Result<[usize; N]> {
         let shape = self.get(name)?.shape.as_slice();
         match shape.try_into() {
@@ -96,8 +96,8 @@ impl StateDict {
     }
 }
 
-/// Prefixes of the state dict in a trainer's file, which also holds optimiser and scheduler: MERU's, and that of
-/// open_clip and MoCo.
+/// Prefixes of the model's state dict in a trainer's file, which also holds optimiser and scheduler: MERU's prefix, and
+/// the prefix of open_clip and MoCo.
 const CONTAINERS: [&str; 2] = ["model.", "state_dict."];
 
 const ROOT: &str = "root";

@@ -1,4 +1,5 @@
-//! Round trips, damaged files, and outputs of the published systems (`../shared/goldens/checkpoints`, see its README).
+//! Tests of round trips, of damaged files, and of the outputs of the published systems. The outputs are in
+//! `../shared/goldens/checkpoints` (see the README there).
 #![allow(clippy::unwrap_used)]
 
 use std::collections::BTreeMap;

@@ -31,8 +31,8 @@ pub enum Precision {
     #[default]
     F32,
     /// 2 bytes per number for every matrix and kernel, rounded to 8 significant bits (relative error at most 2^-8).
-    /// Tensors with one dimension (norms, biases, scalars, pixel statistics) stay `f32`: they are small, and a
-    /// curvature must not change.
+    /// Tensors with at most one dimension above 1 (norms, biases, scalars, pixel statistics) stay `f32`: they are
+    /// small, and a curvature must not change.
     Bf16,
 }
 

@@ -31,7 +31,7 @@ impl Embedder {
     /// endian).
     ///
     /// # Errors
-    /// The photograph cannot be read, or is not a vector where the model reads vectors.
+    /// The photograph cannot be read, or is not a vector although the model reads vectors.
     pub fn image_input(&self, image: &ImageRef, crop: EvalCrop) -> Result<Vec<u8>, Broken> {
         match self.vector_width(Tower::Image) {
             Some(width) => image.vector(width).map(|vector| le_bytes(vector)),
@@ -42,7 +42,7 @@ impl Embedder {
     /// The input of the text tower for each text, as bytes: token ids, or the vector. Equal bytes give equal points.
     ///
     /// # Errors
-    /// As [`Embedder::tokenize`].
+    /// The errors of [`Embedder::tokenize`].
     pub fn text_inputs<S: AsRef<str> + Sync>(&self, texts: &[S]) -> Result<Vec<Vec<u8>>> {
         let rows = self.tokenize(texts)?;
         let Some(given) = self.tokenizer.text_vectors() else {
@@ -116,7 +116,7 @@ impl Embedder {
         finite(self.model.embed_features(features, Tower::Text, None)?)
     }
 
-    /// Features `[n, width]` of inputs: the stored ones, if there is a store, and those that `encode` computes.
+    /// Features `[n, width]` of `inputs`. `encode` computes the features that are not in `stored`.
     fn features<I: Copy>(
         &self,
         stored: Option<&SharedRows>,

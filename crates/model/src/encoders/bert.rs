@@ -51,8 +51,8 @@ pub struct BertConfig {
     /// Epsilon of layer norms, added to the variance.
     #[serde(default = "bert_epsilon", skip_serializing_if = "is_bert_epsilon")]
     pub epsilon: f64,
-    /// Row of the position table for the first token: 0 for BERT, 2 for RoBERTa and MPNet. The table has `context` more
-    /// rows.
+    /// Row of the position table for the first token: 0 for BERT, 2 for RoBERTa and MPNet. The table has
+    /// `first_position + context` rows.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub first_position: usize,
     /// Buckets of relative positions, whose biases all blocks share and add to the scores (32 for MPNet); 0: none.
@@ -216,7 +216,7 @@ impl Bert {
         &self.config
     }
 
-    /// The same encoder with a shorter limit on texts. The rows of the position table after it are dropped.
+    /// The same encoder for texts of at most `context` tokens. Position rows after this limit are dropped.
     #[must_use]
     pub(crate) fn with_context(mut self, context: usize) -> Self {
         let table = &mut self.embeddings.position_embeddings.weight;

@@ -1,5 +1,4 @@
-//! A pre-norm transformer block over borrowed parameters. The encoders name their parameters differently but compute
-//! the same.
+//! A pre-norm transformer block over borrowed parameters. Encoders with different parameter names share this code.
 //!
 //! `x <- x + scale1 out(attention(norm1(x)))`, then `x <- x + scale2 down(activation(up(norm2(x))))`.
 
@@ -9,7 +8,7 @@ use conifer_kernels::{Mask, attention, feed_forward, linear, linear_add, self_at
 use super::layers::{ActivationFn, LayerNorm, Linear};
 use crate::params::{Bias, LinearWeight, NormParam};
 
-/// Width of the hidden layer of every feed-forward part, as a multiple of the token width.
+/// Width of the hidden layer of the feed-forward parts of [`Vit`](super::vit::Vit), as a multiple of the token width.
 pub(super) const MLP_RATIO: usize = 4;
 
 /// The parameters of one block.
@@ -39,7 +38,7 @@ pub(super) struct BlockSettings {
 }
 
 impl TransformerBlock<'_> {
-    /// All rows: `[B*L, width] -> [B*L, width]`.
+    /// Computes all rows: `[B*L, width] -> [B*L, width]`.
     pub(super) fn forward(&self, x: Tensor<2>, batch: usize, settings: BlockSettings) -> Tensor<2> {
         self.forward_mapped(x, batch, settings, |joint| joint)
     }

@@ -60,8 +60,8 @@ const INITIAL_SCALE: f32 = 1e-6;
 /// 4x4 patches, four stages, mean over all positions, norm.
 ///
 /// A block is `x + gamma fc2(gelu(fc1(norm(depthwise 7x7(x)))))`. Between two stages are a norm and a 2x2 convolution
-/// with stride 2. All norms are over the channels. Parameters and their names are those of timm, except that `norm` is
-/// its `head.norm`.
+/// with stride 2. All norms are over the channels. Parameters and their names are those of timm, except that timm calls
+/// the last norm `head.norm`.
 #[derive(Module, Debug)]
 pub struct ConvNext {
     stem: (PatchConv, LayerNorm),
@@ -99,7 +99,7 @@ struct DepthwiseConv {
     bias: Bias,
 }
 
-/// Activations as rows, one per position: `[B * side * side, C]`, row by row.
+/// Activations with one row per position, `[B * side * side, C]`. Positions are in row-major order.
 struct PositionRows {
     rows: Tensor<2>,
     batch: usize,

@@ -99,7 +99,8 @@ impl EfficientNetConfig {
         }
     }
 
-    /// EfficientNet-Lite: stem, first and last stage and the final 1x1 convolution are not scaled.
+    /// EfficientNet-Lite. The widths of the stem and of the final 1x1 convolution and the depths of the first and last
+    /// stage are not scaled.
     const fn lite(image_size: usize, channels: [usize; STAGES], repeats: [usize; STAGES]) -> Self {
         let mut it = Self::new(image_size, 32, channels, repeats);
         it.squeeze = 0.0;

@@ -71,7 +71,7 @@ pub const LAYER_NORM_EPSILON: f64 = 1e-5;
 /// Epsilon of timm's vision transformers, ConvNeXt, DINOv2 and SigLIP.
 pub const SMALL_NORM_EPSILON: f64 = 1e-6;
 
-/// `(x - mean) / sqrt(var + 1e-5) * gain + bias` over the last axis, with the biased variance.
+/// `(x - mean) / sqrt(var + epsilon) * gain + bias` over the last axis, with the biased variance.
 #[derive(Module, Debug)]
 pub struct LayerNorm {
     /// Gain, `[width]`.
@@ -86,7 +86,7 @@ impl LayerNorm {
         Self { weight: init.norm(width, 1.0), bias: init.norm(width, 0.0) }
     }
 
-    /// `[N, width] -> [N, width]`.
+    /// `[N, width] -> [N, width]`, with [`LAYER_NORM_EPSILON`].
     pub fn forward(&self, rows: Tensor<2>) -> Tensor<2> {
         self.forward_with(rows, LAYER_NORM_EPSILON)
     }

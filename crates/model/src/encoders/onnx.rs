@@ -16,7 +16,7 @@ use crate::onnx::{OnnxElement, OnnxGraph, OnnxOutput, OnnxPort, OnnxValues};
 use crate::params::Init;
 use crate::{Error, Result};
 
-/// An image encoder in an ONNX file. Pixels are normalised with `model.pixels` before it.
+/// An image encoder in an ONNX file. The model normalises the pixels with `model.pixels` first.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct OnnxImageConfig {
@@ -375,7 +375,7 @@ fn probed_width(graph: &OnnxGraph, port: &OnnxPort, probes: [(usize, OnnxOutput)
     Ok(width)
 }
 
-/// The values of an output of this shape.
+/// The values of `output`, which must have the shape `shape`.
 fn rows(graph: &OnnxGraph, port: &OnnxPort, output: OnnxOutput, shape: [usize; 2]) -> Result<Vec<f32>> {
     if output.shape == shape { Ok(output.values) } else { Err(wrong_output(graph, port, &output.shape, shape[0])) }
 }

@@ -64,7 +64,7 @@ macro_rules! encoders {
                     Self::try_from(table)
                 }
 
-                /// Format of its input.
+                /// Format of the encoder's input.
                 pub fn reads(&self) -> $Reads {
                     match self { $( Self::$Variant(config) => <$Module as Encoder>::reads(config), )+ }
                 }
@@ -117,11 +117,11 @@ macro_rules! encoders {
                     match self { $( Self::$Variant(encoder) => LayerIds::of(encoder, <$Module as Encoder>::BLOCKS), )+ }
                 }
 
-                /// Adds trainable low-rank updates to the weights that `config` selects. `section` names it in
-                /// messages.
+                /// Adds trainable low-rank updates to the weights that `config` selects. `section` names `config`
+                /// in messages.
                 ///
                 /// # Errors
-                /// As [`LoraConfig::attach`].
+                /// The errors of [`LoraConfig::attach`].
                 pub fn with_lora(self, section: &str, config: &LoraConfig, init: &mut Init) -> Result<Self> {
                     Ok(match self { $(
                         Self::$Variant(encoder) => {
@@ -131,7 +131,8 @@ macro_rules! encoders {
                     )+ })
                 }
 
-                /// Identity of an encoder whose features do not depend on the parameters and the config alone.
+                /// Hash that replaces the config in the identity of the encoder ([`Encoder::digest`]); `None`
+                /// for an encoder that its config and its parameters identify.
                 pub fn digest(&self) -> Option<String> {
                     match self { $( Self::$Variant(encoder) => encoder.digest(), )+ }
                 }

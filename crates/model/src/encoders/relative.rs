@@ -6,7 +6,7 @@ use burn::tensor::{Bool, Int, Tensor, TensorData, activation};
 use super::check_positive;
 use crate::{Error, Result};
 
-/// Distance from which on all tokens share a bucket, in every published T5 and MPNet.
+/// Distance from which all tokens share the last bucket, in every published T5 and MPNet.
 pub(crate) const PUBLISHED_DISTANCE: usize = 128;
 
 /// Assignment of offsets between tokens to rows of a table.

@@ -34,7 +34,7 @@ pub struct SiglipTextConfig {
     /// Non-linearity of the feed-forward layers.
     #[serde(default = "tanh_gelu")]
     pub activation: ActivationFn,
-    /// Added to the variances of the norms.
+    /// Epsilon of the layer norms, added to the variance.
     #[serde(default = "small_epsilon")]
     pub epsilon: f64,
     /// Width of the features, the output of an affine map of the pooled token.
@@ -91,7 +91,7 @@ impl SiglipTextConfig {
 /// Pre-norm transformer over padded texts, pooled at the last position.
 ///
 /// Every sequence is filled to `context` with the padding id, and every token attends to all positions, padding
-/// included. Features are `LayerNorm(x)[context - 1] P + b`: a padding token, unless the text has full length. The
+/// included. Features are `LayerNorm(x)[context - 1] P + b`, from a padding token unless the text has full length. The
 /// blocks have the names of timm's vision transformers.
 #[derive(Module, Debug)]
 pub struct SiglipText {
@@ -104,10 +104,10 @@ pub struct SiglipText {
     config: SiglipTextConfig,
 }
 
-/// SigLIP's vocabulary, and its padding id, which also ends every text.
+/// Size of SigLIP's vocabulary, and its padding id, which also ends every text.
 const SENTENCE_PIECE: (usize, u32) = (32_000, 1);
 
-/// Gemma's vocabulary, that of SigLIP 2, and its padding id. Id 1 ends every text.
+/// Size of Gemma's vocabulary, which SigLIP 2 uses, and its padding id. Id 1 ends every text.
 const GEMMA: (usize, u32) = (256_000, 0);
 
 impl Encoder for SiglipText {

@@ -20,7 +20,7 @@ use crate::{Error, Result};
 pub struct T5Config {
     /// Number of rows of the word table: at least the number of token ids.
     pub vocabulary: usize,
-    /// Longest sequence, in tokens, end included. T5 has no table of positions, so the weights do not limit this.
+    /// Longest sequence, in tokens, end included. T5 has no table of positions, so the weights set no limit.
     pub context: usize,
     /// Width of the tokens.
     pub width: usize,
@@ -40,7 +40,7 @@ pub struct T5Config {
     /// Tokens at this distance or farther share a bucket.
     #[serde(default = "published_distance")]
     pub max_distance: usize,
-    /// Added to mean squares in norms.
+    /// Epsilon of the RMS norms, added to the mean square.
     #[serde(default = "small_epsilon")]
     pub epsilon: f64,
     /// Pooling of the tokens of a text to one row.
@@ -56,7 +56,7 @@ pub struct T5Config {
     pub normalize: bool,
 }
 
-/// Form of the feed-forward layers of T5.
+/// Activation of the feed-forward layers of T5, with or without a gate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum T5Activation {

@@ -138,9 +138,9 @@ impl Encoder for TextTransformer {
     }
 }
 
-/// Normal weights with standard deviations W^-0.5 (query, key, value), (2 W depth)^-0.5 (both maps back into the
-/// residual stream) and (2W)^-0.5 (first feed-forward map); attention biases 0, feed-forward biases uniform in
-/// +-1/sqrt(inputs). (CLIP's and MERU's initialisation.)
+/// The initialisation of CLIP and MERU. Weights are normal with standard deviations width^-0.5 (query, key, value),
+/// (2 width depth)^-0.5 (both maps back into the residual stream) and (2 width)^-0.5 (first feed-forward map).
+/// Attention biases are 0, feed-forward biases uniform in +-1/sqrt(inputs).
 fn initial_values(config: &TextTransformerConfig) -> BlockFills {
     let normal = |variance: usize| Fill::Normal((variance as f64).powf(-0.5));
     let uniform = |inputs: usize| Fill::Uniform((inputs as f64).powf(-0.5));

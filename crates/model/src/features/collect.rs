@@ -26,11 +26,11 @@ use crate::{Error, Result};
 /// Part of the work of [`FeatureBank::collect`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FeatureStage {
-    /// Photos and boxes are read and compared with the store; counted in samples.
+    /// Photos and boxes are read and compared with the store. Items are samples.
     Reading,
-    /// Photos and boxes are encoded; counted in regions.
+    /// Photos and boxes are encoded. Items are regions.
     Photos,
-    /// Texts are encoded; counted in texts.
+    /// Texts are encoded. Items are texts.
     Texts,
 }
 
@@ -40,9 +40,9 @@ pub type FeatureProgress<'a> = &'a mut dyn FnMut(FeatureStage, usize, usize);
 /// Counts and faults of [`FeatureBank::collect`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FeatureReport {
-    /// Photos and boxes; all counts are 0 for photos that are vectors.
+    /// Counts of photos and boxes; all are 0 for photos that are vectors.
     pub images: FeatureCounts,
-    /// Texts.
+    /// Counts of texts.
     pub texts: FeatureCounts,
     /// Samples without features, with the reason.
     pub broken: Arc<BTreeMap<u64, Broken>>,
@@ -68,8 +68,8 @@ impl FeatureBank {
     /// Collects the features of everything that `request` names from the store, and computes the missing ones with the
     /// towers of `model`. Returns `None` if `stop` was set; the rows that were computed until then are in the store.
     ///
-    /// Batches are formed of all rows, stored or not, so that a run that was killed computes the same bits as one that
-    /// was not.
+    /// Batches are formed of all rows, stored or not. A run that continues after a kill therefore computes the same
+    /// bits as an uninterrupted run.
     ///
     /// # Errors
     /// [`Error::Io`] if the store cannot be opened or written; [`Error::Invalid`] if it belongs to another encoder; the

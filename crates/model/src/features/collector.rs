@@ -1,4 +1,4 @@
-//! Rows of one encoder while they are collected: those of the store, and those that are computed.
+//! Rows of one encoder during collection: stored rows and computed rows.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,15 +13,15 @@ use crate::{Error, Result};
 /// Number of rows computed between two writes to the store. A killed run loses at most this many rows plus one batch.
 const WRITE: usize = 512;
 
-/// Rows by content.
+/// Rows of one encoder by content key.
 pub(super) struct RowCollector {
     width: usize,
     shards: Option<FeatureShards>,
-    /// Computed rows that are written together.
+    /// Computed rows since the last write to the store.
     unwritten: Vec<(ContentKey, Vec<f32>)>,
-    /// Number of rows between two writes.
+    /// Length of `unwritten` at which it is written: [`WRITE`], or the size of a shard if that is smaller.
     write: usize,
-    /// Rows that are not stored.
+    /// Computed rows that the store does not accept.
     memory: FeatureRows,
     in_memory: HashMap<ContentKey, usize>,
     encoded: usize,
@@ -38,7 +38,7 @@ pub(super) struct EncodedBatch {
 
 impl RowCollector {
     /// # Errors
-    /// As [`FeatureStore::open`].
+    /// The errors of [`FeatureStore::open`].
     pub(super) fn open(store: &FeatureStore, tower: Tower, identity: &str, width: usize) -> Result<Self> {
         Ok(Self {
             width,
@@ -66,8 +66,8 @@ impl RowCollector {
         self.shards.as_ref().map_or((0, &[]), |shards| (shards.bytes(), shards.notes()))
     }
 
-    /// Encodes batches, reading the next one meanwhile, and keeps their rows. `progress` receives the number of
-    /// finished items. Returns false if `stop` was set; the rows computed until then are stored.
+    /// Encodes batches and keeps their rows. Another thread reads the next batch meanwhile. `progress` receives the
+    /// number of finished items. Returns false if `stop` was set; the rows computed until then are stored.
     ///
     /// # Errors
     /// The errors of `encode`, and of the store.
@@ -115,8 +115,8 @@ impl RowCollector {
         self.shards.as_mut().map_or(Ok(()), |shards| shards.add(&rows))
     }
 
-    /// The rows with these keys, in the order of their first appearance, and their numbers. Keys without a row are
-    /// skipped.
+    /// The rows with these keys, in the order of their first appearance, and the row number of each key. Keys without
+    /// a row are skipped.
     ///
     /// # Errors
     /// [`Error::Io`] if the store cannot be mapped.

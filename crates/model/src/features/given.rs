@@ -15,7 +15,7 @@ use crate::{Error, Result};
 /// Number of samples that are read between two reports of progress.
 const CHUNK: usize = 4096;
 
-/// The vectors of this `width` of all photos and boxes. Returns `None` if `stop` was set.
+/// The precomputed vectors of all photos and boxes, with `width` values each. Returns `None` if `stop` was set.
 pub(super) fn image_vectors(
     width: usize,
     request: &FeatureRequest,

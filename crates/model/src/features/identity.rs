@@ -25,7 +25,8 @@ pub fn image_identity(model: &Model) -> String {
     identity(&settings.to_string(), module_weights(&model.visual))
 }
 
-/// As [`image_identity`], for texts. The token ids are part of the content.
+/// Identifies everything besides the token ids that determines the features of texts: architecture and weights of the
+/// text encoder.
 pub fn text_identity(model: &Model) -> String {
     let textual = encoder_settings(&model.config().textual, model.textual.digest());
     let settings = serde_json::json!({ "textual": textual });

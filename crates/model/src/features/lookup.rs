@@ -4,9 +4,9 @@ use std::collections::{HashMap, HashSet};
 
 use super::ContentKey;
 
-/// Returns the vectors with these keys, concatenated. `known` contains the stored ones. `compute` returns the others
-/// by their index in `keys`, at most `batch` in a call; `keep` receives them. The vector of a repeated key is computed
-/// once.
+/// Returns the vectors of `keys`, concatenated. `known` contains the stored vectors. `compute` returns the missing
+/// vectors, given their indices in `keys`, at most `batch` in a call. `keep` receives each computed vector. The vector
+/// of a repeated key is computed once.
 ///
 /// # Errors
 /// The errors of `compute`.

@@ -1,10 +1,10 @@
-//! Features of frozen encoders: computed once for each photo, box and text, kept on disk, and read by every epoch and
+//! Features of frozen encoders: computed once for each photo, box and text, stored on disk, and read by every epoch and
 //! every run.
 //!
 //! A [`FeatureBank`] holds the features that one run needs. [`FeatureBank::collect`] looks them up in the files of a
-//! folder ([`FeatureStore`]) and computes the missing ones. Their rows are read from memory maps of the files. A file
-//! belongs to one encoder: its name is the fingerprint of the weights. Rows are keyed by content, so data sets and runs
-//! share them.
+//! folder ([`FeatureStore`]) and computes the missing ones. Rows are read from memory maps of the files. A file holds
+//! the rows of one encoder, and its name contains the fingerprint of that encoder. Rows are keyed by content, so data
+//! sets and runs share them.
 
 mod collect;
 mod collector;
@@ -71,7 +71,7 @@ impl FeatureBank {
         self.texts.is_some()
     }
 
-    /// Settings with which the loader refers to regions; `None` without features of photos.
+    /// Makes the loader yield regions instead of pixels; `None` without features of photos.
     pub fn region_mode(&self) -> Option<RegionMode> {
         self.images.as_ref().map(|images| images.mode.clone())
     }
@@ -84,7 +84,7 @@ impl FeatureBank {
     /// Features `[n, width]` of regions.
     ///
     /// # Errors
-    /// [`Error::Invalid`] for a region without features; the loader and the bank then disagree about the data.
+    /// [`Error::Invalid`] for a region without features, which happens if the loader and the bank read different data.
     pub fn regions(&self, regions: &[PhotoRegion], device: &Device) -> Result<Tensor<2>> {
         let missing = |what: String| Error::invalid("features", what, "features of every photo and box of the data");
         let images = self.images.as_ref().ok_or_else(|| missing("no features of photos".to_owned()))?;
@@ -98,9 +98,9 @@ impl FeatureBank {
         Ok(images.rows.tensor(positions.into_iter(), device))
     }
 
-    /// Features `[n, width]` of texts. Texts that the bank does not hold, such as negatives drawn from other samples,
-    /// are computed by `encode` from their token ids and kept. If the data gives the vectors of texts, they are used
-    /// instead.
+    /// Features `[n, width]` of texts. For texts that the bank does not hold, such as negatives drawn from other
+    /// samples, `encode` computes features from the token ids, and the bank keeps them. If the data contains vectors of
+    /// texts, the result consists of these vectors.
     ///
     /// # Errors
     /// The errors of `encode`; [`Error::Invalid`] without features of texts.
@@ -135,7 +135,7 @@ impl FeatureBank {
         Ok(rows.tensor(found.into_iter(), device))
     }
 
-    /// Mean and standard deviation of each feature of the photos and of the texts, as far as the bank holds them.
+    /// Mean and standard deviation of each feature of the photos and of the texts; `None` without such features.
     pub fn statistics(&self) -> [Option<FeatureStatistics>; 2] {
         let images = self.images.as_ref().map(|images| images.rows.statistics());
         [images, self.texts.as_ref().map(|texts| texts.rows().statistics())]

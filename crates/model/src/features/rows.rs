@@ -68,7 +68,7 @@ impl RowTable {
         Self { width, rows, shards, memory: values }
     }
 
-    /// A table of vectors that the data gives.
+    /// A table of vectors that the data contains.
     pub(super) fn given(width: usize, vectors: impl IntoIterator<Item = SharedVector>) -> Self {
         let rows = vectors.into_iter().map(FeatureLocation::Given).collect();
         Self { width, rows, ..Self::default() }

@@ -16,7 +16,7 @@ pub const SHARD_ROWS: u64 = 1 << 18;
 /// Number of hexadecimal digits of an encoder's fingerprint in file names.
 const DIGITS: usize = 24;
 
-/// Location and number format of the features that are kept between runs.
+/// Location and number format of the features that are stored between runs.
 #[derive(Clone, Debug)]
 pub struct FeatureStore {
     /// The folder; `None`: features are kept in memory only.
@@ -38,7 +38,7 @@ pub enum StorePurpose {
     /// A folder that the user named for a model. It is an error if it holds features of another encoder and none of
     /// this one.
     Named,
-    /// A folder that is to be filled with features. It is an error if it cannot be written to.
+    /// A folder to fill with features. It is an error if the folder is not writable.
     Fill,
 }
 
@@ -161,11 +161,11 @@ impl FeatureShards {
     /// Position of the row with this key.
     pub(crate) fn position(&self, key: &ContentKey) -> Option<ShardPosition> {
         let found = |(shard, file): (usize, &VectorFile)| Some((shard as u32, file.position(key)?));
-        // If several rows have this key, the last one counts.
+        // If several rows have this key, the last one is returned.
         self.shards.iter().enumerate().rev().find_map(found)
     }
 
-    /// The rows with these keys, as far as they are stored.
+    /// The stored rows with these keys. Keys without a row are absent.
     ///
     /// # Errors
     /// [`Error::Io`] if a shard cannot be read.

@@ -217,7 +217,7 @@ impl VectorFile {
         self.element
     }
 
-    /// The row of a key in the memory-mapped file.
+    /// Row number of a key, which is that of its last record; `None` for a key that the file lacks.
     pub fn position(&self, key: &ContentKey) -> Option<u64> {
         self.positions.get(key).copied()
     }
@@ -231,7 +231,7 @@ impl VectorFile {
         MappedVectors::open(&self.file, first, self.size(), self.width, self.element, self.rows)
     }
 
-    /// The vectors of those keys that are in the file, as they were stored.
+    /// The vectors of those keys that are in the file, rounded to its number format.
     ///
     /// # Errors
     /// The file cannot be read.
@@ -259,8 +259,8 @@ impl VectorFile {
         Ok(found)
     }
 
-    /// Appends vectors, rounded to the number format of the file. If that fails, none of them is kept, and further
-    /// calls do nothing.
+    /// Appends vectors, rounded to the number format of the file. After a failed write the file keeps none of them, and
+    /// further calls do nothing.
     ///
     /// # Errors
     /// The file cannot be written; [`ErrorKind::InvalidData`] for a finite number beyond the range of the format.

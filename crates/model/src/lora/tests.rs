@@ -85,7 +85,7 @@ fn floats<const D: usize>(tensor: Tensor<D>) -> Vec<f32> {
     tensor.into_data().iter::<f32>().collect()
 }
 
-/// Sets the channel scales, which start at 1e-5 and would hide the blocks, to 1.
+/// Sets the channel scales (`gamma`) to 1. Their initial values of 1e-5 or 1e-6 would hide the blocks.
 struct FullScale;
 
 impl ParamMapper for FullScale {
@@ -108,7 +108,7 @@ impl ParamMapper for FillB {
     }
 }
 
-/// The miniatures of every encoder.
+/// The `_nano` presets of every encoder.
 fn miniatures() -> Vec<(Tower, &'static str)> {
     let presets = |entry: &crate::encoders::EncoderEntry| {
         let tower = entry.tower;
@@ -186,8 +186,8 @@ fn training_starts_from_the_same_bits_and_merging_changes_only_rounding() {
     }
 }
 
-/// With `G` the gradient of `W'`, which a trainable base also receives: `dA = (alpha / rank) G B^T` and
-/// `dB = (alpha / rank) A^T G`.
+/// Let `G` be the gradient of `W'`. Then `dA = (alpha / rank) G B^T` and `dB = (alpha / rank) A^T G`, and a trainable
+/// base weight receives `G`.
 #[test]
 fn gradients_of_the_factors_follow_from_that_of_the_weight() {
     /// Shape, values and gradient of a parameter.

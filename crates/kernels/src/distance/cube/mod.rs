@@ -125,7 +125,7 @@ impl DistancePasses for Cube {
     }
 }
 
-/// State saved for the backward pass. Nothing has the size `[K, M, N]`.
+/// State saved for the backward pass. No saved tensor has the size `[K, M, N]`.
 #[derive(Clone, Debug)]
 pub(super) struct CubeDistanceState {
     x: FloatTensor<Cube>,

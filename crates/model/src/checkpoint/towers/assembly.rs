@@ -21,7 +21,7 @@ use crate::{Error, Result};
 /// The image tower of `config` with the tensors of `stored`, which holds every tensor of the encoder and no other.
 ///
 /// # Errors
-/// As [`import_encoder`].
+/// The errors of [`import_encoder`].
 pub(super) fn image_tower(
     config: VisualConfig,
     stored: StateDict,
@@ -38,7 +38,7 @@ pub(super) fn image_tower(
 /// is the file that describes the architecture.
 ///
 /// # Errors
-/// As [`gather`]; [`Error::Format`] naming `config` for an invalid architecture.
+/// The errors of [`gather`]; [`Error::Format`] naming `config` for an invalid architecture.
 pub(super) fn import_encoder<M: Module>(
     build: impl FnOnce(&mut Init) -> Result<M>,
     stored: StateDict,
@@ -68,7 +68,7 @@ pub(super) struct VitTensorNames {
 /// pooled at its class token. `image_size` is 0, for the caller to set.
 ///
 /// # Errors
-/// As [`StateDict::dims`].
+/// The errors of [`StateDict::dims`].
 pub(super) fn vit_sizes(stored: &StateDict, names: &VitTensorNames, heads: usize) -> Result<PretrainedVitConfig> {
     let [width, _, patch, _] = stored.dims::<4>(names.patches)?;
     let [hidden, _] = stored.dims::<2>(names.up)?;

@@ -1,6 +1,6 @@
 //! EfficientNet-Lite under the names of lukemelas' `efficientnet_lite_pytorch` and of timm (`tf_efficientnet_lite0`).
 //!
-//! The number of stages, expansions, kernels and strides are those of every EfficientNet. Widths and depths come from
+//! Number of stages, expansions, kernels and strides are those of every EfficientNet. Widths and depths come from
 //! the tensors: a block that changes the number of channels begins a stage. Photographs have the published size for
 //! these widths and depths. The classifier is dropped.
 

@@ -26,7 +26,7 @@ pub(super) const TEXT_MARKS: &[&str] = &["text_model.head."];
 
 const NAMES: VitTensorNames = VitTensorNames { patches: "embeddings.patch_embedding.weight", up: UP, blocks: BLOCKS };
 
-/// Tensors that both towers name in the same way.
+/// Name of the first feed-forward map, the same in both towers.
 const UP: &str = "encoder.layers.0.mlp.fc1.weight";
 const BLOCKS: &str = "encoder.layers.";
 

@@ -1,4 +1,5 @@
-//! A whole model of an image encoder without a text encoder, so that every command can embed and evaluate photographs.
+//! Makes a model from an image encoder without a text encoder, so that every command can embed and evaluate
+//! photographs.
 
 use std::sync::Arc;
 

@@ -61,13 +61,13 @@ pub struct ImageTower {
 pub struct TextTower {
     /// The encoder with its weights.
     pub encoder: TextualEncoder,
-    /// Its architecture.
+    /// Architecture of the encoder.
     pub config: TextualConfig,
-    /// Its tokenizer.
+    /// Tokenizer of the encoder.
     pub tokenizer: Tokenizer,
 }
 
-/// A text encoder as the weights and configs describe it.
+/// A text encoder without its tokenizer.
 #[derive(Debug)]
 pub(super) struct TextEncoderFile {
     /// The encoder with its weights.
@@ -122,7 +122,7 @@ impl TowerFormat {
     /// Reads the image encoder in `stored`, a file of this layout.
     ///
     /// # Errors
-    /// [`Error::Format`] for a layout of text encoders; those of the reader.
+    /// [`Error::Format`] for a layout of text encoders; the errors of the layout's reader.
     pub(super) fn read_image(&self, stored: StateDict, image_size: usize, device: &Device) -> Result<ImageTower> {
         let TowerReader::Image(read) = self.read else {
             return Err(wrong_tower(&stored.path, self, "an image encoder"));
@@ -223,7 +223,7 @@ pub fn open_image(reference: &Path, image_size: usize, device: &Device) -> Resul
 /// Opens the text encoder that `reference` names, with its tokenizer; see [`open_image`].
 ///
 /// # Errors
-/// As [`open_image`]; [`Error::Invalid`] if there is no `tokenizer.json`.
+/// The errors of [`open_image`]; [`Error::Invalid`] if there is no `tokenizer.json`.
 pub fn open_text(reference: &Path, device: &Device) -> Result<TextTower> {
     let path = hub::locate(reference)?;
     if let Some((stored, format)) = single_tower(&path, Tower::Text)? {

@@ -7,9 +7,10 @@ use crate::{Error, Result};
 /// The two bicubic filters of PyTorch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PositionFilter {
-    /// Cubic convolution of four neighbours with a = -3/4.
+    /// Cubic convolution of four neighbours with kernel parameter -3/4.
     Plain,
-    /// `antialias = True`: the cubic of a = -1/2, stretched by the scale factor when shrinking, as in Pillow.
+    /// `antialias = True`: kernel parameter -1/2. When shrinking, the kernel is stretched by the scale factor, as in
+    /// Pillow.
     Antialias,
 }
 

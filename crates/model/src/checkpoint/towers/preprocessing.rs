@@ -24,7 +24,7 @@ const PREPROCESSOR: &str = "preprocessor_config.json";
 pub(super) struct PhotoPreprocessing {
     pub(super) pixels: PixelStatistics,
     pub(super) images: ImageFeed,
-    /// Side of the square photographs.
+    /// Side of the square photographs; `None` if no file sets it.
     pub(super) image_size: Option<usize>,
 }
 
@@ -50,7 +50,7 @@ impl TimmConfig {
     /// The config in the folder `beside`, or the defaults of timm if there is none.
     ///
     /// # Errors
-    /// As [`read_json`]; [`crate::Error::Format`] for photographs that are not square RGB.
+    /// The errors of [`read_json`]; [`crate::Error::Format`] for photographs that are not square RGB.
     pub(super) fn read(beside: &Path) -> Result<(Self, PhotoPreprocessing)> {
         let path = beside.join(CONFIG);
         let config: Self = if path.is_file() { read_json(&path)? } else { Self::default() };
@@ -106,7 +106,7 @@ impl Default for HfProcessorConfig {
 /// absent keys.
 ///
 /// # Errors
-/// As [`read_json`]; [`crate::Error::Format`] for values that give no valid scale or sides that differ.
+/// The errors of [`read_json`]; [`crate::Error::Format`] for values that give no valid scale or sides that differ.
 pub(super) fn hf_processor(beside: &Path, default: PhotoPreprocessing) -> Result<PhotoPreprocessing> {
     let path = beside.join(PREPROCESSOR);
     if !path.is_file() {
@@ -123,7 +123,7 @@ pub(super) fn hf_processor(beside: &Path, default: PhotoPreprocessing) -> Result
         _ => ("size", &read.size),
     };
     let image_size = side(size).map_err(|found| wrong(&path, key, found, "a number, or equal height and width"))?;
-    // The processor computes (255 p f - mean) / std for pixels p in [0, 1].
+    // For pixels p in [0, 1] and f = `rescale_factor` the processor computes (255 p f - mean) / std.
     let scale = (255.0 * read.rescale_factor) as f32;
     let (mean, std) = match read.do_normalize {
         true => (read.image_mean.unwrap_or(default.pixels.mean), read.image_std.unwrap_or(default.pixels.std)),

@@ -19,8 +19,8 @@ struct ModuleEntry {
     kind: String,
 }
 
-/// Longest text: `max_seq_length` of `sentence_bert_config.json`, and in folders of version 5 and later
-/// `model_max_length` of `tokenizer_config.json`, which is 1e30 where there is no limit.
+/// Longest text: `max_seq_length` of `sentence_bert_config.json`. In folders of sentence-transformers 5 and later:
+/// `model_max_length` of `tokenizer_config.json`, which is 1e30 without a limit.
 #[derive(Deserialize, Default)]
 #[serde(default)]
 struct Limits {
@@ -28,7 +28,7 @@ struct Limits {
     model_max_length: Option<f64>,
 }
 
-/// `1_Pooling/config.json`.
+/// Keys of `1_Pooling/config.json`.
 #[derive(Deserialize, Default)]
 #[serde(default)]
 struct PoolingConfig {
@@ -41,7 +41,7 @@ struct PoolingConfig {
     pooling_mode_lasttoken: bool,
 }
 
-/// `2_Dense/config.json`.
+/// Keys of `2_Dense/config.json`.
 #[derive(Deserialize)]
 struct DenseConfig {
     in_features: usize,
@@ -54,13 +54,13 @@ struct DenseConfig {
 #[derive(Debug)]
 pub(super) struct SentenceModules {
     pub(super) pooling: TokenPooling,
-    /// Output width of the `Dense` module; 0: there is none.
+    /// Output width of the `Dense` module; 0 without this module.
     pub(super) projection: usize,
     pub(super) projection_tanh: bool,
     pub(super) normalize: bool,
     /// Weight `[out, in]` and bias of the `Dense` module, by the names that our text encoders give them.
     pub(super) dense: Vec<(String, WeightArray)>,
-    /// Longest text in tokens, if a file sets it.
+    /// Longest text in tokens; infinite if no file sets it.
     limit: f64,
 }
 
@@ -120,7 +120,7 @@ impl SentenceModules {
         Ok(())
     }
 
-    /// Reads a `Dense` module. One without bias gets a bias of 0, which fine-tuning can change.
+    /// Reads a `Dense` module. A module without bias gets a bias of 0, which fine-tuning can change.
     fn read_dense(&mut self, folder: &Path, width: usize) -> Result<()> {
         let path = folder.join("config.json");
         let config: DenseConfig = read_json(&path)?;

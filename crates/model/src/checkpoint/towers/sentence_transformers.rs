@@ -36,7 +36,7 @@ struct Config {
     intermediate_size: usize,
     hidden_act: String,
     max_position_embeddings: usize,
-    /// MPNet has no segment types and does not name this key.
+    /// Absent for MPNet, which has no segment types.
     #[serde(default)]
     type_vocab_size: usize,
     /// Key of MPNet.
@@ -64,7 +64,7 @@ fn read(mut stored: StateDict, request: &TowerRequest<'_>) -> Result<TextEncoder
     let architecture = config.architecture(&path, &modules)?;
     let context = modules.context(architecture.context);
 
-    // Heads of other tasks, and the pooler, which sentence-transformers does not use.
+    // Drop the heads of other tasks and the pooler, which sentence-transformers does not use.
     stored.weights = std::mem::take(&mut stored.weights)
         .into_iter()
         .map(|(name, array)| {

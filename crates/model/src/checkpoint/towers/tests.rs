@@ -126,7 +126,7 @@ impl TowerGolden {
     }
 }
 
-/// Gradients of all parameters, as a golden names them, in PyTorch's layout.
+/// Gradients of all parameters in PyTorch's layout, by their names in a golden.
 struct GradientFinder {
     gradients: Gradients,
     found: BTreeMap<String, Vec<f32>>,
@@ -312,7 +312,7 @@ fn unsupported_models_are_refused_with_the_reason() {
     }
 }
 
-/// Without a config, sizes come from the tensors, and pixels are normalised as on ImageNet.
+/// Without a config, sizes come from the tensors, and pixels are normalised with the statistics of ImageNet.
 #[test]
 fn files_of_torchvision_and_mae_need_no_config() {
     let empty = tempfile::tempdir().unwrap();

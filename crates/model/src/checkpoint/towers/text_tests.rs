@@ -50,7 +50,7 @@ fn the_padding_of_siglip2_comes_from_its_tokenizer() {
     assert_eq!(config.padding, 0);
 }
 
-/// The limit in a folder's files becomes the longest text; the encoder of T5 itself has no limit.
+/// The token limit in a folder's files becomes the context length; the encoder of T5 itself has no limit.
 #[test]
 fn the_folder_limits_the_length_of_texts() {
     let copy = TowerCopy::new("t5_gated");
@@ -114,7 +114,7 @@ fn unsupported_text_towers_are_refused_with_the_reason() {
             "config.json: `textual.max_distance` is 2; expected more than 2",
         ),
         (json("sentence_t5", "eos_token_id", json!(5)), "ends texts with id 5; expected 1, as its tokenizer.json"),
-        // The file has one feed-forward map where the config says two.
+        // The file has one feed-forward map, but the changed config requires two.
         (
             json("sentence_t5", "feed_forward_proj", json!("gated-gelu")),
             "missing `encoder.block.0.layer.1.DenseReluDense.wi_0.weight` [40, 24]",

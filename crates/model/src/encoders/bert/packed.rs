@@ -50,7 +50,7 @@ impl Bert {
         Some(Tensor::from_data(TensorData::new(pooled, [batch, self.config.width]), &device))
     }
 
-    /// The memory of the weights that are packed.
+    /// Appends the storages of all packed weights to `into`; `None` if a weight has no [`WeightStorage`].
     fn layer_weights(&self, into: &mut Vec<WeightStorage>) -> Option<()> {
         let mut norm = |norm: &LayerNorm| {
             into.push(WeightStorage::of(&norm.weight.value.val())?);
