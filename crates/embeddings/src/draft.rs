@@ -125,7 +125,7 @@ impl Draft {
         // Rows and log entries after the last commit are truncated. Points after the last commit stay in the file and
         // are overwritten later.
         let row = (plan.spec.dim * plan.element.size()) as u64;
-        let least = if fresh { 0 } else { HEADER as u64 + progress.points * row };
+        let least = if progress.points == 0 { 0 } else { HEADER as u64 + progress.points * row };
         Ok(Draft {
             check: PointCheck::new(&plan.spec)?,
             points: committed(&set.join(SetManifest::POINTS), least, fresh)?,

@@ -72,7 +72,8 @@ pub fn gradcheck(
         let rounding = 1e3 * f64::EPSILON * size / step;
         let allowed = tolerance * numeric.iter().fold(0.0_f64, |m, v| m.max(v.abs())) + rounding;
         for (i, (&analytic, &numeric)) in gradient.iter().zip(&numeric).enumerate() {
-            let agrees = (analytic - numeric).abs() <= allowed; // false if either is NaN
+            // An infinite quotient makes `allowed` infinite.
+            let agrees = analytic.is_finite() && numeric.is_finite() && (analytic - numeric).abs() <= allowed;
             if !agrees {
                 let (row, column) = (i / inputs[input].columns, i % inputs[input].columns);
                 return Err(GradMismatch { input, row, column, analytic, numeric, allowed });
@@ -160,5 +161,14 @@ mod tests {
         let zero = [TensorData::from([[0.0]])];
         let found = gradcheck(&zero, 1e-6, |x| (x[0].clone().square().sqrt() * 1.0).sum()).unwrap_err();
         assert!(found.analytic.is_nan());
+    }
+
+    /// The exponential overflows at x + 2h, but not at x + h.
+    #[test]
+    fn rejects_a_difference_that_is_not_finite() {
+        let scale = 709.78 / (1.0 + 1.5e-4);
+        let one = [TensorData::from([[1.0_f64]])];
+        let found = gradcheck(&one, 1e-6, |x| ((x[0].clone() * scale).exp() * 1e-5).sum()).unwrap_err();
+        assert!(found.analytic.is_finite() && found.numeric.is_infinite(), "{found}");
     }
 }

@@ -102,6 +102,27 @@ fn an_interrupted_draft_ends_with_the_bytes_of_a_saved_set() {
 }
 
 /// The set was published, but the machine stopped before the draft was removed.
+/// The first commit comes before the first point.
+#[test]
+fn a_draft_without_points_continues() {
+    let home = tempfile::tempdir().unwrap();
+    let (whole, parts) = (home.path().join("whole"), home.path().join("parts"));
+    let mut draft = Draft::open(&whole, plan(Element::F32)).unwrap();
+    even(&mut draft);
+    odd(&mut draft);
+    draft.finish(source()).unwrap();
+
+    let mut draft = Draft::open(&parts, plan(Element::F32)).unwrap();
+    add(&mut draft, 0..10);
+    draft.commit(json!({"place": 0})).unwrap();
+    drop(draft);
+    let mut draft = Draft::open(&parts, plan(Element::F32)).unwrap();
+    assert_eq!((draft.rows(), draft.points()), (10, 0));
+    (0..10).for_each(|row| draft.put(row, &point(row)).unwrap());
+    draft.finish(source()).unwrap();
+    assert_eq!(files(&whole), files(&parts));
+}
+
 #[test]
 fn leftovers_of_a_finished_draft_are_ignored() {
     let home = tempfile::tempdir().unwrap();
