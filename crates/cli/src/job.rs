@@ -4,17 +4,17 @@ use anyhow::Result;
 use conifer_train::Error;
 use conifer_train::ranks::Ranks;
 
-/// This process as a part of its job.
+/// The MPI job of this process. Without MPI, the process is the only rank of its job.
 pub(crate) struct Job {
     #[cfg(feature = "mpi")]
     session: Option<conifer_train::ranks::mpi::MpiSession>,
 }
 
 impl Job {
-    /// Starts MPI if a launcher (`mpirun`, `srun`) started several processes. `what` they do is named in messages.
+    /// Starts MPI if a launcher (`mpirun`, `srun`) started several processes. `what` names the work in messages.
     ///
     /// # Errors
-    /// If there are several processes, and this build has no MPI. They would all do the whole work.
+    /// MPI cannot start. Or there are several processes and this build has no MPI, so each would do the whole work.
     #[cfg(feature = "mpi")]
     pub(crate) fn join(_what: &str) -> Result<Self> {
         let session = launched().map(|_| conifer_train::ranks::mpi::MpiSession::start()).transpose()?;

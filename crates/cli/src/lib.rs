@@ -87,8 +87,8 @@ fn parsed(command: &[&str], arguments: Vec<OsString>) -> anyhow::Result<Cli> {
     Cli::try_parse_from(words).with_context(|| format!("conifer {}", command.join(" ")))
 }
 
-/// The error and its causes. A cause that the text already contains is left out: conifer's own errors often quote
-/// theirs.
+/// The error and its causes. A cause that the text already contains is left out, because errors of conifer often quote
+/// their causes.
 pub fn message(error: &anyhow::Error) -> String {
     let mut text = String::new();
     for cause in error.chain().map(ToString::to_string) {

@@ -1,4 +1,4 @@
-//! Columns of Parquet files.
+//! Declares and writes columns of Parquet files.
 
 use std::fs::File;
 use std::sync::Arc;

@@ -1,5 +1,5 @@
 //! Measures the rules of entailment on HierarCaps: how many of the published neighbours they accept and how many of the
-//! published negatives they accept wrongly, on two halves of the photos: tune rules on one of them only.
+//! published negatives they accept wrongly, on two halves of the photos. Tune the rules on one half only.
 //!
 //!     cargo run --release -p conifer-construct --example entailment_table -- hierarcaps_test_expanded.csv.gz [WORDNET]
 #![allow(clippy::print_stdout)]
@@ -43,7 +43,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         for (sum, tier) in words.iter_mut().zip(&positive) {
             *sum += text::word_count(tier) as f64;
         }
-        // Rows of a photo stay together.
+        // All rows of a photo are in the same half.
         let photo = record.get(2).unwrap_or_default();
         let half = photo.bytes().map(usize::from).sum::<usize>() % 2;
         halves[half].push((positive, negative));

@@ -1,12 +1,13 @@
-//! Measures noun chunks against the phrases of Flickr30k Entities for Flickr8k: precision, recall and F1 of equal and of
-//! overlapping spans, by split: change rules with the training photos only.
+//! Measures noun chunks against the phrases of Flickr30k Entities for Flickr8k: precision, recall and F1 of equal and
+//! of overlapping spans, by split. Change the rules on the training photos only.
 //!
 //!     cargo run --release -p conifer-construct --example phrase_table -- FOLDER [CHUNKS.jsonl] [--errors]
 //!
-//! FOLDER has captions.csv (image, caption), phrase_boxes.tsv (image, phrase, box) and Flickr_8k.{train,dev,test}Images.txt.
-//! CHUNKS.jsonl is a file of `bench/spacy_chunks.py`; without it, the built-in chunker is measured. The published phrases of a
-//! photo are those of one of its captions, in order; photos for which no caption, or more than one, has all of them are
-//! left out. With --errors, the most frequent heads of wrong chunks and examples of missed phrases are listed.
+//! FOLDER has captions.csv (image, caption), phrase_boxes.tsv (image, phrase, box) and
+//! Flickr_8k.{train,dev,test}Images.txt. CHUNKS.jsonl is a file of `bench/spacy_chunks.py`; without it, the built-in
+//! chunker is measured. The published phrases of a photo are those of one of its captions, in order; photos for which
+//! no caption, or more than one, has all of them are left out. With --errors, the most frequent heads of wrong chunks
+//! and examples of missed phrases are listed.
 #![allow(clippy::print_stdout)]
 
 use std::collections::{BTreeMap, HashMap, HashSet};

@@ -18,11 +18,11 @@ pub(crate) struct NounPhrase {
 pub(crate) struct PrepositionalPhrase {
     /// The preposition, several tokens for "in front of".
     pub(crate) preposition: Range<usize>,
-    /// Its object.
+    /// The noun phrase after the preposition.
     pub(crate) object: NounPhrase,
 }
 
-/// A verb with what follows it.
+/// The first verb of a caption, with its object and a prepositional phrase.
 #[derive(Clone, Debug)]
 pub(crate) struct Predicate {
     /// The verb with adverbs and particles ("not walking", "lying down"), without auxiliaries.
@@ -33,10 +33,10 @@ pub(crate) struct Predicate {
     pub(crate) place: Option<PrepositionalPhrase>,
 }
 
-/// A caption as subject and what is said about it.
+/// The subject of a caption and its predicate.
 #[derive(Clone, Debug)]
 pub(crate) struct Clause {
-    /// The subject; a second phrase if two are joined by `and`.
+    /// The subject, or the first of two subjects joined by `and`.
     pub(crate) subject: NounPhrase,
     /// The second subject of "a man and a woman".
     pub(crate) second_subject: Option<NounPhrase>,
@@ -47,12 +47,12 @@ pub(crate) struct Clause {
 }
 
 impl NounPhrase {
-    /// All tokens.
     pub(crate) fn tokens(&self) -> Range<usize> {
         self.chunks[0].tokens.start..self.chunks[self.chunks.len() - 1].tokens.end
     }
 
-    /// The chunk of the object itself, without its measure word or container: "people" of "a group of people", "slice" of "a slice with cheese".
+    /// The chunk that names the thing, after measure words and containers: "people" of "a group of people", "slice" of
+    /// "a slice with cheese".
     pub(crate) fn named(&self, tokens: &[Token]) -> &NounChunk {
         let mut at = 0;
         while at + 1 < self.chunks.len() && is_partitive(&tokens[self.chunks[at].head()]) {
@@ -67,7 +67,7 @@ pub(crate) fn is_partitive(token: &Token) -> bool {
     [&*token.lower, singular].iter().any(|word| words().is("partitives", word) || words().is("photography", word))
 }
 
-/// Prepositions of several words, before single ones are tried.
+/// Prepositions of several words, which are tried before single words.
 const LONG_PREPOSITIONS: &[&[&str]] = &[
     &["in", "the", "middle", "of"],
     &["on", "the", "side", "of"],

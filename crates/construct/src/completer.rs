@@ -9,9 +9,9 @@ use crate::pipeline::Cause;
 use crate::tagger::{PartOfSpeech, Tagger, Token};
 use crate::text::{join, word_count};
 
-/// Words that the third tier is shorter than the caption (HierarCaps supplement, Sec. 2.1).
+/// Number of words by which the third tier must be shorter than the caption (HierarCaps supplement, Sec. 2.1).
 pub(crate) const FEWER_WORDS: usize = 2;
-/// Characters that the third tier is shorter than the caption.
+/// Number of characters by which the third tier must be shorter than the caption.
 pub(crate) const FEWER_CHARS: usize = 10;
 
 /// Makes the three tiers above a caption: a hypernym of its subject, the subject, and the caption without modifiers.
@@ -22,7 +22,7 @@ pub struct RuleCompleter {
 }
 
 impl RuleCompleter {
-    /// The completer with these is-a relations; the first tier is `steps` hypernyms above the subject.
+    /// Creates a completer with these is-a relations. The first tier is up to `steps` hypernyms above the subject.
     pub fn new(tagger: Arc<Tagger>, nouns: Arc<Hypernyms>, steps: usize) -> Self {
         Self { tagger, nouns, steps }
     }
@@ -61,8 +61,8 @@ impl RuleCompleter {
         Ok([first, second, third])
     }
 
-    /// The subject as a hypernym, a noun, a compound noun and a noun with a partitive; only those that it has, without
-    /// repetition, from general to specific.
+    /// The forms of the subject, from general to specific: hypernym, noun, compound noun, noun with a partitive.
+    /// Missing and repeated forms are left out.
     fn subjects(&self, wording: &Wording<'_>) -> Vec<String> {
         let (tokens, clause) = (wording.tokens, wording.clause);
         let named = clause.subject.named(tokens);
@@ -114,7 +114,8 @@ impl RuleCompleter {
         ladder
     }
 
-    /// The hypernym for the first tier. "living being" is less specific than the words people, animal and plant below it.
+    /// The hypernym for the first tier. "living being" is less specific than the words people, animal and plant below
+    /// it.
     fn general(&self, noun: &str) -> Option<&str> {
         (1..=self.steps).rev().filter_map(|steps| self.nouns.hypernym(noun, steps)).find(|it| *it != "living being")
     }
@@ -147,7 +148,7 @@ struct Wording<'a> {
 }
 
 impl Wording<'_> {
-    /// Captions without some of their parts, the most specific first. All say less than the caption.
+    /// The caption without some of its parts, in several forms, the most specific first.
     fn forms(&self) -> Vec<String> {
         let Clause { subject, second_subject, attributes, predicate } = self.clause;
         let second = |full: bool| match second_subject {
@@ -232,7 +233,7 @@ impl Wording<'_> {
             let noun = &self.tokens[chunk.noun].lower;
             for token in &self.tokens[chunk.tokens.start..chunk.body] {
                 if determiner || number > 0 {
-                    // The determiner stands in front of the noun now: "an orange ball", "a ball".
+                    // Without the adjective the article may change: "an orange ball", "a ball".
                     kept.push(match token.lower.as_str() {
                         "a" | "an" => article(noun),
                         other => other,
@@ -243,7 +244,7 @@ impl Wording<'_> {
             kept.extend(self.tokens[chunk.body..=chunk.head()].iter().enumerate().filter_map(|(offset, token)| {
                 let at = chunk.body + offset;
                 let number = token.pos == PartOfSpeech::Number && (determiner || number > 0);
-                // The owner in "a child's toy" gives the article its noun.
+                // Keep the owner in "a child's toy", because the article belongs to it.
                 (at >= chunk.noun || number || owner).then_some(token.lower.as_str())
             }));
         }

@@ -7,7 +7,7 @@ pub use rules::RuleEntailment;
 
 use crate::Result;
 
-/// Scores in [0, 1] of a premise and a hypothesis. Above 0.5 the judge affirms.
+/// Scores in [0, 1] of a premise and a hypothesis. A score above 0.5 means yes.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct EntailmentScores {
     /// The hypothesis follows from the premise.
@@ -31,7 +31,7 @@ pub trait Entailment: Send + Sync {
     /// (supplement, Sec. 2.1) on neighbouring tiers.
     ///
     /// # Errors
-    /// Those of [`Entailment::judge`].
+    /// Returns the errors of [`Entailment::judge`].
     fn is_more_general(&self, general: &str, specific: &str) -> Result<bool> {
         Ok(self.judge(specific, general)?.entailment > 0.5 && self.judge(general, specific)?.entailment < 0.5)
     }
@@ -39,7 +39,7 @@ pub trait Entailment: Send + Sync {
     /// True if the texts exclude each other.
     ///
     /// # Errors
-    /// Those of [`Entailment::judge`].
+    /// Returns the errors of [`Entailment::judge`].
     fn contradict(&self, premise: &str, hypothesis: &str) -> Result<bool> {
         Ok(self.judge(premise, hypothesis)?.contradiction > 0.5)
     }

@@ -3,7 +3,8 @@ use std::path::{Path, PathBuf};
 /// Result type of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// A run that cannot start or go on. A caption that cannot be used is counted by its [`crate::pipeline::Cause`] instead.
+/// Why a run cannot start or continue. A caption that cannot be used is counted by its [`crate::pipeline::Cause`]
+/// instead.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -20,7 +21,7 @@ pub enum Error {
         /// The error of the operating system.
         source: std::io::Error,
     },
-    /// A file or a setting has another content than required.
+    /// The content of a file or a setting is invalid.
     #[error("build: {name}: {found}; expected {expected}")]
     Invalid {
         /// The file with its line, or the setting.

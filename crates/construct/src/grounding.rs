@@ -1,8 +1,8 @@
-//! From photos with captions to phrases with boxes (HyCoCLIP App. A). Each stage reads the file of the stage before in the
-//! work folder and writes its own; a finished stage is repeated only if its input or its settings changed.
+//! Builds phrases with boxes from photos with captions (HyCoCLIP App. A). Each stage reads the file of the previous
+//! stage in the work folder and writes a file. A finished stage is repeated only if its input or its settings changed.
 //!
-//! The paper takes the boxes of GRIT, which a phrase grounding model made. Here boxes are proposed without the phrase, and a
-//! model of photos and texts (HyCoCLIP's own kind) finds the box of each phrase.
+//! The paper takes the boxes of GRIT, which a phrase grounding model made. Here boxes are proposed without the phrase,
+//! and a model of photos and texts (HyCoCLIP's own kind) finds the box of each phrase.
 
 mod abstract_nouns;
 mod boxes;
@@ -40,7 +40,7 @@ use crate::{Error, Result};
 
 /// Settings of a run.
 pub struct GroundingSettings {
-    /// Folder of the stages' files.
+    /// Folder for the files of the stages.
     pub work: PathBuf,
     /// Seed of the photos on which the calibration is checked.
     pub seed: u64,
@@ -50,20 +50,20 @@ pub struct GroundingSettings {
     pub min_box: f32,
     /// Added to the similarity of a box for each natural logarithm of its share of the photo.
     pub area_weight: f32,
-    /// Least probability or similarity of the best box of a phrase.
+    /// Minimum probability or similarity of the best box of a phrase.
     pub threshold: KeepThreshold,
-    /// Limits of photos.
+    /// Limits on the size of photos.
     pub limits: PixelLimits,
 }
 
-/// The tools of the stages.
+/// Runs the stages.
 pub struct GroundingPipeline<'a> {
     settings: GroundingSettings,
     chunker: Chunker,
     abstract_nouns: AbstractNouns,
     nouns: Arc<Hypernyms>,
     proposer: Box<dyn BoxProposer>,
-    /// Only the rescore stage needs it.
+    /// Needed by the rescore stage only.
     scorer: Option<Box<dyn RegionScorer>>,
     stop: &'a AtomicBool,
 }
@@ -118,7 +118,7 @@ impl<'a> GroundingPipeline<'a> {
         if self.stop.load(Ordering::Relaxed) { Err(Error::Stopped) } else { Ok(()) }
     }
 
-    /// SHA-256 of everything that decides the file of a stage.
+    /// SHA-256 of all inputs and settings that determine the file of a stage.
     fn key(&self, stage: GroundingStage, source: &dyn Source, work: &WorkFolder<GroundingStage>) -> Result<String> {
         let GroundingSettings { seed, keep_other_languages, min_box, area_weight, threshold, .. } = &self.settings;
         let settings = match stage {

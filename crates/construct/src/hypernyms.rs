@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 
 use crate::wordnet::WordNetNouns;
 
-/// Is-a relations between nouns. All nouns are singular and in lower case, unless said otherwise.
+/// Is-a relations between nouns. All nouns are singular and in lower case, unless a function says otherwise.
 pub struct Hypernyms {
     /// Hypernyms of each built-in noun, the preferred one first.
     above: HashMap<&'static str, Vec<&'static str>>,
@@ -46,7 +46,7 @@ const PLURALS: &[(&str, &str)] = &[
     ("cattle", "cattle"),
 ];
 
-/// Nouns in -s that are their own singular.
+/// Nouns whose plural equals the singular.
 const UNCHANGED: &[&str] =
     &["sheep", "deer", "fish", "cattle", "moose", "bison", "elk", "salmon", "trout", "shrimp", "aircraft"];
 
@@ -110,7 +110,7 @@ impl Hypernyms {
         if self.is_listed(noun) {
             return Some(Cow::Borrowed(noun));
         }
-        // The last word of "fire men" decides.
+        // Only the last word of a compound is plural: "fire men".
         if let Some((first, last)) = noun.rsplit_once(' ')
             && let Some((_, singular)) = PLURALS.iter().find(|(plural, _)| *plural == last)
         {
@@ -162,15 +162,16 @@ impl Hypernyms {
         specific == general
             || self.is_below(specific, general)
             || self.wordnet.as_ref().is_some_and(|it| {
-                // The built-in list decides on nouns that it has: WordNet's senses of common words are too many.
+                // If the built-in list has both nouns, it decides, because WordNet has too many senses of common words.
                 !(self.is_listed(specific) && self.is_listed(general)) && it.is_a(specific, general)
             })
     }
 
-    /// The noun `steps` above, at least 1; fewer if there are not as many. `None` if nothing is above it.
+    /// The hypernym that is `steps` (at least 1) above a noun, or the highest one if there are fewer. `None` if the
+    /// noun has no hypernym.
     ///
-    /// Above a noun that only WordNet has, the nearest built-in noun counts as the first step, because WordNet has many
-    /// technical nouns in between (dog, canine, carnivore, placental, mammal).
+    /// Above a noun that only WordNet has, the first step leads to the nearest built-in noun that is not too general,
+    /// because WordNet has many technical nouns in between (dog, canine, carnivore, placental, mammal).
     pub fn hypernym(&self, noun: &str, steps: usize) -> Option<&str> {
         let mut found = match self.above.get(noun) {
             Some(above) => above.first().copied()?,
@@ -209,8 +210,8 @@ impl Hypernyms {
         })
     }
 
-    /// True if nothing is a kind of both: neither is a kind of the other, and their nearest common hypernym keeps its
-    /// hyponyms apart. Only for built-in nouns.
+    /// True if nothing is a kind of both nouns: neither is a kind of the other, and the hyponyms of their nearest
+    /// common hypernym exclude each other. False if one of them is not a built-in noun.
     pub fn exclude_each_other(&self, a: &str, b: &str) -> bool {
         if !self.is_listed(a) || !self.is_listed(b) || self.is_below(a, b) || self.is_below(b, a) || a == b {
             return false;
@@ -221,7 +222,7 @@ impl Hypernyms {
             _ => Vec::new(),
         };
         let is_lowest = |noun: &&&str| !common.iter().any(|other| self.is_below(other, noun));
-        // Hardly anything in a photo is two of these at once.
+        // Almost nothing in a photo is two different kinds of one of these at the same time.
         let apart = |noun: &str| matches!(noun, "object" | "living being" | "place");
         !common.iter().filter(is_lowest).any(|it| self.overlapping.contains(it) && !apart(it))
     }
@@ -230,7 +231,7 @@ impl Hypernyms {
         self.all_above.get(specific).is_some_and(|above| above.contains(general))
     }
 
-    /// Every built-in noun above a built-in noun.
+    /// All direct and indirect built-in hypernyms of a built-in noun.
     fn collect_above(&self, noun: &str) -> HashSet<&'static str> {
         let mut found = HashSet::new();
         let mut next: Vec<&str> = vec![noun];

@@ -6,9 +6,9 @@ use std::sync::LazyLock;
 /// Roles of words that do not depend on the sentence.
 pub(crate) struct WordLists {
     sections: HashMap<&'static str, HashSet<&'static str>>,
-    /// Words that exclude each other, in both orders.
+    /// The antonyms of each word. Every pair is stored in both directions.
     antonyms: HashMap<&'static str, Vec<&'static str>>,
-    /// Words that mean the same in captions, in both orders.
+    /// The synonyms of each word in captions. Every pair is stored in both directions.
     synonyms: HashMap<&'static str, Vec<&'static str>>,
 }
 

@@ -3,8 +3,8 @@
 //! ([`grounding`]).
 //!
 //! A tier is made by rules (part-of-speech tags, is-a relations between nouns) or by a language model behind an
-//! OpenAI-compatible endpoint, and is checked by a judge of textual [`entailment`]. The [`pipeline`] runs the stages, each
-//! of which reads a file and writes one.
+//! OpenAI-compatible endpoint, and is checked by a judge of textual [`entailment`]. The [`pipeline`] runs the stages,
+//! each of which reads a file and writes one.
 //!
 //! ```
 //! use std::sync::Arc;

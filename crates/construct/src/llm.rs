@@ -1,6 +1,6 @@
 //! A language model behind an OpenAI-compatible endpoint (llama.cpp's server, vLLM, Ollama).
 //!
-//! Answers are stored on disk by prompt, settings and number of the draw, so a repeated run asks for nothing twice.
+//! Answers are stored on disk by prompt, settings and number of the draw, so a repeated run sends no request twice.
 
 mod answers;
 mod client;

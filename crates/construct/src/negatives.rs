@@ -1,4 +1,5 @@
-//! Negative tiers by rules: each follows the positive tier above it and contradicts the positive tier beside it.
+//! Negative tiers by rules. Each contradicts the positive tier of the same level, and the positive tier above follows
+//! from it.
 
 use std::sync::Arc;
 
@@ -16,17 +17,18 @@ use crate::pipeline::{Cause, TIERS};
 use crate::tagger::{PartOfSpeech, Tagger, Token};
 use crate::text::join;
 
-/// Exchanges that are tried for a tier. HierarCaps tries eight texts of a model; an exchange costs nothing.
+/// Maximum number of exchanges tried for a tier. HierarCaps tries eight texts of a model, which are more expensive.
 const TRIES: usize = 24;
 
-/// Makes negative tiers by exchanging a word for one that excludes it: a kind, a colour, a number, an activity, an antonym.
+/// Makes negative tiers by exchanging a word for one that excludes it: a kind, a colour, a number, an activity, an
+/// antonym.
 pub struct RuleNegatives {
     tagger: Arc<Tagger>,
     nouns: Arc<Hypernyms>,
     general: Vec<&'static str>,
 }
 
-/// A word of a text that can be exchanged, and what for.
+/// A replacement for some tokens of a text.
 struct Exchange {
     /// Tokens that are replaced.
     at: std::ops::Range<usize>,
@@ -34,16 +36,17 @@ struct Exchange {
 }
 
 impl RuleNegatives {
-    /// The rules with these is-a relations.
+    /// Creates the rules with these is-a relations.
     pub fn new(tagger: Arc<Tagger>, nouns: Arc<Hypernyms>) -> Self {
         let general = nouns.general_nouns().collect();
         Self { tagger, nouns, general }
     }
 
-    /// The negative tiers of a hierarchy, with the number of the try that made each. The same `key` gives the same tiers.
+    /// The negative tiers of a hierarchy, with the number of the try that made each. The same `key` gives the same
+    /// tiers.
     ///
     /// # Errors
-    /// [`Cause::NoNegative`] inside, if no try gave a valid tier; outside, the errors of the judge.
+    /// The inner error is [`Cause::NoNegative`] if no try gave a valid tier. The outer error is one of the judge.
     pub fn negatives(
         &self,
         tiers: &[String; TIERS],
@@ -56,7 +59,7 @@ impl RuleNegatives {
             let (mut candidates, negated) = self.candidates(tiers, tier);
             candidates.shuffle(&mut rng);
             candidates.truncate(TRIES);
-            // A negation is correct, but a model learns less from it than from another thing in the same place.
+            // Try negations last: they are valid, but a model learns less from them than from an exchange.
             candidates.extend(negated);
             let mut found = None;
             for (number, candidate) in (0..).zip(candidates) {
@@ -81,7 +84,7 @@ impl RuleNegatives {
         }
         let kept: Vec<String> = self.tagger.tag(&tiers[tier - 1]).into_iter().map(|it| it.lower).collect();
         let mut exchanges = self.exchanges(&tokens);
-        // The words of the tier above stay, except for the hypernym of the exchanged word.
+        // An exchange must replace a word that the tier above does not have.
         let says_new = |it: &Exchange| tokens[it.at.clone()].iter().any(|token| !kept.contains(&token.lower));
         exchanges.retain(says_new);
         let negated = if tier > 1 { negations(&tokens) } else { Vec::new() };
@@ -163,7 +166,7 @@ impl RuleNegatives {
 /// Negations of single noun chunks: "with no glasses".
 fn negations(tokens: &[Token]) -> Vec<Exchange> {
     let chunks = noun_chunks(tokens);
-    // The subject stays.
+    // Do not negate the subject.
     let negate = |chunk: &crate::NounChunk| Exchange {
         at: chunk.tokens.start..chunk.noun,
         with: join(["no"].into_iter().chain(tokens[chunk.body..chunk.noun].iter().map(|it| it.text.as_str()))),
@@ -174,7 +177,7 @@ fn negations(tokens: &[Token]) -> Vec<Exchange> {
 /// The conditions on a negative tier: it contradicts the positive tier, and the tier above follows from it.
 ///
 /// # Errors
-/// Those of the judge.
+/// Returns the errors of the judge.
 pub(crate) fn is_negative(
     tiers: &[String; TIERS],
     tier: usize,
@@ -187,7 +190,8 @@ pub(crate) fn is_negative(
     if tier > 0 && !judge.is_more_general(&tiers[tier - 1], candidate)? {
         return Ok(false);
     }
-    // The general tiers must be wrong for the whole caption: "food" is no negative of "person" in "a man eating a cake".
+    // The general tiers must be wrong for the whole caption: "food" is no negative of "person" in "a man eating a
+    // cake".
     Ok(tier > 1 || judge.judge(&tiers[TIERS - 1], candidate)?.entailment <= 0.5)
 }
 
@@ -239,7 +243,7 @@ fn exchanged(tokens: &[Token], exchange: &Exchange) -> String {
     join(parts)
 }
 
-/// The seed of the negatives of a row: depends on the seed of the run and the id of the row only.
+/// The seed of the negatives of a row, which depends only on the seed of the run and the id of the row.
 pub(crate) fn key_of(seed: u64, id: &str) -> [u8; 32] {
     use sha2::Digest as _;
     let mut hash = sha2::Sha256::new_with_prefix(seed.to_le_bytes());

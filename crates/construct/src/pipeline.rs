@@ -1,5 +1,5 @@
-//! The stages from captions to hierarchies. Each reads the file of an earlier stage in the work folder and writes its own;
-//! a finished stage is repeated only if its input or its settings changed.
+//! The stages from captions to hierarchies. Each reads the file of an earlier stage in the work folder and writes a
+//! file. A finished stage is repeated only if its input or its settings changed.
 
 pub(crate) mod captions;
 mod cause;
@@ -40,40 +40,40 @@ use crate::{Error, Result, RuleCompleter, RuleNegatives};
 
 /// Number of tiers of a hierarchy.
 pub const TIERS: usize = 4;
-/// Most words of a caption. Longer texts are usually not captions.
+/// Maximum number of words of a caption. Longer texts are usually not captions.
 pub const MAX_WORDS: usize = 100;
 
 /// Settings of a run.
 pub struct PipelineSettings {
-    /// Folder of the stages' files.
+    /// Folder for the files of the stages.
     pub work: PathBuf,
     /// Seed of all random choices.
     pub seed: u64,
-    /// Fewest words of a caption; HierarCaps takes 10.
+    /// Minimum number of words of a caption; 10 in HierarCaps.
     pub min_words: usize,
-    /// Hypernyms between the subject and the first tier.
+    /// Maximum number of hypernym steps from the subject to the first tier.
     pub hypernym_steps: usize,
     /// Also keep captions that do not look English, marked in their row.
     pub keep_other_languages: bool,
     /// Hierarchies that replace those of the seeds stage.
     pub seed_hierarchies: Option<Vec<[String; TIERS]>>,
-    /// Captions that the seeds stage reads; HierarCaps takes 5,000.
+    /// Maximum number of captions that the seeds stage reads; 5,000 in HierarCaps.
     pub seed_captions: usize,
-    /// Hierarchies that the grow stage makes; HierarCaps makes 10,000.
+    /// Number of hierarchies that the grow stage makes; 10,000 in HierarCaps.
     pub grow_count: usize,
-    /// Candidates of a model for each caption; HierarCaps takes 64.
+    /// Maximum number of candidates of a model for each caption; 64 in HierarCaps.
     pub candidates: u32,
     /// Decisions of a person on rows of an earlier run.
     pub review: Vec<ReviewRow>,
 }
 
-/// The tools of the stages.
+/// Runs the stages.
 pub struct Pipeline<'a> {
     settings: PipelineSettings,
     tagger: Arc<Tagger>,
     nouns: Arc<Hypernyms>,
     judge: RuleEntailment,
-    /// Makes tiers instead of the rules.
+    /// Language model that makes the tiers instead of the rules.
     llm: Option<LlmClient>,
     stop: &'a AtomicBool,
 }
@@ -88,7 +88,7 @@ impl<'a> Pipeline<'a> {
         Self { settings, tagger, nouns, judge, llm, stop }
     }
 
-    /// The stages of a complete run, in order. Only a language model needs seeds.
+    /// The stages of a complete run, in order. The seeds and grow stages need a language model.
     pub fn stages(&self) -> Vec<Stage> {
         let with_model = [Stage::Seeds, Stage::Grow];
         let all = Stage::ALL.iter().filter(|stage| self.llm.is_some() || !with_model.contains(stage));
@@ -130,7 +130,7 @@ impl<'a> Pipeline<'a> {
         &self.settings.work
     }
 
-    /// The language model.
+    /// The language model; `None` if the rules make the tiers.
     pub fn llm(&self) -> Option<&LlmClient> {
         self.llm.as_ref()
     }
@@ -151,7 +151,7 @@ impl<'a> Pipeline<'a> {
         RuleNegatives::new(Arc::clone(&self.tagger), Arc::clone(&self.nouns))
     }
 
-    /// SHA-256 of everything that decides the file of a stage.
+    /// SHA-256 of all inputs and settings that determine the file of a stage.
     fn key(&self, stage: Stage, source: &dyn Source, work: &WorkFolder) -> Result<String> {
         let PipelineSettings { seed, min_words, hypernym_steps, seed_captions, grow_count, candidates, .. } =
             self.settings;

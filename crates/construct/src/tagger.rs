@@ -42,9 +42,9 @@ pub enum PartOfSpeech {
 /// A word or punctuation mark with its part of speech.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Token {
-    /// As in the text.
+    /// The word as written.
     pub text: String,
-    /// In lower case.
+    /// The word in lower case.
     pub lower: String,
     /// Part of speech.
     pub pos: PartOfSpeech,
@@ -93,7 +93,7 @@ impl Tagger {
     }
 }
 
-/// For words in no list.
+/// Guesses the part of speech of a word in no list, from its ending.
 fn of_ending(word: &str) -> PartOfSpeech {
     if !is_word(word) {
         return PartOfSpeech::Punctuation;
@@ -126,7 +126,7 @@ const CLOSED_SECTIONS: &[(&str, PartOfSpeech)] = &[
     ("colours", PartOfSpeech::Adjective),
 ];
 
-/// The words of these sections. One look-up per word instead of one per section.
+/// The words of [`CLOSED_SECTIONS`] in one map, so that a word needs one look-up instead of one per section.
 static CLOSED: LazyLock<HashMap<&'static str, PartOfSpeech>> = LazyLock::new(|| {
     let words_of = |(section, pos): &(&str, PartOfSpeech)| {
         words().all(section).into_iter().map({
@@ -137,7 +137,7 @@ static CLOSED: LazyLock<HashMap<&'static str, PartOfSpeech>> = LazyLock::new(|| 
     CLOSED_SECTIONS.iter().rev().flat_map(words_of).collect()
 });
 
-/// Words of closed classes have one part of speech in captions.
+/// Sets the part of speech of the words of closed classes.
 fn close_classes(tokens: &mut [Token]) {
     let lists = words();
     for at in 0..tokens.len() {
@@ -166,7 +166,7 @@ fn close_classes(tokens: &mut [Token]) {
     }
 }
 
-/// The part of speech of an open-class word that its neighbours correct.
+/// The corrected part of speech of an open-class word, from its neighbours; `None` if it stays as it is.
 fn corrected(tokens: &[Token], at: usize) -> Option<PartOfSpeech> {
     use PartOfSpeech::{
         Adjective, Adverb, Determiner, Noun, Number, Particle, Preposition, Pronoun, Punctuation, Verb,
@@ -217,7 +217,7 @@ fn corrected(tokens: &[Token], at: usize) -> Option<PartOfSpeech> {
     }
     let before_is_plural =
         before.is_some_and(|it| it.lower.ends_with('s') && !it.lower.ends_with("ss") || PLURALS.contains(&&*it.lower));
-    // "a man rides a bike": one that acts is followed by a third person, several by the base form.
+    // "a man rides a bike": a singular subject is followed by the third person, a plural subject by the base form.
     let third_person = token.lower.ends_with('s') && !before_is_plural;
     let plural = base_form == token.lower && before_is_plural;
     (token.pos == Noun
@@ -227,7 +227,7 @@ fn corrected(tokens: &[Token], at: usize) -> Option<PartOfSpeech> {
     .then_some(Verb)
 }
 
-/// Plurals without -s that act in captions.
+/// Plurals without -s that are often subjects in captions.
 const PLURALS: &[&str] = &["men", "women", "people", "children", "policemen", "firemen", "sheep", "cattle", "geese"];
 
 /// True for nouns that are usually subjects.

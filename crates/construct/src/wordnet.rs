@@ -23,11 +23,11 @@ struct Synset {
 }
 
 impl WordNetNouns {
-    /// Reads `data.noun`, `index.noun` and, if it exists, `noun.exc` of a dictionary folder, such as `/usr/share/wordnet`
-    /// of Debian's package `wordnet-base`.
+    /// Reads `data.noun`, `index.noun` and, if it exists, `noun.exc` of a dictionary folder, such as
+    /// `/usr/share/wordnet` of Debian's package `wordnet-base`.
     ///
     /// # Errors
-    /// A file that cannot be read, a line of another format (with its number).
+    /// A file cannot be read, or a line has another format. The error names the line.
     pub fn read(folder: &Path) -> Result<Self> {
         let (data, index) = (folder.join("data.noun"), folder.join("index.noun"));
         let mut numbers = HashMap::new();
@@ -92,7 +92,7 @@ impl WordNetNouns {
         &senses[..senses.len().min(SENSES)]
     }
 
-    /// The synsets and everything above them, breadth first.
+    /// The synsets `from` and all their hypernyms, breadth first, each with its number of steps.
     fn ancestors(&self, from: &[u32]) -> impl Iterator<Item = (usize, u32)> {
         let mut seen: HashSet<u32> = from.iter().copied().collect();
         let mut queue: Vec<(usize, u32)> = from.iter().map(|synset| (0, *synset)).collect();

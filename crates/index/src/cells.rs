@@ -24,9 +24,9 @@ use tight_bounds::{TightBounds, TightQuery};
 /// A set whose rows are partitioned into cells around centres (k-means in the geometry of the space).
 ///
 /// The centre and the radius of a cell bound the scores of all its rows, if the space has a
-/// [`ScoreForm`](conifer_geometry::ScoreForm). A cell whose bound is worse than the `k` best
-/// rows found so far is skipped. With [`Effort::Exact`] the result equals that of [`FlatIndex`](crate::FlatIndex) bit
-/// for bit; [`CellHits::visited`] reports how many rows were compared. In many dimensions near-flat data is about
+/// [`ScoreForm`](conifer_geometry::ScoreForm). A cell whose bound is worse than the `k` best rows found so far is
+/// skipped. With [`Effort::Exact`] the result equals that of [`FlatIndex`](crate::FlatIndex) bit for bit;
+/// [`CellHits::visited`] reports how many rows were compared. In many dimensions the rows of near-flat data are about
 /// equally far from every centre, and most cells have to be visited. [`Effort::Cells`] stops after the most promising
 /// cells.
 pub struct CellIndex {
@@ -64,9 +64,9 @@ pub struct Partition {
 pub enum Effort {
     /// Search until no other row can be among the best.
     Exact,
-    /// Visit at most this many of the most promising cells that hold rows which pass the filter. Cells that are known
-    /// to be worse are skipped. If the cells hold a large fraction of the rows, all rows are scanned instead, which
-    /// takes less time.
+    /// Visit at most this many of the most promising cells, counting only cells with rows that pass the filter. Cells
+    /// whose bound shows that they hold no better row are skipped. If the cells hold a large fraction of the rows, all
+    /// rows are scanned instead, which takes less time.
     Cells(usize),
 }
 
@@ -84,10 +84,10 @@ pub struct CellHits {
 /// which is several times as fast per row.
 const MAX_VISITED_FRACTION: f64 = 0.2;
 
-/// Queries whose dot products with the centres are computed together.
+/// Number of queries whose dot products with the centres are computed together.
 const QUERY_CHUNK: usize = 16;
 
-/// Cells that an exact search visits before it sorts the remaining ones.
+/// Number of cells that an exact search visits before it sorts the remaining ones.
 const FIRST_CELLS: usize = 2;
 
 impl Default for Partition {
@@ -236,7 +236,7 @@ impl CellIndex {
         self.bounds.as_ref().map(|bounds| (bounds, bounds.query_point(point)))
     }
 
-    /// The key of the centre of a cell. It orders the cells if there are no bounds.
+    /// Key of the centre of a cell. Without bounds, cells are visited in the order of these keys.
     fn key_at_centre(&self, point: &[f32], cell: usize, ranking: Ranking) -> f64 {
         let dim = self.spec().dim;
         let centre = &self.centres[cell * dim..(cell + 1) * dim];

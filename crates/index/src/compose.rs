@@ -8,9 +8,9 @@ use crate::query::Query;
 /// Returns the conjunction of the points of a query: in each factor, the part that is farthest from the origin, with
 /// ties to the first.
 ///
-/// On a product of hyperboloids whose factors represent concepts this is "dog AND car": PHyCLIP embeds both together
-/// far from the origin in the factors of either, like the element-wise maximum of a Boolean algebra (Sec. 4.3). In a
-/// space with one factor the result is the most specific point itself.
+/// On a product of hyperboloids whose factors represent concepts, the result stands for "dog AND car": PHyCLIP embeds a
+/// photo of both far from the origin in the factors of each concept, like the element-wise maximum in a Boolean algebra
+/// (Sec. 4.3). In a space with one factor the result is the point farthest from the origin.
 ///
 /// # Errors
 /// Fails if there is no point, or if the space has several factors and no [`ScoreForm`](conifer_geometry::ScoreForm).

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use conifer_geometry::ManifoldSpec;
 
-/// Errors of searches and stores. A message about an invalid value says what was found and what was expected.
+/// Errors of searches and stores. A message about an invalid value contains the value found and the values expected.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -16,10 +16,10 @@ pub enum Error {
         /// The space of the index.
         index: String,
     },
-    /// An argument of a query or of a traversal is invalid.
+    /// An argument of a search, a traversal or an export is invalid.
     #[error("search: {name} is {found}; expected {expected}")]
     Invalid {
-        /// The argument, with enough context to find it.
+        /// Name of the argument, with the row or query if there are several.
         name: String,
         /// The value found.
         found: String,
@@ -31,7 +31,7 @@ pub enum Error {
     Store {
         /// The store, or the file in it.
         path: PathBuf,
-        /// The value, with enough context to find it.
+        /// Name of the damaged or invalid value.
         what: String,
         /// The value found.
         found: String,

@@ -48,7 +48,6 @@ pub(crate) struct Bitmap {
     rows: usize,
 }
 
-/// Rows per word.
 const BITS: usize = u64::BITS as usize;
 
 impl Bitmap {
@@ -94,7 +93,6 @@ impl Bitmap {
     }
 }
 
-/// The values in order, without duplicates.
 fn sorted<T: Ord + Copy>(wanted: &[T]) -> Vec<T> {
     let mut wanted = wanted.to_vec();
     wanted.sort_unstable();

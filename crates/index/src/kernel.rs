@@ -10,13 +10,14 @@ use macerator::{AutoArch, Simd, WithSimd};
 
 use crate::raw::tile;
 
-/// Points per panel column: one register of AVX-512, two of AVX2.
+/// Number of points per panel column: one register of AVX-512, two of AVX2.
 pub(crate) const LANES: usize = 16;
-/// Coordinates per partial sum. Keeps long `f32` sums accurate and a panel in the L1 cache.
+/// Number of coordinates per partial sum. It keeps long `f32` sums accurate and a panel in the L1 cache.
 pub(crate) const RUN: usize = 64;
-/// The number of points of the other side is padded to a multiple of this, a common multiple of the tile heights.
+/// The number of points that are read in place is padded to a multiple of this. It is a common multiple of the tile
+/// heights.
 pub(crate) const ROWS: usize = 12;
-/// Columns of a wide panel.
+/// Number of columns of a wide panel.
 pub(crate) const WIDE: usize = 4;
 
 #[derive(Clone, Copy, Debug)]
@@ -149,7 +150,7 @@ pub(crate) trait StoredCoordinate: Copy + Send + Sync + 'static {
     /// Reads a number from exactly `size_of::<Self>()` little-endian bytes.
     fn from_le(bytes: &[u8]) -> Self;
 
-    /// `<x, y>`.
+    /// The dot product `<x, y>`.
     fn dot<S: Simd>(x: &[f32], y: &[Self]) -> f32;
 
     /// Computes [`LANES`] dot products of eight consecutive numbers each. Returns `false` if the machine has no fast

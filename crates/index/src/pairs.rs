@@ -9,15 +9,16 @@ use rayon::prelude::*;
 use crate::error::{Error, Result};
 use crate::query::Ranking;
 
-/// Candidates per tile: two AVX2 registers, one of AVX-512.
+/// Number of candidates per tile: two AVX2 registers, one of AVX-512.
 const LANES: usize = 16;
-/// Queries per tile, which share each loaded candidate.
+/// Number of queries per tile, which share each loaded candidate.
 const GROUP: usize = 8;
-/// Coordinates per partial sum: keeps long `f32` sums accurate.
+/// Number of coordinates per partial sum, which keeps long `f32` sums accurate.
 const RUN: usize = 64;
-/// Largest number of scores that one thread holds, before the rows are rounded up to a multiple of [`GROUP`].
+/// Maximum number of scores that one thread holds, before the number of queries is rounded up to a multiple of
+/// [`GROUP`].
 const BLOCK_SCORES: usize = 2 << 20;
-/// Largest number of queries in a block: enough to amortise reading all candidates.
+/// Maximum number of queries in a block: enough to amortise reading all candidates.
 const BLOCK_ROWS: usize = 64;
 
 /// Calls `row(i, scores)` for each query `i` with its scores against all candidates. The calls run in parallel; the
@@ -111,7 +112,7 @@ fn checked(spec: &ManifoldSpec, ranking: Ranking, lists: [(&str, &[f32]); 2]) ->
 /// Computes a score from the dot products and one number per point and factor.
 struct ScoreFormula {
     metric: Metric,
-    /// Coordinates per factor.
+    /// Number of coordinates per factor.
     dim: usize,
     /// Curvature per factor.
     curv: Vec<f32>,

@@ -97,7 +97,7 @@ pub enum Ranking {
     /// hierarchies (Wang et al., App. B.2).
     Gated(Gate),
     /// Only rows that pass the gate, by [`Space::depth`] from the root of the index, smallest first: from general to
-    /// specific, as visual hierarchies show their results. A search returns the `k` most general rows that pass.
+    /// specific, as in the interface of visual hierarchies. A search returns the `k` most general rows that pass.
     Depth(Gate),
 }
 

@@ -231,7 +231,7 @@ unsafe fn store_sums_of_eight(p: [std::arch::x86_64::__m512; 8], out: &mut Lanes
         let first = fours!(front, middle);
         let (middle, back) = (pairs!(p[4], p[5]), pairs!(p[6], p[7]));
         let last = fours!(middle, back);
-        // Add even and odd quarters, the two quarters of each half.
+        // Add the even and the odd quarters, so that each sum covers a half of a register.
         let even = _mm512_shuffle_f32x4::<0b10_00_10_00>(first, last);
         let odd = _mm512_shuffle_f32x4::<0b11_01_11_01>(first, last);
         let order = _mm512_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7, 8, 12, 9, 13, 10, 14, 11, 15);

@@ -138,7 +138,7 @@ impl<E: MappedCoordinate> GatheredRows<E> {
 
     fn select(&self, rows: &[usize]) -> Self {
         let location = |row: &usize| match &self.locations {
-            // An index holds less than 2^32 rows.
+            // An index holds fewer than 2^32 rows.
             None => RowLocation { array: 0, row: *row as u32 },
             Some(locations) => locations[*row],
         };

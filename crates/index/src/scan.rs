@@ -58,8 +58,8 @@ impl Scan {
             Root::Origin => vec![0.0; spec.dim],
             Root::Point(point) => point.iter().map(|v| *v as f32).collect(),
         };
-        // Accounts for the rounding of this dot product, of the one in the exact score, and of the terms that are added
-        // to them.
+        // Allows for the rounding of the dot product in the scan and in the exact score, and of the terms that are
+        // added to each.
         let rounding = 2.0 * dot_error(spec.factor_dim()) + 4.0 * f32::EPSILON;
         let square = conifer_geometry::slices::dot(&at, &at);
         let curv = (0..spec.factors).map(|i| spec.curv.get(i).map_or(1.0, |c| *c as f32));

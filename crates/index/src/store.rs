@@ -14,10 +14,10 @@
 //! of the bytes before that field. A bitmap has one bit per row, in little-endian 64-bit words.
 //!
 //! A file never changes once it has its final name. The writer creates every file in `tmp/`, flushes it to the disk and
-//! renames it, the manifest of the version last. So a reader needs no lock and sees either all of a version or nothing
-//! of it. A process that is killed, or a machine that stops, leaves the store at its last version. The files of a
-//! version stay until [`Store::gc`] removes the version; a reader that has opened them keeps them even then. A new
-//! store is created in a temporary folder next to its path, which is then renamed ([`Store::create_with`]).
+//! renames it. The manifest of the version is renamed last. So a reader needs no lock and sees either all of a version
+//! or nothing of it. A process that is killed, or a machine that stops, leaves the store at its last version. The files
+//! of a version exist until [`Store::gc`] removes the version. A reader that has opened them can read them even then. A
+//! new store is created in a temporary folder next to its path, which is then renamed ([`Store::create_with`]).
 //!
 //! The next writer removes unfinished work, which it identifies by marker files in `tmp/`. It removes nothing else. The
 //! manifest of a version is its own marker. Until the rename that commits the version, the marker is

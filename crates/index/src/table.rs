@@ -15,10 +15,10 @@ use crate::scan::{self, BLOCK, BoundPlan, LowerBound, Scan, Sweep, SweepBuffers}
 use crate::select::{Bounds, Selection};
 use crate::store::Snapshot;
 
-/// Queries per pass over the rows: enough to amortise reading the rows, few enough for the cache.
+/// Number of queries per pass over the rows: enough to amortise reading the rows, few enough for the cache.
 pub(crate) const GROUP: usize = 256;
 
-/// Rows that a thread takes at a time: enough to amortise the overhead, few enough to balance the load.
+/// Number of rows that a thread takes at a time: enough to amortise the overhead, few enough to balance the load.
 pub(crate) const CHUNK_ROWS: usize = 768;
 
 pub(crate) struct SearchTable {

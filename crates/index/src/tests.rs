@@ -226,9 +226,10 @@ fn agree(seed: u64) {
     }
 }
 
-/// Compares every score with the score computed in `f64`. The error budget is relative 2e-6 for distances and 4e-5 radians for angles, plus
-/// terms that grow with `sqrt(c) t` of both points ([`crate::scan::errors`]). For inner products the budget is the
-/// rounding error of a dot product, relative to the product of the norms (on hyperboloids, of the time components).
+/// Compares every score with the score computed in `f64`. The error budget is relative 2e-6 for distances and 4e-5
+/// radians for angles, plus terms that grow with `sqrt(c) t` of both points ([`crate::scan::errors`]). For inner
+/// products the budget is the rounding error of a dot product, relative to the product of the norms (on hyperboloids,
+/// of the time components).
 fn within_budget(case: &SearchCase, ranking: Ranking, all: &[Vec<Hit>], context: &dyn Fn() -> String) {
     let SearchCase { spec, root, rows, queries } = case;
     let space = space::<f64>(spec).unwrap();

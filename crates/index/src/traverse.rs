@@ -19,13 +19,13 @@ use crate::query::{Hit, Query, Ranking};
 pub struct Traversal {
     /// Number of samples on the path, including both ends; at least 2.
     pub steps: usize,
-    /// The line between both ends.
+    /// The kind of line between both ends.
     pub path: PathKind,
     /// Admits only rows whose cone contains the sample; `None` admits every row (HyCoCLIP's interpolation).
     pub cone: Option<Cone>,
 }
 
-/// The line that a traversal samples.
+/// The kind of line that a traversal samples.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PathKind {
     /// The shortest line of the space ([`Space::geodesic`](conifer_geometry::Space::geodesic)).
@@ -50,7 +50,7 @@ pub struct Cone {
 pub struct Stop {
     /// The row, or the root.
     pub place: StopPlace,
-    /// Position of the first sample whose nearest row or root this is, as a fraction of the path, in [0, 1].
+    /// Position of the first sample to which this row or the root is the nearest, as a fraction of the path, in [0, 1].
     pub at: f32,
     /// Similarity of the row or root to that sample.
     pub similarity: f32,
@@ -59,15 +59,15 @@ pub struct Stop {
 /// One sample of a traversal.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Step {
-    /// The fraction of the path, in [0, 1].
+    /// Position of the sample on the path, as a fraction in [0, 1].
     pub at: f32,
-    /// The nearest admitted row.
+    /// The nearest admitted row. `None` if no row is admitted or, on a path to the root, if the root is more similar.
     pub nearest: Option<Hit>,
     /// The similarity of the sample to the end of the path.
     pub to_end: f32,
 }
 
-/// The kinds of stops.
+/// What a traversal passes at a stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StopPlace {
     /// A row of the index.
@@ -105,6 +105,7 @@ impl FlatIndex {
     /// # Errors
     /// Fails if `from` is not exactly one point of the space of the index, if there are fewer than two steps, if the
     /// root is not a point of the space, such as the origin on the sphere, or if the tangent line leaves the space.
+    /// Returns the errors of a filter that does not fit, see [`Filter`].
     pub fn traverse_to_root(&self, from: &Query<'_>, traversal: &Traversal, filter: &Filter<'_>) -> Result<Vec<Stop>> {
         let mut stops = Vec::new();
         let mut root_stop = None;
@@ -142,7 +143,8 @@ impl FlatIndex {
     ///
     /// # Errors
     /// Fails if `from` or `to` is not exactly one point of the space of the index, if there are fewer than two steps,
-    /// or if the tangent line leaves the space, as halfway between opposite points of the sphere.
+    /// or if the tangent line leaves the space, as halfway between opposite points of the sphere. Returns the errors of
+    /// a filter that does not fit, see [`Filter`].
     pub fn traverse_between(
         &self,
         from: &Query<'_>,
@@ -254,8 +256,8 @@ impl FlatIndex {
         Ok(nearest)
     }
 
-    /// For the samples `open`, the nearest of `rows` that is admitted and whose similarity is at least `at_least`; the
-    /// first of equal ones. Memory does not grow with the number of rows.
+    /// For the samples `open`, the nearest of `rows` that is admitted and whose similarity is at least `at_least`. Ties
+    /// go to the lowest row number. Memory does not grow with the number of rows.
     fn nearest_of_all(
         &self,
         points: &[&[f32]],

@@ -27,7 +27,7 @@ pub(crate) struct Metrics {
     dropped: Option<ErrorCounter>,
 }
 
-/// Increments a gauge while it lives.
+/// Increments a gauge, and decrements it when dropped.
 pub(crate) struct GaugeGuard<'a>(&'a IntGauge);
 
 impl<'a> GaugeGuard<'a> {

@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-/// Receives what a server reports. By default nothing is shown.
+/// Receives the reports of a server. The default methods ignore them.
 pub trait Reporter: Send + Sync {
     /// A line for the operator, for example about a picture that cannot be read.
     fn note(&self, line: &str) {

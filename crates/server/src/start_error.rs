@@ -7,11 +7,11 @@ pub enum Error {
     /// A setting, the served content or another server is not as expected.
     #[error("{name}: {found}; expected {expected}")]
     Invalid {
-        /// The option of `conifer serve` or `conifer front` that sets it.
+        /// The option of `conifer serve` or `conifer front` that has the value, or a description of the value.
         name: String,
-        /// What was found.
+        /// The value found.
         found: String,
-        /// What is possible.
+        /// The valid values.
         expected: String,
     },
     /// The value of an option cannot be used.
@@ -19,7 +19,7 @@ pub enum Error {
     Option {
         /// The option with its value.
         name: String,
-        /// The reason.
+        /// Why the value cannot be used.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
     /// A part of the server cannot be built from the served content.

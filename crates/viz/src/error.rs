@@ -9,10 +9,10 @@ pub enum Error {
     Write {
         /// Path of the report.
         path: PathBuf,
-        /// Cause.
+        /// Error of the operating system.
         source: std::io::Error,
     },
-    /// A setting, a point or a value in the data of a figure is refused.
+    /// A setting, a point or a value in the data of a figure is invalid.
     #[error("{name}: {found}; expected {expected}")]
     Invalid {
         /// The setting, or the place in the data.

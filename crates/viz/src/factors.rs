@@ -1,8 +1,8 @@
 //! Computes the depth of points in each factor of a product space.
 //!
-//! In PHyCLIP each factor is meant to hold the hierarchy of one concept. The depth of a point in a factor, which is its
-//! distance from the root of the factor, says how specific the point is in that concept. A space that is not a product
-//! has no factors here.
+//! In PHyCLIP each factor should represent the hierarchy of one concept. The depth of a point in a factor is its
+//! distance from the root of the factor. It measures how specific the point is in that concept. A space that is not a
+//! product has no factors here.
 
 use std::borrow::Cow;
 

@@ -22,7 +22,7 @@ pub struct ForestRow {
     pub estimate: Option<[f64; 3]>,
     /// Text at the right.
     pub note: String,
-    /// Colour.
+    /// Meaning of the interval, which determines the colour.
     pub mark: ForestMark,
 }
 
@@ -33,7 +33,7 @@ pub enum ForestMark {
     For,
     /// Against: the interval is below 0.
     Against,
-    /// Neither.
+    /// Undecided, or without an estimate.
     Open,
 }
 

@@ -1,8 +1,8 @@
 /// An RGB colour.
 pub(crate) type Rgb = [u8; 3];
 
-/// Colours that colour-blind readers can tell apart (Okabe and Ito 2008), and two of equal contrast. The page of a map
-/// has the same ones.
+/// Colours that colour-blind readers can tell apart (Okabe and Ito 2008), and two of equal contrast. `map.html` has the
+/// same colours.
 pub(crate) const COLOURS: [Rgb; 8] = [
     [0x00, 0x72, 0xb2],
     [0xe6, 0x9f, 0x00],
@@ -20,12 +20,12 @@ pub(crate) const SOFT: Rgb = [0x5d, 0x66, 0x72];
 /// Grid lines.
 pub(crate) const GRID: Rgb = [0xdd, 0xe1, 0xe6];
 
-/// The colour of series `at`; later ones repeat.
+/// The colour of series `at`. Series beyond the number of colours reuse them from the start.
 pub(crate) fn colour(at: usize) -> Rgb {
     COLOURS[at % COLOURS.len()]
 }
 
-/// `#rrggbb`.
+/// The colour in the form `#rrggbb`.
 pub(crate) fn hex([r, g, b]: Rgb) -> String {
     format!("#{r:02x}{g:02x}{b:02x}")
 }

@@ -4,13 +4,14 @@ use conifer_geometry::safe::EPS_F64;
 /// How strongly families of concepts concentrate in single factors of a product space.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FactorSpecialisation {
-    /// One per family.
+    /// Best factor and share of each family.
     pub families: Vec<FamilyShare>,
     /// Mean of the shares over the families.
     pub mean_share: f64,
     /// Mean of `mean_share` over the permutations: the value without specialisation.
     pub mean_share_by_chance: f64,
-    /// Share of permutations, and of the data, with a mean share at least as large.
+    /// p-value: share of the permutations, with the data counted as one of them, whose mean share is at least as large
+    /// as that of the data.
     pub p: f64,
 }
 
@@ -19,12 +20,12 @@ pub struct FactorSpecialisation {
 pub struct FamilyShare {
     /// Number of members.
     pub members: usize,
-    /// The factor.
+    /// Index of the factor.
     pub factor: usize,
     /// Norm in this factor divided by the sum over all factors, both as means over the members; 0 if all are 0.
     pub share: f64,
-    /// Share of permutations, and of the data, with at least this share for a family of equal size. It is not corrected
-    /// for the number of families.
+    /// p-value: share of the permutations, with the data counted as one of them, in which the shuffled family has at
+    /// least this share. It is not corrected for the number of families.
     pub p: f64,
 }
 
@@ -32,7 +33,8 @@ pub struct FamilyShare {
 ///
 /// `norms` is `[N, factors]`: the norm (or depth) of each concept in each factor. `family_of[n]` is below `families`.
 /// Every permutation shuffles the families over the concepts, so the sizes and the factors that are large for all
-/// concepts stay as they are. `None` if a family has no member, there are fewer than two families, or the shapes differ.
+/// concepts stay as they are. `None` if a family has no member, there are fewer than two families, or the shapes
+/// differ.
 pub fn factor_specialisation(
     norms: &[f64],
     factors: usize,
@@ -101,8 +103,8 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
 
-    /// Two families of four words, each in a factor of its own: share 3/4. A permutation reaches a mean share of 3/4
-    /// only if it splits the words alike: 2 of C(8, 4) = 70, so p is about .029.
+    /// Two families of four words, each with 3/4 of its norm in a different factor. A permutation reaches a mean share
+    /// of 3/4 only if it splits the words alike: 2 of C(8, 4) = 70, so p is about .029.
     #[test]
     fn separate_families_specialise() {
         let norms: Vec<f64> = (0..8).flat_map(|word| if word < 4 { [3.0, 1.0] } else { [1.0, 3.0] }).collect();

@@ -24,12 +24,12 @@ pub(crate) enum BuildCommand {
 pub(crate) struct HierarchiesArgs {
     #[command(flatten)]
     pub(crate) data: DataArgs,
-    /// Write the hierarchies to this .jsonl file (grounded JSONL) or .csv file (the layout of HierarCaps); repeat it for
-    /// both. Required unless --stage names an earlier stage.
+    /// Write the hierarchies to this .jsonl file (grounded JSONL) or .csv file (the layout of HierarCaps); repeat it
+    /// for both. Required unless --stage names an earlier stage.
     #[arg(long, value_name = "FILE", help_heading = OUTPUT)]
     pub(crate) out: Vec<PathBuf>,
-    /// Folder for the stages' files, the report and the answers of the model (default: the first --out with `.work`
-    /// appended).
+    /// Folder for the files of the stages, the report and the answers of the model (default: the first --out with
+    /// `.work` appended).
     #[arg(long, value_name = "DIR", help_heading = OUTPUT)]
     pub(crate) work: Option<PathBuf>,
     /// Replace existing --out files.
@@ -42,7 +42,7 @@ pub(crate) struct HierarchiesArgs {
     /// The report stage writes such a table, review.csv, to the work folder.
     #[arg(long, value_name = "FILE", help_heading = DATA)]
     pub(crate) review: Option<PathBuf>,
-    /// Fewest words of a caption.
+    /// Minimum number of words of a caption.
     #[arg(long, default_value_t = 10, help_heading = DATA)]
     pub(crate) min_words: usize,
     /// Keep captions that do not look English; their rows are marked with `other_language`. The rules are English only.
@@ -51,15 +51,16 @@ pub(crate) struct HierarchiesArgs {
     /// Seed of all random choices.
     #[arg(long, default_value_t = 0, help_heading = DATA)]
     pub(crate) seed: u64,
-    /// Folder with WordNet 3.0 (data.noun, index.noun), such as /usr/share/wordnet of Debian's package wordnet-base, for
-    /// nouns that the built-in list lacks.
+    /// Folder with WordNet 3.0 (data.noun, index.noun), such as /usr/share/wordnet of Debian's package wordnet-base,
+    /// for nouns that the built-in list lacks.
     #[arg(long, value_name = "DIR", help_heading = RULES)]
     pub(crate) wordnet: Option<PathBuf>,
-    /// Hypernyms between the subject of a caption and the first tier: 1 makes `dog` of a poodle, 2 `animal`.
+    /// Maximum number of hypernym steps from the subject of a caption to the first tier: 1 makes `dog` of a poodle, 2
+    /// `animal`.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=9), help_heading = RULES)]
     pub(crate) hypernym_steps: u8,
-    /// OpenAI-compatible endpoint that makes the tiers instead of the rules: `http://HOST:PORT[/PATH]`, where PATH is v1 if
-    /// it is left out. The rules still check them.
+    /// OpenAI-compatible endpoint that makes the tiers instead of the rules: `http://HOST:PORT[/PATH]`, where PATH is
+    /// v1 if it is left out. The rules still check them.
     #[arg(long, value_name = "URL", requires = "llm_model", help_heading = LLM)]
     pub(crate) llm: Option<String>,
     /// Name of the model at the endpoint.
@@ -71,32 +72,32 @@ pub(crate) struct HierarchiesArgs {
     /// Interface of the endpoint.
     #[arg(long, value_enum, default_value_t = LlmApiArg::Completions, requires = "llm", help_heading = LLM)]
     pub(crate) llm_api: LlmApiArg,
-    /// Requests at a time.
+    /// Maximum number of concurrent requests.
     #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..=256), requires = "llm", help_heading = LLM)]
     pub(crate) llm_concurrency: u16,
-    /// Longest time of a request, in seconds.
+    /// Timeout of a request in seconds.
     #[arg(long, default_value_t = 120, value_parser = clap::value_parser!(u32).range(1..), requires = "llm", help_heading = LLM)]
     pub(crate) llm_timeout: u32,
-    /// How often a failed request is repeated.
+    /// Maximum number of repetitions of a failed request.
     #[arg(long, default_value_t = 5, requires = "llm", help_heading = LLM)]
     pub(crate) llm_retries: u32,
-    /// Most requests a minute.
+    /// Maximum number of requests per minute (default: no limit).
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..), requires = "llm", help_heading = LLM)]
     pub(crate) llm_per_minute: Option<u32>,
-    /// Most tokens of an answer.
+    /// Maximum number of tokens of an answer.
     #[arg(long, default_value_t = 96, requires = "llm", help_heading = LLM)]
     pub(crate) llm_max_tokens: u32,
     /// Hierarchies that the grow stage continues, instead of those of the seeds stage: grounded JSONL, as this command
     /// writes it. For a model that is too small for instructions.
     #[arg(long, value_name = "FILE", requires = "llm", help_heading = LLM)]
     pub(crate) seeds: Option<PathBuf>,
-    /// Captions that the seeds stage reads.
+    /// Maximum number of captions that the seeds stage reads.
     #[arg(long, default_value_t = 5000, requires = "llm", conflicts_with = "seeds", help_heading = LLM)]
     pub(crate) seed_captions: usize,
-    /// Hierarchies that the grow stage makes.
+    /// Number of hierarchies that the grow stage makes.
     #[arg(long, default_value_t = 10_000, requires = "llm", help_heading = LLM)]
     pub(crate) grow: usize,
-    /// Draws of the model for a caption until one is valid.
+    /// Maximum number of draws of the model for a caption; the first valid one is used.
     #[arg(long, default_value_t = 64, requires = "llm", help_heading = LLM)]
     pub(crate) candidates: u32,
     /// Select the captions, print how many prompts the model would get, and stop.
@@ -109,15 +110,15 @@ pub(crate) struct HierarchiesArgs {
 pub(crate) struct GroundingArgs {
     #[command(flatten)]
     pub(crate) data: DataArgs,
-    /// Model that compares phrases with boxes: a checkpoint folder, a run folder (its latest checkpoint), or a published
-    /// model (file, folder, or name on the Hugging Face hub). Required for the stage rescore.
+    /// Model that compares phrases with boxes: a checkpoint folder, a run folder (its latest checkpoint), or a
+    /// published model (file, folder, or name on the Hugging Face hub). Required for the stage rescore.
     #[arg(long, value_name = "MODEL", help_heading = BOXES)]
     pub(crate) checkpoint: Option<PathBuf>,
     /// Write the photos with grounded phrases to this .jsonl file (grounded JSONL). Required unless --stage names an
     /// earlier stage.
     #[arg(long, value_name = "FILE", help_heading = OUTPUT)]
     pub(crate) out: Option<PathBuf>,
-    /// Folder for the stages' files and the report (default: --out with `.work` appended).
+    /// Folder for the files of the stages and the report (default: --out with `.work` appended).
     #[arg(long, value_name = "DIR", help_heading = OUTPUT)]
     pub(crate) work: Option<PathBuf>,
     /// Replace an existing --out file.
@@ -126,8 +127,8 @@ pub(crate) struct GroundingArgs {
     /// Run only this stage (default: all, in order).
     #[arg(long, value_enum, help_heading = OUTPUT)]
     pub(crate) stage: Option<GroundingStageArg>,
-    /// JSONL file with the noun chunks of the captions by another program, instead of the built-in chunker: {"caption": TEXT,
-    /// "chunks": [[START, END], ...]} in each line, in characters. bench/spacy_chunks.py writes those of spaCy.
+    /// JSONL file with the noun chunks of the captions by another program, instead of the built-in chunker: {"caption":
+    /// TEXT, "chunks": [[START, END], ...]} in each line, in characters. bench/spacy_chunks.py writes those of spaCy.
     #[arg(long, value_name = "FILE", help_heading = PHRASES)]
     pub(crate) chunks: Option<PathBuf>,
     /// File with head nouns of phrases that are removed, one per line (default: a built-in list of abstract nouns).
@@ -136,11 +137,12 @@ pub(crate) struct GroundingArgs {
     /// Read captions that do not look English. The built-in chunker is English only.
     #[arg(long, help_heading = PHRASES)]
     pub(crate) keep_other_languages: bool,
-    /// JSONL file with the boxes of a detector, instead of windows over the whole photo: {"image": "1.jpg", "width": 500,
-    /// "height": 375, "boxes": [[LEFT, TOP, RIGHT, BOTTOM], ...]} in each line, in pixels, or in fractions without a size.
+    /// JSONL file with the boxes of a detector, instead of windows over the whole photo: {"image": "1.jpg", "width":
+    /// 500, "height": 375, "boxes": [[LEFT, TOP, RIGHT, BOTTOM], ...]} in each line, in pixels, or in fractions without
+    /// a size.
     #[arg(long, value_name = "FILE", help_heading = BOXES)]
     pub(crate) proposals: Option<PathBuf>,
-    /// Smallest width and height of a box, in pixels of the photo.
+    /// Minimum width and height of a box, in pixels of the photo.
     #[arg(long, value_name = "PIXELS", default_value_t = 32.0, value_parser = non_negative, help_heading = BOXES)]
     pub(crate) min_box: f32,
     /// Added to the similarity for each natural logarithm of the box's share of the photo: larger boxes win by more.
@@ -155,7 +157,7 @@ pub(crate) struct GroundingArgs {
     /// How to resize or crop boxes to the model's input size (default: as the checkpoint names for photos).
     #[arg(long, value_enum, help_heading = BOXES)]
     pub(crate) crop: Option<CropArg>,
-    /// Boxes per forward pass.
+    /// Number of boxes per forward pass.
     #[arg(long, default_value_t = 32, help_heading = BOXES)]
     pub(crate) batch_size: usize,
     /// Seed of the photos on which the calibration is checked.

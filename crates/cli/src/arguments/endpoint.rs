@@ -4,7 +4,7 @@ use anyhow::Context as _;
 use clap::Args;
 use conifer_search::EndpointSettings;
 
-/// The endpoint that makes the vectors of typed texts, for a model that reads vectors.
+/// The embedding endpoint for the texts of queries, for a model that reads vectors.
 #[derive(Args, Default)]
 pub(crate) struct EndpointArgs {
     /// OpenAI-compatible endpoint that makes the vector of a text, for a model that reads vectors:

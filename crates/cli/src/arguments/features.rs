@@ -14,8 +14,8 @@ pub(crate) struct FeaturesArgs {
     /// Override a key of the config: `--set data.augment.copies=4`.
     #[arg(long = "set", value_name = "KEY=VALUE", help_heading = MODEL)]
     pub(crate) set: Vec<String>,
-    /// Data set, as for `embed`: KIND:PATH, a path, `toy` or `set:FOLDER`. Required for a model; default: that of the
-    /// config.
+    /// Data set, as for `embed`: KIND:PATH, a path, `toy` or `set:FOLDER`. Required for a model; the default for a
+    /// config is its data set.
     #[arg(long, help_heading = DATA)]
     pub(crate) data: Option<String>,
     /// Use only this split.

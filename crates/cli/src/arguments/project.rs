@@ -37,7 +37,7 @@ pub(crate) struct ProjectArgs {
     /// New folder for points.csv, points.parquet, map.svg, map.png, map.html and projection.json.
     #[arg(long, value_name = "DIR")]
     pub(crate) out: PathBuf,
-    /// Largest number of gradient steps per component.
+    /// Maximum number of gradient steps per component.
     #[arg(long, default_value_t = 100, help_heading = HOROPCA)]
     pub(crate) steps: usize,
     /// Number of HoroPCA components to which the rows are reduced before CO-SNE; HyCoCLIP uses 50 (default: none).
@@ -58,7 +58,8 @@ pub(crate) struct ProjectArgs {
     /// Number of iterations; the first quarter has early exaggeration.
     #[arg(long, default_value_t = 500, help_heading = COSNE)]
     pub(crate) iterations: usize,
-    /// Number of nearest rows that count as neighbours, the row itself included (default: 15, or all rows if there are fewer).
+    /// Number of nearest rows that count as neighbours, the row itself included (default: 15, or all rows if there are
+    /// fewer).
     #[arg(long, value_name = "K", help_heading = UMAP)]
     pub(crate) neighbours: Option<usize>,
     /// Distance in the map up to which rows count as equally close; 0 to below 3.

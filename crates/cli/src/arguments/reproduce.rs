@@ -15,8 +15,8 @@ pub(crate) struct ReproduceArgs {
     /// Number of training seeds: 0, 1, 2 ...
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..=100))]
     pub(crate) seeds: u64,
-    /// File of a data set: `--data flickr8k=flickr8k.jsonl`. `conifer reproduce list` shows the names. The toy world needs
-    /// none.
+    /// File of a data set: `--data flickr8k=flickr8k.jsonl`. `conifer reproduce list` shows the names. The toy world
+    /// needs none.
     #[arg(long = "data", value_name = "NAME=PATH", help_heading = DATA)]
     pub(crate) data: Vec<String>,
     /// Additional folder that photos may be read from, besides the folders of the data files.
@@ -28,12 +28,12 @@ pub(crate) struct ReproduceArgs {
     /// Folder of the configs that the claims name.
     #[arg(long, value_name = "DIR", default_value = "configs")]
     pub(crate) configs: PathBuf,
-    /// Folder for claims.json, claims.html, claims.md, the charts, the runs and their measurements. Runs and measurements
-    /// that it already holds are used again; unfinished runs are resumed.
+    /// Folder for claims.json, claims.html, claims.md, the charts, the runs and their measurements. Runs and
+    /// measurements that it already holds are used again; unfinished runs are resumed.
     #[arg(long, default_value = "runs/claims", help_heading = OUTPUT)]
     pub(crate) out: PathBuf,
-    /// Write the tables into this Markdown file, too, between the lines `<!-- claims -->` and `<!-- /claims -->`, and the
-    /// forest plots into the folder `pictures` beside it.
+    /// Write the tables into this Markdown file, too, between the lines `<!-- claims -->` and `<!-- /claims -->`, and
+    /// the forest plots into the folder `pictures` beside it.
     #[arg(long, value_name = "FILE", help_heading = OUTPUT)]
     pub(crate) update: Option<PathBuf>,
 }

@@ -76,7 +76,7 @@ fn hierarchies(args: &HierarchiesArgs, as_json: bool) -> anyhow::Result<()> {
                 write_output(&folder, path, *format, args.seed).with_context(|| format!("--out {}", path.display()))?;
             written.push((path.clone(), count));
         }
-        // The report is about all stages of the folder, whichever command ran them.
+        // The report covers all finished stages in the folder, including those of earlier commands.
         let order = pipeline.stages();
         let finished = folder.reports().into_iter().filter(|report| order.contains(&report.stage)).collect();
         done = with_reuse(finished, &done);

@@ -1,5 +1,5 @@
-//! `conifer embed`: embeds photos and texts to a set on disk, in bounded memory, resumable over several runs, and in one
-//! process or several.
+//! `conifer embed`: embeds photos and texts to a set on disk, in bounded memory, resumable over several runs, and in
+//! one process or several.
 
 mod finished;
 mod lines;

@@ -23,7 +23,7 @@ struct ExportRows<'a> {
     vectors: &'a Augmented,
 }
 
-/// The files that an export has written.
+/// The size of a finished export.
 pub(crate) struct ExportSummary {
     /// Number of rows.
     pub(crate) rows: usize,

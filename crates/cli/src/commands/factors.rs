@@ -20,7 +20,7 @@ use crate::request::open_rows;
 use photos::PhotoShelf;
 use words::WordList;
 
-/// Most texts drawn on the page; the table has all.
+/// Maximum number of texts drawn on the page; the table has all texts.
 const DRAWN: usize = 40;
 
 /// The texts with their points and their depths in every factor.
@@ -228,7 +228,7 @@ fn page(
     })
 }
 
-/// Rows of photos in a set.
+/// Row numbers of the photos of a set.
 fn photo_rows(set: &Snapshot) -> Vec<usize> {
     (0..set.len()).filter(|row| set.modality[*row] == Modality::Image).collect()
 }

@@ -20,7 +20,7 @@ use crate::progress::FeatureBars;
 use crate::request::{note_interrupted, open_source};
 use crate::{cache, signal};
 
-/// Number of broken samples that are named.
+/// Maximum number of broken samples that the message names.
 const NAMED: usize = 5;
 
 pub(crate) fn run(args: FeaturesArgs, as_json: bool, device: &Device) -> anyhow::Result<()> {

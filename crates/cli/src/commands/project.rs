@@ -23,8 +23,8 @@ use crate::output::{note, print, print_json};
 use crate::request::open_rows;
 use crate::{progress, signal};
 
-/// Gradient steps per component and pairs of the HoroPCA before CO-SNE. It has many components, and CO-SNE does not
-/// need their exact directions.
+/// Number of gradient steps per component, and of pairs, of the HoroPCA before CO-SNE. It has many components, and
+/// CO-SNE does not need their exact directions.
 const REDUCTION_STEPS: usize = 20;
 const REDUCTION_PAIRS: usize = 200_000;
 

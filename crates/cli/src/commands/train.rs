@@ -110,8 +110,8 @@ fn set_up(args: &TrainArgs, device: &Device) -> anyhow::Result<Trainer> {
     }
 }
 
-/// Prints the number of ranks, and the command that goes on if one is lost. MPI then ends all of them, so no rank can
-/// print it later.
+/// Prints the number of ranks, and the command that resumes the run if a rank is lost. MPI then ends all ranks, so none
+/// can print the command later.
 fn announce(trainer: &Trainer) -> anyhow::Result<()> {
     let ranks = trainer.ranks().size();
     let resume = format!("mpirun -n {ranks} {} train --resume {}", program(), trainer.config().train.out.display());
@@ -316,8 +316,8 @@ impl Evaluation {
     }
 }
 
-/// Checks that every sample can be read, of which each rank reads its part. A benchmark fails on a broken sample, which
-/// would end a run after hours of training.
+/// Checks that every sample can be read. Each rank reads a part of the samples. A benchmark fails on a broken sample,
+/// which would end a run after hours of training.
 fn check(source: &dyn Source, ranks: &Ranks) -> anyhow::Result<()> {
     let own = ranks.share(source.len());
     let bar = progress::bar("checking", own.len());

@@ -117,8 +117,8 @@ fn texts_that_are_no_captions_are_counted() {
     assert!(printed.contains("h.jsonl: 0 hierarchies"), "{printed}");
 }
 
-/// A loopback endpoint. It answers request number n with `answer(n, prompt)`: a status and a text, or a body if the text
-/// starts with `!`.
+/// A loopback endpoint. It answers request number n with `answer(n, prompt)`: a status and a text, or a body if the
+/// text starts with `!`.
 struct FakeEndpoint {
     url: String,
     asked: Arc<AtomicUsize>,
@@ -235,7 +235,7 @@ fn a_model_builds_hierarchies_and_is_asked_for_nothing_twice() {
     assert_eq!(rows[0]["tiers"]["positive"][2], "dog running through the snow");
     assert_eq!(rows[0]["meta"]["provenance"][1]["by"], "fake");
     let asked = endpoint.asked();
-    // Without the files of the stages, all answers come from disk.
+    // Without the list of finished stages, the stages run again, and all answers come from disk.
     fs::remove_file(here.join("h.jsonl.work/stages.json")).unwrap();
     let report = good(here, &[&["--json"], &with_model(&endpoint.url, &[])[..]].concat());
     let report: Value = serde_json::from_str(&report).unwrap();

@@ -113,7 +113,7 @@ fn every_row_of_the_claims_exists() {
                 if row["all_classes"] == true {
                     args.push("--all-classes");
                 }
-                // Fewer scenes than in the claims.
+                // Use fewer scenes than the claims.
                 if toy {
                     args.extend(["--data-option", "size=30"]);
                 }
@@ -227,7 +227,7 @@ fn a_claim_is_decided_once_and_resumes() {
     refused(at, &args, &["results.md", "<!-- claims -->"]);
     fs::write(&document, &written).unwrap();
 
-    // Everything is there: nothing is trained, and the bytes are the same.
+    // All files exist: nothing is trained, and the reports have the same bytes.
     let again = start();
     assert!(!again.contains("train ") && !again.contains("measure "), "{again}");
     assert_eq!(report(at), first);

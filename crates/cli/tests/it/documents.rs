@@ -85,7 +85,7 @@ fn a_set_from_numpy_is_searched() {
     );
 }
 
-/// README says what works on a graphics card, and its second section is about the reader's own photos.
+/// README lists what works on a graphics card, and its second section is about the reader's own photos.
 #[test]
 fn readme_names_graphics_cards_and_own_photos_early() {
     let readme = fs::read_to_string(root().join("README.md")).unwrap();
@@ -93,7 +93,7 @@ fn readme_names_graphics_cards_and_own_photos_early() {
     assert_eq!(readme.lines().filter(|line| line.starts_with("## ")).nth(1), Some("## Your own photos"));
 }
 
-/// Every file that a document links to exists, and every heading.
+/// Every file and every heading that a document links to exists.
 #[test]
 fn links_of_the_documents_resolve() {
     let mut documents: Vec<_> = ["", "docs", "docs/methods", "docs/papers", "docs/numbers", "configs", "bench"]
@@ -211,8 +211,8 @@ fn anchor(heading: &str) -> String {
     text.chars().filter(|c| c.is_alphanumeric() || " -_".contains(*c)).collect::<String>().replace(' ', "-")
 }
 
-/// `pip install ./python` builds with `--locked`, so a new dependency of a crate has to be in the lock file of the Python
-/// package. `cargo metadata --manifest-path python/Cargo.toml` adds it.
+/// `pip install ./python` builds with `--locked`, so a new dependency of a crate has to be in the lock file of the
+/// Python package. `cargo metadata --manifest-path python/Cargo.toml` adds it.
 #[test]
 fn the_lock_file_of_the_python_package_is_complete() {
     let toml = |path: &str| -> toml::Table { fs::read_to_string(root().join(path)).unwrap().parse().unwrap() };

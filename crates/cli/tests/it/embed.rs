@@ -190,8 +190,8 @@ fn failed_start_is_not_reported_as_incomplete() {
     assert_eq!(fs::read_dir(at).unwrap().count(), 2, "nothing is left behind");
 }
 
-/// MoCo-v2 without fine-tuning in visual hierarchies Tables 1 and 2: photos and boxes are embedded and evaluated by an image
-/// encoder without a text encoder.
+/// MoCo-v2 without fine-tuning in visual hierarchies Tables 1 and 2: photos and boxes are embedded and evaluated by an
+/// image encoder without a text encoder.
 #[test]
 fn an_image_encoder_alone_embeds_and_retrieves_parts() {
     let folder = tempfile::tempdir().unwrap();

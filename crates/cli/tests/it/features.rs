@@ -52,7 +52,7 @@ fn files(folder: &Path) -> BTreeMap<String, Vec<u8>> {
     entries.map(|entry| (entry.file_name().into_string().unwrap(), fs::read(entry.path()).unwrap())).collect()
 }
 
-/// The rows that the headers of the shards of photos count; see the documentation of the file format.
+/// The number of rows in the headers of the photo shards, see the documentation of the file format.
 fn stored_photos(folder: &Path) -> u64 {
     let Ok(entries) = fs::read_dir(folder) else { return 0 };
     let paths = entries.filter_map(|entry| Some(entry.ok()?.path()));

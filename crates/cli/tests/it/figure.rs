@@ -7,7 +7,8 @@ use serde_json::{Value, json};
 
 use crate::{conifer, good, refused, root};
 
-/// Draws a figure and returns its CSV. The files of two runs are equal, and so is the figure of its own CSV.
+/// Draws a figure and returns its CSV. Asserts that two runs write equal files, and that drawing the CSV gives the same
+/// figure.
 fn drawn(at: &Path, name: &str, inputs: &[&str], more: &[&str]) -> String {
     let draw = |inputs: &[&str], out: &str| {
         let args = [&["--json", "figure", name], inputs, more, &["--out", out]].concat();

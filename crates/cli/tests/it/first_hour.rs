@@ -37,7 +37,7 @@ fn search_uses_the_model_named_by_the_set() {
     assert!(!rows(&["traverse", "run", "--text", "a red car"]).is_empty());
     good(here, &["export", "run", "--to", "parquet", "--out", "exported"]);
 
-    // From another working directory.
+    // The search also works from another working directory.
     fs::create_dir(here.join("elsewhere")).unwrap();
     let other = command(here, &["--json", "search", "../run", "--text", "a red car", "-k", "4"])
         .current_dir(here.join("elsewhere"))

@@ -35,7 +35,7 @@ fn windows_ground_phrases_that_training_reads() {
     let (rows, scored) = (lines(&at.join("g.jsonl")), lines(&at.join("g.jsonl.work/rescore.jsonl")));
     assert_eq!(rows.len(), lines(&at.join("toy/scenes.jsonl")).len());
     assert!(at.join(rows[0]["image"].as_str().unwrap()).is_file());
-    // The kept box has the largest similarity of all boxes of its phrase.
+    // The box of a phrase in the result has the largest similarity of all its boxes.
     for (row, scored) in rows.iter().zip(&scored) {
         for (number, phrase) in row["phrases"].as_array().unwrap().iter().enumerate() {
             let similarities = scored["similarities"][number].as_array().unwrap();

@@ -1,4 +1,4 @@
-//! End-to-end tests that run the `conifer` program. This is the integration tests of the program.
+//! End-to-end tests that run the `conifer` program.
 #![allow(clippy::unwrap_used)]
 
 mod bad_input;

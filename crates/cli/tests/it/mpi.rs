@@ -1,6 +1,5 @@
-//! Training in several processes. The laws of ranks are tested in `conifer-train` on threads; these tests run real
-//! processes where the program was built with the feature `mpi` and `mpirun` is installed, and say that they are skipped
-//! elsewhere.
+//! Training in several processes. `conifer-train` tests ranks on threads; these tests run real processes. They need
+//! `mpirun` and a program built with the feature `mpi`, and are skipped with a message otherwise.
 
 use std::fs;
 use std::path::Path;
@@ -77,7 +76,7 @@ fn losses(run: &Path) -> Vec<f64> {
     records.map(|record| record["loss"].as_f64().unwrap()).collect()
 }
 
-/// A launcher starts this build without MPI, or one process of it.
+/// A build without MPI refuses to start as one of four processes, but starts as a single process of a launcher.
 #[test]
 #[cfg(not(feature = "mpi"))]
 fn several_processes_without_mpi_are_refused() {
@@ -152,7 +151,7 @@ fn processes_embed_and_evaluate_as_one() {
         let records = text.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
         records.map(|record| record["eval"].clone()).filter(|eval| !eval.is_null()).collect::<Vec<_>>()
     };
-    // The weights of both runs differ by rounding, which moves no rank of 40 photos here.
+    // The weights of both runs differ by rounding, which does not change the ranking of these 40 photos.
     assert_eq!(measured("one").len(), 2);
     assert_eq!(measured("one"), measured("three"));
 
@@ -222,7 +221,7 @@ fn an_error_of_one_process_ends_all_and_is_printed_once() {
     refused(at, &["train", "--resume", "run"], &["run"]);
 }
 
-/// The job ends within ten seconds, and the last checkpoint is whole.
+/// After a process is killed, the job must end within ten seconds, and the last checkpoint must be complete.
 #[test]
 fn a_killed_process_ends_the_job_and_the_run_resumes() {
     if skipped() {

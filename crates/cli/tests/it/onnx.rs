@@ -1,6 +1,6 @@
 //! ONNX encoders in training, embedding, evaluation, export of features and the server.
 //!
-//! Needs ONNX Runtime: the tests run where `ORT_DYLIB_PATH` names the library, and say that they are skipped elsewhere.
+//! The tests need ONNX Runtime. Unless `ORT_DYLIB_PATH` names the library, they are skipped with a message.
 
 use std::fs;
 use std::path::Path;
@@ -85,7 +85,7 @@ fn onnx_encoders_train_embed_and_serve() {
     let hits = reply["hits"].as_array().unwrap();
     assert_eq!(hits.len(), 3, "{reply}");
 
-    // The program and the server embed a text alike.
+    // The program and the server compute the same point of a text.
     let searched: Value = serde_json::from_str(&good(
         at,
         &["--json", "search", "set", "--checkpoint", "moved", "--text", "a small brown dog", "-k", "3"],

@@ -95,7 +95,7 @@ fn calibrated_predictions_keep_the_risk_and_can_be_repeated() {
     refused(here, &foreign, &["for weights 000000000000", "calibrate again"]);
     fs::write(here.join("torn.json"), &text[..text.len() / 2]).unwrap();
     refused(here, &[&test[..], &["--threshold", "torn.json"]].concat(), &["torn.json", "not readable"]);
-    // Nothing is overwritten without being asked for.
+    // Without --overwrite, no file is replaced.
     refused(here, &[&test[..], &calibration, &outputs].concat(), &["a.csv exists", "--overwrite"]);
 
     over_http(here, &towers, &stored);
@@ -189,8 +189,8 @@ fn held_out_classes_are_calibrated_by_genus() {
     refused(here, &args, &["--unseen-calibration", "one of the classes"]);
 }
 
-/// Without --tree, the ranks of all splits make the tree: a class of the predicted photos need not have a calibration
-/// photo.
+/// Without --tree, the class tree is built from the ranks of all splits, so a class of the predicted photos need not
+/// have a calibration photo.
 #[test]
 fn ranks_of_all_splits_make_the_tree() {
     let folder = tempfile::tempdir().unwrap();

@@ -221,7 +221,7 @@ fn searches_match_the_index() {
     assert_eq!(rows(&ask(json!({ "not": [{ "row": 7 }] }))), expected(Ranking::Distance, &outside));
     let second: Vec<usize> = rows(&ask(json!({ "k": 5, "offset": 5 })));
     assert_eq!(second, expected(Ranking::Distance, &Filter::All)[5..10]);
-    // The same row by its id and by its coordinates.
+    // Query the same row by its id and by its coordinates.
     let by_id = server.good("/api/search", &json!({ "query": { "id": set.ids[3] }, "k": 20 }));
     let by_point = server.good("/api/search", &json!({ "query": { "point": set.row(3) }, "k": 20 }));
     assert_eq!(by_id["hits"], by_point["hits"]);

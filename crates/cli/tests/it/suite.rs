@@ -108,7 +108,7 @@ fn suite_is_evaluated_reported_and_compared() {
     let output = conifer(at, &[&suite[..], &["--partial", "--format", "jsonl"]].concat());
     assert!(String::from_utf8_lossy(&output.stderr).contains("missing: away"), "{output:?}");
 
-    // Compared with itself: every number is paired, with no difference.
+    // A file compared with itself: every number is paired, with no difference.
     let compared: Value =
         serde_json::from_str(&good(at, &["--json", "eval", "compare", "a.jsonl", "a.jsonl"])).unwrap();
     let comparisons = compared["comparisons"].as_array().unwrap();

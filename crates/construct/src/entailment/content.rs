@@ -1,4 +1,4 @@
-//! The words of a text that a comparison reads.
+//! The content words of a text, which the entailment rules compare.
 
 use crate::chunks::noun_chunks;
 use crate::hypernyms::Hypernyms;
@@ -26,9 +26,9 @@ pub(super) struct ContentWord {
     pub(super) kind: ContentKind,
     /// Chunk of a noun or adjective, counted from 0.
     pub(super) chunk: Option<usize>,
-    /// True if a negation stands in front of it.
+    /// True if a negation before the word applies to it.
     pub(super) negated: bool,
-    /// Number of the things that a head noun counts: `Some(2)` for "two dogs".
+    /// Number word or digits in front of a head noun: `Some(2)` for "two dogs".
     pub(super) number: Option<u32>,
 }
 
@@ -38,7 +38,7 @@ pub(super) struct TextContent {
     pub(super) words: Vec<ContentWord>,
 }
 
-/// Words that add nothing to what a picture shows.
+/// Words that say nothing about the content of a picture.
 const IGNORED: &[&str] = &[
     "front",
     "top",
@@ -78,7 +78,7 @@ impl TextContent {
                 PartOfSpeech::Noun => Some(ContentKind::Modifier),
                 PartOfSpeech::Verb => Some(ContentKind::Verb),
                 PartOfSpeech::Adjective => Some(ContentKind::Quality),
-                // "outdoors" says something, "very" does not.
+                // "outdoors" has content, "very" does not.
                 PartOfSpeech::Adverb => (!words().is("adverbs", word)).then_some(ContentKind::Quality),
                 PartOfSpeech::Number | PartOfSpeech::Determiner => None,
                 _ => {
@@ -91,7 +91,7 @@ impl TextContent {
                 at += 1;
                 continue;
             };
-            // Compounds that the noun list has are one word: "hot dog", "stop sign".
+            // A compound in the noun list counts as one word: "hot dog", "stop sign".
             let compound = if kind == ContentKind::Verb { None } else { compound_at(&tokens, at, nouns) };
             let (base, length) = match compound {
                 Some((base, length)) => (base, length),
@@ -145,7 +145,7 @@ fn base_form(word: &str, kind: ContentKind, nouns: &Hypernyms) -> String {
     }
 }
 
-/// The number that a chunk counts.
+/// The first number of a chunk, in digits or as a word up to twelve.
 fn number(chunk: &[crate::tagger::Token]) -> Option<u32> {
     const WORDS: [&str; 13] =
         ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"];

@@ -9,24 +9,24 @@ use crate::hypernyms::Hypernyms;
 use crate::lexicon::words;
 use crate::tagger::Tagger;
 
-/// Share of the hypothesis' weight that has to follow from the premise. Chosen before the first measurement on HierarCaps, not
-/// tuned on it (example `entailment_table`, docs/construct.md).
+/// Share of the weight of the hypothesis that has to follow from the premise. Chosen before the first measurement on
+/// HierarCaps, not tuned on it (example `entailment_table`, docs/construct.md).
 const COVERED: f32 = 0.6;
-/// Weight of words in the hypothesis, beside 1 of a head noun.
+/// Weight of a verb of the hypothesis. A head noun has weight 1.
 const VERB_WEIGHT: f32 = 0.7;
-/// Weight of modifiers and adjectives.
+/// Weight of a modifier, adjective or adverb of the hypothesis.
 const MODIFIER_WEIGHT: f32 = 0.6;
 
 /// Judges by content words: each word of the hypothesis has to be in the premise, or to be a hypernym or a synonym of a
-/// word there. Two numbers, colours, antonyms, activities or kinds in the same role contradict each other, and so does a
-/// negation of one text only.
+/// word there. Two numbers, colours, antonyms, activities or kinds in the same role contradict each other, and so does
+/// a negation of one text only.
 pub struct RuleEntailment {
     tagger: Arc<Tagger>,
     nouns: Arc<Hypernyms>,
 }
 
 impl RuleEntailment {
-    /// The judge with these is-a relations.
+    /// Creates a judge with these is-a relations.
     pub fn new(tagger: Arc<Tagger>, nouns: Arc<Hypernyms>) -> Self {
         Self { tagger, nouns }
     }
@@ -43,7 +43,7 @@ impl RuleEntailment {
         counts && self.is_kind(&from.base, &word.base)
     }
 
-    /// True if the first word is the second, a synonym or a kind of it.
+    /// True if `specific` equals `general`, or is a synonym or a kind of it.
     fn is_kind(&self, specific: &str, general: &str) -> bool {
         specific == general
             || words().synonyms(specific).contains(&general)
@@ -51,7 +51,7 @@ impl RuleEntailment {
             || words().synonyms(general).iter().any(|it| self.nouns.is_a(specific, it))
     }
 
-    /// True if a word of the hypothesis, which does not follow, excludes a word of the premise.
+    /// True if a word of the hypothesis that does not follow from the premise excludes a word of the premise.
     fn excludes(&self, word: &ContentWord, premise: &TextContent, hypothesis: &TextContent) -> bool {
         let supported = |it: &&ContentWord| hypothesis.words.iter().any(|other| self.follows(other, it));
         premise.words.iter().any(|it| {
@@ -65,7 +65,7 @@ impl RuleEntailment {
             if words().antonyms(&word.base).contains(&it.base.as_str()) {
                 return true;
             }
-            // A word of both texts is no alternative to the word.
+            // A word of the premise that is also in the hypothesis is no alternative to `word`.
             if supported(&it) || same_base {
                 return false;
             }
@@ -84,8 +84,7 @@ impl RuleEntailment {
         })
     }
 
-    /// Weight of the hypothesis' words that follow from the premise, weight of all, and whether a word excludes a word
-    /// of the premise.
+    /// Compares each word of the hypothesis with the premise.
     fn coverage(&self, premise: &TextContent, hypothesis: &TextContent) -> Coverage {
         let mut found = Coverage::default();
         for word in &hypothesis.words {
@@ -126,13 +125,14 @@ impl RuleEntailment {
     }
 }
 
-/// The share of a hypothesis that follows from a premise.
+/// The weight of the words of a hypothesis that follow from a premise, the weight of all its words, and whether a word
+/// excludes a word of the premise.
 #[derive(Clone, Copy, Default)]
 struct Coverage {
     covered: f32,
     total: f32,
     conflict: bool,
-    /// The main noun follows.
+    /// True if the main word of the hypothesis follows.
     main: bool,
 }
 
@@ -150,8 +150,8 @@ impl Entailment for RuleEntailment {
         Ok(self.scores(&premise, &hypothesis))
     }
 
-    /// As the rules accept a hypothesis with a small uncovered part, two texts may follow from each other. Then the one
-    /// with less uncovered weight is the general one.
+    /// The rules accept a hypothesis with a small uncovered part, so two texts may follow from each other. Then the
+    /// text with less uncovered weight is the general one.
     fn is_more_general(&self, general: &str, specific: &str) -> Result<bool> {
         let general = TextContent::of(general, &self.tagger, &self.nouns);
         let specific = TextContent::of(specific, &self.tagger, &self.nouns);

@@ -31,7 +31,7 @@ impl AbstractNouns {
         Self(lines.map(str::to_lowercase).collect())
     }
 
-    /// True if the last word of a phrase is in the list.
+    /// True if the last word of a phrase, or its singular, is in the list.
     pub fn contains(&self, phrase: &str, nouns: &Hypernyms) -> bool {
         let Some(head) = phrase.split_whitespace().next_back().map(str::to_lowercase) else { return false };
         let singular = nouns.singular(&head).map(|it| it.into_owned());

@@ -1,4 +1,4 @@
-//! The boxes stage: where in a photo a phrase may be.
+//! The boxes stage: proposes boxes in which a phrase may be.
 
 use conifer_data::{BBox, ImageRef};
 use rayon::prelude::*;
@@ -7,7 +7,7 @@ use super::{GroundingPipeline, GroundingStage, PhotoBoxes, PhotoPhrases};
 use crate::Result;
 use crate::pipeline::{Cause, StageReport, WorkFolder};
 
-/// Photos that are treated between two looks at the stop flag.
+/// Number of photos processed between two checks of the stop flag.
 const CHUNK: usize = 4096;
 
 /// Proposes boxes of photos.
@@ -15,13 +15,13 @@ pub trait BoxProposer: Send + Sync {
     /// Name in reports.
     fn name(&self) -> String;
 
-    /// Everything that decides the boxes.
+    /// Text that differs for proposers that may propose different boxes. The boxes stage is repeated if it changes.
     fn identity(&self) -> String;
 
     /// The boxes of a photo of this size in pixels.
     fn boxes(&self, photo: &PhotoPhrases, size: (u32, u32)) -> ProposedBoxes;
 
-    /// Input that belongs to no photo of the data, by cause: malformed lines, unknown photos. Asked after all photos.
+    /// Input that belongs to no photo of the data, by cause: malformed lines, unknown photos. Called after all photos.
     fn unused(&self) -> Vec<(Cause, String)> {
         Vec::new()
     }
@@ -30,7 +30,7 @@ pub trait BoxProposer: Send + Sync {
 /// Boxes of a photo.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ProposedBoxes {
-    /// As fractions of the photo, inside it.
+    /// Boxes inside the photo, as fractions of its width and height.
     pub boxes: Vec<BBox>,
     /// Boxes that are not inside the photo, for the report.
     pub outside: Vec<String>,
@@ -38,8 +38,8 @@ pub struct ProposedBoxes {
 
 /// Windows of several sizes and shapes over the whole photo, half a window apart.
 ///
-/// For 75 % of the phrases of the 289 `dev` photos of Flickr8k, the best of these windows has an IoU of at least .5 with
-/// the union of the human boxes (1,021 phrases).
+/// For 75 % of the phrases of the 289 `dev` photos of Flickr8k, the best of these windows has an IoU of at least .5
+/// with the union of the human boxes (1,021 phrases).
 #[derive(Clone, Copy, Debug, Default)]
 pub struct DenseWindows;
 
@@ -127,7 +127,7 @@ pub(super) fn run(
     Ok(report)
 }
 
-/// A photo with its boxes, and the faults of both.
+/// A photo with its boxes, and the boxes that were rejected.
 struct PhotoProposal {
     photo: PhotoBoxes,
     small: Vec<String>,
@@ -166,7 +166,7 @@ fn propose(pipeline: &GroundingPipeline<'_>, photo: PhotoPhrases) -> PhotoPropos
     made
 }
 
-/// The cause of a photo that cannot be opened.
+/// The cause under which a photo that cannot be opened is counted.
 pub(super) fn photo_cause(broken: &conifer_data::Broken) -> Cause {
     match broken.cause {
         conifer_data::Cause::MissingFile => Cause::PhotoGone,

@@ -2,21 +2,21 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Fewest phrases for a calibration.
+/// Minimum number of phrases for a calibration.
 const MIN_PHRASES: usize = 40;
-/// Newton steps; the fit of two numbers converges in fewer than ten.
+/// Maximum number of Newton steps. The fit of two numbers converges in fewer than ten.
 const STEPS: usize = 50;
 /// Weight of the penalty on the slope, which bounds it if the classes can be separated.
 const PENALTY: f64 = 1e-3;
 /// Newton step at which the fit ends. Scores are standardised, so slope and intercept are of the order of 1, and the
 /// probabilities have at least nine right digits.
 const SETTLED: f64 = 1e-10;
-/// Bins of the table of checked probabilities.
+/// Number of bins of the checked probabilities.
 const BINS: usize = 5;
 
-/// Logistic regression of the question whether a score is that of a phrase and its own photo or of the same kind of
-/// phrase and another photo: `p = 1 / (1 + exp(-(slope * (score - centre) / scale + intercept)))` (Platt scaling). Both
-/// cases are taken as equally probable.
+/// Logistic regression (Platt scaling) that separates the scores of phrases with their own photo from those with
+/// another photo: `p = 1 / (1 + exp(-(slope * (score - centre) / scale + intercept)))`. Both cases count as equally
+/// probable.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Calibration {
     /// Mean of the scores.
@@ -29,10 +29,10 @@ pub struct Calibration {
     pub intercept: f64,
     /// Phrases with their own photos that the fit used.
     pub phrases: usize,
-    /// Mean distance of probability and observed share over the bins, weighted by their counts, on photos that the fit
-    /// did not use (expected calibration error); 0 without such photos.
+    /// Mean difference between probability and observed share over the bins, weighted by their counts, on photos that
+    /// the fit did not use (expected calibration error); 0 without such photos.
     pub error: f64,
-    /// The bins of these photos.
+    /// The bins of the photos that the fit did not use.
     pub bins: Vec<CalibrationBin>,
 }
 
@@ -64,7 +64,7 @@ impl Calibration {
         let total: f64 = all().map(|(_, _, weight)| weight).sum();
         let centre = all().map(|(score, _, weight)| score * weight).sum::<f64>() / total;
         let variance = all().map(|(score, _, weight)| weight * (score - centre).powi(2)).sum::<f64>() / total;
-        // Equal scores have no scale; they are all at the centre, so that any positive number serves.
+        // If all scores are equal, their deviation is zero. Any positive scale then gives the same result.
         let scale = variance.sqrt().max(f64::MIN_POSITIVE);
         let (mut slope, mut intercept) = (0.0, 0.0);
         for _ in 0..STEPS {
@@ -131,7 +131,8 @@ impl Calibration {
 }
 
 impl ScorePairs {
-    /// Score, whether it is of the own photo, weight. Both cases have the same total weight.
+    /// Each score, whether it belongs to the own photo, and its weight. Own and other photos have the same total
+    /// weight.
     fn weighted(&self) -> impl Iterator<Item = (f64, bool, f64)> {
         let ratio = self.own.len() as f64 / self.foreign.len().max(1) as f64;
         let own = self.own.iter().map(|score| (f64::from(*score), true, 1.0));

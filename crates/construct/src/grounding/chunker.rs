@@ -75,8 +75,8 @@ impl Chunker {
         }
     }
 
-    /// The noun chunks of a caption, in order: characters (Unicode scalar values), end excluded. `None` if the table does
-    /// not have the caption.
+    /// The noun chunks of a caption, in order: characters (Unicode scalar values), end excluded. `None` if the table
+    /// does not have the caption.
     pub fn chunks(&self, caption: &str) -> Option<Vec<Range<usize>>> {
         match self {
             Self::Rules(tagger) => Some(rule_chunks(tagger, caption)),
@@ -87,7 +87,7 @@ impl Chunker {
         }
     }
 
-    /// SHA-256 of everything that decides the chunks.
+    /// `rules`, or the SHA-256 of the table. The phrases stage is repeated if it changes.
     pub(super) fn identity(&self) -> String {
         match self {
             Self::Rules(_) => "rules".to_owned(),
@@ -101,7 +101,7 @@ impl Chunker {
     }
 }
 
-/// Noun chunks; a partitive is one chunk with its object: "a group of people".
+/// Finds noun chunks with the tagger. A measure word forms one chunk with its object: "a group of people".
 fn rule_chunks(tagger: &Tagger, caption: &str) -> Vec<Range<usize>> {
     let tokens = tagger.tag(caption);
     let places = token_places(caption, &tokens);

@@ -6,12 +6,12 @@ use crate::negatives::draw;
 use crate::pipeline::{Cause, StageReport, WorkFolder};
 use crate::{Error, Result};
 
-/// Least probability or similarity of the best box of a phrase.
+/// Minimum probability or similarity of the best box of a phrase.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum KeepThreshold {
     /// Calibrated probability that the phrase belongs to the photo.
     Probability(f32),
-    /// Similarity, as the model computes it.
+    /// Similarity of the model, not calibrated.
     Similarity(f32),
 }
 
@@ -79,8 +79,8 @@ fn by(threshold: KeepThreshold) -> String {
     }
 }
 
-/// The box with the largest `similarity + weight * ln(area)`, and this score; the area is a share of the photo. Of equal
-/// boxes it is the first.
+/// The box with the largest `similarity + weight * ln(area)`, and this score; the area is a share of the photo. Ties go
+/// to the first box.
 fn best(photo: &PhotoBoxes, similarities: &[f32], weight: f32) -> Option<(usize, f32)> {
     let mut best: Option<(usize, f32)> = None;
     for (number, (&similarity, [x1, y1, x2, y2])) in similarities.iter().zip(&photo.boxes).enumerate() {
@@ -92,7 +92,7 @@ fn best(photo: &PhotoBoxes, similarities: &[f32], weight: f32) -> Option<(usize,
     best
 }
 
-/// Fits on one half of the photos, drawn by the seed and their ids, and checks on the other.
+/// Fits on one half of the photos and checks on the other. The seed and the id of a photo determine its half.
 fn calibrate(work: &WorkFolder<GroundingStage>, weight: f32, seed: u64) -> Result<Option<Calibration>> {
     let mut halves: [ScorePairs; 2] = Default::default();
     for row in work.rows::<ScoredPhoto>(GroundingStage::Rescore)? {

@@ -1,4 +1,4 @@
-//! The result: grounded JSONL.
+//! Writes the result as grounded JSONL.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};

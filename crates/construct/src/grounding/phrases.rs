@@ -9,9 +9,9 @@ use crate::pipeline::captions::fault;
 use crate::pipeline::{Cause, StageReport, WorkFolder};
 use crate::text::word_count;
 
-/// Samples that are read at a time.
+/// Number of samples that are read at a time.
 const CHUNK: usize = 4096;
-/// Fewest words of a caption whose language can be recognised.
+/// Minimum number of words of a caption whose language can be recognised.
 const LANGUAGE_WORDS: usize = 8;
 
 pub(super) fn run(

@@ -1,4 +1,5 @@
-//! The rescore stage: compares every box of a photo with every phrase of it, and with the phrases of the photo before.
+//! The rescore stage: compares every box of a photo with every phrase of the photo, and with the phrases of the
+//! previous photo.
 
 use std::fs::{File, OpenOptions};
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -13,9 +14,9 @@ use crate::pipeline::work_folder::read_rows;
 use crate::pipeline::{StageReport, WorkFolder};
 use crate::{Error, Result};
 
-/// Photos whose crops are embedded together.
+/// Number of photos whose crops are embedded together.
 const PHOTOS: usize = 8;
-/// Decimal digits of a similarity in the file.
+/// Similarities are rounded to multiples of 1 / `DIGITS` in the file.
 const DIGITS: f32 = 1e5;
 
 /// A model that compares parts of photos with texts.
@@ -23,7 +24,7 @@ pub trait RegionScorer: Send + Sync {
     /// Name in reports.
     fn name(&self) -> String;
 
-    /// Everything that decides the similarities.
+    /// Text that differs for models that may give different similarities. The rescore stage is repeated if it changes.
     fn identity(&self) -> String;
 
     /// The similarity of each phrase and box of each photo, `[phrases][boxes]`; larger is more similar.
@@ -35,11 +36,11 @@ pub trait RegionScorer: Send + Sync {
 
 /// A photo with boxes and texts.
 pub struct RegionRequest<'a> {
-    /// The photo.
+    /// The decoded photo.
     pub picture: &'a Picture,
     /// Boxes as fractions of the photo.
     pub boxes: Vec<BBox>,
-    /// Texts.
+    /// Phrases that are compared with every box.
     pub phrases: Vec<&'a str>,
 }
 
@@ -137,8 +138,8 @@ struct PartialFile {
 }
 
 impl PartialFile {
-    /// Opens the file of a run with this key, or begins a new one. The rows of a group that a killed run left incomplete
-    /// are dropped: the last bits of a similarity depend on its batch.
+    /// Opens the file if it was begun with this key, or begins a new file. The rows of a group that a killed run left
+    /// incomplete are dropped: the last bits of a similarity depend on its batch.
     fn open(path: &Path, key: &str, group: usize) -> Result<Self> {
         let text = match std::fs::read(path) {
             Ok(text) => text,

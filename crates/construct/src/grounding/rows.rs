@@ -1,4 +1,4 @@
-//! Lines of the stages' files. Each has the fields of the stage before.
+//! Lines of the files of the stages.
 
 use std::path::PathBuf;
 
@@ -11,23 +11,23 @@ use crate::pipeline::Cause;
 pub struct PhotoPhrases {
     /// Id of the sample.
     pub id: String,
-    /// The file.
+    /// Path of the photo.
     pub photo: PathBuf,
     /// The split of the sample.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub split: Option<String>,
-    /// All captions, also those without a phrase.
+    /// All captions, including those without a phrase.
     pub captions: Vec<String>,
     /// Noun chunks with different words.
     pub phrases: Vec<PhraseSpans>,
 }
 
-/// A phrase and where it stands.
+/// A phrase with its positions in the captions.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PhraseSpans {
-    /// As in the first of the captions.
+    /// The phrase, as written in the first caption that has it.
     pub text: String,
-    /// Caption, first character, one past the last character.
+    /// One entry per occurrence: number of the caption, first character, one past the last character.
     pub spans: Vec<[usize; 3]>,
 }
 
@@ -37,9 +37,9 @@ pub struct PhotoBoxes {
     /// The photo.
     #[serde(flatten)]
     pub photo: PhotoPhrases,
-    /// Pixels.
+    /// Width of the photo in pixels.
     pub width: u32,
-    /// Pixels.
+    /// Height of the photo in pixels.
     pub height: u32,
     /// Left, top, right and bottom border as fractions of the photo.
     pub boxes: Vec<[f32; 4]>,
@@ -53,7 +53,8 @@ pub struct ScoredPhoto {
     pub photo: PhotoBoxes,
     /// `[phrases][boxes]`; empty if the photo could not be read.
     pub similarities: Vec<Vec<f32>>,
-    /// The same for the phrases of the photo before, which probably show nothing here.
+    /// Similarities of the boxes of this photo with the phrases of the previous photo, which probably do not describe
+    /// it.
     pub foreign: Vec<Vec<f32>>,
     /// Why the photo could not be read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -65,7 +66,7 @@ pub struct ScoredPhoto {
 pub struct GroundedPhoto {
     /// Id of the sample.
     pub id: String,
-    /// The file.
+    /// Path of the photo.
     pub photo: PathBuf,
     /// The split of the sample.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -79,11 +80,11 @@ pub struct GroundedPhoto {
 /// A phrase with its box.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct GroundedPhrase {
-    /// The words.
+    /// The phrase.
     pub text: String,
-    /// As in [`PhraseSpans`].
+    /// Positions in the captions, see [`PhraseSpans`].
     pub spans: Vec<[usize; 3]>,
-    /// As in [`PhotoBoxes`].
+    /// Left, top, right and bottom border as fractions of the photo.
     pub bbox: [f32; 4],
     /// Similarity of phrase and box, as the model computes it.
     pub similarity: f32,

@@ -20,7 +20,7 @@ impl GroundingStage {
     /// All stages, in order.
     pub const ALL: &[Self] = &[Self::Phrases, Self::Boxes, Self::Rescore, Self::Keep];
 
-    /// The stage whose file this one reads; the first reads the data.
+    /// The previous stage, whose file this stage reads; `None` for the first stage, which reads the data.
     pub(super) fn before(self) -> Option<Self> {
         Self::ALL.iter().rev().copied().find(|stage| *stage < self)
     }

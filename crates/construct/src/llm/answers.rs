@@ -21,7 +21,7 @@ struct AnswerState {
     file: File,
 }
 
-/// An answer with what it cost.
+/// An answer with its token counts.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct StoredAnswer {
     pub(super) text: String,

@@ -19,7 +19,7 @@ use crate::{Error, Result};
 const MAX_RESPONSE_BYTES: usize = 4 << 20;
 /// First and longest waiting time before a request is repeated.
 const BACKOFF: [Duration; 2] = [Duration::from_millis(500), Duration::from_secs(30)];
-/// Prompts without an answer, one after the other, after which a run gives up.
+/// Number of consecutive prompts without an answer after which a run fails.
 const MAX_FAILURES: u32 = 20;
 
 /// Interface of the endpoint.
@@ -38,19 +38,19 @@ pub struct LlmSettings {
     pub url: String,
     /// Name of the model.
     pub model: String,
-    /// Sent as `Authorization: Bearer KEY`.
+    /// API key, sent as `Authorization: Bearer KEY`.
     pub key: Option<String>,
-    /// Interface.
+    /// Interface of the endpoint.
     pub api: LlmApi,
-    /// Requests at a time.
+    /// Maximum number of concurrent requests.
     pub concurrency: usize,
-    /// Longest time of a request.
+    /// Timeout of a request.
     pub timeout: Duration,
-    /// Repetitions of a failed request.
+    /// Maximum number of repetitions of a failed request.
     pub retries: u32,
-    /// Most requests a minute.
+    /// Maximum number of requests per minute; `None` for no limit.
     pub per_minute: Option<u32>,
-    /// Most tokens of an answer.
+    /// Maximum number of tokens of an answer.
     pub max_tokens: u32,
     /// Seed of the model's draws.
     pub seed: u64,
@@ -72,15 +72,15 @@ pub struct LlmClient {
 /// Requests and tokens of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct LlmUsage {
-    /// Answers of the endpoint.
+    /// Number of answers from the endpoint.
     pub asked: u64,
-    /// Answers from disk.
+    /// Number of answers from disk.
     pub stored: u64,
-    /// Repeated requests.
+    /// Number of repeated requests.
     pub repeated: u64,
-    /// Tokens of the prompts that were asked, as the endpoint counts them.
+    /// Tokens of the prompts that were sent, as counted by the endpoint.
     pub prompt_tokens: u64,
-    /// Tokens of their answers.
+    /// Tokens of the answers from the endpoint.
     pub answer_tokens: u64,
 }
 
@@ -141,9 +141,9 @@ struct TokenUsage {
 /// Result of one request.
 enum Attempt {
     Answer(StoredAnswer),
-    /// Worth another try, after this time if the endpoint named one.
+    /// The request can be repeated, after this time if the endpoint gave one.
     Failed(Cause, String, Option<Duration>),
-    /// Not worth another try.
+    /// The request would fail again.
     Refused(Cause, String),
 }
 
@@ -179,7 +179,7 @@ impl LlmClient {
         &self.settings.model
     }
 
-    /// Requests at a time.
+    /// Maximum number of concurrent requests.
     pub fn concurrency(&self) -> usize {
         self.settings.concurrency
     }
@@ -189,7 +189,7 @@ impl LlmClient {
         self.settings.api
     }
 
-    /// All settings that decide an answer. The address is none of them.
+    /// All settings that determine an answer. The address is not one of them.
     pub fn identity(&self) -> String {
         let LlmSettings { model, api, max_tokens, seed, .. } = &self.settings;
         format!("{model} {api:?} {max_tokens} {seed}")
@@ -207,7 +207,7 @@ impl LlmClient {
         }
     }
 
-    /// Draw number `draw` for a prompt. The inner error is the cause for which there is none.
+    /// Returns draw number `draw` for a prompt. The inner error is the cause if there is no answer.
     ///
     /// # Errors
     /// The endpoint rejects every request (status 401, 403, 404), has not answered many prompts in a row, or the answer
@@ -252,10 +252,10 @@ impl LlmClient {
         }
     }
 
-    /// As [`LlmClient::answer`]; only the first line of the answer that is not empty.
+    /// As [`LlmClient::answer`], but returns only the first non-empty line of the answer.
     ///
     /// # Errors
-    /// Those of [`LlmClient::answer`].
+    /// Returns the errors of [`LlmClient::answer`].
     pub fn line(&self, prompt: &Prompt, draw: u32) -> Result<std::result::Result<String, Cause>> {
         let line =
             |text: String| text.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default().to_owned();
@@ -295,7 +295,7 @@ impl LlmClient {
             messages: chat.then_some([ChatMessage { role: "user", content: &content }]),
             temperature: prompt.temperature,
             max_tokens: self.settings.max_tokens,
-            // Some servers take 31 bits only.
+            // Some servers accept only seeds of up to 31 bits.
             seed: (self.settings.seed as u32).wrapping_mul(0x9e37_79b9).wrapping_add(draw) & 0x7fff_ffff,
             stop: prompt.stop.map(|it| [it]),
         };

@@ -8,7 +8,7 @@ use crate::negatives::key_of;
 use crate::pipeline::{HierarchyRow, Stage, TIERS, WorkFolder};
 use crate::{Error, Result};
 
-/// Hierarchies in a prompt.
+/// Number of hierarchies in a prompt.
 const SHOTS: usize = 10;
 
 /// A prompt with the settings of its draws.
@@ -16,7 +16,7 @@ const SHOTS: usize = 10;
 pub struct Prompt {
     /// The instruction or the list.
     pub text: String,
-    /// Start of the answer, where the endpoint can continue it.
+    /// Start of the answer, which the model continues. A chat endpoint gets it only for lists.
     pub begin: String,
     /// Sampling temperature.
     pub temperature: f32,
@@ -25,12 +25,12 @@ pub struct Prompt {
 }
 
 impl Prompt {
-    /// For an endpoint that continues a text.
+    /// The prompt for an endpoint that continues a text.
     pub(super) fn as_text(&self) -> String {
         format!("{}\n{}", self.text, self.begin)
     }
 
-    /// For an endpoint that answers a message: only a list needs its last line.
+    /// The prompt for an endpoint that answers a message. Only a list includes `begin`, the start of its last line.
     pub(super) fn as_message(&self) -> String {
         if self.stop == Some("\n") {
             let task =
@@ -82,7 +82,7 @@ impl SeedPrompt {
         Prompt { text: instruction, begin, temperature: 1.2, stop: None }
     }
 
-    /// The text in quotation marks of an answer. `begun` says that the prompt already opened them.
+    /// The text in quotation marks of an answer. `begun` is true if the prompt ends with the opening mark.
     pub fn quoted(self, answer: &str, begun: bool) -> Option<String> {
         let is_quote = |c: char| matches!(c, '"' | '\u{201c}' | '\u{201d}');
         let inner = match begun {
@@ -137,7 +137,7 @@ impl Direction {
     }
 }
 
-/// Hierarchies that a prompt shows.
+/// Hierarchies from which prompts draw their examples.
 pub struct Shots {
     rows: Vec<[String; TIERS]>,
 }

@@ -1,4 +1,4 @@
-//! The captions stage: selects captions that a hierarchy can be made of.
+//! The captions stage: selects captions that are suitable for a hierarchy.
 
 use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -11,11 +11,11 @@ use crate::lexicon::words;
 use crate::text::{is_word, split};
 use crate::{Error, Result};
 
-/// Samples that are read at a time.
+/// Number of samples that are read at a time.
 const CHUNK: usize = 4096;
-/// Smallest share of English function words in a caption; the median of Flickr8k's captions is 0.5.
+/// Minimum share of English function words in a caption. The median over Flickr8k's captions is 0.5.
 const ENGLISH: f32 = 0.15;
-/// Frequent function words of other languages that use Latin letters, and that are no English words.
+/// Frequent function words of other languages with Latin letters that are not English words.
 const OTHER_LANGUAGES: &[&str] = &[
     "der", "das", "und", "ein", "eine", "einem", "einen", "mit", "auf", "ist", "sind", "le", "les", "une", "dans",
     "avec", "est", "sur", "el", "los", "las", "una", "con", "del", "por", "il", "della", "sono", "een", "het", "van",
@@ -70,7 +70,7 @@ pub(super) fn run(pipeline: &Pipeline<'_>, source: &dyn Source, work: &WorkFolde
     Ok(report)
 }
 
-/// Why a caption is not taken.
+/// Why a caption is dropped; `None` if it is kept.
 pub(crate) fn fault(caption: &str, min_words: usize) -> Option<Cause> {
     let parts = split(caption);
     let count = parts.iter().filter(|part| is_word(part)).count();
@@ -87,7 +87,8 @@ pub(crate) fn fault(caption: &str, min_words: usize) -> Option<Cause> {
     }
 }
 
-/// True if a text has an ASCII letter or digit, no control character, and not the delimiter of HierarCaps' tables.
+/// True if a text has an ASCII letter or digit, but no control or replacement character and no ` => `, the delimiter of
+/// HierarCaps' tables.
 pub(super) fn is_standard(text: &str) -> bool {
     text.bytes().any(|byte| byte.is_ascii_alphanumeric())
         && !text.chars().any(char::is_control)
@@ -104,7 +105,7 @@ fn is_english(parts: &[&str]) -> bool {
     english >= ENGLISH && english > other && ascii > 0.8
 }
 
-/// Equal for captions that differ only in case and punctuation.
+/// A hash that is equal for captions that differ only in case and punctuation.
 fn fingerprint(caption: &str) -> u64 {
     let mut hash = DefaultHasher::new();
     split(caption).into_iter().filter(|part| is_word(part)).for_each(|part| part.to_lowercase().hash(&mut hash));

@@ -11,7 +11,7 @@ pub enum Cause {
     TooShort,
     /// More than [`super::MAX_WORDS`] words.
     TooLong,
-    /// No ASCII letter or digit, a control character, or the delimiter of HierarCaps' files.
+    /// No ASCII letter or digit, a control or replacement character, or the delimiter of HierarCaps' files.
     Characters,
     /// Not English by its function words.
     NotEnglish,
@@ -55,7 +55,7 @@ pub enum Cause {
     NoPhrase,
     /// The noun is in the list of abstract nouns.
     AbstractNoun,
-    /// An earlier noun chunk of the photo has the same words; its position is added to that one.
+    /// An earlier noun chunk of the photo has the same words. The position is added to the earlier chunk.
     RepeatedPhrase,
     /// No box of the photo is left.
     NoBox,

@@ -56,7 +56,7 @@ fn by_rules(
     })
 }
 
-/// Draws candidates until one is valid.
+/// Draws candidates of a model until one is a valid hierarchy.
 fn by_model(
     pipeline: &Pipeline<'_>,
     shots: &Shots,
@@ -84,7 +84,7 @@ fn by_model(
 /// The conditions of HierarCaps on a hierarchy (supplement, Sec. 2.1).
 ///
 /// # Errors
-/// Those of the judge.
+/// Returns the errors of the judge.
 pub(super) fn is_hierarchy(tiers: &[String; TIERS], judge: &dyn Entailment) -> Result<bool> {
     let [_, _, third, caption] = tiers;
     let shorter = word_count(third) + FEWER_WORDS <= word_count(caption)

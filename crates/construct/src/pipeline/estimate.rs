@@ -4,30 +4,30 @@ use serde::Serialize;
 
 use super::{Pipeline, Stage, TIERS};
 
-/// Characters of a token of English text, about.
+/// Approximate number of characters per token of English text.
 const CHARS_PER_TOKEN: u64 = 4;
-/// Characters of a prompt with ten hierarchies, from HierarCaps' own.
+/// Number of characters of a prompt with ten hierarchies of HierarCaps.
 const LIST_CHARS: u64 = 1200;
-/// Characters of an instruction with a caption.
+/// Number of characters of an instruction with a caption.
 const INSTRUCTION_CHARS: u64 = 330;
 /// Draws of a model for each negative tier.
 const TRIES: u64 = 8;
 
-/// Prompts of a stage.
+/// Estimated number of prompts of a stage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct PromptEstimate {
     /// The stage.
     pub stage: Stage,
-    /// Prompts if every first draw is valid.
+    /// Number of prompts if every first draw is valid.
     pub fewest: u64,
-    /// Prompts if no draw is valid before the last.
+    /// Number of prompts if no draw is valid before the last.
     pub most: u64,
-    /// Tokens of the fewest prompts, without answers.
+    /// Approximate number of tokens of `fewest` prompts, without the answers.
     pub tokens: u64,
 }
 
 impl Pipeline<'_> {
-    /// The prompts for a number of captions, without those that are already answered.
+    /// Estimates the prompts for a number of captions. Stored answers are not subtracted.
     pub fn estimate(&self, captions: u64) -> Vec<PromptEstimate> {
         let settings = &self.settings;
         let of = |stage, fewest: u64, most: u64, chars: u64| PromptEstimate {

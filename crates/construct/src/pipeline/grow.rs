@@ -7,7 +7,7 @@ use super::{Cause, HierarchyRow, Pipeline, Provenance, Stage, TIERS};
 use crate::Result;
 use crate::llm::{Direction, Shots};
 
-/// Draws for each wanted hierarchy, at most.
+/// Maximum number of draws per requested hierarchy.
 const DRAWS: usize = 4;
 
 pub(super) fn run(pipeline: &Pipeline<'_>, work: &WorkFolder) -> Result<StageReport> {
@@ -17,7 +17,7 @@ pub(super) fn run(pipeline: &Pipeline<'_>, work: &WorkFolder) -> Result<StageRep
     pipeline.for_items(draws, Some(wanted as u64), Stage::Grow, work, |number: usize| {
         let Some(llm) = &pipeline.llm else { return Ok(Err((Cause::EndpointDown, String::new()))) };
         let prompt = shots.prompt(Direction::Forward, &[], pipeline.settings.seed, &format!("grow {number}"));
-        // Few seeds give equal prompts, so the number of the hierarchy is the number of the draw.
+        // With few seeds some prompts are equal, so the number of the hierarchy is used as the number of the draw.
         let draw = u32::try_from(number).unwrap_or(u32::MAX);
         let line = match llm.line(&prompt, draw)? {
             Ok(line) => line,

@@ -1,4 +1,4 @@
-//! The result: hierarchies as grounded JSONL, or as a table in the layout of HierarCaps.
+//! Writes the hierarchies as grounded JSONL, or as a table in the layout of HierarCaps.
 
 use std::io::Write as _;
 use std::path::{Component, Path, PathBuf};
@@ -11,7 +11,7 @@ use super::{HierarchyRow, Provenance, WorkFolder};
 use super::{Stage, review};
 use crate::{Error, Result};
 
-/// Rows of the review table.
+/// Number of rows of the review table.
 const REVIEWED: usize = 100;
 
 /// Format of the result.

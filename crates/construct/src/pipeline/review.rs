@@ -1,4 +1,4 @@
-//! Decisions of a person on hierarchies, in a CSV file that a later run honours.
+//! Decisions of a person on hierarchies, in a CSV file that a later run applies.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! Runs a stage that treats each row on its own.
+//! Runs a stage that processes each row independently.
 
 use std::sync::atomic::Ordering;
 
@@ -9,16 +9,16 @@ use serde::de::DeserializeOwned;
 use super::{Cause, Pipeline, Stage, StageReport, WorkFolder};
 use crate::{Error, Result};
 
-/// Rows that are treated between two looks at the stop flag. Requests take longer than rules.
+/// Number of rows that the rules process between two checks of the stop flag.
 const RULE_ROWS: usize = 4096;
-/// Requests of each connection between two looks at the stop flag.
+/// Number of rows per connection between two checks of the stop flag with a model, which is slower than the rules.
 const REQUESTS: usize = 4;
 
 /// A row, or why it was dropped with an example text.
 pub(super) type Treated<O> = Result<std::result::Result<O, (Cause, String)>>;
 
 impl Pipeline<'_> {
-    /// Treats every row of the file of `from`, and writes the results to the file of `to` in the same order.
+    /// Processes every row of the file of `from`, and writes the results to the file of `to` in the same order.
     pub(super) fn for_rows<I, O>(
         &self,
         from: Stage,
@@ -33,7 +33,7 @@ impl Pipeline<'_> {
         self.for_items(work.rows(from)?, None, to, work, treat)
     }
 
-    /// Treats items until `enough` rows are written or no item is left.
+    /// Processes items until `enough` rows are written or no item is left.
     pub(super) fn for_items<I: Send, O: Serialize + Send>(
         &self,
         mut items: impl Iterator<Item = Result<I>>,

@@ -1,4 +1,4 @@
-//! Lines of the stages' files.
+//! Lines of the files of the stages.
 
 use std::path::PathBuf;
 
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Stage, TIERS};
 
-/// A caption that enters the stages.
+/// A caption that the captions stage selected.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CaptionRow {
     /// Id of the sample, and the number of the caption if it has several: `photo1#2`.
@@ -17,15 +17,16 @@ pub struct CaptionRow {
     /// The split of the sample.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub split: Option<String>,
-    /// The text.
+    /// Text of the caption.
     pub caption: String,
-    /// Kept although it does not look English.
+    /// True if the caption does not look English but was kept.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub other_language: bool,
 }
 
 impl CaptionRow {
-    /// The hierarchy of this caption with `positive` tiers, which the draws of `by` made in a stage.
+    /// Makes a hierarchy of this caption. `by` names the model or rules that made the tiers, `draws` the draws that
+    /// were accepted.
     pub(super) fn with_tiers(
         self,
         positive: [String; TIERS],
@@ -59,12 +60,12 @@ pub struct Provenance {
 /// A hierarchy of a caption.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HierarchyRow {
-    /// As in [`CaptionRow`].
+    /// Id of the sample, and the number of the caption if it has several: `photo1#2`.
     pub id: String,
-    /// As in [`CaptionRow`].
+    /// The photo file, if the source has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub photo: Option<PathBuf>,
-    /// As in [`CaptionRow`].
+    /// The split of the sample.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub split: Option<String>,
     /// Tiers from general to specific; the last is the caption.
@@ -74,7 +75,7 @@ pub struct HierarchyRow {
     pub negative: Option<[String; TIERS]>,
     /// Model and draw of the tiers, by stage.
     pub provenance: Vec<Provenance>,
-    /// As in [`CaptionRow`].
+    /// True if the caption does not look English but was kept.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub other_language: bool,
 }

@@ -16,7 +16,7 @@ use crate::{Error, Result};
 /// Reads seeds from grounded JSONL, as `build hierarchies` writes it.
 ///
 /// # Errors
-/// The file cannot be read, or a line has no four positive tiers.
+/// The file cannot be read, or a line does not have four positive tiers.
 pub fn read_seeds(path: &Path) -> Result<Vec<[String; TIERS]>> {
     let expected = "{\"tiers\": {\"positive\": [four texts from general to specific]}}";
     let invalid = |number: usize, found: String| {

@@ -1,4 +1,4 @@
-//! Stages and what they report.
+//! Stages and their reports.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use super::Cause;
 
 /// Number of examples that a report keeps for each cause.
 const EXAMPLES: usize = 10;
-/// Characters of an example.
+/// Maximum number of characters of an example.
 const EXAMPLE_CHARS: usize = 200;
 
 /// The stages of a pipeline, in their order.
@@ -59,9 +59,9 @@ impl StageKind for Stage {
 /// Texts that a stage dropped for one cause.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CauseCount {
-    /// Number.
+    /// Number of texts.
     pub count: u64,
-    /// The first of them.
+    /// The first ten of these texts, shortened to 200 characters.
     pub examples: Vec<String>,
 }
 
@@ -85,18 +85,19 @@ pub struct StageReport<S = Stage> {
     pub stage: S,
     /// `rules`, or the name of the model.
     pub by: String,
-    /// Texts that entered.
+    /// Number of texts that entered the stage.
     pub entered: u64,
-    /// Rows that left.
+    /// Number of rows that the stage wrote.
     pub left: u64,
     /// Dropped texts by cause.
     pub dropped: BTreeMap<Cause, CauseCount>,
-    /// Other input that the stage did not use, by cause: captions of a stage that counts phrases, proposed boxes, photos.
+    /// Other input that the stage did not use, by cause: captions of a stage that counts phrases, proposed boxes,
+    /// photos.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub left_out: BTreeMap<Cause, CauseCount>,
-    /// Time that the stage took.
+    /// Duration of the stage in seconds.
     pub seconds: f64,
-    /// True if this run took the file of an earlier one.
+    /// True if this run reused the file of an earlier run.
     #[serde(default)]
     pub reused: bool,
 }

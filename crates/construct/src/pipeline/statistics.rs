@@ -1,4 +1,4 @@
-//! Lengths of tiers, beside those of the published hierarchies.
+//! Mean lengths of the tiers, and those of the published hierarchies.
 
 use serde::Serialize;
 
@@ -20,7 +20,7 @@ pub struct TierLengths {
 }
 
 impl TierLengths {
-    /// Measures hierarchies.
+    /// Computes the mean lengths over the hierarchies of `rows`.
     ///
     /// # Errors
     /// A row cannot be read.

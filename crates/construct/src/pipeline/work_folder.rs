@@ -1,4 +1,5 @@
-//! The folder of the stages' files: `STAGE.jsonl`, and `stages.json` with what each was made from.
+//! The folder of the files of the stages: `STAGE.jsonl`, and `stages.json` with the key and the report of each finished
+//! stage.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -23,7 +24,7 @@ pub struct WorkFolder<S = Stage> {
 /// A finished stage, as in `stages.json`.
 #[derive(Clone, Serialize, Deserialize)]
 struct FinishedStage<S> {
-    /// Hash of everything that decided its file.
+    /// Hash of all inputs and settings that determined the file of the stage.
     key: String,
     report: StageReport<S>,
 }
@@ -32,7 +33,7 @@ impl<S: StageKind> WorkFolder<S> {
     /// Opens or creates the folder.
     ///
     /// # Errors
-    /// It cannot be created, or its `stages.json` is not one of conifer.
+    /// The folder cannot be created, or its `stages.json` was not written by conifer.
     pub fn open(path: &Path) -> Result<Self> {
         std::fs::create_dir_all(path).map_err(Error::io("create", path))?;
         let list = path.join("stages.json");
@@ -65,12 +66,12 @@ impl<S: StageKind> WorkFolder<S> {
     /// The report of a stage that was made from the same inputs, if its file is there.
     pub(crate) fn finished(&self, stage: S, key: &str) -> Option<StageReport<S>> {
         let finished = self.stages.get(&stage).filter(|it| it.key == key && self.file(stage).is_file())?;
-        // Captions without an answer get another chance.
+        // A stage with captions that got no answer is repeated.
         (finished.report.without_answer() == 0).then(|| StageReport { reused: true, ..finished.report.clone() })
     }
 
-    /// The key of a stage, for the stages that read its file. It includes how many rows lack an answer, because a repeated
-    /// run may add some.
+    /// The key of a stage, for the stages that read its file. It includes the number of rows, because a repeated run
+    /// may add some.
     pub(crate) fn key(&self, stage: S) -> Option<String> {
         let finished = self.stages.get(&stage).filter(|_| self.file(stage).is_file())?;
         Some(format!("{} {}", finished.key, finished.report.left))

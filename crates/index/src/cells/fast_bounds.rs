@@ -16,11 +16,11 @@ use crate::kernel::{self, dot_error};
 use crate::query::{Direction, Gate, Ranking};
 use crate::scan::{LowerBound, acosh_1p_below, errors, turn_of};
 
-/// All cells, for one hyperboloid or a product of hyperboloids.
+/// Bounds of all cells, for one hyperboloid or a product of hyperboloids.
 pub(super) struct FastBounds {
     /// Curvature per factor.
     curvs: Vec<f64>,
-    /// Coordinates per factor.
+    /// Number of coordinates per factor.
     dim: usize,
     /// True if distances of factors combine as a root mean square, not as a mean.
     squares: bool,
@@ -44,7 +44,7 @@ pub(super) struct CellExtent {
 
 /// Bounds of a cell in one factor.
 pub(super) struct FactorExtent {
-    /// `|centre|`.
+    /// Norm of the space components of the centre.
     pub(super) norm: f64,
     /// Upper bound on the distance from the centre to a row.
     pub(super) radius: f64,
@@ -195,7 +195,7 @@ impl FastBounds {
         self.at_origin || !(is_angle(ranking) || ranking.gate().is_some_and(|gate| is_angle(gate.ranking())))
     }
 
-    /// `<query, centre>` in every factor.
+    /// Dot products of the queries with all centres, in every factor.
     pub(super) fn dots(&self, queries: &[&[f32]]) -> CentreDots {
         let (dim, cells) = (self.dim, self.extents.len());
         let of_factor = |i: usize| {
@@ -316,7 +316,7 @@ impl FastBounds {
         joined * (1.0 - bounds::ROUNDED)
     }
 
-    /// Lower bound on the negated inner product.
+    /// Lower bound on the negated inner products of the rows.
     fn inner(&self, parts: &[QueryPart], cell: usize, pairs: &[CentrePair]) -> f64 {
         let rounding = 8.0 * f64::from(dot_error(self.dim)) + errors::joining(self.curvs.len());
         let each = parts.iter().zip(self.of(cell)).zip(pairs).zip(&self.curvs);
@@ -326,7 +326,7 @@ impl FastBounds {
         each.map(of_factor).sum()
     }
 
-    /// Lower bound on the exterior angle.
+    /// Lower bound on the exterior angles of the rows.
     fn angle(&self, parts: &[QueryPart], cell: usize, pairs: &[CentrePair], direction: Direction) -> LowerBound {
         let each = parts.iter().zip(self.of(cell)).zip(pairs);
         let of_factor = |((part, disc), pair): ((&QueryPart, &FactorCell), &CentrePair)| {
@@ -361,10 +361,11 @@ impl FastBounds {
 }
 
 impl QueryPart {
-    /// Lower bound on `cosh(sqrt(c) d) - 1` for all rows: the larger of the bounds from `d(q, m) - r` and the law of
-    /// cosines in the sector, see `TightBounds::factor_distance`.
+    /// Lower bound on `cosh(sqrt(c) d) - 1` for all rows: the larger of two bounds. One subtracts the radius of the
+    /// cell from the distance to the centre, the other is the law of cosines in the sector, see
+    /// `TightBounds::factor_distance`.
     fn excess(&self, disc: &FactorCell, pair: &CentrePair) -> f64 {
-        // cosh(d - r) = cosh d cosh r - sinh d sinh r.
+        // cosh(d - r) = cosh d cosh r - sinh d sinh r, with the distance d to the centre and the radius r of the cell.
         let by_radius = if pair.least > disc.radius.excess {
             let (cosh, sinh) = (1.0 + pair.least, (pair.least * (pair.least + 2.0)).sqrt());
             cosh * disc.radius.cosh * (1.0 - EPS_F64) - sinh * disc.radius.sinh - 1.0
@@ -382,7 +383,7 @@ impl QueryPart {
         } else if nearest >= disc.far.tanh() {
             at(disc.far)
         } else {
-            // At this minimum, sinh d = sinh D sin(theta).
+            // The minimum over all distances from the origin, see `TightBounds::factor_distance`.
             let square = query.sinh * query.sinh * beside.sin * beside.sin;
             square / (1.0 + (1.0 + square).sqrt()) * (1.0 - bounds::CHAINED)
         };

@@ -24,11 +24,11 @@ impl CellIndex {
     /// ten best rows, on average over queries that are distributed like the rows. The prediction is for searches with
     /// this filter: a filter that keeps few rows needs more cells.
     ///
-    /// The recall is measured on up to 2,048 rows as queries; a query row does not count as its own result. The
-    /// result is the smallest number of cells whose recall is two standard errors above `recall`, after adding two
-    /// queries with full and two with zero recall. If no number is enough, the result is the number of all cells that
-    /// hold rows which pass the filter. So the highest recall that a prediction can confirm is 0.997 with 2,048
-    /// queries, and 0.99 with 512. If the queries differ from the rows (for example captions that search photos), use
+    /// The recall is measured on up to 2,048 rows as queries; a query row does not count as its own result. The result
+    /// is the smallest number of cells whose recall is two standard errors above `recall`, after adding two queries
+    /// with full and two with zero recall. If no number is enough, the result is the number of all cells that hold rows
+    /// which pass the filter. The highest recall that a prediction can confirm is 0.997 with 2,048 queries, and 0.99
+    /// with 512. If the queries differ from the rows (for example captions that search photos), use
     /// [`CellIndex::cells_for_like`].
     ///
     /// # Errors
@@ -40,8 +40,9 @@ impl CellIndex {
         self.forecast(&Query::new(self.spec(), &points.concat()), Some(&sample), ranking, recall, filter)
     }
 
-    /// As [`CellIndex::cells_for`], for queries like these. With fewer queries, the highest recall that can be
-    /// confirmed is lower.
+    /// As [`CellIndex::cells_for`], but measures the recall on `queries` instead of rows of the set. They should be
+    /// distributed like the queries of later searches. With fewer queries, the highest recall that can be confirmed is
+    /// lower.
     ///
     /// # Errors
     /// Returns the errors of [`CellIndex::cells_for`] and of [`CellIndex::top_k`].
@@ -71,8 +72,8 @@ impl CellIndex {
         let k = BEST + usize::from(own.is_some());
         let exact = self.top_k(queries, ranking, k, filter, Effort::Exact)?;
         let points: Vec<&[f32]> = queries.checked(self.space())?.collect();
-        // For every correct row: after how many cells it is found, its query, and 1 / (number of the query's correct
-        // rows).
+        // One event per correct row: the number of cells after which a search finds the row, the index of the query,
+        // and 1 / (number of correct rows of the query).
         let mut events: Vec<(usize, usize, f64)> = Vec::new();
         let mut count = 0.0;
         for (query, found) in exact.iter().enumerate() {

@@ -67,7 +67,6 @@ pub(super) fn nearest(table: &SearchTable, rows: &[u32], centres: &[f32]) -> Res
     Ok(groups.collect::<Vec<_>>().concat())
 }
 
-/// Writes the [`Space::centroid`](conifer_geometry::Space::centroid) of some rows to `out`.
 fn centroid(table: &SearchTable, rows: &[u32], out: &mut [f32]) {
     let points: Vec<Cow<'_, [f32]>> = rows.iter().map(|row| table.row(*row as usize)).collect();
     let points: Vec<&[f32]> = points.iter().map(|point| &**point).collect();

@@ -231,7 +231,8 @@ impl TightBounds {
         ))
     }
 
-    /// Lower bound on the distance: `d(q, y) >= d(q, m) - r`, in the whole space and in every factor.
+    /// Lower bound on the distance from the query q to any row y: `d(q, y) >= d(q, m) - r`, with the centre m and the
+    /// radius r of the cell, in the whole space and in every factor.
     fn distance(&self, query_point: &TightQuery, cell: usize, pairs: &[PairGeometry]) -> f64 {
         if self.form == ScoreForm::UnitVectors {
             // The arc is 2 atan2(|q - y|, |q + y|). Rows may lie off the sphere within the tolerance, so only the
@@ -248,7 +249,8 @@ impl TightBounds {
         self.joined(parts).max(whole).max(0.0) * (1.0 - self.dist_error(query_point, cell))
     }
 
-    /// Lower bound on the distance in one factor: the larger of `d(q, m) - r` and the bound of the sector.
+    /// Lower bound on the distance in one factor: the larger of two bounds. One subtracts the radius of the cell from
+    /// the distance to the centre, the other uses the sector of the rows.
     ///
     /// Seen from the origin, the rows are at distance `a` and at an angle of at least `theta` to the query, which is at
     /// distance `D`: `cosh d >= cosh D cosh a - sinh D sinh a cos(theta)`. The minimum is at `tanh a = tanh D
@@ -289,7 +291,7 @@ impl TightBounds {
     fn inner(&self, query_point: &TightQuery, cell: usize, pairs: &[PairGeometry]) -> f64 {
         let rounding = 8.0 * f64::from(dot_error(self.spec.factor_dim())) + errors::joining(self.spec.factors);
         if self.spec.curv.is_empty() {
-            // <q, y> = <q, m> + <q, y - m>.
+            // With the query q, a row y and the centre m: <q, y> = <q, m> + <q, y - m>.
             let (norm, radius) = (norm(&query_point.point), self.radii[cell]);
             let size = norm * (self.norms[cell].norm + radius);
             return -dot(&query_point.point, self.centre(cell)) - norm * radius - rounding * size;
@@ -458,8 +460,8 @@ impl TightBounds {
     }
 
     /// The distance and the angle between two points in one factor. Without curvature the distance is the norm of the
-    /// difference. On a hyperboloid `cosh(sqrt(c) d) - 1 = a + b + a b - c <x, y>`, with the rounding error of a sum of
-    /// `dim` terms.
+    /// difference. On a hyperboloid `cosh(sqrt(c) d) - 1 = a + b + a b - c <x, y>`, where a and b are the `excess` of
+    /// both points, with the rounding error of a sum of `dim` terms.
     fn between(&self, i: usize, x: &[f64], a: PointNorms, y: &[f64], b: PointNorms) -> PairGeometry {
         let dim = self.spec.factor_dim();
         let at = i * dim..(i + 1) * dim;
@@ -518,9 +520,10 @@ fn seen_angle(parent: f64, child: f64, theta: f64) -> f64 {
 /// By the law of cosines `cos = (cosh a cosh b - K) / (sinh a sinh b)` with `K = cosh depth`. The derivative with
 /// respect to `a` has the sign of `K cosh a - cosh b`. So for each `b` the minimum is at `cosh a = cosh b / K` or at
 /// the nearest end of the interval; the same holds with `a` and `b` exchanged. Both conditions cannot hold inside the
-/// rectangle (`K > 1`), so the minimum is on one of its four sides. In flat space `cos = (a^2 + b^2 - D^2) / 2 a b`,
-/// with the minimum at `a^2 = b^2 - D^2`. Near the root these formulas subtract nearly equal numbers, so the code
-/// computes `sin^2(angle / 2) = (1 + cos) / 2 = sinh s sinh(s - D) / (sinh a sinh b)` with `2 s = a + b + D`.
+/// rectangle (`K > 1`), so the minimum is on one of its four sides. In flat space, with `D = depth`, `cos = (a^2 + b^2
+/// - D^2) / 2 a b`, with the minimum at `a^2 = b^2 - D^2`. Near the root these formulas subtract nearly equal numbers,
+/// so the code computes `sin^2(angle / 2) = (1 + cos) / 2 = sinh s sinh(s - D) / (sinh a sinh b)` with `2 s = a + b +
+/// D`.
 fn least_turn(scale: Option<f64>, a: Interval, b: Interval, depth: f64) -> f64 {
     if a.low <= bounds::SHORT_LEG || b.low <= bounds::SHORT_LEG {
         return 0.0;

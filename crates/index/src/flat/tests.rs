@@ -10,7 +10,7 @@ use crate::table::{CHUNK_ROWS, GROUP};
 use crate::testing::{GATED, PLAIN, cloud, naive, random_points, roots, set_of};
 use crate::traverse::Cone;
 
-/// The reference scores every row with [`Space`] and sorts by score and row.
+/// Compares with a reference that scores every row with [`Space`] and sorts by score and row.
 #[test]
 fn equals_scoring_every_row_on_every_space() {
     for entry in &SPACES {

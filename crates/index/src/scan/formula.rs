@@ -112,7 +112,8 @@ impl BoundFormula {
             (Hyperboloids(_), Ranking::Inner) => BoundFormula::MinusInner,
             // With a root other than the origin, angles on a hyperboloid need more than the dot product.
             (Hyperboloids(_), Ranking::Angle(_)) if !at_origin => return None,
-            // With one factor, a monotone function of the angle or distance ranks the rows without a logarithm or arc tangent.
+            // With one factor, a monotone function of the angle or distance ranks the rows without a logarithm or arc
+            // tangent.
             (Hyperboloids(_), Ranking::Angle(Direction::Down)) if factors == 1 => BoundFormula::TurnDown,
             (Hyperboloids(_), Ranking::Angle(Direction::Up)) if factors == 1 => BoundFormula::TurnUp,
             (Hyperboloids(_), Ranking::Angle(Direction::Down)) => BoundFormula::ExteriorAngleDown,

@@ -14,7 +14,7 @@ use crate::raw::all_above;
 use crate::rows::{PointRows, RowsView};
 use crate::select::Bounds;
 
-/// Rows per block. The rows and their intermediate values stay in the cache.
+/// Number of rows per block. The rows and their intermediate values stay in the cache.
 pub(crate) const BLOCK: usize = 48;
 /// Up to this many queries are compared with each row separately, with vector registers along the row.
 const FEW: usize = 3;
@@ -30,7 +30,7 @@ pub(crate) struct Sweep<'a> {
     values: Vec<PointValues>,
     /// Empty if there are at most [`FEW`] queries.
     panels: Vec<QueryPanel>,
-    /// Curvature and unit of [`LANES`] factors each, padded with curvature 1 and unit 0.
+    /// `curv` and `unit` of the factors, [`LANES`] per entry, padded with curvature 1 and unit 0.
     wide_factors: Vec<[Lanes; 2]>,
     /// `[queries, factors / 16]`, rounded up: the three numbers of the [`PointValues`]. Empty for more than [`FEW`]
     /// queries or a single factor.

@@ -32,12 +32,12 @@ pub(super) struct Factor {
     pub(super) curv: f32,
     /// `1 / sqrt(c)`.
     pub(super) unit: f32,
-    /// Error of a dot product here and in the exact score, relative to the product of the lengths. The same holds for
-    /// squared norms.
+    /// Error of a dot product in the scan and in the exact score, relative to the product of the lengths. Also a bound
+    /// on the relative error of a squared norm.
     pub(super) rounding: f32,
     /// `|root|^2`.
     pub(super) root: f32,
-    /// Error of a sum over all factors, here and in the exact score, relative to the sum of the absolute terms.
+    /// Error of a sum over all factors, in the scan and in the exact score, relative to the sum of the absolute terms.
     pub(super) joining: f32,
 }
 

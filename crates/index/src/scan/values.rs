@@ -8,7 +8,7 @@ use rayon::prelude::*;
 use super::terms::{Factor, PointValues};
 use crate::rows::PointRows;
 
-/// Rows per parallel task.
+/// Number of rows per parallel task.
 const PART: usize = 4096;
 
 /// One number per row and factor on hyperboloids, three numbers per row elsewhere.

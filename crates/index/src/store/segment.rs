@@ -18,7 +18,7 @@ use crate::kernel::StoredCoordinate;
 use crate::mapped::{MappedArray, MappedCoordinate};
 use crate::rows::CoordinateArray;
 
-/// Rows per write.
+/// Number of rows per write.
 const PART: usize = 1024;
 
 pub(super) struct SegmentContent<'a> {

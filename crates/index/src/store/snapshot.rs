@@ -19,7 +19,7 @@ use crate::error::{Error, Result};
 use crate::mapped::MappedCoordinate;
 use crate::rows::{GatheredRows, PointRows, RowLocation};
 
-/// Rows that one thread hashes at a time.
+/// Number of rows that one thread hashes at a time.
 const HASHED: usize = 4096;
 
 /// Rows with their metadata. The points are in memory or in memory-mapped files, which stay readable if the store

@@ -218,7 +218,7 @@ impl Segment {
     }
 }
 
-/// The number with at least eight digits, so that names sort like numbers.
+/// The number with at least eight digits, so that names sort like numbers up to 99,999,999.
 pub(super) fn name(number: u64) -> String {
     format!("{number:08}")
 }

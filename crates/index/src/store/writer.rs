@@ -90,7 +90,7 @@ impl Drop for Writer<'_> {
 
 impl Store {
     /// Commits a version. `new` lists its new files as (folder, name), which must be complete in `tmp/`. Readers see
-    /// the version from the rename of its manifest on.
+    /// the version once its manifest has been renamed.
     pub(super) fn publish(&self, manifest: &VersionManifest, new: &[(&str, String)]) -> Result<()> {
         let tmp = self.dir.join(TMP);
         let begun = tmp.join(VersionMarker::Begun(manifest.number).name());

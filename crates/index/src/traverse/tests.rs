@@ -148,7 +148,8 @@ fn equals_a_test_of_every_row() {
     assert!(named > 20 && beyond > 5, "{named} named, {beyond} of them not among the 64 nearest rows");
 }
 
-/// A quarter of the circle in thirds, with a row every 30 degrees and one that is not on the path.
+/// Samples a quarter of the circle at four points. There is a row at each of them, every 30 degrees, and one row that
+/// is not on the path.
 #[test]
 fn between_two_points_of_the_sphere() {
     let spec = ManifoldSpec::sphere(2);

@@ -121,9 +121,9 @@ pub(crate) struct PointReply {
 pub(crate) struct PhotoReply {
     /// Token for queries.
     pub(crate) photo: String,
-    /// Pixels.
+    /// Width in pixels.
     pub(crate) width: u32,
-    /// Pixels.
+    /// Height in pixels.
     pub(crate) height: u32,
 }
 

@@ -114,7 +114,7 @@ impl SampledScores {
         })
     }
 
-    /// See [`ScoreRange::flatness`].
+    /// Returns a warning if the scores of the sample and the best score are nearly equal, see [`ScoreRange::flatness`].
     pub(crate) fn flatness(&self, what: &str) -> Option<String> {
         let range = self.range?;
         self.best.map_or(range, |best| range.including(best)).flatness(what)

@@ -37,8 +37,8 @@ use crate::start_error::{Error, Result};
 pub(crate) const CONCURRENT_UPLOADS: usize = 4;
 /// Number of photos of maximum size that may be in memory at the same time while they are uploaded.
 const MAX_INCOMING: usize = 8;
-/// Share of the request timeout that a request to another server may take, so that the error response that names the
-/// slow server is still in time.
+/// Timeout of a request to another server, as a share of the request timeout. The rest is for the error response, which
+/// names the slow server.
 pub(crate) const SHARE_OF_TIMEOUT: f64 = 0.9;
 
 /// A server that has bound its address, but does not accept connections yet.

@@ -37,8 +37,8 @@ pub(crate) enum ClassSource {
 pub(crate) struct RankTree {
     tree: Tree,
     by_path: HashMap<Vec<String>, u32>,
-    /// Nodes by the last name of their path, if no other path ends with this name. Rows with a label but no ranks are
-    /// assigned by it.
+    /// Nodes by the last name of their path, if no other path ends with this name. Used for rows with a label but no
+    /// ranks.
     by_name: HashMap<String, u32>,
 }
 

@@ -2,7 +2,6 @@ use super::FigureEntry;
 use super::checklist::VALUE_COLUMNS;
 use super::plots::{BarMark, bars};
 
-/// Several models on the same numbers.
 pub(super) const ENTRY: FigureEntry = FigureEntry {
     name: "ablation",
     summary: "Dots with 95 % intervals: numbers of several models, or differences of the claims of reproduce",

@@ -2,7 +2,6 @@ use super::FigureEntry;
 use super::checklist::VALUE_COLUMNS;
 use super::plots::{BarMark, bars};
 
-/// VG-Attribution by attribute pair.
 pub(super) const ENTRY: FigureEntry = FigureEntry {
     name: "attribution",
     summary: "VG-Attribution: accuracy of the most frequent attribute pairs, as bars (HyCoCLIP Fig. 8b)",

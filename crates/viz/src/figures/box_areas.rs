@@ -1,7 +1,6 @@
 use super::FigureEntry;
 use super::plots::{HISTOGRAM_COLUMNS, histograms};
 
-/// Areas of the boxes of a data set.
 pub(super) const ENTRY: FigureEntry = FigureEntry {
     name: "box-areas",
     summary: "Histogram of the areas of boxes, as shares of their photos (HyCoCLIP Fig. 4)",

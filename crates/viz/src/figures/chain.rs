@@ -7,7 +7,6 @@ use crate::chart::number;
 use crate::palette::{GRID, INK, SOFT, colour};
 use crate::{Error, Result};
 
-/// The rows on a path, each at its place.
 pub(super) const ENTRY: FigureEntry = FigureEntry {
     name: "chain",
     summary: "The text at each radius of a path from the root, general to specific (HierarCaps Fig. 4)",
@@ -20,17 +19,18 @@ pub(super) const ENTRY: FigureEntry = FigureEntry {
     draw,
 };
 
-/// Most texts of a drawing: it stays readable.
+/// Maximum number of texts in a drawing, so that it stays readable.
 const MAX_LINES: usize = 400;
-/// Height of a line.
+/// Height of a line, points.
 const LINE: f64 = 11.0;
-/// Most lines of a text.
+/// Maximum number of lines per text. A longer text is shortened.
 const TEXT_LINES: usize = 3;
-/// Width of the numbers and of the scale.
+/// Widths in points: `NUMBERS` for the radii at the left, `SCALE` for the bar beside them that shows their range.
 const NUMBERS: f64 = 44.0;
 const SCALE: f64 = 40.0;
 
-/// A line per text, with the range of radii at which it was found; equal neighbours are one line.
+/// Draws one line per text, with the range of radii at which the text was found. Consecutive rows with the same text
+/// are one line.
 fn draw(table: &FigureTable, font: &FigureFont<'_>) -> Result<Drawing> {
     let mut drawing = Drawing::new(COLUMN);
     let mut y = 4.0;

@@ -13,7 +13,6 @@ pub(super) const VALUE_COLUMNS: &[FigureColumn] = &[
     FigureColumn { name: "reference", kind: FigureColumnKind::Optional, help: "value of the trivial answer" },
 ];
 
-/// VL-CheckList by location and size of the object.
 pub(super) const ENTRY: FigureEntry = FigureEntry {
     name: "checklist",
     summary: "VL-CheckList objects: accuracy by location and size, as bars (HyCoCLIP Fig. 8a)",

@@ -6,7 +6,6 @@ use super::table::{FigureColumn, FigureColumnKind, FigureTable};
 use crate::chart::number;
 use crate::palette::{GRID, INK, SOFT, colour};
 
-/// Numbers of samples or boxes of each class.
 pub(super) const ENTRY: FigureEntry = FigureEntry {
     name: "class-frequencies",
     summary: "Frequencies of classes by rank, on a logarithmic axis (visual hierarchies Fig. 8)",
@@ -19,11 +18,12 @@ pub(super) const ENTRY: FigureEntry = FigureEntry {
 };
 
 const HEIGHT: f64 = 150.0;
-/// Number of classes that are named, and largest width of a name.
+/// `NAMED` is the number of classes that are named, `NAME` the maximum width of a name in points.
 const NAMED: usize = 7;
 const NAME: f64 = 70.0;
 
-/// Counts over ranks as a curve; both axes are logarithmic. Some classes are named, evenly spaced along the axis.
+/// Draws the counts over the ranks as a curve. Both axes are logarithmic. Some classes, evenly spaced along the x axis,
+/// are named.
 fn draw(table: &FigureTable, font: &FigureFont<'_>) -> Drawing {
     let mut classes: Vec<(&str, f64)> = table.rows().map(|row| (row.text("class"), row.number("count"))).collect();
     classes.retain(|(_, count)| *count > 0.0);
@@ -35,7 +35,7 @@ fn draw(table: &FigureTable, font: &FigureFont<'_>) -> Drawing {
         [low, most.log10().ceil().max(low + 1.0)]
     };
     let counts = decades(classes.first().map_or(1.0, |it| it.1), classes.last().map_or(1.0, |it| it.1));
-    // A few classes do not fill a decade, so the axis ends at the last rank.
+    // The x axis ends at the last rank and not at a power of ten, because a few classes would not fill a decade.
     let ranks = [0.0, (classes.len().max(2) as f64).log10()];
     let part = |value: f64, [low, high]: [f64; 2]| (value.log10() - low) / (high - low);
     let y = |count: f64| bottom - part(count, counts) * (bottom - top);
@@ -60,8 +60,8 @@ fn draw(table: &FigureTable, font: &FigureFont<'_>) -> Drawing {
     drawing
 }
 
-/// Marks some classes with their names above the curve and their ranks below it. A text that would cover the one before
-/// is left out.
+/// Marks some classes with their names above the curve and their ranks below it. A text that would overlap the previous
+/// one is left out.
 fn names(
     drawing: &mut Drawing,
     font: &FigureFont<'_>,

@@ -1,7 +1,6 @@
 use super::FigureEntry;
 use super::plots::{HISTOGRAM_COLUMNS, histograms};
 
-/// Distances of the rows of a set from the root, by view.
 pub(super) const ENTRY: FigureEntry = FigureEntry {
     name: "depths",
     summary: "Histogram of the distances from the root, by view (HyCoCLIP Fig. 5a)",

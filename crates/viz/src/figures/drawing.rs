@@ -6,7 +6,7 @@ use base64::engine::general_purpose::STANDARD;
 use crate::chart::escape;
 use crate::palette::{Rgb, hex};
 
-/// Fonts with the widths of the embedded one, for SVG.
+/// Font families of SVG files: fonts with the same letter widths as the embedded font.
 const FAMILY: &str = "Arimo, Arial, Helvetica, Liberation Sans, sans-serif";
 
 /// A drawing of lines, areas, texts and pictures. Lengths are in points (1/72 inch), and y points down.
@@ -39,7 +39,7 @@ pub(super) enum Shape {
         radius: f64,
         colour: Rgb,
     },
-    /// Discs of one group, which SVG viewers name.
+    /// Discs of one group. SVG viewers show its name as a tooltip.
     Marks {
         centers: Vec<[f64; 2]>,
         radius: f64,
@@ -72,7 +72,7 @@ pub(crate) enum Anchor {
 }
 
 impl Anchor {
-    /// Left end of a text of a width.
+    /// Left end of a text of this width that is anchored at `x`.
     pub(super) fn left(self, x: f64, width: f64) -> f64 {
         match self {
             Anchor::Start => x,
@@ -134,7 +134,7 @@ impl Drawing {
         svg + "</svg>\n"
     }
 
-    /// A text that does not lie inside the drawing.
+    /// The first text that is partly outside the drawing, if there is one.
     #[cfg(test)]
     pub(crate) fn outside(&self, font: &super::font::FigureFont<'_>) -> Option<String> {
         self.shapes.iter().find_map(|shape| {
@@ -149,7 +149,7 @@ impl Drawing {
 }
 
 impl Shape {
-    /// Writing to a `String` cannot fail.
+    /// Appends the shape. Writing to a `String` cannot fail, so the results are ignored.
     fn svg(&self, out: &mut String) {
         match self {
             Shape::Area { points, colour, opacity } => {
@@ -202,7 +202,7 @@ impl Shape {
     }
 }
 
-/// XML has no control characters, not even escaped ones.
+/// Removes control characters, which XML does not allow even in escaped form.
 fn printable(text: &str) -> String {
     text.chars().filter(|c| !c.is_control() && !matches!(c, '\u{fffe}' | '\u{ffff}')).collect()
 }

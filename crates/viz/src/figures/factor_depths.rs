@@ -1,7 +1,6 @@
 use super::FigureEntry;
 use super::plots::{HISTOGRAM_COLUMNS, histograms};
 
-/// Distances of the rows of a product space from the root of each factor.
 pub(super) const ENTRY: FigureEntry = FigureEntry {
     name: "factor-depths",
     summary: "Histograms of the distances from the root in the factors of a product space, by view (PHyCLIP Fig. 3)",

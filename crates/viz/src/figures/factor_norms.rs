@@ -7,7 +7,6 @@ use crate::chart::number;
 use crate::palette::{INK, SOFT, colour};
 use crate::{Error, Result};
 
-/// Distances from the root of texts in every factor.
 pub(super) const ENTRY: FigureEntry = FigureEntry {
     name: "factor-norms",
     summary: "Distances of texts from the root in every factor of a product space (PHyCLIP Fig. 4a)",
@@ -20,13 +19,13 @@ pub(super) const ENTRY: FigureEntry = FigureEntry {
     draw,
 };
 
-/// Most texts of a drawing.
+/// Maximum number of texts in a drawing.
 const MAX_TEXTS: usize = 60;
-/// Height of the bars of a text, and of a text with its name.
+/// Heights in points: `BARS` for the bars of a text, `ROW` for the text with its bars.
 const BARS: f64 = 30.0;
 const ROW: f64 = 47.0;
 
-/// A row of bars per text, all with the same scale.
+/// Draws one row of bars per text. All rows have the same scale.
 fn draw(table: &FigureTable, font: &FigureFont<'_>) -> Result<Drawing> {
     let by_text = groups(table.rows(), |row| row.text("text"));
     if by_text.len() > MAX_TEXTS {

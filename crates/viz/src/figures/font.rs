@@ -23,7 +23,7 @@ impl Default for FigureFont<'_> {
 }
 
 impl<'a> FigureFont<'a> {
-    /// The font of a TrueType or OpenType file. `name` is the file for messages.
+    /// The font of a TrueType or OpenType file. `name` identifies the file in error messages.
     ///
     /// # Errors
     /// The bytes are not such a file.
@@ -55,7 +55,8 @@ impl<'a> FigureFont<'a> {
         Cow::Owned(start.trim_end().to_owned() + "\u{2026}")
     }
 
-    /// The words of a text in lines of at most `width`, at most `lines` of them; the last one is shortened.
+    /// Breaks a text into at most `lines` lines of at most `width`. If the text does not fit, the last line is
+    /// shortened.
     pub(crate) fn wrapped(&self, text: &str, size: f64, width: f64, lines: usize) -> Vec<String> {
         let mut found: Vec<String> = Vec::new();
         for word in text.split_whitespace() {
@@ -95,7 +96,8 @@ impl<'a> FigureFont<'a> {
         found.map_or(0.0, of)
     }
 
-    /// The first face with the letter; glyph 0 of the last face, a box, if there is none. Control characters have none.
+    /// The glyph of a letter in the first face that has it, else glyph 0 (a box) of the last face. `None` for control
+    /// characters.
     fn glyph(&self, c: char) -> Option<(&Face<'a>, GlyphId)> {
         if c.is_control() {
             return None;
@@ -149,7 +151,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
 
-    /// Widths of Arimo, and of Arial: H 1479 / 2048, e 1139 / 2048.
+    /// Arimo has the widths of Arial: 1479 / 2048 for H, 1139 / 2048 for e.
     #[test]
     fn the_embedded_font_has_the_widths_of_arial() {
         let font = FigureFont::default();

@@ -7,7 +7,6 @@ use crate::chart::number;
 use crate::palette::{GRID, INK, SOFT};
 use crate::{Error, Result};
 
-/// The photos and texts on a path.
 pub(super) const ENTRY: FigureEntry = FigureEntry {
     name: "interpolation",
     summary: "The photos and texts on the path between two points or to the root (HyCoCLIP App. G)",
@@ -21,14 +20,14 @@ pub(super) const ENTRY: FigureEntry = FigureEntry {
     draw,
 };
 
-/// Tiles in a row.
+/// Number of tiles in a row.
 const PER_ROW: usize = 7;
 /// Space between tiles.
 const GAP: f64 = 6.0;
-/// Lines of text in a tile: with a photo and without.
+/// Maximum number of lines of text: `CAPTION_LINES` below a photo, `TEXT_LINES` in a tile without a photo.
 const CAPTION_LINES: usize = 2;
 const TEXT_LINES: usize = 5;
-/// Most tiles.
+/// Maximum number of tiles in a drawing.
 const MAX_TILES: usize = 400;
 
 fn draw(table: &FigureTable, font: &FigureFont<'_>) -> Result<Drawing> {

@@ -1,7 +1,7 @@
 //! Figures of the papers, for any data: drawings as SVG and PNG, and the data behind them as CSV.
 //!
-//! A figure is a function of a [`FigureTable`] with the columns that it declares. So the CSV file of a figure is also an
-//! input of it. All drawings are deterministic.
+//! A figure is a function of a [`FigureTable`] with the columns that it declares. So the CSV file that a figure writes
+//! can be drawn again. All drawings are deterministic.
 
 mod ablation;
 mod attribution;
@@ -35,11 +35,11 @@ use crate::Result;
 pub struct FigureEntry {
     /// Name on the command line.
     pub name: &'static str,
-    /// The content, and the figures of the papers of this kind.
+    /// What the figure shows, and the figures of papers that it corresponds to.
     pub summary: &'static str,
-    /// Inputs of the command.
+    /// Description of the inputs of `conifer figure`.
     pub inputs: &'static str,
-    /// Columns of its data.
+    /// Columns of the data that the figure draws.
     pub columns: &'static [FigureColumn],
     /// Draws a table with these columns.
     pub draw: fn(&FigureTable, &FigureFont<'_>) -> Result<Drawing>,
@@ -62,7 +62,7 @@ pub const FIGURES: &[&FigureEntry] = &[
     &interpolation::ENTRY,
 ];
 
-/// The figure of a name.
+/// The figure with this name; `None` if there is none.
 pub fn figure(name: &str) -> Option<&'static FigureEntry> {
     FIGURES.iter().copied().find(|it| it.name == name)
 }

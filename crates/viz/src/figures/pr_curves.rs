@@ -2,7 +2,6 @@ use super::FigureEntry;
 use super::plots::{LinePlot, LinePoint, lines};
 use super::table::{FigureColumn, FigureColumnKind};
 
-/// Precision over recall, as `eval run --curves` measures it.
 pub(super) const ENTRY: FigureEntry = FigureEntry {
     name: "pr-curves",
     summary: "Precision over recall, a line per protocol (visual hierarchies Fig. 4)",
@@ -22,7 +21,7 @@ pub(super) const ENTRY: FigureEntry = FigureEntry {
             table.rows().map(|row| format!("{}, {}", row.text("split"), row.text("average"))).collect();
         let points = table.rows().zip(&titles).filter_map(|(row, panel)| {
             let (x, y) = (row.number("recall"), row.optional("precision")?);
-            // All lines of a panel share the rest of the protocol, and the legend has no room for it.
+            // Shorten the protocol: all lines of a panel share the rest, and the legend has no space for it.
             let line = row.text("protocol").split(", labels").next().unwrap_or_default();
             Some(LinePoint { panel, line, x, y, band: None })
         });

@@ -9,11 +9,11 @@ use super::font::FigureFont;
 use crate::palette::Rgb;
 use crate::{Error, Result};
 
-/// Resolution of PNG files: what journals ask for.
+/// Resolution of PNG files, as journals require it.
 const DOTS_PER_INCH: f64 = 300.0;
-/// Points per inch.
+/// Number of points (the unit of lengths) per inch.
 const POINTS: f64 = 72.0;
-/// Largest number of pixels, 400 MB.
+/// Maximum number of pixels, which take 400 MB.
 const MAX_PIXELS: f64 = 1e8;
 
 impl Drawing {
@@ -86,7 +86,7 @@ fn paint(pixels: &mut Pixmap, shape: &Shape, font: &FigureFont<'_>, place: Trans
         }
         Shape::Picture { at: [x, y], size: [width, height], png } => {
             let picture = decoded(png)?;
-            // As SVG does by default: the aspect ratio is kept, and the picture is centred.
+            // Keep the aspect ratio and centre the picture, as SVG does by default.
             let scale = (width / f64::from(picture.width())).min(height / f64::from(picture.height()));
             let left = x + (width - scale * f64::from(picture.width())) / 2.0;
             let top = y + (height - scale * f64::from(picture.height())) / 2.0;

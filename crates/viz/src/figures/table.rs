@@ -7,9 +7,9 @@ use crate::{Error, Result};
 pub struct FigureColumn {
     /// Name in the header of the CSV file.
     pub name: &'static str,
-    /// Values.
+    /// Type of the values.
     pub kind: FigureColumnKind,
-    /// Meaning.
+    /// Meaning of the values, for users.
     pub help: &'static str,
 }
 
@@ -262,7 +262,7 @@ impl<'a> FigureRow<'a> {
     }
 }
 
-/// Values in the order of their first occurrence, each with its rows.
+/// Groups rows by key, in the order of the first row of each group.
 pub(super) fn groups<'a, R: Clone>(
     rows: impl Iterator<Item = R>,
     key: impl Fn(&R) -> &'a str,

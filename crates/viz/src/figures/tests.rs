@@ -44,8 +44,8 @@ fn names_are_unique() {
     assert!(figure("absent").is_none());
 }
 
-/// No row, one row and many, small and large numbers: the drawing has a size, its texts are inside, its files are
-/// equal in two runs, and the PNG file has 300 dots per inch.
+/// Draws tables with no row, one row and many rows, and with small and large numbers. The drawing must have a size and
+/// contain all its texts, its files must be equal in two runs, and the PNG file must have 300 dots per inch.
 #[test]
 fn every_figure_draws_any_table() {
     let font = FigureFont::default();

@@ -2,7 +2,6 @@ use super::FigureEntry;
 use super::plots::{LinePlot, LinePoint, lines};
 use super::table::{FigureColumn, FigureColumnKind};
 
-/// Losses and measurements over the steps of training.
 pub(super) const ENTRY: FigureEntry = FigureEntry {
     name: "training",
     summary: "Training curves of several runs; runs that differ only in their seed are a mean with a band",

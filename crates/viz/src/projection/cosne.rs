@@ -3,8 +3,9 @@
 //!
 //! Similarities of the rows: `p_(j|i) ~ exp(-d(x_i, x_j)^2 / (2 sigma_i^2))` with `sigma_i` such that the perplexity
 //! `exp(entropy)` is the given one, and `p_ij = (p_(j|i) + p_(i|j)) / (2 N)`. Similarities of the points of the disc:
-//! `q_ij = w_ij / sum_(k != l) w_kl` with the hyperbolic Cauchy kernel `w = g / (d^2 + g^2)` of the distance `d`.
-//! Objective: `sum p_ij ln(p_ij / q_ij) + norm_weight mean_i (|x_i|^2 - |y_i|^2)^2`, with norms in the Poincare ball.
+//! `q_ij = w_ij / sum_(k != l) w_kl` with the hyperbolic Cauchy kernel `w = gamma / (d^2 + gamma^2)` of the distance
+//! `d`. Objective: `sum p_ij ln(p_ij / q_ij) + norm_weight mean_i (|x_i|^2 - |y_i|^2)^2`, with norms in the Poincare
+//! ball.
 //!
 //! It is minimised by Riemannian gradient descent with momentum: the gradient in the disc is scaled by the inverse
 //! metric, and a point moves by the exponential map. In the first iterations the `p_ij` are multiplied by
@@ -18,9 +19,9 @@ use super::StepObserver;
 use super::hyperbolic_rows::{HyperbolicRows, to_ball};
 use crate::{Error, Result};
 
-/// Most rows. The table of similarities takes `4 N^2 / 2` bytes: 200 MB.
+/// Maximum number of rows N. The table of similarities takes `4 N^2 / 2` bytes, here 200 MB.
 pub const MAX_COSNE_ROWS: usize = 10_000;
-/// Fewest rows: with less, there is no choice of neighbours.
+/// Minimum number of rows. With fewer rows, every other row is a neighbour.
 const MIN_ROWS: usize = 4;
 /// Number of partial sums of the gradient. It is fixed, so that the result does not depend on the number of threads.
 const PARTS: usize = 16;
@@ -32,9 +33,9 @@ const START_SPREAD: f64 = 1e-2;
 /// The kernel of the distances in the disc.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CosneKernel {
-    /// `g / (d^2 + g^2)`, the hyperbolic Cauchy distribution of the paper.
+    /// `gamma / (d^2 + gamma^2)` of the distance `d`, the hyperbolic Cauchy distribution of the paper.
     Paper,
-    /// `g / (d + g^2)`, as in TorchDR.
+    /// `gamma / (d + gamma^2)` of the distance `d`, as in TorchDR.
     TorchDr,
 }
 
@@ -45,15 +46,15 @@ pub struct CosneSettings {
     pub perplexity: Option<f64>,
     /// Form of the kernel.
     pub kernel: CosneKernel,
-    /// Scale `g > 0` of the kernel.
+    /// Scale of the kernel, above 0.
     pub gamma: f64,
     /// Weight of the norm-preserving term.
     pub norm_weight: f64,
     /// Number of iterations.
     pub iterations: usize,
-    /// Number of first iterations with exaggeration.
+    /// Number of iterations with exaggeration, at the start.
     pub exaggerated: usize,
-    /// Factor of the similarities in these iterations.
+    /// Factor on the similarities in the first `exaggerated` iterations.
     pub exaggeration: f64,
     /// Seed of the start positions.
     pub seed: u64,
@@ -91,7 +92,7 @@ impl Cosne {
         let mut positions = start(len, settings.seed);
         let start_loss = objective.evaluate(&positions, true).loss;
         let mut speed = vec![0.0; 2 * len];
-        // The gradient of a point is of the order of 1 / N, and the kernel bends within `gamma`.
+        // The gradient of a point is of the order of 1 / N, and the kernel changes on the scale of `gamma`.
         let rate = len as f64 * (2.0 * settings.gamma * settings.gamma).min(0.5);
         for iteration in 0..settings.iterations {
             if !observer(iteration, settings.iterations) {
@@ -113,7 +114,7 @@ impl Cosne {
 }
 
 impl CosneSettings {
-    /// The perplexity for a number of rows.
+    /// Checks the settings, and returns the perplexity for `len` rows.
     fn checked(&self, len: usize) -> Result<f64> {
         let positive = |name: &str, value: f64| {
             let is_right = value.is_finite() && value > 0.0;
@@ -156,7 +157,7 @@ pub(super) struct CosneValue {
     pub(super) gradient: Vec<f64>,
 }
 
-/// Sums of one part of the pairs.
+/// Sums over the pairs of one part.
 struct PartialSums {
     /// Per point: the gradient of the similarities, then that of the kernel sum.
     forces: Vec<[f64; 4]>,
@@ -220,7 +221,7 @@ impl CosneObjective {
         CosneValue { loss: divergence + self.norm_weight * norm_loss, divergence, gradient }
     }
 
-    /// The pairs `i < j` of every [`PARTS`]th row `i`.
+    /// Sums over the pairs `i < j` of every [`PARTS`]th row `i`, starting with row `part`.
     fn part(&self, part: usize, positions: &[f64], inverse: &[f64], with_loss: bool) -> PartialSums {
         let mut sums = PartialSums { forces: vec![[0.0; 4]; self.len], kernel_sum: 0.0, log_sum: 0.0 };
         let square = self.gamma * self.gamma;

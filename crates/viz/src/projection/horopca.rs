@@ -124,7 +124,8 @@ impl HoroPca {
     }
 }
 
-/// The projected points of all rows, for the objective. One list per number keeps the points of close rows in a cache line.
+/// The projected points of all rows, for the objective, in the notation of the module documentation. Each quantity has
+/// a separate list, so a cache line holds it for several consecutive rows.
 struct ProjectedPoints {
     /// Number of directions.
     dim: usize,
@@ -132,14 +133,14 @@ struct ProjectedPoints {
     time: Vec<f64>,
     /// `t(y) - sum_k h_k`.
     rest: Vec<f64>,
-    /// `s`.
+    /// `s` of the module documentation.
     root: Vec<f64>,
     /// `h`, `[N, dim]`.
     along: Vec<f64>,
 }
 
 impl ProjectedPoints {
-    /// From `a`, `[N, dim]`.
+    /// `busemann` holds the `a_k` of all rows, `[N, dim]`.
     fn new(busemann: &[f64], dim: usize) -> Self {
         let (time, root): (Vec<f64>, Vec<f64>) = busemann.chunks_exact(dim).map(time_and_root).unzip();
         let along: Vec<f64> =
@@ -315,7 +316,7 @@ fn starts(rows: &HyperbolicRows, axes: &[Vec<f64>]) -> Vec<Vec<f64>> {
 /// Makes a vector orthonormal to the earlier ones. Returns false if it depends on them.
 fn orthonormalised(vector: &mut [f64], earlier: &[Vec<f64>]) -> bool {
     let before = norm(vector);
-    // A second pass removes what rounding left of the first.
+    // The second pass removes the rounding error of the first.
     for _ in 0..2 {
         for other in earlier {
             let along = dot(vector, other);

@@ -9,10 +9,10 @@ use rayon::prelude::*;
 use crate::disc::boosted;
 use crate::{Error, Result};
 
-/// Most numbers (rows times dimension) that are held in memory, 1.6 GB.
+/// Maximum number of coordinates (rows times dimension) in memory, which take 1.6 GB.
 const MAX_NUMBERS: usize = 200_000_000;
 
-/// Most steps of the iteration for the Frechet mean. It converges linearly; a few dozen steps are usual.
+/// Maximum number of steps of the iteration for the Frechet mean. It converges linearly, usually in a few dozen steps.
 const MEAN_STEPS: usize = 300;
 
 /// Rows of one hyperboloid, scaled to curvature -1 and moved so that the centre of the projection is the origin.
@@ -121,7 +121,7 @@ impl HyperbolicRows {
         &self.root
     }
 
-    /// `sqrt(c)`: a distance here divided by it is a distance in the space of the rows.
+    /// `sqrt(c)`. Divide a distance at curvature -1 by this value to get the distance in the space of the rows.
     pub fn scale(&self) -> f64 {
         self.scale
     }

@@ -15,7 +15,7 @@ const SIDE: f64 = PAGE - 2.0 * MARGIN;
 const LINE: f64 = 11.0;
 /// Number of straight lines that draw a circle.
 const CORNERS: usize = 180;
-/// Number of points above which their marks are smaller.
+/// Number of points above which the marks are smaller.
 const MANY: usize = 2000;
 
 /// A map of points in the Poincare disc or in the plane.
@@ -27,7 +27,7 @@ pub struct MapPicture {
     pub notes: Vec<String>,
     /// True if the points are in the unit disc, which is then drawn.
     pub is_disc: bool,
-    /// Positions.
+    /// Positions; y points upwards.
     pub points: Vec<[f64; 2]>,
     /// Number of the group of each point in `names`.
     pub groups: Vec<usize>,
@@ -78,7 +78,7 @@ impl MapPicture {
     /// The map as a PNG file of 300 dots per inch.
     ///
     /// # Errors
-    /// As [`Drawing::png`].
+    /// Returns the errors of [`Drawing::png`].
     pub fn png(&self) -> Result<Vec<u8>> {
         let font = FigureFont::default();
         self.drawing(&font).png(&font)
@@ -102,9 +102,9 @@ impl MapPicture {
 /// A page that shows a map without the network: zoom, text of the point under the pointer, colour by a column, legend.
 ///
 /// `data` is a JSON object: `title`, `notes` (list of strings), `disc` (true if the points are in the unit disc), `x`
-/// and `y` (lists of numbers), `root` (`[x, y]` or null), `ids`, `labels` (lists of strings) and `columns` (an object of
-/// lists: numbers are shown by a colour scale, strings by colours of groups) and `coloured` (an object of lists: the values
-/// of a column of strings that have a colour, at most [`MAP_COLOURS`], in the order of the colours).
+/// and `y` (lists of numbers), `root` (`[x, y]` or null), `ids`, `labels` (lists of strings) and `columns` (an object
+/// of lists: numbers are shown by a colour scale, strings by colours of groups) and `coloured` (an object of lists: the
+/// values of a column of strings that have a colour, at most [`MAP_COLOURS`], in the order of the colours).
 pub fn map_html(title: &str, data: &str) -> String {
     // `</script>` in a text of the data would end the script; `<` is valid in JSON only inside strings.
     let data = data.replace('<', "\\u003c").replace('\u{2028}', "\\u2028").replace('\u{2029}', "\\u2029");

@@ -54,7 +54,7 @@ pub struct ProjectionQuality {
 /// Receives the number of finished steps and the total; returns false to stop the projection.
 pub type StepObserver<'a> = dyn FnMut(usize, usize) -> bool + 'a;
 
-/// Checks a number of dimensions.
+/// Checks that a projection to `found` dimensions is possible for points of `of_rows` dimensions.
 fn check_dim(found: usize, of_rows: usize) -> Result<()> {
     if (1..=of_rows).contains(&found) {
         return Ok(());

@@ -1,8 +1,8 @@
 //! The fuzzy neighbour graph of UMAP (McInnes, Healy, Melville 2018, arXiv 1802.03426, Algorithms 2 and 3).
 //!
 //! Row `i` with the ascending distances `d_1 .. d_n` to its neighbours has `rho_i`, the least positive distance, and
-//! `sigma_i` such that `sum_j exp(-max(0, d_j - rho_i) / sigma_i) = log2(n + 1)`. The row itself counts as a neighbour, as
-//! in umap-learn, hence `n + 1`. The membership of an edge is `m_ij = exp(-max(0, d_ij - rho_i) / sigma_i)`, and its
+//! `sigma_i` such that `sum_j exp(-max(0, d_j - rho_i) / sigma_i) = log2(n + 1)`. The row itself counts as a neighbour,
+//! as in umap-learn, hence `n + 1`. The membership of an edge is `m_ij = exp(-max(0, d_ij - rho_i) / sigma_i)`, and its
 //! weight in both directions is the probabilistic union `m_ij + m_ji - m_ij m_ji`.
 
 use conifer_geometry::safe::projection::{SCALE_SETTLED, SHORT_SCALE};
@@ -10,7 +10,8 @@ use rayon::prelude::*;
 
 use crate::{Error, Result};
 
-/// Most halvings of the search for `sigma`. 200 exhaust the exponent and the digits of a double.
+/// Maximum number of steps of the search for `sigma`, which doubles or halves. 200 exhaust the exponent and the digits
+/// of a double.
 const HALVINGS: usize = 200;
 
 /// The nearest rows of each row, nearest first, without the row itself.
@@ -25,8 +26,8 @@ impl NeighbourTable {
     /// A table `[N, count]` of row numbers and of distances.
     ///
     /// # Errors
-    /// The lists differ in length or are not a positive multiple of `count`; a row is its own neighbour or does not exist;
-    /// a distance is negative, not finite, or less than the one before.
+    /// The lists differ in length or are not a positive multiple of `count`; a row is its own neighbour or does not
+    /// exist; a distance is negative, not finite, or less than the one before.
     pub fn new(count: usize, rows: Vec<u32>, distances: Vec<f64>) -> Result<Self> {
         if count == 0 || rows.is_empty() || !rows.len().is_multiple_of(count) || rows.len() != distances.len() {
             let found = format!("{} rows and {} distances", rows.len(), distances.len());

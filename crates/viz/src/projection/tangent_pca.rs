@@ -1,8 +1,8 @@
 //! PCA of the tangent vectors of the rows at the root.
 //!
-//! The axes are the principal components of the vectors around their mean. The coordinates of a row are the dot products
-//! of its tangent vector with the axes, so the root is at zero. On a hyperboloid they are mapped back to the space
-//! (`exp`) and shown in the Poincare ball: the geodesic submanifold through the root along the axes.
+//! The axes are the principal components of the vectors around their mean. The coordinates of a row are the dot
+//! products of its tangent vector with the axes, so the root is at zero. On a hyperboloid they are mapped back to the
+//! space (`exp`) and shown in the Poincare ball: the geodesic submanifold through the root along the axes.
 
 use std::borrow::Cow;
 
@@ -17,7 +17,7 @@ use crate::disc::{spread, tangent, wide};
 use crate::principal::principal;
 use crate::{Error, Result};
 
-/// Most rows from which the start of a layout finds its axes.
+/// Maximum number of rows from which [`tangent_positions`] computes the axes.
 const START_ROWS: usize = 5000;
 /// Steps of the power iteration.
 const STEPS: usize = 1000;
@@ -31,10 +31,10 @@ pub struct TangentPca {
     pub coordinates: Vec<f64>,
     /// Coordinates of the root in the same picture.
     pub root: Vec<f64>,
-    /// Share of the variance of the tangent vectors along the axes; `None` if they coincide.
+    /// Share of the variance of the tangent vectors along the axes; `None` if the vectors coincide.
     pub tangent_share: Option<f64>,
-    /// Variance and distortion of the distances, for hyperboloids and Euclidean spaces. `None` for spheres and products,
-    /// where the coordinates have no distance comparable with that of the space.
+    /// Variance and distortion of the distances, for hyperboloids and Euclidean spaces. `None` for spheres and
+    /// products, where the coordinates have no distance comparable with that of the space.
     pub quality: Option<ProjectionQuality>,
 }
 

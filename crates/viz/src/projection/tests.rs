@@ -11,7 +11,7 @@ use super::hyperbolic_rows::{to_ball, unit_dist};
 use super::*;
 use crate::disc::boosted;
 
-/// Points in random directions, with space components up to about `reach`.
+/// Points with random space components between `-reach` and `reach`.
 fn cloud(len: usize, dim: usize, reach: f64, seed: u64) -> Vec<f64> {
     let mut random = SplitMix::new(seed);
     (0..len * dim).map(|_| reach * (2.0 * random.uniform() - 1.0)).collect()
@@ -43,8 +43,8 @@ fn cosne_settings() -> CosneSettings {
     }
 }
 
-/// A balanced tree: a child lies at distance 1.2 from its parent, on the geodesic away from the origin, turned by a
-/// random direction of the tangent space as long as the outward one. Levels 0 to `levels`.
+/// A balanced tree with the levels 0 to `levels`. A child lies at distance 1.2 from its parent, in the direction of the
+/// sum of two unit vectors: one away from the origin and a random one.
 fn balanced_tree(dim: usize, branches: usize, levels: usize) -> HyperbolicRows {
     let mut random = SplitMix::new(11);
     let mut level = vec![vec![0.0; dim]];
@@ -70,7 +70,7 @@ fn balanced_tree(dim: usize, branches: usize, levels: usize) -> HyperbolicRows {
     rows(dim, all.concat())
 }
 
-/// The list of numbers of a key in a file of `fixtures`; nested lists are flattened.
+/// Reads a file of `fixtures`. The returned function gives the list of numbers of a key, with nested lists flattened.
 pub(super) fn fixture(name: &str) -> impl Fn(&str) -> Vec<f64> {
     let path = format!("{}/../../fixtures/{name}", env!("CARGO_MANIFEST_DIR"));
     let text = std::fs::read_to_string(path).unwrap();
@@ -177,7 +177,7 @@ fn projection_keeps_busemann_coordinates() {
     }
 }
 
-/// A boost moves all rows; the Frechet mean moves with them, so variance and distances stay.
+/// A boost moves all rows and their Frechet mean, so variance and distances do not change.
 #[test]
 fn horopca_is_invariant_under_isometries() {
     let tree = balanced_tree(4, 3, 3);
@@ -198,7 +198,8 @@ fn horopca_is_invariant_under_isometries() {
     }
 }
 
-/// The HoroPCA paper compares the two on a balanced tree of another recipe (published: distortion .19, variance 7.15).
+/// The HoroPCA paper compares both methods on a balanced tree that was generated differently (published: distortion
+/// .19, variance 7.15).
 #[test]
 fn horopca_keeps_more_of_a_tree_than_tangent_pca() {
     let tree = balanced_tree(10, 3, 4).centred(ProjectionCenter::Mean);
@@ -255,7 +256,7 @@ fn cosne_lowers_its_loss_and_is_deterministic() {
         assert_eq!(found.positions, fit(&settings).positions);
         assert_ne!(found.positions, fit(&CosneSettings { seed: 4, ..settings.clone() }).positions);
     }
-    // Without the divergence's pull, deeper rows end farther out: the norm term keeps the order of the levels.
+    // With a large weight of the norm term, the rows of deeper levels end farther out.
     let heavy = CosneSettings { norm_weight: 10.0, iterations: 300, ..cosne_settings() };
     let found = Cosne::fit(&tree, &heavy, &mut go).unwrap();
     let radius = |i: usize| found.positions[2 * i].hypot(found.positions[2 * i + 1]);
@@ -348,7 +349,7 @@ fn tangent_pca_of_flat_rows_is_the_usual_pca() {
     assert!((both.tangent_share.unwrap() - 1.0).abs() < 1e-12 && both.quality.unwrap().distortion.unwrap() < 1e-12);
     let one = tangent_pca(&spec, &Root::Origin, 1, &pairs, row).unwrap();
     assert!((one.tangent_share.unwrap() - 0.9).abs() < 1e-12, "{one:?}");
-    // Spheres and products have a picture, but no distances to compare.
+    // Spheres and products have coordinates, but no distances that can be compared.
     for spec in [ManifoldSpec::sphere(3), ManifoldSpec::product_l1(3, 1, vec![1.0; 3])] {
         let found = tangent_pca(&spec, &Root::Origin, 2, &pairs, row).unwrap();
         assert!(found.quality.is_none() && found.coordinates.iter().all(|v| v.is_finite()));

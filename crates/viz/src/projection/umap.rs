@@ -1,19 +1,22 @@
-//! The layout of UMAP (McInnes, Healy, Melville 2018, "UMAP: Uniform Manifold Approximation and Projection for Dimension
-//! Reduction", arXiv 1802.03426, Algorithm 5), from the formulas of the paper, in the plane or in the Poincare disc.
+//! The layout of UMAP (McInnes, Healy, Melville 2018, "UMAP: Uniform Manifold Approximation and Projection for
+//! Dimension Reduction", arXiv 1802.03426, Algorithm 5), from the formulas of the paper, in the plane or in the
+//! Poincare disc.
 //!
-//! The similarity of two points at distance `d` is `q(d) = 1 / (1 + a d^(2b))`, with `a` and `b` fitted to a curve that is 1
-//! up to `min_dist` and `exp(min_dist - d)` beyond. The layout minimises the cross entropy of the weights of a
-//! [`FuzzyGraph`] and `q`. An edge of weight `w` is drawn `w / max w` times per epoch, evenly spaced. A drawn edge moves both
-//! ends towards each other by `2ab d^(2b-1) / (1 + a d^(2b))`, and its first end away from some random points by
-//! `2b d / ((0.001 + d^2) (1 + a d^(2b)))`. Moves are at most 4 long and are multiplied by a rate that falls from 1 to 0.
+//! The similarity of two points at distance `d` is `q(d) = 1 / (1 + a d^(2b))`, with `a` and `b` fitted to a curve that
+//! is 1 up to `min_dist` and `exp(min_dist - d)` beyond. The layout minimises the cross entropy of the weights of a
+//! [`FuzzyGraph`] and `q`. An edge of weight `w` is drawn `w / max w` times per epoch, evenly spaced. A drawn edge
+//! moves both ends towards each other by `2ab d^(2b-1) / (1 + a d^(2b))`, and its first end away from some random
+//! points by `2b d / ((0.001 + d^2) (1 + a d^(2b)))`. Moves are at most 4 long and are multiplied by a rate that falls
+//! from 1 to 0.
 //!
-//! In the disc, a move goes along the geodesic, and `d` is the hyperbolic distance times a scale that grows with the number
-//! of points. The hyperbolic plane has exponentially much space, so without this scale almost all points of a large set
-//! would be at the rim.
+//! In the disc, a point moves along the geodesic, and `d` is the hyperbolic distance times a scale that grows with the
+//! number of points. The hyperbolic plane has exponentially much space, so without this scale almost all points of a
+//! large set would be at the rim.
 //!
-//! As in umap-learn, both ends of an edge move (Algorithm 5 moves one). Other than there, the start is given instead of a
-//! spectral embedding, and the length of a move is limited instead of each coordinate, which a turn of the map would change.
-//! Edges are drawn one after the other. So the result does not depend on the number of threads.
+//! As in umap-learn, both ends of an edge move (Algorithm 5 moves one). Unlike umap-learn, the caller gives the start
+//! positions instead of a spectral embedding. The length of a move is limited instead of each coordinate, so that a
+//! rotation of the map changes nothing. Edges are drawn one after the other, so the result does not depend on the
+//! number of threads.
 
 use conifer_geometry::random::SplitMix;
 use conifer_geometry::safe::projection::{CURVE_SETTLED, MEAN_SETTLED, RIM};
@@ -25,7 +28,7 @@ use super::neighbour_graph::{FuzzyGraph, NeighbourTable};
 use crate::disc::spread;
 use crate::{Error, Result};
 
-/// Fewest rows: with less, there is no choice of neighbours.
+/// Minimum number of rows. With fewer rows, every other row is a neighbour.
 const MIN_ROWS: usize = 4;
 /// Random points that a drawn edge moves away from.
 const NEGATIVES: usize = 5;
@@ -37,15 +40,16 @@ const CLOSE: f64 = 1e-3;
 const START_EXTENT: f64 = 5.0;
 /// Size of the random part of the start positions, which separates coinciding points.
 const START_NOISE: f64 = 1e-4;
-/// Number of rows up to which there are more epochs, and the numbers of epochs (umap-learn).
+/// Default number of epochs, as in umap-learn: `EPOCHS[0]` up to `SMALL` rows, else `EPOCHS[1]`.
 const SMALL: usize = 10_000;
 const EPOCHS: [usize; 2] = [500, 200];
-/// Area of the disc per row in the layout, and the hyperbolic radius that all rows together fill. `tanh(3 / 2)` is 0.91.
+/// `AREA` is the area per row in units of the layout, `FILLED_RADIUS` the hyperbolic radius that all rows together
+/// fill. It is at `tanh(3 / 2)` = 0.91 in the disc.
 const AREA: f64 = 0.3;
 const FILLED_RADIUS: f64 = 3.0;
-/// Rows whose neighbours in the map are counted.
+/// Number of rows over which [`Umap::neighbours_kept`] is averaged.
 const COUNTED_ROWS: usize = 2000;
-/// Most steps of the iteration for the centre of the disc.
+/// Maximum number of steps of the iteration for the mean of the points.
 const CENTRE_STEPS: usize = 200;
 
 /// The surface of the map.
@@ -85,12 +89,12 @@ pub struct Umap {
 }
 
 impl Umap {
-    /// Places rows by their neighbours. `start` are start positions `[N, 2]` in any unit, such as the first two coordinates
-    /// of a tangent PCA.
+    /// Places rows by their neighbours. `start` are start positions `[N, 2]` in any unit, such as the first two
+    /// coordinates of a tangent PCA.
     ///
     /// # Errors
-    /// Fewer than 4 rows; start positions of another number or not finite; a setting out of range; the observer stops the
-    /// layout.
+    /// Fewer than 4 rows; a wrong number of start positions, or one that is not finite; a setting out of range; the
+    /// observer stops the layout.
     pub fn fit(
         neighbours: &NeighbourTable,
         start: &[f64],
@@ -269,7 +273,7 @@ impl Layout<'_> {
     }
 }
 
-/// The move towards a point as a part of the distance, from the squared distance.
+/// The move towards a point as a fraction of the distance, given the squared distance.
 pub(super) fn attraction(square: f64, [a, b]: [f64; 2]) -> f64 {
     if square <= 0.0 {
         return 0.0;
@@ -278,7 +282,7 @@ pub(super) fn attraction(square: f64, [a, b]: [f64; 2]) -> f64 {
     bounded(2.0 * b * power / (square * (1.0 + power)), square)
 }
 
-/// The move away from a point as a part of the distance, from the squared distance.
+/// The move away from a point as a fraction of the distance, given the squared distance.
 pub(super) fn repulsion(square: f64, [a, b]: [f64; 2]) -> f64 {
     if square <= 0.0 {
         return 0.0;
@@ -349,13 +353,14 @@ fn started(start: &[f64], reach: f64, random: &mut SplitMix) -> Vec<[f64; 2]> {
     points.iter().map(|[x, y]| [placed(*x, ranges[0]), placed(*y, ranges[1])]).collect()
 }
 
-/// The scale with which `len` rows fill the disc up to [`FILLED_RADIUS`], at least 1: the area of a disc of hyperbolic radius r
-/// is `2 pi (cosh r - 1)`.
+/// The scale with which `len` rows fill the disc up to [`FILLED_RADIUS`], at least 1: the area of a disc of hyperbolic
+/// radius r is `2 pi (cosh r - 1)`.
 pub(super) fn disc_scale(len: usize) -> f64 {
     (AREA * len as f64 / (std::f64::consts::TAU * (FILLED_RADIUS.cosh() - 1.0))).sqrt().max(1.0)
 }
 
-/// The Frechet mean of weighted points, by gradient descent from the origin. The step `1 / mean stiffness` does not overshoot.
+/// The Frechet mean of weighted points, by gradient descent from the origin. The step `1 / mean stiffness` does not
+/// overshoot.
 fn weighted_mean<S: Surface>(surface: &S, points: &[[f64; 2]], weights: &[f64]) -> [f64; 2] {
     let mut mean = [0.0; 2];
     for _ in 0..CENTRE_STEPS {
@@ -382,7 +387,7 @@ fn centre<S: Surface>(surface: &S, points: &mut [[f64; 2]]) {
     }
 }
 
-/// [`Umap::neighbours_kept`].
+/// Computes [`Umap::neighbours_kept`].
 fn kept<S: Surface>(surface: &S, points: &[[f64; 2]], neighbours: &NeighbourTable) -> f64 {
     let rows = spread(points.len(), COUNTED_ROWS);
     let count = neighbours.count();
@@ -400,7 +405,7 @@ fn kept<S: Surface>(surface: &S, points: &[[f64; 2]], neighbours: &NeighbourTabl
     found.iter().sum::<usize>() as f64 / (count * rows.len()) as f64
 }
 
-/// For two points of the disc: their distance, the gap between one and the end of the geodesic to it, and
+/// For two points of the disc: their distance, the gap between `y` and the end of the geodesic from `x` to `y`, and
 /// [`Surface::order`].
 #[cfg(test)]
 pub(super) fn surface_laws(scale: f64, x: [f64; 2], y: [f64; 2]) -> [f64; 3] {

@@ -42,8 +42,8 @@ fn start(points: &[Vec<f64>]) -> Vec<f64> {
     points.iter().flat_map(|it| [it[0], it[1]]).collect()
 }
 
-/// Compares with `fixtures/umap.json` (fixtures/RECIPE.md): weights by SciPy in f64, and by umap-learn, which stops when the
-/// sum of memberships is within 1e-5 and computes in f32.
+/// Compares with `fixtures/umap.json` (fixtures/RECIPE.md): weights by SciPy in f64, and by umap-learn in f32, whose
+/// search for sigma stops when the sum of memberships is within 1e-5.
 #[test]
 fn weights_and_curves_equal_umap_learn() {
     let numbers = fixture("umap.json");

@@ -87,7 +87,7 @@ pub(super) fn run(args: &GroundingArgs, as_json: bool, device: &Device) -> anyho
     let mut written = None;
     if let Some(out) = args.out.as_ref().filter(|_| ends) {
         let folder = WorkFolder::open(&work)?;
-        // The report is about all stages of the folder, whichever command ran them.
+        // The report covers all finished stages in the folder, including those of earlier commands.
         done = with_reuse(folder.reports(), &done);
         let counts = write_grounded(&folder, &done, out).with_context(|| format!("--out {}", out.display()))?;
         written = Some((out, counts));

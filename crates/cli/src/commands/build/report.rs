@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use super::stage_tables::{dropped_sections, stage_table, write_report};
 
-/// Hierarchies on the page.
+/// Maximum number of hierarchies on the page.
 const SHOWN: usize = 20;
 
 /// Counts of the stages, token counts, and lengths of the tiers.
@@ -24,7 +24,7 @@ pub(super) struct BuildReport {
     /// Mean number of words by tier.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) lengths: Option<TierLengths>,
-    /// The same of the published hierarchies.
+    /// Mean number of words by tier of the published hierarchies.
     pub(super) published_words: [f64; 4],
     #[serde(skip)]
     examples: Vec<HierarchyRow>,

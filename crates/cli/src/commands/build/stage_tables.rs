@@ -8,7 +8,7 @@ use conifer_files::write_whole;
 use conifer_viz::{Block, Report};
 use serde::Serialize;
 
-/// One line per stage, after a header. The column of other input is there if a stage left some out.
+/// One line per stage, after a header. The column of other input is included only if a stage left some out.
 pub(super) fn stage_table<S: StageKind>(stages: &[StageReport<S>]) -> Vec<Vec<String>> {
     let with_others = stages.iter().any(|it| !it.left_out.is_empty());
     let mut head = vec!["stage", "by", "entered", "left", "seconds", "dropped"];

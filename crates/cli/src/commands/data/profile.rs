@@ -23,12 +23,12 @@ use counts::DataCounts;
 use duplicates::PhotoDuplicates;
 use fingerprint::{HASH_BITS, PhotoFingerprint};
 
-/// Number of samples that are read at once.
+/// Number of samples that are read in parallel.
 const CHUNK: usize = 256;
 
 /// A photo of the data set.
 struct ProfiledPhoto {
-    /// Number of the source in the list of splits, and of the sample in it.
+    /// Index of the source in the list of splits, and index of the sample in the source.
     source: usize,
     sample: usize,
     id: String,

@@ -219,7 +219,7 @@ impl EmbedJob<'_> {
 }
 
 impl EmbedStream<'_> {
-    /// Reads from the draft where earlier runs stopped, and which samples they could not read.
+    /// Reads the progress of earlier runs from the draft, and the samples that they could not read.
     fn recall(&mut self) -> anyhow::Result<()> {
         let Some(draft) = &self.draft else { return Ok(()) };
         if !draft.state().is_null() {
@@ -238,7 +238,7 @@ impl EmbedStream<'_> {
         Ok(())
     }
 
-    /// Gives what rank 0 has read from the draft to all ranks.
+    /// Sends the progress that rank 0 has read from the draft to all ranks.
     fn share_start(&mut self) -> anyhow::Result<()> {
         let mine = serde_json::to_vec(&(&self.progress, &self.left_out))?;
         (self.progress, self.left_out) = serde_json::from_slice(&self.job.ranks.from_rank_0(&mine))?;
@@ -263,8 +263,8 @@ impl EmbedStream<'_> {
         self.progress.seen = sha256_hex(format!("{}{hashes}", self.progress.seen).as_bytes());
     }
 
-    /// Ends a round, in which rank 0 has `written` to the draft. Commits if enough time has passed. Returns false if the
-    /// job should stop.
+    /// Ends a round, in which rank 0 has `written` to the draft. Commits if enough time has passed. Returns false if
+    /// the job should stop.
     pub(super) fn tick(&mut self, written: anyhow::Result<()>) -> anyhow::Result<bool> {
         let is_due = self.committed.elapsed() >= self.pause;
         let committed = written.and_then(|()| if is_due { self.commit() } else { Ok(()) });

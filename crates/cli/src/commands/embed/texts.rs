@@ -125,7 +125,7 @@ fn window(stream: &mut EmbedStream<'_>, lines: &[RowMetadata], report: impl Fn(u
         let points = round.get(ranks.rank()).map_or(Ok(Vec::new()), |batch| {
             embedder.token_batch(&batch.iter().map(|(ids, _)| *ids).collect::<Vec<_>>())
         });
-        // The batches of the ranks follow each other, and so do their points.
+        // The points are in the order of the ranks, as are the batches of the round.
         let points = ranks.gather(&ranks.agree(points.map_err(anyhow::Error::from))?);
         let written = put(stream, current.row, round.iter().copied().flatten(), points.chunks_exact(dim));
         done += round.iter().map(count).sum::<usize>();

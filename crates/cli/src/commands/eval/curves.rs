@@ -69,7 +69,7 @@ fn table(curves: &[PrecisionRecallCurve]) -> String {
 /// Precision over recall, a line for each protocol.
 fn chart(curves: &[&PrecisionRecallCurve]) -> String {
     let line = |curve: &&PrecisionRecallCurve| Series {
-        // All curves of a chart share the rest of the protocol, and the legend has no room for it.
+        // Shorten the protocol: all curves of a chart share the rest, and the legend has no space for it.
         name: curve.protocol.split(", labels").next().unwrap_or_default().to_owned(),
         points: curve.points.iter().filter_map(|it| Some((it.recall, it.precision?))).collect(),
     };

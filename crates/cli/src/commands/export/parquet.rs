@@ -15,7 +15,7 @@ use parquet::schema::types::{ColumnPath, Type};
 use super::ExportRows;
 use crate::parquet_columns::{number_field, text_field, write_numbers, write_texts};
 
-/// Rows per row group. A group is held in memory; its vectors take 17 MB if they have 514 numbers.
+/// Number of rows per row group. A group is held in memory; its vectors take 17 MB if they have 514 numbers.
 const GROUP: usize = 8192;
 
 pub(super) fn write(rows: &ExportRows<'_>, path: &Path, progress: &mut dyn FnMut(usize)) -> anyhow::Result<()> {

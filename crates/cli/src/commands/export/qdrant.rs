@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 
 use super::ExportRows;
 
-/// Points per request: a few megabytes at 512 numbers each, below Qdrant's limit of 32 MB.
+/// Number of points per request: a few megabytes at 512 numbers each, below Qdrant's limit of 32 MB.
 const BATCH: usize = 256;
 
 /// Writes `collection.json` (the body that creates the collection), `points.jsonl` (one upload request per line) and

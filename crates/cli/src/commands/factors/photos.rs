@@ -12,13 +12,12 @@ use crate::arguments::{DataArgs, FactorsArgs};
 use crate::pictures::thumbnail;
 use crate::request::open_source_of;
 
-/// Photos of a search, and photos drawn from a factor.
+/// Number of photos shown per search (`HITS`) and per factor (`DRAWN`).
 const HITS: usize = 10;
 const DRAWN: usize = 6;
-/// Factors shown: those that are the best of most texts.
+/// Number of factors shown: those that are the best factor of the most texts.
 const FACTORS: usize = 8;
-/// Photos are drawn from this share of the rows, those that are deepest in the factor (PHyCLIP Fig. 4a), or from the
-/// deepest ones if the share has fewer than [`DRAWN`] rows.
+/// Share of the rows from which photos are drawn: the deepest rows in the factor (PHyCLIP Fig. 4a), at least [`DRAWN`].
 const TOP: f64 = 0.001;
 /// Shorter side of a photo, pixels.
 const SIDE: u32 = 124;
@@ -29,7 +28,7 @@ pub(super) struct PhotoShelf<'a> {
     index: FlatIndex,
     rows: Vec<usize>,
     source: Option<Box<dyn Source>>,
-    /// Number of the sample with an id, in the source.
+    /// Index of a sample in the source, by its id.
     number_of: HashMap<String, usize>,
 }
 
@@ -63,7 +62,7 @@ impl<'a> PhotoShelf<'a> {
         Ok(hits.iter().map(|hit| self.figure(hit.row, format!("{:.3}", hit.score))).collect())
     }
 
-    /// Random photos of the deepest rows of the factors that are the best of most texts.
+    /// Random photos among the deepest rows of a factor, for the factors that are the best of the most texts.
     pub(super) fn of_factors(&self, factors: &ProductFactors, texts: &MeasuredTexts, seed: u64) -> Vec<Block> {
         let mut counts = vec![0usize; texts.factors];
         (0..texts.texts.len()).for_each(|text| counts[texts.best(text)] += 1);

@@ -74,7 +74,7 @@ impl WordList {
     }
 }
 
-/// A prompt with its places filled in order.
+/// A prompt in which each `{}` is replaced by a word, in order. Fails if their numbers differ.
 pub(super) fn prompted(option: &str, prompt: &str, words: &[&str]) -> anyhow::Result<String> {
     let found = prompt.matches("{}").count();
     ensure!(found == words.len(), "{option} `{prompt}` has {found} times {{}}; expected {}", words.len());

@@ -61,7 +61,7 @@ pub(super) fn opened(args: &FigureArgs, option: &str, input: &str) -> anyhow::Re
     open_source_of(option, &data)
 }
 
-/// Calls `each` with every readable sample, and notes the number of the others.
+/// Calls `each` with every readable sample, and prints the number of unreadable samples.
 fn each_sample(source: &dyn Source, mut each: impl FnMut(Sample)) {
     let bar = progress::bar("samples", source.len());
     let (mut broken, mut first) = (0, None);

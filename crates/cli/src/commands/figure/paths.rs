@@ -15,7 +15,7 @@ use crate::arguments::FigureArgs;
 /// Shorter side of a photo, pixels: a tile has 210 at 300 dots per inch.
 const SIDE: u32 = 224;
 
-/// A place on a path.
+/// A stop on a path.
 struct PathStop {
     at: f64,
     text: String,

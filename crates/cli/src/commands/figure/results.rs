@@ -9,7 +9,7 @@ use serde::Deserialize;
 
 use crate::arguments::FigureArgs;
 
-/// Most rows of a figure: more are not readable.
+/// Maximum number of rows of a figure. With more, it would not be readable.
 const MAX_ROWS: usize = 200;
 
 /// A record and the name of its file.
@@ -40,8 +40,8 @@ pub(super) fn ablation(entry: &FigureEntry, args: &FigureArgs) -> anyhow::Result
     table(entry, &records, |it| [title(&it.record), String::new(), it.model.clone()])
 }
 
-/// The records of all inputs that `--only` and `accepts` choose, in the order of the first file. `benchmark` is the
-/// only one with such records; empty for any.
+/// The records of all inputs that `--only` and `accepts` choose, in the order of the files. Only records of `benchmark`
+/// are returned, unless it is empty.
 fn read(args: &FigureArgs, benchmark: &str, accepts: impl Fn(&Record) -> bool) -> anyhow::Result<Vec<NamedRecord>> {
     let mut found = Vec::new();
     for input in &args.inputs {

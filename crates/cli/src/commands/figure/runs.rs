@@ -17,10 +17,10 @@ struct SeededRuns {
     logs: Vec<Vec<StepRecord>>,
 }
 
-/// Most curves of a run: more are not readable.
+/// Maximum number of logged values in a figure. With more, it would not be readable.
 const MAX_CURVES: usize = 12;
 
-/// For each logged value, a curve per group of runs with equal configs.
+/// For each logged value, one curve per group of runs whose configs differ only in the seed and the folder.
 pub(super) fn training(entry: &FigureEntry, args: &FigureArgs) -> anyhow::Result<FigureTable> {
     let mut groups: Vec<SeededRuns> = Vec::new();
     for input in &args.inputs {
@@ -69,7 +69,7 @@ pub(super) fn training(entry: &FigureEntry, args: &FigureArgs) -> anyhow::Result
     Ok(table)
 }
 
-/// The steps that every run of the group logged.
+/// Adds the mean and the range of a value over the runs of a group, for the steps that every run logged.
 fn curve(table: &mut FigureTable, name: &str, group: &SeededRuns) -> anyhow::Result<()> {
     let of_log = |log: &Vec<StepRecord>| -> BTreeMap<u64, f64> {
         log.iter().filter_map(|it| Some((it.step, value(it, name).filter(|v| v.is_finite())?))).collect()

@@ -17,7 +17,7 @@ use crate::request::open_rows;
 /// The views from general to specific, as the published models order them.
 const VIEWS: [Modality; 4] = [Modality::BoxText, Modality::Text, Modality::BoxImage, Modality::Image];
 
-/// Most factors of a figure.
+/// Maximum number of factors of a figure.
 const MAX_FACTORS: usize = 12;
 
 pub(super) fn depths(entry: &FigureEntry, args: &FigureArgs) -> anyhow::Result<FigureTable> {

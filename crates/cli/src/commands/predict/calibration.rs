@@ -65,7 +65,7 @@ pub(super) fn calibrated(
     let templates = templates(&args.prompts)?;
     let predictor = Predictor::new(embedder, classes.clone(), &templates, &texts)?;
     let seen = embedded("calibration photos", seen, embedder, args.crop.into())?;
-    // Unreadable photos were left out.
+    // Compute the positions again, because unreadable photos have been left out.
     let positions = self::positions("calibration photos", &classes, &seen.samples)?;
 
     let for_temperature = match args.temperature {
@@ -268,7 +268,7 @@ impl HeldOutGenera {
         }
         for (threshold, unseen) in thresholds.iter_mut().zip(&found) {
             // Losses never increase with the threshold, so both bounds on the risk hold at the larger threshold.
-            // Without a threshold for held-out genera, that of the classes stays.
+            // Without a threshold for held-out genera, the threshold of the classes is used.
             if let (Some(seen), Some(unseen)) = (threshold.threshold, unseen.threshold) {
                 threshold.threshold = Some(seen.max(unseen));
             }

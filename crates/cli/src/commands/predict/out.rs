@@ -61,7 +61,7 @@ pub(super) fn check_target(option: &str, path: &Path, overwrite: bool) -> anyhow
     Ok(())
 }
 
-/// Writes a file atomically.
+/// Writes a file atomically, or a device directly.
 pub(super) fn write(option: &str, path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
     // A device such as /dev/stdout cannot be replaced by a new file.
     if path.exists() && !path.is_file() {

@@ -89,7 +89,7 @@ pub(super) fn embedded(
     Ok(set)
 }
 
-/// Hashes that identify the photos: of the path of a file, the place in a shard, or the content in memory.
+/// Hashes that identify the photos: the hash of the file path, of the place in a shard, or of the content in memory.
 pub(super) fn photo_keys(samples: &[Sample]) -> Vec<u64> {
     let hasher = BuildHasherDefault::<DefaultHasher>::default();
     let key = |sample: &Sample| match &sample.image {

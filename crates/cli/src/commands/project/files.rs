@@ -16,7 +16,7 @@ use super::ProjectedSet;
 use crate::commands::search::label;
 use crate::parquet_columns::{number_field, text_field, write_numbers, write_texts};
 
-/// Most points of the drawings. A browser draws this many without delay. The tables have all points.
+/// Maximum number of points in the drawings. A browser draws this many without delay. The tables have all points.
 const DRAWN: usize = 50_000;
 
 impl ProjectedSet<'_> {

@@ -9,7 +9,7 @@ use super::{part_of, watched};
 use crate::arguments::{ProjectArgs, UmapTargetArg};
 use crate::{progress, signal};
 
-/// Rows searched in one call: more do not make it faster.
+/// Number of rows searched in one call. Larger batches are not faster.
 const BATCH: usize = 1024;
 /// Number of rows from which an index of cells is worth its construction.
 const CELLS_FROM: usize = 20_000;
@@ -19,7 +19,7 @@ pub(super) struct ProjectedPart {
     set: EmbeddingSet,
 }
 
-/// Exact search in either index.
+/// An index for exact search: flat, or with cells.
 enum NeighbourIndex {
     Flat(Box<FlatIndex>),
     Cells(Box<CellIndex>),
@@ -54,7 +54,7 @@ impl ProjectedPart {
             let last = (first + BATCH).min(len);
             let query = Query::new(&self.set.spec, &self.set.points[first * dim..last * dim]);
             for (i, hits) in (first..last).zip(index.nearest(&query, count + 1)?) {
-                // Rows that coincide with it may have crowded out the row itself.
+                // If other rows have the same point, the row itself may not be among its hits.
                 for hit in hits.iter().filter(|hit| hit.row != i).take(count) {
                     rows.push(hit.row as u32);
                     distances.push(f64::from(hit.score));
@@ -95,7 +95,7 @@ impl NeighbourIndex {
 
 /// Number of neighbours of UMAP, the row itself included.
 pub(super) fn umap_neighbours(args: &ProjectArgs, rows: usize) -> anyhow::Result<usize> {
-    // Without an argument, a small set has fewer.
+    // Without the option, a set of fewer than 15 rows uses all rows.
     let count = args.neighbours.unwrap_or(15.min(rows));
     ensure!(rows >= 4, "rows: {rows}; expected at least 4 for --by umap");
     ensure!((2..=rows).contains(&count), "--neighbours is {count}; expected 2 to {rows}, the number of rows");

@@ -157,7 +157,7 @@ fn walk_strip(it: &QuickstartResults<'_>, index: &FlatIndex, row: usize) -> anyh
     Ok(Block::Strip { heading: sample.captions[0].clone(), figures })
 }
 
-/// The first photos of a search below a general word.
+/// The first photos that a search for rows below a general word finds.
 fn below(it: &QuickstartResults<'_>, index: &FlatIndex, text: &str) -> anyhow::Result<Block> {
     let row = it.set.columns["text"].iter().position(|other| other == text);
     let row = row.with_context(|| format!("the set has no row `{text}`"))?;

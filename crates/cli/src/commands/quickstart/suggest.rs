@@ -16,7 +16,7 @@ const FIRST: usize = 5;
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Suggestion {
     pub(super) text: String,
-    /// Number of the hits that show what the text says.
+    /// Number of hits that the text describes correctly.
     pub(super) right: usize,
     pub(super) of: usize,
     /// Row numbers of the hits.

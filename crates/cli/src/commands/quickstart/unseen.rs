@@ -11,9 +11,10 @@ use conifer_toy::{
 
 /// Number of scenes for retrieval, caption hierarchies and depth order.
 const SCENES: usize = 200;
-/// Photos per seen class. An inner node of three classes, one of them held out, then has twelve right answers.
+/// Number of photos per seen class. An inner node of three classes, one of them held out, then has twelve right
+/// answers.
 const PER_CLASS: usize = 6;
-/// Photos per held-out class.
+/// Number of photos per held-out class.
 const PER_HELD_OUT_CLASS: usize = 24;
 /// Number of scenes in the embedding set; some of them show a single object.
 const SHOWN: usize = 300;

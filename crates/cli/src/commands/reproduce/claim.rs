@@ -16,11 +16,11 @@ use super::embedded::CLAIMS;
 pub(super) struct Claim {
     /// Name of the paper.
     pub(super) paper: String,
-    /// The claim in our words.
+    /// The claim as a sentence, not quoted from the paper.
     pub(super) sentence: String,
     /// Place in the paper.
     pub(super) place: String,
-    /// Numbers that the paper prints for it.
+    /// Numbers that the paper gives for the claim.
     #[serde(default)]
     pub(super) numbers: Vec<PaperNumber>,
     /// Differences from the paper, and the reason for this test.
@@ -28,7 +28,7 @@ pub(super) struct Claim {
     pub(super) note: String,
     /// Why the claim does not hold here, if it does not.
     pub(super) explanation: Option<ClaimExplanation>,
-    /// True if `--quick` includes it.
+    /// True if `--quick` includes the claim.
     #[serde(default)]
     pub(super) quick: bool,
     /// Training runs by name.
@@ -47,9 +47,9 @@ pub(super) struct Claim {
 pub(super) struct PaperNumber {
     /// Data set and metric.
     pub(super) what: String,
-    /// The side that the claim favours.
+    /// Value of the side that the claim favours.
     pub(super) claimed: f64,
-    /// The other side.
+    /// Value of the other side, if the paper gives it.
     pub(super) other: Option<f64>,
 }
 
@@ -59,7 +59,7 @@ pub(super) struct PaperNumber {
 pub(super) struct ClaimExplanation {
     /// The reason.
     pub(super) text: String,
-    /// Name of the claim whose runs show it.
+    /// Name of the claim whose runs support the reason.
     pub(super) shown_by: String,
 }
 
@@ -69,7 +69,7 @@ pub(super) struct ClaimExplanation {
 pub(super) struct ClaimRun {
     /// File in the folder of configs.
     pub(super) config: String,
-    /// Name of the data set that `--data` gives; absent: that of the config.
+    /// Name of a data set of `--data`; `None` for the data set of the config.
     pub(super) data: Option<String>,
     /// Name of the run whose model is the initial one (`model.init`).
     pub(super) init: Option<String>,
@@ -84,15 +84,15 @@ pub(super) struct ClaimRun {
 pub(super) struct ClaimTest {
     /// The run that the claim favours.
     pub(super) claimed: String,
-    /// The run that it is compared with, or [`TRIVIAL`].
+    /// The run that the claimed run is compared with, or [`TRIVIAL`].
     pub(super) than: String,
-    /// The difference has to exceed this; negative for "not worse by more than".
+    /// Value that the difference has to exceed; negative for "not worse by more than".
     #[serde(default)]
     pub(super) margin: f64,
     /// Direction of improvement of the metric.
     #[serde(default)]
     pub(super) better: Better,
-    /// Why the better model need not beat the trivial answer. Absent: it must.
+    /// Why the better model need not beat the trivial answer; `None` if it must.
     pub(super) ignore_trivial: Option<String>,
     /// The compared number.
     pub(super) row: ClaimRow,
@@ -102,7 +102,7 @@ pub(super) struct ClaimTest {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ClaimRow {
-    /// Data set: a name that `--data` gives, or `toy`. Absent: that of the claimed run.
+    /// Data set: a name of `--data`, or `toy`; `None` for the data set of the claimed run.
     pub(super) data: Option<String>,
     /// Split of the data.
     pub(super) split: Option<String>,
@@ -112,13 +112,13 @@ pub(super) struct ClaimRow {
     /// Classify among the classes of all splits.
     #[serde(default)]
     pub(super) all_classes: bool,
-    /// As in [`conifer_eval::Record::benchmark`].
+    /// Name of the benchmark, see [`conifer_eval::Record::benchmark`].
     pub(super) benchmark: String,
-    /// As in [`conifer_eval::Record::split`].
+    /// Split of the record, see [`conifer_eval::Record::split`].
     pub(super) part: String,
-    /// As in [`conifer_eval::Record::protocol`].
+    /// Protocol of the record, see [`conifer_eval::Record::protocol`].
     pub(super) protocol: String,
-    /// As in [`conifer_eval::Record::metric`].
+    /// Metric of the record, see [`conifer_eval::Record::metric`].
     pub(super) metric: String,
 }
 
@@ -130,7 +130,7 @@ pub(super) const TOY: &str = "toy";
 /// Claims by name. An unreadable claim has the cause in place of its content.
 pub(super) type NamedClaims = Vec<(String, Result<Claim, String>)>;
 
-/// The claims that the words of the command line name, each once, in their order.
+/// The claims that the command line names, in its order and without repetition.
 ///
 /// # Errors
 /// A word names no claim; the message lists the papers.
@@ -209,12 +209,12 @@ impl Claim {
         Ok(())
     }
 
-    /// The compared row and the shown ones.
+    /// The row that decides the claim, then the rows that are only shown.
     pub(super) fn rows(&self) -> impl Iterator<Item = &ClaimRow> {
         std::iter::once(&self.test.row).chain(&self.show)
     }
 
-    /// The runs that are measured: the claimed one, and the one that it is compared with, if any.
+    /// The runs that are measured: the claimed run, and the run that it is compared with unless that is [`TRIVIAL`].
     pub(super) fn measured_runs(&self) -> Vec<&str> {
         let other = (self.test.than != TRIVIAL).then_some(self.test.than.as_str());
         std::iter::once(self.test.claimed.as_str()).chain(other).collect()

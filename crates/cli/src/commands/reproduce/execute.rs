@@ -121,7 +121,7 @@ fn train_run(run: &PlannedRun, stop: &AtomicBool, device: &Device) -> anyhow::Re
     }
 }
 
-/// Makes a measurement and writes its file, whole or not at all.
+/// Makes a measurement and writes its file atomically.
 fn measure(measurement: &PlannedMeasurement, device: &Device) -> anyhow::Result<()> {
     let words = std::iter::once("conifer").chain(measurement.words.iter().map(String::as_str));
     let Command::Eval(EvalCommand::Run(args)) = Cli::try_parse_from(words)?.command else {

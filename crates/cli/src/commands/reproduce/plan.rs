@@ -13,7 +13,7 @@ use crate::arguments::{DataArgs, ReproduceArgs};
 use crate::invocation::quoted;
 use crate::request::open_source;
 
-/// The runs of all claims, and where each claim finds its own.
+/// The runs of all claims, and the runs and result files of each claim.
 pub(super) struct ReproductionPlan {
     /// Claims in the order of the command line.
     pub(super) claims: Vec<PlannedClaim>,
@@ -113,7 +113,7 @@ impl Planner<'_> {
                 }
             }
         }
-        // The other runs of a claim that cannot be decided would be trained for nothing.
+        // Do not train the other runs of a claim that cannot be decided.
         if files.iter().any(|((_, _, row), file)| *row == 0 && file.is_err()) {
             self.runs = before;
         }
@@ -219,7 +219,7 @@ fn command(words: &[String]) -> String {
     std::iter::once("conifer".to_owned()).chain(words.iter().map(|it| quoted(it))).collect::<Vec<_>>().join(" ")
 }
 
-/// Checks that encoders in the folder `weights` are there.
+/// Checks that pretrained encoders in the folder `weights` are installed.
 fn check_weights(config: &Config) -> anyhow::Result<()> {
     for path in [&config.model.init_visual, &config.model.init_textual].into_iter().flatten() {
         ensure!(

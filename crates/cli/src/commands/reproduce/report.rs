@@ -135,7 +135,7 @@ fn page(results: &[ClaimResult], seeds: u64) -> Report {
 
 const HEAD: [&str; 7] = ["claim", "verdict", "difference (95 %)", "here", "paper", "number", "place"];
 
-/// A line of the table.
+/// The cells of a claim in the table.
 fn cells(claim: &ClaimResult) -> Vec<String> {
     let numbers = claim.paper_numbers.first().map_or_else(String::new, |it| match it.other {
         Some(other) => format!("{} against {other}", it.claimed),

@@ -27,13 +27,13 @@ pub(super) struct ClaimResult {
     pub(super) reason: String,
     /// The claimed run and the one that it is compared with.
     pub(super) compared: [String; 2],
-    /// The number that decides.
+    /// The number that decides the claim.
     pub(super) row: Option<ClaimRow>,
     pub(super) margin: f64,
     /// Why the trivial answer is ignored, if it is.
     pub(super) ignore_trivial: Option<String>,
     pub(super) comparison: Option<SeedComparison>,
-    /// Further numbers.
+    /// Numbers without influence on the verdict.
     pub(super) shown: Vec<ShownNumber>,
     pub(super) runs: Vec<RunOrigin>,
 }
@@ -211,7 +211,7 @@ impl RecordLookup<'_> {
     }
 }
 
-/// Result files that were read.
+/// The records of the result files that were already read, by path.
 #[derive(Default)]
 struct ResultFiles(BTreeMap<PathBuf, Result<Vec<Record>, String>>);
 

@@ -111,7 +111,8 @@ fn invalid_requests_get_the_right_status() {
     let deep = format!("{}{}", r#"{"query":{"all":["#.repeat(10_000), "0");
     assert_eq!(error_status(&server, "POST", "/api/search", deep.as_bytes(), &["recursion limit"]), 400);
 
-    // Without a model or a class tree, the error names the missing option. Without photos, a thumbnail request gets 404.
+    // Without a model or a class tree, the error names the missing option. Without photos, a thumbnail request gets
+    // 404.
     let bare = start(&["serve", "set"]);
     for (path, body) in [("/api/search", r#"{"query":{"text":"a"}}"#), ("/api/photos", "x")] {
         assert_eq!(error_status(&bare, "POST", path, body.as_bytes(), &["--checkpoint"]), 422);

@@ -17,7 +17,7 @@ const NUMBERS: f64 = 30.0;
 const GAP: f64 = 8.0;
 /// Height of a line of text.
 const LINE: f64 = 11.0;
-/// Least distance between two numbers of an x axis, and of a y axis.
+/// Minimum distance between tick labels, points: `TICK_GAP` on the x axis, `LINE_GAP` on the y axis.
 const TICK_GAP: f64 = 30.0;
 const LINE_GAP: f64 = 14.0;
 
@@ -27,7 +27,7 @@ pub(super) struct Axes {
     pub(super) area: [f64; 4],
     pub(super) x: [f64; 2],
     pub(super) y: [f64; 2],
-    /// Marks of the y axis, if they are not round numbers.
+    /// Positions and labels of the ticks of the y axis; `None` for round numbers.
     pub(super) y_marks: Option<Vec<(f64, String)>>,
 }
 
@@ -40,7 +40,7 @@ impl Axes {
         scaled(value, self.y, [self.area[3], self.area[1]])
     }
 
-    /// Draws grid and numbers.
+    /// Draws the grid and the tick labels.
     pub(super) fn draw(&self, drawing: &mut Drawing, font: &FigureFont<'_>) {
         let [left, top, right, bottom] = self.area;
         let marks = self.y_marks.clone().unwrap_or_else(|| {
@@ -56,7 +56,7 @@ impl Axes {
         for at in ticks(self.x, ((right - left) / TICK_GAP).max(2.0) as usize) {
             let (x, text) = (self.x(at), number(at));
             drawing.line(vec![[x, bottom], [x, bottom + 2.5]], SOFT, 0.5);
-            // The outermost numbers stay inside the drawing.
+            // Keep the outermost tick labels inside the drawing.
             let half = font.width(&text, SMALL) / 2.0;
             let x = x.clamp(half, (drawing.width - half).max(half));
             drawing.text([x, bottom + LINE - 1.0], SMALL, Anchor::Middle, SOFT, &text);
@@ -66,7 +66,7 @@ impl Axes {
 }
 
 fn scaled(value: f64, [low, high]: [f64; 2], [from, to]: [f64; 2]) -> f64 {
-    // Halves first, because the difference of two large numbers overflows.
+    // Halve before subtracting, because the difference of two large numbers can overflow.
     let part = (value / 2.0 - low / 2.0) / (high / 2.0 - low / 2.0);
     from + part.clamp(0.0, 1.0) * (to - from)
 }
@@ -82,13 +82,13 @@ pub(super) fn range(values: impl Iterator<Item = f64>) -> [f64; 2] {
     if high - low > least { [low, high] } else { [low - 0.5 - least, high + 0.5 + least] }
 }
 
-/// A range with 5 % more at its ends; an end at zero stays there.
+/// A range that is 5 % longer at both ends, except at an end that is zero.
 pub(super) fn widened([low, high]: [f64; 2]) -> [f64; 2] {
     let margin = 0.05 * (high - low);
     [if low == 0.0 { 0.0 } else { low - margin }, if high == 0.0 { 0.0 } else { high + margin }]
 }
 
-/// Draws the names of series with their colours, and returns their lower border. A single series without a name has no legend.
+/// Draws the names of series with their colours, and returns their lower border. Draws nothing if all names are empty.
 pub(crate) fn legend(drawing: &mut Drawing, font: &FigureFont<'_>, names: &[&str], y: f64) -> f64 {
     if names.iter().all(|name| name.is_empty()) {
         return y;
@@ -109,7 +109,7 @@ pub(crate) fn legend(drawing: &mut Drawing, font: &FigureFont<'_>, names: &[&str
     y + (row + 1.0) * LINE + 2.0
 }
 
-/// Rectangles of panels in rows.
+/// The positions of panels that are arranged in rows.
 pub(super) struct PanelGrid {
     /// The area between the axes of each panel: left, top, right, bottom.
     pub(super) areas: Vec<[f64; 4]>,

@@ -14,9 +14,9 @@ pub(in crate::figures) enum BarMark {
     Dot,
 }
 
-/// Height of a bar or a dot.
+/// Height of the row of a bar or dot, points.
 const BAR: f64 = 7.5;
-/// Space between two names.
+/// Vertical space between the groups of bars of two names, points.
 const GAP: f64 = 5.0;
 /// Width of the names and of the numbers beside the bars.
 const NAMES: f64 = 120.0;
@@ -75,7 +75,7 @@ fn panel(
         let height = BAR * rows.len() as f64;
         let middle = y + height / 2.0;
         let name = font.fitted(name, SIZE, NAMES - 8.0);
-        // A row is lower than a line of text, so neighbouring names use the space between the rows, too.
+        // A row is less high than a line of text, so a name also uses the space above and below its rows.
         drawing.text([NAMES - 4.0, middle + 0.35 * SIZE], SIZE, Anchor::End, INK, &name);
         for (at, row) in rows.iter().enumerate() {
             let shade = colour(series.iter().position(|it| *it == row.text("series")).unwrap_or(0));

@@ -7,7 +7,7 @@ use crate::{Error, Result};
 
 /// Number of bins.
 const BINS: usize = 40;
-/// Panels in a row of a figure with several.
+/// Maximum number of panels side by side.
 const PER_ROW: usize = 4;
 
 /// The columns of a histogram.

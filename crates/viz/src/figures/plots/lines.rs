@@ -4,7 +4,7 @@ use super::super::table::groups;
 use super::axes::{Axes, COLUMN, PAGE, legend, panels, range, widened};
 use crate::palette::colour;
 
-/// Panels in a row of a figure with several.
+/// Maximum number of panels side by side.
 const PER_ROW: usize = 3;
 
 /// A point of a line plot.
@@ -18,12 +18,12 @@ pub(in crate::figures) struct LinePoint<'a> {
     pub(in crate::figures) band: Option<[f64; 2]>,
 }
 
-/// Lines over a common x axis, in panels with y axes of their own.
+/// Lines in panels. All panels have the same x range, each has a separate y range.
 pub(in crate::figures) struct LinePlot<'a> {
     pub(in crate::figures) points: Vec<LinePoint<'a>>,
     /// Names of the axes.
     pub(in crate::figures) labels: [&'a str; 2],
-    /// Range of both axes, if it is fixed.
+    /// True if both axes range from 0 to 1. Otherwise the ranges come from the points.
     pub(in crate::figures) unit_square: bool,
 }
 

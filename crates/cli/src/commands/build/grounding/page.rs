@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use super::super::stage_tables::{dropped_sections, stage_table, write_report};
 
-/// Photos on the page.
+/// Maximum number of photos on the page.
 const SHOWN: usize = 12;
 /// Shorter side of a shown picture, in pixels.
 const SIDE: u32 = 96;
@@ -85,7 +85,7 @@ impl GroundingReport {
     }
 }
 
-/// The photo and the boxes of its phrases.
+/// A row of pictures: the photo, and the box of each phrase.
 fn strip(photo: &GroundedPhoto) -> Block {
     let picture = ImageRef::File(photo.photo.clone()).open(&PixelLimits::default()).ok();
     let png = |[x1, y1, x2, y2]: [f32; 4]| {

@@ -1,4 +1,4 @@
-//! Compares parts of photos with texts by a model of this project.
+//! Compares parts of photos with texts by a conifer model.
 
 use std::collections::HashMap;
 
@@ -13,7 +13,7 @@ use rayon::prelude::*;
 use crate::arguments::CropArg;
 use crate::embedder::ModelEmbedder;
 
-/// Similarities of the points of a model: the cosine on the sphere, minus the distance elsewhere.
+/// Scores boxes and phrases by the similarity of their points: the cosine on the sphere, minus the distance elsewhere.
 pub(super) struct ModelScorer {
     embedder: ModelEmbedder,
     crop: EvalCrop,
@@ -36,7 +36,7 @@ impl ModelScorer {
     fn scored(&self, photos: &[RegionRequest<'_>]) -> anyhow::Result<Vec<Vec<Vec<f32>>>> {
         let model = self.embedder.inner();
         let (dim, crop) = (model.spec().dim, self.crop);
-        // Only the pixels that the model reads are kept: a photo has a hundred boxes.
+        // Keep only the pixels that the model reads, because a photo has about a hundred boxes.
         let crops: Vec<Vec<u8>> = photos
             .par_iter()
             .flat_map(|photo| {

@@ -13,15 +13,15 @@ pub(super) struct DataCounts {
     pub(super) without_photo: usize,
     pub(super) without_caption: usize,
     pub(super) splits: BTreeMap<String, usize>,
-    /// Words of each caption.
+    /// Number of words of each caption.
     pub(super) caption_words: Vec<f64>,
     captions: HashMap<String, usize>,
     pub(super) phrases: usize,
-    /// Boxes of each sample that has any.
+    /// Number of boxes of each sample that has boxes.
     pub(super) boxes: Vec<f64>,
     /// Share of the photo that each box covers.
     pub(super) box_areas: Vec<f64>,
-    /// Texts of each caption hierarchy.
+    /// Number of texts of each caption hierarchy.
     pub(super) tiers: Vec<f64>,
     pub(super) widths: Vec<f64>,
     pub(super) heights: Vec<f64>,
@@ -29,13 +29,13 @@ pub(super) struct DataCounts {
     /// Number of samples of each taxon.
     pub(super) taxa: BTreeMap<Vec<String>, usize>,
     pub(super) missing_ranks: BTreeMap<MissingRank, usize>,
-    /// Number of broken samples by cause, with the first ones.
+    /// Number of broken samples by cause, with the first of them as examples.
     pub(super) broken: BTreeMap<&'static str, (usize, Vec<String>)>,
     ids: HashSet<String>,
     pub(super) repeated_ids: usize,
 }
 
-/// Smallest, quartiles and largest of some values.
+/// Minimum, quartiles and maximum; `None` without values.
 pub(super) fn quartiles(values: &[f64]) -> Option<[f64; 5]> {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -95,13 +95,13 @@ impl DataCounts {
         self.broken.values().map(|(count, _)| count).sum()
     }
 
-    /// Captions that occur more than once: different texts, and occurrences.
+    /// Captions that occur more than once: the number of different texts, and the number of occurrences.
     pub(super) fn repeated_captions(&self) -> (usize, usize) {
         let repeated = self.captions.values().filter(|count| **count > 1);
         repeated.fold((0, 0), |(texts, all), count| (texts + 1, all + count))
     }
 
-    /// `exp(entropy)` of the labels: the number of equally frequent classes that are as diverse.
+    /// `exp(entropy)` of the labels: the number of equally frequent classes with the same entropy.
     pub(super) fn effective_classes(&self) -> Option<f64> {
         let total = self.labels.values().sum::<usize>() as f64;
         let share = |count: &usize| *count as f64 / total;
@@ -172,7 +172,7 @@ mod tests {
         assert_eq!(quartiles(&[5.0, 1.0, 2.0, 4.0, 3.0]), Some([1.0, 2.0, 3.0, 4.0, 5.0]));
     }
 
-    /// Two classes of equal size count as two; three samples to one as fewer.
+    /// Two classes of equal size count as two. Two classes with three samples and one sample count as fewer.
     #[test]
     fn effective_classes_by_hand() {
         let counts = |of: &[(&str, usize)]| DataCounts {

@@ -10,7 +10,7 @@ pub(super) struct PhotoDuplicates {
     pub(super) groups: Vec<DuplicateGroup>,
     /// For each group, true if its photos belong to several splits.
     pub(super) across: Vec<bool>,
-    /// Most bits in which the hashes of neighbours differ.
+    /// Maximum number of bits in which the hashes of nearly equal photos differ.
     pub(super) near: u32,
     pub(super) flat: usize,
 }
@@ -28,7 +28,7 @@ impl PhotoDuplicates {
         }
     }
 
-    /// Groups and the photos in them, of one kind or of both.
+    /// Number of groups that `accepts` selects, and number of photos in these groups.
     fn count(&self, accepts: impl Fn(usize, &DuplicateGroup) -> bool) -> (usize, usize) {
         let chosen = self.groups.iter().enumerate().filter(|(at, group)| accepts(*at, group));
         chosen.fold((0, 0), |(groups, photos), (_, it)| (groups + 1, photos + it.photos.len()))

@@ -93,8 +93,8 @@ pub(super) fn duplicate_groups(photos: &[PhotoFingerprint], max_bits: u32) -> Ve
     groups.into_iter().map(group).collect()
 }
 
-/// Pairs of different hashes within `max_bits`. Of `max_bits + 1` parts of the bits, such a pair has an equal one, so
-/// only hashes with an equal part are compared.
+/// Pairs of different hashes within `max_bits`. The bits are divided into `max_bits + 1` parts. At least one part of
+/// such a pair is equal, so only hashes with an equal part are compared.
 fn near_pairs(hashes: &[(u128, usize)], max_bits: u32) -> Vec<(usize, usize)> {
     let parts = (max_bits + 1).min(HASH_BITS);
     let mut found = Vec::new();
@@ -146,7 +146,8 @@ mod tests {
         Picture { width, height, rgb }
     }
 
-    /// A gradient to the right has all bits of the rows, one downwards all bits of the columns. The bits alternate.
+    /// A gradient to the right sets all bits of the rows, a gradient downwards all bits of the columns. Bits of rows
+    /// and columns alternate.
     #[test]
     fn hashes_of_gradients() {
         let across = PhotoFingerprint::of(&picture(64, 64, |x, _| 3 * x as u8));
@@ -174,7 +175,7 @@ mod tests {
         assert_eq!(groups, expected.map(|(photos, is_exact)| DuplicateGroup { photos, is_exact }));
     }
 
-    /// The parts find the same pairs as comparing all.
+    /// Comparing only hashes with an equal part finds the same pairs as comparing all hashes.
     #[test]
     fn no_near_pair_is_missed() {
         let mut state = 1u128;

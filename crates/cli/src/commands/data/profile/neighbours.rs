@@ -12,7 +12,7 @@ use super::counts::quartiles;
 
 /// A pair of photos counts as near if its distance is at most this share of the median distance to the nearest photo.
 const NEAR: f64 = 0.25;
-/// Rows of a query.
+/// Number of rows per search.
 const BATCH: usize = 256;
 
 /// Two photos and their distance.
@@ -32,7 +32,7 @@ pub(super) struct EmbeddingNeighbours {
     pub(super) limit: f64,
 }
 
-/// Finds the near pairs of a set. Splits are those of the samples with the ids in the column `sample`.
+/// Finds the near pairs of a set. The split of a row is that of the sample whose id is in the column `sample`.
 pub(super) fn find(set: &Snapshot, photos: &[ProfiledPhoto]) -> anyhow::Result<EmbeddingNeighbours> {
     set.check()?;
     let rows: Vec<usize> = (0..set.len()).filter(|row| set.modality[*row] == Modality::Image).collect();

@@ -15,7 +15,7 @@ const SHOWN: usize = 12;
 const PHOTOS: usize = 8;
 /// Shorter side of a photo, pixels.
 const SIDE: u32 = 124;
-/// Classes listed from each end of the order by frequency.
+/// Number of classes listed from each end of the order by frequency.
 const CLASSES: usize = 10;
 
 /// Everything that the page shows.
@@ -168,7 +168,7 @@ fn taxonomy(counts: &DataCounts) -> Vec<Block> {
 fn duplicates(profile: &DataProfile<'_>) -> Vec<Block> {
     let Some(found) = profile.duplicates else { return Vec::new() };
     let mut blocks: Vec<Block> = found.lines().into_iter().map(|line| Block::Text(format!("{line}."))).collect();
-    // Groups across splits first: they make a test easier than it looks.
+    // Show groups across splits first, because they make test results better than they should be.
     let mut order: Vec<usize> = (0..found.groups.len()).collect();
     order.sort_by_key(|at| (!found.across[*at], found.groups[*at].is_exact));
     if order.len() > SHOWN {
@@ -207,7 +207,7 @@ fn neighbours(profile: &DataProfile<'_>) -> Vec<Block> {
     blocks
 }
 
-/// A photo of the data set; a text if it cannot be read any more.
+/// A photo of the data set with its id, or only the id if the photo cannot be read any more.
 fn figure(sources: &[SplitSource], source: usize, sample: usize, id: &str, split: &str) -> Figure {
     let png = |sample: &Sample| sample.image.as_ref().and_then(|image| thumbnail(image, SIDE));
     Figure {

@@ -8,12 +8,12 @@ use serde_json::{Value, json};
 pub(super) struct TaxonomyLevel {
     pub(super) depth: usize,
     pub(super) nodes: usize,
-    /// Nodes that have children.
+    /// Number of nodes that have children.
     pub(super) inner: usize,
-    /// Children of an inner node: mean and most.
+    /// Mean and maximum number of children of an inner node.
     pub(super) mean_children: f64,
     pub(super) most_children: usize,
-    /// Samples whose taxon ends here.
+    /// Number of samples whose taxon ends at this depth.
     pub(super) ends: usize,
     /// A node with the most children.
     pub(super) widest: String,
