@@ -1,3 +1,5 @@
+//! Comparison of two result files, query by query. `seed_comparison` has the verdicts on claims, over several seeds.
+
 use std::collections::BTreeMap;
 
 use rand::SeedableRng;

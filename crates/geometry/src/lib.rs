@@ -8,7 +8,7 @@
 //! * [`random`] holds a random generator for samples.
 //! * [`safe`] holds the epsilons and clamped functions; [`laws`] is the conformance suite for spaces.
 //!
-//! Formulas are in `spaces/<space>.rs`. Formulas of cones along straight lines (sphere, Euclidean) are in `cone.rs`.
+//! Formulas are in `spaces/<space>.rs`. Formulas of cones along straight lines (sphere, Euclidean) are in `chord.rs`.
 //!
 //! Conventions. Points are stored by their *space* components, `dim` numbers; the time component of the hyperboloid,
 //! `t(x) = sqrt(1/c + |x|^2)`, is recomputed. `curv` is `c > 0`, the sectional curvature is `-c`, and
@@ -30,7 +30,7 @@
 //! ```
 
 mod centroid;
-mod cone;
+mod chord;
 mod error;
 mod kind;
 pub mod laws;

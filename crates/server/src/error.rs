@@ -7,6 +7,9 @@ use axum::response::{IntoResponse, Response};
 
 use crate::api::replies::{ErrorDetail, ErrorReply};
 
+/// Value of `Retry-After` in seconds, of responses with status 429 or 503.
+pub(crate) const RETRY_SECONDS: &str = "1";
+
 /// An error response. Its body is `{"error":{"status":422,"message":"..."}}`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct HttpError {
@@ -39,7 +42,7 @@ impl HttpError {
         Self::new(StatusCode::PAYLOAD_TOO_LARGE, message)
     }
 
-    /// 429: the server is at a limit. The response has the header `Retry-After: 1`.
+    /// 429: the server is at a limit.
     pub(crate) fn busy(message: impl Into<String>) -> Self {
         Self::new(StatusCode::TOO_MANY_REQUESTS, message)
     }
@@ -57,7 +60,8 @@ impl HttpError {
 impl IntoResponse for HttpError {
     fn into_response(self) -> Response {
         let error = ErrorDetail { status: self.status.as_u16(), message: self.message.into() };
-        let retry = (self.status == StatusCode::TOO_MANY_REQUESTS).then_some([(RETRY_AFTER, "1")]);
+        let is_temporary = matches!(self.status, StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE);
+        let retry = is_temporary.then_some([(RETRY_AFTER, RETRY_SECONDS)]);
         (self.status, retry, Json(ErrorReply { error })).into_response()
     }
 }

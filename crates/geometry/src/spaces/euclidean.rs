@@ -1,7 +1,7 @@
 //! Euclidean space.
 
 use crate::centroid::{component_sums, divided};
-use crate::cone::{chord_angle, chord_depth, chord_half_aperture};
+use crate::chord::{chord_angle, chord_depth, chord_half_aperture};
 use crate::real::Real;
 use crate::root::Root;
 use crate::score_form::ScoreForm;

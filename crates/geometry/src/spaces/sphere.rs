@@ -1,7 +1,7 @@
 //! The unit sphere, the space of CLIP. With a [`Root::Point`] it has the radial geometry of HierarCaps (RE) and RCME.
 
 use crate::centroid::{component_sums, divided};
-use crate::cone::{chord_angle, chord_depth, chord_half_aperture};
+use crate::chord::{chord_angle, chord_depth, chord_half_aperture};
 use crate::real::Real;
 use crate::root::Root;
 use crate::safe;

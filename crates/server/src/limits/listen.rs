@@ -17,6 +17,7 @@ use hyper_util::service::TowerToHyperService;
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpStream;
 
+use crate::error::RETRY_SECONDS;
 use crate::limits::activity::{AmbiguousHead, ConnectionActivity, MonitoredStream, WRITE_TIMEOUT};
 use crate::metrics::{GaugeGuard, Metrics};
 
@@ -138,7 +139,7 @@ async fn reject(mut stream: TcpStream, max_connections: usize) {
         r#"{{"error":{{"status":503,"message":"the limit of {max_connections} open connections is reached; retry later"}}}}"#
     );
     let response = format!(
-        "HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/json\r\ncontent-length: {}\r\nconnection: close\r\nretry-after: 1\r\n\r\n{body}",
+        "HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/json\r\ncontent-length: {}\r\nconnection: close\r\nretry-after: {RETRY_SECONDS}\r\n\r\n{body}",
         body.len()
     );
     // Give up if the client does not read the response within a second.
