@@ -7,9 +7,9 @@ use numpy::{
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 
-/// A real number that arrays may hold.
+/// An element type of arrays: f32 or f64.
 pub(crate) trait Float: Real + Element {
-    /// The numbers of an array of this type; `None` for the other type.
+    /// Returns the numbers of an array if it has this element type, else `None`.
     fn of<'a>(floats: &'a Floats<'_>) -> Option<&'a [Self]>;
 }
 
@@ -19,16 +19,16 @@ pub(crate) enum Floats<'py> {
     Double(PyReadonlyArrayDyn<'py, f64>),
 }
 
-/// An array argument.
+/// An array argument of a Python function.
 pub(crate) struct FloatArray<'py> {
     pub(crate) name: &'static str,
     pub(crate) floats: Floats<'py>,
     pub(crate) shape: Vec<usize>,
-    /// True for a torch tensor; results are then torch tensors too.
+    /// True for a torch tensor; results are then torch tensors, too.
     pub(crate) is_torch: bool,
 }
 
-/// What rows must satisfy.
+/// Condition that the rows of an argument must satisfy.
 #[derive(Clone, Copy, PartialEq)]
 pub(crate) enum RowKind {
     /// Points of the space.
@@ -56,7 +56,7 @@ impl Float for f64 {
 }
 
 impl<'py> FloatArray<'py> {
-    /// Borrows an argument.
+    /// Borrows an argument as an array.
     ///
     /// # Errors
     /// `TypeError` for another type or dtype; `ValueError` for an array that is not C-contiguous, a tensor on another
@@ -115,10 +115,10 @@ impl<'py> FloatArray<'py> {
         Ok(array)
     }
 
-    /// Borrows one point `[dim]` or rows of points `[N, dim]`.
+    /// Borrows an argument as one point `[dim]` or as rows of points `[N, dim]`.
     ///
     /// # Errors
-    /// Those of [`FloatArray::of`]; `ValueError` for another shape.
+    /// The errors of [`FloatArray::of`]; `ValueError` for another shape.
     pub(crate) fn points(name: &'static str, value: &Bound<'py, PyAny>, dim: usize) -> PyResult<Self> {
         let array = Self::of(name, value)?;
         match array.shape[..] {
@@ -130,12 +130,12 @@ impl<'py> FloatArray<'py> {
         }
     }
 
-    /// The numbers, if the array has this type.
+    /// The numbers if the array has this element type, else `None`.
     pub(crate) fn slice<T: Float>(&self) -> Option<&[T]> {
         T::of(&self.floats)
     }
 
-    /// The numbers, for an array that must have the type of `like`.
+    /// The numbers of an array that must have the element type of `like`.
     pub(crate) fn same_type<T: Float>(&self, like: &FloatArray<'_>) -> PyResult<&[T]> {
         self.slice::<T>().ok_or_else(|| {
             PyTypeError::new_err(format!(
@@ -160,7 +160,7 @@ impl<'py> FloatArray<'py> {
         self.shape.len() > 1
     }
 
-    /// The numbers in `f32`, copied.
+    /// Copies the numbers to `f32`.
     pub(crate) fn to_f32(&self) -> Vec<f32> {
         match (self.slice::<f32>(), self.slice::<f64>()) {
             (Some(values), _) => values.to_vec(),
@@ -169,7 +169,7 @@ impl<'py> FloatArray<'py> {
         }
     }
 
-    /// The numbers in `f64`, copied.
+    /// Copies the numbers to `f64`.
     pub(crate) fn to_f64(&self) -> Vec<f64> {
         match (self.slice::<f32>(), self.slice::<f64>()) {
             (Some(values), _) => values.iter().map(|&v| f64::from(v)).collect(),
@@ -179,7 +179,7 @@ impl<'py> FloatArray<'py> {
     }
 }
 
-/// Checks the rows of an argument. The message has the form of those of the command line.
+/// Checks the rows of an argument. The messages have the same form as those of the command line.
 pub(crate) fn check_rows<T: Real>(name: &str, space: &dyn Space<T>, values: &[T], kind: RowKind) -> Result<(), String> {
     let spec = space.spec();
     for (i, row) in values.chunks_exact(spec.dim).enumerate() {
@@ -208,7 +208,7 @@ pub(crate) fn check_rows<T: Real>(name: &str, space: &dyn Space<T>, values: &[T]
     Ok(())
 }
 
-/// Returns numbers as a NumPy array or torch tensor of this shape. The array takes the memory of the vector.
+/// Returns numbers as a NumPy array or torch tensor of this shape. The array takes over the memory of the vector.
 pub(crate) fn array<'py, T: Element>(
     py: Python<'py>,
     values: Vec<T>,
@@ -222,7 +222,7 @@ pub(crate) fn array<'py, T: Element>(
     }
 }
 
-/// A shape as Python prints it.
+/// Formats a shape as Python does.
 pub(crate) fn shown(shape: &[usize]) -> String {
     match shape {
         [one] => format!("({one},)"),

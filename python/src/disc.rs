@@ -10,7 +10,7 @@ use crate::error::exception;
 use crate::set::SetObject;
 use crate::threads;
 
-/// Rows shown (int64), their x and y in the unit disc, and their depths (float64).
+/// Projects a set into the Poincare disc. Returns the selected rows (int64), and their x, y and depths (float64).
 #[pyfunction]
 pub(crate) fn project_disc<'py>(
     py: Python<'py>,

@@ -1,4 +1,4 @@
-//! Converts errors of the crates to Python exceptions with the text of the command line.
+//! Converts errors of the crates to Python exceptions. The messages are those of the command line.
 
 use std::error::Error;
 use std::io::ErrorKind;
@@ -6,12 +6,12 @@ use std::io::ErrorKind;
 use pyo3::PyErr;
 use pyo3::exceptions::{PyFileExistsError, PyFileNotFoundError, PyOSError, PyPermissionError, PyValueError};
 
-/// The exception of an error: an `OSError` if a file operation failed, otherwise a `ValueError`.
+/// Converts an error: to an `OSError` if a file operation failed, otherwise to a `ValueError`.
 pub(crate) fn exception(error: impl Error + 'static) -> PyErr {
     of_chain(&error)
 }
 
-/// As [`exception`], for an error of the command-line crate.
+/// Like [`exception`], for an error of the command-line crate.
 pub(crate) fn exception_of_command(error: anyhow::Error) -> PyErr {
     of_chain(error.as_ref())
 }

@@ -23,7 +23,7 @@ pub(crate) struct IndexObject {
     index: FlatIndex,
 }
 
-/// Conditions on rows, as the Python package passes them.
+/// Conditions on rows, in the form in which the Python package passes them.
 #[derive(FromPyObject)]
 struct RowFilter<'py> {
     #[pyo3(item)]
@@ -36,7 +36,7 @@ struct RowFilter<'py> {
     inside: Vec<Bound<'py, PyAny>>,
     #[pyo3(item)]
     outside: Vec<Bound<'py, PyAny>>,
-    /// One value per row.
+    /// One bool per row: false excludes the row.
     #[pyo3(item)]
     mask: Option<Bound<'py, PyArray1<bool>>>,
 }
@@ -83,20 +83,20 @@ impl IndexObject {
         self.rows.ids.clone()
     }
 
-    /// Ids of some rows.
+    /// Ids of the given rows.
     fn ids_of(&self, rows: Vec<usize>) -> PyResult<Vec<String>> {
         check_rows(&rows, self.index.len())?;
         Ok(rows.iter().map(|&row| self.rows.ids[row].clone()).collect())
     }
 
-    /// Metadata of some rows: modality and columns.
+    /// Metadata of the given rows: modality and columns.
     fn metadata_of(&self, rows: Vec<usize>) -> PyResult<RowMetadata> {
         check_rows(&rows, self.index.len())?;
         let modality = rows.iter().map(|&row| self.rows.modality[row].name()).collect();
         Ok((modality, columns_of(&self.rows.columns, &rows)))
     }
 
-    /// The best rows `[Q, k]` and their scores; missing places have row -1 and score NaN.
+    /// The best rows `[Q, k]` and their scores. If fewer than k rows pass, the other places have row -1 and score NaN.
     #[pyo3(signature = (queries, k, by, angle, within, filter))]
     #[expect(clippy::too_many_arguments, reason = "the Python package names them")]
     fn search<'py>(
@@ -111,7 +111,7 @@ impl IndexObject {
     ) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyAny>)> {
         let ranking = ranking_name(by)?.ranking(angle, within, "").map_err(PyValueError::new_err)?;
         let points = FloatArray::points("queries", queries, self.index.spec().dim)?;
-        // The index holds `f32`. Queries of that type are not copied.
+        // The index holds `f32`, so queries of this type are not copied.
         let converted = points.slice::<f32>().is_none().then(|| points.to_f32());
         let values = converted.as_deref().or_else(|| points.slice::<f32>()).unwrap_or_default();
         let conditions = filter.map(|it| self.conditions(it)).transpose()?;
@@ -134,7 +134,7 @@ impl IndexObject {
         Ok((array(py, rows, &[count, k], false)?, array(py, scores, &[count, k], false)?))
     }
 
-    /// The rows that a path passes: `(row or None for the root, position in [0, 1], similarity)`.
+    /// The stops on a path: `(row or None for the root, position in [0, 1], similarity)`.
     #[pyo3(signature = (start, end, steps, path, cones, filter))]
     #[expect(clippy::too_many_arguments, reason = "the Python package names them")]
     fn traverse<'py>(
@@ -189,7 +189,7 @@ impl IndexObject {
         built.map_err(exception)
     }
 
-    /// The conditions, and the rows of the mask.
+    /// Converts the filter to row conditions and the rows of its mask.
     fn conditions(&self, filter: RowFilter<'_>) -> PyResult<(RowConditions, Option<Vec<usize>>)> {
         let RowFilter { modality, columns, depth, inside, outside, mask } = filter;
         let modality = modality.map(|all| all.iter().map(|it| modality_of(it)).collect::<PyResult<_>>()).transpose()?;
@@ -202,14 +202,14 @@ impl IndexObject {
         Ok((RowConditions { modality, columns, depth, inside, not }, mask))
     }
 
-    /// The rows that pass; `None`: all.
+    /// The rows that pass the conditions; `None` if there are no conditions.
     fn passing(&self, conditions: Option<&(RowConditions, Option<Vec<usize>>)>) -> PyResult<Option<Vec<usize>>> {
         let Some((conditions, mask)) = conditions else { return Ok(None) };
         let more = mask.as_deref().map(Filter::Set);
         conditions.rows(&self.index, &self.rows.columns, more).map_err(exception)
     }
 
-    /// The rows whose value is true.
+    /// The rows whose value in `mask` is true.
     fn masked(&self, mask: &Bound<'_, PyArray1<bool>>) -> PyResult<Vec<usize>> {
         let mask = mask.try_readonly()?;
         let mask = mask.as_array();

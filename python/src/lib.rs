@@ -1,8 +1,8 @@
 //! The extension module `_conifer`: the crates of conifer for the Python package of the same name.
 //!
-//! It is private to the package. The functions take NumPy arrays and plain Python values; `package/conifer` adds
-//! defaults, type hints and documentation. Every long computation releases the interpreter lock and runs on the thread
-//! pool of [`threads`].
+//! The module is private to the package. The functions take NumPy arrays and plain Python values; `package/conifer`
+//! adds defaults, type hints and documentation. Every long computation releases the interpreter lock and runs on the
+//! thread pool of [`threads`].
 
 mod arrays;
 mod disc;
@@ -20,8 +20,8 @@ mod vectors;
 
 use pyo3::prelude::*;
 
-/// Number of bytes of freed blocks that the allocator may always keep for reuse. A notebook holds other programs' data
-/// too, so it is less than that of the program.
+/// Number of bytes of freed blocks that the allocator may always keep for reuse. It is less than in the program
+/// `conifer`, because a Python process also holds data of other libraries.
 const SPARE_BYTES: usize = 256 << 20;
 
 // Page faults on large blocks dominated the engine's time; see the docs of `conifer-kernels`.

@@ -14,13 +14,14 @@ use crate::space::SpaceObject;
 use crate::tensor_ops::{FloatVec, TensorInput, check_types, with_curvatures};
 use crate::threads;
 
-/// Names of the inputs `[B, dim]`; those of chains may repeat, from general to specific.
+/// Names of the inputs of shape `[B, dim]`. The names of chains may repeat: one input per link, from general to
+/// specific.
 const VIEWS: [&str; 9] =
     ["image", "text", "box_image", "box_text", "chain", "wrong_chain", "frozen_chain", "frozen_wrong_chain", "edges"];
 /// Names of the inputs with one axis.
 const VECTORS: [&str; 3] = ["curvature", "logit_scale", "root"];
 
-/// The loss, its terms (means over their samples) and, if `gradients`, the gradient of each input in order.
+/// Returns the loss, its terms (means over their samples) and, with `gradients`, the gradient of each input in order.
 ///
 /// `settings` is the `[method]` table as JSON. `lengths` are the lengths of chains, `things` and `parts` the labels of
 /// `edges`.
@@ -108,7 +109,7 @@ pub(crate) fn methods() -> Vec<(&'static str, &'static str, &'static str)> {
     METHODS.iter().map(|entry| (entry.name, entry.summary, entry.reference)).collect()
 }
 
-/// The input called `name` and its number of axes.
+/// The known input name equal to `name`, and its number of axes.
 fn input_name(method: &str, name: &str) -> PyResult<(&'static str, usize)> {
     let of = |known: &[&'static str], axes| known.iter().find(|it| **it == name).map(|it| (*it, axes));
     of(&VIEWS, 2).or_else(|| of(&VECTORS, 1)).ok_or_else(|| {
@@ -117,7 +118,8 @@ fn input_name(method: &str, name: &str) -> PyResult<(&'static str, usize)> {
     })
 }
 
-/// Checks that all links of chains have as many rows, and that a frozen chain has as many links as its current one.
+/// Checks that all links of chains have the same number of rows, and that a frozen chain has as many links as the
+/// current one.
 fn check_chains(method: &str, names: &[&str], arrays: &[FloatArray<'_>]) -> PyResult<()> {
     let links = |name: &str| names.iter().filter(|it| **it == name).count();
     for (frozen, current) in [("frozen_chain", "chain"), ("frozen_wrong_chain", "wrong_chain")] {
@@ -139,7 +141,7 @@ fn check_chains(method: &str, names: &[&str], arrays: &[FloatArray<'_>]) -> PyRe
     Ok(())
 }
 
-/// The inputs as tensors, in order.
+/// The inputs as tensors, in the order of the arguments.
 struct Leaves<'a> {
     names: &'a [&'static str],
     tensors: Vec<Leaf>,
@@ -186,7 +188,7 @@ impl<'a> Leaves<'a> {
             box_image: self.rows("box_image"),
             box_text: self.rows("box_text"),
             chain: chain("chain", "wrong_chain"),
-            // The points of the model before training are constants.
+            // The points of the initial model are constants.
             frozen_chain: chain("frozen_chain", "frozen_wrong_chain").map(|it| Chain {
                 positive: it.positive.into_iter().map(Tensor::detach).collect(),
                 negative: it.negative.into_iter().map(Tensor::detach).collect(),

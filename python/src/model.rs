@@ -36,7 +36,7 @@ impl ModelObject {
         Ok(ModelObject { embedder })
     }
 
-    /// The file or folder that the model was read from.
+    /// The file or folder of the model.
     #[getter]
     fn path(&self) -> &str {
         self.embedder.name()
@@ -53,7 +53,7 @@ impl ModelObject {
         &self.embedder.manifest().method
     }
 
-    /// Side of the square photos that the image tower reads, in pixels.
+    /// Side in pixels of the square photos that the image tower reads.
     #[getter]
     fn image_size(&self) -> usize {
         self.embedder.manifest().model.visual.reads().image_size
@@ -65,7 +65,7 @@ impl ModelObject {
         self.embedder.manifest().model.textual.reads().context
     }
 
-    /// sha256 of the weights, in hex.
+    /// SHA-256 of the weights, in hex.
     #[getter]
     fn fingerprint(&self, py: Python<'_>) -> PyResult<String> {
         threads::run(py, || self.embedder.fingerprint().to_owned())
@@ -77,7 +77,7 @@ impl ModelObject {
         Ok(root_array(py, &root))
     }
 
-    /// Points `[N, dim]` of texts. `progress(done, total)` is called between batches, where Ctrl-C is noticed too.
+    /// Points `[N, dim]` of texts. Between batches, `progress(done, total)` is called and Ctrl-C is checked.
     fn encode_text<'py>(
         &self,
         py: Python<'py>,
@@ -104,7 +104,7 @@ impl ModelObject {
         array(py, points, &[texts.len(), dim], false)
     }
 
-    /// Points `[N, dim]` of photos: paths, file contents, or pixels `[height, width, 3]` of uint8.
+    /// Points `[N, dim]` of photos. A photo is a path, the content of a file, or pixels `[height, width, 3]` of uint8.
     fn encode_image<'py>(
         &self,
         py: Python<'py>,
@@ -131,7 +131,7 @@ impl ModelObject {
         array(py, points, &[images.len(), self.embedder.spec().dim], false)
     }
 
-    /// The input of the image tower, `[3, size, size]` of uint8.
+    /// Converts a photo to the input of the image tower, `[3, size, size]` of uint8.
     fn preprocess<'py>(
         &self,
         py: Python<'py>,
@@ -144,7 +144,7 @@ impl ModelObject {
         array(py, pixels.map_err(|broken| unreadable(0, &broken))?, &[3, size, size], false)
     }
 
-    /// Points of photos given as [`ModelObject::preprocess`]: `[N, 3, size, size]` of uint8.
+    /// Points of photos that [`ModelObject::preprocess`] converted: `[N, 3, size, size]` of uint8.
     fn encode_pixels<'py>(&self, py: Python<'py>, pixels: &Bound<'py, PyArray4<u8>>) -> PyResult<Bound<'py, PyAny>> {
         let (size, shape) = (self.image_size(), pixels.shape().to_vec());
         if shape[1..] != [3, size, size] || !pixels.is_c_contiguous() {
@@ -161,7 +161,7 @@ impl ModelObject {
         array(py, points, &[rows.len(), self.embedder.spec().dim], false)
     }
 
-    /// Points of texts given as token ids.
+    /// Points of texts, given as token ids.
     fn encode_tokens<'py>(&self, py: Python<'py>, tokens: Vec<Vec<u32>>) -> PyResult<Bound<'py, PyAny>> {
         if let Some(row) = tokens.iter().position(Vec::is_empty) {
             return Err(PyValueError::new_err(format!("text {row} has no token ids; expected at least one")));
@@ -195,7 +195,7 @@ impl ModelObject {
     }
 }
 
-/// A photo argument: a path, the bytes of a file, or pixels.
+/// Converts a photo argument: a path, the bytes of a file, or pixels.
 fn photo(position: usize, value: &Bound<'_, PyAny>) -> PyResult<ImageRef> {
     if let Ok(bytes) = value.cast::<PyBytes>() {
         return Ok(ImageRef::Encoded(Arc::from(bytes.as_bytes())));

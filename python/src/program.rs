@@ -1,4 +1,4 @@
-//! Commands of the program `conifer`.
+//! Runs commands of the program `conifer`.
 
 use std::ffi::OsString;
 
@@ -7,7 +7,7 @@ use pyo3::prelude::*;
 use crate::error::exception_of_command;
 use crate::threads;
 
-/// Runs a command line, whose first word is the program, and returns the exit status.
+/// Runs a command line and returns the exit status. The first word is the name of the program.
 #[pyfunction]
 pub(crate) fn run(py: Python<'_>, words: Vec<OsString>) -> u8 {
     py.detach(|| conifer_cli::run(words))

@@ -1,4 +1,4 @@
-//! Embedding sets.
+//! Embedding sets in memory.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -17,7 +17,7 @@ use crate::error::exception;
 use crate::space::{SpaceObject, root_of};
 use crate::threads;
 
-/// The modality of some rows, and their values by column.
+/// The modalities of some rows, and their values by column name.
 pub(crate) type RowMetadata = (Vec<&'static str>, BTreeMap<String, Vec<String>>);
 
 /// An embedding set in memory; `conifer.EmbeddingSet` wraps it.
@@ -76,7 +76,7 @@ impl SetObject {
         self.set.len()
     }
 
-    /// The points `[N, dim]`, float32, read-only, in the memory of the set.
+    /// The points `[N, dim]`, float32, as a read-only view of the memory of the set.
     #[getter]
     fn points<'py>(this: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         let set = &this.get().set;
@@ -84,7 +84,7 @@ impl SetObject {
             .map_err(|error| PyValueError::new_err(error.to_string()))?;
         #[expect(unsafe_code, reason = "the only way to lend memory of a Rust object to NumPy")]
         // SAFETY: the array keeps `this` alive. `this` is frozen and nothing changes the points of a shared set, so
-        // they neither move nor change while the array lives. The array is made read-only before anybody sees it.
+        // they neither move nor change while the array lives. The array is made read-only before it is returned.
         let array = unsafe { PyArray2::borrow_from_array(&view, this.clone().into_any()) };
         Ok(array.readwrite().make_nonwriteable().as_any().clone())
     }
@@ -122,13 +122,13 @@ impl SetObject {
         BTreeMap::from([("model", model), ("data", data), ("hash", hash), ("conifer", conifer), ("weights", weights)])
     }
 
-    /// Ids of some rows.
+    /// Ids of the given rows.
     fn ids_of(&self, rows: Vec<usize>) -> PyResult<Vec<String>> {
         check_rows(&rows, self.set.len())?;
         Ok(rows.iter().map(|&row| self.set.ids[row].clone()).collect())
     }
 
-    /// Metadata of some rows: modality and columns.
+    /// Metadata of the given rows: modality and columns.
     fn metadata_of(&self, rows: Vec<usize>) -> PyResult<RowMetadata> {
         check_rows(&rows, self.set.len())?;
         let modality = rows.iter().map(|&row| self.set.modality[row].name()).collect();
@@ -165,13 +165,13 @@ pub(crate) fn check_rows(rows: &[usize], count: usize) -> PyResult<()> {
     }
 }
 
-/// The values of some rows, by column.
+/// The values of the given rows, by column name.
 pub(crate) fn columns_of(columns: &BTreeMap<String, Vec<String>>, rows: &[usize]) -> BTreeMap<String, Vec<String>> {
     let chosen = |values: &Vec<String>| rows.iter().map(|&row| values[row].clone()).collect();
     columns.iter().map(|(name, values)| (name.clone(), chosen(values))).collect()
 }
 
-/// The modality with this name.
+/// Returns the modality called `name`.
 pub(crate) fn modality_of(name: &str) -> PyResult<Modality> {
     const ALL: [Modality; 4] = [Modality::Image, Modality::Text, Modality::BoxImage, Modality::BoxText];
     ALL.into_iter().find(|it| it.name() == name).ok_or_else(|| {

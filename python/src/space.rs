@@ -13,7 +13,8 @@ use crate::arrays::{Float, FloatArray, Floats, RowKind, array, check_rows, shown
 use crate::error::exception;
 use crate::threads;
 
-/// Numbers below which a computation runs on the calling thread: handing it to the pool would take longer.
+/// Number of values below which a computation runs on the calling thread, because handing it to the pool would take
+/// longer.
 const SMALL: usize = 1 << 14;
 
 /// A space. `conifer.Space` extends it.
@@ -24,7 +25,7 @@ pub(crate) struct SpaceObject {
     double: Box<dyn Space<f64>>,
 }
 
-/// A real number type with its geometry in a [`SpaceObject`].
+/// An element type, and the geometry in this type of a [`SpaceObject`].
 trait SpaceFloat: Float {
     fn geometry(space: &SpaceObject) -> &dyn Space<Self>;
 }
@@ -65,7 +66,7 @@ struct RowResults<T> {
 }
 
 impl<T: Float> RowResults<T> {
-    /// A Python float for one number, otherwise an array.
+    /// Converts one number to a Python float, otherwise the results to an array.
     fn into_object(self, py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
         let RowResults { values, shape, is_torch } = self;
         match values.first().filter(|_| shape.is_empty() && !is_torch) {
@@ -250,7 +251,7 @@ impl SpaceObject {
         })
     }
 
-    /// The point at fraction t of the geodesic from x to y, row by row: (N, dim), (N, dim) -> (N, dim).
+    /// The point of the geodesic from x to y at fraction t of its length, row by row: (N, dim), (N, dim) -> (N, dim).
     ///
     /// t: 0 for x, 1 for y. tangent: follow the straight line between the tangent vectors at the origin instead.
     #[pyo3(signature = (x, y, t, tangent=false))]
@@ -299,8 +300,9 @@ impl SpaceObject {
 
     /// Geodesic distances of all pairs: (M, dim), (N, dim) -> (M, N).
     ///
-    /// In float32 and hyperbolic or Euclidean spaces it is computed from dot products. The error of cosh(sqrt(c) d) is
-    /// then a few units in the last place of c |x| |y|, so tiny distances far from the origin lose digits.
+    /// In float32, distances in hyperbolic and Euclidean spaces are computed from dot products. The error of
+    /// cosh(sqrt(c) d) is then a few units in the last place of c |x| |y|, so tiny distances far from the origin lose
+    /// digits.
     fn pairwise_distance<'py>(
         &self,
         py: Python<'py>,
@@ -315,7 +317,7 @@ impl SpaceObject {
                 let (a, b) = (x.same_type::<f32>(&x)?, y.same_type::<f32>(&x)?);
                 let found = threads::run(py, || -> Result<Vec<f32>, PyErr> {
                     self.check(&[(x.name, a), (y.name, b)])?;
-                    // On other spaces the scores are computed pair by pair, as in `f64`.
+                    // In other spaces the distances are computed pair by pair, as in `f64`.
                     if self.single.score_form().is_some() && self.spec.kind.name() != "sphere" {
                         return scored(&self.spec, a, b).map_err(exception);
                     }
@@ -346,7 +348,7 @@ impl SpaceObject {
         FloatArray::points(name, value, self.spec.dim)
     }
 
-    /// Rows of points; one point is one row.
+    /// Returns the argument as rows of points. One point becomes one row.
     fn matrix<'py>(&self, name: &'static str, value: &Bound<'py, PyAny>) -> PyResult<FloatArray<'py>> {
         let mut points = self.points(name, value)?;
         if !points.has_rows() {
@@ -414,7 +416,7 @@ impl SpaceObject {
     }
 }
 
-/// The root that an argument names: the origin for `None`.
+/// Converts the argument `root` to a root; `None` is the origin.
 pub(crate) fn root_of(spec: &ManifoldSpec, root: Option<&Bound<'_, PyAny>>) -> PyResult<Root> {
     let Some(value) = root else { return Ok(Root::Origin) };
     let point = FloatArray::of("root", value)?;
@@ -427,14 +429,14 @@ pub(crate) fn root_of(spec: &ManifoldSpec, root: Option<&Bound<'_, PyAny>>) -> P
     Ok(root)
 }
 
-/// Distances of all pairs from dot products, in blocks.
+/// Distances of all pairs, computed from dot products in blocks.
 fn scored(spec: &ManifoldSpec, x: &[f32], y: &[f32]) -> conifer_index::Result<Vec<f32>> {
     let columns = y.len() / spec.dim;
     let mut out = vec![0.0; x.len() / spec.dim * columns];
     if out.is_empty() {
         return Ok(out);
     }
-    // `score_rows` passes each row to one call, so no lock is ever contended.
+    // `score_rows` passes each row to exactly one call, so no lock is contended.
     let rows: Vec<Mutex<&mut [f32]>> = out.chunks_exact_mut(columns).map(Mutex::new).collect();
     score_rows(spec, Ranking::Distance, x, y, |i, scores| {
         if let Ok(mut row) = rows[i].lock() {
@@ -445,7 +447,7 @@ fn scored(spec: &ManifoldSpec, x: &[f32], y: &[f32]) -> conifer_index::Result<Ve
     Ok(out)
 }
 
-/// Distances of all pairs, one by one.
+/// Distances of all pairs, computed one by one.
 fn pairs<T: SpaceFloat>(space: &dyn Space<T>, x: &[T], y: &[T]) -> Vec<T> {
     let dim = space.spec().dim;
     let columns = y.len() / dim;

@@ -1,6 +1,6 @@
-//! Differentiable functions of a space on tensors of the engine, for `torch.autograd.Function`.
+//! Differentiable functions of a space on Burn tensors, for `torch.autograd.Function`.
 //!
-//! The forward pass keeps no graph; the backward pass computes the function again with one.
+//! The forward pass keeps no graph. The backward pass computes the function again with a graph.
 
 use burn::tensor::{DType, Device, Tensor, TensorData};
 use conifer::geometry::ManifoldSpec;
@@ -13,21 +13,21 @@ use crate::error::exception;
 use crate::space::SpaceObject;
 use crate::threads;
 
-/// Borrowed numbers of one type.
+/// Borrowed numbers of one element type.
 #[derive(Clone, Copy)]
 enum FloatSlice<'a> {
     Single(&'a [f32]),
     Double(&'a [f64]),
 }
 
-/// An input of a computation on the thread pool.
+/// An input in a form that can be sent to the thread pool.
 #[derive(Clone, Copy)]
 pub(crate) struct TensorInput<'a> {
     numbers: FloatSlice<'a>,
     shape: &'a [usize],
 }
 
-/// Numbers that leave the engine.
+/// Copied numbers of a result tensor.
 pub(crate) enum FloatVec {
     Single(Vec<f32>),
     Double(Vec<f64>),
@@ -86,7 +86,8 @@ impl FloatVec {
     }
 }
 
-/// The value of the function `name`. `inputs` are `[N, dim]`, the last is the curvatures `[K]` if the space is curved.
+/// Computes the function `name`. The inputs are `[N, dim]`; if the space is curved, the last input is the curvatures
+/// `[K]`.
 #[pyfunction]
 pub(crate) fn tensor_op<'py>(
     py: Python<'py>,
@@ -104,7 +105,7 @@ pub(crate) fn tensor_op<'py>(
     values.into_array(py, &shape)
 }
 
-/// The gradients of all inputs of [`tensor_op`], given the gradient of its result.
+/// Computes the gradients of all inputs of [`tensor_op`] from the gradient of its result.
 #[pyfunction]
 pub(crate) fn tensor_op_backward<'py>(
     py: Python<'py>,
@@ -134,7 +135,7 @@ pub(crate) fn tensor_op_backward<'py>(
     found.into_iter().zip(&arrays).map(|(values, input)| values.into_array(py, &input.shape)).collect()
 }
 
-/// One call of a function, checked.
+/// A checked call of a function.
 struct OpCall<'a> {
     name: &'a str,
     spec: ManifoldSpec,
@@ -147,7 +148,8 @@ enum OpLeaf {
     Curvatures(Tensor<1>),
 }
 
-/// Names, numbers of `[N, dim]` inputs, numbers of settings, and whether the rows must correspond.
+/// For each function: its name, the number of `[N, dim]` inputs, the number of settings, and whether the rows
+/// correspond.
 const OPS: [(&str, usize, usize, bool); 8] = [
     ("exp0", 1, 0, true),
     ("log0", 1, 0, true),
@@ -188,7 +190,7 @@ impl<'a> OpCall<'a> {
         Ok(OpCall { name, spec, inputs: arrays.iter().map(TensorInput::of).collect(), settings })
     }
 
-    /// The leaves and the result. With an autodiff device, the leaves require gradients.
+    /// Computes the result. Returns it with the leaves, which require gradients on an autodiff device.
     fn compute(&self, device: &Device) -> PyResult<(Vec<OpLeaf>, OpResult)> {
         let curved = !self.spec.curv.is_empty();
         let (rows, curvatures) = self.inputs.split_at(self.inputs.len() - usize::from(curved));
@@ -225,7 +227,7 @@ impl<'a> OpCall<'a> {
     }
 }
 
-/// The spec with the curvatures of an argument, checked.
+/// The spec with the curvatures of the argument, if there is one. Checks the curvatures.
 pub(crate) fn with_curvatures(spec: &ManifoldSpec, curvatures: Option<&FloatArray<'_>>) -> PyResult<ManifoldSpec> {
     let Some(found) = curvatures.filter(|_| !spec.curv.is_empty()) else { return Ok(spec.clone()) };
     if found.shape != [spec.factors] {
@@ -237,7 +239,7 @@ pub(crate) fn with_curvatures(spec: &ManifoldSpec, curvatures: Option<&FloatArra
     Ok(spec)
 }
 
-/// Borrows arrays, which must have one dtype.
+/// Borrows arrays, which must have the same dtype.
 fn arrays<'py>(inputs: &[Bound<'py, PyAny>]) -> PyResult<Vec<FloatArray<'py>>> {
     let arrays: Vec<FloatArray<'py>> =
         inputs.iter().map(|it| FloatArray::of("an input", it)).collect::<PyResult<_>>()?;

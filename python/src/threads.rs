@@ -1,7 +1,7 @@
 //! The thread pool of the extension.
 //!
-//! The pool is made anew after a fork, because threads do not survive one. `rayon`'s global pool cannot be replaced, so
-//! no function of this crate may use it outside of [`run`].
+//! After a fork, a new pool is created, because threads do not survive a fork. `rayon`'s global pool cannot be
+//! replaced, so no function of this crate may use it outside of [`run`].
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -9,11 +9,11 @@ use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use rayon::{ThreadPool, ThreadPoolBuilder};
 
-/// Stack of each thread. Backward passes through deep towers recurse.
+/// Stack size of each thread. It is large because backward passes through deep towers recurse.
 const STACK_BYTES: usize = 8 << 20;
 
 struct ProcessPool {
-    /// The process that made the pool.
+    /// Id of the process that created the pool.
     process: u32,
     pool: Arc<ThreadPool>,
 }
@@ -34,7 +34,7 @@ pub(crate) fn pool() -> PyResult<Arc<ThreadPool>> {
     if let Some(it) = current.as_ref().filter(|it| it.process == process) {
         return Ok(Arc::clone(&it.pool));
     }
-    // The parent's pool is never dropped here: its threads do not exist in this process.
+    // Do not drop the pool of the parent process, because its threads do not exist in this process.
     let threads = current.take().map_or(0, |parent| {
         let threads = parent.pool.current_num_threads();
         std::mem::forget(parent);
@@ -45,7 +45,7 @@ pub(crate) fn pool() -> PyResult<Arc<ThreadPool>> {
     Ok(pool)
 }
 
-/// Uses `threads` threads from now on; 0: one per core, or as `RAYON_NUM_THREADS` says.
+/// Sets the number of threads. 0: the number in `RAYON_NUM_THREADS`, or else one per core.
 #[pyfunction]
 pub(crate) fn set_num_threads(threads: isize) -> PyResult<()> {
     let threads = usize::try_from(threads)

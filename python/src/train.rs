@@ -16,10 +16,10 @@ use serde_json::{Value, json};
 use crate::error::{exception, exception_of_command};
 use crate::threads;
 
-/// Time between two looks for Ctrl-C.
+/// Time between two checks for Ctrl-C.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// What to train.
+/// The run to start or to resume.
 enum RunSource {
     /// A config file.
     File(PathBuf),
@@ -37,8 +37,8 @@ struct RunSummary {
     stopped: bool,
 }
 
-/// Trains and returns a summary as JSON. `on_event` gets each event as JSON on the calling thread, in order; the run
-/// goes on meanwhile. It stops the run by raising, or by returning `False`. The run then saves a checkpoint.
+/// Trains and returns a summary as JSON. `on_event` receives each event as JSON on the calling thread, in order, while
+/// the run continues. If `on_event` raises or returns `False`, the run saves a checkpoint and stops.
 #[pyfunction]
 #[pyo3(signature = (path, config, resume, overrides, out, smoke, on_event))]
 #[expect(clippy::too_many_arguments, reason = "the Python package names them")]
@@ -92,7 +92,7 @@ fn watch(
         let answer = match received {
             Err(RecvTimeoutError::Disconnected) => return raised,
             Err(RecvTimeoutError::Timeout) => py.check_signals().map(|()| false),
-            // After the first exception the rest of the run is only waited for.
+            // After the first exception, only wait for the end of the run.
             Ok(_) if raised.is_some() => Ok(false),
             Ok(event) => py.check_signals().and_then(|()| {
                 let answer = on_event.call1((event.to_string(),))?;
@@ -110,7 +110,7 @@ fn watch(
     }
 }
 
-/// Runs on the thread pool.
+/// Executes the run on the thread pool.
 fn run(
     source: RunSource,
     overrides: &[String],
@@ -141,7 +141,7 @@ fn run(
     };
     trainer.keep_features(conifer_cli::feature_store(trainer.config()));
     let mut send = |event: &Event<'_>| {
-        // The receiver lives until the sender is dropped.
+        // `send` cannot fail, because the receiver lives until the sender is dropped.
         _ = events.send(event_json(event));
     };
     let (outcome, loss) = conifer_cli::watch_training(&mut trainer, stop, &mut send).map_err(exception_of_command)?;
@@ -169,7 +169,7 @@ fn event_json(event: &Event<'_>) -> Value {
     }
 }
 
-/// A config of Python values as TOML.
+/// Converts a config from JSON to TOML.
 fn toml_of(json: &str) -> PyResult<String> {
     let table: toml::Table = serde_json::from_str(json).map_err(|error| {
         PyValueError::new_err(format!("config: {error}; expected tables of texts, numbers and lists"))

@@ -1,4 +1,4 @@
-//! Vectors for engines that rank by Euclidean distance; see [`conifer_index::export`].
+//! Vectors for search engines that rank by Euclidean distance; see [`conifer_index::export`].
 
 use std::borrow::Cow;
 use std::iter;
@@ -29,7 +29,7 @@ pub(crate) fn row_vectors<'py>(py: Python<'py>, set: &Bound<'py, SetObject>) -> 
     array(py, vectors, &[set.len(), width], false)
 }
 
-/// The vector to send for every query, `[Q, width]`, float32. It does not depend on the rows.
+/// The vector of every query, `[Q, width]`, float32. It does not depend on the rows.
 #[pyfunction]
 pub(crate) fn query_vectors<'py>(
     py: Python<'py>,

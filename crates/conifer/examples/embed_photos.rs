@@ -1,4 +1,4 @@
-//! Embeds a folder of photos, each subfolder a class, and writes the embedding set.
+//! Embeds a folder of photos, in which each subfolder is a class, and writes the embedding set.
 //!
 //! `cargo run --release -p conifer --example embed_photos -- PHOTOS MODEL OUT`. Without arguments, the example draws 8
 //! pictures of the toy world and embeds them with the small towers in this repository, which were trained only on such

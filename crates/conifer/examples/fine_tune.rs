@@ -1,4 +1,4 @@
-//! Fine-tunes a published CLIP as a hyperbolic model: a MERU that starts from its towers.
+//! Fine-tunes a published CLIP as a hyperbolic model: trains a MERU that starts from the towers of the CLIP.
 //!
 //! `cargo run --release -p conifer --example fine_tune -- MODEL OUT`, where MODEL is a published file or folder
 //! (`openai/clip-vit-base-patch32`, an open_clip or Hugging Face folder, a checkpoint of MERU, HyCoCLIP or PHyCLIP)

@@ -1,4 +1,4 @@
-//! A training method of your own, outside this workspace: a loss, one registry entry, and a config that names it.
+//! Defines a training method outside this workspace: a loss, a registry entry, and a config that names the method.
 //!
 //! `cargo run --release -p conifer --example own_method -- [OUT]`
 #![allow(clippy::print_stdout)]
@@ -29,7 +29,8 @@ impl Method for SigmoidPairs {
         ENTRY.views
     }
 
-    /// `-mean_j log sigmoid(z_ij (s S_ij - s))`, with z = 1 on the diagonal and -1 beside it, s = 1/temperature.
+    /// `-mean_j log sigmoid(z_ij (s S_ij - s))`, with the similarity S, s = 1/temperature, z = 1 on the diagonal and -1
+    /// elsewhere.
     fn loss(&self, batch: &BatchPoints, space: &BatchSpace) -> Result<Loss> {
         let (image, text) = batch.pair(self.name())?;
         let [rows, _] = image.dims();

@@ -1,5 +1,5 @@
-//! Searches a set of embeddings: by distance, below and above a point (the exterior angle), inside a cone, and by
-//! depth, with a filter.
+//! Searches a set of embeddings: by distance, below and above a point (by exterior angle), inside a cone, and by depth,
+//! with filters.
 //!
 //! `cargo run --release -p conifer --example search`. The example needs no tensor engine, so
 //! `--no-default-features` builds it, too.
@@ -29,7 +29,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     show("nearest to", "dog", Ranking::Distance, &Filter::All)?;
     show("photos narrower than", "animal", Ranking::Angle(Direction::Down), &photos)?;
     show("texts broader than", "dog/1.jpg", Ranking::Angle(Direction::Up), &texts)?;
-    // The gate selects the rows; the ranking orders them.
+    // The gate selects the rows, and the ranking orders them.
     show("from general to specific below", "animal", Ranking::Depth(Gate::Angle(Direction::Down, 0.8)), &Filter::All)?;
     // Filters combine: photos inside the cone of "animal", but not inside that of "dog", at a limited depth.
     let (animal, dog) =
@@ -37,7 +37,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let not_dog = Filter::Inside(dog, Cone::default());
     let wanted = [photos, animal, Filter::Not(&not_dog), Filter::Depth(0.5, 3.0)];
     show("animals that are no dogs, nearest to", "animal", Ranking::Distance, &Filter::And(&wanted))?;
-    // A column of the set is a filter.
+    // A filter can also select values of a column.
     let reviewed = Filter::Column { column: &set.columns["reviewed"], wanted: &["yes"] };
     show("reviewed rows nearest to", "vehicle", Ranking::Distance, &reviewed).map_err(Into::into)
 }

@@ -1,8 +1,8 @@
 //! Train, evaluate and search hierarchical vision-language embeddings.
 //!
 //! An embedding model of this family places general concepts near a root ("an animal") and specific ones far from it
-//! ("a brown dog asleep on a red sofa"), and is trained so that what a text describes lies inside the *cone* of that text.
-//! This crate gathers the types that a program needs; each module re-exports one part of the workspace:
+//! ("a brown dog asleep on a red sofa"). Training places the photos that a text describes inside the *cone* of the
+//! text. This crate re-exports the types that programs need, one module per part of the workspace:
 //!
 //! | module | holds | feature |
 //! |---|---|---|
@@ -15,9 +15,9 @@
 //! | [`eval`] | benchmarks, metrics, records | `eval` |
 //! | [`viz`] | charts, the HTML report, projections and factors | `viz` |
 //!
-//! The folder `examples/` has a program for each task. Without default features only geometry and search are built,
-//! which need no tensor engine. The number of crates in the dependency tree
-//! (`cargo tree -p conifer -e normal --prefix none | sed 's/ (\*)$//' | sort -u`, 2026-11):
+//! The folder `examples/` has a program for each task. Without default features only geometry, embeddings and search
+//! are built, which need no tensor engine. Number of crates in the dependency tree (`cargo tree -p conifer -e normal
+//! --prefix none | sed 's/ (\*)$//' | sort -u`, 2026-11):
 //!
 //! | features | none | `viz` | `data` | `eval` | `model` | default |
 //! |---|---|---|---|---|---|---|
@@ -61,7 +61,7 @@ pub mod geometry {
     }
 }
 
-/// Embeddings with their space: a set in one folder, or a versioned store that supports append and delete.
+/// Embeddings with their space: a set in a folder, or a versioned store that supports append and delete.
 pub mod embeddings {
     pub use conifer_embeddings::{Element, EmbeddingSet, Modality, Provenance, StoredSet};
     pub use conifer_index::store::{Snapshot, Store};
@@ -75,7 +75,7 @@ pub mod index {
     };
 }
 
-/// Samples and where they come from.
+/// Samples and their sources.
 #[cfg(feature = "data")]
 pub mod data {
     pub use conifer_data::hierarchy::{ClassGraph, Tree};
@@ -101,7 +101,7 @@ pub mod model {
 }
 
 /// Training: a config, a method and the trainer. To add a method, register a [`MethodEntry`](train::MethodEntry) in
-/// [`METHODS`](train::METHODS); its tensors are those of [`tensor`](train::tensor).
+/// [`METHODS`](train::METHODS). Methods use the tensors of [`tensor`](train::tensor).
 #[cfg(feature = "model")]
 pub mod train {
     pub use burn::tensor;
@@ -121,7 +121,7 @@ pub mod eval {
     };
 }
 
-/// Charts and the report page, in files that need no network; projections and depths in factors.
+/// Charts and the report page, as files that need no network; projections, and depths in the factors of a product.
 #[cfg(feature = "viz")]
 pub mod viz {
     pub use conifer_viz::{

@@ -1,10 +1,10 @@
-//! Runs every example, so that each keeps working.
+//! Runs every example and checks its output.
 #![allow(clippy::unwrap_used)]
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Cargo builds the examples together with the tests, into `examples/` of the target folder.
+/// Runs an example. Cargo builds the examples together with the tests, into `examples/` of the target folder.
 fn run(name: &str, args: &[&Path]) -> String {
     let test = std::env::current_exe().unwrap();
     let profile = test.parent().and_then(Path::parent).unwrap();
@@ -43,8 +43,8 @@ fn a_walk_names_the_class_before_the_general_word() {
     assert!(text.contains("bus/1.jpg: bus -> vehicle -> (root)"), "{text}");
 }
 
-/// By hand: photos 1 to 3 are nearest to their captions. The cosine of photo 4 is .77 with caption 2 and .68 with its
-/// own.
+/// Photos 1 to 3 are nearest to their captions. The cosine of photo 4 is .77 with caption 2, but .68 with its own
+/// (computed by hand).
 #[test]
 fn arrays_are_evaluated() {
     let text = run("evaluate_arrays", &[]);

@@ -1,4 +1,4 @@
-//! The chain of texts retrieved for one photo or text, from general to specific (HierarCaps, supplement Sec. 2.5).
+//! Retrieves the chain of texts of one photo or text, from general to specific (HierarCaps, supplement Sec. 2.5).
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -9,19 +9,20 @@ use rayon::prelude::*;
 use crate::metrics::{best_within_levels, depth_levels, ordering_by_ascending};
 use crate::{Error, Result};
 
-/// Column of an embedding set with the true caption chain of a photo, a JSON list of texts from general to specific.
+/// Name of the column of an embedding set that holds the true caption chain of a photo: a JSON list of texts from
+/// general to specific.
 pub const TIERS_COLUMN: &str = "tiers";
 
 /// A protocol of the chain retrieval of HierarCaps: the radii of the balls around the root, and whether the first
 /// retrieved text counts. The supplement and the released evaluator differ in both (DEVIATIONS.md, E4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ChainProtocol {
-    /// Name in records and replies.
+    /// Name in records and API responses.
     pub name: &'static str,
     /// True if the radii go from the root to the text closest to the query; false if they go from the shallowest to the
     /// deepest candidate and are the same for every query.
     pub per_query: bool,
-    /// False if the first retrieved text, the one nearest to the root, is left out.
+    /// False if the first retrieved text, which is nearest to the root, is left out.
     pub first_kept: bool,
 }
 
@@ -34,14 +35,14 @@ pub const CHAIN_PROTOCOLS: [ChainProtocol; 4] = [
 ];
 
 impl ChainProtocol {
-    /// The released evaluator.
+    /// Radii and first text as in the released evaluator.
     pub const RELEASED: Self = Self { name: "released", per_query: false, first_kept: true };
-    /// The radii of the released evaluator, without the first text.
+    /// Radii as in the released evaluator, but without the first text.
     pub const RELEASED_FIRST_LEFT_OUT: Self =
         Self { name: "released, first left out", per_query: false, first_kept: false };
-    /// The supplement.
+    /// Radii and first text as in the supplement.
     pub const PAPER: Self = Self { name: "paper", per_query: true, first_kept: false };
-    /// The radii of the supplement, with the first text.
+    /// Radii as in the supplement, but with the first text.
     pub const PAPER_FIRST_KEPT: Self = Self { name: "paper, first kept", per_query: true, first_kept: true };
 
     /// The `steps` radii for candidates at `depths` and a query whose closest candidate is at depth `closest`.
@@ -58,17 +59,17 @@ impl ChainProtocol {
 pub struct ChainQuery<'a> {
     /// Space of the query and of the candidates.
     pub spec: &'a ManifoldSpec,
-    /// Centre of the ball.
+    /// Centre of the ball that widens.
     pub root: &'a Root,
     /// The point of the photo or text.
     pub point: &'a [f32],
-    /// Range of the radii.
+    /// Range of the radii, and whether the first text counts.
     pub protocol: ChainProtocol,
     /// Number of radii.
     pub steps: usize,
 }
 
-/// A chain of candidates, general first.
+/// A chain of candidates, from general to specific.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RetrievedChain {
     /// The best candidate within each radius.
@@ -77,16 +78,16 @@ pub struct RetrievedChain {
     pub tiers: Vec<RetrievedText>,
     /// The first text, if the protocol leaves it out.
     pub left_out: Option<RetrievedText>,
-    /// The candidate most similar to the query among all.
+    /// Index of the candidate most similar to the query, at any depth.
     pub closest: usize,
 }
 
-/// One radius of the ball.
+/// The result for one radius of the ball.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RetrievedLevel {
-    /// Distance from the root.
+    /// Radius of the ball, as a distance from the root.
     pub radius: f64,
-    /// The candidate most similar to the query within the radius; `None` if no candidate is within.
+    /// The candidate most similar to the query among those within the radius; `None` if there are none.
     pub candidate: Option<usize>,
 }
 
@@ -95,19 +96,19 @@ pub struct RetrievedLevel {
 pub struct RetrievedText {
     /// Index of the candidate.
     pub candidate: usize,
-    /// The smallest radius that retrieves it.
+    /// The smallest radius that retrieves the text.
     pub radius: f64,
-    /// Its depth.
+    /// Distance of the text from the root.
     pub depth: f64,
-    /// Its similarity to the query.
+    /// Similarity of the text to the query.
     pub similarity: f32,
 }
 
 /// Retrieves the chain of a query: at each radius, the candidate within the radius that is most similar to the query.
-/// A candidate is kept if its text differs from the previous one.
+/// A candidate joins the chain if its text differs from the previous one.
 ///
-/// `texts[i]` and `row(i)` are the text and the point of candidate i. Depths are computed in f64, so that two
-/// candidates whose depths differ in the last bits of f32 do not tie.
+/// `texts[i]` and `row(i)` are the text and the point of candidate i. Depths are computed in f64: two candidates whose
+/// depths differ only in the last bits of f32 must not tie.
 ///
 /// # Errors
 /// There is no candidate; `steps` is 0; a point has a wrong length, or its depth or similarity is not a number; `spec`
@@ -170,7 +171,7 @@ pub fn retrieve_text_chain<'a>(
     Ok(RetrievedChain { levels, tiers, left_out, closest })
 }
 
-/// Index of the first text with the same spelling, for each text.
+/// For each text, the index of the first text with the same spelling.
 pub(crate) fn spellings(texts: &[&str]) -> Vec<usize> {
     let mut first = BTreeMap::new();
     texts.iter().enumerate().map(|(i, &text)| *first.entry(text).or_insert(i)).collect()
@@ -186,7 +187,7 @@ mod tests {
     use super::*;
 
     const TEXTS: [&str; 4] = ["animal", "dog", "a dog runs", "cat"];
-    /// Depths 1, 2, 4 and 2.
+    /// The depths are 1, 2, 4 and 2.
     static POINTS: [[f32; 2]; 4] = [[1.0, 0.0], [2.0, 0.0], [4.0, 0.0], [0.0, 2.0]];
 
     fn retrieved(point: [f32; 2], protocol: ChainProtocol, steps: usize) -> RetrievedChain {
@@ -195,14 +196,15 @@ mod tests {
         retrieve_text_chain(&query, &TEXTS, |i| Cow::Borrowed(&POINTS[i][..])).unwrap()
     }
 
-    /// The query (3.5, 0.1) is closest to "a dog runs" at depth 4. Five radii of the paper are 0, 1, 2, 3 and 4.
+    /// The query (3.5, 0.1) is closest to "a dog runs" at depth 4, so five radii of the paper's protocol are 0, 1, 2, 3
+    /// and 4.
     #[test]
     fn chain_by_hand() {
         let chain = retrieved([3.5, 0.1], ChainProtocol::PAPER, 5);
         let radii: Vec<f64> = chain.levels.iter().map(|it| it.radius).collect();
         let within: Vec<_> = chain.levels.iter().map(|it| it.candidate).collect();
         assert_eq!(radii, [0.0, 1.0, 2.0, 3.0, 4.0]);
-        // "cat" is within radius 2, too, but "dog" is closer.
+        // "cat" is also within radius 2, but "dog" is more similar to the query.
         assert_eq!(within, [None, Some(0), Some(1), Some(1), Some(2)]);
         assert_eq!(chain.closest, 2);
         let tiers = |chain: &RetrievedChain| -> Vec<(&str, f64, f64)> {
@@ -215,15 +217,15 @@ mod tests {
         assert!(kept.left_out.is_none());
     }
 
-    /// The query (0, 1.9) is closest to "cat" at depth 2, so the paper's radii stop there. Those of the released
-    /// evaluator go on to depth 4.
+    /// The query (0, 1.9) is closest to "cat" at depth 2, so the paper's radii end there. The radii of the released
+    /// evaluator end at depth 4, the depth of the deepest candidate.
     #[test]
     fn radii_depend_on_the_protocol() {
         let last = |protocol| retrieved([0.0, 1.9], protocol, 4).levels[3].radius;
         assert_eq!((last(ChainProtocol::PAPER), last(ChainProtocol::RELEASED)), (2.0, 4.0));
         let first = |protocol| retrieved([0.0, 1.9], protocol, 4).levels[0].radius;
         assert_eq!((first(ChainProtocol::PAPER), first(ChainProtocol::RELEASED)), (0.0, 1.0));
-        // A single radius of the paper's protocol is 0, and no text is within.
+        // With one step the only radius of the paper's protocol is 0, which contains no text.
         let one = retrieved([0.0, 1.9], ChainProtocol::PAPER, 1);
         assert!(one.tiers.is_empty() && one.left_out.is_none());
     }

@@ -15,19 +15,19 @@ use crate::{Outcomes, Record, ResultLine};
 pub struct Comparison {
     /// Task of the suite that measured the number, if any.
     pub task: Option<String>,
-    /// As in [`Record::benchmark`].
+    /// Name of the benchmark ([`Record::benchmark`]).
     pub benchmark: String,
-    /// As in [`Record::split`].
+    /// Part of the data ([`Record::split`]).
     pub split: String,
-    /// As in [`Record::protocol`].
+    /// Variant of the protocol ([`Record::protocol`]).
     pub protocol: String,
-    /// As in [`Record::metric`].
+    /// Name of the metric ([`Record::metric`]).
     pub metric: String,
     /// The first model's value.
     pub first: Option<f64>,
     /// The second model's value.
     pub second: Option<f64>,
-    /// Number of queries of the first model, or of the second if only it has the number.
+    /// Number of queries of the first model, or of the second if only the second has the number.
     pub n: usize,
     /// Result of the comparison.
     #[serde(flatten)]
@@ -40,7 +40,7 @@ pub struct Comparison {
 pub enum Verdict {
     /// Both models were measured on the same queries.
     Paired {
-        /// Second minus first.
+        /// Value of the second model minus the value of the first.
         difference: f64,
         /// 95 % percentile bootstrap interval of the difference, resampling queries.
         interval: [f64; 2],
@@ -51,7 +51,7 @@ pub enum Verdict {
     },
     /// No paired comparison is possible.
     NotCompared {
-        /// Why not.
+        /// The reason.
         reason: String,
     },
 }
@@ -61,12 +61,12 @@ pub enum Verdict {
 const MAX_RESAMPLES: usize = 10_000;
 /// Minimum number of resamples, used from 200,000 queries on to limit the time of a comparison.
 const MIN_RESAMPLES: usize = 1_000;
-/// Maximum number of resamples of a correlation. It is smaller, because each resample is ranked again.
+/// Maximum number of resamples of a correlation. It is smaller because each resample has to be ranked.
 const MAX_RANKED_RESAMPLES: usize = 2_000;
 /// Approximate number of queries drawn in a comparison, over all resamples.
 const TOTAL_DRAWS: usize = 200_000_000;
 
-/// Compares the records of one key.
+/// Compares the records of the two models for one key.
 fn row(key: ComparisonKey<'_>, first: &[&Record], second: &[&Record], seed: u64) -> Comparison {
     let verdict = match (first, second) {
         ([first], [second]) => paired(first, second, seed),
@@ -97,19 +97,19 @@ fn comparison(key: ComparisonKey<'_>, first: &[&Record], second: &[&Record], ver
 
 /// Compares two result files number by number.
 ///
-/// Lines are paired by task, benchmark, split, protocol, metric, data and settings. Numbers of the same name with
-/// different data or settings are not compared, and the row says what differs. `progress` receives the number of names
-/// done and their total.
+/// Lines are paired by task, benchmark, split, protocol, metric, data and settings. Numbers with the same name but
+/// different data or settings are not compared; the row states the difference. `progress` receives the number of
+/// finished names and the total.
 ///
 /// The paired bootstrap (Efron and Tibshirani 1993, chapter 16) draws the same queries for both models in each of `R`
-/// resamples. `R` is 10,000. For more than 20,000 queries `n` it is `2e8 / n`, but at least 1,000, and for
-/// correlations it is at most 2,000. With `d` the differences of the resamples, `p = min(1, 2 min(1 + #(d <= 0), 1 +
-/// #(d >= 0)) / (R + 1))`. The bootstrap of a few equal differences would give too small a p, so p is at least `2^(1 -
-/// m)` for `m` drawn units (queries, or clusters of queries). This is the smallest p of the exact test that flips the
-/// signs of the differences. A resample without a value (a correlation of equal values) counts in both tails and is
-/// left out of the interval. p is not corrected for multiple comparisons.
+/// resamples. `R` is 10,000. For more than 20,000 queries `n` it is `2e8 / n`, but at least 1,000, and for correlations
+/// it is at most 2,000. Let `d` be the differences of the resamples. Then
+/// `p = min(1, 2 min(1 + #(d <= 0), 1 + #(d >= 0)) / (R + 1))`. With few equal differences the bootstrap alone gives a
+/// p that is too small, so p is at least `2^(1 - m)` for `m` drawn units (queries, or clusters of queries). This is the
+/// smallest p of the exact test that flips the signs of the differences. A resample without a value (a correlation of
+/// equal values) counts in both tails and is left out of the interval. p is not corrected for multiple comparisons.
 ///
-/// The result is deterministic in `seed`.
+/// The same `seed` gives the same result.
 pub fn compare_results(
     a: &[ResultLine],
     b: &[ResultLine],
@@ -147,10 +147,10 @@ pub fn compare_results(
     all
 }
 
-/// Order of first occurrence of a group, and its lines in either file.
+/// Position of the first line of a group, and the lines of the group in each file.
 type ComparedLines<'a> = (usize, [Vec<&'a ResultLine>; 2]);
 
-/// Compares the lines of one key and task. Returns one row for each combination of data and settings.
+/// Compares the lines with one key and task. Returns one row for each combination of data and settings.
 fn compare_key(key: ComparisonKey<'_>, first: &[&ResultLine], second: &[&ResultLine], seed: u64) -> Vec<Comparison> {
     let row_of = |first: &[&ResultLine], second: &[&ResultLine]| row(key, &records(first), &records(second), seed);
     let (mut rows, mut alone, mut rest) = (Vec::new(), Vec::new(), second.to_vec());
@@ -286,7 +286,7 @@ fn paired(first: &Record, second: &Record, seed: u64) -> Verdict {
     let most = if matches!(a, Outcomes::Spearman { .. }) { MAX_RANKED_RESAMPLES } else { MAX_RESAMPLES };
     let resamples = (TOTAL_DRAWS / a.len()).clamp(MIN_RESAMPLES, most);
     let mut differences = resampled(a, b, &units, resamples, seed);
-    // NaN counts in both tails, because it is no evidence of a difference.
+    // NaN counts in both tails, because it is not evidence of a difference.
     let side = |wrong: fn(f64) -> bool| 1 + differences.iter().filter(|&&d| !wrong(d)).count();
     let tail = side(|d| d > 0.0).min(side(|d| d < 0.0));
     let least = (1.0 - units.len() as f64).exp2();
@@ -301,7 +301,7 @@ fn paired(first: &Record, second: &Record, seed: u64) -> Verdict {
 }
 
 /// Second minus first on the same resampled queries. Each resample has a separate random stream, so the result does not
-/// depend on the threads.
+/// depend on the number of threads.
 fn resampled(a: &Outcomes, b: &Outcomes, units: &BootstrapUnits, resamples: usize, seed: u64) -> Vec<f64> {
     let (a, b) = (a.draws(), b.draws());
     (0..resamples)

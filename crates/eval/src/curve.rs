@@ -6,11 +6,11 @@ use crate::record::RecordKey;
 /// A precision-recall curve over the thresholds of a score, averaged over queries.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct PrecisionRecallCurve {
-    /// As in [`crate::Record::benchmark`].
+    /// Name of the benchmark ([`crate::Record::benchmark`]).
     pub benchmark: String,
-    /// As in [`crate::Record::split`].
+    /// Part of the data ([`crate::Record::split`]).
     pub split: String,
-    /// As in [`crate::Record::protocol`].
+    /// Variant of the protocol ([`crate::Record::protocol`]).
     pub protocol: String,
     /// How the queries are averaged.
     pub average: CurveAverage,
@@ -18,7 +18,7 @@ pub struct PrecisionRecallCurve {
     pub points: Vec<CurvePoint>,
 }
 
-/// How the curves of several queries become one.
+/// How the curves of several queries are averaged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CurveAverage {
@@ -37,15 +37,15 @@ pub struct CurvePoint {
     pub recall: f64,
     /// Right candidates among those that pass. `None` if none passes.
     pub precision: Option<f64>,
-    /// Number of queries for which a candidate passes, out of those with a right candidate.
+    /// Number of queries for which at least one candidate passes, among the queries with a right candidate.
     pub queries: u64,
 }
 
 impl CurveAverage {
-    /// Both averages.
+    /// All averages.
     pub const ALL: [Self; 2] = [Self::Mean, Self::Pooled];
 
-    /// Name in files.
+    /// Name in result files.
     pub fn name(self) -> &'static str {
         match self {
             Self::Mean => "mean",
@@ -55,8 +55,8 @@ impl CurveAverage {
 }
 
 impl PrecisionRecallCurve {
-    /// Both averages of the queries in `sums`. `threshold` converts a threshold from 0 (the strictest) to 1 to the unit
-    /// of the score; the metric of `key` is not used.
+    /// Returns both averages of the queries in `sums`. `threshold` converts a threshold in [0, 1], where 0 is the
+    /// strictest, to the unit of the score. The metric of `key` is not used.
     pub(crate) fn both(key: RecordKey<'_>, sums: &ThresholdCurveSums, threshold: impl Fn(f64) -> f64) -> [Self; 2] {
         CurveAverage::ALL.map(|average| Self {
             benchmark: key.benchmark.into(),

@@ -5,7 +5,7 @@ use crate::Result;
 
 /// Embeds texts and photos as points of one space.
 ///
-/// A benchmark asks only for points. It cannot see the training method or the encoders.
+/// A benchmark only reads points; it cannot see the training method or the encoders.
 pub trait EmbeddingModel {
     /// Space of all points.
     fn spec(&self) -> &ManifoldSpec;
@@ -14,16 +14,16 @@ pub trait EmbeddingModel {
     /// sphere.
     ///
     /// # Errors
-    /// The root has to be embedded and embedding fails.
+    /// The text of the root cannot be embedded.
     fn root(&self) -> Result<Root>;
 
     /// Points of `texts`, row-major `[texts.len(), dim]`. Every text has a point, including the empty text.
     ///
     /// # Errors
-    /// The model fails.
+    /// A text cannot be embedded.
     fn texts(&self, texts: &[String]) -> Result<Vec<f32>>;
 
-    /// Points of `images`, row-major `[images.len(), dim]`, cropped as `crop` says. No image is skipped.
+    /// Points of `images`, cropped with `crop`, row-major `[images.len(), dim]`. No image is skipped.
     ///
     /// # Errors
     /// [`crate::Error::Broken`] if an image cannot be read.

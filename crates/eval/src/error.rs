@@ -7,9 +7,9 @@ pub enum Error {
     Missing {
         /// Name of the benchmark.
         benchmark: &'static str,
-        /// What is missing.
+        /// Name of the missing input.
         missing: String,
-        /// The requirement, or the next step.
+        /// What the benchmark requires, or how to provide it.
         expected: String,
     },
     /// Some samples cannot be used. They are not dropped, because the number depends on the set of samples.
@@ -56,16 +56,16 @@ pub enum Error {
         /// The faults, each with its line number.
         faults: String,
     },
-    /// The embedder failed.
+    /// The embedder failed. The text is its error message.
     #[error("embedding failed: {0}")]
     Embedder(String),
-    /// A space operation failed.
+    /// An error of `conifer-geometry`.
     #[error(transparent)]
     Space(#[from] conifer_geometry::Error),
-    /// A search operation failed.
+    /// An error of `conifer-index`.
     #[error(transparent)]
     Index(#[from] conifer_index::Error),
-    /// The data crate failed.
+    /// An error of `conifer-data`.
     #[error(transparent)]
     Data(#[from] conifer_data::Error),
 }

@@ -5,8 +5,8 @@ use crate::metrics::{BootstrapUnits, DetectionRanking, RocRanking, SpearmanRanks
 /// A statistic of the rows with the given indices.
 pub(crate) type RowStatistic<'a> = Box<dyn Fn(&[usize]) -> f64 + Sync + 'a>;
 
-/// Per-query values of a metric, with the statistic that combines them. The number, its interval and the paired
-/// comparison of two models are computed from these values.
+/// Per-query values of a metric, with the statistic that combines them. The value of a record, its interval and the
+/// paired comparison of two models are computed from these values.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "statistic", rename_all = "snake_case")]
 pub enum Outcomes {
@@ -24,9 +24,9 @@ pub enum Outcomes {
     },
     /// The number is the harmonic mean of two means, e.g. F1 of mean precision and mean recall.
     HarmonicMean {
-        /// One value per query.
+        /// First value of each query.
         first: Vec<f64>,
-        /// One value per query.
+        /// Second value of each query.
         second: Vec<f64>,
     },
     /// The number is Spearman's rank correlation, or 0 if one side is constant.
@@ -68,7 +68,7 @@ impl Outcomes {
         self.len() == 0
     }
 
-    /// The number over all queries.
+    /// The statistic over all queries.
     pub fn value(&self) -> f64 {
         self.over(&(0..self.len()).collect::<Vec<_>>())
     }
@@ -78,7 +78,7 @@ impl Outcomes {
         self.draws()(rows)
     }
 
-    /// [`Outcomes::over`] for many resamples. Work that is common to all of them is done once.
+    /// Like [`Outcomes::over`], for many resamples: work that all resamples share is done once.
     pub(crate) fn draws(&self) -> RowStatistic<'_> {
         match self {
             Self::Mean { values } => Box::new(|rows| mean(values, rows)),
@@ -94,8 +94,8 @@ impl Outcomes {
                 let ranks = SpearmanRanks::new(found, truth);
                 Box::new(move |rows| {
                     let rho = ranks.over(rows);
-                    // Undefined if all values are equal, as in a resample of one query. A constant score counts as
-                    // correlation 0.
+                    // Undefined if all values are equal, as in a resample of one query. The correlation of a constant
+                    // score counts as 0.
                     if rho.is_nan() && !rows.is_empty() { 0.0 } else { rho }
                 })
             }
@@ -118,8 +118,8 @@ impl Outcomes {
         }
     }
 
-    /// Units that a resample draws: whole `clusters` if queries are dependent, otherwise queries. For a mean of groups,
-    /// queries are drawn within their groups, so that no group is missing from a resample.
+    /// The units that a resample draws: whole `clusters` if queries are dependent, otherwise queries. For a mean of
+    /// groups, queries are drawn within their groups, so no group is missing from a resample.
     pub fn units(&self, clusters: Option<&[u32]>) -> BootstrapUnits {
         match (clusters, self) {
             (Some(clusters), _) => BootstrapUnits::clusters(clusters),
@@ -128,11 +128,11 @@ impl Outcomes {
         }
     }
 
-    /// 95 % percentile bootstrap interval of the number, drawing `units`; see [`crate::metrics::bootstrap_units`].
+    /// 95 % percentile bootstrap interval of the value, drawing `units`; see [`crate::metrics::bootstrap_units`].
     ///
-    /// For a mean or a mean of groups whose values are all 1 or all 0, all resamples are equal. Then the exact binomial
-    /// bound (Clopper and Pearson 1934) for as many answers as units is used instead. Otherwise `None` for fewer
-    /// than two units.
+    /// If all values of a mean or a mean of groups are 1, or all are 0, all resamples are equal. The interval is then
+    /// the exact binomial bound (Clopper and Pearson 1934) with one answer per unit. In all other cases it is `None`
+    /// for fewer than two units.
     pub fn interval(&self, units: &BootstrapUnits, seed: u64) -> Option<[f64; 2]> {
         let exact = 0.025_f64.powf(1.0 / units.len() as f64);
         match self {
@@ -164,7 +164,7 @@ impl Outcomes {
     }
 }
 
-/// Number of times that each of `0..len` occurs in `rows`.
+/// How often each of `0..len` occurs in `rows`.
 fn counts(rows: &[usize], len: usize) -> Vec<f64> {
     let mut counts = vec![0.0; len];
     rows.iter().for_each(|&row| counts[row] += 1.0);

@@ -7,7 +7,7 @@ use crate::Outcomes;
 pub struct Record {
     /// Name of the benchmark in [`crate::BENCHMARKS`].
     pub benchmark: String,
-    /// Part of the data: `text_to_image`, `all`, a rank.
+    /// Part of the data, such as `text_to_image`, `all`, or the name of a rank.
     pub split: String,
     /// Variant of the protocol, where published evaluators differ.
     pub protocol: String,
@@ -32,13 +32,13 @@ pub struct Record {
 /// Names that identify a [`Record`].
 #[derive(Clone, Copy, Debug)]
 pub struct RecordKey<'a> {
-    /// As in [`Record::benchmark`].
+    /// Name of the benchmark ([`Record::benchmark`]).
     pub benchmark: &'a str,
-    /// As in [`Record::split`].
+    /// Part of the data ([`Record::split`]).
     pub split: &'a str,
-    /// As in [`Record::protocol`].
+    /// Variant of the protocol ([`Record::protocol`]).
     pub protocol: &'a str,
-    /// As in [`Record::metric`].
+    /// Name of the metric ([`Record::metric`]).
     pub metric: &'a str,
 }
 
@@ -48,7 +48,7 @@ impl Record {
         Self::with(key, outcomes.into(), None, baseline, seed)
     }
 
-    /// As [`Record::of`], for dependent queries. `clusters` has the cluster id of each query, and the bootstrap draws
+    /// Like [`Record::of`], for dependent queries: `clusters` has the cluster id of each query, and the bootstrap draws
     /// whole clusters.
     pub fn clustered(
         key: RecordKey<'_>,
@@ -82,7 +82,7 @@ impl Record {
         }
     }
 
-    /// Copy without the per-query values, for readers who only want the numbers.
+    /// Returns a copy without the per-query values.
     #[must_use]
     pub fn without_outcomes(&self) -> Self {
         Self { outcomes: None, clusters: None, ..self.clone() }
@@ -94,7 +94,7 @@ impl Record {
 pub struct Baseline {
     /// Name of the trivial answer, e.g. `chance` or `caption length (words)`.
     pub name: String,
-    /// Value of the same metric.
+    /// Value of the trivial answer, in the metric of the record.
     pub value: f64,
 }
 
@@ -104,7 +104,7 @@ impl Baseline {
         Self::named("chance", value)
     }
 
-    /// Value of a named trivial answer.
+    /// The value of a named trivial answer.
     pub fn named(name: &str, value: f64) -> Option<Self> {
         Some(Self { name: name.into(), value })
     }

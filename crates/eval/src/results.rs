@@ -7,19 +7,19 @@ use crate::{Error, Outcomes, Record, Result};
 /// A line of a result file written by `conifer eval run --out`.
 #[derive(Clone, Debug)]
 pub struct ResultLine {
-    /// Line number, from 1.
+    /// Number of the line in the file, from 1.
     pub line: usize,
     /// The measured number.
     pub record: Record,
     /// Settings of the task, if a suite measured the number.
     pub task: Option<TaskSettings>,
-    /// Model, data and version.
+    /// Provenance: model, data, settings and version of conifer.
     pub produced_by: Value,
-    /// Hash of the data set, from `produced_by`.
+    /// SHA-256 of the data set, copied from `produced_by`.
     pub data_sha256: String,
 }
 
-/// Value of a setting of a line.
+/// A setting of a line, for comparison with another line.
 pub(crate) struct ComparedSetting {
     /// Value that has to be equal in two lines for them to be compared.
     pub(crate) compared: Value,
@@ -37,7 +37,7 @@ impl ComparedSetting {
         Self { compared: value.clone(), shown }
     }
 
-    /// Setting that is a file or a set of prompts. The hash is compared; the name is only displayed.
+    /// A setting that is a file or a set of prompts. Its hash is compared; its name is only displayed.
     fn hashed(value: &Value, name: &str) -> Self {
         match (value["sha256"].as_str(), value[name].as_str()) {
             (Some(hash), Some(name)) => {
@@ -50,15 +50,15 @@ impl ComparedSetting {
 }
 
 impl ResultLine {
-    /// Identifies the run within a suite by task, data set, score, gate and steps, which
-    /// [`ResultLine::compared_settings`] does not list. Empty outside a suite.
+    /// Identifies the run within a suite by task, data set, score, gate and steps. [`ResultLine::compared_settings`]
+    /// does not contain these. Empty outside a suite.
     pub(crate) fn run(&self) -> String {
         self.task
             .as_ref()
             .map_or_else(String::new, |it| format!("{} {} {:?} {} {:?}", it.task, it.data, it.score, it.gate, it.steps))
     }
 
-    /// Settings that have to be equal for two numbers to be compared. The names and their order are fixed; the value is
+    /// Settings that must be equal for two numbers to be compared. The names and their order are fixed. The value is
     /// `None` if the line lacks the setting.
     pub(crate) fn compared_settings(&self) -> [(&'static str, Option<ComparedSetting>); 4] {
         let by = &self.produced_by;
@@ -74,7 +74,7 @@ impl ResultLine {
     }
 }
 
-/// Exclusive upper bound on group indices. A larger index means a damaged file and would allocate too much memory.
+/// Exclusive upper bound on group indices. A larger index would allocate too much memory and indicates a damaged file.
 const MAX_GROUPS: u32 = 10_000_000;
 
 /// Maximum number of faults in a message. A file of another format has a fault in every line.
@@ -82,11 +82,11 @@ const MAX_FAULTS: usize = 5;
 /// Number of characters of an invalid line that are shown.
 const SHOWN_CHARS: usize = 40;
 
-/// Reads a result file with one JSON object per line. `file` is the name for messages. Blank lines are skipped.
+/// Reads a result file with one JSON object per line. Messages call it `file`. Blank lines are skipped.
 ///
 /// # Errors
 /// There are no lines; or a line is not a record, lacks the hash of its data, or has a value that does not match its
-/// outcomes. The message lists the first five faults with their lines and the number of the others.
+/// outcomes. The message lists the first five faults with their line numbers, and the number of further faults.
 pub fn read_results(file: &str, text: &str) -> Result<Vec<ResultLine>> {
     let (mut lines, mut faults) = (Vec::new(), Vec::new());
     for (at, text) in text.lines().enumerate().filter(|(_, text)| !text.trim().is_empty()) {
@@ -130,7 +130,7 @@ fn line(number: usize, text: &str) -> std::result::Result<ResultLine, String> {
     Ok(ResultLine { line: number, record, task: envelope.task, produced_by, data_sha256 })
 }
 
-/// Removes the line number from an error of the JSON parser. It is always 1, because each line is parsed separately.
+/// Removes the line number from an error of the JSON parser, because it is always 1: each line is parsed separately.
 fn in_line(error: &serde_json::Error) -> String {
     let text = error.to_string();
     match text.rsplit_once(" at line ") {
@@ -139,7 +139,7 @@ fn in_line(error: &serde_json::Error) -> String {
     }
 }
 
-/// Checks that the outcomes are complete and give the value of the record.
+/// Checks that the outcomes are complete and yield the value of the record.
 fn check(record: &Record, outcomes: &Outcomes) -> std::result::Result<(), String> {
     let (first, second) = match outcomes {
         Outcomes::Mean { values } => (values.len(), values.len()),
@@ -159,7 +159,7 @@ fn check(record: &Record, outcomes: &Outcomes) -> std::result::Result<(), String
         return Err(format!("a query has group number {group}; expected less than {MAX_GROUPS}"));
     }
     let value = outcomes.value();
-    // The order of summation changes the last digits.
+    // Tolerate differences in the last digits, because the order of summation may differ.
     if (value - record.value).abs() > 1e-6 * record.value.abs().max(1.0) {
         return Err(format!("the value is {}, but its outcomes give {value}", record.value));
     }

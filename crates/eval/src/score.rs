@@ -13,8 +13,8 @@ pub enum Score {
     /// The similarity used in training: the negative distance, or the cosine on the sphere.
     #[default]
     Similarity,
-    /// The inner product `<x,y>_L`, summed over factors, by which the released code of the MERU family ranks. In a
-    /// single Lorentz space it ranks like `Similarity`; in a product of several it does not.
+    /// The inner product `<x,y>_L`, summed over factors. The released code of the MERU family ranks by it. In a single
+    /// Lorentz space the ranking equals that of `Similarity`; in a product of several it does not.
     Inner,
 }
 
@@ -38,7 +38,7 @@ impl From<Score> for Ranking {
 }
 
 /// Calls `row(i, scores)` for each query `i` with its scores against all candidates, in parallel. Returns the results
-/// in query order; for the memory see [`conifer_index::score_rows`].
+/// in query order. For the memory use see [`conifer_index::score_rows`].
 ///
 /// `queries` `[M, dim]` and `candidates` `[N, dim]` are row-major points of `spec`.
 ///
@@ -55,13 +55,13 @@ pub fn similarity_rows<R: Send>(
 }
 
 /// Ranks (0 = best) in both directions: for each query the rank of its best correct candidate, and for each candidate
-/// the rank of its only correct query. The score matrix is computed once for both directions. Ties are as in
+/// the rank of its only correct query. The score matrix is computed once for both directions. Ties count as in
 /// [`crate::metrics::rank_of_best`].
 ///
-/// `query_of[j]` is the query for which candidate `j` is correct. Every query has at least one correct candidate.
+/// `query_of[j]` is the query for which candidate `j` is correct. Every query needs at least one correct candidate.
 ///
 /// # Errors
-/// Those of [`similarity_rows`]; the score of a correct pair is NaN; or a query has no correct candidate.
+/// The errors of [`similarity_rows`]; the score of a correct pair is NaN; or a query has no correct candidate.
 pub(crate) fn ranks_both_ways(
     spec: &ManifoldSpec,
     score: Score,

@@ -9,16 +9,16 @@ use crate::metrics::BootstrapUnits;
 use crate::suite::Better;
 use crate::{Baseline, Outcomes, Record};
 
-/// The opponent of the claimed model.
+/// The opponent of the model that the claim is about.
 #[derive(Clone, Copy, Debug)]
 pub enum Opponent<'a> {
     /// Another model: one record for each seed, in the order of the seeds.
     Model(&'a [&'a Record]),
-    /// The trivial answer of the claimed model's own records.
+    /// The baseline in the records of the claimed model.
     Trivial,
 }
 
-/// A difference over seeds and queries with its interval. Positive differences are in the claim's favour.
+/// A difference over seeds and queries with its interval. Positive differences support the claim.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct SeedComparison {
     /// Values of the claimed model and of the opponent, one pair for each seed.
@@ -27,7 +27,8 @@ pub struct SeedComparison {
     pub difference: f64,
     /// 95 % percentile bootstrap interval of `difference` over seeds and queries.
     pub interval: [f64; 2],
-    /// The trivial answer of the records. `None` if they have none, or if it is the opponent.
+    /// Comparison with the trivial answer of the records. `None` if they have no trivial answer, or if it is the
+    /// opponent.
     pub trivial: Option<TrivialComparison>,
     /// Number of units that a resample draws for each seed: queries, or clusters of queries.
     pub units: usize,
@@ -38,11 +39,11 @@ pub struct SeedComparison {
 /// The better one of two models, compared with a trivial answer.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct TrivialComparison {
-    /// The trivial answer, as the mean over the seeds.
+    /// The trivial answer. Its value is the mean over the seeds.
     pub answer: Baseline,
-    /// True if the claimed model has the better mean, false if the opponent has.
+    /// True if the claimed model is the better one on average over the seeds, false if the opponent is.
     pub of_claimed: bool,
-    /// 95 % interval of that model minus the trivial answer; the sign is reversed if less is better.
+    /// 95 % interval of the better model minus the trivial answer; the sign is reversed if less is better.
     pub interval: [f64; 2],
 }
 
@@ -54,7 +55,7 @@ pub enum ClaimVerdict {
     Holds,
     /// The difference is below the margin.
     DoesNotHold,
-    /// The data do not decide.
+    /// The data do not decide the claim; see [`decide`].
     Undecided,
 }
 
@@ -83,23 +84,23 @@ const MIN_RESAMPLES: usize = 1_000;
 const MAX_RANKED_RESAMPLES: usize = 1_000;
 /// Approximate number of queries drawn in a comparison, over all resamples.
 const TOTAL_DRAWS: usize = 200_000_000;
-/// Smallest number of units with which a difference can be significant: an exact sign-flip test of m units has p of at
-/// least `2^(1 - m)`, and `2^(1 - 6) = 0.031`.
+/// Smallest number of units with which a difference can be significant. An exact sign-flip test of m units has p of at
+/// least `2^(1 - m)`; m = 6 is the smallest with p below 0.05.
 const MIN_UNITS: usize = 6;
 
 /// Compares a model with an opponent on the same queries, over the seeds of their training.
 ///
-/// `claimed` has one record for each seed. Seeds and queries are crossed, because all models of all seeds answer the
-/// same queries. A resample therefore draws seeds with replacement and, once for all seeds, queries (or whole clusters
-/// of them) with replacement. This is the pigeonhole bootstrap (Owen 2007, Annals of Applied Statistics 1(2)). The
+/// `claimed` has one record for each seed. Seeds and queries are crossed: the models of all seeds answer the same
+/// queries. A resample therefore draws seeds with replacement and, once for all seeds, queries (or whole clusters of
+/// them) with replacement. This is the pigeonhole bootstrap (Owen 2007, Annals of Applied Statistics 1(2)). The
 /// difference of a resample is the mean over the drawn seeds of `claimed - opponent` on the drawn queries. The interval
-/// runs from the 2.5 to the 97.5 percentile of these differences. The number of resamples is 10,000, or less for many
+/// runs from the 2.5 to the 97.5 percentile of these differences. The number of resamples is 10,000, or fewer for many
 /// queries (at least 1,000). With one seed the interval covers the queries only.
 ///
-/// `bootstrap_seed` makes the result reproducible.
+/// The same `bootstrap_seed` gives the same result.
 ///
 /// # Errors
-/// A text that says why nothing can be compared: no seeds, no outcomes, no trivial answer, or different queries.
+/// The reason why no comparison is possible: no seeds, no outcomes, no trivial answer, or different queries.
 pub fn compare_over_seeds(
     claimed: &[&Record],
     opponent: Opponent<'_>,
@@ -161,14 +162,14 @@ pub fn compare_over_seeds(
     })
 }
 
-/// Decides a claim, and says why.
+/// Decides a claim. Returns the verdict and the reason.
 ///
 /// * *holds*: the whole interval of the difference is above `margin`;
 /// * *does not hold*: the whole interval is below `margin`;
 /// * *cannot be decided here*: the interval contains `margin`; or there are fewer than six units; or the better one of
 ///   the two models does not beat the trivial answer (its interval does not lie above 0) and `needs_trivial` is true.
 ///
-/// `margin` is 0 for "better". It is negative for "not worse by more than".
+/// `margin` is 0 for a claim of "better", and negative for a claim of "not worse by more than".
 pub fn decide(comparison: &SeedComparison, margin: f64, needs_trivial: bool) -> (ClaimVerdict, String) {
     let [low, high] = comparison.interval;
     let undecided = |why: String| (ClaimVerdict::Undecided, why);
@@ -189,7 +190,7 @@ pub fn decide(comparison: &SeedComparison, margin: f64, needs_trivial: bool) -> 
     }
 }
 
-/// The number that each resample subtracts from that of a model.
+/// The number that is subtracted from the number of a model in each resample.
 enum Subtrahend<'a> {
     /// The number of another model on the same draw.
     Outcomes(&'a Record),
@@ -197,7 +198,6 @@ enum Subtrahend<'a> {
     Number(f64),
 }
 
-/// Draws seeds and queries.
 struct SeedBootstrap {
     units: BootstrapUnits,
     seeds: usize,
@@ -240,7 +240,7 @@ impl SeedBootstrap {
         let mut differences: Vec<f64> = (0..self.resamples)
             .into_par_iter()
             .map_init(Vec::new, |rows, resample| {
-                // Each resample has a separate random stream, so the result does not depend on the threads.
+                // Each resample has a separate random stream, so the result does not depend on the number of threads.
                 let mut rng = ChaCha8Rng::seed_from_u64(self.bootstrap_seed);
                 rng.set_stream(resample as u64);
                 let mut drawn = vec![0_usize; self.seeds];
@@ -278,7 +278,7 @@ mod tests {
         compare_over_seeds(&a, Opponent::Model(&b), better, 0).unwrap()
     }
 
-    /// Every query of a seed has the same value, so only the seeds vary.
+    /// A record in which every query has the same value, so only the seeds vary.
     fn constant(value: f64, trivial: f64) -> Record {
         record(&[value; 8], trivial)
     }
@@ -298,7 +298,7 @@ mod tests {
         assert_eq!(decide(&it, 0.0, true).0, ClaimVerdict::Holds);
         assert_eq!(decide(&it, 0.2, true).0, ClaimVerdict::Undecided);
         assert_eq!(decide(&it, 0.35, true).0, ClaimVerdict::DoesNotHold);
-        // If less is better, the same numbers count against the claim, and a model must be below the trivial answer.
+        // If less is better, the same numbers contradict the claim, and a model must be below the trivial answer.
         let lower = compared(&claimed, &other, Better::Lower);
         assert!(near(lower.difference, -0.2) && near(lower.interval[0], -0.3), "{lower:?}");
         assert_eq!(decide(&lower, 0.0, false).0, ClaimVerdict::DoesNotHold);
@@ -317,7 +317,7 @@ mod tests {
         assert!((it.difference - 0.2).abs() < 1e-12, "{it:?}");
         assert!((it.interval[0] - 0.104).abs() < 0.015 && (it.interval[1] - 0.296).abs() < 0.015, "{it:?}");
         assert_eq!((it.units, it.resamples), (400, 10_000));
-        // Three equal seeds are no further evidence, because the queries are the same.
+        // Three equal seeds add no evidence, because the queries are the same.
         let three = |it: &Record| [it.clone(), it.clone(), it.clone()];
         let again = compared(&three(&claimed[0]), &three(&record(&flipped, 0.1)), Better::Higher);
         assert!((again.interval[0] - it.interval[0]).abs() < 0.015, "{again:?}");
@@ -328,18 +328,18 @@ mod tests {
         let (good, bad) = ([constant(0.9, 0.5), constant(0.8, 0.5)], [constant(0.6, 0.5), constant(0.7, 0.5)]);
         let verdict = |a: &[Record], b: &[Record]| decide(&compared(a, b, Better::Higher), 0.0, true);
         assert_eq!(verdict(&good, &bad).0, ClaimVerdict::Holds);
-        // The opponent wins and is above the trivial answer.
+        // The opponent is better and beats the trivial answer.
         assert_eq!(verdict(&bad, &good).0, ClaimVerdict::DoesNotHold);
-        // +.1 and -.1: the interval is -.1 .. .1.
+        // The differences of the seeds are +.1 and -.1, so the interval is -.1 .. .1.
         let (verdict_of_mixed, why) = verdict(&good, &[constant(0.8, 0.5), constant(0.9, 0.5)]);
         assert_eq!((verdict_of_mixed, why.as_str()), (ClaimVerdict::Undecided, "the interval contains 0"));
-        // .45 is better than .4, but guessing gives .5.
+        // The claimed model (.45) is better than the opponent (.4), but the trivial answer is .5.
         let (low, lower) = ([constant(0.45, 0.5); 1], [constant(0.4, 0.5)]);
         let (verdict_of_low, why) = verdict(&low, &lower);
         assert_eq!(verdict_of_low, ClaimVerdict::Undecided);
         assert_eq!(why, "the better model does not beat the trivial answer, guess");
         assert_eq!(decide(&compared(&low, &lower, Better::Higher), 0.0, false).0, ClaimVerdict::Holds);
-        // Five queries cannot decide, six can.
+        // Five queries are too few for a verdict, six are enough.
         let few = |n: usize| {
             decide(&compared(&[record(&vec![1.0; n], 0.1)], &[record(&vec![0.0; n], 0.1)], Better::Higher), 0.0, true)
         };

@@ -11,7 +11,8 @@ use crate::{Error, Options, Result};
 /// A class tree or graph and the file it was read from.
 #[derive(Clone, Debug)]
 pub struct TreeFile {
-    /// The classes. It is a tree if every class except one has exactly one parent; see [`ClassGraph::to_tree`].
+    /// The graph of the classes. It is a tree if every class except one has exactly one parent; see
+    /// [`ClassGraph::to_tree`].
     pub graph: ClassGraph,
     /// Path of the file.
     pub path: PathBuf,
@@ -20,7 +21,8 @@ pub struct TreeFile {
 }
 
 impl TreeFile {
-    /// Wraps the tree that the ranks of a data set form. The hash is that of its edges in the file format.
+    /// Wraps the tree of the taxonomic ranks in a data set. The hash is computed from its edges, written as in an edge
+    /// file.
     pub fn of_ranks(tree: &Tree) -> Self {
         let edge = |node| Some(format!("{}\t{}\n", tree.name(tree.parent(node)?), tree.name(node)));
         let edges: String = (0..tree.len()).filter_map(edge).collect();
@@ -31,7 +33,7 @@ impl TreeFile {
     /// Reads a file of edges.
     ///
     /// # Errors
-    /// Those of [`ClassGraph::read_edges`].
+    /// The errors of [`ClassGraph::read_edges`].
     pub fn read(path: &Path) -> Result<Self> {
         let graph = ClassGraph::read_edges(path)?;
         let bytes = std::fs::read(path).map_err(|error| Error::Invalid {
@@ -43,8 +45,8 @@ impl TreeFile {
     }
 }
 
-/// Settings of a benchmark run, stored as `produced_by.settings` in result files. Together with the model and the
-/// data, they determine the number. `crop`, `prompts` and `tree` are null if the benchmark does not use them.
+/// Settings of a benchmark run, stored as `produced_by.settings` in result files. Model, data and settings together
+/// determine the number. `crop`, `prompts` and `tree` are null if the benchmark does not use them.
 pub fn settings(
     benchmark: &dyn Benchmark,
     options: &Options,

@@ -19,11 +19,11 @@ pub enum Error {
     /// A path that cannot be written.
     #[error("{what} is `{}`{detail}; expected {expected}", .path.display())]
     Path {
-        /// The role of the path.
+        /// What the path is for, such as "folder to write".
         what: &'static str,
         /// The path.
         path: PathBuf,
-        /// Begins with a comma and says what was found at the path. Empty if the path itself is wrong.
+        /// Begins with a comma and states what was found at the path. Empty if the path itself is wrong.
         detail: &'static str,
         /// Description of a valid path.
         expected: &'static str,
@@ -34,7 +34,7 @@ pub enum Error {
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 impl Error {
-    /// For `map_err`: adds the operation, a verb, and the path to an I/O error.
+    /// Returns a function for `map_err` that adds the operation (a verb) and the path to an I/O error.
     pub fn io(action: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> Self {
         let path = path.to_owned();
         move |source| Error::Io { action, path, source }

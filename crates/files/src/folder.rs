@@ -10,10 +10,10 @@ use crate::{Error, Lock, Result, operation};
 /// Fills a new folder with `fill` and moves it to `dir`, replacing an existing folder. Missing parent folders are
 /// created.
 ///
-/// The steps: `fill` writes into `.NAME.PID-N.tmp` beside `dir`; the files are flushed to the disk; an existing folder
-/// at `dir` is renamed to `.NAME.previous`; the new folder is renamed to `dir`; the previous one is removed. If a
-/// rename fails, the previous folder is restored. If the process is killed between the two renames, [`resolve`] returns
-/// the previous folder. Temporary folders that killed processes left for the same `dir` are removed first.
+/// The steps are: `fill` writes into `.NAME.PID-N.tmp` beside `dir`; the files are flushed to the disk; an existing
+/// folder at `dir` is renamed to `.NAME.previous`; the new folder is renamed to `dir`; the previous one is removed. If
+/// a rename fails, the previous folder is restored. If the process is killed between the two renames, [`resolve`]
+/// returns the previous folder. Temporary folders of killed processes for the same `dir` are removed first.
 ///
 /// `may_replace` decides whether an existing `dir` may be replaced. It is called before `fill` and again before the
 /// renames.
@@ -35,9 +35,9 @@ pub fn replace_folder<E: From<Error>>(
 /// exists, `may_replace` is called before and after `fill`.
 ///
 /// # Errors
-/// The errors of `may_replace` and `fill`; `dir` exists and is not empty (also if another process filled it in the
-/// meantime); the operating system reports an error. `dir` is then unchanged (or holds the new content, if only the
-/// last flush failed).
+/// The errors of `may_replace` and `fill`; `dir` exists and is not empty, or another process fills it in the meantime;
+/// the operating system reports an error. `dir` is then unchanged (or holds the new content, if only the last flush
+/// failed).
 pub fn create_folder<T, E: From<Error>>(
     dir: &Path,
     may_replace: impl Fn(&Path) -> Result<(), E>,
@@ -47,8 +47,8 @@ pub fn create_folder<T, E: From<Error>>(
     let filled = fill(&fresh.path)?;
     check_target(dir, &may_replace)?;
     sync_tree(&fresh.path)?;
-    // Unlike in `replace_folder`, nothing is moved aside: the operating system rejects this rename if `dir` is a folder
-    // with content.
+    // Unlike in `replace_folder`, the old folder is not moved aside: the operating system rejects this rename if `dir`
+    // has content.
     operation::rename(&fresh.path, dir)?;
     operation::sync(&parent(dir)?)?;
     Ok(filled)
@@ -71,12 +71,12 @@ fn exchange(fresh: &Path, dir: &Path) -> Result<()> {
     sync_tree(fresh)?;
     let previous = sibling(dir, ".previous")?;
     if dir.exists() {
-        // A `.previous` folder beside an existing `dir` is left over from an earlier replacement.
+        // A `.previous` folder beside an existing `dir` is a leftover of an earlier replacement.
         discard(&previous, dir)?;
         operation::rename(dir, &previous)?;
     }
     if let Err(error) = operation::rename(fresh, dir) {
-        // If this rename fails too, `resolve` returns the `.previous` folder. The first error is the one to report.
+        // If this rename also fails, `resolve` returns the `.previous` folder. Report the first error.
         if previous.exists() && !dir.exists() {
             let _ = operation::rename(&previous, dir);
         }
@@ -89,7 +89,7 @@ fn exchange(fresh: &Path, dir: &Path) -> Result<()> {
 }
 
 /// Returns the folder to read for `dir`: `dir` itself if it exists, else the previous folder that an interrupted
-/// [`replace_folder`] left beside it. Readers change nothing on the disk, so they cannot disturb a process that is
+/// [`replace_folder`] left beside it. This function does not change the disk, so it cannot disturb a process that is
 /// between its two renames.
 pub fn resolve(dir: &Path) -> PathBuf {
     interrupted(dir).unwrap_or_else(|| dir.to_owned())
@@ -117,8 +117,8 @@ fn begin<E: From<Error>>(dir: &Path, may_replace: &impl Fn(&Path) -> Result<(), 
 /// # Errors
 /// The errors of `may_replace`; `dir` is a symbolic link.
 pub fn check_target<E: From<Error>>(dir: &Path, may_replace: &impl Fn(&Path) -> Result<(), E>) -> Result<(), E> {
-    // A rename would replace the link, not the folder it points to. (`components` drops a trailing slash, which would
-    // make the check follow the link.)
+    // A rename would replace the link, not the folder it points to. `components` drops a trailing slash, with which the
+    // check would follow the link.
     if dir.components().as_path().is_symlink() {
         return Err(Error::Path {
             what: "folder to write",
@@ -131,7 +131,7 @@ pub fn check_target<E: From<Error>>(dir: &Path, may_replace: &impl Fn(&Path) -> 
     if dir.exists() { may_replace(dir) } else { Ok(()) }
 }
 
-/// Removes a folder that is no longer needed. It is renamed first, so that no reader sees it half deleted.
+/// Removes a folder that is no longer needed. It is renamed first, so readers never see it half deleted.
 fn discard(folder: &Path, dir: &Path) -> Result<()> {
     if !folder.exists() {
         return Ok(());
@@ -141,8 +141,7 @@ fn discard(folder: &Path, dir: &Path) -> Result<()> {
     operation::remove_dir_all(&temporary)
 }
 
-/// A temporary folder, removed on drop unless it was renamed. While it exists, its lock shows other processes that it
-/// is in use.
+/// A temporary folder that is removed on drop unless it was renamed. Its lock shows other processes that it is in use.
 struct TemporaryFolder {
     path: PathBuf,
     _lock: Option<Lock>,
@@ -164,13 +163,13 @@ impl TemporaryFolder {
 
 impl Drop for TemporaryFolder {
     fn drop(&mut self) {
-        // The path no longer exists if the folder was renamed. An error is ignored, because the error of the failed
-        // work is the one to report.
+        // If the folder was renamed, the path no longer exists. Errors are ignored, because the error of the failed
+        // work is reported instead.
         let _ = operation::remove_dir_all(&self.path);
     }
 }
 
-/// Removes the temporary folders that killed processes left for `dir`. Folders in use are locked and stay.
+/// Removes the temporary folders of killed processes for `dir`. Folders in use are locked and not removed.
 fn remove_abandoned(dir: &Path) -> Result<()> {
     let parent = parent(dir)?;
     let prefix = sibling(dir, ".")?;
@@ -181,7 +180,7 @@ fn remove_abandoned(dir: &Path) -> Result<()> {
             && entry.file_type().is_ok_and(|it| it.is_dir())
             && let Some(_lock) = lock_folder(&entry.path())
         {
-            // Leftover folders only take space, so a failure here does not prevent writing.
+            // Leftover folders only waste space, so a failure here does not prevent writing.
             let _ = operation::remove_dir_all(&entry.path());
         }
     }
@@ -206,14 +205,14 @@ fn sync_tree(dir: &Path) -> Result<()> {
     operation::sync(dir)
 }
 
-/// A name unique among processes and threads: `.NAME.PID-N.tmp` beside `path`.
+/// Returns `.NAME.PID-N.tmp` beside `path`, which is unique among processes and threads.
 pub(super) fn temporary_name(path: &Path) -> Result<PathBuf> {
     static COUNT: AtomicU64 = AtomicU64::new(0);
     let count = COUNT.fetch_add(1, Ordering::Relaxed);
     sibling(path, &format!(".{}-{count}.tmp", std::process::id()))
 }
 
-/// True for a name of [`temporary_name`] that begins with `prefix`, `.NAME.`.
+/// True if `name` has the form of [`temporary_name`] and begins with `prefix`, which is `.NAME.`.
 pub(super) fn is_temporary_name(name: &str, prefix: &str) -> bool {
     let middle = name.strip_prefix(prefix).and_then(|it| it.strip_suffix(".tmp"));
     middle.is_some_and(|it| it.contains('-') && it.bytes().all(|b| b.is_ascii_digit() || b == b'-'))
@@ -266,7 +265,7 @@ mod tests {
         Ok(())
     }
 
-    /// The content of both files, if they exist and are equal.
+    /// Returns the content of the files "a" and "b", if both exist and are equal.
     fn content(dir: &Path) -> Option<String> {
         let read = |name: &str| fs::read_to_string(dir.join(name)).ok();
         read("a").filter(|it| read("b").as_ref() == Some(it))
@@ -277,7 +276,7 @@ mod tests {
     }
 
     /// Injects a fault before and after every operation of a replacement. Readers find the complete old or new content.
-    /// The next replacement succeeds and leaves nothing beside the folder.
+    /// The next replacement succeeds and leaves no temporary folder.
     #[test]
     fn a_fault_at_any_operation_loses_nothing() {
         let count = |home: &Path| {

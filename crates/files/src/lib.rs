@@ -1,9 +1,9 @@
 //! Writes files and folders atomically.
 //!
 //! [`NewFile`] writes one file and [`replace_folder`] one folder. Both write under a temporary name beside the target,
-//! flush to the disk, then rename. File modes follow the umask. [`resolve`] returns the previous content of a folder
-//! whose replacement was interrupted. [`Lock`] gives one process the right to write. [`operation`] contains the single
-//! file operations.
+//! flush to the disk, then rename. File modes follow the umask. [`resolve`] finds the previous content of a folder
+//! whose replacement was interrupted. A [`Lock`] excludes other writers. [`operation`] contains the single file
+//! operations.
 //!
 //! ```
 //! # let home = tempfile::tempdir().unwrap();

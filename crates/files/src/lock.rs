@@ -1,4 +1,4 @@
-//! An advisory file lock that gives one process the right to write.
+//! An advisory file lock, which lets one process write at a time.
 
 use std::fs::{File, TryLockError};
 use std::io;
@@ -6,16 +6,16 @@ use std::io;
 /// An advisory lock on an open file, held until the value is dropped. The operating system releases it when the process
 /// ends.
 ///
-/// `drop` unlocks explicitly, because closing the file may not release the lock. A child process that another thread is
-/// just starting holds a copy of every open file, and with it the lock, until its program begins.
+/// `drop` unlocks explicitly, because closing the file may not release the lock. While another thread starts a child
+/// process, the child has a copy of every open file until its program begins, and a copy keeps the lock.
 #[derive(Debug)]
 pub struct Lock(File);
 
 impl Lock {
-    /// Locks a file, which may be open elsewhere; `None` if another process or handle holds the lock.
+    /// Locks a file; `None` if another process or another open handle holds the lock.
     ///
     /// # Errors
-    /// The error of the operating system, for example that the file system does not support locks.
+    /// The error of the operating system, for example if the file system does not support locks.
     pub fn take(file: File) -> io::Result<Option<Self>> {
         match file.try_lock() {
             Ok(()) => Ok(Some(Lock(file))),
@@ -47,7 +47,7 @@ mod tests {
         assert!(Lock::take(file()).unwrap().is_some());
     }
 
-    /// The copy stands for a child process that is being started.
+    /// The copy of the file simulates a child process that is being started.
     #[test]
     fn dropping_releases_copies_of_the_file() {
         let folder = tempfile::tempdir().unwrap();

@@ -27,7 +27,7 @@ impl NewFile {
         Ok(Self { writer: Some(BufWriter::with_capacity(1 << 20, file)), temporary, target: target.to_owned() })
     }
 
-    /// Gives the file the permissions of the existing target, if there is one.
+    /// Sets the permissions of the temporary file to those of the target, if the target exists.
     ///
     /// # Errors
     /// The operating system reports an error.
@@ -43,7 +43,8 @@ impl NewFile {
     /// Flushes the file to the disk and renames it to the target, replacing an existing file.
     ///
     /// # Errors
-    /// The operating system reports an error; the file at the target is then unchanged.
+    /// The operating system reports an error. The file at the target is then unchanged, or has the new content if only
+    /// the last flush failed.
     pub fn finish(mut self) -> Result<()> {
         let Some(writer) = self.writer.take() else { return Ok(()) };
         let written =
@@ -52,7 +53,7 @@ impl NewFile {
             .and_then(|file| operation::run("flush", &self.target, || file.sync_all()))
             .and_then(|()| operation::rename(&self.temporary, &self.target));
         if let Err(error) = done {
-            // The first error is the one to report.
+            // Ignore this error, because the first one is reported.
             let _ = fs::remove_file(&self.temporary);
             return Err(error);
         }
@@ -86,12 +87,11 @@ pub fn create_parent(path: &Path) -> Result<()> {
     operation::create_dir_all(&parent(path)?)
 }
 
-/// Removes the temporary files that killed writers of `target` left. Call it only if one process at a time writes
-/// `target`.
+/// Removes the temporary files of killed writers of `target`. Call it only if no other process is writing `target`.
 pub fn remove_abandoned(target: &Path) {
     let Ok(prefix) = sibling(target, ".") else { return };
     let (Some(folder), Some(prefix)) = (prefix.parent(), prefix.file_name().and_then(|it| it.to_str())) else { return };
-    // Leftover files only take space, so errors are ignored.
+    // Leftover files only waste space, so errors are ignored.
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         let is_temporary = entry.file_name().to_str().is_some_and(|name| is_temporary_name(name, prefix));
         if is_temporary && entry.file_type().is_ok_and(|it| it.is_file()) {
@@ -103,7 +103,7 @@ pub fn remove_abandoned(target: &Path) {
 /// Writes `bytes` to `path` atomically: a reader sees the old file or the new one.
 ///
 /// # Errors
-/// A file operation fails: creating, writing, syncing or renaming.
+/// Creating, writing, flushing or renaming the file fails.
 pub fn write_whole(path: &Path, bytes: &[u8]) -> Result<()> {
     let mut file = NewFile::create(path)?;
     file.write_all(bytes).map_err(Error::io("write", path))?;
@@ -124,7 +124,7 @@ mod tests {
         let (_, steps) =
             with(usize::MAX, InjectedFault::Once, || write_whole(&home.path().join("b.txt"), b"x").unwrap());
         fs::remove_file(home.path().join("b.txt")).unwrap();
-        // The operations are create, write, flush, rename and flush of the folder, with two steps each.
+        // The operations are: create, write, flush, rename, flush the folder. Each counts as two steps.
         assert_eq!(steps, 10);
         for at in 0..steps {
             write_whole(&path, b"old").unwrap();
@@ -167,7 +167,7 @@ mod tests {
         use std::os::unix::fs::PermissionsExt as _;
         let home = tempfile::tempdir().unwrap();
         let mode = |name: &str| fs::metadata(home.path().join(name)).unwrap().permissions().mode() & 0o777;
-        // `plain` has the mode of an ordinary new file under the umask of this process.
+        // `plain` has the mode of a new file under the umask of this process.
         fs::write(home.path().join("plain"), b"x").unwrap();
         write_whole(&home.path().join("whole"), b"x").unwrap();
         assert_eq!(mode("whole"), mode("plain"));

@@ -1,4 +1,4 @@
-//! Single file operations, through which everything in this crate writes.
+//! Single file operations. All functions of this crate write through them.
 //!
 //! Every error names the operation and the path. With the feature `faults`, a test can make any operation fail before
 //! or after it runs.
@@ -17,7 +17,7 @@ pub fn create_dir(path: &Path) -> Result<()> {
     run("create", path, || fs::create_dir(path))
 }
 
-/// Creates a folder and its missing parents; succeeds if it exists.
+/// Creates a folder and its missing parents; succeeds if the folder exists.
 ///
 /// # Errors
 /// [`Error::Io`].
@@ -36,10 +36,10 @@ pub fn create_file(path: &Path) -> Result<File> {
 /// Writes a file in place and flushes it to the disk. [`write_whole`](crate::write_whole) replaces a file atomically.
 ///
 /// # Errors
-/// [`Error::Io`]; part of the file may be written.
+/// [`Error::Io`]; a part of the file may have been written.
 pub fn write(path: &Path, bytes: &[u8]) -> Result<()> {
     let mut file = create_file(path)?;
-    // Two writes, so that fault-injection tests can also fail when half of the file is written.
+    // Two writes: fault-injection tests can then also fail when half of the file is written.
     let (first, second) = bytes.split_at(bytes.len() / 2);
     run("write", path, || file.write_all(first))?;
     run("write", path, || file.write_all(second))?;
@@ -54,7 +54,7 @@ pub fn rename(from: &Path, to: &Path) -> Result<()> {
     run("rename to", to, || fs::rename(from, to))
 }
 
-/// Removes a folder with its content; succeeds if it does not exist.
+/// Removes a folder with its content; succeeds if the folder does not exist.
 ///
 /// # Errors
 /// [`Error::Io`].
@@ -62,7 +62,7 @@ pub fn remove_dir_all(path: &Path) -> Result<()> {
     run("remove", path, || unless_missing(fs::remove_dir_all(path)))
 }
 
-/// Removes a file; succeeds if it does not exist.
+/// Removes a file; succeeds if the file does not exist.
 ///
 /// # Errors
 /// [`Error::Io`].
@@ -70,7 +70,8 @@ pub fn remove_file(path: &Path) -> Result<()> {
     run("remove", path, || unless_missing(fs::remove_file(path)))
 }
 
-/// Removes a file, a folder with its content, or a symbolic link but not its target; succeeds if nothing exists.
+/// Removes a file, a folder with its content, or a symbolic link but not its target; succeeds if the path does not
+/// exist.
 ///
 /// # Errors
 /// [`Error::Io`].
@@ -81,7 +82,7 @@ pub fn remove(path: &Path) -> Result<()> {
     }
 }
 
-/// Removes an empty folder; succeeds if it does not exist.
+/// Removes an empty folder; succeeds if the folder does not exist.
 ///
 /// # Errors
 /// [`Error::Io`], also if the folder is not empty.
@@ -104,7 +105,7 @@ pub fn sync(path: &Path) -> Result<()> {
     })
 }
 
-/// Runs one operation. `action` is its verb in the error.
+/// Runs one operation. Errors name it by the verb `action`.
 ///
 /// # Errors
 /// [`Error::Io`] with the error of `work`.
@@ -113,8 +114,8 @@ pub fn run<T>(action: &'static str, path: &Path, work: impl FnOnce() -> std::io:
     work().map_err(Error::io(action, path))
 }
 
-/// Runs one operation. `action` is its verb in the error. A planned fault makes the operation fail before it runs, or
-/// makes it run and then report a failure.
+/// Runs one operation. Errors name it by the verb `action`. A planned fault makes the operation fail before it runs, or
+/// lets it run and then reports a failure.
 ///
 /// # Errors
 /// [`Error::Io`] with the error of `work` or the injected one.
@@ -143,14 +144,14 @@ pub mod faults {
     use std::cell::Cell;
     use std::io::{Error, ErrorKind, Result};
 
-    /// Which steps fail, starting from a given step.
+    /// Which steps fail, counted from the step passed to [`with`].
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub enum InjectedFault {
-        /// Only that step fails.
+        /// Only this step fails.
         Once,
-        /// That step and all later ones fail, as in a killed process.
+        /// This step and all later ones fail, as in a killed process.
         Killed,
-        /// From that step on, nothing can be created, written or flushed, as on a full disk.
+        /// From this step on, creating, writing and flushing fail, as on a full disk.
         Full,
     }
 

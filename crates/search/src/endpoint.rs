@@ -1,5 +1,5 @@
-//! Client of an OpenAI-compatible `/v1/embeddings` endpoint, which embeds a text for a model whose input is text
-//! vectors instead of texts.
+//! Client of an OpenAI-compatible `/v1/embeddings` endpoint. It computes text vectors for a model that reads vectors
+//! instead of texts.
 //!
 //! The request is `{"model": NAME, "input": [TEXT]}`, the response `{"data": [{"embedding": [..]}]}`
 //! (<https://platform.openai.com/docs/api-reference/embeddings>). Errors contain neither the key nor the response body.
@@ -17,17 +17,17 @@ use crate::{Error, Result};
 const DEFAULT_PATH: &str = "/v1/embeddings";
 /// Maximum size of a response in bytes. A vector of 16,384 numbers takes about 350 kB.
 const MAX_RESPONSE_BYTES: usize = 4 << 20;
-/// Timeout of a request, unless the caller has a shorter one.
+/// Default timeout of a request.
 pub const ENDPOINT_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Address, model and key of an endpoint.
 #[derive(Clone)]
 pub struct EndpointSettings {
-    /// `http://HOST:PORT[/PATH]`; the path is `/v1/embeddings` if it is left out.
+    /// `http://HOST:PORT[/PATH]`. The default path is `/v1/embeddings`.
     pub url: String,
     /// Name of the model that the endpoint should use.
     pub model: Option<String>,
-    /// Sent as `Authorization: Bearer KEY`.
+    /// API key, sent as `Authorization: Bearer KEY`; `None`: no such header.
     pub key: Option<String>,
 }
 
@@ -39,13 +39,14 @@ pub struct EmbeddingEndpoint {
     width: usize,
 }
 
-/// Why the endpoint gave no usable vector.
+/// Reason why the endpoint returned no usable vector.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum EndpointError {
-    /// No complete response within the time limit.
+    /// There was no complete response within this time limit.
     Timeout(Duration),
-    /// The connection failed, or the response is an error or has no vector of the expected width.
+    /// The connection failed, or the response is an error or has no vector of the expected width. The text describes
+    /// the failure.
     BadReply(String),
 }
 
@@ -67,8 +68,8 @@ struct EmbeddingsItem {
 }
 
 impl EmbeddingEndpoint {
-    /// The endpoint for the model `name`. `width` is the width of the text vectors that the model takes as input;
-    /// `None` if the model has a text encoder.
+    /// Creates a client for the model `name`. `width` is the width of the text vectors that the model reads; `None` if
+    /// the model has a text encoder.
     ///
     /// # Errors
     /// The model has a text encoder, or the URL is not `http://HOST:PORT[/PATH]`.
@@ -91,10 +92,10 @@ impl EmbeddingEndpoint {
         Ok(Self { client, path, model, width })
     }
 
-    /// The vector of a text.
+    /// Requests the vector of a text.
     ///
     /// # Errors
-    /// The endpoint cannot be reached or does not respond in time, or its response is not a success or has no vector of
+    /// The endpoint cannot be reached or does not respond in time, or its response has an error status or no vector of
     /// the expected width.
     pub async fn vector(&self, text: &str) -> std::result::Result<Vec<f32>, EndpointError> {
         let bad = |what: String| EndpointError::BadReply(what);
@@ -107,7 +108,7 @@ impl EmbeddingEndpoint {
         if !reply.status.is_success() {
             return Err(bad(format!("status {}; expected 200", reply.status)));
         }
-        // The error of the parser is left out, because it can quote the response.
+        // Omit the error of the parser, because it can quote the response.
         let parsed = serde_json::from_slice::<EmbeddingsReply>(&reply.bytes).ok();
         let item = parsed.and_then(|it| it.data.into_iter().next());
         let vector =
@@ -157,7 +158,7 @@ mod tests {
 
     use super::*;
 
-    /// A server that sends one response; returns its URL and the request that it received.
+    /// Starts a server that sends one response. Returns its URL and, through the thread, the request that it received.
     fn server(response: String) -> (String, JoinHandle<String>) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
@@ -169,7 +170,7 @@ mod tests {
                 assert!(read > 0, "{request}");
                 request += std::str::from_utf8(&piece[..read]).unwrap();
             }
-            // The client closes the connection when the response is too long.
+            // Ignore the error: the client closes the connection if the response is too long.
             _ = stream.write_all(response.as_bytes());
             request
         });

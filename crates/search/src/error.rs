@@ -5,7 +5,7 @@ pub enum Error {
     /// The rows have no column with this name.
     #[error("no column is called `{name}`; expected one of: {}", known.join(", "))]
     UnknownColumn {
-        /// Name in the condition.
+        /// Column name in the condition.
         name: String,
         /// Columns of the rows.
         known: Vec<String>,
@@ -13,19 +13,19 @@ pub enum Error {
     /// A setting of an endpoint has an invalid value.
     #[error("{name} is {found}; expected {expected}")]
     Invalid {
-        /// The setting.
+        /// Name of the setting.
         name: String,
-        /// Its value, or a description of it.
+        /// Value found, or a description of it.
         found: String,
-        /// What is possible.
+        /// Accepted values.
         expected: String,
     },
     /// The address of an embedding endpoint cannot be used.
     #[error("--embedding-endpoint {url}")]
     Endpoint {
-        /// The address.
+        /// The URL of the endpoint.
         url: String,
-        /// The reason.
+        /// Reason why the URL cannot be used.
         source: Box<Error>,
     },
     /// The index rejected a filter.

@@ -13,7 +13,7 @@ use tokio::net::TcpStream;
 
 use crate::{Error, Result};
 
-/// Address of a server, and the limits of every request to it.
+/// Client of one server, with limits for every request.
 #[derive(Clone, Debug)]
 pub struct PlainHttpClient {
     /// `HOST:PORT`.
@@ -32,26 +32,26 @@ struct BearerToken(HeaderValue);
 
 /// A complete response.
 pub struct ClientReply {
-    /// Status.
+    /// Status code.
     pub status: StatusCode,
-    /// Headers.
+    /// Response headers.
     pub headers: HeaderMap,
-    /// Body.
+    /// Complete response body.
     pub bytes: Vec<u8>,
 }
 
-/// Why there is no complete response.
+/// Reason why there is no complete response.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum ClientError {
-    /// No complete response within the time limit.
+    /// There was no complete response within this time limit.
     Timeout(Duration),
     /// The connection failed, or the response is too long.
     Failed(Box<dyn std::error::Error + Send + Sync>),
 }
 
 impl PlainHttpClient {
-    /// `token` is sent as `Authorization: Bearer TOKEN`.
+    /// Creates a client. `token` is sent as `Authorization: Bearer TOKEN`.
     ///
     /// # Errors
     /// `url` does not have the form `http://HOST[:PORT][/PATH]`, its host cannot be resolved, or the token has bytes
@@ -67,7 +67,7 @@ impl PlainHttpClient {
         let authority = format!("{}:{}", authority.host(), authority.port_u16().unwrap_or(80));
         authority.to_socket_addrs().map_err(|error| refused(&error))?;
         let bearer = token.map(|it| {
-            // The error does not quote the key.
+            // The error must not quote the key.
             let mut value = HeaderValue::from_str(&format!("Bearer {it}"))
                 .map_err(|_| Error::invalid("the key", "text that an HTTP header cannot contain", "visible ASCII"))?;
             value.set_sensitive(true);
@@ -84,7 +84,8 @@ impl PlainHttpClient {
     /// Sends a request and reads the whole response. `body` is JSON.
     ///
     /// # Errors
-    /// There is no complete response within the time limit.
+    /// The connection fails, the response is longer than `max_bytes`, or there is no complete response within the time
+    /// limit.
     pub async fn send(
         &self,
         method: Method,
@@ -106,8 +107,8 @@ impl PlainHttpClient {
         let stream = TcpStream::connect(&self.authority).await?;
         stream.set_nodelay(true)?;
         let (mut send, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
-        // This task drives the connection. A connection error also fails `send_request` or the body, so the task's
-        // result is not read.
+        // This task drives the connection. Its result is ignored, because a connection error also fails `send_request`
+        // or the body.
         let connection = tokio::spawn(connection);
         let mut request = Request::builder().method(method).uri(path).header(HOST, &self.authority);
         if let Some(BearerToken(value)) = &self.bearer {

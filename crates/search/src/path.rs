@@ -1,4 +1,4 @@
-//! Names of the paths of a traversal.
+//! Names of the paths along which a traversal runs.
 
 use conifer_index::PathKind;
 use schemars::JsonSchema;

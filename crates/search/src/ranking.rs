@@ -1,14 +1,14 @@
-//! Names of the rankings, and the limits that each one requires.
+//! Names of the rankings, and the limits that each ranking requires.
 
 use conifer_index::{Direction, Gate, Ranking};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// The names of all rankings in HTTP requests. On the command line they have `-` instead of `_`.
+/// The names of all rankings in HTTP requests. The command line uses `-` instead of `_`.
 pub const RANKING_NAMES: [&str; 8] =
     ["distance", "similarity", "inner", "narrower", "broader", "gated_narrower", "gated_broader", "general"];
 
-/// Upper limit of angles: pi, rounded up so that 3.1416 is accepted.
+/// Upper limit of angles: pi, rounded up to accept 3.1416.
 #[expect(clippy::approx_constant, reason = "intentionally larger than pi")]
 pub const MAX_ANGLE: f32 = 3.1416;
 
@@ -41,8 +41,9 @@ pub enum RankingName {
 }
 
 impl RankingName {
-    /// The index ranking with its gate: `angle` (radians) for the gated rankings, `angle` or `within` (a distance) for
-    /// `general`. `dashes` precedes the names of the limits in messages, such as `--` for a command line.
+    /// Converts the name to an index ranking with its gate: `angle` (radians) for the gated rankings, `angle` or
+    /// `within` (a distance) for `general`. `dashes` precedes the names of the limits in messages, such as `--` for a
+    /// command line.
     ///
     /// # Errors
     /// A limit is missing, out of its range or not accepted by the ranking.
@@ -88,7 +89,7 @@ impl RankingName {
         )
     }
 
-    /// Name of the quantity that the ranking scores rows by.
+    /// Name of the score: `distance`, `similarity`, `inner`, `angle` or `depth`.
     pub fn score(self) -> &'static str {
         match self {
             RankingName::Distance => "distance",

@@ -7,10 +7,10 @@ use conifer_index::{Cone, Filter, FlatIndex, Query as Points};
 
 use crate::error::{Error, Result};
 
-/// Name of the column with the class of a row.
+/// Name of the column that holds the class of a row.
 pub const LABEL: &str = "label";
 
-/// Filters with their texts and ids already resolved to points. A row must pass all filters that are set.
+/// Row filters, in which texts and ids are already resolved to points. A row must pass all filters that are set.
 #[derive(Clone, Debug, Default)]
 pub struct RowConditions {
     /// Accepted modalities.
@@ -26,7 +26,7 @@ pub struct RowConditions {
 }
 
 impl RowConditions {
-    /// The rows that pass these filters and the filter `more`, or `None` if no filter is set. `columns` are the
+    /// Returns the rows that pass these filters and the filter `more`, or `None` if no filter is set. `columns` are the
     /// metadata columns of the rows.
     ///
     /// # Errors

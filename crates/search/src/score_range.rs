@@ -4,19 +4,19 @@ use conifer_index::{Filter, FlatIndex, Query, Ranking};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Scores are called flat if their relative contrast is less than this.
+/// Scores are flat if their relative contrast is less than this.
 ///
 /// This is the relative contrast of Beyer et al. (ICDT 1999, "When is nearest neighbor meaningful?"). If the farthest
 /// row is less than 1 % farther than the nearest, an error of 1 % in the distances can produce any order. Rounding in
-/// f32 (about 1e-6 of a distance) is far smaller: the order is reproducible, but carries next to no information. A
-/// collapsed model had distances from 1.5917 to 1.5936 (0.1 %); twenty training steps on the toy world give 13 %.
+/// f32 (about 1e-6 of a distance) is far smaller, so the order is reproducible, but has almost no meaning. A collapsed
+/// model had distances from 1.5917 to 1.5936 (0.1 %); twenty training steps on the toy world give 13 %.
 const MIN_CONTRAST: f32 = 0.01;
-/// Minimum number of scores for a warning. Fewer rows may have close scores because they are similar.
+/// Minimum number of scores for a warning. Fewer rows may have close scores because the rows themselves are similar.
 const MIN_ROWS: usize = 20;
 /// Maximum number of rows whose scores are compared, which bounds the work in large sets.
 const SAMPLED_ROWS: usize = 4096;
 
-/// Smallest and largest of some scores of a ranking.
+/// Smallest and largest of several scores of a ranking.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ScoreRange {
     /// Number of rows compared.
@@ -28,7 +28,7 @@ pub struct ScoreRange {
 }
 
 impl ScoreRange {
-    /// `None` for no scores, or for scores that are not finite.
+    /// Computes the range of `scores`. `None` if there are no scores, or if a score is not finite.
     pub fn of(scores: &[f32]) -> Option<Self> {
         if scores.is_empty() || scores.iter().any(|it| !it.is_finite()) {
             return None;
@@ -37,17 +37,17 @@ impl ScoreRange {
         Some(Self { rows: scores.len(), low, high })
     }
 
-    /// The range that also contains `score`.
+    /// Extends the range to contain `score`. The number of rows does not change.
     pub fn including(self, score: f32) -> Self {
         Self { low: self.low.min(score), high: self.high.max(score), ..self }
     }
 
-    /// The range that covers the scores of both ranges.
+    /// Returns the range that covers both ranges and their rows.
     pub fn merged(self, other: Self) -> Self {
         Self { rows: self.rows + other.rows, ..self.including(other.low).including(other.high) }
     }
 
-    /// A warning if the scores are flat; `None` if they are not, or if there are too few of them. `what` names the
+    /// A warning if the scores are flat; `None` if they are not, or if there are too few scores. `what` names the
     /// scored quantity, such as `distance`.
     pub fn flatness(&self, what: &str) -> Option<String> {
         let Self { rows, low, high } = *self;
@@ -70,7 +70,7 @@ pub fn is_comparable(ranking: Ranking) -> bool {
     !matches!(ranking, Ranking::Gated(_) | Ranking::Depth(_))
 }
 
-/// The range of the scores of `rows`; `None` if there are no rows.
+/// Returns the range of the scores of `rows`; `None` if there are no rows.
 ///
 /// # Errors
 /// The errors of [`FlatIndex::top_k`].
@@ -87,8 +87,8 @@ pub fn score_range(
     Ok(ScoreRange::of(&hits.iter().map(|hit| hit.score).collect::<Vec<_>>()))
 }
 
-/// A warning if the ranking of `rows` for this query is flat. Compares the scores of an evenly spaced sample of the
-/// rows, and `best`, the best score of all rows.
+/// Returns a warning if the ranking of `rows` for this query is flat. Compares the scores of an evenly spaced sample of
+/// the rows with `best`, the best score of all rows.
 ///
 /// # Errors
 /// The errors of [`FlatIndex::top_k`].
@@ -126,9 +126,9 @@ mod tests {
         assert_eq!(flat(&spread(0.4, 1.6), "distance"), None);
         assert!(flat(&spread(-0.2503, -0.25), "similarity").is_some());
         assert!(flat(&[0.0; 30], "angle").is_some());
-        // One clear outlier is a meaningful result.
+        // A clear outlier makes the ranking meaningful.
         assert_eq!(flat(&[&spread(1.5917, 1.5936)[..], &[0.3]].concat(), "distance"), None);
-        // Too few rows to judge, and non-finite scores.
+        // There is no warning for too few rows or for non-finite scores.
         assert_eq!(flat(&[1.0; 5], "distance"), None);
         assert_eq!(flat(&[f32::NAN; 30], "distance"), None);
     }

@@ -70,15 +70,15 @@ pub enum Error {
     Evaluation {
         /// Number of updates before the evaluation.
         step: u64,
-        /// The cause.
+        /// The error of the observer.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
     /// An error of at least one of several ranks, which every rank returns.
     #[error("{message}")]
     Ranks {
-        /// The rank that returns it. Rank 0 reports it to the user.
+        /// Number of the rank that returns the error. Rank 0 reports it to the user.
         rank: usize,
-        /// The errors of the ranks.
+        /// The errors of all ranks as one message.
         message: String,
     },
     /// An error of `conifer-model` (models and checkpoints).
@@ -108,12 +108,12 @@ impl Error {
         move |source| Self::Io { path, source }
     }
 
-    /// An [`Error::Invalid`].
+    /// Builds an [`Error::Invalid`].
     pub fn invalid(name: impl Into<String>, found: impl ToString, expected: impl Into<String>) -> Self {
         Self::Invalid { name: name.into(), found: found.to_string(), expected: expected.into() }
     }
 
-    /// An [`Error::Format`] for `path`.
+    /// Builds an [`Error::Format`] for `path`.
     pub fn format(path: impl AsRef<Path>, detail: impl Into<String>) -> Self {
         Self::Format { path: path.as_ref().to_path_buf(), detail: detail.into() }
     }

@@ -1,4 +1,4 @@
-//! The inputs of the frozen towers of a run, whose features are stored.
+//! Lists the inputs whose features a run with frozen towers stores.
 
 use std::sync::Arc;
 
@@ -13,10 +13,10 @@ use crate::config::Config;
 use crate::trainer::begin;
 use crate::{Error, Result};
 
-/// The model of a new run of `config`, before its first step, and the inputs of its frozen towers.
+/// The model of a new run of `config`, before its first step, and the inputs of its frozen towers for a feature store.
 ///
 /// # Errors
-/// As [`Trainer::new`](crate::trainer::Trainer::new), except that the folder of the run is not checked;
+/// The errors of [`Trainer::new`](crate::trainer::Trainer::new), except that the folder of the run is not checked;
 /// [`Error::Invalid`] if no tower with an encoder is frozen.
 pub fn config_features(config: Config, source: Arc<dyn Source>, device: &Device) -> Result<(Model, FeatureRequest)> {
     let config = config.resolve()?.with_vector_widths(source.as_ref())?;
@@ -31,7 +31,7 @@ pub fn config_features(config: Config, source: Arc<dyn Source>, device: &Device)
     }
     let (config, tokenizer, model) = begin(config, source.as_ref(), device)?;
     let views = config.method()?.views();
-    // Build a loader, as a run does, so that a source without a required view is an error.
+    // A loader rejects a source that lacks a view of the method.
     Loader::new(source.clone(), tokenizer.clone(), config.loader(views))?;
     let request = run_features(&config, views, source, tokenizer);
     let (images, texts) = (visual && request.images, textual && request.texts);

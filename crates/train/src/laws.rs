@@ -30,8 +30,8 @@ fn filled(mut spec: ManifoldSpec) -> ManifoldSpec {
     spec
 }
 
-/// The candidate settings that the method accepts. Each changes what the method reads or computes; tests that need no
-/// particular setting run over all of them.
+/// The candidate settings that the method accepts. Each setting changes what the method reads or computes. Tests that
+/// need no particular setting run over all of these.
 fn variants(entry: &MethodEntry) -> Vec<&'static str> {
     let candidates = [
         "",
@@ -54,7 +54,8 @@ fn accepts(entry: &MethodEntry, text: &str) -> bool {
 }
 
 /// Setting that lets gradients pass through intermediate values that a method otherwise treats as constants. Without
-/// this setting, the gradient is not the derivative of the loss; `methods::later_oracle` checks that gradient.
+/// this setting, the gradient is not the derivative of the loss; `methods::later_oracle` checks the gradient in that
+/// case.
 const GRADIENTS_PASS: &str = "stop_gradients = false";
 
 #[test]
@@ -111,8 +112,8 @@ fn settings_are_completed_and_unknown_keys_are_rejected() {
     }
 }
 
-/// The parts of the rows that several processes compute (`train.loss_rows = "own"`) add up to the loss, its terms and
-/// the gradients of the points.
+/// With `train.loss_rows = "own"`, the contributions of the processes add up to the loss, its terms and the gradients
+/// of the points.
 #[test]
 fn parts_of_the_rows_add_up_to_the_loss() {
     let close = |found: &[f64], expected: &[f64]| {
@@ -125,7 +126,7 @@ fn parts_of_the_rows_add_up_to_the_loss() {
         for text in variants(line) {
             let method = method(line.name, text);
             let whole = pass(&head, method.as_ref(), &features);
-            // Terms have 8, 16 or 24 rows, which 2 divides and 3 and 5 do not.
+            // Terms have 8, 16 or 24 rows. The parts have equal sizes for 2 parts, and unequal ones for 5.
             for parts in [2, 3, 5] {
                 let what = format!("{} with `{text}` in {parts} parts", line.name);
                 let of = |part| pass_of_rows(&head, method.as_ref(), &features, RowShare::new(part, parts)).unwrap();
@@ -153,13 +154,13 @@ fn parts_of_the_rows_add_up_to_the_loss() {
     }
 }
 
-/// In f64, the gradients of the parts add up without the rounding of f32, which hides errors in the gradients of
-/// curvatures and temperature: these are small differences of large sums.
+/// In f64, the rounding of f32 does not hide errors in the gradients of curvatures and temperature, which are small
+/// differences of large sums.
 #[test]
 fn gradients_of_parts_of_the_rows_add_up_in_f64() {
     for line in &METHODS {
         let spec = spec(line);
-        // The factor moves the points into the usual range of embeddings.
+        // The factor brings the points into the usual range of embeddings.
         let features = Features::random(5, ROWS, DIM)
             .0
             .map(|view| view.into_iter().map(|row| row.into_iter().map(|x| 0.3 * x).collect()).collect());
@@ -196,12 +197,12 @@ fn gradients_of_parts_of_the_rows_add_up_in_f64() {
     }
 }
 
-/// The sum of vectors of one length.
+/// The elementwise sum of vectors of the same length.
 fn sums(vectors: &[Vec<f64>]) -> Vec<f64> {
     (0..vectors[0].len()).map(|i| vectors.iter().map(|it| it[i]).sum()).collect()
 }
 
-/// Value and gradients stay finite at numerically difficult inputs, on every space, in f32.
+/// Value and gradients stay finite at numerically difficult inputs in f32, on every space.
 #[test]
 fn finite_on_the_edge_batch() {
     for line in &METHODS {
@@ -236,7 +237,7 @@ fn finite_on_the_edge_batch() {
     }
 }
 
-/// Curvatures at both ends of their range.
+/// Curvatures that alternate between both ends of their range.
 fn edge_space(kind: &str, factors: usize) -> ManifoldSpec {
     let curved = conifer_geometry::entry(kind).unwrap().curved;
     let ends = [0.1, 10.0].into_iter().cycle();
@@ -253,7 +254,7 @@ fn edge_batch() -> Features {
         scale(rows, 0, 0.0);
         scale(rows, 1, 1e-6);
         scale(rows, 2, 1e4);
-        // In this row, the points of photographs are far from the origin and those of texts near it.
+        // The photographs of this row are far from the origin, and its texts near the origin.
         scale(rows, 3, if view % 2 == 0 { 1e4 } else { 1e-6 });
         rows[4] = first[4].clone();
         rows[5] = first[5].clone();
@@ -262,7 +263,7 @@ fn edge_batch() -> Features {
         scale(rows, 6, 1.0 + view as f64);
         rows[7][..DIM / 2].fill(0.0);
         rows[8] = rows[9].clone();
-        // In this row, the points of photographs are at the origin and those of texts are ordinary.
+        // The photographs of this row are at the origin, and its texts are ordinary points.
         scale(rows, 10, f64::from(view as u8 % 2));
     }
     batch
@@ -278,8 +279,8 @@ fn permuting_the_batch_changes_nothing() {
             let features = Features::random(2, ROWS, DIM);
             let (plain, permuted) =
                 (pass(&head, method.as_ref(), &features), pass(&head, method.as_ref(), &features.reordered(&order)));
-            // The order of the samples changes the order of a sum of f32 values. The bound scales with the largest
-            // term, because terms may cancel.
+            // The order of the samples changes the order of an f32 sum, and so its rounding. The bound scales with the
+            // largest term, because terms may cancel.
             let size = line.terms.iter().filter_map(|term| plain.loss.term(term));
             let size = size.flat_map(numbers).map(f64::abs).fold(plain.total.abs(), f64::max);
             assert!((plain.total - permuted.total).abs() <= 2e-6 * size, "{} `{text}`", line.name);
@@ -295,7 +296,7 @@ fn permuting_the_batch_changes_nothing() {
 #[test]
 fn every_term_is_used_and_can_be_switched_off() {
     for line in &METHODS {
-        // A high temperature, so that no contrastive term is saturated.
+        // At a high temperature no contrastive term is saturated.
         let head = head_at(&spec(line), 0.7);
         let features = Features::random(3, ROWS, DIM);
         let all = pass(&head, method(line.name, "").as_ref(), &features);
@@ -330,7 +331,7 @@ fn gradient_is_the_derivative_of_the_value() {
     const ROWS: usize = 3;
     for line in &METHODS {
         let spec = spec(line);
-        // The factor moves the points into the usual range of embeddings.
+        // The factor brings the points into the usual range of embeddings.
         let features =
             Features::random(4, ROWS, DIM).0.map(|view| view.into_iter().flatten().map(|x| 0.3 * x).collect());
         let mut inputs: Vec<TensorData> = features.map(|view: Vec<f64>| TensorData::new(view, [ROWS, DIM])).into();
@@ -347,8 +348,8 @@ fn gradient_is_the_derivative_of_the_value() {
                 let views = std::array::from_fn(|view| inputs[view].clone());
                 embed(&views, |tangent, _| space.manifold.lift(tangent))
             };
-            // The frozen points belong to the initial model and the keys to a momentum encoder, so the perturbation
-            // must not move them.
+            // The frozen points come from the initial model and the keys from a momentum encoder, so they must not
+            // change with the perturbation.
             let before: Vec<Tensor<2>> =
                 inputs.iter().map(|data| Tensor::from_data(data.clone(), (&device(), DType::F64))).collect();
             let plain = space_f64(&spec, None, before[4].clone().reshape([-1]));
@@ -364,7 +365,7 @@ fn gradient_is_the_derivative_of_the_value() {
     }
 }
 
-/// A scalar without gradient would silently never be learned.
+/// A scalar without gradient would silently stay constant.
 #[test]
 fn every_scalar_of_the_head_receives_a_gradient() {
     for line in &METHODS {
@@ -528,7 +529,7 @@ mod limits {
         let no_boxes: Vec<_> = entry("hycoclip").unwrap().terms.iter().filter(|term| term.contains("box")).collect();
         let mut text: Vec<_> = no_boxes.iter().map(|term| format!("terms.{term} = false")).collect();
         text.push("aperture_scale.inter = 1.0".into());
-        // The weights of MERU are 1/2 and 0.2, and those of HyCoCLIP are 1/4 and 0.1.
+        // MERU has the weights 1/2 and 0.2, HyCoCLIP 1/4 and 0.1.
         same(total("meru", "", &spec, &features), 2.0 * total("hycoclip", &text.join("\n"), &spec, &features));
     }
 

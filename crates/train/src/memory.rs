@@ -14,7 +14,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
 
-    /// Writing to a block of 64 MiB raises the peak by as much, unless more was resident before.
+    /// Writing to a block of 64 MiB raises the peak by 64 MiB, unless more was resident before.
     #[test]
     #[cfg(target_os = "linux")]
     fn peak_memory_rises_with_allocations() {

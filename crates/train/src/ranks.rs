@@ -27,13 +27,13 @@ pub trait Communicator: Send + Sync {
     fn rank(&self) -> usize;
     /// Number of ranks.
     fn size(&self) -> usize;
-    /// The bytes of all ranks, one after the other.
+    /// Returns the bytes of all ranks, concatenated in the order of the ranks.
     fn all_gather(&self, mine: &[u8]) -> Vec<u8>;
-    /// `mine` has a block for each rank. Returns the blocks that the ranks have for this one.
+    /// Sends block i of `mine` to rank i. Returns the blocks received, in the order of their senders.
     fn all_to_all(&self, mine: &[u8]) -> Vec<u8>;
 }
 
-/// The ranks of a run.
+/// The ranks of a run, with collective operations on them.
 #[derive(Clone)]
 pub struct Ranks {
     communicator: Arc<dyn Communicator>,
@@ -41,7 +41,7 @@ pub struct Ranks {
     failure: Arc<Mutex<Option<String>>>,
 }
 
-/// A run in one process.
+/// The communicator of a run in one process.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Single;
 
@@ -80,7 +80,7 @@ impl fmt::Debug for Ranks {
 const BLOCK: usize = 1 << 18;
 
 impl Ranks {
-    /// The ranks that `communicator` connects.
+    /// Creates the ranks that `communicator` connects.
     pub fn new(communicator: impl Communicator + 'static) -> Self {
         Self { communicator: Arc::new(communicator), failure: Arc::default() }
     }
@@ -100,17 +100,17 @@ impl Ranks {
         self.rank() == 0
     }
 
-    /// The part of `rows` rows that belongs to this rank.
+    /// The range of this rank in a batch of `rows` rows.
     pub fn share(&self, rows: usize) -> Range<usize> {
         self.row_share().of(rows)
     }
 
-    /// The part of the rows of a batch that belongs to this rank.
+    /// The share of this rank in a batch of any number of rows.
     pub fn row_share(&self) -> RowShare {
         RowShare::new(self.rank(), self.size())
     }
 
-    /// `result`, if no rank has an error.
+    /// Returns `result` if no rank has an error.
     ///
     /// `result` may come from work that itself calls `agree`. An error on which the ranks have agreed there is not
     /// exchanged again: on a rank that failed between two inner calls, this call was the counterpart of an inner call
@@ -145,7 +145,7 @@ impl Ranks {
     /// Runs `work` on rank 0 alone. The other ranks wait for it and return `None`.
     ///
     /// # Errors
-    /// As [`Ranks::agree`].
+    /// The errors of [`Ranks::agree`].
     pub fn lead<T, E: Display + From<Error>>(&self, work: impl FnOnce() -> Result<T, E>) -> Result<Option<T>, E> {
         // An error before this call was handled, for example by a checkpoint that `work` saves.
         *self.failure() = None;
@@ -155,7 +155,7 @@ impl Ranks {
     /// Checks that `value` is the same on all ranks. `what` names it in messages.
     ///
     /// # Errors
-    /// [`Error::Ranks`] with the values and their ranks, and `hint`, which says what to do.
+    /// [`Error::Ranks`] with the values, their ranks, and `hint`, the advice to the user.
     pub fn same(&self, what: &str, value: &str, hint: &str) -> Result<()> {
         if self.size() == 1 {
             return Ok(());
@@ -169,12 +169,12 @@ impl Ranks {
         Err(Error::Ranks { rank: self.rank(), message })
     }
 
-    /// True if `flag` is true on a rank.
+    /// True if `flag` is true on at least one rank.
     pub fn any(&self, flag: bool) -> bool {
         self.max(u64::from(flag)) > 0
     }
 
-    /// The largest `value` of a rank.
+    /// The largest `value` over all ranks.
     pub fn max(&self, value: u64) -> u64 {
         if self.size() == 1 {
             return value;
@@ -194,7 +194,7 @@ impl Ranks {
             return vec![mine.to_vec()];
         }
         let lengths = self.gather_number(mine.len() as u64);
-        // Every rank sends as many bytes as the longest has.
+        // Every rank sends as many bytes as the longest `mine` has.
         let longest = lengths.iter().copied().max().unwrap_or(0) as usize;
         if longest == 0 {
             return vec![Vec::new(); self.size()];
@@ -206,21 +206,21 @@ impl Ranks {
         lengths.iter().enumerate().map(own).collect()
     }
 
-    /// `mine` of rank 0, on every rank.
+    /// Returns rank 0's `mine` on every rank. The other ranks' `mine` is ignored.
     pub fn from_rank_0(&self, mine: &[u8]) -> Vec<u8> {
         self.gather_bytes(if self.leads() { mine } else { &[] }).swap_remove(0)
     }
 
-    /// The number of each rank.
+    /// Exchanges one number per rank.
     fn gather_number(&self, mine: u64) -> Vec<u64> {
         let all = self.communicator.all_gather(&mine.to_le_bytes());
         all.chunks_exact(8).map(|bytes| u64::from_le_bytes(bytes.try_into().unwrap_or_default())).collect()
     }
 
-    /// Replaces `values`, of the same number on every rank, by their sums over the ranks. The ranks are added in their
-    /// order, so that the same values always have the same sums.
+    /// Replaces `values` by their sums over the ranks. Every rank passes the same number of values. The ranks are added
+    /// in their order, which makes the sums reproducible.
     ///
-    /// Each rank sums a part of the values, which it then sends to all (a reduce-scatter and an all-gather): a rank
+    /// Each rank sums a part of the values and sends it to all (a reduce-scatter and an all-gather). A rank therefore
     /// sends and receives about twice the size of `values`, whatever the number of ranks.
     pub fn sum(&self, values: &mut [f32]) {
         let size = self.size();
@@ -243,8 +243,8 @@ impl Ranks {
         }
     }
 
-    /// The sums over the ranks of the values in the range `own`, of values of the same number on every rank. The ranks
-    /// have consecutive ranges, and are added in their order (a reduce-scatter).
+    /// Sums `values` over the ranks in their order and returns the sums in the range `own` (a reduce-scatter). Every
+    /// rank passes the same number of values. The ranges of the ranks are consecutive.
     pub fn sum_part(&self, values: &[f32], own: Range<usize>) -> Vec<f32> {
         if self.size() == 1 {
             return values[own].to_vec();
@@ -270,7 +270,7 @@ impl Ranks {
         sums
     }
 
-    /// The sums over the ranks of a few numbers, of the same number on every rank.
+    /// The sums of a few numbers over the ranks. Every rank passes the same number of numbers.
     pub fn sum_numbers(&self, mine: &[f64]) -> Vec<f64> {
         if self.size() == 1 {
             return mine.to_vec();
@@ -279,23 +279,24 @@ impl Ranks {
         (0..mine.len()).map(|i| all.iter().skip(i).step_by(mine.len()).sum()).collect()
     }
 
-    /// For each of `flags`, of the same number on every rank, true if it is true on a rank.
+    /// For each flag, true if it is true on at least one rank. Every rank passes the same number of flags.
     pub fn any_of(&self, flags: &[bool]) -> Vec<bool> {
         let mine: Vec<u8> = flags.iter().map(|&flag| u8::from(flag)).collect();
         let all = self.communicator.all_gather(&mine);
         (0..flags.len()).map(|i| all.iter().skip(i).step_by(flags.len()).any(|&flag| flag > 0)).collect()
     }
 
-    /// The text of each rank.
+    /// Exchanges one optional text per rank.
     fn gather_texts(&self, mine: Option<&str>) -> Vec<Option<String>> {
-        // A byte before the text: it may be empty.
+        // A leading byte distinguishes an empty text from `None`.
         let mine = mine.map(|text| [b"+", text.as_bytes()].concat()).unwrap_or_default();
         let text = |bytes: Vec<u8>| Some(String::from_utf8_lossy(bytes.get(1..)?).into_owned());
         self.gather_bytes(&mine).into_iter().map(text).collect()
     }
 }
 
-/// The texts of the ranks as one message: each text once, with its ranks, unless all ranks have the same one.
+/// Joins the errors of the ranks into one message: each text once, with its ranks. A text that all ranks share stands
+/// alone.
 fn failures(texts: &[Option<String>]) -> String {
     let mut ranks: BTreeMap<&str, Vec<String>> = BTreeMap::new();
     for (rank, text) in texts.iter().enumerate() {

@@ -17,7 +17,7 @@ pub struct ScheduleEntry {
     pub beta1: Option<fn(step: u64, steps: u64) -> f64>,
 }
 
-/// Every decay.
+/// All decays that `optim.schedule` accepts.
 pub const SCHEDULES: &[ScheduleEntry] = &[
     ScheduleEntry {
         name: "cosine",
@@ -54,8 +54,8 @@ impl Schedule {
     /// A schedule that rises linearly to `peak` over `warmup` steps and then follows the decay `name` until `steps`.
     ///
     /// With `reference` the first step has learning rate 0, as in the released MERU family: `peak * step / warmup` (0
-    /// to warmup - 1). Without `reference` the ramp is shifted by one step, `peak * (step + 1) / warmup`, so that no
-    /// step has learning rate 0.
+    /// to warmup - 1). Without `reference` the ramp is shifted by one step, `peak * (step + 1) / warmup`, so no step
+    /// has learning rate 0.
     ///
     /// # Errors
     /// [`Error::Unknown`] if there is no decay `name`.
@@ -89,7 +89,7 @@ impl Schedule {
     }
 }
 
-/// The known names, separated by commas.
+/// The names of all decays, separated by commas.
 pub fn names() -> String {
     let names: Vec<_> = SCHEDULES.iter().map(|entry| entry.name).collect();
     names.join(", ")

@@ -16,7 +16,7 @@ use crate::{Error, Result};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Denominator {
-    /// Every candidate, including the positive (PHyCLIP Eq. 3; the released code of all four systems): an ordinary
+    /// Every candidate, including the positive (PHyCLIP Eq. 3, and the released code of the methods): an ordinary
     /// softmax. The loss is >= 0.
     #[default]
     All,
@@ -24,7 +24,8 @@ pub enum Denominator {
     Negatives,
 }
 
-/// Contrastive loss of query i against all candidates; candidate i is its positive: `[M, D], [N, D] -> [M]`, N >= M.
+/// Contrastive loss of each query against all candidates; candidate i is the positive of query i: `[M, D], [N, D] ->
+/// [M]`, N >= M.
 ///
 /// The loss is [`info_nce`] of the table `similarity(queries, candidates)`, queries in rows, with `logit_scale` =
 /// 1/temperature. If [`BatchSpace::rows`] is a part of the rows, only these rows of the table are computed. The losses
@@ -38,14 +39,14 @@ pub fn contrast(
     similarity: impl FnOnce(Tensor<2>, Tensor<2>) -> Tensor<2>,
 ) -> Tensor<1> {
     in_own_rows(space, query.dims()[0], &query.device(), query.dtype(), |own| {
-        // Moved to the front, because candidate i is the positive of query i.
+        // Move the own positives to the front, because candidate i must be the positive of query i.
         let candidates = starting_at(candidates.clone(), own.start);
         info_nce(similarity(query.clone().slice(own), candidates), logit_scale, denominator)
     })
 }
 
-/// [`contrast`] by the similarity of the space, in both directions: `[B, D], [B, D] -> ([B], [B])`. All rows share one
-/// table; parts of the rows of both directions need two.
+/// [`contrast`] by the similarity of the space, in both directions: `[B, D], [B, D] -> ([B], [B])`. If all rows are
+/// computed, both directions share one table; otherwise each direction computes its rows of its own table.
 pub fn contrast_both_ways(
     space: &BatchSpace,
     denominator: Denominator,
@@ -62,7 +63,8 @@ pub fn contrast_both_ways(
 }
 
 /// [`multi_positive_nce`] of the table `similarity(queries)`, `[M, D] -> [M, N]`, with masks `[M, N]`. If
-/// [`BatchSpace::rows`] is a part of the rows, only these rows of the table are computed. The losses of the others are 0.
+/// [`BatchSpace::rows`] is a part of the rows, only these rows of the table are computed. The losses of the other rows
+/// are 0.
 pub fn multi_positive_contrast(
     space: &BatchSpace,
     query: &Tensor<2>,
@@ -76,7 +78,7 @@ pub fn multi_positive_contrast(
     })
 }
 
-/// `values` with 0, without gradient, in the rows that another process computes ([`BatchSpace::rows`]).
+/// Sets `values` to 0, without gradient, in the rows that another process computes ([`BatchSpace::rows`]).
 pub(crate) fn own_rows(space: &BatchSpace, values: Tensor<1>) -> Tensor<1> {
     let (rows, device, dtype) = (values.dims()[0], values.device(), values.dtype());
     in_own_rows(space, rows, &device, dtype, |own| values.slice(own))
@@ -100,7 +102,7 @@ fn in_own_rows(
     Tensor::cat([before, inside, after].into_iter().flatten().collect(), 0)
 }
 
-/// The rows from `first` on, followed by those before it.
+/// Rotates the rows: the rows from `first` on, followed by the rows before `first`.
 fn starting_at(points: Tensor<2>, first: usize) -> Tensor<2> {
     let [rows, _] = points.dims();
     match first {
@@ -109,7 +111,7 @@ fn starting_at(points: Tensor<2>, first: usize) -> Tensor<2> {
     }
 }
 
-/// Contrastive loss of query i against N candidates; candidate i is its positive: `[M, N] -> [M]`, N >= M.
+/// Contrastive loss of M queries against N candidates; candidate i is the positive of query i: `[M, N] -> [M]`, N >= M.
 ///
 /// `l_i = log sum_k exp(s S_ik) - s S_ii`, with S the similarity (`similarity`, queries in rows), s = 1/temperature
 /// (`logit_scale`, `[1]`), and k over all candidates or over the negatives only. Source: PHyCLIP Eq. 3, HyCoCLIP Eq. 5
@@ -132,9 +134,9 @@ pub fn info_nce_both_ways(
 /// Contrastive loss of M queries against N candidates with any number of positives: `[M, N] -> [M]`.
 ///
 /// `l_i = log sum_{k not in same_i} exp(s S_ik) - log sum_{k in positive_i} exp(s S_ik)`, with S the similarity
-/// (queries in rows) and s = 1/temperature (`logit_scale`, `[1]`). `positive` `[M, N]` is true for positives, `same`
-/// for candidates that are left out because they show the query's own object. A query without positives has loss 0.
-/// Source: Wang et al., Sec. 3.2 ("multi-positive InfoNCE", the sum inside the logarithm).
+/// (queries in rows) and s = 1/temperature (`logit_scale`, `[1]`). `positive` `[M, N]` is true for positives, and
+/// `same` is true for candidates that are left out because they show the query's own object. A query without positives
+/// has loss 0. Source: Wang et al., Sec. 3.2 ("multi-positive InfoNCE", the sum inside the logarithm).
 pub fn multi_positive_nce(
     similarity: Tensor<2>,
     logit_scale: Tensor<1>,
@@ -151,7 +153,8 @@ pub fn multi_positive_nce(
 /// angle at its first argument. The first is largest when the part lies straight behind its whole, the second when the
 /// whole lies straight back towards the root. Source: Wang et al., Sec. 3.2.
 ///
-/// Parts of the rows of both directions ([`BatchSpace::rows`]) have a table each. The losses of the other rows are 0.
+/// If [`BatchSpace::rows`] is a part of the rows, each direction has a table for its part. The losses of the other rows
+/// are 0.
 pub fn angle_contrast(space: &BatchSpace, points: &Tensor<2>, labels: &Arc<PairLabels>) -> (Tensor<1>, Tensor<1>) {
     if space.rows.is_whole() {
         return whole_angle_contrast(space, points, labels);
@@ -164,7 +167,7 @@ pub fn angle_contrast(space: &BatchSpace, points: &Tensor<2>, labels: &Arc<PairL
     (down, up)
 }
 
-/// The labels of some rows and columns of the table.
+/// Restricts the labels to a block of rows and columns, whose indices start at 0.
 fn block(labels: &PairLabels, rows: Range<usize>, columns: Range<usize>) -> PairLabels {
     let at = |index: u32, range: &Range<usize>| range.contains(&(index as usize)).then(|| index - range.start as u32);
     let inside = |cells: &[[u32; 2]]| {
@@ -174,7 +177,7 @@ fn block(labels: &PairLabels, rows: Range<usize>, columns: Range<usize>) -> Pair
     PairLabels::new(labels.wholes()[rows].to_vec(), labels.parts()[columns].to_vec(), positive, same)
 }
 
-/// [`angle_contrast`] of all rows.
+/// [`angle_contrast`] if this process computes all rows.
 fn whole_angle_contrast(space: &BatchSpace, points: &Tensor<2>, labels: &Arc<PairLabels>) -> (Tensor<1>, Tensor<1>) {
     let [wholes, parts] = labels.shape();
     let fused = space.manifold.fused_angles(points, &space.root).and_then(|angles| {
@@ -194,7 +197,6 @@ fn whole_angle_contrast(space: &BatchSpace, points: &Tensor<2>, labels: &Arc<Pai
     (down, multi_positive_nce(up, space.logit_scale.clone(), positive.transpose(), same.transpose()))
 }
 
-/// The given rows of a tensor, in their order.
 pub(crate) fn select<const D: usize>(points: &Tensor<D>, rows: &[u32]) -> Tensor<D> {
     let rows: Vec<i32> = rows.iter().map(|&row| row as i32).collect();
     let count = rows.len();
@@ -202,7 +204,7 @@ pub(crate) fn select<const D: usize>(points: &Tensor<D>, rows: &[u32]) -> Tensor
     points.clone().select(0, rows)
 }
 
-/// Masks `[W, P]` of the positives, and of the pairs in which both sides show the same object.
+/// Masks `[W, P]`: which pairs are positives, and which pairs show the same object on both sides.
 pub(crate) fn masks(labels: &PairLabels, device: &Device) -> [Tensor<2, Bool>; 2] {
     [labels.positive(), labels.same()].map(|cells| {
         let shape @ [rows, columns] = labels.shape();
@@ -225,7 +227,7 @@ impl Denominator {
 /// `aperture_scale` = 1), PHyCLIP Eq. 5.
 ///
 /// # Errors
-/// [`Error::Invalid`] if `max_aperture` is set and the root is not the origin: no released code covers that case.
+/// [`Error::Invalid`] if `max_aperture` is set and the root is not the origin.
 pub fn cone(space: &BatchSpace, parent: Tensor<2>, child: Tensor<2>, shape: &ConeShape) -> Result<Tensor<1>> {
     if shape.max_aperture.is_some() && !matches!(space.root, RootT::Origin) {
         return Err(Error::invalid(

@@ -9,9 +9,9 @@ use serde::{Deserialize, Serialize};
 /// next `blocks` blocks are unfrozen, from the last block to the first. Final norm and pooling are unfrozen with the
 /// last block. The embeddings count as one more block before the first one.
 ///
-/// The times depend on the step alone, so a resumed run unfreezes at the same steps. Batch norms always use their stored
-/// statistics ([`BatchNorm`](conifer_model::encoders::conv::BatchNorm)), frozen or not. Features of such an encoder are never
-/// stored, because they change.
+/// The times depend on the step alone, so a resumed run unfreezes at the same steps. Batch norms always use their
+/// stored statistics ([`BatchNorm`](conifer_model::encoders::conv::BatchNorm)), frozen or not. Features of an encoder
+/// that is unfrozen gradually are never stored, because they change.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct UnfreezeConfig {

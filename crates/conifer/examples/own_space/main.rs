@@ -1,7 +1,7 @@
-//! A space of your own, outside this workspace: coordinates with the Manhattan distance, trained and searched.
+//! Defines a space outside this workspace: coordinates with the Manhattan distance. Trains and searches in it.
 //!
-//! `slices.rs` is the geometry that search uses, `tensors.rs` the same with gradients.
-//! `cargo run --release -p conifer --example own_space -- [OUT]`
+//! `slices.rs` has the geometry for search, and `tensors.rs` the same geometry with gradients. `cargo run --release -p
+//! conifer --example own_space -- [OUT]`
 #![allow(clippy::print_stdout)]
 
 mod slices;

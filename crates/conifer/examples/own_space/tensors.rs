@@ -31,7 +31,7 @@ impl Manifold for ManhattanTensors {
         (x - y).abs().sum_dim(1).squeeze_dim(1)
     }
     fn pairwise_dist(&self, x: Tensor<2>, y: Tensor<2>) -> Tensor<2> {
-        // [M, 1, D] - [1, N, D]: simple, but stores M x N x D numbers.
+        // [M, 1, D] - [1, N, D] is simple, but stores M x N x D numbers.
         (x.unsqueeze_dim::<3>(1) - y.unsqueeze_dim::<3>(0)).abs().sum_dim(2).squeeze_dim(2)
     }
     fn inner(&self, x: Tensor<2>, y: Tensor<2>) -> Tensor<1> {

@@ -1,12 +1,12 @@
-//! A set of embeddings that two examples search.
+//! A set of embeddings for the examples `search` and `walk_to_root`.
 
 use std::collections::BTreeMap;
 
 use conifer::embeddings::{EmbeddingSet, Modality};
 use conifer::geometry::{ManifoldSpec, Root, space};
 
-/// A small tree on a hyperbolic plane: "animal" with two words below it, "vehicle" with one, and two photos below
-/// each of these three words. The polar angle is the branch; the distance to the origin is how specific the row is.
+/// A small tree on a hyperbolic plane: "animal" with two words below it, "vehicle" with one, and two photos below each
+/// of these three words. The polar angle selects the branch. More specific rows are farther from the origin.
 pub(crate) fn small_tree() -> EmbeddingSet {
     let rows = [
         ("animal", 0.3, 0.4, ""),

@@ -8,16 +8,16 @@ use crate::Result;
 
 /// Embedded crops of the boxes of all photos, in the order of the photos.
 pub(super) struct EmbeddedBoxes {
-    /// `[len, dim]`.
+    /// Row-major `[boxes, dim]`.
     pub(super) points: Vec<f32>,
-    /// Text of the phrase of each box.
+    /// Text of the phrase of each box, which is its class.
     pub(super) class_of: Vec<String>,
     /// Index of the sample of each box.
     pub(super) photo_of: Vec<usize>,
     pub(super) bboxes: Vec<BBox>,
 }
 
-/// Bytes of crops to collect before they are embedded. The crops of a whole data set do not fit in memory.
+/// Bytes of crops to collect before they are embedded, because the crops of a whole data set do not fit in memory.
 const MAX_CROP_BYTES: usize = 128 << 20;
 
 /// Crops and embeds every box for which `keeps(is_group, box)` is true.

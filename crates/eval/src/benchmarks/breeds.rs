@@ -12,38 +12,39 @@ use crate::record::{Baseline, Record, RecordKey};
 use crate::score::similarity_rows;
 use crate::{Error, Outcomes, Result};
 
-/// BREEDS: retrieves the pair of a general and a specific label of each photo (HierarCaps Sec. 5, supplement 2.6).
+/// BREEDS: retrieves the pair of a general and a specific label for each photo (HierarCaps Sec. 5, supplement 2.6).
 ///
 /// A pair (x, y) scores `c_x + c_y + C Xi_r(x, y)`. `c` is the similarity of the photo to the prompt ensemble of a
 /// label. `Xi_r` is the exterior angle at x seen from the root, in radians. The paper prints `+C`, which rewards pairs
 /// whose second label does *not* lie behind the first. Both signs and C = 0 are reported. For each metric, C is chosen
-/// among 20 values from 0 to 0.2 on one half of the photos and applied to the other half. The seed decides the halves.
-/// The reported number is the mean over the two halves (supplement 2.6). If several values of C are equally good, the
-/// smallest is taken.
+/// among 20 values from 0 to 0.2 on one half of the photos and applied to the other half. The halves are drawn with the
+/// seed. The reported number is the mean over the two halves (supplement 2.6). If several values of C are equally good,
+/// the smallest is taken.
 ///
-/// The paper does not define the candidate pairs, and they decide the number. Three sets of candidates are reported;
-/// see [`PairCandidates`]. Only the photo's own pair is correct. A tie with another pair counts as a miss, so two
-/// labels with the same text never win against each other.
+/// The paper does not define the candidate pairs, on which the number depends. Numbers are reported for three sets of
+/// candidates; see [`PairCandidates`]. Only the photo's own pair is correct. A tie with another pair counts as a miss,
+/// so two labels with the same text never win against each other.
 ///
-/// The five prompts with two slots of supplement Table 6 are measured too, with one prompt for each pair. Each pair
-/// needs an embedded text, so the sets beyond the tree are measured only up to 20,000 pairs. The protocol says when a
-/// set was skipped.
+/// The five prompts with two slots in supplement Table 6 are measured, too. They give one text for each pair. The text
+/// of each pair must be embedded, so sets larger than the tree are measured only up to 20,000 pairs. The protocol
+/// states when a set was skipped.
 ///
 /// The pair of a sample is the last two names of the taxon of its class if the source lists classes, and of its own
 /// taxon otherwise. If the source lists classes, the candidate pairs are built from all of them, including classes
-/// without a photo. Samples with a shorter taxon are left out, and the protocol says so.
+/// without a photo. Samples with a shorter taxon are left out, which the protocol states.
 pub(super) struct BreedsBenchmark;
 
 const TOP: [usize; 2] = [1, 5];
-/// Upper limit when counting pairs that score at least as high as the correct one: the largest k of [`TOP`].
+/// Counting of pairs that score at least as high as the correct one stops at this number, the largest k of [`TOP`].
 const MAX_RANK: usize = 5;
-/// Number of values of C of one sign, including 0.
+/// Number of values of C with the same sign, including 0.
 const C_VALUES: usize = 20;
 const MAX_C: f64 = 0.2;
 /// Maximum number of texts that are embedded for one prompt with two slots.
 const MAX_PROMPTS: usize = 20_000;
 
-/// Supplement Table 6. It does not say which slot takes which label; the assignment here follows the wording.
+/// Prompts of supplement Table 6. The table does not state which slot takes which label; the assignment here follows
+/// the wording.
 const TWO_SLOTS: [&str; 5] = [
     "a picture of a {specific}, a type of {general}",
     "a {general} of type {specific}",
@@ -52,14 +53,14 @@ const TWO_SLOTS: [&str; 5] = [
     "a picture of a {specific} which is a {general}",
 ];
 
-/// Candidate pairs. Each set contains the one before it.
+/// Sets of candidate pairs. Each set contains the previous one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum PairCandidates {
     /// Each specific label with its parent.
     Tree,
-    /// Every general label first, every specific label second.
+    /// Every general label with every specific label, in this order.
     Product,
-    /// Every ordered pair of different labels. Supplement 3.7 says "the pair of distinct labels". This is the only set
+    /// Every ordered pair of different labels. Supplement 3.7 has "the pair of distinct labels". This is the only set
     /// in which the ranking has to find the order within a pair. Two published numbers support it: at most .01 for one
     /// prompt (Table 6), and .04 instead of .24 with the root at the centre of the sphere (Table 2), where the angle of
     /// a pair is the same in both orders.
@@ -105,8 +106,8 @@ impl Benchmark for BreedsBenchmark {
     }
 }
 
-/// Labels are numbered: the general labels in sorted order, then the specific labels in sorted order. A text may be
-/// both.
+/// Labels have indices: first the general labels in sorted order, then the specific labels in sorted order. A text may
+/// be both a general and a specific label.
 struct LabelPairRetrieval {
     photos: Vec<ImageRef>,
     labels: Vec<String>,
@@ -177,7 +178,7 @@ impl LabelPairRetrieval {
         }
     }
 
-    /// Expected recall@k of a random ranking.
+    /// Expected recall@k of a random ranking: k / number of candidates.
     fn chance(&self, candidates: PairCandidates, k: usize) -> f64 {
         k.min(self.count(candidates)) as f64 / self.count(candidates) as f64
     }
@@ -199,7 +200,7 @@ impl LabelPairRetrieval {
             .ok_or_else(|| Error::Embedder("a similarity is not a number".into()))?;
         let folds = halves(ranks.len(), options.seed);
 
-        // The indices into `constants` are ordered by absolute value, so that ties go to the smallest C.
+        // The indices into `constants` are ordered by absolute value, because the smallest C wins a tie.
         let up: Vec<usize> = (C_VALUES - 1..constants.len()).collect();
         let down: Vec<usize> = (0..C_VALUES).rev().collect();
         let mut records = Vec::new();
@@ -210,7 +211,7 @@ impl LabelPairRetrieval {
                 for k in TOP {
                     let hit = |photo: usize, at: usize| ranks[photo][at][column] < k;
                     let best_c = best_c(c_indices, &folds, hit);
-                    // Each half uses the value that was chosen on the other half.
+                    // Each half uses the value of C that was chosen on the other half.
                     let used: Vec<usize> = folds.iter().map(|&fold| best_c[1 - fold as usize]).collect();
                     let values =
                         used.iter().enumerate().map(|(photo, &at)| f64::from(u8::from(hit(photo, at)))).collect();
@@ -233,7 +234,7 @@ impl LabelPairRetrieval {
         Ok(records)
     }
 
-    /// Counts the other pairs of each set that score at least as high as the correct pair, up to [`MAX_RANK`].
+    /// For each set, counts the other pairs that score at least as high as the correct pair, up to [`MAX_RANK`].
     ///
     /// `scores` are the similarities of the photo to all labels, and `angles[x * labels + y]` is `Xi_r(x, y)`.
     fn ranks(&self, scores: &[f32], angles: &[f32], c: f32, right: (usize, usize)) -> [usize; 3] {
@@ -241,8 +242,8 @@ impl LabelPairRetrieval {
         let of = |(x, y): (usize, usize)| scores[x] + scores[y] + c * angles[x * total + y];
         let bar = of(right);
         let tree = self.tree.iter().filter(|&&pair| pair != right && of(pair) >= bar).take(MAX_RANK).count();
-        // Row by row, because a row is a sum of two contiguous slices. The correct pair always reaches its own score
-        // and is subtracted.
+        // Count row by row, because a row is a sum of two contiguous slices. The correct pair is counted, too, and then
+        // subtracted.
         let ahead = |first: usize, firsts: usize, seconds: usize| {
             let mut ahead = 0;
             for x in 0..firsts {
@@ -308,7 +309,8 @@ impl LabelPairRetrieval {
         Ok(records)
     }
 
-    /// Pairs of a set: those of the tree, then the other pairs of general x specific, then all others.
+    /// Pairs of the set `largest`: first those of the tree, then the other pairs of general x specific, then all
+    /// others.
     fn pairs(&self, largest: PairCandidates) -> Vec<(usize, usize)> {
         let total = self.labels.len();
         let every = || (0..total).flat_map(|x| (0..total).map(move |y| (x, y))).filter(|(x, y)| x != y);
@@ -325,7 +327,7 @@ impl LabelPairRetrieval {
     }
 }
 
-/// The last two names of a taxon, if it has two.
+/// The last two names of a taxon; `None` if it has fewer.
 fn last_two(taxon: &[String]) -> Option<(String, String)> {
     match taxon {
         [.., general, specific] => Some((general.clone(), specific.clone())),
@@ -339,7 +341,7 @@ fn constants() -> Vec<f64> {
     (0..2 * C_VALUES - 1).map(|at| step * (at as f64 - (C_VALUES - 1) as f64)).collect()
 }
 
-/// `Xi_r(x, y)` of all pairs of labels, `[labels, labels]`, radians.
+/// `Xi_r(x, y)` in radians for all pairs of labels, `[labels, labels]`.
 fn angles(context: &Context<'_>, centres: &[f32]) -> Result<Vec<f32>> {
     let space = space::<f64>(context.embedder.spec())?;
     let root: Root = context.embedder.root()?;
@@ -372,7 +374,7 @@ fn best_c(c_indices: &[usize], folds: &[u32], hit: impl Fn(usize, usize) -> bool
     })
 }
 
-/// Record of a setting that was chosen on the data. It is not a statistic over queries, so it has no interval.
+/// Record of a setting that was chosen on the data. It has no interval, because it is not a statistic over queries.
 fn setting(key: RecordKey<'_>, value: f64, n: usize) -> Record {
     Record {
         benchmark: key.benchmark.into(),

@@ -14,7 +14,7 @@ use super::{Context, images, lacking, open};
 use crate::record::{Baseline, Record, RecordKey};
 use crate::{Error, Outcomes, Result, Score};
 
-/// Outcomes of the model, and of a baseline that uses only the captions. The items are the samples, in order.
+/// Outcomes of the model and of a baseline that uses only the captions. Item i is sample i.
 pub(super) struct CaptionPairOutcomes {
     pub(super) samples: Vec<Sample>,
     /// 1 if the correct caption has the higher score, else 0. A tie is wrong, as in the released evaluators.
@@ -30,7 +30,6 @@ pub(super) struct CaptionPairOutcomes {
 /// Part of the photo that is embedded.
 #[derive(Clone, Copy)]
 pub(super) enum EmbeddedRegion {
-    /// The whole photo.
     Whole,
     /// The first box of the phrases of the sample.
     FirstBox,
@@ -57,7 +56,7 @@ impl CaptionPairOutcomes {
             captions.extend([right, wrong]);
         }
         let embedder = context.embedder;
-        // Thousands of items share photos and texts, so each distinct one is embedded once.
+        // Thousands of items share photos and texts, so each distinct photo or text is embedded once.
         let (texts, text_of) = distinct(&captions);
         let texts = embedder.texts(&texts.into_iter().map(str::to_owned).collect::<Vec<_>>())?;
         let (photos, photo_of) = match region {
@@ -93,7 +92,7 @@ impl CaptionPairOutcomes {
         Ok(Self { samples, right, longer, photo_of, protocol: format!("{}, {crop}", score.name()) })
     }
 
-    /// Record of the mean over `items`, which are indices.
+    /// Record of the mean over the items with these indices.
     pub(super) fn mean(&self, key: RecordKey<'_>, items: &[usize], seed: u64) -> Record {
         self.record(key, items, seed, |values| Outcomes::Mean { values })
     }
@@ -111,7 +110,7 @@ impl CaptionPairOutcomes {
         Record::clustered(key, pick(&self.right), photos, baseline, seed)
     }
 
-    /// Groups the samples by the name that `of` returns. Returns the distinct names and, for each sample, the index of
+    /// Groups the samples by the name returned by `of`. Returns the distinct names and, for each sample, the index of
     /// its name. Names in `order` come first, in that order; the others follow alphabetically.
     ///
     /// # Errors
@@ -135,10 +134,10 @@ impl CaptionPairOutcomes {
         Ok((names.iter().map(|it| it.1.to_owned()).collect(), of_sample))
     }
 
-    /// Groups the samples by subset (split), as [`CaptionPairOutcomes::groups`] does.
+    /// Groups the samples by subset, which is their split, as [`CaptionPairOutcomes::groups`] does.
     ///
-    /// Data with none of the `published` subsets are accepted as the user's own data. Otherwise all published subsets
-    /// must be present and no others; with [`Options::partial`](super::Options::partial) some may be absent.
+    /// Data with none of the `published` subsets are accepted as the user's own data. Otherwise the data must have all
+    /// published subsets and no others; with [`Options::partial`](super::Options::partial) some may be absent.
     ///
     /// # Errors
     /// A published subset is missing, or published and unknown subsets are mixed.
@@ -182,7 +181,7 @@ impl CaptionPairOutcomes {
     }
 }
 
-/// Best of the answers that need no photo: a guess, always the longer caption, or always the shorter caption.
+/// The best answer that ignores the photo: a guess, always the longer caption, or always the shorter caption.
 fn text_baseline(longer: f64) -> Option<Baseline> {
     if longer > 0.5 {
         Baseline::named("the longer caption (characters)", longer)
@@ -217,7 +216,7 @@ fn pair<'a>(benchmark: &'static str, sample: &'a Sample) -> Result<(&'a str, &'a
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 enum PhotoKey<'a> {
     File(&'a Path),
-    /// Photos in memory are not compared: each sample has its own.
+    /// Photos in memory are not compared, so each sample has a separate key.
     Sample(usize),
 }
 
@@ -236,8 +235,8 @@ fn photo_numbers(photos: &[ImageRef]) -> Vec<u32> {
     distinct(&keys(photos)).1.into_iter().map(|number| number as u32).collect()
 }
 
-/// Embeds each distinct whole photo file once, and each photo in memory. Returns the points and the index of the point
-/// of each sample.
+/// Embeds whole photos: each distinct file once, and each photo in memory. Returns the points and the index of the
+/// point of each sample.
 fn whole(context: &Context<'_>, benchmark: &'static str, samples: &[Sample]) -> Result<(Vec<f32>, Vec<usize>)> {
     let photos = images(benchmark, samples)?;
     let keys = keys(&photos);
@@ -264,7 +263,7 @@ fn boxes(context: &Context<'_>, benchmark: &'static str, samples: &[Sample]) -> 
     Ok(points)
 }
 
-/// Distinct items in order of first occurrence, and for each item its index among them.
+/// Distinct items in order of first occurrence, and for each item the index of its distinct item.
 fn distinct<T: Copy + Eq + Hash>(items: &[T]) -> (Vec<T>, Vec<usize>) {
     let mut numbers = HashMap::new();
     let mut once = Vec::new();

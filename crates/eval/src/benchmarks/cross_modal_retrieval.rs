@@ -60,7 +60,7 @@ impl Benchmark for CrossModalRetrieval {
                 let key = RecordKey { benchmark: self.name(), split, protocol: score.name(), metric: &metric };
                 let (chance, seed) = (Baseline::chance(chance), context.options.seed);
                 records.push(match split {
-                    // Captions of one photo are not independent, so the bootstrap draws them together.
+                    // Captions of one photo are dependent, so the bootstrap draws them together.
                     "text_to_image" => Record::clustered(key, hits, clusters.clone(), chance, seed),
                     _ => Record::of(key, hits, chance, seed),
                 });

@@ -10,10 +10,10 @@ use crate::{Error, Outcomes, Result};
 
 /// Fraction of samples in which the more general view is nearer to the root than the more specific one.
 ///
-/// Four pairs (general, specific) are compared: phrase and caption, box and photo, caption and photo, phrase and box
-/// (HyCoCLIP Figure 5(a); PHyCLIP Figure 3, as a rate). The phrase is the first one of the sample with a box or a crop.
-/// The caption is the one that contains the phrase, or else the first. Chance is one half. The mean depth of each view
-/// is also recorded.
+/// Four pairs (general and specific) are compared: phrase and caption, box and photo, caption and photo, phrase and box
+/// (HyCoCLIP Figure 5(a); PHyCLIP Figure 3, as a rate). The phrase is the first phrase of the sample with a box or a
+/// crop. The caption is the one that contains the first span of the phrase; without a span, the first caption. Chance
+/// is one half. The mean depth of each view is also recorded.
 pub(super) struct DepthOrder;
 
 impl Benchmark for DepthOrder {

@@ -30,7 +30,7 @@ use crate::{Error, Outcomes, Result};
 /// * `released, first left out` and `paper, first kept`: only one of the two points changed.
 ///
 /// The tiers of a second data set can be added to the candidates ([`Context::chain_candidates`]), such as the expanded
-/// candidates of the supplement (2.1). The protocol then ends with the number of these texts.
+/// candidates of supplement 2.1. The protocol then ends with the number of these texts.
 ///
 /// tau_d is Kendall's tau between tier and depth within a row, averaged over rows. The first setting (number of levels
 /// and protocol) is also measured on the supplement's subsets of chains of four tiers with controlled length.
@@ -93,7 +93,7 @@ impl Benchmark for Hierarcaps {
     }
 }
 
-/// The distinct tiers of [`Context::chain_candidates`] that are not in `own`, in alphabetical order.
+/// The distinct tiers of [`Context::chain_candidates`] that are not in `own`, sorted.
 fn more_texts(context: &Context<'_>, benchmark: &'static str, own: &[String]) -> Result<Vec<String>> {
     let Some(source) = context.chain_candidates else { return Ok(Vec::new()) };
     let mut texts = BTreeSet::new();
@@ -135,7 +135,7 @@ pub struct HierarcapsPoints<'a> {
     pub tiers: &'a [Vec<String>],
     /// Points of all tier texts by row, then tier: `[sum of tiers, dim]`.
     pub texts: &'a [f32],
-    /// Candidates that are tiers of no row, usually none.
+    /// Candidates that are not a tier of any row; usually empty.
     pub more_texts: &'a [String],
     /// Points of `more_texts`, `[more_texts.len(), dim]`.
     pub more_points: &'a [f32],
@@ -161,7 +161,7 @@ pub fn hierarcaps_records(
             expected: "at least one number of levels, each at least 1".into(),
         });
     }
-    // Depths in f64, so that two texts whose depths differ in the last bits of f32 do not tie.
+    // Compute depths in f64: two texts whose depths differ only in the last bits of f32 must not tie.
     let space64 = space::<f64>(points.spec)?;
     let wide = |row: &[f32]| row.iter().map(|&v| f64::from(v)).collect::<Vec<_>>();
     let rows = points.texts.chunks(points.spec.dim).chain(points.more_points.chunks(points.spec.dim));
@@ -180,7 +180,7 @@ pub fn hierarcaps_records(
     for ((setting, found), by_chance) in settings.iter().zip(&found).zip(&by_chance) {
         let name = setting.name(score);
         records.extend(retrieval("all", &name, &all, found, by_chance, seed));
-        // tau_d does not depend on the protocol; it is recorded under each protocol.
+        // tau_d does not depend on the protocol, but is recorded under each.
         records.extend(order("all", &name, &all, &tau, points.tiers, seed));
     }
     let name = settings[0].name(score);
@@ -211,8 +211,8 @@ impl ChainSetting {
 /// Name of a subset, and the predicate that selects its chains.
 type ChainSubset = (&'static str, fn(&[String]) -> bool);
 
-/// Subsets of the chains with four tiers in which two neighbouring captions are equally or almost equally long, so that
-/// caption length hardly predicts their order (supplement 3.2).
+/// Subsets of the chains with four tiers in which two neighbouring captions have equal or similar lengths. Caption
+/// length therefore hardly predicts their order (supplement 3.2).
 const LENGTH_SUBSETS: [ChainSubset; 2] = [
     ("tiers 1 and 2 of equal length", |tiers| tiers.len() == 4 && words(&tiers[0]) == words(&tiers[1])),
     ("tiers 3 and 4 within 4 words", |tiers| tiers.len() == 4 && words(&tiers[2]).abs_diff(words(&tiers[3])) <= 4),
@@ -231,7 +231,8 @@ fn characters(text: &str) -> usize {
     text.chars().count()
 }
 
-/// Precision, recall and F1 over some rows. F1 is the harmonic mean of the two means (HierarCaps, RCME Table 1).
+/// Precision, recall and F1 over some rows. F1 is the harmonic mean of mean precision and mean recall (HierarCaps, RCME
+/// Table 1).
 fn retrieval(
     split: &str,
     protocol: &str,
@@ -255,7 +256,7 @@ fn retrieval(
         .collect()
 }
 
-/// tau_d over some rows, with the order by length in words and in characters as baselines.
+/// tau_d over some rows. The baselines order the texts by their length in words or in characters.
 fn order(split: &str, protocol: &str, rows: &[usize], tau: &[f64], tiers: &[Vec<String>], seed: u64) -> [Record; 2] {
     LENGTHS.map(|(name, length)| {
         let by_length =
@@ -267,7 +268,7 @@ fn order(split: &str, protocol: &str, rows: &[usize], tau: &[f64], tiers: &[Vec<
     })
 }
 
-/// Kendall's tau of each row. Pairs of equal depth count 0, so a row of identical points has tau 0.
+/// Kendall's tau of each row. Pairs of equal depth count 0, so a row of texts at the same depth has tau 0.
 fn orders(tiers: &[Vec<String>], depths: &[f64]) -> Vec<f64> {
     let mut rest = depths;
     tiers
@@ -296,7 +297,7 @@ fn chains(
     };
     let by_depth = ordering_by_ascending(depths);
     let fixed: Vec<Vec<f64>> = settings.iter().map(|setting| depth_levels(depths, setting.steps)).collect();
-    // Texts with the same spelling are equal.
+    // Texts with the same spelling count as the same text.
     let spelling = spellings(&texts);
     let rows = similarity_rows(points.spec, score, images, &candidates, |row, scores| {
         let reference: Vec<Vec<&str>> = points.tiers[row].iter().map(|t| vec![t.as_str()]).collect();
@@ -304,7 +305,7 @@ fn chains(
         let measured = |(setting, fixed): (&ChainSetting, &Vec<f64>)| {
             let levels = match setting.protocol.per_query {
                 true => Cow::Owned(setting.protocol.levels(depths, closest, setting.steps)),
-                // These levels are the same for every photo, so they are computed once.
+                // These levels do not depend on the photo, so they are computed once.
                 false => Cow::Borrowed(fixed),
             };
             let chain = retrieve_chain(&by_depth, depths, &levels, scores, |a, b| spelling[a] == spelling[b]);

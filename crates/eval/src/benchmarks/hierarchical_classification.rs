@@ -5,7 +5,7 @@ use crate::record::{Baseline, Record, RecordKey};
 use crate::{Error, Result};
 
 /// Tree distances between the zero-shot predictions and the true classes, averaged over photos: TIE, LCA (as the paper
-/// defines it and as released), Jaccard, P_H and R_H. A class may have several parents, see [`hierarchical_scores`].
+/// defines it and as released), Jaccard, P_H and R_H. A class may have several parents; see [`hierarchical_scores`].
 pub(super) struct HierarchicalClassification;
 
 impl Benchmark for HierarchicalClassification {

@@ -13,16 +13,16 @@ use crate::{Error, Outcomes, Result};
 /// Sec. 5, supplement 2.6 and Table 5).
 ///
 /// Each word is embedded as "a picture of a ..." (supplement 2.6). The first text of a chain is the general word, the
-/// last one the specific word. The score behind the published numbers has not been released, so all of [`SCORES`] are
-/// reported by name. One published result suggests a score that depends on the root: a model tuned and measured with
-/// the root at the centre of the sphere, where the exterior angle ranks like the cosine, has .23, and with a learned
-/// root .51 (supplement Table 2). A pair without a grade is an error. A score that is the same for all pairs has
+/// last text the specific word. The authors have not released the score of the published numbers, so every score of
+/// [`SCORES`] is reported under its name. One published result suggests a score that depends on the root (supplement
+/// Table 2): with the root at the centre of the sphere, where the exterior angle ranks like the cosine, a model has
+/// .23, and with a learned root .51. A pair without a grade is an error. A score that is the same for all pairs has
 /// correlation 0.
 ///
 /// The baseline scores a pair by the number of pairs in which its general word occurs as the general word. This
 /// baseline uses only one of the two words and no grade. It reaches .39 over all pairs of the published file and .42
 /// over its nouns; the published numbers of CLIP ViT-B are .44 and .48. The first score is recorded a second time with
-/// the difference of lengths as its baseline, which reaches .01.
+/// another baseline, the difference of the word lengths, which reaches .01.
 pub(super) struct HyperLexBenchmark;
 
 const PROMPT: &str = "a picture of a {}";
@@ -57,7 +57,7 @@ impl EmbeddedWordPair<'_> {
         self.space.exterior_angle(self.general, self.specific, self.root)
     }
 
-    /// Half aperture of the cone of the general point, radians; greater than 0.
+    /// Half aperture of the cone at the general point, radians; more than 0.
     fn aperture(&self) -> f64 {
         self.space.half_aperture(self.general, self.cone.min_radius.into(), self.root)
     }
@@ -90,7 +90,7 @@ impl Benchmark for HyperLexBenchmark {
         let samples = context.samples(self.name())?;
         let graded: Vec<GradedWordPair<'_>> =
             samples.iter().map(|it| graded(self.name(), it)).collect::<Result<_>>()?;
-        // A word can occur in many pairs; each is embedded once.
+        // A word can occur in many pairs, so each distinct word is embedded once.
         let mut words: Vec<&str> = graded.iter().flat_map(|it| [it.general, it.specific]).collect();
         words.sort_unstable();
         words.dedup();
@@ -129,7 +129,7 @@ impl Benchmark for HyperLexBenchmark {
             };
             let prevalence = trivial(&|it| prevalence.get(it.general).copied().unwrap_or(0.0));
             let length = Baseline::named(LENGTH, trivial(&|it| longer(it.general, it.specific)));
-            // Pairs with the same general word are correlated, so the bootstrap draws them together.
+            // Pairs with the same general word are dependent, so the bootstrap draws them together.
             let mut numbers = HashMap::new();
             let words: Vec<u32> = rows
                 .iter()
@@ -158,7 +158,6 @@ impl Benchmark for HyperLexBenchmark {
     }
 }
 
-/// Two words and the human grade of "specific is a type of general".
 struct GradedWordPair<'a> {
     general: &'a str,
     specific: &'a str,
@@ -179,7 +178,7 @@ fn graded<'a>(benchmark: &'static str, sample: &'a Sample) -> Result<GradedWordP
     Ok(GradedWordPair { general, specific, grade, split: sample.split.as_deref() })
 }
 
-/// All pairs, and the pairs of each split in order of its name.
+/// All pairs as one split, then the pairs of each named split, sorted by name.
 fn splits<'a, 'b>(graded: &'b [GradedWordPair<'a>]) -> Vec<(String, Vec<&'b GradedWordPair<'a>>)> {
     let mut names: Vec<&str> = graded.iter().filter_map(|it| it.split).collect();
     names.sort_unstable();
@@ -196,7 +195,7 @@ fn splits<'a, 'b>(graded: &'b [GradedWordPair<'a>]) -> Vec<(String, Vec<&'b Grad
     splits
 }
 
-/// Number of characters by which the specific text is longer.
+/// Number of characters of the specific text minus that of the general text.
 fn longer(general: &str, specific: &str) -> f64 {
     specific.chars().count() as f64 - general.chars().count() as f64
 }

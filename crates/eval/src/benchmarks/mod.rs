@@ -31,9 +31,9 @@ use crate::{EmbeddingModel, Error, PrecisionRecallCurve, Record, Result, Score};
 
 pub use hierarcaps::{HierarcapsPoints, hierarcaps_records};
 
-/// All benchmarks. The CLI help, the tables of the documentation and the conformance tests iterate over this list.
+/// All benchmarks. The CLI help, the tables of the documentation and the tests iterate over this list.
 ///
-/// A crate outside this workspace adds its own with [`Registry::register`].
+/// A crate outside this workspace adds a benchmark with [`Registry::register`].
 pub static BENCHMARKS: Registry<&dyn Benchmark> = Registry::new(
     "benchmark",
     |it| it.name(),
@@ -55,11 +55,11 @@ pub static BENCHMARKS: Registry<&dyn Benchmark> = Registry::new(
     ],
 );
 
-/// An evaluation protocol. It reads photos and texts through a [`Context`], as points of a space.
+/// An evaluation protocol. A [`Context`] provides photos and texts, and embeds them as points of a space.
 pub trait Benchmark: Sync {
     /// Name in configs, records and on the command line.
     fn name(&self) -> &'static str;
-    /// One line that says what is measured.
+    /// What is measured, in one line.
     fn summary(&self) -> &'static str;
     /// Papers that report the benchmark, with table or section.
     fn reference(&self) -> &'static str;
@@ -69,7 +69,7 @@ pub trait Benchmark: Sync {
     fn prompts(&self) -> bool {
         false
     }
-    /// Returns true if the benchmark uses [`Context::graph`] when there is one.
+    /// Returns true if the benchmark uses [`Context::graph`], provided that it is set.
     fn looks_at_tree(&self) -> bool {
         self.needs().contains(&RequiredInput::ClassTree)
     }
@@ -132,27 +132,27 @@ impl RequiredInput {
 pub struct Context<'a> {
     /// Embeds texts and photos.
     pub embedder: &'a dyn EmbeddingModel,
-    /// The data set.
+    /// The data set to measure.
     pub source: &'a dyn Source,
-    /// Graph of the class labels, often a tree, if there is one.
+    /// Graph of the class labels, often a tree; `None` if the data set has none.
     pub graph: Option<&'a ClassGraph>,
-    /// Settings.
+    /// Settings of the run.
     pub options: &'a Options,
-    /// Samples whose taxa and labels are candidates as well, although their photos are not measured. `None`: only the
+    /// Samples whose taxa and labels are further candidates, although their photos are not measured. `None`: only the
     /// taxa and labels of the measured photos are candidates.
     pub candidates: Option<&'a dyn Source>,
     /// Samples whose caption chains are candidates of `hierarcaps`, in addition to those of the data set.
     pub chain_candidates: Option<&'a dyn Source>,
     /// Descriptions of what was left out under [`Options::partial`]; [`measure`] appends them to the protocol.
     left_out: RefCell<Vec<String>>,
-    /// The curves of the last benchmark.
+    /// The precision-recall curves of the running or last benchmark.
     curves: RefCell<Vec<PrecisionRecallCurve>>,
 }
 
-/// Runs a benchmark. The protocol of every record and curve gets a note on what was left out.
+/// Runs a benchmark. The protocol of every record and curve ends with a note on what was left out, if anything was.
 ///
 /// # Errors
-/// Those of [`Benchmark::run`].
+/// The errors of [`Benchmark::run`].
 pub fn measure(benchmark: &dyn Benchmark, context: &Context<'_>) -> Result<Vec<Record>> {
     context.left_out.take();
     context.curves.take();
@@ -166,7 +166,7 @@ pub fn measure(benchmark: &dyn Benchmark, context: &Context<'_>) -> Result<Vec<R
     Ok(records)
 }
 
-/// Settings in which published evaluators differ. The records name each of them.
+/// Settings in which published evaluators differ. The records state them.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Name of the prompts in the records.
@@ -175,17 +175,17 @@ pub struct Options {
     pub templates: Vec<String>,
     /// Similarity that ranks the candidates.
     pub score: Score,
-    /// How photos are cropped.
+    /// Crop of the photos.
     pub crop: EvalCrop,
-    /// Smallest angle that passes the gate of the gated angle, radians: 2.5 for CLIP, 2.0 for MoCo (Wang et al., App.
+    /// Smallest angle in radians that passes the gate of the gated angle: 2.5 for CLIP, 2.0 for MoCo (Wang et al., App.
     /// B.2).
     pub gate: f64,
-    /// Numbers of levels of HierarCaps' widening ball. Each one is measured.
+    /// Numbers of levels for HierarCaps' widening ball. Each number is measured separately.
     pub steps: Vec<usize>,
     /// Number of queries of each kind that `part_retrieval` draws at random. `None`: every photo and box is a query.
     pub queries: Option<usize>,
-    /// If true, a data set with absent photos or classes is measured on the available part, and the records say how
-    /// much is left. If false, an absent photo or class is an error, because the number would not be comparable.
+    /// If true, a data set with absent photos or classes is measured on the available part, and the records state the
+    /// size of this part. If false, an absent photo or class is an error, because the number would not be comparable.
     pub partial: bool,
     /// Seed of the bootstrap intervals, of the shuffled baselines and of the drawn queries.
     pub seed: u64,
@@ -232,7 +232,7 @@ impl<'a> Context<'a> {
         Self { embedder, source, graph, options, candidates, chain_candidates, left_out, curves }
     }
 
-    /// Adds the taxa and labels of `candidates`, usually those of all splits, as candidates.
+    /// Adds the taxa and labels of `candidates`, usually the samples of all splits, to the candidates.
     #[must_use]
     pub fn with_candidates(self, candidates: Option<&'a dyn Source>) -> Self {
         Self { candidates, ..self }
@@ -246,8 +246,8 @@ impl<'a> Context<'a> {
 
     /// Reads every sample. An unusable sample is an error, because dropping it would silently change the number.
     ///
-    /// With [`Options::partial`], samples whose photo file does not exist are left out and counted, and so are samples
-    /// of the complete data set that the source lacks ([`Source::complete`]).
+    /// With [`Options::partial`], samples whose photo file does not exist are left out and counted. Samples of the
+    /// complete data set that the source lacks ([`Source::complete`]) are counted, too.
     pub(crate) fn samples(&self, benchmark: &'static str) -> Result<Vec<Sample>> {
         let total = self.source.len();
         let complete_len = self.source.complete().unwrap_or(total);
@@ -298,8 +298,9 @@ impl<'a> Context<'a> {
         Ok(samples)
     }
 
-    /// Returns the classes of the data set in its order, or those of the samples if the source lists none. A label that
-    /// is not listed is an error. So is a listed class without a sample, unless [`Options::partial`] is set.
+    /// Returns the classes that the data set lists, in its order; if it lists none, the classes of the samples. A label
+    /// that is not listed is an error. A listed class without a sample is also an error, unless [`Options::partial`] is
+    /// set.
     pub(crate) fn classes(&self, benchmark: &'static str, samples: &[Sample]) -> Result<Vec<ClassEntry>> {
         let mut present = BTreeSet::new();
         for sample in samples {
@@ -343,7 +344,8 @@ impl<'a> Context<'a> {
         Ok(classes)
     }
 
-    /// The curves of the last [`measure`], for benchmarks with [`Benchmark::draws_curves`]. Later calls return none.
+    /// Returns the curves of the last [`measure`], for benchmarks with [`Benchmark::draws_curves`]. A second call
+    /// returns none.
     pub fn take_curves(&self) -> Vec<PrecisionRecallCurve> {
         self.curves.take()
     }
@@ -383,7 +385,7 @@ pub(crate) fn images(benchmark: &'static str, samples: &[Sample]) -> Result<Vec<
     samples.iter().map(|it| it.image.clone().ok_or_else(|| lacking(benchmark, it, "the photo", NEEDS_PHOTO))).collect()
 }
 
-/// Decodes a photo. `total`, the number of photos, is only used in the error.
+/// Decodes a photo. `total` is the number of photos; it is used only in the error.
 pub(crate) fn open(benchmark: &'static str, photo: &ImageRef, total: usize) -> Result<Picture> {
     photo.open(&PixelLimits::default()).map_err(|broken| Error::Broken {
         benchmark,

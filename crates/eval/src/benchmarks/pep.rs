@@ -7,20 +7,20 @@ use super::{Benchmark, Context, RequiredInput, images, lacking};
 use crate::record::{Baseline, Record, RecordKey};
 use crate::{Error, Outcomes, Result};
 
-/// Probabilistic entailment protocol: do pairs in which the first side entails the second score higher than pairs in
-/// which it does not (ARGENT, Huynh et al. 2026)?
+/// Probabilistic entailment protocol (ARGENT, Huynh et al. 2026): measures whether pairs in which the specific side
+/// entails the general side score higher than pairs in which it does not.
 ///
-/// The score of a pair is `max(1 - 2 X / pi, 0)`, with X the exterior angle at the general side: 1 straight behind it,
-/// 0 from a right angle on. It does not depend on an aperture.
+/// The score of a pair is `max(1 - 2 X / pi, 0)`, with X the exterior angle at the general side: 1 if the specific side
+/// lies straight behind the general side, and 0 from a right angle on. It does not depend on an aperture.
 ///
 /// Pairs that entail are neighbouring tiers of a caption chain (`text_to_text`), and each tier with its photo
-/// (`text_to_image`, if every sample has a photo). Each of them is matched with one pair with the same specific side
-/// that does not entail, in one of two ways, each a protocol:
+/// (`text_to_image`, if every sample has a photo). Each of these pairs is matched with one pair that does not entail
+/// and has the same specific side. There are two protocols for choosing it:
 ///
-/// * `wrong texts`: the general side is the wrong text of the same tier. A text that is wrong for the photo cannot be
-///   implied by one that is right for it. Samples without wrong texts are not measured.
-/// * `texts of other chains`: the general side is the same tier of the next sample whose text is not in this chain. It
-///   may be right for this photo by accident.
+/// * `wrong texts`: the general side is the wrong text of the same tier. A text that is right for the photo cannot
+///   imply one that is wrong for it. Samples without wrong texts are not measured.
+/// * `texts of other chains`: the general side is the same tier of the next sample whose text is not in this chain.
+///   This text may be right for the photo by accident.
 pub(super) struct Pep;
 
 const NAME: &str = "pep";
@@ -29,8 +29,8 @@ const PROTOCOLS: [(&str, GeneralSide); 2] = [("wrong texts", wrong_text), ("text
 /// Number of samples that are searched for a text of another chain.
 const OTHERS: usize = 1000;
 
-/// Maps all chains, the index of a sample and a tier to a text that does not entail the more specific tiers of this
-/// sample.
+/// Maps all chains, the index of a sample and the index of a tier to a text that the more specific tiers of the sample
+/// do not entail.
 type GeneralSide = for<'a> fn(&[&'a Chain], usize, usize) -> Option<&'a str>;
 
 /// The specific side of a pair.
@@ -87,7 +87,7 @@ impl Benchmark for Pep {
 
 type Chain = conifer_data::Tiers;
 
-/// On a sphere seen from its centre all points have the same depth, so the angle only measures similarity.
+/// Rejects a sphere with the root at its centre: all points have the same depth, so the angle only measures similarity.
 fn check_cones(context: &Context<'_>, root: &Root) -> Result<()> {
     let spec = context.embedder.spec();
     let is_sphere = conifer_geometry::entry(spec.kind.name())?.tangent_norm.is_none();
@@ -123,7 +123,7 @@ struct PairPoints<'a> {
     space: Box<dyn Space<f64>>,
     root: &'a Root,
     dim: usize,
-    /// Sorted, without duplicates.
+    /// Distinct texts, sorted.
     texts: Vec<&'a str>,
     text_points: Vec<f64>,
     /// Points of the photos by sample; `None` if a sample has no photo.
@@ -156,7 +156,7 @@ impl<'a> PairPoints<'a> {
         &self.text_points[self.dim * self.texts.partition_point(|it| *it < text)..][..self.dim]
     }
 
-    /// `max(1 - 2 X / pi, 0)`.
+    /// `max(1 - 2 X / pi, 0)` with the exterior angle X at `general`.
     fn score(&self, general: &str, specific: SpecificSide<'_>) -> f64 {
         let specific = match (specific, &self.photos) {
             (SpecificSide::Text(text), _) => self.text(text),
@@ -173,7 +173,7 @@ impl<'a> PairPoints<'a> {
 struct ScoredPairs {
     scores: Vec<f64>,
     positive: Vec<bool>,
-    /// The sample of each pair. Pairs of a sample share texts, so the bootstrap draws them together.
+    /// The sample of each pair. Pairs of a sample are dependent, so the bootstrap draws them together.
     samples: Vec<u32>,
 }
 

@@ -1,11 +1,11 @@
-//! Prompt templates for class names. `{}` is replaced by the name.
+//! Prompt templates for class names. `{}` stands for the name.
 
 use PromptFamily::{Meru, OpenAi};
 use conifer_geometry::space;
 
 use crate::{EmbeddingModel, Error, Result};
 
-/// Joins each pair of texts with `a`, then each pair with `the`, and appends the texts after the semicolon.
+/// Joins each pair of texts with `a`, then each pair with `the`. Finally appends the texts after the semicolon.
 macro_rules! a_the {
     ($(($before:literal, $after:literal)),* $(,)? $(; $($more:literal),*)?) => {
         [$(concat!($before, "a", $after),)* $(concat!($before, "the", $after),)* $($($more),*)?]
@@ -19,14 +19,14 @@ macro_rules! bare_a_the {
     };
 }
 
-/// Source of the templates.
+/// Publisher of the templates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PromptFamily {
     /// CLIP's templates: data/prompts.md of openai/CLIP, and for ImageNet the eighty templates of its notebook "Prompt
     /// Engineering for ImageNet" (MIT).
     OpenAi,
-    /// MERU's templates, which HyCoCLIP and PHyCLIP also use. Their code may not be copied, so this family has only the
-    /// templates that are stated elsewhere.
+    /// MERU's templates, which HyCoCLIP and PHyCLIP also use. Their code may not be copied, so this family has only
+    /// templates that are also published elsewhere.
     Meru,
 }
 
@@ -49,12 +49,13 @@ pub fn for_data_set(family: PromptFamily, data_set: &str) -> Option<&'static [&'
     find(family, data_set).map(|(templates, _)| templates)
 }
 
-/// Explains how the templates of [`for_data_set`] differ from those that the family published. `None` if they do not.
+/// Explains how the templates of [`for_data_set`] differ from those that the family published. `None` if they are the
+/// same.
 pub fn note(family: PromptFamily, data_set: &str) -> Option<&'static str> {
     find(family, data_set)?.1
 }
 
-/// Only the number of MERU's templates is published; OpenAI has the same number.
+/// Note for data sets for which MERU published only the number of templates, which equals OpenAI's.
 const SAME_LENGTH: &str = "OpenAI's: of MERU's only their number is stated, and it is the same";
 
 fn find(family: PromptFamily, data_set: &str) -> Option<(&'static [&'static str], Option<&'static str>)> {
@@ -78,7 +79,7 @@ fn find(family: PromptFamily, data_set: &str) -> Option<(&'static [&'static str]
     }
 }
 
-/// OpenAI's templates, used for both families because MERU's are not stated for these data sets.
+/// OpenAI's templates for data sets whose MERU templates are not published. Both families use them.
 fn shared(data_set: &str) -> Option<&'static [&'static str]> {
     Some(match data_set {
         "sun397" | "stl10" => &["a photo of a {}.", "a photo of the {}."],
@@ -192,7 +193,7 @@ pub const IMAGENET_7: &[&str] = &[
     "a photo of the small {}.",
 ];
 
-/// The eighty ImageNet templates of the same notebook.
+/// The eighty ImageNet templates of OpenAI's CLIP notebook.
 pub const IMAGENET_80: &[&str] = &a_the![
         ("a bad photo of ", " {}."),
         ("a sculpture of ", " {}."),
@@ -236,7 +237,7 @@ pub const IMAGENET_80: &[&str] = &a_the![
         "a photo of many {}.", "a photo of my {}.", "a photo of one {}.", "itap of my {}."
 ];
 
-/// Prompt sets by their name on the command line.
+/// Prompt sets by the names that the command line accepts.
 pub const SETS: &[(&str, &[&str])] =
     &[("photo", PHOTO), ("bare", BARE), ("imagenet7", IMAGENET_7), ("imagenet80", IMAGENET_80)];
 
@@ -245,7 +246,8 @@ pub fn words(label: &str) -> String {
     label.replace(['_', '-'], " ").to_lowercase()
 }
 
-/// Prompts of one class. The name is inserted unchanged (`707-320`, `off-center face`); see [`words`] for labels.
+/// Prompts of one class. The name is inserted unchanged, because names such as `707-320` contain hyphens. See [`words`]
+/// for labels.
 pub fn fill(templates: &[String], name: &str) -> Vec<String> {
     templates.iter().map(|template| template.replace("{}", name)).collect()
 }

@@ -8,11 +8,11 @@ use crate::record::{Record, RecordKey};
 ///
 /// An item is correct if `score(photo, caption) > score(photo, negative caption)`; a tie is wrong. The records are the
 /// accuracy of each of the seven subsets, the accuracy over all items (printed as "overall" by PHyCLIP's evaluator),
-/// and the mean over the subsets. PHyCLIP resizes photos to a square and SugarCrepe's own evaluator crops the centre;
-/// the protocol names the crop.
+/// and the mean over the subsets. PHyCLIP resizes photos to a square, while SugarCrepe's own evaluator crops the
+/// centre. The protocol names the crop.
 pub(super) struct Sugarcrepe;
 
-/// Subsets, as in the file names.
+/// Names of the subsets, which are those of the published files.
 const SUBSETS: &[&str] = &["replace_obj", "replace_att", "replace_rel", "swap_obj", "swap_att", "add_obj", "add_att"];
 
 impl Benchmark for Sugarcrepe {

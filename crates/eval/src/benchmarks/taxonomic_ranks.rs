@@ -11,22 +11,22 @@ use crate::{Error, Outcomes, Result};
 
 /// Taxonomy benchmark, rank by rank (RCME Tables 1 to 5, 8 and 10).
 ///
-/// * Zero-shot accuracy among all taxa of a rank, and among the taxa of the photo's own kingdom.
-/// * If the data have common names: the same, with the common name as the text of a taxon of the last rank (CLIP and
+/// * Zero-shot accuracy among all taxa of a rank, and among the taxa of the photo's kingdom.
+/// * If the data have common names: the same accuracies with common names as the texts of the last rank (CLIP and
 ///   OpenCLIP in RCME Tables 2 and 3).
-/// * Zero-shot accuracy from the whole taxon: the photo gets the most similar complete taxon, and each rank of it is
-///   compared with the photo's own. The mean over the taxa of the rank (macro) is measured, too.
+/// * Zero-shot accuracy from the whole taxon: the photo gets the most similar complete taxon, whose ranks are compared
+///   with the true ranks. The mean over the taxa of the rank (macro) is measured, too.
 /// * Photo-to-photo accuracy: whether the most similar other photo has the same taxon.
 /// * Retrieval of the taxa of a photo from general to specific, as in [`super::hierarcaps`].
 /// * Rate of violations of RCME Eq. 4 on the distinct triples of neighbouring ranks.
 ///
-/// Samples whose taxon has fewer than two names are left out. A taxon that lacks a rank counts at the ranks that it
-/// has. The protocol says how many samples remain, and how many lack each rank. The text of a taxon is its names from
-/// the most general rank down, joined by spaces ("Animalia Chordata Aves"), without a prompt. The candidates are the
-/// taxa of the measured photos, and those of [`Context::candidates`] if there are any.
+/// Samples whose taxon has fewer than two names are left out. A taxon that lacks a rank is measured at its other ranks.
+/// The protocol states how many samples remain, and how many lack each rank. The text of a taxon is its names from the
+/// most general rank down, joined by spaces ("Animalia Chordata Aves"), without a prompt. The candidates are the taxa
+/// of the measured photos, and those of [`Context::candidates`] if there are any.
 pub(super) struct TaxonomicRanks;
 
-/// The texts of a taxon by the position of their rank; `None` for a missing rank. The last element is never `None`.
+/// The texts of a taxon, indexed by rank; `None` for a missing rank. The last element is never `None`.
 type RankedTexts = Vec<Option<String>>;
 
 impl Benchmark for TaxonomicRanks {
@@ -68,7 +68,7 @@ impl Benchmark for TaxonomicRanks {
         let pool = candidates(context, &chains);
         let among = if context.candidates.is_some() { ", among the taxa of all splits" } else { "" };
 
-        // Many photos share their higher taxa, so each text is embedded once.
+        // Many photos share their higher taxa, so each distinct text is embedded once.
         let names = CommonNames::of(context, &samples);
         let mut texts: Vec<String> = pool.iter().flatten().flatten().cloned().collect();
         texts.extend(names.0.values().cloned());
@@ -113,7 +113,7 @@ impl Benchmark for TaxonomicRanks {
                 let protocol = format!("names joined, common names of species{note}{among}, {}", score.name());
                 classify(&protocol, rank, &rows, &all, rank + 1 == ranks)?;
             }
-            // Below the rank of kingdoms, also classify among the taxa of the photo's own kingdom (RCME Table 8).
+            // At ranks below kingdom, also classify among the taxa of the photo's kingdom (RCME Table 8).
             if rank > 0 && kingdoms.len() > 1 {
                 for kingdom in &kingdoms {
                     let is_own = |chain: &RankedTexts| at(chain, 0) == Some(*kingdom);
@@ -159,7 +159,7 @@ impl Benchmark for TaxonomicRanks {
     }
 }
 
-/// The texts of a sample's taxon by the position of their rank.
+/// The texts of a sample's taxon, indexed by rank.
 fn ranked_texts(sample: &Sample) -> RankedTexts {
     let positions = sample.taxon_positions();
     let mut ranked = vec![None; positions.last().map_or(0, |last| last + 1)];
@@ -169,28 +169,28 @@ fn ranked_texts(sample: &Sample) -> RankedTexts {
     ranked
 }
 
-/// The text of a rank, if the taxon has it.
+/// The text of a rank; `None` if the taxon lacks it.
 fn at(chain: &[Option<String>], rank: usize) -> Option<&str> {
     chain.get(rank)?.as_deref()
 }
 
-/// The texts of a taxon with the positions of their ranks.
+/// The texts of a taxon with their ranks.
 fn placed(chain: &[Option<String>]) -> Vec<(usize, &str)> {
     (0..chain.len()).filter_map(|rank| Some((rank, at(chain, rank)?))).collect()
 }
 
-/// Number of samples without each rank, general to specific.
+/// Number of samples that lack each rank, from general to specific.
 fn missing_ranks(samples: &[Sample]) -> Vec<(String, usize)> {
     let mut counts = BTreeMap::<_, usize>::new();
     samples.iter().flat_map(|sample| &sample.missing_ranks).for_each(|rank| *counts.entry(rank).or_default() += 1);
     counts.into_iter().map(|(rank, count)| (rank.name.clone(), count)).collect()
 }
 
-/// Common names by the text of the whole taxon.
+/// Common names, keyed by the text of the whole taxon.
 struct CommonNames(HashMap<String, String>);
 
 impl CommonNames {
-    /// The names of the candidates. The first name of a taxon is used.
+    /// The common names of the samples and of the further candidates. The first name found for a taxon is used.
     fn of(context: &Context<'_>, samples: &[Sample]) -> Self {
         let others = context
             .candidates
@@ -224,7 +224,7 @@ impl CommonNames {
     }
 }
 
-/// The distinct taxa that photos are compared with, in sorted order.
+/// The distinct taxa that are candidates, sorted.
 fn candidates(context: &Context<'_>, chains: &[RankedTexts]) -> Vec<RankedTexts> {
     let mut pool: BTreeSet<RankedTexts> = chains.iter().cloned().collect();
     if let Some(source) = context.candidates {
@@ -234,7 +234,7 @@ fn candidates(context: &Context<'_>, chains: &[RankedTexts]) -> Vec<RankedTexts>
     pool.into_iter().collect()
 }
 
-/// Accuracy at one rank of the answers, which are whole taxa: over photos, and as the mean over the true taxa. The
+/// Accuracy of the answers, which are whole taxa, at one rank: over photos, and as the mean over the true taxa. The
 /// trivial answer is the taxon with the most photos.
 fn from_whole_taxa(
     context: &Context<'_>,

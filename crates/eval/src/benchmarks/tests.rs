@@ -8,8 +8,8 @@ use conifer_geometry::{ManifoldSpec, Root};
 
 use super::*;
 
-/// Embedder with two-dimensional points, looked up by text or by the first pixel of a picture, so that results can be
-/// computed by hand.
+/// Embedder with two-dimensional points, looked up by text or by the first pixel of a picture. Tests can compute
+/// results on it by hand.
 struct LookupEmbedder {
     spec: ManifoldSpec,
     texts: BTreeMap<String, [f32; 2]>,
@@ -95,7 +95,7 @@ fn zero_shot_and_tree_by_hand() {
         &[(0, [0.1, 0.0]), (1, [0.2, 0.0]), (2, [8.0, 0.0])],
     );
     let label = |id: &str, image, label: &str| Sample { label: Some(label.into()), ..sample(id, image) };
-    // Sample b is a dog but nearest to cat; the other three are classified correctly.
+    // Sample b is a dog, but nearest to cat. The other three are classified correctly.
     let samples = vec![label("a", 0, "cat"), label("b", 1, "dog"), label("c", 2, "taxi"), label("d", 0, "cat")];
     let records = run("zero_shot_classification", &embedder, samples.clone(), None).unwrap();
     assert_eq!(value(&records, "all", "accuracy (micro)"), 0.75);
@@ -168,11 +168,11 @@ fn hierarcaps_levels_by_hand() {
     };
     // Photo x retrieves its own chain a, b. Photo y retrieves a and c; its own chain is c, d.
     assert_eq!(of("50 levels, released"), (0.75, 0.75));
-    // Both photos lose text a: x keeps b, and y keeps c.
+    // Without text a, the chain of x is b, and the chain of y is c.
     assert_eq!(of("50 levels, paper"), (1.0, 0.5));
     assert_eq!(of("50 levels, released, first left out"), (1.0, 0.5));
-    // The two released levels, 1 and 8, retrieve the same texts as fifty levels. The two paper levels, 0 and the depth
-    // of the closest text, retrieve only that text.
+    // The two released levels, 1 and 8, retrieve the same texts as fifty levels. With two paper levels, 0 and the depth
+    // of the closest text, only the closest text is retrieved.
     assert_eq!(of("2 levels, released"), (0.75, 0.75));
     assert_eq!(of("2 levels, paper, first kept"), (1.0, 0.5));
     assert_eq!(of("2 levels, paper"), (0.0, 0.0));
@@ -205,7 +205,7 @@ fn part_retrieval_by_hand() {
         },
         Sample { image: painted(5, 6, 6), phrases: vec![phrase("dog", half(0.0, 0.5))], ..sample("b", 0) },
     ];
-    // Photo a is at (1, 0), with its dog straight behind it (seen from the origin) and its cat to the side. Photo b is
+    // Photo a is at (1, 0). Its dog lies straight behind it (seen from the origin), and its cat to the side. Photo b is
     // at (0, 1), with its dog straight behind it.
     let embedder =
         euclidean(&[], &[(0, [1.0, 0.0]), (1, [2.0, 0.0]), (2, [1.0, 2.0]), (5, [0.0, 1.0]), (6, [0.0, 2.0])]);
@@ -221,8 +221,8 @@ fn part_retrieval_by_hand() {
     let found = value("photo_to_box", "cosine");
     assert!((found.value - (1.0 + 2.0 / 3.0) / 2.0).abs() < 1e-12 && found.n == 2, "{found:?}");
     assert_eq!(found.baseline.unwrap().value, found.value, "the first five of three boxes are all boxes");
-    // Without boxes of its own, photo a retrieves the dog of b (correct), and photo b retrieves the dog (correct) and
-    // the cat (wrong) of a.
+    // With "other photos", photo a retrieves the dog of b (correct), and photo b retrieves the dog (correct) and the
+    // cat (wrong) of a.
     let found = value("photo_to_box", "angle, other photos");
     assert!((found.value - (1.0 + 0.5) / 2.0).abs() < 1e-12, "{found:?}");
     // With boxes as queries, the dog of photo a retrieves photo b, which has a dog (correct). The cat of photo a also
@@ -234,7 +234,6 @@ fn part_retrieval_by_hand() {
     assert!(alone.contains("two photos with boxes"), "{alone}");
 }
 
-/// The angle decides which candidates pass the gate. Candidates that pass are ordered by cosine, the others by angle.
 #[test]
 fn a_gate_comes_before_the_cosine() {
     // There are six photos with a cat and six with a dog.
@@ -303,7 +302,7 @@ fn hierarcaps_and_depth_by_hand() {
     for metric in ["precision", "recall", "F1", "tau_d"] {
         assert_eq!(value(&records, "all", metric), 1.0, "{metric}");
     }
-    // Without its first text, a chain of three loses a third of its recall and none of its precision.
+    // Without its first text, a chain of three has a third less recall and the same precision.
     let of = |protocol: &str, metric: &str| {
         let is = |it: &&Record| it.protocol == format!("50 levels, {protocol}, similarity") && it.metric == metric;
         records.iter().find(is).unwrap_or_else(|| panic!("{protocol} {metric} in {records:?}")).value
@@ -327,7 +326,7 @@ fn hierarcaps_and_depth_by_hand() {
     assert_eq!(value(&records, "box_text < box_image", "parent is shallower"), 0.0);
 }
 
-/// `goldens/metrics/hierarcaps_retrieval_n400_steps50`: results of the released evaluator on random embeddings.
+/// Compares with the released evaluator on random embeddings (`goldens/metrics/hierarcaps_retrieval_n400_steps50`).
 #[test]
 fn golden_hierarcaps() {
     let shared = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared");
@@ -382,7 +381,8 @@ fn golden_hierarcaps() {
     }
 }
 
-/// The sample of COCO val2017 in the shared data: 79 photos with 624 regions, 5 of them crowds. `None` if it is absent.
+/// The sample of COCO val2017 in the shared data: 79 photos with 624 regions, 5 of which are crowds. `None` if the
+/// folder is absent.
 fn coco_mini() -> Option<Vec<Sample>> {
     use conifer_datasets::import;
     let folder = std::path::Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/data/coco_mini"));
@@ -399,7 +399,7 @@ fn coco_mini() -> Option<Vec<Sample>> {
     Some(import::read(&spec).unwrap().map(|it| it.unwrap()).collect())
 }
 
-/// A list of samples with metadata of its data set.
+/// Samples with the metadata of a data set.
 struct DescribedSamples {
     name: &'static str,
     list: BenchmarkSamples,

@@ -1,4 +1,4 @@
-//! Rate of violations of transitivity along chains of texts (RCME Eq. 4).
+//! Measures how often transitivity is violated along chains of texts (RCME Eq. 4).
 
 use std::collections::BTreeSet;
 
@@ -17,7 +17,7 @@ pub(super) struct TextTriple<'a> {
     pub(super) texts: [&'a str; 3],
 }
 
-/// The distinct triples of neighbours in chains of (position, text).
+/// The distinct triples of neighbouring texts in chains of (position, text).
 pub(super) fn triples<'a>(chains: impl IntoIterator<Item = Vec<(usize, &'a str)>>) -> Vec<TextTriple<'a>> {
     let mut found = BTreeSet::new();
     for chain in chains {
@@ -53,11 +53,11 @@ pub(super) fn transitivity_records<'p>(
         let [a, b, c] = [wide(a), wide(b), wide(c)];
         let similarity =
             |parent: &[f64], child: &[f64]| space.exterior_angle(parent, child, root).cos().clamp(0.0, 1.0);
-        // Points in f32 do not resolve smaller differences.
+        // Smaller differences are rounding errors of the f32 points.
         similarity(&a, &c) + f64::from(safe::EPS_F32) < similarity(&a, &b) * similarity(&b, &c)
     };
     let rng = &mut rand_chacha::ChaCha8Rng::seed_from_u64(seed);
-    // Per triple: its position, whether it violates Eq. 4, and whether it does with another last text.
+    // For each triple: its position, whether it violates Eq. 4, and whether it does so with another last text.
     let mut found: Vec<(usize, bool, bool)> = Vec::with_capacity(triples.len());
     for same in triples.chunk_by(|a, b| a.position == b.position) {
         let mut last: Vec<&str> = same.iter().map(|triple| triple.texts[2]).collect();
@@ -97,7 +97,7 @@ mod tests {
         assert_eq!(found, [(1, ["a", "b", "c"]), (3, ["b", "c", "d"])]);
     }
 
-    /// In the plane with the root at the origin, a = (1, 0) and b = (2, 0): S(a, b) = 1, and S(a, c) and S(b, c) are
+    /// The root is the origin of the plane, a = (1, 0) and b = (2, 0). Thus S(a, b) = 1, and S(a, c) and S(b, c) are
     /// the cosines of the directions of c - a and c - b.
     #[test]
     fn violations_by_hand() {
@@ -134,7 +134,7 @@ mod tests {
         let records = transitivity_records("test", "rank", &spec, &Root::Origin, &all, point, 0).unwrap();
         let found: Vec<_> = records.iter().map(|it| (it.split.as_str(), it.value, it.n)).collect();
         assert_eq!(found, [("all", 0.2, 5), ("rank 2", 0.0, 4), ("rank 3", 1.0, 1)]);
-        // A single triple has no other last text.
+        // With a single triple of this position, the baseline uses the same last text.
         assert_eq!(records[2].baseline.as_ref().unwrap().value, 1.0);
         assert!(transitivity_records("test", "rank", &spec, &Root::Origin, &[], point, 0).unwrap().is_empty());
     }

@@ -6,16 +6,16 @@ use crate::{Error, Result};
 /// Visual Genome Attribution (ARO): accuracy in assigning two attributes to two objects.
 ///
 /// The photo is cropped to its box. An item is correct if `score(box, caption) > score(box, caption with the attributes
-/// exchanged)`; a tie is wrong. HyCoCLIP reports a mean accuracy without saying over what, so three means are recorded:
-/// over items, over attribute pairs (labels), and over the attribute pairs with at least 25 items, which are the only
-/// ones that ARO's evaluator lists. The order of a pair matters: `open_crouched` and `crouched_open` are two pairs.
+/// exchanged)`; a tie is wrong. HyCoCLIP reports a mean accuracy without stating what is averaged, so three means are
+/// recorded: over items, over attribute pairs (labels), and over the attribute pairs with at least 25 items. ARO's
+/// evaluator lists only the latter. The order of a pair matters: `open_crouched` and `crouched_open` are two pairs.
 ///
-/// Each of the [`MOST_FREQUENT`] pairs has a separate record, as in Fig. 8b, with the pair as the split.
+/// Each of the [`MOST_FREQUENT`] most frequent pairs has a separate record, as in Fig. 8b, with the pair as the split.
 pub(super) struct VgAttribution;
 
-/// ARO's evaluator does not list pairs with fewer items.
+/// Minimum number of items for ARO's evaluator to list a pair.
 const MIN_ITEMS: usize = 25;
-/// Number of pairs in HyCoCLIP's figure.
+/// Number of attribute pairs in HyCoCLIP's figure.
 const MOST_FREQUENT: usize = 19;
 
 impl Benchmark for VgAttribution {
@@ -77,7 +77,7 @@ impl Benchmark for VgAttribution {
     }
 }
 
-/// The indices of the pairs, the most frequent first. Pairs with equally many items stay in alphabetical order.
+/// The indices of the pairs, the most frequent first. Pairs with equal numbers of items stay in alphabetical order.
 fn most_frequent(counts: &[usize]) -> Vec<usize> {
     let mut pairs: Vec<usize> = (0..counts.len()).collect();
     pairs.sort_by_key(|&pair| std::cmp::Reverse(counts[pair]));

@@ -5,23 +5,23 @@ use super::{Benchmark, Context, RequiredInput};
 use crate::record::{Record, RecordKey};
 use crate::{Error, Result};
 
-/// VL-CheckList objects: accuracy in distinguishing the caption of a photo from one with another object, by
+/// VL-CheckList objects: accuracy in distinguishing the caption of a photo from a caption with another object, by
 /// location and size of the object.
 ///
 /// An item is correct if `score(photo, caption) > score(photo, wrong caption)`; a tie is wrong. The split of a sample
 /// is its subset, and its label is one of up to seven corpora. Each subset has one file per corpus. The papers do not
-/// say how they average, so all interpretations are recorded, under these names in the protocol:
+/// state how they average, so all interpretations are recorded. The protocol names them:
 ///
 /// * corpora: all corpora of the data, and `vg_obj` alone, which PHyCLIP's released configuration names;
 /// * items: all items, or the first 1,000 of each file, where the released evaluator stops. If photos are absent and a
-///   partial measurement is allowed, these are the first 1,000 items with a photo, as in the released evaluator, and
-///   the protocol says how many items are left out;
+///   partial measurement is allowed, the first 1,000 items with a photo are measured, as in the released evaluator. The
+///   protocol then states how many items are left out;
 /// * mean: a subset of several files is averaged over its items or over its files. The released evaluator prints the
 ///   files one by one.
 ///
 /// Under "mean over items" the value over all subsets is the mean of the six subset values. Under "mean over files" it
-/// is the mean over all files. That equals the mean of the six subset values if all subsets have the same number of
-/// files, as in the published data; a partial measurement may have fewer.
+/// is the mean over all files. Both are equal if all subsets have the same number of files, as in the published data,
+/// but not always in a partial measurement.
 pub(super) struct VlChecklist;
 
 /// The subsets, in the order of PHyCLIP Table 3.
@@ -68,7 +68,7 @@ impl Benchmark for VlChecklist {
 }
 
 impl VlChecklist {
-    /// Checks that every corpus occurs in every published subset. Otherwise the subsets would be compared on different
+    /// Checks that every corpus occurs in every published subset, because the subsets must be compared on the same
     /// corpora.
     fn check_files(
         &self,
@@ -108,7 +108,7 @@ struct ChecklistGroups<'a> {
 }
 
 impl ChecklistGroups<'_> {
-    /// Records of the given items under every interpretation. `corpora` names their corpora in the protocol.
+    /// Records of the given items under every interpretation. `corpora` is the name of their corpora in the protocol.
     fn records(&self, benchmark: &str, corpora: &str, items: Vec<usize>) -> Vec<Record> {
         let mut files: BTreeMap<(u32, u32), Vec<usize>> = BTreeMap::new();
         for &item in &items {
@@ -133,7 +133,7 @@ impl ChecklistGroups<'_> {
         records
     }
 
-    /// Items of each subset that has any, by the number of the subset.
+    /// The items of each subset, by the index of the subset. Subsets without items are omitted.
     fn by_subset(&self, items: &[usize]) -> BTreeMap<u32, Vec<usize>> {
         let mut present: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
         items.iter().for_each(|&item| present.entry(self.subset_of[item]).or_default().push(item));

@@ -71,12 +71,12 @@ pub(super) fn classify(context: &Context<'_>, benchmark: &'static str) -> Result
     Ok(ClassPredictions { classes, predicted, labels, protocol })
 }
 
-/// [`prompts::class_points`] with the model and the templates of the context.
+/// [`prompts::class_points`] with the embedder and the templates of the context.
 pub(super) fn class_points(context: &Context<'_>, names: &[&str]) -> Result<Vec<f32>> {
     prompts::class_points(context.embedder, &context.options.templates, names)
 }
 
-/// Index of the largest score, the first one if several are equal.
+/// Index of the largest score; of equal scores the first.
 pub(super) fn first_maximum(scores: &[f32]) -> usize {
     (1..scores.len()).fold(0, |best, j| if scores[j] > scores[best] { j } else { best })
 }

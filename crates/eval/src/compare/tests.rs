@@ -6,7 +6,7 @@ fn record(metric: &str, outcomes: Outcomes) -> Record {
     Record::of(RecordKey { benchmark: "b", split: "all", protocol: "p", metric }, outcomes, None, 0)
 }
 
-/// Compares records as the lines of two files without settings.
+/// Compares records as if they were the lines of two files without settings.
 fn compare(a: &[Record], b: &[Record], seed: u64) -> Vec<Comparison> {
     let line = |(i, record): (usize, &Record)| ResultLine {
         line: i + 1,
@@ -44,16 +44,16 @@ fn differences_worked_out_by_hand() {
     let it = one(vec![0.0, 0.0, 1.0].into(), vec![1.0, 1.0, 2.0].into());
     assert_eq!(number(&it), (1.0, [1.0, 1.0], 0.25));
     assert_eq!((it.first, it.second, it.n), (Some(1.0 / 3.0), Some(4.0 / 3.0), 3));
-    // With enough queries, p is the smallest value for the number of resamples.
+    // With enough queries, the number of resamples limits p.
     let it = one(vec![0.0; 20].into(), vec![1.0; 20].into());
     assert_eq!(number(&it).2, 2.0 / 10_001.0);
     assert_eq!(number(&one(vec![0.0; 2].into(), vec![1.0; 2].into())).2, 0.5);
     // Without any difference, all resamples count in both tails.
     assert_eq!(number(&one(vec![0.0, 1.0].into(), vec![0.0, 1.0].into())), (0.0, [0.0, 0.0], 1.0));
 
-    // Differences 1, 1, -1. A resampled difference is at most 0 if the resample draws the last query two or three
-    // times: 3 (1/3)^2 (2/3) + (1/3)^3 = 7/27. Otherwise it is positive. Two-sided 14/27 = 0.5185; the standard error
-    // of 10,000 draws is 0.009.
+    // The differences are 1, 1 and -1. A resampled difference is at most 0 if the resample draws the last query two or
+    // three times: 3 (1/3)^2 (2/3) + (1/3)^3 = 7/27. Otherwise it is positive. The two-sided p is 14/27 = 0.5185, with
+    // a standard error of 0.009 for 10,000 draws.
     let (difference, interval, p) = number(&one(vec![0.0, 0.0, 1.0].into(), vec![1.0, 1.0, 0.0].into()));
     assert!((difference - 1.0 / 3.0).abs() < 1e-12 && interval == [-1.0, 1.0], "{interval:?}");
     assert!((p - 14.0 / 27.0).abs() < 0.03, "{p}");
@@ -63,7 +63,8 @@ fn differences_worked_out_by_hand() {
     assert_eq!((back, q), (-difference, p));
 }
 
-/// Only pairing detects a small difference between two models on queries of very different difficulty.
+/// A small difference between two models on queries of very different difficulty can only be detected if the same
+/// queries are drawn for both.
 #[test]
 fn the_same_queries_are_drawn_for_both() {
     let hard: Vec<f64> = (0..100).map(|i| f64::from(i % 10)).collect();
@@ -81,9 +82,9 @@ fn each_statistic_is_recomputed_per_resample() {
     let (difference, _, _) = number(&one(macros(vec![0.0; 4]), macros(vec![0.0, 0.0, 0.0, 1.0])));
     assert_eq!(difference, 0.5);
     let ranks = |found: Vec<f64>| Outcomes::Spearman { found, truth: vec![1.0, 2.0, 3.0, 4.0] };
-    // The order is reversed in every resample with two distinct queries: -1 to 1. In 4 (1/4)^4 = 1 of 64 resamples all
-    // four draws are the same query. Such a resample has no correlation and counts in both tails, so p would be 2/64 =
-    // 0.031, but the smallest p of four queries is 2^-3.
+    // In every resample with two distinct queries, the correlation is -1 for one model and 1 for the other. In 4
+    // (1/4)^4 = 1 of 64 resamples all four draws are the same query. Such a resample has no correlation and counts in
+    // both tails, so p would be 2/64 = 0.031, but the smallest p of four queries is 2^-3.
     let (difference, [low, high], p) = number(&one(ranks(vec![4.0, 3.0, 2.0, 1.0]), ranks(vec![1.0, 2.0, 3.0, 4.0])));
     let near_two = |it: f64| (it - 2.0).abs() < 1e-12;
     assert!(near_two(difference) && near_two(low) && near_two(high), "{difference} {low} {high}");
@@ -135,7 +136,7 @@ fn numbers_of_other_data_are_not_compared() {
     let why = reason(&all[0]);
     assert!(why.contains("other data") && why.contains("`cats`") && why.contains("`dogs`") && why.contains("line 7"));
     assert_eq!((all.len(), all[0].first, all[0].second), (1, Some(0.0), Some(0.5)));
-    // A file with two data sets is compared on the data set that both files share.
+    // If one file has two data sets, the comparison uses the data set that both files share.
     let both = [line("dogs", vec![0.0, 1.0]), line("cats", vec![1.0, 1.0])];
     let all = results(&a, &both);
     assert_eq!(all.len(), 2);
@@ -171,7 +172,7 @@ fn numbers_of_other_settings_are_not_compared() {
     ] {
         let all = results(&[plain()], &[with(name, value.clone())]);
         assert!(all.len() == 1 && reason(&all[0]).contains(words), "{all:?}");
-        // A line with the same settings in the same file is compared.
+        // Another line in the same file, with the same settings, is compared.
         let all = results(&[plain()], &[with(name, value), plain()]);
         assert_eq!((all.len(), number(&all[0]).2), (2, 1.0));
     }

@@ -1,5 +1,5 @@
 /// Average precision of one class in the all-points form of `sklearn.metrics.average_precision_score`: `sum (R_n -
-/// R_{n-1}) P_n` over a threshold at every distinct score, without interpolation. In [0, 1]; NaN if nothing is right.
+/// R_{n-1}) P_n` over a threshold at every distinct score, without interpolation. In [0, 1]; NaN if no item is right.
 ///
 /// Equal scores pass a threshold together, so their order does not matter, and a constant score gives the fraction of
 /// right items. `right` and `scores` have the same length.
@@ -12,15 +12,15 @@ pub fn average_precision(scores: &[f32], right: &[bool]) -> f64 {
 /// (<https://cocodataset.org/#detection-eval>): the mean over recalls 0, 0.01 .. 1 of the highest precision at that
 /// recall or beyond, or 0 if the recall is not reached. In [0, 1]; NaN if `positives` is 0.
 ///
-/// `positives` is the number of items to find, whether found or not. Equal scores keep their input order, so a caller
-/// that lists right items first gains. `right` and `scores` have the same length.
+/// `positives` is the number of items to find, whether found or not. Equal scores keep their input order, so listing
+/// right items first raises the result. `right` and `scores` have the same length.
 pub fn average_precision_101(scores: &[f32], right: &[bool], positives: usize) -> f64 {
     let ranking = DetectionRanking::new((0..).zip(scores).zip(right).map(|((i, &score), &right)| (i, score, right)));
     ranking.average_precision(positives as f64, |_| 1.0)[1]
 }
 
-/// Detections of one class, best first, up to the last right one. They are sorted once and can be evaluated under any
-/// weights, because the bootstrap resamples photos.
+/// Detections of one class, best first, up to the last right one. They are sorted once and can be evaluated with any
+/// weights, as for a bootstrap that resamples photos.
 #[derive(Clone, Debug)]
 pub struct DetectionRanking(Vec<RankedDetection>);
 
@@ -33,7 +33,7 @@ struct RankedDetection {
 }
 
 impl DetectionRanking {
-    /// Builds a ranking from (group, score, right) of each detection. Weights are given per group (photo).
+    /// Builds a ranking from (group, score, right) of each detection. Weights are set per group, such as a photo.
     pub fn new(detections: impl IntoIterator<Item = (u32, f32, bool)>) -> Self {
         let mut detections: Vec<_> = detections.into_iter().collect();
         detections.sort_by(|a, b| b.1.total_cmp(&a.1));
@@ -57,14 +57,15 @@ impl DetectionRanking {
     }
 
     /// All-points and 101-point average precision (see [`average_precision`] and [`average_precision_101`]), where a
-    /// detection counts `weight(group)` times. `positives` is the weight of all items to find. Both are NaN if it is 0.
+    /// detection counts `weight(group)` times. `positives` is the weight of all items to find. Both are NaN if
+    /// `positives` is 0.
     pub fn average_precision(&self, positives: f64, weight: impl Fn(u32) -> f64) -> [f64; 2] {
         if positives <= 0.0 {
             return [f64::NAN; 2];
         }
         let (mut steps, mut right, mut all, mut before) = (0.0, 0.0, 0.0, 0.0);
-        // `curve` holds (right so far, precision) after each right entry. Between right entries the precision only
-        // falls.
+        // `curve` holds (right so far, precision) after each right entry. Wrong entries lower the precision, so they
+        // need no point.
         let mut curve: Vec<(f64, f64)> = Vec::new();
         for entry in &self.0 {
             let weight = weight(entry.group);

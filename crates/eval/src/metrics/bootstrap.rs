@@ -10,19 +10,19 @@ const RESAMPLES: u64 = 1000;
 
 /// 95 % percentile bootstrap interval of the mean of `values` (Efron 1979), resampling values with replacement.
 ///
-/// `None` for fewer than two values. Deterministic in `seed`.
+/// `None` for fewer than two values. The same `seed` gives the same interval.
 pub fn bootstrap_mean(values: &[f64], seed: u64) -> Option<[f64; 2]> {
     bootstrap_statistic(values.len(), seed, |rows| rows.iter().map(|&i| values[i]).sum::<f64>() / rows.len() as f64)
 }
 
 /// 95 % percentile bootstrap interval of any `statistic` of `n` resampled row indices.
 ///
-/// `None` for `n < 2`. Deterministic in `seed`.
+/// `None` for `n < 2`. The same `seed` gives the same interval.
 pub fn bootstrap_statistic(n: usize, seed: u64, statistic: impl Fn(&[usize]) -> f64 + Sync) -> Option<[f64; 2]> {
     bootstrap_units(&BootstrapUnits::Rows(n), seed, statistic)
 }
 
-/// As [`bootstrap_statistic`], but draws whole `units`. `None` for fewer than two units.
+/// Like [`bootstrap_statistic`], but draws whole `units`. `None` for fewer than two units.
 pub fn bootstrap_units(
     units: &BootstrapUnits,
     seed: u64,
@@ -34,7 +34,7 @@ pub fn bootstrap_units(
     let mut values: Vec<f64> = (0..RESAMPLES)
         .into_par_iter()
         .map_init(Vec::new, |rows, resample| {
-            // Each resample has a separate random stream, so the result does not depend on the threads.
+            // Each resample has a separate random stream, so the result does not depend on the number of threads.
             let mut rng = ChaCha8Rng::seed_from_u64(seed);
             rng.set_stream(resample);
             units.draw(&mut rng, rows);
@@ -68,7 +68,7 @@ impl BootstrapUnits {
         Self::Strata(by_number(of_row))
     }
 
-    /// Number of draws of a resample.
+    /// Number of units in a resample.
     pub fn len(&self) -> usize {
         match self {
             Self::Rows(n) => *n,
@@ -82,7 +82,7 @@ impl BootstrapUnits {
         self.len() == 0
     }
 
-    /// Draws as many units as there are, with replacement, and stores their rows in `rows`.
+    /// Draws [`BootstrapUnits::len`] units with replacement and stores their rows in `rows`.
     pub fn draw(&self, rng: &mut ChaCha8Rng, rows: &mut Vec<usize>) {
         rows.clear();
         match self {

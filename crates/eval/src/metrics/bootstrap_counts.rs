@@ -1,10 +1,11 @@
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-/// Number of times that each of `n` rows is drawn in each of `resamples` resamples with replacement: `[resamples][n]`,
-/// saturating at 255.
+/// How often each of `n` rows is drawn in each of `resamples` resamples with replacement: `[resamples][n]`, saturating
+/// at 255.
 ///
-/// For statistics that can share work between resamples, such as sorting a ranking once. Deterministic in `seed`.
+/// For statistics that can share work between resamples, such as sorting a ranking once. The same `seed` gives the same
+/// counts.
 pub fn bootstrap_counts(n: usize, resamples: usize, seed: u64) -> Vec<Vec<u8>> {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     let draw = |_| {
@@ -21,7 +22,7 @@ pub fn bootstrap_counts(n: usize, resamples: usize, seed: u64) -> Vec<Vec<u8>> {
 /// 95 % normal bootstrap interval: `value` -+ 1.96 standard deviations of the finite `resampled` values (Efron 1979),
 /// clipped to [0, 1].
 ///
-/// Use it for average precision. Percentile intervals are misleading there, because the copies of a right box in a
+/// Use it for average precision. Percentile intervals are biased for it, because the copies of a right box in a
 /// resample are adjacent in the ranking and raise the precision. A standard deviation needs about 200 resamples. `None`
 /// for fewer than two finite values.
 pub fn normal_interval(value: f64, resampled: impl IntoIterator<Item = f64>) -> Option<[f64; 2]> {

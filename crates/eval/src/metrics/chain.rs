@@ -1,7 +1,7 @@
 use std::collections::BTreeSet;
 
-/// `steps` equally spaced depths from the smallest to the largest of `depths`, both included; only the smallest for one
-/// step. These are the radii of HierarCaps' evaluator.
+/// `steps` equally spaced depths from the smallest to the largest of `depths`, both included. If `steps` is 1, only the
+/// smallest depth. These are the radii of HierarCaps' evaluator.
 pub fn depth_levels(depths: &[f64], steps: usize) -> Vec<f64> {
     let lo = depths.iter().copied().fold(f64::INFINITY, f64::min);
     let hi = depths.iter().copied().fold(f64::NEG_INFINITY, f64::max);
@@ -9,7 +9,8 @@ pub fn depth_levels(depths: &[f64], steps: usize) -> Vec<f64> {
     (0..steps).map(|i| if i + 1 == steps && steps > 1 { hi } else { lo + (hi - lo) * i as f64 / last }).collect()
 }
 
-/// The candidate with the highest score within each of `levels`, which ascend; `None` while no candidate is within.
+/// For each of the ascending `levels`, the candidate with the highest score within the level; `None` if no candidate is
+/// within.
 ///
 /// `by_depth` lists the candidates by ascending depth. Among equal scores the smallest index wins, as with `argmax`.
 pub fn best_within_levels(by_depth: &[usize], depths: &[f64], levels: &[f64], scores: &[f32]) -> Vec<Option<usize>> {
@@ -31,8 +32,8 @@ pub fn best_within_levels(by_depth: &[usize], depths: &[f64], levels: &[f64], sc
 
 /// Retrieves a chain of candidates for one query, general to specific, with a ball that widens around the root.
 ///
-/// At each level, the best candidate within the level is taken ([`best_within_levels`]). It is kept if its text differs
-/// from the previous one. `same` says whether two candidates have the same text.
+/// At each level, the best candidate within the level is taken ([`best_within_levels`]). It joins the chain if its text
+/// differs from the previous one. `same(a, b)` is true if candidates a and b have the same text.
 pub fn retrieve_chain(
     by_depth: &[usize],
     depths: &[f64],

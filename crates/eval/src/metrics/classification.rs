@@ -1,7 +1,7 @@
 /// Macro and micro average of the top-1 accuracy.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Accuracy {
-    /// Mean over classes of the accuracy within each class, which the MERU family reports for every data set.
+    /// Mean over classes of the accuracy within each class. The MERU family reports it for every data set.
     pub macro_average: f64,
     /// Fraction of correct samples.
     pub micro_average: f64,

@@ -12,7 +12,7 @@ fn pearson_of_ranks(x: &[f64], y: &[f64]) -> f64 {
     sum(x, y) / (sum(x, x) * sum(y, y)).sqrt()
 }
 
-/// [`spearman`] for many resamples of the same rows. The values are sorted once, so a resample needs no sort.
+/// [`spearman`] for many resamples of the same rows. The values are sorted only once.
 pub struct SpearmanRanks {
     x: DenseRanks,
     y: DenseRanks,
@@ -30,7 +30,7 @@ impl SpearmanRanks {
         Self { x: DenseRanks::of(x), y: DenseRanks::of(y) }
     }
 
-    /// [`spearman`] of the given rows, bit for bit.
+    /// [`spearman`] of the given rows. The result is equal to the last bit.
     pub fn over(&self, rows: &[usize]) -> f64 {
         let (x, y) = (self.x.ranks(rows), self.y.ranks(rows));
         pearson_of_ranks(&x, &y)

@@ -11,13 +11,13 @@ pub struct HierarchicalScores {
     /// ancestor; 0 is correct.
     pub lca: f64,
     /// LCA as the released evaluator computes it: `|anc(pred)| - |anc(pred) ∩ anc(true)| + 1` over strict ancestors. It
-    /// is one-sided; a correct answer scores 1, and so does a sibling.
+    /// is one-sided. A correct answer and a sibling both score 1.
     pub lca_released: f64,
     /// Jaccard similarity of the strict ancestor sets.
     pub jaccard: f64,
-    /// Hierarchical precision `|∩| / |anc(pred)|`.
+    /// Hierarchical precision `|anc(pred) ∩ anc(true)| / |anc(pred)|`.
     pub precision: f64,
-    /// Hierarchical recall `|∩| / |anc(true)|`.
+    /// Hierarchical recall `|anc(pred) ∩ anc(true)| / |anc(true)|`.
     pub recall: f64,
 }
 
@@ -26,16 +26,16 @@ pub struct HierarchicalScores {
 /// Ancestor sets exclude the node itself, as in the released evaluator, so siblings have equal sets. The root has no
 /// strict ancestor. A ratio with an empty denominator is 1.
 ///
-/// Where a class has several parents, the ancestors are all classes that a path upwards reaches. TIE is the shortest
-/// path in either direction (as in the released evaluator). Distances to ancestors are those of the shortest path, and
-/// of several lowest common ancestors the one with the smallest LCA counts. Two nodes without a common ancestor are
-/// scored as if one more class stood above all roots.
+/// If a class has several parents, its ancestors are all classes on paths upwards. TIE is the length of the shortest
+/// path, which may go up and down (as in the released evaluator). Distances to ancestors are lengths of shortest paths.
+/// Of several lowest common ancestors the one with the smallest LCA counts. Two nodes without a common ancestor are
+/// scored as if one more class were the parent of all roots.
 pub fn hierarchical_scores(graph: &ClassGraph, predicted: usize, truth: usize) -> HierarchicalScores {
     let (predicted, truth) = (NodeAncestors::new(graph, predicted), NodeAncestors::new(graph, truth));
     predicted.scores(graph, &truth, &graph.distances_from(truth.node))
 }
 
-/// A node and the distances up to its ancestors, itself included.
+/// A node with the distances to its ancestors, including itself.
 struct NodeAncestors {
     node: usize,
     up: BTreeMap<usize, usize>,
@@ -46,17 +46,17 @@ impl NodeAncestors {
         Self { node, up: graph.ancestors(node) }
     }
 
-    /// Number of edges to a class above all roots.
+    /// Number of edges to an imagined parent of all roots.
     fn to_top(&self, graph: &ClassGraph) -> usize {
         let roots = self.up.iter().filter(|(node, _)| graph.parents(**node).is_empty());
         roots.map(|(_, distance)| distance + 1).min().unwrap_or(1)
     }
 
-    /// The scores of this prediction. `from_truth`: [`ClassGraph::distances_from`] the truth.
+    /// The scores of this prediction. `from_truth` is [`ClassGraph::distances_from`] the true node.
     fn scores(&self, graph: &ClassGraph, truth: &Self, from_truth: &[Option<usize>]) -> HierarchicalScores {
         let common: BTreeSet<usize> = self.up.keys().filter(|node| truth.up.contains_key(node)).copied().collect();
-        // The lowest common ancestors are those without a common ancestor below. Every class on a path between two
-        // common ancestors is itself a common ancestor, so it suffices to remove the parents of common ancestors.
+        // The lowest common ancestors have no common ancestor below them. Every class on a path between two common
+        // ancestors is a common ancestor, so it is enough to remove the parents of common ancestors.
         let higher: BTreeSet<usize> = common.iter().flat_map(|&node| graph.parents(node)).copied().collect();
         let lca = common.difference(&higher).map(|node| self.up[node].max(truth.up[node])).min();
         let shared = common.iter().filter(|&&node| node != self.node && node != truth.node).count();
@@ -89,7 +89,7 @@ impl HierarchicalScores {
         }
     }
 
-    /// `(name, value)` of each score, in the order the papers print them.
+    /// `(name, value)` of each score, in the order of the tables in the papers.
     pub fn named(&self) -> [(&'static str, f64); 6] {
         [
             ("TIE", self.tree_induced_error),

@@ -2,9 +2,9 @@ use conifer_data::BBox;
 
 /// Matches detections of one class in one photo to ground-truth boxes, as pycocotools' `COCOeval.evaluateImg` does.
 ///
-/// Detections are matched in order of descending score. Each takes the free box with the largest intersection over
-/// union, if that is at least `threshold`. Among equal overlaps the later box is taken. `detections` are pairs (score,
-/// box); equal scores keep their order. Returns for each detection whether it was matched.
+/// Detections are matched in order of descending score. Each detection takes the free box with the largest intersection
+/// over union (IoU), if the IoU is at least `threshold`. Among boxes with equal IoU the last one is taken. `detections`
+/// are pairs (score, box); equal scores keep their order. Returns for each detection whether it was matched.
 pub fn iou_matches(detections: &[(f32, BBox)], truth: &[BBox], threshold: f64) -> Vec<bool> {
     let mut order: Vec<usize> = (0..detections.len()).collect();
     order.sort_by(|&a, &b| detections[b].0.total_cmp(&detections[a].0));

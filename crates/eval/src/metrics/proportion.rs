@@ -4,7 +4,7 @@ const Z: f64 = 1.959_963_984_540_054;
 /// 95 % Wilson score interval of a proportion with `hits` of `n` independent trials (Wilson 1927):
 /// `(p + z^2 / 2n -+ z sqrt(p (1 - p) / n + z^2 / 4n^2)) / (1 + z^2 / n)`.
 ///
-/// It is informative at 0 and at `n` hits, where a bootstrap interval has no width. `None` for `n = 0`.
+/// For 0 or `n` hits it still has a width, unlike a bootstrap interval. `None` for `n = 0`.
 pub fn wilson_interval(hits: usize, n: usize) -> Option<[f64; 2]> {
     if n == 0 {
         return None;

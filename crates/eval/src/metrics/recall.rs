@@ -1,14 +1,15 @@
 /// Rank (0 = best) of the best correct candidate: the number of wrong candidates that score at least as high. `None` if
 /// there is no correct candidate.
 ///
-/// A tie with a wrong candidate counts as a miss, so a model that gives every pair the same score ranks last.
+/// A wrong candidate with the same score ranks before the correct one, so a model that gives every pair the same score
+/// ranks last.
 pub fn rank_of_best(scores: &[f32], is_correct: impl Fn(usize) -> bool) -> Option<usize> {
     let best = scores.iter().enumerate().filter(|(j, _)| is_correct(*j)).map(|(_, &s)| s).max_by(f32::total_cmp)?;
     Some(scores.iter().enumerate().filter(|&(j, &s)| !is_correct(j) && s >= best).count())
 }
 
 /// Fraction of queries whose best correct candidate is among the first `k`. The CLIP literature calls this Recall@k.
-/// `ranks` are those of [`rank_of_best`].
+/// `ranks` are results of [`rank_of_best`].
 pub fn hit_at_k(ranks: &[usize], k: usize) -> f64 {
     ranks.iter().filter(|&&rank| rank < k).count() as f64 / ranks.len() as f64
 }

@@ -5,8 +5,8 @@ pub fn roc_auc(scores: &[f64], positive: &[bool]) -> f64 {
     RocRanking::new(scores, positive).area(|_| 1.0)
 }
 
-/// Scored rows in ascending order. They are sorted once and can be evaluated under any weights, because the bootstrap
-/// resamples rows.
+/// Scored rows in ascending order of the score. They are sorted once and can be evaluated with any weights, as for a
+/// bootstrap that resamples rows.
 #[derive(Clone, Debug)]
 pub struct RocRanking(Vec<ScoredRow>);
 
@@ -18,7 +18,7 @@ struct ScoredRow {
 }
 
 impl RocRanking {
-    /// Sorts the rows.
+    /// Sorts the rows by score. `scores` and `positive` have the same length.
     pub fn new(scores: &[f64], positive: &[bool]) -> Self {
         let rows = scores.iter().zip(positive).enumerate();
         let mut rows: Vec<_> = rows.map(|(row, (&score, &positive))| ScoredRow { row, score, positive }).collect();

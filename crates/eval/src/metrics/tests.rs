@@ -99,11 +99,11 @@ fn a_widening_ball_finds_general_before_specific() {
     let by_depth = ordering_by_ascending(&depths);
     let levels = depth_levels(&depths, 4);
     assert_eq!(levels, [0.0, 1.0, 2.0, 3.0]);
-    // Candidate 2 scores lower than 1, so its level adds nothing.
+    // Candidate 2 scores lower than candidate 1, so its level adds no candidate.
     assert_eq!(retrieve_chain(&by_depth, &depths, &levels, &[0.1, 0.5, 0.4, 0.9], |a, b| a == b), [0, 1, 3]);
     // Candidates 1 and 3 have the same text, so the chain keeps only the first.
     assert_eq!(retrieve_chain(&by_depth, &depths, &levels, &[0.1, 0.5, 0.4, 0.9], |a, b| a % 2 == b % 2), [0, 1]);
-    // Nothing is within the first level, and candidate 2 is not better than 1.
+    // No candidate is within the first level, and candidate 2 scores lower than candidate 1.
     let levels = [-0.5, 0.0, 1.5, 2.0, 3.0];
     assert_eq!(
         best_within_levels(&by_depth, &depths, &levels, &[0.1, 0.5, 0.4, 0.9]),
@@ -127,7 +127,7 @@ fn bootstrap_covers_the_mean_and_repeats() {
     assert_eq!(bootstrap_mean(&[1.0], 3), None);
 }
 
-/// `goldens/metrics/hierarchical_classification_n400.json`: results of the released evaluator on HyCoCLIP's tree.
+/// Results of the released evaluator on HyCoCLIP's tree (`goldens/metrics/hierarchical_classification_n400.json`).
 #[test]
 fn golden_hierarchical_scores() {
     let shared = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared");
@@ -171,7 +171,7 @@ mod class_graph;
 fn roc_auc_counts_ordered_pairs() {
     let (scores, positive) = ([0.1, 0.4, 0.35, 0.8], [false, false, true, true]);
     assert_eq!(roc_auc(&scores, &positive), 0.75);
-    // A tie counts one half: (0.4, 0.4) of the four pairs.
+    // A tie counts one half. One of the four pairs, (0.4, 0.4), is a tie.
     assert_eq!(roc_auc(&[0.1, 0.4, 0.4, 0.8], &positive), 0.875);
     assert_eq!(roc_auc(&[0.5; 4], &positive), 0.5);
     assert!(roc_auc(&scores, &[true; 4]).is_nan());
@@ -202,15 +202,15 @@ fn bootstrap_draws_whole_clusters() {
     assert!((apart - 2.0 * 1.96 * 0.5 / 50f64.sqrt()).abs() < 0.03, "{apart}");
     assert!((together - 2.0 * 1.96 * 0.5 / 10f64.sqrt()).abs() < 0.06, "{together}");
 
-    // Two classes with ten rows and one row. Every resample has the single row, so the macro mean varies only with the
-    // ten rows.
+    // There are two classes, with ten rows and one row. Every resample contains the single row, so the macro mean
+    // varies only with the ten rows.
     let groups: Vec<u32> = (0..11).map(|i| u32::from(i == 10)).collect();
     let macro_mean = crate::Outcomes::MeanOfGroups { values: values[..11].to_vec(), groups };
     let [low, high] = macro_mean.interval(&macro_mean.units(None), 1).unwrap();
     assert!(macro_mean.value() == 0.75 && low >= 0.5 && high <= 1.0, "{low} .. {high}");
 }
 
-/// 30 right answers of 30 do not imply an accuracy of 1: 1 - .025^(1/30) = .116.
+/// 30 right answers of 30 do not imply an accuracy of 1: the exact interval has the width 1 - .025^(1/30) = .116.
 #[test]
 fn equal_answers_have_an_exact_interval() {
     let all = |value: f64| crate::Outcomes::from(vec![value; 30]);

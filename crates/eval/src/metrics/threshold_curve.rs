@@ -32,7 +32,7 @@ impl ThresholdCurve {
 
     /// `sum (R_n - R_{n-1}) P_n` over the thresholds: [`super::average_precision`] of the candidates with their scores
     /// rounded to the thresholds. Candidates that never pass are not retrieved, but the right ones among them count in
-    /// the recall. NaN if nothing is right.
+    /// the recall. NaN if no candidate is right.
     pub fn average_precision(&self) -> f64 {
         let positives = f64::from(self.positives);
         let steps = self.running().zip(&self.right).filter(|(_, new)| **new > 0);
@@ -40,7 +40,8 @@ impl ThresholdCurve {
         if self.positives > 0 { sum } else { f64::NAN }
     }
 
-    /// Precision at the first threshold whose recall is at least `recall`: 0 if there is none, NaN if nothing is right.
+    /// Precision at the first threshold whose recall is at least `recall`: 0 if no threshold reaches this recall, NaN
+    /// if no candidate is right.
     pub fn precision_at(&self, recall: f64) -> f64 {
         let positives = f64::from(self.positives);
         let reached = self.running().find(|(right, _)| right / positives >= recall);
@@ -61,7 +62,7 @@ impl ThresholdCurve {
         })
     }
 
-    /// As [`Self::counts`], as (right, all) in f64.
+    /// [`Self::counts`] as (right, all) in f64.
     fn running(&self) -> impl Iterator<Item = (f64, f64)> {
         self.counts().map(|[right, all]| (f64::from(right), f64::from(all)))
     }

@@ -18,13 +18,13 @@ struct StepSums {
     all: u64,
     /// Fixed-point sum of the recalls; see [`ONE`].
     recall: u64,
-    /// Fixed-point sum of the precisions of the queries that retrieve something.
+    /// Fixed-point sum of the precisions of the queries that retrieve a candidate.
     precision: u64,
-    /// Number of queries that retrieve something.
+    /// Number of queries that retrieve a candidate.
     retrieving: u64,
 }
 
-/// A share of 1 in fixed point. Sums of 2^31 queries fit in a u64, and a share has an error of 1e-10.
+/// The number 1 in fixed point. Sums of 2^31 queries fit in a u64, and each addend has an error of about 1e-10.
 const ONE: f64 = (1_u64 << 32) as f64;
 
 impl ThresholdCurveSums {
@@ -53,7 +53,7 @@ impl ThresholdCurveSums {
         }
     }
 
-    /// Precision and recall at each threshold, which goes from 0 (the strictest) to 1. Empty without queries.
+    /// Precision and recall at each threshold. Thresholds ascend from 0 (the strictest) to 1. Empty without queries.
     pub fn points(&self, average: CurveAverage) -> impl Iterator<Item = CurvePoint> {
         let last = self.steps.len().saturating_sub(1).max(1) as f64;
         self.steps.iter().enumerate().map(move |(step, sums)| {
@@ -86,9 +86,9 @@ mod tests {
         curve
     }
 
-    /// The thresholds are 0, 0.5 and 1. Query a has right candidates that pass from 0 and from 1 on, and wrong ones
-    /// from 0.5 and from 1 on. Query b has one right candidate from 0.5 on and one that never passes. Query c has no
-    /// right one.
+    /// The thresholds are 0, 0.5 and 1. Query a has right candidates that pass from 0 and from 1 on, and wrong
+    /// candidates that pass from 0.5 and from 1 on. Query b has one right candidate that passes from 0.5 on, and one
+    /// that never passes. Query c has no right candidate.
     #[test]
     fn two_queries_by_hand() {
         let mut sums = ThresholdCurveSums::default();
@@ -114,7 +114,7 @@ mod tests {
         assert_eq!(precisions, [None, None, Some(1.0)]);
     }
 
-    /// Thirds have no exact sum in floating point.
+    /// Sums of thirds are not exact in floating point.
     #[test]
     fn the_order_of_the_queries_does_not_matter() {
         let curves = [1, 2, 4, 6].map(|wrong| {

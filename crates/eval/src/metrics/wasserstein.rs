@@ -22,11 +22,11 @@ pub fn wasserstein(u: &[f64], v: &[f64], u_weights: Option<&[f64]>, v_weights: O
     distance
 }
 
-/// Distance between two label distributions (Wang et al., Eq. 11), in the two interpretations that the text allows.
+/// Distance between two label distributions (Wang et al., Eq. 11), in two interpretations of the paper's text.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LabelDistance {
     /// Literal interpretation of App. B.2: SciPy's function of the two histograms. It treats their entries as
-    /// *samples*, so it is a distance between sorted fractions and the order of the labels plays no part. It is at most
+    /// *samples*, so the result is a distance between sorted fractions, whatever the order of the labels. It is at most
     /// `2 / labels`; the paper prints 5 to 25.
     pub values: f64,
     /// Cost of moving mass between labels, where neighbours in class order are at distance 1. It is at most the number
@@ -35,8 +35,8 @@ pub struct LabelDistance {
 }
 
 impl LabelDistance {
-    /// Distance between two histograms over the same labels in class order, with the class "others" last. Each sums to
-    /// 1.
+    /// Distance between two histograms over the same labels in class order, with the class "others" last. Each
+    /// histogram sums to 1.
     pub fn between(truth: &[f64], found: &[f64]) -> Self {
         let positions: Vec<f64> = (0..truth.len()).map(|i| i as f64).collect();
         Self {

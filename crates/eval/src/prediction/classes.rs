@@ -10,7 +10,7 @@ pub struct PredictionTree {
     /// Node of each class, in the order of the scores.
     classes: Vec<usize>,
     is_class: Vec<bool>,
-    /// The lowest common ancestor of all classes. It and the nodes above it are right for every photo of a class.
+    /// The lowest common ancestor of all classes. This node and its ancestors are right for every photo of a class.
     common: usize,
 }
 
@@ -19,13 +19,13 @@ pub struct PredictionTree {
 pub struct TruePosition {
     /// The node of the class, or the deepest known node above an unknown class.
     pub node: usize,
-    /// True if the node is one of the classes that the model chooses from, or is below one. Otherwise only an inner
-    /// node is a right answer.
+    /// True if the node is a class that the model chooses from, or is below such a class. Otherwise only an inner node
+    /// is a right answer.
     pub seen: bool,
 }
 
 impl PredictionTree {
-    /// The classes are the leaves of the tree.
+    /// Uses the leaves of the tree as classes.
     ///
     /// # Errors
     /// The tree has fewer than two leaves.
@@ -34,10 +34,10 @@ impl PredictionTree {
         Self::of_nodes(tree, leaves)
     }
 
-    /// The classes are the nodes with these names.
+    /// Uses the nodes with these names as classes.
     ///
     /// # Errors
-    /// A name is not in the tree, occurs twice, or is above another one; or there are fewer than two names.
+    /// A name is not in the tree, occurs twice, or is above another name; or there are fewer than two names.
     pub fn of_names<S: AsRef<str>>(tree: Tree, names: &[S]) -> Result<Self> {
         let node = |name: &S| {
             tree.find(name.as_ref()).ok_or_else(|| Error::UnknownLabel {
@@ -89,13 +89,13 @@ impl PredictionTree {
         &self.classes
     }
 
-    /// Number of edges from the lowest common ancestor of all classes down to `node`. 0 for nodes above it, because
-    /// they are right for every photo of a class.
+    /// Number of edges from the lowest common ancestor of all classes down to `node`. It is 0 for nodes above this
+    /// ancestor, because they are right for every photo of a class.
     pub fn depth(&self, node: usize) -> usize {
         self.tree.depth(node).saturating_sub(self.tree.depth(self.common))
     }
 
-    /// Probability of each node: the sum over the classes below it of `softmax(scores / temperature)`.
+    /// Probability of each node: the sum of `softmax(scores / temperature)` over the classes at or below the node.
     ///
     /// `scores` has one similarity per class, in the order of [`PredictionTree::classes`]. A node without a class below
     /// it has probability 0.
@@ -122,7 +122,7 @@ impl PredictionTree {
         for (&node, weight) in self.classes.iter().zip(weights) {
             probabilities[node] = weight / sum;
         }
-        // A parent has a smaller number than its children, so its sum is complete when it is added to its own parent.
+        // A parent has a smaller index than its children, so its sum is complete when it is added to its own parent.
         for node in (1..self.tree.len()).rev() {
             if let Some(parent) = self.tree.parent(node) {
                 probabilities[parent] += probabilities[node];
@@ -131,8 +131,8 @@ impl PredictionTree {
         Ok(probabilities)
     }
 
-    /// The path from the root that descends to the most probable child, down to a class. Of equal children the first is
-    /// taken. The confidence of a node is its probability; that of the root is 1.
+    /// The path from the root that descends to the most probable child until it reaches a class. Of equal children the
+    /// first is taken. The confidence of a node is its probability; the confidence of the root is 1.
     pub fn greedy_path(&self, probabilities: &[f64]) -> ScoredPath {
         let mut path = ScoredPath::new(self.tree.root(), 1.0);
         let mut node = self.tree.root();
@@ -150,9 +150,10 @@ impl PredictionTree {
         path
     }
 
-    /// A flat classifier that backs off, for comparison: the path to the most probable class with probability p. The
-    /// confidence of the node that is h edges above the class is `p * 2^h`: the class is answered if p > t, its parent
-    /// if p > t / 2, the node above if p > t / 4, and so on. One threshold for all levels, without sums over classes.
+    /// A flat classifier that backs off, for comparison: the path to the most probable class, which has the probability
+    /// p. The confidence of the node that is h edges above the class is `p * 2^h`: the class is answered if p > t, its
+    /// parent if p > t / 2, the node above if p > t / 4, and so on. It has one threshold t for all levels and does not
+    /// sum over classes.
     pub fn flat_path(&self, probabilities: &[f64]) -> ScoredPath {
         let class = self.most_probable(probabilities);
         let nodes = self.tree.path(class);
@@ -172,7 +173,7 @@ impl PredictionTree {
         path
     }
 
-    /// The most probable class, the first one if several are equal.
+    /// The most probable class; of equal classes the first.
     pub fn most_probable(&self, probabilities: &[f64]) -> usize {
         let better = |best: usize, class: usize| if probabilities[class] > probabilities[best] { class } else { best };
         self.classes.iter().copied().fold(self.classes[0], better)
@@ -181,9 +182,10 @@ impl PredictionTree {
     /// The position of a photo with this label and taxon (names from general to specific). `None` if neither the label
     /// nor a name of the taxon is in the tree.
     ///
-    /// A label that is not in the tree is placed at the deepest node that the taxon names. A name of the taxon is found
-    /// below the name before it; names that the tree lacks are skipped. A node may have the bare name, the binomial of
-    /// genus and epithet, or a name that [`conifer_data::hierarchy::class_tree`] makes unique: `Prunella (Lamiaceae)`.
+    /// A label that is not in the tree is placed at the deepest node that the taxon names. Each name of the taxon is
+    /// searched below the previous name; names that are not in the tree are skipped. A node may have the bare name, the
+    /// binomial of genus and epithet, or a name that [`conifer_data::hierarchy::class_tree`] makes unique: `Prunella
+    /// (Lamiaceae)`.
     pub fn position(&self, label: Option<&str>, taxon: &[String]) -> Option<TruePosition> {
         let node = label.and_then(|label| self.tree.find(label)).or_else(|| self.deepest_of(taxon))?;
         let seen = self.is_class[node] || self.tree.ancestors(node).any(|above| self.is_class[above]);
@@ -201,7 +203,7 @@ impl PredictionTree {
         found
     }
 
-    /// True if `answer` is the true node or above it. The root is right for every photo.
+    /// True if `answer` is the true node or an ancestor of it. The root is right for every photo.
     pub fn is_right(&self, answer: usize, truth: usize) -> bool {
         answer == self.tree.root() || self.tree.subtree(answer).contains(&truth)
     }

@@ -1,6 +1,6 @@
 use crate::{Error, Result};
 
-/// A threshold that conformal risk control chose.
+/// A threshold computed by conformal risk control.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ConformalThreshold {
     /// The smallest threshold at which the bound on the risk holds. `None` if there are too few units; then the
@@ -16,7 +16,7 @@ pub struct ConformalThreshold {
 /// the `n` calibration units (Angelopoulos et al., Conformal Risk Control, 2022, equation 4 with B = 1).
 ///
 /// If the units and a new unit are exchangeable, the expected loss of the new unit is at most `risk`. The expectation
-/// is over the calibration units, too: for a given calibration set the risk may be somewhat larger or smaller.
+/// is over the calibration units, too: for a given calibration set the risk may be larger or smaller.
 ///
 /// A unit is a list of photos, each given by [`crate::prediction::ScoredPath::critical`]. The loss of a photo is 1 for
 /// `t < critical`, else 0; the loss of a unit is the mean over its photos. Use one unit per photo if photos are
@@ -44,8 +44,8 @@ pub fn conformal_threshold(units: &[Vec<Option<f64>>], risk: f64) -> Result<Conf
     if allowed < 0.0 {
         return Ok(ConformalThreshold { threshold: None, units: n, calibration_risk: 0.0 });
     }
-    // Losses at a threshold are those with larger critical values. Lower the threshold from one critical value to the
-    // next until the sum is too large.
+    // At a threshold, the photos with larger critical values are wrong. Lower the threshold from one critical value to
+    // the next until the sum of their losses is too large.
     let (mut threshold, mut sum, mut next) = (0.0, 0.0, 0);
     while next < losses.len() {
         let here = losses[next].0;
@@ -67,7 +67,7 @@ pub fn conformal_threshold(units: &[Vec<Option<f64>>], risk: f64) -> Result<Conf
 pub fn needed_units(risk: f64) -> Result<usize> {
     check_risk(risk)?;
     let mut n = (1.0 / risk - 1.0).floor().max(0.0) as usize;
-    // The rounding of `risk * (n + 1)` decides, as in `conformal_threshold`.
+    // The rounding of `risk * (n + 1)` must be the same as in `conformal_threshold`.
     while risk * (n + 1) as f64 - 1.0 < 0.0 && n < usize::MAX / 2 {
         n += 1;
     }

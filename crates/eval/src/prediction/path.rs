@@ -24,8 +24,8 @@ impl ScoredPath {
         Self { nodes: vec![root], scores: vec![score] }
     }
 
-    /// Appends a node below the last one. A confidence that exceeds the one before it is lowered to it: the sum of all
-    /// probabilities may be rounded to less than 1.
+    /// Appends a node below the last one. If its confidence exceeds the confidence of the last node, it is lowered to
+    /// that confidence: the sum of all probabilities may be rounded to less than 1.
     pub fn push(&mut self, node: usize, score: f64) {
         let above = self.scores.last().copied().unwrap_or(f64::INFINITY);
         self.nodes.push(node);
@@ -42,7 +42,7 @@ impl ScoredPath {
         &self.scores
     }
 
-    /// Number of nodes of the answer: those from the root to the answer. At least 1.
+    /// Number of nodes from the root to the answer, both included. At least 1.
     pub fn answer_len(&self, threshold: Option<f64>) -> usize {
         threshold.map_or(1, |threshold| self.scores.partition_point(|&score| score > threshold).max(1))
     }
@@ -53,7 +53,7 @@ impl ScoredPath {
     }
 
     /// The confidence of the first node that is neither `truth` nor above it. The answer is wrong exactly at the
-    /// thresholds below this value. `None` if no answer on the path is wrong. The root is never wrong.
+    /// thresholds below this value. `None` if every node of the path is right. The root is always right.
     pub fn critical(&self, tree: &Tree, truth: usize) -> Option<f64> {
         let wrong = |&node: &usize| node != tree.root() && !tree.subtree(node).contains(&truth);
         self.nodes.iter().position(wrong).map(|first| self.scores[first])

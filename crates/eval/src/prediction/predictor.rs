@@ -5,7 +5,7 @@ use crate::benchmarks::prompts::class_points;
 use crate::score::similarity_rows;
 use crate::{EmbeddingModel, Result, Score};
 
-/// The classes of a tree as points of a model.
+/// A classifier: the classes of a tree and their points in the space of a model.
 #[derive(Clone, Debug)]
 pub struct Predictor {
     classes: PredictionTree,
@@ -17,15 +17,15 @@ pub struct Predictor {
 /// Paths of a photo through the class tree.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PhotoPaths {
-    /// As in [`PredictionTree::greedy_path`]. Its answers are the predictions.
+    /// Path of [`PredictionTree::greedy_path`]. The predictions are answers on it.
     pub greedy: ScoredPath,
-    /// As in [`PredictionTree::flat_path`].
+    /// Path of [`PredictionTree::flat_path`], for comparison.
     pub flat: ScoredPath,
-    /// As in [`PredictionTree::reject_path`].
+    /// Path of [`PredictionTree::reject_path`], for comparison.
     pub reject: ScoredPath,
     /// Node of the most probable class.
     pub class: usize,
-    /// Its probability.
+    /// Probability of this class.
     pub class_probability: f64,
 }
 
@@ -44,7 +44,7 @@ impl Predictor {
         Ok(Self { classes, spec: embedder.spec().clone(), points })
     }
 
-    /// The predictor of a stored threshold.
+    /// Creates the predictor for a stored threshold.
     ///
     /// # Errors
     /// The tree is damaged, or the model fails.
@@ -58,7 +58,7 @@ impl Predictor {
         &self.classes
     }
 
-    /// Similarities of photos to the classes, `[photos, classes]`.
+    /// Similarities between photos and classes, `[photos, classes]`.
     ///
     /// # Errors
     /// The length of `photos` is not a multiple of the dimension.
@@ -67,7 +67,7 @@ impl Predictor {
         Ok(rows.concat())
     }
 
-    /// Paths of photos, given by their points `[photos, dim]`.
+    /// Paths of photos with the points `photos`, `[photos, dim]`.
     ///
     /// # Errors
     /// The length of `photos` is not a multiple of the dimension, a score is not finite, or the temperature is not
@@ -93,7 +93,7 @@ impl Predictor {
 /// of photos, each with its paths and its true node; see [`conformal_threshold`].
 ///
 /// # Errors
-/// Those of [`conformal_threshold`].
+/// The errors of [`conformal_threshold`].
 pub fn calibrate(
     classes: &PredictionTree,
     units: &[Vec<(&PhotoPaths, usize)>],

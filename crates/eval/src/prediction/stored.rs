@@ -8,12 +8,12 @@ use serde::{Deserialize, Serialize};
 use super::PredictionTree;
 use crate::{Error, Result};
 
-/// Value of `format` in the file.
+/// Value of the key `format` in the file.
 const FORMAT: &str = "conifer prediction threshold";
 /// Version that this program writes and reads.
 const VERSION: u32 = 1;
 
-/// A calibrated threshold with everything that it is valid for: model, class tree, classes, prompts and crop. It is
+/// A calibrated threshold together with the model, class tree, classes, prompts and crop for which it is valid. It is
 /// stored as JSON.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -22,22 +22,23 @@ pub struct StoredThreshold {
     version: u32,
     /// The share of answers that may be wrong.
     pub risk: f64,
-    /// Confidence that an answer must exceed: the larger one of the thresholds in `calibration` and `unseen`. `None`:
-    /// there were too few calibration photos, so the root is the only answer.
+    /// Confidence that an answer must exceed: the larger of the thresholds in `calibration` and `unseen`. `None` if
+    /// there were too few calibration photos; then the root is the only answer.
     pub threshold: Option<f64>,
     /// The thresholds of the flat classifiers on the same photos, for comparison.
     pub flat: FlatThresholds,
     /// Temperature of the softmax over the similarities.
     pub temperature: f64,
-    /// The calibration photos of the classes.
+    /// Calibration on photos of the classes that the model chooses from.
     pub calibration: CalibrationCounts,
-    /// Calibration on photos of held-out genera. `None`: no guarantee for classes that the model does not choose from.
+    /// Calibration on photos of held-out genera. `None` if there was none; then there is no guarantee for classes that
+    /// the model does not choose from.
     pub unseen: Option<CalibratedUnseen>,
     /// Name of the checkpoint, for messages.
     pub checkpoint: String,
-    /// SHA-256 of its weights, which must be equal.
+    /// SHA-256 of the weights of the checkpoint. The model must have the same.
     pub weights_sha256: String,
-    /// How photos are cropped.
+    /// Crop of the photos.
     pub crop: EvalCrop,
     /// Name of the prompts, for messages.
     pub prompts: String,
@@ -65,11 +66,11 @@ pub struct FlatThresholds {
 pub struct CalibrationCounts {
     /// Number of photos on which the threshold was calibrated.
     pub photos: usize,
-    /// Number of other photos on which the temperature was fitted; 0 if it was given.
+    /// Number of other photos on which the temperature was fitted; 0 if the user set it.
     pub temperature_photos: usize,
     /// The threshold calibrated on these photos alone.
     pub threshold: Option<f64>,
-    /// Share of wrong answers among these photos at this threshold.
+    /// Share of wrong answers among these photos at `threshold`.
     pub calibration_risk: f64,
     /// SHA-256 of the records of the data set.
     pub data_sha256: String,
@@ -79,19 +80,19 @@ pub struct CalibrationCounts {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CalibratedUnseen {
-    /// Number of photos.
+    /// Number of calibration photos.
     pub photos: usize,
     /// Number of genera, the units of the calibration.
     pub genera: usize,
     /// The threshold calibrated on these genera alone.
     pub threshold: Option<f64>,
-    /// Mean over genera of the share of wrong answers at this threshold.
+    /// Mean over genera of the share of wrong answers at `threshold`.
     pub calibration_risk: f64,
     /// SHA-256 of the records of the data set.
     pub data_sha256: String,
 }
 
-/// A class tree in the file.
+/// A class tree as stored in the file.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StoredTree {
@@ -105,14 +106,14 @@ pub struct StoredTree {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PredictedClass {
-    /// Name of its node.
+    /// Name of the class in the tree.
     pub label: String,
     /// Text for the prompts.
     pub text: String,
 }
 
 impl StoredTree {
-    /// The edges of a tree.
+    /// Converts a tree to its edges and their hash.
     pub fn of(tree: &Tree) -> Self {
         let edge = |node: usize| Some([tree.name(tree.parent(node)?).to_owned(), tree.name(node).to_owned()]);
         let edges: Vec<[String; 2]> = (0..tree.len()).filter_map(edge).collect();
@@ -147,10 +148,10 @@ impl StoredThreshold {
         }
     }
 
-    /// Reads a file.
+    /// Reads a threshold file.
     ///
     /// # Errors
-    /// The file cannot be read, is not such a file, has another version, or contradicts itself.
+    /// The file cannot be read, is not a threshold file, has another version, or is inconsistent.
     pub fn read(path: &Path) -> Result<Self> {
         let name = path.display().to_string();
         let text = std::fs::read_to_string(path).map_err(|error| Error::Invalid {
@@ -161,7 +162,7 @@ impl StoredThreshold {
         Self::parse(&text).map_err(|(found, expected)| Error::Invalid { name, found, expected })
     }
 
-    /// Parses the content of a file. An error has the value found and the expectation.
+    /// Parses the content of a file. An error is the value found and the value expected.
     fn parse(text: &str) -> std::result::Result<Self, (String, String)> {
         #[derive(Deserialize)]
         struct FormatProbe {
@@ -198,7 +199,7 @@ impl StoredThreshold {
         Ok(stored)
     }
 
-    /// The file content.
+    /// Returns the content of the file.
     ///
     /// # Errors
     /// A number is not finite.
@@ -223,7 +224,7 @@ impl StoredThreshold {
     /// Two sentences for display: the photos for which the risk is guaranteed, and the limits for photos of classes
     /// that the model does not choose from.
     pub fn guarantee(&self) -> [String; 2] {
-        // Rounded, because 100 * 0.07 is 7.000000000000001.
+        // Round, because 100 * 0.07 is 7.000000000000001.
         let percent = (1e8 * self.risk).round() / 1e6;
         let photos = self.calibration.photos;
         let seen = match self.calibration.threshold {

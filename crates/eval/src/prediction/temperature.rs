@@ -5,13 +5,13 @@ use crate::{Error, Result};
 /// Bounds of 1 / temperature. Scores differ by at most a few hundred, so outside these bounds every probability is
 /// practically 0, 1 or 1 / classes.
 const INVERSE: [f64; 2] = [1e-4, 1e5];
-/// Steps of the golden-section search; the last interval is 1e-8 of the first in the logarithm.
+/// Steps of the golden-section search. The last interval is about 4e-9 of the first one, on the logarithmic scale.
 const STEPS: usize = 40;
 
 /// The temperature that maximises the mean log-likelihood of the true classes (temperature scaling; Guo et al. 2017).
 ///
 /// `scores` `[photos, classes]` is row-major and `truth` has the class of each photo. The negative log-likelihood is
-/// convex in 1 / temperature, so a golden-section search in its logarithm finds the minimum.
+/// convex in 1 / temperature, so it has one minimum, which a golden-section search over log(1 / temperature) finds.
 ///
 /// # Errors
 /// There is no photo or no class, a class number is out of range, or a score is not finite.
@@ -42,7 +42,7 @@ pub fn fit_temperature(scores: &[f32], classes: usize, truth: &[usize]) -> Resul
                 sum.ln() - (f64::from(row[class]) - max) * inverse
             })
             .collect();
-        // Summed in order, so that the result does not depend on the threads.
+        // Sum in order, because the result must not depend on the number of threads.
         rows.iter().sum()
     };
     let golden = (5.0_f64.sqrt() - 1.0) / 2.0;
@@ -50,7 +50,7 @@ pub fn fit_temperature(scores: &[f32], classes: usize, truth: &[usize]) -> Resul
     let (mut left, mut right) = (high - golden * (high - low), low + golden * (high - low));
     let (mut at_left, mut at_right) = (loss(left), loss(right));
     for _ in 0..STEPS {
-        // On a plateau (the likelihood no longer improves) the larger temperature is taken.
+        // On a plateau of the likelihood the larger temperature is taken.
         if at_left <= at_right {
             (high, right, at_right) = (right, left, at_left);
             left = high - golden * (high - low);

@@ -31,7 +31,7 @@ fn near(found: &[f64], expected: &[f64]) {
     found.iter().zip(expected).for_each(|(a, b)| assert!((a - b).abs() < 1e-6, "{found:?}, expected {expected:?}"));
 }
 
-/// Probabilities 0.3, 0.3, 0.4 and 0: the top class is an owl, but the ducks have 0.6 together.
+/// The probabilities are 0.3, 0.3, 0.4 and 0: the most probable class is an owl, but the ducks have 0.6 together.
 const SCORES: [f64; 4] = [0.3, 0.3, 0.4, 1e-30];
 
 fn scores(shares: [f64; 4]) -> Vec<f32> {
@@ -77,7 +77,8 @@ fn paths_of_a_hand_computed_example() {
     near(&[critical(&flat, "barn").unwrap()], &[0.4]);
 }
 
-/// A random tree and random scores: the laws that conformal risk control needs.
+/// Checks on random trees and scores that answers and losses fall with the threshold, as conformal risk control
+/// requires.
 #[test]
 fn answers_shrink_and_losses_fall_as_the_threshold_rises() {
     let mut rng = ChaCha8Rng::seed_from_u64(3);
@@ -124,18 +125,18 @@ fn threshold_of_a_hand_computed_example() {
     let found = conformal_threshold(&nine, 0.2).unwrap();
     assert_eq!((found.threshold, found.units), (Some(0.5), 9));
     near(&[found.calibration_risk], &[1.0 / 9.0]);
-    // A risk of 0.1 allows 0.1 * 10 - 1 = 0 wrong photos, 0.4 allows three, and 0.5 allows four, as many as can be
-    // wrong.
+    // A risk of 0.1 allows 0.1 * 10 - 1 = 0 wrong photos, 0.4 allows three, and 0.5 allows four. Only four photos can
+    // be wrong.
     assert_eq!(conformal_threshold(&nine, 0.1).unwrap().threshold, Some(0.7));
     assert_eq!(conformal_threshold(&nine, 0.4).unwrap().threshold, Some(0.2));
     assert_eq!(conformal_threshold(&nine, 0.5).unwrap().threshold, Some(0.0));
-    // Eight photos are one too few.
+    // Eight photos are one too few for a risk of 0.1.
     assert_eq!(conformal_threshold(&nine[1..], 0.1).unwrap().threshold, None);
     assert_eq!(conformal_threshold(&[], 0.5).unwrap().threshold, None);
     assert_eq!((needed_units(0.1).unwrap(), needed_units(0.05).unwrap(), needed_units(0.5).unwrap()), (9, 19, 1));
     assert_eq!((needed_units(0.3).unwrap(), needed_units(0.99).unwrap()), (3, 1));
-    // The units have several photos and the losses 1/2, 1/4 and 0. Their sum may be 0.5 * 4 - 1 = 1, or 0.4 * 4 - 1 =
-    // 0.6.
+    // The units have several photos, and their losses are 1/2, 1/4 and 0. The sum of the losses may be 0.5 * 4 - 1 = 1
+    // or 0.4 * 4 - 1 = 0.6.
     let genera = [vec![Some(0.9), None], vec![Some(0.8), None, None, None], vec![None]];
     assert_eq!(conformal_threshold(&genera, 0.5).unwrap().threshold, Some(0.0));
     assert_eq!(conformal_threshold(&genera, 0.4).unwrap().threshold, Some(0.8));
@@ -150,7 +151,7 @@ fn needed_units_are_the_smallest_number_with_a_threshold() {
     }
 }
 
-/// A noisy classifier over `classes`: photos whose scores are noise plus a bonus for the true class.
+/// A photo for a noisy classifier over `classes`: its scores are noise plus a bonus for the true class.
 fn photo(rng: &mut ChaCha8Rng, classes: &PredictionTree) -> (Vec<f32>, usize) {
     let truth = rng.random_range(0..classes.classes().len());
     let noise = |rng: &mut ChaCha8Rng| (0..4).map(|_| rng.random::<f32>()).sum::<f32>();
@@ -164,7 +165,7 @@ fn two_levels(branches: usize, per_branch: usize) -> PredictionTree {
     PredictionTree::of_leaves(Tree::from_edges(inner.chain(leaves).collect::<Vec<_>>()).unwrap()).unwrap()
 }
 
-/// Mean and standard error of the test risk over random splits.
+/// Mean and standard error of the risk on test photos over random splits.
 fn simulated_risk(path: impl Fn(&PredictionTree, &[f64]) -> ScoredPath, calibration: usize, risk: f64) -> (f64, f64) {
     const SPLITS: usize = 2000;
     const TEST: usize = 40;
@@ -191,7 +192,7 @@ fn risk_is_kept_in_simulation() {
     for (calibration, risk) in [(19, 0.05), (50, 0.1), (30, 0.3)] {
         let (mean, error) = simulated_risk(PredictionTree::greedy_path, calibration, risk);
         assert!(mean <= risk + 3.0 * error, "n {calibration}: {mean} > {risk} + 3 * {error}");
-        // The bound is not trivial: the risk is at least `risk - 1 / (n + 1)` if losses have no ties.
+        // The bound is tight: without ties, the risk is at least `risk - 1 / (n + 1)`.
         assert!(mean > risk - 1.0 / (calibration + 1) as f64 - 3.0 * error, "n {calibration}: {mean} for {risk}");
     }
     for path in [PredictionTree::flat_path, PredictionTree::reject_path] {
@@ -200,8 +201,8 @@ fn risk_is_kept_in_simulation() {
     }
 }
 
-/// Photos of a genus share a bias, so photos are not exchangeable, but genera are. With genera as units, the bound on
-/// the risk holds for a new genus; with photos as units it need not.
+/// Photos of a genus share a bias, so genera are exchangeable, but photos are not. With genera as units, the bound on
+/// the risk holds for a new genus; with photos as units it may not.
 #[test]
 fn risk_is_kept_for_new_genera() {
     const SPLITS: usize = 2000;
@@ -228,14 +229,14 @@ fn classes_may_be_a_part_of_the_tree() {
     let classes = PredictionTree::of_names(tree, &["mallard", "snowy", "barn"]).unwrap();
     let path = classes.greedy_path(&classes.node_probabilities(&[0.0, 1.0, 1.5], 1.0).unwrap());
     assert_eq!(names(&classes, path.nodes()), ["bird", "owl", "barn"]);
-    // The only class below `duck`: the path goes down to it, and `pintail` is never answered.
+    // `mallard` is the only class below `duck`: the path goes down to it, and `pintail` is never answered.
     let path = classes.greedy_path(&classes.node_probabilities(&[3.0, 1.0, 1.0], 1.0).unwrap());
     assert_eq!(names(&classes, path.nodes()), ["bird", "duck", "mallard"]);
     let unseen = classes.position(Some("pintail"), &[]).unwrap();
     assert!(!unseen.seen && classes.position(Some("barn"), &[]).unwrap().seen);
     assert!(classes.is_right(node(&classes, "duck"), unseen.node));
     assert!(!classes.is_right(node(&classes, "mallard"), unseen.node));
-    // Inner nodes as classes: the path ends at them, and photos of their descendants are seen.
+    // If the classes are inner nodes, the path ends at them, and photos of their descendants are seen.
     let classes = PredictionTree::of_names(birds().tree().clone(), &["duck", "owl"]).unwrap();
     let path = classes.greedy_path(&classes.node_probabilities(&[1.0, 0.0], 1.0).unwrap());
     assert_eq!(names(&classes, path.nodes()), ["bird", "duck"]);
@@ -270,7 +271,7 @@ fn unseen_species_are_placed_by_their_taxon() {
     assert_eq!(position("Sula sula", ""), at("Sula sula", true));
     assert_eq!(position("Sula dactylatra", "Aves>Sulidae>Sula>dactylatra"), at("Sula", false));
     assert_eq!(position("Papasula abbotti", "Aves>Sulidae>Papasula>abbotti"), at("Sulidae", false));
-    // More ranks than the tree has, and a common name instead of the binomial.
+    // The taxon has more ranks than the tree, and the label is a common name.
     assert_eq!(position("x", "Animalia>Chordata>Aves>Suliformes>Sulidae>Sula>x"), at("Sula", false));
     assert_eq!(position("MALLARD", "Aves>Anatidae>Anas>platyrhynchos"), at("Anas platyrhynchos", true));
     assert_eq!(position("oak", "Plantae>Fagaceae>Quercus>robur"), None);
@@ -328,7 +329,7 @@ fn fitted_temperature_recovers_the_one_that_drew_the_classes() {
     }
     let fitted = fit_temperature(&scores, classes, &truth).unwrap();
     assert!((fitted / 0.05 - 1.0).abs() < 0.1, "{fitted}");
-    // Classes that are always right or always wrong: the bounds, which are finite.
+    // If one class is always right or always wrong, the fit ends at a finite bound.
     assert!(fit_temperature(&[1.0, 0.0], 2, &[0]).unwrap() > 0.0);
     assert!(fit_temperature(&[1.0, 0.0], 2, &[1]).unwrap().is_finite());
     assert!(fit_temperature(&[], 2, &[]).is_err() && fit_temperature(&[1.0, 0.0], 2, &[2]).is_err());

@@ -8,15 +8,15 @@ use conifer_geometry::{ManifoldSpec, Root};
 
 use crate::{EmbeddingModel, Result};
 
-/// Caches embeddings, so that the variants of a protocol embed a data set only once.
+/// Caches embeddings, so the variants of a protocol embed a data set only once.
 ///
-/// Memory: the points of every list that was embedded. Each data set has a new cache.
+/// The cache holds the points of every embedded list. Each data set has a new cache.
 pub(super) struct SuiteEmbeddingCache<'a> {
     inner: &'a dyn EmbeddingModel,
     points: RefCell<HashMap<EmbeddingListKey, Vec<f32>>>,
 }
 
-/// Length and two independent 64-bit hashes of a list. Collisions of 128 bits are negligible.
+/// Length and two independent 64-bit hashes of a list. Collisions of the 128 hash bits are negligible.
 type EmbeddingListKey = (usize, u64, u64);
 
 impl<'a> SuiteEmbeddingCache<'a> {

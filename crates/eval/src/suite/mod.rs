@@ -32,7 +32,7 @@ pub const SUITES: &[(&str, &str)] = &[
     ("paper:visual-hierarchies", include_str!("../../suites/visual-hierarchies.toml")),
 ];
 
-/// Measurements of a paper, and the numbers it prints.
+/// The measurements and the tables of a paper.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Suite {
@@ -64,41 +64,41 @@ pub struct SuiteTask {
     pub data: String,
     /// Name of the benchmark in [`crate::BENCHMARKS`].
     pub benchmark: String,
-    /// Family of prompt templates, if the benchmark uses prompts.
+    /// Name of the prompt family, if the benchmark uses prompts.
     pub prompts: Option<String>,
-    /// Data set whose templates are used, if it is not `data`: BREEDS has ImageNet's classes.
+    /// Data set whose templates are used instead of those of `data`. For example, BREEDS has ImageNet's classes.
     pub prompts_of: Option<String>,
-    /// How photos are cropped.
+    /// Crop of the photos.
     #[serde(default)]
     pub crop: SuiteCrop,
     /// Similarities that rank the candidates. Each is a separate run.
     #[serde(default = "one_score")]
     pub scores: Vec<Score>,
-    /// Gates of `part_retrieval`, radians. Each is a separate run. Empty: the gate of [`crate::Options`].
+    /// Gates of `part_retrieval`, radians. Each is a separate run. Empty: [`crate::Options::gate`].
     #[serde(default)]
     pub gates: Vec<f64>,
-    /// Numbers of levels (radii) that HierarCaps' retrieval steps through, measured in one run. Empty: those of
-    /// [`crate::Options`].
+    /// Numbers of levels (radii) that HierarCaps' retrieval steps through, measured in one run. Empty:
+    /// [`crate::Options::steps`].
     #[serde(default)]
     pub steps: Vec<usize>,
-    /// Number of queries that `part_retrieval` draws, as [`crate::Options::queries`]. Absent: every photo and box.
+    /// Number of queries that `part_retrieval` draws, see [`crate::Options::queries`]. Absent: every photo and box.
     pub queries: Option<usize>,
-    /// Which records follow the text of the paper, and where that is not possible.
+    /// Which records follow the text of the paper, or why none does.
     #[serde(default)]
     pub paper: String,
-    /// Which records follow the authors' code, or that none was released.
+    /// Which records follow the authors' code, or that no code was released.
     #[serde(default)]
     pub released: String,
 }
 
-/// How photos are cropped, as written in a suite.
+/// Crop of the photos, as written in a suite.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SuiteCrop {
-    /// [`EvalCrop::Center`].
+    /// The centre crop, [`EvalCrop::Center`].
     #[default]
     Center,
-    /// [`EvalCrop::Squeeze`].
+    /// The whole photo resized to a square, [`EvalCrop::Squeeze`].
     Squeeze,
 }
 
@@ -119,7 +119,7 @@ fn one_score() -> Vec<Score> {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SuiteTable {
-    /// Title.
+    /// Title of the table.
     pub title: String,
     /// Location in the paper, e.g. `Table 2`.
     #[serde(default)]
@@ -135,14 +135,14 @@ pub struct SuiteTable {
     /// Interpretations of the protocol, with one measured row each. Empty: one row.
     #[serde(default)]
     pub variants: Vec<ProtocolVariant>,
-    /// Columns.
+    /// Columns, from left to right.
     pub columns: Vec<SuiteColumn>,
     /// Published rows. Empty in a user's own table.
     #[serde(default)]
     pub rows: Vec<PublishedRow>,
 }
 
-/// More digits would show only rounding errors.
+/// Maximum number of decimal places. More would show only rounding errors.
 const MAX_DIGITS: usize = 12;
 
 /// Keys that the TOML of a suite may contain.
@@ -162,9 +162,9 @@ pub struct ProtocolVariant {
     /// Substrings that the protocol of a record must contain.
     #[serde(default)]
     pub protocol: Vec<String>,
-    /// The complete protocol of a record.
+    /// Complete protocol that a record must have.
     pub exact: Option<String>,
-    /// Metrics that replace those of the columns: column metric to variant metric.
+    /// Metrics that replace the metrics of the columns, as a map from column metric to variant metric.
     #[serde(default)]
     pub metrics: std::collections::BTreeMap<String, String>,
 }
@@ -180,18 +180,18 @@ pub struct SuiteColumn {
     pub group: String,
     /// Task that measures the column.
     pub task: Option<String>,
-    /// As in [`crate::Record::split`].
+    /// Part of the data ([`crate::Record::split`]).
     #[serde(default = "all")]
     pub split: String,
     /// Substrings that the protocol of the record must contain.
     #[serde(default)]
     pub protocol: Vec<String>,
-    /// The complete protocol of the record, without the suffix that says what was left out.
+    /// The complete protocol of the record, without the suffix that describes what was left out.
     pub exact: Option<String>,
-    /// As in [`crate::Record::metric`].
+    /// Name of the metric ([`crate::Record::metric`]).
     #[serde(default)]
     pub metric: String,
-    /// Overrides the factor of the table.
+    /// Factor of this column, if it differs from that of the table.
     pub factor: Option<f64>,
     /// Direction of improvement.
     #[serde(default)]
@@ -205,7 +205,8 @@ pub struct SuiteColumn {
     /// Names ([`SuiteColumn::name`]) of the columns whose mean this column shows, instead of a task.
     #[serde(default)]
     pub mean_of: Vec<String>,
-    /// Reason why no benchmark measures this column, instead of a task. The column is listed for completeness.
+    /// Reason why no benchmark measures this column. Set instead of a task, for a column that only shows published
+    /// values.
     pub unanswered: Option<String>,
 }
 
@@ -257,7 +258,7 @@ impl Suite {
         Self::parse(name, text)
     }
 
-    /// Reads a suite from TOML. `place` is the name for messages.
+    /// Reads a suite from TOML. Messages call it `place`.
     ///
     /// # Errors
     /// The text is not valid TOML or has unknown keys; a column refers to an unknown task or column; a row has the
@@ -286,7 +287,7 @@ impl Suite {
 }
 
 impl SuiteTable {
-    /// Checks consistency. The error holds what was found and what was expected.
+    /// Checks consistency. An error is the value found and the value expected.
     fn check(&self, tasks: &BTreeSet<&str>) -> std::result::Result<(), (String, &'static str)> {
         let mut names = BTreeSet::new();
         if self.digits > MAX_DIGITS {
@@ -309,7 +310,7 @@ impl SuiteTable {
             if measured.count() > 0 && column.metric.is_empty() {
                 return Err((format!("column `{name}`"), "a metric"));
             }
-            // A mean comes after the columns it averages, because columns are computed in order.
+            // A mean must come after the columns it averages, because columns are computed in order.
             if let Some(other) = column.mean_of.iter().find(|other| !names.contains(*other)) {
                 return Err((format!("column `{name}` is the mean of `{other}`"), "a column before it"));
             }

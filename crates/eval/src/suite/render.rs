@@ -28,8 +28,8 @@ pub fn render(format: TableFormat, suite: &Suite, report: &SuiteReport, model: &
     }
 }
 
-/// Writes every record as a line of JSON, with the settings of its task (`task`) and `produced_by`, to which data and
-/// settings are added.
+/// Writes every record as a line of JSON. The line contains the settings of the task (`task`) and `produced_by`,
+/// extended by the data and the settings.
 ///
 /// # Errors
 /// A record cannot be serialised.
@@ -54,8 +54,8 @@ pub fn jsonl(report: &SuiteReport, produced_by: &Value) -> serde_json::Result<St
     Ok(lines)
 }
 
-/// Text of a cell. `mark` formats the numbers of its footnotes, and `pm` is written before half the width of the
-/// interval.
+/// Text of a cell. `mark` formats the numbers of its footnotes. `pm` is the text between the value and half the width
+/// of the interval.
 fn words(sheet: &Sheet, kind: SheetRowKind, cell: &SheetCell, pm: &str, mark: fn(&[usize]) -> String) -> String {
     let digits = sheet.digits;
     let body = match (kind, cell.value, cell.half, cell.n) {
@@ -82,7 +82,7 @@ fn arrow(better: Better) -> &'static str {
     }
 }
 
-/// Header and body as text. The first column is the model. With `apart`, the groups are a separate header row;
+/// Header and body as text. The first column is the model. If `apart` is true, the groups are a separate header row;
 /// otherwise they are part of the column headers.
 fn grid(sheet: &Sheet, pm: &str, apart: bool) -> Vec<Vec<String>> {
     let mut rows: Vec<Vec<String>> = Vec::new();

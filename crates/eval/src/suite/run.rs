@@ -35,14 +35,14 @@ pub enum DataSetLookup {
     Present {
         /// The test split.
         source: Box<dyn Source>,
-        /// Tree of its classes, if it has one.
+        /// Tree of the classes, if the data set has one.
         tree: Option<TreeFile>,
     },
     /// The data set is absent.
     Absent {
         /// Expected folder layout.
         layout: String,
-        /// Where to download it.
+        /// Where to download the data set.
         get: String,
     },
 }
@@ -50,9 +50,9 @@ pub enum DataSetLookup {
 /// Settings for all tasks of a suite.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SuiteSettings {
-    /// As in [`Options::partial`].
+    /// Whether data sets with absent photos or classes are measured ([`Options::partial`]).
     pub partial: bool,
-    /// As in [`Options::seed`].
+    /// Seed of the intervals, the shuffled baselines and the drawn queries ([`Options::seed`]).
     pub seed: u64,
 }
 
@@ -61,18 +61,18 @@ pub struct SuiteSettings {
 pub struct TaskSettings {
     /// Name of the suite.
     pub suite: String,
-    /// As in [`SuiteTask::id`].
+    /// Name of the task ([`SuiteTask::id`]).
     pub task: String,
-    /// As in [`SuiteTask::data`].
+    /// Name of the data set ([`SuiteTask::data`]).
     pub data: String,
-    /// As in [`SuiteTask::benchmark`].
+    /// Name of the benchmark ([`SuiteTask::benchmark`]).
     pub benchmark: String,
-    /// As in [`SuiteTask::prompts`].
+    /// Name of the prompt family, if the benchmark uses prompts ([`SuiteTask::prompts`]).
     pub prompts: Option<String>,
-    /// As in [`SuiteTask::prompts_of`].
+    /// Data set whose templates were used instead of those of `data` ([`SuiteTask::prompts_of`]).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prompts_of: Option<String>,
-    /// How photos were cropped.
+    /// Crop of the photos.
     pub crop: SuiteCrop,
     /// Similarity that ranked the candidates.
     pub score: Score,
@@ -80,7 +80,7 @@ pub struct TaskSettings {
     pub gate: f64,
     /// Numbers of levels (radii) that HierarCaps' retrieval steps through.
     pub steps: Vec<usize>,
-    /// Number of drawn queries.
+    /// Number of queries that `part_retrieval` draws ([`SuiteTask::queries`]).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queries: Option<usize>,
     /// True if absent photos and classes were allowed.
@@ -98,7 +98,7 @@ pub struct MeasuredRun {
     pub settings: Value,
     /// [`Source::fingerprint`] of the data.
     pub data_sha256: String,
-    /// Number of samples of the source, including those that the benchmark left out.
+    /// Number of samples in the source, including those that the benchmark left out.
     pub samples: usize,
     /// The measured numbers.
     pub records: Vec<Record>,
@@ -107,22 +107,22 @@ pub struct MeasuredRun {
 /// A task whose data set is absent.
 #[derive(Clone, Debug, Serialize)]
 pub struct MissingDataSet {
-    /// As in [`SuiteTask::id`].
+    /// Name of the task ([`SuiteTask::id`]).
     pub task: String,
-    /// As in [`SuiteTask::data`].
+    /// Name of the data set ([`SuiteTask::data`]).
     pub data: String,
     /// Expected folder layout.
     pub layout: String,
-    /// Where to download it.
+    /// Where to download the data set.
     pub get: String,
 }
 
 /// A run that failed.
 #[derive(Clone, Debug, Serialize)]
 pub struct FailedRun {
-    /// As in [`SuiteTask::id`].
+    /// Name of the task ([`SuiteTask::id`]).
     pub task: String,
-    /// As in [`SuiteTask::data`].
+    /// Name of the data set ([`SuiteTask::data`]).
     pub data: String,
     /// The error message.
     pub error: String,
@@ -152,7 +152,7 @@ impl Suite {
         progress: &mut dyn FnMut(&str),
     ) -> SuiteReport {
         let mut report = SuiteReport { suite: self.name.clone(), ..SuiteReport::default() };
-        // Group the tasks by data set, so that each data set is opened and embedded once.
+        // Group the tasks by data set: each data set is then opened and embedded once.
         let mut order: Vec<&SuiteTask> = self.tasks.iter().collect();
         let first = |data: &str| self.tasks.iter().position(|task| task.data == data);
         order.sort_by_key(|task| first(&task.data));
@@ -193,7 +193,7 @@ impl Suite {
         report
     }
 
-    /// All combinations of the scores and gates of a task.
+    /// The settings of a task: one for each combination of its scores and gates.
     fn settings(&self, task: &SuiteTask, settings: SuiteSettings) -> Vec<TaskSettings> {
         let defaults = Options::default();
         let gates = if task.gates.is_empty() { vec![defaults.gate] } else { task.gates.clone() };

@@ -3,11 +3,10 @@ use std::collections::BTreeMap;
 use super::{Better, ProtocolVariant, Suite, SuiteColumn, SuiteReport, SuiteTable};
 use crate::Record;
 
-/// A table of the paper with measured rows next to the published ones, in the unit of the paper. Renderers only format
-/// it.
+/// A table of the paper with measured rows next to the published ones, in the unit of the paper, ready to be formatted.
 #[derive(Clone, Debug)]
 pub struct Sheet {
-    /// Title.
+    /// Title of the table.
     pub title: String,
     /// Location in the paper.
     pub source: String,
@@ -45,7 +44,7 @@ pub enum SheetRowKind {
     Queries,
 }
 
-/// A row.
+/// A row of a sheet.
 #[derive(Clone, Debug)]
 pub struct SheetRow {
     /// Kind of the row.
@@ -58,10 +57,10 @@ pub struct SheetRow {
     pub cells: Vec<SheetCell>,
 }
 
-/// A cell.
+/// A cell of a row. Its fields are empty if there is nothing to show.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SheetCell {
-    /// The number; `None` if nothing was printed or measured.
+    /// The number; `None` if no number was published or measured.
     pub value: Option<f64>,
     /// Half the width of the 95 % interval.
     pub half: Option<f64>,
@@ -76,7 +75,6 @@ pub fn sheets(suite: &Suite, report: &SuiteReport, model: &str) -> Vec<Sheet> {
     suite.tables.iter().map(|table| fill(suite, table, report, model)).collect()
 }
 
-/// Footnotes without duplicates.
 #[derive(Default)]
 struct Footnotes(Vec<String>);
 
@@ -170,7 +168,8 @@ fn named(what: &str, variant: &str) -> String {
     if variant.is_empty() { what.to_owned() } else { format!("{what} ({variant})") }
 }
 
-/// Rows merged over variants. Rows that agree wherever both have a value become one row, named after their variants.
+/// Rows of the variants. Rows that are equal in every column where both have a value are merged, and the merged row is
+/// named after their variants.
 struct MergedRows<T>(Vec<(String, Vec<Option<T>>)>);
 
 impl<T> Default for MergedRows<T> {
@@ -180,7 +179,7 @@ impl<T> Default for MergedRows<T> {
 }
 
 impl<T: PartialEq> MergedRows<T> {
-    /// The merged rows. A single row gets an empty name: there is no other row to confuse it with.
+    /// Returns the merged rows. If there is only one, its name is empty, because it needs no distinction.
     fn rows(mut self) -> Vec<(String, Vec<Option<T>>)> {
         if let [(name, _)] = self.0.as_mut_slice() {
             name.clear();
@@ -214,7 +213,7 @@ fn trivial_cell(baseline: Option<(String, f64)>, notes: &mut Footnotes) -> Sheet
     }
 }
 
-/// Measured content of a cell.
+/// The measured number of a cell.
 #[derive(Clone)]
 enum CellContent {
     Number {
@@ -242,8 +241,7 @@ impl CellContent {
     }
 }
 
-/// Measured number of a column: the value of the records that match the column and the variant, which must all be
-/// equal.
+/// Measured number of a column for a variant. All records that match must have the same value.
 fn content(table: &SuiteTable, column: &SuiteColumn, variant: &ProtocolVariant, report: &SuiteReport) -> CellContent {
     let Some(task) = &column.task else {
         return CellContent::Empty(column.unanswered.clone().unwrap_or_default());
@@ -296,7 +294,7 @@ fn content(table: &SuiteTable, column: &SuiteColumn, variant: &ProtocolVariant, 
     }
 }
 
-/// Splits the protocol from the note on what was left out.
+/// Splits the protocol of a record at the note on what was left out.
 fn protocol_of(record: &Record) -> (&str, Option<&str>) {
     match record.protocol.split_once(", partial: ") {
         Some((protocol, left_out)) => (protocol, Some(left_out)),
@@ -306,7 +304,7 @@ fn protocol_of(record: &Record) -> (&str, Option<&str>) {
 
 fn why_unmeasured(task: &str, report: &SuiteReport) -> String {
     if report.missing.iter().any(|it| it.task == task) {
-        // All missing data sets share one note. The end of the report lists each with its source.
+        // All missing data sets share one footnote. The end of the report lists where to get each of them.
         return "its data set is missing: see the end of the report".to_owned();
     }
     match report.failed.iter().find(|it| it.task == task) {
@@ -316,7 +314,7 @@ fn why_unmeasured(task: &str, report: &SuiteReport) -> String {
 }
 
 impl SuiteColumn {
-    /// The single-record columns whose mean this column is, or the column itself if it is not a mean.
+    /// The columns of single records whose mean this column is; the column itself if it is not a mean.
     fn parts(&self) -> Vec<Self> {
         let tasks = self.tasks.iter().map(|task| Self { task: Some(task.clone()), ..self.clone() });
         let splits = self.splits.iter().map(|split| Self { split: split.clone(), ..self.clone() });
@@ -325,7 +323,7 @@ impl SuiteColumn {
     }
 }
 
-/// One number, or the mean of several. A mean has no interval, because its parts may or may not share queries.
+/// The mean of several numbers, or the only number. A mean has no interval, because its parts may share queries.
 fn mean<'a>(parts: impl Iterator<Item = &'a CellContent>) -> CellContent {
     let parts: Vec<&CellContent> = parts.collect();
     if let [one] = parts.as_slice() {

@@ -32,7 +32,8 @@ fn suites_of_the_five_papers_are_valid() {
     assert!(error.contains("`paper:clip`") && error.contains("paper:hycoclip"), "{error}");
 }
 
-/// Printed means and F1 values must agree with their parts, which checks the transcription.
+/// Checks the transcription of the tables: printed means and F1 values must agree with the numbers they are computed
+/// from.
 #[test]
 fn published_numbers_agree_with_each_other() {
     let mut checked = 0;
@@ -54,7 +55,7 @@ fn published_numbers_agree_with_each_other() {
                 }
                 if let (Some(p), Some(r), Some(f)) = (at("P"), at("R"), at("F1")) {
                     let (p, r) = (row.values[p], row.values[r]);
-                    // P and R are rounded too.
+                    // P and R are rounded, too, so F1 has a range.
                     let f1 = |p: f64, r: f64| 2.0 * p * r / (p + r);
                     let (low, high) = (f1(p - ulp / 2.0, r - ulp / 2.0), f1(p + ulp / 2.0, r + ulp / 2.0));
                     let (low, high) = (low - ulp, high + ulp);
@@ -75,7 +76,7 @@ fn published_numbers_of_one_model_agree_between_tables() {
         let at = table.columns.iter().position(|it| it.name() == column).unwrap();
         table.rows.iter().find(|it| it.model.starts_with(model)).unwrap().values[at]
     };
-    // Table 8 repeats Tables 1, 2 and 5 for the small model. Its mean is over the 16 data sets.
+    // Table 8 repeats Tables 1, 2 and 5 for the small model. Its mean is the mean over the 16 data sets.
     let small = "HyCoCLIP ViT-S/16";
     for (column, source, name) in [
         ("classification ImageNet", "Table 1", "General ImageNet"),
@@ -130,7 +131,7 @@ fn inconsistent_suites_are_rejected() {
     }
 }
 
-/// Embeds photos by their first pixel and texts by their first letter, on a line.
+/// Embeds photos by their first pixel and texts by their first letter, as points on a line.
 struct LineEmbedder;
 
 impl EmbeddingModel for LineEmbedder {
@@ -288,7 +289,7 @@ fn cells_by_hand() {
         ours.iter().map(|row| row.name.as_str()).collect::<Vec<_>>(),
         ["mine (paper)", "mine (other metric)", "mine (any)"]
     );
-    // All three photos are classified as "a": macro (1 + 0) / 2, micro 2 / 3.
+    // All three photos are classified as "a": the macro accuracy is (1 + 0) / 2, and the micro accuracy 2 / 3.
     assert_eq!((ours[0].cells[0].value, ours[0].cells[0].n), (Some(50.0), Some(3)));
     assert!((ours[1].cells[0].value.unwrap() - 200.0 / 3.0).abs() < 1e-9);
     assert!(ours[1].cells[0].half.unwrap() > 0.0);
@@ -296,8 +297,8 @@ fn cells_by_hand() {
     assert!(note(&ours[0].cells[2]).contains("task pairs failed"));
     assert!(note(&ours[0].cells[3]).contains("no number `no such metric`"));
     assert_eq!((ours[0].cells[4].value, ours[0].cells[5].value), (Some(50.0), Some(50.0)));
-    // By inner product with 97 and 99, all are classified as "c": macro is 1/2 again, micro is 1/3. So only macro is
-    // the same in both runs.
+    // By inner product with 97 and 99, all photos are classified as "c": the macro accuracy is 1/2 again, and the micro
+    // accuracy 1/3. Only the macro accuracy is the same in both runs.
     assert_eq!(ours[2].cells[0].value, Some(50.0));
     let trivial = sheet.rows.iter().find(|row| row.kind == SheetRowKind::Trivial).unwrap();
     assert_eq!(trivial.cells[0].value, Some(50.0));
@@ -361,7 +362,7 @@ fn every_format_contains_all_results() {
     assert_eq!(read[0].record, report.measured[0].records[0]);
     assert_eq!(read[0].task.as_ref(), Some(&report.measured[0].setting));
     assert_eq!((read[0].data_sha256.as_str(), read[0].produced_by["checkpoint"].as_str()), ("0123", Some("mine")));
-    // A model compared with itself has no differences, and each run is compared with the same run.
+    // If a model is compared with itself, there are no differences, and each run is compared with the same run.
     let all = crate::compare_results(&read, &read, 0, &mut |_, _| {});
     assert_eq!(all.len(), read.len());
     assert!(
@@ -414,7 +415,7 @@ fn published_rows_occur_in_the_papers() {
         let printed: Vec<f64> =
             text.split(|c: char| !c.is_ascii_digit() && c != '.').filter_map(|it| it.parse().ok()).collect();
         for table in Suite::find(suite).unwrap().tables {
-            // This table is transposed here: the paper has a row per data set.
+            // This table is transposed here, because the paper has a row per data set.
             let turned = (suite, table.source.as_str()) == ("paper:visual-hierarchies", "Table 4");
             for row in table.rows.iter().filter(|_| !turned) {
                 let values: Vec<f64> = row.values.iter().copied().filter(|it| !it.is_nan()).collect();
@@ -426,7 +427,7 @@ fn published_rows_occur_in_the_papers() {
     assert!(rows > 200, "{rows}");
 }
 
-/// Rows below the measured ones: one row for variants that agree, and separate rows if their baselines differ.
+/// Variants with equal values share one measured row. If their baselines differ, the rows below are separate.
 #[test]
 fn different_baselines_have_separate_rows() {
     let tree = r#"
@@ -458,18 +459,18 @@ fn different_baselines_have_separate_rows() {
         let rows = sheet.rows.into_iter().filter(|row| row.kind == kind);
         rows.map(|row| (row.name, row.cells.iter().map(|cell| cell.value).collect())).collect()
     };
-    // All photos are classified as "a". One of three is a "c", a sibling: TIE 2/3, LCA 1/3. The released LCA is 1 for
-    // correct answers too.
+    // All photos are classified as "a". One of three is a "c", a sibling of "a": TIE 2/3, LCA 1/3. The released LCA is
+    // 1, because it is 1 for correct answers, too.
     let ours = rows(&report, SheetRowKind::Ours);
     assert_eq!(ours[0].1, [Some(2.0 / 3.0), Some(1.0 / 3.0)]);
     assert_eq!(ours[1].1, [Some(2.0 / 3.0), Some(1.0)]);
-    // A random answer is wrong half of the time: TIE 1, LCA 1/2, and 1 as released.
+    // A random answer is wrong half of the time: TIE 1, LCA 1/2, and released LCA 1.
     let trivial = rows(&report, SheetRowKind::Trivial);
     assert_eq!(trivial[0], ("chance / trivial (told)".into(), vec![Some(1.0), Some(0.5)]));
     assert_eq!(trivial[1], ("chance / trivial (released)".into(), vec![Some(1.0), Some(1.0)]));
     assert_eq!(rows(&report, SheetRowKind::Queries).len(), 1);
 
-    // If a number has two baselines, the stronger one is shown, here the smaller one.
+    // If a number has two baselines, the stronger one is shown. For TIE, the smaller value is stronger.
     let again = report.measured[0].records.iter().find(|it| it.metric == "TIE").unwrap().clone();
     let stronger = crate::Baseline::named("a clever one", 0.25);
     report.measured[0].records.push(crate::Record { baseline: stronger, ..again });

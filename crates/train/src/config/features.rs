@@ -9,7 +9,7 @@ use super::{Config, ModelSection};
 use crate::error::{Error, Result};
 
 impl Config {
-    /// True if the frozen towers are run once per input and training reads their features, or if a tower reads vectors.
+    /// True if training reads stored features, or if a tower reads vectors.
     pub fn uses_features(&self) -> bool {
         if self.model.visual.vector_width().is_some() || self.model.textual.vector_width().is_some() {
             return true;
@@ -21,8 +21,7 @@ impl Config {
         self.train.features.unwrap_or(automatic)
     }
 
-    /// Checks that a tower is frozen if its adapter needs the statistics of stored features or if `train.features` is
-    /// true.
+    /// Checks that a tower is frozen if its adapter standardises stored features or if `train.features` is true.
     pub(super) fn check_features(&self) -> Result<()> {
         let frozen = |part| self.train.freeze.contains(&part);
         let towers = [

@@ -28,7 +28,7 @@ impl Config {
     /// Like [`Config::load`], from a text without `extends`. Messages call the text `name`.
     ///
     /// # Errors
-    /// As [`Config::load`].
+    /// The errors of [`Config::load`].
     pub fn parse(name: &str, text: &str, sets: &[String]) -> Result<Self> {
         let table = parse_table(Path::new(name), text)?;
         schema::check(&table).map_err(|detail| Error::format(name, detail))?;
@@ -38,7 +38,7 @@ impl Config {
     /// The config of the run in folder `run`, as its newest checkpoint stores it.
     ///
     /// # Errors
-    /// If there is no checkpoint, or as [`Config::load`].
+    /// If there is no checkpoint; the errors of [`Config::load`].
     pub fn of_run(run: &Path) -> Result<Self> {
         Self::load(&latest_checkpoint(run)?.join(CONFIG), &[])
     }
@@ -68,7 +68,7 @@ impl Config {
 
 /// Infers `data.kind` for a table that sets only `data.path`, as `--data` does: `data.path = "captions.csv"` also sets
 /// `data.kind = "csv_pairs"`, and `data.path = "taxon_table:birds.csv"` sets both. `base` is the table that `table`
-/// will override. If `data.path` names no kind, the kind of `base` is kept when paths do not reveal it (taxon_table
+/// will override. If `data.path` names no kind, a kind of `base` that is not recognised by paths is kept (taxon_table
 /// also reads .csv).
 fn kind_from_path(base: &Table, table: &mut Table) {
     let text = |table: &Table, key: &str| Some(table.get("data")?.get(key)?.as_str()?.to_owned());
@@ -82,7 +82,8 @@ fn kind_from_path(base: &Table, table: &mut Table) {
     }
 }
 
-/// The table of `path`, merged over the tables that it extends. `chain` lists the files being read, to detect cycles.
+/// Reads `path` and merges its table over the tables that it extends. `chain` lists the files being read, to detect
+/// cycles.
 fn read_chain(path: &Path, chain: &mut Vec<PathBuf>) -> Result<Table> {
     let text = fs::read_to_string(path).map_err(Error::io(path))?;
     let here = fs::canonicalize(path).map_err(Error::io(path))?;
@@ -110,7 +111,7 @@ fn parse_table(path: &Path, text: &str) -> Result<Table> {
         .map_err(|error| Error::format(path, format!("not valid TOML: {}", error.to_string().trim_end())))
 }
 
-/// `a.b=value` as a table. A value that is not valid TOML is a string, so paths and names need no quotes.
+/// Parses `a.b=value` as a table. A value that is not valid TOML is a string, so paths and names need no quotes.
 fn parse_set(set: &str) -> Result<Table> {
     let wrong = |detail: &str| Error::invalid("--set", set, detail.to_owned());
     let (key, text) = set.split_once('=').ok_or_else(|| wrong("`key=value`, with dots in the key: `optim.lr=1e-3`"))?;
@@ -154,8 +155,8 @@ fn merge(base: &mut Table, over: Table, path: &str) {
     }
 }
 
-/// Merges `over` into `base` recursively; keys that `over` does not set stay. Overrides of different keys may come in
-/// any order; for a repeated key the last one wins.
+/// Merges `over` into `base` recursively; keys that `over` does not set keep their values. For a repeated key the last
+/// override wins.
 fn overlay(base: &mut Table, over: Table) {
     for (key, value) in over {
         match (base.get_mut(&key), value) {
@@ -208,7 +209,7 @@ fn fit_warmup(table: &mut Table) {
     }
 }
 
-/// The message of a TOML error, which names the key, on one line.
+/// Puts a TOML error on one line. The message names the key.
 fn one_line(error: &toml::de::Error) -> String {
     error.to_string().trim().replace('\n', " ")
 }

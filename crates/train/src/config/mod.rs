@@ -54,7 +54,7 @@ use crate::root::RootKind;
 use crate::schedule::Schedule;
 use crate::unfreeze::UnfreezeConfig;
 
-/// One experiment.
+/// The configuration of one experiment.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
@@ -65,9 +65,9 @@ pub struct Config {
     pub reference: bool,
     /// Source of the samples, and how they are batched.
     pub data: DataConfig,
-    /// The tokenizer.
+    /// Where the tokenizer comes from.
     pub tokenizer: TokenizerConfig,
-    /// The two towers.
+    /// The two towers, their adapters and their projections.
     pub model: ModelSection,
     /// The space of the embeddings.
     pub manifold: ManifoldSection,
@@ -75,17 +75,17 @@ pub struct Config {
     pub root: RootSection,
     /// Curvature, feature scales and temperature.
     pub head: HeadConfig,
-    /// The objective.
+    /// The objective, called method.
     pub method: MethodSection,
-    /// The optimiser.
+    /// The optimiser and its schedule.
     pub optim: OptimConfig,
-    /// The run.
+    /// Length, batches, checkpoints and folder of the run.
     pub train: TrainConfig,
     /// Evaluation during training.
     pub eval: EvalConfig,
 }
 
-/// `[tokenizer]`.
+/// The section `[tokenizer]`: where the tokenizer comes from.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum TokenizerConfig {
@@ -94,14 +94,14 @@ pub enum TokenizerConfig {
         /// For `train`: largest number of tokens, at least 514.
         vocab_size: usize,
     },
-    /// A `tokenizer.json`.
+    /// A `tokenizer.json` in the format of Hugging Face.
     File {
-        /// For `file`: the `tokenizer.json`.
+        /// For `file`: path of the `tokenizer.json`.
         path: PathBuf,
     },
     /// CLIP's own list of merges, `bpe_simple_vocab_16e6.txt.gz`.
     ClipMerges {
-        /// For `clip_merges`: `bpe_simple_vocab_16e6.txt.gz`.
+        /// For `clip_merges`: path of `bpe_simple_vocab_16e6.txt.gz`.
         path: PathBuf,
         /// For `clip_merges`: number of tokens, at least 514; default: CLIP's 49,408.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -109,7 +109,7 @@ pub enum TokenizerConfig {
     },
 }
 
-/// `[model]`.
+/// The section `[model]`: the two encoders and the layers between them and the space.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct ModelSection {
@@ -133,17 +133,17 @@ pub struct ModelSection {
     pub new_projection: bool,
     /// Dimension D of the embeddings, over all factors, 1 to 65,536.
     pub embed_dim: usize,
-    /// The image encoder. Absent, and `[data]` has vectors of photos: one that reads them.
+    /// The image encoder. If it is absent and `[data]` has vectors of photos, the tower reads these.
     #[schemars(skip)]
     pub visual: VisualConfig,
-    /// The text encoder. Its vocabulary becomes that of the tokenizer. Absent, and `[data]` has vectors of texts: one
-    /// that reads them.
+    /// The text encoder. Its vocabulary size is set to that of the tokenizer. If it is absent and `[data]` has vectors
+    /// of texts, the tower reads these.
     #[schemars(skip)]
     pub textual: TextualConfig,
-    /// Pixel normalisation.
+    /// Statistics that normalise the pixels.
     pub pixels: PixelStatistics,
-    /// Crop of photographs in an evaluation and for stored features; absent: that of the image encoder's checkpoint, or
-    /// the centre.
+    /// Crop of photos in an evaluation and for stored features; absent: the crop in the image encoder's checkpoint, or
+    /// else the centre crop.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub crop: Option<EvalCrop>,
     /// Network between the image encoder and its projection; absent: none.
@@ -152,10 +152,10 @@ pub struct ModelSection {
     /// Network between the text encoder and its projection; absent: none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub textual_adapter: Option<AdapterConfig>,
-    /// Low-rank updates of the image encoder, whose other parameters are then frozen; absent: none.
+    /// Low-rank updates of the image encoder; its other parameters are then frozen. Absent: none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub visual_lora: Option<LoraConfig>,
-    /// Low-rank updates of the text encoder, as `visual_lora`.
+    /// Low-rank updates of the text encoder; its other parameters are then frozen. Absent: none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub textual_lora: Option<LoraConfig>,
     /// Recompute cheap activations in the backward pass instead of storing them: a step of ViT-S needs a sixth (batch
@@ -195,7 +195,7 @@ pub struct RootSection {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct MethodSection {
-    /// Name of the method (`conifer methods` lists them). Its settings go into the same table.
+    /// Name of the method (`conifer methods` lists them). Its settings are keys of the same table.
     pub kind: String,
     /// Settings of the method, which checks them.
     #[serde(flatten)]
@@ -212,14 +212,14 @@ pub struct OptimConfig {
     /// Decay rates of AdamW's two running means, 0 or more and less than 1. The schedule `one_cycle` replaces the first
     /// one in every step.
     pub betas: [f64; 2],
-    /// Added to the square root of the second mean, more than 0.
+    /// Epsilon, added to the square root of the second mean; more than 0.
     pub eps: f64,
     /// Weight decay, multiplied by the learning rate; 0 or more.
     pub weight_decay: f64,
     /// Learning rate after the warm-up: cosine, linear, one_cycle or constant.
     pub schedule: String,
-    /// Length of the linear warm-up, in steps, at most `train.steps`. If it is absent in a run of fewer than 4000
-    /// steps: a tenth of the run.
+    /// Length of the linear warm-up, in steps, at most `train.steps`. Default: 4000, or a tenth of a run of fewer than
+    /// 4000 steps.
     pub warmup_steps: u64,
     /// Gradient clipping: maximum norm over all gradients together. 0 (as published): no clipping.
     pub clip_norm: f64,
@@ -237,7 +237,7 @@ pub struct OptimConfig {
     pub reference: bool,
 }
 
-/// `[train]`.
+/// The section `[train]`: length, batches, memory, logs and checkpoints of the run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct TrainConfig {
@@ -247,17 +247,18 @@ pub struct TrainConfig {
     pub batch_size: usize,
     /// Largest number of rows (photos, boxes or texts) in one call of an encoder, 1 to `batch_size`. A batch with more
     /// rows is embedded twice: without gradients for the loss, which still compares the whole batch, and again, one
-    /// micro-batch after the other, for the gradients (GradCache, Gao et al., arXiv 2101.06983). Same results up to
-    /// rounding, memory of one micro-batch, one more forward pass. Absent: one call for each view of the batch.
+    /// micro-batch after the other, for the gradients (GradCache, Gao et al., arXiv 2101.06983). The results are the
+    /// same up to rounding. A step needs the memory of one micro-batch and one more forward pass. Absent: one call for
+    /// each view of the batch.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub micro_batch: Option<usize>,
     /// The rows of the loss that each process of an MPI job computes (docs/scale.md): `all`, or `own`, its part of
-    /// them. Same results up to rounding. With `own`, the contrastive tables of B samples on n processes have `B^2 / n`
-    /// numbers instead of `B^2`, and gradients of the points are exchanged, too.
+    /// them. The results are the same up to rounding. With `own`, the contrastive tables of B samples on n processes
+    /// have `B^2 / n` numbers instead of `B^2`, but gradients of the points are exchanged, too.
     pub loss_rows: LossRows,
-    /// Decay of a moving average of the weights, 0 or more and less than 1, such as 0.9999; absent: none. After update
-    /// t, `average = d average + (1 - d) weights` with `d = min(ema, (1 + t) / (10 + t))`. Evaluations and checkpoints
-    /// use the average (`weights.safetensors`); training continues from `trained.safetensors`.
+    /// Decay d of a moving average of the weights, 0 or more and less than 1, such as 0.9999; absent: no average. After
+    /// update t, the average is `d' average + (1 - d') weights` with `d' = min(d, (1 + t) / (10 + t))`. Evaluations and
+    /// checkpoints use the average (`weights.safetensors`); training continues from `trained.safetensors`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ema: Option<f64>,
     /// Steps between two log records, at least 1.
@@ -276,8 +277,8 @@ pub struct TrainConfig {
     /// tower reads vectors.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub features: Option<bool>,
-    /// Folder of the stored features, as `conifer features --out` writes it. Features of another encoder in it are an
-    /// error. Absent: `features` in the user's cache folder.
+    /// Folder of the stored features, as `conifer features --out` writes it. It must not hold features of another
+    /// encoder. Absent: `features` in the user's cache folder.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub feature_store: Option<PathBuf>,
     /// Folder of the run.
@@ -291,7 +292,7 @@ pub enum LossRows {
     /// All rows: every process computes the loss of the whole batch.
     #[default]
     All,
-    /// Its part of the rows, against all candidates.
+    /// The process's own part of the rows, against all candidates.
     Own,
 }
 
@@ -304,16 +305,16 @@ pub struct EvalConfig {
     pub every: u64,
     /// Names of the benchmarks (`conifer benchmarks` lists them).
     pub benchmarks: Vec<String>,
-    /// Kind of source; default: that of `[data]`, with its path and its options.
+    /// Kind of source; default: the kind in `[data]`, with its path and its options.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kind: Option<String>,
-    /// File, folder or shard pattern; default: that of `[data]`.
+    /// File, folder or shard pattern; default: the path in `[data]`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path: Option<PathBuf>,
-    /// The held-out split.
+    /// Name of the held-out split.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub split: Option<String>,
-    /// Options of this kind of source. They override those of `[data]` if `kind` is absent.
+    /// Options of this kind of source. If `kind` is absent, they override the options in `[data]`.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub options: BTreeMap<String, serde_json::Value>,
     /// File of `parent child` edges, for benchmarks that need a tree of classes.
@@ -321,7 +322,7 @@ pub struct EvalConfig {
     pub tree: Option<PathBuf>,
     /// Prompt templates: a named set (`conifer eval`), or a file.
     pub prompts: String,
-    /// Crop of the photos; absent: that of the model.
+    /// Crop of the photos; absent: the crop of the model.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub crop: Option<EvalCrop>,
 }
@@ -363,8 +364,8 @@ impl Config {
     }
 
     /// The root of the finished model, for its manifest. `None` if the root is a point that is stored beside the
-    /// weights. `None` also if the root is the origin and this is the default of the method: such a method (CLIP)
-    /// trains without a root on a sphere, and the evaluation chooses one.
+    /// weights. Also `None` if the root is the origin by the default of the method, as for CLIP, which trains without a
+    /// root on a sphere. The evaluation then chooses a root.
     ///
     /// # Errors
     /// If the method is unknown.
@@ -401,7 +402,7 @@ impl Config {
         spec
     }
 
-    /// Loader settings for a method that reads `views`.
+    /// The loader settings for a method that reads `views`.
     pub fn loader(&self, views: &[View]) -> LoaderConfig {
         LoaderConfig {
             views: views.to_vec(),
@@ -413,7 +414,7 @@ impl Config {
         }
     }
 
-    /// The architecture, with the vocabulary size of the tokenizer.
+    /// The architecture of the model, with `vocabulary` tokens in the text encoder.
     ///
     /// # Errors
     /// If the text encoder has no vocabulary setting.
@@ -445,7 +446,7 @@ impl Config {
     /// Writes out every default: the space, the root, the settings of the method, and towers for data of vectors.
     ///
     /// # Errors
-    /// As [`Config::method`] and [`Config::space`].
+    /// The errors of [`Config::method`] and [`Config::space`].
     pub fn resolve(mut self) -> Result<Self> {
         self.method.settings = (methods::entry(&self.method.kind)?.resolve)(&self.method.settings)?;
         if self.head.temperatures.is_empty() {

@@ -14,7 +14,7 @@ use toml::{Table, Value};
 use super::Config;
 use crate::methods::METHODS;
 
-/// One key, for listings.
+/// A key of the configuration, for listings.
 #[derive(Clone, Debug, PartialEq, serde::Serialize)]
 pub struct KeyRow {
     /// Dotted path; settings of one method are `method.<key> (<method>)`.
@@ -92,7 +92,7 @@ pub(super) fn check(table: &Table) -> Result<(), String> {
 /// Prefixes of keys that the data source checks.
 const SOURCE_OPTIONS: &[&str] = &["data.options.", "eval.options."];
 
-/// The keys of all sections, encoders and methods. A table is a key, too, because it may be empty.
+/// The keys of all sections, encoders and methods. Tables are included, because a table may be empty.
 fn known() -> BTreeSet<String> {
     let mut known: BTreeSet<String> =
         fields::<Config>("").into_iter().chain(onnx_fields()).map(|row| row.key).collect();
@@ -121,11 +121,11 @@ fn known() -> BTreeSet<String> {
     known
 }
 
-/// Suggests the known key that was probably meant, or else lists the keys of the same section.
+/// Suggests the known key with the smallest edit distance, or else lists the keys of the same section.
 fn nearest(key: &str, known: &BTreeSet<String>) -> String {
     let leaf = |key: &str| key.rsplit('.').next().unwrap_or_default().to_owned();
     let section = |key: &str| key.rsplit_once('.').map_or(String::new(), |(section, _)| section.to_owned());
-    // A key in the wrong section costs as much as a typo of one character.
+    // A wrong section costs as much as a typo of one character.
     let cost = |candidate: &String| {
         let is_moved = section(key) != section(candidate);
         let moved = strsim::levenshtein(&leaf(key), &leaf(candidate)) + usize::from(is_moved);
@@ -183,8 +183,8 @@ fn fields<T: JsonSchema>(prefix: &str) -> Vec<KeyRow> {
     rows
 }
 
-/// Adds the fields of `schemas`, which are the alternatives of one value. The tag of an enum has no doc comment and gets
-/// `about`, the description of the value.
+/// Adds the fields of `schemas`, which are the alternatives of one value. The tag of an enum has no doc comment, so it
+/// is described by `about`, the description of the value.
 fn add_fields(prefix: &str, about: &str, schemas: &[&Json], rows: &mut Vec<KeyRow>) {
     // The variants of an enum may share a field.
     let mut found: Vec<(&str, Vec<&Json>)> = Vec::new();

@@ -1,4 +1,4 @@
-//! A short version of an experiment.
+//! Shrinks an experiment to a test of a few seconds.
 
 use std::collections::BTreeMap;
 
@@ -10,12 +10,12 @@ use super::{Config, ModelSection, TokenizerConfig, TrainConfig};
 use crate::error::Result;
 
 impl Config {
-    /// Shrinks the experiment to run in seconds on toy data, to test that it works at all. Method, space, head and
-    /// optimiser keep their settings, except that the space has at most 4 factors and the warm-up is shorter. Towers,
-    /// embedding dimension, data, batch and number of steps become small.
+    /// Shrinks the experiment to run in seconds on toy data, to test that the config works at all. Method, space, head
+    /// and optimiser keep their settings, except that the space has at most 4 factors and the warm-up is shorter.
+    /// Towers, embedding dimension, data, batch and number of steps become small.
     ///
     /// # Errors
-    /// As [`Config::check`].
+    /// The errors of [`Config::check`].
     pub fn smoke(mut self) -> Result<Self> {
         let visual = VisualConfig::preset("vit_nano")?.with("image_size", 32)?.with("depth", 2)?;
         let textual = TextualConfig::preset("text_nano")?.with("context", 24)?.with("depth", 2)?;
@@ -57,7 +57,7 @@ impl Config {
         self.train = TrainConfig {
             steps,
             batch_size: self.train.batch_size.min(8),
-            // Several micro-batches in the smaller batch.
+            // Three rows leave several micro-batches in the smaller batch.
             micro_batch: self.train.micro_batch.map(|rows| rows.min(3).min(self.train.batch_size)),
             log_every: 1,
             checkpoint_every: 10,

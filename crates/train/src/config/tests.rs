@@ -207,7 +207,7 @@ fn loader_settings_come_from_their_sections() {
     assert_eq!(pairs.loader(pairs.method().unwrap().views()).views, [View::Pair]);
 }
 
-/// Configs that together use every key.
+/// Configs that use every key between them.
 const EVERYTHING: [&str; 4] = [
     "[data]\npath = 'p'\nsplit = 's'\nroots = ['r']\noptions = { x = 1 }\ncache_pixels = { bytes = 5 }\nchain = { without = 1 }\naugment = { decode_at_scale = 1.5, blur = { kernel = 3, sigma = [1, 2] } }
      [tokenizer]\nkind = 'clip_merges'\npath = 'm'\nvocab_size = 600\n[head]\nfeature_scale = 0.5\n[manifold]\ncurv = [1, 1, 1, 1, 1, 1, 1, 1]
@@ -305,8 +305,7 @@ fn the_data_kind_is_inferred_from_the_path() {
     let table = "[data]\nkind = 'taxon_table'\npath = 'a.csv'\n[data.options]\nranks = ['a']";
     assert_eq!(source("[data]\npath = 'a.csv'", &[]), named("csv_pairs", "a.csv", 0));
     assert_eq!(source("", &["data.path=a.jsonl"]), named("jsonl", "a.jsonl", 0));
-    // A kind that can read the new file is kept with its options. Any other kind is replaced, and its options are
-    // dropped.
+    // An existing kind that can read the new file stays, with its options. Otherwise kind and options are replaced.
     assert_eq!(source(table, &["data.path=b.csv"]), named("taxon_table", "b.csv", 1));
     assert_eq!(source(table, &["data.path=jsonl:b.jsonl"]), named("jsonl", "b.jsonl", 0));
     assert_eq!(source(table, &["data.path=b.csv", "data.kind=csv_pairs"]), named("csv_pairs", "b.csv", 0));

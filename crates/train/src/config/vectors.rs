@@ -1,4 +1,4 @@
-//! Towers that other programs made: vectors of photos or texts, and ONNX models.
+//! Checks towers that other programs made: vectors of photos or texts, and ONNX models.
 
 use conifer_data::Source;
 use conifer_data::sources::features;
@@ -9,8 +9,8 @@ use super::{Config, ModelSection, TokenizerConfig};
 use crate::error::{Error, Result};
 
 impl Config {
-    /// Replaces towers that the config does not name by ones that read vectors, if the data has vectors. Such a tower
-    /// has no parameters, so it counts as frozen, as an ONNX model does.
+    /// Replaces towers that are absent from the config by towers that read vectors, if the data has vectors. Such a
+    /// tower has no parameters, so it counts as frozen, as an ONNX model does.
     pub(super) fn resolve_vectors(&mut self) {
         let default = ModelSection::default();
         let is_given = |option: &str| self.data.kind == features::KIND && self.data.options.contains_key(option);
@@ -33,8 +33,8 @@ impl Config {
         }
     }
 
-    /// Checks that the config gives a tokenizer file for an ONNX text encoder. An encoder from a checkpoint has its
-    /// tokenizer there.
+    /// Checks that the config names a tokenizer file for an ONNX text encoder. An encoder from a checkpoint brings its
+    /// own tokenizer.
     pub(super) fn check_onnx(&self) -> Result<()> {
         let ModelSection { textual, init, init_textual, .. } = &self.model;
         let is_own = textual.onnx_file().is_some() && init.is_none() && init_textual.is_none();
@@ -69,7 +69,8 @@ impl Config {
     }
 }
 
-/// The width of a tower that reads vectors: the width of the data. The config may repeat it (0: not given).
+/// Returns the width of the vectors in the data for a tower that reads vectors. `given` is the width in the config (0:
+/// not given), which must equal it.
 fn width(section: &str, given: usize, found: Option<usize>, option: &str) -> Result<usize> {
     match (given, found) {
         (_, None) => {

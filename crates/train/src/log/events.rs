@@ -17,7 +17,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::error::{Error, Result};
 
-/// An open event file.
+/// A TensorBoard event file, open for appending.
 #[derive(Debug)]
 pub struct EventFile {
     path: PathBuf,
@@ -92,8 +92,8 @@ fn tf_record(payload: &[u8]) -> Vec<u8> {
     record
 }
 
-/// CRC-32C, rotated and offset by a constant. TensorFlow masks it because the checksum of data that itself holds
-/// checksums is weak.
+/// CRC-32C, rotated and offset by a constant. TensorFlow masks it because a checksum of data that contains checksums is
+/// weak.
 pub(super) fn masked_crc(bytes: &[u8]) -> u32 {
     crc32c::crc32c(bytes).rotate_right(15).wrapping_add(0xa282_ead8)
 }

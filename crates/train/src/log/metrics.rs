@@ -9,7 +9,7 @@ use conifer_files::write_whole;
 use super::StepRecord;
 use crate::error::{Error, Result};
 
-/// Name of the file in the run folder.
+/// Name of the metrics file in the run folder.
 pub const METRICS_FILE: &str = "metrics.jsonl";
 
 /// The open file. Each record is written without buffering, so a killed process loses none.

@@ -22,14 +22,14 @@ pub struct StepRecord {
     pub step: u64,
     /// Epoch of the first sample of this step, counted from 0.
     pub epoch: u64,
-    /// Learning rate used.
+    /// Learning rate of this step.
     pub lr: f64,
     /// Decay rate of the first moment, if the schedule sets it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub beta1: Option<f64>,
-    /// Total loss, mean over the micro-batches.
+    /// Total loss, mean over the accumulated batches.
     pub loss: f64,
-    /// Each term of the loss by name, mean over its samples.
+    /// Each term of the loss by name: its mean over its samples.
     pub terms: serde_json::Map<String, serde_json::Value>,
     /// Value of each learnable scalar by name (not its logarithm), before the update: one number, or one per factor.
     pub scalars: serde_json::Map<String, serde_json::Value>,
@@ -54,7 +54,7 @@ pub struct StepRecord {
     pub eval: serde_json::Map<String, serde_json::Value>,
 }
 
-/// Both logs of a run folder.
+/// The two logs of a run: `metrics.jsonl` and the TensorBoard events.
 #[derive(Debug)]
 pub struct RunLog {
     metrics: MetricsFile,

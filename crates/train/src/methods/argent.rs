@@ -2,8 +2,9 @@
 //!
 //! Huynh et al., "ARGENT: Adaptive Hierarchical Image-Text Representations", 2026 (arXiv 2603.23311). A cone becomes a
 //! half space as its apex approaches the origin, and then constrains nothing ("cone collapse"). ARGENT has no
-//! apertures. With I, T the photograph and its caption, Ib, Tb a box and its phrase, X the exterior angle at the
-//! parent, d the distance and L HyCoCLIP's contrast (its Eq. 5):
+//! apertures. I and T are the photograph and its caption, Ib and Tb a box and its phrase, X the exterior angle at the
+//! parent, d the distance, L the contrastive loss of HyCoCLIP (Eq. 5 there), and `|x|` the length of the space
+//! components:
 //!
 //! ```text
 //! contrast = 1/4 ( L(I, T) + L(T, I) + L(Ib, T) + L(Tb, I) )
@@ -14,8 +15,8 @@
 //! total    = contrast + entailment_weight entail + norm_weight norm
 //! ```
 //!
-//! The weight w keeps the angle of almost equal points, which carries no information, from pushing them apart. No code
-//! is released; DEVIATIONS.md lists what the available description leaves open.
+//! The weight w is small for almost equal points, because their angle carries no information and would push them apart.
+//! No code is released; DEVIATIONS.md lists what the available description leaves open.
 
 use burn::tensor::Tensor;
 use conifer_data::View;
@@ -31,7 +32,7 @@ use crate::Result;
 use crate::root::RootKind;
 use crate::terms::{mean, squared_lengths};
 
-/// Registry entry.
+/// The entry of this method in [`METHODS`](super::METHODS).
 pub const ENTRY: MethodEntry = MethodEntry {
     name: NAME,
     summary: "HyCoCLIP with weighted angles instead of cones, and a regulariser of the norms against cone collapse",
@@ -69,15 +70,15 @@ const ANGLES: [(&str, ViewPart, ViewPart); 4] = [
 const NORM: &str = "norm";
 const ALL_PARTS: [ViewPart; 4] = [ViewPart::Image, ViewPart::Text, ViewPart::BoxImage, ViewPart::BoxText];
 
-/// Settings.
+/// Settings in the `[method]` table, without `kind`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
-    /// Released behaviour: no code is released, so this changes nothing.
+    /// No effect, because no code is released.
     pub reference: bool,
-    /// Factor of the sum of the angle terms: 0.1, as HyCoCLIP's cones (not known for ARGENT).
+    /// Factor of the sum of the angle terms: 0.1, as for HyCoCLIP's cones (the value in ARGENT is not known).
     pub entailment_weight: f64,
-    /// Factor of the regulariser: 0.01 (not known for ARGENT).
+    /// Factor of the regulariser: 0.01 (the value in ARGENT is not known).
     pub norm_weight: f64,
     /// delta of the Huber function, radians: 1.
     pub huber_delta: f64,
@@ -102,7 +103,7 @@ impl MethodSettings for Config {
 
 struct Argent {
     config: Config,
-    /// HyCoCLIP's contrastive terms that are switched on.
+    /// The enabled contrastive terms of HyCoCLIP.
     contrasts: Objective,
 }
 
@@ -177,7 +178,7 @@ fn huber(values: Tensor<1>, delta: f64) -> Tensor<1> {
     inner.clone() * (values - inner * 0.5)
 }
 
-/// `|x|^2 - log |x|^2` of each row, `[B, D] -> [B]`. A row shorter than 1e-6 counts as a row of this length and has no
+/// `|x|^2 - log |x|^2` of each row, `[B, D] -> [B]`. A row shorter than 1e-6 counts as a row of length 1e-6 and has no
 /// gradient.
 fn norm(points: &Tensor<2>) -> Tensor<1> {
     let squares = squared_lengths(points, f64::from(safe::EPS_F32).powi(2));

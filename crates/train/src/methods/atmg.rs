@@ -1,7 +1,7 @@
 //! ATMG: contrastive loss by the exterior angle alone, so a caption and its photograph need not be near each other.
 //!
 //! Ramasinghe et al., "Accept the Modality Gap: An Exploration in the Hyperbolic Space", CVPR 2024. X is the exterior
-//! angle at the first argument, seen from the root, and L the contrastive loss of a row of logits:
+//! angle at the first argument, seen from the root, and L the cross entropy of a row of logits:
 //!
 //! ```text
 //! text query:  similarity -X(T, I)      a photograph lies straight behind its caption
@@ -22,7 +22,7 @@ use crate::Result;
 use crate::root::RootKind;
 use crate::terms::{Denominator, contrast};
 
-/// Registry entry.
+/// The entry of this method in [`METHODS`](super::METHODS).
 pub const ENTRY: MethodEntry = MethodEntry {
     name: NAME,
     summary: "contrast by exterior angles instead of distances, which accepts the gap between the modalities",
@@ -39,15 +39,15 @@ const NAME: &str = "atmg";
 const REFERENCE: &str = "Ramasinghe et al., CVPR 2024";
 const TERMS: &[&str] = &["contrast_text_image", "contrast_image_text"];
 
-/// Settings.
+/// Settings in the `[method]` table, without `kind`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
     /// No effect: the released loss is that of the paper. The released code also fixes the curvature: `head.curv = 0.1`
     /// and `head.learn_curv = false`.
     pub reference: bool,
-    /// Whether a photograph's caption is expected towards the root (true: official code) or away from it (false: RCME's
-    /// baseline).
+    /// Whether the caption of a photograph is expected towards the root (true: official code) or away from the root
+    /// (false: baseline of RCME).
     pub towards_root: bool,
     /// The terms, one per direction: `contrast_<query>_<candidates>`.
     pub terms: TermSwitches,

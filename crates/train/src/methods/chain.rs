@@ -9,21 +9,21 @@ use crate::{Error, Result};
 pub struct Chain {
     /// The links, at least two. A shorter chain repeats its last link.
     pub positive: Vec<Tensor<2>>,
-    /// One wrong text per link, or empty.
+    /// One wrong text per link; empty if there are no wrong texts.
     pub negative: Vec<Tensor<2>>,
     /// Number of links of each sample before the repetition, at least 1. Empty if every chain is complete.
     pub lengths: Vec<usize>,
 }
 
 impl Chain {
-    /// For each sample, the mean over the terms whose links are all in its chain: `[B]`. `values[i]`, `[B]`, is the
-    /// term that reads the links i to i + `links` - 1. A sample whose chain is too short for any term has mean 0 and
-    /// no gradient.
+    /// For each sample, the mean over the terms that read only links of its chain: `[B]`. `values[i]`, `[B]`, is the
+    /// term that reads the links i to i + `links` - 1. A sample whose chain is too short for any term has mean 0 and no
+    /// gradient.
     pub fn mean_of_terms(&self, values: Vec<Tensor<1>>, links: usize) -> Tensor<1> {
         self.mean_of_rows(Tensor::stack(values, 0), links)
     }
 
-    /// As [`Chain::mean_of_terms`], with the terms in rows: `[terms, B] -> [B]`.
+    /// Like [`Chain::mean_of_terms`], with the terms in rows: `[terms, B] -> [B]`.
     pub fn mean_of_rows(&self, values: Tensor<2>, links: usize) -> Tensor<1> {
         if self.lengths.is_empty() {
             return values.mean_dim(0).squeeze_dim(0);
@@ -40,7 +40,8 @@ impl Chain {
         (!self.lengths.is_empty()).then(|| self.weights(terms, links, device).equal_elem(0.0))
     }
 
-    /// `1 / n` for the n terms of a sample whose links are all in its chain, else 0: `[terms, B]`.
+    /// `1 / n` for a term that reads only links of the sample's chain, where n is the number of these terms; else 0:
+    /// `[terms, B]`.
     fn weights(&self, terms: usize, links: usize, device: &Device) -> Tensor<2> {
         let own = |length: usize| (length + 1).saturating_sub(links).min(terms);
         let weight = |term: usize, length: usize| if term < own(length) { 1.0 / own(length) as f32 } else { 0.0 };
@@ -49,7 +50,7 @@ impl Chain {
     }
 
     /// # Errors
-    /// [`Error::Invalid`] if there is not one possible length per sample.
+    /// [`Error::Invalid`] if `lengths` has not one entry per sample, or an entry is 0 or more than the number of links.
     pub(super) fn check_lengths(&self, samples: usize) -> Result<()> {
         let links = self.positive.len();
         let possible = self.lengths.iter().all(|length| (1..=links).contains(length));

@@ -1,4 +1,4 @@
-//! Losses of chains of different lengths.
+//! Tests of the losses of chains with different lengths.
 #![allow(clippy::unwrap_used)]
 
 use burn::tensor::{DType, Tensor};
@@ -40,7 +40,7 @@ fn batch(space: &BatchSpace, junk: Option<f64>) -> BatchPoints {
     found
 }
 
-/// Sample `row` alone, without the links that it lacks.
+/// Cuts out sample `row`, without the links after the end of its chain.
 fn alone(batch: &BatchPoints, row: usize) -> BatchPoints {
     let cut = |chain: &Chain| {
         let own =
@@ -66,7 +66,7 @@ fn spaces() -> Vec<(&'static str, &'static str, ManifoldSpec)> {
     ]
 }
 
-/// The loss is the mean over the samples of the loss of each sample alone. A sample with one link has no pair.
+/// The loss is the mean of the losses of the single samples. A sample with one link has no pair.
 #[test]
 fn the_loss_is_the_mean_of_shorter_chains() {
     for (name, text, spec) in spaces() {
@@ -78,7 +78,7 @@ fn the_loss_is_the_mean_of_shorter_chains() {
         for (row, length) in LENGTHS.into_iter().enumerate() {
             let mut alone = alone(&batch, row);
             if length == 1 {
-                // Only the prior reads a chain of one link. Two equal links have the same prior.
+                // Only the prior is defined for a chain of one link. Repeating the link does not change it.
                 let double = |chain: Chain| Chain {
                     positive: [chain.positive.clone(), chain.positive].concat(),
                     negative: [chain.negative.clone(), chain.negative].concat(),
@@ -93,12 +93,11 @@ fn the_loss_is_the_mean_of_shorter_chains() {
     }
 }
 
-/// Links that a sample lacks change neither the loss nor its gradient, except the last one, which repeats the last
-/// text.
+/// Padding links change neither the loss nor its gradient, except that the last link must repeat the last text.
 #[test]
 fn absent_links_are_not_read() {
     for entry in METHODS.iter().filter(|entry| entry.views.contains(&View::Chain)) {
-        // RCME aligns photographs with the last link.
+        // With RCME, photographs are aligned with the last link, so this term is off.
         let text = if entry.name == "rcme" { "terms.contrast_text_image = false" } else { "" };
         let spec = (entry.manifold)(DIM);
         let spec = if spec.kind.name() == "lorentz" { ManifoldSpec::lorentz(DIM, 1.0) } else { spec };

@@ -15,7 +15,7 @@ use crate::Result;
 use crate::root::RootKind;
 use crate::terms::Denominator;
 
-/// Registry entry.
+/// The entry of this method in [`METHODS`](super::METHODS).
 pub const ENTRY: MethodEntry = MethodEntry {
     name: NAME,
     summary: "symmetric contrast of photograph and caption on the sphere",
@@ -31,17 +31,17 @@ pub const ENTRY: MethodEntry = MethodEntry {
 const NAME: &str = "clip";
 const REFERENCE: &str = "Radford et al., ICML 2021; baseline of HyCoCLIP Table 1";
 
-/// Settings, with the values of the paper as defaults.
+/// Settings in the `[method]` table, without `kind`. The defaults are the values of the paper.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
-    /// Released behaviour. Paper and code agree here, so this changes nothing.
+    /// No effect, because paper and released code agree.
     pub reference: bool,
     /// Whether boxes with their phrases join the batch as additional pairs ("w/ boxes" in HyCoCLIP Table 1). Default:
     /// none.
     pub boxes: Boxes,
-    /// `contrast_image_text`: photographs are queries, captions candidates. `contrast_text_image`: the reverse. Both
-    /// on.
+    /// `contrast_image_text`: photographs are queries, captions are candidates. `contrast_text_image`: the reverse.
+    /// Default: both on.
     pub terms: TermSwitches,
 }
 

@@ -1,4 +1,4 @@
-//! Wholes and parts of a batch, for the methods that read [`View::Edges`](conifer_data::View::Edges).
+//! Wholes and parts in a batch, for the methods that read [`View::Edges`](conifer_data::View::Edges).
 
 use std::sync::Arc;
 
@@ -18,20 +18,20 @@ pub struct Edges {
     pub parts: Vec<[u32; 2]>,
 }
 
-/// Crops of the parts that have several crops, for a contrast between crops of the same part.
+/// Crops of parts with at least two crops each, for a contrast between crops of the same part.
 pub struct SamePartCrops {
-    /// The crops, `[T, D]`.
+    /// Points of the crops, `[T, D]`.
     pub points: Tensor<2>,
-    /// Position of each crop among the crops of parts, `[T]`.
+    /// Index of each crop among all crops of parts, `[T]`.
     pub positions: Vec<u32>,
-    /// True for another crop of the same object, `[T, T]`.
+    /// True if row and column are different crops of the same object, `[T, T]`.
     pub positive: Tensor<2, Bool>,
-    /// True for the crop itself, `[T, T]`.
+    /// True if row and column are the same crop, `[T, T]`.
     pub same: Tensor<2, Bool>,
 }
 
 impl Edges {
-    /// Returns the rows of the wholes and of the parts, the pairs of them that are positives, and the pairs that show
+    /// Returns the rows of the wholes and of the parts, which whole-part pairs of rows are positives, and which show
     /// the same object. `method` names the training method in error messages.
     ///
     /// # Errors
@@ -59,7 +59,7 @@ impl Edges {
         Ok(Arc::new(PairLabels::new(whole_rows, part_rows, positive, same)))
     }
 
-    /// The crops of each part with several crops; `None` if every part has one crop.
+    /// Returns the crops of the parts with at least two crops; `None` if every part has one crop.
     pub fn same_part_crops(&self, labels: &PairLabels) -> Option<SamePartCrops> {
         let objects = BatchObjects::new(&self.things);
         let crops = objects.positions(labels.parts());
@@ -80,8 +80,8 @@ impl Edges {
     }
 }
 
-/// The rows of the crops that show a part, in order: the rows that a momentum encoder embeds. `things` and `parts` are
-/// those of [`Edges`].
+/// The rows of the crops that show a part, in ascending order. A momentum encoder embeds these rows. `things` and
+/// `parts` are the fields of [`Edges`].
 pub fn part_rows(things: &[u32], parts: &[[u32; 2]]) -> Vec<u32> {
     BatchObjects::new(things).rows(parts, 1)
 }

@@ -1,7 +1,7 @@
 //! EuCLIP: Euclidean space, logits from squared distances, and cones of captions that contain their photographs.
 //!
-//! Chou and Alam, "Embedding Geometries of Contrastive Language-Image Pre-Training", 2024. With d the Euclidean
-//! distance, L the contrastive loss of a row of logits and the cone of [`terms::cone`](crate::terms::cone()):
+//! Chou and Alam, "Embedding Geometries of Contrastive Language-Image Pre-Training", 2024. d is the Euclidean distance,
+//! L the cross entropy of a row of logits, and `cone` is [`terms::cone`](crate::terms::cone()):
 //!
 //! ```text
 //! total = 1/2 (L(-d^2(I, T)) + L(-d^2(T, I))) + entailment_weight cone(T, I)
@@ -20,7 +20,7 @@ use crate::Result;
 use crate::root::RootKind;
 use crate::terms::{ConeShape, Denominator, cone, contrast};
 
-/// Registry entry.
+/// The entry of this method in [`METHODS`](super::METHODS).
 pub const ENTRY: MethodEntry = MethodEntry {
     name: NAME,
     summary: "contrast by squared distances in flat space, with flat cones: MERU without curvature",
@@ -37,11 +37,11 @@ const NAME: &str = "euclip";
 const REFERENCE: &str = "Chou and Alam, 2024";
 const TERMS: &[&str] = &["contrast_image_text", "contrast_text_image", "cone_text_image"];
 
-/// Settings.
+/// Settings in the `[method]` table, without `kind`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
-    /// Released behaviour: the same loss, so this changes nothing.
+    /// No effect, because paper and released code agree.
     pub reference: bool,
     /// Whether the logits use `-d^2` (the paper's choice) or `-d`.
     pub squared: bool,

@@ -1,5 +1,6 @@
-//! Compares losses and gradients with those of the released implementations: `fixtures/losses/` (see its RECIPE.md), in
-//! reference mode, through head and method. Loss and terms agree to 1e-5 relative, gradients to 1e-4 of their norm.
+//! Compares losses and gradients with those of the released implementations, in reference mode, through head and
+//! method. The fixtures are in `fixtures/losses/` (see its RECIPE.md). Loss and terms agree to 1e-5 relative, gradients
+//! to 1e-4 of their norm.
 #![allow(clippy::unwrap_used)]
 
 use std::collections::BTreeMap;
@@ -20,7 +21,7 @@ use crate::terms::select;
 
 const FIXTURES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/losses");
 
-/// Name of our term, and the released code's name for the mean of that term over the batch.
+/// Name of a term here, and the released code's name for its mean over the batch.
 const TERMS: &[(&str, &str)] = &[
     ("contrastive", "contrastive_loss"),
     ("entailment", "entailment_loss"),
@@ -54,8 +55,8 @@ impl LossGolden {
         self.tensors.get(name)
     }
 
-    /// The views of the file. A missing box view is replaced by the view of the whole, so that a method that reads
-    /// boxes gives a wrong loss.
+    /// The views in the file. A missing box view is replaced by the whole, so a method that wrongly reads boxes gives a
+    /// wrong loss.
     fn features(&self, dim: usize) -> Features {
         Features(std::array::from_fn(|view| {
             let stored = self.get(&format!("in.{}", VIEWS[view])).or(self.get(&format!("in.{}", VIEWS[view % 2])));
@@ -138,7 +139,7 @@ fn phyclip_l2() {
     check("phyclip_l2_b24_k8_d8.safetensors", "phyclip", "", &ManifoldSpec::product_l2(8, 8, vec![1.0; 8]));
 }
 
-/// If the original files are available, the copies in the repository must equal them.
+/// If the original files are available, checks that the copies in the repository equal them.
 #[test]
 fn fixtures_are_copies() {
     let (copies, originals) =
@@ -160,8 +161,8 @@ fn fixtures_are_copies() {
     assert_eq!(compared, 8);
 }
 
-/// `../shared/goldens/losses/radial_b16_d48`: the released loss of HierarCaps on 16 chains of four tiers in 48
-/// dimensions.
+/// The released loss of HierarCaps on 16 chains of four tiers in 48 dimensions
+/// (`../shared/goldens/losses/radial_b16_d48`).
 #[test]
 fn radial() {
     let golden = LossGolden::read("radial_b16_d48.safetensors");
@@ -205,8 +206,8 @@ fn radial() {
     }
 }
 
-/// `../shared/goldens/losses/uncha_*`: the released loss of UNCHA on wholes with two or three boxes each. `in.owner`
-/// holds the row of the whole of each box.
+/// The released loss of UNCHA on wholes with two or three boxes each (`../shared/goldens/losses/uncha_*`). `in.owner`
+/// holds, for each box, the row of its whole.
 #[test]
 fn uncha() {
     for file in ["uncha_b10_n3_d512.safetensors", "uncha_b8_n4_c05.safetensors"] {
@@ -254,8 +255,8 @@ fn uncha() {
         let scalars = scalar_gradients(&head, &gradients).into_iter();
         let (names, found): (Vec<String>, Vec<f64>) = scalars.map(|(name, slope)| (name, slope.unwrap())).unzip();
         assert_eq!(names.len(), 6);
-        // The gradient of a temperature is a difference of logits, up to 69 here, which float32 rounds: that of
-        // `global_logit_scale` is -1.822e-5 in float64 and -2.029e-5 by the released code, in float32.
+        // The gradient of a temperature is a difference of logits of up to 69, which float32 rounds. The gradient of
+        // `global_logit_scale` is -1.822e-5 in float64, but -2.029e-5 in the released float32 code.
         let rounding = 69.0 * f64::from(f32::EPSILON);
         for (name, slope) in names.iter().zip(found) {
             let expected = golden.get(&format!("gradparam.{name}")).unwrap()[0];

@@ -1,7 +1,7 @@
 //! HCL: contrastive loss of objects by their directions, and of scenes and their objects by the hyperbolic distance.
 //!
-//! Ge et al., "Hyperbolic Contrastive Learning for Visual Representations beyond Objects", CVPR 2023. With two crops z,
-//! z' of an object, a scene s and its objects o, d the distance of the space and S the cosine:
+//! Ge et al., "Hyperbolic Contrastive Learning for Visual Representations beyond Objects", CVPR 2023. z and z' are
+//! crops of objects, s a scene, o objects, d the distance of the space and S the cosine:
 //!
 //! ```text
 //! object = -log( sum_{z' of the same} exp(S(z, z') / tau) / sum_{z'} exp(S(z, z') / tau) )       over crops of objects
@@ -10,7 +10,7 @@
 //! ```
 //!
 //! z and s are points of the trained model. With `negatives = "queue"`, the paper's form, z' and o are points of a
-//! momentum encoder ([`MomentumKeys`]): the positives belong to the batch, and the negatives to earlier batches. With
+//! momentum encoder ([`MomentumKeys`]): the positives come from the batch, and the negatives from earlier batches. With
 //! `negatives = "batch"`, z' and o are points of the batch, embedded by the trained model. With `data.edges.copies = 1`
 //! no object has a second crop, and the term `object` is absent. DEVIATIONS.md has the differences to the released
 //! code.
@@ -29,7 +29,7 @@ use crate::root::RootKind;
 use crate::terms::{masks, multi_positive_contrast, select};
 use crate::{Error, Result};
 
-/// Registry entry.
+/// The entry of this method in [`METHODS`](super::METHODS).
 pub const ENTRY: MethodEntry = MethodEntry {
     name: NAME,
     summary: "photographs alone: two crops of an object by their cosine, scenes and objects by the hyperbolic distance",
@@ -53,23 +53,23 @@ const MAX_QUEUE: usize = 1 << 24;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Negatives {
-    /// From a queue of points of a momentum encoder.
+    /// A queue of points of a momentum encoder.
     Queue,
-    /// From the batch. There is no second encoder.
+    /// The batch. The method then has no momentum encoder.
     Batch,
 }
 
-/// Settings.
+/// Settings in the `[method]` table, without `kind`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
-    /// No effect: the released loss is that of the paper.
+    /// No effect, because paper and released code agree on the loss.
     pub reference: bool,
     /// Where the negatives come from: `queue`.
     pub negatives: Negatives,
-    /// Momentum of the second encoder: 0.999, that of MoCo v2. Used only with a queue.
+    /// Momentum of the momentum encoder: 0.999, as in MoCo v2. Used only with a queue.
     pub momentum: f64,
-    /// Number of points in the queue: 65,536, that of MoCo v2.
+    /// Number of points in the queue: 65,536, as in MoCo v2. Used only with a queue.
     pub queue_size: usize,
     /// Weight of the hyperbolic term: 0.1.
     pub hyperbolic_weight: f64,
@@ -153,7 +153,7 @@ fn object_term(space: &BatchSpace, crops: SamePartCrops, keys: Option<&MomentumK
     let candidates = keys.map_or_else(|| points.clone(), |keys| keys.candidates(&positions));
     let [positive, left_out] = candidate_masks(positive, same, keys);
     let sphere = manifold(&ManifoldSpec::sphere(points.dims()[1]), None)?;
-    // The cosines between the directions of points, seen from the origin.
+    // The cosines between the directions of points as seen from the origin.
     let directions = |points| sphere.lift(space.manifold.unlift(points));
     let cosines = |query| sphere.pairwise_similarity(directions(query), directions(candidates));
     Ok(multi_positive_contrast(space, &points, &positive, &left_out, cosines))

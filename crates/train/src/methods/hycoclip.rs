@@ -1,7 +1,7 @@
 //! HyCoCLIP: entailment cones in which boxes are above wholes and texts above photographs.
 //!
-//! Pal et al., "Compositional Entailment Learning for Hyperbolic Vision-Language Models", ICLR 2025. With I, T the
-//! photograph and its caption and Ib, Tb a box and its phrase:
+//! Pal et al., "Compositional Entailment Learning for Hyperbolic Vision-Language Models", ICLR 2025. I and T are the
+//! photograph and its caption, Ib and Tb a box and its phrase:
 //!
 //! ```text
 //! hCC = 1/4 ( L(I, T) + L(T, I) + L(Ib, T) + L(Tb, I) )                          Eq. 6; L: Eq. 5, similarity -d
@@ -9,8 +9,8 @@
 //! hC  = hCC + gamma hCE                                                          Eq. 12
 //! ```
 //!
-//! Boxes are queries and wholes are candidates. A box is not a negative, because boxes of different photographs often
-//! show the same kind of object.
+//! Boxes are queries and wholes are candidates. Boxes are not negatives of each other, because boxes of different
+//! photographs often show the same kind of object.
 
 use conifer_data::View;
 use serde::{Deserialize, Serialize};
@@ -23,7 +23,7 @@ use crate::Result;
 use crate::root::RootKind;
 use crate::terms::{ConeShape, Denominator};
 
-/// Registry entry.
+/// The entry of this method in [`METHODS`](super::METHODS).
 pub const ENTRY: MethodEntry = MethodEntry {
     name: NAME,
     summary: "MERU with boxes: boxes above wholes, texts above photographs, boxes contrasted with wholes",
@@ -51,7 +51,7 @@ pub(super) const TERMS: &[&str] = &[
 const NAME: &str = "hycoclip";
 const REFERENCE: &str = "Pal et al., ICLR 2025, Eqs. 5-12";
 
-/// Settings. PHyCLIP uses them with other defaults.
+/// Settings in the `[method]` table, without `kind`. PHyCLIP has the same settings with other defaults.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
@@ -59,17 +59,17 @@ pub struct Config {
     pub reference: bool,
     /// gamma of Eq. 12: factor of the plain sum of the cone terms. 0.1 (App. B).
     pub entailment_weight: f64,
-    /// eta of Eq. 10.
+    /// eta of Eq. 10: factors on the half apertures.
     pub aperture_scale: ApertureScale,
     /// K of Eq. 7: 0.1.
     pub min_radius: f64,
     /// Candidates for boxes: wholes (Eq. 6).
     pub box_candidates: BoxCandidates,
-    /// Softmax denominator. Eq. 5 prints a sum without the positive. The default includes it, as every other source
-    /// does.
+    /// Softmax denominator. Eq. 5 prints a sum without the positive. The default includes the positive, as the released
+    /// code does.
     pub denominator: Denominator,
-    /// The losses of Table 4: `contrast_<query>_<candidates>`, `cone_<parent>_<child>`. All on. Switching one off does
-    /// not change the weights of the others.
+    /// The losses of Table 4: `contrast_<query>_<candidates>`, `cone_<parent>_<child>`. Default: all on. Switching one
+    /// off does not change the weights of the others.
     pub terms: TermSwitches,
 }
 
@@ -87,9 +87,10 @@ pub struct ApertureScale {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum BoxCandidates {
-    /// Box photograph against all captions, phrase against all photographs (HyCoCLIP Eq. 6; the code of both systems).
+    /// A crop of a photograph against all captions, a phrase against all photographs (HyCoCLIP Eq. 6; the released code
+    /// of HyCoCLIP and PHyCLIP).
     Wholes,
-    /// Box photograph against all phrases, phrase against all box photographs (PHyCLIP Eq. 4).
+    /// A crop of a photograph against all phrases, a phrase against all crops (PHyCLIP Eq. 4).
     Boxes,
 }
 
@@ -126,7 +127,7 @@ pub fn build(config: &Config) -> Result<Objective> {
 }
 
 /// Builds the [`Objective`] with the contrastive terms of Eq. 6 and the cone terms of Eq. 11, weighted as in Eq. 12.
-/// PHyCLIP uses it, too, with `box_candidates` as in its Eq. 4.
+/// PHyCLIP also uses this function, with `box_candidates` as in its Eq. 4.
 pub(super) fn composition(
     method: &'static str,
     reference: &'static str,

@@ -22,7 +22,7 @@ struct LaterBatch {
 }
 
 impl LaterBatch {
-    /// `scalars`: logarithms of curvature, visual scale, textual scale, logit scales.
+    /// `scalars`: logarithms of the curvature, the visual scale, the textual scale and the logit scales.
     fn new(features: &Features, scalars: &[Vec<f64>; 4]) -> Self {
         let curv = scalars[0][0].exp();
         let lift = |view: usize| {
@@ -45,7 +45,7 @@ impl LaterBatch {
         }
     }
 
-    /// `c <x, y>_L`.
+    /// The Lorentzian inner product times the curvature: `c <x, y>_L`.
     fn inner(&self, x: &HyperboloidPoint, y: &HyperboloidPoint) -> f64 {
         self.curv * (x[1..].iter().zip(&y[1..]).map(|(a, b)| a * b).sum::<f64>() - x[0] * y[0])
     }
@@ -78,7 +78,7 @@ impl LaterBatch {
         queries.iter().enumerate().map(row).sum::<f64>() / queries.len() as f64
     }
 
-    /// `max(0, X - eta w) + 0.1 X` of each row.
+    /// `max(0, X - eta w) + 0.1 X` of each row, with the exterior angle X and the half aperture w.
     fn residuals(&self, parents: &[HyperboloidPoint], children: &[HyperboloidPoint], eta: f64) -> Vec<f64> {
         let pairs = parents.iter().zip(children);
         pairs
@@ -89,7 +89,7 @@ impl LaterBatch {
             .collect()
     }
 
-    /// The loss of UNCHA. `constant` is the batch from which the values without gradient are computed.
+    /// The loss of UNCHA. `constant` is the batch for the values that have no gradient.
     fn uncha(&self, constant: &Self) -> f64 {
         let scale = |softmax: usize| self.logit_scales[softmax % self.logit_scales.len()];
         let one = |_: usize| 1.0;

@@ -1,8 +1,7 @@
 //! MERU: contrastive loss by the negative Lorentz distance, with captions above photographs in entailment cones.
 //!
-//! Desai et al., "Hyperbolic Image-Text Representations", ICML 2023:
-//! `1/2 (L(I, T) + L(T, I)) + gamma * mean max(0, ext(T, I) - aperture(T))`, similarity `-d`. Works on any space that
-//! has cones.
+//! Desai et al., "Hyperbolic Image-Text Representations", ICML 2023: `1/2 (L(I, T) + L(T, I)) + gamma * mean max(0,
+//! ext(T, I) - aperture(T))`, with similarity `-d`. The loss works on any space that has cones.
 
 use conifer_data::View;
 use conifer_geometry::ManifoldSpec;
@@ -16,7 +15,7 @@ use crate::Result;
 use crate::root::RootKind;
 use crate::terms::{ConeShape, Denominator};
 
-/// Registry entry.
+/// The entry of this method in [`METHODS`](super::METHODS).
 pub const ENTRY: MethodEntry = MethodEntry {
     name: NAME,
     summary: "contrast by hyperbolic distance, captions above photographs in entailment cones",
@@ -32,11 +31,11 @@ pub const ENTRY: MethodEntry = MethodEntry {
 const NAME: &str = "meru";
 const REFERENCE: &str = "Desai et al., ICML 2023, Sec. 3";
 
-/// Settings, with the values of the paper as defaults.
+/// Settings in the `[method]` table, without `kind`. The defaults are the values of the paper.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
-    /// Released behaviour. Paper and code agree here, so this changes nothing.
+    /// No effect, because paper and released code agree.
     pub reference: bool,
     /// gamma: factor of the cone term in the total. 0.2 (released code).
     pub entailment_weight: f64,
@@ -48,7 +47,8 @@ pub struct Config {
     /// Whether boxes with their phrases join the batch as additional pairs ("w/ boxes" in HyCoCLIP Table 1). Default:
     /// none.
     pub boxes: Boxes,
-    /// `contrast_image_text`, `contrast_text_image`, `cone_text_image` (parent text, child photograph). All on.
+    /// `contrast_image_text`, `contrast_text_image`, `cone_text_image` (parent text, child photograph). Default: all
+    /// on.
     pub terms: TermSwitches,
 }
 
@@ -101,7 +101,7 @@ pub fn build(config: &Config) -> Result<Objective> {
     objective.keep(|name| config.terms.on(name))
 }
 
-/// One Lorentz space; the head sets its curvature.
+/// One Lorentz factor of dimension `dim`; the head sets its curvature.
 pub(super) fn one_hyperboloid(dim: usize) -> ManifoldSpec {
     ManifoldSpec { curv: Vec::new(), ..ManifoldSpec::lorentz(dim, 1.0) }
 }

@@ -43,19 +43,19 @@ pub use edges::Edges;
 pub use momentum::{MomentumKeys, MomentumSettings};
 pub use settings::TermSwitches;
 
-/// One training objective.
+/// A training objective.
 pub trait Method: Send + Sync {
     /// Name in configurations, logs and reports: `"hycoclip"`.
     fn name(&self) -> &'static str;
-    /// Paper and equations.
+    /// The paper, and the equations that the method implements.
     fn reference(&self) -> &'static str;
-    /// Views that the batch must provide: exactly those that [`Method::loss`] reads with these settings.
+    /// Views that the batch must provide: exactly those that [`Method::loss`] reads with the method's settings.
     fn views(&self) -> &'static [View];
     /// True if the method compares the points with those of the initial model ([`BatchPoints::frozen_chain`]).
     fn reads_frozen(&self) -> bool {
         false
     }
-    /// The momentum encoder whose points the method reads ([`BatchPoints::keys`]); `None`: it reads none.
+    /// The momentum encoder whose points the method reads ([`BatchPoints::keys`]); `None` if it reads none.
     fn momentum(&self) -> Option<MomentumSettings> {
         None
     }
@@ -78,7 +78,7 @@ pub struct BatchPoints {
     pub image: Option<Tensor<2>>,
     /// Whole captions.
     pub text: Option<Tensor<2>>,
-    /// One box cut out of each photograph.
+    /// One box cut out of each photograph. Row i is the box of sample i.
     pub box_image: Option<Tensor<2>>,
     /// The phrase of that box.
     pub box_text: Option<Tensor<2>>,
@@ -88,7 +88,7 @@ pub struct BatchPoints {
     pub frozen_chain: Option<Chain>,
     /// Crops of photographs with their whole-part pairs.
     pub edges: Option<Edges>,
-    /// The parts of `edges` as embedded by the momentum encoder, and its earlier points; constants.
+    /// The points of the parts in `edges` under the momentum encoder, and the queue of earlier points; constants.
     pub keys: Option<MomentumKeys>,
 }
 
@@ -186,8 +186,8 @@ impl BatchPoints {
     }
 }
 
-/// A loss and its terms. If [`BatchSpace::rows`] is a part of the rows, this is the part of these rows; the sum of all
-/// parts is the loss. [`Loss::of_terms`] takes the part of each term.
+/// A loss and its terms. If [`BatchSpace::rows`] is a part of the rows, this is the contribution of these rows: the
+/// contributions of all parts add up to the loss. [`Loss::of_terms`] removes the other rows from each term.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Loss {
@@ -204,11 +204,11 @@ pub struct MethodEntry {
     pub name: &'static str,
     /// One sentence for `conifer methods`.
     pub summary: &'static str,
-    /// Paper and equations.
+    /// The paper, and the equations that the method implements.
     pub reference: &'static str,
     /// Views read with the default settings.
     pub views: &'static [View],
-    /// Keys of the `[method.terms]` table. The value `false` switches a term off.
+    /// Keys of the `[method.terms]` table. A key set to `false` switches its term off.
     pub terms: &'static [&'static str],
     /// Default root of the cones; the config can select another.
     pub root: RootKind,
@@ -217,11 +217,11 @@ pub struct MethodEntry {
     /// Builds the method from its settings (the `[method]` table without `kind`). Absent keys take the paper's values;
     /// unknown keys are an error.
     pub from_config: fn(&toml::Table) -> Result<Box<dyn Method>>,
-    /// Completes the settings with the defaults. The result is stored beside every measurement.
+    /// Adds the defaults to the settings. The result is stored with every measurement.
     pub resolve: fn(&toml::Table) -> Result<toml::Table>,
 }
 
-/// Every training objective. A crate outside this workspace adds its own with [`Registry::register`].
+/// Every training objective. A crate outside this workspace adds a method with [`Registry::register`].
 pub static METHODS: Registry<MethodEntry> = Registry::new(
     "method",
     |entry| entry.name,
@@ -252,8 +252,8 @@ pub fn entry(name: &str) -> Result<&'static MethodEntry> {
 }
 
 impl Loss {
-    /// The sum of `weight * mean(values)` over terms `(name, weight, values)`, values `[B]`. The values of rows that
-    /// another process computes ([`BatchSpace::rows`]) count as 0.
+    /// The sum of `weight * mean(values)` over terms `(name, weight, values)`, where `values` is `[B]`. The values of
+    /// rows that another process computes ([`BatchSpace::rows`]) count as 0.
     ///
     /// # Errors
     /// [`Error::Invalid`] if there is no term.

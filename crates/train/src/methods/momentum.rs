@@ -1,15 +1,16 @@
-//! Points of a momentum encoder, for the methods that compare with it.
+//! Points of a momentum encoder, for the methods that use them as candidates.
 //!
 //! He et al., "Momentum Contrast for Unsupervised Visual Representation Learning", CVPR 2020, Sec. 3.2. The momentum
-//! encoder has the architecture of the trained model and no gradient. With its parameters k, the trained parameters q
-//! and the momentum m, every update of the trained model is followed by
+//! encoder has the architecture of the trained model and no gradient. After every update of the trained model, with the
+//! trained parameters q, the parameters k of the momentum encoder and the momentum m:
 //!
 //! ```text
 //! k <- m k + (1 - m) q
 //! ```
 //!
-//! Its points are called keys. The keys of a batch join a first-in, first-out queue after the step, and later batches
-//! use the queue as negatives. The trainer owns encoder and queue; a method receives points.
+//! The points of the momentum encoder are called keys. After a step, the keys of the batch join a first-in, first-out
+//! queue, whose keys are the negatives of later batches. The trainer owns the encoder and the queue; a method receives
+//! only points.
 
 use burn::tensor::{Bool, Tensor, TensorData};
 

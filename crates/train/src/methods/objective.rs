@@ -6,7 +6,7 @@
 //! total       = contrastive + entailment_weight * entailment
 //! ```
 //!
-//! CLIP, MERU, HyCoCLIP and PHyCLIP are such sums, so each of their files only lists the pairs of parts and their
+//! CLIP, MERU, HyCoCLIP and PHyCLIP have this form, so the file of each only lists the pairs of parts and their
 //! weights. Means over the batch replace the sums printed in the papers (DEVIATIONS.md).
 
 use burn::tensor::Tensor;
@@ -45,9 +45,9 @@ pub enum Boxes {
 pub struct ContrastTerm {
     /// Name in the log and in the settings.
     pub name: &'static str,
-    /// The queries.
+    /// Part that provides the queries.
     pub query: ViewPart,
-    /// The candidates.
+    /// Part that provides the candidates.
     pub candidates: ViewPart,
     /// Factor in the contrastive sum.
     pub weight: f64,
@@ -60,7 +60,7 @@ pub struct ConeTerm {
     pub name: &'static str,
     /// The general side, which has the cone.
     pub parent: ViewPart,
-    /// The specific side.
+    /// The specific side, which should lie in the cone.
     pub child: ViewPart,
     /// Shape of the cones.
     pub shape: ConeShape,
@@ -68,12 +68,12 @@ pub struct ConeTerm {
     pub weight: f64,
 }
 
-/// The whole objective.
+/// An objective that is a weighted sum of contrastive terms and cone terms.
 #[derive(Clone, Debug)]
 pub struct Objective {
     /// Name of the method.
     pub method: &'static str,
-    /// Paper and equations.
+    /// The paper, and the equations that the objective implements.
     pub reference: &'static str,
     /// Contrastive terms.
     pub contrasts: Vec<ContrastTerm>,
@@ -83,7 +83,7 @@ pub struct Objective {
     pub entailment_weight: f64,
     /// Candidates in the softmax denominators.
     pub denominator: Denominator,
-    /// With [`Boxes::Samples`] every term sees 2B pairs. Only for objectives without box terms.
+    /// With [`Boxes::Samples`] every term has 2B pairs. Only for objectives without box terms.
     pub boxes: Boxes,
 }
 

@@ -1,6 +1,6 @@
-//! An independent implementation of the objectives from the papers' equations, in f64 on plain vectors with an explicit
-//! time component. The tests compare the library's loss with its value, and the library's gradient with its central
-//! differences. It shares no function with the library.
+//! An independent implementation of the objectives from the equations of the papers, in f64 on plain vectors with an
+//! explicit time component. It shares no function with the library. The tests compare the library's loss with its
+//! value, and the library's gradient with its central differences.
 #![allow(clippy::unwrap_used)]
 
 use conifer_geometry::ManifoldSpec;
@@ -50,7 +50,7 @@ impl FormulaGeometry {
         }
     }
 
-    /// HyCoCLIP Eqs. 7, 9 and 10, the mean over factors as in PHyCLIP Eq. 5.
+    /// The cone of HyCoCLIP Eqs. 7, 9 and 10, averaged over the factors as in PHyCLIP Eq. 5.
     fn cone(&self, parent: &[FormulaPoint], child: &[FormulaPoint], eta: f64) -> f64 {
         let factors = (0..parent.len()).map(|i| {
             let (q, p, c) = (&parent[i], &child[i], self.curv[i]);
@@ -111,7 +111,8 @@ impl FormulaBatch {
         }
     }
 
-    /// `mean_i [ log sum_k exp(s S_ik) - s S_ii ]`, k over all candidates, or all but i.
+    /// `mean_i [ log sum_k exp(s S_ik) - s S_ii ]`, with the similarity S and the logit scale s. k runs over all
+    /// candidates, or with `skip_own` over all but i.
     fn contrast(&self, queries: &[Vec<FormulaPoint>], candidates: &[Vec<FormulaPoint>], skip_own: bool) -> f64 {
         let row = |i: usize| {
             let logits: Vec<f64> =
@@ -135,7 +136,7 @@ impl FormulaBatch {
         self.clip() + 0.2 * self.cones(&self.text, &self.image, eta)
     }
 
-    /// HyCoCLIP Eqs. 6, 11, 12.
+    /// The loss of HyCoCLIP, Eqs. 6, 11 and 12.
     fn hycoclip(&self, skip_own: bool) -> f64 {
         let hcc = self.contrast(&self.image, &self.text, skip_own)
             + self.contrast(&self.text, &self.image, skip_own)
@@ -144,7 +145,7 @@ impl FormulaBatch {
         hcc / 4.0 + 0.1 * self.entailment()
     }
 
-    /// PHyCLIP Eqs. 1, 4, 6.
+    /// The loss of PHyCLIP, Eqs. 1, 4 and 6.
     fn phyclip(&self) -> f64 {
         let contrastive = self.contrast(&self.image, &self.text, false)
             + self.contrast(&self.text, &self.image, false)
@@ -153,8 +154,8 @@ impl FormulaBatch {
         contrastive / 4.0 + 0.2 * self.entailment()
     }
 
-    /// RCME Eqs. 5 to 9 on chains of image, text, box image and box text. Wrong link j is the negated view j + 1,
-    /// cyclically.
+    /// The loss of RCME, Eqs. 5 to 9, on chains of image, text, box image and box text. Wrong link j is the negated
+    /// view j + 1, cyclically.
     fn rcme(&self, root: &[f64], margin: f64, align: f64, previous: bool) -> f64 {
         let links = [&self.image, &self.text, &self.box_image, &self.box_text];
         let rows = self.image.len();
@@ -174,7 +175,7 @@ impl FormulaBatch {
         (0..rows).map(row).sum::<f64>() / rows as f64 + align * self.contrast(&self.box_text, &self.image, false)
     }
 
-    /// HyCoCLIP Eq. 11, PHyCLIP Eq. 6; here the first argument is the parent.
+    /// The cone terms of HyCoCLIP Eq. 11 and PHyCLIP Eq. 6; here the first argument is the parent.
     fn entailment(&self) -> f64 {
         self.cones(&self.text, &self.image, 0.7)
             + self.cones(&self.box_text, &self.box_image, 0.7)
@@ -218,8 +219,8 @@ fn cases() -> Vec<FormulaCase> {
     ]
 }
 
-/// Compares the f32 loss with the f64 oracle on 10 samples of dimension 12. Tolerances as for the fixtures: value 1e-5
-/// relative, gradients 1e-4 of their norm.
+/// Compares the f32 loss with the f64 oracle on 10 samples of dimension 12. The tolerances are those of the fixtures:
+/// value 1e-5 relative, gradients 1e-4 of their norm.
 #[test]
 fn losses_and_gradients_follow_the_equations() {
     for (i, case) in cases().into_iter().enumerate() {
@@ -233,8 +234,8 @@ fn losses_and_gradients_follow_the_equations() {
     }
 }
 
-/// RCME with a point as root: Eqs. 1, 2 and 5 to 9. With `reference`, angles are measured at the previous link of the
-/// chain, as in the released code.
+/// Compares RCME (Eqs. 1, 2 and 5 to 9) with a point as root. With `reference`, angles are measured at the previous
+/// link of the chain, as in the released code.
 #[test]
 fn chains_follow_the_equations() {
     let spec = ManifoldSpec::sphere(12);

@@ -24,7 +24,7 @@ use super::settings::{self, MethodSettings};
 use crate::Result;
 use crate::root::RootKind;
 
-/// Registry entry.
+/// The entry of this method in [`METHODS`](super::METHODS).
 pub const ENTRY: MethodEntry = MethodEntry {
     name: NAME,
     summary: "HyCoCLIP's terms on an l1 or l2 product of hyperbolic spaces, boxes contrasted with boxes",
@@ -40,7 +40,7 @@ pub const ENTRY: MethodEntry = MethodEntry {
 const NAME: &str = "phyclip";
 const REFERENCE: &str = "PHyCLIP, ICLR 2026, Eqs. 1-6";
 
-/// Settings: those of HyCoCLIP with other defaults.
+/// The settings of HyCoCLIP with other defaults.
 ///
 /// * `entailment_weight`: gamma of Eq. 1, 0.2 (App. C.3). It multiplies the plain sum of Eq. 6; with `reference`, half
 ///   that sum.
@@ -81,7 +81,7 @@ fn released_max_aperture() -> f64 {
     f64::from((1.0 - 1e-6) as f32).asin()
 }
 
-/// K = D/8 factors of dimension 8 (Sec. 4.1: 64 x 8). The head sets the curvatures.
+/// K = D/8 factors of dimension 8 each (Sec. 4.1 has K = 64). The head sets the curvatures.
 fn factors_of_eight(dim: usize) -> ManifoldSpec {
     ManifoldSpec { dim, ..ManifoldSpec::product_l1((dim / 8).max(1), 8, Vec::new()) }
 }

@@ -2,8 +2,8 @@
 //! of a chain together and wrong texts away.
 //!
 //! Nickel and Kiela, "Poincare Embeddings for Learning Hierarchical Representations", NeurIPS 2017, Eq. 5, for texts
-//! instead of free points. With the links P_1 .. P_T of a chain, a wrong text N_i for each, d the distance and s =
-//! 1/temperature:
+//! instead of free points. P_1 .. P_T are the links of a chain, N_i is a wrong text for link P_i, d is the distance and
+//! s is 1/temperature:
 //!
 //! ```text
 //! l(u; v, n) = -log( exp(-s d(u, v)) / (exp(-s d(u, v)) + exp(-s d(u, n))) )
@@ -23,7 +23,7 @@ use super::{BatchPoints, BatchSpace, Loss, Method, MethodEntry};
 use crate::root::RootKind;
 use crate::{Error, Result};
 
-/// Registry entry.
+/// The entry of this method in [`METHODS`](super::METHODS).
 pub const ENTRY: MethodEntry = MethodEntry {
     name: NAME,
     summary: "chains of texts by distance alone: neighbours nearer than wrong texts",
@@ -40,11 +40,11 @@ const NAME: &str = "poincare";
 const REFERENCE: &str = "Nickel and Kiela, NeurIPS 2017, Eq. 5";
 const TERMS: &[&str] = &["contrast_child_parent", "contrast_parent_child"];
 
-/// Settings.
+/// Settings in the `[method]` table, without `kind`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
-    /// Released behaviour: the same loss, so this changes nothing.
+    /// No effect, because the released code has the same loss.
     pub reference: bool,
     /// The terms, one per direction: `contrast_<query>_<candidates>`.
     pub terms: TermSwitches,

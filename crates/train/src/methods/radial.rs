@@ -1,8 +1,8 @@
 //! Radial embeddings: a specific text should lie straight behind the more general one, seen from the root.
 //!
-//! Alper and Averbuch-Elor, "Emergent Visual-Semantic Hierarchies in Image-Text Representations", ECCV 2024. With the
-//! root r, the tiers P_1 .. P_T of a chain (general to specific) and a wrong text N_i for each, X the exterior angle at
-//! the parent:
+//! Alper and Averbuch-Elor, "Emergent Visual-Semantic Hierarchies in Image-Text Representations", ECCV 2024. r is the
+//! root, P_1 .. P_T are the tiers of a chain (general to specific), N_i is a wrong text for tier i, and X the exterior
+//! angle at the parent:
 //!
 //! ```text
 //! positive = X_r(P_i, P_i+1)      negative = X_r(P_i, N_i)              i = 1 .. T-1
@@ -20,8 +20,8 @@
 //! sin theta = min(1, cone_radius / d_r)
 //! ```
 //!
-//! Both are the same for margin 0. With the default infinite margin the losses omit theta, which cancels in their
-//! difference.
+//! Both forms are equal for margin 0. With the default infinite margin the losses omit theta, which cancels in the
+//! difference of a positive and a negative pair.
 
 use burn::tensor::{Bool, Tensor};
 use conifer_data::View;
@@ -33,7 +33,7 @@ use super::{BatchPoints, BatchSpace, Chain, Loss, Method, MethodEntry};
 use crate::root::RootKind;
 use crate::{Error, Result};
 
-/// Registry entry.
+/// The entry of this method in [`METHODS`](super::METHODS).
 pub const ENTRY: MethodEntry = MethodEntry {
     name: NAME,
     summary: "text tower fine-tuned with caption chains: angles at the parent, seen from the embedding of the empty text",
@@ -50,22 +50,22 @@ const NAME: &str = "radial";
 const REFERENCE: &str = "Alper and Averbuch-Elor, ECCV 2024, Sec. 2";
 const TERMS: &[&str] = &["positive", "negative", "minimax", "prior"];
 
-/// Settings.
+/// Settings in the `[method]` table, without `kind`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
-    /// Released behaviour. Paper and code agree on the loss. The code gives NaN for equal texts in one chain, which is
+    /// Released behaviour. Paper and code agree on the loss. The code gives NaN for equal texts in one chain; this is
     /// not reproduced.
     pub reference: bool,
     /// Weight of the prior: 10.
     pub prior_weight: f64,
     /// alpha of the supplement's cone losses, in radians. Infinite: the radial loss.
     pub margin: f64,
-    /// How a finite margin enters the cone losses.
+    /// Form of the cone losses with a finite margin.
     pub margin_form: MarginForm,
     /// epsilon of the supplement's cones: 0.05.
     pub cone_radius: f64,
-    /// The terms. Without `data.chain.negatives` there is no `negative` term, and the minimax term uses the positives
+    /// The terms. Without `data.chain.negatives` the `negative` term is absent, and the minimax term uses the positives
     /// alone.
     pub terms: TermSwitches,
 }
@@ -75,10 +75,10 @@ pub struct Config {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MarginForm {
-    /// `max(-alpha, +-(X - theta))` (supplement, Sec. 2.2). The radial loss is its limit.
+    /// `max(-alpha, +-(X - theta))` (supplement, Sec. 2.2). The radial loss is its limit for infinite alpha.
     Clamped,
     /// `max(0, +-(X - theta + alpha))` (supplement, Sec. 3.5), as printed. The loss of a positive pair is 0 for angles
-    /// up to `theta - alpha`, that of a negative pair for angles from `theta - alpha` on.
+    /// up to `theta - alpha`, and the loss of a negative pair is 0 for angles from `theta - alpha` on.
     Hinge,
 }
 
@@ -115,8 +115,8 @@ struct Radial {
 }
 
 impl Radial {
-    /// Loss of pairs whose angles are `[T-1, B]`: the angle, or with a finite margin the cone loss of
-    /// [`Config::margin_form`].
+    /// Loss of pairs with these `angles`, `[T-1, B]`: the angle, or with a finite margin the cone loss of
+    /// [`Config::margin_form`]. `sign` is 1 for positive and -1 for negative pairs.
     fn violation(&self, space: &BatchSpace, parents: &[Tensor<2>], angles: Tensor<2>, sign: f64) -> Tensor<2> {
         let Config { margin, margin_form, cone_radius, .. } = self.config;
         if margin.is_infinite() {
@@ -179,7 +179,7 @@ impl Method for Radial {
             terms.push(("negative", -1.0, average(negative)));
         }
         if on("minimax") {
-            // One number for the whole batch, repeated in every row so that the mean over rows is the number itself.
+            // One number for the whole batch, repeated in every row; the mean over rows restores the number.
             let negatives = negative.zip(negative_angles);
             terms.push(("minimax", 1.0, minimax((positive, positive_angles), negatives, absent).expand([rows])));
         }
@@ -190,9 +190,9 @@ impl Method for Radial {
     }
 }
 
-/// `positive - negative` at the largest positive angle, plus the same at the smallest negative angle: losses and
-/// angles `[T-1, B]` to `[1]`. The positions come from the angles, because a margin makes many losses equal. Pairs
-/// that are `absent` are not considered, unless all pairs are absent.
+/// `positive - negative` at the largest positive angle, plus `positive - negative` at the smallest negative angle:
+/// losses and angles, `[T-1, B]` each, to `[1]`. The positions come from the angles, because a margin makes many losses
+/// equal. Pairs that are `absent` are not considered, unless all pairs are absent.
 fn minimax(
     positive: (Tensor<2>, Tensor<2>),
     negative: Option<(Tensor<2>, Tensor<2>)>,

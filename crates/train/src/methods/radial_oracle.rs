@@ -12,7 +12,7 @@ use super::{BatchPoints, BatchSpace, Chain, entry};
 const DIM: usize = 3;
 const TIERS: usize = 4;
 const ROWS: usize = 8;
-/// Half-apertures of 0.3 to 1.6 on these chains, so that every hinge has pairs on both sides.
+/// Gives half-apertures of 0.3 to 1.6 on these chains, so every hinge has pairs on both sides.
 const CONE_RADIUS: f64 = 0.3;
 const ROOT: [f64; DIM] = [0.0, 0.0, 1.0];
 
@@ -28,8 +28,8 @@ enum MarginFormula {
 }
 
 impl MarginFormula {
-    /// The contribution to the total: plus the loss of a positive pair, minus that of a negative pair. `sign` is 1 or
-    /// -1.
+    /// The contribution to the total: the loss of a positive pair is added, the loss of a negative pair subtracted.
+    /// `sign` is 1 for positive and -1 for negative pairs.
     fn signed(self, angle: f64, theta: f64, sign: f64) -> f64 {
         match self {
             Self::Radial => angle,
@@ -51,7 +51,7 @@ impl MarginFormula {
 }
 
 /// Chains on the unit sphere that move away from the root along a meridian. The wrong texts leave the meridian by 0 to
-/// 1.4 radians, so that some of them lie inside the cones.
+/// 1.4 radians, so some of them lie inside the cones.
 fn chains() -> ChainRows {
     let at = |polar: f64, azimuth: f64| [polar.sin() * azimuth.cos(), polar.sin() * azimuth.sin(), polar.cos()];
     let tier = |i: usize, b: usize, wrong: bool| {
@@ -81,8 +81,8 @@ fn angle_and_aperture(parent: &[f64; DIM], child: &[f64; DIM]) -> (f64, f64) {
     (angle, (CONE_RADIUS / depth).min(1.0).asin())
 }
 
-/// Supplement Secs. 2.2, 2.4 and 3.5: the mean over tiers and rows, and the losses at the largest positive and at the
-/// smallest negative angle.
+/// The total of Secs. 2.2, 2.4 and 3.5 of the supplement: the mean over tiers and rows, plus the losses at the largest
+/// positive and at the smallest negative angle.
 fn formula(points: &ChainRows, form: MarginFormula) -> f64 {
     let mut pairs = Vec::new();
     for i in 0..TIERS - 1 {
@@ -99,7 +99,7 @@ fn formula(points: &ChainRows, form: MarginFormula) -> f64 {
     mean + worst_positive.2 + worst_negative.2
 }
 
-/// Value and gradient of the library's loss, the gradient view by view.
+/// Value and gradient of the library's loss. The gradient is listed view by view.
 fn measured(points: &ChainRows, form: MarginFormula) -> (f64, Vec<f64>) {
     let tensor = |rows: &Vec<[f64; DIM]>| -> Tensor<2> {
         let data = TensorData::new(rows.concat(), [ROWS, DIM]);
@@ -155,7 +155,7 @@ fn margin_losses_follow_the_supplement() {
     }
 }
 
-/// The chains test both branches of every maximum: some losses are at their bound and some are not.
+/// The chains reach both branches of every maximum: some losses are at their bound and some are not.
 #[test]
 fn the_chains_reach_both_sides_of_the_hinges() {
     let points = chains();
@@ -169,7 +169,7 @@ fn the_chains_reach_both_sides_of_the_hinges() {
     };
     for wrong in [false, true] {
         let excess = excess(wrong);
-        // At these values of `angle - theta` a maximum changes its branch, for the margins of the test above.
+        // A maximum changes its branch at these values of `angle - theta`, for the margins of the test above.
         for border in if wrong { [0.0, 0.2, -0.2] } else { [0.0, -0.2, -0.4] } {
             assert!(excess.iter().any(|x| *x > border), "wrong {wrong}, {border}: {excess:?}");
             assert!(excess.iter().any(|x| *x < border), "wrong {wrong}, {border}: {excess:?}");
@@ -177,7 +177,7 @@ fn the_chains_reach_both_sides_of_the_hinges() {
     }
 }
 
-/// With margin 0 both forms are the same. With another margin, the losses of positive pairs differ only by the constant
+/// With margin 0 both forms are equal. With another margin, the losses of positive pairs differ only by the constant
 /// alpha.
 #[test]
 fn forms_differ_only_in_the_negatives() {

@@ -1,8 +1,8 @@
 //! RCME: entailment that is transitive along a chain of texts, with photographs aligned to the most specific text.
 //!
-//! Sastry et al., "Global and Local Entailment Learning for Natural World Imagery", ICCV 2025. With the root r, the
-//! links T_0 .. T_N of a chain, a wrong text K_j for each, X the exterior angle at the first argument and S = cos X_r
-//! clamped to [0, 1] (Eq. 2):
+//! Sastry et al., "Global and Local Entailment Learning for Natural World Imagery", ICCV 2025. r is the root, T_0 ..
+//! T_N are the links of a chain, K_j is a wrong text for link j, X the exterior angle at the first argument, S = cos
+//! X_r clamped to [0, 1] (Eq. 2), and I the photographs:
 //!
 //! ```text
 //! local   = X_r(T_j, T_j+1) - X_r(T_j, K_j+1)                                       Eq. 5, mean over j = 0 .. N-1
@@ -15,7 +15,7 @@
 //! runs over the photographs of the batch, as in the released code and in every contrastive loss (DEVIATIONS.md). The
 //! alignment uses the head's temperature.
 //!
-//! A chain that lacks ranks is shorter: its means run over the links that it has, and its last link is aligned with the
+//! A chain that lacks ranks is shorter: its means run over its existing links, and its last link is aligned with the
 //! photograph (DEVIATIONS.md).
 
 use burn::tensor::Tensor;
@@ -31,7 +31,7 @@ use crate::root::RootKind;
 use crate::terms::{Denominator, contrast};
 use crate::{Error, Result};
 
-/// Registry entry.
+/// The entry of this method in [`METHODS`](super::METHODS).
 pub const ENTRY: MethodEntry = MethodEntry {
     name: NAME,
     summary: "chains of texts whose entailment is transitive, photographs aligned with the most specific link",
@@ -48,7 +48,7 @@ const NAME: &str = "rcme";
 const REFERENCE: &str = "Sastry et al., ICCV 2025, Eqs. 5-9";
 const TERMS: &[&str] = &["local_positive", "local_negative", "global", "contrast_text_image"];
 
-/// Settings.
+/// Settings in the `[method]` table, without `kind`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
@@ -92,7 +92,7 @@ struct Rcme {
 }
 
 impl Rcme {
-    /// Mean of `X(T_j, child_j+1)` over j: `[B]`.
+    /// Mean of `X(T_j, child_j+1)` over j: `[B]`. The children are the links of the chain or the wrong texts.
     fn local(&self, space: &BatchSpace, chain: &Chain, children: &[Tensor<2>]) -> Tensor<1> {
         let links = &chain.positive;
         let angles = (0..links.len() - 1).map(|j| {
@@ -110,8 +110,8 @@ impl Rcme {
     /// Mean of Eq. 6 over all triples of consecutive links: `[B]`.
     fn global(&self, space: &BatchSpace, chain: &Chain) -> Tensor<1> {
         let angle = |a: &Tensor<2>, b: &Tensor<2>| space.manifold.exterior_angle(a.clone(), b.clone(), &space.root);
-        // Clamped below 1 by an amount that f32 resolves, so the absolute derivative of the arc cosine of the product
-        // stays below 1000.
+        // The clamp below 1 is large enough for f32. It keeps the absolute derivative of the arc cosine of the product
+        // below 1000.
         let cosine = |a, b| angle(a, b).cos().clamp(0.0, 1.0 - f64::from(safe::EPS_F32));
         let hinges = chain.positive.windows(3).map(|triple| {
             let [first, middle, last] = [&triple[0], &triple[1], &triple[2]];

@@ -1,4 +1,5 @@
-//! Losses and gradients of the published models on their own inputs (`../shared/goldens/checkpoints`, see its README).
+//! Compares losses and gradients with those of the published models on their own inputs
+//! (`../shared/goldens/checkpoints`, see its README).
 #![allow(clippy::unwrap_used)]
 
 use std::collections::BTreeMap;

@@ -13,13 +13,14 @@ use crate::{Error, Result};
 pub(super) trait MethodSettings: Serialize + DeserializeOwned {
     /// Name of the method, for messages.
     const METHOD: &'static str;
-    /// The paper's values, or with `reference` those of the released code.
+    /// The paper's values, or with `reference` the values of the released code.
     fn defaults(reference: bool) -> Self;
-    /// Rejects invalid values.
+    /// Returns an error for an invalid value.
     fn check(&self) -> Result<()>;
 }
 
-/// The `[method.terms]` table: one switch per term, by the names of [`MethodEntry::terms`](super::MethodEntry::terms).
+/// The `[method.terms]` table: one switch per term, keyed by the names in
+/// [`MethodEntry::terms`](super::MethodEntry::terms).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct TermSwitches(BTreeMap<String, bool>);
@@ -30,7 +31,7 @@ impl TermSwitches {
         Self(names.iter().map(|name| ((*name).to_owned(), true)).collect())
     }
 
-    /// True if the term is switched on.
+    /// True if the term is switched on. An unknown name counts as off.
     pub fn on(&self, name: &str) -> bool {
         self.0.get(name).copied().unwrap_or_default()
     }
@@ -72,7 +73,7 @@ pub(super) fn parse<S: MethodSettings>(table: &Table) -> Result<S> {
 /// Completes `table` with the defaults.
 ///
 /// # Errors
-/// As [`parse`].
+/// The errors of [`parse`].
 pub(super) fn resolve<S: MethodSettings>(table: &Table) -> Result<Table> {
     to_table(&parse::<S>(table)?)
 }

@@ -18,8 +18,8 @@ pub(crate) const VIEWS: [&str; 4] = ["image", "text", "box_image", "box_text"];
 pub(crate) struct Features(pub(crate) [Vec<Vec<f64>>; 4]);
 
 impl Features {
-    /// Four related views per sample, as an encoder would give them: a shared direction plus noise, wholes longer than
-    /// boxes, photographs longer than texts. Values fit f32 exactly, so that an f64 oracle sees the same numbers.
+    /// Four related views per sample, similar to those of an encoder: a shared direction plus noise, wholes longer than
+    /// boxes, photographs longer than texts. Values fit f32 exactly, so an f64 oracle has the same inputs.
     pub(crate) fn random(seed: u64, rows: usize, dim: usize) -> Self {
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
         let shared: Vec<Vec<f64>> = (0..rows).map(|_| normals(&mut rng, dim)).collect();
@@ -71,7 +71,7 @@ pub(crate) fn method(name: &str, text: &str) -> Box<dyn Method> {
 pub(crate) struct MethodPass {
     pub(crate) loss: Loss,
     pub(crate) total: f64,
-    /// Gradient of each view, flat; `None` where the loss does not depend on it.
+    /// Gradient of each view, flat; `None` if the loss does not depend on the view.
     pub(crate) features: [Option<Vec<f64>>; 4],
     /// Gradient of each stored logarithm, by its published name.
     pub(crate) scalars: Vec<(String, Option<f64>)>,
@@ -87,7 +87,7 @@ pub(crate) fn try_pass(head: &Head, method: &dyn Method, features: &Features) ->
     pass_of_rows(head, method, features, RowShare::default())
 }
 
-/// Like [`try_pass`], for a part of the rows of the loss.
+/// Like [`try_pass`], but computes only some rows of the loss.
 pub(crate) fn pass_of_rows(
     head: &Head,
     method: &dyn Method,
@@ -120,7 +120,7 @@ pub(crate) fn embed<const D: usize>(
     // These constants stand for the points of the initial model. They are related to the current points, but not equal.
     let before = |points: &[Tensor<2>]| points.iter().rev().map(|it| it.clone().detach()).collect();
     let frozen = Chain { positive: before(&chain.positive), negative: before(&chain.negative), ..chain.clone() };
-    // Photograph i is object i; both other views of it show object B + i.
+    // Photograph i shows object i; both crops of it show object B + i.
     let rows = image.dims()[0] as u32;
     let crops = [&image, &box_image, &box_text].map(|leaf| lift(leaf.clone(), Tower::Image));
     let edges = Edges {
@@ -174,18 +174,17 @@ impl ParamVisitor for ScalarGradients<'_> {
     }
 }
 
-/// A head on `spec` whose curvatures and scales differ from their initial values, so that each of them affects the
-/// result.
+/// A head on `spec` whose curvatures and scales differ from their initial values, so each of them affects the result.
 pub(crate) fn head(spec: &ManifoldSpec) -> Head {
     head_at(spec, 2.3)
 }
 
-/// Like [`head`], with this logarithm of 1/temperature.
+/// Like [`head`], with `logit_scale` as the logarithm of 1/temperature.
 pub(crate) fn head_at(spec: &ManifoldSpec, logit_scale: f32) -> Head {
     head_with(spec, &HeadConfig::default(), logit_scale)
 }
 
-/// Like [`head_at`], with these settings. Several temperatures get different values.
+/// Like [`head_at`], with the settings of `config`. Several temperatures get different values.
 pub(crate) fn head_with(spec: &ManifoldSpec, config: &HeadConfig, logit_scale: f32) -> Head {
     let head = Head::new(spec, config, &device()).unwrap();
     let mut i = 0.0;
@@ -238,8 +237,8 @@ fn normals(rng: &mut ChaCha8Rng, n: usize) -> Vec<f64> {
     (0..n).map(|_| normal()).collect()
 }
 
-/// A space with f64 scalars that carry gradient, for derivative checks, which need more digits than a head's f32
-/// scalars have.
+/// A space with f64 scalars that carry gradient. Derivative checks need more digits than the f32 scalars of a head
+/// have.
 pub(crate) fn space_f64(spec: &ManifoldSpec, curv: Option<Tensor<1>>, logit_scale: Tensor<1>) -> BatchSpace {
     BatchSpace {
         manifold: conifer_geometry_tensor::manifold(spec, curv.clone()).unwrap(),

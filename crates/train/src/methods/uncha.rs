@@ -1,10 +1,10 @@
 //! UNCHA: HyCoCLIP with an uncertainty for each box. The uncertainty weights the contrastive loss of the box and is
 //! calibrated by its cone loss.
 //!
-//! Kim et al., "Uncertainty-guided Compositional Alignment with Part-to-Whole Semantic Representativeness in
-//! Hyperbolic Vision-Language Models", CVPR 2026 (arXiv 2603.22042). With I, T the photograph and its caption, Ib, Tb
-//! a box and its phrase, X the exterior angle at the parent, w the half aperture, d the distance and sg the
-//! stop-gradient operator:
+//! Kim et al., "Uncertainty-guided Compositional Alignment with Part-to-Whole Semantic Representativeness in Hyperbolic
+//! Vision-Language Models", CVPR 2026 (arXiv 2603.22042). I and T are the photograph and its caption, Ib and Tb a box
+//! and its phrase, X is the exterior angle at the parent, w the half aperture, d the distance and sg the stop-gradient
+//! operator:
 //!
 //! ```text
 //! u(x)     = log(1 + exp(-|x|))                              uncertainty: larger for points near the origin
@@ -18,7 +18,7 @@
 //! total    = global + local + mixed + 0.2 entail
 //! ```
 //!
-//! The released code clamps `exp(-u/2)` to `[0.1, 10]`. The clamp cannot act, because `u` lies in `(0, log 2]`.
+//! The released code clamps `exp(-u/2)` to `[0.1, 10]`. The clamp has no effect, because `u` lies in `(0, log 2]`.
 
 use burn::tensor::{Tensor, activation};
 use conifer_data::View;
@@ -34,7 +34,7 @@ use crate::Result;
 use crate::root::RootKind;
 use crate::terms::{ConeShape, Denominator, cone, contrast, squared_lengths};
 
-/// Registry entry.
+/// The entry of this method in [`METHODS`](super::METHODS).
 pub const ENTRY: MethodEntry = MethodEntry {
     name: NAME,
     summary: "HyCoCLIP with an uncertainty per box: it weights the contrast of the box and is calibrated by its cone",
@@ -83,7 +83,7 @@ const COMPARISONS: [PairTerm; TERMS.len()] = {
     ]
 };
 
-/// Index in [`SOFTMAXES`](conifer_model::head::SOFTMAXES) of the softmax in which boxes are compared with wholes.
+/// Index in [`SOFTMAXES`](conifer_model::head::SOFTMAXES) of the softmax that compares boxes with wholes.
 const MIXED: usize = 2;
 
 #[derive(Clone, Copy)]
@@ -113,11 +113,11 @@ impl PairTerm {
     }
 }
 
-/// Settings.
+/// Settings in the `[method]` table, without `kind`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
-    /// Released behaviour. The defaults are those of the released code, so this changes nothing.
+    /// No effect, because the defaults are those of the released code.
     pub reference: bool,
     /// Factor of the entailment sum in the total: 0.2.
     pub entailment_weight: f64,
@@ -129,8 +129,8 @@ pub struct Config {
     pub aperture_scale: ApertureScale,
     /// K of the half aperture: 0.1.
     pub min_radius: f64,
-    /// Whether the weights of the contrast and the residuals of the calibration are constants. True, as published;
-    /// false lets their gradients pass.
+    /// Whether the weights of the contrast and the residuals of the calibration are constants: true, as published. With
+    /// false, gradients flow through them.
     pub stop_gradients: bool,
     /// The terms: `contrast_<query>_<candidates>`, `cone_<parent>_<child>`, `calibration_<parent>`.
     pub terms: TermSwitches,
@@ -163,7 +163,6 @@ impl MethodSettings for Config {
     }
 }
 
-/// The method with its settings.
 pub(super) struct Uncha {
     config: Config,
 }
@@ -236,7 +235,7 @@ impl Uncha {
                 None => similarity,
             }
         };
-        // A checkpoint of another method has one temperature, which all softmaxes then share.
+        // A checkpoint of another method has one temperature, which all softmaxes share.
         let scale = match space.logit_scale.dims() {
             [1] => space.logit_scale.clone(),
             _ => space.logit_scale.clone().slice(softmax..softmax + 1),

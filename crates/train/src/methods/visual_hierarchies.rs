@@ -1,5 +1,5 @@
-//! Visual hierarchies: contrastive loss by angles with several positives, on photographs alone, which places a part
-//! behind its whole.
+//! Visual hierarchies: contrastive loss by angles, with several positives per query, on photographs alone. It places a
+//! part behind its whole.
 //!
 //! Wang et al., "Learning Visual Hierarchies in Hyperbolic Space for Image Retrieval", ICCV 2025. X is the exterior
 //! angle at the first argument, W the wholes of the batch, P the parts of the batch, P_x the parts of x and W_y the
@@ -13,8 +13,8 @@
 //! loss   = down + up
 //! ```
 //!
-//! A crop is never a candidate for itself, nor for another crop of the same object. On a Euclidean `[manifold]` X is
-//! the angle of Eq. 10, as in the paper's Euclidean model.
+//! A crop is never a candidate for itself, nor for another crop of the same object. In Euclidean space X is the angle
+//! of Eq. 10, as in the paper's Euclidean model.
 
 use conifer_data::View;
 use conifer_geometry::ManifoldSpec;
@@ -26,7 +26,7 @@ use crate::Result;
 use crate::root::RootKind;
 use crate::terms::angle_contrast;
 
-/// Registry entry.
+/// The entry of this method in [`METHODS`](super::METHODS).
 pub const ENTRY: MethodEntry = MethodEntry {
     name: NAME,
     summary: "photographs alone: parts behind their wholes, by a contrast of exterior angles with several positives",
@@ -43,11 +43,11 @@ const NAME: &str = "visual_hierarchies";
 const REFERENCE: &str = "Wang et al., ICCV 2025, Sec. 3.2";
 const TERMS: &[&str] = &["contrast_whole_part", "contrast_part_whole"];
 
-/// Settings.
+/// Settings in the `[method]` table, without `kind`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
-    /// Released behaviour: no code is released, so this changes nothing.
+    /// No effect, because no code is released.
     pub reference: bool,
     /// The terms, one per direction: `contrast_<query>_<candidates>`.
     pub terms: TermSwitches,
@@ -106,7 +106,7 @@ mod tests {
     const THINGS: [u32; 8] = [0, 1, 2, 3, 4, 4, 5, 6];
     const PARTS: [[u32; 2]; 6] = [[0, 3], [0, 4], [1, 4], [3, 4], [1, 5], [2, 6]];
 
-    /// Compares with the equations on plain f64 slices.
+    /// Compares the loss with the equations of the paper, computed in f64 on slices.
     #[test]
     fn loss_follows_the_equations_of_the_paper() {
         let points = Features::random(21, 8, 6).0[0].clone();

@@ -1,4 +1,4 @@
-//! The gradients of one step by parameter name: collected, summed over micro-batches, measured.
+//! The gradients of one step by parameter name, summed over calls, batches and ranks.
 
 use std::collections::BTreeMap;
 
@@ -39,7 +39,8 @@ impl GradientSet {
         self.by_name.iter().map(|(name, gradient)| (name.as_str(), floats(gradient))).collect()
     }
 
-    /// Adds the gradients of another micro-batch; a parameter missing on one side counts as zero there.
+    /// Adds the gradients of another batch or call of an encoder. A parameter that is missing on one side counts as
+    /// zero there.
     pub fn add(&mut self, other: Self) {
         for (name, gradient) in other.by_name {
             let sum = match self.by_name.remove(&name) {
@@ -50,8 +51,8 @@ impl GradientSet {
         }
     }
 
-    /// Sums the gradients of all ranks, of which each has those of its rows. A parameter without a gradient on any rank
-    /// stays without one.
+    /// Sums the gradients over all ranks, each of which has the gradients of its rows. A parameter without a gradient
+    /// on any rank stays without one.
     pub fn sum_over<M: Module>(&mut self, ranks: &Ranks, model: &M) {
         if ranks.size() == 1 {
             return;
@@ -63,7 +64,7 @@ impl GradientSet {
         let present: Vec<_> = params.0.into_iter().zip(found).filter(|(_, found)| *found).map(|(it, _)| it).collect();
         let mut rest = present.as_slice();
         while !rest.is_empty() {
-            // At least one parameter, and as many more as fit into the bucket.
+            // Take at least one parameter, and as many more as fit into the bucket.
             let mut length = 0;
             let fitting = rest.iter().take_while(|(_, elements, _)| {
                 length += elements;
@@ -75,7 +76,7 @@ impl GradientSet {
         }
     }
 
-    /// Sums some gradients over the ranks, in one exchange.
+    /// Sums the gradients of `params` over the ranks in one exchange.
     fn sum_bucket(&mut self, ranks: &Ranks, params: &[(String, usize, Device)]) {
         let mut values = Vec::with_capacity(params.iter().map(|(_, elements, _)| elements).sum());
         for (name, elements, _) in params {
@@ -97,8 +98,8 @@ impl GradientSet {
 
     /// Euclidean norm over all elements of all gradients (one norm, as in PyTorch's `clip_grad_norm_`).
     ///
-    /// Accumulated in f64 on the host; on other devices each tensor is reduced there in f32 and the sums are added in
-    /// f64.
+    /// The sum is accumulated in f64 on the host. On other devices each tensor is reduced there in f32, and the sums
+    /// are added in f64.
     pub fn norm(&mut self) -> f64 {
         let mut total = 0.0;
         for gradient in self.by_name.values_mut() {
@@ -107,7 +108,7 @@ impl GradientSet {
         total.sqrt()
     }
 
-    /// Name of the first parameter whose gradient has a sum of squares that is not finite.
+    /// Name of the first parameter whose gradient has a non-finite sum of squares.
     pub fn first_non_finite(&mut self) -> Option<&str> {
         let mut found = None;
         for (name, gradient) in &mut self.by_name {
@@ -131,12 +132,11 @@ impl GradientSet {
 
 /// Factor that reduces gradients of global `norm` to `max`: min(1, max / (norm + 1e-6)), as in PyTorch.
 pub fn clip_factor(norm: f64, max: f64) -> f64 {
-    // The 1e-6 is PyTorch's guard against a norm of zero. It is kept so that gradients are clipped as in PyTorch.
+    // PyTorch adds 1e-6 against a norm of zero. The same constant gives the same clipping.
     (max / (norm + 1e-6)).min(1.0)
 }
 
-/// Length of the blocks that are summed separately. It is fixed, so that the result does not depend on the number of
-/// threads.
+/// Length of the blocks that are summed separately. It is fixed, because the rounding depends on it.
 const BLOCK: usize = 1 << 14;
 
 fn sum_of_squares(gradient: &mut Tensor<1>) -> f64 {
@@ -156,7 +156,7 @@ fn sum_of_squares(gradient: &mut Tensor<1>) -> f64 {
 /// Number of gradient values that are summed in one exchange, unless a parameter has more.
 const BUCKET: usize = 1 << 22;
 
-/// Name, number of elements and device without autodiff of every parameter.
+/// Name, number of elements and device (without autodiff) of every parameter.
 #[derive(Default)]
 struct ParamLengths(Vec<(String, usize, Device)>);
 

@@ -7,8 +7,8 @@
 //! ```
 //!
 //! Loshchilov and Hutter, "Decoupled Weight Decay Regularization", ICLR 2019, Algorithm 2 (with the schedule multiplied
-//! into the decay, as in PyTorch). The engine's own AdamW has other defaults and clips each tensor separately;
-//! published recipes clip by one norm over all gradients ([`GradientSet::norm`]).
+//! into the decay, as in PyTorch). Burn's AdamW has other defaults and clips each tensor separately; published recipes
+//! clip by one norm over all gradients ([`GradientSet::norm`]).
 
 mod gradients;
 #[cfg(test)]
@@ -34,11 +34,12 @@ pub struct Update<'a> {
     /// beta1 of this step, if the schedule sets it; `None`: beta1 of the optimiser. The bias correction is `1 -
     /// beta1^t` with this value, as if all earlier steps had used it, too (as in PyTorch).
     pub beta1: Option<f64>,
-    /// Factor on every gradient (clipping, mean over micro-batches); 1 changes nothing.
+    /// Factor on every gradient (clipping, mean over accumulated batches); 1 changes nothing.
     pub gradient_scale: f64,
     /// Weight decay of a parameter, given its number of elements; 0 for none.
     pub decay: &'a dyn Fn(&ParamInfo<'_>, usize) -> f64,
-    /// Learning-rate factor and first update of a parameter; [`whole_run_schedule`] if all parameters have the same.
+    /// Learning-rate factor and first update of a parameter; [`whole_run_schedule`] if they are the same for all
+    /// parameters.
     pub schedule: &'a dyn Fn(&ParamInfo<'_>) -> ParamSchedule,
 }
 
@@ -47,12 +48,12 @@ pub struct Update<'a> {
 pub struct ParamSchedule {
     /// Factor on the learning rate.
     pub lr_factor: f64,
-    /// Number of optimiser updates that were made while this parameter was still frozen. Its bias correction does not
-    /// count them, as in PyTorch.
+    /// Number of optimiser updates that were made while this parameter was still frozen. As in PyTorch, the bias
+    /// correction does not count them.
     pub start: u64,
 }
 
-/// The schedule of parameters that learn from the first update on with the learning rate of the step.
+/// The schedule of parameters that are trained from the first update on, at the learning rate of the step.
 pub fn whole_run_schedule(_: &ParamInfo<'_>) -> ParamSchedule {
     ParamSchedule { lr_factor: 1.0, start: 0 }
 }
@@ -106,8 +107,8 @@ impl AdamW {
     /// Restores the [`state`](Self::state) that was saved after `updates` updates.
     ///
     /// # Errors
-    /// If a name or an array does not have that form, a moment lacks its counterpart, or the lengths of a pair differ.
-    /// The optimiser is then unchanged.
+    /// If a name or an array does not have the form of [`state`](Self::state), a moment lacks its counterpart, or the
+    /// lengths of a pair differ. The optimiser is then unchanged.
     pub fn load_state(&mut self, updates: u64, mut state: Weights, device: &Device) -> Result<()> {
         let device = device.clone().without_autodiff();
         let flat = |name: &str, array: WeightArray| match array.values {
@@ -135,7 +136,7 @@ impl AdamW {
         Ok(())
     }
 
-    /// Names and lengths of the moments, for comparison with a model.
+    /// Name and length of each pair of moments, to check them against the parameters of a model.
     pub fn lengths(&self) -> impl Iterator<Item = (&str, usize)> {
         self.moments.iter().map(|(name, moments)| (name.as_str(), moments.first.dims()[0]))
     }
@@ -146,7 +147,7 @@ impl AdamW {
 struct AdamCoefficients {
     beta1: f32,
     beta2: f32,
-    /// 1 - beta1, rounded once from f64 (1 - 0.98 in f32 would lose five bits).
+    /// 1 - beta1, computed in f64 and rounded once (1 - 0.98 in f32 would lose five bits).
     new1: f32,
     new2: f32,
     /// lr / (1 - b1^t)
@@ -172,7 +173,7 @@ impl Stepper<'_> {
     fn coefficients(&self, param: &ParamInfo<'_>, elements: usize) -> AdamCoefficients {
         let ParamSchedule { lr_factor, start } = (self.update.schedule)(param);
         let lr = self.update.lr * lr_factor;
-        // Number of updates of this parameter, this one included.
+        // Number of updates of this parameter, including this one.
         let t = self.updates.saturating_sub(start).max(1) as f64;
         AdamCoefficients {
             beta1: self.betas[0] as f32,
@@ -247,7 +248,7 @@ fn step_chunk(p: &mut [f32], g: &[f32], m: &mut [f32], v: &mut [f32], c: AdamCoe
     }
 }
 
-/// The same update as engine operations, for devices whose memory the host cannot access. A test compares both.
+/// The same update as tensor operations, for devices whose memory the host cannot access. A test compares both.
 fn step_on_tensors(
     parameter: Tensor<1>,
     gradient: Tensor<1>,

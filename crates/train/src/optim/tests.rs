@@ -196,7 +196,7 @@ fn the_norm_is_global_and_clipping_scales_every_gradient_equally() {
     assert!((clip_factor(5.0, 1.0) - 0.2).abs() < 1e-7);
     assert_eq!(clip_factor(0.5, 1.0), 1.0);
 
-    // Scaling by the factor equals taking smaller gradients.
+    // Scaling by the factor equals an update with smaller gradients.
     let factor = f64::from(0.25f32);
     let clipped =
         AdamW::new([0.9, 0.98], 1e-8).step(model.clone(), gradients, Update { gradient_scale: factor, ..update(0.1) });
@@ -265,7 +265,7 @@ fn a_broken_state_is_refused_and_changes_nothing() {
 }
 
 /// A parameter whose first update comes after two updates of the others, at a tenth of the learning rate, gets the
-/// value that a separate optimiser with this rate would give it.
+/// value that a separate optimiser with this learning rate would compute.
 #[test]
 fn each_parameter_has_its_own_rate_and_its_own_count_of_updates() {
     let schedule = |param: &ParamInfo<'_>| match param.name {

@@ -10,7 +10,7 @@ use mpi::traits::{Communicator as _, CommunicatorCollectives};
 use super::{Communicator, Ranks};
 use crate::error::{Error, Result};
 
-/// MPI, from its start to its end. The thread that starts it is the only one that may use its ranks.
+/// An MPI session. Only the thread that starts it may use its ranks.
 pub struct MpiSession {
     /// Not dropped when the thread panics: `MPI_Finalize` would wait for the other ranks, which wait for this one.
     universe: ManuallyDrop<Universe>,
@@ -22,7 +22,7 @@ impl MpiSession {
     /// # Errors
     /// [`Error::Invalid`] if MPI was started before in this process.
     pub fn start() -> Result<Self> {
-        // Other threads compute; only this one communicates.
+        // `Funneled`: other threads compute, and only this one communicates.
         let started = mpi::initialize_with_threading(Threading::Funneled);
         let (universe, _) =
             started.ok_or_else(|| Error::invalid("MPI", "started already", "one start in a process"))?;
@@ -39,7 +39,7 @@ impl MpiSession {
         drop(ManuallyDrop::into_inner(self.universe));
     }
 
-    /// Ends the processes of all ranks at once, for an error that the other ranks do not know.
+    /// Ends the processes of all ranks at once, after an error that the other ranks do not notice.
     pub fn abort(&self) -> ! {
         self.universe.world().abort(1)
     }

@@ -26,8 +26,8 @@ fn values_are_gathered_in_order() {
     }
 }
 
-/// The sums are those of a loop over the ranks in their order, also for lengths that no number of ranks divides, and
-/// for more values than fit in one message.
+/// The sums equal those of a loop over the ranks in their order, also for lengths that are not divisible by the number
+/// of ranks, and for more values than fit in one message.
 #[test]
 fn values_are_summed_in_the_order_of_the_ranks() {
     for length in [0, 1, 5, 2 * BLOCK * 3 + 7] {
@@ -110,7 +110,7 @@ fn an_error_of_a_rank_is_the_error_of_all() {
         ranks.agree(result).unwrap_err().to_string()
     });
     assert_eq!(errors[2], "rank 0 of 3: train: `b` is 1; expected 2; ranks 1, 2 of 3: train: `a` is 1; expected 2");
-    // An error of all ranks is reported without rank numbers, also if it was agreed on before.
+    // If all ranks have the same error, the message has no rank numbers, even after a second `agree`.
     let errors = on_ranks(2, |ranks| {
         let result = ranks.agree::<(), Error>(Err(wrong("a")));
         ranks.agree(result).unwrap_err().to_string()

@@ -39,7 +39,7 @@ fn info_nce_limit_cases() {
     // Equal similarities make every candidate equally likely: ln N, or ln (N - 1) without the positive.
     close(&nce(Tensor::zeros([3, 5], &Device::flex()), 7.0, Denominator::All), &[5f64.ln(); 3]);
     close(&nce(Tensor::zeros([3, 5], &Device::flex()), 7.0, Denominator::Negatives), &[4f64.ln(); 3]);
-    // A batch of one has nothing to contrast.
+    // In a batch of one sample, the positive is the only candidate.
     close(&nce(matrix([[-3.0]]), 100.0, Denominator::All), &[0.0]);
     // Logits that are far apart neither overflow nor cancel: 0 for the positive and -1e4 for the negative, and the
     // reverse.
@@ -116,8 +116,8 @@ fn cone_is_zero_inside_and_the_excess_angle_outside() {
     }
 }
 
-/// Three factors of different curvature and different points. A cap that no aperture reaches changes nothing; a cap in
-/// between applies to each factor separately.
+/// The space has three factors with different curvatures and points. A cap that no aperture reaches changes nothing; a
+/// cap in between applies to each factor separately.
 #[test]
 fn a_cap_on_the_aperture_acts_on_each_factor() {
     let device = Device::flex();
@@ -170,7 +170,7 @@ fn a_cap_with_another_root_is_refused() {
     assert!(message.contains("`root` is a point"), "{message}");
 }
 
-/// A block of the table has the cells of its rows and columns.
+/// A block of the table contains the labels of its rows and columns.
 #[test]
 fn a_block_of_labels_keeps_its_cells() {
     let labels = PairLabels::new(vec![5, 6, 7], vec![8, 9, 1, 2], vec![[0, 0], [1, 2], [2, 3]], vec![[1, 1], [2, 0]]);

@@ -1,12 +1,13 @@
 //! A copy of the trained model whose parameters are a moving average of the trained ones.
 //!
-//! After each update, with the parameters q of the trained model and k of the copy,
+//! After each update, with the parameters q of the trained model and k of its copy:
 //!
 //! ```text
 //! k <- decay k + (1 - decay) q
 //! ```
 //!
-//! Frozen parameters are equal in both. `train.ema` evaluates and publishes such a copy, and a momentum encoder is one.
+//! Frozen parameters are equal in both models. `train.ema` evaluates and publishes such a copy. A momentum encoder is
+//! another use.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -23,7 +24,7 @@ use crate::error::Result;
 
 /// The moving average of a model.
 pub(super) struct AveragedModel {
-    /// Without autodiff.
+    /// The parameters are tensors without autodiff.
     model: Model,
 }
 
@@ -38,7 +39,7 @@ impl AveragedModel {
         &self.model
     }
 
-    /// Sets the feature statistics that the adapters of the trained model received when the run started.
+    /// Sets the feature statistics that the adapters of the trained model received at the start of the run.
     pub(super) fn set_feature_statistics(&mut self, statistics: [Option<FeatureStatistics>; 2], device: &Device) {
         let plain = device.clone().without_autodiff();
         self.model = self.model.clone().with_feature_statistics(statistics, &plain);
@@ -51,7 +52,7 @@ impl AveragedModel {
         self.model = map_params(self.model.clone(), &mut Average { decay, trained: trained.0 });
     }
 
-    /// The parameters, flat, by name with `prefix`.
+    /// Returns the parameters as flat arrays, by name with `prefix`.
     pub(super) fn params(&self, prefix: &str) -> Weights {
         flat_params(&self.model, prefix)
     }
@@ -59,15 +60,15 @@ impl AveragedModel {
     /// Replaces the parameters by those of `weights`, which were read from `path`.
     ///
     /// # Errors
-    /// As [`with_flat_params`]. The average is then unchanged.
+    /// The errors of [`with_flat_params`]. The average is then unchanged.
     pub(super) fn load(&mut self, weights: Weights, prefix: &str, path: &Path) -> Result<()> {
         self.model = with_flat_params(self.model.clone(), weights, prefix, path)?;
         Ok(())
     }
 }
 
-/// The decay of `train.ema` in the update with this number, counted from 1. The first updates have a smaller decay, so
-/// that the random initial weights do not stay in the average of a short run.
+/// The decay d of the update with this number, counted from 1, for `decay` = `train.ema`. It is smaller in the first
+/// updates; otherwise the random initial weights would dominate the average of a short run.
 pub(super) fn ema_decay(decay: f64, update: u64) -> f64 {
     decay.min((1.0 + update as f64) / (10.0 + update as f64))
 }
@@ -85,7 +86,7 @@ impl ParamVisitor for TrainedParams {
     }
 }
 
-/// Moves each parameter that `trained` names.
+/// Moves each parameter that `trained` contains.
 struct Average {
     decay: f64,
     trained: BTreeMap<String, Tensor<1>>,
@@ -103,7 +104,6 @@ impl ParamMapper for Average {
     }
 }
 
-/// `decay * kept + (1 - decay) * trained`.
 pub(super) fn average<const D: usize>(kept: Tensor<D>, trained: Tensor<D>, decay: f64) -> Tensor<D> {
     kept * decay + trained * (1.0 - decay)
 }

@@ -10,17 +10,17 @@ use conifer_model::model::Model;
 
 use crate::log::StepRecord;
 
-/// Watches a run. It may print, draw and measure, but cannot change the run. A closure over events is an observer
-/// without evaluation.
+/// Watches a run. An observer may print, draw and measure, but cannot change the run. A closure over events is an
+/// observer that evaluates nothing.
 pub trait Observer {
     /// Handles an event.
     fn on(&mut self, event: &Event<'_>);
 
-    /// Measures the current model (every `eval.every` steps). Returns numbers by name, for the logs. With several ranks,
-    /// all of them call it, so that they can share the work.
+    /// Measures the current model (every `eval.every` steps). Returns numbers by name, for the logs. With several
+    /// ranks, every rank calls it, so they can share the work.
     ///
     /// # Errors
-    /// Any failure of the measurement. It ends the run, after a checkpoint.
+    /// Any failure of the measurement. The trainer then writes a checkpoint and ends the run.
     fn evaluate(&mut self, _now: &ModelSnapshot<'_>) -> Result<Vec<(String, f64)>, EvaluationError> {
         Ok(Vec::new())
     }
@@ -40,8 +40,8 @@ pub type EvaluationError = Box<dyn Error + Send + Sync>;
 pub struct ModelSnapshot<'a> {
     /// Number of updates made.
     pub step: u64,
-    /// The model; with `train.ema`, the average. An [`Embedder`](conifer_model::embed::Embedder) converts it to the
-    /// plain device.
+    /// The model, or with `train.ema` the average of its weights. An [`Embedder`](conifer_model::embed::Embedder)
+    /// converts it to a device without autodiff.
     pub model: &'a Model,
     /// The manifest of the model.
     pub manifest: Manifest,
@@ -52,7 +52,7 @@ pub struct ModelSnapshot<'a> {
 /// An event of a run.
 #[derive(Debug)]
 pub enum Event<'a> {
-    /// The first step is next.
+    /// The run is set up, and its first step follows.
     Started {
         /// Updates already made; more than 0 if the run was resumed.
         step: u64,

@@ -1,4 +1,4 @@
-//! The parameters of a model as flat arrays by name: the form in which a checkpoint stores a second copy of them.
+//! Converts the parameters of a model to flat arrays by name, the form in which a checkpoint stores a second copy.
 
 use std::path::Path;
 
@@ -9,14 +9,14 @@ use conifer_model::weight_array::{WeightArray, WeightValues, Weights};
 
 use crate::error::{Error, Result};
 
-/// Every parameter that a run may train, by its name with `prefix`.
+/// Returns every parameter that a run may train, by its name with `prefix`.
 pub(super) fn flat_params(model: &Model, prefix: &str) -> Weights {
     let mut flat = FlatParams { prefix, weights: Weights::new() };
     visit_params(model, &mut flat);
     flat.weights
 }
 
-/// `model` with the parameters that [`flat_params`] returned, read from `path`.
+/// Replaces the parameters of `model` by `weights`, in the form of [`flat_params`]. `path` is the file named in errors.
 ///
 /// # Errors
 /// [`Error::Format`] if a parameter is missing, unknown, or of another shape.
@@ -37,7 +37,7 @@ pub(super) fn with_flat_params(model: Model, weights: Weights, prefix: &str, pat
     Ok(map_params(model, &mut StoredParams { prefix, weights }))
 }
 
-/// The numbers of a tensor, in order.
+/// The elements of a tensor in row-major order.
 pub(super) fn floats<const D: usize>(tensor: &Tensor<D>) -> Vec<f32> {
     tensor.to_data().iter::<f32>().collect()
 }
@@ -56,7 +56,7 @@ impl ParamVisitor for FlatParams<'_> {
     }
 }
 
-/// Replaces parameters by their stored values, which were checked before.
+/// Replaces parameters by their stored values, whose shapes were checked before.
 struct StoredParams<'a> {
     prefix: &'a str,
     weights: Weights,

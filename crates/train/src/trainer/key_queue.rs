@@ -56,7 +56,7 @@ mod tests {
         };
         assert_eq!(after(vec![[1.0], [2.0]]), [1.0, 2.0]);
         assert_eq!(after(vec![[3.0], [4.0]]), [2.0, 3.0, 4.0]);
-        // A batch that is larger than the queue.
+        // A batch may be larger than the queue.
         assert_eq!(after(vec![[5.0], [6.0], [7.0], [8.0]]), [6.0, 7.0, 8.0]);
     }
 }

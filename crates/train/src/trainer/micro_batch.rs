@@ -2,14 +2,14 @@
 //! whole batch.
 //!
 //! A view is the input of one argument of the loss: photos, captions, boxes, chains. Rows are embedded independently of
-//! each other, so a view can be embedded in several calls, by several ranks ([`Ranks`]). With the views X_v, the
-//! parameters w, the points P_v = f_v(X_v; w) and the loss L(P, w), in which w stands for the scalars of the head and a
-//! learned root:
+//! each other, so a view can be embedded in several calls, by several ranks ([`Ranks`]). Let X_v be the views, w the
+//! parameters, P_v = f_v(X_v; w) the points, and L(P, w) the loss. L depends on w directly through the scalars of the
+//! head and a learned root.
 //!
 //! 1. The rows of this rank are embedded, and the points P_v of all ranks are gathered ([`TowerCalls::points`]).
 //! 2. The caller computes L with the points as leaves. Its backward pass gives G_v = dL/dP_v for each view, and the
 //!    derivative of L by w at fixed points.
-//! 3. `sum(P_v[r] * G_v[r])` of the rows r of each call of this rank is back-propagated ([`TowerCalls::backward`]).
+//! 3. For each call of this rank with rows r, `sum(P_v[r] * G_v[r])` is back-propagated ([`TowerCalls::backward`]).
 //!
 //! By the chain rule the gradient is
 //!
@@ -18,15 +18,15 @@
 //! ```
 //!
 //! The caller sums the gradients over the ranks. Each row belongs to one rank, so a root that is the embedding of a
-//! text counts once. The first term is the same on every rank; rank 0 adds it. If each rank computes a part of the rows
-//! of the loss (`train.loss_rows = "own"`; Chen et al., "DisCo-CLIP", CVPR 2023, arXiv 2304.08480), G_v is the sum over
-//! the ranks, of which a rank receives the rows that it has embedded, and every rank adds its part of the first term. A
-//! method needs no code for this: a leaf and a point with a graph are both tensors.
+//! text counts once. The first term is the same on every rank, so only rank 0 adds it. With `train.loss_rows = "own"`,
+//! each rank computes a part of the rows of the loss (Chen et al., "DisCo-CLIP", CVPR 2023, arXiv 2304.08480). G_v is
+//! then summed over the ranks, each rank receives the rows of G_v that it has embedded, and every rank adds its part of
+//! the first term. Methods need no code for this, because leaves and points with a graph are both tensors.
 //!
-//! If the rows of a rank fit into one call per view, the graph of step 1 is kept for step 3; in a single process, the
-//! points then stay part of one graph with the loss, and steps 2 and 3 are one backward pass. Otherwise step 1 builds no
-//! graph and step 3 embeds each call again, in the memory of one call (GradCache: Gao, Zhang, Han and Callan, "Scaling
-//! Deep Contrastive Learning Batch Size under Memory Limited Setup", RepL4NLP 2021, arXiv 2101.06983).
+//! If the rows of a rank fit into one call per view, the graph of step 1 is kept for step 3. In a single process, the
+//! points then stay in the graph of the loss, and steps 2 and 3 are one backward pass. Otherwise step 1 builds no graph
+//! and step 3 embeds each call again, in the memory of one call (GradCache: Gao, Zhang, Han and Callan, "Scaling Deep
+//! Contrastive Learning Batch Size under Memory Limited Setup", RepL4NLP 2021, arXiv 2101.06983).
 //!
 //! Dropout masks depend on the row of the view (`DropoutNoise::at`), so both computations of a point, micro-batches of
 //! any size, and any number of ranks have the same masks. No encoder normalises over a batch in training: batch norms
@@ -54,17 +54,17 @@ pub(super) struct TowerCalls<'a> {
     graph: PointGraph,
     /// The views whose points are leaves of the graph of the loss.
     leaves: Vec<LeafView<'a>>,
-    /// True for an encoder without a trained parameter: image encoder, text encoder.
+    /// True for an encoder without a trained parameter, in the order image encoder, text encoder.
     is_frozen: [bool; 2],
 }
 
-/// The part of the graph of the points that is kept until their gradients are known.
+/// How the graph of the points is stored until their gradients are known.
 enum PointGraph {
-    /// All of it, as a part of the graph of the loss.
+    /// The points are part of the graph of the loss.
     Joined,
-    /// All of it, beside the graph of the loss.
+    /// The graph is kept, separate from the graph of the loss.
     Kept,
-    /// Nothing. Points are computed again in calls of at most this many rows. The model is without autodiff.
+    /// No graph is kept. The points are computed again in calls of at most this many rows, by a model without autodiff.
     Recomputed(Box<Model>, usize),
 }
 
@@ -72,11 +72,11 @@ enum PointGraph {
 struct LeafView<'a> {
     rows: ViewRows<'a>,
     points: Tensor<2>,
-    /// The points of this rank with their graph, if it was kept.
+    /// The points of this rank with their graph, in [`PointGraph::Kept`].
     kept: Option<Tensor<2>>,
     /// Number of dropout masks drawn before this view.
     masks_drawn: u64,
-    /// Features of a frozen encoder for the rows of this rank, which is therefore called once.
+    /// Features from a frozen encoder for the rows of this rank. They are stored because the encoder runs only once.
     features: Option<Tensor<2>>,
 }
 
@@ -87,7 +87,6 @@ pub(super) enum ViewRows<'a> {
     Pixels(&'a ImageBatch),
     /// Photos or boxes whose features are stored.
     Regions(&'a [PhotoRegion]),
-    /// Texts.
     Texts(&'a TokenBatch),
 }
 
@@ -103,7 +102,7 @@ pub(super) struct BatchRows<'a> {
 }
 
 impl<'a> TowerCalls<'a> {
-    /// Calls with at most `micro_batch` rows for a batch of these `rows`.
+    /// Plans calls of at most `micro_batch` rows for a batch of these `rows`.
     pub(super) fn new(model: &'a Model, micro_batch: Option<usize>, rows: &BatchRows<'_>, ranks: &'a Ranks) -> Self {
         let largest = rows.largest_share(ranks);
         let graph = match micro_batch.filter(|&rows| largest > rows) {
@@ -123,10 +122,10 @@ impl<'a> TowerCalls<'a> {
         matches!(self.graph, PointGraph::Joined)
     }
 
-    /// Points of a view, `[n, D]`: with a graph, or leaves that require a gradient.
+    /// Returns the points of a view, `[n, D]`: with their graph, or as leaves that require a gradient.
     ///
     /// # Errors
-    /// As [`PassInputs::features_of`]; [`Error::Ranks`](crate::Error::Ranks).
+    /// The errors of [`PassInputs::features_of`]; [`Error::Ranks`](crate::Error::Ranks).
     pub(super) fn points(&mut self, rows: ViewRows<'a>, inputs: &mut PassInputs<'_>) -> Result<Tensor<2>> {
         if self.is_joined() {
             let features = inputs.features_of(self.model, rows, 0..rows.len())?;
@@ -134,7 +133,7 @@ impl<'a> TowerCalls<'a> {
         }
         let masks_drawn = inputs.noise.masks_drawn();
         let own = self.ranks.agree(self.own_points(rows, inputs))?;
-        // A rank without rows has drawn no masks.
+        // A rank without rows has drawn no masks, so take the largest number.
         inputs.noise = inputs.noise.at(self.ranks.max(own.masks_drawn), 0);
         let values = own.points.as_ref().map(|points| points.to_data().iter::<f32>().collect()).unwrap_or_default();
         let points = gathered(values, self.model, self.ranks, inputs.device).require_grad();
@@ -166,12 +165,13 @@ impl<'a> TowerCalls<'a> {
         Ok(OwnPoints { points: joined(points), features: joined(kept), masks_drawn: after })
     }
 
-    /// Adds the gradients that reach the parameters through the leaves of this rank. `by_loss` are the gradients of the
-    /// loss, `None` if it has no graph. With `has_part`, they are those of a part of the loss, and the gradients of the
-    /// points are summed over the ranks. Adds nothing if the points are a part of the graph of the loss.
+    /// Adds the gradients that reach the parameters through the points of this rank. `by_loss` holds the gradients of
+    /// the loss, `None` if it has no graph. With `has_part`, this rank has computed only a part of the loss, so the
+    /// gradients of the points are summed over the ranks. If the points are part of the graph of the loss, nothing is
+    /// added.
     ///
     /// # Errors
-    /// As [`PassInputs::features_of`].
+    /// The errors of [`PassInputs::features_of`].
     pub(super) fn backward(
         self,
         by_loss: Option<&Gradients>,
@@ -213,7 +213,7 @@ impl<'a> TowerCalls<'a> {
         Ok(())
     }
 
-    /// The gradients of the points of this rank, `[rows, D]`, for each leaf. `None` if the rank has no row, or if the
+    /// For each view, the gradients of the points of this rank, `[rows, D]`. `None` if the rank has no row, or if the
     /// method does not read the view.
     fn by_own_points(&self, by_loss: Option<&Gradients>, has_part: bool, device: &Device) -> Vec<Option<Tensor<2>>> {
         let found: Vec<_> = self.leaves.iter().map(|leaf| leaf.points.grad(by_loss?)).collect();
@@ -246,26 +246,26 @@ impl<'a> TowerCalls<'a> {
     }
 }
 
-/// Points that a rank has embedded.
+/// Points that this rank has embedded.
 struct OwnPoints {
     /// `None` if the rank has no row of the view.
     points: Option<Tensor<2>>,
     features: Option<Tensor<2>>,
-    /// Number of dropout masks drawn afterwards.
+    /// Number of dropout masks drawn up to the end of this view.
     masks_drawn: u64,
 }
 
-/// The points of all rows of a view, `[n, D]`, on `device`, from the values of the points of this rank.
+/// Gathers the points of all rows of a view, `[n, D]`, on `device`. `values` are the points of this rank.
 pub(super) fn gathered(values: Vec<f32>, model: &Model, ranks: &Ranks, device: &Device) -> Tensor<2> {
     let width = model.head.spec().dim;
     let values = if ranks.size() == 1 { values } else { ranks.gather(&values) };
     let shape = [values.len() / width, width];
-    // Created on the device of the run, because a leaf needs its checkpointing strategy.
+    // Create the tensor on the device of the run, because a leaf needs its checkpointing strategy.
     Tensor::from_data(TensorData::new(values, shape), (device, DType::F32))
 }
 
 impl<'a> ViewRows<'a> {
-    /// Photos or boxes: as regions if their features are stored, else as pixels.
+    /// The rows of photos or boxes: regions if their features are stored, else pixels.
     pub(super) fn of_images(
         images: Option<&'a ImageBatch>,
         regions: Option<&'a [PhotoRegion]>,
@@ -285,7 +285,7 @@ impl<'a> ViewRows<'a> {
         }
     }
 
-    /// The rows that this rank embeds: those whose pixels it has, or its part of rows that every rank has.
+    /// The rows that this rank embeds: those whose pixels it holds, or its share of rows that every rank holds.
     fn share(self, ranks: &Ranks) -> Range<usize> {
         match self {
             Self::Pixels(images) => images.held.clone(),
@@ -302,7 +302,8 @@ impl<'a> ViewRows<'a> {
 }
 
 impl<'a> BatchRows<'a> {
-    /// The views of `batch`, and the text of a root that is embedded in each step. `stored`: features are stored.
+    /// The views of `batch`, and the text of a root that is embedded in each step. `stored` is true if features are
+    /// stored.
     pub(super) fn new(batch: &'a Batch, root: Option<&'a TokenBatch>, stored: bool) -> Self {
         let images = |images: &'a Option<ImageBatch>, regions: &'a Option<Vec<PhotoRegion>>| {
             ViewRows::of_images(images.as_ref(), regions.as_deref(), stored)
@@ -328,7 +329,7 @@ impl<'a> BatchRows<'a> {
     }
 }
 
-/// The rows of each call for the rows `share`, in order: at most `size`.
+/// Splits the rows `share` into calls of at most `size` rows, in order.
 pub(super) fn calls(share: Range<usize>, size: Option<usize>) -> impl Iterator<Item = Range<usize>> {
     let size = size.unwrap_or(share.len()).max(1);
     share.clone().step_by(size).map(move |first| first..share.end.min(first + size))

@@ -68,11 +68,11 @@ pub struct Trainer {
     tokenizer: Tokenizer,
     loader: Loader,
     method: Box<dyn Method>,
-    /// The model before its first step, for a method that compares with it.
+    /// The model before its first step, for a method that compares points with it.
     frozen: Option<Model>,
-    /// The moving average of the model and the queue of its points, for a method that reads them.
+    /// The momentum encoder and its queue, for a method that reads them.
     momentum: Option<MomentumEncoder>,
-    /// The moving average of the model (`train.ema`), which is evaluated and published in its place.
+    /// The moving average of the weights (`train.ema`). It is evaluated and published instead of `model`.
     average: Option<AveragedModel>,
     /// The text whose embedding, recomputed in each step, is the root.
     root_text: Option<TokenBatch>,
@@ -83,11 +83,11 @@ pub struct Trainer {
     model: Model,
     optimiser: AdamW,
     state: TrainState,
-    /// Broken samples counted before this process started; the loader counts the later ones.
+    /// Number of broken samples before this process started; the loader counts the later ones.
     broken_before: u64,
-    /// Missing ranks counted before this process started.
+    /// Numbers of missing ranks before this process started.
     missing_ranks_before: BTreeMap<String, u64>,
-    /// Where features of frozen towers are kept between runs.
+    /// Store in which features of frozen towers are shared between runs.
     store: FeatureStore,
     /// Features of frozen towers, collected when the run starts.
     features: Option<FeatureBank>,
@@ -140,8 +140,8 @@ impl Trainer {
         Self::assemble(config, source, device, tokenizer, model, state)
     }
 
-    /// Resumes the run in folder `run` from its newest checkpoint, in the same folder. `source` must be the data of
-    /// that run.
+    /// Resumes the run in folder `run` from its newest checkpoint, in the same folder. `source` must contain the same
+    /// data.
     ///
     /// # Errors
     /// If there is no checkpoint, the checkpoint is damaged, or `source` is other data.
@@ -160,7 +160,7 @@ impl Trainer {
             None => checkpoint::load_tokenizer(&folder, &manifest)?,
         };
         manifest.check_tokenizer(&tokenizer)?;
-        // A run that started from a checkpoint with one temperature keeps it, although its method may have three.
+        // A run that started from a checkpoint with one temperature keeps one, although its method may have three.
         config.head = manifest.head;
         let root = model.head.root();
         model.head = model.head.with_root(root.as_deref(), config.root_kind()? == RootKind::Learned, &device)?;
@@ -247,19 +247,19 @@ impl Trainer {
         Manifest { apex: self.apex.clone(), images, frozen: self.frozen_towers.clone(), ..manifest }
     }
 
-    /// Keeps the features of frozen towers in this store, where other runs find them. Default: in memory only.
+    /// Sets the store that shares features of frozen towers with other runs. By default features are only in memory.
     pub fn keep_features(&mut self, store: FeatureStore) {
         self.store = store;
     }
 
-    /// Trains on these ranks. Every rank sets up a trainer of the same config, data and checkpoint, and calls
-    /// [`Trainer::run`] when all of them are set up.
+    /// Trains on these ranks. Every rank sets up a trainer with the same config, data and checkpoint. [`Trainer::run`]
+    /// may only be called after every rank has set up its trainer.
     pub fn join_ranks(&mut self, ranks: Ranks) {
         self.loader.read_part(ranks.rank(), ranks.size());
         self.ranks = ranks;
     }
 
-    /// The ranks of [`Trainer::join_ranks`]; without it, one process.
+    /// The ranks set by [`Trainer::join_ranks`]; by default a single process.
     pub fn ranks(&self) -> &Ranks {
         &self.ranks
     }
@@ -269,7 +269,7 @@ impl Trainer {
         &self.tokenizer
     }
 
-    /// Report of the broken samples that this process has met.
+    /// The broken samples that this process has found.
     pub fn broken(&self) -> &conifer_data::loader::BrokenReport {
         self.loader.report()
     }
@@ -300,7 +300,7 @@ impl Trainer {
     }
 }
 
-/// `model`, which is the average of a run with `train.ema`, with the parameters in training.
+/// Returns `model`, which holds the average of a run with `train.ema`, with the parameters in training instead.
 fn read_trained(model: Model, folder: &Path) -> Result<Model> {
     let path = folder.join(TRAINED);
     if !path.is_file() {

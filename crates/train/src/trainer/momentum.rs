@@ -48,11 +48,11 @@ impl MomentumEncoder {
         self.average.set_feature_statistics(statistics, device);
     }
 
-    /// Points of the parts of a batch, and the queue, on `device`. `None` if the batch has no part. A call of the image
-    /// tower embeds at most `micro_batch` parts.
+    /// Returns the momentum encoder's points of the parts of a batch, and the queue, on `device`; `None` if the batch
+    /// has no part. The image tower embeds at most `micro_batch` parts per call.
     ///
     /// # Errors
-    /// As [`Model::image_features`] and [`FeatureBank::regions`].
+    /// The errors of [`Model::image_features`] and [`FeatureBank::regions`].
     pub(super) fn keys(
         &self,
         edges: &EdgeBatch,
@@ -76,7 +76,7 @@ impl MomentumEncoder {
         Ok(Some(MomentumKeys { parts, queue: self.queue.points().map(beside) }))
     }
 
-    /// Values of the points of the crops `rows`.
+    /// Embeds the crops `rows` and returns the values of the points.
     fn own_keys(
         &self,
         edges: &EdgeBatch,
@@ -103,7 +103,7 @@ impl MomentumEncoder {
                     return Err(Error::invalid("edges of the batch", "without photos", expected));
                 }
             };
-            // Without dropout: the keys are constants.
+            // No dropout, because the keys are constants.
             let points = self.average.model().embed_features(features, Tower::Image, None)?;
             values.extend(points.into_data().iter::<f32>());
         }
@@ -132,7 +132,7 @@ impl MomentumEncoder {
         Ok(save_weights(&weights, &folder.join(MOMENTUM))?)
     }
 
-    /// Reads what [`MomentumEncoder::write`] wrote, into an encoder of the same architecture and an empty queue.
+    /// Reads the file of [`MomentumEncoder::write`] into an encoder of the same architecture and an empty queue.
     ///
     /// # Errors
     /// If the file cannot be read, or does not belong to this model or queue. The encoder is then unchanged.
@@ -151,7 +151,7 @@ impl MomentumEncoder {
         Ok(())
     }
 
-    /// The stored queue.
+    /// Checks the shape of the stored queue and converts it to a tensor.
     fn stored_points(&self, array: WeightArray, path: &Path, device: &Device) -> Result<Tensor<2>> {
         let (dim, capacity) = (self.average.model().head.spec().dim, self.queue.capacity());
         let WeightArray { shape, values } = array;
@@ -167,7 +167,7 @@ impl MomentumEncoder {
         }
     }
 
-    /// The parameters of the encoder, flat, by their key in the file.
+    /// The parameters of the encoder as flat arrays, by their key in the file.
     pub(super) fn params(&self) -> Weights {
         self.average.params(PARAMETER)
     }

@@ -22,7 +22,7 @@ use crate::log::{RunLog, StepRecord};
 
 impl Trainer {
     /// Trains until all steps are done or `stop` is set (checked between steps). Both end with a checkpoint. A
-    /// checkpoint is also written before the first step, so that a run can be resumed from the very beginning.
+    /// checkpoint is also written before the first step, so a run can be resumed at any time.
     ///
     /// With several ranks, rank 0 alone writes files and passes events to the observer; every rank calls
     /// [`Observer::evaluate`] at the same steps; `stop` on any rank stops all.
@@ -85,12 +85,12 @@ impl Trainer {
         Ok(Outcome::Finished)
     }
 
-    /// True if something that happens every `every` steps happens after this step.
+    /// True if an action that runs every `every` steps is due after this step. 0: never.
     fn is_due(&self, every: u64) -> bool {
         every > 0 && self.state.step.is_multiple_of(every)
     }
 
-    /// Logs, reports and saves after a step, as far as each is due.
+    /// Logs, reports and saves after a step, each if it is due.
     fn finish_step(
         &self,
         record: &StepRecord,
@@ -98,8 +98,8 @@ impl Trainer {
         clock: &mut Clock,
         observer: &mut dyn Observer,
     ) -> Result<()> {
-        // Log before the checkpoint. A run that is killed between log and checkpoint repeats this step and its
-        // record; a run that is killed later has both.
+        // Log before the checkpoint. If the process is killed between the two, the resumed run repeats this step and
+        // its record.
         let is_last = record.step == self.config.train.steps;
         if self.is_due(self.config.train.log_every) || !record.eval.is_empty() || is_last {
             if let Some(log) = log {
@@ -114,7 +114,7 @@ impl Trainer {
         Ok(())
     }
 
-    /// Refuses ranks that would train different models.
+    /// Returns an error if the ranks would train different models.
     fn check_ranks(&self) -> Result<()> {
         if self.ranks.size() == 1 {
             return Ok(());
@@ -146,7 +146,7 @@ impl Trainer {
         let mut collect = || -> Result<Option<FeatureBank>> {
             Ok(FeatureBank::collect(&self.model, &request, &self.store, stop, &mut progress)?)
         };
-        // Rank 0 first: if the ranks share the store, the others find the features in it.
+        // Rank 0 first: other ranks that share its store then find the features there.
         let first = self.ranks.lead(&mut collect)?;
         let found = match first {
             Some(found) => Ok(found),
@@ -178,7 +178,7 @@ impl Trainer {
                     average.set_feature_statistics(statistics.clone(), &device);
                 }
             }
-            // The model before its first step scales its features in the same way.
+            // The initial model scales its features in the same way.
             let plain = device.without_autodiff();
             self.frozen = self.frozen.take().map(|frozen| frozen.with_feature_statistics(statistics, &plain));
         }
@@ -223,7 +223,7 @@ impl Trainer {
     }
 }
 
-/// The observer of a rank that does not report: it evaluates.
+/// Wraps the observer of a rank other than 0: it evaluates, but receives no events.
 struct SilentObserver<'a>(&'a mut dyn Observer);
 
 impl Observer for SilentObserver<'_> {
@@ -234,7 +234,7 @@ impl Observer for SilentObserver<'_> {
     }
 }
 
-/// The checksum of the running program, or why it cannot be read.
+/// The checksum of the running program, or the error that prevents reading it.
 fn program_checksum() -> &'static str {
     static CHECKSUM: OnceLock<String> = OnceLock::new();
     CHECKSUM.get_or_init(|| {
@@ -247,7 +247,7 @@ fn checksum(bytes: &[u8]) -> String {
     format!("{:08x}", crc32c::crc32c(bytes))
 }
 
-/// Locks the folder of a run until the returned value is dropped, because two runs in one folder would destroy each
+/// Locks the folder of a run until the returned value is dropped, because two runs in one folder would overwrite each
 /// other's checkpoints.
 fn lock_run(run: &Path) -> Result<Lock> {
     let path = run.join(CHECKPOINTS).join(".lock");

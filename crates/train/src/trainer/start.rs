@@ -19,8 +19,8 @@ use crate::config::{Config, ModelSection, TokenizerConfig};
 use crate::error::{Error, Result};
 use crate::root::RootKind;
 
-/// Tokenizer and model of a new run, and the config with the values that they determine. With `model.init` they come
-/// from a checkpoint.
+/// Creates the tokenizer and model of a new run, and completes the config with the values that they determine. With
+/// `model.init` tokenizer and model come from a checkpoint.
 ///
 /// # Errors
 /// If a checkpoint or tokenizer cannot be read, or the architecture is impossible.
@@ -57,7 +57,7 @@ struct InitTowers {
 
 impl InitTowers {
     /// # Errors
-    /// As [`towers::open_image`] and [`towers::open_text`].
+    /// The errors of [`towers::open_image`] and [`towers::open_text`].
     fn open(config: &Config, device: &Device) -> Result<Self> {
         let ModelSection { init_visual, init_textual, visual, .. } = &config.model;
         let image = |path: &PathBuf| towers::open_image(path, visual.reads().image_size, device);
@@ -68,7 +68,7 @@ impl InitTowers {
         })
     }
 
-    /// `config` with the architectures of these towers.
+    /// Returns `config` with the architectures of these towers.
     fn described(&self, mut config: Config) -> Config {
         if let Some(tower) = &self.visual {
             config.model.visual = tower.config.clone();
@@ -128,7 +128,7 @@ fn from_checkpoint(
     Ok((config, tokenizer, model))
 }
 
-/// Opens the model that `init` names. A published model without a tokenizer uses the one of the config.
+/// Opens the model at `init`. A published model without a tokenizer uses the tokenizer of the config.
 fn open(
     config: &Config,
     init: &Path,
@@ -147,8 +147,8 @@ fn open(
     Ok((model, manifest, tokenizer))
 }
 
-/// The model before its first step, on the plain device. It comes from `model.init` or from the seed, so it is the same
-/// throughout the run, resumed or not.
+/// Creates the model before its first step, on a device without autodiff. It comes from `model.init` or from the seed,
+/// so a resumed run gets the same model.
 ///
 /// # Errors
 /// If the checkpoint can no longer be read.
@@ -227,8 +227,8 @@ pub(super) fn stored_root(
     Ok(Some(mean))
 }
 
-/// The texts of the data: captions, phrases, and with `chains` the tiers, their wrong texts and the most specific text
-/// of the taxon. Broken samples are skipped; the loader counts them.
+/// The texts of the data: captions and phrases; with `chains` also the tiers, their wrong texts and the most specific
+/// text of the taxon. Broken samples are skipped; the loader counts them.
 fn texts(source: &dyn Source, chains: bool) -> impl Iterator<Item = String> + '_ {
     let samples = (0..source.len()).filter_map(|index| source.get(index).ok());
     samples.flat_map(move |sample| {
@@ -269,8 +269,8 @@ pub(super) fn tokenizer_of_vectors(source: &dyn Source) -> Result<Tokenizer> {
 /// Opens the tokenizer of the config, or trains one on the texts of `source`.
 ///
 /// # Errors
-/// An error of the tokenizer; [`Error::Invalid`] if the tokenizer has to be trained but `source` is `None`, because the
-/// model was trained with other tokens.
+/// An error of the tokenizer; [`Error::Invalid`] if the tokenizer has to be trained but `source` is `None`: a model from
+/// a checkpoint needs its original tokens.
 fn tokenizer(config: &Config, source: Option<&dyn Source>) -> Result<Tokenizer> {
     Ok(match &config.tokenizer {
         TokenizerConfig::File { path } => Tokenizer::from_tokenizer_json(path)?,

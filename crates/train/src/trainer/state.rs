@@ -34,7 +34,7 @@ pub(super) struct TrainState {
     /// Number of samples whose taxon lacks a rank, by the name of the rank.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(super) missing_ranks: BTreeMap<String, u64>,
-    /// Position in the data; the next batch is the one after it.
+    /// Position in the data after the last batch.
     pub(super) data: LoaderState,
     /// Fingerprint of the data. A run cannot resume on other data.
     pub(super) fingerprint: String,
@@ -58,7 +58,7 @@ pub(super) fn write_state(folder: &Path, state: &TrainState, moments: &Weights, 
     Ok(save_weights(moments, &folder.join(OPTIMIZER))?)
 }
 
-/// Reads what [`write_state`] wrote.
+/// Reads the files of [`write_state`].
 ///
 /// # Errors
 /// [`Error::Io`]; [`Error::Format`] for a damaged file or another version.

@@ -32,13 +32,13 @@ pub(super) struct PassInputs<'a> {
     pub(super) method: &'a dyn Method,
     /// The model before its first step, without autodiff, for methods that compare with it.
     pub(super) frozen: Option<&'a Model>,
-    /// The momentum encoder, for methods that read its points. The pass adds the batch to its queue.
+    /// The momentum encoder, for methods that read its points. The pass appends the keys of the batch to its queue.
     pub(super) momentum: Option<&'a mut MomentumEncoder>,
-    /// The text whose embedding is the root of this step.
+    /// The text whose embedding is the root in this step; `None` for other roots.
     pub(super) root: Option<&'a TokenBatch>,
     /// Features of frozen towers.
     pub(super) features: Option<&'a mut FeatureBank>,
-    /// Dropout of the adapters.
+    /// Noise for the dropout of the adapters.
     pub(super) noise: DropoutNoise,
     /// Id of the end-of-text token.
     pub(super) end_of_text: u32,
@@ -51,10 +51,11 @@ pub(super) struct PassInputs<'a> {
 }
 
 impl PassInputs<'_> {
-    /// Features of some rows of a view: stored ones if there are any.
+    /// Returns the features of some rows of a view: stored features if available, else computed ones.
     ///
     /// # Errors
-    /// As [`FeatureBank::regions`], [`FeatureBank::texts`], [`Model::image_features`] and [`Model::text_features`].
+    /// The errors of [`FeatureBank::regions`], [`FeatureBank::texts`], [`Model::image_features`] and
+    /// [`Model::text_features`].
     pub(super) fn features_of(&mut self, model: &Model, rows: ViewRows<'_>, range: Range<usize>) -> Result<Tensor<2>> {
         Ok(match rows {
             ViewRows::Pixels(images) => {
@@ -79,14 +80,14 @@ impl PassInputs<'_> {
         })
     }
 
-    /// Points of the initial model `frozen` for the texts of chains, beside the points of `model`.
+    /// Returns the points of the chain texts under the initial model `frozen`. `model` is the model in training.
     fn frozen_chain(&mut self, frozen: &Model, model: &Model, chains: &ChainBatch) -> Result<Chain> {
         let values = self.ranks.agree(self.own_frozen_chain(frozen, model, chains))?;
         let points = gathered(values, frozen, self.ranks, self.device);
         Ok(split_chain(points, chains))
     }
 
-    /// Values of the points that this rank embeds.
+    /// Computes the values of the points of this rank's texts.
     fn own_frozen_chain(&mut self, frozen: &Model, model: &Model, chains: &ChainBatch) -> Result<Vec<f32>> {
         // With stored features the text tower is frozen, so the initial model has the same features.
         let encoder = if self.features.as_ref().is_some_and(|bank| bank.has_texts()) { model } else { frozen };
@@ -100,8 +101,8 @@ impl PassInputs<'_> {
     }
 }
 
-/// Embeds `batch`, computes the loss of the method and its gradients, of which this rank has a part. `step` is used
-/// only in messages.
+/// Embeds `batch`, and computes the loss of the method and this rank's part of the gradients. `step` is used only in
+/// messages.
 ///
 /// # Errors
 /// [`Error::Diverged`] if the loss is not finite.
@@ -155,8 +156,8 @@ fn gradients(
     let mut gradients = GradientSet::default();
     // A part of the loss without rows has no graph.
     let mut by_loss = total.is_tracked().then(|| total.backward());
-    // The derivative of the whole loss at fixed points is the same on every rank and counts once; of its parts, each
-    // counts.
+    // The direct gradient of the whole loss is the same on every rank, so only rank 0 adds it. With parts of the loss,
+    // every rank adds the gradient of its part.
     if let Some(by_loss) = by_loss.as_mut().filter(|_| has_part || ranks.leads()) {
         gradients = GradientSet::take(model, by_loss);
     }
@@ -177,7 +178,7 @@ fn embed<'a>(
         text: points(rows.text)?,
         box_image: points(rows.box_image)?,
         box_text: points(rows.box_text)?,
-        // All links are one view.
+        // All links are embedded as one view.
         chain: points(rows.chain)?.zip(batch.chains.as_ref()).map(|(points, chains)| split_chain(points, chains)),
         frozen_chain: None,
         keys: None,
@@ -189,7 +190,7 @@ fn embed<'a>(
     })
 }
 
-/// The links of chains, positive and negative.
+/// Splits the points of a chain view into positive and negative links.
 fn split_chain(points: Tensor<2>, chains: &ChainBatch) -> Chain {
     let links = if chains.negatives { 2 * chains.tiers } else { chains.tiers };
     let mut positive = points.chunk(links, 0);

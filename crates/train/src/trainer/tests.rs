@@ -22,7 +22,7 @@ use super::*;
 use crate::log::{METRICS_FILE, read_metrics};
 use crate::methods::{METHODS, RowShare};
 
-/// Squares of two colours with the colour names as captions: learnable, and without files.
+/// Squares of two colours with the colour names as captions. They are easy to learn and need no files.
 struct Squares {
     size: usize,
     name: &'static str,
@@ -149,7 +149,7 @@ fn newest(run: &Path) -> BTreeMap<String, Vec<u8>> {
 #[test]
 fn a_stopped_and_resumed_run_ends_with_the_same_bits() {
     let folder = tempfile::tempdir().unwrap();
-    // With accumulation and clipping, and a schedule that changes beta1, so that their state is covered too.
+    // Accumulation, clipping, and a schedule that changes beta1 have state that a resumed run must restore.
     let more = "optim.accumulate=2 optim.clip_norm=0.5 optim.schedule=one_cycle optim.warmup_steps=0";
     let straight = folder.path().join("straight");
     let (outcome, losses) = run(&mut fresh("phyclip", &straight, more), u64::MAX);
@@ -296,7 +296,7 @@ fn the_loss_falls() {
     }
 }
 
-/// Radial fine-tuning of a trained CLIP with every kind of root, frozen towers, and resumed runs.
+/// Radial fine-tuning of a trained CLIP: every kind of root, frozen towers, and resumed runs.
 #[test]
 fn fine_tuning_from_a_checkpoint_changes_only_trainable_parts() {
     let folder = tempfile::tempdir().unwrap();
@@ -322,7 +322,7 @@ fn fine_tuning_from_a_checkpoint_changes_only_trainable_parts() {
         }
         let manifest = trainer.manifest();
         assert_eq!(manifest.root.is_some(), ["fixed_text", "fixed_mean", "learned"].contains(&root), "{root}");
-        // The evaluation must use the root of the training.
+        // The evaluation must use the same root as the training.
         let apex = match root {
             "text" => Some(Apex::Text(String::new())),
             "origin" => Some(Apex::Origin),
@@ -372,7 +372,7 @@ fn fine_tuning_from_a_checkpoint_changes_only_trainable_parts() {
     assert!(message.contains("train.freeze"), "{message}");
 }
 
-/// Starts from a folder in the layout of Hugging Face, with its own tokenizer or else with that of the config.
+/// Starts from a folder in the layout of Hugging Face, with the tokenizer of the folder or else of the config.
 #[test]
 fn fine_tuning_starts_from_a_published_model() {
     let folder = tempfile::tempdir().unwrap();

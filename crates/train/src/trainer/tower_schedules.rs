@@ -20,8 +20,8 @@ pub(super) struct TowerSchedules {
 }
 
 impl TowerSchedules {
-    /// A parameter of layer l of a tower with L blocks has `tower_lr_factor * layer_decay^(L + 1 - l)` times the
-    /// learning rate.
+    /// Computes the schedules. A parameter of layer l of a tower with L blocks has the learning rate of the step times
+    /// `tower_lr_factor * layer_decay^(L + 1 - l)`.
     pub(super) fn new(config: &Config, model: &Model) -> Self {
         let unfreeze = config.train.unfreeze.as_ref();
         let unfrozen = unfreeze.map(|it| it.towers.clone()).unwrap_or_default();
@@ -50,13 +50,14 @@ impl TowerSchedules {
         self.by_name.get(name).copied().unwrap_or(ParamSchedule { lr_factor: 1.0, start: 0 })
     }
 
-    /// True if [`TowerSchedules::unfreeze`] has to be called before the update after `step` updates.
+    /// True if the set of frozen parameters changes after `step` updates. [`TowerSchedules::unfreeze`] must then be
+    /// called.
     pub(super) fn changes_at(&self, step: u64) -> bool {
         !self.unfrozen.is_empty() && self.starts.contains(&step)
     }
 
-    /// Makes the parameters that learn after `step` updates trainable and freezes the later ones, in the encoders that
-    /// are unfrozen gradually.
+    /// In the encoders that are unfrozen gradually, makes the parameters trainable that learn after `step` updates, and
+    /// freezes the others.
     pub(super) fn unfreeze(&self, mut model: Model, step: u64) -> Model {
         let learns = |tower: &str, param: &ParamInfo<'_>| self.of(&format!("{tower}.{}", param.name)).start <= step;
         for part in &self.unfrozen {

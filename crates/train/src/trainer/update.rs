@@ -15,7 +15,7 @@ use crate::methods::RowShare;
 use crate::optim::{GradientSet, Update, clip_factor};
 
 impl Trainer {
-    /// Makes one update. The caller adds times, memory and evaluation to the record.
+    /// Makes one update. The caller adds throughput, memory and evaluation results to the record.
     pub(super) fn take_step(&mut self) -> Result<StepRecord> {
         let next = self.state.step + 1;
         if self.schedules.changes_at(self.state.step) {
@@ -107,7 +107,7 @@ impl Trainer {
         Ok(record)
     }
 
-    /// The next batch, of which every rank has read a part.
+    /// Returns the next batch. Each rank has read only its own rows.
     fn next_batch(&mut self) -> Result<Batch> {
         let ranks = self.ranks.clone();
         let batch = self.loader.next_joined(&mut |mine| ranks.gather_bytes(mine));

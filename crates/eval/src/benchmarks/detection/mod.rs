@@ -13,10 +13,10 @@ use crate::{Error, Record, Result};
 /// Classification of ground-truth boxes. HyCoCLIP and Wang et al. call this zero-shot object detection with
 /// ground-truth boxes.
 ///
-/// A class is the text of a phrase, and a box is its cropped image. Neither paper says that it leaves out boxes by
-/// size, so all sizes are kept: half of them (314 of 619 in 79 photos of COCO val2017) cover less than 1 % of their
-/// photo. Boxes of groups (crowds in COCO) are left out, because COCO's evaluator does not count them. The protocol
-/// says how many were left out.
+/// The text of a phrase is the class of its boxes, and a box is embedded as a crop. Neither paper mentions a minimum
+/// size, so boxes of all sizes are kept. About half of them (314 of 619 in 79 photos of COCO val2017) cover less than 1
+/// % of their photo. Boxes of groups (crowds in COCO) are left out, because COCO's evaluator does not count them. The
+/// protocol states how many were left out.
 ///
 /// * Average precision against class prompts: `precision`.
 /// * Accuracy of the majority vote of the five most similar boxes: `vote`.
@@ -61,10 +61,10 @@ impl Benchmark for Detection {
 
 const NAME: &str = "detection";
 
-/// The boxes to classify, and the classes that occur.
+/// The boxes to classify, and their classes.
 struct Proposals {
     boxes: EmbeddedBoxes,
-    /// Sorted by name.
+    /// Names of the classes, sorted.
     classes: Vec<String>,
     /// Index in `classes` of the class of each box.
     labels: Vec<usize>,

@@ -1,18 +1,18 @@
 //! Average precision of boxes classified against class prompts (HyCoCLIP, Table 3).
 //!
-//! The paper reports "AP on the 17 novel categories" with ground-truth boxes as proposals. It does not say which score
-//! ranks the boxes, among which classes, or which form of AP is used. All interpretations are recorded under their
-//! names:
+//! The paper reports "AP on the 17 novel categories" with ground-truth boxes as proposals. It does not state which
+//! score ranks the boxes, which classes are candidates, or which form of AP is used. All interpretations are recorded,
+//! and the protocol names them:
 //!
 //! * candidates: the 17 novel classes alone; 17 + 48, the generalised setting of the split; or every class of the data.
 //!   RegionCLIP's released evaluation with ground-truth boxes uses the generalised setting, and the paper prints
 //!   RegionCLIP's number next to its own;
-//! * score: the similarity itself, or its softmax over the candidates at logit scale 100, to which the published models
-//!   clamp theirs;
-//! * detections: each box is in the ranking of every class, or only in that of its most similar class;
-//! * AP: 101 points (pycocotools) or all points (scikit-learn), where a detection can only match its own box. Also 101
-//!   points with pycocotools' matching at IoU 0.5 (AP50), where an overlapping detection can match a box of another
-//!   detection. pycocotools' limit of 100 detections per class and photo is not applied.
+//! * score: the similarity itself, or its softmax over the candidates at logit scale 100, the maximum in the published
+//!   models;
+//! * detections: each box is ranked for every class, or only for its most similar class;
+//! * AP: 101 points (pycocotools) or all points (scikit-learn), where a detection can only match its own box. A third
+//!   form has 101 points with pycocotools' matching at IoU 0.5 (AP50), where a detection can match an overlapping box
+//!   of another detection. pycocotools' limit of 100 detections per class and photo is not applied.
 //!
 //! The number is the mean over classes. The interval comes from resampling photos; see [`normal_interval`].
 
@@ -29,16 +29,16 @@ use crate::record::{Baseline, Record};
 use crate::score::similarity_rows;
 use crate::{Error, Result};
 
-/// Number of bootstrap resamples, enough to estimate a standard deviation.
+/// Number of bootstrap resamples. 200 are enough to estimate a standard deviation.
 const RESAMPLES: usize = 200;
 /// Maximum logit scale of CLIP, MERU, HyCoCLIP and PHyCLIP.
 const LOGIT_SCALE: f64 = 100.0;
-/// Classes scored in one pass over the boxes. Memory is bounded by boxes x `TILE` scores, for any number of classes.
+/// Number of classes that are scored in one pass over the boxes. It bounds the memory to boxes x `TILE` scores.
 const TILE: usize = 128;
 const SCORES: [&str; 2] = ["similarity", "softmax"];
 const METRICS: [&str; 3] = ["AP (101 points)", "AP (all points)", "AP50 (101 points, IoU matching)"];
 
-/// Candidate classes, and the splits of them that are reported. All boxes of the candidate classes are proposals.
+/// Candidate classes and the splits to report. All boxes of the candidate classes are proposals.
 struct CandidateClasses {
     candidates: Vec<usize>,
     splits: Vec<(&'static str, Vec<usize>)>,
@@ -63,7 +63,7 @@ fn settings(context: &Context<'_>, proposals: &Proposals) -> Result<(Vec<String>
     let split = || BASE.into_iter().chain(NOVEL);
     let absent: Vec<&str> = split().filter(|class| !names.iter().any(|name| name == class)).collect();
     let total = BASE.len() + NOVEL.len();
-    // A few classes in common with COCO (cat, dog) do not make the data COCO; require more than half of the 65 classes.
+    // Other data may share a few classes with COCO (cat, dog), so more than half of the 65 classes must be present.
     if 2 * absent.len() >= total {
         return Ok((names, settings));
     }
@@ -201,8 +201,7 @@ impl CandidateClasses {
             let present: Vec<usize> = classes.iter().copied().filter(|class| sizes.contains_key(class)).collect();
             let mean = |sum: f64| sum / present.len() as f64;
             let share = |class: &usize| sizes[class] as f64 / total as f64;
-            // The trivial baseline gives every box the most frequent class, the first one if several are equally
-            // frequent.
+            // The trivial baseline gives every box the most frequent class; of equally frequent classes the first.
             let usual = sizes.iter().rev().max_by_key(|it| it.1).map(|it| *it.0);
             for (number, variant) in VARIANTS.iter().enumerate() {
                 for (column, metric) in METRICS.iter().enumerate() {
@@ -257,8 +256,8 @@ impl DetectionVariant {
 }
 
 impl CandidateBoxes<'_> {
-    /// Average precisions of one class for each variant and metric. Variants that keep
-    /// only the best class of a box have no IoU matching.
+    /// Average precisions of one class for each variant and metric. Variants that keep only the best class of a box
+    /// have no IoU matching.
     fn precisions(
         &self,
         candidate: usize,
@@ -303,8 +302,8 @@ impl CandidateBoxes<'_> {
         VARIANTS.map(variant).into()
     }
 
-    /// For each box as a detection of `class`: whether it matches a box of the class that no detection with a higher
-    /// score matches.
+    /// For each box as a detection of `class`: whether it is matched to a box of the class. Detections with higher
+    /// scores are matched first.
     fn matched(&self, class: usize, score: impl Fn(usize) -> f32) -> Vec<bool> {
         let Proposals { boxes, labels, .. } = self.proposals;
         let mut right = Vec::with_capacity(self.rows.len());

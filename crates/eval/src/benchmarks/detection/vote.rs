@@ -1,9 +1,9 @@
 //! Accuracy of the majority vote of the five most similar boxes (Wang et al., Table 4).
 //!
-//! The paper only says "predict via top-5 majority vote". The set of voters is a variant: all other boxes, or only
-//! those of other photos. Queries and voters are boxes of every size, or only boxes that cover at least 1 % of their
-//! photo, as in the paper's retrieval. A tie goes to the class whose first box is nearer. Among equally similar boxes
-//! those of a wrong class come first, so that a model with constant similarities gains nothing.
+//! The paper only has "predict via top-5 majority vote", so variants are measured. The voters are all other boxes, or
+//! only those of other photos. Queries and voters are boxes of every size, or only boxes that cover at least 1 % of
+//! their photo, as in the paper's retrieval. If several classes have the most votes, the class of the nearest box wins.
+//! Among equally similar boxes those of a wrong class come first, so constant similarities are not rewarded.
 
 use std::cmp::Ordering;
 
@@ -85,8 +85,8 @@ impl VotingBoxes {
         Ok(Self { points: proposals.points(&rows, context.embedder.spec().dim), labels, photos, sizes })
     }
 
-    /// For each box, whether the majority vote predicts its class: with all other boxes as voters, and with the boxes
-    /// of other photos.
+    /// For each box, whether the majority vote predicts its class: with all other boxes as voters, and with only the
+    /// boxes of other photos as voters.
     fn vote(&self, context: &Context<'_>) -> Result<Vec<[bool; 2]>> {
         let correct = |query: usize, scores: &[f32]| {
             let mut nearest = [const { Vec::<Voter>::new() }; 2];
@@ -122,7 +122,8 @@ impl Voter {
     }
 }
 
-/// The class with the most votes. `votes` are ordered by distance, and a tie goes to the class that occurs first.
+/// The class with the most votes. `votes` are ordered from the nearest box on. Of classes with equally many votes, the
+/// first in this order wins.
 fn majority(votes: impl Iterator<Item = usize>) -> Option<usize> {
     let mut counts: Vec<(usize, usize)> = Vec::new();
     for label in votes {

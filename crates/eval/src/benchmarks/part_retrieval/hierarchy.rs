@@ -2,8 +2,8 @@
 //! 3.3, App. B.2, Tables 2 and 3, Fig. 4), and how well a box retrieves photos that contain its label or an ancestor
 //! of it (App. A).
 //!
-//! A query without a correct candidate has neither recall nor a label distribution. It is left out, and `n` counts the
-//! other queries.
+//! A query without a correct candidate has neither recall nor a label distribution. It is left out and not counted in
+//! `n`.
 
 use std::f32::consts::PI;
 use std::sync::{Mutex, PoisonError};
@@ -26,7 +26,7 @@ const PUBLISHED: [usize; 6] = [10_000, 20_000, 30_000, 150_000, 200_000, 250_000
 /// distribution of the first k with that of all correct boxes. Labels outside the hierarchy count as one last class
 /// "others" (Eq. 11). Both interpretations of [`LabelDistance`] are recorded.
 ///
-/// Baselines: a random ranking finds k / N of the correct boxes, and its labels are distributed like those of all
+/// Baselines: a random ranking of N candidates has the recall k / N, and the distribution of its labels is that of all
 /// candidates.
 pub(super) struct HierarchicalRecall<'a> {
     ranking: RankingProtocol,
@@ -36,7 +36,7 @@ pub(super) struct HierarchicalRecall<'a> {
     metrics: &'static [(&'static str, &'static str)],
 }
 
-/// Number of candidates at the top of the ranking that are evaluated.
+/// Number of candidates at the top of the ranking, absolute or in percent.
 #[derive(Clone, Copy)]
 enum RankCutoff {
     PerCent(usize),
@@ -60,13 +60,13 @@ impl RankCutoff {
 }
 
 impl<'a> HierarchicalRecall<'a> {
-    /// Candidates are boxes. Published values of k are used only up to the number of `boxes`.
+    /// Metrics for candidates that are boxes. Published values of k are used only up to the number of `boxes`.
     pub(super) fn of_boxes(ranking: RankingProtocol, labels: &'a LabelNumbers, boxes: usize) -> Self {
         Self { ranking, labels, cutoffs: cutoffs(boxes), metrics: &RECALL_METRICS }
     }
 
-    /// Candidates are photos. A photo has several labels, so there is no label distribution, and the published values
-    /// of k are numbers of boxes.
+    /// Metrics for candidates that are photos. A photo has several labels, so there is no label distribution. Published
+    /// values of k are not used, because they are numbers of boxes.
     pub(super) fn of_photos(ranking: RankingProtocol, labels: &'a LabelNumbers) -> Self {
         Self { ranking, labels, cutoffs: cutoffs(0), metrics: &RECALL_METRICS[..1] }
     }
@@ -132,7 +132,7 @@ impl RetrievalMetrics for HierarchicalRecall<'_> {
     }
 }
 
-/// Fraction of each of the (sorted) `labels`, followed by the fraction of all other labels.
+/// Fraction of boxes with each of the (sorted) `labels`, followed by the fraction of boxes with other labels.
 fn histogram(labels: &[u32], boxes: &[&ScoredCandidate]) -> Vec<f64> {
     let mut counts = vec![0usize; labels.len() + 1];
     boxes.iter().for_each(|it| counts[labels.binary_search(&it.label).unwrap_or(labels.len())] += 1);
@@ -141,19 +141,17 @@ fn histogram(labels: &[u32], boxes: &[&ScoredCandidate]) -> Vec<f64> {
 
 /// Precision and recall over a range of thresholds, as in Fig. 4.
 ///
-/// The threshold on the angle goes from 0 (the whole lies on the line from the root to the part) to pi, and that on the
-/// cosine from 1 down to 0, each in 100 steps. A candidate beyond the last threshold (a cosine below 0) is never
-/// retrieved.
+/// The threshold on the angle rises from 0 (the whole lies on the line from the root to the part) to pi, and the
+/// threshold on the cosine falls from 1 to 0, both in 100 steps. A candidate with a cosine below 0 is never retrieved.
 pub(super) struct ThresholdPrecision<'a> {
     pub(super) score: ThresholdScore,
-    /// The candidates, and the ranking by `score` that names the protocol.
+    /// The set of candidates, and the ranking by `score`, which is named in the protocol.
     pub(super) ranking: RankingProtocol,
     pub(super) labels: &'a LabelNumbers,
     /// The curves of all queries.
     pub(super) sums: Mutex<ThresholdCurveSums>,
 }
 
-/// Score that is compared with a threshold.
 #[derive(Clone, Copy)]
 pub(super) enum ThresholdScore {
     Cosine,
@@ -203,7 +201,8 @@ impl RetrievalMetrics for ThresholdPrecision<'_> {
         std::iter::once(curve.average_precision()).chain(precisions).map(|it| Some([it, chance])).collect()
     }
 
-    /// Thresholds are cosines, or angles in radians, where 0 means that the whole lies between the root and the part.
+    /// Converts the thresholds to cosines or to angles in radians. Angle 0 means that the whole lies between the root
+    /// and the part.
     fn curves(&self, key: RecordKey<'_>) -> Vec<PrecisionRecallCurve> {
         let threshold = |at: f64| match self.score {
             ThresholdScore::Cosine => 1.0 - at,
@@ -223,7 +222,7 @@ mod tests {
         let names = |boxes| cutoffs(boxes).iter().map(|it| it.name()).collect::<Vec<_>>();
         assert_eq!(names(9_999), ["top 25 %", "top 50 %", "top 75 %"]);
         assert_eq!(names(200_000)[3..], ["top 10k", "top 20k", "top 30k", "top 150k", "top 200k"]);
-        // 25 % of 10 is 2.5, rounded up to 3. Without the boxes of its own photo a query may have fewer than k
+        // 25 % of 10 is 2.5, rounded up to 3. If the boxes of its own photo are excluded, a query may have fewer than k
         // candidates.
         let ks = |candidates| cutoffs(10_000).iter().map(|it| it.of(candidates)).collect::<Vec<_>>();
         assert_eq!((ks(10), ks(9_997)), (vec![3, 5, 8, 10], vec![2500, 4999, 7498, 9997]));

@@ -5,23 +5,23 @@ use conifer_data::hierarchy::ClassGraph;
 use crate::benchmarks::Context;
 use crate::{Error, Result};
 
-/// Indices of the labels in class order. With a class graph this is the order of its nodes (for a tree, the preorder).
-/// Without one it is the order of the names.
+/// Indices of the labels in class order: with a class graph the order of its nodes (for a tree, the preorder), without
+/// one the alphabetical order.
 pub(super) struct LabelNumbers {
     numbers: HashMap<String, u32>,
-    /// The label and its descendants, in class order, of each label.
+    /// For each label, the label and its descendants, in class order.
     below: Vec<Vec<u32>>,
     pub(super) has_graph: bool,
-    /// Part of the protocol name.
+    /// Part of the protocol name: whether descendants count.
     pub(super) described: &'static str,
 }
 
 impl LabelNumbers {
     /// Assigns an index to each label of the graph and to each used label.
     ///
-    /// A graph without any of the used labels describes something else (such as the labels of the photos) and is
-    /// ignored. If the graph has only some of them, that is an error unless `partial` is set; then the others have no
-    /// descendants.
+    /// A graph without any of the used labels is ignored, because it describes other labels, such as those of the
+    /// photos. A graph with only some of the used labels is an error. With `partial` it is accepted, and the other
+    /// labels have no descendants.
     pub(super) fn new<'a>(context: &Context<'_>, used: impl Iterator<Item = &'a str>) -> Result<Self> {
         let used: BTreeSet<&str> = used.collect();
         let graph = context.graph.filter(|graph: &&ClassGraph| used.iter().any(|label| graph.find(label).is_some()));
@@ -59,7 +59,7 @@ impl LabelNumbers {
         self.numbers.get(label).copied()
     }
 
-    /// These labels and all their descendants, in class order.
+    /// The given labels and all their descendants, in class order.
     pub(super) fn with_below(&self, labels: &HashSet<u32>) -> Vec<u32> {
         let below: BTreeSet<u32> =
             labels.iter().flat_map(|&label| self.below[label as usize].iter().copied()).collect();

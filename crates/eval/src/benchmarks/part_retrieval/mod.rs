@@ -27,7 +27,7 @@ use same_class::SameClassPrecision;
 /// ancestors is in the photo (Wang et al., Tables 1 to 3, Fig. 4).
 ///
 /// The candidates are all photos with a box of at least 1 % of their area, or all such boxes. Every ranking is measured
-/// with and without the query's own photo ("other photos"). The rankings are:
+/// twice: with all candidates, and without those of the query's own photo ("other photos"). The rankings are:
 ///
 /// * the cosine of the coordinates;
 /// * the distance of the space, the paper's "Hyp Dist" for HCL;
@@ -50,7 +50,7 @@ use same_class::SameClassPrecision;
 pub(super) struct PartRetrieval;
 
 const NAME: &str = "part_retrieval";
-/// Gates for small k, radians: CLIP's and MoCo's.
+/// Gates for small k in radians, of CLIP and of MoCo.
 const GATES: [f64; 2] = [2.5, 2.0];
 /// Gate for large k, radians.
 const LARGE_GATE: f64 = 1.0;
@@ -73,7 +73,7 @@ trait RetrievalMetrics: Sync {
     ///
     /// `below` holds the labels in the query photo and their descendants, in class order. It is empty for box queries.
     fn values(&self, below: &[u32], scored: &[ScoredCandidate]) -> Vec<Option<[f64; 2]>>;
-    /// The curves of all queries so far, if the metrics are points of a curve.
+    /// Precision-recall curves over all queries so far. Empty if the metrics are not points of a curve.
     fn curves(&self, _: RecordKey<'_>) -> Vec<PrecisionRecallCurve> {
         Vec::new()
     }
@@ -140,7 +140,7 @@ impl RetrievalDirection {
     }
 }
 
-/// Gates for small k and for large k. `own` is added to both unless one of them has it already.
+/// Gates for small k and for large k. `own` is added to both lists unless it is in one of them.
 fn gates(own: f64) -> [Vec<f64>; 2] {
     let mut gates = [GATES.to_vec(), vec![LARGE_GATE]];
     if !gates.iter().flatten().any(|it| *it == own) {
@@ -177,7 +177,7 @@ impl EmbeddedParts {
                 records.push(match direction {
                     RetrievalDirection::Down => Record::of(key, values, baseline, context.options.seed),
                     RetrievalDirection::Up => {
-                        // Boxes of one photo are correlated queries, so the bootstrap draws them together.
+                        // Boxes of one photo are dependent queries, so the bootstrap draws them together.
                         let photos = queries.iter().map(|&query| self.photo_of[query] as u32).collect();
                         Record::clustered(key, values, photos, baseline, context.options.seed)
                     }
@@ -190,8 +190,8 @@ impl EmbeddedParts {
         Ok(records)
     }
 
-    /// Mean number of the classes of a photo with their descendants. The baseline is the number without descendants.
-    /// `None` without a graph.
+    /// Mean number of classes of a photo, counting their descendants. The baseline is the number without descendants.
+    /// `None` if there is no graph.
     fn class_counts(&self, seed: u64) -> Option<Record> {
         if !self.labels.has_graph {
             return None;
@@ -315,7 +315,7 @@ fn embed(context: &Context<'_>) -> Result<EmbeddedParts> {
         boxes: boxes.points,
         below_of: labels_in.iter().map(|it| labels.with_below(it)).collect(),
         labels_in,
-        // Every class has a number, because `labels` was built from all phrases.
+        // Every class has an index, because `labels` was built from all phrases.
         label_of: boxes.class_of.iter().filter_map(|class| labels.number(class)).collect(),
         photo_of: boxes.photo_of,
         labels,

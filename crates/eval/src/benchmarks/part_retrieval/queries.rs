@@ -1,4 +1,4 @@
-//! The queries: all photos and boxes, or a number of them drawn at random (Wang et al., App. B.2).
+//! Selects the queries: all photos and boxes, or a number of them drawn at random (Wang et al., App. B.2).
 
 use rand::SeedableRng;
 use rand::seq::SliceRandom;
@@ -15,11 +15,12 @@ pub(super) struct PartQueries {
 }
 
 impl PartQueries {
-    /// Draws [`Options::queries`](crate::Options::queries) photos and as many boxes with the seed of the options.
+    /// Draws [`Options::queries`](crate::Options::queries) photos and the same number of boxes, with the seed of the
+    /// options.
     ///
     /// # Errors
     /// The number is zero, or larger than the number of photos or of boxes. With
-    /// [`Options::partial`](crate::Options::partial) a larger number means all of them.
+    /// [`Options::partial`](crate::Options::partial) a larger number is allowed and selects all of them.
     pub(super) fn draw(context: &Context<'_>, photos: usize, boxes: usize) -> Result<Self> {
         let Some(count) = context.options.queries else {
             return Ok(Self { photos: (0..photos).collect(), boxes: (0..boxes).collect() });
@@ -46,7 +47,8 @@ impl PartQueries {
     }
 }
 
-/// `count` of `0..len`, ascending; all of them if there are fewer. Different streams give independent draws.
+/// Draws `count` of the numbers `0..len`, ascending; all of them if `len` is smaller. Different streams give
+/// independent draws.
 fn draw(count: usize, len: usize, seed: u64, stream: u64) -> Vec<usize> {
     let mut all: Vec<usize> = (0..len).collect();
     if count < len {
@@ -73,7 +75,7 @@ mod tests {
         assert_eq!((draw(5, 5, 0, 0), draw(9, 2, 0, 0)), (vec![0, 1, 2, 3, 4], vec![0, 1]));
     }
 
-    /// Each of 20 items is drawn in about half of 400 draws of 10: the standard deviation is 10.
+    /// Each of 20 items is drawn in about half of 400 draws of 10 items: 200 times, with a standard deviation of 10.
     #[test]
     fn every_item_is_equally_likely() {
         let mut counts = [0; 20];

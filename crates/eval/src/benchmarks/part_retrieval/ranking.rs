@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 #[derive(Clone, Copy)]
 pub(super) enum RankingCriterion {
     Cosine,
-    /// Distance of the space; the nearest candidate comes first.
+    /// Distance in the space; the nearest candidate comes first.
     Distance,
     Angle,
     /// Smallest angle that passes the gate, radians.
@@ -22,11 +22,12 @@ pub(super) struct RankingProtocol {
 #[derive(Clone, Copy)]
 pub(super) struct ScoredCandidate {
     pub(super) cosine: f32,
-    /// Distance of the space.
+    /// Distance between query and candidate in the space.
     pub(super) distance: f32,
-    /// Radians. pi means "part of the query" for a photo query and "whole of the query" for a box query.
+    /// Exterior angle in radians. pi means "part of the query" for a photo query and "whole of the query" for a box
+    /// query.
     pub(super) angle: f32,
-    /// Label of the box, which is the query or the candidate.
+    /// Label of the box. The box is the query or the candidate.
     pub(super) label: u32,
     /// True if the photo contains the label of the box.
     pub(super) right: bool,
@@ -51,8 +52,8 @@ impl RankingProtocol {
         all.iter().filter(|it| !(self.other_photos && it.own)).collect()
     }
 
-    /// Orders better candidates first. Among equals the wrong candidate comes first, so that a model with constant
-    /// scores gains nothing.
+    /// Orders better candidates first. Among equal candidates the wrong ones come first, so constant scores are not
+    /// rewarded.
     pub(super) fn order(
         &self,
         right: impl Fn(&ScoredCandidate) -> bool,

@@ -1,4 +1,4 @@
-//! Fraction of correct classes among the first k (Wang et al., Tables 1, 3 and 5).
+//! Fraction of candidates with the correct class among the first k (Wang et al., Tables 1, 3 and 5).
 
 use super::RetrievalMetrics;
 use super::ranking::{RankingProtocol, ScoredCandidate};
@@ -18,7 +18,7 @@ impl RetrievalMetrics for SameClassPrecision {
         TOP.iter().map(|k| (format!("same class, top {k}"), "chance")).collect()
     }
 
-    /// `None` if there is no candidate. If there are fewer than k, all of them count.
+    /// Each value is `None` if there is no candidate. If there are fewer than k candidates, all of them count.
     fn values(&self, _: &[u32], scored: &[ScoredCandidate]) -> Vec<Option<[f64; 2]>> {
         let mut candidates = self.ranking.candidates(scored);
         let most = TOP[TOP.len() - 1].min(candidates.len());

@@ -2,8 +2,8 @@ use conifer_data::ClassEntry;
 
 use super::*;
 
-/// Points on a line: "cup" (-2) behind "thing" (-1), and "cat" (4) behind "animal" (1). Four photos of the cup are at
-/// 0.05, nearer to "animal" than to "thing" by 0.1. Two photos of the cat are at 4.
+/// The texts are points on a line: "cup" (-2) is behind "thing" (-1), and "cat" (4) behind "animal" (1). Four photos of
+/// the cup are at 0.05, which is nearer to "animal" than to "thing" by 0.1. Two photos of the cat are at 4.
 fn embedder() -> LookupEmbedder {
     let labels = [("animal", 1.0), ("thing", -1.0), ("cat", 4.0), ("cup", -2.0)];
     let mut texts: BTreeMap<String, [f32; 2]> = labels.iter().map(|&(label, x)| (label.to_owned(), [x, 0.0])).collect();
@@ -20,7 +20,7 @@ fn embedder() -> LookupEmbedder {
             }
         }
     }
-    // This prompt with two slots is always correct if the general label comes first.
+    // With this prompt with two slots, the correct pair is at the photo if the general label comes first.
     texts.insert("a thing of type cup".into(), [0.05, 0.0]);
     texts.insert("a animal of type cat".into(), [4.0, 0.0]);
     LookupEmbedder { spec: ManifoldSpec::euclidean(2), texts, images: [(0, [0.05, 0.0]), (1, [4.0, 0.0])].into() }
@@ -47,7 +47,8 @@ fn breeds_by_hand() {
     let records = run("breeds", &embedder(), photos(), None).unwrap();
     let third = 2.0 / 6.0;
     for (protocol, metric, expected) in [
-        // For a photo of the cup, (thing, cup) scores -1.05 - 2.05 and (animal, cat) -0.95 - 3.95. Any C is correct.
+        // For a photo of the cup, (thing, cup) scores -1.05 - 2.05 and (animal, cat) -0.95 - 3.95. The retrieval is
+        // correct for any C.
         ("C = 0, pairs of the tree", "recall@1", 1.0),
         ("-C angle, pairs of the tree", "C for recall@1, mean of the two", 0.0),
         // (animal, cup) scores -3.0, (thing, cup) -3.1. The cup is at 180 degrees seen from the animal and at 0 seen
@@ -55,7 +56,8 @@ fn breeds_by_hand() {
         ("C = 0, general x specific", "recall@1", third),
         ("+C angle, as printed, general x specific", "recall@1", third),
         ("-C angle, general x specific", "recall@1", 1.0),
-        // C pi must exceed 0.1: 3 * 0.2 / 19 * pi = 0.0992, 4 * 0.2 / 19 * pi = 0.132.
+        // The correct pair wins if C pi exceeds 0.1: 3 * 0.2 / 19 * pi = 0.0992 is too small, 4 * 0.2 / 19 * pi = 0.132
+        // is enough.
         ("-C angle, general x specific", "C for recall@1, mean of the two", -4.0 * 0.2 / 19.0),
         ("C = 0, general x specific", "recall@5", 1.0),
         // Five pairs score at least as high as (thing, cup): animal with thing (-2.0) and animal with cup (-3.0), each
@@ -65,7 +67,8 @@ fn breeds_by_hand() {
         // Any C other than 0 breaks the tie: the thing is at 180 degrees seen from the cup.
         ("-C angle, any two labels", "recall@5", 1.0),
         ("-C angle, any two labels", "C for recall@5, mean of the two", -0.2 / 19.0),
-        // For photos of the cat, (animal, cat) and (cat, animal) tie at -3. For photos of the cup, see above.
+        // For photos of the cat, (animal, cat) and (cat, animal) tie at -3. For photos of the cup, other pairs score
+        // higher, as above.
         ("C = 0, any two labels", "recall@1", 0.0),
         ("one prompt \"a {general} of type {specific}\", any two labels", "recall@1", 1.0),
         // All texts of the other prompts are at the same point.
@@ -104,7 +107,7 @@ fn breeds_reports_what_it_left_out() {
     assert!(text.contains("every photo of 1 of 2 classes (first: `cat`)"), "{text}");
     let partial = Options { partial: true, ..strict };
     let records = measure(benchmark, &Context::new(&embedder, &cups, None, &partial)).unwrap();
-    // The cat remains a candidate, so the tree has two pairs.
+    // The cat remains a candidate although it has no photo, so the tree has two pairs.
     let found = record(&records, "C = 0, pairs of the tree", "recall@1");
     assert_eq!((found.n, found.baseline.as_ref().unwrap().value), (4, 0.5));
     assert!(
@@ -138,7 +141,7 @@ fn breeds_names_what_is_missing() {
     assert!(text.to_string().contains("each with {} for the class name"), "{text}");
 }
 
-/// The photos of birds525 as the task entity13: three of its 260 classes are present, with three photos each.
+/// Measures the task entity13 on the photos of birds525: three of its 260 classes are present, with three photos each.
 #[test]
 fn breeds_on_birds_at_hand() {
     let shared = std::path::Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/data"));

@@ -1,4 +1,4 @@
-//! Tests of the compositional benchmarks on items with results computed by hand, and on SugarCrepe as released.
+//! Tests of the compositional benchmarks on small items, with results computed by hand, and on the released SugarCrepe.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -8,7 +8,7 @@ use conifer_data::{BBox, SourceSpec};
 use super::*;
 use crate::Outcomes;
 
-/// Text points on a line, with the photo (value 0) at the origin. The similarity is minus the distance to it.
+/// Points of texts on a line. The photo (value 0) is at the origin. The similarity is minus the distance.
 fn line() -> LookupEmbedder {
     euclidean(&[("near", [1.0, 0.0]), ("afar", [2.0, 0.0]), ("far", [-2.0, 0.0])], &[(0, [0.0, 0.0])])
 }
@@ -25,7 +25,7 @@ fn item(subset: &str, label: &str, [right, wrong]: [&str; 2]) -> Sample {
     }
 }
 
-/// The correct caption is nearer to the photo.
+/// The photo is nearer to the correct caption, "near".
 const RIGHT: [&str; 2] = ["near", "far"];
 const WRONG: [&str; 2] = ["far", "near"];
 /// Both captions are at distance 2.
@@ -72,7 +72,7 @@ fn sugarcrepe_by_hand() {
     close(record(&records, "replace_obj", protocol, "accuracy"), 1.0 / 3.0, 3, (SHORTER, 2.0 / 3.0));
     // A tie is wrong. The correct caption has four characters, the wrong one three.
     close(record(&records, "swap_att", protocol, "accuracy"), 0.0, 1, (LONGER, 1.0));
-    // Captions of equal length count as a guess.
+    // If both captions have the same length, the baseline counts 1/2.
     close(record(&records, "add_obj", protocol, "accuracy"), 1.0, 1, ("chance", 0.5));
     // The model is right on one item of replace_obj, on add_obj and on four others. The correct caption is longer in
     // one item of replace_obj, in swap_att, by half in add_obj (equal lengths), and in four others.
@@ -117,7 +117,7 @@ fn sugarcrepe_names_what_is_wrong_with_the_data() {
     assert!(error.contains("a score is not a number"), "{error}");
 }
 
-/// "on" is nearer to the photo at (1, 0), "off" has the larger inner product.
+/// "on" is nearest to the photo at (1, 0), but "off" has the larger inner product.
 #[test]
 fn score_and_crop_are_used_and_named() {
     let embedder = euclidean(&[("on", [1.0, 0.0]), ("off", [5.0, 0.0])], &[(0, [1.0, 0.0])]);
@@ -165,12 +165,13 @@ fn vl_checklist_by_hand() {
         ("vg_obj", all, 1000.0 / 1002.0, 1002),
         ("vg_obj", first, 1.0, 1000),
     ] {
-        // The longer caption ("near" against "far") is correct exactly where the model is right.
+        // The longer caption ("near" against "far") is correct exactly where the model is right, so both have the same
+        // accuracy.
         let protocol = of(corpora, which);
         close(record(&records, "Location/margin", &protocol, "accuracy"), margin, n, (LONGER, margin));
         assert_eq!(record(&records, "Size/small", &protocol, "accuracy").value, 1.0);
-        // The other five subsets are all right. Every subset has the same number of files, so the mean over twelve
-        // files equals the mean over six subsets.
+        // In the other five subsets all items are right. Every subset has the same number of files, so the mean over
+        // twelve files equals the mean over six subsets.
         let files =
             if corpora.ends_with("files") { "accuracy (mean over 12 files)" } else { "accuracy (mean over 6 subsets)" };
         let others = if corpora == "vg_obj" { 5 } else { 10 };
@@ -192,14 +193,15 @@ fn vl_checklist_asks_for_every_file() {
     let text = message(&[&samples[..5], &[nameless]].concat());
     assert!(text.contains("the label (its corpus) of sample `Size/small/x/"), "{text}");
 
-    // In Size/large, one of two items is right, and so is one of two files. In total, six of the seven files are right.
+    // In Size/large, one of two items is right, and each file has one item. In total, six of the seven files are right.
     let records = with("vl_checklist", &uneven, &Options { partial: true, ..Options::default() }).unwrap();
     let protocol = "swig_tool + vg_obj, mean over files, all items, similarity, crop center, partial: 7 of 12 files";
     close(record(&records, "Size/large", protocol, "accuracy"), 0.5, 2, ("chance", 0.5));
     close(record(&records, "all", protocol, "accuracy (mean over 7 files)"), 6.0 / 7.0, 7, (LONGER, 6.0 / 7.0));
 }
 
-/// A photo of 10 x 10 pixels whose first pixel is 0, for which the embedder has no point. The box is its right half.
+/// A photo of 10 x 10 pixels with one box, its right half. The first pixel of the photo is 0, for which the embedder
+/// has no point, so only the box can be embedded.
 fn boxed(pair: &str, texts: [&str; 2]) -> Sample {
     let rgb = (0..100).flat_map(|i| [if i % 10 < 5 { 0 } else { 7 }; 3]).collect();
     let bbox = BBox { x1: 0.5, y1: 0.0, x2: 1.0, y2: 1.0 };
@@ -216,7 +218,7 @@ fn vg_attribution_by_hand() {
     let texts: &[(&str, [f32; 2])] = &[("red a, blue b", [1.0, 0.0]), ("blue a, red b", [2.0, 0.0])];
     let embedder = euclidean(texts, &[(7, [0.0, 0.0])]);
     let (right, wrong) = ([texts[0].0, texts[1].0], [texts[1].0, texts[0].0]);
-    // 20 of 25 items of red_blue are right, and 1 of 4 of blue_red, which is a different pair.
+    // 20 of 25 items of red_blue are right, and 1 of 4 items of blue_red. These are different pairs.
     let mut samples: Vec<Sample> = (0..25).map(|i| boxed("red_blue", if i < 20 { right } else { wrong })).collect();
     samples.extend((0..4).map(|i| boxed("blue_red", if i < 1 { right } else { wrong })));
     let measured = |samples: &[Sample], partial: bool| {
@@ -245,7 +247,7 @@ fn vg_attribution_by_hand() {
     assert!(text.contains("vg_attribution: the phrase with a box of sample `/red_blue/"), "{text}");
 }
 
-/// Embedder that prefers the longer text for every photo, and counts the photos it embeds.
+/// Embedder that prefers the longer text for every photo and counts the embedded photos.
 struct TextLengthEmbedder {
     spec: ManifoldSpec,
     photos: AtomicUsize,
@@ -267,9 +269,9 @@ impl EmbeddingModel for TextLengthEmbedder {
     }
 }
 
-/// 1,544 of the 7,511 items of SugarCrepe use the 1,000 photos of HierarCaps. The numbers of items, of items whose
-/// correct caption is the longer one, and of those whose correct caption is the shorter one (in characters, without
-/// surrounding blanks) were counted with Python.
+/// 1,544 of the 7,511 items of SugarCrepe use the 1,000 photos of HierarCaps. The expected numbers of items, and of
+/// items whose correct caption is longer or shorter (in characters, without surrounding blanks), were counted with
+/// Python.
 #[test]
 fn sugarcrepe_on_the_photos_of_hierarcaps() {
     let shared = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/data"));

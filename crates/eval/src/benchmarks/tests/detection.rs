@@ -5,13 +5,13 @@ use conifer_data::BBox;
 use super::super::detection::novel::{BASE, NOVEL};
 use super::*;
 
-/// A photo of 10 x 10 pixels, given by the values of its columns.
+/// A photo of 10 x 10 pixels; `values` are the values of its columns.
 fn columns(values: [u8; 10]) -> Option<ImageRef> {
     let rgb = (0..100).flat_map(|i| [values[i % 10]; 3]).collect();
     Some(ImageRef::Pixels(Arc::new(Picture { width: 10, height: 10, rgb })))
 }
 
-/// A box of the columns `from..to`. [`LookupEmbedder`] embeds it by the value of its first column.
+/// A box of the columns `from..to`. [`LookupEmbedder`] looks up its point by the value of its first column.
 fn object(class: &str, from: u8, to: u8) -> Phrase {
     let bbox = BBox { x1: f32::from(from) / 10.0, y1: 0.0, x2: f32::from(to) / 10.0, y2: 1.0 };
     Phrase { text: class.into(), boxes: vec![bbox], ..Phrase::default() }
@@ -28,9 +28,8 @@ fn record<'a>(records: &'a [Record], split: &str, protocol: &str, metric: &str) 
 
 #[test]
 fn average_precision_of_four_boxes() {
-    // The points lie on a line; the following positions are in hundredths. The prompt for cats is at 0, and that for
-    // dogs at 4. Photo a has a cat at 1.5 and a dog at 1, whose boxes have an IoU of 4/5. Photo b has a dog at 4 and a
-    // cat at -2.
+    // The points lie on a line; positions are in hundredths. The prompt for cats is at 0, and the prompt for dogs at 4.
+    // Photo a has a cat at 1.5 and a dog at 1, whose boxes have an IoU of 4/5. Photo b has a dog at 4 and a cat at -2.
     let samples = || {
         let group = Phrase { group_of: true, ..object("cat", 0, 9) };
         vec![
@@ -50,18 +49,18 @@ fn average_precision_of_four_boxes() {
         assert!((found.baseline.as_ref().unwrap().value - trivial).abs() < 1e-12 && found.n == 4, "{found:?}");
     };
     let every = "every class per box, similarity";
-    // As cats, the boxes have the similarities dog -1, cat -1.5, cat -2, dog -4: precision 1/2 at the first cat, 2/3 at
-    // the second. As dogs, they have dog 0, cat -2.5, dog -3, cat -6: precision 1, then 2/3.
+    // Ranked as cats, the boxes have the similarities dog -1, cat -1.5, cat -2, dog -4: precision 1/2 at the first cat,
+    // 2/3 at the second. Ranked as dogs, they have dog 0, cat -2.5, dog -3, cat -6: precision 1, then 2/3.
     check(every, "AP (all points)", ((1.0 / 4.0 + 1.0 / 3.0) + (1.0 / 2.0 + 1.0 / 3.0)) / 2.0, 0.5);
     check(every, "AP (101 points)", (2.0 / 3.0 + (51.0 + 50.0 * 2.0 / 3.0) / 101.0) / 2.0, 0.5);
-    // The dog of photo a matches the box of the overlapping cat, and the cat that of the dog. So the ranking of cats is
-    // right, wrong, right, and that of dogs is right, right.
+    // The detection of the dog in photo a matches the box of the overlapping cat, and the detection of the cat matches
+    // the box of the dog. The ranking of cats is therefore right, wrong, right, and the ranking of dogs right, right.
     check(every, "AP50 (101 points, IoU matching)", ((51.0 + 50.0 * 2.0 / 3.0) / 101.0 + 1.0) / 2.0, 0.5);
-    // The log odds of cat are 1 (cat), 2 (dog), -4 (dog) and 4 (cat). The ranking of cats is cat, dog, cat, and that of
-    // dogs is dog, cat, dog.
+    // The log odds of cat are 1 (cat), 2 (dog), -4 (dog) and 4 (cat). The ranking of cats is therefore cat, dog, cat,
+    // and the ranking of dogs is dog, cat, dog.
     check("every class per box, softmax of 100 x similarity", "AP (all points)", 5.0 / 6.0, 0.5);
-    // The dog of photo a is classified as a cat. Cats are as before, and one of the dogs is never found. The baseline
-    // "always cat" has 1/2 for cats and 0 for dogs.
+    // The dog of photo a is classified as a cat. The ranking of cats does not change, and one of the dogs is never
+    // found. The baseline "always cat" has 1/2 for cats and 0 for dogs.
     check("top-1 class per box, similarity", "AP (all points)", (7.0 / 12.0 + 1.0 / 2.0) / 2.0, 0.25);
     check("top-1 class per box, similarity", "AP (101 points)", (2.0 / 3.0 + 51.0 / 101.0) / 2.0, 0.25);
     assert!(records.iter().all(|it| it.interval.is_some() && it.baseline.is_some()));
@@ -111,10 +110,11 @@ fn a_vote_of_five_on_a_line() {
         assert_eq!(found.baseline.as_ref().unwrap().value, 0.5);
     };
     let large = "boxes of at least 1 % of the photo";
-    // Without the small box, the four other cats are nearest to each cat, and the three other dogs to each dog.
+    // Without the small box, the four nearest boxes of each cat are the other cats, and the three nearest boxes of each
+    // dog are the other dogs.
     check("other boxes", large, [1.0, 1.0], [5.0 / 9.0, 9.0]);
-    // With voters of other photos, the cats of a get two cats (3 and 4) and three dogs, the cats of b get three cats,
-    // and the dogs get cats.
+    // With voters of other photos, each cat of a has two cats (3 and 4) and three dogs as voters, each cat of b has
+    // three cats, and each dog has cats.
     check("other photos' boxes", large, [2.0 / 9.0, (2.0 / 5.0) / 2.0], [5.0 / 9.0, 9.0]);
     // The small box is a dog among cats, so its vote is wrong. The other votes do not change.
     check("other boxes", "boxes of every size", [9.0 / 10.0, (1.0 + 4.0 / 5.0) / 2.0], [0.5, 10.0]);
@@ -151,7 +151,7 @@ fn equal_boxes_do_not_elect_the_right_class() {
     assert_eq!(constant.value, constant.baseline.as_ref().unwrap().value);
 }
 
-/// One box of each of the 65 classes at the point of its class, except that the cat is at the point of the dog.
+/// Each of the 65 classes has one box at the point of the class, except that the cat is at the point of the dog.
 #[test]
 fn novel_and_base_classes_of_coco() {
     let names: Vec<&str> = BASE.into_iter().chain(NOVEL).collect();
@@ -173,7 +173,7 @@ fn novel_and_base_classes_of_coco() {
         let found = record(&records, split, first, "AP (all points)");
         assert!((found.value - expected).abs() < 1e-9 && found.n == n, "{found:?}");
     };
-    // No box is classified as a cat. Two boxes at equal distance are classified as dogs, and one of them is right.
+    // No box is classified as a cat. Two boxes at equal distance are classified as dogs, one of them correctly.
     check("novel 17, of 65", 15.5 / 17.0, 65);
     check("base 48, of 65", 1.0, 65);
     check("all 65", 63.5 / 65.0, 65);
@@ -187,12 +187,12 @@ fn novel_and_base_classes_of_coco() {
     let records = measure(find("detection").unwrap(), &Context::new(&embedder, &source, None, &options)).unwrap();
     let noted = format!("{first}, partial: 64 of 65 classes of the split have boxes");
     assert!((record(&records, "all 65", &noted, "AP (all points)").value - 62.5 / 64.0).abs() < 1e-9);
-    // A few classes in common with COCO do not make the data COCO.
+    // Sharing a few classes with COCO is not enough to count as COCO.
     let records = run("detection", &embedder, samples[..3].to_vec(), None).unwrap();
     assert!(records.iter().all(|it| it.split == "all classes"));
 }
 
-/// The sample of COCO val2017: 79 photos, 624 regions, 5 of them crowds.
+/// The sample of COCO val2017: 79 photos with 624 regions, 5 of which are crowds.
 #[test]
 fn detection_on_boxes_of_coco() {
     let Some(samples) = coco_mini() else { return };
@@ -210,7 +210,7 @@ fn detection_on_boxes_of_coco() {
     };
     assert_eq!((vote("boxes of every size"), vote("boxes of at least 1 % of the photo")), (619, 619 - 314));
     for it in records.iter().filter(|it| it.split == "novel 17, of 17" && it.metric == "AP (all points)") {
-        // A hash carries no information, so the value is close to the fraction of boxes.
+        // A hash carries no information, so the average precision is close to the share of boxes of the class.
         assert!(it.value < 0.2 && it.n < 619, "{it:?}");
     }
 }

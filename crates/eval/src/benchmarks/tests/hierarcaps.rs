@@ -1,4 +1,4 @@
-//! `hierarcaps` with the candidates of a second data set.
+//! Tests `hierarcaps` with the candidates of a second data set.
 
 use super::*;
 
@@ -20,8 +20,8 @@ fn measured(samples: Vec<Sample>, candidates: Option<Vec<Sample>>) -> Result<Vec
     measure(find("hierarcaps")?, &context)
 }
 
-/// The photo at 3.2 retrieves every text on the line. "puppy" is no tier of the photo. "animal" and "dog" of the second
-/// set are candidates already.
+/// The photo at 3.2 retrieves every text on the line. "puppy" is not a tier of the photo. "animal" and "dog" of the
+/// second set are already candidates.
 #[test]
 fn candidates_of_a_second_set_are_added() {
     let photo = || vec![chain("a", 0, &["animal", "dog", "a dog runs"])];
@@ -32,12 +32,12 @@ fn candidates_of_a_second_set_are_added() {
         let is = |it: &&Record| it.split == "all" && it.protocol == protocol && it.metric == metric;
         records.iter().find(is).unwrap_or_else(|| panic!("{protocol} {metric} in {records:?}")).value
     };
-    // The photo retrieves animal, dog, puppy, a dog runs. Without the first text: dog, puppy, a dog runs.
+    // The photo retrieves animal, dog, puppy, a dog runs. Without the first text, these are dog, puppy, a dog runs.
     assert_eq!((of("released", "precision"), of("released", "recall")), (0.75, 1.0));
     assert_eq!((of("paper", "precision"), of("paper", "recall")), (2.0 / 3.0, 2.0 / 3.0));
     // tau_d uses only the photo's own tiers.
     assert_eq!(of("released", "tau_d"), 1.0);
-    // A second set without a new text changes neither numbers nor names.
+    // A second set without a new text changes neither the numbers nor the protocol names.
     let same = measured(photo(), Some(vec![chain("b", 9, &["animal", "dog"])])).unwrap();
     assert_eq!(same, measured(photo(), None).unwrap());
 }

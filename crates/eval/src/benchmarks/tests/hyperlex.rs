@@ -16,15 +16,15 @@ fn rho<'a>(records: &'a [Record], split: &str, score: &str) -> &'a Record {
     records.iter().find(is).unwrap_or_else(|| panic!("{split} {score} in {records:?}"))
 }
 
-/// The words are points of the plane, with the root at the origin: fish (1, 0), trout (2, 0) straight behind it, sole
+/// The words are points of the plane, and the root is the origin: fish (1, 0), trout (2, 0) straight behind it, sole
 /// (2, 1), dog (0, 3).
 #[test]
 fn hyperlex_by_hand() {
     let texts = [("fish", [1.0, 0.0]), ("trout", [2.0, 0.0]), ("sole", [2.0, 1.0]), ("dog", [0.0, 3.0])];
     let prompts: Vec<_> = texts.iter().map(|(word, point)| (format!("a picture of a {word}"), *point)).collect();
     let embedder = euclidean(&prompts.iter().map(|(text, point)| (text.as_str(), *point)).collect::<Vec<_>>(), &[]);
-    // The grades say that a sole is a fish, a trout even more so, a dog less so, and that a fish is not a trout. The
-    // exterior angles at the general word are 45, 0 and 108.4 degrees, and 180 degrees at the trout towards the fish.
+    // By the grades, a sole is a fish, a trout even more so, a dog less so, and a fish is not a trout. The exterior
+    // angles at fish are 45, 0 and 108.4 degrees, and the angle at trout towards fish is 180 degrees.
     let samples = vec![
         graded("fish", "sole", 8.0, "N"),
         graded("fish", "trout", 9.0, "N"),
@@ -58,14 +58,14 @@ fn hyperlex_by_hand() {
     let baseline = again.baseline.as_ref().unwrap();
     assert_eq!(baseline.name, "characters, specific minus general");
     assert!((baseline.value - 4.5 / 22.5f64.sqrt()).abs() < 1e-12, "{baseline:?}");
-    // The half apertures asin(0.1 / depth), 0.1 at the fish and 0.05 at the trout, do not change the order here.
+    // The half apertures asin(0.1 / depth) are 0.1 at fish and 0.05 at trout. They do not change the order here.
     for score in ["minus cone excess", "minus angle / half aperture"] {
         assert!((rho(&records, "all", score).value - 1.0).abs() < 1e-12, "{score}");
     }
 }
 
 /// With the root at the centre of the sphere, the exterior angle is a right angle plus half the angle between the two
-/// points. It ranks like the cosine, and all depths are 1.
+/// points. The angle ranks like the cosine, and all depths are 1.
 #[test]
 fn without_a_root_the_angle_is_the_cosine() {
     let words = ["ab", "cd", "ef", "gh", "ij"];
@@ -115,7 +115,7 @@ fn published(split: Option<&str>) -> Option<Box<dyn Source>> {
     Some(conifer_datasets::open(&spec).unwrap())
 }
 
-/// The verbs of the published file with uninformative embeddings: seven records of 453 pairs, all close to 0.
+/// Measures the verbs of the published file with uninformative embeddings: seven records of 453 pairs, all close to 0.
 #[test]
 fn hyperlex_on_the_published_verbs() {
     let Some(source) = published(Some("V")) else { return };
@@ -132,7 +132,7 @@ fn hyperlex_on_the_published_verbs() {
     }
 }
 
-/// Value of the baseline on the published pairs. The expected numbers were computed independently in Python.
+/// Checks the baseline on the published pairs. The expected numbers were computed independently in Python.
 #[test]
 fn prevalence_of_the_general_word_correlates_with_grades() {
     for (split, expected) in [(None, 0.388_421_3), (Some("N"), 0.420_907_2)] {

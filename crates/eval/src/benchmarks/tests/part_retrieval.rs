@@ -4,8 +4,8 @@ use conifer_data::{BBox, PartRule};
 
 use super::*;
 
-/// A photo of 20 x 10 pixels. Its first pixel is `photo`; from the second row on, columns of two pixels hold the
-/// `objects`.
+/// A photo of 20 x 10 pixels with boxes. Its first pixel is `photo`; in all other pixels, columns of two pixels show
+/// the `objects`.
 fn scene(id: &str, photo: u8, objects: &[(&str, u8)]) -> Sample {
     let pixel = |i: usize| match i {
         0 => photo,
@@ -39,8 +39,8 @@ fn check_in(split: &str, records: &[Record], protocol: &str, metric: &str, expec
     assert!((trivial - expected[1]).abs() < 1e-6, "{found:?}; expected {expected:?}");
 }
 
-/// Photo a at (1, 0) has a dog straight behind it (seen from the origin) and a cat to the side. Photo b at (0, 1) has a
-/// dog straight behind it.
+/// Photo a is at (1, 0). Its dog lies straight behind it (seen from the origin), and its cat to the side. Photo b is at
+/// (0, 1), with its dog straight behind it.
 #[test]
 fn labels_alone_by_hand() {
     let samples = vec![scene("a", 0, &[("dog", 1), ("cat", 2)]), scene("b", 5, &[("dog", 6)])];
@@ -54,23 +54,23 @@ fn labels_alone_by_hand() {
     check(&records, cosine, "hierarchical recall, top 25 %", [(1.0 / 3.0 + 1.0 / 2.0) / 2.0, 1.0 / 3.0], 2);
     check(&records, cosine, "hierarchical recall, top 50 %", [(2.0 / 3.0 + 1.0 / 2.0) / 2.0, 2.0 / 3.0], 2);
     check(&records, cosine, "hierarchical recall, top 75 %", [1.0, 1.0], 2);
-    // For the first box of photo a, the shares of (cat, dog, others) should be (1/3, 2/3, 0) and are (0, 1, 0).
-    // `OT transport` moves 1/3 by one position. `OT values` compares the values 0, 1/3, 2/3 with 0, 0, 1. The first box
-    // of photo b is exact. The baseline takes all candidates: it is exact for a, and (2/3, 1/3) instead of (1, 0) for
-    // photo b.
+    // For the first box of photo a, the shares of (cat, dog, others) should be (1/3, 2/3, 0) and are (0, 1, 0). `OT
+    // transport` moves 1/3 by one position. `OT values` compares the values 0, 1/3, 2/3 with 0, 0, 1. The first box of
+    // photo b has the true distribution. The distribution of all candidates, the baseline, is the true one for photo a,
+    // and (2/3, 1/3) instead of (1, 0) for photo b.
     check(&records, cosine, "OT transport, top 25 %", [1.0 / 6.0, 1.0 / 6.0], 2);
     check(&records, cosine, "OT values, top 25 %", [1.0 / 9.0, 1.0 / 6.0], 2);
-    // The first two boxes of photo a have the shares (1/2, 1/2, 0). `OT transport` moves 1/6, and `OT values` is
-    // (1/6 + 1/6) over three entries. Those of photo b have (1/2, 1/2) instead of (1, 0).
+    // The first two boxes of photo a have the shares (1/2, 1/2, 0). `OT transport` moves 1/6, and `OT values` is (1/6 +
+    // 1/6) over three entries. The first two boxes of photo b have (1/2, 1/2) instead of (1, 0).
     check(&records, cosine, "OT transport, top 50 %", [(1.0 / 6.0 + 1.0 / 2.0) / 2.0, 1.0 / 6.0], 2);
     check(&records, cosine, "OT values, top 50 %", [(1.0 / 9.0 + 1.0 / 2.0) / 2.0, 1.0 / 6.0], 2);
     // All boxes are correct for photo a. In the order of the cosine, the boxes for photo b are correct, wrong and
-    // correct. The last one has cosine 0, which is the last threshold.
+    // correct. The last box has cosine 0, which is the last threshold.
     check(&records, cosine, "hierarchical AP over thresholds", [(1.0 + 5.0 / 6.0) / 2.0, (1.0 + 2.0 / 3.0) / 2.0], 2);
     check(&records, cosine, "hierarchical precision at recall 0.5", [1.0, 5.0 / 6.0], 2);
     check(&records, cosine, "hierarchical precision at recall 0.75", [(1.0 + 2.0 / 3.0) / 2.0, 5.0 / 6.0], 2);
-    // Without boxes of its own, photo a retrieves the dog of b, the only correct box. Photo b retrieves the cat of a
-    // before the dog of a, so the first of its two boxes is wrong.
+    // With "other photos", photo a retrieves the dog of b, the only correct box. Photo b retrieves the cat of a before
+    // the dog of a, so the first of its two boxes is wrong.
     check(&records, "cosine, other photos, labels alone", "hierarchical recall, top 25 %", [0.5, (1.0 + 0.5) / 2.0], 2);
     assert!(records.iter().all(|it| it.interval.is_some() && it.baseline.is_some()));
     let gates: Vec<&str> = records.iter().map(|it| &*it.protocol).filter(|it| it.starts_with("gated")).collect();
@@ -92,7 +92,7 @@ fn constant_scores_find_nothing() {
     assert!(records.unwrap_err().to_string().contains("every right candidate of another photo"));
     let samples = [samples, vec![scene("c", 0, &[("dog", 0)]), scene("d", 0, &[("cat", 0), ("cat", 0), ("cat", 0)])]];
     let records = run("part_retrieval", &euclidean(&[], &[(0, [1.0, 0.0])]), samples.concat(), None).unwrap();
-    // 25 % of eight boxes are two. Ties put boxes of the other class first, so these two are always wrong.
+    // 25 % of eight boxes are two. If scores tie, boxes of the other class come first, so these two are always wrong.
     for ranking in ["cosine", "distance", "angle", "gated angle 1"] {
         check(&records, &format!("{ranking}, labels alone"), "hierarchical recall, top 25 %", [0.0, 0.25], 4);
     }
@@ -118,7 +118,7 @@ fn angle_thresholds_by_hand() {
     check(&records, "angle, labels alone", "hierarchical precision at recall 0.5", [1.0, 0.75], 2);
 }
 
-/// The same points as above, by distance instead of direction.
+/// The points of the previous test, ranked by distance.
 #[test]
 fn distances_by_hand() {
     let samples = vec![scene("a", 0, &[("dog", 1), ("cat", 2), ("car", 3)]), scene("b", 5, &[("car", 6)])];
@@ -137,7 +137,7 @@ fn distances_by_hand() {
     assert_eq!(records.iter().filter(over_thresholds).count(), 0);
 }
 
-/// A wheel is a part of cars and of bicycles: photos of both retrieve it.
+/// A wheel is a part of cars and of bicycles, so photos of both retrieve it.
 #[test]
 fn a_part_of_several_wholes_is_right_for_each() {
     let graph = ClassGraph::from_edges([("car", "wheel"), ("bicycle", "wheel")]).unwrap();
@@ -151,9 +151,9 @@ fn a_part_of_several_wholes_is_right_for_each() {
     // top 25 % and 50 % of 3 boxes are 1 and 2 boxes.
     check(&records, cosine, "hierarchical recall, top 25 %", [(0.5 + 0.5 + 1.0) / 3.0, 1.0 / 3.0], 3);
     check(&records, cosine, "hierarchical recall, top 50 %", [1.0, 2.0 / 3.0], 3);
-    // The first two boxes of photos a and b have the true distribution (1/2, 1/2, 0). Those of photo c are the wheel
-    // and another box: (1/2, 1/2) instead of (1, 0). Over all candidates each box counts 1/3, which costs 1/6 + 1/3 for
-    // a and b and 2/3 for c.
+    // The first two boxes of photos a and b have the true distribution (1/2, 1/2, 0). The first two boxes of photo c
+    // are the wheel and another box: (1/2, 1/2) instead of (1, 0). Over all candidates each box counts 1/3, which costs
+    // 1/6 + 1/3 for a and b and 2/3 for c.
     check(&records, cosine, "OT transport, top 50 %", [0.5 / 3.0, (0.5 + 0.5 + 2.0 / 3.0) / 3.0], 3);
     let classes = records.iter().find(|it| it.metric == "classes of a photo").unwrap();
     assert_eq!((classes.value, classes.baseline.as_ref().unwrap().value), (5.0 / 3.0, 1.0));
@@ -200,7 +200,8 @@ fn descendants_in_the_tree_are_right() {
     let context = Context::new(&embedder, &source, Some(&tree), &options);
     let records = measure(find("part_retrieval").unwrap(), &context).unwrap();
     let noted = format!("{cosine}, partial: 4 of 5 labels stand in the tree");
-    // Photo c now has a car, and a truck that is not in the tree. The order is the same, so it finds 1, 1 and 2 of 2.
+    // Photo c now has a car, and a truck that is not in the tree. The order is the same, so photo c finds 1, 1 and 2 of
+    // 2.
     check(&records, &noted, "hierarchical recall, top 75 %", [1.0, 0.8], 3);
 
     // A tree of unrelated labels is ignored. Without a tree, no label occurs in two photos.
@@ -235,14 +236,14 @@ fn boxes_retrieve_photos_of_classes_above_them() {
     check(cosine, "hierarchical recall, top 75 %", [1.0, 1.0], 4);
     // The only right photo of the animal and of the car is ranked third: average precision 1/3.
     check(cosine, "hierarchical AP over thresholds", [(2.0 + 2.0 / 3.0) / 4.0, (2.0 + 2.0 / 3.0) / 4.0], 4);
-    // Without their own photo, only the dogs have right photos: a and c for the first dog, a and b for the second.
+    // With "other photos", only the dogs have right photos: a and c for the first dog, a and b for the second.
     let others = "cosine, other photos, labels and those below";
     check(others, "hierarchical recall, top 25 %", [0.5, 0.5], 2);
     assert!(records.iter().all(|it| it.split == "photo_to_box" || !it.metric.starts_with("OT")));
 }
 
-/// Draws one of three photos and one of three boxes with a seed. More queries than photos are an error; with
-/// `partial`, all photos and boxes are queries.
+/// Draws one of three photos and one of three boxes with a seed. More queries than photos are an error; with `partial`,
+/// they select all photos and boxes.
 #[test]
 fn drawn_queries() {
     let samples = || vec![scene("a", 0, &[("dog", 1)]), scene("b", 5, &[("dog", 6)]), scene("c", 8, &[("dog", 9)])];
@@ -281,8 +282,8 @@ fn drawn_queries() {
     assert_eq!(numbers(all), numbers(every.unwrap()));
 }
 
-/// The curve of the points of [`labels_alone_by_hand`]. All boxes are right for photo a. Photo b has a right box at
-/// cosine 1, a wrong one at 0.89, and a right one at 0, the last threshold.
+/// Checks the curves for the points of [`labels_alone_by_hand`]. All boxes are right for photo a. Photo b has a right
+/// box at cosine 1, a wrong one at 0.89, and a right one at 0, the last threshold.
 #[test]
 fn curves_by_hand() {
     let samples = vec![scene("a", 0, &[("dog", 1), ("cat", 2)]), scene("b", 5, &[("dog", 6)])];
@@ -330,7 +331,7 @@ fn parts_of_coco() {
         let own_photo = !it.protocol.contains("other photos");
         match &*it.split {
             "box_to_photo" if own_photo || it.metric.starts_with("same class") => assert_eq!(it.n, 310, "{it:?}"),
-            // A box whose class occurs in no other photo is not a query.
+            // A box is not a query if its class occurs in no other photo.
             "box_to_photo" => assert!(it.n <= 310, "{it:?}"),
             _ if own_photo => assert_eq!(it.n, 76, "{it:?}"),
             _ => assert!(it.n <= 76, "{it:?}"),

@@ -13,8 +13,8 @@ fn at(angle: f64, length: f64) -> [f32; 2] {
     [(length * angle.cos()) as f32, (length * angle.sin()) as f32]
 }
 
-/// The pairs of the plane can be scored by hand: with the general text at distance 1 from the origin, the exterior
-/// angle at it is the direction of the difference.
+/// Points in the plane whose pairs can be scored by hand: if the general text is at distance 1 from the origin, the
+/// exterior angle at it is the direction of the difference.
 fn plane() -> LookupEmbedder {
     let behind = |start: [f32; 2], direction: f64| {
         let [x, y] = at(direction, 1.0);
@@ -24,9 +24,9 @@ fn plane() -> LookupEmbedder {
     euclidean(
         &[
             ("animal", animal),
-            // Seen from `animal`, the dog lies 45 degrees off its ray: score 1/2.
+            // Seen from `animal`, the dog lies 45 degrees off the ray through `animal`: score 1/2.
             ("dog", behind(animal, FRAC_PI_4)),
-            // `car` is the mirror image of `animal`. Seen from it, the dog lies beyond a right angle: score 0.
+            // `car` is the mirror image of `animal`. Seen from `car`, the dog lies beyond a right angle: score 0.
             ("car", [-1.0, 0.0]),
             ("truck", [-2.0, 0.0]),
         ],
@@ -56,7 +56,8 @@ fn pep_by_hand() {
     let found = of("text_to_text", "texts of other chains", "AP");
     assert_eq!((found.value, found.n), (1.0, 4));
     // Photo a lies straight behind `animal` (score 1), and 51 degrees off the ray of `dog` at (1.7, 0.7) (score 0.43).
-    // Seen from `car` and `truck` it lies backwards (score 0). Photo b is not measured, because it has no wrong texts.
+    // Seen from `car` and `truck`, photo a lies towards the root (score 0). Photo b is not measured, because it has no
+    // wrong texts.
     let found = of("text_to_image", "wrong texts", "AUROC");
     assert_eq!((found.value, found.n), (1.0, 4));
 }
@@ -82,7 +83,7 @@ fn pep_names_what_is_missing() {
     let one = || chain("a", 0, ["animal", "dog"], &[]);
     let message = error(&plane(), vec![one()]);
     assert!(message.contains("every pair that does not entail") && message.contains("wrong texts"), "{message}");
-    // The other sample has the same chain.
+    // The other sample has the same chain, so there is no text of another chain.
     let message = error(&plane(), vec![one(), Sample { id: "b".into(), ..one() }]);
     assert!(message.contains("every pair that does not entail"), "{message}");
 

@@ -6,8 +6,9 @@ use conifer_datasets::DATA_SETS;
 use super::*;
 use crate::benchmarks::prompts::{PromptFamily, fill, for_data_set, note};
 
-/// (data set, number of OpenAI's templates, number of MERU's templates). OpenAI's are counted in data/prompts.md and
-/// the notebook of openai/CLIP; MERU's counts are stated. MERU has 6 templates for DTD, of which one is stated.
+/// (data set, number of OpenAI's templates, number of MERU's templates). OpenAI's numbers were counted in
+/// data/prompts.md and the notebook of openai/CLIP; MERU's numbers are published. MERU has 6 templates for DTD, of
+/// which one is published.
 const COUNTS: [(&str, usize, usize); 20] = [
     ("imagenet", 80, 7),
     ("food101", 1, 2),

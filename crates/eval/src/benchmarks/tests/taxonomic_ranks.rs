@@ -8,7 +8,7 @@ fn taxonomic_ranks_by_hand() {
     );
     let taxon =
         |id: &str, image, names: [&str; 3]| Sample { taxon: names.map(str::to_owned).to_vec(), ..sample(id, image) };
-    // The second photo is of "A c y" but nearest to "A b".
+    // The taxon of the second photo is "A c y", but the photo is nearest to "A b".
     let samples = vec![taxon("a", 0, ["A", "b", "x"]), taxon("b", 1, ["A", "c", "y"])];
     let records = run("taxonomic_ranks", &embedder, samples, None).unwrap();
     for (rank, right) in [("rank 1", 1.0), ("rank 2", 0.5), ("rank 3", 0.5)] {
@@ -24,7 +24,7 @@ fn taxonomic_ranks_by_hand() {
     assert_eq!(of("rank 1", "accuracy"), (1.0, 1.0));
     assert_eq!(of("rank 3", "accuracy"), (0.5, 0.5));
     assert_eq!(of("rank 3", "accuracy (macro)"), (0.5, 0.5));
-    // The only other photo has the same kingdom and another taxon at the lower ranks.
+    // The only other photo has the same kingdom, but another taxon at the lower ranks.
     for (rank, right) in [("rank 1", 1.0), ("rank 2", 0.0), ("rank 3", 0.0)] {
         assert_eq!(value(&records, rank, "recall@1"), right, "{rank}");
     }
@@ -33,7 +33,7 @@ fn taxonomic_ranks_by_hand() {
     assert!(error.contains("at least two ranks"), "{error}");
 }
 
-/// A taxon counts at the ranks that it has. "-" is a missing rank.
+/// A taxon is measured at the ranks that it has. "-" is a missing rank.
 #[test]
 fn missing_ranks_leave_the_others_in_place() {
     let embedder = euclidean(
@@ -56,7 +56,7 @@ fn missing_ranks_leave_the_others_in_place() {
         let record = records.iter().find(|it| it.split == split && it.metric == "accuracy").unwrap();
         (record.n, record.value)
     };
-    // "A x" and "A y" are classes, the third rank. The photo of "y" is at "A b z".
+    // "A x" and "A y" lack the second rank; x and y are classes, the third rank. The photo of "y" is at "A b z".
     assert_eq!([at("rank 1"), at("rank 2")], [(3, 1.0), (1, 1.0)]);
     assert_eq!(at("rank 3").0, 3);
     assert!((at("rank 3").1 - 2.0 / 3.0).abs() < 1e-12);
@@ -68,8 +68,8 @@ fn missing_ranks_leave_the_others_in_place() {
     assert_eq!((violations.n, violations.value), (1, 0.0));
 }
 
-/// If the data have common names, photos are also classified among the common names of the species. One species has
-/// none and keeps its joined names.
+/// If the data have common names, photos are also classified among the common names of the species. One species has no
+/// common name and is represented by its joined names.
 #[test]
 fn common_names_at_the_last_rank() {
     let embedder = euclidean(
@@ -96,7 +96,7 @@ fn common_names_at_the_last_rank() {
     };
     let (joined, common) =
         ("names joined, similarity", "names joined, common names of species (1 of 3 without), similarity");
-    // The photos of b and c are near the joined names of the other species, but near their own common names.
+    // The photos of b and c are near each other's joined names, but near their own common names.
     assert!((value(joined, "rank 2").1 - 1.0 / 3.0).abs() < 1e-12);
     assert_eq!(value(common, "rank 2"), (3, 1.0));
     assert_eq!(value(common, "rank 1"), value(joined, "rank 1"));
@@ -105,7 +105,7 @@ fn common_names_at_the_last_rank() {
     assert!(records.iter().all(|it| !it.protocol.contains("common")));
 }
 
-/// Taxa and labels of other samples are candidates if the context names them.
+/// Taxa and labels of other samples are candidates, too, if the context has further candidates.
 #[test]
 fn candidates_of_all_splits() {
     let embedder = euclidean(&[("A", [0.0, 9.0]), ("A b", [1.0, 0.0]), ("A c", [2.0, 0.0])], &[(0, [1.8, 0.0])]);
@@ -129,7 +129,7 @@ fn candidates_of_all_splits() {
     assert_eq!(classes.iter().map(|it| &it.label[..]).collect::<Vec<_>>(), ["b", "c"]);
 }
 
-/// With two kingdoms, photos are also classified among the taxa of their kingdom alone.
+/// With two kingdoms, photos are also classified among only the taxa of their kingdom.
 #[test]
 fn taxa_of_ones_own_kingdom() {
     let embedder = euclidean(

@@ -28,8 +28,8 @@ fn several_parents_by_hand() {
     let graph = wheels();
     let at = |name: &str| graph.get(name).unwrap();
     let scores = |predicted, truth| hierarchical_scores(&graph, at(predicted), at(truth));
-    // A saddle and a tyre are both below bicycle, by one and two edges. Above the saddle are bicycle and vehicle;
-    // above the tyre also wheel, car and cart.
+    // A saddle and a tyre are both below bicycle, by one and two edges. The ancestors of the saddle are bicycle and
+    // vehicle; those of the tyre also include wheel, car and cart.
     let it = scores("saddle", "tyre");
     assert_eq!((it.tree_induced_error, it.lca, it.lca_released), (3.0, 2.0, 1.0));
     assert_eq!((it.jaccard, it.precision, it.recall), (0.4, 1.0, 0.4));
@@ -40,7 +40,7 @@ fn several_parents_by_hand() {
     assert_eq!((it.jaccard, it.precision, it.recall), (0.25, 1.0 / 3.0, 0.5));
     // Car and bicycle have a common child and a common parent.
     assert_eq!((scores("car", "bicycle").tree_induced_error, scores("car", "bicycle").lca), (2.0, 1.0));
-    // The common ancestor is the added class above both roots: two edges above a hand and four above a tyre.
+    // The common ancestor is the imagined class above both roots: two edges above a hand and four above a tyre.
     let it = scores("hand", "tyre");
     assert_eq!((it.tree_induced_error, it.lca, it.lca_released, it.jaccard), (6.0, 4.0, 2.0, 0.0));
 }
@@ -81,7 +81,7 @@ struct ExpectedScores {
     recall: f64,
 }
 
-/// `fixtures/class_graph.json`: scores by networkx (see `fixtures/RECIPE.md`).
+/// Compares with the scores of networkx in `fixtures/class_graph.json` (see `fixtures/RECIPE.md`).
 #[test]
 fn scores_of_networkx() {
     let file = include_str!("../../../../../fixtures/class_graph.json");

@@ -60,7 +60,7 @@ fn threshold_curve_by_hand() {
     for (at, right) in [(-0.1, true), (0.2, false), (0.25, true), (0.6, false), (1.5, true), (f32::NAN, true)] {
         curve.add(at, right);
     }
-    // Recall 1/4 has precision 1, and recall 2/4 has 2/3. No further right candidate passes.
+    // The precision is 1 at recall 1/4 and 2/3 at recall 2/4. No further right candidate passes.
     assert!((curve.average_precision() - (0.25 + 0.25 * 2.0 / 3.0)).abs() < 1e-12);
     assert_eq!(curve.precision_at(0.25), 1.0);
     assert!((curve.precision_at(0.5) - 2.0 / 3.0).abs() < 1e-12);
@@ -73,7 +73,7 @@ fn bootstrap_counts_and_normal_interval() {
     let counts = bootstrap_counts(7, 20, 3);
     assert!(counts.len() == 20 && counts.iter().all(|it| it.iter().map(|&c| u32::from(c)).sum::<u32>() == 7));
     assert_eq!(counts, bootstrap_counts(7, 20, 3));
-    // Standard deviation of 0.4 and 0.6 is 0.1414; times 1.96 it is 0.2772.
+    // The standard deviation of 0.4 and 0.6 is 0.1414. Times 1.96 this is 0.2772.
     let [low, high] = normal_interval(0.9, [0.4, f64::NAN, 0.6]).unwrap();
     assert!((low - (0.9 - 0.277_186)).abs() < 1e-6 && high == 1.0);
     assert!(normal_interval(0.5, [0.5]).is_none());

@@ -1,5 +1,4 @@
-//! Compares the metrics with `fixtures/metrics.json`, the results of the programs that define them
-//! (fixtures/RECIPE.md).
+//! Compares the metrics with `fixtures/metrics.json`, the results of the reference programs (fixtures/RECIPE.md).
 
 use conifer_data::BBox;
 use serde_json::Value;
@@ -90,7 +89,8 @@ fn accuracy_is_torchmetrics() {
         };
         assert!((outcomes.value() - found.macro_average).abs() < 1e-12);
         close(found.micro_average, &case["micro"], 1e-6);
-        // torchmetrics counts a class that is predicted but never true as 0; this crate leaves it out.
+        // torchmetrics counts the accuracy of a class that is predicted but never true as 0; this crate omits the
+        // class.
         let only_predicted = (0..classes).filter(|it| predicted.contains(it) && !labels.contains(it)).count() as f64;
         let true_ones = (0..classes).filter(|it| labels.contains(it)).count() as f64;
         assert_eq!(only_predicted > 0.0, number + 1 == cases.len(), "the last case has such a class");
@@ -129,7 +129,7 @@ fn detection_average_precision_is_pycocotools() {
             close(matched(0.5), &case["ap50"][class], 1e-12);
             let thresholds: Vec<f64> = (0..10).map(|i| 0.5 + 0.05 * f64::from(i)).collect();
             close(thresholds.iter().map(|&it| matched(it)).sum::<f64>() / 10.0, &case["ap"][class], 1e-12);
-            // If boxes do not overlap, a box can only be matched by its own detection.
+            // If the boxes are disjoint, a box can only be matched by its own detection.
             if case["apart"].as_bool().unwrap() {
                 close(average_precision_101(&of_class, &own, positives), &case["ap50"][class], 1e-12);
             }

@@ -4,7 +4,7 @@ use burn::tensor::{Device, Tensor};
 use super::super::testkit::{method, numbers, settings, space_f64};
 use super::*;
 
-/// One photo (object 0) and two crops of its box (object 1), on the plane of the coordinates 1 and 2.
+/// One photo (object 0) and two crops of its box (object 1), as points in the plane.
 fn batch(keys: MomentumKeys) -> BatchPoints {
     let points =
         Tensor::from_data([[0.5f64, 0.0], [1.0, 0.0], [0.0, 2.0]], (&Device::flex(), burn::tensor::DType::F64));
@@ -26,7 +26,7 @@ fn terms(text: &str, keys: MomentumKeys) -> [Vec<f64>; 2] {
 /// The expected values were computed by hand, with temperature 1/2 in flat space.
 #[test]
 fn negatives_come_from_the_queue_alone() {
-    // There are the keys of the two crops, and a queue of one point.
+    // The keys of the two crops, and a queue of one point.
     let keys = || MomentumKeys { parts: rows([[3.0, 0.0], [4.0, 0.0]]), queue: Some(rows([[0.0, 1.0]])) };
     let [object, scene] = terms("", keys());
     // Crop 1 lies along the first axis: its cosine is 1 to the key of crop 2, and 0 to the point in the queue. Crop 2

@@ -8,8 +8,8 @@ use crate::methods::testkit::{method, numbers, space_f64};
 use crate::methods::{BatchPoints, Edges};
 use crate::trainer::averaged_model::average;
 
-/// Compares average, queue and loss with `fixtures/hcl_queue.json`, the values of NumPy (fixtures/RECIPE.md). The queue
-/// wraps around: it holds six points, and each step adds four.
+/// Compares average, queue and loss with values that NumPy computed (`fixtures/hcl_queue.json`, fixtures/RECIPE.md).
+/// The queue wraps around: it holds six points, and each step adds four.
 #[test]
 fn average_queue_and_loss_are_those_of_numpy() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/hcl_queue.json");

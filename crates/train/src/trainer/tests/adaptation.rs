@@ -6,7 +6,7 @@ use conifer_model::features::FeatureStage;
 
 use super::*;
 
-/// The weights of the checkpoint after `step` updates, low-rank updates separate.
+/// The weights of the checkpoint after `step` updates, with separate low-rank updates.
 fn weights_at(run: &Path, step: u64) -> Weights {
     checkpoint::export(&checkpoint::load(&checkpoint_path(run, step), &Device::flex()).unwrap().0)
 }
@@ -109,7 +109,7 @@ fn a_model_is_opened_and_exported_with_merged_updates() {
     assert!(!found.is_empty() && found.iter().all(|name| name.contains(".lora.")), "{found:?}");
 }
 
-/// The features of the frozen tower are stored; those of the adapted one are computed in every step.
+/// The features of the frozen tower are stored. The adapted tower is evaluated in every step.
 #[test]
 fn features_of_an_adapted_tower_are_not_stored() {
     let folder = tempfile::tempdir().unwrap();
@@ -148,7 +148,7 @@ fn the_learning_rate_falls_from_layer_to_layer() {
         let moved = values(&before).into_iter().zip(values(&after)).map(|(a, b)| f64::from((a - b).abs()));
         moved.fold(0.0, f64::max)
     };
-    // Two blocks: the last norm has layer 3.
+    // Each tower has two blocks, so the last norm is layer 3.
     for (name, expected) in [
         ("visual_proj.weight", 1e-3),
         ("textual_proj.weight", 1e-3),
@@ -194,7 +194,7 @@ fn blocks_are_unfrozen_from_the_last_to_the_first_and_a_stop_changes_no_bit() {
     }
     assert!(!found.contains(&"visual.pos_embed".to_owned()), "a fixed table is never trained");
 
-    // Stopped while a part is frozen, and exactly where a block is unfrozen.
+    // One run stops while a part is frozen, and the other exactly when a block is unfrozen.
     for stop in [4, 6] {
         let name = format!("stopped_{stop}");
         run(&mut fresh("clip", &path(&name), more), stop);
@@ -231,8 +231,8 @@ fn the_rates_of_the_layers_are_those_of_timm() {
     assert_eq!(trainer.schedules.of("visual_proj.weight").lr_factor, 1.0, "timm's head");
 }
 
-/// UNCHA has three temperatures. A run that starts from a checkpoint with one temperature keeps this one, also after
-/// it was stopped and resumed.
+/// UNCHA has three temperatures. A run that starts from a checkpoint with one temperature keeps one, also after it was
+/// stopped and resumed.
 #[test]
 fn a_method_with_three_temperatures_starts_from_a_checkpoint_with_one() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! Activations recomputed in the backward pass.
+//! Tests of gradient checkpointing.
 
 use super::*;
 

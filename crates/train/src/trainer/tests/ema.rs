@@ -78,7 +78,7 @@ fn the_published_weights_are_the_average() {
     assert_ne!(observer.curv, Some(trainer.model.head.spec().curv));
 }
 
-/// Keeps the curvature that an evaluation sees.
+/// Stores the curvature of the model that is evaluated.
 struct AverageObserver {
     curv: Option<Vec<f64>>,
 }

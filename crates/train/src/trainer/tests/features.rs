@@ -7,7 +7,7 @@ use conifer_model::features::{FeatureStage, FeatureStore};
 
 use super::*;
 
-/// Frozen miniatures of EfficientNet-Lite and BERT with adapters.
+/// A run on frozen miniatures of EfficientNet-Lite and BERT with adapters.
 pub(super) fn frozen(out: &Path, method: &str, more: &str) -> Trainer {
     let towers = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/towers");
     let sets = format!(
@@ -53,7 +53,7 @@ fn stored_features_are_shared_and_change_no_bit_of_a_run() {
     let manifest = first.manifest();
     assert!(manifest.frozen.visual.is_some() && manifest.frozen.textual.is_some());
 
-    // A run in memory, a run that finds all features, and a run that is stopped and resumed.
+    // Compare with a run in memory, a run that finds all features in the store, and a run that is stopped and resumed.
     let mut memory = frozen(&path("memory"), "hycoclip", "");
     assert_eq!(run_counting(&mut memory, 99), (losses.clone(), encoded));
     let mut second = frozen(&path("second"), "hycoclip", "");
@@ -99,7 +99,7 @@ fn augmented_copies_are_drawn_and_chains_are_read_from_features() {
     assert!(run_counting(&mut chains, 99).0.iter().all(|loss| loss.is_finite()));
 }
 
-/// The method reads part-of relations between boxes, also of other photos.
+/// Whole-part pairs of boxes, also of different photos, can be trained on stored features.
 #[test]
 fn part_of_edges_are_read_from_features() {
     let folder = tempfile::tempdir().unwrap();
@@ -143,7 +143,7 @@ fn half_precision_rounds_the_features_of_every_run_alike() {
     assert_eq!(first, second, "the run that encodes reads the same rounded features as the next one");
     assert!(exact != first);
     for (rounded, exact) in first.iter().zip(&exact) {
-        // Half a unit in the last place at 11 significant bits. Subnormal numbers have a step of 2^-24.
+        // The bound is half a unit in the last place at 11 significant bits. Subnormal numbers have a step of 2^-24.
         assert!((rounded - exact).abs() <= (exact.abs() * 2.0_f32.powi(-11)).max(2.0_f32.powi(-25)));
     }
     let report = bank(&half).report().clone();
@@ -154,7 +154,7 @@ fn half_precision_rounds_the_features_of_every_run_alike() {
     assert_eq!(values(&FeatureStore::cache(Some(path("half")))), first);
 }
 
-/// Squares, a quarter of which have the same photo that cannot be decoded.
+/// Squares, a quarter of which share a photo that cannot be decoded.
 struct Undecodable;
 
 impl Source for Undecodable {
@@ -169,7 +169,7 @@ impl Source for Undecodable {
     fn get(&self, index: usize) -> std::result::Result<Sample, Broken> {
         let mut sample = Squares { size: 40, name: "" }.get(index % 18)?;
         if index % 4 == 1 {
-            // A PNG of 20 x 20 pixels whose data end after three bytes; its size can be read.
+            // The data of this PNG of 20 x 20 pixels ends after three bytes, but its size can be read.
             let mut bytes = b"\x89PNG\r\n\x1a\n\0\0\0\x0dIHDR\0\0\0\x14\0\0\0\x14\x08\x02\0\0\0".to_vec();
             bytes.extend(0x02eb_8a5a_u32.to_be_bytes());
             bytes.extend(b"\0\0\0\x64IDATxyz");
@@ -200,7 +200,7 @@ fn copies_of_an_undecodable_photo_are_broken_and_do_not_end_the_run() {
     let broken = &bank.report().broken;
     assert_eq!(broken.keys().copied().collect::<Vec<_>>(), (0..10).map(|it| 4 * it + 1).collect::<Vec<_>>());
     assert!(broken.values().all(|it| it.cause == Cause::UndecodableImage), "{broken:?}");
-    // Only the first of equal photos is decoded.
+    // Equal photos are decoded once.
     assert!(broken[&5].to_string().contains("like an equal one before it"), "{}", broken[&5]);
     assert!(trainer.broken().broken() > 0);
 }
@@ -233,7 +233,7 @@ fn continuing_from_a_checkpoint_keeps_the_scaling_of_the_features() {
     let mut first = frozen(&folder.path().join("first"), "clip", "");
     run_counting(&mut first, 99);
     let from = latest_checkpoint(&folder.path().join("first")).unwrap();
-    // Randomly cropped photos, whose features have another mean.
+    // Random crops of the photos have features with another mean.
     let sets = format!(
         "model.init={} train.freeze=[\"visual\",\"textual\",\"visual_adapter\"] train.features=true \
          data.augment.crop={{kind=\"random_resized\",scale=[0.1,0.2]}} data.augment.copies=2",

@@ -6,7 +6,7 @@ use super::features::frozen;
 use super::*;
 use crate::trainer::step::BackwardPass;
 
-/// Two passes over the same batch with the same weights. In the second one, a queue has the keys of the first.
+/// Two passes over the same batch with the same weights. In the second pass, the queue contains the keys of the first.
 fn two_passes(trainer: &mut Trainer, batch: &Batch, micro_batch: Option<usize>) -> [BackwardPass; 2] {
     trainer.momentum = trainer.method.momentum().map(|settings| MomentumEncoder::new(settings, &trainer.model));
     [1, 2].map(|step| {
@@ -51,10 +51,10 @@ fn check(case: &str, trainer: &mut Trainer, sizes: &[usize]) {
             for (name, expected) in expected {
                 let largest = expected.iter().fold(0.0_f32, |largest, x| largest.max(x.abs()));
                 let error = expected.iter().zip(&found[name]).fold(0.0_f32, |error, (a, b)| error.max((a - b).abs()));
-                // A gradient sums terms that nearly cancel: over the texts of all chains for a bias, over all coordinates
-                // of all points for a scalar of the head. In f32 some roundings of the terms remain. The largest
-                // differences of scalars seen here are 2.9e-5 (curvature of meru) and 1.9e-5 (scale of
-                // visual_hierarchies) of their value.
+                // A gradient sums terms that nearly cancel: over the texts of all chains for a bias, over all
+                // coordinates of all points for a scalar of the head. The f32 rounding errors of the terms do not
+                // cancel. The largest observed differences of scalars are 2.9e-5 (curvature of meru) and 1.9e-5 (scale
+                // of visual_hierarchies) of their value.
                 let relative = if expected.len() == 1 { 5e-5 } else { 1e-5 };
                 let allowed = relative * largest + 8.0 * f32::EPSILON;
                 assert!(error <= allowed, "{case}: `{name}` differs by {error:e}, largest entry {largest:e}");
@@ -63,7 +63,7 @@ fn check(case: &str, trainer: &mut Trainer, sizes: &[usize]) {
     }
 }
 
-/// Settings beside the method: 16 photos, and for the methods that read edges two crops of each, with a queue.
+/// Settings for 16 photos; for methods that read edges also two crops of each photo, and a queue.
 fn settings(views: &[View]) -> &'static str {
     match views.contains(&View::Edges) {
         true => "train.batch_size=16 data.edges.copies=2",

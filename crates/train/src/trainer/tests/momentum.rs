@@ -7,10 +7,10 @@ use conifer_model::weight_array::{WeightArray, Weights};
 use super::*;
 use crate::methods::MomentumSettings;
 
-/// A change of the tensors in a file.
+/// Changes the tensors of a checkpoint file.
 type Change<'a> = &'a dyn Fn(&mut Weights);
 
-/// A batch of 8 photos with one box and two crops of it adds 16 keys, so the queue is full after three steps.
+/// Each batch of 8 photos, with one box and two crops of the box, adds 16 keys, so the queue is full after three steps.
 const MORE: &str =
     "data.edges.copies=2 method.queue_size=40 method.momentum=0.5 train.freeze=['textual','textual_proj']";
 
@@ -24,7 +24,7 @@ fn a_run_with_a_queue_resumes_with_the_same_bits() {
     let stored = load_weights(&latest_checkpoint(&straight).unwrap().join(MOMENTUM)).unwrap();
     assert_eq!(stored["queue"].shape, [40, 16]);
 
-    // Stopped after five steps, and killed after seven, one step after a checkpoint.
+    // One run is stopped after five steps. Another is killed after seven, one step after a checkpoint.
     let stopped = folder.path().join("stopped");
     run(&mut fresh("hcl", &stopped, &more), 5);
     let killed = folder.path().join("killed");

@@ -1,4 +1,4 @@
-//! Runs on several ranks, which are threads here.
+//! Runs on several ranks. In these tests, ranks are threads.
 
 use super::features::frozen;
 use super::*;
@@ -7,7 +7,7 @@ use crate::ranks::Ranks;
 use crate::ranks::threads::on_ranks;
 use crate::trainer::flat_params::flat_params;
 
-/// [`Squares`] with noise, so that all photos differ.
+/// [`Squares`] with noise, which makes all photos different.
 struct NoisySquares;
 
 impl Source for NoisySquares {
@@ -41,7 +41,8 @@ fn noisy(method: &str, out: &Path, more: &str) -> Trainer {
     Trainer::new(config(method, out, more), Arc::new(NoisySquares), &Device::flex()).unwrap()
 }
 
-/// The losses of a run until the end, or until `stop_at` updates, on `size` ranks. `set_up` makes the trainer of a rank.
+/// Returns the losses of a run on `size` ranks until the end, or until `stop_at` updates. `set_up` creates the trainer
+/// of a rank.
 fn losses_on(size: usize, stop_at: u64, set_up: &(dyn Fn() -> Trainer + Sync)) -> Vec<f64> {
     let found = on_ranks(size, |ranks| {
         let mut trainer = set_up();
@@ -59,17 +60,18 @@ fn losses_on(size: usize, stop_at: u64, set_up: &(dyn Fn() -> Trainer + Sync)) -
     found.into_iter().next().unwrap().1
 }
 
-/// Crops that all differ: the exterior angle of two equal points depends on their rounding, and so on the rows of a call.
+/// Random crops, because all crops must differ: the exterior angle of two equal points depends on rounding, and so on
+/// the rows of a call.
 const EDGES: &str = "data.edges.copies=2 data.augment.crop={kind='random_resized'}";
 
-/// As in the tests of micro-batches, but with a batch that neither 2 nor 4 divides.
+/// Settings as in the tests of micro-batches, but with a batch size that is not divisible by 2 or 4.
 fn settings(views: &[View]) -> String {
     let edges = if views.contains(&View::Edges) { EDGES } else { "" };
     format!("train.batch_size=9 train.steps=20 optim.lr=1e-3 {edges}")
 }
 
-/// 1e-5 of the loss, and 16 epsilons of a number around 1: a small loss, such as that of `radial` (0.05), is a mean of
-/// hinges of angles around 1, whose rounding errors do not become smaller with it.
+/// The tolerance is 1e-5 of the loss plus 16 epsilons of a number around 1. A small loss, such as that of `radial`
+/// (0.05), is a mean of hinges of angles around 1, so its rounding error is relative to 1.
 #[track_caller]
 fn close(case: &str, found: &[f64], expected: &[f64]) {
     assert_eq!(found.len(), expected.len(), "{case}");
@@ -107,8 +109,8 @@ fn every_method_has_the_same_losses_on_1_2_and_4_ranks() {
     }
 }
 
-/// The root is a text, a parameter, or the origin; encoders are frozen; adapters drop features out; micro-batches are
-/// smaller than the share of a rank; the momentum encoder and its queue are shared.
+/// Covers roots (a text, a parameter, the origin), frozen encoders, dropout of adapters, micro-batches that are smaller
+/// than the share of a rank, and the shared momentum encoder and queue.
 #[test]
 fn roots_dropout_frozen_parts_and_queues_are_the_same_on_several_ranks() {
     let folder = tempfile::tempdir().unwrap();
@@ -129,14 +131,14 @@ fn roots_dropout_frozen_parts_and_queues_are_the_same_on_several_ranks() {
             losses_on(size, 8, &|| noisy(method, &out, &more))
         };
         let one = on(1);
-        // Four ranks embed the one text of a root: three have no row of it.
+        // One of the four ranks embeds the text of the root; the other three have no row of this view.
         close(&format!("{method} {more}"), &on(4), &one);
         let own = losses_on(4, 8, &|| {
             noisy(method, &folder.path().join(format!("{number} own")), &format!("{more} train.loss_rows=own"))
         });
         close(&format!("{method} {more}, own rows"), &own, &one);
     }
-    // Three ranks and two samples: one rank has no row of a batch.
+    // With three ranks and two samples, one rank has no row of the batch.
     let on = |size: usize| {
         let out = folder.path().join(format!("two {size}"));
         losses_on(size, 8, &|| noisy("hycoclip", &out, "train.batch_size=2 optim.lr=1e-3 train.loss_rows=own"))
@@ -165,7 +167,7 @@ fn a_run_resumes_on_another_number_of_ranks() {
         read_metrics(&at("moved").join(METRICS_FILE)).unwrap().iter().map(|record| record.step).collect();
     assert_eq!(steps, (1..=12).collect::<Vec<_>>());
 
-    // The same number of ranks goes on with the same bits.
+    // A run that resumes on the same number of ranks gives the same bits.
     let uninterrupted = losses_on(2, u64::MAX, &|| noisy("hcl", &at("two"), more));
     let mut stopped = losses_on(2, 5, &|| noisy("hcl", &at("stopped"), more));
     let resumed = || Trainer::resume(&at("stopped"), Arc::new(NoisySquares), &Device::flex()).unwrap();
@@ -213,7 +215,7 @@ fn ranks_that_differ_are_refused() {
     assert!(message.contains("`weights` differs"), "{message}");
 }
 
-/// A source that cannot read some samples on some machine.
+/// A source whose samples can be read on some machines only.
 struct UnreadableSquares {
     readable: bool,
 }
@@ -245,7 +247,7 @@ impl Source for UnreadableSquares {
     }
 }
 
-/// It is a broken sample, as on a single rank: all ranks replace and count it.
+/// Such a sample is counted as broken on all ranks and replaced, as on a single rank.
 #[test]
 fn a_sample_that_one_rank_cannot_read_is_replaced_on_all() {
     let folder = tempfile::tempdir().unwrap();
@@ -275,7 +277,7 @@ fn a_stop_on_one_rank_stops_all_and_errors_reach_all() {
     });
     assert_eq!(found, [(Outcome::Stopped, 0); 3]);
 
-    // Every rank diverges: one message. Rank 0 alone fails to save.
+    // If every rank diverges, one message is reported. If saving fails, rank 0 reports it.
     let message = refusal(2, &|_| fresh("meru", &folder.path().join("diverged"), "optim.lr=1e30"));
     assert!(message.starts_with("train: `step ") && message.contains("a finite number"), "{message}");
     let out = folder.path().join("full");

@@ -10,7 +10,7 @@ use super::*;
 const IMAGE_WIDTH: usize = 6;
 const TEXT_WIDTH: usize = 4;
 
-/// A `.npy` file of pseudo-random f32 rows.
+/// Writes a `.npy` file of pseudo-random f32 rows.
 fn write_vectors(path: &Path, rows: usize, width: usize, seed: u64) {
     let header = format!("{{'descr': '<f4', 'fortran_order': False, 'shape': ({rows}, {width}), }}\n");
     let mut bytes = b"\x93NUMPY\x01\x00".to_vec();
@@ -21,7 +21,7 @@ fn write_vectors(path: &Path, rows: usize, width: usize, seed: u64) {
     fs::write(path, bytes).unwrap();
 }
 
-/// 24 images with two boxes each, 24 captions and 8 phrases.
+/// Writes vectors of 24 images with two boxes each, 24 captions and 8 phrases.
 fn write_data(folder: &Path) {
     write_vectors(&folder.join("images.npy"), 72, IMAGE_WIDTH, 1);
     write_vectors(&folder.join("texts.npy"), 32, TEXT_WIDTH, 2);
@@ -164,7 +164,7 @@ fn vectors_that_do_not_fit_the_model_are_refused() {
     );
     let message = refusal(vector_config(at, "b", &[]), squares());
     assert!(message.contains("`model.visual.kind` is vectors; expected an encoder, or data with vectors"), "{message}");
-    // A method with a root that is a text needs one of the texts of the data.
+    // If the root is a text, its vector must be among the texts of the data.
     let sets = ["root.kind=text", "root.text=a dog"];
     let other = vector_config(at, "c", &sets);
     let source = source_of(&other);
