@@ -166,6 +166,12 @@ fn features_of_a_model_in_half_precision_and_refusals() {
     let words = ["`train.feature_store` is `exact`, which holds features of another text encoder", "conifer features"];
     refused(at, &args, &words);
 
+    // Captions without photos.
+    fs::write(at.join("captions.jsonl"), "{\"captions\": [\"a red dog\", \"a cat\"]}\n{\"captions\": [\"a cat\"]}\n")
+        .unwrap();
+    let args = ["--json", "features", "run", "--data", "captions.jsonl", "--out", "captions"];
+    let report: Value = serde_json::from_str(&good(at, &args)).unwrap();
+    assert_eq!((&report["encoded"]["texts"], &report["encoded"]["images"]), (&2.into(), &0.into()), "{report}");
     refused(at, &["features", "run", "--out", "f"], &["--data is missing; a model needs a data set"]);
     refused(
         at,

@@ -49,14 +49,18 @@ pub fn model_features(
     source: Arc<dyn Source>,
 ) -> FeatureRequest {
     let (visual, textual) = (&model.config().visual, &model.config().textual);
-    let views = source.views().to_vec();
+    let mut views = source.views().to_vec();
+    let images = reads_images(&views) && visual.vector_width().is_none();
+    // A source of captions without photos has no pairs, but its captions are read, too.
+    if !views.contains(&View::Pair) {
+        views.push(View::Pair);
+    }
     let loader = LoaderConfig {
         image_size: visual.reads().image_size,
         context: textual.reads().context,
         views,
         ..LoaderConfig::default()
     };
-    let images = reads_images(&loader.views) && visual.vector_width().is_none();
     let texts = textual.vector_width().is_none();
     FeatureRequest { source, loader, tokenizer, crop: manifest.images.crop, copies: 0, images, texts }
 }
