@@ -1,9 +1,9 @@
 //! conifer's side of the comparison with PyTorch. `bench/run.py` starts both sides and interleaves their rounds.
 //!
 //! Reads lines `CASE ITERATIONS` from stdin and writes a line of JSON `{"case", "ms", "check", "peak_mb", "extra_mb"}`
-//! to stdout for each. Both sides compute their inputs with the same formulas (`filled`, and `noise` in `eval.rs`). So
-//! the `check` values of the heads (losses) must agree, and those of `eval_*` (metrics) must agree up to ties.
-//! `memory.rs` measures the memory.
+//! to stdout for each. Both sides compute the inputs that are not files with the same formulas (`filled`, and `noise`
+//! in `eval.rs`). So the `check` values of the heads (losses) must agree, and those of `eval_*` (metrics) must agree up
+//! to ties. `memory.rs` measures the memory.
 
 mod eval;
 mod growth;

@@ -21,7 +21,7 @@ pub(crate) fn words() -> &'static WordLists {
 }
 
 impl WordLists {
-    /// True if the word, in lower case, is in the section of `words.txt`.
+    /// True if `word`, which must be in lower case, is in `section` of `words.txt`.
     pub(crate) fn is(&self, section: &str, word: &str) -> bool {
         self.sections.get(section).is_some_and(|words| words.contains(word))
     }

@@ -37,9 +37,9 @@ pub const CURVATURES: std::ops::RangeInclusive<f64> = 1e-9..=1e9;
 /// the last digits (1e-6 and less); another model or program differs by far more.
 pub const SAME_POINT: f32 = 1e-4;
 
-/// Error allowances of the score bounds in crate `index`. They cover rounding of the exact `f32` scores (from the
-/// measured budgets in `spaces/tests/accuracy.rs`) and of the bounds themselves, so that search never discards a row
-/// that belongs in the result.
+/// Error allowances of the score bounds in crate `index`. They cover the rounding errors of the `f32` scores (on the
+/// hyperboloid from the budgets measured in `spaces/tests/accuracy.rs`) and of the bounds themselves, so that search
+/// never discards a row that belongs in the result.
 pub mod bounds {
     /// Relative rounding error of the exact distance: four times the budget for norms up to 10.
     pub const DIST_ERROR: f32 = 2e-6;

@@ -26,10 +26,16 @@ const BLOCK_ROWS: usize = 64;
 ///
 /// `queries` `[M, dim]` and `candidates` `[N, dim]` are row-major points of `spec`. [`Ranking::Distance`] gives
 /// distances; [`Ranking::Similarity`] and [`Ranking::Inner`] give the values that [`Space`] defines. On the built-in
-/// spaces a score is computed from the dot products of the factors, as in training and in the published evaluators. Its
-/// error is a few units in the last place of `c |x| |y|`. The order of additions is the same for every pair. So equal
-/// points have equal scores, for any number of points and threads. Memory: one copy of the candidates, and per thread
-/// the scores of at most 64 queries: as many as fit in 8 MiB, rounded up to a multiple of eight.
+/// spaces a score is computed from the dot products of the factors, as in training and in the published evaluators. The
+/// order of additions is the same for every pair. So equal points have equal scores, for any number of points and
+/// threads.
+///
+/// A dot product is off by a few units in the last place of `|x| |y|`, and on a hyperboloid the argument of `acosh` by
+/// a few units in the last place of `c |x| |y|`. A distance takes the square root of this error for points that are
+/// close to each other, so use [`Space::dist`] for close points far from the origin.
+///
+/// On the built-in spaces the function needs memory for one copy of the candidates and, per thread, for the scores of
+/// up to 64 queries (as many as fit in 8 MiB, rounded up to a multiple of eight).
 ///
 /// # Errors
 /// Fails if the spec is invalid, if points are incomplete, or if the ranking is not distance, similarity or inner

@@ -70,7 +70,7 @@ pub(crate) fn roots(spec: &ManifoldSpec) -> [Root; 2] {
 }
 
 /// Random points, of which every tenth occurs twice, followed by numerical edge cases: the origin, opposite and nearly
-/// equal points, and norms from 1e-6 to 10 on one ray.
+/// equal points, and norms from 1e-6 on one ray, up to coordinates of 10.
 pub(crate) fn cloud(spec: &ManifoldSpec, count: usize, seed: u64) -> Vec<f32> {
     let mut points = random_points(spec, count, seed);
     let repeated: Vec<f32> = points.chunks_exact(spec.dim).step_by(10).flatten().copied().collect();

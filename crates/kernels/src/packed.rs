@@ -8,7 +8,7 @@ use burn::tensor::{Bytes, Tensor};
 
 use crate::arrays::is_fused;
 
-/// A value that was computed from weights, such as a packed network.
+/// Caches a value that was computed from weights, such as a packed network, until a weight changes.
 ///
 /// Burn copies the memory of a tensor before a change if another tensor shares it. The cache holds a reference to the
 /// memory of every weight, so that memory is never changed in place. A weight with the same memory therefore has the

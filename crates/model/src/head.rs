@@ -34,10 +34,11 @@ pub struct HeadConfig {
     pub curv: f64,
     /// Whether the curvature is learned (all papers: yes).
     pub learn_curv: bool,
-    /// Smallest and largest curvature, more than 0: [0.1, 10] (PHyCLIP App. C.3).
+    /// Smallest curvature, 0 or more, and largest curvature, more than 0: [0.1, 10] (PHyCLIP App. C.3).
     pub curv_range: [f64; 2],
-    /// Initial feature scale, more than 0. Absent: 1/sqrt(D), where D is the whole dimension (HyCoCLIP App. B and
-    /// PHyCLIP App. C.3: 1/sqrt(512)). With `reference`: 1/sqrt(dimension of one factor), as in PHyCLIP's code.
+    /// Initial feature scale, more than 0, at most `max_feature_scale`. Absent: 1/sqrt(D), where D is the whole
+    /// dimension (HyCoCLIP App. B and PHyCLIP App. C.3: 1/sqrt(512)). With `reference`: 1/sqrt(dimension of one
+    /// factor), as in PHyCLIP's code.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub feature_scale: Option<f64>,
     /// Whether the feature scales are learned.
@@ -47,10 +48,11 @@ pub struct HeadConfig {
     /// Whether each factor of a product space has its own feature scale (PHyCLIP's code) or all share one (PHyCLIP App.
     /// C.3).
     pub feature_scale_per_factor: bool,
-    /// Initial temperature of the contrastive softmax, more than 0: 0.07 (HyCoCLIP App. B, PHyCLIP App. C.3).
+    /// Initial temperature of the contrastive softmax, at least `min_temperature`: 0.07 (HyCoCLIP App. B, PHyCLIP App.
+    /// C.3).
     pub temperature: f64,
-    /// Initial temperatures of a method with three softmaxes (UNCHA), each more than 0: over wholes, over boxes, and
-    /// over wholes with boxes as queries. They replace `temperature`. Empty: the method's values.
+    /// Initial temperatures of a method with three softmaxes (UNCHA), each at least `min_temperature`: over wholes,
+    /// over boxes, and over wholes with boxes as queries. They replace `temperature`. Empty: the method's values.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub temperatures: Vec<f64>,
     /// Whether the temperature is learned.

@@ -26,7 +26,8 @@ use crate::{Error, Result};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct LoraConfig {
-    /// Rank of every low-rank update (LoRA), at least 1. The other parameters of the encoder are frozen.
+    /// Rank of every low-rank update (LoRA), at least 1 and at most the smaller side of each updated weight. The other
+    /// parameters of the encoder are frozen.
     pub rank: usize,
     /// The product of the factors is multiplied by `alpha / rank`; more than 0.
     pub alpha: f64,
@@ -94,7 +95,8 @@ impl LoraConfig {
     /// Checks the values that do not depend on a tower. `section` names them in messages: `model.visual_lora`.
     ///
     /// # Errors
-    /// [`Error::Invalid`] for a rank of 0, an alpha that is not positive, or a selection without blocks or targets.
+    /// [`Error::Invalid`] for a rank of 0, an alpha that is not finite and positive, or a selection without blocks or
+    /// targets.
     pub fn check(&self, section: &str) -> Result<()> {
         if self.rank == 0 {
             return Err(Error::invalid(format!("{section}.rank"), self.rank, "at least 1"));

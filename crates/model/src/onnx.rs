@@ -117,7 +117,8 @@ impl OnnxGraph {
     /// The input `name`. Without a name, the only input.
     ///
     /// # Errors
-    /// [`Error::Invalid`] with the names of the inputs if none has this name, or if there are several and no name.
+    /// [`Error::Invalid`] with the names of the inputs if no input has this name, or if `name` is `None` and the model
+    /// has not exactly one input.
     pub(crate) fn input(&self, setting: &str, name: Option<&str>) -> Result<&OnnxPort> {
         pick(&self.inputs, setting, name)
     }

@@ -34,8 +34,8 @@ impl BoundedScalar {
     /// A `low` of 0 or an infinite `high` means no bound on that side. `learn = false` freezes the values.
     ///
     /// # Errors
-    /// [`Error::Invalid`] if the range is empty or not positive, if there is not one value per name, or if an initial
-    /// value is out of range.
+    /// [`Error::Invalid`] if the range is empty, has a negative end or ends at 0, if there is not one value per name,
+    /// or if an initial value is out of range, 0 or not finite.
     pub fn new(names: Vec<String>, init: &[f64], range: [f64; 2], learn: bool, device: &Device) -> Result<Self> {
         let what = names.first().cloned().unwrap_or_default();
         let [low, high] = range;

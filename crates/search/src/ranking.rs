@@ -35,7 +35,7 @@ pub enum RankingName {
     /// Rows that `broader` finds within `angle` (required), ranked by similarity.
     #[serde(alias = "gated-broader")]
     GatedBroader,
-    /// Rows that `narrower` finds within `angle`, or rows nearer than `within` (give one of them), from general to
+    /// Rows that `narrower` finds within `angle`, or rows not farther than `within` (give one of them), from general to
     /// specific.
     General,
 }

@@ -25,8 +25,8 @@ pub enum TextChoice {
     /// at "a red bus". A caption sampled for a phrase (`with_phrase`) therefore always implies the phrase.
     General,
     /// Mostly class names: of five captions, three name the class of one object, one names an ancestor of a class, and
-    /// one describes the whole scene. Colours and positions cannot distinguish the texts of such a batch, so an image
-    /// encoder has to use shapes.
+    /// one describes the whole scene. Four of the five captions name neither a colour nor a position, so for most texts
+    /// of a batch an image encoder has to use shapes.
     Names,
     /// Names of all levels: of five captions, two name the class of one object, two name ancestors of a class, and one
     /// describes the whole scene. With `with_phrase`, pairs such as "an animal" above "a bird" are frequent.

@@ -15,7 +15,8 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct UnfreezeConfig {
-    /// Updates between two unfreezings, at least 1. Before the first one the encoders are frozen.
+    /// Updates between two unfreezings, at least 1 and less than `train.steps`. Before the first one the encoders are
+    /// frozen.
     pub every: u64,
     /// Blocks that become trainable at a time, at least 1, from the last to the first. The embeddings count as the
     /// first.

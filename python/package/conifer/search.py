@@ -90,7 +90,7 @@ class Index:
         queries: points (Q, dim), or one point (dim,). The index computes in float32.
         by: ``distance``, ``similarity`` or ``inner``; ``narrower`` (exterior angle with the query as the parent) or
             ``broader`` (with the query as the child); ``gated_narrower`` and ``gated_broader`` (rows within ``angle``
-            radians, by similarity); ``general`` (rows within ``angle``, or nearer than ``within``, general first).
+            radians, by similarity); ``general`` (rows within ``angle`` or within the distance ``within``, general first).
         where: a mapping of column names to a value or values, a mask (N,) of booleans (NumPy, pandas, Polars or Arrow),
             or row numbers.
         depth: smallest and largest distance to the root.

@@ -55,7 +55,7 @@ pub(crate) struct PredictArgs {
     /// are then not used for the threshold).
     #[arg(long, value_name = "T", conflicts_with = "threshold", help_heading = CLASSES)]
     pub(crate) temperature: Option<f64>,
-    /// Share of answers that may be wrong, between 0 and 1 (default: 0.1, or that of --threshold).
+    /// Share of answers that may be wrong, more than 0 and less than 1 (default: 0.1, or that of --threshold).
     #[arg(long, help_heading = CALIBRATION)]
     pub(crate) risk: Option<f64>,
     /// Labelled photos on which the threshold is calibrated, in the spelling of --data. They must be used neither for

@@ -31,7 +31,7 @@ pub(crate) struct ProjectArgs {
     /// Seed of the sample, of the pairs and of the start positions.
     #[arg(long, default_value_t = 0)]
     pub(crate) seed: u64,
-    /// Number of pairs of rows over which variance and distortion are averaged; all pairs if there are fewer.
+    /// Maximum number of pairs of rows over which variance and distortion are averaged, but at least one pair per row.
     #[arg(long, default_value_t = 1_000_000)]
     pub(crate) pairs: usize,
     /// New folder for points.csv, points.parquet, map.svg, map.png, map.html and projection.json.
@@ -43,7 +43,7 @@ pub(crate) struct ProjectArgs {
     /// Number of HoroPCA components to which the rows are reduced before CO-SNE; HyCoCLIP uses 50 (default: none).
     #[arg(long, value_name = "K", help_heading = COSNE)]
     pub(crate) components: Option<usize>,
-    /// Effective number of neighbours (default: 30, or a third of the rows if that is less).
+    /// Effective number of neighbours (default: 30, or a third of the other rows if that is less).
     #[arg(long, help_heading = COSNE)]
     pub(crate) perplexity: Option<f64>,
     /// Kernel of the distances in the disc.

@@ -24,7 +24,7 @@ pub(crate) enum RankingArg {
     /// Rows that `broader` finds within --angle (required), ranked by similarity.
     #[value(alias = "gated_broader")]
     GatedBroader,
-    /// Rows that `narrower` finds within --angle, or rows nearer than --within (give one of them), from general to
+    /// Rows that `narrower` finds within --angle, or rows not farther than --within (give one of them), from general to
     /// specific.
     General,
 }

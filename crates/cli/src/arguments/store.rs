@@ -112,8 +112,8 @@ pub(crate) struct ExportArgs {
     /// Folder to write to; it must not exist yet.
     #[arg(long)]
     pub(crate) out: PathBuf,
-    /// Maximum distance from the origin of rows that can be added to the export later (default: 10 % beyond the
-    /// farthest row).
+    /// Maximum distance from the origin, in each factor, of rows that can be added to the export later (default: rows
+    /// whose vectors are at most 10 % longer than the longest one can be added).
     #[arg(long, value_name = "DISTANCE")]
     pub(crate) radius: Option<f64>,
     /// Name of the collection or table in the target system.

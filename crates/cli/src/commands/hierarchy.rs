@@ -77,7 +77,7 @@ fn comparable(set: &Snapshot, candidates: &Snapshot) -> anyhow::Result<()> {
     let todo = "embed both with the same model";
     if ours != theirs {
         let (mut found, mut expected) = (theirs.to_string(), ours.to_string());
-        // The short form omits digits of the curvatures.
+        // The short form shows only the smallest and the largest curvature.
         if found == expected {
             (found, expected) = (format!("{theirs:?}"), format!("{ours:?}"));
         }

@@ -166,8 +166,8 @@ impl CalibrationSources {
             [] => options,
             _ => &args.unseen_options,
         };
-        // Without --unseen-calibration, the photos are those of another split or of other options of the calibration
-        // data.
+        // Without --unseen-calibration, the photos of held-out genera come from the calibration data, with another
+        // split or other options.
         let (data, split) = match &args.unseen_calibration {
             Some(own) => (own, args.unseen_split.as_ref()),
             None => (data, args.unseen_split.as_ref().or(args.calibration_split.as_ref())),

@@ -244,7 +244,7 @@ fn a_killed_process_ends_the_job_and_the_run_resumes() {
     assert!(stderr.contains("train --resume run"), "the command to go on is named: {stderr}");
     assert!(processes(at).is_empty());
     let before = losses(&at.join("run"));
-    // The checkpoint is whole: one more step.
+    // The checkpoint is complete: the run resumes from it and trains three more steps.
     let latest = fs::read_to_string(at.join("run/checkpoints/latest")).unwrap();
     let config = at.join("run/checkpoints").join(latest.trim()).join("config.toml");
     let step: usize = latest.trim().trim_start_matches("step_").parse().unwrap();

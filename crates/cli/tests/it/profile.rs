@@ -6,7 +6,8 @@ use serde_json::{Value, json};
 
 use crate::{good, refused, root};
 
-/// Six photos: one twice, one broken, one in another split; labels, taxa with a gap, captions and boxes.
+/// Six photos: two pairs of equal photos, of which one pair is in two splits, a broken photo and one more; labels,
+/// captions and a box.
 #[test]
 fn a_profile_counts_what_is_there() {
     let folder = tempfile::tempdir().unwrap();

@@ -195,7 +195,7 @@ fn chains_are_ordered_by_tier() {
     }
 }
 
-/// All augmentations and both views, across the end of an epoch: 22 samples make 5 batches of 4.
+/// White padding, flips, rotation and two views, across the end of an epoch: 22 samples make 5 batches of 4.
 #[test]
 fn batches_do_not_depend_on_workers_or_interruptions() {
     for view in [View::Pair, View::Boxes] {

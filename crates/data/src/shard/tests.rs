@@ -39,7 +39,7 @@ fn shard(bytes: &[u8]) -> (tempfile::TempDir, PathBuf) {
     (folder, path)
 }
 
-/// Two samples, with a folder, a WebDataset record and a hidden file between them.
+/// Two samples. A folder comes before them, a WebDataset record is within the first one, and a hidden file follows it.
 fn two_samples() -> Vec<u8> {
     raw_tar(&[
         ("x/", b'5', b""),

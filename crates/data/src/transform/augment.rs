@@ -60,7 +60,7 @@ pub enum Crop {
         /// For `random_resized`: minimum and maximum of the crop's area, as a fraction of the photo's area, 0 to 1.
         #[serde(default = "default_scale")]
         scale: [f32; 2],
-        /// For `random_resized`: minimum and maximum of width / height, more than 0.
+        /// For `random_resized`: minimum and maximum of width / height, 0.001 to 1000.
         #[serde(default = "default_ratio")]
         ratio: [f32; 2],
     },
@@ -82,11 +82,11 @@ pub enum Crop {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Jitter {
-    /// Maximum change of the brightness factor, which is uniform in [1 - x, 1 + x]; 0 or more.
+    /// Maximum change of the brightness factor, which is uniform in [max(0, 1 - x), 1 + x]; 0 to 100.
     pub brightness: f32,
-    /// Maximum change of the contrast factor, which is uniform in [1 - x, 1 + x]; 0 or more.
+    /// Maximum change of the contrast factor, which is uniform in [max(0, 1 - x), 1 + x]; 0 to 100.
     pub contrast: f32,
-    /// Maximum change of the saturation factor, which is uniform in [1 - x, 1 + x]; 0 or more.
+    /// Maximum change of the saturation factor, which is uniform in [max(0, 1 - x), 1 + x]; 0 to 100.
     pub saturation: f32,
     /// Maximum hue rotation in either direction, as a fraction of a full turn, 0 to 0.5.
     pub hue: f32,
@@ -98,7 +98,7 @@ pub struct Jitter {
 pub struct Blur {
     /// Width and height of the Gaussian kernel in pixels, odd, at most 99.
     pub kernel: u32,
-    /// Minimum and maximum standard deviation, in pixels of the result, more than 0.
+    /// Minimum and maximum standard deviation in pixels of the result, 0.001 to 1000.
     pub sigma: [f32; 2],
     /// Probability of applying the blur, 0 to 1.
     #[serde(default = "always")]

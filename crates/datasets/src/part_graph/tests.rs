@@ -91,7 +91,7 @@ fn parts_of_three_bicycles() {
     assert_eq!(pairs(&run(&groups).counts), [(bike_wheel, (6, 3))].into());
 }
 
-/// Photos of up to 12 boxes of 7 classes; some lines broken, one empty.
+/// Photos of up to 12 boxes of 7 classes; some lines are broken or empty.
 fn random_table(photos: u64, rng: &mut ChaCha8Rng) -> Vec<String> {
     let mut rows = Vec::new();
     for photo in 0..photos {

@@ -1,6 +1,6 @@
 //! TreeOfLife-10M shards as packed by BioCLIP (<https://github.com/Imageomics/bioclip>): photos with text members.
 //!
-//! The taxon comes from the first of these members that exists:
+//! The taxon comes from the first of these members that exists (a `.taxonTag.txt` must begin with a rank):
 //! * `.taxonTag.txt` ("a photo of kingdom Animalia phylum Chordata ... ."). A rank without a name is missing.
 //! * `.taxonomic_name.txt` ("Animalia Chordata ... Turdus merula"), then `.taxon.txt` ("a photo of Animalia Chordata
 //!   ... ."). The first six words are kingdom to genus, the rest is the epithet. Missing ranks cannot be detected.

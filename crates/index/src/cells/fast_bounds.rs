@@ -116,7 +116,8 @@ struct CentrePair {
 #[derive(Clone, Copy)]
 pub(super) struct FastCellBound {
     pub(super) cell: u32,
-    /// Score at the centre, which gives the visiting order: smallest first.
+    /// Key of the visiting order, smallest first: it grows with the distance or the angle at the centre. For a ranking
+    /// by depth it is the smallest depth in the cell.
     pub(super) order: f64,
     /// Lower bound on the rows' scores.
     pub(super) lower_bound: LowerBound,

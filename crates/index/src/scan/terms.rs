@@ -74,8 +74,8 @@ pub(crate) fn angle_error(far: f64, dim: usize) -> f64 {
     (f64::from(ANGLE_ERROR) + f64::from(FAR_ANGLE_ERROR) * far) * sum_growth(dim)
 }
 
-/// Growth of the rounding error of an `f32` sum over `dim` coordinates, relative to 512 coordinates, up to which the
-/// error budgets were measured. Every term goes through one addition per eight coordinates and ten more.
+/// Growth of the rounding error of an `f32` sum over `dim` coordinates, relative to 512 coordinates. Up to 512 the
+/// error budgets apply without growth. Every term goes through one addition per eight coordinates and ten more.
 fn sum_growth(dim: usize) -> f64 {
     ((dim / 8 + 10) as f64 / 74.0).max(1.0)
 }
@@ -418,7 +418,7 @@ mod tests {
     use super::*;
 
     /// Compares distances and angles in `f32` with `f64`, in 8 to 4,096 coordinates, near the root and far out, for
-    /// points that are close, opposite or at right angles, with coordinates of one size (whose sums round most) and of
+    /// points in equal, similar and independent directions, from coordinates of one size (whose sums round most) and of
     /// all sizes. The error must be within half of the budget of the bounds.
     #[test]
     fn exact_scores_keep_their_error_in_many_dimensions() {

@@ -7,8 +7,8 @@ use crate::functions::{LANES, exp};
 /// Similarity of excluded and padding cells; its exponential is 0.
 pub(super) const EXCLUDED: f32 = f32::NEG_INFINITY;
 
-/// For each query, `sum_k exp(l_k) = exp(shift) sum` over its candidates, where `shift` is their largest logit. Lists
-/// are padded to a multiple of [`LANES`].
+/// For each query, `sum_k exp(l_k) = exp(shift) sum` over its candidates, where `shift` is their largest logit. Both
+/// vectors are padded to a multiple of [`LANES`].
 #[derive(Clone, Debug)]
 pub(super) struct QuerySums {
     pub(super) shift: Vec<f32>,

@@ -34,7 +34,7 @@ pub struct Manifest {
     pub apex: Option<Apex>,
     /// The space, with the curvatures at the time of saving.
     pub manifold: ManifoldSpec,
-    /// Initial values and ranges of the scalars.
+    /// Settings of the head: initial values and ranges of curvature, feature scales and temperature.
     pub head: HeadConfig,
     /// Architecture of the towers and pixel statistics.
     pub model: ModelConfig,

@@ -26,13 +26,14 @@ pub struct EfficientNetConfig {
     pub channels: [usize; STAGES],
     /// Number of blocks in each stage.
     pub repeats: [usize; STAGES],
-    /// Side of the depthwise kernels of each stage, odd.
+    /// Side of the depthwise kernels of each stage, odd, 3 to 31.
     pub kernels: [usize; STAGES],
     /// Stride of the first block of each stage, 1 or 2.
     pub strides: [usize; STAGES],
     /// Factor by which the blocks of each stage widen their input; 1: no widening.
     pub expansions: [usize; STAGES],
-    /// Width of the squeezed layer, as a multiple of the width of the block's input; 0: no squeeze and excitation.
+    /// Width of the squeezed layer, as a fraction of the width of the block's input, 0 to 1; 0: no squeeze and
+    /// excitation.
     pub squeeze: f64,
     /// Epsilon of batch norms, added to the variance.
     pub epsilon: f64,

@@ -363,7 +363,8 @@ fn wrong_input(graph: &OnnxGraph, port: &OnnxPort, element: &str, shape: &[Optio
     Error::format(graph.path(), detail)
 }
 
-/// The width of the output, which must have one row per sample and the same width in both runs.
+/// The width of the output, which must have one row per sample and the same width in both probe runs, which differ in
+/// batch size.
 fn probed_width(graph: &OnnxGraph, port: &OnnxPort, probes: [(usize, OnnxOutput); 2]) -> Result<usize> {
     let [(_, first), _] = &probes;
     let width = first.shape.get(1).copied().unwrap_or(0);

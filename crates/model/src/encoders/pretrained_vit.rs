@@ -22,7 +22,7 @@ pub struct PretrainedVitConfig {
     pub image_size: usize,
     /// Side of a patch, in pixels.
     pub patch: usize,
-    /// Width of the tokens; a multiple of `heads`.
+    /// Width of the tokens; a multiple of `heads`, or of 4 times `heads` with rotary positions.
     pub width: usize,
     /// Number of blocks.
     pub depth: usize,
@@ -181,10 +181,10 @@ impl PretrainedVitConfig {
 
 /// Pre-norm transformer over square patches.
 ///
-/// `x = [class + position; registers; patches P + b + positions]` (without the positions if they are rotary), `depth`
-/// blocks, then [`VitPooling`]. Parameters and their names are those of timm's `VisionTransformer`, except that the
-/// norm after the mean (timm: `fc_norm`) is also called `norm`, and that the attention pooling (`pool`) has the names
-/// of SigLIP in `transformers`.
+/// `x = [class token + position; registers; P(patches) + positions]`, where `P` is the affine patch projection. Then
+/// `depth` blocks and [`VitPooling`] follow. The class token is optional, and rotary positions are not added to `x`.
+/// Parameters and their names are those of timm's `VisionTransformer`, except that the norm after the mean (timm:
+/// `fc_norm`) is also called `norm`, and that the attention pooling (`pool`) has the names of SigLIP in `transformers`.
 #[derive(Module, Debug)]
 pub struct PretrainedVit {
     cls_token: Option<Param<Tensor<3>>>,

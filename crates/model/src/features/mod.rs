@@ -48,7 +48,7 @@ pub struct FeatureBank {
     report: FeatureReport,
 }
 
-/// Rows by region.
+/// Stored features of photos and crops, found by [`PhotoRegion`].
 #[derive(Debug)]
 struct ImageFeatures {
     rows: RowTable,

@@ -200,7 +200,7 @@ pub(crate) struct PredictionReply<'a> {
     pub(crate) class_probability: f64,
     /// Share of answers that may be wrong.
     pub(crate) risk: f64,
-    /// Absent (null) if there were too few calibration photos; then only the root is answered.
+    /// Null if there were too few calibration photos; then every answer is the root.
     pub(crate) threshold: Option<f64>,
     /// Two sentences: the photos for which the risk holds, and the limits for photos of other classes.
     pub(crate) guarantee: Vec<String>,

@@ -166,8 +166,8 @@ filtered_request! {
         query: PointQuery,
         /// distance, similarity, inner: the nearest rows by that measure. narrower, broader: the rows below or above
         /// the query, by exterior angle. gated_narrower, gated_broader: the same rows within `angle`, most similar
-        /// first. general: the rows below the query within `angle`, or nearer than `within`, from general to specific.
-        /// `-` may replace `_`.
+        /// first. general: the rows below the query within `angle`, or the rows not farther than `within`, from general
+        /// to specific. `-` may replace `_`.
         #[schemars(extend("default" = "distance"))]
         by: Option<RankingName>,
         /// Maximum number of hits.

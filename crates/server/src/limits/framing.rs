@@ -101,8 +101,8 @@ impl Framing {
         let (name, value) = (&line[..colon], line[colon + 1..].trim_ascii());
         if name.eq_ignore_ascii_case(b"content-length") {
             self.length = std::str::from_utf8(value).ok().and_then(|it| it.parse().ok());
-            // An invalid length counts as a length too. With an encoding, the head is ambiguous; without one, hyper
-            // rejects the head.
+            // An invalid length counts as a length too. Together with `Transfer-Encoding` it makes the head ambiguous;
+            // alone, hyper rejects it.
             self.length = self.length.or(Some(u64::MAX));
         }
         self.encoded |= name.eq_ignore_ascii_case(b"transfer-encoding");

@@ -21,7 +21,9 @@ impl Config {
         self.train.features.unwrap_or(automatic)
     }
 
-    /// Checks that a tower is frozen if its adapter standardises stored features or if `train.features` is true.
+    /// Checks the settings for stored features. An adapter that standardises needs a frozen tower whose features are
+    /// stored, unless the model starts from a checkpoint. `train.feature_store` needs stored features, and stored
+    /// features need a frozen tower.
     pub(super) fn check_features(&self) -> Result<()> {
         let frozen = |part| self.train.freeze.contains(&part);
         let towers = [

@@ -174,7 +174,7 @@ pub struct ManifoldSection {
     /// Number of factors of a product, a divisor of `model.embed_dim`; absent: the method's default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub factors: Option<usize>,
-    /// Initial curvature of each factor, more than 0; empty: `head.curv` for all.
+    /// Initial curvature of each factor, in `head.curv_range`; empty: `head.curv` for all.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub curv: Vec<f64>,
 }

@@ -19,7 +19,7 @@ impl Config {
     pub fn smoke(mut self) -> Result<Self> {
         let visual = VisualConfig::preset("vit_nano")?.with("image_size", 32)?.with("depth", 2)?;
         let textual = TextualConfig::preset("text_nano")?.with("context", 24)?.with("depth", 2)?;
-        // The largest divisor of the reduced dimension that is at most 4.
+        // The largest divisor of the reduced dimension that is at most 4 and at most the number of factors.
         let factors = match self.space()?.factors {
             0..=1 => 1,
             2..=3 => 2,

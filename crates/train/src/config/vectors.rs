@@ -1,4 +1,5 @@
-//! Checks towers that other programs made: vectors of photos or texts, and ONNX models.
+//! Completes and checks the config of towers without trained parameters: towers that read stored vectors of photos or
+//! texts, and ONNX models.
 
 use conifer_data::Source;
 use conifer_data::sources::features;

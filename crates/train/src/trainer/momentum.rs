@@ -103,7 +103,7 @@ impl MomentumEncoder {
                     return Err(Error::invalid("edges of the batch", "without photos", expected));
                 }
             };
-            // No dropout, because the keys are constants.
+            // No dropout: no gradient flows through the keys, so it would only add noise to them.
             let points = self.average.model().embed_features(features, Tower::Image, None)?;
             values.extend(points.into_data().iter::<f32>());
         }

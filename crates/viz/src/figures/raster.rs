@@ -175,7 +175,7 @@ mod tests {
         let mut drawing = inch();
         drawing.rectangle([0.0, 0.0], [36.0, 36.0], [200, 10, 20], 1.0);
         assert_eq!((pixel(&drawing, 20, 20), pixel(&drawing, 200, 200)), ([200, 10, 20, 255], [255; 4]));
-        // A picture of one green pixel in the lower right quarter, and one that is cut off.
+        // A picture of one green pixel in the lower right quarter, and then bytes that are not a PNG file.
         let mut green = Pixmap::new(1, 1).unwrap();
         green.fill(Color::from_rgba8(0, 128, 0, 255));
         drawing.picture([36.0, 36.0], [36.0, 36.0], encoded(&green).unwrap());

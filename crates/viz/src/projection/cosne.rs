@@ -46,7 +46,7 @@ pub struct CosneSettings {
     pub perplexity: Option<f64>,
     /// Form of the kernel.
     pub kernel: CosneKernel,
-    /// Scale of the kernel, above 0.
+    /// Scale of the kernel, more than 0.
     pub gamma: f64,
     /// Weight of the norm-preserving term.
     pub norm_weight: f64,

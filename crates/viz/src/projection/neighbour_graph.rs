@@ -26,8 +26,9 @@ impl NeighbourTable {
     /// A table `[N, count]` of row numbers and of distances.
     ///
     /// # Errors
-    /// The lists differ in length or are not a positive multiple of `count`; a row is its own neighbour or does not
-    /// exist; a distance is negative, not finite, or less than the one before.
+    /// The lists differ in length or are not a positive multiple of `count`; `count` is not less than the number of
+    /// rows; a row is its own neighbour or does not exist; a distance is negative, not finite, or less than the one
+    /// before.
     pub fn new(count: usize, rows: Vec<u32>, distances: Vec<f64>) -> Result<Self> {
         if count == 0 || rows.is_empty() || !rows.len().is_multiple_of(count) || rows.len() != distances.len() {
             let found = format!("{} rows and {} distances", rows.len(), distances.len());

@@ -16,7 +16,8 @@ pub struct PairSample {
 }
 
 impl PairSample {
-    /// All pairs of `len` rows if they are at most `limit`, else a sample of about `limit` pairs.
+    /// All pairs of `len` rows if they are at most `limit`. Otherwise a sample of at most `limit` pairs, or of `len`
+    /// pairs if `limit` is less.
     pub fn new(len: usize, limit: usize, seed: u64) -> Self {
         if len.saturating_mul(len.saturating_sub(1)) / 2 <= limit {
             return PairSample { len, offsets: None };

@@ -10,8 +10,8 @@
 //! from 1 to 0.
 //!
 //! In the disc, a point moves along the geodesic, and `d` is the hyperbolic distance times a scale that grows with the
-//! number of points. The hyperbolic plane has exponentially much space, so without this scale almost all points of a
-//! large set would be at the rim.
+//! number of points. The area of a hyperbolic disc grows exponentially with its radius, so without this scale almost
+//! all points of a large set would be at the rim.
 //!
 //! As in umap-learn, both ends of an edge move (Algorithm 5 moves one). Unlike umap-learn, the caller gives the start
 //! positions instead of a spectral embedding. The length of a move is limited instead of each coordinate, so that a

@@ -1,8 +1,8 @@
 //! Writes the embeddings of a source to a set on disk: first all photos, then all texts, in batches that depend only on
 //! the data.
 //!
-//! With several processes, each embeds every n-th batch. They exchange the points after each round of batches, and rank
-//! 0 writes the set, with the same bytes as one process.
+//! With n processes, process r embeds the batches r, r + n, r + 2n, ... The processes exchange the points after each
+//! round of batches, and rank 0 writes the set, with the same bytes as one process.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::Path;

@@ -43,7 +43,7 @@ impl PlannedClaim {
 /// A training run.
 #[derive(Clone)]
 pub(super) struct PlannedRun {
-    /// Name and hash of everything that determines the weights.
+    /// `<config name>-<hash>`, with a hash of everything that determines the weights.
     pub(super) key: String,
     /// The config, with data, seed, initial model and folder.
     pub(super) config: Config,

@@ -43,7 +43,8 @@ fn read(
     let renamed = names.iter().map(|name| rename(name, &stored.weights)).collect::<Vec<_>>();
     let mut tensors = Weights::new();
     for (name, own) in names.into_iter().zip(renamed) {
-        // Unknown tensors keep their name and are reported.
+        // `rename` gives `None` for the classifier, which is dropped, and keeps the name of an unknown tensor, so that
+        // `image_tower` reports it.
         if let (Some(own), Some(array)) = (own, stored.weights.remove(&name)) {
             tensors.insert(own, array);
         }

@@ -63,7 +63,7 @@ fn check(case: &str, trainer: &mut Trainer, sizes: &[usize]) {
     }
 }
 
-/// Settings for 16 photos; for methods that read edges also two crops of each photo, and a queue.
+/// Settings for a batch of 16 photos; for methods that read edges also two crops of each box.
 fn settings(views: &[View]) -> &'static str {
     match views.contains(&View::Edges) {
         true => "train.batch_size=16 data.edges.copies=2",

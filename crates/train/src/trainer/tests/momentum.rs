@@ -10,7 +10,8 @@ use crate::methods::MomentumSettings;
 /// Changes the tensors of a checkpoint file.
 type Change<'a> = &'a dyn Fn(&mut Weights);
 
-/// Each batch of 8 photos, with one box and two crops of the box, adds 16 keys, so the queue is full after three steps.
+/// Each batch of 8 photos, with one box and two crops of the box, adds 16 keys, so the queue is full after three
+/// batches.
 const MORE: &str =
     "data.edges.copies=2 method.queue_size=40 method.momentum=0.5 train.freeze=['textual','textual_proj']";
 

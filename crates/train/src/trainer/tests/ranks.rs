@@ -64,7 +64,7 @@ fn losses_on(size: usize, stop_at: u64, set_up: &(dyn Fn() -> Trainer + Sync)) -
 /// the rows of a call.
 const EDGES: &str = "data.edges.copies=2 data.augment.crop={kind='random_resized'}";
 
-/// Settings as in the tests of micro-batches, but with a batch size that is not divisible by 2 or 4.
+/// Settings with a batch size that is not divisible by 2 or 4; for methods that read edges also two crops of each box.
 fn settings(views: &[View]) -> String {
     let edges = if views.contains(&View::Edges) { EDGES } else { "" };
     format!("train.batch_size=9 train.steps=20 optim.lr=1e-3 {edges}")
@@ -131,7 +131,7 @@ fn roots_dropout_frozen_parts_and_queues_are_the_same_on_several_ranks() {
             losses_on(size, 8, &|| noisy(method, &out, &more))
         };
         let one = on(1);
-        // One of the four ranks embeds the text of the root; the other three have no row of this view.
+        // If the root is a text, one of the four ranks embeds it; the other three have no row of this view.
         close(&format!("{method} {more}"), &on(4), &one);
         let own = losses_on(4, 8, &|| {
             noisy(method, &folder.path().join(format!("{number} own")), &format!("{more} train.loss_rows=own"))
