@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Run the commands of README.md and docs/guide.md in order and as written on a fresh clone. Stop at the first failure.
+"""Run the commands of README.md, docs/guide.md and docs/gallery.md in order and as written on a fresh clone. Stop at the first failure.
 
     python3 docs/check.py                                   clone, build, run everything
     python3 docs/check.py --target target                   use the build folder of this checkout
@@ -35,7 +35,7 @@ BLOCK = re.compile(r"(?:^<!-- needs: ([^|>]*?)(?:\|([^>]*?))?-->\n+)?^```(sh|con
 SERVES = re.compile(r"(?:^|/)conifer (?:--json )?(serve|front|explore)\b")
 ADDRESS = re.compile(r"http://[\w.\[\]:-]+")
 
-DOCUMENTS = ["README.md", "docs/guide.md"]
+DOCUMENTS = ["README.md", "docs/guide.md", "docs/gallery.md"]
 
 # Inputs of the commands, with their paths in the data folder.
 INPUTS = {
