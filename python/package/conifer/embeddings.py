@@ -144,8 +144,11 @@ class EmbeddingSet:
 
         flat = pyarrow.array(self.points.reshape(-1))
         points = pyarrow.FixedSizeListArray.from_arrays(flat, self.space.dim)
-        columns = {f"column_{name}": values for name, values in self.columns.items()}
-        found = pyarrow.table({"id": self.ids, "modality": self.modality, "point": points, **columns})
+        texts = {"id": self.ids, "modality": self.modality}
+        texts |= {f"column_{name}": values for name, values in self.columns.items()}
+        arrays = {name: pyarrow.array(values, pyarrow.string()) for name, values in texts.items()}
+        id, modality, *columns = arrays.items()
+        found = pyarrow.table(dict([id, modality, ("point", points), *columns]))
         root = None if self.root is None else self.root.tolist()
         metadata = {"space": self.space.spec, "root": root, "model": self.source["model"], "data": self.source["data"]}
         return found.replace_schema_metadata({"conifer": json.dumps(metadata)})

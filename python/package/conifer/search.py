@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     import pandas
     import pyarrow
 
+    from .ray import ShardedIndex
+
 ROOT = "[ROOT]"
 
 
@@ -146,7 +148,7 @@ class Index:
         if isinstance(where, Mapping):
             columns = {str(name): _texts(values) for name, values in where.items()}
         elif where is not None:
-            mask = self._mask(where)
+            mask = row_mask(where, len(self))
         return {
             "modality": [modality] if isinstance(modality, str) else None if modality is None else list(modality),
             "columns": columns,
@@ -156,28 +158,32 @@ class Index:
             "mask": mask,
         }
 
-    def _mask(self, where: Any) -> npt.NDArray[np.bool_]:
-        # Arrow arrays have `to_numpy` with an argument; NumPy, pandas and Polars convert themselves.
-        chosen = where.to_numpy(zero_copy_only=False) if type(where).__module__.startswith("pyarrow") else where
-        chosen = np.asarray(chosen)
-        if chosen.ndim != 1:
-            raise ValueError(f"`where` has shape {chosen.shape}; expected ({len(self)},)")
-        if chosen.dtype == np.bool_:
-            return chosen
-        if chosen.dtype.kind in "iu" or len(chosen) == 0:
-            wrong = chosen[(chosen < 0) | (chosen >= len(self))] if len(chosen) else chosen
-            if len(wrong):
-                raise ValueError(f"`where` has row {wrong[0]}; expected rows from 0 to {len(self) - 1}")
-            mask = np.zeros(len(self), np.bool_)
-            mask[chosen.astype(np.int64)] = True
-            return mask
-        raise TypeError(f"`where` has dtype {chosen.dtype}; expected a mapping, booleans or row numbers")
-
     def __reduce__(self) -> tuple[Any, ...]:
         return (Index, (self.to_set(),))
 
     def __repr__(self) -> str:
         return f"conifer.Index({len(self)} rows, {self.space})"
+
+
+def row_mask(where: Any, count: int) -> npt.NDArray[np.bool_]:
+    """The mask (count,) of row numbers, or of a mask of another library."""
+    # Arrow arrays have `to_numpy` with an argument; NumPy, pandas and Polars convert themselves.
+    chosen = where.to_numpy(zero_copy_only=False) if type(where).__module__.startswith("pyarrow") else where
+    chosen = np.asarray(chosen)
+    if chosen.ndim != 1:
+        raise ValueError(f"`where` has shape {chosen.shape}; expected ({count},)")
+    if chosen.dtype == np.bool_:
+        if len(chosen) != count:
+            raise ValueError(f"`where` has {len(chosen)} values; expected {count}, one per row")
+        return chosen
+    if chosen.dtype.kind in "iu" or len(chosen) == 0:
+        wrong = chosen[(chosen < 0) | (chosen >= count)] if len(chosen) else chosen
+        if len(wrong):
+            raise ValueError(f"`where` has row {wrong[0]}; expected rows from 0 to {count - 1}")
+        mask = np.zeros(count, np.bool_)
+        mask[chosen.astype(np.int64)] = True
+        return mask
+    raise TypeError(f"`where` has dtype {chosen.dtype}; expected a mapping, booleans or row numbers")
 
 
 def _texts(values: Any) -> list[str]:
@@ -201,7 +207,7 @@ class SearchResult:
 
     def __init__(
         self,
-        searched: Index | EmbeddingSet,
+        searched: Index | EmbeddingSet | ShardedIndex,
         by: str,
         rows: npt.NDArray[np.int64],
         scores: npt.NDArray[np.float32],
