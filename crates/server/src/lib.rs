@@ -37,6 +37,7 @@
 //! ```text
 //! limits::listen     accepts connections: connection limit, timeouts for request heads and for sending responses
 //!   app::gate        middleware: access checks (auth), request body, concurrency limit, request timeout
+//!       body                 reads a body up to the size limit that the gate chooses
 //!     app::routes -> api
 //!       extract              parses bodies and query parameters
 //!       requests, replies    the types of bodies and query parameters; openapi describes them

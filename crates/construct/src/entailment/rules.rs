@@ -1,4 +1,5 @@
-//! Entailment by rules, without a model.
+//! Scores of entailment by rules, without a model. The conditions on the tiers of a hierarchy are in `entailment` and
+//! `pipeline::complete`.
 
 use std::sync::Arc;
 

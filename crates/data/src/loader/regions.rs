@@ -203,6 +203,8 @@ impl RegionReader {
         Ok(parts)
     }
 
+    /// The key of a stored feature (`ContentKey` in `conifer-model`): a hash of the photo, the rectangle, and the crop or the
+    /// augmentation.
     fn key(&self, content: &PartContent<'_>, copy: u32) -> [u8; 32] {
         let mut hash = Sha256::new();
         hash.update(content.photo);

@@ -1,4 +1,4 @@
-//! CLIP in the layout of Hugging Face's `transformers` (`CLIPModel`): a folder with `config.json` and
+//! CLIP of OpenAI or LAION in the layout of Hugging Face's `transformers` (`CLIPModel`): a folder with `config.json` and
 //! `model.safetensors` (or `pytorch_model.bin`). `hidden_act` is `quick_gelu` for OpenAI's weights and `gelu` for
 //! LAION's.
 //!

@@ -2,6 +2,8 @@
 //! `open_clip_pytorch_model.bin`), or an `epoch_N.pt` of its trainer, whose `state_dict` has keys that begin with
 //! `module.`.
 //!
+//! Tensors have the names of OpenAI's code.
+//!
 //! The config is read from the folder of the weights. A trainer's checkpoint has no config. Sizes then come from the
 //! tensor shapes, the number of heads is width / 64 (open_clip's default), and the activation comes from
 //! [`ImportOptions`]. A text is pooled at its largest id.

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::rows::{FeatureLocation, FeatureRows, RowTable};
-use super::shards::FeatureShards;
+use super::store::FeatureShards;
 use super::{ContentKey, FeatureStore};
 use crate::embed::prefetch;
 use crate::head::Tower;

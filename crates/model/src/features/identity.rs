@@ -1,4 +1,4 @@
-//! Hashes that identify encoders and texts.
+//! Hashes that identify encoders and texts. `RegionReader` of `conifer_data::loader` hashes photos and boxes.
 
 use conifer_embeddings::sha256_hex;
 use rayon::prelude::*;

@@ -14,9 +14,9 @@ mod lookup;
 mod mapped;
 mod request;
 mod rows;
-mod shards;
 mod shared;
 mod store;
+mod vector_file;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -34,9 +34,9 @@ pub use lookup::stored_or_computed;
 pub use request::{FeatureRequest, model_features, reads_images, reads_texts};
 use rows::RowTable;
 pub use rows::{FeatureRows, FeatureStatistics};
-pub use shards::{FeatureStore, SHARD_ROWS, StorePurpose};
 pub(crate) use shared::SharedRows;
-pub use store::{ContentKey, VectorFile, VectorLayout};
+pub use store::{FeatureStore, SHARD_ROWS, StorePurpose};
+pub use vector_file::{ContentKey, VectorFile, VectorLayout};
 
 use crate::{Error, Result};
 

@@ -4,7 +4,7 @@ use burn::tensor::{Device, Tensor, TensorData};
 use conifer_data::vectors::SharedVector;
 
 use super::mapped::MappedVectors;
-use super::shards::ShardPosition;
+use super::store::ShardPosition;
 
 /// A matrix `[n, width]`.
 #[derive(Clone, Debug, Default, PartialEq)]

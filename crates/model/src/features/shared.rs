@@ -2,7 +2,7 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use super::shards::FeatureShards;
+use super::store::FeatureShards;
 use super::{ContentKey, FeatureStore, stored_or_computed};
 use crate::Result;
 use crate::head::Tower;

@@ -1,373 +1,222 @@
-//! A file of vectors by key: a header, then fixed-size records, each with a key, a vector and a checksum.
+//! The stored features of one encoder: vector files of bounded size in a folder.
 
 use std::collections::HashMap;
-use std::fs::{File, OpenOptions};
-use std::io::{BufReader, Error, ErrorKind, Read as _, Result, Seek as _, SeekFrom, Write as _};
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use conifer_embeddings::Element;
-use conifer_files::Lock;
-use sha2::{Digest as _, Sha256};
 
 use super::mapped::MappedVectors;
+use super::{ContentKey, VectorFile, VectorLayout};
+use crate::head::Tower;
+use crate::{Error, Result};
 
-/// SHA-256 that identifies a text or photo.
-pub type ContentKey = [u8; 32];
+/// Default number of rows after which a new shard begins.
+pub const SHARD_ROWS: u64 = 1 << 18;
+/// Number of hexadecimal digits of an encoder's fingerprint in file names.
+const DIGITS: usize = 24;
 
-/// Length of a record's checksum in bytes: the first bytes of the SHA-256 of key and stored vector.
-const CHECK: usize = 8;
-/// Size of the read buffer while a file is opened, in bytes.
-const BUFFER: usize = 1 << 20;
-
-/// First bytes of every file.
-const MAGIC: &[u8; 16] = b"conifer vectors\0";
-/// Version of the layout.
-const VERSION: u32 = 1;
-/// Bytes of the header: magic (16), version (4), number format (4), width (8), number of rows (8), identity (24).
-const HEADER: u64 = 64;
-/// Byte offset of the number of rows.
-const ROWS_AT: u64 = 32;
-/// Number formats by their code in the header.
-const ELEMENTS: [Element; 3] = [Element::F32, Element::F16, Element::BF16];
-
-/// Identity, width and number format of the vectors of a file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct VectorLayout<'a> {
-    /// Names everything besides the key that determines a vector, such as the fingerprint of an encoder.
-    pub identity: &'a str,
-    /// Number of values in a vector.
-    pub width: usize,
-    /// Number format on disk; `None`: that of the file, or f32 for a new file.
+/// Location and number format of the features that are stored between runs.
+#[derive(Clone, Debug)]
+pub struct FeatureStore {
+    /// The folder; `None`: features are kept in memory only.
+    pub folder: Option<PathBuf>,
+    /// Number format on disk; `None`: that of the stored features, or f32 if there are none.
     pub element: Option<Element>,
+    /// Number of rows after which a new shard begins.
+    pub shard_rows: u64,
+    /// Purpose of the folder.
+    pub purpose: StorePurpose,
 }
 
-/// Vectors by key. All numbers are little endian. A record is 32 bytes of key, `width` numbers and 8 bytes of checksum.
-/// If a key has several records, the last one counts.
-///
-/// The header counts the rows. It is updated after the records of [`VectorFile::add`] are written, so that a process
-/// that was killed meanwhile leaves either all of them or none. A record with a wrong checksum is ignored. Only the
-/// process that holds the file's lock writes. Other processes read the rows that existed when they opened the file.
+/// Purpose of the folder of a [`FeatureStore`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum StorePurpose {
+    /// A cache for all encoders. If another process writes to it, new features are kept in memory.
+    #[default]
+    Cache,
+    /// A folder that the user named for a model. It is an error if it holds features of another encoder and none of
+    /// this one.
+    Named,
+    /// A folder to fill with features. It is an error if the folder is not writable.
+    Fill,
+}
+
+impl Default for FeatureStore {
+    fn default() -> Self {
+        Self { folder: None, element: None, shard_rows: SHARD_ROWS, purpose: StorePurpose::default() }
+    }
+}
+
+/// The shards of one encoder, `image-FINGERPRINT.0000.features` and so on. Rows are appended to the last one.
 #[derive(Debug)]
-pub struct VectorFile {
-    path: PathBuf,
-    file: File,
+pub(crate) struct FeatureShards {
+    /// Path of the shards without number and extension.
+    stem: PathBuf,
+    identity: String,
     width: usize,
     element: Element,
-    identity: [u8; 24],
-    /// Number of the row of each key.
-    positions: HashMap<ContentKey, u64>,
-    rows: u64,
-    writes: bool,
-    _lock: Option<Lock>,
+    shard_rows: u64,
+    shards: Vec<VectorFile>,
+    notes: Vec<String>,
 }
 
-impl VectorFile {
-    /// Opens or creates a file. The second value holds notes for the user.
+/// Position of a row: index of the shard, and index of the row in it.
+pub(crate) type ShardPosition = (u32, u64);
+
+impl FeatureStore {
+    /// A cache in `folder`.
+    pub fn cache(folder: Option<PathBuf>) -> Self {
+        Self { folder, ..Self::default() }
+    }
+
+    /// Opens the shards of the encoder with this identity, for rows of this width; `None` without a folder.
     ///
     /// # Errors
-    /// The file cannot be opened, read or written; [`ErrorKind::InvalidData`] if its header names another version,
-    /// number format, width or identity.
-    pub fn open(path: &Path, layout: &VectorLayout<'_>) -> Result<(Self, Vec<String>)> {
-        let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)?;
-        let shown = path.display();
-        let mut notes = Vec::new();
-        let lock = Lock::take(file.try_clone()?)
-            .map_err(|error| format!("{shown} cannot be locked: {error}"))
-            .and_then(|lock| lock.ok_or_else(|| format!("{shown}: another conifer run is writing")))
-            .map_err(|why| notes.push(format!("{why}; stored vectors are read, but no new ones are added")))
-            .ok();
-        let mut store = Self {
-            path: path.into(),
-            file,
-            width: layout.width,
-            element: layout.element.unwrap_or_default(),
-            identity: identity_bytes(layout.identity),
-            positions: HashMap::new(),
-            rows: 0,
-            writes: lock.is_some(),
-            _lock: lock,
+    /// [`Error::Io`] if a file cannot be opened, or its header does not match the encoder and the width;
+    /// [`Error::Invalid`] for a folder that [`StorePurpose`] excludes.
+    pub(crate) fn open(&self, tower: Tower, identity: &str, width: usize) -> Result<Option<FeatureShards>> {
+        let Some(folder) = &self.folder else { return Ok(None) };
+        fs::create_dir_all(folder).map_err(Error::io(folder))?;
+        let prefix = match tower {
+            Tower::Image => "image",
+            Tower::Text => "text",
         };
-        match store.read_header(layout)? {
-            Some(stated) => {
-                let (complete, damaged) = store.scan(stated)?;
-                if complete < stated {
-                    let lost = stated - complete;
-                    notes.push(format!(
-                        "{shown} ends before its last {} (half-written file); they will be computed again",
-                        counted(lost, "vector")
-                    ));
-                }
-                if !damaged.is_empty() {
-                    let found = counted(damaged.len() as u64, "damaged vector");
-                    notes.push(format!("{shown}: {found} will be computed again"));
-                }
-                if store.writes {
-                    store.mend(stated, &damaged)?;
-                }
-            }
-            None => {
-                if store.file.metadata()?.len() > 0 {
-                    notes.push(format!("{shown} does not start as a file of vectors; it is written anew"));
-                }
-                store.clear()?;
+        let digits = &identity[..identity.len().min(DIGITS)];
+        let stem = format!("{prefix}-{digits}");
+        let (mut numbers, mut others) = (Vec::new(), Vec::new());
+        for entry in fs::read_dir(folder).map_err(Error::io(folder))? {
+            let name = entry.map_err(Error::io(folder))?.file_name().to_string_lossy().into_owned();
+            match shard_of(&name) {
+                Some((found, number)) if found == stem => numbers.push(number),
+                Some((found, _)) if found.starts_with(&format!("{prefix}-")) => others.push(found.to_owned()),
+                _ => {}
             }
         }
-        Ok((store, notes))
-    }
-
-    /// Checks the header and returns the number of rows that it states; `None` without a header.
-    fn read_header(&mut self, layout: &VectorLayout<'_>) -> Result<Option<u64>> {
-        let mut header = [0; HEADER as usize];
-        match self.file.read_exact(&mut header) {
-            Err(error) if error.kind() == ErrorKind::UnexpectedEof => return Ok(None),
-            done => done?,
+        others.sort_unstable();
+        if let (StorePurpose::Named, true, Some(other)) = (self.purpose, numbers.is_empty(), others.first()) {
+            let found = format!("`{}`, which holds features of another {prefix} encoder ({other})", folder.display());
+            let expected = format!(
+                "features of the frozen {prefix} encoder of this model ({stem}); `conifer features` adds them to the folder"
+            );
+            return Err(Error::invalid("train.feature_store", found, expected));
         }
-        if !header.starts_with(MAGIC) {
-            return Ok(None);
-        }
-        let number = |at: usize, bytes: usize| {
-            header[at..at + bytes].iter().rev().fold(0, |sum: u64, &byte| (sum << 8) | u64::from(byte))
+        numbers.sort_unstable();
+        let mut shards = FeatureShards {
+            stem: folder.join(stem),
+            identity: identity.to_owned(),
+            width,
+            element: self.element.unwrap_or_default(),
+            shard_rows: self.shard_rows.max(1),
+            shards: Vec::new(),
+            notes: Vec::new(),
         };
-        let differs = |found: String, expected: String| {
-            let advice = "remove the file, or use another folder";
-            Err(Error::new(ErrorKind::InvalidData, format!("{found}; expected {expected}; {advice}")))
-        };
-        let version = number(16, 4);
-        if version != u64::from(VERSION) {
-            return differs(format!("version {version} of the file format"), format!("version {VERSION}"));
+        let mut element = self.element;
+        for number in numbers {
+            shards.open_shard(number, element)?;
+            element = shards.shards.last().map(VectorFile::element);
         }
-        let Some(&element) = ELEMENTS.get(number(20, 4) as usize) else {
-            return differs(format!("number format {}", number(20, 4)), "0 (F32), 1 (F16) or 2 (BF16)".to_owned());
-        };
-        if let Some(wanted) = layout.element.filter(|wanted| *wanted != element) {
-            return differs(format!("vectors stored as {}", element.name()), wanted.name().to_owned());
+        match element {
+            Some(element) if !shards.shards.is_empty() => shards.element = element,
+            _ => shards.open_shard(0, Some(shards.element))?,
         }
-        if number(24, 8) != layout.width as u64 {
-            return differs(format!("vectors of width {}", number(24, 8)), format!("width {}", layout.width));
+        if self.purpose == StorePurpose::Fill && !shards.writes() {
+            let expected = "a folder that no other conifer run writes to, on a file system with file locks";
+            return Err(Error::invalid("the folder of the features", format!("`{}`", folder.display()), expected));
         }
-        if header[40..] != self.identity {
-            let found = format!("vectors of another encoder (fingerprint {})", hex::encode(&header[40..46]));
-            return differs(found, format!("fingerprint {}", hex::encode(&self.identity[..6])));
-        }
-        self.element = element;
-        Ok(Some(number(ROWS_AT as usize, 8)))
+        Ok(Some(shards))
+    }
+}
+
+impl FeatureShards {
+    fn open_shard(&mut self, number: u32, element: Option<Element>) -> Result<()> {
+        let path = self.path(number);
+        let layout = VectorLayout { identity: &self.identity, width: self.width, element };
+        let (shard, notes) = VectorFile::open(&path, &layout).map_err(Error::io(&path))?;
+        self.shards.push(shard);
+        self.notes.extend(notes);
+        Ok(())
     }
 
-    /// Reads the `stated` records as far as the file has them. Returns the number of complete records, and the indices
-    /// of the damaged ones.
-    fn scan(&mut self, stated: u64) -> Result<(u64, Vec<u64>)> {
-        let size = self.size();
-        let there = (self.file.metadata()?.len() - HEADER) / size as u64;
-        let complete = stated.min(there);
-        self.file.seek(SeekFrom::Start(HEADER))?;
-        let mut reader = BufReader::with_capacity(BUFFER, &self.file);
-        let (mut record, mut damaged) = (vec![0; size], Vec::new());
-        for row in 0..complete {
-            match reader.read_exact(&mut record) {
-                // The process that holds the lock emptied the file meanwhile.
-                Err(error) if error.kind() == ErrorKind::UnexpectedEof => break,
-                done => done?,
-            }
-            self.rows = row + 1;
-            match key_of(&record) {
-                Some(key) => drop(self.positions.insert(key, row)),
-                None if record.iter().all(|&byte| byte == 0) => {}
-                None => damaged.push(row),
-            }
-        }
-        Ok((complete, damaged))
+    fn path(&self, number: u32) -> PathBuf {
+        let name = self.stem.file_name().unwrap_or_default().to_string_lossy();
+        self.stem.with_file_name(format!("{name}.{number:04}.features"))
     }
 
-    /// Removes the bytes that an interrupted write left at the end of the file. Zeroes damaged records, so that they
-    /// are reported only once.
-    fn mend(&mut self, stated: u64, damaged: &[u64]) -> Result<()> {
-        let empty = vec![0; self.size()];
-        for &row in damaged {
-            self.file.seek(SeekFrom::Start(self.offset(row)))?;
-            self.file.write_all(&empty)?;
-        }
-        if self.rows != stated {
-            self.commit(self.rows)?;
-        }
-        self.file.set_len(self.offset(self.rows))
+    /// True if this process may add rows.
+    pub(crate) fn writes(&self) -> bool {
+        self.shards.iter().all(VectorFile::writes)
     }
 
-    /// Path of the file.
-    pub fn path(&self) -> &Path {
-        &self.path
+    /// Messages for the user about damaged or locked shards.
+    pub(crate) fn notes(&self) -> &[String] {
+        &self.notes
     }
 
-    /// True if this process holds the lock, so that vectors can be added.
-    pub fn writes(&self) -> bool {
-        self.writes
+    /// Size of all shards in bytes.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.shards.iter().map(VectorFile::bytes).sum()
     }
 
-    /// Number of rows, including damaged and repeated ones.
-    pub fn rows(&self) -> u64 {
-        self.rows
+    /// Position of the row with this key.
+    pub(crate) fn position(&self, key: &ContentKey) -> Option<ShardPosition> {
+        let found = |(shard, file): (usize, &VectorFile)| Some((shard as u32, file.position(key)?));
+        // If several rows have this key, the last one is returned.
+        self.shards.iter().enumerate().rev().find_map(found)
     }
 
-    /// Size of the file in bytes.
-    pub fn bytes(&self) -> u64 {
-        self.offset(self.rows)
-    }
-
-    /// Number format on disk.
-    pub fn element(&self) -> Element {
-        self.element
-    }
-
-    /// Row number of a key, which is that of its last record; `None` for a key that the file lacks.
-    pub fn position(&self, key: &ContentKey) -> Option<u64> {
-        self.positions.get(key).copied()
-    }
-
-    /// Maps the rows that the file has now.
+    /// The stored rows with these keys. Keys without a row are absent.
     ///
     /// # Errors
-    /// The file cannot be mapped, or was truncated.
-    pub(crate) fn map(&self) -> Result<MappedVectors> {
-        let first = HEADER as usize + size_of::<ContentKey>();
-        MappedVectors::open(&self.file, first, self.size(), self.width, self.element, self.rows)
-    }
-
-    /// The vectors of those keys that are in the file, rounded to its number format.
-    ///
-    /// # Errors
-    /// The file cannot be read.
-    pub fn find(&mut self, keys: &[ContentKey]) -> Result<HashMap<ContentKey, Vec<f32>>> {
-        let (mut found, mut record) = (HashMap::new(), vec![0; self.size()]);
-        for key in keys {
-            let Some(&row) = self.positions.get(key) else { continue };
-            if found.contains_key(key) {
-                continue;
-            }
-            self.file.seek(SeekFrom::Start(self.offset(row)))?;
-            let there = match self.file.read_exact(&mut record) {
-                Err(error) if error.kind() == ErrorKind::UnexpectedEof => false,
-                done => done.map(|()| key_of(&record) == Some(*key))?,
-            };
-            if there {
-                let mut vector = Vec::with_capacity(self.width);
-                self.element.decode(&record[key.len()..record.len() - CHECK], &mut vector);
-                found.insert(*key, vector);
-            } else {
-                // Another process changed the file after it was opened.
-                self.positions.remove(key);
-            }
+    /// [`Error::Io`] if a shard cannot be read.
+    pub(crate) fn find(&mut self, keys: &[ContentKey]) -> Result<HashMap<ContentKey, Vec<f32>>> {
+        let mut found = HashMap::new();
+        for shard in &mut self.shards {
+            found.extend(shard.find(keys).map_err(Error::io(shard.path()))?);
         }
         Ok(found)
     }
 
-    /// Appends vectors, rounded to the number format of the file. After a failed write the file keeps none of them, and
-    /// further calls do nothing.
+    /// Appends rows. After a kill, a later run finds all of them or none. Does nothing unless
+    /// [`FeatureShards::writes`].
     ///
     /// # Errors
-    /// The file cannot be written; [`ErrorKind::InvalidData`] for a finite number beyond the range of the format.
-    pub fn add(&mut self, vectors: &[(ContentKey, Vec<f32>)]) -> Result<()> {
-        if !self.writes || vectors.is_empty() {
+    /// [`Error::Io`] if the shard cannot be written, or a number does not fit its format.
+    pub(crate) fn add(&mut self, rows: &[(ContentKey, Vec<f32>)]) -> Result<()> {
+        if !self.writes() || rows.is_empty() {
             return Ok(());
         }
-        let written = self.records(vectors).and_then(|bytes| {
-            self.file.seek(SeekFrom::Start(self.offset(self.rows)))?;
-            self.file.write_all(&bytes)?;
-            self.commit(self.rows + vectors.len() as u64)
-        });
-        if let Err(error) = written {
-            self.writes = false;
-            // If this fails too, `mend` removes the rows that the header does not count.
-            _ = self.file.set_len(self.offset(self.rows));
-            return Err(error);
+        if self.shards.last().is_none_or(|shard| shard.rows() >= self.shard_rows) {
+            let number = self.shards.last().and_then(|last| number_of(last.path())).map_or(0, |last| last + 1);
+            self.open_shard(number, Some(self.element))?;
         }
-        self.positions.extend(vectors.iter().map(|it| it.0).zip(self.rows..));
-        self.rows += vectors.len() as u64;
-        Ok(())
-    }
-
-    fn records(&self, vectors: &[(ContentKey, Vec<f32>)]) -> Result<Vec<u8>> {
-        let mut bytes = Vec::with_capacity(vectors.len() * self.size());
-        let mut rounded = Vec::with_capacity(self.width);
-        for (key, vector) in vectors {
-            let start = bytes.len();
-            bytes.extend_from_slice(key);
-            self.element.encode(vector, &mut bytes);
-            if self.element != Element::F32 {
-                rounded.clear();
-                self.element.decode(&bytes[start + key.len()..], &mut rounded);
-                if let Some(at) = (0..self.width).find(|&at| vector[at].is_finite() && !rounded[at].is_finite()) {
-                    let (value, name) = (vector[at], self.element.name());
-                    let found = format!("the number {value} does not fit {name}; expected F32 for such vectors");
-                    return Err(Error::new(ErrorKind::InvalidData, found));
-                }
-            }
-            let check = checksum(&bytes[start..]);
-            bytes.extend_from_slice(&check);
+        match self.shards.last_mut() {
+            Some(shard) => shard.add(rows).map_err(Error::io(shard.path())),
+            None => Ok(()),
         }
-        Ok(bytes)
     }
 
-    /// Writes the number of rows to the header.
-    fn commit(&mut self, rows: u64) -> Result<()> {
-        self.file.seek(SeekFrom::Start(ROWS_AT))?;
-        self.file.write_all(&rows.to_le_bytes())
-    }
-
-    /// Forgets all vectors. Empties the file if this process holds the lock.
+    /// Maps all shards and releases their locks.
     ///
     /// # Errors
-    /// The file cannot be written.
-    pub fn clear(&mut self) -> Result<()> {
-        self.positions.clear();
-        if self.writes {
-            self.rows = 0;
-            self.file.set_len(0)?;
-            let code = ELEMENTS.iter().position(|it| *it == self.element).unwrap_or_default() as u32;
-            let mut header = MAGIC.to_vec();
-            header.extend(VERSION.to_le_bytes());
-            header.extend(code.to_le_bytes());
-            header.extend((self.width as u64).to_le_bytes());
-            header.extend(0_u64.to_le_bytes());
-            header.extend(self.identity);
-            self.file.seek(SeekFrom::Start(0))?;
-            self.file.write_all(&header)?;
-        }
-        Ok(())
-    }
-
-    /// Size of a record in bytes.
-    fn size(&self) -> usize {
-        size_of::<ContentKey>() + self.width * self.element.size() + CHECK
-    }
-
-    fn offset(&self, row: u64) -> u64 {
-        HEADER + row * self.size() as u64
+    /// [`Error::Io`] if a shard cannot be mapped.
+    pub(crate) fn into_mapped(self) -> Result<Vec<Option<MappedVectors>>> {
+        let map = |shard: &VectorFile| match shard.rows() {
+            0 => Ok(None),
+            _ => shard.map().map(Some).map_err(Error::io(shard.path())),
+        };
+        self.shards.iter().map(map).collect()
     }
 }
 
-/// A count with its noun: `1 vector`, `2 vectors`.
-fn counted(count: u64, noun: &str) -> String {
-    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
+/// Stem and number of the file name of a shard.
+fn shard_of(name: &str) -> Option<(&str, u32)> {
+    let (stem, number) = name.strip_suffix(".features")?.rsplit_once('.')?;
+    Some((stem, number.parse().ok()?))
 }
 
-fn identity_bytes(identity: &str) -> [u8; 24] {
-    let hash: [u8; 32] = Sha256::digest(identity).into();
-    let mut first = [0; 24];
-    first.copy_from_slice(&hash[..24]);
-    first
-}
-
-fn checksum(content: &[u8]) -> [u8; CHECK] {
-    let hash: [u8; 32] = Sha256::digest(content).into();
-    let mut first = [0; CHECK];
-    first.copy_from_slice(&hash[..CHECK]);
-    first
-}
-
-/// The key of a record, if its checksum is valid.
-fn key_of(record: &[u8]) -> Option<ContentKey> {
-    let (content, check) = record.split_last_chunk::<CHECK>()?;
-    let (key, _) = content.split_first_chunk::<32>()?;
-    (checksum(content) == *check).then_some(*key)
+fn number_of(path: &Path) -> Option<u32> {
+    Some(shard_of(path.file_name()?.to_str()?)?.1)
 }
 
 #[cfg(test)]
@@ -375,205 +224,77 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
 
-    const LAYOUT: VectorLayout<'_> = VectorLayout { identity: "a", width: 3, element: None };
-    const SIZE: usize = 32 + 3 * 4 + 8;
-    const START: usize = HEADER as usize;
+    const IDENTITY: &str = "0123456789abcdef0123456789abcdef";
 
-    fn points(range: std::ops::Range<u8>) -> Vec<(ContentKey, Vec<f32>)> {
-        range.map(|i| ([i; 32], vec![f32::from(i) / 3.0, -0.0, f32::MIN_POSITIVE / 2.0])).collect()
+    fn store(folder: &Path, purpose: StorePurpose) -> FeatureStore {
+        FeatureStore { folder: Some(folder.to_owned()), shard_rows: 2, purpose, ..FeatureStore::default() }
     }
 
-    fn keys(range: std::ops::Range<u8>) -> Vec<ContentKey> {
-        range.map(|i| [i; 32]).collect()
+    fn rows(range: std::ops::Range<u8>) -> Vec<(ContentKey, Vec<f32>)> {
+        range.map(|i| ([i; 32], vec![f32::from(i), 0.5])).collect()
     }
 
-    fn open(path: &Path) -> (VectorFile, Vec<String>) {
-        VectorFile::open(path, &LAYOUT).unwrap()
+    fn open(store: &FeatureStore) -> FeatureShards {
+        store.open(Tower::Image, IDENTITY, 2).unwrap().unwrap()
     }
 
-    fn filled(path: &Path) {
-        let (mut store, _) = open(path);
-        store.add(&points(0..2)).unwrap();
-        store.add(&points(2..5)).unwrap();
-    }
-
-    fn bits(point: &[f32]) -> Vec<u32> {
-        point.iter().map(|v| v.to_bits()).collect()
+    fn message(store: &FeatureStore, tower: Tower, identity: &str) -> String {
+        store.open(tower, identity, 2).unwrap_err().to_string()
     }
 
     #[test]
-    fn points_round_trip_exactly_and_the_last_record_wins() {
+    fn rows_fill_one_shard_after_the_other() {
         let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("a.points");
-        filled(&path);
-        let (mut store, notes) = open(&path);
-        let found = store.find(&keys(0..7)).unwrap();
-        assert_eq!((found.len(), notes.len()), (5, 0));
-        assert!(points(0..5).iter().all(|(key, point)| bits(&found[key]) == bits(point)));
-        // The memory map returns the same bits.
-        let map = store.map().unwrap();
-        for (key, point) in points(0..5) {
-            let mut row = Vec::new();
-            map.read(store.position(&key).unwrap(), &mut row);
-            assert_eq!(bits(&row), bits(&point));
-        }
-        store.add(&[([1; 32], vec![9.0, 9.0, 9.0])]).unwrap();
-        assert_eq!(store.find(&keys(1..2)).unwrap()[&[1; 32]], [9.0; 3]);
-        drop(store);
-        let (mut store, _) = open(&path);
-        assert_eq!(store.find(&keys(1..2)).unwrap()[&[1; 32]], [9.0; 3]);
-        assert_eq!((store.rows(), store.bytes()), (6, (START + 6 * SIZE) as u64));
-        store.clear().unwrap();
-        assert!(store.find(&keys(0..7)).unwrap().is_empty());
-        assert_eq!(std::fs::metadata(&path).unwrap().len(), HEADER);
+        let store = store(folder.path(), StorePurpose::Cache);
+        let mut shards = open(&store);
+        // Rows of one call of `add` are written to the same shard.
+        shards.add(&rows(0..3)).unwrap();
+        shards.add(&rows(3..4)).unwrap();
+        assert_eq!(shards.shards.len(), 2);
+        drop(shards);
+        let mut shards = open(&store);
+        shards.add(&rows(4..5)).unwrap();
+        shards.add(&rows(5..6)).unwrap();
+        assert_eq!(shards.shards.iter().map(VectorFile::rows).collect::<Vec<_>>(), [3, 2, 1]);
+        let keys: Vec<ContentKey> = rows(0..7).into_iter().map(|row| row.0).collect();
+        let found = shards.find(&keys).unwrap();
+        assert_eq!(found, rows(0..6).into_iter().collect());
+        assert_eq!((shards.position(&keys[4]), shards.position(&keys[6])), (Some((1, 1)), None));
+        let names = ["0000", "0001", "0002"].map(|number| format!("image-{}.{number}.features", &IDENTITY[..24]));
+        assert!(names.iter().all(|name| folder.path().join(name).exists()));
+        let size: u64 = names.iter().map(|name| fs::metadata(folder.path().join(name)).unwrap().len()).sum();
+        assert_eq!(shards.bytes(), size);
+        let maps = shards.into_mapped().unwrap();
+        let mut row = Vec::new();
+        maps[1].as_ref().unwrap().read(1, &mut row);
+        assert_eq!(row, [4.0, 0.5]);
     }
 
     #[test]
-    fn half_precision_is_bounded_and_numbers_out_of_range_are_refused() {
+    fn folders_of_another_encoder_or_format_are_refused() {
         let folder = tempfile::tempdir().unwrap();
-        let half = VectorLayout { element: Some(Element::F16), ..LAYOUT };
-        let path = folder.path().join("a.points");
-        let vector = vec![1.0 / 3.0, -1234.567, 1e-6];
-        let mut store = VectorFile::open(&path, &half).unwrap().0;
-        store.add(&[([1; 32], vector.clone())]).unwrap();
-        let found = store.find(&keys(1..2)).unwrap().remove(&[1; 32]).unwrap();
-        for (found, exact) in found.iter().zip(&vector) {
-            // Half a unit in the last place at 11 significant bits. Subnormal numbers have a step of 2^-24.
-            assert!((found - exact).abs() <= (exact.abs() * 2.0_f32.powi(-11)).max(2.0_f32.powi(-25)));
-        }
-        assert_ne!(found, vector);
-        let mut mapped = Vec::new();
-        store.map().unwrap().read(0, &mut mapped);
-        assert_eq!(mapped, found);
-        assert_eq!(store.bytes(), HEADER + 32 + 3 * 2 + 8);
-        let error = store.add(&[([2; 32], vec![0.0, 70000.0, 0.0])]).unwrap_err().to_string();
-        assert!(error.contains("the number 70000 does not fit F16; expected F32"), "{error}");
-        drop(store);
-        // Without a requested format, that of the file is used.
-        let store = open(&path).0;
-        assert_eq!((store.element(), store.rows()), (Element::F16, 1));
-    }
+        let named = store(folder.path(), StorePurpose::Named);
+        open(&named).add(&rows(0..1)).unwrap();
+        let found = message(&named, Tower::Image, &"f".repeat(64));
+        assert!(found.contains("`train.feature_store` is `") && found.contains("another image encoder"), "{found}");
+        assert!(found.contains("expected features of the frozen image encoder of this model (image-ffff"), "{found}");
+        // A folder may hold both towers, and a cache any number of encoders.
+        assert!(named.open(Tower::Text, &"f".repeat(64), 2).is_ok());
+        assert!(store(folder.path(), StorePurpose::Cache).open(Tower::Image, &"e".repeat(64), 2).is_ok());
 
-    #[test]
-    fn other_headers_are_refused_and_the_file_is_kept() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("a.points");
-        filled(&path);
-        let bytes = std::fs::read(&path).unwrap();
-        let message = |layout: VectorLayout<'_>| VectorFile::open(&path, &layout).unwrap_err().to_string();
-        let half = message(VectorLayout { element: Some(Element::F16), ..LAYOUT });
-        assert!(half.contains("vectors stored as F32; expected F16; remove the file, or use another folder"), "{half}");
-        let wide = message(VectorLayout { width: 5, ..LAYOUT });
-        assert!(wide.contains("vectors of width 3; expected width 5"), "{wide}");
-        let other = message(VectorLayout { identity: "b", ..LAYOUT });
-        assert!(
-            other.contains("vectors of another encoder (fingerprint ") && other.contains("; expected fingerprint ")
-        );
-        for (at, words) in [(16, "version 7 of the file format; expected version 1"), (20, "number format 7")] {
-            let mut changed = bytes.clone();
-            changed[at] = 7;
-            std::fs::write(&path, &changed).unwrap();
-            assert!(message(LAYOUT).contains(words), "{}", message(LAYOUT));
-            assert!(std::fs::read(&path).unwrap() == changed);
-        }
-    }
+        let half = FeatureStore { element: Some(Element::F16), ..named.clone() };
+        let found = message(&half, Tower::Image, IDENTITY);
+        assert!(found.contains(".0000.features: vectors stored as F32; expected F16"), "{found}");
+        // The shard has the file name of this encoder, but belongs to another one.
+        let other = format!("{}{}", &IDENTITY[..24], "0".repeat(40));
+        let found = message(&named, Tower::Image, &other);
+        assert!(found.contains("vectors of another encoder"), "{found}");
 
-    #[test]
-    fn interrupted_write_leaves_the_rows_before_it() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("a.points");
-        filled(&path);
-        let bytes = std::fs::read(&path).unwrap();
-        // A process that is killed before it updates the header leaves more records than the header counts.
-        std::fs::write(&path, [&bytes[..], &bytes[START..START + SIZE + 5]].concat()).unwrap();
-        let (mut store, notes) = open(&path);
-        assert!(notes.is_empty(), "{notes:?}");
-        assert_eq!(store.find(&keys(0..7)).unwrap().len(), 5);
-        drop(store);
-        assert_eq!(std::fs::read(&path).unwrap(), bytes);
-        // A truncated file has fewer records than the header counts.
-        std::fs::write(&path, &bytes[..bytes.len() - 1]).unwrap();
-        let (mut store, notes) = open(&path);
-        assert!(notes[0].contains("ends before its last 1 vector (half-written file)"), "{notes:?}");
-        assert_eq!(store.find(&keys(0..5)).unwrap().len(), 4);
-        store.add(&points(4..5)).unwrap();
-        drop(store);
-        assert_eq!(std::fs::read(&path).unwrap(), bytes);
-        for start in [&b"not a file of points at all"[..], &bytes[..20]] {
-            std::fs::write(&path, start).unwrap();
-            let (store, notes) = open(&path);
-            assert!(notes[0].contains("does not start as a file of vectors; it is written anew"), "{notes:?}");
-            drop(store);
-            filled(&path);
-            assert_eq!(std::fs::read(&path).unwrap(), bytes);
-        }
-    }
-
-    #[test]
-    fn damaged_record_is_dropped_and_reported_once() {
-        let folder = tempfile::tempdir().unwrap();
-        for at in [0, 31, 32, SIZE - 9, SIZE - 1] {
-            let path = folder.path().join(format!("{at}.points"));
-            filled(&path);
-            let mut bytes = std::fs::read(&path).unwrap();
-            bytes[START + 2 * SIZE + at] ^= 16;
-            std::fs::write(&path, bytes).unwrap();
-            let (mut store, notes) = open(&path);
-            assert!(notes[0].contains("points: 1 damaged vector will be computed again"), "{notes:?}");
-            let found = store.find(&keys(0..5)).unwrap();
-            assert_eq!((found.len(), found.contains_key(&[2; 32])), (4, false));
-            store.add(&points(2..3)).unwrap();
-            drop(store);
-            let (mut store, notes) = open(&path);
-            assert_eq!((store.find(&keys(0..5)).unwrap().len(), notes.len()), (5, 0));
-            // A record that is damaged while the file is open is not returned either.
-            let mut bytes = std::fs::read(&path).unwrap();
-            bytes[START + SIZE + at] ^= 16;
-            std::fs::write(&path, bytes).unwrap();
-            assert_eq!(store.find(&keys(0..5)).unwrap().len(), 4);
-        }
-    }
-
-    #[test]
-    fn only_the_lock_holder_writes() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("a.points");
-        filled(&path);
-        let (mut first, _) = open(&path);
-        let (mut second, notes) = open(&path);
-        assert!(notes[0].contains("another conifer run is writing") && !second.writes(), "{notes:?}");
-        assert_eq!(second.find(&keys(0..5)).unwrap().len(), 5);
-        second.add(&points(5..6)).unwrap();
-        second.clear().unwrap();
-        assert_eq!(first.find(&keys(0..6)).unwrap().len(), 5);
-        // Records that the first process clears are no longer found by the second.
-        let mut second = open(&path).0;
-        first.clear().unwrap();
-        first.add(&points(4..5)).unwrap();
-        assert!(second.find(&keys(0..4)).unwrap().is_empty());
-        drop(first);
-        assert!(open(&path).1.is_empty());
-    }
-
-    #[test]
-    fn failed_write_is_an_error_and_disables_writing() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("a.points");
-        filled(&path);
-        let (mut store, _) = open(&path);
-        store.file = File::open(&path).unwrap();
-        assert!(store.add(&points(5..6)).is_err() && !store.writes());
-        assert_eq!(store.find(&keys(0..6)).unwrap().len(), 5);
-        assert!(VectorFile::open(folder.path(), &LAYOUT).is_err());
-    }
-
-    #[test]
-    fn a_file_that_was_cut_is_not_mapped() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("a.points");
-        filled(&path);
-        let store = open(&path).0;
-        std::fs::write(&path, [0; 100]).unwrap();
-        assert_eq!(store.map().unwrap_err().kind(), ErrorKind::UnexpectedEof);
+        let _writer = open(&named);
+        let fill = store(folder.path(), StorePurpose::Fill);
+        let found = message(&fill, Tower::Image, IDENTITY);
+        assert!(found.contains("expected a folder that no other conifer run writes to"), "{found}");
+        let reader = open(&named);
+        assert!(!reader.writes() && reader.notes()[0].contains("another conifer run is writing"));
     }
 }

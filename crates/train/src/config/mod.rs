@@ -23,8 +23,8 @@ mod adaptation;
 mod batch_size;
 mod defaults;
 mod features;
+mod key_list;
 mod load;
-mod schema;
 mod smoke;
 #[cfg(test)]
 mod tests;
@@ -46,7 +46,7 @@ use conifer_model::model::{ModelConfig, ModelPart, PixelStatistics};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-pub use schema::{KeyRow, schema};
+pub use key_list::{KeyRow, schema};
 
 use crate::error::{Error, Result};
 use crate::methods::{self, Method};

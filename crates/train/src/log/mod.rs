@@ -1,7 +1,7 @@
 //! Logs of a run: `metrics.jsonl` and TensorBoard events, with one record per logged step.
 
-mod events;
 mod metrics;
+mod tensorboard;
 #[cfg(test)]
 mod tests;
 
@@ -9,8 +9,8 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-pub use events::EventFile;
 pub use metrics::{METRICS_FILE, MetricsFile, read_metrics};
+pub use tensorboard::EventFile;
 
 use crate::error::Result;
 

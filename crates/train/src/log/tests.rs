@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde_json::json;
 
-use super::events::masked_crc;
+use super::tensorboard::masked_crc;
 use super::*;
 
 fn record(step: u64) -> StepRecord {

@@ -1,4 +1,4 @@
-//! Lists every key of a config, and suggests a known key for an unknown one. Keys, types and descriptions come from the
+//! Lists every key of a config (`config/mod.rs` declares them), and suggests a known key for an unknown one. Keys, types and descriptions come from the
 //! structs of the sections and their doc comments.
 
 use std::collections::BTreeSet;
