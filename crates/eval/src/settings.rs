@@ -5,7 +5,7 @@ use conifer_data::transform::EvalCrop;
 use conifer_embeddings::sha256_hex;
 use serde_json::{Value, json};
 
-use crate::benchmarks::{Benchmark, RequiredInput};
+use crate::benchmarks::Benchmark;
 use crate::{Error, Options, Result};
 
 /// A class tree or graph and the file it was read from.
@@ -53,7 +53,7 @@ pub fn settings(
     tree: Option<&TreeFile>,
     root_text: Option<&str>,
 ) -> Value {
-    let crop = benchmark.needs().contains(&RequiredInput::Images).then_some(match options.crop {
+    let crop = benchmark.uses_photos().then_some(match options.crop {
         EvalCrop::Center => "center",
         EvalCrop::Squeeze => "squeeze",
     });
@@ -96,6 +96,7 @@ mod tests {
         assert_eq!(tied["tree"]["sha256"], sha256_hex(b"root a\nroot b\n"));
         assert_eq!(tied["prompts"]["sha256"], sha256_hex(b"a photo of a {}."));
         assert_eq!((&tied["crop"], &tied["root_text"]), (&json!("center"), &json!("Eukarya")));
+        assert_eq!(of("pep")["crop"], "center");
         let words = of("hyperlex");
         let drawn = Options { queries: Some(5), ..Options::default() };
         let queries = |name: &str| settings(find(name).unwrap(), &drawn, None, None)["queries"].clone();

@@ -69,6 +69,10 @@ pub trait Benchmark: Sync {
     fn prompts(&self) -> bool {
         false
     }
+    /// Returns true if the benchmark embeds photos. A benchmark that also works without photos overrides this.
+    fn uses_photos(&self) -> bool {
+        self.needs().contains(&RequiredInput::Images)
+    }
     /// Returns true if the benchmark uses [`Context::graph`], provided that it is set.
     fn looks_at_tree(&self) -> bool {
         self.needs().contains(&RequiredInput::ClassTree)
@@ -244,7 +248,8 @@ impl<'a> Context<'a> {
         Self { chain_candidates: candidates, ..self }
     }
 
-    /// Reads every sample. An unusable sample is an error, because dropping it would silently change the number.
+    /// Reads every sample. An unusable or missing sample is an error, because dropping it would silently change the
+    /// number.
     ///
     /// With [`Options::partial`], samples whose photo file does not exist are left out and counted. Samples of the
     /// complete data set that the source lacks ([`Source::complete`]) are counted, too.
@@ -298,9 +303,9 @@ impl<'a> Context<'a> {
         Ok(samples)
     }
 
-    /// Returns the classes that the data set lists, in its order; if it lists none, the classes of the samples. A label
-    /// that is not listed is an error. A listed class without a sample is also an error, unless [`Options::partial`] is
-    /// set.
+    /// Returns the classes that the data set lists, in its order; if it lists none, the classes of the samples and of
+    /// [`Context::candidates`], sorted. A label that is not listed is an error. A listed class without a sample is also
+    /// an error, unless [`Options::partial`] is set.
     pub(crate) fn classes(&self, benchmark: &'static str, samples: &[Sample]) -> Result<Vec<ClassEntry>> {
         let mut present = BTreeSet::new();
         for sample in samples {

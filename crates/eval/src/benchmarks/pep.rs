@@ -53,6 +53,9 @@ impl Benchmark for Pep {
     fn needs(&self) -> &'static [RequiredInput] {
         &[RequiredInput::Tiers]
     }
+    fn uses_photos(&self) -> bool {
+        true
+    }
 
     fn run(&self, context: &Context<'_>) -> Result<Vec<Record>> {
         let root = context.embedder.root()?;
