@@ -158,8 +158,8 @@ fn vit_train(batch: usize, device: &Device) -> anyhow::Result<BenchCase> {
     }))
 }
 
-/// Loss and gradients of the features of `batch` samples, including scale and curvature. Feature scales are 1, as in
-/// `torch_side.py`.
+/// Loss of `batch` samples, and its gradients with respect to the features, the logit scale and the curvature. Feature
+/// scales are 1, as in `torch_side.py`.
 fn head_of(method: &str, batch: usize, device: &Device) -> anyhow::Result<BenchCase> {
     head_on(method, batch, (methods::entry(method)?.manifold)(512), device)
 }

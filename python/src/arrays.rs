@@ -59,8 +59,8 @@ impl<'py> FloatArray<'py> {
     /// Borrows an argument as an array.
     ///
     /// # Errors
-    /// `TypeError` for another type or dtype; `ValueError` for an array that is not C-contiguous, a tensor on another
-    /// device, or a tensor that requires a gradient.
+    /// `TypeError` for another type or dtype; `ValueError` for an array that is not C-contiguous or not aligned, a
+    /// tensor on another device, or a tensor that requires a gradient.
     pub(crate) fn of(name: &'static str, value: &Bound<'py, PyAny>) -> PyResult<Self> {
         if value.cast::<PyUntypedArray>().is_ok() {
             return Self::of_numpy(name, value, false);

@@ -96,7 +96,8 @@ impl IndexObject {
         Ok((modality, columns_of(&self.rows.columns, &rows)))
     }
 
-    /// The best rows `[Q, k]` and their scores. If fewer than k rows pass, the other places have row -1 and score NaN.
+    /// The best rows `[Q, min(k, N)]` of the N rows, and their scores. If fewer rows pass, the other places have row -1
+    /// and score NaN.
     #[pyo3(signature = (queries, k, by, angle, within, filter))]
     #[expect(clippy::too_many_arguments, reason = "the Python package names them")]
     fn search<'py>(

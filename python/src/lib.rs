@@ -1,8 +1,8 @@
 //! The extension module `_conifer`: the crates of conifer for the Python package of the same name.
 //!
 //! The module is private to the package. The functions take NumPy arrays and plain Python values; `package/conifer`
-//! adds defaults, type hints and documentation. Every long computation releases the interpreter lock and runs on the
-//! thread pool of [`threads`].
+//! adds defaults, type hints and documentation. Every long computation releases the interpreter lock. All but whole
+//! command lines (`program::run`) run on the thread pool of [`threads`].
 
 mod arrays;
 mod disc;
@@ -24,7 +24,7 @@ use pyo3::prelude::*;
 /// `conifer`, because a Python process also holds data of other libraries.
 const SPARE_BYTES: usize = 256 << 20;
 
-// Page faults on large blocks dominated the engine's time; see the docs of `conifer-kernels`.
+// Page faults on large blocks dominated the run time of the tensor engine; see the docs of `conifer-kernels`.
 #[global_allocator]
 static ALLOCATOR: conifer_kernels::LargeBlockAllocator = conifer_kernels::LargeBlockAllocator::new(SPARE_BYTES);
 

@@ -59,7 +59,7 @@ impl ModelObject {
         self.embedder.manifest().model.visual.reads().image_size
     }
 
-    /// Number of token ids that the text tower reads.
+    /// Maximum number of token ids of a text that the text tower reads.
     #[getter]
     fn context_length(&self) -> usize {
         self.embedder.manifest().model.textual.reads().context

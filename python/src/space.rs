@@ -66,7 +66,7 @@ struct RowResults<T> {
 }
 
 impl<T: Float> RowResults<T> {
-    /// Converts one number to a Python float, otherwise the results to an array.
+    /// Converts a single number to a Python float if no argument was a torch tensor, and all other results to an array.
     fn into_object(self, py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
         let RowResults { values, shape, is_torch } = self;
         match values.first().filter(|_| shape.is_empty() && !is_torch) {
@@ -110,8 +110,9 @@ impl SpaceObject {
 
     /// Geodesic distance of x and y, row by row: (N, dim), (N, dim) -> (N,).
     ///
-    /// One point (dim,) is compared with every row of the other argument; two points give a float. On the sphere it is
-    /// the arc in radians, on a product the mean (l1) or root mean square (l2) of the distances in the factors.
+    /// One point (dim,) is compared with every row of the other argument; two points give a float, or a tensor without
+    /// axes if one of them is a tensor. On the sphere it is the arc in radians, on a product the mean (l1) or root mean
+    /// square (l2) of the distances in the factors.
     fn distance<'py>(
         &self,
         py: Python<'py>,
@@ -160,7 +161,8 @@ impl SpaceObject {
 
     /// Half aperture of the cone at each parent, in radians, up to pi/2: (N, dim) -> (N,).
     ///
-    /// Lorentz: asin(2 min_radius / sinh(sqrt(c) d)), with d the distance to the root. Product: the mean of the factors.
+    /// Lorentz: asin(2 min_radius / sinh(sqrt(c) d)), with d the distance to the root. Product: the mean of the
+    /// factors.
     #[pyo3(signature = (parent, min_radius=0.1, root=None))]
     fn half_aperture<'py>(
         &self,

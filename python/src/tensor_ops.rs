@@ -148,8 +148,8 @@ enum OpLeaf {
     Curvatures(Tensor<1>),
 }
 
-/// For each function: its name, the number of `[N, dim]` inputs, the number of settings, and whether the rows
-/// correspond.
+/// For each function: its name, the number of `[N, dim]` inputs, the number of settings, and whether it is computed row
+/// by row, which requires equally many rows in all inputs.
 const OPS: [(&str, usize, usize, bool); 8] = [
     ("exp0", 1, 0, true),
     ("log0", 1, 0, true),

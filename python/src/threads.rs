@@ -1,7 +1,8 @@
 //! The thread pool of the extension.
 //!
 //! After a fork, a new pool is created, because threads do not survive a fork. `rayon`'s global pool cannot be
-//! replaced, so no function of this crate may use it outside of [`run`].
+//! replaced, so only `program::run`, which runs a whole command line, uses it; all other parallel work is inside of
+//! [`run`].
 
 use std::sync::{Arc, Mutex, PoisonError};
 

@@ -38,7 +38,7 @@ struct RunSummary {
 }
 
 /// Trains and returns a summary as JSON. `on_event` receives each event as JSON on the calling thread, in order, while
-/// the run continues. If `on_event` raises or returns `False`, the run saves a checkpoint and stops.
+/// the run continues. If `on_event` raises or returns `False`, or on Ctrl-C, the run saves a checkpoint and stops.
 #[pyfunction]
 #[pyo3(signature = (path, config, resume, overrides, out, smoke, on_event))]
 #[expect(clippy::too_many_arguments, reason = "the Python package names them")]
@@ -110,7 +110,7 @@ fn watch(
     }
 }
 
-/// Executes the run on the thread pool.
+/// Executes the run. Called on the thread pool.
 fn run(
     source: RunSource,
     overrides: &[String],

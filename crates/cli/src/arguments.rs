@@ -106,7 +106,7 @@ pub(crate) enum Command {
     Store(StoreCommand),
     /// Export an embedding set or store to another search engine.
     Export(ExportArgs),
-    /// Project an embedding set to two dimensions and draw a map: tangent PCA, depth, HoroPCA or CO-SNE.
+    /// Project an embedding set to a few dimensions and draw a map: tangent PCA, depth, HoroPCA, CO-SNE or UMAP.
     Project(Box<ProjectArgs>),
     /// Draw a figure of the papers from sets, data, results or runs, as SVG, PNG and CSV.
     Figure(Box<FigureArgs>),

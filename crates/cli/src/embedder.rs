@@ -22,7 +22,7 @@ use crate::request::note_interrupted;
 /// A trained model that implements [`conifer_eval::EmbeddingModel`], with progress bars on stderr.
 pub(crate) struct ModelEmbedder {
     inner: Embedder,
-    /// The processes that embed together what [`conifer_eval::EmbeddingModel`] embeds.
+    /// The processes that share the work of the methods of [`conifer_eval::EmbeddingModel`].
     ranks: Ranks,
 }
 

@@ -45,8 +45,8 @@ impl Job {
         Ranks::default()
     }
 
-    /// Ends the job of all ranks with `result`. If only this rank has an error, the other ranks wait for it, and the
-    /// whole job is ended.
+    /// Ends the job of all ranks with `result`. If only this rank has an error, the other ranks would wait for it
+    /// forever, so the whole job is aborted.
     pub(crate) fn finish(self, result: Result<()>) -> Result<()> {
         #[cfg(feature = "mpi")]
         if let Some(session) = self.session {

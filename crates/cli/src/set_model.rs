@@ -8,7 +8,7 @@ use conifer_index::Snapshot;
 use crate::embedder::ModelEmbedder;
 use crate::output::note;
 
-/// Folder of the embedding set inside a run folder; `quickstart` and `explore` write it.
+/// Name of the folder of an embedding set in a run folder of `quickstart`, and in the folder of `explore`.
 pub(crate) const EMBEDDINGS: &str = "embeddings";
 
 /// Returns true for the folder of a training run.

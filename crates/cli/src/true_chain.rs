@@ -5,8 +5,9 @@ use conifer_embeddings::Modality;
 use conifer_eval::TIERS_COLUMN as TIERS;
 use conifer_index::Snapshot;
 
-/// Two points closer than this share of their largest coordinate belong to the same photo: the model computes a point
-/// with rounding errors that depend on its batch, and bfloat16 stores 8 significant bits of a coordinate.
+/// Two points belong to the same photo if no coordinate differs by more than this share of the largest coordinate: the
+/// model computes a point with rounding errors that depend on its batch, and bfloat16 stores 8 significant bits of a
+/// coordinate.
 const SAME_PHOTO: f32 = 0.005;
 
 /// The chain of a row, if the set has one.

@@ -101,7 +101,7 @@ pub mod model {
 }
 
 /// Training: a config, a method and the trainer. To add a method, register a [`MethodEntry`](train::MethodEntry) in
-/// [`METHODS`](train::METHODS). Methods use the tensors of [`tensor`](train::tensor).
+/// [`METHODS`](train::METHODS). Methods compute on burn tensors, re-exported as [`tensor`](train::tensor).
 #[cfg(feature = "model")]
 pub mod train {
     pub use burn::tensor;
@@ -121,7 +121,8 @@ pub mod eval {
     };
 }
 
-/// Charts and the report page, as files that need no network; projections, and depths in the factors of a product.
+/// Charts and a report page as self-contained files, projections, and the depth of points in each factor of a product
+/// space.
 #[cfg(feature = "viz")]
 pub mod viz {
     pub use conifer_viz::{

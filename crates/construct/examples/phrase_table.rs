@@ -20,7 +20,7 @@ use std::sync::Arc;
 use conifer_construct::Hypernyms;
 use conifer_construct::grounding::{AbstractNouns, ChunkTable, Chunker};
 
-/// A caption with the characters of its published phrases.
+/// A caption with the character ranges of its published phrases.
 struct AnnotatedCaption {
     caption: String,
     phrases: Vec<Range<usize>>,
@@ -114,7 +114,8 @@ fn overlap(a: &Range<usize>, b: &Range<usize>) -> bool {
     a.start < b.end && b.start < a.end
 }
 
-/// The captions that have all published phrases of their photos.
+/// For each photo, the caption that has all its published phrases. Photos with no such caption, or several, are left
+/// out.
 fn annotated(folder: &Path) -> Result<BTreeMap<String, AnnotatedCaption>, Box<dyn Error>> {
     let mut captions: HashMap<String, Vec<String>> = HashMap::new();
     for record in csv::Reader::from_path(folder.join("captions.csv"))?.records() {

@@ -88,7 +88,8 @@ pub(crate) fn chunk_at(tokens: &[Token], start: usize) -> Option<NounChunk> {
     }
 }
 
-/// True if the token stands between adjectives, or between a determiner and an adjective.
+/// True if a conjunction or a comma stands between two adjectives, or if an adverb other than a negation stands in
+/// front of an adjective.
 fn joins_adjectives(tokens: &[Token], at: usize, body: usize) -> bool {
     let adjective = |at: usize| tokens.get(at).is_some_and(|it| it.pos == PartOfSpeech::Adjective);
     let before = at > body && adjective(at - 1);

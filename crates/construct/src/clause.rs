@@ -29,7 +29,7 @@ pub(crate) struct Predicate {
     pub(crate) verb: Vec<usize>,
     /// Direct object.
     pub(crate) object: Option<NounPhrase>,
-    /// The first prepositional phrase after the verb and its object.
+    /// The prepositional phrase right after the verb and its object.
     pub(crate) place: Option<PrepositionalPhrase>,
 }
 
@@ -40,7 +40,7 @@ pub(crate) struct Clause {
     pub(crate) subject: NounPhrase,
     /// The second subject of "a man and a woman".
     pub(crate) second_subject: Option<NounPhrase>,
-    /// Prepositional phrases right after the subject: "in a red shirt".
+    /// Up to three prepositional phrases between the subject and the first verb: "in a red shirt".
     pub(crate) attributes: Vec<PrepositionalPhrase>,
     /// The first verb.
     pub(crate) predicate: Option<Predicate>,
@@ -82,7 +82,7 @@ const LONG_PREPOSITIONS: &[&[&str]] = &[
     &["inside", "of"],
 ];
 
-/// Prepositions that may end a verb: "lying down".
+/// Prepositions that belong to the verb if no noun follows them: "lying down".
 const PARTICLES: &[&str] = &["up", "down", "off", "out", "over", "around", "along", "past", "by"];
 
 /// The clause of a caption; `None` if it has no noun that could be its subject.
@@ -129,7 +129,8 @@ pub(crate) fn clause(tokens: &[Token]) -> Option<Clause> {
     Some(Clause { subject, second_subject, attributes, predicate: found })
 }
 
-/// The first noun phrase that no preposition governs, and the token after it.
+/// The first noun phrase that does not follow a preposition or a verb, or else the first noun phrase, and the token
+/// after it.
 fn subject(tokens: &[Token]) -> Option<(NounPhrase, usize)> {
     let mut first = None;
     let mut at = 0;

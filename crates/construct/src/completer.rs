@@ -9,9 +9,9 @@ use crate::pipeline::Cause;
 use crate::tagger::{PartOfSpeech, Tagger, Token};
 use crate::text::{join, word_count};
 
-/// Number of words by which the third tier must be shorter than the caption (HierarCaps supplement, Sec. 2.1).
+/// Minimum number of words by which the third tier is shorter than the caption (HierarCaps supplement, Sec. 2.1).
 pub(crate) const FEWER_WORDS: usize = 2;
-/// Number of characters by which the third tier must be shorter than the caption.
+/// Minimum number of characters by which the third tier is shorter than the caption.
 pub(crate) const FEWER_CHARS: usize = 10;
 
 /// Makes the three tiers above a caption: a hypernym of its subject, the subject, and the caption without modifiers.
@@ -30,7 +30,8 @@ impl RuleCompleter {
     /// The first three tiers of a caption, from general to specific.
     ///
     /// # Errors
-    /// The caption has no subject, a negated one, or too few parts to be shortened.
+    /// The caption has no subject or a negated one, the subject has neither a hypernym nor a longer form, or no part of
+    /// the caption is longer than the second tier and short enough for the third.
     pub fn complete(&self, caption: &str) -> Result<[String; 3], Cause> {
         let tokens = self.tagger.tag(caption);
         let clause = clause(&tokens).ok_or(Cause::NoNoun)?;
@@ -61,8 +62,9 @@ impl RuleCompleter {
         Ok([first, second, third])
     }
 
-    /// The forms of the subject, from general to specific: hypernym, noun, compound noun, noun with a partitive.
-    /// Missing and repeated forms are left out.
+    /// The forms of the subject, from general to specific: hypernym, noun, compound noun, noun with a partitive. For
+    /// two subjects with a common hypernym, they are this hypernym and both subjects. Missing and repeated forms are
+    /// left out.
     fn subjects(&self, wording: &Wording<'_>) -> Vec<String> {
         let (tokens, clause) = (wording.tokens, wording.clause);
         let named = clause.subject.named(tokens);
@@ -114,8 +116,8 @@ impl RuleCompleter {
         ladder
     }
 
-    /// The hypernym for the first tier. "living being" is less specific than the words people, animal and plant below
-    /// it.
+    /// The hypernym for the first tier. "living being" is skipped, because "people", "animal" and "plant" below it are
+    /// more specific.
     fn general(&self, noun: &str) -> Option<&str> {
         (1..=self.steps).rev().filter_map(|steps| self.nouns.hypernym(noun, steps)).find(|it| *it != "living being")
     }

@@ -11,7 +11,7 @@ pub enum Error {
     /// A file could not be written atomically.
     #[error("build: {0}")]
     Files(#[from] conifer_files::Error),
-    /// The operating system refused to access a file.
+    /// A file or folder could not be opened, read, written, created or removed.
     #[error("build: cannot {action} `{}`: {source}", path.display())]
     Io {
         /// The failed action: "read", "create", ...

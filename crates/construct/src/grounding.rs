@@ -48,7 +48,8 @@ pub struct GroundingSettings {
     pub keep_other_languages: bool,
     /// Smallest width and height of a box, in pixels of the photo.
     pub min_box: f32,
-    /// Added to the similarity of a box for each natural logarithm of its share of the photo.
+    /// Weight of the natural logarithm of the area of a box, as a share of the photo. The product is added to the
+    /// similarity of the box.
     pub area_weight: f32,
     /// Minimum probability or similarity of the best box of a phrase.
     pub threshold: KeepThreshold,
@@ -69,7 +70,8 @@ pub struct GroundingPipeline<'a> {
 }
 
 impl<'a> GroundingPipeline<'a> {
-    /// A pipeline that stops between photos when `stop` is set. Only the rescore stage needs a scorer.
+    /// A pipeline that stops between photos or chunks of photos when `stop` is set. Only the rescore stage needs a
+    /// scorer.
     pub fn new(
         settings: GroundingSettings,
         chunker: Chunker,
@@ -85,7 +87,8 @@ impl<'a> GroundingPipeline<'a> {
     /// Runs one stage, unless its file is there and its inputs are unchanged.
     ///
     /// # Errors
-    /// A file cannot be read or written, an earlier stage has not run, the model fails, or the user stops.
+    /// A file cannot be read or written, an earlier stage has not run, the rescore stage has no scorer, the model
+    /// fails, there are too few phrases for a calibration that the threshold needs, or the user stops.
     pub fn run(&self, stage: GroundingStage, source: &dyn Source) -> Result<StageReport<GroundingStage>> {
         let mut work = WorkFolder::open(&self.settings.work)?;
         let key = self.key(stage, source, &work)?;

@@ -202,7 +202,7 @@ impl Hypernyms {
         below.iter().copied().filter(move |it| *it != noun)
     }
 
-    /// The built-in nouns that have hyponyms.
+    /// The built-in nouns that have hyponyms, except the most general ones such as "object".
     pub fn general_nouns(&self) -> impl Iterator<Item = &'static str> {
         NOUNS.lines().filter(|line| !line.starts_with('#')).filter_map(|line| {
             let general = line.split_once(": ")?.0.trim_start_matches('!');
@@ -210,8 +210,8 @@ impl Hypernyms {
         })
     }
 
-    /// True if nothing is a kind of both nouns: neither is a kind of the other, and the hyponyms of their nearest
-    /// common hypernym exclude each other. False if one of them is not a built-in noun.
+    /// True if nothing is a kind of both nouns: neither is a kind of the other, and they have no common hypernym or the
+    /// hyponyms of their nearest common hypernym exclude each other. False if one of them is not a built-in noun.
     pub fn exclude_each_other(&self, a: &str, b: &str) -> bool {
         if !self.is_listed(a) || !self.is_listed(b) || self.is_below(a, b) || self.is_below(b, a) || a == b {
             return false;

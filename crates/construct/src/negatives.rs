@@ -20,8 +20,8 @@ use crate::text::join;
 /// Maximum number of exchanges tried for a tier. HierarCaps tries eight texts of a model, which are more expensive.
 const TRIES: usize = 24;
 
-/// Makes negative tiers by exchanging a word for one that excludes it: a kind, a colour, a number, an activity, an
-/// antonym.
+/// Makes negative tiers by exchanging a word for one that excludes it (a kind, a colour, a number, an activity, an
+/// antonym), or else by negating a noun.
 pub struct RuleNegatives {
     tagger: Arc<Tagger>,
     nouns: Arc<Hypernyms>,
@@ -92,7 +92,7 @@ impl RuleNegatives {
         (exchanges.iter().map(text).collect(), negated.iter().map(text).collect())
     }
 
-    /// General nouns that exclude the only noun of the first tier.
+    /// General nouns that exclude the noun of the first tier: the whole tier if it is a known noun, else its last word.
     fn other_concepts(&self, tokens: &[Token]) -> Vec<String> {
         let text = join(tokens.iter().map(|it| it.lower.as_str()));
         let last = tokens.last().map(|it| it.lower.clone()).unwrap_or_default();
@@ -104,7 +104,7 @@ impl RuleNegatives {
         others.map(|it| if several { self.nouns.plural(it) } else { (*it).to_owned() }).collect()
     }
 
-    /// Every exchange of one word of a text.
+    /// Every exchange of one word or compound noun of a text.
     fn exchanges(&self, tokens: &[Token]) -> Vec<Exchange> {
         let lists = words();
         let mut found = Vec::new();
@@ -145,7 +145,7 @@ impl RuleNegatives {
         found
     }
 
-    /// Exchanges of the noun of a chunk for its siblings.
+    /// Exchanges of the noun of a chunk for its antonyms and its siblings.
     fn exchange_noun(&self, tokens: &[Token], noun: usize, head: usize, found: &mut Vec<Exchange>) {
         for from in noun..=head {
             let joined = tokens[from..=head].iter().map(|it| it.lower.as_str()).collect::<Vec<_>>().join(" ");
@@ -195,12 +195,13 @@ pub(crate) fn is_negative(
     Ok(tier > 1 || judge.judge(&tiers[TIERS - 1], candidate)?.entailment <= 0.5)
 }
 
-/// The form of another verb that corresponds to a form of `base`; `None` if it would need an irregular form.
+/// The form of another verb that corresponds to `form`, a form of `base`; `None` if `form` is irregular ("sat").
 fn same_form(form: &str, base: &str, other: &str) -> Option<String> {
     if form == base {
         return Some(other.to_owned());
     }
-    // Past participles of the other verb may be irregular: "a car parked" and "a car driving".
+    // The -ing form also replaces a past participle, because that of the other verb may be irregular: "a car parked"
+    // becomes "a car driving".
     if form.ends_with("ing") || form.ends_with("ed") {
         return Some(participle(other));
     }
@@ -243,7 +244,7 @@ fn exchanged(tokens: &[Token], exchange: &Exchange) -> String {
     join(parts)
 }
 
-/// The seed of the negatives of a row, which depends only on the seed of the run and the id of the row.
+/// The seed of the random choices for a row, which depends only on the seed of the run and the id of the row.
 pub(crate) fn key_of(seed: u64, id: &str) -> [u8; 32] {
     use sha2::Digest as _;
     let mut hash = sha2::Sha256::new_with_prefix(seed.to_le_bytes());

@@ -1,5 +1,6 @@
-//! The stages from captions to hierarchies. Each reads the file of an earlier stage in the work folder and writes a
-//! file. A finished stage is repeated only if its input or its settings changed.
+//! The stages from captions to hierarchies. Each writes a file in the work folder; the first one reads the data, the
+//! others the files of earlier stages. A finished stage is repeated only if its input or its settings changed, or if
+//! the endpoint did not answer for some of its texts.
 
 pub(crate) mod captions;
 mod cause;
@@ -79,8 +80,8 @@ pub struct Pipeline<'a> {
 }
 
 impl<'a> Pipeline<'a> {
-    /// A pipeline that completes captions with `llm`, or by rules without one. It stops between captions when `stop` is
-    /// set.
+    /// A pipeline that completes captions with `llm`, or by rules without one. It stops between two chunks of rows
+    /// when `stop` is set.
     pub fn new(settings: PipelineSettings, nouns: Hypernyms, llm: Option<LlmClient>, stop: &'a AtomicBool) -> Self {
         let nouns = Arc::new(nouns);
         let tagger = Arc::new(Tagger::new(Arc::clone(&nouns)));
@@ -95,10 +96,11 @@ impl<'a> Pipeline<'a> {
         all.copied().collect()
     }
 
-    /// Runs one stage, unless its file is there and its inputs are unchanged.
+    /// Runs one stage, unless its file is there, its inputs are unchanged and no answer of the endpoint is missing.
     ///
     /// # Errors
-    /// A file cannot be read or written, an earlier stage has not run, the endpoint does not answer, or the user stops.
+    /// A file cannot be read or written, an earlier stage has not run, the seeds or grow stage has no language model,
+    /// the endpoint does not answer, or the user stops.
     pub fn run(&self, stage: Stage, source: &dyn Source) -> Result<StageReport> {
         let mut work = WorkFolder::open(&self.settings.work)?;
         if matches!(stage, Stage::Seeds | Stage::Grow) && self.llm.is_none() {

@@ -198,7 +198,8 @@ fn corrected(tokens: &[Token], at: usize) -> Option<PartOfSpeech> {
     if before.is_some_and(|it| it.pos == Particle && it.lower == "to") {
         return base.map(|_| Verb);
     }
-    // "the dog park", "in a stop sign", "on fishing boats"
+    // After a preposition, a verb form is a noun, and a participle in front of a noun is an adjective: "on fishing
+    // boats".
     if is_before(&[Preposition]) {
         return match (token.pos, participle) {
             (Verb, false) => Some(Noun),

@@ -1,7 +1,7 @@
 //! Splits a text into words and punctuation, and joins them again.
 
-/// The words and punctuation marks of a text, in order. Hyphens and apostrophes inside a word belong to it, except for
-/// a possessive `'s`, which is a separate word.
+/// The words and punctuation marks of a text, in order. Hyphens, apostrophes, `.`, `&` and `/` inside a word belong to
+/// it. A possessive `'s` is a separate word.
 pub fn split(text: &str) -> Vec<&str> {
     let mut parts = Vec::new();
     for piece in text.split_whitespace() {

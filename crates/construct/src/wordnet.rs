@@ -72,7 +72,7 @@ impl WordNetNouns {
         self.irregular.get(plural).map(String::as_str)
     }
 
-    /// True if a frequent sense of `specific` is below a frequent sense of `general`.
+    /// True if a frequent sense of `specific` is a frequent sense of `general` or below one.
     pub fn is_a(&self, specific: &str, general: &str) -> bool {
         let above: HashSet<u32> = self.frequent(general).iter().copied().collect();
         !above.is_empty() && self.ancestors(self.frequent(specific)).any(|(_, synset)| above.contains(&synset))
@@ -113,7 +113,7 @@ impl WordNetNouns {
 /// Calls `read` for every line but those of the licence at the top of the file, which are indented.
 fn for_lines(path: &Path, mut read: impl FnMut(&str) -> Option<()>) -> Result<()> {
     let bytes = std::fs::read(path).map_err(Error::io("read", path))?;
-    // Glosses of some editions use other encodings. The fields that are read are ASCII.
+    // In some editions the glosses are not UTF-8. The fields that are read are ASCII.
     for (number, line) in String::from_utf8_lossy(&bytes).lines().enumerate() {
         if line.starts_with("  ") || line.trim().is_empty() {
             continue;

@@ -81,7 +81,8 @@ impl AllowedRoots {
     /// Returns the sample if all files that it names are allowed.
     ///
     /// # Errors
-    /// [`Cause::OutsideRoots`], or [`Cause::MissingFile`] for a path that exists but is not a regular file.
+    /// [`Cause::OutsideRoots`], or [`Cause::MissingFile`] for a path that is not a regular file or cannot be resolved.
+    /// A file that does not exist is not an error here.
     pub fn admit(&self, sample: Sample) -> Result<Sample, Broken> {
         let crops = sample.phrases.iter().filter_map(|phrase| phrase.crop.as_ref());
         for image in sample.image.iter().chain(crops) {
@@ -176,7 +177,8 @@ pub fn of_spec(spec: &SourceSpec) -> AllowedRoots {
     AllowedRoots::new([base.to_owned()].into_iter().chain(options).chain(spec.roots.iter().cloned()))
 }
 
-/// A source whose samples may only use files in the allowed folders.
+/// A source whose samples may only use files in the allowed folders. Samples of a source that lists a folder are not
+/// checked.
 pub struct RootedSource {
     source: Box<dyn Source>,
     roots: AllowedRoots,

@@ -145,7 +145,7 @@ pub struct Picture {
     pub rgb: Vec<u8>,
 }
 
-/// Limits that [`ImageRef::open`] enforces. They are checked on the file's header, before pixels are decoded.
+/// Limits that [`ImageRef::open`] enforces before pixels are decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct PixelLimits {
@@ -240,7 +240,8 @@ impl Sample {
     }
 
     /// Checks that texts are neither empty nor too long, boxes are inside the photo, spans are inside their captions,
-    /// and related phrases exist. Sources call it in `get`.
+    /// related phrases exist, paired lists have equal lengths, and missing ranks have valid positions. Sources call
+    /// this method in `get`.
     pub fn check(&self) -> Result<(), Broken> {
         let broken = |cause, detail| Err(Broken::new(&self.id, cause, detail));
         for (i, caption) in self.captions.iter().enumerate() {

@@ -111,7 +111,7 @@ impl Shards {
     }
 
     /// SHA-256 (hex) of the shards' names, the members' names and lengths, and the contents of members that are not
-    /// photographs.
+    /// photographs and have at most 16 MiB.
     pub fn fingerprint(&self) -> &str {
         &self.fingerprint
     }
@@ -119,7 +119,8 @@ impl Shards {
     /// The members of sample `index`. The bytes of photographs are not read.
     ///
     /// # Errors
-    /// [`Cause::TornShard`] for the damaged end of a shard; [`Cause::MissingFile`] if the shard has been removed.
+    /// [`Cause::TornShard`] for the damaged end of a shard, or if the shard was changed after it was indexed;
+    /// [`Cause::MissingFile`] if the shard cannot be opened.
     pub fn record(&self, index: usize) -> Result<ShardRecord, Broken> {
         let (shard, offset, len) = match self.slots[index] {
             TarSlot::Sample { shard, offset, len } => (&self.files[shard as usize], offset, len),

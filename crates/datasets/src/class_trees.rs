@@ -40,7 +40,7 @@ pub const TREES: &[TreeEntry] = &[
     },
 ];
 
-/// A published format of class trees.
+/// A supported file format for class trees.
 #[derive(Debug)]
 pub struct TreeEntry {
     /// Name of the format on the command line.
@@ -134,7 +134,7 @@ impl NamedTree {
         let mut words = HashMap::new();
         for (number, line) in file.split(b'\n').enumerate() {
             let line = line.map_err(Error::io("read", &path))?;
-            // Glosses of some editions use other encodings. The fields that are read are ASCII.
+            // In some editions the glosses are not UTF-8. The fields that are read are ASCII.
             let line = String::from_utf8_lossy(&line);
             // The licence at the top of the file is indented.
             if line.starts_with("  ") || line.trim().is_empty() {

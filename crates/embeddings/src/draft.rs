@@ -200,8 +200,8 @@ impl Draft {
     ///
     /// # Errors
     /// The length of `points` is no multiple of `dim`; a row was not added; a number is not finite, or becomes infinite
-    /// in the storage type; a row is not on the space or beyond [`conifer_geometry::safe::FARTHEST`]; the operating
-    /// system reports an error.
+    /// in the storage type; a row is not on the space, or is farther out than [`conifer_geometry::safe::FARTHEST`]; the
+    /// operating system reports an error.
     pub fn put(&mut self, first: u64, points: &[f32]) -> Result<()> {
         let dim = self.plan.spec.dim;
         let count = (points.len() / dim) as u64;

@@ -73,8 +73,8 @@ impl EmbeddingSet {
     ///
     /// # Errors
     /// An invalid spec or root; a list whose length differs from `ids`; a reserved column name; a component that is not
-    /// finite; a row that is not on the space or beyond [`conifer_geometry::safe::FARTHEST`]; a source hash that is not
-    /// sha256.
+    /// finite; a row that is not on the space, or is farther out than [`conifer_geometry::safe::FARTHEST`]; a source
+    /// hash that is not sha256.
     pub fn check(&self) -> Result<()> {
         self.spec.check()?;
         self.root.check(&self.spec)?;

@@ -35,7 +35,7 @@ pub struct CurvePoint {
     pub threshold: f64,
     /// Right candidates that pass the threshold, divided by all right candidates.
     pub recall: f64,
-    /// Right candidates among those that pass. `None` if none passes.
+    /// Right candidates that pass the threshold, divided by all candidates that pass. `None` if none passes.
     pub precision: Option<f64>,
     /// Number of queries for which at least one candidate passes, among the queries with a right candidate.
     pub queries: u64,

@@ -56,7 +56,7 @@ pub enum Error {
         /// The faults, each with its line number.
         faults: String,
     },
-    /// The embedder failed. The text is its error message.
+    /// The embedder failed, or its points give a score or an angle that is not a number. The text is the message.
     #[error("embedding failed: {0}")]
     Embedder(String),
     /// An error of `conifer-geometry`.

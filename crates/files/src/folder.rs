@@ -57,7 +57,7 @@ pub fn create_folder<T, E: From<Error>>(
 /// Moves the finished folder `fresh` to `dir` as [`replace_folder`] does.
 ///
 /// # Errors
-/// The errors of [`replace_folder`]; `fresh` is then not moved.
+/// The errors of [`replace_folder`]. `fresh` is then not moved, unless only the last flush failed.
 pub fn publish<E: From<Error>>(
     fresh: &Path,
     dir: &Path,

@@ -39,7 +39,7 @@ pub fn create_file(path: &Path) -> Result<File> {
 /// [`Error::Io`]; a part of the file may have been written.
 pub fn write(path: &Path, bytes: &[u8]) -> Result<()> {
     let mut file = create_file(path)?;
-    // Two writes: fault-injection tests can then also fail when half of the file is written.
+    // Write in two halves, so that fault-injection tests can make the write fail halfway.
     let (first, second) = bytes.split_at(bytes.len() / 2);
     run("write", path, || file.write_all(first))?;
     run("write", path, || file.write_all(second))?;

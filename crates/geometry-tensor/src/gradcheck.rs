@@ -39,7 +39,7 @@ pub struct GradMismatch {
 /// The first component that does not agree or is not finite.
 ///
 /// # Panics
-/// Panics if an input is not a matrix or not floating point: these are errors of the calling test.
+/// Panics if an input is not a matrix: this is an error of the calling test.
 pub fn gradcheck(
     inputs: &[TensorData],
     tolerance: f64,

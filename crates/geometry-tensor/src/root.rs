@@ -11,6 +11,7 @@ pub enum RootT {
     Origin,
     /// A point of the space, given by its space components, `[D]`.
     Point(Tensor<1>),
-    /// One point of the space per row (for pairs: per parent), `[B, D]`.
+    /// One point of the space per row (per parent for angles and cones), `[B, D]`. The pairwise angles of hyperboloids
+    /// and their products do not support it.
     Rows(Tensor<2>),
 }

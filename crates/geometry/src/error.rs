@@ -1,6 +1,7 @@
 //! The error type of this crate.
 
-/// An error about a spec or a root. The message names the item, the value found and the value expected.
+/// An error about a spec, a root or a registry entry. The message names the item, the value found and the value
+/// expected.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -12,7 +13,7 @@ pub enum Error {
         /// The known kinds, joined with commas.
         known: String,
     },
-    /// A field of a spec or a root has an invalid value.
+    /// A field of a spec or a root has an invalid value, or the name of a new registry entry is taken.
     #[error("{name} is {found}; expected {expected}")]
     Invalid {
         /// The field, for example "root[2]" or "manifold `lorentz`: `dim`".

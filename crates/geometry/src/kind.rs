@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// The kind of a space. In files, configs and messages it is its [name](ManifoldKind::name).
+/// The kind of a space. Files, configs and messages contain its [name](ManifoldKind::name).
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(from = "String", into = "String")]
 pub enum ManifoldKind {

@@ -25,7 +25,7 @@ pub struct Violation {
     pub law: &'static str,
     /// The space that violates the law.
     pub spec: ManifoldSpec,
-    /// The value found and the value expected.
+    /// Message with the value found and, in comparisons, the value expected.
     pub detail: String,
 }
 
@@ -50,7 +50,7 @@ pub fn check_space(entry: &SpaceEntry, seed: u64) -> Vec<Violation> {
     violations
 }
 
-/// A law. `Err` contains the value found and the value expected.
+/// A law. `Err` contains the [`Violation::detail`].
 type Law = fn(&LawCase<'_>) -> Result<(), String>;
 
 const LAWS: &[(&str, Law)] = &[

@@ -9,7 +9,7 @@ impl SplitMix {
         SplitMix(seed)
     }
 
-    /// The next number, uniform in (0, 1).
+    /// The next number, uniform in (0, 1].
     pub fn uniform(&mut self) -> f64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;

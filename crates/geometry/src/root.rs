@@ -20,7 +20,7 @@ pub enum Root {
 }
 
 impl Root {
-    /// Checks that the root is a point of `spec`.
+    /// Checks the length, the components and the norm of a root point. It need not lie on the sphere.
     ///
     /// # Errors
     /// The point has the wrong length or a non-finite component, or it is farther out than [`FARTHEST`]: depths and

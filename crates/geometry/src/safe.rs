@@ -120,8 +120,8 @@ pub mod projection {
     pub const CURVE_SETTLED: f64 = 1e-12;
 }
 
-/// `asin` with its argument clamped to [-1, 1]. The argument may leave that range by rounding, or on purpose (to get
-/// an aperture of pi/2). Radians in [-pi/2, pi/2].
+/// `asin` with its argument clamped to [-1, 1]. Rounding may move an argument out of that range. Radians in [-pi/2,
+/// pi/2].
 pub fn asin<T: Real>(sine: T) -> T {
     sine.max(-T::ONE).min(T::ONE).asin()
 }

@@ -113,8 +113,8 @@ fn a_tree_fits_into_the_plane() {
     let tree = RootedTree::regular(3, 3);
     let found: Vec<f64> = [1.0, 2.0, 4.0, 5.0].map(|edge| tree_distortion(&tree, &tree.in_the_plane(edge))).into();
     assert!(found.is_sorted_by(|a, b| a > b), "{found:?}");
-    // Neighbours of an inner node are at right angles: each turn shortens a path by log 2. The longest path, of six
-    // edges, has four such turns and one of 120 degrees, which saves 0.29: 30 / (30 - 3.06) = 1.114.
+    // Neighbours of an inner node are at right angles: each turn shortens a path by log 2. The most distorted path, of
+    // six edges, has four such turns and one of 120 degrees, which saves 0.29: 30 / (30 - 3.06) = 1.114.
     assert!((found[3] - 1.114).abs() < 0.005 && found[0] > 1.3, "{found:?}");
 }
 

@@ -1,4 +1,4 @@
-//! Exact search that visits only some of the rows.
+//! Search that compares the query with only some of the rows: exact, or limited to a number of cells.
 
 mod fast_bounds;
 mod forecast;
@@ -75,7 +75,7 @@ pub enum Effort {
 pub struct CellHits {
     /// The best rows, best first.
     pub hits: Vec<Hit>,
-    /// Rows that were compared with the point.
+    /// Number of rows that were compared with the point.
     pub visited: usize,
 }
 

@@ -28,7 +28,7 @@ pub struct Augmented {
 }
 
 impl Augmented {
-    /// Creates vectors for rows of which every factor is at most at distance `radius` from the origin.
+    /// Creates a converter for points whose distance from the origin is at most `radius` in every factor.
     ///
     /// # Errors
     /// Fails if the spec is invalid or its space has no [`ScoreForm`](conifer_geometry::ScoreForm), or if the radius is
@@ -42,7 +42,8 @@ impl Augmented {
         Self::bounded(spec, bound)
     }
 
-    /// Creates vectors for these points `[N, dim]` and for others whose vectors are at most a tenth longer.
+    /// Creates a converter for these points `[N, dim]` and for others whose vectors are at most a tenth longer than the
+    /// longest of them.
     ///
     /// # Errors
     /// Fails if the spec is invalid or its space has no [`ScoreForm`](conifer_geometry::ScoreForm), or if a point is so

@@ -91,8 +91,9 @@ impl FlatIndex {
     /// ordered by row. The result is shorter if fewer than `k` rows pass.
     ///
     /// # Errors
-    /// Fails if the query is from another space, has incomplete points, is not finite or is not on the space; if the
-    /// limit of a gate is NaN; or if the filter does not fit, see [`Filter`].
+    /// Fails if the query is from another space, has incomplete points, is not finite, is not on the space, or is so
+    /// far from the origin that scores overflow; if the limit of a gate is NaN; or if the filter does not fit, see
+    /// [`Filter`].
     pub fn top_k(&self, query: &Query<'_>, ranking: Ranking, k: usize, filter: &Filter<'_>) -> Result<Vec<Vec<Hit>>> {
         ranking.check()?;
         let queries: Vec<&[f32]> = query.checked(self.space())?.collect();

@@ -32,8 +32,8 @@ unsafe impl MappedCoordinate for f32 {}
 unsafe impl MappedCoordinate for f16 {}
 
 impl<E: MappedCoordinate> MappedArray<E> {
-    /// Maps `count` numbers from byte `offset` on. Returns `None` if they cannot be mapped, because the machine is big
-    /// endian or the numbers are not aligned in the file.
+    /// Maps `count` numbers from byte `offset` on. Returns `None` if the map cannot be read as a slice, because the
+    /// machine is big endian or the numbers are not aligned in the file.
     ///
     /// # Errors
     /// Fails if the file is too short or cannot be mapped.

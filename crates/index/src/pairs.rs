@@ -26,9 +26,9 @@ const BLOCK_ROWS: usize = 64;
 ///
 /// `queries` `[M, dim]` and `candidates` `[N, dim]` are row-major points of `spec`. [`Ranking::Distance`] gives
 /// distances; [`Ranking::Similarity`] and [`Ranking::Inner`] give the values that [`Space`] defines. On the built-in
-/// spaces a score is computed from the dot products of the factors, as in training and in the published evaluators. The
-/// order of additions is the same for every pair. So equal points have equal scores, for any number of points and
-/// threads.
+/// spaces a score is computed from the dot products of the factors, as in training and in the published evaluators;
+/// only distances on the sphere are those of [`Space`]. The order of additions is the same for every pair. So equal
+/// points have equal scores, for any number of points and threads.
 ///
 /// A dot product is off by a few units in the last place of `|x| |y|`, and on a hyperboloid the argument of `acosh` by
 /// a few units in the last place of `c |x| |y|`. A distance takes the square root of this error for points that are
@@ -368,7 +368,7 @@ impl<const WIDE: usize> Interleaved<WIDE> {
     }
 }
 
-/// Scores every pair with [`Space`], for spaces without a [`ScoreFormula`].
+/// Scores every pair with [`Space`], for rankings without a [`ScoreFormula`].
 fn one_by_one<R: Send>(
     space: &dyn Space<f32>,
     ranking: Ranking,

@@ -46,7 +46,7 @@ pub(crate) enum LowerBound {
     Score(f64),
     /// `cosh(sqrt(c) d) - 1` of a distance on a single hyperboloid.
     Excess(f64),
-    /// [`turn_of`] an angle on a single hyperboloid.
+    /// An angle on a single hyperboloid, on the scale of [`turn_of`].
     Turn(f64),
 }
 

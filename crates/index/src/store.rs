@@ -120,7 +120,8 @@ impl Store {
     ///
     /// # Errors
     /// Fails if `dir` is a store or contains other files, if the spec or the root is invalid, if `element` is
-    /// [`Element::BF16`], if a file operation fails, or with the error of `fill`. `dir` is then unchanged.
+    /// [`Element::BF16`], if a file operation fails, or with the error of `fill`. `dir` is then unchanged, or holds the
+    /// complete store if only the final flush failed.
     pub fn create_with<T, E: From<Error> + From<conifer_files::Error>>(
         dir: &Path,
         spec: ManifoldSpec,
@@ -268,7 +269,8 @@ impl Store {
     /// # Errors
     /// Fails if the set has another space, root or (if both are known) other weights than the store, if it has
     /// duplicates and they are refused, if another process writes to the store, or if a file operation fails. The store
-    /// is then unchanged.
+    /// is then unchanged, unless only the final flush failed: the new version is then visible, but may be lost in a
+    /// power failure. The message says so.
     pub fn append_with(
         &self,
         set: &EmbeddingSet,
@@ -341,7 +343,7 @@ impl Store {
     ///
     /// # Errors
     /// Returns the errors of [`Store::snapshot`]. Fails if another process writes to the store or if a file operation
-    /// fails. The store is then unchanged.
+    /// fails. The store is then unchanged, unless only the final flush failed, see [`Store::append_with`].
     pub fn delete(&self, ids: &[String]) -> Result<Deletion> {
         let mut wanted: HashMap<&str, bool> = ids.iter().map(|id| (id.as_str(), false)).collect();
         let writer = Writer::begin(self)?;
@@ -395,12 +397,13 @@ impl Store {
     }
 
     /// Copies all rows into one segment and drops the deleted rows. Does nothing if there is at most one segment and no
-    /// deleted row. Row numbers do not change. [`Store::gc`] frees the disk space of the older versions. `progress` is
-    /// called with the number of rows written.
+    /// deleted row. A store without rows has no segment afterwards. Row numbers do not change. [`Store::gc`] frees the
+    /// disk space of the older versions. `progress` is called with the number of rows written.
     ///
     /// # Errors
-    /// Returns the errors of [`Store::snapshot`]. Fails if another process writes to the store or if a file operation
-    /// fails. The store is then unchanged.
+    /// Returns the errors of [`Store::snapshot`] and of [`Snapshot::check`]. Fails if another process writes to the
+    /// store or if a file operation fails. The store is then unchanged, unless only the final flush failed, see
+    /// [`Store::append_with`].
     pub fn compact(&self, progress: &mut dyn FnMut(usize)) -> Result<Version> {
         let writer = Writer::begin(self)?;
         if writer.newest.segments.iter().all(|it| it.deleted.is_none()) && writer.newest.segments.len() <= 1 {

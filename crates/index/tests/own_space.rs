@@ -14,7 +14,8 @@ use conifer_index::{
     score_pairs, score_rows,
 };
 
-/// Coordinates with the distance `sum |x_i - y_i|`; all other functions are those of Euclidean space.
+/// Coordinates with the distance `sum |x_i - y_i|`, from which depth and similarity follow. All other functions are
+/// those of Euclidean space.
 struct CityBlock<T> {
     spec: ManifoldSpec,
     flat: Box<dyn Space<T>>,

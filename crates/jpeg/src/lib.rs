@@ -14,8 +14,9 @@
 //! beside it are parsed but not transformed. For files with several scans all coefficients are read.
 //!
 //! Modules in the order of decoding: `headers` (markers and colour model), `scans` and `progressive` with `huffman`,
-//! `blocks` (inverse transforms), `colour` and `smoothing` (upsampling). [`wide`] runs code with the best vector
-//! instructions.
+//! `smoothing` (estimates of coefficients that the file does not send in full), `blocks` and `inverse` (inverse
+//! transforms), `colour` (upsampling and conversion to RGB). [`wide`] runs code with the widest vector instructions
+//! that the processor supports.
 //!
 //! ```
 //! let path = concat!(env!("CARGO_MANIFEST_DIR"), "/src/golden/s420.jpg");

@@ -1,5 +1,5 @@
 //! Runs code with the widest vector instructions of the processor. A generic x86-64 build uses AVX2 or AVX-512 where
-//! available. The resampling of `conifer-data` uses it, too.
+//! available. `conifer-data` uses this module for resampling.
 
 /// A unit of work. [`SimdWork::run`] and everything it calls must be `#[inline(always)]`: other functions are compiled
 /// for the baseline processor.

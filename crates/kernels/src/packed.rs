@@ -25,7 +25,7 @@ struct CacheEntry<T> {
 pub struct WeightStorage(Arc<Bytes>);
 
 impl WeightStorage {
-    /// `None` unless the weight is an `f32` tensor on the CPU that no autodiff graph tracks.
+    /// `None` unless the weight is an `f32` tensor on the CPU without autodiff.
     pub fn of<const D: usize>(weight: &Tensor<D>) -> Option<Self> {
         if !is_fused(weight) || weight.is_autodiff() {
             return None;

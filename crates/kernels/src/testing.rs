@@ -16,7 +16,7 @@ pub(crate) struct TestMatrix {
 }
 
 impl TestMatrix {
-    /// [`random`] numbers in (-`size`, `size`), different for each seed.
+    /// [`random`] numbers from `-size` to `size`, different for each seed.
     pub(crate) fn scattered(shape: [usize; 2], seed: u64, size: f64) -> Self {
         let number = |v: f32| f64::from((size * f64::from(v)) as f32);
         Self { shape, numbers: random(shape[0] * shape[1], seed).into_iter().map(number).collect() }

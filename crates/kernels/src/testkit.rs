@@ -2,7 +2,7 @@
 
 use burn::tensor::{Device, Tensor, TensorData};
 
-/// Random numbers in (-1, 1), different for each seed (SplitMix64; Steele, Lea, Flood 2014). Sines of the index are not
+/// Random numbers in [-1, 1), different for each seed (SplitMix64; Steele, Lea, Flood 2014). Sines of the index are not
 /// suitable, because all rows would lie in one plane.
 pub(crate) fn random(count: usize, seed: u64) -> Vec<f32> {
     let mut state = seed << 32;

@@ -52,12 +52,11 @@ pub struct Embedder {
 }
 
 impl Embedder {
-    /// Prepares a model for inference. `name` becomes the `model` field of every set's [`Provenance`]. A model on an
-    /// autodiff device is converted to the plain device. Low-rank updates are merged into the weights.
+    /// Prepares a model for inference. `name` becomes the `model` field of every set's [`Provenance`]. A model on a
+    /// device with autodiff is moved to the same device without autodiff. Low-rank updates are merged into the weights.
     ///
     /// # Errors
-    /// [`Error::Invalid`] if the tokenizer does not match the model: it has ids beyond the model's vocabulary, or
-    /// another end-of-text id.
+    /// [`Error::Invalid`] if the tokenizer does not match the model ([`Manifest::check_tokenizer`]).
     pub fn new(name: impl Into<String>, model: &Model, manifest: Manifest, tokenizer: Tokenizer) -> Result<Self> {
         manifest.check_tokenizer(&tokenizer)?;
         let (model, manifest) = checkpoint::merged(model.valid(), manifest);
@@ -213,7 +212,7 @@ impl Embedder {
     ///
     /// # Errors
     /// [`Error::Broken`] if a photograph cannot be read, or is not a vector although the model reads vectors. No
-    /// photograph is skipped.
+    /// photograph is skipped. Also the errors of [`Embedder::image_batch`].
     pub fn images(&self, images: &[ImageRef], crop: EvalCrop, progress: EmbedProgress<'_>) -> Result<Vec<f32>> {
         self.images_with(images, crop, progress, |_| {})
     }

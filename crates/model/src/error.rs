@@ -58,7 +58,7 @@ pub enum Error {
     Weights {
         /// The file they come from.
         path: PathBuf,
-        /// One line per tensor: its name, the shape found, the shape expected.
+        /// One line per tensor that is missing, unexpected, of another shape or type, or not finite.
         problems: Vec<String>,
     },
     /// Some photographs cannot be read, but the operation requires all.

@@ -91,7 +91,8 @@ impl Default for HeadConfig {
 /// | feature scales | `visual_alpha`, `textual_alpha` | `{visual,textual}_concept_alphas.i` | - | as Lorentz |
 /// | 1/temperature | `logit_scale` | `logit_scale` | `logit_scale` | `logit_scale` |
 ///
-/// With [`HeadConfig::temperatures`], the [`SOFTMAXES`] take the place of `logit_scale`.
+/// With [`HeadConfig::temperatures`], the [`SOFTMAXES`] take the place of `logit_scale`. Without
+/// [`HeadConfig::feature_scale_per_factor`], a product has the feature scales of Lorentz.
 ///
 /// The names are those of the published checkpoints; i counts the factors from 0. A sphere has no feature scale,
 /// because its lift divides by the norm.
@@ -112,7 +113,8 @@ impl Head {
     /// Builds a head on the space `spec`. An empty `spec.curv` is filled from `config.curv`.
     ///
     /// # Errors
-    /// [`Error::Space`] if the space is invalid, [`Error::Invalid`] if an initial value is out of range.
+    /// [`Error::Space`] if the space is invalid, [`Error::Invalid`] if an initial value is out of range, or the number
+    /// of `temperatures` is neither 0 nor 3.
     pub fn new(spec: &ManifoldSpec, config: &HeadConfig, device: &Device) -> Result<Self> {
         let mut spec = spec.clone();
         // Check the size before allocating a list of `factors` numbers.

@@ -74,9 +74,9 @@ impl Default for LoraBlocks {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum LoraTarget {
-    /// Queries, keys and values (one fused weight), and the output projection.
+    /// Queries, keys and values (one weight each, or one fused weight), and the output projection.
     Attention,
-    /// Both maps of the feed-forward part.
+    /// All linear layers of the feed-forward network.
     FeedForward,
 }
 

@@ -65,8 +65,8 @@ impl Default for PixelStatistics {
 ///
 /// **Training.** Build the model on a device with autodiff. With `device.autodiff().gradient_checkpointing()` the
 /// backward pass recomputes cheap results instead of storing them (Burn's balanced strategy, and the hidden layer of
-/// feed-forward blocks): less memory and more time, with the same gradients. Inputs may be on the plain device, because
-/// they need no gradient.
+/// feed-forward blocks): less memory and more time, with the same gradients. Inputs may be on the device without
+/// autodiff, because they need no gradient.
 ///
 /// **Inference.** [`Module::valid`] returns the model without autodiff. It stores no graph. On the CPU, BERT and
 /// EfficientNet-Lite then run with packed weights.
@@ -117,8 +117,8 @@ pub enum ModelPart {
 }
 
 impl Model {
-    /// Freezes `parts`: their parameters become constants. A tower with low-rank updates that is not in `parts` learns
-    /// only its updates.
+    /// Freezes `parts`: their parameters become constants, except for a learned root in the head. A tower with low-rank
+    /// updates that is not in `parts` learns only its updates.
     #[must_use]
     pub fn freeze(mut self, parts: &[ModelPart]) -> Self {
         for part in parts {
@@ -176,7 +176,7 @@ impl Model {
     ///
     /// # Errors
     /// [`Error::Invalid`](crate::Error::Invalid) for an impossible architecture, or one that is larger than `init`
-    /// allows.
+    /// allows; the errors of the encoders.
     pub fn new(config: &ModelConfig, head: Head, init: &mut Init) -> Result<Self> {
         let dim = head.spec().dim;
         let visual = config.visual.build(init)?;
@@ -255,7 +255,7 @@ impl Model {
     /// first.
     ///
     /// # Errors
-    /// [`Error::Shape`](crate::Error::Shape) if the image size differs from that of the encoder.
+    /// The errors of [`VisualEncoder::forward`], such as a wrong image size.
     pub fn image_features(&self, pixels: Tensor<4>) -> Result<Tensor<2>> {
         let device = pixels.device();
         let channels =
@@ -267,7 +267,7 @@ impl Model {
     /// Features of the text encoder, `[B, width]`.
     ///
     /// # Errors
-    /// [`Error::Shape`](crate::Error::Shape) if the texts are longer than the context.
+    /// The errors of [`TextualEncoder::forward`], such as a text that is longer than the context.
     pub fn text_features(&self, tokens: Tokens) -> Result<Tensor<2>> {
         self.textual.forward(tokens)
     }
@@ -358,8 +358,7 @@ impl Projection {
     }
 }
 
-/// Pixels of a batch, `[B, 3, size, size]` in `[0, 1]`, on the plain version of `device`, because they need no
-/// gradient.
+/// Pixels of a batch, `[B, 3, size, size]` in `[0, 1]`, on `device` without autodiff, because they need no gradient.
 pub fn pixels(batch: &ImageBatch, device: &Device) -> Tensor<4> {
     pixel_rows(&batch.data, batch.size, device)
 }
@@ -371,7 +370,7 @@ pub fn pixel_rows(data: &[u8], size: usize, device: &Device) -> Tensor<4> {
     Tensor::from_data(TensorData::new(values, shape), &device.clone().without_autodiff())
 }
 
-/// Tokens of a batch, on the plain version of `device`.
+/// Tokens of a batch, on `device` without autodiff.
 pub fn tokens(batch: &TokenBatch, device: &Device) -> Tokens {
     let device = device.clone().without_autodiff();
     let integers = |ids: &[u32]| ids.iter().map(|&id| id as i32).collect::<Vec<_>>();

@@ -65,8 +65,9 @@ impl OnnxGraph {
     /// Loads a model. It runs with as many threads as Rayon's pool has.
     ///
     /// # Errors
-    /// [`Error::Invalid`] if the ONNX Runtime library is missing or too old; [`Error::Io`]; [`Error::Format`] for a
-    /// file that is no ONNX model, has operators that the library lacks, or stores weights in other files.
+    /// [`Error::Invalid`] if the ONNX Runtime library is missing or too old; [`Error::Io`] if the file cannot be read;
+    /// [`Error::Format`] for a file that is no ONNX model, has operators that the library lacks, or stores weights in
+    /// other files.
     pub(crate) fn open(path: &Path) -> Result<Self> {
         let bytes = std::fs::read(path).map_err(Error::io(path))?;
         let environment = environment()?;

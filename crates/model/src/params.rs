@@ -162,7 +162,8 @@ pub enum Fill {
 }
 
 impl Init {
-    /// Random parameters on `device`; the same `seed` and architecture give the same values on every machine.
+    /// Random parameters on `device`; the same `seed` and architecture give the same values, up to the rounding of
+    /// `ln`, `sin` and `cos` on the machine.
     pub fn seeded(seed: u64, device: &Device) -> Self {
         Self { rng: Some(ChaCha8Rng::seed_from_u64(seed)), ..Self::blank(device) }
     }

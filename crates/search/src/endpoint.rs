@@ -72,7 +72,7 @@ impl EmbeddingEndpoint {
     /// the model has a text encoder.
     ///
     /// # Errors
-    /// The model has a text encoder, or the URL is not `http://HOST:PORT[/PATH]`.
+    /// The model has a text encoder. Also returns the errors of [`PlainHttpClient::new`].
     pub fn open(settings: &EndpointSettings, name: &str, width: Option<usize>, timeout: Duration) -> Result<Self> {
         let EndpointSettings { url, model, key } = settings;
         let width = width.ok_or_else(|| {
@@ -127,7 +127,7 @@ impl EmbeddingEndpoint {
     /// [`EmbeddingEndpoint::vector`] for a caller without an async runtime.
     ///
     /// # Errors
-    /// The errors of [`EmbeddingEndpoint::vector`].
+    /// The runtime cannot start. Also returns the errors of [`EmbeddingEndpoint::vector`].
     pub fn vector_blocking(&self, text: &str) -> std::result::Result<Vec<f32>, EndpointError> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime =

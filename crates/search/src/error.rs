@@ -10,7 +10,7 @@ pub enum Error {
         /// Columns of the rows.
         known: Vec<String>,
     },
-    /// A setting of an endpoint has an invalid value.
+    /// The URL of a server, the key of an endpoint or the kind of its model is invalid.
     #[error("{name} is {found}; expected {expected}")]
     Invalid {
         /// Name of the setting.
@@ -20,12 +20,12 @@ pub enum Error {
         /// Accepted values.
         expected: String,
     },
-    /// The address of an embedding endpoint cannot be used.
+    /// An embedding endpoint cannot be used.
     #[error("--embedding-endpoint {url}")]
     Endpoint {
         /// The URL of the endpoint.
         url: String,
-        /// Reason why the URL cannot be used.
+        /// Reason why the endpoint cannot be used.
         source: Box<Error>,
     },
     /// The index rejected a filter.

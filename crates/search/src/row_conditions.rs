@@ -30,7 +30,7 @@ impl RowConditions {
     /// metadata columns of the rows.
     ///
     /// # Errors
-    /// An unknown column; points that are not in the space.
+    /// A condition names an unknown column, or the index rejects a filter, such as a point outside the space.
     pub fn rows(
         &self,
         index: &FlatIndex,

@@ -70,7 +70,7 @@ pub fn is_comparable(ranking: Ranking) -> bool {
     !matches!(ranking, Ranking::Gated(_) | Ranking::Depth(_))
 }
 
-/// Returns the range of the scores of `rows`; `None` if there are no rows.
+/// Returns the range of the scores of `rows`; `None` if there are no rows, or if a score is not finite.
 ///
 /// # Errors
 /// The errors of [`FlatIndex::top_k`].

@@ -44,7 +44,8 @@ impl Server {
     /// The point of a text.
     ///
     /// # Errors
-    /// The errors of the model; 502 or 504 if the embedding endpoint fails or does not answer in time.
+    /// 422 without a model; the errors of the model; 502 or 504 if the embedding endpoint fails or does not answer in
+    /// time.
     pub(crate) async fn text_point(&self, text: &str) -> HttpResult<Vec<f32>> {
         let model = self.embedder()?;
         let Some(endpoint) = &self.endpoint else { return model.text(text).await };
@@ -61,7 +62,7 @@ impl Server {
     /// The point of a vector, for a model that reads vectors. `name` is the field of the request.
     ///
     /// # Errors
-    /// 422: the tower has an encoder, or the vector has another width.
+    /// 422: there is no model, the tower has an encoder, or the vector has another width. The errors of the model.
     pub(crate) async fn vector_point(&self, name: &str, tower: Tower, values: &[f32]) -> HttpResult<Vec<f32>> {
         let model = self.embedder()?;
         let Some(width) = model.model().vector_width(tower) else {

@@ -44,7 +44,7 @@
 //!       query                resolves queries to points and filters to rows
 //!     embedding_queue        embeds texts, photos and vectors in batches
 //!     set            the rows with their index, classes and identity
-//! cluster            the same API over several servers, each with a part of the rows
+//! cluster            most of the API over several servers, each with one shard of the rows
 //! ```
 
 mod api;

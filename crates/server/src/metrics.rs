@@ -79,7 +79,7 @@ impl Metrics {
     }
 
     /// All metrics in the text format of Prometheus. `more` has additional values: name, help text, value.
-    /// Names of counters end in `_total`, the others are gauges.
+    /// Values whose names end in `_total` are counters; all others are gauges.
     pub(crate) fn text(&self, more: &[(&str, &str, usize)]) -> HttpResult<String> {
         let encoded = || {
             let mut families = self.registry.gather();

@@ -12,7 +12,8 @@ pub struct Settings {
     pub host: String,
     /// Port to listen on; 0 picks a free port.
     pub port: u16,
-    /// Accept only requests with this token, sent as `Authorization: Bearer TOKEN`.
+    /// Accept only requests with this token, sent as `Authorization: Bearer TOKEN`. The explorer page and `/health`
+    /// need no token.
     pub token: Option<String>,
     /// Accept requests without a token from every machine that can reach `host`.
     pub allow_anyone: bool,
@@ -20,7 +21,8 @@ pub struct Settings {
     pub timeout: Duration,
     /// Maximum number of concurrent requests; further requests get 429.
     pub concurrency: usize,
-    /// Maximum number of open connections; a new connection closes the one that has been idle longest.
+    /// Maximum number of open connections. At the limit, a new connection closes the one that has been idle longest,
+    /// or gets 503 if none is idle.
     pub connections: usize,
     /// Maximum size of an uploaded photo in bytes.
     pub max_upload: usize,

@@ -14,12 +14,12 @@ pub enum Error {
         /// The valid values.
         expected: String,
     },
-    /// The value of an option cannot be used.
+    /// The value of an option cannot be used, or a shard of a front does not answer.
     #[error("{name}")]
     Option {
-        /// The option with its value.
+        /// The option with its value, or the failed request.
         name: String,
-        /// Why the value cannot be used.
+        /// The cause.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
     /// A part of the server cannot be built from the served content.

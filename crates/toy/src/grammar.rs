@@ -1,5 +1,5 @@
-//! Turns descriptions into sentences and records the character span of every object. This module does not check
-//! descriptions against a scene, because hard negatives are false by design.
+//! Turns descriptions into sentences and records the character span of every object. A sentence may be false of its
+//! scene, as hard negatives are by design; [`Description::holds`] checks a description.
 
 use super::backdrop::Background;
 use super::palette::Colour;

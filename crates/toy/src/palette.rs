@@ -120,9 +120,9 @@ pub(crate) const GLASS: Ink = Ink::Fixed(Rgb(196, 232, 246));
 pub(crate) const WOOD: Ink = Ink::Fixed(Rgb(150, 104, 66));
 /// Colour of wood in shadow.
 pub(crate) const BARK: Ink = Ink::Fixed(Rgb(116, 78, 52));
-/// Colour of the stems and leaves of plants whose colour word applies to another part.
+/// Fixed green for leaves and other details to which the colour named in the caption does not apply.
 pub(crate) const LEAF: Ink = Ink::Fixed(Rgb(94, 166, 80));
-/// Colour of leaves in shadow.
+/// Fixed dark green for stems and for the shaded side of green parts.
 pub(crate) const MOSS: Ink = Ink::Fixed(Rgb(66, 130, 70));
 /// Colour of brass, straw and crusts.
 pub(crate) const GOLD: Ink = Ink::Fixed(Rgb(238, 190, 76));

@@ -10,7 +10,8 @@ use super::grammar::{Description, Mention, article};
 use super::palette::Colour;
 use super::scene::Scene;
 
-/// Maps the texts of a set of scenes, and every class name with and without a colour, to the facts that they state.
+/// Maps the texts of a set of scenes, and every name of the is-a tree with and without a colour, to the facts that they
+/// state.
 #[derive(Clone, Debug)]
 pub struct GroundTruth {
     descriptions: HashMap<String, Description>,

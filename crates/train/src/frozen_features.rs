@@ -17,7 +17,7 @@ use crate::{Error, Result};
 ///
 /// # Errors
 /// The errors of [`Trainer::new`](crate::trainer::Trainer::new), except that the folder of the run is not checked;
-/// [`Error::Invalid`] if no tower with an encoder is frozen.
+/// [`Error::Invalid`] if `train.features` is off, or if no tower with an encoder is frozen.
 pub fn config_features(config: Config, source: Arc<dyn Source>, device: &Device) -> Result<(Model, FeatureRequest)> {
     let config = config.resolve()?.with_vector_widths(source.as_ref())?;
     config.check()?;

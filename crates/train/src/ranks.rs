@@ -1,9 +1,10 @@
 //! The processes of a run that train one model together: *ranks*, as MPI calls them.
 //!
 //! Every rank holds the whole model and takes the same steps. Of each batch it reads and embeds only its own rows. The
-//! points of all ranks are gathered, so every rank computes the loss of the whole batch, and the gradients of the
-//! parameters are summed over the ranks. Everything that must be the same on all ranks goes through [`Ranks`], whose
-//! functions are collective: every rank calls them in the same order.
+//! points of all ranks are gathered, so every rank computes the loss of the whole batch (with `train.loss_rows =
+//! "own"`, its rows of that loss), and the gradients of the parameters are summed over the ranks. Everything that must
+//! be the same on all ranks goes through [`Ranks`], whose functions are collective: every rank calls them in the same
+//! order.
 //!
 //! A [`Communicator`] moves the bytes: [`Single`] for one process, `mpi` for several (feature `mpi`).
 
@@ -117,8 +118,8 @@ impl Ranks {
     /// of the other ranks.
     ///
     /// # Errors
-    /// [`Error::Ranks`] on every rank, with the errors of all ranks, if there are several ranks. The error of a single
-    /// process is returned unchanged.
+    /// [`Error::Ranks`] on every rank, with the errors of all ranks, if there are several ranks. In a job with one
+    /// process, the error is returned unchanged.
     pub fn agree<T, E: Display + From<Error>>(&self, result: Result<T, E>) -> Result<T, E> {
         if self.size() == 1 {
             return result;

@@ -41,8 +41,8 @@ pub fn line_chart(title: &str, x_label: &str, series: &[Series]) -> String {
     svg + "</svg>"
 }
 
-/// Draws overlaid histograms of groups of values as an SVG element. The height of a bin is the fraction of the group's
-/// values in it.
+/// Draws overlaid histograms of groups of values as an SVG element. The height of a bin is the share of the values of
+/// the group that lie in the bin.
 pub fn histogram(title: &str, x_label: &str, groups: &[(String, Vec<f64>)]) -> String {
     let finite: Vec<(String, Vec<f64>)> =
         groups.iter().map(|(n, v)| (n.clone(), v.iter().copied().filter(|v| v.is_finite()).collect())).collect();

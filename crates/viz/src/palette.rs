@@ -1,8 +1,8 @@
 /// An RGB colour.
 pub(crate) type Rgb = [u8; 3];
 
-/// Colours that colour-blind readers can tell apart (Okabe and Ito 2008), and two of equal contrast. `map.html` has the
-/// same colours.
+/// Colours of series. Colour-blind readers can tell the first six apart (Okabe and Ito 2008); the last two are from
+/// ColorBrewer's palette Dark2. `map.html` has the same colours.
 pub(crate) const COLOURS: [Rgb; 8] = [
     [0x00, 0x72, 0xb2],
     [0xe6, 0x9f, 0x00],

@@ -50,7 +50,7 @@ pub struct Figure {
     pub png: Option<Vec<u8>>,
     /// Text below the picture, or instead of it.
     pub caption: String,
-    /// A short note: a score, a rank, `right`.
+    /// A short note, such as a score or a rank.
     pub note: String,
     /// Highlights the figure as the correct answer.
     pub marked: bool,
@@ -112,7 +112,8 @@ impl Block {
     }
 }
 
-/// Renders a table cell. On a narrow screen a row becomes a list, and each cell shows the header of its column.
+/// Renders a table cell. The words `better` and `worse` are coloured. On a narrow screen a row becomes a list, and each
+/// cell except the first shows the header of its column.
 fn table_cell(head: Option<&String>, text: &str, first: bool) -> String {
     let class = match text {
         "better" => " class=\"better\"",

@@ -59,8 +59,8 @@ pub(crate) struct HierarchiesArgs {
     /// `animal`.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=9), help_heading = RULES)]
     pub(crate) hypernym_steps: u8,
-    /// OpenAI-compatible endpoint that makes the tiers instead of the rules: `http://HOST:PORT[/PATH]`, where PATH is
-    /// v1 if it is left out. The rules still check them.
+    /// OpenAI-compatible endpoint whose model generates the tiers (default: the rules generate them):
+    /// `http://HOST:PORT[/PATH]`, where PATH is v1 if it is left out. The rules check the tiers in both cases.
     #[arg(long, value_name = "URL", requires = "llm_model", help_heading = LLM)]
     pub(crate) llm: Option<String>,
     /// Name of the model at the endpoint.
@@ -145,7 +145,8 @@ pub(crate) struct GroundingArgs {
     /// Minimum width and height of a box, in pixels of the photo.
     #[arg(long, value_name = "PIXELS", default_value_t = 32.0, value_parser = non_negative, help_heading = BOXES)]
     pub(crate) min_box: f32,
-    /// Added to the similarity for each natural logarithm of the box's share of the photo: larger boxes win by more.
+    /// Weight of the natural logarithm of the box's share of the photo, which is added to the similarity: a positive
+    /// weight favours larger boxes.
     #[arg(long, value_name = "WEIGHT", default_value_t = 0.0, value_parser = finite, help_heading = BOXES)]
     pub(crate) area_weight: f32,
     /// Keep phrases with at least this calibrated probability of belonging to their photo.
@@ -215,7 +216,7 @@ pub(crate) enum BuildStageArg {
 pub(crate) enum LlmApiArg {
     /// /completions: the prompt begins the answer, as in the paper.
     Completions,
-    /// /chat/completions: the model gets the instruction only.
+    /// /chat/completions: the model gets the prompt as a message.
     Chat,
 }
 

@@ -124,8 +124,8 @@ pub(crate) struct TraverseArgs {
     /// Text to walk to, instead of the root.
     #[arg(long, value_name = "TEXT", conflicts_with_all = ["to", "to_image"], help_heading = "Walk")]
     pub(crate) to_text: Option<String>,
-    /// Line between both ends (default: tangent between two points, geodesic to the root). To a root at the origin
-    /// both are the same line.
+    /// Curve between both ends (default: tangent between two points, geodesic to the root). If the root is the origin,
+    /// both curves to it are the same.
     #[arg(long, help_heading = "Walk")]
     pub(crate) path: Option<PathArg>,
     /// Number of points to sample on the path, both ends included (default: 50 to the root, 100 between two points).

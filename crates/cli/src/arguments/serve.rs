@@ -33,7 +33,7 @@ pub(crate) struct ServeArgs {
     #[arg(long = "root", value_name = "DIR", requires = "data")]
     pub(crate) roots: Vec<PathBuf>,
     /// File with one `parent child` edge per line, a tree above the labels of the rows. Without it, the classes come
-    /// from the labels and the ranks of the rows.
+    /// from the ranks of --data, or else from the labels and the ranks of the rows.
     #[arg(long, value_name = "FILE", help_heading = "Photos and classes")]
     pub(crate) tree: Option<PathBuf>,
     /// Threshold written by `conifer predict --out-threshold`, for predictions of classes (`POST /api/predict`); needs

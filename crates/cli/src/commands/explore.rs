@@ -140,7 +140,8 @@ fn embed(args: &ExploreArgs, model: &Path, data: &DataArgs, set: &Path, device: 
     Ok(true)
 }
 
-/// `runs/explore-NAME`, where NAME is the last part of the data's path.
+/// `runs/explore-NAME`, where NAME is the file name of the data without its extension. Characters other than letters,
+/// digits, `-`, `_` and `.` become `_`.
 fn folder_for(data: &str) -> PathBuf {
     let path = data.split_once(':').map_or(data, |(_, path)| path);
     let full = fs::canonicalize(path).unwrap_or_else(|_| path.into());
@@ -149,7 +150,7 @@ fn folder_for(data: &str) -> PathBuf {
     PathBuf::from("runs").join(format!("explore-{}", if plain.is_empty() { "data" } else { &plain }))
 }
 
-/// Picks a free port if the default port is in use, because the user has not chosen a port.
+/// Picks a free port for port 0, and if the default port is in use. Any other port was chosen by the user.
 fn choose_port(args: &mut ExploreArgs) {
     let (host, port) = (args.listen.host.clone(), args.listen.port);
     if port != DEFAULT_PORT && port != 0 {

@@ -150,7 +150,8 @@ fn picture_beside(csv: &Path, name: &str) -> conifer_viz::Result<Vec<u8>> {
     std::fs::read(csv.with_file_name(name)).map_err(|cause| refused(cause.to_string()))
 }
 
-/// The reader of figures that accept only CSV. It always fails, because [`own_tables`] has read all CSV files before.
+/// Returns the error for figures that accept only CSV. It is called when [`own_tables`] found an input that is not a
+/// CSV file with the columns of the figure.
 fn only_csv(entry: &FigureEntry, args: &FigureArgs) -> anyhow::Result<FigureTable> {
     let columns: Vec<&str> = entry.columns.iter().map(|it| it.name).collect();
     let (inputs, columns) = (args.inputs.join(", "), columns.join(","));

@@ -1,4 +1,4 @@
-//! `conifer hierarchy`: the chain of texts that is retrieved for a photo, beside the true chain.
+//! `conifer hierarchy`: the chain of texts that is retrieved for a photo or a text, beside the true chain.
 
 use anyhow::{Context as _, bail, ensure};
 use burn::tensor::Device;
@@ -122,12 +122,12 @@ fn no_candidates(set: &Snapshot, views: &[ViewArg], filtered: &str) -> String {
     )
 }
 
-/// The text by which candidates are compared; the id for a set without texts.
+/// The text by which candidates are compared; the id if the row has no text.
 fn text_of(set: &Snapshot, row: usize) -> &str {
     label(set, row).unwrap_or(&set.ids[row])
 }
 
-/// The true chain of the photo of the query, if the set has one.
+/// The true chain of the row or photo of the query, if the set has one.
 fn true_chain(
     set: &Snapshot,
     args: &HierarchyArgs,

@@ -203,14 +203,14 @@ fn open_as(
     open_source(&DataArgs { data_options: args.data_options.clone(), ..own })
 }
 
-/// Reads the classes that the model chooses from, one per line.
+/// Reads the classes that the model chooses from, one per line. Lines that start with `#` are comments.
 fn class_list(path: &Path) -> anyhow::Result<Vec<String>> {
     let text = std::fs::read_to_string(path).with_context(|| format!("--classes {}", path.display()))?;
     let lines = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
     Ok(lines.map(str::to_owned).collect())
 }
 
-/// Notes on stderr how many photos were left out, with the first reasons.
+/// Notes on stderr how many photos were left out, with the first reason.
 fn note_left_out(option: &str, set: &PhotoSet) {
     if set.left_out > 0 {
         let first = set.first_left_out.as_deref().unwrap_or_default();

@@ -122,7 +122,7 @@ fn links_of_the_documents_resolve() {
     }
 }
 
-/// The table of contents of the book names every page of `docs` and `docs/methods` once.
+/// The table of contents of the book names every page of `docs`, `docs/methods` and `docs/papers` once.
 #[test]
 fn every_page_is_in_the_book() {
     let summary = fs::read_to_string(root().join("docs/SUMMARY.md")).unwrap();

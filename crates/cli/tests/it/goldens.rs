@@ -43,7 +43,7 @@ fn released_checkpoints_embed_and_round_trip() {
         good(here, &["embed", "native", "--data", "samples.jsonl", "--views", "image,text", "--out", "set"]);
         let set = EmbeddingSet::load(&here.join("set")).unwrap();
         // The token ids are identical, so texts must agree up to rounding. The golden pixels are floats, but photos are
-        // stored as 8-bit values, which changes a pixel by at most 1/510. The tests beside the model check exact
+        // stored as 8-bit values, which changes a pixel by at most 1/510. The tests of `conifer-model` check exact
         // pixels.
         for (modality, view, tolerance) in [(Modality::Text, "text", 1e-5), (Modality::Image, "image", 5e-3)] {
             let found: Vec<f32> = (0..set.len())
@@ -68,7 +68,8 @@ fn released_checkpoints_embed_and_round_trip() {
 }
 
 /// Converts CLIPs of Hugging Face and open_clip (`../shared/goldens/models`) to a checkpoint folder, to the other
-/// library's layout and back. The tests beside the model check the embeddings; this test checks that no tensor changes.
+/// library's layout and back. The tests of `conifer-model` (`checkpoint/clip_tests.rs`) check the embeddings; this test
+/// checks that no tensor changes.
 #[test]
 fn clip_models_of_other_libraries_round_trip() {
     for (model, layout, other, file) in [

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::{command, good, refused, root};
 
-/// A small model and toy scenes of this number.
+/// A small model and `scenes` toy scenes.
 fn prepare(at: &Path, scenes: &str) {
     let config = root().join("configs/toy_hycoclip.toml");
     good(at, &["train", config.to_str().unwrap(), "--smoke", "--out", "run"]);
@@ -115,14 +115,14 @@ fn bad_input_is_counted_by_cause() {
     for (cause, expected) in [("empty_caption", 1), ("no_photo", 1)] {
         assert_eq!(count(0, "left_out", cause), Some(expected), "{cause}: {report:#}");
     }
-    // "the distance" and "the air"
+    // The abstract nouns are "the distance" and "the air".
     assert_eq!(count(0, "dropped", "abstract_noun"), Some(2));
     let causes = ["photo_gone", "photo_unreadable", "malformed_proposal", "box_outside"];
     for cause in causes {
         assert_eq!(count(1, "left_out", cause), Some(1), "{cause}: {report:#}");
     }
     assert_eq!(count(1, "left_out", "small_box"), Some(2));
-    // other.png, and the photo that the data no longer name
+    // The unknown photos are other.png and the photo that `absent.png` replaces in the data.
     assert_eq!(count(1, "left_out", "unknown_photo"), Some(2));
     for cause in ["no_box", "photo_gone", "photo_unreadable"] {
         assert_eq!(count(1, "dropped", cause), Some(1), "{cause}: {report:#}");

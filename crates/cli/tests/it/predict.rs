@@ -14,8 +14,7 @@ const SEEN: [&str; 6] =
     ["--data-option", "classes=seen", "--data-option", "per_class=2", "--data-option", "resolution=64"];
 const PROMPTS: [&str; 4] = ["--tree", "tree.txt", "--prompts", "prompts.txt"];
 
-/// Writes the class tree of the toy world, prompts, and the list of classes that the encoders know. Returns the path of
-/// the encoders.
+/// Writes the class tree of the toy world and prompts. Returns the path of the encoders.
 fn toy(folder: &Path) -> String {
     good(folder, &["data", "toy", "--out", "toy", "--size", "1", "--resolution", "64"]);
     fs::rename(folder.join("toy/tree.txt"), folder.join("tree.txt")).unwrap();
@@ -149,7 +148,7 @@ fn held_out_classes_are_calibrated_by_genus() {
     let folder = tempfile::tempdir().unwrap();
     let here = folder.path();
     let towers = toy(here);
-    // The classes without the held-out ones.
+    // The seen and the held-out classes are disjoint.
     let all = good(here, &["--json", "data", "check", "--data", "toy", "--data-option", "per_class=1"]);
     assert!(parsed(&all)["samples"].as_u64().unwrap() > 20, "{all}");
     let class_names = |choice: &str| -> Vec<String> {

@@ -61,7 +61,7 @@ fn every_projection_writes_its_files() {
         let [first, second] = [format!("{by}-1"), format!("{by}-2")];
         let report = run(&first);
         assert_eq!((&report["by"], &report["rows"], &report["space"]["dim"]), (&by.into(), &40.into(), &5.into()));
-        // CO-SNE does not keep the scale of distances, so it has no variance or distortion.
+        // Variance and distortion are measured only for tangent PCA and HoroPCA, which keep the scale of distances.
         let has_quality = by != "depth" && by != "cosne" && by != "umap";
         assert_eq!(report.get("explained").is_some(), has_quality, "{report}");
         if has_quality {

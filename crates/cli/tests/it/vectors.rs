@@ -72,7 +72,7 @@ fn vectors_are_trained_embedded_evaluated_and_searched() {
     let embed = [&["--json", "embed", "run", "--out", "set"][..], &DATA[..]].concat();
     let done: Value = serde_json::from_str(&good(at, &embed)).unwrap();
     assert_eq!((&done["rows"], &done["skipped"]), (&32.into(), &0.into()), "{done}");
-    // Without the vectors of the texts, only photos have rows.
+    // A model that reads vectors rejects photos.
     refused(at, &["embed", "run", "--data", "toy", "--data-option", "size=4", "--out", "toy"], &["vector"]);
 
     let search = |query: &[&str]| -> Vec<Value> {

@@ -13,7 +13,7 @@ pub(crate) static ENTRY: SpaceEntry = SpaceEntry {
     sample: |_| [2, 5].map(|dim| ManifoldSpec { kind: "manhattan".into(), ..ManifoldSpec::euclidean(dim) }).into(),
 };
 
-/// The distance is the Manhattan distance; all other functions are those of Euclidean space.
+/// Distance, similarity and depth use the Manhattan distance; all other functions are those of Euclidean space.
 struct Manhattan<T> {
     spec: ManifoldSpec,
     flat: Box<dyn Space<T>>,

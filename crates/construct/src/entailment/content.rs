@@ -21,14 +21,15 @@ pub(super) enum ContentKind {
 /// A content word in its base form.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct ContentWord {
-    /// Singular of a noun, base form of a verb, otherwise the word in lower case.
+    /// Singular of a noun, base form of a verb or of an adjective in -ing ("smiling"), otherwise the word in lower
+    /// case.
     pub(super) base: String,
     pub(super) kind: ContentKind,
     /// Chunk of a noun or adjective, counted from 0.
     pub(super) chunk: Option<usize>,
     /// True if a negation before the word applies to it.
     pub(super) negated: bool,
-    /// Number word or digits in front of a head noun: `Some(2)` for "two dogs".
+    /// Number in front of a head noun: `Some(2)` for "two dogs", `Some(1)` for "a dog".
     pub(super) number: Option<u32>,
 }
 
@@ -145,7 +146,7 @@ fn base_form(word: &str, kind: ContentKind, nouns: &Hypernyms) -> String {
     }
 }
 
-/// The first number of a chunk, in digits or as a word up to twelve.
+/// The first number of a chunk, in digits or as a word up to twelve. The articles "a" and "an" count as 1.
 fn number(chunk: &[crate::tagger::Token]) -> Option<u32> {
     const WORDS: [&str; 13] =
         ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"];

@@ -18,9 +18,10 @@ const VERB_WEIGHT: f32 = 0.7;
 /// Weight of a modifier, adjective or adverb of the hypothesis.
 const MODIFIER_WEIGHT: f32 = 0.6;
 
-/// Judges by content words: each word of the hypothesis has to be in the premise, or to be a hypernym or a synonym of a
-/// word there. Two numbers, colours, antonyms, activities or kinds in the same role contradict each other, and so does
-/// a negation of one text only.
+/// Judges by content words. A word of the hypothesis follows if it is in the premise, or if it is a hypernym or a
+/// synonym of a word there. The main word of the hypothesis and 60 % of the weight of its words have to follow. Two
+/// numbers, colours, antonyms, activities or kinds in the same role contradict each other, and so does a negation of
+/// one text only.
 pub struct RuleEntailment {
     tagger: Arc<Tagger>,
     nouns: Arc<Hypernyms>,

@@ -36,7 +36,7 @@ pub struct ProposedBoxes {
     pub outside: Vec<String>,
 }
 
-/// Windows of several sizes and shapes over the whole photo, half a window apart.
+/// Windows of several sizes and shapes over the whole photo, at most half a window apart.
 ///
 /// For 75 % of the phrases of the 289 `dev` photos of Flickr8k, the best of these windows has an IoU of at least .5
 /// with the union of the human boxes (1,021 phrases).
@@ -58,7 +58,7 @@ const WINDOWS: &[[f32; 2]] = &[
     [0.6, 0.3],
     [0.3, 0.3],
 ];
-/// Distance of neighbouring windows as a share of the window.
+/// Maximum distance of neighbouring windows as a share of the window.
 const STRIDE: f32 = 0.5;
 
 impl BoxProposer for DenseWindows {
@@ -174,7 +174,8 @@ pub(super) fn photo_cause(broken: &conifer_data::Broken) -> Cause {
     }
 }
 
-/// For proposers that read pixels or fractions: the box as fractions if it is inside the photo.
+/// Converts a box of a proposer to fractions of the photo. With `size`, the coordinates are pixels of a photo of this
+/// size; without it, they already are fractions.
 ///
 /// # Errors
 /// The box does not lie inside the photo, or has no area.

@@ -9,7 +9,7 @@ const STEPS: usize = 50;
 /// Weight of the penalty on the slope, which bounds it if the classes can be separated.
 const PENALTY: f64 = 1e-3;
 /// Newton step at which the fit ends. Scores are standardised, so slope and intercept are of the order of 1, and the
-/// probabilities have at least nine right digits.
+/// probabilities have at least nine correct digits.
 const SETTLED: f64 = 1e-10;
 /// Number of bins of the checked probabilities.
 const BINS: usize = 5;
@@ -29,8 +29,8 @@ pub struct Calibration {
     pub intercept: f64,
     /// Phrases with their own photos that the fit used.
     pub phrases: usize,
-    /// Mean difference between probability and observed share over the bins, weighted by their counts, on photos that
-    /// the fit did not use (expected calibration error); 0 without such photos.
+    /// Mean absolute difference between probability and observed share over the bins, weighted by their counts, on
+    /// photos that the fit did not use (expected calibration error); 0 without such photos.
     pub error: f64,
     /// The bins of the photos that the fit did not use.
     pub bins: Vec<CalibrationBin>,

@@ -46,8 +46,8 @@ struct ProposalLine {
 impl ProposalFile {
     /// Reads a file with `{"image": "1.jpg", "width": 500, "height": 375, "boxes": [[12, 30, 310, 360]]}` in each line.
     /// Boxes are left, top, right and bottom border in pixels of a photo of this size; without a size, they are
-    /// fractions. `image` is the path of a photo of the data, or the end of it. Lines of the same photo add up.
-    /// Malformed lines are skipped and counted.
+    /// fractions. `image` is the path of a photo of the data, or the end of it. The boxes of several lines of the same
+    /// photo are combined. Malformed lines are skipped and counted.
     ///
     /// # Errors
     /// The file cannot be read.

@@ -1,4 +1,4 @@
-//! Requests with retries, a rate limit and stored answers.
+//! LLM client with retries, a rate limit and a response cache on disk.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};

@@ -82,7 +82,8 @@ impl SeedPrompt {
         Prompt { text: instruction, begin, temperature: 1.2, stop: None }
     }
 
-    /// The text in quotation marks of an answer. `begun` is true if the prompt ends with the opening mark.
+    /// The text in quotation marks of an answer, without the words around the blank of [`Self::FillBlank`]. `begun` is
+    /// true if the prompt already has the opening mark.
     pub fn quoted(self, answer: &str, begun: bool) -> Option<String> {
         let is_quote = |c: char| matches!(c, '"' | '\u{201c}' | '\u{201d}');
         let inner = match begun {
@@ -167,7 +168,8 @@ impl Shots {
         Ok(Self { rows })
     }
 
-    /// A list of ten hierarchies and the beginning of the next line. `seed` and `key` choose the ten.
+    /// A list of up to ten hierarchies and the beginning of the next line. `seed` and `key` determine which
+    /// hierarchies.
     pub fn prompt(&self, direction: Direction, given: &[&str], seed: u64, key: &str) -> Prompt {
         let mut rng = ChaCha8Rng::from_seed(key_of(seed, key));
         let chosen = sample(&mut rng, self.rows.len(), SHOTS.min(self.rows.len()));

@@ -87,8 +87,8 @@ pub(crate) fn fault(caption: &str, min_words: usize) -> Option<Cause> {
     }
 }
 
-/// True if a text has an ASCII letter or digit, but no control or replacement character and no ` => `, the delimiter of
-/// HierarCaps' tables.
+/// True if a text has an ASCII letter or digit, but no control or replacement character and no `=>`, which separates
+/// the tiers in HierarCaps' tables.
 pub(super) fn is_standard(text: &str) -> bool {
     text.bytes().any(|byte| byte.is_ascii_alphanumeric())
         && !text.chars().any(char::is_control)

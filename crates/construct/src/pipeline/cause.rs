@@ -1,6 +1,6 @@
 use serde::{Deserialize, Serialize};
 
-/// Why a caption or a generated text did not pass a stage.
+/// Why a caption, a generated text, a phrase, a photo or a box did not pass a stage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -9,7 +9,7 @@ pub enum Cause {
     BrokenSample,
     /// Fewer words than `--min-words`.
     TooShort,
-    /// More than [`super::MAX_WORDS`] words.
+    /// More than [`super::MAX_WORDS`] words, or more characters than the source accepts.
     TooLong,
     /// No ASCII letter or digit, a control or replacement character, or the delimiter of HierarCaps' files.
     Characters,
@@ -23,9 +23,10 @@ pub enum Cause {
     NegatedSubject,
     /// The subject has no known hypernym and no longer form.
     NoGeneralTier,
-    /// No part of the caption is short enough for the third tier.
+    /// No part of the caption is longer than the second tier and short enough for the third.
     NoThirdTier,
-    /// A tier does not follow from the tier below it, or both follow from each other.
+    /// The tiers form no hierarchy: a tier does not follow from the tier below it, both follow from each other or are
+    /// equal, a tier has no word or an invalid character, or the third tier is too long.
     NotEntailed,
     /// A model gave no text with four tiers.
     NotFourTiers,
@@ -35,13 +36,13 @@ pub enum Cause {
     NoNegative,
     /// The endpoint answered with an error status.
     EndpointStatus,
-    /// The endpoint answered with something else than a completion.
+    /// The response of the endpoint is no completion.
     EndpointAnswer,
     /// The endpoint did not answer.
     EndpointDown,
     /// Rejected in the review file.
     Rejected,
-    /// The caption has no text.
+    /// The caption has no text, or the sample has no caption.
     EmptyCaption,
     /// The sample names no photo.
     NoPhoto,
@@ -51,7 +52,7 @@ pub enum Cause {
     PhotoGone,
     /// The photo is no image, is damaged, or is too large, too small or too narrow.
     PhotoUnreadable,
-    /// No noun chunk that could be in a photo.
+    /// The caption has no noun chunk.
     NoPhrase,
     /// The noun is in the list of abstract nouns.
     AbstractNoun,

@@ -1,4 +1,4 @@
-//! The grow stage: a model continues lists of ten seeds with one more hierarchy.
+//! The grow stage: a model continues lists of up to ten seeds with one more hierarchy.
 
 use super::captions::is_standard;
 use super::stage::StageReport;

@@ -44,10 +44,10 @@ struct HierarchyMeta<'a> {
 }
 
 /// Writes the hierarchies of the negatives stage, and a table for review beside the stages' files if there is none.
-/// Returns their number.
+/// Returns the number of hierarchies.
 ///
 /// # Errors
-/// The stage has not run, or a file cannot be written.
+/// The stage has not run, its file cannot be read, or a file cannot be written.
 pub fn write_output(work: &WorkFolder, out: &Path, format: OutputFormat, seed: u64) -> Result<u64> {
     let mut file = NewFile::create(out)?;
     let folder = absolute(out.parent().unwrap_or(Path::new("")));

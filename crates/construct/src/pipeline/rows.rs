@@ -51,9 +51,10 @@ impl CaptionRow {
 pub struct Provenance {
     /// The stage.
     pub stage: Stage,
-    /// `rules`, the name of a model, or `review`.
+    /// `rules`, the name of a model, `review`, or `--seeds`.
     pub by: String,
-    /// Number of the accepted draw of each text, from 0.
+    /// Numbers of the accepted draws of a model, or of the tries of the rules, from 0: one per answer or negative tier.
+    /// Empty for hierarchies of `--seeds`.
     pub draws: Vec<u32>,
 }
 

@@ -83,11 +83,12 @@ impl CauseCount {
 pub struct StageReport<S = Stage> {
     /// The stage.
     pub stage: S,
-    /// `rules`, or the name of the model.
+    /// What made the rows: `rules`, `--seeds`, the name of a model, of a file or of a box proposer, or the threshold of
+    /// the keep stage.
     pub by: String,
     /// Number of texts that entered the stage.
     pub entered: u64,
-    /// Number of rows that the stage wrote.
+    /// Number of texts that left the stage: the rows that it wrote, or their phrases in a pipeline for phrases.
     pub left: u64,
     /// Dropped texts by cause.
     pub dropped: BTreeMap<Cause, CauseCount>,

@@ -33,7 +33,7 @@ impl<S: StageKind> WorkFolder<S> {
     /// Opens or creates the folder.
     ///
     /// # Errors
-    /// The folder cannot be created, or its `stages.json` was not written by conifer.
+    /// The folder cannot be created, or its `stages.json` cannot be read or was not written by conifer.
     pub fn open(path: &Path) -> Result<Self> {
         std::fs::create_dir_all(path).map_err(Error::io("create", path))?;
         let list = path.join("stages.json");

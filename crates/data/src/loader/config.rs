@@ -137,7 +137,7 @@ pub enum HardNegative {
     #[default]
     Sibling,
     /// A child of a sibling of the parent. Without such a child, the nearest other taxon of the rank that is not a
-    /// sibling.
+    /// sibling; if all others are siblings, a sibling.
     Cousin,
 }
 

@@ -30,9 +30,9 @@ pub struct EdgeChoice {
     pub rule: PartRule,
     /// Maximum number of boxes per photo, 1 to 1000. If a photo has more boxes, a random subset is drawn in each epoch.
     pub boxes: usize,
-    /// Cross-image pairs: for each class among the drawn boxes, this many boxes of that class from other photos become
-    /// parts of this photo; at most 1000, 0: none. The class of a box is the text of its phrase. The paper uses 1, and
-    /// reports that cross-image pairs help for classes that look different from photo to photo.
+    /// Cross-image pairs: for each class among the drawn boxes, up to this many boxes of that class from other photos
+    /// become parts of this photo; at most 1000, 0: none. The class of a box is the text of its phrase. The paper uses
+    /// 1, and reports that cross-image pairs help for classes that look different from photo to photo.
     pub cross: usize,
     /// Crops per box, augmented independently, 1 to 1000. The default is 1; HCL compares two crops of each box.
     pub copies: usize,

@@ -112,7 +112,7 @@ impl Loader {
         })
     }
 
-    /// Makes batches that refer to regions of photos instead of holding their pixels. Call this method before the first
+    /// Lets all batches refer to regions of photos instead of holding their pixels. Call this method before the first
     /// batch.
     pub fn name_regions(&mut self, mode: RegionMode) {
         if let Some(maker) = Arc::get_mut(&mut self.maker) {
@@ -135,7 +135,8 @@ impl Loader {
     /// part to all processes and returns the bytes of all parts, in order of their numbers.
     ///
     /// # Errors
-    /// Too many samples are broken, counted over all parts.
+    /// Too many samples are broken, counted over all parts; no candidate for a row is usable; or the bytes of another
+    /// part cannot be parsed.
     pub fn next_joined(&mut self, gather: &mut dyn FnMut(&[u8]) -> Vec<Vec<u8>>) -> Result<Batch> {
         let batch = self.next_batch(gather);
         self.failed = batch.is_err();
@@ -145,7 +146,7 @@ impl Loader {
     /// Sets the position in the run. The next batch is the batch that starts at this position.
     ///
     /// # Errors
-    /// The position is not a batch boundary of this batch size and data set.
+    /// The position is not a batch boundary of this batch size and data set, or the epoch is above 2^32 - 1.
     pub fn resume(&mut self, state: LoaderState) -> Result<()> {
         let batch_size = self.maker.config.batch_size as u64;
         let between = state.position.is_multiple_of(batch_size);

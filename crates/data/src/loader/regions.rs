@@ -109,7 +109,7 @@ impl RegionReader {
     /// Pixels `[3, size, size]` of regions of one sample, in order. The photo is decoded once.
     ///
     /// # Errors
-    /// [`Broken`] if the photo cannot be decoded.
+    /// [`Broken`] if the sample or an image cannot be read, or if the sample does not have one of the regions.
     pub fn pixels(&self, index: u64, regions: &[HashedRegion]) -> Result<Vec<Vec<u8>>, Broken> {
         guarded(
             || format!("{}[{index}]", self.source.name()),
@@ -203,8 +203,8 @@ impl RegionReader {
         Ok(parts)
     }
 
-    /// The key of a stored feature (`ContentKey` in `conifer-model`): a hash of the photo, the rectangle, and the crop or the
-    /// augmentation.
+    /// The key of a stored feature (`ContentKey` in `conifer-model`): a hash of the photo, the rectangle, and the crop
+    /// or the augmentation.
     fn key(&self, content: &PartContent<'_>, copy: u32) -> [u8; 32] {
         let mut hash = Sha256::new();
         hash.update(content.photo);

@@ -28,7 +28,7 @@ pub(super) struct RowMaker {
     pub(super) cache: Option<PixelCache>,
     /// Taxonomy of all samples, if negative taxa are drawn.
     pub(super) taxonomy: Option<Taxonomy>,
-    /// Classes of all samples, if boxes of other photos are drawn.
+    /// Boxes of all samples by class, if boxes of other photos are drawn; otherwise empty.
     pub(super) classes: ClassBoxes,
     /// If set, batches refer to regions instead of holding pixels.
     pub(super) regions: Option<RegionMode>,

@@ -69,7 +69,8 @@ struct CsvColumns {
     caption: usize,
     label: Option<usize>,
     split: Option<usize>,
-    /// Number of header fields. A row with more fields contains an unquoted delimiter.
+    /// Number of header fields; `None` for a table without a header. A row with more fields contains an unquoted
+    /// delimiter.
     count: Option<usize>,
 }
 
@@ -93,7 +94,7 @@ impl CsvPairs {
     /// Reads the table once and indexes its rows.
     ///
     /// # Errors
-    /// The file cannot be read, lacks a column, or has no row (of the split).
+    /// The file cannot be read, lacks a column, or has no row (of the split); an option is invalid.
     pub fn open(spec: &SourceSpec) -> Result<Self> {
         let path = spec.need_path()?;
         let mut options: CsvPairsOptions = spec.parse_options()?;

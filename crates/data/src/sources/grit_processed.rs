@@ -44,7 +44,8 @@ impl GritProcessed {
     /// Indexes the shards.
     ///
     /// # Errors
-    /// The errors of [`Shards::open`]; the file of prefixes has a line without words.
+    /// The errors of [`Shards::open`]; an option is invalid, a split is set, or the file of prefixes cannot be read or
+    /// has a line without words.
     pub fn open(spec: &SourceSpec) -> Result<Self> {
         let options: GritProcessedOptions = spec.parse_options()?;
         spec.no_split()?;

@@ -51,7 +51,7 @@ impl GritRaw {
     /// Indexes the shards.
     ///
     /// # Errors
-    /// The errors of [`Shards::open`]; an option is out of range.
+    /// The errors of [`Shards::open`]; an option is invalid, or a split is set.
     pub fn open(spec: &SourceSpec) -> Result<Self> {
         let options: GritRawOptions = spec.parse_options()?;
         if !(0.0..=1.0).contains(&options.min_score) {

@@ -38,7 +38,7 @@ pub struct ImageFolder {
 #[derive(Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 struct ImageFolderOptions {
-    /// Without this option there are no captions, and the photos serve classification only.
+    /// Template of the captions. Without this option the samples have no captions.
     caption: Option<String>,
 }
 

@@ -62,7 +62,8 @@ impl ImageTextShards {
     /// Indexes the shards.
     ///
     /// # Errors
-    /// The errors of [`Shards::open`]; the options select no caption, or the file of prefixes has a line without words.
+    /// The errors of [`Shards::open`]; an option is invalid, a split is set, the options select no caption, or the file
+    /// of prefixes cannot be read or has a line without words.
     pub fn open(spec: &SourceSpec) -> Result<Self> {
         let options: ImageTextShardsOptions = spec.parse_options()?;
         if options.text.is_empty() && options.json_key.is_empty() {

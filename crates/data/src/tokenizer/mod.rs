@@ -23,7 +23,8 @@ use crate::error::{Error, Result};
 use crate::vectors::TextVectors;
 use crate::{files, guard};
 
-/// Encodes texts as token ids between a start and an end token. Cheap to clone, and shared by threads.
+/// Encodes texts as token ids: a start token (if the vocabulary has one), the tokens of the text, and an end token. A
+/// tokenizer of [`Tokenizer::of_vectors`] gives one id per text. Cheap to clone, and shared by threads.
 #[derive(Clone)]
 pub struct Tokenizer(Arc<TokenizerInner>);
 
@@ -124,7 +125,7 @@ impl Tokenizer {
     /// it.
     ///
     /// # Errors
-    /// The file cannot be written.
+    /// The errors of [`Tokenizer::to_json`], and an error if the file cannot be written.
     pub fn save(&self, path: &Path) -> Result<()> {
         files::write_whole(path, self.to_json()?.as_bytes())
     }
@@ -132,7 +133,7 @@ impl Tokenizer {
     /// The content of the `tokenizer.json`.
     ///
     /// # Errors
-    /// A part of the tokenizer cannot be serialised.
+    /// A part of the tokenizer cannot be serialised, or the tokenizer is one of [`Tokenizer::of_vectors`].
     pub fn to_json(&self) -> Result<String> {
         let failed = |error: tokenizers::Error| {
             Error::format("a tokenizer", error.to_string(), "one that can be written as tokenizer.json")
@@ -143,8 +144,9 @@ impl Tokenizer {
         }
     }
 
-    /// Encodes a text as start token, text tokens, end token. The result has at most `context` ids: a longer text
-    /// loses its last tokens, but never the end token.
+    /// Encodes a text as start token (if there is one), text tokens, end token. The result has at most `context` ids: a
+    /// longer text loses its last tokens, but never the end token. For a tokenizer of [`Tokenizer::of_vectors`] the
+    /// result is the id of the text, and `context` is ignored.
     ///
     /// # Errors
     /// `context` is too small for start and end, the model of a `tokenizer.json` cannot represent the text, or the text

@@ -32,7 +32,7 @@ impl Augment {
         Ok(self.apply(&image.open(limits)?, size, rng))
     }
 
-    /// True if the augmentation uses only a part of the photo.
+    /// True if the crop depends only on the size of the photo, so that pixels outside of the crop need not be decoded.
     pub(crate) fn needs_only_a_part(&self) -> bool {
         !self.white_pad
     }

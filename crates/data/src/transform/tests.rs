@@ -13,7 +13,8 @@ fn noise(width: u32, height: u32, seed: u64) -> Picture {
     Picture { width, height, rgb }
 }
 
-/// A smooth picture with a different colour at every pixel: red increases to the right, green downwards.
+/// A smooth gradient: red increases to the right, green downwards. Every pixel has a different colour if no side
+/// exceeds 256 pixels.
 fn ramp(width: u32, height: u32) -> Picture {
     let pixel = |i: u32| {
         let share = |at: u32, side: u32| (255 * at / (side - 1).max(1)) as u8;
@@ -63,7 +64,6 @@ fn golden_photos_match_pillow() {
     assert_eq!(checked, 20);
 }
 
-/// Boxes that are too small or too thin are enlarged.
 #[test]
 fn too_small_boxes_are_enlarged() {
     let photo = ramp(200, 100);
@@ -78,7 +78,7 @@ fn too_small_boxes_are_enlarged() {
     assert_eq!(crop_box(&ramp(1, 1), &BBox { x1: 0.0, y1: 0.0, x2: 1.0, y2: 1.0 }).width, 1);
 }
 
-/// Resampling only the window equals resizing the whole photo and cropping it.
+/// Resampling only the window equals resizing the whole photo and cropping it, up to one level.
 #[test]
 fn center_equals_resize_then_crop() {
     for (width, height, size) in [(333, 251, 224), (150, 200, 64), (97, 33, 32), (64, 65, 64), (5, 3, 16)] {

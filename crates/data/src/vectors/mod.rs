@@ -76,7 +76,8 @@ impl VectorMatrix {
         read(path, name, AcceptedShape::Matrix)
     }
 
-    /// Reads a single vector: an array with one dimension, or with one row.
+    /// Reads a single vector from a `.npy`, `.npz` or `.safetensors` file: an array with one dimension, or with one
+    /// row.
     ///
     /// # Errors
     /// The errors of [`VectorMatrix::read`].

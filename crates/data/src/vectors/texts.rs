@@ -23,11 +23,11 @@ pub struct TextVectors {
 }
 
 impl TextVectors {
-    /// The vectors of texts: row i of `matrix` is the vector of `texts[i]`. A text may occur several times with the
-    /// same vector; the first row is used.
+    /// The vectors of texts: row i of `matrix` is the vector of `texts[i]`. A text may occur several times if its
+    /// vectors differ by at most 1 % of their length; the first row is used.
     ///
     /// # Errors
-    /// There is not one text per row, or a text has two different vectors.
+    /// There is not one text per row, or two vectors of a text differ by more.
     pub fn new(matrix: impl Into<Arc<VectorMatrix>>, texts: &[String]) -> Result<Self> {
         let matrix = matrix.into();
         if matrix.len() != texts.len() || u32::try_from(texts.len()).is_err() {
@@ -54,7 +54,7 @@ impl TextVectors {
         Ok(Self { matrix, rows, fingerprint: hex::encode(hash.finalize()) })
     }
 
-    /// Width of the vectors; 0 without texts.
+    /// Width of the vectors; 0 for the default value, which has no texts.
     pub fn width(&self) -> usize {
         self.matrix.width()
     }
@@ -84,7 +84,7 @@ impl TextVectors {
         SharedVector::new(self.matrix.clone(), id.checked_sub(1)?)
     }
 
-    /// SHA-256 (hex) of texts and vectors; empty without texts.
+    /// SHA-256 (hex) of texts and vectors; empty for the default value.
     pub fn fingerprint(&self) -> &str {
         &self.fingerprint
     }

@@ -46,7 +46,8 @@ fn halves_match_hand_calculation() {
     assert_eq!((all, none), (source + &target, String::new()));
 }
 
-/// With one group of four, the classes that do not fit into the source fill the target. Single classes alternate.
+/// With one group of four, the classes that do not fit into the source fill the target. Groups of one class fill the
+/// source first.
 #[test]
 fn spare_classes_fill_the_smaller_half() {
     assert_eq!(bad_halves(&[vec!["a", "b", "c", "d"]], 2), [vec!["a", "b"], vec!["c", "d"]]);

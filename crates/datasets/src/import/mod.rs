@@ -143,7 +143,7 @@ fn roots_of(spec: &ImportSpec) -> AllowedRoots {
 /// Reads the samples of a published data set and checks them.
 ///
 /// # Errors
-/// An unknown importer or input, a missing input, or a file of another format.
+/// An unknown importer, input or option, a missing input, or a file of another format.
 pub fn read(spec: &ImportSpec) -> Result<Samples> {
     read_seeing(spec, |_| {})
 }

@@ -153,7 +153,7 @@ impl OpenImagesRow<'_> {
 /// Reads display names by MID: rows of `LabelName,DisplayName`, with or without this header.
 ///
 /// # Errors
-/// The file cannot be read, or a row (named by its number) does not have two fields.
+/// The file cannot be read, or a row (named by its number) does not have two fields, neither of them empty.
 pub(crate) fn read_names(path: &Path) -> Result<HashMap<String, String>> {
     let mut reader = csv::ReaderBuilder::new().has_headers(false).flexible(true).from_reader(open_text(path)?);
     let mut names = HashMap::new();

@@ -120,8 +120,8 @@ impl PartGraph {
     }
 
     /// The graph as a tree, for [`conifer_data::hierarchy::Tree::read_edges`]. The parent of each class is the parent
-    /// of its edge with the largest `share` (ties: the largest count, then the first parent name). Classes that are a
-    /// part of no other class are below [`SCENE`].
+    /// of its edge with the largest `share` (ties: the largest count, then the first parent name). Classes that have
+    /// parts and are a part of no other class are below [`SCENE`]. Classes without an edge are left out.
     pub fn tree_edges(&self) -> String {
         let mut best: HashMap<&str, &PartEdge> = HashMap::new();
         for edge in &self.edges {

@@ -277,7 +277,8 @@ mod tests {
         let folder = fixture();
         let (photos, info) = (folder.path().join("photos"), folder.path().join("info"));
         let source = open(&spec(photos.clone(), None, json!({"info": info, "task": "living17"}))).unwrap();
-        // The zebra, both cranes and the folder of all dogs are in the hierarchy, but not in the task.
+        // The names of the folders `zebra`, `crane` (two classes) and `domestic-dog` (an inner node) are known, but
+        // none of them is a class of the task.
         let samples: Vec<_> = (0..source.len()).map(|index| source.get(index).unwrap()).collect();
         let found: Vec<_> =
             samples.iter().map(|it| (&*it.id, it.label.as_deref().unwrap(), it.taxon.join(" > "))).collect();

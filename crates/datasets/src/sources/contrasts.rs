@@ -255,7 +255,7 @@ pub(super) fn stem(file: &Path) -> String {
     file.file_stem().unwrap_or_default().to_string_lossy().into_owned()
 }
 
-/// Checks that the requested split is one of the subsets.
+/// Checks that the requested split, if there is one, is one of the subsets.
 ///
 /// # Errors
 /// The split is not one of the subsets.

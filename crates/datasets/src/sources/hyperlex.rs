@@ -18,9 +18,9 @@ pub(super) const ENTRY: SourceEntry = SourceEntry {
 /// The columns that are read. In the file, the scores of the individual raters follow.
 const COLUMNS: [&str; 6] = ["WORD1", "WORD2", "POS", "TYPE", "AVG_SCORE", "AVG_SCORE_0_10"];
 
-/// The pairs of a file. A sample has the chain Y, X (the general word first). Its grade is the mean rating from 0 to
-/// 10. Its label is the WordNet relation between the words ("hyp-1", "cohyp", ...; the prefix "r-" marks the direction
-/// from Y to X). Its split is "N" or "V".
+/// The pairs of a file. A sample has the chain WORD2, WORD1 (in the paper, WORD1 is X and WORD2 is Y, the general
+/// word). Its grade is the mean rating from 0 to 10. Its label is the WordNet relation between the words ("hyp-1",
+/// "cohyp", ...; the prefix "r-" marks the direction from Y to X). Its split is "N" or "V".
 pub struct HyperLexPairs {
     path: PathBuf,
     /// Lines with their numbers in the file, from 1.

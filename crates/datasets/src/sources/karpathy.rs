@@ -65,7 +65,7 @@ impl Karpathy {
     /// Reads the photos and captions of the file.
     ///
     /// # Errors
-    /// The file cannot be read, has another format, or has no photo of the split.
+    /// An option is invalid; the file cannot be read, has another format, or has no photo (of the split).
     pub fn open(spec: &SourceSpec) -> Result<Self> {
         let path = spec.need_path()?;
         let options: KarpathyOptions = spec.parse_options()?;

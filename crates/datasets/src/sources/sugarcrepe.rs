@@ -19,7 +19,7 @@ pub(super) const ENTRY: SourceEntry = SourceEntry {
     read: |spec| Ok(Box::new(open(spec)?)),
 };
 
-/// The subsets, equal to the names of their files.
+/// Names of the subsets; the file of a subset is `NAME.json`.
 const SUBSETS: &[&str] = &["add_att", "add_obj", "replace_att", "replace_obj", "replace_rel", "swap_att", "swap_obj"];
 
 #[derive(Default, Deserialize)]

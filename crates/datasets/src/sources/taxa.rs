@@ -111,7 +111,7 @@ impl TaxonPaths {
                 }
             }
         }
-        // A remaining name may only be below a cycle; following parents from there leads into the cycle.
+        // A remaining name may be below a cycle rather than on it. Following its parents leads into the cycle.
         let Some((&start, _)) = below.first_key_value() else { return Ok(()) };
         let mut parents: HashMap<&str, &str> = HashMap::new();
         for (parent, children) in &below {

@@ -87,7 +87,8 @@ fn ranks_from_a_second_table() {
     assert!(message(&spec("taxon_table", &path, half)).contains("`taxonomy, key, taxonomy_key` is only some of them"));
 }
 
-/// A rank is missing in the middle, at the start, or everywhere. A label needs genus and species.
+/// A rank is missing in the middle, at the start, or everywhere. The label is the binomial if genus and species are
+/// present, otherwise the last name.
 #[test]
 fn missing_ranks_and_common_names() {
     let folder = FixtureFolder::new();

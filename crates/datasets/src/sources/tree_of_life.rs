@@ -49,7 +49,7 @@ impl TreeOfLife {
     /// Indexes the shards.
     ///
     /// # Errors
-    /// The errors of [`Shards::open`].
+    /// The errors of [`Shards::open`]; an option is invalid, or a split is set.
     pub fn open(spec: &SourceSpec) -> Result<Self> {
         let options = spec.parse_options()?;
         spec.no_split()?;

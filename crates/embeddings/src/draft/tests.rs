@@ -101,7 +101,6 @@ fn an_interrupted_draft_ends_with_the_bytes_of_a_saved_set() {
     assert_eq!(names, ["parts", "saved", "whole"], "no file of a draft is left");
 }
 
-/// The set was published, but the machine stopped before the draft was removed.
 /// The first commit comes before the first point.
 #[test]
 fn a_draft_without_points_continues() {
@@ -123,6 +122,7 @@ fn a_draft_without_points_continues() {
     assert_eq!(files(&whole), files(&parts));
 }
 
+/// The set was published, but the machine stopped before the draft was removed.
 #[test]
 fn leftovers_of_a_finished_draft_are_ignored() {
     let home = tempfile::tempdir().unwrap();

@@ -133,7 +133,7 @@ pub struct HierarcapsPoints<'a> {
     pub root: &'a Root,
     /// Tier texts of each row, general first.
     pub tiers: &'a [Vec<String>],
-    /// Points of all tier texts by row, then tier: `[sum of tiers, dim]`.
+    /// Points of all tier texts by row, then tier: `[total number of tiers, dim]`.
     pub texts: &'a [f32],
     /// Candidates that are not a tier of any row; usually empty.
     pub more_texts: &'a [String],

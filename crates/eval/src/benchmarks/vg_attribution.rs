@@ -8,7 +8,8 @@ use crate::{Error, Result};
 /// The photo is cropped to its box. An item is correct if `score(box, caption) > score(box, caption with the attributes
 /// exchanged)`; a tie is wrong. HyCoCLIP reports a mean accuracy without stating what is averaged, so three means are
 /// recorded: over items, over attribute pairs (labels), and over the attribute pairs with at least 25 items. ARO's
-/// evaluator lists only the latter. The order of a pair matters: `open_crouched` and `crouched_open` are two pairs.
+/// evaluator lists only pairs with at least 25 items. The order of a pair matters: `open_crouched` and `crouched_open`
+/// are two pairs.
 ///
 /// Each of the [`MOST_FREQUENT`] most frequent pairs has a separate record, as in Fig. 8b, with the pair as the split.
 pub(super) struct VgAttribution;

@@ -19,8 +19,8 @@ pub fn average_precision_101(scores: &[f32], right: &[bool], positives: usize) -
     ranking.average_precision(positives as f64, |_| 1.0)[1]
 }
 
-/// Detections of one class, best first, up to the last right one. They are sorted once and can be evaluated with any
-/// weights, as for a bootstrap that resamples photos.
+/// Detections of one class, best first, up to the last right one and its ties. They are sorted once and can be
+/// evaluated with any weights, as for a bootstrap that resamples photos.
 #[derive(Clone, Debug)]
 pub struct DetectionRanking(Vec<RankedDetection>);
 

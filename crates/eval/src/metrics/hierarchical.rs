@@ -46,7 +46,7 @@ impl NodeAncestors {
         Self { node, up: graph.ancestors(node) }
     }
 
-    /// Number of edges to an imagined parent of all roots.
+    /// Number of edges to a virtual parent of all roots.
     fn to_top(&self, graph: &ClassGraph) -> usize {
         let roots = self.up.iter().filter(|(node, _)| graph.parents(**node).is_empty());
         roots.map(|(_, distance)| distance + 1).min().unwrap_or(1)

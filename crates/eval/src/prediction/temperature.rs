@@ -14,7 +14,8 @@ const STEPS: usize = 40;
 /// convex in 1 / temperature, so it has one minimum, which a golden-section search over log(1 / temperature) finds.
 ///
 /// # Errors
-/// There is no photo or no class, a class number is out of range, or a score is not finite.
+/// There is no photo or no class, the number of scores is wrong, a class number is out of range, or a score is not
+/// finite.
 pub fn fit_temperature(scores: &[f32], classes: usize, truth: &[usize]) -> Result<f64> {
     let expected = |found: String, expected: &str| Error::Invalid {
         name: "temperature fit".into(),

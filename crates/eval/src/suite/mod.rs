@@ -261,8 +261,9 @@ impl Suite {
     /// Reads a suite from TOML. Messages call it `place`.
     ///
     /// # Errors
-    /// The text is not valid TOML or has unknown keys; a column refers to an unknown task or column; a row has the
-    /// wrong number of values.
+    /// The text is not valid TOML or has unknown keys; two tasks, or two columns of a table, have the same name; a task
+    /// has no scores; a table has too many digits; a column is inconsistent or refers to an unknown task or column; a
+    /// row has the wrong number of values.
     pub fn parse(place: &str, text: &str) -> Result<Self> {
         let refuse = |found: String, expected: &str| Error::Invalid {
             name: format!("suite {place}"),

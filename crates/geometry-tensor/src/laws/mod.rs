@@ -1,9 +1,10 @@
 //! Conformance suite for manifolds: properties that every entry of [`MANIFOLDS`] must satisfy.
 //!
 //! The tests of `conifer_geometry` cover the mathematics (metric axioms, geodesics, cones, each formula against a
-//! reference of higher precision). The tests here compare every tensor function with the `f64` function of the same
-//! name, and its gradient with central differences. They also check that both are finite on the adversarial list.
-//! Listing a new manifold in [`MANIFOLDS`] puts it under test.
+//! reference of higher precision). The tests here compare every row-wise tensor function with its `f64` counterpart,
+//! every pairwise function with its row-wise counterpart, and the gradients with central differences. They also check
+//! that values and gradients are finite on the adversarial list. Listing a new manifold in [`MANIFOLDS`] puts it under
+//! test.
 
 #![allow(clippy::unwrap_used)]
 
@@ -216,7 +217,7 @@ impl ManifoldCase {
         manifold(&self.spec, curv).unwrap()
     }
 
-    /// The arguments of `op`, as columns of rows: all points, or each point paired with the next `others` points in
+    /// The arguments of `op`, each as a list of rows: all points, or each point paired with the next `others` points in
     /// cyclic order (6 gives all ordered pairs of different points).
     fn arguments(&self, op: &RowOp, others: usize) -> Vec<Vec<Vec<f64>>> {
         match op.takes {

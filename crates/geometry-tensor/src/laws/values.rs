@@ -1,9 +1,9 @@
-//! Laws of values: every tensor function equals the `f64` slice function of the same name.
+//! Laws of values: every tensor function equals its `f64` counterpart on slices.
 
 use super::*;
 
-/// In `f64` the tensors and the slices do the same arithmetic in another order. The tolerance, about 45,000
-/// `f64::EPSILON`, leaves room for cancellation, which is strongest for points of rapidity 3.
+/// In `f64` the tensors and the slices differ only by rounding. The tolerance, about 45,000 `f64::EPSILON`, leaves room
+/// for cancellation, which is strongest for points of rapidity 3.
 const F64_TOLERANCE: f64 = 1e-11;
 /// Tolerance in `f32`, on ordinary points (rapidity 0.1 to 3). The laws of `conifer_geometry` allow its own `f32`
 /// functions 2e-5 radians for exterior angles.

@@ -1,7 +1,8 @@
 //! Depths, angles and apertures along straight lines, shared by the sphere and Euclidean space.
 //!
 //! Angles are measured from `parent - root` to `child - parent`: HierarCaps Eq. 1, RCME Eq. 1, and Wang et al. Eq. 10
-//! with the root at the origin. The angle is zero if either vector has length zero.
+//! with the root at the origin. [`exterior_angle`] is zero if either vector has length zero,
+//! [`pairwise_exterior_angle`] if the first one has.
 
 use burn::tensor::Tensor;
 

@@ -1,5 +1,5 @@
-//! The fused operations of `conifer_kernels` for the root at the origin. They return `None` for an unsupported root,
-//! dtype or device; the space then composes tensor operations instead.
+//! The fused operations of `conifer_kernels`: lifts and, for the root at the origin, cone hinges and angles. They
+//! return `None` for an unsupported root, dtype or device; the space then composes tensor operations instead.
 
 use burn::tensor::Tensor;
 use conifer_geometry::safe::{EPS_F64, MAX_RAPIDITY};

@@ -62,8 +62,10 @@ pub trait Manifold: Send + Sync {
         -self.pairwise_dist(x, y)
     }
 
-    /// Angle at `parent` between the continuation of the geodesic from the root and the geodesic to `child`, row-wise:
-    /// `[B, D], [B, D] -> [B]`, radians in `[0, pi]`. It is 0 where `child` lies on that continuation.
+    /// Angle at `parent` between the continuation of the line from the root and the line to `child`, row-wise: `[B, D],
+    /// [B, D] -> [B]`, radians in `[0, pi]`. Lines are geodesics; on the sphere they are straight chords. The angle is
+    /// 0 where `child` lies on the continuation, and where it is undefined (`parent` is the root or `child`). Product:
+    /// mean over factors.
     fn exterior_angle(&self, parent: Tensor<2>, child: Tensor<2>, root: &RootT) -> Tensor<1>;
 
     /// [`Manifold::exterior_angle`] of all pairs: `[P, D], [C, D] -> [P, C]`.
@@ -99,7 +101,7 @@ pub trait Manifold: Send + Sync {
         self.lift(self.unlift(points).mean_dim(0))
     }
 
-    /// Distance to the root: `[B, D] -> [B]`.
+    /// Distance to the root: `[B, D] -> [B]`. On the sphere it is the straight chord.
     fn depth(&self, x: Tensor<2>, root: &RootT) -> Tensor<1>;
 
     /// The points of the space that are nearest to the vectors, `[B, D] -> [B, D]`. The default returns the vectors

@@ -71,8 +71,8 @@ impl Manifold for ProductManifold {
         self.pairs(x, y, true)
     }
 
-    /// Sum over factors of `<x_i, y_i>_L`: the score of PHyCLIP's released evaluation. If the curvatures differ, this
-    /// score and the distance rank points differently.
+    /// Sum over factors of `<x_i, y_i>_L`: the score of PHyCLIP's released evaluation. With more than one factor, this
+    /// score and the distance can rank points differently.
     fn inner(&self, x: Tensor<2>, y: Tensor<2>) -> Tensor<1> {
         self.by_row(&x).inner(self.split(x), self.split(y)).sum_dim(1).squeeze_dims(&[1, 2])
     }

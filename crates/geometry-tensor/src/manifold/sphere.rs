@@ -84,7 +84,8 @@ impl Manifold for SphereManifold {
     }
 
     /// `(sin((1 - t) a) from + sin(t a) to) / sin(a)` with `a` the arc between the points. Between opposite points the
-    /// arc is not unique; the one used passes over the axis on which `from` has its smallest component.
+    /// arc is not unique; the arc used here starts towards the axis on which `from` has its smallest absolute
+    /// component.
     fn geodesic(&self, from: Tensor<2>, to: Tensor<2>, t: f64) -> Tensor<2> {
         let eps = safe::eps(from.dtype());
         let arc = arc(from.clone(), to.clone());
@@ -119,7 +120,7 @@ fn arc(x: Tensor<2>, y: Tensor<2>) -> Tensor<2> {
     safe::angle(safe::norm(x.clone() - y.clone()), safe::norm(x + y)) * 2.0
 }
 
-/// For each unit vector `x`, a unit vector perpendicular to it: the axis on which `x` has its smallest component,
+/// For each unit vector `x`, a perpendicular unit vector: the axis on which `x` has its smallest absolute component,
 /// orthogonalised against `x`.
 fn perpendicular(x: Tensor<2>) -> Tensor<2> {
     let [rows, dim] = x.dims();

@@ -41,8 +41,8 @@ impl<T: Real> Space<T> for Product<T> {
         T::ZERO
     }
 
-    /// Sum over factors of `<x_i, y_i>_L`: the score of PHyCLIP's released evaluation. If the curvatures differ, this
-    /// score and the distance rank points differently.
+    /// Sum over factors of `<x_i, y_i>_L`: the score of PHyCLIP's released evaluation. With more than one factor, this
+    /// score and the distance can rank points differently.
     fn inner(&self, x: &[T], y: &[T]) -> T {
         let inner = |(f, at): (&Lorentz<T>, Range<usize>)| f.inner(&x[at.clone()], &y[at]);
         self.parts().map(inner).fold(T::ZERO, |a, b| a + b)

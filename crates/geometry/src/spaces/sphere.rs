@@ -66,7 +66,8 @@ impl<T: Real> Space<T> for Sphere {
     }
 
     /// `(sin((1 - t) a) from + sin(t a) to) / sin(a)` with `a` the arc between the points. Between opposite points the
-    /// arc is not unique; the arc used here passes over the axis on which `from` has its smallest component.
+    /// arc is not unique; the arc used here starts towards the axis on which `from` has its smallest absolute
+    /// component.
     fn geodesic(&self, from: &[T], to: &[T], t: T, out: &mut [T]) {
         let arc: T = self.dist(from, to);
         let sine = arc.sin();
@@ -126,8 +127,8 @@ pub(crate) const ENTRY: SpaceEntry = SpaceEntry {
     sample: |_| [2, 3, 19].map(ManifoldSpec::sphere).into(),
 };
 
-/// A unit vector perpendicular to the unit vector `x`: the axis on which `x` has its smallest component, orthogonalised
-/// against `x`.
+/// A unit vector perpendicular to the unit vector `x`: the axis on which `x` has its smallest absolute component,
+/// orthogonalised against `x`.
 fn perpendicular<T: Real>(x: &[T]) -> Vec<T> {
     let mut axis = 0;
     for (i, v) in x.iter().enumerate() {

@@ -298,7 +298,7 @@ impl FastBounds {
         LowerBound::Score(by_factor.max(by_radius).max(0.0) * (1.0 - error).max(0.0))
     }
 
-    /// Distance to the centre, for the visiting order.
+    /// A number that grows with the distance to the centre, for the visiting order.
     fn at_centre(&self, pairs: &[CentrePair]) -> f64 {
         match pairs {
             [pair] => pair.excess,
@@ -435,7 +435,7 @@ impl RayDirection {
         (!unknown).then(|| RayDirection { across: across / sum, along: along / sum })
     }
 
-    /// [`turn_of`] the exterior angle.
+    /// The exterior angle on the scale of [`turn_of`].
     fn turn(&self) -> f64 {
         if self.along < 0.0 { 2.0 - self.across } else { self.across }
     }

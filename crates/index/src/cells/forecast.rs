@@ -92,7 +92,8 @@ impl CellIndex {
         Ok(enough(events, count, recall).unwrap_or(filled))
     }
 
-    /// For each cell, the number of cells visited up to and including it.
+    /// For each cell, the number of cells visited up to and including it; for a cell that is never visited, the number
+    /// of all visited cells.
     fn ranks(&self, point: &[f32], ranking: Ranking, filtered: &FilteredRows) -> Vec<usize> {
         let queries = [point];
         let prepared = self.table.prepare(&queries, ranking);

@@ -1,4 +1,4 @@
-//! Selects the formula that bounds a ranking on a space.
+//! Selects the formula for bounds on the scores of a ranking in a space.
 
 use conifer_geometry::safe::bounds;
 use conifer_geometry::{FactorNorm, ScoreForm};

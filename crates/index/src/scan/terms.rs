@@ -239,8 +239,8 @@ impl Term for DistSquared {
 pub(super) struct MinusInner;
 
 impl Term for MinusInner {
-    /// Far from the origin the error is larger than the term, and the exact score of a factor may have the wrong sign,
-    /// too.
+    /// Far from the origin the error exceeds the term, so a lower bound can be negative. Rounding can make the exact
+    /// score of a factor negative, too.
     const GROWS: bool = false;
 
     #[inline(always)]

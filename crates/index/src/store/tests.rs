@@ -182,7 +182,8 @@ fn fingerprints_identify_the_rows() {
     let fewer: Vec<usize> = (0..4999).collect();
     assert_ne!(of(&set.select(&fewer).unwrap()), first);
 
-    // A store has the fingerprint of its manifest for every reader. A selection has the fingerprint of its rows.
+    // Every reader of a store version sees the same fingerprint: the SHA-256 of its manifest. A selection has the
+    // fingerprint of its rows.
     let store = store(dir.path());
     store.append(&set, &mut quiet).unwrap();
     let second = store.snapshot().unwrap().fingerprint().unwrap();

@@ -1,4 +1,4 @@
-//! Maintenance of a store: detection of damage, removal of old versions, listing of unlisted files.
+//! Store maintenance: checksum verification, removal of old versions, and a list of files that no version references.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;

@@ -31,7 +31,7 @@ pub(super) struct AngleContrastState {
     directions: [DirectionSums; 2],
 }
 
-/// Sums over the candidates of the queries in one direction.
+/// Per-query sums over all candidates and over the positives, for one direction (`down` or `up`).
 #[derive(Clone, Debug)]
 struct DirectionSums {
     candidates: QuerySums,

@@ -1,5 +1,5 @@
-//! Softmax attention on the output rows of the projections, fused forward and backward: [`attention`] and
-//! [`self_attention`].
+//! Fused softmax attention (forward and backward) on projected queries, keys and values, one token per row:
+//! [`attention`] and [`self_attention`].
 
 use std::sync::Arc;
 
@@ -29,10 +29,11 @@ pub enum Mask {
 /// Computes `softmax(Q K^T / sqrt(d)) V` for every head (Vaswani et al., NeurIPS 2017, eq. 1) of `B` sequences, with `d
 /// = W / heads`. Shapes: queries `[B Lq, W]` and concatenated keys and values `[B L, 2 W]` to `[B Lq, W]`.
 ///
-/// Fused for `f32` on the CPU, otherwise [`attention_plain`]. Heads are read in place. Only the largest score and the
-/// sum of each row of the probability matrix are saved. With the saved matrix, the backward pass would need four matrix
-/// products instead of five. The matrix would take `4 B heads L^2` bytes per layer (15 MB for 8 sequences, 12 heads and
-/// 197 keys). The result is bit-identical for any number of threads. It is NaN for a query whose keys are all masked.
+/// Fused for `f32` on the CPU, otherwise [`attention_plain`]. Heads are read in place. Besides the operands, only two
+/// numbers per row of the score matrix are saved: the largest score and the reciprocal of the sum of exponentials. With
+/// a saved probability matrix, the backward pass would need four matrix products instead of five, but the matrix would
+/// take `4 B heads L^2` bytes per layer (15 MB for 8 sequences, 12 heads and 197 keys). The result is bit-identical for
+/// any number of threads. It is NaN for a query whose keys are all masked.
 ///
 /// # Panics
 /// Panics if the shapes do not match.

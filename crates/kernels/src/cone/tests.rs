@@ -104,7 +104,8 @@ fn children_in_the_cone_have_no_loss_and_no_gradient() {
 }
 
 /// The parent has length 1 and c = 1, so the aperture is `asin(0.2)`. A child at the origin or mirrored through it is
-/// straight behind, at pi. There and at equal points no gradient flows through the angle, only through the aperture.
+/// straight behind, at pi. There no gradient flows through the angle, only through the aperture. For equal points and
+/// for a parent at the origin, hinge and gradient are 0. NaN and infinity give NaN.
 #[test]
 fn edges_of_the_angle() {
     let at = |parent: [f32; 2], child: [f32; 2]| {

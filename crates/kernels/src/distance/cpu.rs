@@ -94,7 +94,7 @@ pub(super) struct PointGradients {
     pub(super) values: Vec<f64>,
 }
 
-/// The distances and the saved state. `keep` also saves intermediate values that speed up the backward pass.
+/// The distances and the saved state. `keep` also saves the computed values that the backward pass reads.
 pub(super) fn forward(
     x: FlexArray,
     y: FlexArray,

@@ -53,8 +53,8 @@ pub struct DistanceRule {
 /// `1 + u`. The factors are combined by their mean (PHyCLIP Eq. 2 divided by K) or root mean square. A single factor is
 /// the hyperboloid itself. Gradients flow to points and curvatures.
 ///
-/// Fused for `f32` on the CPU and on graphics cards, otherwise [`pairwise_distance_plain`]. The result does not depend
-/// on the number of threads.
+/// Fused for `f32` on the CPU and, with the feature `vulkan`, on graphics cards; otherwise [`pairwise_distance_plain`].
+/// The result does not depend on the number of threads.
 ///
 /// # Panics
 /// Panics if the shapes do not match or if `floor` is not positive.

@@ -18,8 +18,8 @@ pub type Affine = (Tensor<2>, Tensor<1>);
 /// Computes `base + f(x W1 + b1) W2 + b2`, `[N, in]` to `[N, out]`, with `base` `[N, out]`, `up = (W1, b1)` and `down =
 /// (W2, b2)`.
 ///
-/// Fused for `f32` on the CPU, otherwise [`feed_forward_plain`]. The backward pass saves `x` and `x W1 + b1`, and
-/// recomputes `f` together with its derivative. With gradient checkpointing only `x` is saved. The result is
+/// Fused for `f32` on the CPU, otherwise [`feed_forward_plain`]. The backward pass recomputes `f` together with its
+/// derivative from the saved `x` and `x W1 + b1`. With gradient checkpointing only `x` is saved. The result is
 /// bit-identical for any number of threads.
 ///
 /// # Panics

@@ -33,7 +33,7 @@ pub(super) struct StageGeometry {
     pub(super) slots: usize,
     /// Number of expanded blocks of 16 channels that are computed together.
     pub(super) blocks: usize,
-    /// Number of images that are computed together. If there are several, a strip has all rows.
+    /// Largest number of images that are computed together. If it is above 1, a strip has all rows.
     pub(super) images: usize,
 }
 

@@ -2,7 +2,7 @@
 //! [`InvertedResidualNet`].
 //!
 //! The loops use neither the tensor engine nor a library for matrix products. Feature maps are stored as
-//! `[channels / 16, row, column, 16]`, so that a register holds 16 channels of a pixel. The last 16 channels are
+//! `[channels / 16, row, column, 16]`, so that a register holds 16 channels of a pixel. The last block of channels is
 //! padded with zeros. A residual block is computed for some expanded channels and some rows at a time: the rows are
 //! expanded into a buffer, filtered, and their projection is added to the result. The expanded feature maps, which are
 //! up to six times larger than the others, therefore stay in the L2 cache.

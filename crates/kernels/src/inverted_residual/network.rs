@@ -42,8 +42,10 @@ impl InvertedResidualNet {
     /// convolution. ReLU6 follows both.
     ///
     /// # Panics
-    /// Panics if a weight or bias has the wrong length, if the channels of adjacent convolutions differ, if a residual
-    /// block changes the shape, or if a stride is 0 or larger than its kernel.
+    /// Panics if a weight or bias has the wrong length, if a kernel size or a number of channels is 0, if the channels
+    /// of adjacent convolutions differ, if an expansion, a projection or the head is not a 1x1 convolution, if the
+    /// kernel of the stem has more than 16 columns, if a residual block changes the shape, or if a stride is 0 or
+    /// larger than its kernel.
     pub fn new(stem: &FoldedConv, blocks: &[InvertedResidual], head: &FoldedConv, padding: ConvPadding) -> Self {
         check("stem", stem, stem.inputs);
         assert!(stem.kernel >= STEM_STRIDE, "stem: kernel {} is smaller than the stride", stem.kernel);
@@ -74,8 +76,8 @@ impl InvertedResidualNet {
         self.head.outputs
     }
 
-    /// The output of the head, averaged over all positions. Shapes: `[batch, 3, size, size]`, normalised as in
-    /// training, to `[batch, width]`.
+    /// The output of the head, averaged over all positions. Shapes: `[batch, channels, size, size]` with the input
+    /// channels of the stem, normalised as in training, to `[batch, width]`.
     ///
     /// The result of an image is bit-identical for any number of threads and in any batch.
     ///

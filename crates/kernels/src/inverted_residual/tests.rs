@@ -74,7 +74,7 @@ const fn block(expanded: usize, outputs: usize, kernel: usize, stride: usize) ->
     BlockSpec { expanded, outputs, kernel, stride }
 }
 
-/// Random weights whose sums are of order 1, so that ReLU6 bounds some of them on both sides.
+/// Random weights, scaled by `4 / sqrt(fan-in)` so that ReLU6 clips some outputs at 0 and some at 6.
 fn conv([inputs, outputs]: [usize; 2], kernel: usize, groups: usize, seed: u64) -> FoldedConv {
     let terms = inputs / groups * kernel * kernel;
     let scale = 4.0 / (terms as f32).sqrt();

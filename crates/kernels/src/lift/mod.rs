@@ -16,7 +16,7 @@ mod tests;
 /// `x = sinh(r) / r s v` with `r = sqrt(c) s |v|` for each factor `v` of a row, where `s >= 0` is its scale and `c > 0`
 /// its curvature (HyCoCLIP Eq. 4 at the origin). Above `max_rapidity` the length of the result is clamped to
 /// `sinh(max_rapidity) / sqrt(c)`, and only the part of the gradient perpendicular to the vector remains. Gradients
-/// flow to all three tensors. The backward pass saves only the inputs.
+/// flow to all three tensors. Only the inputs are saved for the backward pass.
 ///
 /// Fused for `f32` on the CPU. Returns `None` for other tensors, for which the caller computes the lift with tensor
 /// operations. The result is bit-identical for any number of threads.

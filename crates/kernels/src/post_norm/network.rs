@@ -63,7 +63,8 @@ impl PostNormEncoder {
     /// Packs the weights. `input_norm` is applied to the rows before the first layer.
     ///
     /// # Panics
-    /// Panics if the width is 0 or no multiple of `heads`, or if a weight has the wrong length.
+    /// Panics if the width or a hidden width is 0, if the width is no multiple of `heads`, or if a weight, bias or gain
+    /// has the wrong length.
     pub fn new(input_norm: &NormWeights, layers: &[PostNormLayer], heads: usize, epsilon: f64) -> Self {
         let width = input_norm.gain.len();
         assert!(

@@ -10,7 +10,7 @@ use std::path::Path;
 /// Number of bytes at the end of the file that are searched for the end-of-central-directory record: the record and the
 /// longest archive comment.
 const TAIL: u64 = (1 << 16) + 22;
-/// Size of a central directory entry without its name.
+/// Size of the fixed fields of a central directory entry.
 const ENTRY: usize = 46;
 /// Size of the locator of the ZIP64 end record, directly before the ordinary end record.
 const LOCATOR: usize = 20;
@@ -84,7 +84,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
 
-    /// A directory with one deflated entry of `size` bytes, followed by the end records; without file contents.
+    /// A placeholder for the file contents, a directory with one deflated entry of `size` bytes, and the end records.
     fn archive(size: u64, zip64: bool) -> Vec<u8> {
         let mut entry = vec![0; ENTRY];
         entry[..4].copy_from_slice(b"PK\x01\x02");

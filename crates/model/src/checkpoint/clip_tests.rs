@@ -1,6 +1,6 @@
 //! Tests of CLIP in the layouts of Hugging Face and open_clip. The reference data is in `../shared/goldens/models`
 //! (written by transformers 5.23 and open_clip, float32, random weights; see the README there); without it the tests
-//! are skipped.
+//! that need it are skipped.
 #![allow(clippy::unwrap_used)]
 
 use std::collections::BTreeMap;
@@ -157,7 +157,7 @@ fn a_trainers_checkpoint_needs_no_config() {
     assert!(errors(&folder, &model, &manifest).iter().all(|(_, error)| *error > 1e-4));
 }
 
-/// A small CLIP in which no setting has its usual value.
+/// A small CLIP whose sizes, activation, pixel statistics, crop and root differ from the defaults.
 fn small() -> (Model, Manifest) {
     let config = ModelConfig {
         visual: VisualConfig::ClipVit(ClipVitConfig {

@@ -190,7 +190,7 @@ pub(super) fn decimal(values: [f32; 3]) -> [f64; 3] {
     values.map(|value| value.to_string().parse().unwrap_or(f64::from(value)))
 }
 
-/// A CLIP model, as parsed from the config of another system.
+/// A CLIP model, as parsed from the config of another system or inferred from its tensor shapes.
 #[derive(Debug)]
 pub(super) struct ClipDescription {
     pub(super) model: ModelConfig,
@@ -236,7 +236,7 @@ pub(super) fn assemble(
 /// Reads a JSON config.
 ///
 /// # Errors
-/// [`Error::Io`]; [`Error::Format`] with the position of invalid JSON or of a wrong type.
+/// [`Error::Io`] if the file cannot be read; [`Error::Format`] with the position of invalid JSON or of a wrong type.
 pub(super) fn read_json<T: DeserializeOwned>(path: &Path) -> Result<T> {
     let text = fs::read_to_string(path).map_err(Error::io(path))?;
     serde_json::from_str(&text).map_err(|error| Error::format(path, error.to_string()))
@@ -245,7 +245,7 @@ pub(super) fn read_json<T: DeserializeOwned>(path: &Path) -> Result<T> {
 /// Writes a JSON config.
 ///
 /// # Errors
-/// [`Error::Io`].
+/// [`Error::Io`] if the file cannot be written.
 pub(super) fn write_json(value: &serde_json::Value, path: &Path) -> Result<()> {
     fs::write(path, format!("{value:#}\n")).map_err(Error::io(path))
 }

@@ -47,7 +47,8 @@ pub struct Manifest {
     pub frozen: FrozenTowers,
 }
 
-/// Fingerprints of frozen towers ([`image_identity`](crate::features::image_identity)).
+/// Fingerprints of frozen towers ([`image_identity`](crate::features::image_identity),
+/// [`text_identity`](crate::features::text_identity)).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FrozenTowers {
@@ -82,7 +83,8 @@ pub struct TextFeed {
     pub tokenizer: Option<String>,
     /// Id at the end of every text. CLIP's text encoder is pooled at the position of this id.
     pub end_of_text: u32,
-    /// Id that fills a row after the end of its text. The encoder never reads it.
+    /// Id that fills a row after the end of its text. It does not affect the features: encoders mask these positions,
+    /// ignore them, or replace the id by the one in their own config (SigLIP).
     pub padding: u32,
 }
 
@@ -168,7 +170,8 @@ impl Manifest {
     /// Reads a manifest.
     ///
     /// # Errors
-    /// [`Error::Io`]; [`Error::Format`] for another version, an unknown key or a missing one.
+    /// [`Error::Io`] if the file cannot be read; [`Error::Format`] for another version, an unknown key, a missing key
+    /// or an invalid value.
     pub fn load(path: &Path) -> Result<Self> {
         let text = fs::read_to_string(path).map_err(Error::io(path))?;
         let table: toml::Table = toml::from_str(&text).map_err(|error| Error::format(path, error.to_string()))?;

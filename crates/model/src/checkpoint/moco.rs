@@ -42,7 +42,8 @@ const QUERY: &str = "encoder_q.";
 ///
 /// # Errors
 /// [`Error::Format`](crate::Error::Format) for a file that is not such a checkpoint;
-/// [`Error::Weights`](crate::Error::Weights) listing every tensor that is missing, unexpected or of another shape.
+/// [`Error::Weights`](crate::Error::Weights) listing every tensor that is missing, unexpected, of another shape or not
+/// finite.
 pub fn images(path: &Path, image_size: usize, with_head: bool, device: &Device) -> Result<ResNet> {
     read(StateDict::read(path)?, image_size, with_head, device)
 }

@@ -128,8 +128,8 @@ fn write_as(
     manifest.save(&folder.join(MANIFEST))
 }
 
-/// Loads a model onto `device`: a device with autodiff for training, a plain device for inference. Low-rank updates
-/// stay separate ([`open()`] merges them).
+/// Loads a model onto `device`: a device with autodiff for training, one without autodiff for inference. Low-rank
+/// updates stay separate ([`open()`] merges them).
 ///
 /// # Errors
 /// [`Error::Io`](crate::Error::Io), [`Error::Format`](crate::Error::Format) or

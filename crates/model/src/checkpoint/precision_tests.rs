@@ -54,7 +54,7 @@ fn points(model: &Model, device: &Device) -> Tensor<2> {
     Tensor::cat(vec![model.embed_images(pixels).unwrap(), model.embed_texts(tokens).unwrap()], 0)
 }
 
-/// Sum of |gradient| |weight| over all rounded weights.
+/// Sum of |gradient| |value| over all parameters with a gradient.
 struct RoundingSensitivity<'a> {
     gradients: &'a Gradients,
     sum: f32,

@@ -47,7 +47,7 @@ pub fn open(reference: &Path, options: &ImportOptions, device: &Device) -> Resul
 
 impl OpenedModel {
     /// Loads the tokenizer of the model. `None` for a published model without a `tokenizer.json` in its folder, and for
-    /// a checkpoint that was converted without a tokenizer.
+    /// a checkpoint whose manifest names no tokenizer.
     ///
     /// # Errors
     /// If the file is not a valid tokenizer.

@@ -28,9 +28,9 @@ pub fn checkpoint_path(run: &Path, step: u64) -> PathBuf {
     run.join(CHECKPOINTS).join(format!("{PREFIX}{step:08}"))
 }
 
-/// The newest checkpoint of a run folder, or `path` itself if it is a checkpoint. Without a readable `latest`, the
-/// complete checkpoint with the highest step is used. If the replacement of a checkpoint was interrupted, the folder to
-/// which the previous one was moved is returned ([`conifer_files::resolve`]).
+/// The newest checkpoint of a run folder, or `path` itself if it is a checkpoint. If `latest` is absent or names no
+/// complete checkpoint, the complete checkpoint with the highest step is used. If the replacement of a checkpoint was
+/// interrupted, the folder to which the previous one was moved is returned ([`conifer_files::resolve`]).
 ///
 /// # Errors
 /// [`Error::Invalid`] if there is no checkpoint.

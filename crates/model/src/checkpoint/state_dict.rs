@@ -30,11 +30,11 @@ pub(super) struct StateDict {
 }
 
 impl StateDict {
-    /// Reads every tensor of the state dict in `path`, as f32 or boolean.
+    /// Reads every tensor of the state dict in `path` except integer counters, as f32 or boolean.
     ///
     /// # Errors
-    /// [`Error::Io`]; [`Error::Format`] for a file that is truncated, damaged, would run code, or holds an unsupported
-    /// tensor type.
+    /// [`Error::Io`] if the file cannot be read; [`Error::Format`] for a file that is truncated, damaged, would run
+    /// code, or holds an unsupported tensor type.
     pub(super) fn read(path: &Path) -> Result<Self> {
         let mut weights = match path.extension().is_some_and(|extension| extension == "safetensors") {
             false => read_pickle(path)?,

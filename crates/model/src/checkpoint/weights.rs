@@ -237,7 +237,8 @@ fn save_with(
 /// Reads a safetensors file; half precision and f64 become f32.
 ///
 /// # Errors
-/// [`Error::Io`]; [`Error::Format`] for a file that is truncated, damaged, or holds an unsupported tensor type.
+/// [`Error::Io`] if the file cannot be read; [`Error::Format`] for a file that is truncated, damaged, or holds an
+/// unsupported tensor type.
 pub fn load(path: &Path) -> Result<Weights> {
     load_where(path, |_| true)
 }

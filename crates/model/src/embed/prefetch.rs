@@ -48,7 +48,7 @@ mod tests {
         let made = AtomicUsize::new(0);
         let items = (0..2).inspect(|_| _ = made.fetch_add(1, Ordering::SeqCst));
         let done: Result<(), ()> = prefetch(items, |_| {
-            // This would wait forever if the second item were started only after this one.
+            // This loop would never end if the second item were produced only after this call.
             while made.load(Ordering::SeqCst) < 2 {
                 std::thread::yield_now();
             }

@@ -84,7 +84,7 @@ impl Embedder {
     /// Embeds photographs, given as [`Embedder::image_input`], in one batch. Returns points `[n, dim]`.
     ///
     /// # Errors
-    /// If a point is not finite.
+    /// If a vector has another width than the model reads, the encoder fails, or a point is not finite.
     pub fn image_batch(&self, rows: &[Vec<u8>]) -> Result<Vec<f32>> {
         if self.vector_width(Tower::Image).is_some() {
             return self.vectors(&rows.iter().map(|row| floats(row)).collect::<Vec<_>>(), Tower::Image);
@@ -101,7 +101,8 @@ impl Embedder {
     /// dim]`.
     ///
     /// # Errors
-    /// If a point is not finite.
+    /// If a text has no vector although the model reads vectors, a text is longer than the context, or a point is not
+    /// finite.
     pub fn token_batch(&self, rows: &[&[u32]]) -> Result<Vec<f32>> {
         if let Some(given) = self.tokenizer.text_vectors() {
             let vectors = self.tensor(given_rows(given, rows)?.values, rows.len());

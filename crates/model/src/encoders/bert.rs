@@ -149,8 +149,8 @@ pub const BERT_NORM_EPSILON: f64 = 1e-12;
 ///
 /// `x = LayerNorm(words[ids] + positions + segments[0])`, `depth` blocks `x = LayerNorm(x + out(attention(x)))`, `x =
 /// LayerNorm(x + down(gelu(up(x))))`, pooling, then `x P + b` if there is a projection. No token attends to positions
-/// after the end of its text. Inference on the CPU computes no padding ([`PostNormEncoder`]). The pooler of the
-/// published model is dropped, because neither ALIGN nor sentence-transformers uses it.
+/// after the end of its text. Except for MPNet, inference on the CPU computes no padding ([`PostNormEncoder`]). The
+/// pooler of the published model is dropped, because neither ALIGN nor sentence-transformers uses it.
 #[derive(Module, Debug)]
 pub struct Bert {
     embeddings: BertEmbeddings,
@@ -186,7 +186,7 @@ struct BertLayer {
 
 /// Term that is added to the attention scores (queries times keys).
 enum BertScores {
-    /// Negative infinity where this is true, `[B, L]`.
+    /// Negative infinity for the keys where the mask `[B, L]` is true.
     Masked(Tensor<2, Bool>),
     /// Biases of relative positions with negative infinity for masked keys, `[B, heads, L, L]`.
     Biased(Tensor<4>),

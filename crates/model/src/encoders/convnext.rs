@@ -57,7 +57,7 @@ const EXPANSION: usize = 4;
 /// Initial value of `gamma`, the factor per channel of a block's residual branch (timm's `ls_init_value`).
 const INITIAL_SCALE: f32 = 1e-6;
 
-/// 4x4 patches, four stages, mean over all positions, norm.
+/// 4x4 patches, norm, four stages, mean over all positions, norm.
 ///
 /// A block is `x + gamma fc2(gelu(fc1(norm(depthwise 7x7(x)))))`. Between two stages are a norm and a 2x2 convolution
 /// with stride 2. All norms are over the channels. Parameters and their names are those of timm, except that timm calls

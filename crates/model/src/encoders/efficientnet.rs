@@ -345,7 +345,8 @@ impl Encoder for EfficientNet {
 
 impl EfficientNet {
     /// The network with its batch norms folded into the convolutions, for inference on the CPU. `None` on other
-    /// devices, in training, and for networks with squeeze and excitation.
+    /// devices, in training, for pixels that are not f32, and for networks that are not EfficientNet-Lite (ReLU6,
+    /// `same_padding`, a last convolution, no squeeze and excitation).
     fn folded(&self, pixels: &Tensor<4>) -> Option<InvertedResidualNet> {
         let EfficientNetConfig { activation, same_padding, epsilon, .. } = self.config;
         let stem = self.embeddings.convolution.weight.val();

@@ -130,14 +130,13 @@ pub trait Encoder: Module {
     type Reads;
     /// Named architectures.
     const PRESETS: &'static [(&'static str, Self::Config)];
-    /// Names of the blocks in order from input to output, as a prefix of the names of their parameters; `#` stands for
-    /// a number.
+    /// Prefixes of the parameter names of the blocks, from input to output; each `#` stands for a number.
     const BLOCKS: &'static [&'static str] = &["blocks.#"];
 
     /// Builds an encoder with the published initialisation.
     ///
     /// # Errors
-    /// [`Error::Invalid`] for an impossible architecture.
+    /// [`Error::Invalid`] for an impossible architecture; for an ONNX encoder also the errors of loading its file.
     fn new(config: &Self::Config, init: &mut Init) -> Result<Self>
     where
         Self: Sized;
@@ -151,7 +150,8 @@ pub trait Encoder: Module {
     /// Features `[B, width]`.
     ///
     /// # Errors
-    /// [`Error::Shape`] if the input does not fit the architecture.
+    /// [`Error::Shape`] if the input does not fit the architecture; [`Error::Invalid`] for a tower that reads vectors;
+    /// [`Error::Format`] if ONNX Runtime fails.
     fn forward(&self, input: Self::Input) -> Result<Tensor<2>>;
 
     /// Hash of everything besides the parameters that determines the features, for an encoder whose config does not

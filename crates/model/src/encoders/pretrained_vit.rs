@@ -384,7 +384,7 @@ struct PatchRotation {
     sin: Tensor<4>,
 }
 
-/// Base of the frequencies in every published model.
+/// Base of the frequencies of the rotary positions in every published DINOv3.
 pub const ROTARY_BASE: f64 = 100.0;
 
 impl PatchRotation {

@@ -57,7 +57,8 @@ macro_rules! encoders {
                 /// The same architecture with one value replaced: `config.with("vocabulary", 600)`.
                 ///
                 /// # Errors
-                /// [`Error::Invalid`] for an unknown key or an invalid value.
+                /// [`Error::Invalid`] for an unknown key or an invalid value; [`Error::Unknown`] for an unknown `kind`
+                /// or `preset`.
                 pub fn with(&self, key: &str, value: impl Into<toml::Value>) -> Result<Self> {
                     let mut table = toml::Table::try_from(self).map_err(|error| Error::invalid($field, error, "an encoder"))?;
                     table.insert(key.to_owned(), value.into());
@@ -72,7 +73,7 @@ macro_rules! encoders {
                 /// Builds an encoder of this architecture.
                 ///
                 /// # Errors
-                /// [`Error::Invalid`] for an impossible architecture.
+                /// The errors of [`Encoder::new`].
                 pub fn build(&self, init: &mut Init) -> Result<$Encoder> {
                     match self { $(
                         Self::$Variant(config) => Ok($Encoder::$Variant(Encoder::new(config, init)?)),
@@ -107,7 +108,7 @@ macro_rules! encoders {
                 /// Features `[B, width]`.
                 ///
                 /// # Errors
-                /// [`Error::Shape`] if the input does not fit the architecture.
+                /// The errors of [`Encoder::forward`].
                 pub fn forward(&self, input: $Input) -> Result<Tensor<2>> {
                     match self { $( Self::$Variant(encoder) => encoder.forward(input), )+ }
                 }

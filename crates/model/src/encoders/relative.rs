@@ -41,7 +41,8 @@ impl RelativeBuckets {
     /// The bucket of `offset` = index of the key - index of the query.
     ///
     /// With n buckets on a side and e = n / 2, distance d < e has bucket d. Others have bucket min(n - 1, e +
-    /// floor(ln(d / e) / ln(max_distance / e) (n - e))). Keys after the query have the second half of the buckets.
+    /// floor(ln(d / e) / ln(max_distance / e) (n - e))). If `bidirectional`, keys after the query have the second half
+    /// of the buckets; otherwise all of them have bucket 0.
     pub(super) fn bucket(&self, offset: i64) -> usize {
         let (side, exact) = self.sides();
         let first = if self.bidirectional && offset > 0 { side } else { 0 };
@@ -98,7 +99,7 @@ pub(super) fn biased_attention(
         let [count, _] = x.dims();
         x.reshape([batch, count / batch, heads, width / heads]).swap_dims(1, 2)
     };
-    // Scaling the queries takes fewer products than scaling the scores.
+    // Scaling the queries takes fewer products than scaling the scores if there are more keys than columns of a head.
     let query = if scale == 1.0 { query } else { query * scale };
     let scores = split(query).matmul(split(key).transpose()) + bias;
     activation::softmax(scores, 3).matmul(split(value)).swap_dims(1, 2).reshape([rows, width])

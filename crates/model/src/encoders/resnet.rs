@@ -95,8 +95,8 @@ impl ResNetConfig {
 /// Added to variances (PyTorch's default, which torchvision keeps).
 const BATCH_NORM_EPSILON: f64 = 1e-5;
 
-/// 7x7 convolution with stride 2, 3x3 maximum with stride 2, four stages of blocks, mean over all positions,
-/// [`ResNetConfig::head`].
+/// 7x7 convolution with stride 2, batch norm, ReLU, 3x3 maximum with stride 2, four stages of blocks, mean over all
+/// positions, [`ResNetConfig::head`].
 ///
 /// A bottleneck is `relu(x + bn3(conv3(relu(bn2(conv2(relu(bn1(conv1(x)))))))))`, a basic block `relu(x +
 /// bn2(conv2(relu(bn1(conv1(x))))))`. The first block of a stage halves the sides except in the first stage. Where a

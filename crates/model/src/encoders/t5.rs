@@ -18,9 +18,9 @@ use crate::{Error, Result};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct T5Config {
-    /// Number of rows of the word table: at least the number of token ids.
+    /// Number of rows of the word embedding matrix: at least the number of token ids.
     pub vocabulary: usize,
-    /// Longest sequence, in tokens, end included. T5 has no table of positions, so the weights set no limit.
+    /// Longest sequence, in tokens, end included. T5 has no learned position embeddings, so the weights set no limit.
     pub context: usize,
     /// Width of the tokens.
     pub width: usize,
@@ -69,10 +69,10 @@ pub enum T5Activation {
 /// Buckets of every published T5.
 const PUBLISHED_BUCKETS: usize = 32;
 
-/// Rows of the published tables of words. The tokenizer has 28 ids fewer.
+/// Rows of the published word embedding matrices. The tokenizer has 28 ids fewer.
 const VOCABULARY: usize = 32_128;
 
-/// Length of the texts on which T5 was trained.
+/// Sequence length in tokens with which T5 was trained.
 pub const PUBLISHED_CONTEXT: usize = 512;
 
 fn published_buckets() -> usize {
@@ -170,7 +170,7 @@ struct T5Block {
     mlp: T5FeedForward,
 }
 
-/// Attention of T5: maps without bias, scores without scale.
+/// T5 attention: linear projections without bias terms, and scores that are not divided by sqrt(d).
 #[derive(Module, Debug)]
 struct T5Attention {
     q: BiasFreeLinear,
@@ -209,8 +209,9 @@ impl Encoder for T5Encoder {
         ("t5_nano", T5Config::new((2_048, 40), [96, 192, 4, 2], T5Activation::GatedGelu)),
     ];
 
-    /// The initialisation of the published code: words N(0, 1), queries N(0, 1 / (width head_width)), other maps
-    /// N(0, 1 / inputs), biases of positions N(0, 1 / width).
+    /// The initialisation of the published code: words N(0, 1), queries N(0, 1 / (width head_width)), other maps of the
+    /// blocks N(0, 1 / inputs), biases of positions N(0, 1 / width). The projection starts with weights N(0, 0.02^2)
+    /// and bias 0.
     fn new(config: &T5Config, init: &mut Init) -> Result<Self> {
         config.check()?;
         let &T5Config { vocabulary, width, depth, heads, projection, .. } = config;

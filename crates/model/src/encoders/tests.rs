@@ -99,8 +99,9 @@ fn the_published_vit_s_has_its_number_of_parameters() {
     assert_eq!(vit.num_params(), trained + 197 * d);
 }
 
-/// Checks the first preset of every encoder and the small presets: features have the expected shape, every parameter
-/// has a gradient, the same seed gives the same weights, rows are independent, and inputs of another shape are errors.
+/// Checks the nano and micro presets, and the first preset of an encoder without a nano: features have the expected
+/// shape, every parameter that is not fixed has a gradient, the same seed gives the same weights, rows are independent,
+/// and inputs of another shape are errors.
 #[test]
 fn every_encoder_conforms() {
     struct MissingGradients(Gradients, Vec<String>);
@@ -507,8 +508,8 @@ fn initial_values_have_the_published_standard_deviations() {
     let text = TextTransformerConfig { vocabulary: 300, context: 40, width: 64, ..text_config() };
     let text = TextTransformerConfig { heads: 4, ..text };
     visit_params(&TextTransformer::new(&text, &mut Init::seeded(11, &device)).unwrap(), &mut spread);
-    // timm: N(0, 0.02) linear, N(0, 1e-6) class; convolution U(+-1/sqrt(fan in)), of standard deviation bound /
-    // sqrt(3). CLIP: as its released text transformer is initialised, with W = 64 and L = 2.
+    // timm: N(0, 0.02^2) linear, N(0, 1e-6^2) class token; convolution U(+-1/sqrt(fan in)), of standard deviation bound
+    // / sqrt(3). CLIP: as its released text transformer is initialised, with W = 64 and L = 2.
     let (w, l) = (64_f64, 2_f64);
     for (name, std) in [
         ("cls_token", 1e-6),
@@ -555,7 +556,7 @@ fn quick_gelu_is_its_formula() {
     for (i, &x) in x.iter().enumerate() {
         let expected = f64::from(x) / (1.0 + (-1.702 * f64::from(x)).exp());
         assert!((f64::from(quick[i]) - expected).abs() < 1e-6);
-        // The two functions differ by up to 0.02, so the tolerance distinguishes them.
+        // The two functions differ by up to 0.02, so the tolerance of 1e-6 for the first distinguishes them.
         assert!((f64::from(exact[i]) - expected).abs() < 0.03);
     }
     // 2 Phi(2) = 2 * 0.977249868 (a table of the normal distribution).

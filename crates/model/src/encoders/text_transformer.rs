@@ -108,8 +108,8 @@ impl Encoder for TextTransformer {
         self.config.width
     }
 
-    /// The last token of each text after the final norm, `[B, width]`. Trim the batch to its longest sequence first:
-    /// columns after the last end cost time and have no effect.
+    /// The output at the end token of each text, after the final norm, `[B, width]`. Trim the batch to its longest
+    /// sequence first: columns after the last end cost time and have no effect.
     fn forward(&self, tokens: Tokens) -> Result<Tensor<2>> {
         let [batch, length] = tokens.check(self.config.context)?;
         let width = self.config.width;

@@ -7,7 +7,7 @@ use crate::{Error, Result};
 /// Token ids, right-padded to a common length, and the end of each sequence.
 #[derive(Clone, Debug)]
 pub struct Tokens {
-    /// `[B, L]`. Ids after the end of a sequence are never read.
+    /// `[B, L]`. Ids after the end of a sequence do not affect its features.
     pub ids: Tensor<2, Int>,
     /// Position of the end-of-text token of each sequence, `[B]`.
     pub end: Tensor<1, Int>,

@@ -42,7 +42,7 @@ pub type FeatureProgress<'a> = &'a mut dyn FnMut(FeatureStage, usize, usize);
 pub struct FeatureReport {
     /// Counts of photos and boxes; all are 0 for photos that are vectors.
     pub images: FeatureCounts,
-    /// Counts of texts.
+    /// Counts of texts; all are 0 for texts that are vectors.
     pub texts: FeatureCounts,
     /// Samples without features, with the reason.
     pub broken: Arc<BTreeMap<u64, Broken>>,
@@ -72,7 +72,8 @@ impl FeatureBank {
     /// bits as an uninterrupted run.
     ///
     /// # Errors
-    /// [`Error::Io`] if the store cannot be opened or written; [`Error::Invalid`] if it belongs to another encoder; the
+    /// [`Error::Io`] if the store cannot be opened or written; [`Error::Invalid`] if its
+    /// [`StorePurpose`](super::StorePurpose) excludes the folder, a feature is not finite, or a text has no vector; the
     /// errors of the towers.
     pub fn collect(
         model: &Model,

@@ -33,8 +33,8 @@ impl MappedVectors {
         element: Element,
         rows: u64,
     ) -> Result<Self> {
-        // SAFETY: a file of features is only appended to, and rows that its header counts are never removed or
-        // changed. A process that may write to the folder is trusted not to truncate the file.
+        // SAFETY: a row that the header of a file counts is never removed, and is changed only if its checksum is
+        // wrong. A process that may write to the folder is trusted not to truncate the file.
         let map = unsafe { Mmap::map(file) }?;
         let end = usize::try_from(rows).ok().and_then(|rows| rows.checked_mul(stride)?.checked_add(first));
         // Only the values of the last vector must be in the file, not the rest of its stride.

@@ -103,7 +103,7 @@ impl FeatureBank {
     /// texts, the result consists of these vectors.
     ///
     /// # Errors
-    /// The errors of `encode`; [`Error::Invalid`] without features of texts.
+    /// The errors of `encode`; [`Error::Invalid`] without features of texts, or for a text without a vector.
     pub fn texts(
         &mut self,
         batch: &TokenBatch,

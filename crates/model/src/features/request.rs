@@ -39,9 +39,9 @@ pub fn reads_texts(views: &[View]) -> bool {
     views.iter().any(|view| !matches!(view, View::Edges | View::Photo))
 }
 
-/// Requests the features of every photo, box, caption, phrase, tier and taxon of `source`, for both encoders of a
-/// model. A run with `model.init` on the same data finds these features in the store, unless it changes the settings
-/// of boxes or crops.
+/// Requests the features of every photo, box, caption, phrase, tier and taxon of `source`, for the encoders of a model.
+/// A tower that reads vectors has no encoder. A run with `model.init` on the same data finds these features in the
+/// store, unless it changes the settings of boxes or crops.
 pub fn model_features(
     model: &Model,
     manifest: &Manifest,

@@ -99,7 +99,7 @@ impl RowTable {
         }
     }
 
-    /// The rows at `positions` as a tensor `[n, width]` on the plain version of `device`.
+    /// The rows at `positions` as a tensor `[n, width]` on `device` without autodiff.
     pub(super) fn tensor(&self, positions: impl ExactSizeIterator<Item = usize>, device: &Device) -> Tensor<2> {
         let shape = [positions.len(), self.width];
         let mut values = Vec::with_capacity(shape[0] * shape[1]);

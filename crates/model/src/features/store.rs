@@ -38,7 +38,8 @@ pub enum StorePurpose {
     /// A folder that the user named for a model. It is an error if it holds features of another encoder and none of
     /// this one.
     Named,
-    /// A folder to fill with features. It is an error if the folder is not writable.
+    /// A folder to fill with features. It is an error if another process writes to it, or if its files cannot be
+    /// locked.
     Fill,
 }
 

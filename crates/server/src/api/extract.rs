@@ -100,8 +100,8 @@ fn describe(path: &FieldPath, value: Option<&Value>, message: &str) -> String {
         let within = above().map_or_else(String::new, |above| format!(" in `{}`", clipped(above)));
         let known: Vec<&str> =
             message.split("expected ").nth(1).unwrap_or_default().split('`').skip(1).step_by(2).collect();
-        // Suggest the nearest name only if the edit distance is at most half the length, and from 1 to 3: a typo keeps
-        // most letters.
+        // Suggest the nearest name only if the edit distance is at most half the length of the unknown name (but at
+        // least 1 and at most 3), because a typo keeps most letters.
         let near = known.iter().map(|it| (strsim::levenshtein(&name, it), it)).min();
         let near = near.filter(|(edits, _)| *edits <= (name.len() / 2).clamp(1, 3));
         let suggestion = near.map_or_else(String::new, |(_, it)| format!("did you mean `{it}`? "));

@@ -49,7 +49,7 @@ pub(crate) struct ServerInfo {
 /// The space of the points.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct SpaceInfo {
-    /// sphere, euclidean, lorentz, product_l1, product_l2.
+    /// Kind of the space: one of sphere, euclidean, lorentz, product_l1, product_l2.
     pub(crate) kind: String,
     /// Number of coordinates of a point, over all factors.
     pub(crate) dim: usize,
@@ -81,7 +81,8 @@ pub(crate) struct ColumnSummary {
     pub(crate) distinct: usize,
     /// At most 50 values with the number of their rows, most frequent first.
     pub(crate) values: Vec<(String, usize)>,
-    /// True if the values are incomplete, which happens only on a front.
+    /// True on a front if a shard does not list all values of the column; `distinct` and the counts are then lower
+    /// bounds.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) partial: bool,
 }

@@ -33,7 +33,7 @@ pub(crate) enum PassingRows {
 }
 
 impl PointQuery {
-    /// Checks that exactly one field is set, and returns the number of points.
+    /// Checks that exactly one field is set and that its limits hold. Returns the number of points.
     pub(crate) fn check(&self) -> HttpResult<usize> {
         let given = [
             self.text.is_some(),

@@ -76,7 +76,7 @@ pub(crate) struct SearchReply<'a> {
     pub(crate) hits: Vec<RowReply<'a>>,
     /// Number of rows that pass the filters, including those that are not among the hits.
     pub(crate) rows_passing: usize,
-    /// Absent for gated rankings, and if no row can be compared.
+    /// Absent for gated rankings and `general`, and if no row can be compared.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) scores: Option<SampledScores>,
     /// A warning, only for a flat ranking: the scores are less than 1 % apart, so the order of the rows is almost

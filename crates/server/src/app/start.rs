@@ -35,7 +35,7 @@ use crate::start_error::{Error, Result};
 
 /// Maximum number of photos that a server decodes, or a front forwards, at the same time.
 pub(crate) const CONCURRENT_UPLOADS: usize = 4;
-/// Number of photos of maximum size that may be in memory at the same time while they are uploaded.
+/// Number of photos of maximum size that may be in memory at the same time, including unfinished uploads.
 const MAX_INCOMING: usize = 8;
 /// Timeout of a request to another server, as a share of the request timeout. The rest is for the error response, which
 /// names the slow server.
@@ -86,8 +86,8 @@ impl BoundServer {
     /// Builds the indexes of a set and serves it until Ctrl-C or SIGTERM.
     ///
     /// # Errors
-    /// The content cannot be served, for example because the tree is damaged or the model has no text encoder for the
-    /// endpoint.
+    /// The content cannot be served, for example because the tree is damaged, or because an embedding endpoint is given
+    /// for a model with a text encoder. `reporter` cannot report the address.
     pub fn serve(self, content: ServedContent, reporter: Arc<dyn Reporter>) -> Result<()> {
         let server = Arc::new(Server::new(content, &self, &reporter)?);
         let what = format!("{} rows", server.state.len());

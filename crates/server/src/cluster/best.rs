@@ -36,7 +36,7 @@ struct ShardCursor {
 
 impl FrontServer {
     /// Returns the `k` best rows after the first `offset` rows. The caller has resolved all queries of `search` to
-    /// points. Its own `k` and `offset` are ignored.
+    /// points. The `k` and `offset` fields of `search` are ignored.
     pub(crate) async fn best(&self, mut search: SearchRequest, offset: usize, k: usize) -> HttpResult<BestHits> {
         // All of the best rows may be on one shard. Therefore the first request asks every shard for `needed` rows, but
         // for at most one page of `MAX_HITS`.

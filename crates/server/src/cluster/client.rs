@@ -34,7 +34,8 @@ pub(crate) struct Shard {
 
 impl ShardClient {
     /// # Errors
-    /// The URL does not have the form `http://HOST[:PORT]`, or the host cannot be resolved.
+    /// The URL does not have the form `http://HOST[:PORT]`, the host cannot be resolved, or the token has bytes that a
+    /// header cannot contain.
     pub(crate) fn new(url: &str, token: Option<&str>, timeout: Duration) -> Result<Self> {
         let option = format!("--shard {url}");
         let http = PlainHttpClient::new(url, token, timeout, MAX_RESPONSE_BYTES).map_err(Error::option(&option))?;
@@ -64,7 +65,8 @@ impl ShardClient {
         HttpError::unavailable(format!("the shard {} does not answer: {why}", self.url))
     }
 
-    /// Parses the JSON of a response. A client error of the server is passed on with its status and message.
+    /// Parses the JSON of a response. A 4xx response of the shard is returned with its status and message. Any other
+    /// error response becomes 503.
     pub(crate) fn read<T: DeserializeOwned>(&self, reply: &ClientReply) -> HttpResult<T> {
         self.check_success(reply)?;
         serde_json::from_slice(&reply.bytes).map_err(|error| self.unexpected(&error.to_string()))

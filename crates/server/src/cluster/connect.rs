@@ -16,11 +16,11 @@ use crate::set::identity::SetIdentity;
 use crate::start_error::{Error, Result};
 
 impl BoundServer {
-    /// Serves the set whose shards are on the servers at `shards`, `http://HOST:PORT` in the order of their shards,
-    /// until Ctrl-C or SIGTERM. `shard_token` is the access token of these servers.
+    /// Serves the set whose shards are on the servers `shards` until Ctrl-C or SIGTERM. `shards` lists the URLs
+    /// (`http://HOST:PORT`) in the order of the shard numbers. `shard_token` is the access token of these servers.
     ///
     /// # Errors
-    /// A server does not answer, or the servers do not hold all shards of one set in order.
+    /// A URL is invalid, a server does not answer, or the servers do not hold all shards of one set in order.
     pub fn front(self, shards: &[String], shard_token: Option<&str>, reporter: &dyn Reporter) -> Result<()> {
         let timeout = self.settings.timeout.mul_f64(SHARE_OF_TIMEOUT);
         let clients = shards.iter().map(|url| ShardClient::new(url, shard_token, timeout));

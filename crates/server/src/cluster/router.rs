@@ -150,7 +150,7 @@ async fn neighbours(
     let mut lists = Vec::new();
     for by in [RankingName::Broader, RankingName::Narrower, RankingName::Distance] {
         let search = SearchRequest::of(query.clone(), by, params.modality);
-        // Request one more hit, because the row itself is among them.
+        // Request one more hit, because the row itself may be among them.
         let BestHits { hits, .. } = front.best(search, 0, k + 1).await?;
         lists.push(hits.into_iter().filter(|it| it.row != row).take(k).collect());
     }

@@ -1,5 +1,5 @@
-//! Builds the class tree of the rows from a file of edges (`--tree`), or from the column `label` and taxonomic rank
-//! columns.
+//! Builds the class tree of the rows from a file of edges (`--tree`), from the ranks of the data (`--data`), or from
+//! the column `label` and taxonomic rank columns.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
@@ -27,7 +27,7 @@ pub(crate) type ColumnMap = BTreeMap<String, Vec<String>>;
 
 /// Source of the classes of the rows.
 pub(crate) enum ClassSource {
-    /// A file of edges. A row belongs to the node named by its label.
+    /// A tree from a file of edges or from the ranks of the data. A row belongs to the node named by its label.
     Edges(Tree),
     /// The labels and ranks of the rows themselves.
     Columns(RankTree),

@@ -7,7 +7,7 @@ impl Config {
     /// Checks that the samples fill at least one batch if `data.drop_last` drops smaller ones.
     ///
     /// # Errors
-    /// [`Error::Invalid`], which suggests a valid batch size.
+    /// [`Error::Invalid`]. If there are at least two samples, the message suggests a valid batch size.
     pub fn check_samples(&self, samples: usize) -> Result<()> {
         let batch = self.train.batch_size;
         if !self.data.drop_last || batch <= samples {

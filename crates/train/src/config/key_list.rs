@@ -1,5 +1,5 @@
-//! Lists every key of a config (`config/mod.rs` declares them), and suggests a known key for an unknown one. Keys, types and descriptions come from the
-//! structs of the sections and their doc comments.
+//! Lists every key of a config, and suggests a known key for an unknown one. Keys, types and descriptions come from the
+//! structs of the sections (`config/mod.rs`) and their doc comments.
 
 use std::collections::BTreeSet;
 use std::slice;
@@ -27,7 +27,7 @@ pub struct KeyRow {
     pub meaning: String,
 }
 
-/// Every key, in order of the sections.
+/// Every key: those of the sections in their order, then those of the encoders and of the methods.
 pub fn schema() -> Vec<KeyRow> {
     let defaults = Table::try_from(Config::default()).unwrap_or_default();
     let mut rows: Vec<KeyRow> = fields::<Config>("");

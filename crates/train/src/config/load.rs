@@ -66,10 +66,10 @@ impl Config {
     }
 }
 
-/// Infers `data.kind` for a table that sets only `data.path`, as `--data` does: `data.path = "captions.csv"` also sets
-/// `data.kind = "csv_pairs"`, and `data.path = "taxon_table:birds.csv"` sets both. `base` is the table that `table`
-/// will override. If `data.path` names no kind, a kind of `base` that is not recognised by paths is kept (taxon_table
-/// also reads .csv).
+/// Infers `data.kind` for a table that sets `data.path` without `data.kind`, as `--data` does: `data.path =
+/// "captions.csv"` also sets `data.kind = "csv_pairs"`, and `data.path = "taxon_table:birds.csv"` sets both. `base` is
+/// the table that `table` will override. If `data.path` names no kind, a kind of `base` that is not recognised by paths
+/// is kept (taxon_table also reads .csv), except `toy`, the default.
 fn kind_from_path(base: &Table, table: &mut Table) {
     let text = |table: &Table, key: &str| Some(table.get("data")?.get(key)?.as_str()?.to_owned());
     let (Some(path), None) = (text(table, "path"), text(table, "kind")) else { return };

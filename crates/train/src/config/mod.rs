@@ -179,7 +179,7 @@ pub struct ManifoldSection {
     pub curv: Vec<f64>,
 }
 
-/// `[root]`: an absent kind is the method's default.
+/// The section `[root]`: the root of the cones.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct RootSection {
@@ -226,8 +226,8 @@ pub struct OptimConfig {
     /// Factor on the learning rate of both encoders, more than 0.
     pub tower_lr_factor: f64,
     /// Factor on the learning rate from each layer of an encoder to the one before it, more than 0, at most 1; 1: none.
-    /// Layer l of an encoder with L blocks has `layer_decay^(L + 1 - l)` times its learning rate (ELECTRA, Clark et
-    /// al., ICLR 2020; BEiT, Bao et al., ICLR 2022).
+    /// Layer l of an encoder with L blocks has `layer_decay^(L + 1 - l)` times the learning rate of the encoder
+    /// (ELECTRA, Clark et al., ICLR 2020; BEiT, Bao et al., ICLR 2022).
     pub layer_decay: f64,
     /// Number of batches whose gradients are averaged per step, at least 1. Each batch has its own loss: negatives are
     /// samples of the same batch. `train.micro_batch` instead keeps one loss over a batch that exceeds the memory.
@@ -308,7 +308,7 @@ pub struct EvalConfig {
     /// Kind of source; default: the kind in `[data]`, with its path and its options.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kind: Option<String>,
-    /// File, folder or shard pattern; default: the path in `[data]`.
+    /// File, folder or shard pattern; default: the path in `[data]` if `kind` is absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path: Option<PathBuf>,
     /// Name of the held-out split.

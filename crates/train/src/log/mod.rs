@@ -43,7 +43,7 @@ pub struct StepRecord {
     pub eta_seconds: f64,
     /// Broken samples replaced so far.
     pub broken: u64,
-    /// Samples used so far whose taxon lacks a rank, by the name of the rank; empty if there are none.
+    /// Number of samples used so far whose taxon lacks a rank, by rank name; empty if there are none.
     #[serde(default, skip_serializing_if = "serde_json::Map::is_empty")]
     pub missing_ranks: serde_json::Map<String, serde_json::Value>,
     /// Peak memory of the process, MiB; absent if the system does not report it.
@@ -63,7 +63,8 @@ pub struct RunLog {
 
 impl RunLog {
     /// Opens the logs in `folder` to continue after `step` updates (0: from the start). Records of later steps are
-    /// removed: the run wrote them after the checkpoint from which it now resumes.
+    /// removed from `metrics.jsonl`, and TensorBoard ignores them: the run wrote them after the checkpoint from which
+    /// it now resumes.
     ///
     /// # Errors
     /// If a file cannot be read or written.

@@ -93,11 +93,11 @@ fn the_loss_is_the_mean_of_shorter_chains() {
     }
 }
 
-/// Padding links change neither the loss nor its gradient, except that the last link must repeat the last text.
+/// Padding links do not change the loss.
 #[test]
 fn absent_links_are_not_read() {
     for entry in METHODS.iter().filter(|entry| entry.views.contains(&View::Chain)) {
-        // With RCME, photographs are aligned with the last link, so this term is off.
+        // RCME aligns photographs with the last link, which must repeat the last text, so this term is off.
         let text = if entry.name == "rcme" { "terms.contrast_text_image = false" } else { "" };
         let spec = (entry.manifold)(DIM);
         let spec = if spec.kind.name() == "lorentz" { ManifoldSpec::lorentz(DIM, 1.0) } else { spec };

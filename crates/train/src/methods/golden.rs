@@ -162,7 +162,7 @@ fn fixtures_are_copies() {
 }
 
 /// The released loss of HierarCaps on 16 chains of four tiers in 48 dimensions
-/// (`../shared/goldens/losses/radial_b16_d48`).
+/// (`fixtures/losses/radial_b16_d48.safetensors`).
 #[test]
 fn radial() {
     let golden = LossGolden::read("radial_b16_d48.safetensors");
@@ -206,8 +206,8 @@ fn radial() {
     }
 }
 
-/// The released loss of UNCHA on wholes with two or three boxes each (`../shared/goldens/losses/uncha_*`). `in.owner`
-/// holds, for each box, the row of its whole.
+/// The released loss of UNCHA on wholes with two or three boxes each (`fixtures/losses/uncha_*`). `in.owner` holds, for
+/// each box, the row of its whole.
 #[test]
 fn uncha() {
     for file in ["uncha_b10_n3_d512.safetensors", "uncha_b8_n4_c05.safetensors"] {

@@ -31,7 +31,8 @@ pub const ENTRY: MethodEntry = MethodEntry {
 const NAME: &str = "meru";
 const REFERENCE: &str = "Desai et al., ICML 2023, Sec. 3";
 
-/// Settings in the `[method]` table, without `kind`. The defaults are the values of the paper.
+/// Settings in the `[method]` table, without `kind`. The defaults are the published values; each number names its
+/// source.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Config {

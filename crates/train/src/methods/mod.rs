@@ -3,8 +3,8 @@
 //! A method receives points, their space and the scalars of the current step. It has no access to encoders, files or
 //! the optimiser. It returns per-sample terms and a total. [`Method::views`] declares which parts of a batch it reads.
 //!
-//! Each file holds a settings struct (the paper's values, with their source), the construction of the terms, and a
-//! [`MethodEntry`]. Objectives that are weighted sums of contrastive terms and cones are *data*, an
+//! The file of a method holds its settings struct (the paper's values, with their source), the construction of its loss
+//! terms, and its [`MethodEntry`]. Objectives that are weighted sums of contrastive terms and cones are *data*, an
 //! [`objective::Objective`]; the others implement [`Method`] with the functions of [`terms`](crate::terms). Where paper
 //! and released code differ, the settings follow the paper and `reference = true` follows the code; DEVIATIONS.md has
 //! the list.
@@ -158,7 +158,8 @@ impl BatchPoints {
     /// Returns the chains of the batch. `method` names the training method in error messages.
     ///
     /// # Errors
-    /// [`Error::Invalid`] if they are missing, [`Error::Shape`] if the shapes of the links differ.
+    /// [`Error::Invalid`] if they are missing, have fewer than two links, have wrong texts for only some links, or have
+    /// lengths that do not fit; [`Error::Shape`] if the shapes of the links differ.
     pub fn chain(&self, method: &str) -> Result<&Chain> {
         let Some(chain) = &self.chain else {
             let expected = format!("two links or more for each sample ({method} reads the view `chain`)");

@@ -9,7 +9,7 @@ use conifer_model::head::Head;
 use super::Method;
 use super::testkit::{Features, device, head, method, pass, relative, scalars_of};
 
-/// A point of one factor with its time component first.
+/// Coordinates of a point in one factor. On a hyperboloid, the time component comes first.
 type FormulaPoint = Vec<f64>;
 
 #[derive(Clone)]
@@ -77,7 +77,7 @@ fn minkowski(x: &FormulaPoint, y: &FormulaPoint) -> f64 {
     space - x[0] * y[0]
 }
 
-/// Inputs of the formulas: the four views as points, and the temperature.
+/// Inputs of the formulas: the geometry, the four views as points, and the logit scale.
 struct FormulaBatch {
     geometry: FormulaGeometry,
     image: Vec<Vec<FormulaPoint>>,
@@ -234,8 +234,8 @@ fn losses_and_gradients_follow_the_equations() {
     }
 }
 
-/// Compares RCME (Eqs. 1, 2 and 5 to 9) with a point as root. With `reference`, angles are measured at the previous
-/// link of the chain, as in the released code.
+/// Compares RCME (Eqs. 1, 2 and 5 to 9) with a point as root. With `reference`, the local angles are measured from the
+/// previous link instead of the root, as in the released code.
 #[test]
 fn chains_follow_the_equations() {
     let spec = ManifoldSpec::sphere(12);

@@ -45,8 +45,8 @@ const REFERENCE: &str = "PHyCLIP, ICLR 2026, Eqs. 1-6";
 /// * `entailment_weight`: gamma of Eq. 1, 0.2 (App. C.3). It multiplies the plain sum of Eq. 6; with `reference`, half
 ///   that sum.
 /// * `box_candidates`: `boxes` (Eq. 4); with `reference`: `wholes`.
-/// * With `boxes`, `contrast_box_image_text` compares a box photograph with phrases, and `contrast_box_text_image` a
-///   phrase with box photographs.
+/// * With `boxes`, `contrast_box_image_text` compares the crop of a box with phrases, and `contrast_box_text_image` a
+///   phrase with crops.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Config(pub hycoclip::Config);

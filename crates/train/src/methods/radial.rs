@@ -115,7 +115,7 @@ struct Radial {
 }
 
 impl Radial {
-    /// Loss of pairs with these `angles`, `[T-1, B]`: the angle, or with a finite margin the cone loss of
+    /// Returns the `angles`, `[T-1, B]`, or with a finite margin `sign` times the cone losses of
     /// [`Config::margin_form`]. `sign` is 1 for positive and -1 for negative pairs.
     fn violation(&self, space: &BatchSpace, parents: &[Tensor<2>], angles: Tensor<2>, sign: f64) -> Tensor<2> {
         let Config { margin, margin_form, cone_radius, .. } = self.config;

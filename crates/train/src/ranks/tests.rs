@@ -42,8 +42,8 @@ fn values_are_summed_in_the_order_of_the_ranks() {
     }
 }
 
-/// Rank 1 fails before, between or after the inner exchanges of the other ranks. All ranks get the error once, and
-/// their next exchange is the same one.
+/// The last rank fails before, between or after the two inner exchanges. All ranks get the error once, and their next
+/// exchange is the same one.
 #[test]
 fn an_error_between_exchanges_reaches_all_ranks() {
     for size in [1, 2, 3] {

@@ -45,7 +45,7 @@ impl AveragedModel {
         self.model = self.model.clone().with_feature_statistics(statistics, &plain);
     }
 
-    /// Moves the average towards `model`, after its update.
+    /// Moves the average towards `model`. Call it after each optimiser step.
     pub(super) fn follow(&mut self, model: &Model, decay: f64) {
         let mut trained = TrainedParams::default();
         visit_params(model, &mut trained);

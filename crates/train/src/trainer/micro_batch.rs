@@ -54,7 +54,8 @@ pub(super) struct TowerCalls<'a> {
     graph: PointGraph,
     /// The views whose points are leaves of the graph of the loss.
     leaves: Vec<LeafView<'a>>,
-    /// True for an encoder without a trained parameter, in the order image encoder, text encoder.
+    /// In [`PointGraph::Recomputed`], true for an encoder without a trained parameter (image encoder, text encoder);
+    /// else false.
     is_frozen: [bool; 2],
 }
 

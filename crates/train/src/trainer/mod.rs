@@ -98,10 +98,11 @@ pub struct Trainer {
 
 impl Trainer {
     /// Sets up a new run of `config` on the samples of `source`. With `tokenizer.kind = "train"` a tokenizer is trained
-    /// on their texts first. `device` is a plain device; autodiff is added to it.
+    /// on their texts first. `device` has no autodiff; the trainer adds it.
     ///
     /// # Errors
-    /// If the config is invalid, the source lacks a view of the method, or the folder already holds a run.
+    /// If the config is invalid, the source lacks a view of the method or has too few samples, a checkpoint or
+    /// tokenizer cannot be read, or the folder already holds a run.
     pub fn new(config: Config, source: Arc<dyn Source>, device: &Device) -> Result<Self> {
         let config = config.resolve()?.with_vector_widths(source.as_ref())?;
         config.check()?;
@@ -144,7 +145,8 @@ impl Trainer {
     /// data.
     ///
     /// # Errors
-    /// If there is no checkpoint, the checkpoint is damaged, or `source` is other data.
+    /// If there is no checkpoint, the checkpoint is damaged, or the fingerprint of `source` differs from that of the
+    /// run.
     pub fn resume(run: &Path, source: Arc<dyn Source>, device: &Device) -> Result<Self> {
         let folder = latest_checkpoint(run)?;
         let (state, moments, mut config) = read_state(&folder)?;

@@ -115,7 +115,7 @@ impl MomentumEncoder {
         self.queue.push(keys.parts.clone().without_autodiff());
     }
 
-    /// Moves the parameters towards those of `model`, after its update.
+    /// Moves the parameters towards those of `model` (exponential moving average). Call it after each optimiser step.
     pub(super) fn follow(&mut self, model: &Model) {
         self.average.follow(model, self.momentum);
     }

@@ -147,11 +147,11 @@ fn open(
     Ok((model, manifest, tokenizer))
 }
 
-/// Creates the model before its first step, on a device without autodiff. It comes from `model.init` or from the seed,
-/// so a resumed run gets the same model.
+/// Creates the model before its first step, on a device without autodiff. It is built from the checkpoints that the
+/// config names and from the seed, so a resumed run gets the same model.
 ///
 /// # Errors
-/// If the checkpoint can no longer be read.
+/// If a checkpoint can no longer be read.
 pub(super) fn frozen(config: &Config, device: &Device) -> Result<Model> {
     let device = device.clone().without_autodiff();
     let model = match &config.model.init {

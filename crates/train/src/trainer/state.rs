@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 use crate::config::Config;
 use crate::error::{Error, Result};
 
-/// The position of a run.
+/// Progress of a run and the fingerprint of its data, stored in each checkpoint.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct TrainState {

@@ -105,7 +105,7 @@ impl PassInputs<'_> {
 /// messages.
 ///
 /// # Errors
-/// [`Error::Diverged`] if the loss is not finite.
+/// [`Error::Diverged`] if the loss is not finite; the errors of the encoders and of the method.
 pub(super) fn pass(model: &Model, batch: &Batch, inputs: &mut PassInputs<'_>, step: u64) -> Result<BackwardPass> {
     let rows = BatchRows::new(batch, inputs.root, inputs.features.is_some());
     let mut towers = TowerCalls::new(model, inputs.micro_batch, &rows, inputs.ranks);
@@ -156,8 +156,8 @@ fn gradients(
     let mut gradients = GradientSet::default();
     // A part of the loss without rows has no graph.
     let mut by_loss = total.is_tracked().then(|| total.backward());
-    // The direct gradient of the whole loss is the same on every rank, so only rank 0 adds it. With parts of the loss,
-    // every rank adds the gradient of its part.
+    // The direct gradient of the whole loss is the same on every rank, so only rank 0 adds it. If each rank computes
+    // only its part of the loss, every rank adds the gradient of that part.
     if let Some(by_loss) = by_loss.as_mut().filter(|_| has_part || ranks.leads()) {
         gradients = GradientSet::take(model, by_loss);
     }

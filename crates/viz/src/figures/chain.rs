@@ -29,8 +29,8 @@ const TEXT_LINES: usize = 3;
 const NUMBERS: f64 = 44.0;
 const SCALE: f64 = 40.0;
 
-/// Draws one line per text, with the range of radii at which the text was found. Consecutive rows with the same text
-/// are one line.
+/// Draws one entry per text, with the range of radii at which the text was found. Consecutive rows with the same text
+/// are one entry.
 fn draw(table: &FigureTable, font: &FigureFont<'_>) -> Result<Drawing> {
     let mut drawing = Drawing::new(COLUMN);
     let mut y = 4.0;

@@ -1,7 +1,6 @@
 use super::FigureEntry;
 use super::plots::{HISTOGRAM_COLUMNS, histograms};
 
-/// Distances of whole photos, their parts, blurred parts and tiny crops from the root.
 pub(super) const ENTRY: FigureEntry = FigureEntry {
     name: "crop-depths",
     summary: "Histogram of the distances from the root of photos, boxes, blurred boxes and tiny crops (visual hierarchies Fig. 10)",

@@ -55,7 +55,7 @@ pub(super) enum Shape {
         colour: Rgb,
         text: String,
     },
-    /// A PNG file, scaled into a rectangle with its aspect ratio.
+    /// A PNG file, scaled to fit into a rectangle. The aspect ratio of the picture is kept.
     Picture {
         at: [f64; 2],
         size: [f64; 2],

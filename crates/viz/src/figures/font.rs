@@ -10,8 +10,8 @@ static ARIMO: &[u8] = include_bytes!("../../assets/arimo-subset.ttf");
 
 /// Widths and outlines of the letters of a figure.
 ///
-/// A letter is taken from the font of the user if it has one, else from the embedded font, else it is an empty box.
-/// Letters are not joined or reordered, so scripts such as Arabic need the SVG file.
+/// A letter is taken from the font of the user or, if that font lacks it, from the embedded font. A letter that both
+/// lack is drawn as an empty box. Letters are not joined or reordered, so scripts such as Arabic need the SVG file.
 pub struct FigureFont<'a> {
     faces: Vec<Face<'a>>,
 }
@@ -55,8 +55,8 @@ impl<'a> FigureFont<'a> {
         Cow::Owned(start.trim_end().to_owned() + "\u{2026}")
     }
 
-    /// Breaks a text into at most `lines` lines of at most `width`. If the text does not fit, the last line is
-    /// shortened.
+    /// Breaks a text into at most `lines` lines of at most `width`. A word that is wider than this is shortened, and so
+    /// is the last line if the text does not fit.
     pub(crate) fn wrapped(&self, text: &str, size: f64, width: f64, lines: usize) -> Vec<String> {
         let mut found: Vec<String> = Vec::new();
         for word in text.split_whitespace() {
@@ -72,7 +72,7 @@ impl<'a> FigureFont<'a> {
         found.iter().map(|line| self.fitted(line, size, width).into_owned()).collect()
     }
 
-    /// The outlines of a text whose baseline starts at the origin.
+    /// The outlines of a text whose baseline starts at the origin; `None` if no letter has an outline.
     pub(crate) fn outline(&self, text: &str, size: f64) -> Option<Path> {
         let mut pen = GlyphPen { path: PathBuilder::new(), x: 0.0, scale: 1.0 };
         let mut x = 0.0;

@@ -115,7 +115,7 @@ fn path(points: &[[f64; 2]], is_closed: bool) -> Option<Path> {
     path.finish()
 }
 
-/// The opaque pixels as PNG.
+/// Encodes the pixels as an RGB PNG. The alpha channel is dropped, because all pixels are opaque.
 fn encoded(pixels: &Pixmap) -> Result<Vec<u8>> {
     let rgb: Vec<u8> = pixels.data().as_chunks::<4>().0.iter().flat_map(|[r, g, b, _]| [*r, *g, *b]).collect();
     let mut out = Vec::new();
@@ -130,7 +130,7 @@ fn encoded(pixels: &Pixmap) -> Result<Vec<u8>> {
     Ok(out)
 }
 
-/// The pixels of a PNG file of 8 bits.
+/// Decodes a PNG file to premultiplied pixels with 8 bits per channel.
 fn decoded(bytes: &[u8]) -> Result<Pixmap> {
     let failed = |found: String| Error::invalid("picture", found, "a PNG file");
     let mut decoder = Decoder::new(std::io::Cursor::new(bytes));

@@ -13,7 +13,7 @@ pub struct FigureColumn {
     pub help: &'static str,
 }
 
-/// Values of a [`FigureColumn`].
+/// Type of the values of a [`FigureColumn`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FigureColumnKind {
     /// Any text.
@@ -22,7 +22,7 @@ pub enum FigureColumnKind {
     Number,
     /// A finite number, or an empty cell.
     Optional,
-    /// A PNG file, or an empty cell. The CSV file has its name.
+    /// A PNG file, or an empty cell. The CSV file contains the name of the PNG file.
     Picture,
 }
 
@@ -174,7 +174,7 @@ impl FigureTable {
     /// Reads the CSV text of a table; further columns are ignored. `picture` returns the PNG file of a name.
     ///
     /// # Errors
-    /// The text is not CSV or lacks a column; a cell has no value of its column; `picture` fails.
+    /// The text is not CSV or lacks a column; a cell does not have the type of its column; `picture` fails.
     pub fn read_csv(
         columns: &'static [FigureColumn],
         text: &str,

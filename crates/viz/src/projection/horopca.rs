@@ -211,8 +211,8 @@ impl HoroObjective<'_> {
         (value, gradient)
     }
 
-    /// The candidate with the largest objective, orthonormal to the earlier directions. If every candidate depends on
-    /// them, a coordinate axis that does not.
+    /// Returns the candidate with the largest objective, made orthonormal to the earlier directions. If every candidate
+    /// is linearly dependent on them, returns a coordinate axis that is not.
     fn best_start(&self, mut candidates: Vec<Vec<f64>>, earlier: &[Vec<f64>]) -> Vec<f64> {
         candidates.retain_mut(|it| orthonormalised(it, earlier));
         if candidates.is_empty() {
@@ -313,7 +313,7 @@ fn starts(rows: &HyperbolicRows, axes: &[Vec<f64>]) -> Vec<Vec<f64>> {
     found
 }
 
-/// Makes a vector orthonormal to the earlier ones. Returns false if it depends on them.
+/// Makes a vector orthonormal to the earlier ones. Returns false if it is linearly dependent on them.
 fn orthonormalised(vector: &mut [f64], earlier: &[Vec<f64>]) -> bool {
     let before = norm(vector);
     // The second pass removes the rounding error of the first.
@@ -333,7 +333,8 @@ fn orthonormalised(vector: &mut [f64], earlier: &[Vec<f64>]) -> bool {
 fn time_and_root(busemann: &[f64]) -> (f64, f64) {
     let (sum, square) = busemann.iter().fold((0.0, 0.0), |(sum, square), a| (sum + a, square + a * a));
     let others = busemann.len() as f64 - 1.0;
-    // Zero for a point on the hull of the ideal points, where the projection has a kink; rounding may lead below.
+    // The radicand is zero for a point on the hull of the ideal points, where the projection has a kink. Rounding can
+    // make it negative.
     let root = (sum * sum - others * (square + 1.0)).max(HULL * sum * sum).sqrt();
     ((square + 1.0) / (sum + root), root)
 }

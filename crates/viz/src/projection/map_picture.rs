@@ -29,7 +29,7 @@ pub struct MapPicture {
     pub is_disc: bool,
     /// Positions; y points upwards.
     pub points: Vec<[f64; 2]>,
-    /// Number of the group of each point in `names`.
+    /// Group of each point, as an index into `names`.
     pub groups: Vec<usize>,
     /// Names of the groups, in the order of the legend: at most [`MAP_COLOURS`], because colours repeat.
     pub names: Vec<String>,

@@ -2,7 +2,7 @@
 //!
 //! | name | coordinates | spaces |
 //! |---|---|---|
-//! | [`TangentPca`] | PCA of the tangent vectors at the root | all |
+//! | [`TangentPca`] | PCA of the tangent vectors at the root or another centre | all |
 //! | [`crate::PoincareDisc`] | radius from the depth, angle from principal directions | all |
 //! | [`HoroPca`] | horospherical projections that keep the most variance | one hyperboloid |
 //! | [`Cosne`] | neighbourhoods and distances to the root | one hyperboloid |

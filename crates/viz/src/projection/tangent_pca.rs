@@ -1,8 +1,9 @@
-//! PCA of the tangent vectors of the rows at the root.
+//! PCA of the tangent vectors of the rows at the root, or at another centre on a hyperboloid.
 //!
 //! The axes are the principal components of the vectors around their mean. The coordinates of a row are the dot
-//! products of its tangent vector with the axes, so the root is at zero. On a hyperboloid they are mapped back to the
-//! space (`exp`) and shown in the Poincare ball: the geodesic submanifold through the root along the axes.
+//! products of its tangent vector with the axes, so the centre is at zero. [`TangentPca::of_hyperboloid`] maps them
+//! back to the space (`exp`) and then to the Poincare ball, which shows the geodesic submanifold through the centre
+//! along the axes.
 
 use std::borrow::Cow;
 
@@ -27,14 +28,14 @@ const STEPS: usize = 1000;
 pub struct TangentPca {
     /// Unit vectors in the tangent space, one per component; zero if the rows vary along fewer directions.
     pub axes: Vec<Vec<f64>>,
-    /// Coordinates `[N, K]`: in the Poincare ball for a hyperboloid, else along the axes.
+    /// Coordinates `[N, K]`: in the Poincare ball from [`TangentPca::of_hyperboloid`], else along the axes.
     pub coordinates: Vec<f64>,
     /// Coordinates of the root in the same picture.
     pub root: Vec<f64>,
     /// Share of the variance of the tangent vectors along the axes; `None` if the vectors coincide.
     pub tangent_share: Option<f64>,
-    /// Variance and distortion of the distances, for hyperboloids and Euclidean spaces. `None` for spheres and
-    /// products, where the coordinates have no distance comparable with that of the space.
+    /// Variance and distortion of the distances, from [`TangentPca::of_hyperboloid`] and for Euclidean spaces.
+    /// Otherwise `None`, because the coordinates have no distance comparable with that of the space.
     pub quality: Option<ProjectionQuality>,
 }
 
@@ -68,8 +69,10 @@ impl TangentPca {
     }
 }
 
-/// The PCA of rows of any space at its root: of `log_root`, or of the difference to the root in spaces without
-/// curvature. In a product, the vectors of all factors are concatenated. The coordinates are flat.
+/// The PCA of rows of any space at its root: of `log_root`, or of the difference to the root in spaces without a
+/// curvature parameter. In a product, the vectors of all factors are concatenated. The coordinates are those of the
+/// tangent vectors along the axes; unlike those of [`TangentPca::of_hyperboloid`], they are not mapped to the Poincare
+/// ball.
 ///
 /// # Errors
 /// The space is invalid; `dim` is zero or above its dimension; there are no rows; a coordinate is not finite.
@@ -94,7 +97,8 @@ pub fn tangent_pca<'a>(
     let coordinates: Vec<f64> =
         vectors.iter().flat_map(|v| axes.iter().map(|axis| dot(axis, v)).collect::<Vec<_>>()).collect();
     let at = |i: usize| &coordinates[i * dim..(i + 1) * dim];
-    // Without curvature, only a space with an origin (not the sphere) has straight lines as geodesics.
+    // Of the spaces without a curvature parameter, only Euclidean space has straight lines as geodesics. The sphere has
+    // no origin.
     let is_flat = spec.curv.is_empty() && entry(spec.kind.name())?.has_origin();
     let quality =
         is_flat.then(|| pairs.quality(|i, j| flat_dist(&vectors[i], &vectors[j]), |i, j| flat_dist(at(i), at(j))));

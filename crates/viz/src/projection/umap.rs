@@ -30,7 +30,7 @@ use crate::{Error, Result};
 
 /// Minimum number of rows. With fewer rows, every other row is a neighbour.
 const MIN_ROWS: usize = 4;
-/// Random points that a drawn edge moves away from.
+/// Number of random points from which a drawn edge moves its first end away.
 const NEGATIVES: usize = 5;
 /// Longest move at rate 1.
 const LONGEST_MOVE: f64 = 4.0;

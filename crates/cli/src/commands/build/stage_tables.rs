@@ -34,7 +34,7 @@ pub(super) fn stage_table<S: StageKind>(stages: &[StageReport<S>]) -> Vec<Vec<St
     rows
 }
 
-/// A section for each stage that dropped something, with examples by cause.
+/// A section for the texts that a stage dropped and one for the other input that it left out, with examples by cause.
 pub(super) fn dropped_sections<S: StageKind>(stages: &[StageReport<S>]) -> Vec<(String, Vec<Block>)> {
     let mut sections = Vec::new();
     for stage in stages {
@@ -52,7 +52,7 @@ pub(super) fn dropped_sections<S: StageKind>(stages: &[StageReport<S>]) -> Vec<(
     sections
 }
 
-/// The finished stages of a work folder, marked as reused if this run did not repeat them.
+/// The finished stages of a work folder. A stage is marked as reused only if it is in `this_run` and was reused there.
 pub(super) fn with_reuse<S: StageKind>(
     finished: Vec<StageReport<S>>,
     this_run: &[StageReport<S>],

@@ -36,7 +36,7 @@ struct ProfiledPhoto {
     fingerprint: PhotoFingerprint,
 }
 
-/// A part of the data set, with the name of its split.
+/// A split of the data set, with its name. Without a name, it is the whole data set.
 struct SplitSource {
     name: Option<String>,
     source: Box<dyn Source>,

@@ -23,8 +23,8 @@ use crate::arguments::{EmbedView, ViewArg};
 pub(super) struct RowMetadata {
     id: String,
     modality: Modality,
-    /// The class of the sample, for the photo and its captions. Empty for boxes and phrases, because the class of
-    /// a part of the photo is unknown.
+    /// The class of the sample for the photo and its captions, and the name of the rank for a taxon. Empty for boxes
+    /// and phrases, because the class of a part of the photo is unknown, and for tiers.
     label: String,
     /// Id of the sample; it connects the views of one sample.
     sample: String,

@@ -63,7 +63,7 @@ pub(super) struct EmbedJobProgress {
     pub(super) texts: usize,
     /// The current window, once its rows are in the draft.
     pub(super) window: Option<TextWindow>,
-    /// Hash chain over the pixels and token ids of the rows so far.
+    /// Hash chain over the pixels, vectors and token ids of the rows so far.
     pub(super) seen: String,
 }
 

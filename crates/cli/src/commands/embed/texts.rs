@@ -15,7 +15,7 @@ use super::stream::{EmbedStream, TextWindow};
 /// A window is full when it has this many texts. Within a window, texts are sorted by length, and equal texts are
 /// embedded once.
 const WINDOW: usize = 1 << 16;
-/// Number of samples that are read in parallel.
+/// Number of samples per chunk. The samples of a chunk are read in parallel.
 const CHUNK: usize = 1024;
 
 /// Embeds the remaining texts. Returns false if the job was stopped.
@@ -83,7 +83,7 @@ fn gather(
     Ok((lines, next))
 }
 
-/// The samples that a rank cannot read, by index, with the reason of the first such rank.
+/// The samples that at least one rank cannot read, by index, with the reason of the first such rank.
 fn broken_on_any(ranks: &Ranks, mine: BTreeMap<usize, String>) -> anyhow::Result<BTreeMap<usize, String>> {
     if ranks.size() == 1 {
         return Ok(mine);

@@ -65,7 +65,7 @@ fn is_record(line: &[u8]) -> bool {
     serde_json::from_slice::<RecordProbe>(line).is_ok() && line.trim_ascii_start().starts_with(b"{")
 }
 
-/// A report that replaces its file when it is complete.
+/// Destination of a report. A regular file is replaced atomically once the report is complete.
 pub(super) struct ReportFile {
     out: ReportTarget,
     /// The path that the user gave.

@@ -5,13 +5,13 @@ use anyhow::{Context as _, ensure};
 /// The words of `--words` with their families, and the pairs of `--pair`.
 pub(super) struct WordList {
     words: Vec<String>,
-    /// The family of each word, if every word has one.
+    /// The family of each word; `None` for a word without a family.
     families: Vec<Option<String>>,
     pairs: Vec<[usize; 2]>,
 }
 
 impl WordList {
-    /// Reads the file. Words of pairs that it lacks are added without a family.
+    /// Reads the file. Words of pairs that the file lacks are added without a family.
     pub(super) fn read(path: &Path, pairs: &[String]) -> anyhow::Result<Self> {
         let place = || format!("--words {}", path.display());
         let text = std::fs::read_to_string(path).with_context(place)?;

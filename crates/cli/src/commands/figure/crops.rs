@@ -18,7 +18,7 @@ use crate::progress;
 
 /// The kinds of pictures, in the order of [`variants`].
 const KINDS: [&str; 4] = ["photo", "box", "blurred box", "tiny crop"];
-/// Photos that are embedded together.
+/// Number of photos that are embedded together.
 const CHUNK: usize = 32;
 /// Shorter side to which a picture is reduced, pixels. Most models read fewer pixels.
 const SIDE: u32 = 384;

@@ -12,7 +12,7 @@ use serde_json::Value;
 use super::{name_of, title_of};
 use crate::arguments::FigureArgs;
 
-/// Shorter side of a photo, pixels: a tile has 210 at 300 dots per inch.
+/// Shorter side in pixels to which photos are reduced. A tile of the figure is 210 pixels wide at 300 dots per inch.
 const SIDE: u32 = 224;
 
 /// A stop on a path.

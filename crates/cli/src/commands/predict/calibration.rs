@@ -180,8 +180,9 @@ fn class_texts(kind: ClassTextArg, classes: &PredictionTree, known: &[&dyn Sourc
     }
 }
 
-/// The rows on which the temperature is fitted: a fifth of the photos of the classes, selected by the hash of their
-/// ids, so that the selection depends neither on their order nor on their content.
+/// The rows on which the temperature is fitted: a fifth of the photos of the classes, but at most
+/// [`MAX_TEMPERATURE_PHOTOS`]. They are selected by the hash of their ids, so that the selection depends neither on
+/// their order nor on their content.
 fn temperature_rows(samples: &[Sample], positions: &[TruePosition]) -> HashSet<usize> {
     let mut rows: Vec<(String, usize)> = (0..samples.len())
         .filter(|&row| positions[row].seen)

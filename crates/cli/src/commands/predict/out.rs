@@ -24,7 +24,7 @@ enum PredictionFormat {
 
 impl OutputFile {
     /// # Errors
-    /// The extension is unknown, or the file exists and `overwrite` is not set.
+    /// The extension is unknown. Also returns the errors of [`check_target`].
     pub(super) fn of(path: &Path, overwrite: bool) -> anyhow::Result<Self> {
         let format = match path.extension().and_then(|it| it.to_str()) {
             Some("csv") => PredictionFormat::Csv,

@@ -133,7 +133,7 @@ pub(super) type NamedClaims = Vec<(String, Result<Claim, String>)>;
 /// The claims that the command line names, in its order and without repetition.
 ///
 /// # Errors
-/// A word names no claim; the message lists the papers.
+/// A word names no claim (the message lists the papers), or `--quick` leaves none of the chosen claims.
 pub(super) fn chosen(words: &[String], quick: bool) -> anyhow::Result<NamedClaims> {
     let mut found: NamedClaims = Vec::new();
     for word in words {

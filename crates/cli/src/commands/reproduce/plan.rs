@@ -26,7 +26,7 @@ pub(super) struct PlannedClaim {
     pub(super) name: String,
     /// The claim, or why it cannot be read.
     pub(super) claim: Result<Claim, String>,
-    /// Key of each run and seed, or why it cannot run.
+    /// Key of each measured run and seed, or why it cannot run.
     pub(super) keys: BTreeMap<(String, u64), Result<String, String>>,
     /// Result file of each measured run, seed and row (in the order of [`Claim::rows`]), or why there is none.
     pub(super) files: BTreeMap<(String, u64, usize), Result<PathBuf, String>>,
@@ -81,7 +81,7 @@ const KEY_CHARS: usize = 12;
 /// Plans the runs of `claims`. A claim that cannot run has the cause in its plan.
 ///
 /// # Errors
-/// `--data` is not `NAME=PATH`.
+/// A `--data` is not `NAME=PATH`, or names the same data set as another one.
 pub(super) fn plan(claims: NamedClaims, args: &ReproduceArgs) -> anyhow::Result<ReproductionPlan> {
     let mut planner = Planner { args, data: DataFiles::new(args)?, runs: Vec::new() };
     let claims = claims.into_iter().map(|(name, claim)| planner.claim(name, claim)).collect();

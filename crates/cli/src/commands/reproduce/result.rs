@@ -19,7 +19,7 @@ pub(super) struct ClaimResult {
     pub(super) place: String,
     pub(super) paper_numbers: Vec<PaperNumber>,
     pub(super) note: String,
-    /// Why the claim does not hold, if it does not and a reason is known.
+    /// A possible reason why the claim does not hold. Absent if it holds or was not run, or if no reason is known.
     pub(super) explanation: Option<ClaimExplanation>,
     /// holds, does not hold, cannot be decided here, or not run.
     pub(super) verdict: &'static str,

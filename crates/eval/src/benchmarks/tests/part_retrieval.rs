@@ -56,8 +56,8 @@ fn labels_alone_by_hand() {
     check(&records, cosine, "hierarchical recall, top 75 %", [1.0, 1.0], 2);
     // For the first box of photo a, the shares of (cat, dog, others) should be (1/3, 2/3, 0) and are (0, 1, 0). `OT
     // transport` moves 1/3 by one position. `OT values` compares the values 0, 1/3, 2/3 with 0, 0, 1. The first box of
-    // photo b has the true distribution. The distribution of all candidates, the baseline, is the true one for photo a,
-    // and (2/3, 1/3) instead of (1, 0) for photo b.
+    // photo b has the true distribution. The baseline is the distribution over all candidates. It equals the true one
+    // for photo a. For photo b, the shares of (dog, others) are (2/3, 1/3) instead of (1, 0).
     check(&records, cosine, "OT transport, top 25 %", [1.0 / 6.0, 1.0 / 6.0], 2);
     check(&records, cosine, "OT values, top 25 %", [1.0 / 9.0, 1.0 / 6.0], 2);
     // The first two boxes of photo a have the shares (1/2, 1/2, 0). `OT transport` moves 1/6, and `OT values` is (1/6 +

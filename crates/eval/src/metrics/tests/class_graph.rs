@@ -40,7 +40,7 @@ fn several_parents_by_hand() {
     assert_eq!((it.jaccard, it.precision, it.recall), (0.25, 1.0 / 3.0, 0.5));
     // Car and bicycle have a common child and a common parent.
     assert_eq!((scores("car", "bicycle").tree_induced_error, scores("car", "bicycle").lca), (2.0, 1.0));
-    // The common ancestor is the imagined class above both roots: two edges above a hand and four above a tyre.
+    // The common ancestor is the virtual parent of both roots: two edges above a hand and four above a tyre.
     let it = scores("hand", "tyre");
     assert_eq!((it.tree_induced_error, it.lca, it.lca_released, it.jaccard), (6.0, 4.0, 2.0, 0.0));
 }

@@ -19,7 +19,7 @@ use crate::slices::dot;
 use crate::spaces::lorentz::{dist_from_dot, time_excess};
 use crate::{ManifoldSpec, Root, Space, space};
 
-/// One row of the table: the largest allowed errors at a norm, over all gaps.
+/// One row of the table: the largest allowed errors at a norm. `dist` and `angle` hold for all gaps.
 struct ErrorBudget {
     norm: f64,
     /// Relative error of [`Space::dist`].

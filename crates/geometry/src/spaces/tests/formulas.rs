@@ -77,7 +77,7 @@ fn products_are_means_of_their_factors() {
     near(l1.cone_excess(&x, &ahead, 0.1, 1.0, &Root::Origin), -half);
 }
 
-/// A right triangle in the plane; Wang et al. Eq. 10 gives the same number.
+/// Exterior angles of 45 and 135 degrees in the plane. Wang et al. Eq. 10 gives the same number for the first one.
 #[test]
 fn euclidean_at_known_points() {
     let e = build(ManifoldSpec::euclidean(2));

@@ -22,7 +22,8 @@ fn run(labels: Arc<PairLabels>, geometry: AngleGeometry) -> impl Fn(Vec<Tensor<2
     }
 }
 
-/// Some positive cells, none for the last of several wholes, and some excluded cells, one of them positive too.
+/// Some positive cells (none for the last of several wholes) and some excluded cells. In larger tables, some cells are
+/// both.
 fn labels([wholes, parts, ..]: [usize; 4]) -> Arc<PairLabels> {
     let cells = || (0..wholes as u32).flat_map(|row| (0..parts as u32).map(move |column| [row, column]));
     let has_positive = |row: u32| wholes == 1 || (row as usize) < wholes - 1;
@@ -160,8 +161,8 @@ fn queries_without_positives() {
     assert!((found[0][0] - 2_f64.ln()).abs() < 1e-6 && (found[0][3] - 3_f64.ln()).abs() < 1e-6, "{found:?}");
 }
 
-/// Covers logits that differ by more than the range of `exp`, a query whose only candidate is its positive, NaN and
-/// infinity.
+/// Covers logits that differ by more than the range of `exp`, points at the root, NaN and infinity. `f64` tensors are
+/// not fused.
 #[test]
 fn difficult_tables() {
     // Seen from the whole at (1, 0), the parts lie straight ahead, straight back, at the side, at the point itself and
@@ -195,8 +196,8 @@ fn difficult_tables() {
     assert!(angle_contrast(points, one.clone(), one, &labels, AngleGeometry::Flat, 1e-12).is_none());
 }
 
-/// Transposed points are read in place. Points that are both whole and part get the sum of both gradients, and points
-/// that are neither get a zero gradient.
+/// Transposed points give the same result. Points that are both whole and part get the sum of both gradients, and
+/// points that are neither get a zero gradient.
 #[test]
 fn any_layout_and_any_role() {
     let (values, own) = (random(9 * 8, 5), vec![0.5; 12]);

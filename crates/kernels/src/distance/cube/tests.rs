@@ -51,8 +51,8 @@ fn near_points_far_points_and_the_root() {
 }
 
 /// The relative error to f64 must be at most 2e-6 plus twice the error of the reference implementation in f32 on the
-/// CPU. For far points, and for gradients that are small differences, both implementations lose digits, but differ in
-/// the order of their operations.
+/// CPU. For far points and for gradients with cancellation, both implementations lose precision. Their errors differ
+/// because they order the operations differently.
 fn agrees(operands: &CubeTestCase, device: &Device, rule: DistanceRule) {
     let exact = operands.outcome(&Device::flex(), rule, pairwise_distance_plain, DType::F64);
     let plain = operands.outcome(&Device::flex(), rule, pairwise_distance_plain, DType::F32);
@@ -92,7 +92,8 @@ fn equal_points() {
     }
 }
 
-/// NaN and infinity must propagate to the affected rows only.
+/// NaN and infinity in a row of `x` must propagate to the distances and the gradient of this row and to the gradients
+/// of `y` and the curvatures, but to no other row of `x`.
 #[test]
 fn nan_and_infinity_propagate() {
     let Some(device) = device() else { return };
@@ -186,7 +187,7 @@ impl CubeTestCase {
     }
 }
 
-/// Pseudo-random numbers in (-1, 1).
+/// Pseudo-random numbers in [-1, 1).
 fn scattered(count: usize, seed: u64) -> Vec<f64> {
     let mixed = |i: usize| {
         let z = (i as u64 + (seed << 32) + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);

@@ -123,7 +123,8 @@ pub(super) fn rename(stored: &mut StateDict, from: &str, to: &str) {
     }
 }
 
-/// Gives the tensor `name` another shape with the same number of elements.
+/// Gives the tensor `name` another shape with the same number of elements. Has no effect if the number differs or the
+/// tensor is absent.
 pub(super) fn reshape(stored: &mut StateDict, name: &str, shape: &[usize]) {
     if let Some(array) = stored.weights.get_mut(name)
         && array.shape.iter().product::<usize>() == shape.iter().product::<usize>()

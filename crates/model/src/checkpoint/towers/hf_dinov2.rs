@@ -1,4 +1,5 @@
-//! DINOv2 of Hugging Face's `transformers` (`Dinov2Model`, `Dinov2WithRegistersModel`). The mask token is dropped.
+//! DINOv2 of Hugging Face's `transformers` (`Dinov2Model`, `Dinov2WithRegistersModel`). Mask token and classifier are
+//! dropped.
 //!
 //! The models are trained on photographs of 518 pixels and used with the size in `preprocessor_config.json` (224). The
 //! positions are resampled to that size, as the library does in every forward pass.

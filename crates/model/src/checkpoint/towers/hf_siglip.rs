@@ -1,6 +1,6 @@
-//! SigLIP and SigLIP 2 of Hugging Face's `transformers` (`SiglipModel`, `SiglipVisionModel`, `SiglipTextModel`). Each
-//! function reads one tower of the file. The NaFlex models of SigLIP 2 (`model_type` siglip2) take photographs of any
-//! shape and are not supported.
+//! SigLIP and SigLIP 2 of Hugging Face's `transformers` (`SiglipModel`, `SiglipVisionModel`, `SiglipTextModel`).
+//! [`read`] reads the image tower, [`read_texts`] the text tower. The NaFlex models of SigLIP 2 (`model_type` siglip2)
+//! take photographs of any shape and are not supported.
 
 use std::path::{Path, PathBuf};
 
@@ -125,7 +125,7 @@ pub(super) fn read_texts(stored: StateDict, beside: &Path, device: &Device) -> R
     let config = SiglipTextConfig {
         vocabulary,
         context,
-        // The config of SigLIP 2 does not name its padding id, which is not the default.
+        // The tokenizer of SigLIP 2 pads with another id than `pad_token_id` of its config (1, the default).
         padding: tokenizer.padding.unwrap_or(hf.pad_token_id),
         width,
         depth: stored.depth(BLOCKS),

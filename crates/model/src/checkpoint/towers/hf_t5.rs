@@ -49,9 +49,9 @@ impl Default for HfT5Config {
     }
 }
 
-/// The word embeddings, by the name of the table that encoder and decoder share.
+/// Name of the word embedding matrix that encoder and decoder share.
 const WORDS: &str = "shared.weight";
-/// The same table, by its name in the encoder.
+/// Name of the same matrix in the encoder.
 const ENCODER_WORDS: &str = "encoder.embed_tokens.weight";
 const BIAS: &str = "encoder.block.0.layer.0.SelfAttention.relative_attention_bias.weight";
 

@@ -204,7 +204,7 @@ pub const TOWER_FORMATS: &[TowerFormat] = &[
 ///
 /// # Errors
 /// [`Error::Format`] for a file without a known image encoder; [`Error::Weights`] listing every tensor that is missing,
-/// unexpected or of another shape; the errors of [`hub::locate`].
+/// unexpected, of another shape or not finite; the errors of [`hub::locate`].
 pub fn open_image(reference: &Path, image_size: usize, device: &Device) -> Result<ImageTower> {
     let path = hub::locate(reference)?;
     if let Some((stored, format)) = single_tower(&path, Tower::Image)? {

@@ -18,11 +18,12 @@ pub(super) enum PositionFilter {
 /// models have at most 64.
 const MAX_GRID: usize = 512;
 
-/// Resamples the table `name`, `[.., 1 + grid^2 or grid^2, width]`, to `[1, before + to^2, width]`. The first `before`
-/// rows are copied.
+/// Resamples the table `name`, `[.., before + grid^2, width]`, to `[1, before + to^2, width]`. The first `before` rows
+/// are copied.
 ///
 /// # Errors
-/// [`Error::Format`] if the number of patches is not a square.
+/// [`Error::Format`] if the table is absent, boolean or of another shape, if its number of patches is not a square, or
+/// if `to` is not 1 to [`MAX_GRID`].
 pub(super) fn resample(
     stored: &mut StateDict,
     name: &str,

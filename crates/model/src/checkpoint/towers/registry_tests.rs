@@ -105,7 +105,7 @@ fn sentence_encoders_match_sentence_transformers() {
     }
 }
 
-/// The gradient of the table of words.
+/// Finds the gradient of the word embedding matrix.
 struct WordGradient<'a> {
     gradients: &'a Gradients,
     found: Option<Tensor<1>>,
@@ -134,7 +134,8 @@ fn every_fixture_is_recognised() {
         if folder.join(TOKENIZER).is_file() {
             open_text(&folder, &device).unwrap_or_else(|error| panic!("{name}: {error}"));
         }
-        // SigLIP 2 has both towers.
+        // A folder with texts and without the preprocessing of photographs has no image tower. SigLIP 2 has both
+        // towers.
         if folder.join("texts.json").is_file() && !folder.join("preprocessor_config.json").is_file() {
             continue;
         }
@@ -142,7 +143,7 @@ fn every_fixture_is_recognised() {
     }
     let message = open_text(&fixture("timm_vit"), &device).unwrap_err().to_string();
     assert!(message.contains("expected a text encoder"), "{message}");
-    // Both towers are in this file; it has no tokenizer.json.
+    // This file has both towers, but its folder has no tokenizer.json.
     let message = open_text(&fixture("hf_siglip"), &device).unwrap_err().to_string();
     assert!(message.contains("no tokenizer.json"), "{message}");
 }

@@ -1,4 +1,5 @@
-//! Every layout against a tiny model that its library has written (`fixtures/towers`, see RECIPE.md there).
+//! Image layouts and both towers of SigLIP, compared with tiny models that their libraries have written
+//! (`fixtures/towers`, see RECIPE.md there).
 #![allow(clippy::unwrap_used)]
 
 use std::collections::BTreeMap;
@@ -46,7 +47,8 @@ impl TowerGolden {
         Tensor::from_data(TensorData::new(values.clone(), shape), &Device::flex())
     }
 
-    /// The texts, cut after the longest one. Ids after the end of a text are replaced by 7, which is never read.
+    /// The texts, cut after the longest one. Ids after the end of a text are replaced by 7, which must not affect the
+    /// features.
     fn tokens(&self, end_of_text: u32) -> Tokens {
         let (shape, values) = &self.0["in.input_ids"];
         let rows: Vec<Vec<i32>> =
@@ -96,7 +98,7 @@ impl TowerGolden {
         (difference / expected.iter().map(|&b| square(b)).sum::<f64>()).sqrt()
     }
 
-    /// Compares features on a plain device and every stored gradient.
+    /// Compares the features with and without autodiff, and every stored gradient.
     pub(super) fn check<E: Module>(&self, name: &str, read: impl Fn(&Device) -> E, forward: impl Fn(&E) -> Tensor<2>) {
         let floats = |tensor: Tensor<2>| tensor.into_data().iter::<f32>().collect::<Vec<_>>();
         let plain = self.error("out.features", &floats(forward(&read(&Device::flex()))));
@@ -338,7 +340,7 @@ fn the_image_tower_of_siglip2_reproduces_features_and_gradients() {
     );
 }
 
-/// The special tokens of SigLIP 2 are in the config of its tokenizer alone.
+/// The config of the tokenizer takes precedence over the model's config, as SigLIP 2 needs.
 #[test]
 fn the_tokenizer_config_sets_padding_and_end() {
     let copy = tempfile::tempdir().unwrap();

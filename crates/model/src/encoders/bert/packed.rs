@@ -9,8 +9,7 @@ use crate::encoders::layers::{LayerNorm, Linear};
 
 impl Bert {
     /// The pooled tokens of the last block, `[B, width]`, computed by [`PostNormEncoder`]. `None` unless the weights
-    /// are `f32` on the CPU and not tracked by an autodiff graph, and for MPNet, whose scores depend on the distance
-    /// of two tokens.
+    /// are `f32` on a CPU device without autodiff, and for MPNet, whose scores depend on the distance of two tokens.
     pub(super) fn pooled_without_padding(&self, tokens: &Tokens) -> Option<Tensor<2>> {
         if self.encoder.relative_attention_bias.is_some() {
             return None;

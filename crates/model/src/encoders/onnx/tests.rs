@@ -123,7 +123,7 @@ fn texts_agree_with_pytorch() {
         let found = floats(encoder.forward(texts(&expected)).unwrap());
         assert!(error(&found, &list(&expected[key])) < 1e-5, "{key}: {found:?}");
     }
-    // Quantised weights: the golden is ONNX Runtime's own result, and it is near the exact one.
+    // Quantised weights: the expected features were computed by ONNX Runtime, not by PyTorch.
     let encoder = text("bert_int8.onnx", |_| {}).unwrap();
     let found = floats(encoder.forward(texts(&expected)).unwrap());
     assert!(error(&found, &list(&expected["bert_int8_mean"])) < 0.02, "{found:?}");

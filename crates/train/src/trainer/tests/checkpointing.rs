@@ -2,8 +2,8 @@
 
 use super::*;
 
-/// Recomputed activations equal the original ones, so training gives the same bits for every loss and every custom
-/// operation.
+/// Recomputed activations equal the original ones, so training gives the same bits for every method that reads photos
+/// but no edges.
 #[test]
 fn gradient_checkpointing_changes_no_bit() {
     let folder = tempfile::tempdir().unwrap();

@@ -88,7 +88,8 @@ pub(super) fn widened([low, high]: [f64; 2]) -> [f64; 2] {
     [if low == 0.0 { 0.0 } else { low - margin }, if high == 0.0 { 0.0 } else { high + margin }]
 }
 
-/// Draws the names of series with their colours, and returns their lower border. Draws nothing if all names are empty.
+/// Draws the legend (series names with colours) and returns the y coordinate of its lower edge. Draws nothing if all
+/// names are empty.
 pub(crate) fn legend(drawing: &mut Drawing, font: &FigureFont<'_>, names: &[&str], y: f64) -> f64 {
     if names.iter().all(|name| name.is_empty()) {
         return y;

@@ -23,7 +23,7 @@ const NAMES: f64 = 120.0;
 const NUMBERS: f64 = 34.0;
 
 /// Draws rows of the columns `panel`, `name`, `series`, `value`, `low`, `high` and `reference` as horizontal bars or
-/// dots with their intervals, one panel below the other. The reference of a name is a dashed line.
+/// dots with their intervals, one panel below the other. The reference of a row is a dashed line across it.
 pub(in crate::figures) fn bars(table: &FigureTable, font: &FigureFont<'_>, mark: BarMark, x_label: &str) -> Drawing {
     let names: Vec<&str> = groups(table.rows(), |row| row.text("series")).into_iter().map(|(name, _)| name).collect();
     let mut drawing = Drawing::new(PAGE);

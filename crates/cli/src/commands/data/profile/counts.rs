@@ -172,7 +172,7 @@ mod tests {
         assert_eq!(quartiles(&[5.0, 1.0, 2.0, 4.0, 3.0]), Some([1.0, 2.0, 3.0, 4.0, 5.0]));
     }
 
-    /// Two classes of equal size count as two. Two classes with three samples and one sample count as fewer.
+    /// The effective number of classes is 2 for two classes of equal size, and below 2 for sizes 3 and 1.
     #[test]
     fn effective_classes_by_hand() {
         let counts = |of: &[(&str, usize)]| DataCounts {
