@@ -165,6 +165,18 @@ impl Encoder for ConvNext {
     }
 }
 
+impl ConvNext {
+    /// The same encoder for square photos with sides of `image_size` pixels. No parameter depends on the size.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for a size that the architecture cannot read.
+    pub(crate) fn with_image_size(mut self, image_size: usize) -> Result<Self> {
+        self.config.image_size = image_size;
+        self.config.check()?;
+        Ok(self)
+    }
+}
+
 fn normed(norm: &LayerNorm, rows: Tensor<2>) -> Tensor<2> {
     norm.forward_with(rows, SMALL_NORM_EPSILON)
 }

@@ -258,13 +258,18 @@ struct PointwiseConv {
     bias: Bias,
 }
 
-#[cfg(test)]
 impl EfficientNet {
-    pub(crate) fn with_image_size(mut self, image_size: usize) -> Self {
+    /// The same encoder for square photos with sides of `image_size` pixels. No parameter depends on the size.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for a size that the architecture cannot read.
+    pub(crate) fn with_image_size(mut self, image_size: usize) -> Result<Self> {
         self.config.image_size = image_size;
-        self
+        self.config.check()?;
+        Ok(self)
     }
 
+    #[cfg(test)]
     pub(crate) fn stem_kernels(&self) -> Tensor<4> {
         self.embeddings.convolution.weight.val()
     }

@@ -196,6 +196,18 @@ impl Encoder for ResNet {
     }
 }
 
+impl ResNet {
+    /// The same encoder for square photos with sides of `image_size` pixels. No parameter depends on the size.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for a size that the architecture cannot read.
+    pub(crate) fn with_image_size(mut self, image_size: usize) -> Result<Self> {
+        self.config.image_size = image_size;
+        self.config.check()?;
+        Ok(self)
+    }
+}
+
 impl ResidualBlock {
     fn stage(init: &mut Init, config: &ResNetConfig, s: usize, from: usize, to: usize) -> Vec<Self> {
         let inner = config.bottleneck << s;

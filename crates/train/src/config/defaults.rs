@@ -13,6 +13,7 @@ impl Default for ModelSection {
         Self {
             init: None,
             init_visual: None,
+            init_image_size: None,
             init_textual: None,
             new_projection: false,
             embed_dim: 64,

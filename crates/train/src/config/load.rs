@@ -169,17 +169,25 @@ fn overlay(base: &mut Table, over: Table) {
 }
 
 /// Moves `model.visual.init` to `model.init_visual`, and likewise for texts. A tower that has no other key keeps its
-/// default architecture, which the architecture in the loaded file replaces.
+/// default architecture, which the architecture in the loaded file replaces. An `image_size` without an architecture
+/// (`kind` or `preset`) moves to `model.init_image_size`.
 fn move_inits(table: &mut Table) {
     let Some(Value::Table(model)) = table.get_mut("model") else { return };
     for tower in ["visual", "textual"] {
         let Some(Value::Table(section)) = model.get_mut(tower) else { continue };
         if let Some(init) = section.remove("init") {
+            let size = match section.contains_key("kind") || section.contains_key("preset") {
+                false if tower == "visual" => section.remove("image_size"),
+                _ => None,
+            };
             let is_bare = section.is_empty();
             if is_bare {
                 model.remove(tower);
             }
             model.insert(format!("init_{tower}"), init);
+            if let Some(size) = size {
+                model.insert("init_image_size".into(), size);
+            }
         }
     }
 }

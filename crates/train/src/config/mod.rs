@@ -124,6 +124,11 @@ pub struct ModelSection {
     /// file is `model.visual.init`. A MoCo checkpoint is used at the image size of `visual`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub init_visual: Option<PathBuf>,
+    /// Only with `init_visual`: side of the square photos, in pixels, if it differs from that of the encoder. Only
+    /// convolutional encoders (EfficientNet, ResNet, ConvNeXt) read another size. The key in a config file is
+    /// `model.visual.image_size`, next to `model.visual.init`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub init_image_size: Option<usize>,
     /// Only without `init`: take the text encoder and its tokenizer from here instead of `textual` and `[tokenizer]`: a
     /// folder or a name on the hub. The key in a config file is `model.textual.init`.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -496,6 +501,9 @@ impl Config {
                 let expected = format!("no value, because model.init already provides {what} encoder");
                 return Err(Error::invalid(format!("model.{tower}.init"), path.display(), expected));
             }
+        }
+        if let (None, Some(size)) = (&self.model.init_visual, self.model.init_image_size) {
+            return Err(Error::invalid("model.init_image_size", size, "no value without model.visual.init"));
         }
         self.check_adaptation()?;
         self.check_onnx()?;

@@ -29,6 +29,7 @@ impl Config {
         self.model = ModelSection {
             init: None,
             init_visual: None,
+            init_image_size: None,
             init_textual: None,
             visual_adapter: None,
             textual_adapter: None,

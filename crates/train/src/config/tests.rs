@@ -212,7 +212,7 @@ const EVERYTHING: [&str; 4] = [
     "[data]\npath = 'p'\nsplit = 's'\nroots = ['r']\noptions = { x = 1 }\ncache_pixels = { bytes = 5 }\nchain = { without = 1 }\naugment = { decode_at_scale = 1.5, blur = { kernel = 3, sigma = [1, 2] } }
      [tokenizer]\nkind = 'clip_merges'\npath = 'm'\nvocab_size = 600\n[head]\nfeature_scale = 0.5\n[manifold]\ncurv = [1, 1, 1, 1, 1, 1, 1, 1]
      [model]\ninit = 'runs/a'\n[eval]\nkind = 'jsonl'\npath = 'p'\nsplit = 's'\noptions = { x = 1 }\ntree = 't'",
-    "[data.augment]\ncopies = 2\n[data.augment.crop]\nkind = 'random_window'\nmargin = 1.2\n[model]\ninit_visual = 'moco.pth.tar'\ninit_textual = 'b'\ncrop = 'squeeze'\nvisual_adapter = {}\ntextual_adapter = {}\nvisual_lora = {}\ntextual_lora = {}\n[eval]\ncrop = 'center'",
+    "[data.augment]\ncopies = 2\n[data.augment.crop]\nkind = 'random_window'\nmargin = 1.2\n[model]\ninit_visual = 'moco.pth.tar'\ninit_image_size = 64\ninit_textual = 'b'\ncrop = 'squeeze'\nvisual_adapter = {}\ntextual_adapter = {}\nvisual_lora = {}\ntextual_lora = {}\n[eval]\ncrop = 'center'",
     "[data.augment.crop]\nkind = 'random_resized'\n[train]\nmicro_batch = 5\nloss_rows = 'own'\nema = 0.99\nfreeze = ['visual']\nfeatures = true\nfeature_store = 's'\nunfreeze = { every = 5, towers = ['textual'] }",
     "[method]\nkind = 'uncha'",
 ];

@@ -59,8 +59,14 @@ impl InitTowers {
     /// # Errors
     /// The errors of [`towers::open_image`] and [`towers::open_text`].
     fn open(config: &Config, device: &Device) -> Result<Self> {
-        let ModelSection { init_visual, init_textual, visual, .. } = &config.model;
-        let image = |path: &PathBuf| towers::open_image(path, visual.reads().image_size, device);
+        let ModelSection { init_visual, init_textual, init_image_size, visual, .. } = &config.model;
+        let image = |path: &PathBuf| {
+            let tower = towers::open_image(path, visual.reads().image_size, device)?;
+            match init_image_size {
+                Some(size) => tower.with_image_size(*size),
+                None => Ok(tower),
+            }
+        };
         let text = |path: &PathBuf| towers::open_text(path, device);
         Ok(Self {
             visual: init_visual.as_ref().map(image).transpose()?,

@@ -56,6 +56,31 @@ pub struct ImageTower {
     pub images: ImageFeed,
 }
 
+impl ImageTower {
+    /// The same tower for square photos with sides of `image_size` pixels. Convolutional encoders read any size, with the
+    /// same weights; features of larger photos than those of the training keep more detail and take more time.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for an encoder that reads a fixed size, and for a size that the architecture cannot read.
+    pub fn with_image_size(self, image_size: usize) -> Result<Self> {
+        let encoder = match self.encoder {
+            VisualEncoder::EfficientNet(it) => VisualEncoder::EfficientNet(it.with_image_size(image_size)?),
+            VisualEncoder::ResNet(it) => VisualEncoder::ResNet(it.with_image_size(image_size)?),
+            VisualEncoder::ConvNext(it) => VisualEncoder::ConvNext(it.with_image_size(image_size)?),
+            _ => {
+                let own = self.config.reads().image_size;
+                let expected = format!(
+                    "no value (this encoder reads {own} x {own} pixels); only efficientnet, resnet and convnext read \
+                     photos of another size"
+                );
+                return Err(Error::invalid("model.visual.image_size", image_size, expected));
+            }
+        };
+        let config = self.config.with("image_size", image_size as i64)?;
+        Ok(Self { encoder, config, ..self })
+    }
+}
+
 /// A text encoder, ready to run.
 #[derive(Debug)]
 pub struct TextTower {

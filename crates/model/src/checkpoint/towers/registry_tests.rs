@@ -48,7 +48,7 @@ fn lite(name: &str, device: &Device) -> (crate::encoders::EfficientNet, crate::e
     let VisualConfig::EfficientNet(config) = tower.config else { panic!("an EfficientNet") };
     let VisualEncoder::EfficientNet(encoder) = tower.encoder else { panic!("an EfficientNet") };
     let config = crate::encoders::EfficientNetConfig { image_size: 72, ..config };
-    (encoder.with_image_size(72), config)
+    (encoder.with_image_size(72).unwrap(), config)
 }
 
 #[test]
@@ -232,4 +232,24 @@ fn an_image_encoder_alone_is_a_model_without_texts() {
     // A text encoder alone is no model.
     let message = published::import(&weights("sentence_mean"), &ImportOptions::default(), &device).unwrap_err();
     assert!(message.to_string().contains("has no known layout"), "{message}");
+}
+
+#[test]
+fn convolutional_towers_read_another_size() {
+    let device = Device::flex();
+    let open = |name: &str| open_image(&weights(name), 0, &device).unwrap();
+    let tower = open("efficientnet_lite").with_image_size(72).unwrap();
+    assert_eq!(tower.config.reads().image_size, 72);
+    let io = io("efficientnet_lite");
+    let found = tower.encoder.forward(rows(&io, "in.pixel_values", &device)).unwrap();
+    assert!(error(&io, "out.features", found) < 1e-5);
+
+    for (name, size, expected) in [
+        ("efficientnet_lite", 0, "visual.image_size` is 0"),
+        ("timm_convnext", 40, "a multiple of 32"),
+        ("hf_dinov2", 96, "only efficientnet, resnet and convnext"),
+    ] {
+        let message = open(name).with_image_size(size).unwrap_err().to_string();
+        assert!(message.contains(expected), "{name}: {message}");
+    }
 }
