@@ -8,7 +8,7 @@ use conifer_data::sources::shows_in_path;
 use conifer_model::checkpoint::run_folder::{CONFIG, latest_checkpoint};
 use toml::{Table, Value};
 
-use super::{Config, OptimConfig, schema};
+use super::{Config, OptimConfig, key_list};
 use crate::error::{Error, Result};
 
 /// Key that names the file to extend.
@@ -31,7 +31,7 @@ impl Config {
     /// The errors of [`Config::load`].
     pub fn parse(name: &str, text: &str, sets: &[String]) -> Result<Self> {
         let table = parse_table(Path::new(name), text)?;
-        schema::check(&table).map_err(|detail| Error::format(name, detail))?;
+        key_list::check(&table).map_err(|detail| Error::format(name, detail))?;
         Self::finish(table, name, sets)
     }
 
@@ -93,7 +93,7 @@ fn read_chain(path: &Path, chain: &mut Vec<PathBuf>) -> Result<Table> {
     chain.push(here);
     let mut table = parse_table(path, &text)?;
     let base = table.remove(EXTENDS);
-    schema::check(&table).map_err(|detail| Error::format(path, detail))?;
+    key_list::check(&table).map_err(|detail| Error::format(path, detail))?;
     match base {
         None => Ok(table),
         Some(Value::String(base)) => {
@@ -125,7 +125,7 @@ fn parse_set(set: &str) -> Result<Table> {
     for part in parts {
         table = Table::from_iter([(part.to_owned(), Value::Table(table))]);
     }
-    schema::check(&table).map_err(|detail| wrong(&format!("a known key: {detail}")))?;
+    key_list::check(&table).map_err(|detail| wrong(&format!("a known key: {detail}")))?;
     Ok(table)
 }
 
