@@ -93,8 +93,12 @@ def test_open_clip_interface(model, drawings):
     np.testing.assert_allclose(texts.numpy(), model.encode_text(["a red circle", "a shape"]), atol=1e-5)
     scores = shim.similarity(shim.encode_image(pixels), texts)
     assert scores.shape == (6, 2)
-    with pytest.raises(TypeError, match="expected uint8"):
+    # The pixels of torchvision's `ToTensor`.
+    np.testing.assert_allclose(shim.encode_image(pixels.float() / 255).numpy(), model.encode_image(drawings), atol=1e-5)
+    with pytest.raises(ValueError, match="a pixel value.* expected a number from 0 to 1"):
         shim.encode_image(pixels.float())
+    with pytest.raises(TypeError, match="expected uint8 or float32"):
+        shim.encode_image(pixels.double())
     with pytest.raises(ValueError, match="expected only `model_name`"):
         conifer.create_model_and_transforms("ViT-B-32", pretrained="openai")
 
