@@ -97,7 +97,7 @@ def embedder(
 class _FileEmbedder(ShardEmbedder):
     """Embeds Parquet files, one per call."""
 
-    @daft.method.batch(return_dtype=SHARD, batch_size=1)
+    @daft.method.batch(return_dtype=SHARD, batch_size=1)  # type: ignore[untyped-decorator, unused-ignore]
     def shard(self, input: Any, size: Any, changed: Any, number: Any) -> list[dict[str, Any]]:
         rows = zip(*(it.to_pylist() for it in (input, size, changed, number)))
         return [self.file(dict(zip(("input", "size", "changed", "number"), row))) for row in rows]
@@ -111,11 +111,11 @@ class _ColumnEmbedder:
         self._model = load(checkpoint, root_text=root_text)
         self._batch_size = batch_size
 
-    @daft.method.batch(return_dtype=POINTS, batch_size=1024)
+    @daft.method.batch(return_dtype=POINTS, batch_size=1024)  # type: ignore[untyped-decorator, unused-ignore]
     def image(self, values: Any) -> list[Any]:
         return self._points([photo_of(it) for it in values.to_pylist()], self._model.encode_image)
 
-    @daft.method.batch(return_dtype=POINTS, batch_size=1024)
+    @daft.method.batch(return_dtype=POINTS, batch_size=1024)  # type: ignore[untyped-decorator, unused-ignore]
     def text(self, values: Any) -> list[Any]:
         return self._points(values.to_pylist(), self._model.encode_text)
 
