@@ -76,7 +76,7 @@ def embedder(
     actors: int = 1,
     num_cpus: float = 1,
 ) -> Any:
-    """An object with the methods ``image`` and ``text``, which map a column to its points (a list of float32 per row).
+    """An object with the methods ``image`` and ``text``, which map a column to points, a list of float32 per row.
 
     >>> towers = embedder("runs/a", actors=4)                              # doctest: +SKIP
     >>> frame.with_column("point", towers.text(frame["caption"]))          # doctest: +SKIP
