@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Time and memory of `pairwise_distance` and `phyclip_loss` beside the same formulas in torch, in one process, rounds
-alternated. The formulas of torch are those of `bench/torch_side.py`, written as a torch user writes them.
+"""Time and memory of `pairwise_distance` and `phyclip_loss` beside the same formulas in torch, geoopt and hypll, in one
+process, rounds alternated. The formulas of torch are those of `bench/torch_side.py`, written as a torch user writes them.
 
     python/bench/compare.py [--rounds 10] [--keep-pages] [--out results.jsonl]
 
 `--keep-pages` sets glibc so that torch keeps the pages of freed blocks, as the allocator of conifer does: page faults
-are most of the time of the product's formulas in torch. geoopt is measured too where it is installed.
+are most of the time of the product's formulas in torch. geoopt and hypll are measured where they are installed. Their
+functions of all pairs broadcast the points, so they take gigabytes of memory here and a third of the rounds.
 """
 
 import argparse
@@ -27,17 +28,17 @@ def timed(function):
     return time.perf_counter() - start, result
 
 
-def compare(name, ours, theirs, rounds, check):
+def compare(name, ours, theirs, rounds, check, peer="torch"):
     """Alternated rounds after one that is not counted. Returns the record."""
     check(ours(), theirs())
-    taken = {"conifer": [], "torch": []}
+    taken = {"conifer": [], peer: []}
     for _ in range(rounds):
         taken["conifer"].append(timed(ours)[0])
-        taken["torch"].append(timed(theirs)[0])
+        taken[peer].append(timed(theirs)[0])
     ratios = [b / a for a, b in zip(*taken.values())]
     record = {"case": name, "seconds": taken, "ratio": statistics.median(ratios), "lowest_ratio": min(ratios)}
     ms = {side: 1e3 * statistics.median(values) for side, values in taken.items()}
-    times = f"{ms['conifer']:9.2f} ms  {ms['torch']:9.2f} ms"
+    times = f"{ms['conifer']:9.2f} ms  {ms[peer]:9.2f} ms"
     print(f"{name:44} {times}  {record['ratio']:6.1f} x  (lowest {min(ratios):.1f} x)")
     return record
 
@@ -102,22 +103,57 @@ def main():
             near(2e-3),
         )
     )
+    few = max(given.rounds // 3, 1)
     try:
         import geoopt
 
         manifold = geoopt.Lorentz(k=1.0)
-        with_time = [torch.cat([torch.sqrt(1 + it.square().sum(-1, keepdim=True)), it], -1) for it in (x, y)]
+        full = lambda it: torch.cat([torch.sqrt(1 + it.square().sum(-1, keepdim=True)), it], -1)  # noqa: E731
+        u, v = full(x)[:, None], full(y)[None]
         records.append(
             compare(
-                "the same, Lorentz 512, geoopt (broadcast)",
+                "the same, Lorentz 512, geoopt",
                 lambda: lorentz.pairwise_distance(a, b),
-                lambda: manifold.dist(with_time[0][:, None], with_time[1][None]),
-                max(given.rounds // 3, 1),
+                lambda: manifold.dist(u, v),
+                few,
                 near(1e-2),
+                "geoopt",
+            )
+        )
+        s, t = (full(it.reshape(1000, 64, 8)) for it in (x, y))
+        records.append(
+            compare(
+                "the same, product 64 x 8, geoopt",
+                lambda: product.pairwise_distance(a, b),
+                lambda: manifold.dist(s[:, None], t[None]).mean(-1),
+                few,
+                near(1e-2),
+                "geoopt",
             )
         )
     except ImportError:
         print("geoopt is not installed: not compared")
+    try:
+        from hypll.manifolds.poincare_ball import Curvature, PoincareBall
+        from hypll.tensors import ManifoldTensor
+
+        # A point x of the hyperboloid is x / (1 + t) in the ball of curvature -1.
+        ball = PoincareBall(Curvature(value=1.0, constraining_strategy=lambda c: c))
+        p, q = (
+            ManifoldTensor((it / (1 + torch.sqrt(1 + it.square().sum(-1, keepdim=True))))[None], ball) for it in (x, y)
+        )
+        records.append(
+            compare(
+                "the same, Lorentz 512, hypll (Poincare ball)",
+                lambda: lorentz.pairwise_distance(a, b),
+                torch.no_grad()(lambda: ball.cdist(p, q)[0]),
+                few,
+                near(1e-2),
+                "hypll",
+            )
+        )
+    except ImportError:
+        print("hypll is not installed: not compared")
 
     views = [torch_side.filled(768, 512, scale=0.02, phase=0.3 * i).requires_grad_() for i in range(4)]
     scale, curvature = torch.tensor(14.0, requires_grad=True), torch.tensor(1.0, requires_grad=True)

@@ -7,7 +7,7 @@ use conifer::data::{Broken, ImageRef, Picture};
 use conifer::model::{Device, Embedder, EvalCrop};
 use conifer_data::Cause;
 use conifer_model::embed::by_length;
-use numpy::{PyArray3, PyArray4, PyArrayMethods, PyUntypedArrayMethods};
+use numpy::{Element, PyArray3, PyArray4, PyArrayMethods, PyUntypedArrayMethods};
 use pyo3::exceptions::{PyFileNotFoundError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -144,21 +144,26 @@ impl ModelObject {
         array(py, pixels.map_err(|broken| unreadable(0, &broken))?, &[3, size, size], false)
     }
 
-    /// Points of photos that [`ModelObject::preprocess`] converted: `[N, 3, size, size]` of uint8.
-    fn encode_pixels<'py>(&self, py: Python<'py>, pixels: &Bound<'py, PyArray4<u8>>) -> PyResult<Bound<'py, PyAny>> {
-        let (size, shape) = (self.image_size(), pixels.shape().to_vec());
-        if shape[1..] != [3, size, size] || !pixels.is_c_contiguous() {
-            let found = shown(&shape);
-            return Err(PyValueError::new_err(format!("pixels have shape {found}; expected (N, 3, {size}, {size})")));
+    /// Points of photos that [`ModelObject::preprocess`] converted: `[N, 3, size, size]` of uint8, or of float32 from 0
+    /// to 1.
+    fn encode_pixels<'py>(&self, py: Python<'py>, pixels: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        let (size, dim) = (self.image_size(), self.embedder.spec().dim);
+        if let Ok(pixels) = pixels.cast::<PyArray4<f32>>() {
+            let values = pixel_values(pixels, size)?;
+            let count = values.len() / (3 * size * size);
+            let points = threads::run(py, || self.embedder.float_pixels(values))?.map_err(exception)?;
+            return array(py, points, &[count, dim], false);
         }
-        let pixels = pixels.try_readonly()?;
-        let values = pixels.as_slice().map_err(|error| PyValueError::new_err(error.to_string()))?;
-        let rows: Vec<Vec<u8>> = values.chunks_exact(3 * size * size).map(<[u8]>::to_vec).collect();
+        let pixels = pixels.cast::<PyArray4<u8>>().map_err(|_| {
+            PyTypeError::new_err(format!("pixels have another type; expected uint8 or float32 (N, 3, {size}, {size})"))
+        })?;
+        let rows: Vec<Vec<u8>> =
+            pixel_values(pixels, size)?.chunks_exact(3 * size * size).map(<[u8]>::to_vec).collect();
         let points = match rows.len() {
             0 => Vec::new(),
             _ => threads::run(py, || self.embedder.image_batch(&rows))?.map_err(exception)?,
         };
-        array(py, points, &[rows.len(), self.embedder.spec().dim], false)
+        array(py, points, &[rows.len(), dim], false)
     }
 
     /// Points of texts, given as token ids.
@@ -193,6 +198,16 @@ impl ModelObject {
             Some(other) => Err(PyValueError::new_err(format!("`crop` is `{other}`; expected `center` or `squeeze`"))),
         }
     }
+}
+
+/// The values of contiguous pixels `[N, 3, size, size]`.
+fn pixel_values<T: Element + Clone>(pixels: &Bound<'_, PyArray4<T>>, size: usize) -> PyResult<Vec<T>> {
+    if pixels.shape()[1..] != [3, size, size] || !pixels.is_c_contiguous() {
+        let found = shown(pixels.shape());
+        return Err(PyValueError::new_err(format!("pixels have shape {found}; expected (N, 3, {size}, {size})")));
+    }
+    let pixels = pixels.try_readonly()?;
+    Ok(pixels.as_slice().map_err(|error| PyValueError::new_err(error.to_string()))?.to_vec())
 }
 
 /// Converts a photo argument: a path, the bytes of a file, or pixels.

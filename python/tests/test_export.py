@@ -1,4 +1,4 @@
-"""Sets in the forms of other programs: export files, LanceDB, Qdrant, Hugging Face data sets."""
+"""Sets in the forms of other programs: export files, LanceDB, Qdrant, Lance and Hugging Face data sets."""
 
 import numpy as np
 import oracle
@@ -123,6 +123,16 @@ def test_files(rows, tmp_path):
     np.testing.assert_allclose(vectors, conifer.export._conifer.row_vectors(rows._inner), rtol=1e-6)
     with pytest.raises(ValueError, match="expected a new folder"):
         conifer.export.to_files(rows, tmp_path / "out", "parquet")
+
+
+def test_lance_data_sets(rows, tmp_path):
+    pytest.importorskip("lance")
+    rows.to_lance(tmp_path / "rows.lance")
+    read = conifer.EmbeddingSet.from_lance(tmp_path / "rows.lance")
+    assert np.array_equal(read.points, rows.points) and read.space == rows.space and read.source["model"] == "m"
+    assert (read.ids, read.modality, read.columns) == (rows.ids, rows.modality, rows.columns)
+    with pytest.raises(OSError, match="exists"):
+        rows.to_lance(tmp_path / "rows.lance")
 
 
 def test_hugging_face_data_sets(rows, tmp_path):

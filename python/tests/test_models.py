@@ -93,8 +93,12 @@ def test_open_clip_interface(model, drawings):
     np.testing.assert_allclose(texts.numpy(), model.encode_text(["a red circle", "a shape"]), atol=1e-5)
     scores = shim.similarity(shim.encode_image(pixels), texts)
     assert scores.shape == (6, 2)
-    with pytest.raises(TypeError, match="expected uint8"):
+    # The pixels of torchvision's `ToTensor`.
+    np.testing.assert_allclose(shim.encode_image(pixels.float() / 255).numpy(), model.encode_image(drawings), atol=1e-5)
+    with pytest.raises(ValueError, match="a pixel value.* expected a number from 0 to 1"):
         shim.encode_image(pixels.float())
+    with pytest.raises(TypeError, match="expected uint8 or float32"):
+        shim.encode_image(pixels.double())
     with pytest.raises(ValueError, match="expected only `model_name`"):
         conifer.create_model_and_transforms("ViT-B-32", pretrained="openai")
 
@@ -113,6 +117,24 @@ def test_evaluate_returns_the_records_of_the_command_line(model):
     assert found._repr_html_().startswith("<table>")
     with pytest.raises(KeyError, match="Metrics: "):
         found.value("absent")
+
+
+def test_points_are_evaluated_like_their_model(model, drawings, tmp_path):
+    captions = ["a red circle", "a shape", "a blue dog", "two boxes", "a tree", "a car"]
+    paths = [tmp_path / f"{i}.png" for i in range(6)]
+    for picture, path in zip(drawings, paths):
+        Image.fromarray(picture).save(path)
+    lines = "".join(f"{path},{caption}\n" for path, caption in zip(paths, captions))
+    (tmp_path / "pairs.csv").write_text("image,caption\n" + lines)
+    rows = conifer.EmbeddingSet.concat([model.embed_images(paths), model.embed_texts(captions)])
+    arguments = {"benchmarks": "cross_modal_retrieval", "data": f"csv_pairs:{tmp_path / 'pairs.csv'}"}
+    expected, found = conifer.evaluate(model, **arguments), conifer.evaluate(rows, **arguments)
+    values = [[(it["split"], it["metric"], it["value"]) for it in records] for records in (expected, found)]
+    assert values[0] == values[1] and len(values[0]) > 2
+    rows.save(tmp_path / "set")
+    assert len(conifer.evaluate(tmp_path / "set", **arguments)) == len(expected)
+    with pytest.raises(ValueError, match="has no point for 1 of the items, first: the text `a car`; expected a text row"):
+        conifer.evaluate(rows[:11], **arguments)
 
 
 def test_figures(rng):

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import TOWERS
+from conftest import TOWERS, contents
 
 import conifer
 
@@ -42,26 +42,6 @@ def cluster():
     ray.shutdown()
     for name in settings:
         del os.environ[name]
-
-
-@pytest.fixture
-def shards(tmp_path):
-    """Four Parquet files of texts with a label, of different lengths."""
-    folder = tmp_path / "input"
-    folder.mkdir()
-    for i, count in enumerate((3, 5, 2, 4)):
-        rows = {
-            "id": [f"{i}-{j}" for j in range(count)],
-            "text": [f"a red shape {i} and {j} boxes" for j in range(count)],
-            "label": [i * 10 + j for j in range(count)],
-        }
-        pq.write_table(pa.table(rows), folder / f"part{i}.parquet")
-    return folder
-
-
-def contents(folder):
-    """The bytes of all files under a folder, by their relative path."""
-    return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(Path(folder).rglob("*")) if path.is_file()}
 
 
 def test_shards_become_one_set_and_finished_ones_are_skipped(model, shards, tmp_path):

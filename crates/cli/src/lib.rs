@@ -15,6 +15,7 @@ mod pictures;
 mod progress;
 mod query_resolver;
 mod request;
+mod set_embedder;
 mod set_model;
 mod signal;
 mod triviality;

@@ -9,7 +9,8 @@ function says so) of float32 or float64, C-contiguous, with one point per row.
 >>> index.search(model.encode_text(["a dog"]), k=10, by="narrower")      # doctest: +SKIP
 
 Submodules, imported when needed: ``conifer.torch`` (differentiable functions and losses), ``conifer.viz`` (figures),
-``conifer.open_clip`` (the interface of open_clip), ``conifer.ray`` (embedding and search on a Ray cluster).
+``conifer.open_clip`` (the interface of open_clip), ``conifer.ray`` (embedding and search on a Ray cluster),
+``conifer.daft`` (embedding with Daft).
 """
 
 from . import export

@@ -197,6 +197,19 @@ class EmbeddingSet:
 
         return cls.from_arrow(pyarrow.parquet.read_table(path), space, root)
 
+    def to_lance(self, uri: str | os.PathLike[str]) -> None:
+        """Write :meth:`to_arrow` as a new Lance data set. Needs the package pylance."""
+        import lance
+
+        lance.write_dataset(self.to_arrow(), os.fspath(uri))
+
+    @classmethod
+    def from_lance(cls, uri: str | os.PathLike[str], space: Space | None = None, root: Any = None) -> EmbeddingSet:
+        """Read :meth:`to_lance`, or a Lance data set with the columns that :meth:`from_arrow` describes."""
+        import lance
+
+        return cls.from_arrow(lance.dataset(os.fspath(uri)).to_table(), space, root)
+
     def to_dataset(self) -> datasets.Dataset:
         """A Hugging Face ``Dataset`` with the columns of :meth:`to_arrow`. Space and root are in the description of its
         ``info``, so they are kept by ``save_to_disk``, ``select``, ``shuffle`` and ``filter``."""

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import tempfile
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from . import _conifer
 from ._html import table
+from .embeddings import EmbeddingSet
 from .models import Model
 
 if TYPE_CHECKING:
@@ -53,7 +55,7 @@ class Records(Sequence[dict[str, Any]]):
 
 
 def evaluate(
-    model: Model | str | os.PathLike[str],
+    model: Model | EmbeddingSet | str | os.PathLike[str],
     benchmarks: str | Iterable[str],
     *,
     data: str | os.PathLike[str],
@@ -61,12 +63,19 @@ def evaluate(
 ) -> Records:
     """Run benchmarks, as ``conifer eval run`` does.
 
-    model: a model, or a reference as for :func:`conifer.load`.
+    model: a model, or a reference as for :func:`conifer.load`; or the points of another model, as a set or its folder: a
+        text row for every text of the benchmark (found by its id, or by a column ``text``), and an image row for every
+        photo, whose id is the path of the file or the end of the path.
     benchmarks: names, as ``conifer benchmarks`` lists them.
     data: data set as on the command line: ``KIND:PATH``, a path, ``toy``, or ``set:FOLDER``.
     options: further options of the command with ``_`` for ``-``: ``split="val"``, ``partial=True``,
         ``data_option=["size=100"]``. Ctrl-C takes effect after the current benchmark.
     """
+    if isinstance(model, EmbeddingSet):
+        with tempfile.TemporaryDirectory() as folder:
+            place = os.path.join(folder, "set")
+            model.save(place)
+            return evaluate(place, benchmarks, data=data, **options)
     arguments = [os.fspath(model.path if isinstance(model, Model) else model), "--data", os.fspath(data)]
     for name, value in options.items():
         arguments += _option("--" + name.replace("_", "-"), value)

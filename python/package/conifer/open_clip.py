@@ -4,7 +4,8 @@
 >>> points = model.encode_image(torch.stack([preprocess(photo) for photo in photos]))   # doctest: +SKIP
 >>> tokens = get_tokenizer(model)(["a dog"])                                            # doctest: +SKIP
 
-Pixels are uint8: the model subtracts their mean itself. The results are points of ``model.space``, not unit vectors:
+The model subtracts the mean of the pixels itself: photos are uint8, or float32 from 0 to 1 as torchvision's ``ToTensor``
+makes them, without a ``Normalize``. The results are points of ``model.space``, not unit vectors:
 compare them with ``model.similarity``, not with a matrix product. There are no gradients.
 """
 
@@ -38,12 +39,15 @@ class OpenClipModel:
         return self.model.space
 
     def encode_image(self, image: torch.Tensor, normalize: bool = False) -> torch.Tensor:
-        """Points (N, dim) of preprocessed photos (N, 3, size, size), uint8. ``normalize`` has no effect."""
+        """Points (N, dim) of preprocessed photos (N, 3, size, size), uint8, or float32 from 0 to 1.
+
+        ``normalize`` has no effect.
+        """
         import torch
 
         pixels = np.ascontiguousarray(image.cpu().numpy())
-        if pixels.dtype != np.uint8 or pixels.ndim != 4:
-            expected = f"uint8 (N, 3, {self.model.image_size}, {self.model.image_size})"
+        if pixels.dtype not in (np.uint8, np.float32) or pixels.ndim != 4:
+            expected = f"uint8 or float32 (N, 3, {self.model.image_size}, {self.model.image_size})"
             raise TypeError(f"image has dtype {pixels.dtype} and shape {pixels.shape}; expected {expected}")
         return torch.from_numpy(self.model._inner.encode_pixels(pixels))
 

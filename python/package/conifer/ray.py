@@ -7,53 +7,27 @@ a network file system.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import shutil
-import socket
-import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow
-import pyarrow.fs
-import pyarrow.parquet
 import ray
 import ray.data
 
-from ._conifer import __version__, set_num_threads
+from ._conifer import set_num_threads
+from ._shards import EmbedResult, ShardEmbedder, finished, input_files, settings_of
 from .embeddings import EmbeddingSet
-from .models import load
 from .search import Index, SearchResult, row_mask
 from .spaces import Space, space_of
 
-# Rows that a worker holds at a time.
-ROWS = 1024
-# Key of the metadata of a finished shard.
-SHARD_KEY = b"conifer_shard"
 MANIFEST = "index.json"
 LARGER_IS_BETTER = ("similarity", "inner", "gated_narrower", "gated_broader")
-
-
-class EmbedResult(NamedTuple):
-    """What :func:`embed` wrote.
-
-    set: folder of the joined set, or None if it was not asked for. shards: Parquet files in the order of the input.
-    rows: number of rows. embedded: number of shards that this call embedded; the others were finished before.
-    """
-
-    set: str | None
-    shards: list[str]
-    rows: int
-    embedded: int
-
-    def open(self) -> EmbeddingSet:
-        """The rows of all shards."""
-        return _join(self.shards)
 
 
 def embed(
@@ -88,24 +62,16 @@ def embed(
     A second call skips the shards that are finished: those whose input, model and arguments are the same. A shard appears
     under its name when it is complete. The shard of a worker that dies is embedded again by another actor.
     """
-    if actors < 1:
-        raise ValueError(f"`actors` is {actors}; expected at least 1")
-    if batch_size < 1:
-        raise ValueError(f"`batch_size` is {batch_size}; expected at least 1")
-    place = os.path.abspath(os.fspath(out))
-    folder = os.path.join(place, "shards")
-    os.makedirs(folder, exist_ok=True)
-    reference = os.fspath(checkpoint)
     names = {"image": image, "text": text, "id": id, "columns": list(columns)}
-    arguments = {
-        # A path must mean the same in the working directories of all workers.
-        "checkpoint": os.path.abspath(reference) if os.path.exists(reference) else reference,
-        "root_text": root_text,
-        "names": names,
-        "batch_size": batch_size,
-        "folder": folder,
-        "threads": max(int(num_cpus), 1),
-    }
+    arguments = settings_of(
+        checkpoint,
+        out,
+        names=names,
+        root_text=root_text,
+        batch_size=batch_size,
+        actors=actors,
+        num_cpus=num_cpus,
+    )
     pool: dict[str, Any] = {
         "fn_constructor_kwargs": {"arguments": arguments},
         "batch_format": "pyarrow",
@@ -116,7 +82,7 @@ def embed(
             _BlockEmbedder, batch_size=None, compute=ray.data.ActorPoolStrategy(size=actors), **pool
         )
     else:
-        files = _input_files(dataset)
+        files = input_files(dataset)
         for number, file in enumerate(files):
             file["number"] = number
         size = min(actors, len(files))
@@ -125,17 +91,7 @@ def embed(
         found = listed.map_batches(
             _FileEmbedder, batch_size=1, compute=ray.data.ActorPoolStrategy(size=size), **pool
         )
-    done = _in_order(found)
-    shards = [os.path.join(folder, row["name"]) for row in done]
-    # Partial files of workers that died.
-    for name in os.listdir(folder):
-        if name.endswith(".part") and any(name.startswith(row["name"]) for row in done):
-            os.remove(os.path.join(folder, name))
-    joined = None
-    if join:
-        joined = os.path.join(place, "set")
-        _join(shards).save(joined)
-    return EmbedResult(joined, shards, sum(row["rows"] for row in done), sum(row["embedded"] for row in done))
+    return finished(arguments["folder"], _in_order(found), join)
 
 
 def _in_order(found: Any) -> list[dict[str, Any]]:
@@ -149,200 +105,18 @@ def _in_order(found: Any) -> list[dict[str, Any]]:
     return sorted(rows, key=lambda row: int(row["number"]))
 
 
-def _join(shards: Sequence[str]) -> EmbeddingSet:
-    return EmbeddingSet.concat([EmbeddingSet.from_parquet(path) for path in shards])
-
-
-def _input_files(dataset: Any) -> list[dict[str, Any]]:
-    """The Parquet files of paths and folders, each with its size and time of change."""
-    given = [dataset] if isinstance(dataset, (str, os.PathLike)) else list(dataset)
-    found = []
-    for it in given:
-        uri = os.fspath(it)
-        if "://" not in uri:
-            uri = os.path.abspath(uri)
-        system, path = _file_system(uri)
-        info = system.get_file_info(path)
-        if info.type == pyarrow.fs.FileType.NotFound:
-            raise FileNotFoundError(f"{uri} does not exist; expected a Parquet file or a folder of Parquet files")
-        inside = [info]
-        if info.type == pyarrow.fs.FileType.Directory:
-            listed = system.get_file_info(pyarrow.fs.FileSelector(path))
-            inside = sorted((it for it in listed if it.path.endswith(".parquet")), key=lambda it: it.path)
-        # The options of a URI, such as an endpoint, are those of its files.
-        scheme, _, rest = uri.partition("://")
-        start, end = (f"{scheme}://", uri[uri.find("?") :] if "?" in uri else "") if rest else ("", "")
-        found += [
-            {"input": f"{start}{it.path}{end}", "size": it.size, "changed": it.mtime_ns or 0} for it in inside
-        ]
-    if not found:
-        raise ValueError(f"{dataset} has no Parquet files; expected at least one")
-    names = [it["input"] for it in found]
-    if len(set(names)) != len(names):
-        twice = next(it for it in names if names.count(it) > 1)
-        raise ValueError(f"the file {twice} is given twice; expected every file once")
-    return found
-
-
-def _file_system(uri: str) -> tuple[Any, str]:
-    if "://" in uri:
-        system, path = pyarrow.fs.FileSystem.from_uri(uri)
-        return system, path
-    return pyarrow.fs.LocalFileSystem(), uri
-
-
-class _Embedder:
-    """State of an actor: the model."""
-
-    def __init__(self, arguments: dict[str, Any]) -> None:
-        set_num_threads(arguments["threads"])
-        self._arguments = arguments
-        self._model = load(arguments["checkpoint"], root_text=arguments["root_text"])
-
-    def _shard(self, name: str, identity: dict[str, Any], batches: Any, number: int) -> pyarrow.Table:
-        """Write the shard ``name`` unless it is finished, and return one row about it."""
-        path = os.path.join(self._arguments["folder"], name)
-        identity = {
-            **identity,
-            "weights": self._model.fingerprint,
-            "conifer": __version__,
-            **{key: self._arguments[key] for key in ("root_text", "names", "batch_size")},
-        }
-        rows = _finished_rows(path, identity)
-        embedded = rows is None
-        if rows is None:
-            try:
-                rows = self._write(path, identity, batches)
-            except (OSError, TypeError, ValueError) as error:
-                raise type(error)(f"shard {identity['input']}: {error}") from error
-        return pyarrow.table({"number": [number], "name": [name], "rows": [rows], "embedded": [int(embedded)]})
-
-    def _write(self, path: str, identity: dict[str, Any], batches: Iterator[pyarrow.Table]) -> int:
-        # Two workers may write the same shard when Ray takes one of them for dead. Each has a file of its own.
-        partial = f"{path}.{socket.gethostname()}-{os.getpid()}-{uuid.uuid4().hex[:8]}.part"
-        count = 0
-        schema = self._rows(None, 0).to_arrow().schema
-        schema = schema.with_metadata({**schema.metadata, SHARD_KEY: json.dumps(identity, sort_keys=True).encode()})
-        try:
-            with pyarrow.parquet.ParquetWriter(partial, schema) as file:
-                for batch in batches:
-                    rows = self._rows(batch, count).to_arrow()
-                    file.write_table(rows.replace_schema_metadata(schema.metadata))
-                    count += len(rows)
-            with open(partial, "rb") as written:
-                os.fsync(written.fileno())
-            os.replace(partial, path)
-        finally:
-            if os.path.exists(partial):
-                os.remove(partial)
-        return count
-
-    def _rows(self, batch: pyarrow.Table | None, first: int) -> EmbeddingSet:
-        """The embedded rows of a batch. ``first`` is the number of its first row in the shard."""
-        names, model = self._arguments["names"], self._model
-        count = 0 if batch is None else len(batch)
-        inputs: list[Any] = [None] * count
-        texts = [False] * count
-        kept: dict[str, list[Any]] = {name: [] for name in names["columns"]}
-        ids = [str(first + row) for row in range(count)]
-        if batch is not None:
-            known = ", ".join(f"`{name}`" for name in batch.column_names)
-            if names["text"] not in batch.column_names and names["image"] not in batch.column_names:
-                raise ValueError(f"the columns are {known}; expected `{names['image']}` or `{names['text']}`")
-            for name in kept:
-                if name not in batch.column_names:
-                    raise ValueError(f"the columns are {known}; expected `{name}`")
-                kept[name] = batch[name].to_pylist()
-            if names["image"] in batch.column_names:
-                inputs = [_photo(value) for value in batch[names["image"]].to_pylist()]
-            if names["text"] in batch.column_names:
-                for row, value in enumerate(batch[names["text"]].to_pylist()):
-                    if value is not None:
-                        inputs[row], texts[row] = value, True
-            if names["id"] in batch.column_names:
-                ids = [str(value) for value in batch[names["id"]].to_pylist()]
-        empty = [row for row, value in enumerate(inputs) if value is None]
-        if empty:
-            raise ValueError(f"row {first + empty[0]} has neither an image nor a text; expected one of them")
-        points = np.empty((count, model.space.dim), np.float32)
-        size = self._arguments["batch_size"]
-        for kind, encode in ((True, model.encode_text), (False, model.encode_image)):
-            chosen = [row for row in range(count) if texts[row] == kind]
-            if chosen:
-                points[chosen] = encode([inputs[row] for row in chosen], size)
-        modality = ["text" if it else "image" for it in texts]
-        return EmbeddingSet(points, model.space, ids, modality, kept, model.root, model=model.path)
-
-
-class _FileEmbedder(_Embedder):
+class _FileEmbedder(ShardEmbedder):
     """Embeds Parquet files, one per call."""
 
     def __call__(self, batch: pyarrow.Table) -> pyarrow.Table:
-        row = batch.to_pylist()[0]
-        identity = {key: row[key] for key in ("input", "size", "changed")}
-        stem = os.path.basename(row["input"].partition("?")[0]).removesuffix(".parquet")
-        name = f"{stem}-{hashlib.sha256(row['input'].encode()).hexdigest()[:8]}.parquet"
-        return self._shard(name, identity, self._batches(row["input"]), row["number"])
-
-    def _batches(self, uri: str) -> Iterator[pyarrow.Table]:
-        system, path = _file_system(uri)
-        names = self._arguments["names"]
-        wanted = {names["image"], names["text"], names["id"], *names["columns"]}
-        with system.open_input_file(path) as opened, pyarrow.parquet.ParquetFile(opened) as file:
-            there = [name for name in file.schema_arrow.names if name in wanted]
-            if names["image"] not in there and names["text"] not in there:
-                there = file.schema_arrow.names
-            for batch in file.iter_batches(ROWS, columns=there):
-                yield pyarrow.Table.from_batches([batch])
+        return pyarrow.Table.from_pylist([self.file(batch.to_pylist()[0])])
 
 
-class _BlockEmbedder(_Embedder):
-    """Embeds blocks of a dataset, one per call. Their names are hashes of their content."""
+class _BlockEmbedder(ShardEmbedder):
+    """Embeds blocks of a dataset, one per call."""
 
     def __call__(self, batch: pyarrow.Table) -> pyarrow.Table:
-        content = hashlib.sha256()
-        with pyarrow.ipc.new_stream(pyarrow.PythonFile(_HashFile(content), "w"), batch.schema) as stream:
-            stream.write_table(batch.combine_chunks())
-        name = content.hexdigest()
-        parts = (batch.slice(start, ROWS) for start in range(0, len(batch), ROWS))
-        # The order of the results is the order of the blocks.
-        return self._shard(f"block-{name[:16]}.parquet", {"input": f"block {name}"}, parts, 0)
-
-
-class _HashFile:
-    """A file that hashes what is written to it."""
-
-    closed = False
-
-    def __init__(self, content: Any) -> None:
-        self._content = content
-
-    def write(self, data: Any) -> int:
-        self._content.update(data)
-        return len(data)
-
-    def flush(self) -> None:
-        pass
-
-    def close(self) -> None:
-        self.closed = True
-
-
-def _finished_rows(path: str, identity: dict[str, Any]) -> int | None:
-    """The number of rows of a finished shard with this identity; None if there is none."""
-    try:
-        with pyarrow.parquet.ParquetFile(path) as file:
-            stored = json.loads((file.schema_arrow.metadata or {}).get(SHARD_KEY, b"null"))
-            return int(file.metadata.num_rows) if stored == identity else None
-    except (FileNotFoundError, pyarrow.ArrowInvalid):
-        return None
-
-
-def _photo(value: Any) -> Any:
-    """An image as :meth:`conifer.Model.encode_image` takes it. Hugging Face stores a dict with bytes or a path."""
-    if isinstance(value, Mapping):
-        value = value.get("bytes") if value.get("bytes") is not None else value.get("path")
-    return np.ascontiguousarray(value) if isinstance(value, np.ndarray) else value
+        return pyarrow.Table.from_pylist([self.block(batch)])
 
 
 class _ShardActor:

@@ -20,7 +20,7 @@ pub(crate) enum EvalCommand {
 #[derive(Args)]
 pub(crate) struct EvalRunArgs {
     /// Checkpoint folder, run folder (its latest checkpoint), or a published model (file, folder, or name on the
-    /// Hugging Face hub).
+    /// Hugging Face hub); or an embedding set that has the points of all texts and photos of the benchmark.
     pub(crate) checkpoint: PathBuf,
     /// Use the embedding of this text as the root, such as Eukarya for a published RCME model (default: the
     /// checkpoint's root).

@@ -8,9 +8,11 @@ use std::path::PathBuf;
 use anyhow::Context as _;
 use burn::tensor::Device;
 use conifer_data::Source;
+use conifer_data::transform::EvalCrop;
 use conifer_eval::benchmarks::{find, prompts};
 use conifer_eval::{
-    Benchmark, Context, Error, Options, PrecisionRecallCurve, Record, Score, TreeFile, measure, settings, table,
+    Benchmark, Context, EmbeddingModel, Error, Options, PrecisionRecallCurve, Record, Score, TreeFile, measure,
+    settings, table,
 };
 use serde_json::{Value, json};
 
@@ -19,6 +21,7 @@ use crate::cache::{CachedEmbedder, feature_cache_in};
 use crate::embedder::ModelEmbedder;
 use crate::output::{columns, note, print, print_json};
 use crate::request::{open_source, open_source_of};
+use crate::set_embedder::SetEmbedder;
 use crate::triviality::warn_if_trivial;
 
 use curves::CurveFolder;
@@ -144,11 +147,7 @@ fn measure_all(
     device: &Device,
 ) -> anyhow::Result<Measured> {
     let EvaluationData { source, tree, chain_candidates, all_splits } = data;
-    let model = ModelEmbedder::open(&args.checkpoint, device)?.with_root_text(args.root_text.as_deref());
-    let model = model.with_text_vectors(source.as_ref())?;
-    let cache = args.cache.folder();
-    let model = model.with_features(&feature_cache_in(cache.clone()));
-    let embedder = CachedEmbedder::new(model, cache.as_deref());
+    let EvaluatedModel { embedder, name, weights, crop } = EvaluatedModel::open(args, source.as_ref(), device)?;
     let options = Options {
         prompts: args.prompts.clone(),
         templates: templates(&args.prompts)?,
@@ -156,14 +155,14 @@ fn measure_all(
             ScoreArg::Similarity => Score::Similarity,
             ScoreArg::Inner => Score::Inner,
         },
-        crop: embedder.model().crop(args.crop),
+        crop,
         gate: args.gate,
         steps: args.steps.clone(),
         queries: args.queries,
         partial: args.partial,
         seed: args.seed,
     };
-    let context = Context::new(&embedder, source.as_ref(), tree.as_ref().map(|it| &it.graph), &options)
+    let context = Context::new(embedder.as_ref(), source.as_ref(), tree.as_ref().map(|it| &it.graph), &options)
         .with_candidates(all_splits.as_deref())
         .with_chain_candidates(chain_candidates.as_deref());
     let mut all = Measured { records: Vec::new(), lines: String::new(), failed: Vec::new(), drawn: Vec::new() };
@@ -172,7 +171,7 @@ fn measure_all(
             Ok(measured) => {
                 let settings = settings(benchmark, &options, tree.as_ref(), args.root_text.as_deref());
                 let candidates = chain_candidates.as_deref();
-                let by = produced_by(args, embedder.model(), source.as_ref(), candidates, &settings);
+                let by = produced_by(args, (&name, &weights), source.as_ref(), candidates, &settings);
                 for record in &measured {
                     let mut line = serde_json::to_value(record)?;
                     line["produced_by"] = by.clone();
@@ -185,6 +184,35 @@ fn measure_all(
         }
     }
     Ok(all)
+}
+
+/// The model of an evaluation, or a set with its points.
+struct EvaluatedModel {
+    embedder: Box<dyn EmbeddingModel>,
+    /// The path that was read.
+    name: String,
+    /// sha256 of the weights; empty if unknown.
+    weights: String,
+    crop: EvalCrop,
+}
+
+impl EvaluatedModel {
+    fn open(args: &EvalRunArgs, source: &dyn Source, device: &Device) -> anyhow::Result<Self> {
+        let root_text = args.root_text.as_deref();
+        if SetEmbedder::is_set(&args.checkpoint) {
+            let set = SetEmbedder::open(&args.checkpoint, root_text)?;
+            let (name, weights) = (set.name().to_owned(), set.weights().to_owned());
+            let crop = args.crop.map_or(EvalCrop::Center, EvalCrop::from);
+            return Ok(Self { embedder: Box::new(set), name, weights, crop });
+        }
+        let model = ModelEmbedder::open(&args.checkpoint, device)?.with_root_text(root_text);
+        let model = model.with_text_vectors(source)?;
+        let cache = args.cache.folder();
+        let model = model.with_features(&feature_cache_in(cache.clone()));
+        let (name, weights) = (model.inner().name().to_owned(), model.inner().fingerprint().to_owned());
+        let crop = model.crop(args.crop);
+        Ok(Self { embedder: Box::new(CachedEmbedder::new(model, cache.as_deref())), name, weights, crop })
+    }
 }
 
 /// Opens the data set of `--candidates`.
@@ -240,19 +268,19 @@ pub(crate) fn templates(name: &str) -> anyhow::Result<Vec<String>> {
     Ok(templates)
 }
 
-/// The provenance of a record: model, data, settings and program version.
+/// The provenance of a record: model (its name and the sha256 of its weights), data, settings and program version.
 fn produced_by(
     args: &EvalRunArgs,
-    embedder: &ModelEmbedder,
+    (name, weights): (&str, &str),
     source: &dyn Source,
     candidates: Option<&dyn Source>,
     settings: &Value,
 ) -> Value {
     json!({
         "conifer": env!("CARGO_PKG_VERSION"),
-        "checkpoint": embedder.inner().name(),
+        "checkpoint": name,
         "root_text": args.root_text,
-        "weights_sha256": embedder.inner().fingerprint(),
+        "weights_sha256": weights,
         "data": args.data,
         "split": args.split,
         "all_classes": args.all_classes,

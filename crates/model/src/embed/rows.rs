@@ -97,6 +97,32 @@ impl Embedder {
         finite(self.model.embed_features(features, Tower::Image, None)?)
     }
 
+    /// Embeds pixels from 0 to 1, row-major `[n, 3, size, size]`, in one batch. Pixel statistics are subtracted by the
+    /// model. Stored features are not used. Returns points `[n, dim]`.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] if the model has no image encoder, the values are no whole photographs, or a value is outside
+    /// `[0, 1]`; an error if a point is not finite.
+    pub fn float_pixels(&self, values: Vec<f32>) -> Result<Vec<f32>> {
+        if self.vector_width(Tower::Image).is_some() {
+            return Err(Error::invalid("the photo", "given as pixels", "a vector: this model has no image encoder"));
+        }
+        let size = self.model.config().visual.reads().image_size;
+        if !values.len().is_multiple_of(3 * size * size) {
+            let expected = format!("a multiple of 3 x {size} x {size}");
+            return Err(Error::invalid("the number of pixel values", values.len(), expected));
+        }
+        if let Some(value) = values.iter().find(|value| !(0.0..=1.0).contains(*value)) {
+            return Err(Error::invalid("a pixel value", value, "a number from 0 to 1"));
+        }
+        if values.is_empty() {
+            return Ok(Vec::new());
+        }
+        let shape = [values.len() / (3 * size * size), 3, size, size];
+        let pixels = Tensor::from_data(TensorData::new(values, shape), &self.device);
+        finite(self.model.embed_features(self.model.image_features(pixels)?, Tower::Image, None)?)
+    }
+
     /// Embeds texts, given as [`Embedder::tokenize`]d ids, in one batch padded to the longest. Returns points `[n,
     /// dim]`.
     ///

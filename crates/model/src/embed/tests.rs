@@ -94,6 +94,20 @@ fn image_points_keep_the_input_order_for_any_batch_size() {
 }
 
 #[test]
+fn float_pixels_are_bytes_divided_by_255() {
+    let model = embedder(&ManifoldSpec::lorentz(8, 1.0));
+    let images = [picture(1, 9, 9), picture(2, 20, 10)];
+    let rows: Vec<_> = images.iter().map(|it| model.image_input(it, EvalCrop::Center).unwrap()).collect();
+    let values: Vec<f32> = rows.concat().iter().map(|&byte| f32::from(byte) / 255.0).collect();
+    assert!(close(&model.float_pixels(values.clone()).unwrap(), &model.image_batch(&rows).unwrap()));
+    assert!(model.float_pixels(Vec::new()).unwrap().is_empty());
+    for (wrong, text) in [(vec![0.5; 100], "a multiple of 3 x 8 x 8"), (vec![f32::NAN; 192], "a number from 0 to 1")] {
+        let message = model.float_pixels(wrong).unwrap_err().to_string();
+        assert!(message.contains(text), "{message}");
+    }
+}
+
+#[test]
 fn a_photograph_that_cannot_be_read_is_an_error() {
     let images = [picture(1, 9, 9), ImageRef::Encoded(b"no photograph".as_slice().into())];
     let message =
