@@ -85,7 +85,8 @@ def main():
             lambda: lorentz.pairwise_distance(a, b),
             lambda: torch_side.pairwise_dist(x, y, one),
             given.rounds,
-            near(1e-4),
+            # Near distance 0 both are off by up to sqrt(2 eps) = 5e-4 in float32: conifer by 4e-4 here, torch by 6e-4.
+            near(2e-3),
         )
     )
 
@@ -170,7 +171,8 @@ def main():
     before = peak()
     ours()
     print(f"phyclip_loss, forward and backward: {peak() - before:.0f} MiB more than before the first call")
-    records.append(compare("phyclip_loss B = 768, 64 x 8, with exp0", ours, theirs, given.rounds, near(1e-5)))
+    # Torch's own gradient in float32 is off by 4.3e-5 from that in float64: the points of a factor are close to each other.
+    records.append(compare("phyclip_loss B = 768, 64 x 8, with exp0", ours, theirs, given.rounds, near(1e-4)))
     space, p, q = conifer.Lorentz(4), *(values[0, :4].copy() for values in (a, b))
     calls = 100_000
     taken = timed(lambda: [space.distance(p, q) for _ in range(calls)])[0] / calls
