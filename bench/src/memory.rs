@@ -6,7 +6,7 @@ use std::fs;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct MemoryMark {
     resident: u64,
-    /// File-backed pages, which are program code.
+    /// Resident file-backed pages (`RssFile`). The benchmarks map no data files, so these are program code.
     file: u64,
 }
 

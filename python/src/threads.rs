@@ -1,8 +1,8 @@
 //! The thread pool of the extension.
 //!
 //! After a fork, a new pool is created, because threads do not survive a fork. `rayon`'s global pool cannot be
-//! replaced, so only `program::run`, which runs a whole command line, uses it; all other parallel work is inside of
-//! [`run`].
+//! replaced, so only `program::run`, which runs a whole command line, uses it. All other parallel work runs on
+//! [`pool`], usually through [`run`].
 
 use std::sync::{Arc, Mutex, PoisonError};
 

@@ -101,7 +101,8 @@ impl CachedEmbedder {
         }
     }
 
-    /// Runs `work` on the cache file. On an error, prints a note and stops using the cache.
+    /// Runs `work` on the cache file. On an error, prints a note, stops using the cache and returns `None`. Also
+    /// returns `None` if the cache is not in use.
     fn attempt<T>(&self, what: &str, work: impl FnOnce(&mut OpenCache) -> anyhow::Result<T>) -> Option<T> {
         let mut slot = self.cache.borrow_mut();
         let cache = slot.as_mut()?;
@@ -162,7 +163,7 @@ impl EmbeddingModel for CachedEmbedder {
     }
 }
 
-/// The default cache folder: `conifer` in the user's cache folder.
+/// The default cache folder: `conifer` in the user's cache folder. `None` if the environment does not name that folder.
 pub(crate) fn default_folder() -> Option<PathBuf> {
     let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let base = set("XDG_CACHE_HOME").or_else(|| Some(set("HOME").or_else(|| set("USERPROFILE"))?.join(".cache")))?;

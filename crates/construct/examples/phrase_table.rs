@@ -150,7 +150,7 @@ fn annotated(folder: &Path) -> Result<BTreeMap<String, AnnotatedCaption>, Box<dy
     Ok(found)
 }
 
-/// The characters of the phrases in a text, in order, as whole words.
+/// The character ranges of the phrases in a text, in order, as whole words. `None` if a phrase is not found.
 fn locate(text: &str, phrases: &[String]) -> Option<Vec<Range<usize>>> {
     let mut from = 0;
     let mut found = Vec::new();

@@ -128,7 +128,8 @@ fn for_lines(path: &Path, mut read: impl FnMut(&str) -> Option<()>) -> Result<()
 }
 
 /// `offset lex_filenum n w_cnt (word lex_id)... p_cnt (symbol offset pos source/target)... | gloss`; `w_cnt` is
-/// hexadecimal. Returns the offset, the words and the offsets of the hypernyms.
+/// hexadecimal. Returns the offset, the words and the offsets of the hypernyms; `None` if the line is not a noun synset
+/// of this form.
 fn synset(line: &str) -> Option<(String, Vec<String>, Vec<String>)> {
     let mut fields = line.split(" | ").next()?.split_whitespace();
     let offset = fields.next()?.to_owned();

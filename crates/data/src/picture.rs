@@ -286,7 +286,7 @@ impl Sample {
 /// Encodes as PNG (lossless).
 ///
 /// # Errors
-/// The length of `rgb` is not `3 * width * height`.
+/// The length of `rgb` is not `3 * width * height`, or a side is 0.
 pub fn encode_png(picture: &Picture) -> Result<Vec<u8>, Broken> {
     let mut bytes = Vec::new();
     let encoder = image::codecs::png::PngEncoder::new(&mut bytes);

@@ -372,7 +372,7 @@ impl Span {
     }
 }
 
-/// Characters `start..end` of a text; `None` if the text is shorter.
+/// Characters `start..end` of a text; `None` if the text is shorter, or `start` is after `end`.
 pub(crate) fn char_slice(text: &str, start: usize, end: usize) -> Option<&str> {
     let mut borders = text.char_indices().map(|(at, _)| at).chain(std::iter::once(text.len()));
     let from = borders.nth(start)?;

@@ -255,7 +255,7 @@ struct Synset {
 }
 
 /// Parses `offset lex_filenum ss_type w_cnt (word lex_id)... p_cnt (symbol offset pos source/target)... | gloss`. The
-/// field `w_cnt` is hexadecimal.
+/// field `w_cnt` is hexadecimal. `None` if the line is not a noun synset of this form.
 fn synset(line: &str) -> Option<Synset> {
     let offset = |text: &str| {
         let digits = text.len() == 8 && text.bytes().all(|byte| byte.is_ascii_digit());

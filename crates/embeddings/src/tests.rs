@@ -301,7 +301,7 @@ fn invalid_sets_are_rejected() {
     assert!(off.starts_with("embedding set: row 2 (`a`) is 4 away from the sphere(dim 2)"), "{off}");
 }
 
-/// Simulates a full disk: the third file cannot be written.
+/// Simulates a full disk: saving fails after the first file is written.
 #[test]
 fn failed_save_keeps_the_old_set() {
     let home = tempfile::tempdir().unwrap();

@@ -130,9 +130,9 @@ impl Outcomes {
 
     /// 95 % percentile bootstrap interval of the value, drawing `units`; see [`crate::metrics::bootstrap_units`].
     ///
-    /// If all values of a mean or a mean of groups are 1, or all are 0, all resamples are equal. The interval is then
-    /// the exact binomial bound (Clopper and Pearson 1934) with one answer per unit. In all other cases it is `None`
-    /// for fewer than two units.
+    /// If a mean or a mean of groups has at least two values, and all are 1 or all are 0, all resamples are equal. The
+    /// interval is then the exact binomial bound (Clopper and Pearson 1934) with one answer per unit. In all other
+    /// cases it is `None` for fewer than two units.
     pub fn interval(&self, units: &BootstrapUnits, seed: u64) -> Option<[f64; 2]> {
         let exact = 0.025_f64.powf(1.0 / units.len() as f64);
         match self {

@@ -100,7 +100,8 @@ const MIN_UNITS: usize = 6;
 /// The same `bootstrap_seed` gives the same result.
 ///
 /// # Errors
-/// The reason why no comparison is possible: no seeds, no outcomes, no trivial answer, or different queries.
+/// The reason why no comparison is possible: no seeds, different numbers of seeds, no outcomes, no trivial answer, or
+/// different queries.
 pub fn compare_over_seeds(
     claimed: &[&Record],
     opponent: Opponent<'_>,

@@ -187,7 +187,8 @@ fn remove_abandoned(dir: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Locks a folder; `None` if another process holds the lock, or the file system does not support locks.
+/// Locks a folder; `None` if the lock is already held, the folder cannot be opened, or the file system does not support
+/// locks.
 fn lock_folder(path: &Path) -> Option<Lock> {
     Lock::take(File::open(path).ok()?).ok().flatten()
 }

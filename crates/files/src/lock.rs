@@ -6,8 +6,8 @@ use std::io;
 /// An advisory lock on an open file, held until the value is dropped. The operating system releases it when the process
 /// ends.
 ///
-/// `drop` unlocks explicitly, because closing the file may not release the lock. While another thread starts a child
-/// process, the child has a copy of every open file until its program begins, and a copy keeps the lock.
+/// `drop` unlocks explicitly, because closing the file may not release the lock: if another thread spawns a process,
+/// the child holds a duplicate of every open file descriptor between fork and exec, and a duplicate keeps the lock.
 #[derive(Debug)]
 pub struct Lock(File);
 

@@ -8,9 +8,9 @@
 //! [`ManifoldSpec`](conifer_geometry::ManifoldSpec). The tests of this crate compare each implementation with the `f64`
 //! functions of `conifer_geometry`, which are written independently.
 //!
-//! Formulas are in `manifold/<space>.rs`; that of pairwise hyperbolic distances is in `conifer_kernels`. In `f32` on
-//! the CPU, some functions use fused operations of `conifer_kernels` instead (`manifold/fused.rs`): the lifts of
-//! hyperboloids and their products and, for the root at the origin, their cone hinges and pairwise angles and the
+//! Formulas are in `manifold/<space>.rs`; the formula of pairwise hyperbolic distances is in `conifer_kernels`. In
+//! `f32` on the CPU, some functions use fused operations of `conifer_kernels` instead (`manifold/fused.rs`): the lifts
+//! of hyperboloids and their products and, for the root at the origin, their cone hinges and pairwise angles and the
 //! pairwise angles of Euclidean space. A change of one of these formulas must be made in both crates.
 //!
 //! Every function works in the dtype of its arguments (`f32` in a model, `f64` in gradient checks). Values and

@@ -1,4 +1,4 @@
-//! A small random generator.
+//! A small pseudo-random number generator.
 
 /// SplitMix64 (Steele, Lea, Flood 2014): random samples that depend only on the seed, without a dependency.
 pub struct SplitMix(u64);

@@ -231,7 +231,7 @@ impl CellIndex {
         self.fast.as_ref().filter(|fast| fast.has_bounds(ranking)).map(|fast| fast.dots(points))
     }
 
-    /// The tight bounds with the values of a query point that all cells share.
+    /// The tight bounds with the values of a query point that all cells share; `None` if the index has no bounds.
     fn tight(&self, point: &[f32]) -> Option<(&TightBounds, TightQuery)> {
         self.bounds.as_ref().map(|bounds| (bounds, bounds.query_point(point)))
     }

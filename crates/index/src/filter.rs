@@ -9,6 +9,9 @@ use crate::table::SearchTable;
 use crate::traverse::Cone;
 
 /// Selects the rows that a search may return. [`Filter::And`], [`Filter::Or`] and [`Filter::Not`] combine filters.
+///
+/// A filter is invalid for an index if a column does not have one value per row, a row of [`Filter::Set`] is out of
+/// range, a depth is NaN, or the query of [`Filter::Inside`] is not exactly one point of the space.
 #[derive(Clone, Copy, Default)]
 pub enum Filter<'a> {
     /// Every row.

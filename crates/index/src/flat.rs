@@ -92,8 +92,8 @@ impl FlatIndex {
     ///
     /// # Errors
     /// Fails if the query is from another space, has incomplete points, is not finite, is not on the space, or is so
-    /// far from the origin that scores overflow; if the limit of a gate is NaN; or if the filter does not fit, see
-    /// [`Filter`].
+    /// far from the origin that scores overflow; if the limit of a gate is NaN; or if the filter is invalid for
+    /// this index, see [`Filter`].
     pub fn top_k(&self, query: &Query<'_>, ranking: Ranking, k: usize, filter: &Filter<'_>) -> Result<Vec<Vec<Hit>>> {
         ranking.check()?;
         let queries: Vec<&[f32]> = query.checked(self.space())?.collect();
@@ -116,7 +116,7 @@ impl FlatIndex {
     /// filter once for several searches.
     ///
     /// # Errors
-    /// Fails if the filter does not fit, see [`Filter`].
+    /// Fails if the filter is invalid for this index, see [`Filter`].
     pub fn passing(&self, filter: &Filter<'_>) -> Result<Vec<usize>> {
         let rows = filter.bitmap(&self.table, &|row| row)?.rows();
         Ok(rows.into_iter().map(|row| row as usize).collect())

@@ -22,7 +22,7 @@ pub(crate) enum PointRows {
 #[derive(Clone)]
 pub(crate) struct GatheredRows<E> {
     arrays: Vec<CoordinateArray<E>>,
-    /// `None` if the rows are those of a single array in its order.
+    /// `None` if there is a single array, whose rows are used in order.
     locations: Option<Arc<[RowLocation]>>,
 }
 

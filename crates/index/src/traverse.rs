@@ -50,7 +50,7 @@ pub struct Cone {
 pub struct Stop {
     /// The row, or the root.
     pub place: StopPlace,
-    /// Position of the first sample to which this row or the root is the nearest, as a fraction of the path, in [0, 1].
+    /// Position on the path, in [0, 1], of the first sample whose nearest neighbour is this stop.
     pub at: f32,
     /// Similarity of the row or root to that sample.
     pub similarity: f32,
@@ -105,7 +105,7 @@ impl FlatIndex {
     /// # Errors
     /// Fails if `from` is not exactly one point of the space of the index, if there are fewer than two steps, if the
     /// root is not a point of the space, such as the origin on the sphere, or if the tangent line leaves the space.
-    /// Returns the errors of a filter that does not fit, see [`Filter`].
+    /// Also fails if the filter is invalid for this index, see [`Filter`].
     pub fn traverse_to_root(&self, from: &Query<'_>, traversal: &Traversal, filter: &Filter<'_>) -> Result<Vec<Stop>> {
         let mut stops = Vec::new();
         let mut root_stop = None;
@@ -143,8 +143,8 @@ impl FlatIndex {
     ///
     /// # Errors
     /// Fails if `from` or `to` is not exactly one point of the space of the index, if there are fewer than two steps,
-    /// or if the tangent line leaves the space, as halfway between opposite points of the sphere. Returns the errors of
-    /// a filter that does not fit, see [`Filter`].
+    /// or if the tangent line leaves the space, as halfway between opposite points of the sphere. Also fails if the
+    /// filter is invalid for this index, see [`Filter`].
     pub fn traverse_between(
         &self,
         from: &Query<'_>,

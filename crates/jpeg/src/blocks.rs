@@ -6,8 +6,8 @@ use super::inverse::{flat, inverse};
 
 /// The quantised coefficients of one block.
 pub(super) trait JpegBlock {
-    /// Calls `each` with the zigzag index and value of every non-zero coefficient in ascending order, starting with
-    /// DC. Returns `None` if the data are damaged.
+    /// Calls `each` with the zigzag index and value of DC and then of every non-zero AC coefficient, in ascending order
+    /// of the index. A coded block may also pass AC coefficients that are zero. Returns `None` if the data are damaged.
     fn each(self, each: impl FnMut(usize, i32)) -> Option<()>;
 }
 

@@ -61,7 +61,7 @@ impl HuffmanKind {
 
 impl HuffmanCode {
     /// Builds the code from the number of codes of each length (1 to 16) and the symbols in the order of their codes.
-    /// Returns `None` if there are more codes than the lengths allow.
+    /// Returns `None` if there are more codes than the lengths allow, or fewer symbols than codes.
     pub(super) fn new(kind: HuffmanKind, counts: &[u8; 16], values: &[u8]) -> Option<Self> {
         let mut short = vec![NO_SYMBOL; 1 << LOOKUP_BITS];
         let (mut limits, mut offsets, mut symbols) = ([0; 17], [0; 17], Vec::with_capacity(values.len()));
@@ -229,8 +229,8 @@ impl BitReader<'_> {
         Some(value as u32)
     }
 
-    /// Decodes the next block of a sequential scan. Calls `each` with the zigzag index and value of every non-zero
-    /// coefficient, starting with DC. Symbols for long runs of zeros also call it with value 0. Returns `None` if the
+    /// Decodes the next block of a sequential scan. Calls `each` with the zigzag index and value of DC and then of
+    /// every non-zero AC coefficient. Symbols for long runs of zeros also call it with value 0. Returns `None` if the
     /// data are damaged.
     #[inline(always)]
     pub(super) fn block(

@@ -203,7 +203,8 @@ unsafe fn multiply(
     }
 }
 
-/// Rows per task. It is constant because sums over rows are added block by block, in a fixed order.
+/// Rows per task. It does not depend on the number of threads: sums over rows are added block by block, so the block
+/// size determines the rounding.
 pub(crate) const BLOCK: usize = 32;
 
 /// Creates an array of `count` rows of `width` numbers. Calls `write(rows, numbers)` in parallel for each block, whose

@@ -102,8 +102,8 @@ pub struct Head {
     visual_scale: Option<BoundedScalar>,
     textual_scale: Option<BoundedScalar>,
     logit_scale: BoundedScalar,
-    /// The root of the cones, if it is stored beside the weights. `None`: the origin, or a text that each training step
-    /// embeds.
+    /// The root of the cones, if it is a stored point; trainable or constant. `None`: the origin, or a text that
+    /// each training step embeds.
     root: Option<FreePoint>,
     #[module(skip)]
     spec: ManifoldSpec,

@@ -107,7 +107,8 @@ impl SceneDraft {
         draft
     }
 
-    /// Adds an object with a new class and a new colour that may occur on this background. Returns its index.
+    /// Adds an object with a new class and a new colour that may occur on this background. Returns its index; `None` if
+    /// no class or colour is left.
     fn add_object(&mut self, rng: &mut ToyRng, fits: impl Fn(ToyClass) -> bool) -> Option<usize> {
         let classes: Vec<ToyClass> = ToyClass::all()
             .filter(|class| self.classes.admits(*class))
@@ -126,7 +127,7 @@ impl SceneDraft {
         Some(self.objects.len() - 1)
     }
 
-    /// Adds a partner that forms a stack with `leader`.
+    /// Adds a partner that forms a stack with `leader`; `None` if there is none.
     fn add_partner(&mut self, rng: &mut ToyRng, leader: usize) -> Option<SceneColumn> {
         let ground = self.background.ground();
         let class = self.objects[leader].class;

@@ -89,7 +89,7 @@ impl Schedule {
     }
 }
 
-/// The names of all decays, separated by commas.
+/// Names of all schedules (values of `optim.schedule`), separated by commas.
 pub fn names() -> String {
     let names: Vec<_> = SCHEDULES.iter().map(|entry| entry.name).collect();
     names.join(", ")

@@ -39,7 +39,7 @@ pub fn contrast(
     similarity: impl FnOnce(Tensor<2>, Tensor<2>) -> Tensor<2>,
 ) -> Tensor<1> {
     in_own_rows(space, query.dims()[0], &query.device(), query.dtype(), |own| {
-        // Move the own positives to the front, because candidate i must be the positive of query i.
+        // Move the positives of these rows to the front, because candidate i must be the positive of query i.
         let candidates = starting_at(candidates.clone(), own.start);
         info_nce(similarity(query.clone().slice(own), candidates), logit_scale, denominator)
     })

@@ -33,8 +33,8 @@ pub struct FamilyShare {
 ///
 /// `norms` is `[N, factors]`: the norm (or depth) of each concept in each factor. `family_of[n]` is below `families`.
 /// Every permutation shuffles the families over the concepts, so the sizes and the factors that are large for all
-/// concepts stay as they are. `None` if a family has no member, there are fewer than two families, or the shapes
-/// differ.
+/// concepts stay as they are. `None` if a family has no member, there are fewer than two families or no factors, an
+/// entry of `family_of` is out of range, or the shapes differ.
 pub fn factor_specialisation(
     norms: &[f64],
     factors: usize,

@@ -69,7 +69,7 @@ pub(crate) struct HierarchiesArgs {
     /// Environment variable with the key of the endpoint, sent as `Authorization: Bearer KEY`.
     #[arg(long, value_name = "VAR", requires = "llm", help_heading = LLM)]
     pub(crate) llm_key_env: Option<String>,
-    /// Interface of the endpoint.
+    /// HTTP API of the endpoint.
     #[arg(long, value_enum, default_value_t = LlmApiArg::Completions, requires = "llm", help_heading = LLM)]
     pub(crate) llm_api: LlmApiArg,
     /// Maximum number of concurrent requests.

@@ -155,7 +155,8 @@ pub(crate) struct CacheArgs {
 }
 
 impl CacheArgs {
-    /// The cache folder, or `None` with `--no-cache`.
+    /// The cache folder. `None` with `--no-cache`, or if no folder is given and the environment does not name the
+    /// user's cache folder.
     pub(crate) fn folder(&self) -> Option<PathBuf> {
         if self.no_cache { None } else { self.cache.clone().or_else(crate::cache::default_folder) }
     }

@@ -28,7 +28,7 @@ pub(crate) struct ProjectArgs {
     /// Use only N rows, drawn without replacement.
     #[arg(long, value_name = "N")]
     pub(crate) sample: Option<usize>,
-    /// Seed of the sample, of the pairs and of the start positions.
+    /// Random seed: row sample, pair sample, start positions, and UMAP's negative samples.
     #[arg(long, default_value_t = 0)]
     pub(crate) seed: u64,
     /// Maximum number of pairs of rows over which variance and distortion are averaged, but at least one pair per row.

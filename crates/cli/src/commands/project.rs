@@ -23,9 +23,10 @@ use crate::output::{note, print, print_json};
 use crate::request::open_rows;
 use crate::{progress, signal};
 
-/// Number of gradient steps per component, and of pairs, of the HoroPCA before CO-SNE. It has many components, and
-/// CO-SNE does not need their exact directions.
+/// Gradient steps per component of the HoroPCA that reduces the rows before CO-SNE. Kept low, because there are many
+/// components and CO-SNE does not need their exact directions.
 const REDUCTION_STEPS: usize = 20;
+/// Maximum number of pairs for this HoroPCA.
 const REDUCTION_PAIRS: usize = 200_000;
 
 /// Projected rows, ready to be written.

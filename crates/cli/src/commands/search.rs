@@ -62,7 +62,8 @@ pub(crate) fn run(args: SearchArgs, as_json: bool, device: &Device) -> anyhow::R
     print(&columns(&rows))
 }
 
-/// The text of a row in printed results: its text, or a description of its photo.
+/// The text of a row in printed results: its text, or a description of its photo. `None` if the column `text` is
+/// missing or empty.
 pub(crate) fn label(set: &Snapshot, row: usize) -> Option<&str> {
     set.columns.get("text").map(|column| column[row].as_str()).filter(|it| !it.is_empty())
 }

@@ -130,7 +130,7 @@ fn smoke_folder(out: &Path) -> PathBuf {
 /// Deletes an earlier run in this folder. `what` names it in messages.
 ///
 /// # Errors
-/// The folder holds a file that no run writes; then nothing is deleted.
+/// The folder holds a file that no run writes; then nothing is deleted. Or the operating system reports an error.
 pub(crate) fn clear_run(out: &Path, what: &str) -> anyhow::Result<()> {
     if !out.exists() {
         return Ok(());

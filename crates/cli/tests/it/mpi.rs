@@ -42,7 +42,7 @@ fn run(folder: &Path, size: usize, args: &[&str], last: &[&str]) -> (Output, Str
     (output, stderr)
 }
 
-/// A small experiment, with the losses of its steps in `metrics.jsonl`.
+/// Writes toy data and the config of a small experiment that logs the loss of every step.
 fn write_config(folder: &Path) {
     good(folder, &["data", "toy", "--out", "toy", "--size", "40", "--resolution", "16"]);
     let text = "seed = 3
@@ -132,7 +132,8 @@ fn processes_train_as_one_and_resume_on_another_number() {
     close(&losses(&at.join("moved")), &expected);
 }
 
-/// Processes that embed together write the bytes of one process, and evaluate to its numbers.
+/// Embedding with several MPI ranks writes the same files as with one, and training with several ranks gives the same
+/// evaluation results. Ranks with different arguments fail.
 #[test]
 fn processes_embed_and_evaluate_as_one() {
     if skipped() {

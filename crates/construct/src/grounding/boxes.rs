@@ -178,7 +178,7 @@ pub(super) fn photo_cause(broken: &conifer_data::Broken) -> Cause {
 /// size; without it, they already are fractions.
 ///
 /// # Errors
-/// The box does not lie inside the photo, or has no area.
+/// The box does not lie inside the photo (up to rounding), or has no area.
 pub(super) fn inside([x1, y1, x2, y2]: [f32; 4], size: Option<(f32, f32)>) -> std::result::Result<BBox, String> {
     let bbox = match size {
         Some((width, height)) => BBox::from_pixels([x1, y1, x2, y2], width, height),

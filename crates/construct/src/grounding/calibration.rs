@@ -131,8 +131,8 @@ impl Calibration {
 }
 
 impl ScorePairs {
-    /// Each score, whether it belongs to the own photo, and its weight. Own and other photos have the same total
-    /// weight.
+    /// Yields `(score, is_own, weight)`; `is_own` is true if the phrase was scored against its own photo. The weights
+    /// give both groups the same total.
     fn weighted(&self) -> impl Iterator<Item = (f64, bool, f64)> {
         let ratio = self.own.len() as f64 / self.foreign.len().max(1) as f64;
         let own = self.own.iter().map(|score| (f64::from(*score), true, 1.0));

@@ -41,7 +41,7 @@ struct StageMaker {
 /// Writes the phrases of the keep stage. Returns the numbers of photos and phrases.
 ///
 /// # Errors
-/// The stage has not run, its file cannot be read, or the output cannot be written.
+/// The stage has not run, its file cannot be read, the path of a photo is not UTF-8, or the output cannot be written.
 pub fn write_grounded(
     work: &WorkFolder<GroundingStage>,
     reports: &[StageReport<GroundingStage>],

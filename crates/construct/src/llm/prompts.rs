@@ -82,8 +82,8 @@ impl SeedPrompt {
         Prompt { text: instruction, begin, temperature: 1.2, stop: None }
     }
 
-    /// The text in quotation marks of an answer, without the words around the blank of [`Self::FillBlank`]. `begun` is
-    /// true if the prompt already has the opening mark.
+    /// The text in quotation marks of an answer, without the words around the blank of [`Self::FillBlank`]; `None` if a
+    /// quotation mark is missing or nothing is left. `begun` is true if the prompt already has the opening mark.
     pub fn quoted(self, answer: &str, begun: bool) -> Option<String> {
         let is_quote = |c: char| matches!(c, '"' | '\u{201c}' | '\u{201d}');
         let inner = match begun {

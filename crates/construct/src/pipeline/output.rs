@@ -47,7 +47,8 @@ struct HierarchyMeta<'a> {
 /// Returns the number of hierarchies.
 ///
 /// # Errors
-/// The stage has not run, its file cannot be read, or a file cannot be written.
+/// The stage has not run, its file cannot be read, the path of a photo is not UTF-8 (JSONL only), or a file cannot be
+/// written.
 pub fn write_output(work: &WorkFolder, out: &Path, format: OutputFormat, seed: u64) -> Result<u64> {
     let mut file = NewFile::create(out)?;
     let folder = absolute(out.parent().unwrap_or(Path::new("")));
@@ -66,7 +67,7 @@ pub fn write_output(work: &WorkFolder, out: &Path, format: OutputFormat, seed: u
     }
     file.finish()?;
     let table = work.join("review.csv");
-    // Never replace a table: it may hold decisions.
+    // Never overwrite an existing review.csv: it may contain a reviewer's decisions.
     if !table.exists() {
         let rows = review::review_table(work.rows(Stage::Negatives)?, REVIEWED, seed)?;
         conifer_files::write_whole(&table, &rows)?;

@@ -15,9 +15,9 @@ const COLUMNS: [&str; 6] = ["id", "decision", "tier1", "tier2", "tier3", "tier4"
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Decision {
-    /// Keep the tiers as they are in the file.
+    /// Use the tiers of the review file, which the reviewer did not change.
     Accept,
-    /// Take the tiers of the file instead.
+    /// Use the tiers of the review file, which the reviewer changed.
     Edit,
     /// Drop the caption.
     Reject,
@@ -26,7 +26,7 @@ pub enum Decision {
 /// A decided row of a review file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReviewRow {
-    /// Id of the hierarchy, which is that of its caption.
+    /// Id of the hierarchy, which is the id of its caption.
     pub id: String,
     /// The decision.
     pub decision: Decision,

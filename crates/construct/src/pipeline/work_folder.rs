@@ -63,7 +63,8 @@ impl<S: StageKind> WorkFolder<S> {
         self.stages.values().map(|it| it.report.clone()).collect()
     }
 
-    /// The report of a stage that was made from the same inputs, if its file is there.
+    /// The report of a stage that was made from the same inputs, if its file exists and no caption is without an
+    /// answer.
     pub(crate) fn finished(&self, stage: S, key: &str) -> Option<StageReport<S>> {
         let finished = self.stages.get(&stage).filter(|it| it.key == key && self.file(stage).is_file())?;
         // A stage with captions that got no answer is repeated.

@@ -85,7 +85,7 @@ impl BoxShards {
         picture::encode_jpeg(&white_pad(picture, self.cut.side), self.cut.quality)
     }
 
-    /// The picture of a phrase: its crop file, or its first box that is large enough.
+    /// The picture of a phrase: its crop file, or its first box that is large enough. `None` if it has neither.
     fn part(&self, photo: &Picture, phrase: &crate::Phrase) -> Result<Option<Picture>, Broken> {
         if let Some(crop) = &phrase.crop {
             return crop.open(&self.limits).map(Some);

@@ -16,7 +16,8 @@ const ROOTS: [&str; 3] = ["all", "all taxa", "the root of all taxa"];
 /// becomes a child of the last node. If a name occurs in several paths, a later occurrence is extended by the name of
 /// its parent: "Prunella (Lamiaceae)".
 ///
-/// `None` if no taxon has two ranks, or if a label belongs to two taxa, which a tree cannot represent.
+/// `None` if no taxon has two ranks, if a label belongs to two taxa, which a tree cannot represent, or if other nodes
+/// have taken all candidate names of a node.
 pub fn class_tree<'a>(classes: impl IntoIterator<Item = (&'a [String], &'a str)>) -> Option<Tree> {
     let mut classes: Vec<(&[String], &str)> = classes.into_iter().filter(|(taxon, _)| !taxon.is_empty()).collect();
     let mut seen = HashSet::new();

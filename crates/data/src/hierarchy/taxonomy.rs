@@ -64,7 +64,7 @@ impl Taxonomy {
         self.len() == 0
     }
 
-    /// The taxon at the end of a path; `None` if the taxonomy does not contain the path.
+    /// The taxon at the end of a path; `None` if the path is empty or not in the taxonomy.
     pub fn find(&self, path: &[String]) -> Option<TaxonId> {
         let mut here = ROOT;
         for name in path {
@@ -81,7 +81,8 @@ impl Taxonomy {
 
     /// Samples a wrong taxon of rank `rank` that is as close as possible to `own`: a sibling of the ancestor of `own`
     /// at that rank. If that ancestor has no sibling, the result is below a sibling of the nearest higher ancestor that
-    /// has a sibling (RCME Sec. 4.3). `None` if `own` does not reach that rank, or if the rank has no other taxon.
+    /// has a sibling (RCME Sec. 4.3). `None` if `own` does not reach that rank, or if no other taxon of the rank is
+    /// certainly different (a taxon without a name may be the same as its sibling).
     pub fn hard_negative(&self, own: TaxonId, rank: usize, rng: &mut impl Rng) -> Option<TaxonId> {
         let line = self.line(own);
         self.nearest(&line, (0..=rank).rev(), rank, rng)
@@ -97,7 +98,7 @@ impl Taxonomy {
     }
 
     /// Samples a taxon of rank `rank` that is, or is below, a sibling of `line[level]`, for the first of `levels` at
-    /// which such a taxon exists. `None` if `line` does not reach the rank.
+    /// which such a taxon exists. `None` if there is no such level, or `line` does not reach the rank.
     fn nearest(
         &self,
         line: &[u32],
@@ -121,7 +122,8 @@ impl Taxonomy {
     }
 
     /// Samples a taxon of rank `rank` uniformly from the taxa that are certainly not the taxon `own`. Taxa that may be
-    /// equal to `own`, because ranks are missing, are excluded.
+    /// equal to `own`, because ranks are missing, are excluded. `None` if `own` does not reach the rank, or if no taxon
+    /// is left.
     pub fn random_negative(&self, own: TaxonId, rank: usize, rng: &mut impl Rng) -> Option<TaxonId> {
         let own = *self.line(own).get(rank)?;
         let all = self.ranks.get(rank).filter(|all| all.len() > 1)?;
@@ -200,7 +202,7 @@ impl Taxonomy {
 
     /// Samples a taxon `levels` ranks below a member of `from`; if `levels` is 0, a member itself. `except` is a member
     /// of `from` that is excluded, together with all taxa below it. A member without a name is excluded at `levels` 0,
-    /// and always if `except` is given, because it may be the same taxon. `None` if no branch is deep enough.
+    /// and always if `except` is given, because it may be the same taxon. `None` if there is no such taxon.
     fn pick(&self, from: &[u32], except: Option<u32>, levels: usize, rng: &mut impl Rng) -> Option<u32> {
         // Try a few draws first, because they usually succeed and avoid copying a long list of siblings.
         const DRAWS: usize = 4;

@@ -142,7 +142,8 @@ impl RegionReader {
     /// boxes. The source must provide photos as vectors of this `width`.
     ///
     /// # Errors
-    /// [`Broken`] if the sample cannot be read, or if one of its images is not a vector of this width.
+    /// [`Broken`] if the sample cannot be read or has no photo, if one of its images is not a vector of this width, or
+    /// if a box has no vector.
     pub fn vectors(&self, index: u64, width: usize) -> Result<Vec<(PhotoRegion, SharedVector)>, Broken> {
         guarded(
             || format!("{}[{index}]", self.source.name()),

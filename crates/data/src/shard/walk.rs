@@ -116,7 +116,8 @@ fn is_sparse<R: Read>(entry: &mut tar::Entry<'_, R>) -> io::Result<bool> {
     Ok(records.flatten().any(|record| record.key_bytes().starts_with(b"GNU.sparse.")))
 }
 
-/// Splits a member's name into key and extension at the first dot after the last slash.
+/// Splits a member's name into key and extension at the first dot after the last slash. `None` without an extension, or
+/// if the file name begins with `.` or `__`.
 fn split(name: &str) -> Option<(&str, &str)> {
     let name = name.strip_prefix("./").unwrap_or(name);
     let base = name.rfind('/').map_or(0, |slash| slash + 1);

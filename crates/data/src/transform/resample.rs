@@ -58,8 +58,8 @@ pub(super) struct Resampling {
 }
 
 impl Resampling {
-    /// Weights for resampling `region` of a photo of `size` to `width` x `height`; `None` if the region contains no
-    /// pixel.
+    /// Weights for resampling `region` of a photo of `size` to `width` x `height`; `None` if the region or the result
+    /// contains no pixel.
     pub(super) fn new(
         size: (u32, u32),
         region: ResampleRegion,
@@ -115,7 +115,7 @@ const PRECISION: u32 = 22;
 
 impl Taps {
     /// Kernels for `len` output pixels that cover the range `start .. start + width` of input pixels. Only input pixels
-    /// in `source` are used; `None` if there are none.
+    /// in `source` are used; `None` if there are none, or if `len` or `width` is 0.
     fn new(source: std::ops::Range<u32>, start: f64, width: f64, len: u32, filter: ResampleFilter) -> Option<Self> {
         if source.is_empty() || len == 0 || width <= 0.0 {
             return None;

@@ -45,8 +45,8 @@ pub struct NamedVectors {
 ///
 /// # Errors
 /// The file cannot be read, is damaged, or uses a compression other than Snappy and gzip; there is no such column, or
-/// no column `id`; a row has no id, no vector or a vector of another length; a value is not finite. The message names
-/// the row.
+/// no column `id`; a row has no id, no vector or a vector of another length, or no text although there is a column
+/// `text`; a value is not finite. The message names the row.
 pub fn read_named(path: &Path, column: Option<&str>) -> Result<NamedVectors> {
     let place = format!("`{}`", path.display());
     let reader = open(path, &place)?;

@@ -112,7 +112,8 @@ impl OpenImagesColumns {
     /// Parses a row without its line break.
     ///
     /// # Errors
-    /// A wrong number of fields, a coordinate that is not a number, or an invalid box.
+    /// A line that is not UTF-8, a wrong number of fields, an empty name, a coordinate that is not a number, or an
+    /// invalid box.
     pub(crate) fn row<'a>(&self, line: &'a [u8]) -> Result<OpenImagesRow<'a>, (Cause, String)> {
         let bad = |detail: String| (Cause::BadRecord, detail);
         let line = str::from_utf8(line).map_err(|error| bad(format!("{error}; expected UTF-8")))?;

@@ -43,7 +43,8 @@ pub(crate) fn mentions(captions: &[String], text: &str) -> Vec<Span> {
     captions.iter().enumerate().filter_map(first).collect()
 }
 
-/// Byte offset of the first occurrence of `text` as whole words.
+/// Byte offset of the first occurrence of `text` as whole words, ignoring ASCII case. `None` if there is none or `text`
+/// is empty.
 fn find_words(words: &str, text: &str) -> Option<usize> {
     if text.is_empty() {
         return None;

@@ -297,7 +297,7 @@ fn hierarcaps_joined() {
 }
 
 /// Imports real files to grounded JSONL and reads the result. Returns (samples, phrases, boxes, phrases with spans,
-/// faults).
+/// faults), or `None` if an input file is missing.
 fn round(kind: &str, inputs: &[(&str, &str)]) -> Option<[usize; 5]> {
     let inputs = inputs.iter().map(|(name, path)| Some((*name, shared_data(path)?))).collect::<Option<Vec<_>>>()?;
     let folder = FixtureFolder::new();

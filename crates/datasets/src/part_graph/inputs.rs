@@ -138,8 +138,8 @@ impl BoxFile {
     }
 
     /// Offset at which `bytes` is cut. The block then ends with a whole photo. In a table this is the start of the last
-    /// photo, which may continue after these bytes; `None` if there is no photo before it. Malformed lines are skipped,
-    /// as in [`count_rows`].
+    /// photo, which may continue after these bytes. `None` if no whole photo ends in `bytes`. Malformed lines are
+    /// skipped, as in [`count_rows`].
     fn cut(&self, bytes: &[u8]) -> Option<usize> {
         let end = bytes.iter().rposition(|&byte| byte == b'\n')? + 1;
         let BoxFormat::Table(columns) = &self.format else { return Some(end) };

@@ -71,8 +71,8 @@ const SAVE_EVERY: Duration = Duration::from_secs(5);
 /// If the counts are complete, a call with other thresholds or names only rebuilds the graph.
 ///
 /// # Errors
-/// A setting is out of range, no file of boxes is given, a file cannot be read or lacks a column, the rows of a photo
-/// are not adjacent, or the state in the output folder was saved for other files.
+/// A setting is out of range, no file of boxes is given, a file cannot be read or written or lacks a column, the rows
+/// of a photo are not adjacent, or the state in the output folder was saved for other files.
 pub fn build(spec: &PartsSpec, progress: impl FnMut(&BuildProgress) -> ControlFlow<()>) -> Result<Option<BuiltGraph>> {
     build_in_blocks(spec, BLOCK, SAVE_EVERY, progress)
 }

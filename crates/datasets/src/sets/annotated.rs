@@ -116,7 +116,7 @@ fn flowers(folder: &Path) -> Result<Box<dyn Source>> {
     finish(&archive, "test", archive.base.join("jpg"), rows, labels, names)
 }
 
-/// Converts a 1-based number of the file to an index.
+/// Converts a 1-based number read from the file to a 0-based index. `None` if it is not a positive integer.
 fn index(number: f64) -> Option<usize> {
     (number >= 1.0 && number.fract() == 0.0).then(|| number as usize - 1)
 }

@@ -242,7 +242,7 @@ impl TaxonTable {
         }
     }
 
-    /// Reads the next row; returns its line number.
+    /// Reads the next row and returns its line number; `None` at the end of the file.
     fn next(&mut self, record: &mut StringRecord) -> Result<Option<u64>> {
         let there = self.reader.read_record(record).map_err(|error| {
             Error::format(format!("`{}`", self.path.display()), error.to_string(), "a table in UTF-8")

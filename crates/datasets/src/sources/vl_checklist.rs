@@ -100,7 +100,7 @@ fn item(
     Ok(ContrastItem { id, photo, caption, wrong, subset, label, region: None })
 }
 
-/// Corpus and subset of a file name.
+/// Corpus and subset of a file name; `None` for a name that combines no known two.
 fn parts(name: &str) -> Option<(&'static str, &'static str)> {
     let (corpus, part) = name.rsplit_once('_')?;
     let corpus = CORPORA.iter().copied().find(|it| *it == corpus)?;

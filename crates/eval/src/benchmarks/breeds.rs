@@ -29,9 +29,9 @@ use crate::{Error, Outcomes, Result};
 /// of each pair must be embedded, so sets larger than the tree are measured only up to 20,000 pairs. The protocol
 /// states when a set was skipped.
 ///
-/// The pair of a sample is the last two names of the taxon of its class if the source lists classes, and of its own
-/// taxon otherwise. If the source lists classes, the candidate pairs are built from all of them, including classes
-/// without a photo. Samples with a shorter taxon are left out, which the protocol states.
+/// The pair of a sample is the last two names of a taxon: the taxon of its class if the source lists classes, otherwise
+/// the taxon of the sample. If the source lists classes, the candidate pairs are built from all of them, including
+/// classes without a photo. Samples with a shorter taxon are left out, which the protocol states.
 pub(super) struct BreedsBenchmark;
 
 const TOP: [usize; 2] = [1, 5];

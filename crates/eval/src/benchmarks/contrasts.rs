@@ -42,7 +42,8 @@ impl CaptionPairOutcomes {
     /// Compares `score(photo, right caption)` with `score(photo, wrong caption)` for every sample.
     ///
     /// # Errors
-    /// A sample lacks a photo, a caption or a wrong caption, or has several captions; a score is not a number.
+    /// A sample lacks a photo, a caption, a wrong caption or the box that `region` needs, or has several captions; the
+    /// model fails; a score is not a number.
     pub(super) fn measure(context: &Context<'_>, benchmark: &'static str, region: EmbeddedRegion) -> Result<Self> {
         let samples = context.samples(benchmark)?;
         let (mut captions, mut longer) = (Vec::new(), Vec::new());

@@ -79,7 +79,8 @@ fn find(family: PromptFamily, data_set: &str) -> Option<(&'static [&'static str]
     }
 }
 
-/// OpenAI's templates for data sets whose MERU templates are not published. Both families use them.
+/// OpenAI's templates for data sets whose MERU templates are not published. Both families use them. `None` for other
+/// data sets.
 fn shared(data_set: &str) -> Option<&'static [&'static str]> {
     Some(match data_set {
         "sun397" | "stl10" => &["a photo of a {}.", "a photo of the {}."],

@@ -10,7 +10,8 @@ pub struct PredictionTree {
     /// Node of each class, in the order of the scores.
     classes: Vec<usize>,
     is_class: Vec<bool>,
-    /// The lowest common ancestor of all classes. This node and its ancestors are right for every photo of a class.
+    /// The lowest common ancestor of all classes. This node and its ancestors are correct answers for every photo whose
+    /// class is one of `classes`.
     common: usize,
 }
 

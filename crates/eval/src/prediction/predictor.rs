@@ -33,7 +33,7 @@ impl Predictor {
     /// Embeds the prompts of the classes. `texts` has the text of each class, in the order of the classes.
     ///
     /// # Errors
-    /// A template lacks `{}`, or the model fails.
+    /// There is no template, a template lacks `{}`, or the model fails.
     pub fn new<S: AsRef<str>>(
         embedder: &dyn EmbeddingModel,
         classes: PredictionTree,

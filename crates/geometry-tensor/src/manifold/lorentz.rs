@@ -42,7 +42,7 @@ impl Manifold for LorentzManifold {
         ManifoldSpec { curv: self.curv.values(), ..ManifoldSpec::lorentz(self.dim, 1.0) }
     }
 
-    /// `sinh(r) / r v` with `r = sqrt(c) |v|` (HyCoCLIP Eq. 4 at the origin). Beyond `r = asinh(2^15)` the length of
+    /// `(sinh(r) / r) v` with `r = sqrt(c) |v|` (HyCoCLIP Eq. 4 at the origin). Beyond `r = asinh(2^15)` the length of
     /// the point stays `2^15 / sqrt(c)`.
     fn lift(&self, tangent: Tensor<2>) -> Tensor<2> {
         fused::lift(&tangent, None, &self.curv).unwrap_or_else(|| self.hyperboloid(&tangent).lift(tangent))
@@ -52,7 +52,7 @@ impl Manifold for LorentzManifold {
         fused::lift(&features, Some(&scale), &self.curv).unwrap_or_else(|| self.lift(scaled(features, scale)))
     }
 
-    /// `asinh(s) / s x` with `s = sqrt(c) |x|` (HyCoCLIP Eq. 3 at the origin).
+    /// `(asinh(s) / s) x` with `s = sqrt(c) |x|` (HyCoCLIP Eq. 3 at the origin).
     fn unlift(&self, points: Tensor<2>) -> Tensor<2> {
         self.hyperboloid(&points).unlift(points)
     }

@@ -116,8 +116,8 @@ struct CentrePair {
 #[derive(Clone, Copy)]
 pub(super) struct FastCellBound {
     pub(super) cell: u32,
-    /// Key of the visiting order, smallest first: it grows with the distance or the angle at the centre. For a ranking
-    /// by depth it is the smallest depth in the cell.
+    /// Sort key of the visiting order, ascending: it increases with the distance, or the exterior angle, between the
+    /// query and the centre of the cell. For a ranking by depth it is the smallest depth in the cell.
     pub(super) order: f64,
     /// Lower bound on the rows' scores.
     pub(super) lower_bound: LowerBound,

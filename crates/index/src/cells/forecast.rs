@@ -32,8 +32,8 @@ impl CellIndex {
     /// [`CellIndex::cells_for_like`].
     ///
     /// # Errors
-    /// Fails if `recall` is not in [0, 1] or if the limit of a gate is NaN. Returns the errors of a filter that does
-    /// not fit, see [`Filter`].
+    /// Fails if `recall` is not in [0, 1] or if the limit of a gate is NaN. Also fails if the filter is invalid for
+    /// this index, see [`Filter`].
     pub fn cells_for(&self, ranking: Ranking, recall: f64, filter: &Filter<'_>) -> Result<usize> {
         let sample = means::sample(self.len(), SAMPLE.min(self.len()), self.seed.wrapping_add(1));
         let points: Vec<_> = sample.iter().map(|row| self.table.row(self.positions[*row as usize] as usize)).collect();

@@ -77,8 +77,8 @@ pub(super) struct PointNorms {
 /// Bounds of one cell for one query point.
 #[derive(Clone, Copy)]
 pub(super) struct CellBound {
-    /// Key of the visiting order, smallest first: it grows with the distance or the angle at the centre. For a ranking
-    /// by depth it is the smallest depth in the cell.
+    /// Sort key of the visiting order, ascending: it increases with the distance, or the exterior angle, between the
+    /// query and the centre of the cell. For a ranking by depth it is the smallest depth in the cell.
     pub(super) order: f64,
     /// Lower bound on the rows' scores, on the scale of a distance, an angle, a depth or a negated inner product.
     pub(super) lower_bound: f64,

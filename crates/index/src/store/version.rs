@@ -232,7 +232,8 @@ pub(super) fn deleted_name(number: u64, segment: &str) -> String {
     format!("{}-{segment}.bits", name(number))
 }
 
-/// The number with which a name begins, with any suffix: `00000007.json.damaged` has the number 7.
+/// The number with which a name begins, with any suffix: `00000007.json.damaged` has the number 7. `None` if the part
+/// before the first `-` or `.` is not a number of eight digits or more.
 pub(super) fn number_of(entry: &str) -> Option<u64> {
     let digits = entry.split(['-', '.']).next()?;
     if digits.len() >= 8 && digits.bytes().all(|b| b.is_ascii_digit()) { digits.parse().ok() } else { None }

@@ -10,7 +10,8 @@ const BUDGET: usize = 512 << 10;
 /// Minimum number of rows per strip, even if the buffers then exceed [`BUDGET`]. Shorter strips have fewer pixels
 /// than a tile of the matrix product can use.
 const ROWS: usize = 4;
-/// Images that are computed together where the feature maps are small. More pixels share each load of the weights.
+/// Maximum number of images processed together in stages with small feature maps (side at most [`JOINT_SIDE`]). More
+/// pixels then share each load of the weights.
 pub(super) const MAX_IMAGES: usize = 4;
 /// Largest side of a feature map for which images are computed together.
 const JOINT_SIDE: usize = 20;

@@ -51,7 +51,7 @@ fn download(program: &OsStr, name: &str) -> bool {
     command.status().is_ok_and(|status| status.success())
 }
 
-/// `reference` as `owner/model`, if it has that form.
+/// `reference` as `owner/model`, if it has that form and does not name a checkpoint file (by its extension).
 fn model_name(reference: &Path) -> Option<&str> {
     let name = reference.to_str()?;
     let plain = |part: &str| {

@@ -41,9 +41,9 @@ const QUERY: &str = "encoder_q.";
 /// the side of the photographs, which the tensors do not determine (published: 224).
 ///
 /// # Errors
-/// [`Error::Format`](crate::Error::Format) for a file that is not such a checkpoint;
-/// [`Error::Weights`](crate::Error::Weights) listing every tensor that is missing, unexpected, of another shape or not
-/// finite.
+/// [`Error::Io`](crate::Error::Io) if the file cannot be read; [`Error::Format`](crate::Error::Format) for a file that
+/// is not such a checkpoint; [`Error::Weights`](crate::Error::Weights) listing every tensor that is missing,
+/// unexpected, of another shape or not finite.
 pub fn images(path: &Path, image_size: usize, with_head: bool, device: &Device) -> Result<ResNet> {
     read(StateDict::read(path)?, image_size, with_head, device)
 }

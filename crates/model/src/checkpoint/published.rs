@@ -69,9 +69,10 @@ const IMAGE_SIZE: usize = 224;
 /// encoder without a text encoder becomes a model on the unit sphere without a projection; this model rejects texts.
 ///
 /// # Errors
-/// [`Error::Format`] for a file that is not a checkpoint, is truncated, would run code, or has an unknown layout;
-/// [`Error::Weights`] listing all tensors that are missing, unexpected, of another shape or not finite;
-/// [`Error::Invalid`] if the number of attention heads is neither in `options` nor known for the width of the tower.
+/// [`Error::Io`] if the file cannot be read; [`Error::Format`] for a file that is not a checkpoint, is truncated, would
+/// run code, or has an unknown layout; [`Error::Weights`] listing all tensors that are missing, unexpected, of another
+/// shape or not finite; [`Error::Invalid`] if the number of attention heads is neither in `options` nor known for the
+/// width of the tower.
 pub fn import(path: &Path, options: &ImportOptions, device: &Device) -> Result<(Model, Manifest)> {
     let stored = StateDict::read(&weights_file(path)?)?;
     if let Some(format) = FORMATS.iter().find(|format| stored.has(format.marks)) {

@@ -173,8 +173,8 @@ fn check_total<'a>(
     }
 }
 
-/// Name of a tensor within the state dict, or `None` if it is outside. `module.` is the prefix of a model that was
-/// wrapped for several GPUs.
+/// Name of a tensor within the state dict. `None` if the tensor is outside it or is an unused counter ([`is_counter`]).
+/// `module.` is the prefix of a model that was wrapped for several GPUs.
 fn own_name<'a>(name: &'a str, container: Option<&str>) -> Option<&'a str> {
     let key = match container {
         Some(_) if name == ROOT => name,

@@ -142,8 +142,8 @@ pub(super) fn import_module<M: Module>(module: M, mut weights: Weights, path: &P
 /// statistics must equal those of the model.
 ///
 /// # Errors
-/// [`Error::Weights`] listing every tensor that is missing, unexpected, of another shape or not finite. `path` is used
-/// only in the message.
+/// [`Error::Weights`] listing every tensor that is missing, unexpected, of another shape or not finite, and pixel
+/// statistics that differ. `path` is used only in the message.
 pub(super) fn import(model: Model, mut weights: Weights, path: &Path) -> Result<Model> {
     let bad =
         |array: &WeightArray| array.floats().and_then(|values| values.iter().copied().find(|value| !value.is_finite()));

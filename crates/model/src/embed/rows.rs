@@ -57,6 +57,7 @@ impl Embedder {
     ///
     /// # Errors
     /// [`Error::Invalid`] if the tower has an encoder, or a vector has another width or a value that is not finite.
+    /// Also fails if a point is not finite.
     pub fn vectors(&self, rows: &[Vec<f32>], tower: Tower) -> Result<Vec<f32>> {
         let name = match tower {
             Tower::Image => "image",

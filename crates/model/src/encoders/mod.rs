@@ -150,8 +150,8 @@ pub trait Encoder: Module {
     /// Features `[B, width]`.
     ///
     /// # Errors
-    /// [`Error::Shape`] if the input does not fit the architecture; [`Error::Invalid`] for a tower that reads vectors;
-    /// [`Error::Format`] if ONNX Runtime fails.
+    /// [`Error::Shape`] if the shape of the input is wrong for the architecture; [`Error::Invalid`] for a tower that
+    /// reads vectors; [`Error::Format`] if ONNX Runtime fails.
     fn forward(&self, input: Self::Input) -> Result<Tensor<2>>;
 
     /// Hash of everything besides the parameters that determines the features, for an encoder whose config does not

@@ -80,7 +80,8 @@ impl Encoder for TextTransformer {
     const PRESETS: &'static [(&'static str, TextTransformerConfig)] = &[
         // This is the text tower of the published models ("L12_W512"), with CLIP's vocabulary.
         ("text_l12_w512", TextTransformerConfig::new(49_408, 77, 512, 12, 8)),
-        // These text towers fit the small ViTs. The tokenizer of a run replaces the vocabulary size.
+        // Text towers of the same size classes as `vit_nano`, `vit_micro` and `vit_tiny`. The tokenizer of a run
+        // replaces the vocabulary size.
         ("text_nano", TextTransformerConfig::new(2_048, 40, 128, 4, 4)),
         ("text_micro", TextTransformerConfig::new(4_096, 48, 192, 6, 6)),
         ("text_tiny", TextTransformerConfig::new(8_192, 64, 256, 8, 8)),

@@ -13,7 +13,7 @@ use crate::{Error, Result};
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct VectorConfig {
-    /// Number of values of a vector. 0 in the config of a new run: that of the data.
+    /// Number of values of a vector. In the config of a new run, 0 means the width of the vectors in the data.
     pub width: usize,
 }
 

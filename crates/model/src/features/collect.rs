@@ -57,7 +57,7 @@ pub struct FeatureCounts {
     pub encoded: usize,
     /// Number of rows that were in the store.
     pub reused: usize,
-    /// Size in bytes of all stored features of this encoder, including those of other data.
+    /// Size in bytes of all stored features of this encoder, including features of other data sets.
     pub bytes: u64,
 }
 

@@ -16,7 +16,7 @@ pub(crate) struct SharedRows {
 }
 
 impl SharedRows {
-    /// The features of the encoder with this identity; `None` without a folder, or if a file cannot be opened.
+    /// The features of the encoder with this identity; `None` without a folder, or if [`FeatureStore::open`] fails.
     pub(crate) fn open(store: &FeatureStore, tower: Tower, identity: &str, width: usize) -> Option<Self> {
         let shards = store.open(tower, identity, width).ok()??;
         Some(Self { shards: Mutex::new(shards), width })

@@ -21,7 +21,7 @@ const DIGITS: usize = 24;
 pub struct FeatureStore {
     /// The folder; `None`: features are kept in memory only.
     pub folder: Option<PathBuf>,
-    /// Number format on disk; `None`: that of the stored features, or f32 if there are none.
+    /// Number format on disk. `None`: the format of the stored features, or f32 if there are none.
     pub element: Option<Element>,
     /// Number of rows after which a new shard begins.
     pub shard_rows: u64,

@@ -37,7 +37,7 @@ pub struct VectorLayout<'a> {
     pub identity: &'a str,
     /// Number of values in a vector.
     pub width: usize,
-    /// Number format on disk; `None`: that of the file, or f32 for a new file.
+    /// Number format on disk. `None`: the format of the existing file, or f32 for a new file.
     pub element: Option<Element>,
 }
 
@@ -217,7 +217,7 @@ impl VectorFile {
         self.element
     }
 
-    /// Row number of a key, which is that of its last record; `None` for a key that the file lacks.
+    /// Row number of the last record with this key; `None` if there is no such record.
     pub fn position(&self, key: &ContentKey) -> Option<u64> {
         self.positions.get(key).copied()
     }

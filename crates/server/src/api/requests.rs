@@ -295,7 +295,7 @@ pub(crate) struct TreeParams {
 
 impl SearchRequest {
     /// # Errors
-    /// A number is out of range, or a limit does not fit the ranking.
+    /// A number is out of range, or a limit is missing or not accepted by the ranking.
     pub(crate) fn check(&self) -> HttpResult<Ranking> {
         in_range("k", self.k(), 1, MAX_HITS)?;
         in_range("offset", self.offset(), 0, MAX_OFFSET)?;

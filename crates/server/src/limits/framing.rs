@@ -69,7 +69,7 @@ impl Framing {
         }
     }
 
-    /// Index of the request (from 0) whose head has both headers.
+    /// Index of the first request (from 0) whose head has both `Content-Length` and `Transfer-Encoding`.
     pub(crate) fn ambiguous(&self) -> Option<u64> {
         self.ambiguous
     }

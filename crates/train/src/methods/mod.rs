@@ -159,7 +159,7 @@ impl BatchPoints {
     ///
     /// # Errors
     /// [`Error::Invalid`] if they are missing, have fewer than two links, have wrong texts for only some links, or have
-    /// lengths that do not fit; [`Error::Shape`] if the shapes of the links differ.
+    /// lengths that are out of range or not one per sample; [`Error::Shape`] if the shapes of the links differ.
     pub fn chain(&self, method: &str) -> Result<&Chain> {
         let Some(chain) = &self.chain else {
             let expected = format!("two links or more for each sample ({method} reads the view `chain`)");

@@ -38,7 +38,7 @@ impl MomentumKeys {
     /// Checks the shapes: `parts` keys of `width` coordinates, and a queue of the same width.
     ///
     /// # Errors
-    /// [`Error::Shape`].
+    /// [`Error::Shape`] if a shape differs.
     pub fn check(&self, parts: usize, width: usize) -> Result<()> {
         let wrong = |name: &str, found: [usize; 2], expected: String| {
             Err(Error::Shape { name: name.to_owned(), found: found.to_vec(), expected })

@@ -19,7 +19,8 @@ const GOLDENS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/gold
 /// Shape and values of each tensor of a golden file; ids become floats.
 type GoldenTensors = BTreeMap<String, (Vec<usize>, Vec<f32>)>;
 
-/// Paths of the checkpoint `name` and of its inputs and outputs.
+/// Paths of the checkpoint `name` and of its inputs and outputs. Prints a note and returns `None` if one of them is
+/// missing.
 #[allow(clippy::print_stderr, reason = "a skipped test says so")]
 fn golden(name: &str) -> Option<(PathBuf, PathBuf)> {
     let files = ["pth", "io.safetensors"].map(|ending| Path::new(GOLDENS).join(format!("{name}_nano.{ending}")));

@@ -76,7 +76,7 @@ impl GradientSet {
         }
     }
 
-    /// Sums the gradients of `params` over the ranks in one exchange.
+    /// All-reduces the gradients of `params` with one call of [`Ranks::sum`].
     fn sum_bucket(&mut self, ranks: &Ranks, params: &[(String, usize, Device)]) {
         let mut values = Vec::with_capacity(params.iter().map(|(_, elements, _)| elements).sum());
         for (name, elements, _) in params {
@@ -153,7 +153,8 @@ fn sum_of_squares(gradient: &mut Tensor<1>) -> f64 {
     })
 }
 
-/// Number of gradient values that are summed in one exchange, unless a parameter has more.
+/// Maximum number of gradient values per call of [`Ranks::sum`]. A parameter with more values is summed in a
+/// separate call.
 const BUCKET: usize = 1 << 22;
 
 /// Name, number of elements and device (without autodiff) of every parameter.

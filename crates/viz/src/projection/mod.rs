@@ -1,12 +1,12 @@
 //! Projections of an embedding set to few dimensions.
 //!
-//! | name | coordinates | spaces |
+//! | name | coordinates from / what is preserved | spaces |
 //! |---|---|---|
 //! | [`TangentPca`] | PCA of the tangent vectors at the root or another centre | all |
 //! | [`crate::PoincareDisc`] | radius from the depth, angle from principal directions | all |
 //! | [`HoroPca`] | horospherical projections that keep the most variance | one hyperboloid |
 //! | [`Cosne`] | neighbourhoods and distances to the root | one hyperboloid |
-//! | [`Umap`] | neighbourhoods, in the plane or in the disc | all, by the neighbours |
+//! | [`Umap`] | nearest neighbours, laid out in the plane or in the disc | all (uses only the neighbour table) |
 //!
 //! A factor of a product space is a hyperboloid ([`HyperbolicRows::of_factor`]). All computations use f64 and are
 //! deterministic: the same rows and settings give the same bytes, for any number of threads.

@@ -106,7 +106,7 @@ pub fn tangent_pca<'a>(
 }
 
 /// Coordinates `[N, 2]` along the first principal components of the tangent vectors at the root: the start of a layout.
-/// The components are those of at most 5,000 evenly spaced rows.
+/// The components are computed from at most 5,000 evenly spaced rows.
 ///
 /// # Errors
 /// The space is invalid or has fewer than two dimensions; there are no rows; a coordinate is not finite.

@@ -89,8 +89,8 @@ pub struct Umap {
 }
 
 impl Umap {
-    /// Places rows by their neighbours. `start` are start positions `[N, 2]` in any unit, such as the first two
-    /// coordinates of a tangent PCA.
+    /// Computes the UMAP layout of the rows from their nearest neighbours. `start` are start positions `[N, 2]` in any
+    /// unit, such as the first two coordinates of a tangent PCA.
     ///
     /// # Errors
     /// Fewer than 4 rows; a wrong number of start positions, or one that is not finite; a setting out of range; the

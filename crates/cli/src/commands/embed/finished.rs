@@ -8,7 +8,8 @@ use conifer_embeddings::{Draft, SettingDifference, StoredSet, first_difference};
 
 use super::EmbedJob;
 
-/// The number of rows of the finished set at `out` if this job made it, or `None` if there is no finished set.
+/// The number of rows of the finished set at `out` if this job made it, or `None` if there is no finished set or a
+/// draft that replaces it has begun.
 ///
 /// # Errors
 /// The set was made by another job (the message names the first setting that differs), does not record its settings, or

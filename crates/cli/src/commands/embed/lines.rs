@@ -235,8 +235,8 @@ pub(super) fn texts(sample: &Sample, views: &[EmbedView]) -> Vec<RowMetadata> {
     rows
 }
 
-/// The number of rows whose id already occurs in an earlier row, and the first such id. Compares 64-bit hashes of the
-/// ids, and keeps 8 bytes per row in memory.
+/// The number of rows whose id already occurs in an earlier row, and the first such id; `None` if all ids differ.
+/// Compares 64-bit hashes of the ids, and keeps 8 bytes per row in memory.
 pub(super) fn repeated(rows: &Path) -> anyhow::Result<Option<(usize, String)>> {
     let hash_of = |id: &str| {
         let mut hasher = DefaultHasher::new();

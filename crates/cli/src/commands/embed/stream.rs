@@ -106,8 +106,8 @@ impl EmbedJob<'_> {
     /// job stops after the current chunk of photos or batch of texts.
     ///
     /// # Errors
-    /// There is an unfinished set of another job; there is nothing to embed; the model or the disk fails. Committed
-    /// work is kept.
+    /// There is an unfinished set of another job; the jobs of the ranks differ; there is nothing to embed; the model or
+    /// the disk fails. Committed work is kept.
     pub(crate) fn run(&self, out: &Path, stop: &AtomicBool) -> anyhow::Result<EmbedSummary> {
         let ranks = &self.ranks;
         let identity = ranks.agree(self.identity())?;

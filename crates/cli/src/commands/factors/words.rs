@@ -62,8 +62,8 @@ impl WordList {
         one.chain(two).collect()
     }
 
-    /// Names of the families, sorted, and the family of each word. `None` if a word has none, or there is only one
-    /// family.
+    /// Names of the families, sorted, and the family of each word. `None` if a word has none, or there are fewer than
+    /// two families.
     pub(super) fn families(&self) -> Option<(Vec<String>, Vec<usize>)> {
         let of_words: Vec<&String> = self.families.iter().map(Option::as_ref).collect::<Option<_>>()?;
         let mut names: Vec<String> = of_words.iter().map(|it| (*it).clone()).collect();

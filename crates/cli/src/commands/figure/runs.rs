@@ -101,7 +101,8 @@ fn value(record: &StepRecord, name: &str) -> Option<f64> {
     }
 }
 
-/// The common start of the names of two runs without a separator or `seed` at its end; the first name if there is none.
+/// Longest common prefix of two run names, without trailing separators or `seed`. Returns the first name if nothing is
+/// left.
 fn common_name(a: &str, b: &str) -> String {
     let common: String = a.chars().zip(b.chars()).take_while(|(a, b)| a == b).map(|(a, _)| a).collect();
     let separators = ['-', '_', '.', ' '];

@@ -166,7 +166,8 @@ pub(super) fn table(before: &[TitledRecord], after: &[TitledRecord]) -> Vec<Vec<
     rows
 }
 
-/// Compares a record with its trivial baseline; differences within the confidence interval count as equal.
+/// Compares a record with its trivial baseline; differences within the confidence interval count as equal. `None` if
+/// the record has no baseline.
 pub(super) fn better(record: &Record) -> Option<&'static str> {
     let trivial = record.baseline.as_ref()?.value;
     let [low, high] = record.interval.unwrap_or([record.value; 2]);

@@ -122,8 +122,8 @@ impl Voter {
     }
 }
 
-/// The class with the most votes. `votes` are ordered from the nearest box on. Of classes with equally many votes, the
-/// first in this order wins.
+/// The class with the most votes. `votes` are in order of increasing distance of their boxes. Of classes with equally
+/// many votes, the first in this order wins.
 fn majority(votes: impl Iterator<Item = usize>) -> Option<usize> {
     let mut counts: Vec<(usize, usize)> = Vec::new();
     for label in votes {

@@ -248,7 +248,8 @@ pub fn open_image(reference: &Path, image_size: usize, device: &Device) -> Resul
 /// Opens the text encoder that `reference` names, with its tokenizer; see [`open_image`].
 ///
 /// # Errors
-/// The errors of [`open_image`]; [`Error::Invalid`] if there is no `tokenizer.json`.
+/// The errors of [`open_image`]; [`Error::Invalid`] if there is no `tokenizer.json`; [`Error::Format`] if the tokenizer
+/// has more ids than the encoder, or another end-of-text id.
 pub fn open_text(reference: &Path, device: &Device) -> Result<TextTower> {
     let path = hub::locate(reference)?;
     if let Some((stored, format)) = single_tower(&path, Tower::Text)? {

@@ -137,7 +137,8 @@ pub(super) fn hf_processor(beside: &Path, default: PhotoPreprocessing) -> Result
     Ok(PhotoPreprocessing { pixels, images: ImageFeed { crop }, image_size })
 }
 
-/// The side in `224`, `{"shortest_edge": 224}` or `{"height": 224, "width": 224}`.
+/// The side in `224`, `{"shortest_edge": 224}` or `{"height": 224, "width": 224}`; `None` for null. Any other value is
+/// the error.
 fn side(size: &Value) -> Result<Option<usize>, String> {
     let number = |value: &Value| value.as_u64().and_then(|side| usize::try_from(side).ok());
     if size.is_null() {

@@ -101,7 +101,8 @@ impl DataCounts {
         repeated.fold((0, 0), |(texts, all), count| (texts + 1, all + count))
     }
 
-    /// `exp(entropy)` of the labels: the number of equally frequent classes with the same entropy.
+    /// `exp(entropy)` of the labels: the number of equally frequent classes with the same entropy. `None` without
+    /// labels.
     pub(super) fn effective_classes(&self) -> Option<f64> {
         let total = self.labels.values().sum::<usize>() as f64;
         let share = |count: &usize| *count as f64 / total;

@@ -168,7 +168,8 @@ fn taxonomy(counts: &DataCounts) -> Vec<Block> {
 fn duplicates(profile: &DataProfile<'_>) -> Vec<Block> {
     let Some(found) = profile.duplicates else { return Vec::new() };
     let mut blocks: Vec<Block> = found.lines().into_iter().map(|line| Block::Text(format!("{line}."))).collect();
-    // Show groups across splits first, because they make test results better than they should be.
+    // Show groups that span several splits first: they can leak training photos into the test split, which inflates its
+    // results.
     let mut order: Vec<usize> = (0..found.groups.len()).collect();
     order.sort_by_key(|at| (!found.across[*at], found.groups[*at].is_exact));
     if order.len() > SHOWN {
