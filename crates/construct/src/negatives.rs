@@ -200,8 +200,8 @@ fn same_form(form: &str, base: &str, other: &str) -> Option<String> {
     if form == base {
         return Some(other.to_owned());
     }
-    // The -ing form also replaces a past participle, because that of the other verb may be irregular: "a car parked"
-    // becomes "a car driving".
+    // The -ing form also replaces a past participle, because the past participle of the other verb may be irregular: "a
+    // car parked" becomes "a car driving".
     if form.ends_with("ing") || form.ends_with("ed") {
         return Some(participle(other));
     }

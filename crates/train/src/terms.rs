@@ -46,7 +46,7 @@ pub fn contrast(
 }
 
 /// [`contrast`] by the similarity of the space, in both directions: `[B, D], [B, D] -> ([B], [B])`. If all rows are
-/// computed, both directions share one table; otherwise each direction computes its rows of its own table.
+/// computed, both directions share one table; otherwise each direction computes its rows of a separate table.
 pub fn contrast_both_ways(
     space: &BatchSpace,
     denominator: Denominator,

@@ -35,7 +35,8 @@ fn lines_with(csv: &str, start: &str) -> usize {
     csv.lines().filter(|line| line.starts_with(start)).count()
 }
 
-/// A trained product model, its embeddings of a toy data set, and figures and factors of both.
+/// Draws the figures of embedding sets, data, runs and paths, with a trained product model and its embeddings of a toy
+/// data set. Also runs `conifer factors`.
 #[test]
 fn figures_of_sets_data_runs_and_paths() {
     let folder = tempfile::tempdir().unwrap();

@@ -100,7 +100,7 @@ fn calibrated_predictions_keep_the_risk_and_can_be_repeated() {
     over_http(here, &towers, &stored);
 }
 
-/// The server predicts the same for the same photos.
+/// The server predicts the same as `conifer predict` for the same photos.
 fn over_http(here: &Path, towers: &str, expected: &Value) {
     let data = [&["--data", "toy", "--split", "test"], &SEEN[..]].concat();
     good(here, &[&["embed", towers], &data[..], &["--views", "image", "--out", "set"]].concat());

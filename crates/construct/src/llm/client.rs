@@ -22,7 +22,7 @@ const BACKOFF: [Duration; 2] = [Duration::from_millis(500), Duration::from_secs(
 /// Number of consecutive prompts without an answer after which a run fails.
 const MAX_FAILURES: u32 = 20;
 
-/// Interface of the endpoint.
+/// HTTP API of the endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LlmApi {
     /// `/completions`: the model continues a text, so a prompt may begin the answer.
@@ -40,7 +40,7 @@ pub struct LlmSettings {
     pub model: String,
     /// API key, sent as `Authorization: Bearer KEY`.
     pub key: Option<String>,
-    /// Interface of the endpoint.
+    /// HTTP API of the endpoint.
     pub api: LlmApi,
     /// Maximum number of concurrent requests.
     pub concurrency: usize,
@@ -184,7 +184,7 @@ impl LlmClient {
         self.settings.concurrency
     }
 
-    /// Interface of the endpoint.
+    /// HTTP API of the endpoint.
     pub fn api(&self) -> LlmApi {
         self.settings.api
     }

@@ -20,8 +20,8 @@ pub fn wilson_interval(hits: usize, n: usize) -> Option<[f64; 2]> {
 mod tests {
     use super::*;
 
-    /// The expected values come from the formula above in Python with `math.sqrt`. The value for 0 of 10 was checked by
-    /// hand: z^2 / (n + z^2) = 3.8415 / 13.8415.
+    /// The expected values come from the formula of [`wilson_interval`], computed in Python with `math.sqrt`. The value
+    /// for 0 of 10 was checked by hand: z^2 / (n + z^2) = 3.8415 / 13.8415.
     #[test]
     fn wilson_interval_follows_the_formula() {
         let near = |found: Option<[f64; 2]>, expected: [f64; 2]| {

@@ -173,7 +173,8 @@ fn only_tracked_operands_get_a_gradient() {
     assert!(y.grad(&gradients).unwrap().abs().sum().into_scalar::<f32>() > 0.0);
 }
 
-/// The distance of equal points at the origin is that at the lower limit of `u`, sqrt(2 * 1e-12), and has no gradient.
+/// The distance of equal points at the origin is sqrt(2 * 1e-12), the distance at the lower limit of `u`, and has no
+/// gradient.
 #[test]
 fn no_gradient_below_the_floor() {
     let device = Device::flex().autodiff();

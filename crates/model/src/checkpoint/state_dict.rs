@@ -190,7 +190,7 @@ fn container<'a>(names: impl Iterator<Item = &'a String> + Clone) -> Option<&'st
 }
 
 /// True for integer tensors that PyTorch stores with a model and conifer does not use: position indices, batch counts
-/// of batch norms, and the start of MoCo's queue.
+/// of batch norms, and the write position in MoCo's queue.
 fn is_counter(name: &str) -> bool {
     ["position_ids", "num_batches_tracked", "queue_ptr"].iter().any(|end| name.ends_with(end))
 }

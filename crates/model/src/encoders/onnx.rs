@@ -66,7 +66,7 @@ pub struct OnnxTextConfig {
     pub normalize: bool,
     /// Longest sequence, in tokens, start and end included.
     pub context: usize,
-    /// Number of token ids: that of the tokenizer.
+    /// Number of token ids of the tokenizer.
     #[serde(default)]
     pub vocabulary: usize,
 }

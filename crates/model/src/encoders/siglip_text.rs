@@ -16,7 +16,7 @@ use crate::{Error, Result};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SiglipTextConfig {
-    /// Number of token ids: that of the tokenizer.
+    /// Number of token ids of the tokenizer.
     pub vocabulary: usize,
     /// Length of every sequence, in tokens, after padding.
     pub context: usize,

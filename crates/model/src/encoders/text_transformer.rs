@@ -16,7 +16,7 @@ use crate::{Error, Result};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TextTransformerConfig {
-    /// Number of token ids: that of the tokenizer.
+    /// Number of token ids of the tokenizer.
     pub vocabulary: usize,
     /// Longest sequence, in tokens, start and end included.
     pub context: usize,

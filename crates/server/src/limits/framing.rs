@@ -129,7 +129,8 @@ impl Framing {
 mod tests {
     use super::*;
 
-    /// Feeds the bytes in pieces of several sizes and returns the index of the ambiguous request.
+    /// Feeds the bytes in pieces of several sizes. Asserts that the index of the ambiguous request is the same, and
+    /// returns it.
     fn ambiguous(bytes: &[u8]) -> Option<u64> {
         let fed = |size: usize| {
             let mut framing = Framing::default();

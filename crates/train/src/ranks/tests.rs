@@ -43,7 +43,7 @@ fn values_are_summed_in_the_order_of_the_ranks() {
 }
 
 /// The last rank fails before, between or after the two inner exchanges. All ranks get the error once, and their next
-/// exchange is the same one.
+/// collective calls match each other.
 #[test]
 fn an_error_between_exchanges_reaches_all_ranks() {
     for size in [1, 2, 3] {

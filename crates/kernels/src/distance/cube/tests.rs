@@ -74,8 +74,8 @@ fn results_are_reproducible() {
     }
 }
 
-/// Here `u` has an error of a few 1e-7 (that of `c |x|^2`), and `acosh(1 + u)` is about `sqrt(2 u)`. So a distance `d`
-/// has an error of 1e-6 / d, and the zero distance of a point to itself an error of 1e-3.
+/// Here `u` has an error of a few 1e-7 (the error of `c |x|^2`), and `acosh(1 + u)` is about `sqrt(2 u)`. So a distance
+/// `d` has an error of 1e-6 / d, and the zero distance of a point to itself an error of 1e-3.
 #[test]
 fn equal_points() {
     let Some(device) = device() else { return };
