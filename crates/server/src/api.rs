@@ -8,6 +8,8 @@ pub(crate) mod hierarchy;
 pub(crate) mod hits;
 pub(crate) mod info;
 pub(crate) mod map;
+pub(crate) mod map_labels;
+pub(crate) mod map_points;
 pub(crate) mod openapi;
 pub(crate) mod page;
 pub(crate) mod photos;

@@ -8,6 +8,8 @@ use conifer_model::embed::Embedder;
 use conifer_search::EndpointSettings;
 
 use crate::api::predict::ServedPredictor;
+use crate::set::layers::DISC;
+use crate::start_error::{Error, Result};
 
 /// The set that a server searches, and what it needs to embed queries and to show pictures.
 pub struct ServedContent {
@@ -28,6 +30,61 @@ pub struct ServedContent {
     pub cells: bool,
     /// Serve only shard `(i, n)`: rows i, i + n, i + 2 n, ...
     pub shard: Option<(usize, usize)>,
+    /// Projections of the rows, which the explorer offers as layers of its map beside the built-in disc.
+    pub maps: Vec<ServedMap>,
+}
+
+/// A projection of rows of the set to two dimensions, as `conifer project` writes it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ServedMap {
+    /// Name in requests and links; unique, and not `disc`.
+    pub name: String,
+    /// Name to display.
+    pub title: String,
+    /// Row numbers of the whole set, strictly ascending.
+    pub rows: Vec<u32>,
+    /// Position of each row, in the range of `f32`. In a disc its length is below 1.
+    pub positions: Vec<[f64; 2]>,
+    /// True for the Poincare disc, false for a plane.
+    pub is_disc: bool,
+    /// Position of the root, if the projection has one.
+    pub root: Option<[f64; 2]>,
+}
+
+impl ServedMap {
+    /// Checks the map of a set of `rows` rows.
+    ///
+    /// # Errors
+    /// The name is empty or `disc`, the numbers of rows and positions differ, a row number is too large or not
+    /// ascending, or a position is not valid.
+    pub fn check(&self, rows: usize) -> Result<()> {
+        let name = || format!("map `{}`", self.name);
+        if self.name.is_empty() || self.name == DISC {
+            return Err(Error::invalid(name(), "a name that is empty or taken by the built-in map", "another name"));
+        }
+        if self.positions.len() != self.rows.len() {
+            let found = format!("{} positions", self.positions.len());
+            return Err(Error::invalid(name(), found, format!("{}, one for each row", self.rows.len())));
+        }
+        if let Some(pair) = self.rows.windows(2).find(|pair| pair[0] >= pair[1]) {
+            let found = format!("row {} after row {}", pair[1], pair[0]);
+            return Err(Error::invalid(name(), found, "ascending row numbers"));
+        }
+        if let Some(row) = self.rows.last().filter(|row| **row as usize >= rows) {
+            let expected = format!("a number below {rows}, the rows of the set");
+            return Err(Error::invalid(name(), format!("row {row}"), expected));
+        }
+        let is_valid = |[x, y]: [f64; 2]| {
+            let is_finite = (x as f32).is_finite() && (y as f32).is_finite();
+            is_finite && (!self.is_disc || x.hypot(y) < 1.0)
+        };
+        if let Some(at) = self.positions.iter().position(|it| !is_valid(*it)) {
+            let [x, y] = self.positions[at];
+            let expected = if self.is_disc { "a point inside the unit disc" } else { "finite numbers of f32" };
+            return Err(Error::invalid(name(), format!("position ({x}, {y}) of row {}", self.rows[at]), expected));
+        }
+        Ok(())
+    }
 }
 
 impl ServedContent {
@@ -42,6 +99,7 @@ impl ServedContent {
             tree: None,
             cells: false,
             shard: None,
+            maps: Vec::new(),
         }
     }
 }

@@ -67,7 +67,7 @@ pub use api::openapi::document as openapi;
 pub use api::predict::ServedPredictor;
 pub use app::start::BoundServer;
 pub use auth::read_token;
-pub use content::ServedContent;
+pub use content::{ServedContent, ServedMap};
 pub use reporter::Reporter;
 pub use settings::{DEFAULT_PORT, LogFormat, Settings};
 pub use start_error::{Error, Result};

@@ -3,5 +3,6 @@
 pub(crate) mod classes;
 pub(crate) mod explorer;
 pub(crate) mod identity;
+pub(crate) mod layers;
 pub(crate) mod state;
 pub(crate) mod tree;

@@ -60,14 +60,28 @@ async function json(response) {
   try {
     return await response.json();
   } catch (error) {
-    if (error.name === "AbortError") throw error;
-    throw new Failure(0, "The response of the server cannot be read.", "It was cut off, or another program is listening at this address. Try again.");
+    throw unreadable(error);
   }
+}
+
+function unreadable(error) {
+  if (error.name === "AbortError") return error;
+  return new Failure(0, "The response of the server cannot be read.", "It was cut off, or another program is listening at this address. Try again.");
 }
 
 /** Sends a GET request and returns the JSON of the response. */
 export async function get(path, signal) {
   return json(await ask(path, { signal }));
+}
+
+/** Sends a GET request and returns the bytes of the response as an ArrayBuffer. */
+export async function getBytes(path, signal) {
+  const response = await ask(path, { signal });
+  try {
+    return await response.arrayBuffer();
+  } catch (error) {
+    throw unreadable(error);
+  }
 }
 
 /** Sends a POST request with a JSON body and returns the JSON of the response. */

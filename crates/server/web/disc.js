@@ -42,16 +42,36 @@ export function cone(x, y, aperture, steps = 48) {
   return outline;
 }
 
-/** A spatial index of points, to find the point under the pointer without a scan of all points. */
+/**
+ * The circle that `moved(., ax, ay)` maps to the circle with this centre and radius, as `[x, y, radius]`; `null` if it
+ * is not the outline of a bounded region. The isometry maps circles to circles, and the point that mirrors its pole at
+ * the circle to the centre of the image.
+ */
+export function circleBefore(x, y, radius, ax, ay) {
+  if (ax === 0 && ay === 0) return [x, y, radius];
+  const size = ax * ax + ay * ay;
+  const [toPoleX, toPoleY] = [-ax / size - x, -ay / size - y];
+  const far = toPoleX * toPoleX + toPoleY * toPoleY;
+  if (!(far > radius * radius * 1.0001)) return null;
+  const share = radius * radius / far;
+  const [cx, cy] = moved(x + share * toPoleX, y + share * toPoleY, -ax, -ay);
+  const [ex, ey] = moved(x + radius, y, -ax, -ay);
+  return [cx, cy, Math.hypot(ex - cx, ey - cy)];
+}
+
+/**
+ * A spatial index of points, to find the point under the pointer without a scan of all points. It indexes the positions
+ * that the server sent, so that a move of the map needs no new index.
+ */
 export class Grid {
   /** Sorts the points into `side` x `side` cells of their bounding box. */
-  constructor(x, y, side = 128) {
+  constructor(x, y, side = Math.min(512, Math.max(16, Math.ceil(Math.sqrt(x.length) / 2)))) {
     let [left, right, low, high] = [Infinity, -Infinity, Infinity, -Infinity];
     for (let i = 0; i < x.length; i++) {
-      left = Math.min(left, x[i]);
-      right = Math.max(right, x[i]);
-      low = Math.min(low, y[i]);
-      high = Math.max(high, y[i]);
+      if (x[i] < left) left = x[i];
+      if (x[i] > right) right = x[i];
+      if (y[i] < low) low = y[i];
+      if (y[i] > high) high = y[i];
     }
     Object.assign(this, { x, y, side, left, low });
     this.across = side / Math.max(right - left, 1e-12);
@@ -76,17 +96,46 @@ export class Grid {
     return Math.min(this.side - 1, Math.max(0, Math.floor((y - this.low) * this.up)));
   }
 
-  /** The nearest point within `radius`, or -1. */
-  nearest(x, y, radius) {
+  /**
+   * The points that `moved(., ax, ay)` takes into the circle, or `null` if there are more than `most`. Only points for
+   * which `shown` is true count.
+   */
+  within(x, y, radius, ax, ay, shown, most) {
+    const circle = circleBefore(x, y, radius, ax, ay);
+    if (!circle) return null;
+    const [cx, cy, reach] = circle;
+    const found = [];
+    const end = this.line(cy + reach);
+    for (let line = this.line(cy - reach); line <= end; line++) {
+      const to = this.starts[this.column(cx + reach) + this.side * line + 1];
+      for (let at = this.starts[this.column(cx - reach) + this.side * line]; at < to; at++) {
+        const i = this.order[at];
+        if (Math.hypot(this.x[i] - cx, this.y[i] - cy) > reach || !shown(i)) continue;
+        if (found.length === most) return null;
+        found.push(i);
+      }
+    }
+    return found;
+  }
+
+  /**
+   * The point that `moved(., ax, ay)` takes nearest to (x, y), or -1 if none is within `radius`. Only points for which
+   * `shown` is true count.
+   */
+  nearest(x, y, radius, ax = 0, ay = 0, shown = null) {
+    const circle = Number.isFinite(radius) ? circleBefore(x, y, radius, ax, ay) : null;
+    const [cx, cy, reach] = circle ?? [0, 0, Infinity];
+    const [first, last] = [this.column(cx - reach), this.column(cx + reach)];
+    const end = this.line(cy + reach);
     let best = -1;
     let least = radius * radius;
-    const last = this.line(y + radius);
-    for (let line = this.line(y - radius); line <= last; line++) {
-      const from = this.starts[this.column(x - radius) + this.side * line];
-      const to = this.starts[this.column(x + radius) + this.side * line + 1];
-      for (let at = from; at < to; at++) {
+    for (let line = this.line(cy - reach); line <= end; line++) {
+      const to = this.starts[last + this.side * line + 1];
+      for (let at = this.starts[first + this.side * line]; at < to; at++) {
         const i = this.order[at];
-        const far = (this.x[i] - x) ** 2 + (this.y[i] - y) ** 2;
+        if (shown && !shown(i)) continue;
+        const [px, py] = ax === 0 && ay === 0 ? [this.x[i], this.y[i]] : moved(this.x[i], this.y[i], ax, ay);
+        const far = (px - x) ** 2 + (py - y) ** 2;
         if (far <= least) {
           least = far;
           best = i;
@@ -99,15 +148,18 @@ export class Grid {
 
 /**
  * The nearest point to `from` among the points within 45 degrees of the direction given by `axis` ("x" or "y") and
- * `forward`; -1 if there is none. Points with equal coordinates are visited in the order of their indices, so that each
- * of them can be reached.
+ * `forward`, after `moved(., ax, ay)`; -1 if there is none. Only points for which `shown` is true count. Points with
+ * equal coordinates are visited in the order of their indices, so that each of them can be reached.
  */
-export function towards(x, y, from, axis, forward) {
+export function towards(x, y, from, axis, forward, ax = 0, ay = 0, shown = null) {
   const sign = forward ? 1 : -1;
+  const [fromX, fromY] = moved(x[from], y[from], ax, ay);
   let best = -1;
   let least = Infinity;
   for (let i = 0; i < x.length; i++) {
-    const [right, up] = [sign * (x[i] - x[from]), sign * (y[i] - y[from])];
+    if (shown && !shown(i)) continue;
+    const [px, py] = moved(x[i], y[i], ax, ay);
+    const [right, up] = [sign * (px - fromX), sign * (py - fromY)];
     const [ahead, aside] = axis === "x" ? [right, Math.abs(up)] : [up, Math.abs(right)];
     const here = ahead === 0 && aside === 0;
     if (here ? sign * (i - from) <= 0 : ahead <= 0 || aside > ahead) continue;

@@ -4,7 +4,8 @@
     conifer serve SET --checkpoint RUN --data toy --split test --data-option size=200
     venv/bin/python crates/server/web/drive.py http://127.0.0.1:7878 [--shots FOLDER] [--photo FILE] [--pid PID] [--web crates/server/web]
 
-The script does not start a server. The set must have photos, texts, boxes and a column `label`. The server must have the
+The script does not start a server. Only the parts layers, lasso, depths, words, pictures, mapphone, plain and frames work with any
+set; `drive_set.py` writes one for them. For the other parts the set must have photos, texts, boxes and a column `label`. The server must have the
 model that made the set. With --pid the script stops the server at the end, to check the error on the page. With --web the
 files of the page come from that folder instead of the program, so that a change needs no build.
 Exits with 1 and the name of the first failed check.
@@ -22,8 +23,14 @@ from playwright.sync_api import sync_playwright
 
 import drive_edges as edges
 import drive_items as items
+import drive_map as maps
 
 TIMEOUT = 15_000
+# Without network access, so that the browser does not look for updates.
+FLAGS = ["--no-sandbox", "--disable-dev-shm-usage", "--disable-quic", "--no-first-run", "--disable-background-networking",
+         "--disable-component-update", "--disable-sync"]
+# WebGL on the processor, for machines without a graphics card. Drawing is slow, but script times are those of any machine.
+SOFTWARE_GL = ["--use-gl=angle", "--use-angle=swiftshader", "--enable-unsafe-swiftshader"]
 
 
 class Driver:
@@ -332,120 +339,6 @@ def tree(d):
     d.check("arrows move in the tree", d.page.evaluate("document.activeElement.dataset.name") != name)
 
 
-def disc(d):
-    d.go("#q=t:a+red+car&view=map", ready=".marks")
-    d.page.wait_for_function("() => document.querySelector('.marks')?.dataset.ms")
-    d.settle()
-    d.shot("14_map")
-    # Compute the screen position of a row from the map of the server, as `fit` does.
-    found = d.page.evaluate("""async () => {
-        const { quantile } = await import("/assets/disc.js");
-        const map = await (await fetch("/api/map?limit=100000")).json();
-        const stage = document.querySelector(".stage").getBoundingClientRect();
-        const far = quantile(map.x.map((x, i) => Math.hypot(x, map.y[i])), 0.995);
-        const zoom = Math.min(60, Math.max(1, 0.95 / far)) * (Math.min(stage.width, stage.height) / 2 - 14);
-        let best = 0, lone = -1;
-        for (let i = 0; i < map.x.length; i += Math.ceil(map.x.length / 700)) {
-            let near = Infinity;
-            for (let j = 0; j < map.x.length; j++) if (j !== i) near = Math.min(near, Math.hypot(map.x[i] - map.x[j], map.y[i] - map.y[j]));
-            if (Math.hypot(map.x[i], map.y[i]) * zoom < Math.min(stage.width, stage.height) / 2 - 30 && near > lone) [lone, best] = [near, i];
-        }
-        return { row: map.rows[best], rows: map.rows.length, x: stage.left + stage.width / 2 + zoom * map.x[best], y: stage.top + stage.height / 2 - zoom * map.y[best] };
-    }""")
-    d.page.mouse.move(found["x"], found["y"])
-    d.page.wait_for_selector(".tip:not([hidden])")
-    d.check("the row under the pointer is named", d.page.inner_text(".tip") != "")
-    d.shot("15_hover")
-    d.page.mouse.click(found["x"], found["y"])
-    d.page.wait_for_selector("#details dl")
-    d.check("a click on the map selects the row", f"select={found['row']}" in d.state())
-    d.settle()
-    d.shot("16_cone")
-    d.page.locator(".maptools select").select_option("depth")
-    d.shot("17_map_depth")
-    box = d.page.locator(".stage").bounding_box()
-    middle = (box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
-    before = d.page.evaluate("document.querySelector('.dots').toDataURL().length")
-    d.page.mouse.move(*middle)
-    d.page.mouse.wheel(0, -900)
-    d.page.mouse.dblclick(middle[0] + 90, middle[1] + 60)
-    d.page.wait_for_timeout(500)
-    d.check("the wheel zooms", d.page.evaluate("document.querySelector('.dots').toDataURL().length") != before)
-    d.shot("18_map_zoom")
-    return found["rows"]
-
-
-def frames(d):
-    """Measures frames while the map is dragged: the drawing time of a frame and the time between frames."""
-    d.go("#view=map", ready=".marks")
-    d.page.wait_for_function("() => document.querySelector('.marks')?.dataset.ms")
-    d.settle()
-    box = d.page.locator(".stage").bounding_box()
-    d.page.evaluate("""() => {
-        window.times = { gaps: [], work: [] };
-        let last = performance.now();
-        const step = (now) => {
-            if (!window.times) return;
-            window.times.gaps.push(now - last);
-            window.times.work.push(Number(document.querySelector(".marks").dataset.ms));
-            last = now;
-            requestAnimationFrame(step);
-        };
-        requestAnimationFrame(step);
-    }""")
-    x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
-    d.page.mouse.move(x, y)
-    d.page.mouse.down()
-    for i in range(180):
-        d.page.mouse.move(x + 150 * (i % 60) / 60, y + 90 * (i % 45) / 45)
-    d.page.mouse.up()
-    times = d.page.evaluate("() => { const it = window.times; window.times = null; return it; }")
-    middle = lambda values, share: sorted(values)[int(share * (len(values) - 1))]
-    gaps, work = times["gaps"][2:], times["work"][2:]
-    print(f"    map while dragged: {len(gaps)} frames, interval median {middle(gaps, .5):.1f} ms, 95 % {middle(gaps, .95):.1f} ms; "
-          f"drawing median {middle(work, .5):.1f} ms, 95 % {middle(work, .95):.1f} ms")
-    d.check("drawing a frame of the map takes less than 50 ms (median)", middle(work, .5) < 50)
-
-
-def geometry(d):
-    """Checks the arithmetic of the map in the browser against its mathematical properties."""
-    d.go()
-    wrong = d.page.evaluate("""async () => {
-        const { cone, Grid, moveAll, moved } = await import("/assets/disc.js");
-        const wrong = [];
-        const close = (a, b, what) => Math.abs(a - b) < 1e-9 || wrong.push(`${what}: ${a} and ${b}`);
-        const length = (p, q) => Math.acosh(1 + 2 * ((p[0] - q[0]) ** 2 + (p[1] - q[1]) ** 2) / ((1 - p[0] ** 2 - p[1] ** 2) * (1 - q[0] ** 2 - q[1] ** 2)));
-        let seed = 1;
-        const random = () => { seed = seed * 48271 % 2147483647; return seed / 2147483647; };
-        const point = () => { const [r, t] = [0.95 * Math.sqrt(random()), 7 * random()]; return [r * Math.cos(t), r * Math.sin(t)]; };
-        for (let i = 0; i < 200; i++) {
-            const [p, q, a] = [point(), point(), point()];
-            close(length(moved(...p, ...a), moved(...q, ...a)), length(p, q), "the isometry keeps distances");
-            close(Math.hypot(...moved(...a, ...a)), 0, "the isometry moves its point to the centre");
-            const back = moved(...moved(...p, ...a), -a[0], -a[1]);
-            close(back[0], p[0], "the isometry has an inverse");
-            const outline = cone(...p, 0.4);
-            const edge = outline[1].map((v, k) => v - p[k]);
-            const turn = Math.abs(Math.atan2(p[0] * edge[1] - p[1] * edge[0], p[0] * edge[0] + p[1] * edge[1]));
-            if (Math.abs(turn - 0.4) > 0.15) wrong.push(`a cone of 0.4 begins at ${turn}`);
-        }
-        const [x, y] = [0, 1].map((k) => Float64Array.from({ length: 3000 }, () => point()[k]));
-        const [mx, my] = [new Float64Array(3000), new Float64Array(3000)];
-        moveAll(x, y, 0.3, -0.2, mx, my);
-        for (let i = 0; i < 3000; i += 97) close(mx[i], moved(x[i], y[i], 0.3, -0.2)[0], "moveAll equals moved");
-        const grid = new Grid(x, y, 16);
-        for (let i = 0; i < 300; i++) {
-            const [px, py] = point();
-            let best = -1, least = 0.03 ** 2;
-            for (let j = 0; j < 3000; j++) { const far = (x[j] - px) ** 2 + (y[j] - py) ** 2; if (far <= least) [best, least] = [j, far]; }
-            const found = grid.nearest(px, py, 0.03);
-            if (found !== best) wrong.push(`nearest to ${px}, ${py}: ${found}, not ${best}`);
-        }
-        return wrong.slice(0, 3);
-    }""")
-    d.check(f"the geometry of the map holds {wrong or ''}", not wrong)
-
-
 def factors(d):
     info = d.page.evaluate("async () => (await fetch('/api/info')).json()")
     if info["space"]["factors"] < 2:
@@ -590,12 +483,15 @@ def main():
         photo = os.path.join(args.shots or "/tmp", "drive.png")
         picture(photo)
     with sync_playwright() as play:
-        browser = play.chromium.launch(executable_path=args.browser, args=["--no-sandbox", "--disable-dev-shm-usage"])
+        launch = lambda *flags: play.chromium.launch(executable_path=args.browser, args=[*FLAGS, *flags])
+        browser = launch(*SOFTWARE_GL)
         d = Driver(browser.new_context(viewport={"width": 1360, "height": 860}, color_scheme="light").new_page(), args.url, args.shots, args.web)
         parts = {
             "text": lambda: text_search(d), "compose": lambda: composition(d), "photo": lambda: photo_search(d, photo),
             "click": lambda: click_through(d), "switches": lambda: switches(d), "sliders": lambda: sliders(d),
-            "path": lambda: traversal(d), "geometry": lambda: geometry(d), "tree": lambda: tree(d), "map": lambda: disc(d), "frames": lambda: frames(d),
+            "path": lambda: traversal(d), "geometry": lambda: maps.geometry(d), "tree": lambda: tree(d), "map": lambda: maps.disc(d), "frames": lambda: maps.frames(d),
+            "layers": lambda: maps.layers(d), "lasso": lambda: maps.lasso(d), "depths": lambda: maps.depth_range(d), "words": lambda: maps.labels(d),
+            "pictures": lambda: maps.pictures(d), "mapphone": lambda: maps.on_a_phone(d, browser), "plain": lambda: maps.without_webgl(d, launch),
             "factors": lambda: factors(d), "keys": lambda: keyboard(d), "links": lambda: links(d),
             "late": lambda: edges.late_answers(d), "latephoto": lambda: edges.late_photo(d, photo), "latemap": lambda: edges.late_map(d), "hostile": lambda: edges.hostile_links(d),
             "long": lambda: edges.long_texts(d), "reach": lambda: edges.reach(d),

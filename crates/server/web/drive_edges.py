@@ -160,7 +160,7 @@ def late_photo(d, photo):
 def late_map(d):
     page = d.page
     asked = []
-    count = lambda it: "/api/map?" in it.url and asked.append(it.url)
+    count = lambda it: "/api/map/points" in it.url and asked.append(it.url)
     page.on("request", count)
     d.go("#q=r:0&view=map", ready=".marks")
     d.settle()
@@ -300,7 +300,7 @@ def reach(d):
     d.check("Enter selects the row", f"select={named[-1]['row']}" in d.state())
     d.settle()
     d.shot("32_map_chosen")
-    dots = lambda: page.evaluate("document.querySelector('.dots').toDataURL()")
+    dots = lambda: page.locator(".stage").screenshot()
     before = dots()
     press("Shift+ArrowLeft")
     d.settle()

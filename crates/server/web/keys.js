@@ -13,6 +13,7 @@ const LIST = [
   ["t", "path from the result, or the query, to the root"],
   ["m", "the map"],
   ["arrows, Enter", "on the map: go to the nearest row on that side, open it; Shift with arrows moves the map"],
+  ["l", "on the map: draw around points to list their rows"],
   ["Esc", "close, go back to the results"],
   ["?", "this help"],
 ];

@@ -1,67 +1,140 @@
-// The map: all rows in the Poincare disc with the root at the centre, and the cone of the selected row.
+// The map: all rows in the Poincare disc, or in another projection, with the cone of the selected row.
 
-import { get, latest } from "./api.js";
-import { cone, Grid, moveAll, moved, quantile, towards } from "./disc.js";
+import { get, latest, post } from "./api.js";
+import { colourPoints, columnOf, legendEntries } from "./colours.js";
+import { contours } from "./contours.js";
+import { depthSlider } from "./depth.js";
+import { Grid, moved, quantile, towards } from "./disc.js";
 import { count, debounced, el, fill, number } from "./dom.js";
+import { Eye } from "./eye.js";
+import { foundRows } from "./found.js";
+import { placeLabels, pointLabels, withDistances } from "./labels.js";
+import { pointsInside } from "./lasso.js";
 import { brief } from "./long.js";
-import { channels, dots, ramp, word } from "./paint.js";
+import { markShapes, textMeasure } from "./marks.js";
+import { channels, plainRenderer } from "./paint.js";
+import { savePng, saveSvg } from "./picture.js";
+import { followPointer } from "./pointer.js";
+import { indexOf, loadCodes, loadPoints, shrinkPoint } from "./points.js";
 import { caption, face, kindOf, missing, origin, trouble } from "./rows.js";
-import { current, MODALITIES, update } from "./state.js";
+import { drawShapes } from "./scene.js";
+import { COLUMN, current, START, update } from "./state.js";
+import { pointRenderer } from "./webgl.js";
 
-const LIMIT = 100000;
-const LETTERS = { i: "image", t: "text", b: "box_image", p: "box_text" };
+/** Maximum number of points with WebGL, and without. */
+const LIMIT = 1_000_000;
+const PLAIN_LIMIT = 100_000;
 /** Maximum distance between the pointer and a point, in CSS pixels. */
 const NEAR = 8;
+/** Maximum number of points on the stage that are named one by one. */
+const NAMED = 40;
+/** Finite, because a shader may not compare infinity. */
+const EVERY_DEPTH = [-1e30, 1e30];
+const NO_LINES = new Float32Array(0);
+const SAID = {
+  disc: "The distance from the centre is the distance from the root: general inside, specific outside. Directions are projected from many dimensions to two, so neighbours on the map need not be neighbours in the space. The cone has its true opening.",
+  other: "This map was computed by `conifer project`. Depths and the depth range are those of the set, also where the map shows only one factor. It has no cones, because their opening holds only where the root is at the centre.",
+};
 
 /** Creates the map in `node`. `hits()` returns the rows of the results, which are drawn as rings. */
 export function map(node, { info, say, open, hits }) {
   const newest = latest();
+  const newestTip = latest();
+  const newestNames = latest();
   const newestCone = latest();
-  const back = el("canvas.dots", { "aria-hidden": "true" });
+  let back = el("canvas.dots", { "aria-hidden": "true" });
   const front = el("canvas.marks", { tabIndex: 0, role: "application",
-    "aria-label": "Map of all rows: arrows go to the nearest row on that side, Enter selects it, Shift with arrows moves the map, + and − zoom, 0 shows all. With a pointer: drag to move, wheel to zoom, click a point to select its row, double click to centre it" });
+    "aria-label": "Map of all rows: arrows go to the nearest row on that side, Enter selects it, Shift with arrows moves the map, + and − zoom, 0 shows all, l draws an outline. With a pointer: drag to move, wheel to zoom, click a point to select its row, double click to centre it" });
+  let renderer = pointRenderer(back, () => redraw());
+  const limit = renderer ? LIMIT : PLAIN_LIMIT;
+  if (!renderer) {
+    // A canvas that was asked for WebGL gives no 2D context.
+    back = el("canvas.dots", { "aria-hidden": "true" });
+    renderer = plainRenderer(back);
+  }
+  front.dataset.renderer = limit === LIMIT ? "webgl" : "2d";
   const tip = el("div.tip", { hidden: true, role: "tooltip" });
   const told = el("p.unseen", { role: "status", "aria-live": "polite" });
-  const legend = el("div.legend");
   const stage = el("div.stage", {}, back, front, tip, told);
-  const colour = el("select", { "aria-label": "Colour by", onchange: () => update({ colour: colour.value }, { replace: true }) },
-    el("option", { value: "modality" }, "colour by kind"), el("option", { value: "depth" }, "colour by depth"));
-  const tools = el("div.maptools", {}, colour,
-    el("button", { type: "button", onclick: () => fit() }, "Fit"),
-    el("button", { type: "button", onclick: () => glide(0, 0), title: "Move the root back to the centre" }, "Centre the root"),
-    legend);
-  const caveat = el("p.hint", {}, "The distance from the centre is the distance from the root: general inside, specific outside. Directions are projected from many dimensions to two, so neighbours on the map need not be neighbours in the space. The cone has its true opening.");
+  const listed = el("section.found", { hidden: true, "aria-label": "Rows in the outline" });
+  const list = foundRows(listed, { info, open, cleared: () => { outline = null; redraw(false); } });
+  const caveat = el("p.hint");
 
-  let data = null;   // { rows, x, y, depth, modality } as typed arrays
+  let data = null;   // from loadPoints
   let grid = null;
-  let place = new Map();
-  let eye = { ax: 0, ay: 0, zoom: 1, x: 0, y: 0 };
-  let loading = null;
+  let labels = [];
+  let names = [];    // labels of single points, if only a few are on the stage
+  let layers = [];
+  let lines = NO_LINES;
+  let coded = null;  // from loadCodes, of the column that the state names
+  let legend = { entries: [] };
+  let range = EVERY_DEPTH;
+  const eye = new Eye();
+  let loading = null; // name of the layer that is being loaded
   let wanted = null; // the selected row; `selected` also has its position once it is loaded
   let selected = null;
   let hovered = -1;  // the point under the pointer or chosen with the arrow keys
+  let outline = null; // of the last lasso, in map coordinates; `drawing` is the one in progress, on the screen
+  let drawing = null;
+  let lassoing = false;
   let drawn = { back: false, front: false };
-  let shape = { width: 0, height: 0, ratio: 1, radius: 1 };
-  let image = null;
-  let colours = null;
   let theme = {};
   let motion = 0;
   let fitted = 1;    // the zoom at which nearly all rows are visible
+  const measure = textMeasure();
 
-  async function load() {
+  // --- tools
+
+  const picked = (name, options, props) => el("select", { "aria-label": name, ...props }, options.map(([value, text]) => el("option", { value }, text)));
+  const layer = picked("Layer", [], { onchange: () => update({ layer: layer.value }) });
+  const colour = picked("Colour by", [["modality", "colour by kind"], ["depth", "colour by depth"],
+    ...info.columns.filter((it) => it.distinct > 1).map((it) => [COLUMN + it.name, `colour by ${brief(it.name, 40)}`])],
+  { onchange: () => update({ colour: colour.value }, { replace: true }) });
+  const tick = (field, text) => el("label.tick", {}, el("input", { type: "checkbox", id: `map-${field}`,
+    onchange: (event) => update({ [field]: event.target.checked }, { replace: true }) }), el("span", {}, text));
+  const lasso = el("button", { type: "button", id: "lasso", "aria-pressed": "false", title: "Draw around points to list their rows (l)", onclick: () => lassoMode(!lassoing) }, "Lasso");
+  const keepDepth = debounced((change) => update(change, { replace: true }), 120);
+  const slider = depthSlider(info.depth, ({ depth }) => {
+    showRange(depth); // at once; the address and the results follow
+    keepDepth({ depth });
+  });
+  const legendNode = el("div.legend");
+  const tools = el("div.maptools", {}, layer, colour, tick("labels", "labels"), tick("contours", "density"),
+    el("button", { type: "button", onclick: () => fit() }, "Fit"),
+    el("button", { type: "button", onclick: () => glide(...(data.root ?? [0, 0])), title: "Move the root back to the centre" }, "Root"),
+    lasso,
+    el("button", { type: "button", id: "in-view", title: "List the rows of all points on the stage", onclick: () =>
+      encircled([[0, 0], [eye.width, 0], [eye.width, eye.height], [0, eye.height]]) }, "List view"),
+    el("button", { type: "button", id: "save-png", title: "Save what the map shows as PNG", onclick: () => savePicture("png") }, "PNG"),
+    el("button", { type: "button", id: "save-svg", title: "Save what the map shows as SVG", onclick: () => savePicture("svg") }, "SVG"),
+    el("div.deep", { title: "Show only points of these depths" }, slider.node), legendNode);
+
+  async function load(state) {
     fill(node, el("p.busy", {}, "Loading the map …"));
+    data = null;
     try {
-      const answer = await newest((signal) => get(`/api/map?limit=${LIMIT}`, signal));
-      if (!answer) return;
-      const [x, y] = [Float64Array.from(answer.x), Float64Array.from(answer.y)];
-      data = { rows: answer.rows, trueX: x, trueY: y, x: x.slice(), y: y.slice(), depth: answer.depth, modality: answer.modality };
-      place = new Map(answer.rows.map((row, i) => [row, i]));
-      grid = new Grid(data.x, data.y);
-      fill(node, tools, stage, caveat);
-      look();
+      const all = await newest(async (signal) => {
+        const { layers: there } = await get("/api/map/layers", signal);
+        const name = there.some((it) => it.name === state.layer) ? state.layer : START.layer;
+        const [points, words] = await Promise.all([loadPoints(name, limit, signal), get(`/api/map/labels?${new URLSearchParams({ layer: name })}`, signal)]);
+        return { there, points, words: words.labels };
+      });
+      if (!all) return;
+      const begun = performance.now();
+      layers = all.there;
+      fill(layer, layers.map((it) => el("option", { value: it.name }, brief(it.title, 60))));
+      coded = null;
+      outline = null;
+      list.clear();
+      accept(all.points, all.words);
+      fill(node, tools, stage, caveat, listed);
       resize();
       fit();
+      front.dataset.layer = data.layer;
+      front.dataset.loadMs = (performance.now() - begun).toFixed(1);
+      await paint();
       tell();
+      wanted = null;
       await select(current().select);
     } catch (error) {
       data = null;
@@ -69,10 +142,30 @@ export function map(node, { info, say, open, hits }) {
     }
   }
 
+  function accept(points, words) {
+    data = points;
+    grid = new Grid(data.x, data.y);
+    const placed = data.disc ? words : words.map((it) => {
+      const [x, y] = shrinkPoint([it.x, it.y], data.extent);
+      return { ...it, x, y, reach: it.reach / data.extent.size };
+    });
+    labels = withDistances(placed);
+    names = [];
+    renderer.points(data.x, data.y, data.depth);
+    range = current().depth ?? EVERY_DEPTH;
+    traceLines();
+    layer.value = data.layer;
+    layer.hidden = layers.length < 2;
+    caveat.textContent = SAID[data.layer === START.layer ? "disc" : "other"];
+  }
+
   function tell() {
-    say(data.rows.length < info.rows
-      ? `${count(data.rows.length)} of ${count(info.rows)} rows, evenly sampled.`
-      : `All ${count(data.rows.length)} rows.`);
+    const all = data.rows.length < data.total ? `${count(data.rows.length)} of ${count(data.total)} rows, evenly sampled` : `All ${count(data.rows.length)} rows`;
+    const part = data.total < info.rows ? `${all} of this map (${count(info.rows)} in the set)` : all;
+    if (range === EVERY_DEPTH) return say(`${part}.`);
+    let shown = 0;
+    for (const depth of data.depth) if (depth >= range[0] && depth <= range[1]) shown++;
+    return say(`${part}; ${count(shown)} within the depth range.`);
   }
 
   // --- drawing
@@ -82,211 +175,258 @@ export function map(node, { info, say, open, hits }) {
     const value = (name) => style.getPropertyValue(name).trim();
     theme = Object.fromEntries(["disc", "line", "accent", "ink", "image", "text", "box_image", "box_text"]
       .map((name) => [name, value(`--${name.replace("_", "-")}`)]));
-    const by = current().colour;
-    if (by === "depth") {
-      const { min, max } = info.depth;
-      const scale = ramp([[52, 90, 190], [46, 158, 142], [226, 176, 60], [205, 66, 52]]);
-      colours = Uint32Array.from(data.depth, (v) => scale[Math.max(0, Math.min(255, Math.round(255 * (v - min) / (max - min || 1))))]);
-      fill(legend, el("span", {}, `${number(min, 2)}`), el("i.ramp"), el("span", {}, `${number(max, 2)}`));
-    } else {
-      const words = Object.fromEntries(Object.entries(LETTERS).map(([letter, name]) => [letter, word(channels(theme[name]))]));
-      colours = Uint32Array.from(data.modality, (letter) => words[letter]);
-      fill(legend, Object.entries(MODALITIES).filter(([name]) => info.modalities[name])
-        .map(([name, [, several]]) => el("span", {}, el(`i.dot.${name}`), several)));
-    }
+    const found = colourPoints(data, current().colour, coded, info, theme);
+    renderer.colours(found.words, found.behind);
+    legend = found.legend;
+    fill(legendNode, legend.entries ? legend.entries.map(([css, text]) => {
+      const dot = el("i.dot");
+      dot.style.background = css;
+      return el("span", {}, dot, text);
+    }) : [el("span", {}, number(legend.min, 2)), el("i.ramp"), el("span", {}, number(legend.max, 2))]);
     redraw();
   }
 
-  function resize() {
-    const box = stage.getBoundingClientRect();
-    if (!box.width || !box.height) return;
-    const ratio = Math.min(window.devicePixelRatio || 1, 2);
-    shape = { width: box.width, height: box.height, ratio, radius: Math.min(box.width, box.height) / 2 - 14 };
-    for (const canvas of [back, front]) {
-      canvas.width = Math.round(box.width * ratio);
-      canvas.height = Math.round(box.height * ratio);
+  /** Colours the points as the state says; requests the codes of a column if needed. */
+  async function paint() {
+    const column = columnOf(current());
+    if (coded?.column !== column) coded = null;
+    look();
+    if (column === null || coded) return;
+    try {
+      const points = data;
+      const codes = await newest((signal) => loadCodes(points, column, signal));
+      if (!codes || data !== points || columnOf(current()) !== column) return;
+      coded = codes;
+      look();
+    } catch (error) {
+      say(`${error.message} The map is coloured by kind.`);
     }
-    image = new ImageData(back.width, back.height);
+  }
+
+  function resize() {
+    const box = front.getBoundingClientRect(); // without the border of the stage
+    if (!box.width || !box.height) return;
+    eye.resize(box.width, box.height, Math.min(window.devicePixelRatio || 1, 2));
+    for (const canvas of [back, front]) sized(canvas, eye.ratio);
     redraw();
+  }
+
+  function sized(canvas, ratio) {
+    canvas.width = Math.round(eye.width * ratio);
+    canvas.height = Math.round(eye.height * ratio);
   }
 
   function redraw(both = true) {
     const idle = !drawn.back && !drawn.front;
     drawn = { back: drawn.back || both, front: true };
-    if (both) tip.hidden = true; // the point under the tooltip has moved
+    if (both) {
+      tip.hidden = true; // the point under the tooltip has moved
+      nameSoon();
+    }
     if (idle) requestAnimationFrame(frame);
   }
 
   function frame() {
     const begun = performance.now();
-    if (drawn.back && image) {
-      const ratio = shape.ratio;
-      // Dots grow with the zoom, but more slowly.
-      const grown = Math.min(2, Math.max(1, eye.zoom / fitted) ** 0.3);
-      const radius = ratio * grown * (data.rows.length > 40000 ? 0.7 : data.rows.length > 8000 ? 1.5 : 2.4);
-      dots(image, { x: data.x, y: data.y, colours, back: word(channels(theme.disc)), radius,
-        centreX: ratio * (shape.width / 2 + eye.x), centreY: ratio * (shape.height / 2 + eye.y), scale: ratio * shape.radius * eye.zoom });
-      back.getContext("2d").putImageData(image, 0, 0);
+    if (data && eye.width) {
+      if (drawn.back) paintDots(eye.ratio);
+      const pen = front.getContext("2d");
+      pen.setTransform(eye.ratio, 0, 0, eye.ratio, 0, 0);
+      pen.clearRect(0, 0, eye.width, eye.height);
+      drawShapes(pen, shapes());
     }
-    marks();
     drawn = { back: false, front: false };
     front.dataset.ms = (performance.now() - begun).toFixed(2); // read by drive.py
   }
 
-  const screen = ([x, y]) => [shape.width / 2 + eye.x + shape.radius * eye.zoom * x, shape.height / 2 + eye.y - shape.radius * eye.zoom * y];
-  const disc = (px, py) => [(px - shape.width / 2 - eye.x) / (shape.radius * eye.zoom), (shape.height / 2 + eye.y - py) / (shape.radius * eye.zoom)];
+  /** Radius of a dot in CSS pixels. Dots grow with the zoom, but more slowly. */
+  function dotRadius() {
+    const many = data.rows.length;
+    const start = many > 400_000 ? 0.5 : many > 40_000 ? 0.7 : many > 8000 ? 1.5 : 2.4;
+    return start * Math.min(3, Math.max(1, eye.zoom / fitted) ** 0.3);
+  }
 
-  function marks() {
-    const pen = front.getContext("2d");
-    pen.setTransform(shape.ratio, 0, 0, shape.ratio, 0, 0);
-    pen.clearRect(0, 0, shape.width, shape.height);
-    const [cx, cy] = screen([0, 0]);
-    pen.strokeStyle = theme.line;
-    pen.lineWidth = 1.2;
-    pen.beginPath();
-    pen.arc(cx, cy, shape.radius * eye.zoom, 0, 2 * Math.PI);
-    pen.stroke();
-    const cross = screen(moved(0, 0, eye.ax, eye.ay));
-    pen.strokeStyle = theme.ink;
-    pen.beginPath();
-    pen.moveTo(cross[0] - 6, cross[1]);
-    pen.lineTo(cross[0] + 6, cross[1]);
-    pen.moveTo(cross[0], cross[1] - 6);
-    pen.lineTo(cross[0], cross[1] + 6);
-    pen.stroke();
-    if (selected) outline(pen, selected);
-    pen.strokeStyle = theme.ink;
-    pen.lineWidth = 1.4;
-    for (const hit of hits()) {
-      const i = place.get(hit.row);
-      if (i !== undefined) ring(pen, screen([data.x[i], data.y[i]]), 4.5);
+  function paintDots(ratio) {
+    renderer.draw(eye, { back: channels(theme.disc), range, radius: ratio * dotRadius(), lineColour: channels(theme.ink), lineAlpha: 0.55 });
+  }
+
+  function shapes(all = false) {
+    const state = current();
+    const rings = hits().map((hit) => indexOf(data.rows, hit.row)).filter((i) => i >= 0 && shown(i));
+    return markShapes({ eye, theme, data, selected, hovered, outline, drawing, hits: rings,
+      labels: state.labels ? placeLabels([...labels, ...names], eye, range, measure) : [],
+      // WebGL draws these lines itself, except for a saved picture of shapes.
+      lines: (all || limit === PLAIN_LIMIT) && lines.length ? lines : null });
+  }
+
+  const shown = (i) => data.depth[i] >= range[0] && data.depth[i] <= range[1];
+
+  function traceLines() {
+    lines = current().contours ? contours(data, range) : NO_LINES;
+    renderer.lines(lines);
+    redraw();
+  }
+  /** Names the points on the stage if they are few: the most specific words of all. */
+  const nameSoon = debounced(async () => {
+    if (!data || !current().labels || current().view !== "map") return;
+    const [x, y] = eye.under(eye.width / 2, eye.height / 2);
+    const found = grid.within(x, y, Math.hypot(eye.width, eye.height) / 2 / eye.scale, eye.ax, eye.ay,
+      (i) => shown(i) && eye.sees(...eye.screen(data.x[i], data.y[i])), NAMED);
+    const points = data;
+    if (!found?.length) {
+      names = [];
+      return redraw(false);
     }
-    pen.strokeStyle = theme.accent;
-    pen.lineWidth = 2.5;
-    if (selected) ring(pen, screen(moved(selected.x, selected.y, eye.ax, eye.ay)), 7);
-    if (hovered >= 0) ring(pen, screen([data.x[hovered], data.y[hovered]]), 6);
+    if (found.join() === names.of) return;
+    try {
+      const hits = await newestNames((signal) => post("/api/rows/list", { rows: found.map((i) => points.rows[i]) }, signal));
+      if (!hits || data !== points) return;
+      names = Object.assign(pointLabels(points, found.map((i, at) => [i, caption(hits[at])])), { of: found.join() });
+      redraw(false);
+    } catch {
+      // Words are optional.
+    }
+  }, 250);
+  const traceSoon = debounced(() => data && traceLines(), 150);
+
+  function showRange(depth) {
+    range = depth ?? EVERY_DEPTH;
+    if (!data) return;
+    if (current().contours) traceSoon();
+    tell();
+    redraw();
   }
 
-  function ring(pen, [x, y], radius) {
-    pen.beginPath();
-    pen.arc(x, y, radius, 0, 2 * Math.PI);
-    pen.stroke();
-  }
-
-  function outline(pen, { x, y, aperture }) {
-    pen.beginPath();
-    for (const point of cone(x, y, aperture)) pen.lineTo(...screen(moved(...point, eye.ax, eye.ay)));
-    pen.closePath();
-    pen.fillStyle = theme.accent;
-    pen.globalAlpha = 0.16;
-    pen.fill();
-    pen.globalAlpha = 0.9;
-    pen.strokeStyle = theme.accent;
-    pen.lineWidth = 1.2;
-    pen.stroke();
-    pen.globalAlpha = 1;
+  function savePicture(kind) {
+    const view = { eye, theme };
+    const title = layers.find((it) => it.name === data.layer)?.title ?? data.layer;
+    const words = { title: `${brief(title, 60)} · ${count(data.rows.length)} rows`, entries: legendEntries(legend) };
+    const painted = (ratio) => {
+      sized(back, ratio);
+      paintDots(ratio);
+      return back;
+    };
+    if (kind === "png") savePng(view, words, painted, shapes());
+    else {
+      const { words: colours } = colourPoints(data, current().colour, coded, info, theme);
+      const dots = { x: [], y: [], colours: [] };
+      for (let i = 0; i < data.x.length; i++) {
+        if (!shown(i)) continue;
+        const [x, y] = eye.screen(data.x[i], data.y[i]);
+        if (!eye.sees(x, y)) continue;
+        dots.x.push(x);
+        dots.y.push(y);
+        dots.colours.push(colours[i]);
+      }
+      saveSvg(view, words, painted, shapes(true), dots, dotRadius());
+    }
+    resize();
   }
 
   // --- moving
 
-  /** Zooms so that nearly all rows are visible, with the root at the centre. */
+  /** Zooms so that nearly all rows are visible, with the centre of the map in the middle. */
   function fit() {
     cancelAnimationFrame(motion);
-    centre(0, 0);
-    const far = quantile(data.trueX.map((x, i) => Math.hypot(x, data.trueY[i])), 0.995);
-    fitted = Math.min(60, Math.max(1, 0.95 / Math.max(far, 1e-6)));
-    eye = { ...eye, x: 0, y: 0, zoom: fitted };
+    const step = Math.ceil(data.x.length / 100_000);
+    const far = [];
+    for (let i = 0; i < data.x.length; i += step) far.push(Math.hypot(data.x[i], data.y[i]));
+    fitted = Math.min(60, Math.max(1, 0.95 / Math.max(quantile(far, 0.995), 1e-6)));
+    Object.assign(eye, { ax: 0, ay: 0, x: 0, y: 0, zoom: fitted });
     redraw();
   }
 
-  function centre(ax, ay) {
-    eye = { ...eye, ax, ay };
-    moveAll(data.trueX, data.trueY, ax, ay, data.x, data.y);
-    grid = null;
-  }
-
-  /** Moves a point of the original disc to the centre by an isometry, which enlarges its surroundings. */
+  /**
+   * Moves a point of the map to the middle: in a disc by an isometry, which enlarges its surroundings, in a plane by a
+   * shift.
+   */
   function glide(toX, toY) {
     const { ax, ay, x, y } = eye;
+    const [endX, endY] = data.disc ? [0, 0] : [-eye.scale * toX, eye.scale * toY];
+    const [endAx, endAy] = data.disc ? [toX, toY] : [0, 0];
     const still = matchMedia("(prefers-reduced-motion: reduce)").matches;
     const begun = performance.now();
     cancelAnimationFrame(motion);
     const step = (now) => {
       const t = still ? 1 : Math.min(1, Math.max(0, (now - begun) / 300));
       const ease = t * t * (3 - 2 * t);
-      centre(ax + ease * (toX - ax), ay + ease * (toY - ay));
-      eye = { ...eye, x: x * (1 - ease), y: y * (1 - ease) };
+      const between = (from, to) => from + ease * (to - from);
+      Object.assign(eye, { ax: between(ax, endAx), ay: between(ay, endAy), x: between(x, endX), y: between(y, endY) });
       redraw();
       if (t < 1) motion = requestAnimationFrame(step);
     };
     motion = requestAnimationFrame(step);
   }
 
-  function zoom(factor, px = shape.width / 2, py = shape.height / 2) {
-    const next = Math.min(2000, Math.max(0.5, eye.zoom * factor));
-    const grown = next / eye.zoom;
-    const [cx, cy] = [px - shape.width / 2, py - shape.height / 2];
-    eye = { ...eye, zoom: next, x: cx + (eye.x - cx) * grown, y: cy + (eye.y - cy) * grown };
+  function zoom(factor, px, py) {
+    eye.zoomBy(factor, px, py);
+    redraw();
+  }
+
+  function pan(x, y) {
+    eye.pan(x, y);
     redraw();
   }
 
   function under(px, py, reach = NEAR) {
-    grid ??= new Grid(data.x, data.y);
-    return grid.nearest(...disc(px, py), reach / (shape.radius * eye.zoom));
+    const begun = performance.now();
+    const i = grid.nearest(...eye.under(px, py), reach / eye.scale, eye.ax, eye.ay, range === EVERY_DEPTH ? null : shown);
+    front.dataset.hoverMs = (performance.now() - begun).toFixed(2);
+    return i;
   }
 
-  const fingers = new Map();
-  let travelled = 0;
-  const at = (event) => {
-    const box = front.getBoundingClientRect();
-    return [event.clientX - box.left, event.clientY - box.top];
-  };
-  front.addEventListener("pointerdown", (event) => {
-    front.setPointerCapture(event.pointerId);
-    fingers.set(event.pointerId, at(event));
-    travelled = 0;
+  followPointer(front, () => lassoing, {
+    hover: (here) => point(here && data ? under(...here) : -1),
+    pan,
+    zoom,
+    click: (px, py) => {
+      const i = under(px, py);
+      point(-1);
+      if (i >= 0) open({ row: data.rows[i] });
+    },
+    centre: (px, py) => {
+      if (lassoing) return;
+      const [x, y] = eye.under(px, py);
+      if (!data.disc) glide(x, y);
+      else if (x * x + y * y < 0.998) glide(...moved(x, y, -eye.ax, -eye.ay));
+    },
+    drawing: (corners) => {
+      drawing = corners;
+      redraw(false);
+    },
+    drawn: encircled,
   });
-  front.addEventListener("pointermove", (event) => {
-    const here = at(event);
-    const before = fingers.get(event.pointerId);
-    if (!before) return hover(here);
-    const others = [...fingers].filter(([id]) => id !== event.pointerId);
-    fingers.set(event.pointerId, here);
-    travelled += Math.hypot(here[0] - before[0], here[1] - before[1]);
-    if (others.length === 1) {
-      const [ox, oy] = others[0][1];
-      const span = (p) => Math.max(1, Math.hypot(p[0] - ox, p[1] - oy));
-      zoom(span(here) / span(before), (here[0] + ox) / 2, (here[1] + oy) / 2);
-    } else {
-      pan(here[0] - before[0], here[1] - before[1]);
-    }
-    hover(null);
-  });
-  front.addEventListener("pointerup", (event) => {
-    fingers.delete(event.pointerId);
-    if (travelled > 4) return;
-    const i = under(...at(event));
-    hover(null);
-    if (i >= 0) open({ row: data.rows[i] });
-  });
-  front.addEventListener("pointercancel", (event) => fingers.delete(event.pointerId));
-  front.addEventListener("pointerleave", () => hover(null));
-  front.addEventListener("wheel", (event) => {
-    event.preventDefault();
-    zoom(Math.exp(-event.deltaY * (event.deltaMode ? 0.05 : 0.0018)), ...at(event));
-  }, { passive: false });
-  front.addEventListener("dblclick", (event) => {
-    const [x, y] = disc(...at(event));
-    if (x * x + y * y >= 0.998) return;
-    glide(...moved(x, y, -eye.ax, -eye.ay));
-  });
+
+  function lassoMode(on) {
+    lassoing = on;
+    lasso.setAttribute("aria-pressed", String(on));
+    stage.classList.toggle("lassoing", on);
+    if (on) front.focus({ preventScroll: true });
+  }
+
+  /** Lists the rows inside an outline on the screen. */
+  function encircled(corners) {
+    const begun = performance.now();
+    const found = pointsInside(data, eye, corners, range);
+    outline = corners.map(([x, y]) => {
+      const [mx, my] = eye.under(x, y);
+      return moved(mx, my, -eye.ax, -eye.ay);
+    });
+    list.show(data, found);
+    front.dataset.lassoMs = (performance.now() - begun).toFixed(2);
+    told.textContent = `${count(found.length)} rows in the outline, listed below the map`;
+    lassoMode(false);
+    redraw(false);
+  }
+
   front.addEventListener("keydown", (event) => {
     const arrow = (axis, forward, x, y) => () => (event.shiftKey ? pan(x, y) : walk(axis, forward));
-    const nearer = (factor) => () => zoom(factor, ...(hovered >= 0 ? screen([data.x[hovered], data.y[hovered]]) : []));
+    const nearer = (factor) => () => zoom(factor, ...(hovered >= 0 ? eye.screen(data.x[hovered], data.y[hovered]) : []));
     const choose = () => hovered >= 0 && open({ row: data.rows[hovered] });
-    const keys = { "+": nearer(1.25), "=": nearer(1.25), "-": nearer(0.8), 0: fit, Enter: choose, " ": choose,
+    const keys = { "+": nearer(1.25), "=": nearer(1.25), "-": nearer(0.8), 0: fit, Enter: choose, " ": choose, l: () => lassoMode(!lassoing),
       ArrowLeft: arrow("x", false, 40, 0), ArrowRight: arrow("x", true, -40, 0),
       ArrowUp: arrow("y", true, 0, 40), ArrowDown: arrow("y", false, 0, -40) };
+    if (lassoing) keys.Escape = () => lassoMode(false);
     if (!keys[event.key] || event.ctrlKey || event.metaKey) return;
     event.preventDefault();
     event.stopPropagation();
@@ -294,26 +434,18 @@ export function map(node, { info, say, open, hits }) {
   });
   front.addEventListener("blur", () => point(-1));
 
-  function pan(x, y) {
-    eye = { ...eye, x: eye.x + x, y: eye.y + y };
-    redraw();
-  }
-
   /** Goes to the nearest point in a direction; at first to the selected row or the point nearest to the view centre. */
   function walk(axis, forward) {
-    const seen = (i) => {
-      const [x, y] = i >= 0 ? screen([data.x[i], data.y[i]]) : [-1, -1];
-      return x >= 0 && y >= 0 && x <= shape.width && y <= shape.height;
-    };
-    const first = [place.get(wanted) ?? -1, under(shape.width / 2, shape.height / 2, Infinity)].find(seen) ?? -1;
-    const next = seen(hovered) ? towards(data.x, data.y, hovered, axis, forward) : first;
+    const seen = (i) => i >= 0 && shown(i) && eye.sees(...eye.screen(data.x[i], data.y[i]));
+    const first = [indexOf(data.rows, wanted), under(eye.width / 2, eye.height / 2, Infinity)].find(seen) ?? -1;
+    const next = seen(hovered) ? towards(data.x, data.y, hovered, axis, forward, eye.ax, eye.ay, shown) : first;
     if (next < 0) {
       told.textContent = "No row on this side.";
       return;
     }
     if (!seen(next)) {
-      const [x, y] = screen([data.x[next], data.y[next]]);
-      pan(shape.width / 2 - x, shape.height / 2 - y);
+      const [x, y] = eye.screen(data.x[next], data.y[next]);
+      pan(eye.width / 2 - x, eye.height / 2 - y);
     }
     point(next, true);
   }
@@ -323,22 +455,18 @@ export function map(node, { info, say, open, hits }) {
   const describeRow = debounced(async (row, i, aloud) => {
     if (hovered !== i) return;
     try {
-      const hit = await newest((signal) => get(`/api/rows/${row}`, signal));
+      const hit = await newestTip((signal) => get(`/api/rows/${row}`, signal));
       if (!hit || hovered !== i) return;
       fill(tip, el("div.face", {}, face(hit, 128)), el("p", {}, brief(caption(hit))), origin(hit) ? el("p.origin", {}, brief(origin(hit), 80)) : null, el("p.facts", {}, kindOf(hit), ` · depth ${number(hit.depth)}`));
       if (aloud) told.textContent = `${kindOf(hit)}: ${brief(caption(hit))}, depth ${number(hit.depth)}`;
-      const [x, y] = screen([data.x[i], data.y[i]]);
+      const [x, y] = eye.screen(data.x[i], data.y[i]);
       tip.hidden = false;
-      tip.style.left = `${Math.max(4, Math.min(x + 14, shape.width - tip.offsetWidth - 4))}px`;
-      tip.style.top = `${Math.max(4, Math.min(y + 14, shape.height - tip.offsetHeight - 4))}px`;
+      tip.style.left = `${Math.max(4, Math.min(x + 14, eye.width - tip.offsetWidth - 4))}px`;
+      tip.style.top = `${Math.max(4, Math.min(y + 14, eye.height - tip.offsetHeight - 4))}px`;
     } catch {
       tip.hidden = true;
     }
   }, 70);
-
-  function hover(here) {
-    point(here && data ? under(...here) : -1);
-  }
 
   /** Marks a point and shows its tooltip; with `aloud`, also announces it to screen readers. */
   function point(i, aloud = false) {
@@ -358,6 +486,11 @@ export function map(node, { info, say, open, hits }) {
       newestCone.stop();
       return redraw(false);
     }
+    if (data.layer !== START.layer) {
+      const i = indexOf(data.rows, row);
+      if (i >= 0) selected = { row, x: data.x[i], y: data.y[i] };
+      return redraw(false);
+    }
     try {
       const found = await newestCone((signal) => get(`/api/map/row/${row}`, signal));
       if (!found) return;
@@ -374,12 +507,23 @@ export function map(node, { info, say, open, hits }) {
 
   async function render(state, before) {
     colour.value = state.colour;
-    if (!data) {
-      loading ??= load().finally(() => { loading = null; });
+    if (!colour.value) colour.value = START.colour; // a column that the set does not have
+    for (const field of ["labels", "contours"]) tools.querySelector(`#map-${field}`).checked = state[field];
+    slider.set(state.depth);
+    const known = !data || data.layer === state.layer || !layers.some((it) => it.name === state.layer);
+    if (!data || !known) {
+      if (loading === state.layer) return;
+      loading = state.layer;
+      await load(state);
+      if (loading === state.layer) loading = null;
       return;
     }
-    if (!node.contains(stage)) fill(node, tools, stage, caveat);
-    if (!before || state.colour !== before.colour) look();
+    if (!node.contains(stage)) fill(node, tools, stage, caveat, listed);
+    const depth = state.depth ?? EVERY_DEPTH;
+    const narrowed = depth[0] !== range[0] || depth[1] !== range[1];
+    range = depth;
+    if (!before || state.contours !== before.contours || (narrowed && state.contours)) traceLines();
+    if (!before || state.colour !== before.colour) await paint();
     tell();
     if (wanted !== state.select) await select(state.select);
     redraw();

@@ -1,4 +1,7 @@
-// Draws many dots by writing directly to image memory, because 100,000 canvas calls are too slow.
+// Colours, and dots for browsers without WebGL: written directly to image memory, because 100,000 canvas calls are too
+// slow.
+
+import { moveAll } from "./disc.js";
 
 /** Parses a CSS colour, `#rrggbb` or `rgb(r, g, b)`, into three numbers. */
 export function channels(text) {
@@ -35,16 +38,17 @@ export function stamp(radius) {
 }
 
 /**
- * Draws point i at (centreX + scale x[i], centreY - scale y[i]) in `colours[i]` over `back`. Large dots have smooth
- * edges. Small dots are squares of 2 x 2 pixels, because the difference is not visible.
+ * Draws point i at (centreX + scale x[i], centreY - scale y[i]) in `colours[i]` over `back`, if `depth[i]` is within
+ * `range`. Large dots have smooth edges. Small dots are squares of 2 x 2 pixels, because the difference is not visible.
  */
-export function dots(image, { x, y, colours, back, radius, centreX, centreY, scale }) {
+export function dots(image, { x, y, depth, range: [low, high], colours, back, radius, centreX, centreY, scale }) {
   const { width, height } = image;
   const memory = new Uint32Array(image.data.buffer);
   memory.fill(back);
   const { reach, pixels } = stamp(radius);
   const small = radius < 1.5;
   for (let i = 0; i < x.length; i++) {
+    if (!(depth[i] >= low && depth[i] <= high)) continue;
     const px = Math.round(centreX + scale * x[i]);
     const py = Math.round(centreY - scale * y[i]);
     if (px < reach || py < reach || px >= width - reach || py >= height - reach) continue;
@@ -67,4 +71,26 @@ function mix(under, over, share) {
     return (low + share * (((over >>> shift) & 255) - low)) << shift;
   };
   return (channel(0) | channel(8) | channel(16) | (255 << 24)) >>> 0;
+}
+
+/** Returns a renderer with the functions of `pointRenderer` of webgl.js that draws on a 2D canvas. */
+export function plainRenderer(canvas) {
+  let [x, y, depth, colours] = [new Float32Array(0), new Float32Array(0), new Float32Array(0), new Uint32Array(0)];
+  let [movedX, movedY] = [x, y];
+  return {
+    draw: (eye, { back, range, radius }) => {
+      const image = new ImageData(canvas.width, canvas.height);
+      const ratio = canvas.width / eye.width;
+      moveAll(x, y, eye.ax, eye.ay, movedX, movedY);
+      dots(image, { x: movedX, y: movedY, depth, range, colours, back: word(back), radius,
+        centreX: ratio * eye.centreX, centreY: ratio * eye.centreY, scale: ratio * eye.scale });
+      canvas.getContext("2d").putImageData(image, 0, 0);
+    },
+    points: (allX, allY, allDepth) => {
+      [x, y, depth, colours] = [allX, allY, allDepth, new Uint32Array(allX.length)];
+      [movedX, movedY] = [x.slice(), y.slice()];
+    },
+    colours: (words) => { colours = words; },
+    lines: () => {}, // The map draws them among its marks.
+  };
 }

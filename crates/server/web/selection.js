@@ -1,6 +1,7 @@
 // The selection: rows selected on cards, and their export as CSV or JSON.
 
 import { el, fill } from "./dom.js";
+import { saveBlob } from "./picture.js";
 import { caption, kindOf } from "./rows.js";
 
 /** Selected rows by row number, in the order of selection. */
@@ -66,13 +67,7 @@ export function toJson(hits) {
 }
 
 function save(name, type, text) {
-  const address = URL.createObjectURL(new Blob([text], { type }));
-  const link = el("a", { href: address, download: name });
-  document.body.append(link);
-  link.click();
-  link.remove();
-  // Revoke the URL after the download has started.
-  setTimeout(() => URL.revokeObjectURL(address), 10_000);
+  saveBlob(name, new Blob([text], { type }));
 }
 
 /** Creates the selection bar in `node`. `shown()` returns the rows on the page. */

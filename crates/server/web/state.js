@@ -10,12 +10,15 @@ export const START = Object.freeze({
   mode: "near", measure: "distance", gate: false, limit: "angle", angle: null, within: null,
   depth: null, modality: [], columns: {}, subtree: null,
   view: "results", from: null, to: null, steps: 50, along: null,
-  select: null, factor: null, colour: "modality",
+  select: null, factor: null,
+  layer: "disc", colour: "modality", labels: true, contours: false,
 });
 
 const MODES = ["near", "narrower", "broader", "general"];
 const VIEWS = ["results", "path", "map", "factors"];
 const KINDS = { t: "text", p: "photo", r: "row", i: "id" };
+/** Before the name of a column in the field `colour`. */
+export const COLUMN = "column:";
 /** A whole number that a `Number` represents exactly. */
 const WHOLE = /^\d{1,15}$/;
 
@@ -74,11 +77,13 @@ export function write(it) {
   it.terms.forEach((t) => out.append("q", term.write(t)));
   it.not.forEach((t) => out.append("not", term.write(t)));
   for (const name of ["inside", "from", "to"]) if (it[name]) out.append(name, term.write(it[name]));
-  for (const name of ["mode", "measure", "limit", "subtree", "view", "select", "factor", "colour", "steps", "along"]) {
+  for (const name of ["mode", "measure", "limit", "subtree", "view", "select", "factor", "layer", "colour", "steps", "along"]) {
     put(name, it[name], START[name]);
   }
   for (const name of ["angle", "within"]) put(name, it[name] === null ? null : Number(it[name].toFixed(4)), START[name]);
   if (it.gate) out.append("gate", "1");
+  if (!it.labels) out.append("labels", "0");
+  if (it.contours) out.append("contours", "1");
   if (it.depth) out.append("depth", it.depth.map((v) => Number(v.toFixed(5))).join(","));
   if (it.modality.length) out.append("modality", it.modality.join(","));
   for (const [name, values] of Object.entries(it.columns)) values.forEach((v) => out.append("col", `${name}=${v}`));
@@ -113,7 +118,9 @@ export function parse(text) {
     columns, subtree: from.get("subtree"),
     view: one("view", VIEWS), from: terms("from")[0] ?? null, to: terms("to")[0] ?? null,
     steps: Math.round(within("steps", 2, 200)), along: one("along", ["texts", "pictures", "all", "chain"]), select: whole("select"), factor: whole("factor"),
-    colour: one("colour", ["modality", "depth"]),
+    layer: from.get("layer") || START.layer,
+    colour: from.get("colour")?.startsWith(COLUMN) ? from.get("colour") : one("colour", ["modality", "depth"]),
+    labels: from.get("labels") !== "0", contours: from.get("contours") === "1",
   };
 }
 

@@ -136,7 +136,7 @@ impl PoincareDisc {
 }
 
 /// Returns `count` evenly spaced numbers below `len`, ascending; all numbers if `len` is at most `count`.
-pub(crate) fn spread(len: usize, count: usize) -> Vec<usize> {
+pub fn spread(len: usize, count: usize) -> Vec<usize> {
     if len <= count {
         return (0..len).collect();
     }

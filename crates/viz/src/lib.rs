@@ -47,6 +47,7 @@ mod tree;
 
 pub use chart::{Series, histogram, line_chart};
 pub use chart_file::line_chart_file;
+pub use disc::spread as evenly_spaced;
 pub use disc::{DiscMap, DiscPoint, PoincareDisc};
 pub use error::{Error, Result};
 pub use factors::{FactorDepth, ProductFactors};

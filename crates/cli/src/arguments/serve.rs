@@ -40,6 +40,10 @@ pub(crate) struct ServeArgs {
     /// --checkpoint.
     #[arg(long, value_name = "FILE", help_heading = "Photos and classes")]
     pub(crate) threshold: Option<PathBuf>,
+    /// Map written by `conifer project`, shown as a layer of the page's map: its folder, or a CSV or Parquet file with the
+    /// columns row, id, x0 and x1; repeat it for several. Maps in the folder `maps` of the set are found without it.
+    #[arg(long = "map", value_name = "DIR|FILE", help_heading = "Photos and classes")]
+    pub(crate) maps: Vec<PathBuf>,
     /// Build a cell index, which searches fewer rows and returns the same results; needs twice the memory for the
     /// points.
     #[arg(long, help_heading = "Index")]

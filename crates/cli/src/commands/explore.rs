@@ -64,6 +64,7 @@ pub(crate) fn run(mut args: ExploreArgs, as_json: bool, device: &Device) -> anyh
             roots: args.roots,
             tree: args.tree,
             threshold: args.threshold,
+            maps: Vec::new(),
             cells: false,
             shard: None,
             max_upload: MAX_UPLOAD,

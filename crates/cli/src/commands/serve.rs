@@ -1,6 +1,8 @@
 //! `conifer serve` opens the set, model, threshold and photos that its arguments name and starts a server for them.
 //! `conifer front` starts a server that queries other servers.
 
+mod maps;
+
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -37,6 +39,7 @@ pub(crate) fn serve(mut args: ServeArgs, as_json: bool, device: &Device) -> anyh
     if let Some(model) = &model {
         model.check_made(&set.spec, &set.source)?;
     }
+    let maps = maps::served_maps(&args.set, &args.maps, &set.ids)?;
     let predictor = args.threshold.as_deref().map(|it| open_predictor(it, model.as_ref())).transpose()?;
     let source = args.data.map(|data| {
         open_source(&DataArgs { data, split: args.split, data_options: args.data_options, roots: args.roots })
@@ -58,6 +61,7 @@ pub(crate) fn serve(mut args: ServeArgs, as_json: bool, device: &Device) -> anyh
         tree: args.tree,
         cells: args.cells,
         shard: args.shard,
+        maps,
     };
     Ok(server.serve(content, Arc::new(TerminalReporter::new(as_json)))?)
 }

@@ -9,7 +9,7 @@ use conifer_embeddings::{EmbeddingSet, Modality, Provenance};
 use conifer_geometry::{ManifoldSpec, Root};
 use serde_json::{Value, json};
 
-use super::command;
+use super::{command, good};
 
 /// A running server, killed on drop.
 struct ExplorerServer {
@@ -53,12 +53,37 @@ impl ExplorerServer {
     }
 
     fn ask(&self, request: &str) -> (u16, String, String) {
-        let mut stream = TcpStream::connect(&self.address).unwrap();
-        stream.write_all(request.as_bytes()).unwrap();
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).unwrap();
+        let answer = String::from_utf8(self.bytes(request)).unwrap();
         let (head, body) = answer.split_once("\r\n\r\n").unwrap();
         (head.split(' ').nth(1).unwrap().parse().unwrap(), head.to_lowercase(), body.to_owned())
+    }
+
+    /// The whole response to a request.
+    fn bytes(&self, request: &str) -> Vec<u8> {
+        let mut stream = TcpStream::connect(&self.address).unwrap();
+        stream.write_all(request.as_bytes()).unwrap();
+        let mut answer = Vec::new();
+        stream.read_to_end(&mut answer).unwrap();
+        answer
+    }
+
+    /// The header and the arrays of `/api/map/points`.
+    fn points(&self, query: &str) -> (Value, Vec<u8>) {
+        let request = format!("GET /api/map/points{query} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+        let answer = self.bytes(&request);
+        let end = answer.windows(4).position(|it| it == b"\r\n\r\n").unwrap() + 4;
+        let head = String::from_utf8_lossy(&answer[..end]).to_lowercase();
+        assert!(head.contains(" 200 ") && head.contains("application/octet-stream"), "{query}: {head}");
+        let body = &answer[end..];
+        let length = u64::from_le_bytes(body[..8].try_into().unwrap()) as usize;
+        (serde_json::from_slice(&body[8..8 + length]).unwrap(), body[8 + length..].to_vec())
+    }
+
+    fn post(&self, path: &str, body: &Value) -> (u16, Value) {
+        let body = body.to_string();
+        let head = format!("POST {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n");
+        let (status, _, answer) = self.ask(&format!("{head}Content-Length: {}\r\n\r\n{body}", body.len()));
+        (status, serde_json::from_str(&answer).unwrap())
     }
 
     fn json(&self, path: &str) -> Value {
@@ -140,6 +165,181 @@ fn map_keeps_the_depth_of_rows() {
     server.refused("/api/map?limits=2", 422, "limits");
     server.refused("/api/map/row/4", 404, "below 4");
     server.refused("/api/map/row/x", 422, "digits");
+}
+
+/// The numbers of an array of `/api/map/points`.
+fn array(header: &Value, bytes: &[u8], name: &str) -> Vec<f64> {
+    let place = &header["arrays"][name];
+    let (start, count) = (place["offset"].as_u64().unwrap() as usize, header["points"].as_u64().unwrap() as usize);
+    let four = |at: usize| -> [u8; 4] { bytes[start + 4 * at..start + 4 * at + 4].try_into().unwrap() };
+    let number = |at: usize| match place["type"].as_str().unwrap() {
+        "u8" => f64::from(bytes[start + at]),
+        "u32" => f64::from(u32::from_le_bytes(four(at))),
+        "f32" => f64::from(f32::from_le_bytes(four(at))),
+        other => panic!("unknown type {other}"),
+    };
+    (0..count).map(number).collect()
+}
+
+#[test]
+fn points_are_arrays_of_the_same_map() {
+    let folder = tempfile::tempdir().unwrap();
+    set(folder.path());
+    let server = ExplorerServer::start(folder.path(), &[]);
+    let map = server.json("/api/map");
+    let (header, bytes) = server.points("?column=label");
+    assert_eq!((&header["layer"], &header["disc"], &header["points"]), (&json!("disc"), &json!(true), &json!(4)));
+    assert_eq!((&header["rows_of_layer"], &header["root"]), (&json!(4), &json!([0.0, 0.0])));
+    assert_eq!(array(&header, &bytes, "row"), [0.0, 1.0, 2.0, 3.0]);
+    assert_eq!(array(&header, &bytes, "modality"), [0.0, 1.0, 0.0, 3.0]);
+    for name in ["x", "y", "depth"] {
+        for (row, value) in array(&header, &bytes, name).into_iter().enumerate() {
+            assert!((value - map[name][row].as_f64().unwrap()).abs() < 1e-6, "{name} of row {row}: {value}");
+        }
+    }
+    // The labels are dog, cat, dog and nothing; codes follow the sorted names.
+    assert_eq!(header["colour"], json!({ "column": "label", "names": ["", "cat", "dog"], "min": null, "max": null }));
+    assert_eq!(array(&header, &bytes, "code"), [2.0, 1.0, 2.0, 0.0]);
+    let (header, bytes) = server.points("?column=label&only=codes&limit=2");
+    assert_eq!(array(&header, &bytes, "code"), [1.0, 0.0]);
+    assert_eq!((header["arrays"].as_object().unwrap().len(), bytes.len()), (1, 4));
+    let (header, bytes) = server.points("?limit=2&layer=disc");
+    assert_eq!((array(&header, &bytes, "row"), &header["rows_of_layer"]), (vec![1.0, 3.0], &json!(4)));
+    assert!(header.get("colour").is_none() && header["arrays"].get("code").is_none());
+    for (query, word) in [
+        ("?limit=0", "`limit` is 0; expected 1 to 10000000"),
+        ("?limit=all", "`limit` is \"all\"; expected a whole number"),
+        ("?layer=umap", "`layer` is `umap`; expected one of `disc`"),
+        ("?column=colour", "`column` is `colour`; expected a column of the set: `label`"),
+        ("?only=codes", "`only` is `codes` without `column`"),
+        ("?only=x&column=label", "`only` is \"x\"; expected `codes`"),
+        ("?columns=label", "did you mean `column`?"),
+    ] {
+        server.refused(&format!("/api/map/points{query}"), 422, word);
+    }
+    server.refused("/api/map/labels?layer=x", 422, "expected one of `disc`");
+}
+
+#[test]
+fn maps_of_the_set_are_layers() {
+    let folder = tempfile::tempdir().unwrap();
+    set(folder.path());
+    let write = |name: &str, points: &str, report: &str| {
+        let map = folder.path().join(name);
+        std::fs::create_dir_all(&map).unwrap();
+        std::fs::write(map.join("points.csv"), points).unwrap();
+        std::fs::write(map.join("projection.json"), report).unwrap();
+    };
+    write("set/maps/flat", "row,id,x0,x1\n3,d,-2,1\n1,b,5.5,7\n", r#"{"by":"umap","disc":false,"root":null}"#);
+    write("set/maps/stale", "row,id,x0,x1\n0,other,0,0\n", r#"{"disc":false}"#);
+    write("ball", "row,id,x0,x1\n0,a,0.5,-0.5\n", r#"{"by":"horopca","factor":1,"disc":true,"root":[0.1,0]}"#);
+    let server = ExplorerServer::start(folder.path(), &["--map", "ball"]);
+    let layer = |name: &str, title: &str, rows: usize, disc: bool| json!({ "name": name, "title": title, "rows": rows, "disc": disc });
+    let expected = [
+        layer("disc", "Disc by depth", 4, true),
+        layer("ball", "ball · horopca, factor 1", 1, true),
+        layer("flat", "flat · umap", 2, false),
+    ];
+    assert_eq!(server.json("/api/map/layers"), json!({ "layers": expected }));
+    let (header, bytes) = server.points("?layer=flat&column=label");
+    let array = |name: &str| array(&header, &bytes, name);
+    assert_eq!((array("row"), array("x"), array("y")), (vec![1.0, 3.0], vec![5.5, -2.0], vec![7.0, 1.0]));
+    // The codes are those of the whole set: cat is 1 although no dog is in this map.
+    assert_eq!((array("code"), &header["root"]), (vec![1.0, 0.0], &Value::Null));
+    assert_eq!(server.points("?layer=ball").0["root"], json!([0.1, 0.0]));
+    // One class has rows in this map. The text of row 3 is no label, because the set has no column `text`.
+    let labels = server.json("/api/map/labels?layer=flat");
+    let label = &labels["labels"][0];
+    assert_eq!(
+        (&label["text"], &label["row"], &label["x"], &label["rows"]),
+        (&json!("cat"), &json!(1), &json!(5.5), &json!(1))
+    );
+    assert_eq!(labels["labels"].as_array().unwrap().len(), 1, "{labels}");
+    let shard = ExplorerServer::start(folder.path(), &["--shard", "1/2"]);
+    let (header, bytes) = shard.points("?layer=flat");
+    assert_eq!(
+        (self::array(&header, &bytes, "row"), self::array(&header, &bytes, "x")),
+        (vec![0.0, 1.0], vec![5.5, -2.0])
+    );
+    let output = command(folder.path(), &["serve", "set", "--port", "0", "--map", "set/maps/stale"]).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success() && said.contains("--map") && said.contains("row 0 has the id `other`"), "{said}");
+}
+
+/// `project --by depth` has the formula of the built-in disc. Its Parquet file is read before its CSV file.
+#[test]
+fn projected_map_is_a_layer_with_the_same_points() {
+    let folder = tempfile::tempdir().unwrap();
+    set(folder.path());
+    std::fs::create_dir(folder.path().join("set/maps")).unwrap();
+    good(folder.path(), &["project", "set", "--by", "depth", "--out", "set/maps/again"]);
+    std::fs::write(folder.path().join("set/maps/again/points.csv"), "not read").unwrap();
+    let server = ExplorerServer::start(folder.path(), &[]);
+    let layers = server.json("/api/map/layers");
+    assert_eq!(layers["layers"][1], json!({ "name": "again", "title": "again · depth", "rows": 4, "disc": true }));
+    let ((built_in, first), (projected, second)) = (server.points(""), server.points("?layer=again"));
+    assert_eq!((&projected["disc"], &projected["root"]), (&json!(true), &json!([0.0, 0.0])));
+    for name in ["row", "x", "y", "depth", "modality"] {
+        let (one, two) = (array(&built_in, &first, name), array(&projected, &second, name));
+        assert!(one.len() == 4 && one.iter().zip(&two).all(|(a, b)| (a - b).abs() < 1e-6), "{name}: {one:?} {two:?}");
+    }
+}
+
+#[test]
+fn labels_are_general_before_specific() {
+    let folder = tempfile::tempdir().unwrap();
+    let modality = vec![Modality::Image, Modality::Text, Modality::Image, Modality::BoxText];
+    set_of(
+        folder.path(),
+        modality,
+        &[
+            ("taxon", ["Aves > Sula", "Aves > Sula", "Aves > Pica", ""]),
+            ("text", ["x.jpg", "Sula", "y.jpg", "a small dog"]),
+        ],
+    );
+    let server = ExplorerServer::start(folder.path(), &[]);
+    let labels = server.json("/api/map/labels");
+    let seen: Vec<(&str, u64, u64, bool)> = labels["labels"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|it| {
+            let number = |name: &str| it[name].as_u64().unwrap();
+            (it["text"].as_str().unwrap(), number("level"), number("rows"), it["inner"].as_bool().unwrap())
+        })
+        .collect();
+    // The text `Sula` is the name of a class, and texts of photos are not shown.
+    assert_eq!(
+        seen,
+        [("Aves", 1, 3, true), ("Sula", 2, 2, false), ("Pica", 2, 1, false), ("a small dog", 1, 1, false)],
+        "{labels}"
+    );
+    let map = server.json("/api/map");
+    let last = &labels["labels"][3];
+    assert!((last["x"].as_f64().unwrap() - map["x"][3].as_f64().unwrap()).abs() < 1e-6 && last["reach"] == 0.0);
+    assert!(labels["labels"][1]["reach"].as_f64().unwrap() > 0.0, "{labels}");
+}
+
+#[test]
+fn listed_rows_come_in_their_order() {
+    let folder = tempfile::tempdir().unwrap();
+    set(folder.path());
+    let server = ExplorerServer::start(folder.path(), &[]);
+    let (status, found) = server.post("/api/rows/list", &json!({ "rows": [2, 0, 2] }));
+    let ids: Vec<&Value> = found.as_array().unwrap().iter().map(|it| &it["id"]).collect();
+    assert_eq!((status, ids), (200, vec![&json!("c"), &json!("a"), &json!("c")]));
+    for (body, expected, word) in [
+        (json!({ "rows": [] }), 422, "`rows` has 0 numbers; expected 1 to 1000"),
+        (json!({ "rows": vec![0; 1001] }), 422, "`rows` has 1001 numbers"),
+        (json!({ "rows": [0, 4] }), 404, "below 4"),
+        (json!({ "rows": [-1] }), 422, "`rows[0]` is -1; expected a whole number"),
+        (json!({ "row": [1] }), 422, "did you mean `rows`?"),
+        (json!([1]), 422, "expected an object"),
+    ] {
+        let (status, answer) = server.post("/api/rows/list", &body);
+        let message = answer["error"]["message"].as_str().unwrap();
+        assert!(status == expected && message.contains(word), "{status}: {message}");
+    }
 }
 
 #[test]

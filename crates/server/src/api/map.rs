@@ -8,7 +8,7 @@ use conifer_embeddings::Modality;
 
 use crate::Server;
 use crate::api::extract::{QueryParams, RowNumber};
-use crate::api::replies::{MapReply, MapRowReply};
+use crate::api::replies::{LayerSummary, LayersReply, MapReply, MapRowReply};
 use crate::api::requests::MapParams;
 use crate::api::search::MIN_RADIUS;
 use crate::body::json;
@@ -38,6 +38,17 @@ pub(crate) async fn map(State(server): State<Arc<Server>>, QueryParams(params): 
             })
         })
         .await
+}
+
+/// `GET /api/map/layers`.
+pub(crate) async fn layers(State(server): State<Arc<Server>>) -> HttpResult {
+    let layers = server.explorer.layers.all().map(|layer| LayerSummary {
+        name: layer.name(),
+        title: layer.title(),
+        rows: layer.len(&server.state),
+        disc: layer.is_disc(),
+    });
+    json(&LayersReply { layers: layers.collect() })
 }
 
 fn letter(modality: Modality) -> char {

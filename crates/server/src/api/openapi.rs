@@ -7,14 +7,22 @@ use serde_json::{Map, Value, json};
 
 use crate::api::info::ServerInfo;
 use crate::api::replies::{
-    BoxesReply, ClassReply, ErrorReply, FactorReply, FactorsReply, HealthReply, HierarchyReply, MapReply, MapRowReply,
-    NeighboursReply, PathReply, PhotoReply, PointReply, PredictionReply, RowReply, SearchReply,
+    BoxesReply, ClassReply, ErrorReply, FactorReply, FactorsReply, HealthReply, HierarchyReply, LabelsReply,
+    LayersReply, MapReply, MapRowReply, NeighboursReply, PathReply, PhotoReply, PointReply, PredictionReply, RowReply,
+    SearchReply,
 };
 use crate::api::requests::{
-    HierarchyRequest, MapParams, NeighbourParams, PointRequest, RowIdParams, SearchRequest, ThumbnailParams,
-    TraverseRequest, TreeParams, non_null,
+    HierarchyRequest, MapLabelsParams, MapParams, MapPointsParams, NeighbourParams, PointRequest, RowIdParams,
+    RowListRequest, SearchRequest, ThumbnailParams, TraverseRequest, TreeParams, non_null,
 };
 use crate::body::typed;
+
+const MAP_POINTS: &str = "Returns the points of a layer as arrays: 8 bytes with the length of the header (little-endian), the header \
+(JSON), then the arrays, little-endian. The header has `layer`, `points` (number of points), `rows_of_layer`, `disc`, \
+`root`, `colour` and `arrays`, which gives the `type` (u8, u32, f32) and `offset` in bytes after the header of each \
+array: `row`, `x`, `y`, `depth`, `modality` (0 image, 1 text, 2 box_image, 3 box_text) and, with `column`, `code`: an \
+index into `colour.names`, or 255 for other values; if all values are numbers, `names` is empty and 0 to 254 stand for \
+`min` to `max`.";
 
 /// Generators of the schemas of requests and of replies.
 struct Schemas {
@@ -96,6 +104,7 @@ fn operations(schemas: &mut Schemas) -> Vec<(&'static str, &'static str, Operati
     let factor = "The number of a factor, from 0; the explorer counts from 1.";
     let factor = path_parameter("factor", factor, json!({ "type": "integer", "minimum": 0 }));
     let asset = path_parameter("name", "The name of a file.", text.clone());
+    let binary = json!({ "type": "string", "contentMediaType": "application/octet-stream" });
     let jpeg = json!({ "type": "string", "contentMediaType": "image/jpeg" });
     vec![
         ("/", "get", Operation::new("The explorer.").returns("text/html", text.clone())),
@@ -111,12 +120,16 @@ fn operations(schemas: &mut Schemas) -> Vec<(&'static str, &'static str, Operati
         ("/api/photos", "post", Operation::new("Embeds a photo and returns a token for queries. The token expires after many more uploads.").reads_photo().json::<PhotoReply>(schemas)),
         ("/api/predict", "post", Operation::new("Returns the deepest class of a tree that is right with the risk of --threshold; 404 without a threshold.").reads::<PointRequest>(schemas).json::<PredictionReply<'_>>(schemas)),
         ("/api/rows", "get", Operation::new("Returns the rows with an id.").query::<RowIdParams>(schemas).json::<Vec<RowReply<'_>>>(schemas)),
+        ("/api/rows/list", "post", Operation::new("Returns the rows with these numbers, in their order.").reads::<RowListRequest>(schemas).json::<Vec<RowReply<'_>>>(schemas)),
         ("/api/rows/{row}", "get", Operation::new("Returns a row.").with(row()).json::<RowReply<'_>>(schemas)),
         ("/api/rows/{row}/neighbours", "get", Operation::new("Returns broader, narrower and near rows.").with(row()).query::<NeighbourParams>(schemas).json::<NeighboursReply<'_>>(schemas)),
         ("/api/rows/{row}/boxes", "get", Operation::new("Returns the boxes of the photo that a row belongs to, each once, with its phrases. At most 1000 rows of a photo are read.").with(row()).json::<BoxesReply<'_>>(schemas)),
         ("/api/rows/{row}/thumbnail", "get", Operation::new("Returns the picture of a row. For a box this is its part of the photo, or the whole photo with `whole=true`.").with(row()).query::<ThumbnailParams>(schemas).returns("image/jpeg", jpeg)),
         ("/api/map", "get", Operation::new("Returns rows projected into the Poincare disc. The distance from the centre shows the distance from the root.").query::<MapParams>(schemas).json::<MapReply>(schemas)),
         ("/api/map/row/{row}", "get", Operation::new("Returns the position of a row in the disc and the half-aperture of its cone in radians.").with(row()).json::<MapRowReply>(schemas)),
+        ("/api/map/layers", "get", Operation::new("Lists the layers of the map: the built-in disc and the projections that the server was given.").json::<LayersReply<'_>>(schemas)),
+        ("/api/map/points", "get", Operation::new(MAP_POINTS).query::<MapPointsParams>(schemas).returns("application/octet-stream", binary)),
+        ("/api/map/labels", "get", Operation::new("Returns words for the map, from general to specific: the classes of the set and its short texts.").query::<MapLabelsParams>(schemas).json::<LabelsReply<'_>>(schemas)),
         ("/api/factors", "get", Operation::new("Returns the factors of a product space, with the mean and maximum depth of the rows.").json::<FactorsReply<'_>>(schemas)),
         ("/api/factors/{factor}", "get", Operation::new("Returns the deepest rows in a factor. The score is the depth in the factor.").with(factor).query::<NeighbourParams>(schemas).json::<FactorReply<'_>>(schemas)),
         ("/api/tree", "get", Operation::new("Returns a class and its children with row counts.").query::<TreeParams>(schemas).json::<ClassReply>(schemas)),

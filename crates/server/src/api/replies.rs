@@ -262,6 +262,54 @@ pub(crate) struct MapRowReply {
     pub(crate) aperture: f32,
 }
 
+/// Reply of `GET /api/map/layers`.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct LayersReply<'a> {
+    /// The built-in disc first.
+    pub(crate) layers: Vec<LayerSummary<'a>>,
+}
+
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct LayerSummary<'a> {
+    /// Name in requests.
+    pub(crate) name: &'a str,
+    /// Name to display.
+    pub(crate) title: &'a str,
+    /// Number of rows that the layer shows.
+    pub(crate) rows: usize,
+    /// True for the Poincare disc, false for a plane.
+    pub(crate) disc: bool,
+}
+
+/// Reply of `GET /api/map/labels`.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct LabelsReply<'a> {
+    /// From general to specific.
+    pub(crate) labels: Vec<MapLabel<'a>>,
+}
+
+/// A word of a map: the name of a class, or a short text of the set.
+#[derive(Debug, PartialEq, Serialize, JsonSchema)]
+pub(crate) struct MapLabel<'a> {
+    pub(crate) text: &'a str,
+    /// Row at the position of the label: for a class, the one nearest to the mean of its rows.
+    pub(crate) row: usize,
+    /// x coordinate of the row.
+    pub(crate) x: f32,
+    /// y coordinate of the row.
+    pub(crate) y: f32,
+    /// Root of the mean squared distance between the rows and their mean; 0 for a text.
+    pub(crate) reach: f32,
+    /// Depth of the row.
+    pub(crate) depth: f32,
+    /// Number of rows with this class or this text, among the rows that were read.
+    pub(crate) rows: usize,
+    /// Level of the class below the root, from 1. Texts have levels, too: 1 for the most general ones.
+    pub(crate) level: usize,
+    /// True if the class has classes below it.
+    pub(crate) inner: bool,
+}
+
 /// Reply of `GET /api/factors`.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct FactorsReply<'a> {

@@ -7,10 +7,10 @@ use conifer_embeddings::Modality;
 use conifer_index::{Direction, Filter, Ranking};
 
 use crate::Server;
-use crate::api::extract::{QueryParams, RowNumber};
+use crate::api::extract::{JsonBody, QueryParams, RowNumber};
 use crate::api::query::PassingRows;
 use crate::api::replies::{NeighboursReply, RowReply};
-use crate::api::requests::{NeighbourParams, RowIdParams};
+use crate::api::requests::{NeighbourParams, RowIdParams, RowListRequest};
 use crate::api::search::best;
 use crate::body::json;
 use crate::error::HttpResult;
@@ -29,6 +29,14 @@ pub(crate) async fn by_id(
 ) -> HttpResult {
     let rows: Vec<RowReply<'_>> =
         server.state.rows_of(&id).take(MAX_ROWS).map(|row| RowReply::of(&server, row)).collect();
+    json(&rows)
+}
+
+/// `POST /api/rows/list`.
+pub(crate) async fn list(State(server): State<Arc<Server>>, JsonBody(request): JsonBody<RowListRequest>) -> HttpResult {
+    request.check()?;
+    request.rows.iter().try_for_each(|row| server.state.check_row(*row))?;
+    let rows: Vec<RowReply<'_>> = request.rows.iter().map(|row| RowReply::of(&server, *row)).collect();
     json(&rows)
 }
 

@@ -10,7 +10,8 @@ use axum::{Router, middleware};
 
 use crate::Server;
 use crate::api::{
-    boxes, factors, hierarchy, info, map, openapi, page, photos, predict, rows, search, thumbnails, traverse, tree,
+    boxes, factors, hierarchy, info, map, map_labels, map_points, openapi, page, photos, predict, rows, search,
+    thumbnails, traverse, tree,
 };
 use crate::app::gate::{RequestGate, pass};
 use crate::body::typed;
@@ -36,12 +37,16 @@ pub(crate) fn routes() -> Vec<ServerRoute> {
         ("post", "/api/traverse", post(traverse::traverse)),
         ("post", "/api/hierarchy", post(hierarchy::hierarchy)),
         ("get", "/api/rows", get(rows::by_id)),
+        ("post", "/api/rows/list", post(rows::list)),
         ("get", "/api/rows/{row}", get(rows::one)),
         ("get", "/api/rows/{row}/neighbours", get(rows::neighbours)),
         ("get", "/api/rows/{row}/boxes", get(boxes::boxes)),
         ("get", "/api/rows/{row}/thumbnail", get(thumbnails::thumbnail)),
         ("get", "/api/map", get(map::map)),
         ("get", "/api/map/row/{row}", get(map::map_row)),
+        ("get", "/api/map/layers", get(map::layers)),
+        ("get", "/api/map/points", get(map_points::points)),
+        ("get", "/api/map/labels", get(map_labels::labels)),
         ("get", "/api/factors", get(factors::factors)),
         ("get", "/api/factors/{factor}", get(factors::factor)),
         ("get", "/api/tree", get(tree::tree)),

@@ -29,6 +29,7 @@ use crate::reporter::Reporter;
 use crate::set::classes::ClassSource;
 use crate::set::explorer::Explorer;
 use crate::set::identity::SetIdentity;
+use crate::set::layers::MapLayers;
 use crate::set::state::ServedSet;
 use crate::settings::Settings;
 use crate::start_error::{Error, Result};
@@ -110,7 +111,7 @@ impl BoundServer {
 
 impl Server {
     fn new(content: ServedContent, bound: &BoundServer, reporter: &Arc<dyn Reporter>) -> Result<Self> {
-        let ServedContent { set, model, endpoint, predictor, source, tree: tree_file, cells, shard } = content;
+        let ServedContent { set, model, endpoint, predictor, source, tree: tree_file, cells, shard, maps } = content;
         let (settings, metrics) = (&bound.settings, &bound.gate.metrics);
         let tree =
             tree_file.as_deref().map(|it| std::fs::read(it).map_err(Error::option(format!("--tree {}", it.display()))));
@@ -128,6 +129,7 @@ impl Server {
             (None, Some(ranks)) => Some(ClassSource::Edges(ranks)),
             (None, None) => ClassSource::of_columns(&set.columns)?,
         };
+        let layers = MapLayers::new(maps, set.len(), shard)?;
         let set = match shard {
             None => set,
             Some((part, of)) => set.select(&(part..set.len()).step_by(of).collect::<Vec<_>>())?,
@@ -169,7 +171,7 @@ impl Server {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         Ok(Server {
             info: ServerInfo::new(&state, capabilities, vectors, shard, identity),
-            explorer: Explorer::new(&state)?,
+            explorer: Explorer::new(&state, layers)?,
             predictor,
             endpoint,
             model: model.map(|it| EmbeddingQueue::start(it, settings.concurrency)).transpose()?,

@@ -7,6 +7,7 @@ use conifer_viz::{PoincareDisc, ProductFactors};
 
 use crate::api::replies::FactorSummary;
 use crate::error::{HttpError, HttpResult};
+use crate::set::layers::MapLayers;
 use crate::set::state::ServedSet;
 use crate::set::tree::ClassTree;
 
@@ -16,16 +17,17 @@ pub(crate) struct Explorer {
     summary: OnceLock<Vec<FactorSummary>>,
     disc: OnceLock<PoincareDisc>,
     pub(crate) classes: Option<ClassTree>,
+    pub(crate) layers: MapLayers,
 }
 
 impl Explorer {
     /// # Errors
     /// The space of the rows is not valid.
-    pub(crate) fn new(rows: &ServedSet) -> conifer_geometry::Result<Self> {
+    pub(crate) fn new(rows: &ServedSet, layers: MapLayers) -> conifer_geometry::Result<Self> {
         let labels = rows.columns.get(LABEL).map(Vec::as_slice);
         let classes = rows.tree.as_ref().map(|it| ClassTree::new(it.tree.clone(), &it.node_of, labels));
         let factors = ProductFactors::new(rows.spec(), rows.root())?;
-        Ok(Explorer { factors, summary: OnceLock::new(), disc: OnceLock::new(), classes })
+        Ok(Explorer { factors, summary: OnceLock::new(), disc: OnceLock::new(), classes, layers })
     }
 
     /// Depth of a point in every factor; `None` if the space is not a product.

@@ -1,3 +1,5 @@
+use std::collections::HashMap;
+
 use crate::Result;
 use crate::chart::escape;
 use crate::figures::FigureFont;
@@ -111,6 +113,18 @@ pub fn map_html(title: &str, data: &str) -> String {
     include_str!("map.html").replace("@TITLE@", &escape(title)).replace("@DATA@", &data)
 }
 
+/// The values of a column that have a colour, in the order of the colours: the most frequent ones of the whole set,
+/// sorted by name. So a value has the same colour in every map of the set, whatever rows are drawn.
+pub fn coloured_values<'a>(values: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
+    let mut counts: HashMap<&str, usize> = HashMap::new();
+    values.for_each(|value| *counts.entry(value).or_default() += 1);
+    let mut found: Vec<(&str, usize)> = counts.into_iter().collect();
+    found.sort_unstable_by(|a, b| b.1.cmp(&a.1).then(a.0.cmp(b.0)));
+    let mut names: Vec<&str> = found.into_iter().take(MAP_COLOURS).map(|(name, _)| name).collect();
+    names.sort_unstable();
+    names
+}
+
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
@@ -147,5 +161,14 @@ mod tests {
         assert!(page.contains("\\u003c/script>\\u003cscript>") && page.contains("&lt;b&gt;"));
         assert_eq!(page.matches("</script>").count(), 2);
         assert!(!page.contains("http://") && !page.contains("https://"));
+    }
+
+    #[test]
+    fn colours_do_not_depend_on_the_rows_drawn() {
+        assert_eq!(coloured_values(["b", "a", "b", "c"].into_iter()), ["a", "b", "c"]);
+        let many: Vec<String> = (0..30).map(|i| format!("{:02}", i % 20)).collect();
+        let found = coloured_values(many.iter().map(String::as_str));
+        assert_eq!(found, ["00", "01", "02", "03", "04", "05", "06", "07"]);
+        assert_eq!(coloured_values([].into_iter()), [""; 0]);
     }
 }

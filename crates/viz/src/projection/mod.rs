@@ -27,7 +27,7 @@ mod umap_tests;
 pub use cosne::{Cosne, CosneKernel, CosneSettings, MAX_COSNE_ROWS};
 pub use horopca::{HoroPca, HoroSettings};
 pub use hyperbolic_rows::{HyperbolicRows, ProjectionCenter};
-pub use map_picture::{MAP_COLOURS, MapPicture, map_html};
+pub use map_picture::{MAP_COLOURS, MapPicture, coloured_values, map_html};
 pub use neighbour_graph::{FuzzyGraph, NeighbourTable};
 pub use pair_sample::PairSample;
 pub use tangent_pca::{TangentPca, tangent_pca, tangent_positions};

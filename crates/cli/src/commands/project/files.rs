@@ -1,10 +1,9 @@
-use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::fs::{self, File};
 use std::path::Path;
 use std::sync::Arc;
 
-use conifer_viz::projection::{MAP_COLOURS, MapPicture, map_html};
+use conifer_viz::projection::{MapPicture, coloured_values, map_html};
 use parquet::basic::Type as Physical;
 use parquet::data_type::{DoubleType, Int64Type};
 use parquet::file::properties::WriterProperties;
@@ -31,6 +30,9 @@ impl ProjectedSet<'_> {
         fs::write(dir.join("map.html"), map_html(&self.title(), &serde_json::to_string(&self.page(&drawn))?))?;
         let mut report = self.report.clone();
         report.insert("drawn".into(), json!(drawn.len()));
+        // `conifer serve --map` needs both to show the map.
+        report.insert("disc".into(), json!(self.is_disc));
+        report.insert("root".into(), json!(self.root));
         fs::write(dir.join("projection.json"), serde_json::to_vec_pretty(&report)?)?;
         Ok(())
     }
@@ -181,18 +183,6 @@ impl ProjectedSet<'_> {
     }
 }
 
-/// The values of a column that have a colour, in the order of the colours: the most frequent ones of the whole set,
-/// sorted by name. So a value has the same colour in every map of the set, whatever rows are drawn.
-fn coloured_values<'a>(values: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
-    let mut counts: HashMap<&str, usize> = HashMap::new();
-    values.for_each(|value| *counts.entry(value).or_default() += 1);
-    let mut found: Vec<(&str, usize)> = counts.into_iter().collect();
-    found.sort_unstable_by(|a, b| b.1.cmp(&a.1).then(a.0.cmp(b.0)));
-    let mut names: Vec<&str> = found.into_iter().take(MAP_COLOURS).map(|(name, _)| name).collect();
-    names.sort_unstable();
-    names
-}
-
 /// A number rounded to four digits, for a title.
 fn rounded(value: f64) -> f64 {
     format!("{value:.3e}").parse().unwrap_or(value)
@@ -206,15 +196,6 @@ fn quoted(cell: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn colours_do_not_depend_on_the_rows_drawn() {
-        assert_eq!(coloured_values(["b", "a", "b", "c"].into_iter()), ["a", "b", "c"]);
-        let many: Vec<String> = (0..30).map(|i| format!("{:02}", i % 20)).collect();
-        let found = coloured_values(many.iter().map(String::as_str));
-        assert_eq!(found, ["00", "01", "02", "03", "04", "05", "06", "07"]);
-        assert_eq!(coloured_values([].into_iter()), [""; 0]);
-    }
 
     #[test]
     fn titles_have_four_digits() {

@@ -1,0 +1,320 @@
+//! The maps that `conifer serve` shows as layers: folders and files that `conifer project` wrote.
+
+use std::collections::HashSet;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, anyhow, bail, ensure};
+use conifer_data::guard::catch_panic;
+use conifer_server::ServedMap;
+use parquet::column::reader::{ColumnReader, ColumnReaderImpl};
+use parquet::data_type::{ByteArray, DataType};
+use parquet::file::reader::{FileReader as _, SerializedFileReader};
+use serde_json::{Map, Value};
+
+use crate::output::note;
+use crate::set_model::set_of;
+
+/// Folder of a set in which maps are found.
+const MAPS: &str = "maps";
+/// Files of a map, the one that is faster to read first.
+const TABLES: [&str; 2] = ["points.parquet", "points.csv"];
+/// Settings of a projection, beside its points.
+const REPORT: &str = "projection.json";
+
+/// The columns of a table of points.
+#[derive(Default)]
+struct PointTable {
+    rows: Vec<i64>,
+    ids: Vec<String>,
+    x: Vec<f64>,
+    /// Empty if the map has one dimension.
+    y: Vec<f64>,
+}
+
+/// Reads the maps `given` by the user and those in the folder `maps` of the set. `ids` are the ids of all rows.
+///
+/// # Errors
+/// A given map cannot be read, belongs to another set, or has the name of another one. A map that was found is left out
+/// with a note instead.
+pub(super) fn served_maps(set: &Path, given: &[PathBuf], ids: &[String]) -> anyhow::Result<Vec<ServedMap>> {
+    let mut maps: Vec<ServedMap> = Vec::new();
+    for path in given {
+        let map = read_map(path, ids).with_context(|| format!("--map {}", path.display()))?;
+        if maps.iter().any(|it| it.name == map.name) {
+            bail!("--map {}: another map is called `{}`; expected another name", path.display(), map.name);
+        }
+        maps.push(map);
+    }
+    for path in found_maps(&conifer_files::resolve(&set_of(set)).join(MAPS)) {
+        match read_map(&path, ids) {
+            Ok(map) if maps.iter().any(|it| it.name == map.name) => {}
+            Ok(map) => maps.push(map),
+            Err(error) => note(&format!("{}: not shown: {error:#}", path.display())),
+        }
+    }
+    maps.iter().for_each(|map| note(&format!("map {}: {} rows", map.title, map.rows.len())));
+    Ok(maps)
+}
+
+/// The subfolders with points, by name.
+fn found_maps(folder: &Path) -> Vec<PathBuf> {
+    let Ok(entries) = fs::read_dir(folder) else { return Vec::new() };
+    let mut found: Vec<PathBuf> = entries.flatten().map(|it| it.path()).filter(|it| table_in(it).is_some()).collect();
+    found.sort();
+    found
+}
+
+fn table_in(folder: &Path) -> Option<PathBuf> {
+    TABLES.iter().map(|name| folder.join(name)).find(|it| it.is_file())
+}
+
+fn read_map(path: &Path, ids: &[String]) -> anyhow::Result<ServedMap> {
+    let table = if path.is_dir() {
+        table_in(path).with_context(|| format!("the folder has no {}; expected a map", TABLES.join(" and no ")))?
+    } else {
+        path.to_owned()
+    };
+    let report = report_beside(&table)?;
+    let points = match table.extension().and_then(|it| it.to_str()) {
+        // The reader of the library may panic on damaged files.
+        Some("parquet") => catch_panic(|| PointTable::of_parquet(&table))
+            .unwrap_or_else(|_| Err(anyhow!("the file is damaged; expected Parquet"))),
+        Some("csv") => PointTable::of_csv(&table),
+        _ => bail!("the file is not a table; expected a folder, a .csv or a .parquet file"),
+    };
+    let name = path.file_stem().map(|it| it.to_string_lossy().into_owned()).unwrap_or_default();
+    points.and_then(|it| it.into_map(name, &report, ids)).with_context(|| table.display().to_string())
+}
+
+/// The settings beside a table; empty without a file.
+fn report_beside(table: &Path) -> anyhow::Result<Map<String, Value>> {
+    let path = table.with_file_name(REPORT);
+    if !path.is_file() {
+        return Ok(Map::new());
+    }
+    let place = || path.display().to_string();
+    serde_json::from_slice(&fs::read(&path).with_context(place)?).with_context(place)
+}
+
+/// True if the report says that the map is a Poincare disc. Reports of older versions name only the projection.
+fn is_disc(report: &Map<String, Value>) -> bool {
+    let text = |name: &str| report.get(name).and_then(Value::as_str).unwrap_or_default();
+    let by_name = ["horopca", "cosne", "depth"].contains(&text("by")) || text("target") == "disc";
+    report.get("disc").and_then(Value::as_bool).unwrap_or(by_name)
+}
+
+fn title(name: &str, report: &Map<String, Value>) -> String {
+    let by = report.get("by").and_then(Value::as_str).filter(|by| *by != name);
+    let factor = report.get("factor").and_then(Value::as_u64);
+    let mut title = name.to_owned();
+    title.extend(by.map(|by| format!(" · {by}")));
+    title.extend(factor.map(|factor| format!(", factor {factor}")));
+    title
+}
+
+impl PointTable {
+    fn of_csv(path: &Path) -> anyhow::Result<Self> {
+        let mut reader = csv::Reader::from_path(path)?;
+        let header = reader.headers()?.clone();
+        let find = |name: &str| header.iter().position(|it| it == name);
+        let column = |name: &str| find(name).with_context(|| missing(name));
+        let (row, id, x, y) = (column("row")?, column("id")?, column("x0")?, find("x1"));
+        let mut table = PointTable::default();
+        let mut record = csv::StringRecord::new();
+        while reader.read_record(&mut record)? {
+            let line = || record.position().map_or(0, csv::Position::line);
+            let cell = |at: usize| record.get(at).unwrap_or_default();
+            let number = |at: usize| {
+                let (name, found) = (&header[at], cell(at));
+                found
+                    .parse::<f64>()
+                    .with_context(|| format!("line {}: `{name}` is `{found}`; expected a number", line()))
+            };
+            let found = cell(row);
+            let row = found
+                .parse::<i64>()
+                .with_context(|| format!("line {}: `row` is `{found}`; expected a row number", line()))?;
+            table.rows.push(row);
+            table.ids.push(cell(id).to_owned());
+            table.x.push(number(x)?);
+            table.y.extend(y.map(number).transpose()?);
+        }
+        Ok(table)
+    }
+
+    fn of_parquet(path: &Path) -> anyhow::Result<Self> {
+        let reader = SerializedFileReader::new(File::open(path)?)?;
+        let schema = reader.metadata().file_metadata().schema_descr_ptr();
+        let find = |name: &str| schema.columns().iter().position(|it| it.name() == name);
+        let column = |name: &str| find(name).with_context(|| missing(name));
+        let (row, id, x, y) = (column("row")?, column("id")?, column("x0")?, find("x1"));
+        let mut table = PointTable::default();
+        for group in 0..reader.num_row_groups() {
+            let group = reader.get_row_group(group)?;
+            let count = usize::try_from(group.metadata().num_rows())?;
+            table.rows.extend(whole_numbers(group.get_column_reader(row)?, "row", count)?);
+            for id in texts(group.get_column_reader(id)?, "id", count)? {
+                table.ids.push(String::from_utf8(id.data().to_vec()).context("`id` is not UTF-8")?);
+            }
+            table.x.extend(numbers(group.get_column_reader(x)?, "x0", count)?);
+            if let Some(y) = y {
+                table.y.extend(numbers(group.get_column_reader(y)?, "x1", count)?);
+            }
+        }
+        Ok(table)
+    }
+
+    /// Checks that the rows are those of the set, and sorts them.
+    fn into_map(self, name: String, report: &Map<String, Value>, ids: &[String]) -> anyhow::Result<ServedMap> {
+        ensure!(!self.rows.is_empty(), "the table has no rows; expected at least one");
+        let mut seen = HashSet::new();
+        let mut points = Vec::with_capacity(self.rows.len());
+        for (at, row) in self.rows.iter().enumerate() {
+            let known = usize::try_from(*row).ok().and_then(|row| Some((u32::try_from(row).ok()?, ids.get(row)?)));
+            let (number, id) = known
+                .with_context(|| format!("row {row}; expected a number below {}, the rows of the set", ids.len()))?;
+            let found = &self.ids[at];
+            ensure!(
+                found == id,
+                "row {row} has the id `{found}`, but `{id}` in the set; expected a map of this set: run \
+                 `conifer project` again"
+            );
+            ensure!(seen.insert(number), "row {row} is given twice; expected it once");
+            points.push((number, [self.x[at], self.y.get(at).copied().unwrap_or(0.0)]));
+        }
+        points.sort_unstable_by_key(|(row, _)| *row);
+        let root = report.get("root").and_then(Value::as_array).and_then(|it| {
+            let y = it.get(1).map_or(Some(0.0), Value::as_f64);
+            Some([it.first()?.as_f64()?, y?])
+        });
+        let map = ServedMap {
+            title: title(&name, report),
+            name,
+            rows: points.iter().map(|(row, _)| *row).collect(),
+            positions: points.into_iter().map(|(_, position)| position).collect(),
+            is_disc: is_disc(report),
+            root,
+        };
+        map.check(ids.len())?;
+        Ok(map)
+    }
+}
+
+fn missing(name: &str) -> String {
+    format!("the table has no column `{name}`; expected the columns row, id, x0 and x1")
+}
+
+fn whole_numbers(column: ColumnReader, name: &str, count: usize) -> anyhow::Result<Vec<i64>> {
+    match column {
+        ColumnReader::Int64ColumnReader(column) => values(column, name, count),
+        ColumnReader::Int32ColumnReader(column) => {
+            Ok(values(column, name, count)?.into_iter().map(i64::from).collect())
+        }
+        _ => bail!("`{name}` is not a column of whole numbers; expected INT64"),
+    }
+}
+
+fn numbers(column: ColumnReader, name: &str, count: usize) -> anyhow::Result<Vec<f64>> {
+    match column {
+        ColumnReader::DoubleColumnReader(column) => values(column, name, count),
+        ColumnReader::FloatColumnReader(column) => {
+            Ok(values(column, name, count)?.into_iter().map(f64::from).collect())
+        }
+        _ => bail!("`{name}` is not a column of numbers; expected DOUBLE"),
+    }
+}
+
+fn texts(column: ColumnReader, name: &str, count: usize) -> anyhow::Result<Vec<ByteArray>> {
+    match column {
+        ColumnReader::ByteArrayColumnReader(column) => values(column, name, count),
+        _ => bail!("`{name}` is not a column of texts; expected BYTE_ARRAY"),
+    }
+}
+
+/// All values of a column of a row group.
+fn values<T: DataType>(mut column: ColumnReaderImpl<T>, name: &str, count: usize) -> anyhow::Result<Vec<T::T>> {
+    // Definition levels are needed for columns that may have empty cells, as other programs write them.
+    let (mut found, mut levels) = (Vec::new(), Vec::new());
+    while found.len() < count {
+        let (records, _, _) = column.read_records(count - found.len(), Some(&mut levels), None, &mut found)?;
+        if records == 0 {
+            break;
+        }
+    }
+    ensure!(found.len() == count, "`{name}` has {} values in {count} rows; expected one in each row", found.len());
+    Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    fn ids() -> Vec<String> {
+        ["a", "b", "c"].map(str::to_owned).to_vec()
+    }
+
+    /// The map of a CSV file, or the message of the error.
+    fn of_csv(text: &str) -> Result<ServedMap, String> {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("mine.csv");
+        fs::write(&path, text).unwrap();
+        read_map(&path, &ids()).map_err(|error| format!("{error:#}"))
+    }
+
+    #[test]
+    fn rows_of_a_table_are_sorted() {
+        let map = of_csv("x1,row,x0,id,more\n4,2,3,c,x\n-1.5,0,1,a,y\n").unwrap();
+        assert_eq!((map.name.as_str(), map.title.as_str(), map.is_disc, map.root), ("mine", "mine", false, None));
+        assert_eq!((map.rows, map.positions), (vec![0, 2], vec![[1.0, -1.5], [3.0, 4.0]]));
+        assert_eq!(of_csv("row,id,x0\n1,b,2\n").unwrap().positions, [[2.0, 0.0]]);
+    }
+
+    #[test]
+    fn wrong_tables_are_refused() {
+        for (text, expected) in [
+            ("row,id,x1\n0,a,1\n", "no column `x0`"),
+            ("row,id,x0\n", "has no rows"),
+            ("row,id,x0\n0,a,left\n", "line 2: `x0` is `left`; expected a number"),
+            ("row,id,x0\n-,a,1\n", "line 2: `row` is `-`"),
+            ("row,id,x0\n3,d,1\n", "row 3; expected a number below 3"),
+            ("row,id,x0\n-1,d,1\n", "row -1; expected a number below 3"),
+            ("row,id,x0\n1,a,1\n", "row 1 has the id `a`, but `b` in the set"),
+            ("row,id,x0\n1,b,1\n1,b,2\n", "row 1 is given twice"),
+            ("row,id,x0\n1,b\n", "found record with 2 fields"),
+        ] {
+            let error = of_csv(text).unwrap_err();
+            assert!(error.contains(expected), "{text}: {error}");
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("points.parquet");
+        fs::write(&path, "PAR1 is not enough PAR1").unwrap();
+        assert!(read_map(&path, &ids()).is_err());
+        assert!(read_map(folder.path().join("absent").as_path(), &ids()).is_err());
+    }
+
+    #[test]
+    fn found_maps_that_do_not_fit_are_left_out() {
+        let folder = tempfile::tempdir().unwrap();
+        let write = |name: &str, file: &str, text: &str| {
+            fs::create_dir_all(folder.path().join(MAPS).join(name)).unwrap();
+            fs::write(folder.path().join(MAPS).join(name).join(file), text).unwrap();
+        };
+        write("umap", "points.csv", "row,id,x0,x1\n0,a,0.5,0\n");
+        write("umap", REPORT, r#"{"by":"umap","target":"disc","factor":1}"#);
+        write("outside", "points.csv", "row,id,x0,x1\n0,a,1.5,0\n");
+        write("outside", REPORT, r#"{"disc":true}"#);
+        write("old", "points.csv", "row,id,x0,x1\n0,z,0.5,0\n");
+        write("notes", "readme.txt", "no map");
+        let maps = served_maps(folder.path(), &[], &ids()).unwrap();
+        assert_eq!(maps.iter().map(|it| it.title.as_str()).collect::<Vec<_>>(), ["umap, factor 1"]);
+        assert!(maps[0].is_disc);
+        // A given map replaces the found one of the same name, and must be readable.
+        let given = [folder.path().join("maps/umap/points.csv"), folder.path().join("maps/old")];
+        let error = served_maps(folder.path(), &given, &ids()).unwrap_err();
+        assert!(format!("{error:#}").contains("--map"), "{error:#}");
+        let maps = served_maps(folder.path(), &[folder.path().join("maps/umap")], &ids()).unwrap();
+        assert_eq!(maps.len(), 1);
+    }
+}
