@@ -9,7 +9,7 @@ pub(crate) enum DeviceArg {
     /// The CPU, on all cores.
     #[default]
     Cpu,
-    /// The first GPU that Vulkan reports.
+    /// wgpu's default Vulkan adapter: a high-power GPU if there is one. `CUBECL_WGPU_DEFAULT_DEVICE` overrides the choice.
     #[cfg(feature = "vulkan")]
     Vulkan,
 }

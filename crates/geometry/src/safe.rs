@@ -53,8 +53,9 @@ pub mod bounds {
     /// Rounding error of the exact score in Euclidean space and on the sphere: the relative error of a distance, and
     /// the absolute error of the cosine of an arc or angle.
     pub const CHORD_ERROR: f32 = 4e-6;
-    /// Absolute error of sums of squares and products of numbers below 1e-19, which underflow. A term loses at most the
-    /// smallest subnormal number, and this is 2^23 of them: a safety factor of 1,000 for 8,000 terms.
+    /// Absolute error of sums of squares and products of numbers below 1e-19, which underflow. Each term loses at most
+    /// the smallest subnormal number, 2^-149. This constant is 2^23 times that: a safety factor of about 1,000 for a sum
+    /// of 8,000 terms.
     pub const UNDERFLOW: f32 = f32::MIN_POSITIVE;
     /// Like [`UNDERFLOW`], for an `f32` dot product that enters an `f64` computation, with a safety factor of 85.
     pub const UNDERFLOW_OF_F32: f64 = 1e-36;

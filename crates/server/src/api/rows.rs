@@ -1,4 +1,4 @@
-//! `GET /api/rows...`: rows by number or id, and the neighbours of a row.
+//! `GET /api/rows`, `GET /api/rows/{row}`, `GET /api/rows/{row}/neighbours` and `POST /api/rows/list`.
 
 use std::sync::Arc;
 

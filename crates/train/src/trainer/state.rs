@@ -3,8 +3,8 @@
 //! `state.json` holds the position of the run, `optimizer.safetensors` the moments, `config.toml` the whole experiment.
 //! `momentum.safetensors` is written by [`MomentumEncoder`](super::momentum::MomentumEncoder). With `train.ema`, the
 //! weights of the checkpoint are the average, and `trained.safetensors` holds the parameters in training.
-//! There is no random generator to store: the schedule is a function of the step, and every random choice is a function
-//! of (seed, epoch, sample).
+//! No state of a random generator is stored. The schedule is a function of the step, draws of the loader of (seed, epoch,
+//! sample, stream), and dropout masks of (seed, step, batch).
 
 use std::collections::BTreeMap;
 use std::fs;
