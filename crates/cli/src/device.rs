@@ -9,7 +9,8 @@ pub(crate) enum DeviceArg {
     /// The CPU, on all cores.
     #[default]
     Cpu,
-    /// wgpu's default Vulkan adapter: a high-power GPU if there is one. `CUBECL_WGPU_DEFAULT_DEVICE` overrides the choice.
+    /// wgpu's default Vulkan adapter: a high-power GPU if there is one. `CUBECL_WGPU_DEFAULT_DEVICE` overrides the
+    /// choice.
     #[cfg(feature = "vulkan")]
     Vulkan,
 }
