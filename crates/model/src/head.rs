@@ -91,7 +91,7 @@ impl Default for HeadConfig {
 /// | feature scales | `visual_alpha`, `textual_alpha` | `{visual,textual}_concept_alphas.i` | - | as Lorentz |
 /// | 1/temperature | `logit_scale` | `logit_scale` | `logit_scale` | `logit_scale` |
 ///
-/// With [`HeadConfig::temperatures`], the [`SOFTMAXES`] take the place of `logit_scale`. Without
+/// With [`HeadConfig::temperatures`], the temperatures of [`SOFTMAXES`] replace `logit_scale`. Without
 /// [`HeadConfig::feature_scale_per_factor`], a product has the feature scales of Lorentz.
 ///
 /// The names are those of the published checkpoints; i counts the factors from 0. A sphere has no feature scale,

@@ -59,6 +59,18 @@ export function circleBefore(x, y, radius, ax, ay) {
   return [cx, cy, Math.hypot(ex - cx, ey - cy)];
 }
 
+/** Returns the smallest rectangle around points; infinite if there are none. */
+export function boundingBox(x, y) {
+  const box = { left: Infinity, right: -Infinity, low: Infinity, high: -Infinity };
+  for (let i = 0; i < x.length; i++) {
+    if (x[i] < box.left) box.left = x[i];
+    if (x[i] > box.right) box.right = x[i];
+    if (y[i] < box.low) box.low = y[i];
+    if (y[i] > box.high) box.high = y[i];
+  }
+  return box;
+}
+
 /**
  * A spatial index of points, to find the point under the pointer without a scan of all points. It indexes the positions
  * that the server sent, so that a move of the map needs no new index.
@@ -66,13 +78,7 @@ export function circleBefore(x, y, radius, ax, ay) {
 export class Grid {
   /** Sorts the points into `side` x `side` cells of their bounding box. */
   constructor(x, y, side = Math.min(512, Math.max(16, Math.ceil(Math.sqrt(x.length) / 2)))) {
-    let [left, right, low, high] = [Infinity, -Infinity, Infinity, -Infinity];
-    for (let i = 0; i < x.length; i++) {
-      if (x[i] < left) left = x[i];
-      if (x[i] > right) right = x[i];
-      if (y[i] < low) low = y[i];
-      if (y[i] > high) high = y[i];
-    }
+    const { left, right, low, high } = boundingBox(x, y);
     Object.assign(this, { x, y, side, left, low });
     this.across = side / Math.max(right - left, 1e-12);
     this.up = side / Math.max(high - low, 1e-12);

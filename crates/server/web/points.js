@@ -1,6 +1,7 @@
 // The points of a map layer as the server sends them: a JSON header and arrays of numbers.
 
 import { getBytes } from "./api.js";
+import { boundingBox } from "./disc.js";
 
 const TYPES = { u8: Uint8Array, u32: Uint32Array, f32: Float32Array };
 
@@ -50,14 +51,8 @@ export function shrinkPoint([x, y], extent) {
 }
 
 function extentOf(x, y) {
-  let [left, right, low, high] = [Infinity, -Infinity, Infinity, -Infinity];
-  for (let i = 0; i < x.length; i++) {
-    if (x[i] < left) left = x[i];
-    if (x[i] > right) right = x[i];
-    if (y[i] < low) low = y[i];
-    if (y[i] > high) high = y[i];
-  }
   if (!x.length) return { x: 0, y: 0, size: 1 };
+  const { left, right, low, high } = boundingBox(x, y);
   return { x: (left + right) / 2, y: (low + high) / 2, size: Math.max(right - left, high - low, 1e-30) / 1.9 };
 }
 

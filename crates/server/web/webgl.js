@@ -62,7 +62,7 @@ export function pointRenderer(canvas, lost) {
   let programs = null;
   let buffers = null;
   let behind = false;
-  // What was uploaded, for a context that is lost and restored.
+  // The uploaded arrays, to upload them again after the browser lost the WebGL context.
   const content = { places: new Float32Array(0), depth: new Float32Array(0), colours: new Uint32Array(0), lines: new Float32Array(0) };
 
   function setUp() {

@@ -194,7 +194,8 @@ class ShardEmbedder:
         return {"number": number, "name": name, "rows": rows, "embedded": int(embedded)}
 
     def _write(self, path: str, identity: dict[str, Any], batches: Iterator[pyarrow.Table]) -> int:
-        # Two workers may write the same shard when the engine takes one of them for dead. Each has a file of its own.
+        # Two workers can write the same shard, if the engine wrongly assumes that one of them died. So each writes a file
+        # with a unique name.
         partial = f"{path}.{socket.gethostname()}-{os.getpid()}-{uuid.uuid4().hex[:8]}.part"
         count = 0
         schema = self._rows(None, 0).to_arrow().schema

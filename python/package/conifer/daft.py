@@ -61,7 +61,7 @@ def embed(
     files = input_files(dataset)
     rows = {name: [file[name] for file in files] for name in ("input", "size", "changed")}
     frame = daft.from_pydict({**rows, "number": list(range(len(files)))})
-    # The model has a pool of threads, so every actor is a process of its own.
+    # The model has a pool of threads, so every actor runs in a separate process.
     actor = daft.cls(_FileEmbedder, max_concurrency=min(actors, len(files)), cpus=num_cpus, use_process=True)(arguments)
     found = frame.select(actor.shard(*(frame[name] for name in frame.column_names)).alias("shard")).to_pydict()
     done = sorted(found["shard"], key=lambda row: int(row["number"]))

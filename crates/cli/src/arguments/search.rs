@@ -56,8 +56,8 @@ pub(crate) struct SearchArgs {
     pub(crate) query: QueryArgs,
     #[command(flatten)]
     pub(crate) embedder: QueryEmbedderArgs,
-    /// Combine the query with this text or the row `id:ID`, such as "a dog" and "a car": takes from each factor the
-    /// point farther from the origin.
+    /// Search for the query and this text together, such as "a dog" and "a car". `id:ID` stands for a row. Meant for
+    /// product spaces: in each factor, the point farthest from the origin is used.
     #[arg(long, value_name = "TEXT", help_heading = "Query")]
     pub(crate) and: Vec<String>,
     /// Ranking of the rows.

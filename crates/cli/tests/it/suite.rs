@@ -79,8 +79,8 @@ fn suite_is_evaluated_reported_and_compared() {
     good(at, &[&suite[..], &["--partial", "--out", "a.tex", "--overwrite"]].concat());
     refused(at, &[&suite[..], &["--name", "a\nb"]].concat(), &["--name", "control"]);
 
-    // One of two benchmarks fails: the records of the other are still printed and appended, but only to a file of
-    // records.
+    // One of two benchmarks fails: the records of the other are still printed and appended to `--out`, unless that file
+    // holds anything but records.
     let two = [
         "eval",
         "run",

@@ -83,7 +83,7 @@ impl CauseCount {
 pub struct StageReport<S = Stage> {
     /// The stage.
     pub stage: S,
-    /// What made the rows: `rules`, `--seeds`, the name of a model, of a file or of a box proposer, or the threshold of
+    /// Origin of the rows: `rules`, `--seeds`, the name of a model, of a file or of a box proposer, or the threshold of
     /// the keep stage.
     pub by: String,
     /// Number of texts that entered the stage.

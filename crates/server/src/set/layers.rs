@@ -25,7 +25,7 @@ pub(crate) enum MapLayer<'a> {
 }
 
 impl MapLayers {
-    /// Checks the maps of a set of `rows` rows. For a shard, keeps only its rows and numbers them anew.
+    /// Checks the maps of a set of `rows` rows. For a shard, keeps only its rows and renumbers them from 0.
     ///
     /// # Errors
     /// Two maps have the same name, or a map has row numbers or positions that are not valid.
