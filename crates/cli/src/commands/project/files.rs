@@ -12,7 +12,7 @@ use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::types::Type;
 use serde_json::{Map, Value, json};
 
-use super::ProjectedSet;
+use super::{ProjectedSet, StoredMap};
 use crate::commands::search::label;
 use crate::parquet_columns::{number_field, text_field, write_numbers, write_texts};
 
@@ -31,6 +31,7 @@ impl ProjectedSet<'_> {
         fs::write(dir.join("map.html"), map_html(&self.title(), &serde_json::to_string(&self.page(&drawn))?))?;
         let mut report = self.report.clone();
         report.insert("drawn".into(), json!(drawn.len()));
+        fs::write(dir.join(StoredMap::FILE), serde_json::to_vec(&self.map)?)?;
         fs::write(dir.join("projection.json"), serde_json::to_vec_pretty(&report)?)?;
         Ok(())
     }
