@@ -43,11 +43,12 @@ fn rows_get_their_coordinates_bit_for_bit() {
                 for center in [ProjectionCenter::Mean, ProjectionCenter::Root] {
                     let Ok(rows) = HyperbolicRows::of_factor(&spec, &root, None, LEN, row) else { continue };
                     let rows = rows.centred(center);
+                    let dim = rows.dim().min(2);
                     let (center, axes) =
-                        (rows.center().to_vec(), TangentPca::of_hyperboloid(&rows, 2, &pairs).unwrap());
+                        (rows.center().to_vec(), TangentPca::of_hyperboloid(&rows, dim, &pairs).unwrap());
                     let map = PointMap::TangentHyperboloid { center: center.clone(), axes: axes.axes };
                     maps.push((axes.coordinates, map));
-                    let settings = HoroSettings { dim: 2, steps: 5, start: None };
+                    let settings = HoroSettings { dim, steps: 5, start: None };
                     let horo = HoroPca::fit(&rows, &settings, &pairs, &mut |_, _| true).unwrap();
                     maps.push((horo.ball(), PointMap::Horospherical { center, directions: horo.directions }));
                 }

@@ -66,7 +66,7 @@ mod tests {
         for power in 0..60 {
             for centre in [2_f64.powi(power), 2_f64.powi(power) * std::f64::consts::SQRT_2] {
                 for shift in -3..=3 {
-                    let v = centre * (1.0 + f64::from(shift) * f64::EPSILON) - 1.0;
+                    let v = (centre * (1.0 + f64::from(shift) * f64::EPSILON) - 1.0).max(0.0);
                     let (found, expected) = (ln_1p(v), v.ln_1p());
                     assert!((found - expected).abs() <= 5e-16 * expected, "{v}: {found} {expected}");
                 }
