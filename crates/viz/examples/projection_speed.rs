@@ -12,8 +12,8 @@
 //! |---|---|
 //! | `horopca/ROWS/DIM/COMPONENTS/STEPS` | Frechet mean, fit and quality with 1,000,000 pairs |
 //! | `cosne/ROWS/DIM/ITERATIONS` | similarities and iterations |
-//! | `cosne-tree/ROWS/DIM/ITERATIONS` | nearest rows by the index, similarities and iterations with `theta` 0.5 |
-//! | `cosne-kept/ROWS/DIM/ITERATIONS/THETA` | the same; `check` is the share of the ten nearest rows that the map keeps |
+//! | `cosne-tree/ROWS/DIM/ITERATIONS` | nearest rows by the index, similarities and iterations with `theta` 0.3 and 10 neighbours per perplexity |
+//! | `cosne-kept/ROWS/DIM/ITERATIONS/THETA/NEIGHBOURS/SEED` | the same with this many neighbours per perplexity (`THETA` 0: exact); `check` is the share of the ten nearest rows that the map keeps |
 //! | `umap/ROWS/DIM/EPOCHS` | start positions, nearest rows by the index, graph and layout in the plane |
 //! | `umap-layout/ROWS/EPOCHS` | graph and layout in the plane, of points of a plane |
 //! | `write/ROWS/DIM/FILE` | writes the rows as little-endian f64 |
@@ -72,17 +72,19 @@ fn prepared(case: &str) -> Box<dyn FnOnce() -> f64> {
         }
         "cosne-tree" => {
             let (points, dim, iterations) = (tree(number(1), number(2)), number(2), number(3));
-            Box::new(move || cosne_tree(points, dim, iterations, 0.5).loss)
+            Box::new(move || cosne_tree(points, dim, &cosne_settings(iterations), 0.3, 10.0).loss)
         }
         "cosne-kept" => {
-            let (len, dim, iterations, theta) = (number(1), number(2), number(3), parts[4].parse().unwrap());
+            let (len, dim, iterations) = (number(1), number(2), number(3));
+            let [theta, factor] = [4, 5].map(|at| parts[at].parse::<f64>().unwrap());
+            let settings = CosneSettings { seed: number(6) as u64, ..cosne_settings(iterations) };
             Box::new(move || {
                 let points = tree(len, dim);
                 let map = if theta > 0.0 {
-                    cosne_tree(points.clone(), dim, iterations, theta)
+                    cosne_tree(points.clone(), dim, &settings, theta, factor)
                 } else {
                     let rows = HyperbolicRows::from_unit(dim, points.clone()).unwrap();
-                    Cosne::fit(&rows, &cosne_settings(iterations), &mut |_, _| true).unwrap()
+                    Cosne::fit(&rows, &settings, &mut |_, _| true).unwrap()
                 };
                 // From the disc to the hyperboloid.
                 let positions = map.positions.as_chunks::<2>().0.iter();
@@ -140,16 +142,15 @@ impl FitProgress for Endless {
     }
 }
 
-fn cosne_tree(points: Vec<f64>, dim: usize, iterations: usize, theta: f64) -> Cosne {
-    let settings = cosne_settings(iterations);
+fn cosne_tree(points: Vec<f64>, dim: usize, settings: &CosneSettings, theta: f64, factor: f64) -> Cosne {
     let rows = HyperbolicRows::from_unit(dim, points).unwrap();
     let points: Vec<f64> = (0..rows.len()).flat_map(|i| rows.row(i).to_vec()).collect();
     let perplexity = settings.checked_perplexity(rows.len()).unwrap();
     let begin = Instant::now();
-    let neighbours = neighbours(&points, dim, (3.0 * perplexity).ceil() as usize);
+    let neighbours = neighbours(&points, dim, (factor * perplexity).ceil() as usize);
     eprintln!("neighbours: {:.1} s", begin.elapsed().as_secs_f64());
     let method = CosneMethod::Tree { neighbours: &neighbours, theta };
-    Cosne::fit_resumable(&rows, method, &settings, &mut Endless).unwrap()
+    Cosne::fit_resumable(&rows, method, settings, &mut Endless).unwrap()
 }
 
 fn narrow(point: &[f64]) -> Vec<f32> {

@@ -63,7 +63,7 @@ pub(crate) struct ProjectArgs {
     #[arg(long, default_value_t = 1.0, help_heading = COSNE)]
     pub(crate) norm_weight: f64,
     /// Largest radius of a group of points, relative to its distance, that counts as one place in the sums over all pairs;
-    /// 0: all pairs, for up to 10,000 rows (default: 0 up to 10,000 rows, else 0.5).
+    /// 0: all pairs, for up to 10,000 rows (default: 0 up to 10,000 rows, else 0.3).
     #[arg(long, allow_negative_numbers = true, help_heading = COSNE)]
     pub(crate) theta: Option<f64>,
     /// Number of iterations; the first quarter has early exaggeration.

@@ -34,11 +34,12 @@ use crate::request::open_rows;
 const REDUCTION_STEPS: usize = 20;
 const REDUCTION_PAIRS: usize = 200_000;
 /// Default of `--theta` for more than [`MAX_COSNE_ROWS`] rows.
-const THETA: f64 = 0.5;
+const THETA: f64 = 0.3;
 /// Number of nearest rows between which a query is placed in a map of CO-SNE.
 const PLACED_BY: usize = 15;
-/// Number of neighbours of CO-SNE's tree, relative to the perplexity. Farther rows have similarities near zero.
-const NEIGHBOURS_PER_PERPLEXITY: f64 = 3.0;
+/// Number of neighbours of CO-SNE's tree, relative to the perplexity. In many dimensions the similarities fall slowly with
+/// the distance: with three times the perplexity a map keeps fewer neighbours (docs/performance.md).
+const NEIGHBOURS_PER_PERPLEXITY: f64 = 10.0;
 
 /// Projected rows, ready to be written.
 struct ProjectedSet<'a> {

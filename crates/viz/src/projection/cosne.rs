@@ -50,7 +50,7 @@ pub enum CosneMethod<'a> {
     Exact,
     /// The similarities over the nearest rows, and the repulsion by a tree of the disc.
     Tree {
-        /// The nearest rows of each row, about three times the perplexity.
+        /// The nearest rows of each row, about ten times the perplexity.
         neighbours: &'a NeighbourTable,
         /// Largest radius of a group of points, relative to its distance, that counts as one place; 0 to below 1. The
         /// distance of each pair is then off by at most this share.

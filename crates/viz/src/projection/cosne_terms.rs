@@ -252,15 +252,16 @@ impl DenseTile {
     #[inline(always)]
     fn add_own(&self, lanes: &mut [[f64; 8]; 5]) {
         let [own_x, own_y] = &self.to_own;
+        let [ax, ay, rx, ry, total] = lanes;
         for first in (0..TILE).step_by(8) {
             for lane in 0..8 {
                 let at = first + lane;
                 let (p, w) = (self.similar[at], self.kernel[at]);
-                lanes[0][lane] += p * own_x[at];
-                lanes[1][lane] += p * own_y[at];
-                lanes[2][lane] += w * own_x[at];
-                lanes[3][lane] += w * own_y[at];
-                lanes[4][lane] += w;
+                ax[lane] += p * own_x[at];
+                ay[lane] += p * own_y[at];
+                rx[lane] += w * own_x[at];
+                ry[lane] += w * own_y[at];
+                total[lane] += w;
             }
         }
     }

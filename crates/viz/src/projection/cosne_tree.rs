@@ -49,7 +49,7 @@ impl TreeTerms {
         }
         let (len, count) = (neighbours.len(), neighbours.count());
         if perplexity >= count as f64 {
-            let expected = format!("more than the perplexity {perplexity}, better three times as many");
+            let expected = format!("more than the perplexity {perplexity}, better ten times as many");
             return Err(Error::invalid("number of neighbours", count, expected));
         }
         let of_row = |i: usize| {

@@ -177,14 +177,18 @@ impl StageProgress<'_> {
         self.error.is_none()
     }
 
-    /// The time left, from the speed of this run.
+    /// The time left, from the speed of this run; empty before its first step.
     fn left(&self, done: usize, total: usize) -> String {
         let here = done - self.first.unwrap_or(0).min(done);
         if here == 0 {
-            return "unknown time".to_owned();
+            return String::new();
         }
         let seconds = self.begun.elapsed().as_secs_f64() * (total - done) as f64 / here as f64;
-        if seconds < 120.0 { format!("{seconds:.0} s") } else { format!("{:.0} min", seconds / 60.0) }
+        if seconds < 120.0 {
+            format!(", about {seconds:.0} s left")
+        } else {
+            format!(", about {:.0} min left", seconds / 60.0)
+        }
     }
 }
 
@@ -221,7 +225,7 @@ impl FitProgress for StageProgress<'_> {
         }
         let is_saved = self.save(state);
         if is_saved && self.bar.is_hidden() && done < total {
-            note(&format!("{}: {done} of {total}, about {} left", self.what, self.left(done, total)));
+            note(&format!("{}: {done} of {total}{}", self.what, self.left(done, total)));
         }
         is_saved
     }
