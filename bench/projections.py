@@ -6,7 +6,7 @@ interleaved rounds. Raw rounds are stored, and a table is printed as Markdown.
     python3 bench/projections.py [--rounds 3] [--program target/release/examples/projection_speed] [--only horopca]
     python3 bench/projections.py --table                 prints the table of the stored rounds
 
-The rounds are stored in `bench/results/projections.jsonl`; a new measurement replaces them. `BENCH_PROJECTIONS_PYTHON`
+The rounds are stored in `bench/results/projections.jsonl`; a new measurement of a case replaces them. `BENCH_PROJECTIONS_PYTHON`
 names a Python with torch and numpy; without it a virtual environment is created next to this file. Both sides read the same
 rows and do the same number of steps. PyTorch starts from fixed directions and positions and evaluates all pairs of CO-SNE in
 one table; ours also chooses its start and measures the result.
@@ -84,6 +84,10 @@ def measure(given):
                     case = "/".join(part for part in case.split("/") if not part.endswith(".f64") and part not in folder.split("/"))
                     found.append({"kind": "round", "name": name, "side": side, "round": number, "case": case, "share": share if side == "torch" else 1, **reply})
                     print(json.dumps(found[-1]), flush=True)
+    # The rounds of cases that were not measured now are kept.
+    measured = {it.get("name") for it in found}
+    earlier = [json.loads(line) for line in RESULTS.read_text().splitlines()] if RESULTS.exists() else []
+    found += [it for it in earlier if it["kind"] == "round" and it["name"] not in measured]
     RESULTS.parent.mkdir(exist_ok=True)
     RESULTS.write_text("".join(json.dumps(it) + "\n" for it in found))
 
