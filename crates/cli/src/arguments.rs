@@ -11,6 +11,7 @@ mod features;
 mod figure;
 mod hierarchy;
 mod path;
+mod place;
 mod predict;
 mod project;
 mod ranking;
@@ -36,6 +37,7 @@ pub(crate) use features::FeaturesArgs;
 pub(crate) use figure::FigureArgs;
 pub(crate) use hierarchy::{ChainProtocolArg, HierarchyArgs};
 pub(crate) use path::PathArg;
+pub(crate) use place::PlaceArgs;
 pub(crate) use predict::{ClassTextArg, PredictArgs};
 pub(crate) use project::{CenterArg, KernelArg, ProjectArgs, ProjectionArg, UmapTargetArg};
 pub(crate) use ranking::RankingArg;
@@ -108,6 +110,9 @@ pub(crate) enum Command {
     Export(ExportArgs),
     /// Project an embedding set to a few dimensions and draw a map: tangent PCA, depth, HoroPCA, CO-SNE or UMAP.
     Project(Box<ProjectArgs>),
+    /// Print the place of a text, a photo or a row in a map that `project` made: by the formula of the map, or between its
+    /// nearest rows.
+    Place(Box<PlaceArgs>),
     /// Draw a figure of the papers from sets, data, results or runs, as SVG, PNG and CSV.
     Figure(Box<FigureArgs>),
     /// Measure texts in every factor of a product space: norms, conjunctions, photos of a factor, specialisation.

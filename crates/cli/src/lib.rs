@@ -12,6 +12,7 @@ mod old_spelling;
 mod output;
 mod parquet_columns;
 mod pictures;
+mod point_table;
 mod progress;
 mod query_resolver;
 mod request;

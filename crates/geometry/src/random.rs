@@ -9,6 +9,11 @@ impl SplitMix {
         SplitMix(seed)
     }
 
+    /// The seed of a generator that continues with the numbers of this one.
+    pub fn state(&self) -> u64 {
+        self.0
+    }
+
     /// The next number, uniform in (0, 1].
     pub fn uniform(&mut self) -> f64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);

@@ -84,9 +84,6 @@ pub mod bounds {
 
 /// Thresholds of the projections in crate `viz`. They compute in `f64` at curvature -1.
 pub mod projection {
-    /// Smallest `u = cosh(d) - 1` at which a distance is computed as `ln(1 + u + sinh(d))` instead of with the slower
-    /// `ln_1p`. There `u + sinh(d)` is 0.046, so the relative error of the logarithm is at most 5e-15.
-    pub const PLAIN_LOGARITHM: f64 = 1e-3;
     /// Largest `sinh(d)` of two points that are treated as having no direction to each other. `d / sinh(d)` differs
     /// from 1 by less than 2e-25.
     pub const SHORT_SINH: f64 = 1e-12;

@@ -25,6 +25,7 @@ use conifer_geometry::{ManifoldSpec, Root, Space, space};
 use rayon::prelude::*;
 
 use crate::principal::principal;
+use crate::projection::PointMap;
 
 /// Maximum number of rows from which the principal components are computed.
 const SAMPLE: usize = 1024;
@@ -94,14 +95,29 @@ impl PoincareDisc {
         }
         let centred: Vec<Vec<f64>> =
             directions.iter().map(|it| it.iter().zip(&mean).map(|(v, m)| v - m).collect()).collect();
-        let root_curv =
-            (!spec.curv.is_empty()).then(|| (spec.curv.iter().sum::<f64>() / spec.curv.len() as f64).sqrt());
-        let deepest = match root_curv {
+        let deepest = match root_curv(spec) {
             Some(_) => 0.0, // not used
             None => (0..len).into_par_iter().map(|i| geometry.depth(&wide(&row(i)), root)).reduce(|| 0.0, f64::max),
         };
         let axes = principal(&centred, spec.dim, 2, STEPS);
+        Self::of_parts(spec, root, mean, axes, deepest)
+    }
+
+    /// The projection with the numbers of [`PoincareDisc::point_map`].
+    pub(crate) fn of_parts(
+        spec: &ManifoldSpec,
+        root: &Root,
+        mean: Vec<f64>,
+        axes: Vec<Vec<f64>>,
+        deepest: f64,
+    ) -> conifer_geometry::Result<Self> {
+        let (geometry, root_curv) = (space::<f64>(spec)?, root_curv(spec));
         Ok(PoincareDisc { spec: spec.clone(), root: root.clone(), geometry, mean, axes, root_curv, deepest })
+    }
+
+    /// The projection as numbers that can be stored.
+    pub fn point_map(&self) -> PointMap {
+        PointMap::Disc { mean: self.mean.clone(), axes: self.axes.clone(), deepest: self.deepest }
     }
 
     /// Projects a point of the space, which need not be a row.
@@ -133,6 +149,11 @@ impl PoincareDisc {
             depth: projected.iter().map(|it| it.depth).collect(),
         }
     }
+}
+
+/// Root of the mean curvature parameter; `None` for the sphere and flat space.
+fn root_curv(spec: &ManifoldSpec) -> Option<f64> {
+    (!spec.curv.is_empty()).then(|| (spec.curv.iter().sum::<f64>() / spec.curv.len() as f64).sqrt())
 }
 
 /// Returns `count` evenly spaced numbers below `len`, ascending; all numbers if `len` is at most `count`.

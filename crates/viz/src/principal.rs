@@ -1,6 +1,7 @@
 use conifer_geometry::safe::projection::AXIS_SETTLED;
 use conifer_geometry::safe::{EPS_F64, ratio};
 use conifer_geometry::slices::{dot, norm};
+use rayon::prelude::*;
 
 /// The first `count` principal components of centred rows as unit vectors, by power iteration on all at once. A
 /// component is zero if the rows vary along fewer directions. The sign makes the coordinate of largest absolute value
@@ -20,14 +21,14 @@ pub(crate) fn principal(centred: &[Vec<f64>], dim: usize, count: usize, steps: u
     let mut axes: Vec<Vec<f64>> = (0..count).map(start).collect();
     for _ in 0..steps {
         let before = axes.clone();
-        for axis in &mut axes {
+        axes.par_iter_mut().for_each(|axis| {
             let mut next = vec![0.0; dim];
             for row in centred {
                 let along = dot(row, axis);
                 next.iter_mut().zip(row).for_each(|(n, v)| *n += along * v);
             }
             *axis = next;
-        }
+        });
         orthonormalise(&mut axes);
         let change = |(a, b): (&Vec<f64>, &Vec<f64>)| a.iter().zip(b).all(|(a, b)| (a - b).abs() <= AXIS_SETTLED);
         if axes.iter().zip(&before).all(change) {

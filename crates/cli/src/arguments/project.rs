@@ -34,9 +34,16 @@ pub(crate) struct ProjectArgs {
     /// Maximum number of pairs of rows over which variance and distortion are averaged, but at least one pair per row.
     #[arg(long, default_value_t = 1_000_000)]
     pub(crate) pairs: usize,
-    /// New folder for points.csv, points.parquet, map.svg, map.png, map.html and projection.json.
+    /// New folder for points.csv, points.parquet, map.svg, map.png, map.html, map.json and projection.json.
     #[arg(long, value_name = "DIR")]
     pub(crate) out: PathBuf,
+    /// Seconds between two states of an unfinished `horopca`, `cosne` or `umap`, which the same command continues after it
+    /// was stopped or killed; 0: after every step.
+    #[arg(long, value_name = "SECONDS", default_value_t = 30)]
+    pub(crate) save_every: u64,
+    /// Discard the state that an earlier command left, and start over.
+    #[arg(long)]
+    pub(crate) restart: bool,
     /// Maximum number of gradient steps per component.
     #[arg(long, default_value_t = 100, help_heading = HOROPCA)]
     pub(crate) steps: usize,
@@ -55,6 +62,10 @@ pub(crate) struct ProjectArgs {
     /// Weight of the term that keeps the distances to the root.
     #[arg(long, default_value_t = 1.0, help_heading = COSNE)]
     pub(crate) norm_weight: f64,
+    /// Largest radius of a group of points, relative to its distance, that counts as one place in the sums over all pairs;
+    /// 0: all pairs, for up to 10,000 rows (default: 0 up to 10,000 rows, else 0.3).
+    #[arg(long, allow_negative_numbers = true, help_heading = COSNE)]
+    pub(crate) theta: Option<f64>,
     /// Number of iterations; the first quarter has early exaggeration.
     #[arg(long, default_value_t = 500, help_heading = COSNE)]
     pub(crate) iterations: usize,
@@ -81,7 +92,7 @@ pub(crate) enum ProjectionArg {
     Depth,
     /// Horospherical projections that keep the most variance (Chami et al. 2021); hyperbolic spaces.
     Horopca,
-    /// Neighbourhoods and distances to the root (Guo et al. 2022); hyperbolic spaces, up to 10,000 rows.
+    /// Neighbourhoods and distances to the root (Guo et al. 2022); hyperbolic spaces.
     Cosne,
     /// Neighbourhoods by geodesic distance (McInnes et al. 2018); every space.
     Umap,

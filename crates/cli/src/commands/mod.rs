@@ -14,6 +14,7 @@ mod features;
 mod figure;
 mod hierarchy;
 mod lists;
+mod place;
 mod predict;
 mod project;
 mod quickstart;
@@ -51,6 +52,7 @@ pub(crate) fn run(cli: Cli) -> anyhow::Result<()> {
         Command::Store(command) => store::run(command, json),
         Command::Export(args) => export::run(args, json),
         Command::Project(args) => project::run(*args, json),
+        Command::Place(args) => place::run(&args, json, &device),
         Command::Factors(args) => factors::run(&args, json, &device),
         Command::Figure(args) => figure::run(&args, json, &device),
         Command::Traverse(args) => traverse::run(args, json, &device),

@@ -2,9 +2,13 @@
 
 mod files;
 mod neighbours;
+mod stored_map;
+mod unfinished;
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::path::Path;
+use std::time::Duration;
 
 use anyhow::{Context as _, bail, ensure};
 use conifer_geometry::random::SplitMix;
@@ -12,22 +16,31 @@ use conifer_geometry::{ManifoldSpec, Root, space};
 use conifer_index::Snapshot;
 use conifer_viz::PoincareDisc;
 use conifer_viz::projection::{
-    Cosne, CosneKernel, CosneSettings, HoroPca, HoroSettings, HyperbolicRows, PairSample, ProjectionCenter,
-    ProjectionQuality, TangentPca, tangent_pca,
+    Cosne, CosneKernel, CosneMethod, CosneSettings, HoroPca, HoroSettings, HyperbolicRows, MAX_COSNE_ROWS, PairSample,
+    PointMap, ProjectionCenter, ProjectionQuality, TangentPca, tangent_pca,
 };
 use serde_json::{Map, Value, json};
 
-use self::neighbours::ProjectedPart;
+pub(super) use self::neighbours::ProjectedPart;
+use self::stored_map::MapSurface;
+pub(super) use self::stored_map::{Placement, StoredMap};
+use self::unfinished::UnfinishedMap;
 use crate::arguments::{CenterArg, KernelArg, ProjectArgs, ProjectionArg, UmapTargetArg};
 use crate::output::{note, print, print_json};
 use crate::request::open_rows;
-use crate::{progress, signal};
 
 /// Gradient steps per component of the HoroPCA that reduces the rows before CO-SNE. Kept low, because there are many
 /// components and CO-SNE does not need their exact directions.
 const REDUCTION_STEPS: usize = 20;
 /// Maximum number of pairs for this HoroPCA.
 const REDUCTION_PAIRS: usize = 200_000;
+/// Default of `--theta` for more than [`MAX_COSNE_ROWS`] rows.
+const THETA: f64 = 0.3;
+/// Number of nearest rows between which a query is placed in a map of CO-SNE.
+const PLACED_BY: usize = 15;
+/// Number of neighbours of CO-SNE's tree, relative to the perplexity. In many dimensions the similarities fall slowly with
+/// the distance: with three times the perplexity a map keeps fewer neighbours (docs/performance.md).
+const NEIGHBOURS_PER_PERPLEXITY: f64 = 10.0;
 
 /// Projected rows, ready to be written.
 struct ProjectedSet<'a> {
@@ -41,6 +54,7 @@ struct ProjectedSet<'a> {
     depth: Vec<f64>,
     root: Option<Vec<f64>>,
     is_disc: bool,
+    map: StoredMap,
     /// Settings and measurements, for `projection.json`.
     report: Map<String, Value>,
 }
@@ -52,17 +66,26 @@ pub(crate) fn run(args: ProjectArgs, as_json: bool) -> anyhow::Result<()> {
     let set = open_rows(&args.set)?;
     ensure!(!set.is_empty(), "{}: the set has no rows, so there is nothing to project", args.set.display());
     set.check()?;
-    let projected = match projection(&args, &set) {
+    let fingerprint = set.fingerprint()?;
+    let every = Duration::from_secs(args.save_every);
+    let unfinished = UnfinishedMap::open(out, settings(&args, &fingerprint), every, args.restart)?;
+    let projected = match projection(&args, &set, fingerprint, &unfinished) {
         Err(error) if matches!(error.downcast_ref(), Some(conifer_viz::Error::Stopped)) => {
+            let is_saved = unfinished.is_saved();
             if as_json {
-                return print_json(&json!({ "out": out, "stopped": true }));
+                return print_json(&json!({ "out": out, "stopped": true, "saved": is_saved }));
             }
-            return print("stopped; nothing was written\n");
+            return print(if is_saved {
+                "stopped; repeat the command to continue\n"
+            } else {
+                "stopped; nothing was written\n"
+            });
         }
         other => other.with_context(|| format!("projecting {}", args.set.display()))?,
     };
     conifer_files::create_folder(out, is_free, |fresh| projected.write(fresh))
         .with_context(|| out.display().to_string())?;
+    unfinished.finish()?;
     if as_json {
         let mut report = projected.report;
         report.insert("out".into(), json!(out));
@@ -71,7 +94,52 @@ pub(crate) fn run(args: ProjectArgs, as_json: bool) -> anyhow::Result<()> {
     print(&format!("{}\n{} rows -> {}\n", projected.notes().join("\n"), projected.rows.len(), out.display()))
 }
 
-fn projection<'a>(args: &ProjectArgs, set: &'a Snapshot) -> anyhow::Result<ProjectedSet<'a>> {
+/// The settings that determine the coordinates, by name.
+fn settings(args: &ProjectArgs, fingerprint: &str) -> BTreeMap<String, String> {
+    fn text(value: Option<impl ToString>) -> String {
+        value.map_or_else(|| "the default".to_owned(), |it| it.to_string())
+    }
+    let center = args.center.map(|it| if it == CenterArg::Mean { "mean" } else { "root" });
+    let mut all = vec![
+        ("the version of conifer", env!("CARGO_PKG_VERSION").to_owned()),
+        ("the sha256 of the set", fingerprint.to_owned()),
+        ("--by", name_of(args.by).to_owned()),
+        ("--dim", args.dim.to_string()),
+        ("--factor", text(args.factor)),
+        ("--center", text(center)),
+        ("--sample", text(args.sample)),
+        ("--seed", args.seed.to_string()),
+    ];
+    match args.by {
+        ProjectionArg::TangentPca | ProjectionArg::Depth => {}
+        ProjectionArg::Horopca => {
+            all.extend([("--steps", args.steps.to_string()), ("--pairs", args.pairs.to_string())]);
+        }
+        ProjectionArg::Cosne => all.extend([
+            ("--components", text(args.components)),
+            ("--perplexity", text(args.perplexity)),
+            ("--kernel", kernel_name(args.kernel).to_owned()),
+            ("--gamma", text(args.gamma)),
+            ("--norm-weight", args.norm_weight.to_string()),
+            ("--iterations", args.iterations.to_string()),
+            ("--theta", text(args.theta)),
+        ]),
+        ProjectionArg::Umap => all.extend([
+            ("--neighbours", text(args.neighbours)),
+            ("--min-dist", args.min_dist.to_string()),
+            ("--epochs", text(args.epochs)),
+            ("--target", if args.target == UmapTargetArg::Disc { "disc" } else { "plane" }.to_owned()),
+        ]),
+    }
+    all.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+}
+
+fn projection<'a>(
+    args: &ProjectArgs,
+    set: &'a Snapshot,
+    fingerprint: String,
+    unfinished: &UnfinishedMap,
+) -> anyhow::Result<ProjectedSet<'a>> {
     let rows = chosen_rows(set.len(), args.sample, args.seed)?;
     let row = |i: usize| set.row(rows[i]);
     let pairs = PairSample::new(rows.len(), args.pairs, args.seed);
@@ -103,19 +171,21 @@ fn projection<'a>(args: &ProjectArgs, set: &'a Snapshot) -> anyhow::Result<Proje
         "--center mean: the space is {}; expected a hyperboloid, or --center root",
         set.spec
     );
-    let (coordinates, root, is_disc);
+    let (coordinates, root, is_disc, placement): (_, _, _, Placement);
     match args.by {
         ProjectionArg::TangentPca => {
-            let found = if is_hyperboloid {
+            let found;
+            if is_hyperboloid {
                 let hyperbolic = hyperboloid()?;
-                let found = TangentPca::of_hyperboloid(&hyperbolic, args.dim, &pairs)?;
+                found = TangentPca::of_hyperboloid(&hyperbolic, args.dim, &pairs)?;
                 found.quality.iter().for_each(|it| put_quality(&mut put, it, hyperbolic.scale()));
-                found
+                let (center, axes) = (hyperbolic.center().to_vec(), found.axes.clone());
+                placement = PointMap::TangentHyperboloid { center, axes }.into();
             } else {
-                let found = tangent_pca(&set.spec, &set.root, args.dim, &pairs, row)?;
+                found = tangent_pca(&set.spec, &set.root, args.dim, &pairs, row)?;
                 found.quality.iter().for_each(|it| put_quality(&mut put, it, 1.0));
-                found
-            };
+                placement = PointMap::Tangent { axes: found.axes.clone() }.into();
+            }
             put("tangent_share", json!(found.tangent_share));
             (coordinates, root, is_disc) = (found.coordinates, Some(found.root), is_hyperboloid);
         }
@@ -128,12 +198,13 @@ fn projection<'a>(args: &ProjectArgs, set: &'a Snapshot) -> anyhow::Result<Proje
             let part = |i: usize| Cow::Owned(set.row(rows[i])[start..start + width].to_vec());
             let disc = PoincareDisc::new(&spec, &root_of, rows.len(), part)?;
             let map = disc.map(rows.len(), part, rows.len());
+            placement = disc.point_map().into();
             coordinates = map.x.iter().zip(&map.y).flat_map(|(x, y)| [*x, *y]).collect();
             (root, is_disc) = (Some(vec![0.0; 2]), true);
         }
         ProjectionArg::Horopca => {
             let hyperbolic = hyperboloid()?;
-            let found = horopca(&hyperbolic, args.dim, args.steps, &pairs)?;
+            let found = horopca(&hyperbolic, args.dim, args.steps, &pairs, unfinished)?;
             put("steps", json!(found.steps));
             put_quality(&mut put, &found.quality, hyperbolic.scale());
             let ball = |point: Vec<f64>| {
@@ -142,20 +213,23 @@ fn projection<'a>(args: &ProjectArgs, set: &'a Snapshot) -> anyhow::Result<Proje
             };
             root = Some(ball(found.project(hyperbolic.root())));
             (coordinates, is_disc) = (found.ball(), true);
+            placement =
+                PointMap::Horospherical { center: hyperbolic.center().to_vec(), directions: found.directions }.into();
         }
         ProjectionArg::Cosne => {
             ensure!(args.dim == 2, "--dim is {}; expected 2 for --by cosne", args.dim);
             let mut hyperbolic = hyperboloid()?;
             // Check the number of rows before the long reduction.
+            let theta = args.theta.unwrap_or(if rows.len() > MAX_COSNE_ROWS { THETA } else { 0.0 });
+            ensure!((0.0..1.0).contains(&theta), "--theta is {theta}; expected 0 to below 1");
             ensure!(
-                rows.len() <= conifer_viz::projection::MAX_COSNE_ROWS,
-                "rows: {}; expected at most {} for --by cosne; draw a sample (--sample N)",
-                rows.len(),
-                conifer_viz::projection::MAX_COSNE_ROWS
+                theta > 0.0 || rows.len() <= MAX_COSNE_ROWS,
+                "rows: {}; expected at most {MAX_COSNE_ROWS} for --theta 0; leave it out, or draw a sample (--sample N)",
+                rows.len()
             );
             if let Some(count) = args.components {
                 let few = PairSample::new(rows.len(), REDUCTION_PAIRS, args.seed);
-                let reduced = horopca(&hyperbolic, count, REDUCTION_STEPS, &few).context("--components")?;
+                let reduced = horopca(&hyperbolic, count, REDUCTION_STEPS, &few, unfinished).context("--components")?;
                 put("components", json!(count));
                 put("components_explained", json!(reduced.quality.explained));
                 hyperbolic = HyperbolicRows::from_unit(count, reduced.coordinates)?;
@@ -174,8 +248,23 @@ fn projection<'a>(args: &ProjectArgs, set: &'a Snapshot) -> anyhow::Result<Proje
                 exaggeration: 4.0,
                 seed: args.seed,
             };
-            let found = watched("iterations", |observer| Cosne::fit(&hyperbolic, &settings, observer))?;
-            put("kernel", json!(if kernel == CosneKernel::Paper { "paper" } else { "torchdr" }));
+            let neighbours = match theta {
+                0.0 => None,
+                _ => {
+                    let perplexity = settings.checked_perplexity(rows.len())?;
+                    let count = ((NEIGHBOURS_PER_PERPLEXITY * perplexity).ceil() as usize).min(rows.len() - 1);
+                    Some(ProjectedPart::of_hyperboloid(&hyperbolic)?.neighbours(count, unfinished)?)
+                }
+            };
+            let method = match &neighbours {
+                None => CosneMethod::Exact,
+                Some(neighbours) => CosneMethod::Tree { neighbours, theta },
+            };
+            let found = unfinished.stage("cosne", "iterations", |progress| {
+                Ok(Cosne::fit_resumable(&hyperbolic, method, &settings, progress)?)
+            })?;
+            put("kernel", json!(kernel_name(args.kernel)));
+            put("theta", json!(theta));
             put("gamma", json!(settings.gamma));
             put("perplexity", json!(found.perplexity));
             put("norm_weight", json!(settings.norm_weight));
@@ -185,6 +274,7 @@ fn projection<'a>(args: &ProjectArgs, set: &'a Snapshot) -> anyhow::Result<Proje
             put("divergence", json!(found.divergence));
             (coordinates, is_disc) = (found.positions, true);
             root = (center == CenterArg::Root).then(|| vec![0.0; 2]);
+            placement = Placement::Neighbours { count: PLACED_BY.min(rows.len()), surface: MapSurface::Disc };
         }
         ProjectionArg::Umap => {
             ensure!(args.dim == 2, "--dim is {}; expected 2 for --by umap", args.dim);
@@ -193,8 +283,9 @@ fn projection<'a>(args: &ProjectArgs, set: &'a Snapshot) -> anyhow::Result<Proje
                 "--center is given; expected none for --by umap, which places neighbourhoods"
             );
             let part = ProjectedPart::new(set, &rows, args.factor)?;
-            let found = part.umap(args)?;
-            put("neighbours", json!(neighbours::umap_neighbours(args, rows.len())?));
+            let found = part.umap(args, unfinished)?;
+            let count = neighbours::umap_neighbours(args, rows.len())?;
+            put("neighbours", json!(count));
             put("min_dist", json!(args.min_dist));
             put("epochs", json!(found.epochs));
             put("curve", json!(found.curve));
@@ -202,6 +293,9 @@ fn projection<'a>(args: &ProjectArgs, set: &'a Snapshot) -> anyhow::Result<Proje
             is_disc = args.target == UmapTargetArg::Disc;
             put("target", json!(if is_disc { "disc" } else { "plane" }));
             (coordinates, root) = (found.positions, None);
+            // The row itself counts as a neighbour, a query does not.
+            let surface = if is_disc { MapSurface::Disc } else { MapSurface::Plane };
+            placement = Placement::Neighbours { count: count - 1, surface };
         }
     }
     let (spec, root_of) = part_of(set, args.factor)?;
@@ -212,7 +306,16 @@ fn projection<'a>(args: &ProjectArgs, set: &'a Snapshot) -> anyhow::Result<Proje
         geometry.depth(&part, &root_of)
     };
     let depth = rows.iter().map(depth_of).collect();
-    Ok(ProjectedSet { set, rows, dim: args.dim, coordinates, depth, root, is_disc, report })
+    let map = StoredMap {
+        version: StoredMap::VERSION,
+        by: name_of(args.by).to_owned(),
+        space: set.spec.clone(),
+        factor: args.factor,
+        set: fingerprint,
+        dim: args.dim,
+        placement,
+    };
+    Ok(ProjectedSet { set, rows, dim: args.dim, coordinates, depth, root, is_disc, map, report })
 }
 
 /// Variance at the curvature of the space: distances at curvature -1 are `scale` times as long.
@@ -224,29 +327,19 @@ fn put_quality(put: &mut impl FnMut(&str, Value) -> Option<Value>, found: &Proje
     put("pairs", json!(found.pairs));
 }
 
-fn horopca(rows: &HyperbolicRows, dim: usize, steps: usize, pairs: &PairSample) -> anyhow::Result<HoroPca> {
+fn horopca(
+    rows: &HyperbolicRows,
+    dim: usize,
+    steps: usize,
+    pairs: &PairSample,
+    unfinished: &UnfinishedMap,
+) -> anyhow::Result<HoroPca> {
     let settings = HoroSettings { dim, steps, start: None };
-    watched("steps", |observer| HoroPca::fit(rows, &settings, pairs, observer))
-}
-
-/// Runs a projection with a progress bar; Ctrl-C stops it.
-fn watched<T>(
-    what: &str,
-    fit: impl FnOnce(&mut dyn FnMut(usize, usize) -> bool) -> conifer_viz::Result<T>,
-) -> anyhow::Result<T> {
-    let stop = signal::stop_flag()?;
-    let bar = progress::bar(what, 0);
-    let found = fit(&mut |done, total| {
-        bar.set_length(total as u64);
-        bar.set_position(done as u64);
-        !stop.load(std::sync::atomic::Ordering::Relaxed)
-    });
-    bar.finish_and_clear();
-    Ok(found?)
+    unfinished.stage("horopca", "steps", |progress| Ok(HoroPca::fit_resumable(rows, &settings, pairs, progress)?))
 }
 
 /// The space and root of one factor, or of the whole set.
-fn part_of(set: &Snapshot, factor: Option<usize>) -> anyhow::Result<(ManifoldSpec, Root)> {
+pub(super) fn part_of(set: &Snapshot, factor: Option<usize>) -> anyhow::Result<(ManifoldSpec, Root)> {
     let Some(factor) = factor else { return Ok((set.spec.clone(), set.root.clone())) };
     let curv = set.spec.curv.get(factor).with_context(|| {
         format!("--factor is {factor}; expected a number below {}, the factors of {}", set.spec.curv.len(), set.spec)
@@ -285,5 +378,12 @@ fn name_of(by: ProjectionArg) -> &'static str {
         ProjectionArg::Horopca => "horopca",
         ProjectionArg::Cosne => "cosne",
         ProjectionArg::Umap => "umap",
+    }
+}
+
+fn kernel_name(kernel: KernelArg) -> &'static str {
+    match kernel {
+        KernelArg::Paper => "paper",
+        KernelArg::Torchdr => "torchdr",
     }
 }

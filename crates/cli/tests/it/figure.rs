@@ -55,6 +55,13 @@ fn figures_of_sets_data_runs_and_paths() {
     let csv = drawn(at, "factor-depths", &["set"], &[]);
     assert!(csv.contains("\nfactor 0,image,") && csv.contains("\nfactor 3,text,"), "{csv}");
 
+    // A text is placed in a map by the model that made the set.
+    good(at, &["project", "set", "--by", "horopca", "--factor", "0", "--out", "map"]);
+    let placed: Value =
+        serde_json::from_str(&good(at, &["--json", "place", "set", "--into", "map", "--text", "a red dog"])).unwrap();
+    let place: Vec<f64> = placed["coordinates"].as_array().unwrap().iter().map(|it| it.as_f64().unwrap()).collect();
+    assert!(place.len() == 2 && place[0].hypot(place[1]) < 1.0 && placed["depth"].as_f64().unwrap() > 0.0, "{placed}");
+
     let csv = drawn(at, "box-areas", &[data], &[]);
     let counts: f64 = csv.lines().skip(1).map(|line| line.rsplit(',').next().unwrap().parse::<f64>().unwrap()).sum();
     let checked: Value = serde_json::from_str(&good(at, &["--json", "data", "check", "--data", data])).unwrap();

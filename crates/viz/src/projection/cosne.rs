@@ -11,20 +11,24 @@
 //! metric, and a point moves by the exponential map. In the first iterations the `p_ij` are multiplied by
 //! `exaggeration`. Distances are those at curvature -1, and the centre of the disc is the root.
 
-use conifer_geometry::random::SplitMix;
-use conifer_geometry::safe::projection::{ENTROPY_SETTLED, PLAIN_LOGARITHM, RIM, SHORT_SINH};
-use rayon::prelude::*;
+//!
+//! With [`CosneMethod::Tree`], `p_(j|i)` is zero except for the nearest rows of row `i`, and the sums over all pairs of
+//! points come from a tree of the disc (`cosne_tree`).
 
-use super::StepObserver;
+use conifer_geometry::random::SplitMix;
+use conifer_geometry::safe::projection::RIM;
+
+use super::cosne_terms::{DenseTerms, DiscPoints, KernelShape, PairTerms};
+use super::cosne_tree::TreeTerms;
+use super::fit_state::{FitProgress, FitState, Unsaved};
 use super::hyperbolic_rows::{HyperbolicRows, to_ball};
+use super::{NeighbourTable, StepObserver};
 use crate::{Error, Result};
 
-/// Maximum number of rows N. The table of similarities takes `4 N^2 / 2` bytes, here 200 MB.
+/// Maximum number of rows N of [`CosneMethod::Exact`]. Its table of similarities takes `4 N^2 / 2` bytes, here 200 MB.
 pub const MAX_COSNE_ROWS: usize = 10_000;
 /// Minimum number of rows. With fewer rows, every other row is a neighbour.
 const MIN_ROWS: usize = 4;
-/// Number of partial sums of the gradient. It is fixed, so that the result does not depend on the number of threads.
-const PARTS: usize = 16;
 /// Longest move of a point in an iteration, at curvature -1.
 const LONGEST_STEP: f64 = 0.2;
 /// Standard deviation of the start positions in the disc.
@@ -37,6 +41,21 @@ pub enum CosneKernel {
     Paper,
     /// `gamma / (d + gamma^2)` of the distance `d`, as in TorchDR.
     TorchDr,
+}
+
+/// How the sums over all pairs are computed.
+#[derive(Clone, Copy, Debug)]
+pub enum CosneMethod<'a> {
+    /// Over all pairs: time and memory grow with the square of the number of rows.
+    Exact,
+    /// The similarities over the nearest rows, and the repulsion by a tree of the disc.
+    Tree {
+        /// The nearest rows of each row, about ten times the perplexity.
+        neighbours: &'a NeighbourTable,
+        /// Largest radius of a group of points, relative to its distance, that counts as one place; 0 to below 1. The
+        /// distance of each pair is then off by at most this share.
+        theta: f64,
+    },
 }
 
 /// Settings of CO-SNE.
@@ -81,41 +100,100 @@ impl Cosne {
     /// # Errors
     /// Fewer than 4 or more than [`MAX_COSNE_ROWS`] rows; a setting out of range; the observer stops the iteration.
     pub fn fit(rows: &HyperbolicRows, settings: &CosneSettings, observer: &mut StepObserver<'_>) -> Result<Self> {
+        Self::fit_resumable(rows, CosneMethod::Exact, settings, &mut Unsaved(observer))
+    }
+
+    /// As [`Cosne::fit`] with any method, from a state that an earlier call with the same arguments passed to `progress`.
+    ///
+    /// # Errors
+    /// Those of [`Cosne::fit`], where only [`CosneMethod::Exact`] has a maximum number of rows; the neighbours are those of
+    /// another number of rows or fewer than the perplexity; `theta` is out of range; the state is that of another fit.
+    pub fn fit_resumable(
+        rows: &HyperbolicRows,
+        method: CosneMethod<'_>,
+        settings: &CosneSettings,
+        progress: &mut dyn FitProgress,
+    ) -> Result<Self> {
         let len = rows.len();
-        if !(MIN_ROWS..=MAX_COSNE_ROWS).contains(&len) {
-            let expected =
-                format!("{MIN_ROWS} to {MAX_COSNE_ROWS} for cosne; draw a sample of a larger set (--sample N)");
+        let most = if matches!(method, CosneMethod::Exact) { MAX_COSNE_ROWS } else { usize::MAX };
+        if !(MIN_ROWS..=most).contains(&len) {
+            let expected = match method {
+                CosneMethod::Exact => format!(
+                    "{MIN_ROWS} to {MAX_COSNE_ROWS} for exact cosne; a tree (--theta) or a sample (--sample N) takes a larger set"
+                ),
+                CosneMethod::Tree { .. } => format!("at least {MIN_ROWS} for cosne"),
+            };
             return Err(Error::invalid("rows", len, expected));
         }
-        let perplexity = settings.checked(len)?;
-        let mut objective = CosneObjective::new(rows, perplexity, settings);
-        let mut positions = start(len, settings.seed);
-        let start_loss = objective.evaluate(&positions, true).loss;
-        let mut speed = vec![0.0; 2 * len];
+        let perplexity = settings.checked_perplexity(len)?;
+        let mut objective = CosneObjective::new(rows, method, perplexity, settings)?;
+        let mut descent = match progress.restored() {
+            Some(state) => CosneDescent::of_state(state, len)?,
+            None => {
+                let positions = start(len, settings.seed);
+                let start_loss = objective.evaluate(&positions, true).loss;
+                CosneDescent { iteration: 0, start_loss, positions, speed: vec![0.0; 2 * len] }
+            }
+        };
         // The gradient of a point is of the order of 1 / N, and the kernel changes on the scale of `gamma`.
         let rate = len as f64 * (2.0 * settings.gamma * settings.gamma).min(0.5);
-        for iteration in 0..settings.iterations {
-            if !observer(iteration, settings.iterations) {
+        while descent.iteration < settings.iterations {
+            if !progress.step(descent.iteration, settings.iterations, &|| descent.state()) {
                 return Err(Error::Stopped);
             }
-            let early = iteration < settings.exaggerated;
+            let early = descent.iteration < settings.exaggerated;
             objective.exaggeration = if early { settings.exaggeration } else { 1.0 };
-            let gradient = objective.evaluate(&positions, false).gradient;
+            let gradient = objective.evaluate(&descent.positions, false).gradient;
             let momentum = if early { 0.5 } else { 0.8 };
-            descend(&mut positions, &mut speed, &gradient, rate / objective.exaggeration, momentum);
+            let rate = rate / objective.exaggeration;
+            descend(&mut descent.positions, &mut descent.speed, &gradient, rate, momentum);
+            descent.iteration += 1;
         }
         objective.exaggeration = 1.0;
-        let end = objective.evaluate(&positions, true);
-        if !observer(settings.iterations, settings.iterations) {
+        let end = objective.evaluate(&descent.positions, true);
+        if !progress.step(settings.iterations, settings.iterations, &|| descent.state()) {
             return Err(Error::Stopped);
         }
+        let CosneDescent { start_loss, positions, .. } = descent;
         Ok(Cosne { start_loss, loss: end.loss, divergence: end.divergence, perplexity, positions })
+    }
+}
+
+/// The positions after some iterations.
+struct CosneDescent {
+    iteration: usize,
+    start_loss: f64,
+    positions: Vec<f64>,
+    speed: Vec<f64>,
+}
+
+impl CosneDescent {
+    fn state(&self) -> FitState {
+        let numbers = [&[self.start_loss][..], &self.positions, &self.speed].concat();
+        FitState { integers: vec![self.iteration as u64], numbers }
+    }
+
+    fn of_state(state: FitState, len: usize) -> Result<Self> {
+        let state = state.checked("CO-SNE", 1, 1 + 4 * len)?;
+        let (positions, speed) = state.numbers[1..].split_at(2 * len);
+        Ok(CosneDescent {
+            iteration: state.integers[0] as usize,
+            start_loss: state.numbers[0],
+            positions: positions.to_vec(),
+            speed: speed.to_vec(),
+        })
     }
 }
 
 impl CosneSettings {
     /// Checks the settings, and returns the perplexity for `len` rows.
-    fn checked(&self, len: usize) -> Result<f64> {
+    ///
+    /// # Errors
+    /// Fewer than 4 rows; a setting is out of range.
+    pub fn checked_perplexity(&self, len: usize) -> Result<f64> {
+        if len < MIN_ROWS {
+            return Err(Error::invalid("rows", len, format!("at least {MIN_ROWS} for cosne")));
+        }
         let positive = |name: &str, value: f64| {
             let is_right = value.is_finite() && value > 0.0;
             if is_right { Ok(()) } else { Err(Error::invalid(name, value, "a positive number")) }
@@ -137,15 +215,10 @@ impl CosneSettings {
 
 /// The objective for given positions.
 pub(super) struct CosneObjective {
-    len: usize,
-    /// `2 p_ij` for `i < j`, one list per row.
-    similar: Vec<Vec<f32>>,
-    /// `sum p_ij ln p_ij` over ordered pairs.
-    entropy: f64,
+    terms: Box<dyn PairTerms>,
+    shape: KernelShape,
     /// `|x_i|^2` in the Poincare ball.
     norms: Vec<f64>,
-    kernel: CosneKernel,
-    gamma: f64,
     norm_weight: f64,
     pub(super) exaggeration: f64,
 }
@@ -157,157 +230,57 @@ pub(super) struct CosneValue {
     pub(super) gradient: Vec<f64>,
 }
 
-/// Sums over the pairs of one part.
-struct PartialSums {
-    /// Per point: the gradient of the similarities, then that of the kernel sum.
-    forces: Vec<[f64; 4]>,
-    kernel_sum: f64,
-    log_sum: f64,
-}
-
 impl CosneObjective {
-    pub(super) fn new(rows: &HyperbolicRows, perplexity: f64, settings: &CosneSettings) -> Self {
-        let len = rows.len();
-        let conditional: Vec<Vec<f32>> =
-            (0..len).into_par_iter().map(|i| conditional_row(rows, i, perplexity.ln())).collect();
-        let joint =
-            |i: usize| (i + 1..len).map(|j| (conditional[i][j] + conditional[j][i]) / len as f32).collect::<Vec<f32>>();
-        let similar: Vec<Vec<f32>> = (0..len).into_par_iter().map(joint).collect();
-        let of_row = |row: &Vec<f32>| {
-            row.iter().map(|p| f64::from(*p)).filter(|p| *p > 0.0).map(|p| p * (p / 2.0).ln()).sum::<f64>()
+    pub(super) fn new(
+        rows: &HyperbolicRows,
+        method: CosneMethod<'_>,
+        perplexity: f64,
+        settings: &CosneSettings,
+    ) -> Result<Self> {
+        let terms: Box<dyn PairTerms> = match method {
+            CosneMethod::Exact => Box::new(DenseTerms::new(rows, perplexity)),
+            CosneMethod::Tree { neighbours, theta } => {
+                if neighbours.len() != rows.len() {
+                    return Err(Error::invalid(
+                        "neighbours",
+                        neighbours.len(),
+                        format!("those of {} rows", rows.len()),
+                    ));
+                }
+                Box::new(TreeTerms::new(neighbours, perplexity, theta)?)
+            }
         };
-        let entropy = similar.par_iter().map(of_row).collect::<Vec<f64>>().iter().sum();
         let mut ball = vec![0.0; rows.dim()];
-        let norms = (0..len)
+        let norms = (0..rows.len())
             .map(|i| {
                 to_ball(rows.row(i), &mut ball);
                 ball.iter().map(|v| v * v).sum()
             })
             .collect();
-        CosneObjective {
-            len,
-            similar,
-            entropy,
-            norms,
-            kernel: settings.kernel,
-            gamma: settings.gamma,
-            norm_weight: settings.norm_weight,
-            exaggeration: 1.0,
-        }
+        let shape = KernelShape { kernel: settings.kernel, square: settings.gamma * settings.gamma };
+        Ok(CosneObjective { terms, shape, norms, norm_weight: settings.norm_weight, exaggeration: 1.0 })
     }
 
     /// The objective and its gradient with respect to the coordinates in the disc. The loss is computed only if
-    /// `with_loss`, because it needs a second logarithm per pair.
+    /// `with_loss`.
     pub(super) fn evaluate(&self, positions: &[f64], with_loss: bool) -> CosneValue {
-        let inverse: Vec<f64> = positions.as_chunks::<2>().0.iter().map(|[x, y]| 1.0 / (1.0 - x * x - y * y)).collect();
-        let parts: Vec<PartialSums> =
-            (0..PARTS).into_par_iter().map(|part| self.part(part, positions, &inverse, with_loss)).collect();
-        let kernel_sum: f64 = 2.0 * parts.iter().map(|it| it.kernel_sum).sum::<f64>();
-        let log_sum: f64 = parts.iter().map(|it| it.log_sum).sum();
-        let mut gradient = vec![0.0; 2 * self.len];
+        let found = self.terms.forces(&DiscPoints::new(positions), self.shape, with_loss);
+        let len = self.norms.len();
+        let mut gradient = vec![0.0; 2 * len];
         let mut norm_loss = 0.0;
-        for i in 0..self.len {
-            let mut total = [0.0; 4];
-            parts.iter().for_each(|part| total.iter_mut().zip(part.forces[i]).for_each(|(t, f)| *t += f));
+        for i in 0..len {
             let [x, y] = [positions[2 * i], positions[2 * i + 1]];
             let excess = x * x + y * y - self.norms[i];
-            norm_loss += excess * excess / self.len as f64;
-            let pull = 4.0 * self.norm_weight * excess / self.len as f64;
-            gradient[2 * i] = self.exaggeration * total[0] - 2.0 * total[2] / kernel_sum + pull * x;
-            gradient[2 * i + 1] = self.exaggeration * total[1] - 2.0 * total[3] / kernel_sum + pull * y;
+            norm_loss += excess * excess / len as f64;
+            let pull = 4.0 * self.norm_weight * excess / len as f64;
+            let ([ax, ay], [rx, ry]) = (found.attraction[i], found.repulsion[i]);
+            gradient[2 * i] = self.exaggeration * ax - 2.0 * rx / found.kernel_sum + pull * x;
+            gradient[2 * i + 1] = self.exaggeration * ay - 2.0 * ry / found.kernel_sum + pull * y;
         }
         // sum p ln(p / q) = sum p ln p - sum p ln w + ln(sum w), because the p add up to 1
-        let divergence = self.entropy - log_sum + kernel_sum.ln();
+        let divergence = self.terms.entropy() - found.log_sum + found.kernel_sum.ln();
         CosneValue { loss: divergence + self.norm_weight * norm_loss, divergence, gradient }
     }
-
-    /// Sums over the pairs `i < j` of every [`PARTS`]th row `i`, starting with row `part`.
-    fn part(&self, part: usize, positions: &[f64], inverse: &[f64], with_loss: bool) -> PartialSums {
-        let mut sums = PartialSums { forces: vec![[0.0; 4]; self.len], kernel_sum: 0.0, log_sum: 0.0 };
-        let square = self.gamma * self.gamma;
-        let (points, _) = positions.as_chunks::<2>();
-        // Two passes over a row, because the compiler vectorises the first and the logarithm is a function call.
-        let mut reach = vec![[0.0; 3]; self.len];
-        for i in (part..self.len).step_by(PARTS) {
-            let [xi, yi] = points[i];
-            for ((out, [x, y]), inv) in reach.iter_mut().zip(&points[i + 1..]).zip(&inverse[i + 1..]) {
-                let chord = (xi - x) * (xi - x) + (yi - y) * (yi - y);
-                let u = 2.0 * chord * inverse[i] * inv; // cosh(d) - 1
-                *out = [chord, u, (u * (u + 2.0)).sqrt()];
-            }
-            let mut own = [0.0; 4];
-            for (at, p) in self.similar[i].iter().enumerate() {
-                let j = i + 1 + at;
-                let [chord, u, sinh] = reach[at];
-                let dist = if u > PLAIN_LOGARITHM { (1.0 + u + sinh).ln() } else { (u + sinh).ln_1p() };
-                // The kernel without its constant factor, and -dln(w)/dd / sinh(d)
-                let (kernel, slope) = match self.kernel {
-                    CosneKernel::Paper => {
-                        let kernel = 1.0 / (dist * dist + square);
-                        (kernel, 2.0 * kernel * if sinh > SHORT_SINH { dist / sinh } else { 1.0 })
-                    }
-                    CosneKernel::TorchDr => {
-                        let kernel = 1.0 / (dist + square);
-                        (kernel, if sinh > SHORT_SINH { kernel / sinh } else { 0.0 })
-                    }
-                };
-                sums.kernel_sum += kernel;
-                let p = f64::from(*p);
-                if with_loss {
-                    sums.log_sum += p * kernel.ln();
-                }
-                // du/dx_i = 4 inv_i inv_j (x_i - x_j + chord inv_i x_i)
-                let scale = 4.0 * inverse[i] * inverse[j] * slope;
-                let [x, y] = points[j];
-                let (dx, dy, ci, cj) = (xi - x, yi - y, chord * inverse[i], chord * inverse[j]);
-                let (ix, iy) = (scale * (dx + ci * xi), scale * (dy + ci * yi));
-                let (jx, jy) = (scale * (cj * x - dx), scale * (cj * y - dy));
-                own = [own[0] + p * ix, own[1] + p * iy, own[2] + kernel * ix, own[3] + kernel * iy];
-                let other = &mut sums.forces[j];
-                *other = [other[0] + p * jx, other[1] + p * jy, other[2] + kernel * jx, other[3] + kernel * jy];
-            }
-            sums.forces[i].iter_mut().zip(own).for_each(|(f, o)| *f += o);
-        }
-        sums
-    }
-}
-
-/// `p_(j|i)` for all `j`, by bisection of the precision `1 / (2 sigma^2)`.
-fn conditional_row(rows: &HyperbolicRows, i: usize, entropy: f64) -> Vec<f32> {
-    let squares: Vec<f64> = (0..rows.len()).map(|j| rows.dist(i, j).powi(2)).collect();
-    let others = || squares.iter().enumerate().filter(|(j, _)| *j != i).map(|(_, d)| *d);
-    let nearest = others().fold(f64::INFINITY, f64::min);
-    let mean = others().sum::<f64>() / (rows.len() - 1) as f64;
-    let (mut low, mut high) = (0.0, f64::INFINITY);
-    let mut precision = if mean > 0.0 { 1.0 / mean } else { 1.0 };
-    // 100 bisections exhaust the digits of a double. Coinciding rows have the largest entropy at every precision.
-    for _ in 0..100 {
-        let (mut sum, mut moment) = (0.0, 0.0);
-        for square in others() {
-            let weight = (-precision * (square - nearest)).exp();
-            sum += weight;
-            moment += weight * (square - nearest);
-        }
-        let found = sum.ln() + precision * moment / sum;
-        if (found - entropy).abs() < ENTROPY_SETTLED {
-            break;
-        }
-        if found > entropy {
-            low = precision;
-            precision = if high.is_finite() { (low + high) / 2.0 } else { precision * 2.0 };
-        } else {
-            high = precision;
-            precision = (low + high) / 2.0;
-        }
-        if !precision.is_finite() {
-            precision = low;
-            break;
-        }
-    }
-    let weight = |(j, square): (usize, &f64)| if j == i { 0.0 } else { (-precision * (square - nearest)).exp() };
-    let weights: Vec<f64> = squares.iter().enumerate().map(weight).collect();
-    let sum: f64 = weights.iter().sum();
-    weights.iter().map(|w| (w / sum) as f32).collect()
 }
 
 /// Normally distributed positions around the centre.

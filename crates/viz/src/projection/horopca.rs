@@ -17,13 +17,17 @@
 //! directions are found one after the other, each orthogonal to the earlier ones (Sec. 4), by gradient ascent along
 //! great circles with Barzilai-Borwein step lengths. A step that lowers the objective is halved.
 
-use conifer_geometry::safe::projection::{DEPENDENT, GRADIENT_SETTLED, HULL, PLAIN_LOGARITHM, SHORT_SINH};
+use conifer_geometry::safe::projection::{DEPENDENT, GRADIENT_SETTLED, HULL};
 use conifer_geometry::safe::ratio;
 use conifer_geometry::slices::{dot, norm};
+use macerator::{AutoArch, Simd, WithSimd};
 use rayon::prelude::*;
 
+use super::fit_state::{FitProgress, FitState, Unsaved};
 use super::hyperbolic_rows::{HyperbolicRows, time_of, to_ball, unit_dist};
+use super::pair_sample::PairRun;
 use super::tangent_pca::principal_tangents;
+use super::wide::{dist_and_slope, positive};
 use super::{PairSample, ProjectionQuality, StepObserver, check_dim};
 use crate::disc::spread;
 use crate::{Error, Result};
@@ -34,6 +38,8 @@ const LONGEST_STEP: f64 = 0.5;
 const ROW_STARTS: usize = 16;
 /// Number of principal tangent directions that are tried, in both signs, as the start of a component.
 const AXIS_STARTS: usize = 4;
+/// Number of consecutive rows whose sums over the pairs are computed together.
+const BLOCK: usize = 256;
 
 /// Settings of HoroPCA.
 #[derive(Clone, Debug, PartialEq)]
@@ -71,34 +77,55 @@ impl HoroPca {
         pairs: &PairSample,
         observer: &mut StepObserver<'_>,
     ) -> Result<Self> {
+        Self::fit_resumable(rows, settings, pairs, &mut Unsaved(observer))
+    }
+
+    /// As [`HoroPca::fit`], from a state that an earlier call with the same arguments passed to `progress`.
+    ///
+    /// # Errors
+    /// Those of [`HoroPca::fit`]; the state is that of another fit.
+    pub fn fit_resumable(
+        rows: &HyperbolicRows,
+        settings: &HoroSettings,
+        pairs: &PairSample,
+        progress: &mut dyn FitProgress,
+    ) -> Result<Self> {
         check_dim(settings.dim, rows.dim())?;
-        let axes = match &settings.start {
-            Some(start) if start.len() == settings.dim && start.iter().all(|it| it.len() == rows.dim()) => Vec::new(),
-            Some(start) => {
-                let expected = format!("{} directions of {} numbers", settings.dim, rows.dim());
-                return Err(Error::invalid("start", format!("{} directions", start.len()), expected));
-            }
-            None => principal_tangents(rows, (settings.dim + AXIS_STARTS).min(rows.dim())).0,
-        };
-        let total = settings.dim * settings.steps;
-        let mut objective = HoroObjective { rows, pairs, fixed: vec![Vec::new(); rows.len()] };
-        let mut directions: Vec<Vec<f64>> = Vec::new();
-        let mut taken = 0;
-        for component in 0..settings.dim {
-            let candidates = match &settings.start {
-                Some(start) => vec![start[component].clone()],
-                None => starts(rows, &axes),
-            };
-            let start = objective.best_start(candidates, &directions);
-            let mut step = |done: usize| observer((component * settings.steps + done).min(total), total);
-            let (direction, used) = objective.ascend(start, &directions, settings.steps, &mut step)?;
-            objective.fix(&direction);
-            directions.push(direction);
-            taken += used;
+        if let Some(start) = &settings.start
+            && !(start.len() == settings.dim && start.iter().all(|it| it.len() == rows.dim()))
+        {
+            let expected = format!("{} directions of {} numbers", settings.dim, rows.dim());
+            return Err(Error::invalid("start", format!("{} directions", start.len()), expected));
         }
-        if !observer(total, total) {
+        let mut objective = HoroObjective::new(rows, pairs);
+        let mut ascent = match progress.restored() {
+            Some(state) => HoroAscent::of_state(state, rows.dim(), settings.dim)?,
+            None => HoroAscent::default(),
+        };
+        ascent.directions.iter().for_each(|direction| objective.fix(direction));
+        let mut axes = None;
+        while ascent.directions.len() < settings.dim {
+            if ascent.direction.is_empty() {
+                let candidates = match &settings.start {
+                    Some(start) => vec![start[ascent.directions.len()].clone()],
+                    None => {
+                        let count = (settings.dim + AXIS_STARTS).min(rows.dim());
+                        let axes = axes.get_or_insert_with(|| principal_tangents(rows, count).0);
+                        starts(rows, axes, &ascent.directions)
+                    }
+                };
+                ascent.direction = objective.best_start(candidates, &ascent.directions);
+                ascent.angle = LONGEST_STEP / 2.0;
+            }
+            objective.ascend(&mut ascent, settings, progress)?;
+            objective.fix(&ascent.direction);
+            ascent.finish_component();
+        }
+        let total = settings.dim * settings.steps;
+        if !progress.step(total, total, &|| ascent.state()) {
             return Err(Error::Stopped);
         }
+        let HoroAscent { directions, taken, .. } = ascent;
         let coordinates = horospherical(rows, &directions);
         let dim = settings.dim;
         let at = |i: usize| &coordinates[i * dim..(i + 1) * dim];
@@ -124,91 +151,181 @@ impl HoroPca {
     }
 }
 
+/// The components found so far and the ascent of the next one.
+#[derive(Default)]
+struct HoroAscent {
+    /// Finished directions.
+    directions: Vec<Vec<f64>>,
+    /// Gradient steps of the finished components.
+    taken: usize,
+    /// Direction of the next component; empty before its start is chosen.
+    direction: Vec<f64>,
+    /// Gradient steps of the next component, rejected ones included.
+    step: usize,
+    /// Length of its next step, radians.
+    angle: f64,
+}
+
+impl HoroAscent {
+    fn finish_component(&mut self) {
+        self.directions.push(std::mem::take(&mut self.direction));
+        self.taken += std::mem::take(&mut self.step);
+    }
+
+    fn state(&self) -> FitState {
+        FitState {
+            integers: vec![self.directions.len() as u64, self.taken as u64, self.step as u64],
+            numbers: [self.angle].into_iter().chain(self.directions.concat()).chain(self.direction.clone()).collect(),
+        }
+    }
+
+    fn of_state(state: FitState, dim: usize, count: usize) -> Result<Self> {
+        let found = state.integers.first().map_or(0, |it| *it as usize).min(count);
+        // The state between two components has no unfinished direction.
+        let is_between = state.numbers.len() == 1 + found * dim;
+        let state = state.checked("HoroPCA", 3, 1 + (found + usize::from(!is_between)) * dim)?;
+        let [_, taken, step] = [0, 1, 2].map(|at| state.integers[at] as usize);
+        let (directions, direction) = state.numbers[1..].split_at(found * dim);
+        let directions = directions.chunks_exact(dim).map(<[f64]>::to_vec).collect();
+        Ok(HoroAscent { directions, taken, direction: direction.to_vec(), step, angle: state.numbers[0] })
+    }
+}
+
 /// The projected points of all rows, for the objective, in the notation of the module documentation. Each quantity has
-/// a separate list, so a cache line holds it for several consecutive rows.
+/// a separate list, so that consecutive rows share a vector register.
 struct ProjectedPoints {
-    /// Number of directions.
-    dim: usize,
     /// `t(y)`.
     time: Vec<f64>,
     /// `t(y) - sum_k h_k`.
     rest: Vec<f64>,
     /// `s` of the module documentation.
     root: Vec<f64>,
-    /// `h`, `[N, dim]`.
-    along: Vec<f64>,
+    /// `h`, `[K, N]`.
+    along: Vec<Vec<f64>>,
 }
 
 impl ProjectedPoints {
-    /// `busemann` holds the `a_k` of all rows, `[N, dim]`.
-    fn new(busemann: &[f64], dim: usize) -> Self {
-        let (time, root): (Vec<f64>, Vec<f64>) = busemann.chunks_exact(dim).map(time_and_root).unzip();
-        let along: Vec<f64> =
-            busemann.chunks_exact(dim).zip(&time).flat_map(|(a, time)| a.iter().map(move |a| time - a)).collect();
-        let rest = along.chunks_exact(dim).zip(&time).map(|(along, time)| time - along.iter().sum::<f64>()).collect();
-        ProjectedPoints { dim, time, rest, root, along }
+    /// `busemann` holds the `a_k` of all rows, `[K, N]`.
+    fn new(busemann: &[&[f64]]) -> Self {
+        let len = busemann[0].len();
+        let (mut sum, mut square) = (vec![0.0; len], vec![0.0; len]);
+        for list in busemann {
+            for ((sum, square), a) in sum.iter_mut().zip(&mut square).zip(*list) {
+                (*sum, *square) = (*sum + a, *square + a * a);
+            }
+        }
+        let others = busemann.len() as f64 - 1.0;
+        let (time, root): (Vec<f64>, Vec<f64>) =
+            sum.iter().zip(&square).map(|(sum, square)| time_and_root(*sum, *square, others)).unzip();
+        let along: Vec<Vec<f64>> =
+            busemann.iter().map(|list| list.iter().zip(&time).map(|(a, time)| time - a).collect()).collect();
+        let mut rest = time.clone();
+        along.iter().for_each(|list| rest.iter_mut().zip(list).for_each(|(rest, h)| *rest -= h));
+        ProjectedPoints { time, rest, root, along }
     }
+}
 
-    fn along(&self, i: usize) -> &[f64] {
-        &self.along[i * self.dim..(i + 1) * self.dim]
+/// For consecutive rows `i`: the sums over their partners `j` of `d^2`, of `rest_j d(d^2)/du` and of
+/// `h_j d(d^2)/du` for the last direction, with `u = cosh(d) - 1`.
+struct PartnerSums<'a> {
+    points: &'a ProjectedPoints,
+    pairs: &'a PairSample,
+    first: usize,
+    count: usize,
+}
+
+impl WithSimd for PartnerSums<'_> {
+    type Output = [[f64; BLOCK]; 3];
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self) -> Self::Output {
+        let PartnerSums { points, pairs, first, count } = self;
+        let mut sums = [[0.0; BLOCK]; 3];
+        // Several loops over a block, each of which the compiler vectorises.
+        let (mut apart, mut square, mut slope) = ([0.0; BLOCK], [0.0; BLOCK], [0.0; BLOCK]);
+        for PairRun { row, partner, count } in pairs.runs(first, count) {
+            let (i, j) = (row..row + count, partner..partner + count);
+            apart[..count].fill(0.0);
+            for along in &points.along {
+                for ((apart, x), y) in apart[..count].iter_mut().zip(&along[i.clone()]).zip(&along[j.clone()]) {
+                    *apart += (x - y) * (x - y);
+                }
+            }
+            for ((apart, x), y) in apart[..count].iter_mut().zip(&points.time[i]).zip(&points.time[j.clone()]) {
+                *apart = positive(*apart - (x - y) * (x - y)) / 2.0;
+            }
+            for ((u, square), slope) in apart[..count].iter().zip(&mut square).zip(&mut slope) {
+                let (dist, ratio) = dist_and_slope(*u);
+                (*square, *slope) = (dist * dist, 2.0 * ratio);
+            }
+            let at = row - first;
+            let last = &points.along[points.along.len() - 1][j.clone()];
+            let [squares, rests, alongs] = &mut sums;
+            let of_block = |list: &mut [f64; BLOCK], other: Option<&[f64]>| {
+                let list = &mut list[at..at + count];
+                match other {
+                    None => list.iter_mut().zip(&square).for_each(|(sum, v)| *sum += v),
+                    Some(other) => {
+                        list.iter_mut().zip(&slope).zip(other).for_each(|((sum, slope), v)| *sum += slope * v)
+                    }
+                }
+            };
+            of_block(squares, None);
+            of_block(rests, Some(&points.rest[j]));
+            of_block(alongs, Some(last));
+        }
+        sums
     }
 }
 
 /// The variance as a function of the next direction, with the earlier directions fixed.
 pub(super) struct HoroObjective<'a> {
-    pub(super) rows: &'a HyperbolicRows,
-    pub(super) pairs: &'a PairSample,
-    /// `a_k` of each row for the earlier directions.
-    pub(super) fixed: Vec<Vec<f64>>,
+    rows: &'a HyperbolicRows,
+    pairs: &'a PairSample,
+    /// Time components of the rows.
+    times: Vec<f64>,
+    /// `a_k` of all rows for each earlier direction.
+    fixed: Vec<Vec<f64>>,
 }
 
-impl HoroObjective<'_> {
+impl<'a> HoroObjective<'a> {
+    pub(super) fn new(rows: &'a HyperbolicRows, pairs: &'a PairSample) -> Self {
+        HoroObjective { rows, pairs, times: rows.times(), fixed: Vec::new() }
+    }
+
     /// The variance and its gradient in the ambient space of the direction.
     pub(super) fn evaluate(&self, direction: &[f64]) -> (f64, Vec<f64>) {
-        let last = self.fixed.first().map_or(0, Vec::len);
-        let of_row = |i: usize| {
-            let row = self.rows.row(i);
-            self.fixed[i].iter().copied().chain([time_of(row) - dot(row, direction)]).collect::<Vec<f64>>()
+        let own = self.busemann(direction);
+        let busemann: Vec<&[f64]> = self.fixed.iter().chain([&own]).map(Vec::as_slice).collect();
+        let points = ProjectedPoints::new(&busemann);
+        let last = &points.along[points.along.len() - 1];
+        let (len, dim, weight) = (self.rows.len(), self.rows.dim(), self.pairs.weight());
+        // Blocks of a fixed size, summed in order: the result does not depend on the number of threads.
+        let block = |block: usize| {
+            let first = block * BLOCK;
+            let count = BLOCK.min(len - first);
+            let arch = AutoArch::new();
+            let [squares, rests, alongs] =
+                arch.dispatch(PartnerSums { points: &points, pairs: self.pairs, first, count });
+            let mut part = vec![0.0; dim];
+            for at in 0..count {
+                let i = first + at;
+                let slope = alongs[at] - rests[at] * last[i] / points.root[i];
+                // Each pair is in the sums of both its rows, hence the 2. da/dp = -x.
+                let factor = -2.0 * weight * slope;
+                part.iter_mut().zip(self.rows.row(i)).for_each(|(p, x)| *p += factor * x);
+            }
+            (squares[..count].iter().sum::<f64>(), part)
         };
-        let busemann: Vec<Vec<f64>> = (0..self.rows.len()).into_par_iter().map(of_row).collect();
-        let points = ProjectedPoints::new(&busemann.concat(), last + 1);
-        let of_row = |i: usize| {
-            let (x, time) = (points.along(i), points.time[i]);
-            let (mut sum, mut rest, mut along) = (0.0, 0.0, 0.0);
-            self.pairs.partners(i, |j| {
-                let y = points.along(j);
-                let apart: f64 = x.iter().zip(y).map(|(a, b)| (a - b) * (a - b)).sum();
-                let late = time - points.time[j];
-                let u = (apart - late * late).max(0.0) / 2.0; // cosh(d) - 1
-                let sinh = (u * (u + 2.0)).sqrt();
-                let dist = if u > PLAIN_LOGARITHM { (1.0 + u + sinh).ln() } else { (u + sinh).ln_1p() };
-                sum += dist * dist;
-                // d(d^2)/du = 2 d / sinh(d)
-                let slope = if sinh > SHORT_SINH { 2.0 * dist / sinh } else { 2.0 };
-                rest += slope * points.rest[j];
-                along += slope * y[last];
-            });
-            (sum, along - rest * x[last] / points.root[i])
-        };
-        let found: Vec<(f64, f64)> = (0..self.rows.len()).into_par_iter().map(of_row).collect();
-        let weight = self.pairs.weight();
-        let value = found.iter().map(|it| it.0).sum::<f64>() * weight;
-        // Each pair is in the sums of both its rows, hence the 2. da/dp = -x.
-        let blocks: Vec<Vec<f64>> = found
-            .par_chunks(256)
-            .enumerate()
-            .map(|(block, found)| {
-                let mut part = vec![0.0; self.rows.dim()];
-                for (i, (_, slope)) in found.iter().enumerate() {
-                    let row = self.rows.row(block * 256 + i);
-                    part.iter_mut().zip(row).for_each(|(p, x)| *p -= 2.0 * weight * slope * x);
-                }
-                part
-            })
-            .collect();
-        let mut gradient = vec![0.0; self.rows.dim()];
-        blocks.iter().for_each(|part| gradient.iter_mut().zip(part).for_each(|(g, p)| *g += p));
-        (value, gradient)
+        let found: Vec<(f64, Vec<f64>)> = (0..len.div_ceil(BLOCK)).into_par_iter().map(block).collect();
+        let mut gradient = vec![0.0; dim];
+        found.iter().for_each(|(_, part)| gradient.iter_mut().zip(part).for_each(|(g, p)| *g += p));
+        (found.iter().map(|it| it.0).sum::<f64>() * weight, gradient)
+    }
+
+    /// `a` of all rows for a direction.
+    fn busemann(&self, direction: &[f64]) -> Vec<f64> {
+        (0..self.rows.len()).into_par_iter().map(|i| self.times[i] - dot(self.rows.row(i), direction)).collect()
     }
 
     /// Returns the candidate with the largest objective, made orthonormal to the earlier directions. If every candidate
@@ -238,44 +355,38 @@ impl HoroObjective<'_> {
         best.map_or_else(Vec::new, |(_, direction)| direction)
     }
 
-    /// Gradient ascent; returns the direction and the number of steps.
-    fn ascend(
-        &self,
-        start: Vec<f64>,
-        earlier: &[Vec<f64>],
-        steps: usize,
-        observer: &mut dyn FnMut(usize) -> bool,
-    ) -> Result<(Vec<f64>, usize)> {
-        let mut direction = start;
-        let (mut value, mut gradient) = self.evaluate_tangent(&direction, earlier);
-        let mut angle = LONGEST_STEP / 2.0;
-        for step in 0..steps {
-            if !observer(step) {
+    /// Gradient ascent of the next component.
+    fn ascend(&self, ascent: &mut HoroAscent, settings: &HoroSettings, progress: &mut dyn FitProgress) -> Result<()> {
+        let (mut value, mut gradient) = self.evaluate_tangent(&ascent.direction, &ascent.directions);
+        while ascent.step < settings.steps {
+            let done = ascent.directions.len() * settings.steps + ascent.step;
+            if !progress.step(done, settings.dim * settings.steps, &|| ascent.state()) {
                 return Err(Error::Stopped);
             }
             let slope = norm(&gradient);
             if slope <= GRADIENT_SETTLED * value {
-                return Ok((direction, step));
+                return Ok(());
             }
-            let mut moved = moved(&direction, &gradient, slope, angle);
-            orthonormalised(&mut moved, earlier);
-            let (next_value, next_gradient) = self.evaluate_tangent(&moved, earlier);
+            let mut moved = moved(&ascent.direction, &gradient, slope, ascent.angle);
+            orthonormalised(&mut moved, &ascent.directions);
+            let (next_value, next_gradient) = self.evaluate_tangent(&moved, &ascent.directions);
+            ascent.step += 1;
             if next_value < value {
-                angle /= 2.0;
-                if angle < f64::EPSILON {
-                    return Ok((direction, step));
+                ascent.angle /= 2.0;
+                if ascent.angle < f64::EPSILON {
+                    return Ok(());
                 }
                 continue;
             }
-            let shift: Vec<f64> = moved.iter().zip(&direction).map(|(a, b)| a - b).collect();
+            let shift: Vec<f64> = moved.iter().zip(&ascent.direction).map(|(a, b)| a - b).collect();
             let fall: Vec<f64> = gradient.iter().zip(&next_gradient).map(|(a, b)| a - b).collect();
             let curvature = dot(&shift, &fall);
             let next_slope = norm(&next_gradient);
-            angle = if curvature > 0.0 { next_slope * dot(&shift, &shift) / curvature } else { 2.0 * angle };
-            angle = angle.min(LONGEST_STEP);
-            (direction, value, gradient) = (moved, next_value, next_gradient);
+            let angle = if curvature > 0.0 { next_slope * dot(&shift, &shift) / curvature } else { 2.0 * ascent.angle };
+            ascent.angle = angle.min(LONGEST_STEP);
+            (ascent.direction, value, gradient) = (moved, next_value, next_gradient);
         }
-        Ok((direction, steps))
+        Ok(())
     }
 
     /// The variance, and its gradient along directions orthogonal to this one and to the earlier ones.
@@ -288,11 +399,8 @@ impl HoroObjective<'_> {
         (value, gradient)
     }
 
-    fn fix(&mut self, direction: &[f64]) {
-        for (i, fixed) in self.fixed.iter_mut().enumerate() {
-            let row = self.rows.row(i);
-            fixed.push(time_of(row) - dot(row, direction));
-        }
+    pub(super) fn fix(&mut self, direction: &[f64]) {
+        self.fixed.push(self.busemann(direction));
     }
 }
 
@@ -302,10 +410,12 @@ fn moved(direction: &[f64], gradient: &[f64], slope: f64, angle: f64) -> Vec<f64
     direction.iter().zip(gradient).map(|(d, g)| cos * d + sin * g / slope).collect()
 }
 
-/// Directions that are tried as starts: principal tangent directions in both signs, and evenly spaced rows.
-fn starts(rows: &HyperbolicRows, axes: &[Vec<f64>]) -> Vec<Vec<f64>> {
+/// Directions that are tried as starts: the first principal tangent directions that are not mostly in the span of the
+/// earlier directions, in both signs, and evenly spaced rows.
+fn starts(rows: &HyperbolicRows, axes: &[Vec<f64>], earlier: &[Vec<f64>]) -> Vec<Vec<f64>> {
+    let is_new = |axis: &&Vec<f64>| earlier.iter().map(|it| dot(it, axis).powi(2)).sum::<f64>() < 0.5;
     let mut found: Vec<Vec<f64>> = Vec::new();
-    for axis in axes {
+    for axis in axes.iter().filter(is_new).take(AXIS_STARTS) {
         found.push(axis.clone());
         found.push(axis.iter().map(|v| -v).collect());
     }
@@ -329,20 +439,19 @@ fn orthonormalised(vector: &mut [f64], earlier: &[Vec<f64>]) -> bool {
     left > before * DEPENDENT
 }
 
-/// `t(y)` and `s` of the module documentation.
-fn time_and_root(busemann: &[f64]) -> (f64, f64) {
-    let (sum, square) = busemann.iter().fold((0.0, 0.0), |(sum, square), a| (sum + a, square + a * a));
-    let others = busemann.len() as f64 - 1.0;
+/// `t(y)` and `s` of the module documentation, given `A`, `Q` and `K - 1`.
+fn time_and_root(sum: f64, square: f64, others: f64) -> (f64, f64) {
     // The radicand is zero for a point on the hull of the ideal points, where the projection has a kink. Rounding can
     // make it negative.
     let root = (sum * sum - others * (square + 1.0)).max(HULL * sum * sum).sqrt();
     ((square + 1.0) / (sum + root), root)
 }
 
-fn project(point: &[f64], directions: &[Vec<f64>], out: &mut [f64]) {
+pub(super) fn project(point: &[f64], directions: &[Vec<f64>], out: &mut [f64]) {
     let time = time_of(point);
     let busemann: Vec<f64> = directions.iter().map(|direction| time - dot(point, direction)).collect();
-    let (time, _) = time_and_root(&busemann);
+    let (sum, square) = busemann.iter().fold((0.0, 0.0), |(sum, square), a| (sum + a, square + a * a));
+    let (time, _) = time_and_root(sum, square, directions.len() as f64 - 1.0);
     out.iter_mut().zip(&busemann).for_each(|(o, a)| *o = time - a);
 }
 

@@ -4,8 +4,10 @@ use conifer_geometry::safe::projection::MEAN_SETTLED;
 use conifer_geometry::safe::{asinhc, sinhc};
 use conifer_geometry::slices::{dot, norm, sums};
 use conifer_geometry::{ManifoldSpec, Root};
+use macerator::{AutoArch, Simd, WithSimd};
 use rayon::prelude::*;
 
+use super::wide::{dist_and_slope, positive};
 use crate::disc::boosted;
 use crate::{Error, Result};
 
@@ -26,6 +28,8 @@ pub struct HyperbolicRows {
     root: Vec<f64>,
     /// `sqrt(c)` of the space of the rows.
     scale: f64,
+    /// The point that [`HyperbolicRows::centred`] moved to the origin, in coordinates with the root at the origin.
+    center: Vec<f64>,
 }
 
 /// The point of the space that a projection puts at the centre.
@@ -73,7 +77,7 @@ impl HyperbolicRows {
         if let Some(error) = bad {
             return Err(error);
         }
-        let mut rows = HyperbolicRows { dim, points, root: vec![0.0; dim], scale };
+        let mut rows = HyperbolicRows { dim, points, root: vec![0.0; dim], scale, center: vec![0.0; dim] };
         if let Root::Point(root) = root {
             let root: Vec<f64> = root[range].iter().map(|v| v * scale).collect();
             rows.recentre(&root);
@@ -93,7 +97,7 @@ impl HyperbolicRows {
         if let Some(at) = points.iter().position(|v| !v.is_finite()) {
             return Err(Error::invalid(format!("row {}", at / dim), points[at], "finite numbers"));
         }
-        Ok(HyperbolicRows { dim, points, root: vec![0.0; dim], scale: 1.0 })
+        Ok(HyperbolicRows { dim, points, root: vec![0.0; dim], scale: 1.0, center: vec![0.0; dim] })
     }
 
     /// Number of rows.
@@ -133,13 +137,39 @@ impl HyperbolicRows {
 
     /// Puts the centre at the origin.
     #[must_use]
-    pub fn centred(mut self, center: ProjectionCenter) -> Self {
-        let target = match center {
-            ProjectionCenter::Mean => self.frechet_mean(),
-            ProjectionCenter::Root => self.root.clone(),
-        };
-        self.recentre(&target);
+    pub fn centred(self, center: ProjectionCenter) -> Self {
+        match center {
+            ProjectionCenter::Mean => {
+                let mean = self.frechet_mean();
+                self.centred_at(&mean)
+            }
+            ProjectionCenter::Root => {
+                let root = self.root.clone();
+                self.centred_at(&root)
+            }
+        }
+    }
+
+    /// Puts a point at the origin. The rows are not centred yet, so its coordinates have the root at the origin.
+    pub(super) fn centred_at(mut self, center: &[f64]) -> Self {
+        self.recentre(center);
+        self.center = center.to_vec();
         self
+    }
+
+    /// The point that [`HyperbolicRows::centred`] moved to the origin, in coordinates with the root at the origin.
+    pub fn center(&self) -> &[f64] {
+        &self.center
+    }
+
+    /// The squared distances of the rows `first .. first + count` to all rows, `[count, N]`, at curvature -1.
+    pub(super) fn square_distances(&self, times: &[f64], first: usize, count: usize) -> Vec<f64> {
+        AutoArch::new().dispatch(SquareDistances { rows: self, times, first, count })
+    }
+
+    /// Time components of all rows.
+    pub(super) fn times(&self) -> Vec<f64> {
+        self.points.par_chunks_exact(self.dim).map(time_of).collect()
     }
 
     /// The Frechet mean by gradient descent on `sum d(x, m)^2 / 2`, from the centroid of Law et al. 2019. The
@@ -199,6 +229,58 @@ impl HyperbolicRows {
         self.points.par_chunks_exact_mut(self.dim).for_each(|row| row.copy_from_slice(&boosted(target, row, 1.0)));
         self.root = boosted(target, &self.root, 1.0);
     }
+}
+
+/// The work of [`HyperbolicRows::square_distances`].
+struct SquareDistances<'a> {
+    rows: &'a HyperbolicRows,
+    times: &'a [f64],
+    first: usize,
+    count: usize,
+}
+
+impl WithSimd for SquareDistances<'_> {
+    type Output = Vec<f64>;
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self) -> Vec<f64> {
+        let SquareDistances { rows, times, first, count } = self;
+        let len = rows.len();
+        let mut out = vec![0.0; count * len];
+        for (j, time) in times.iter().enumerate() {
+            let y = rows.row(j);
+            for i in first..first + count {
+                let late = times[i] - time;
+                out[(i - first) * len + j] = positive(square_apart(rows.row(i), y) - late * late) / 2.0;
+            }
+        }
+        for u in &mut out {
+            let (dist, _) = dist_and_slope(*u);
+            *u = dist * dist;
+        }
+        out
+    }
+}
+
+/// `|x - y|^2`, with sixteen partial sums.
+#[inline(always)]
+fn square_apart(x: &[f64], y: &[f64]) -> f64 {
+    let ((x, x_rest), (y, y_rest)) = (x.as_chunks::<16>(), y.as_chunks::<16>());
+    let mut sums = [0.0; 16];
+    for (x, y) in x.iter().zip(y) {
+        for lane in 0..16 {
+            let apart = x[lane] - y[lane];
+            sums[lane] += apart * apart;
+        }
+    }
+    let mut total = 0.0;
+    for (x, y) in x_rest.iter().zip(y_rest) {
+        total += (x - y) * (x - y);
+    }
+    for sum in sums {
+        total += sum;
+    }
+    total
 }
 
 /// Distance on the hyperboloid of curvature -1: `2 asinh(sqrt(q) / 2)` with `q = |x - y|^2 - (t(x) - t(y))^2`. The

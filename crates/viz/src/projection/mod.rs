@@ -12,24 +12,38 @@
 //! deterministic: the same rows and settings give the same bytes, for any number of threads.
 
 mod cosne;
+mod cosne_terms;
+#[cfg(test)]
+mod cosne_tests;
+mod cosne_tree;
+mod fit_state;
 mod horopca;
 mod hyperbolic_rows;
 mod map_picture;
 mod neighbour_graph;
 mod pair_sample;
+mod perplexity;
+mod point_map;
+#[cfg(test)]
+mod point_map_tests;
+#[cfg(test)]
+mod resume_tests;
 mod tangent_pca;
 #[cfg(test)]
 mod tests;
 mod umap;
 #[cfg(test)]
 mod umap_tests;
+mod wide;
 
-pub use cosne::{Cosne, CosneKernel, CosneSettings, MAX_COSNE_ROWS};
+pub use cosne::{Cosne, CosneKernel, CosneMethod, CosneSettings, MAX_COSNE_ROWS};
+pub use fit_state::{FitProgress, FitState};
 pub use horopca::{HoroPca, HoroSettings};
 pub use hyperbolic_rows::{HyperbolicRows, ProjectionCenter};
 pub use map_picture::{MAP_COLOURS, MapPicture, coloured_values, map_html};
 pub use neighbour_graph::{FuzzyGraph, NeighbourTable};
 pub use pair_sample::PairSample;
+pub use point_map::{PointMap, place_by_neighbours};
 pub use tangent_pca::{TangentPca, tangent_pca, tangent_positions};
 pub use umap::{Umap, UmapSettings, UmapTarget};
 

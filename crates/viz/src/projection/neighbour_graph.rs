@@ -154,7 +154,7 @@ fn out_of_order(distances: &[f64]) -> Option<f64> {
 
 /// Memberships of the neighbours of a row at ascending distances. `least_of_all` is the least `sigma` of a row that
 /// coincides with all its neighbours.
-fn memberships(distances: &[f64], least_of_all: f64) -> Vec<f64> {
+pub(super) fn memberships(distances: &[f64], least_of_all: f64) -> Vec<f64> {
     let rho = distances.iter().copied().find(|d| *d > 0.0).unwrap_or(0.0);
     let sum = |sigma: f64| distances.iter().map(|d| (-(d - rho).max(0.0) / sigma).exp()).sum::<f64>();
     let wanted = ((distances.len() + 1) as f64).log2();

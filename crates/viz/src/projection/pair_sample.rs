@@ -3,6 +3,14 @@ use rayon::prelude::*;
 
 use super::ProjectionQuality;
 
+/// The rows `row .. row + count` and their partners `partner .. partner + count`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct PairRun {
+    pub(super) row: usize,
+    pub(super) partner: usize,
+    pub(super) count: usize,
+}
+
 /// The pairs of rows over which pairwise distances are averaged: all pairs, or a sample in which each row has the same
 /// number of partners.
 ///
@@ -57,6 +65,26 @@ impl PairSample {
         }
     }
 
+    /// The partners of `count` consecutive rows from `first` on, as runs of consecutive rows. Each row has its partners
+    /// in the same order, whatever the block.
+    pub(super) fn runs(&self, first: usize, count: usize) -> Vec<PairRun> {
+        let mut runs = Vec::new();
+        let mut add = |offset: usize| {
+            // Rows beyond the last one wrap around to the start.
+            let start = (first + offset) % self.len;
+            let before = count.min(self.len - start);
+            runs.push(PairRun { row: first, partner: start, count: before });
+            if before < count {
+                runs.push(PairRun { row: first + before, partner: 0, count: count - before });
+            }
+        };
+        match &self.offsets {
+            None => (1..self.len).for_each(&mut add),
+            Some(offsets) => offsets.iter().copied().for_each(&mut add),
+        }
+        runs
+    }
+
     /// The factor that turns a sum over ordered pairs into the mean over `N^2` pairs, of which the N pairs of a row
     /// with itself count as zero.
     pub fn weight(&self) -> f64 {
@@ -74,7 +102,7 @@ impl PairSample {
     ) -> ProjectionQuality {
         let of_row = |i: usize| {
             let mut sums = [0.0; 4]; // squares before, squares after, relative errors, their number
-            self.partners(i, |j| {
+            self.later_partners(i, |j| {
                 let (d, e) = (before(i, j), after(i, j));
                 sums[0] += d * d;
                 sums[1] += e * e;
@@ -88,13 +116,22 @@ impl PairSample {
         // Collected first and summed in order, so that the result does not depend on the number of threads.
         let rows: Vec<[f64; 4]> = (0..self.len).into_par_iter().map(of_row).collect();
         let total: [f64; 4] = rows.iter().fold([0.0; 4], |sum, row| std::array::from_fn(|at| sum[at] + row[at]));
-        let (total_variance, variance) = (total[0] * self.weight(), total[1] * self.weight());
+        let (total_variance, variance) = (2.0 * total[0] * self.weight(), 2.0 * total[1] * self.weight());
         ProjectionQuality {
             variance,
             total_variance,
             explained: (total_variance > 0.0).then(|| variance / total_variance),
             distortion: (total[3] > 0.0).then(|| total[2] / total[3]),
             pairs: self.count(),
+        }
+    }
+
+    /// As [`PairSample::partners`], but each unordered pair occurs for one of its rows only.
+    fn later_partners(&self, i: usize, mut each: impl FnMut(usize)) {
+        match &self.offsets {
+            None => (i + 1..self.len).for_each(each),
+            // The second half of the offsets leads back.
+            Some(offsets) => offsets[..offsets.len() / 2].iter().for_each(|offset| each((i + offset) % self.len)),
         }
     }
 
@@ -123,6 +160,22 @@ mod tests {
                 })
                 .collect();
             assert_eq!(of.iter().map(Vec::len).sum::<usize>(), 2 * pairs.count());
+            let mut later = Vec::new();
+            (0..len).for_each(|i| pairs.later_partners(i, |j| later.push((i.min(j), i.max(j)))));
+            later.sort_unstable();
+            later.dedup();
+            assert_eq!(later.len(), pairs.count(), "{len} {limit}");
+            assert!(later.iter().all(|(i, j)| of[*i].contains(j)), "{len} {limit}");
+            for (first, count) in [(0, len), (len / 3, len / 2), (len - 1, 1)] {
+                let mut found = vec![Vec::new(); count];
+                for PairRun { row, partner, count } in pairs.runs(first, count) {
+                    (0..count).for_each(|at| found[row + at - first].push(partner + at));
+                }
+                for (at, mut found) in found.into_iter().enumerate() {
+                    found.sort_unstable();
+                    assert_eq!(found, of[first + at], "{len} {limit}: block {first} {count}");
+                }
+            }
             for i in 0..len {
                 assert!(of[i].iter().all(|j| of[*j].contains(&i)), "{len} {limit}: {i}");
             }

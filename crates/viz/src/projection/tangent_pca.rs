@@ -47,15 +47,8 @@ impl TangentPca {
     pub fn of_hyperboloid(rows: &HyperbolicRows, dim: usize, pairs: &PairSample) -> Result<Self> {
         check_dim(dim, rows.dim())?;
         let (axes, tangent_share) = principal_tangents(rows, dim);
-        // Space components of exp(v) for the vector v of coordinates.
-        let submanifold = |point: &[f64], out: &mut [f64]| {
-            let scale = asinhc(norm(point));
-            axes.iter().zip(&mut *out).for_each(|(axis, o)| *o = scale * dot(axis, point));
-            let scale = sinhc(norm(out));
-            out.iter_mut().for_each(|o| *o *= scale);
-        };
         let mut points = vec![0.0; rows.len() * dim];
-        points.par_chunks_exact_mut(dim).enumerate().for_each(|(i, out)| submanifold(rows.row(i), out));
+        points.par_chunks_exact_mut(dim).enumerate().for_each(|(i, out)| submanifold(&axes, rows.row(i), out));
         let at = |i: usize| &points[i * dim..(i + 1) * dim];
         let quality = pairs.quality(|i, j| rows.dist(i, j), |i, j| unit_dist(at(i), at(j)));
         let mut coordinates = vec![0.0; points.len()];
@@ -63,7 +56,7 @@ impl TangentPca {
             to_ball(from, to);
         }
         let (mut space, mut root) = (vec![0.0; dim], vec![0.0; dim]);
-        submanifold(rows.root(), &mut space);
+        submanifold(&axes, rows.root(), &mut space);
         to_ball(&space, &mut root);
         Ok(TangentPca { axes, coordinates, root, tangent_share, quality: Some(quality) })
     }
@@ -103,6 +96,20 @@ pub fn tangent_pca<'a>(
     let quality =
         is_flat.then(|| pairs.quality(|i, j| flat_dist(&vectors[i], &vectors[j]), |i, j| flat_dist(at(i), at(j))));
     Ok(TangentPca { axes, coordinates, root: vec![0.0; dim], tangent_share, quality })
+}
+
+/// Space components of `exp(v)` for the vector `v` of coordinates of a point along the axes.
+pub(super) fn submanifold(axes: &[Vec<f64>], point: &[f64], out: &mut [f64]) {
+    let scale = asinhc(norm(point));
+    axes.iter().zip(&mut *out).for_each(|(axis, o)| *o = scale * dot(axis, point));
+    let scale = sinhc(norm(out));
+    out.iter_mut().for_each(|o| *o *= scale);
+}
+
+/// Coordinates of a point along axes in the tangent space at the root.
+pub(super) fn along(axes: &[Vec<f64>], spec: &ManifoldSpec, root: &Root, point: &[f32]) -> Vec<f64> {
+    let vector = tangent(spec, root, &wide(point));
+    axes.iter().map(|axis| dot(axis, &vector)).collect()
 }
 
 /// Coordinates `[N, 2]` along the first principal components of the tangent vectors at the root: the start of a layout.

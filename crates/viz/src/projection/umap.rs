@@ -24,6 +24,7 @@ use conifer_geometry::slices::norm;
 use rayon::prelude::*;
 
 use super::StepObserver;
+use super::fit_state::{FitProgress, FitState, Unsaved};
 use super::neighbour_graph::{FuzzyGraph, NeighbourTable};
 use crate::disc::spread;
 use crate::{Error, Result};
@@ -101,6 +102,19 @@ impl Umap {
         settings: &UmapSettings,
         observer: &mut StepObserver<'_>,
     ) -> Result<Self> {
+        Self::fit_resumable(neighbours, start, settings, &mut Unsaved(observer))
+    }
+
+    /// As [`Umap::fit`], from a state that an earlier call with the same arguments passed to `progress`.
+    ///
+    /// # Errors
+    /// Those of [`Umap::fit`]; the state is that of another fit.
+    pub fn fit_resumable(
+        neighbours: &NeighbourTable,
+        start: &[f64],
+        settings: &UmapSettings,
+        progress: &mut dyn FitProgress,
+    ) -> Result<Self> {
         let len = neighbours.len();
         if len < MIN_ROWS {
             return Err(Error::invalid("rows", len, format!("at least {MIN_ROWS} for umap")));
@@ -115,28 +129,37 @@ impl Umap {
         }
         let curve = fitted_curve(settings.min_dist)?;
         let epochs = settings.epochs.unwrap_or(EPOCHS[usize::from(len > SMALL)]);
-        let mut random = SplitMix::new(settings.seed);
         let graph = FuzzyGraph::new(neighbours);
         let layout = Layout { graph: &graph, curve, epochs };
-        let mut points;
+        let mut fit = match progress.restored() {
+            Some(state) => UmapLayout::of_state(state, len)?,
+            None => {
+                let mut random = SplitMix::new(settings.seed);
+                let points = match settings.target {
+                    UmapTarget::Plane => started(start, START_EXTENT, &mut random),
+                    UmapTarget::Disc => {
+                        let disc = Disc { scale: disc_scale(len) };
+                        // A start at the rim would leave no room for the layout.
+                        let reach = START_EXTENT.min(FILLED_RADIUS * disc.scale / 2.0);
+                        let flat = started(start, reach, &mut random);
+                        flat.into_iter().map(|point| disc.moved([0.0; 2], point)).collect()
+                    }
+                };
+                UmapLayout { epoch: 0, random, points }
+            }
+        };
         match settings.target {
             UmapTarget::Plane => {
-                points = started(start, START_EXTENT, &mut random);
-                layout.run(&Plane, &mut points, &mut random, observer)?;
-                centre(&Plane, &mut points);
+                layout.run(&Plane, &mut fit, progress)?;
+                centre(&Plane, &mut fit.points);
             }
             UmapTarget::Disc => {
                 let disc = Disc { scale: disc_scale(len) };
-                // A start at the rim would leave no room for the layout.
-                points = started(start, START_EXTENT.min(FILLED_RADIUS * disc.scale / 2.0), &mut random);
-                points.iter_mut().for_each(|point| *point = disc.moved([0.0; 2], *point));
-                layout.run(&disc, &mut points, &mut random, observer)?;
-                centre(&disc, &mut points);
+                layout.run(&disc, &mut fit, progress)?;
+                centre(&disc, &mut fit.points);
             }
         }
-        if !observer(epochs, epochs) {
-            return Err(Error::Stopped);
-        }
+        let points = fit.points;
         let neighbours_kept = match settings.target {
             UmapTarget::Plane => kept(&Plane, &points, neighbours),
             UmapTarget::Disc => kept(&Disc { scale: 1.0 }, &points, neighbours),
@@ -213,7 +236,7 @@ impl Surface for Disc {
 }
 
 /// Moebius addition as a quotient of complex numbers: `(x + y) / (1 + conj(x) y)`.
-fn mobius([a, b]: [f64; 2], [c, d]: [f64; 2]) -> [f64; 2] {
+pub(super) fn mobius([a, b]: [f64; 2], [c, d]: [f64; 2]) -> [f64; 2] {
     let (re, im) = (1.0 + a * c + b * d, a * d - b * c);
     let below = re * re + im * im;
     let (x, y) = (a + c, b + d);
@@ -224,6 +247,26 @@ fn square([x, y]: [f64; 2]) -> f64 {
     x * x + y * y
 }
 
+/// The points after some epochs.
+struct UmapLayout {
+    epoch: usize,
+    random: SplitMix,
+    points: Vec<[f64; 2]>,
+}
+
+impl UmapLayout {
+    fn state(&self) -> FitState {
+        let integers = vec![self.epoch as u64, self.random.state()];
+        FitState { integers, numbers: self.points.as_flattened().to_vec() }
+    }
+
+    fn of_state(state: FitState, len: usize) -> Result<Self> {
+        let state = state.checked("UMAP", 2, 2 * len)?;
+        let random = SplitMix::new(state.integers[1]);
+        Ok(UmapLayout { epoch: state.integers[0] as usize, random, points: state.numbers.as_chunks::<2>().0.to_vec() })
+    }
+}
+
 /// The epochs of the layout.
 struct Layout<'a> {
     graph: &'a FuzzyGraph,
@@ -232,19 +275,15 @@ struct Layout<'a> {
 }
 
 impl Layout<'_> {
-    fn run<S: Surface>(
-        &self,
-        surface: &S,
-        points: &mut [[f64; 2]],
-        random: &mut SplitMix,
-        observer: &mut StepObserver<'_>,
-    ) -> Result<()> {
+    fn run<S: Surface>(&self, surface: &S, fit: &mut UmapLayout, progress: &mut dyn FitProgress) -> Result<()> {
         let largest = self.graph.largest_weight();
-        let len = points.len();
-        for epoch in 0..self.epochs {
-            if !observer(epoch, self.epochs) {
+        let len = fit.points.len();
+        while fit.epoch < self.epochs {
+            if !progress.step(fit.epoch, self.epochs, &|| fit.state()) {
                 return Err(Error::Stopped);
             }
+            let epoch = fit.epoch;
+            let UmapLayout { points, random, .. } = &mut *fit;
             let rate = 1.0 - epoch as f64 / self.epochs as f64;
             let is_drawn = |weight: f64| {
                 let per_epoch = weight / largest;
@@ -268,8 +307,9 @@ impl Layout<'_> {
                     }
                 }
             }
+            fit.epoch += 1;
         }
-        Ok(())
+        if progress.step(self.epochs, self.epochs, &|| fit.state()) { Ok(()) } else { Err(Error::Stopped) }
     }
 }
 
@@ -377,6 +417,14 @@ fn weighted_mean<S: Surface>(surface: &S, points: &[[f64; 2]], weights: &[f64]) 
         }
     }
     mean
+}
+
+/// The Frechet mean of weighted points of a surface.
+pub(super) fn mean_of(target: UmapTarget, points: &[[f64; 2]], weights: &[f64]) -> [f64; 2] {
+    match target {
+        UmapTarget::Plane => weighted_mean(&Plane, points, weights),
+        UmapTarget::Disc => weighted_mean(&Disc { scale: 1.0 }, points, weights),
+    }
 }
 
 /// Moves the mean of the points to the origin.

@@ -11,7 +11,7 @@ use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::types::Type;
 use serde_json::{Map, Value, json};
 
-use super::ProjectedSet;
+use super::{ProjectedSet, StoredMap};
 use crate::commands::search::label;
 use crate::parquet_columns::{number_field, text_field, write_numbers, write_texts};
 
@@ -33,6 +33,7 @@ impl ProjectedSet<'_> {
         // `conifer serve --map` needs both to show the map.
         report.insert("disc".into(), json!(self.is_disc));
         report.insert("root".into(), json!(self.root));
+        fs::write(dir.join(StoredMap::FILE), serde_json::to_vec(&self.map)?)?;
         fs::write(dir.join("projection.json"), serde_json::to_vec_pretty(&report)?)?;
         Ok(())
     }

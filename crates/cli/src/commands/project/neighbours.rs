@@ -1,13 +1,16 @@
 //! The nearest rows of all rows, and UMAP of them.
 
 use anyhow::ensure;
-use conifer_embeddings::EmbeddingSet;
+use conifer_embeddings::{EmbeddingSet, Modality, Provenance};
+use conifer_geometry::{ManifoldSpec, Root};
 use conifer_index::{CellIndex, Effort, Filter, FlatIndex, Hit, Partition, Query, Ranking, Snapshot};
-use conifer_viz::projection::{NeighbourTable, Umap, UmapSettings, UmapTarget, tangent_positions};
+use conifer_viz::projection::{
+    FitState, HyperbolicRows, NeighbourTable, Umap, UmapSettings, UmapTarget, tangent_positions,
+};
 
-use super::{part_of, watched};
+use super::part_of;
+use super::unfinished::UnfinishedMap;
 use crate::arguments::{ProjectArgs, UmapTargetArg};
-use crate::{progress, signal};
 
 /// Number of rows searched in one call. Larger batches are not faster.
 const BATCH: usize = 1024;
@@ -15,7 +18,7 @@ const BATCH: usize = 1024;
 const CELLS_FROM: usize = 20_000;
 
 /// A set of the projected rows, or of one factor of them.
-pub(super) struct ProjectedPart {
+pub(crate) struct ProjectedPart {
     set: EmbeddingSet,
 }
 
@@ -26,7 +29,7 @@ enum NeighbourIndex {
 }
 
 impl ProjectedPart {
-    pub(super) fn new(set: &Snapshot, rows: &[usize], factor: Option<usize>) -> anyhow::Result<Self> {
+    pub(crate) fn new(set: &Snapshot, rows: &[usize], factor: Option<usize>) -> anyhow::Result<Self> {
         let (spec, root) = part_of(set, factor)?;
         let start = factor.unwrap_or(0) * spec.dim;
         let points = rows.iter().flat_map(|row| set.row(*row)[start..start + spec.dim].to_vec()).collect();
@@ -35,49 +38,78 @@ impl ProjectedPart {
         Ok(ProjectedPart { set: EmbeddingSet::new(spec, root, ids, modality, points, set.source.clone())? })
     }
 
-    /// The `count` nearest other rows of each row. Ctrl-C stops the search.
-    fn neighbours(&self, count: usize) -> anyhow::Result<NeighbourTable> {
+    /// Rows at curvature -1, such as reduced ones, without ids.
+    pub(super) fn of_hyperboloid(rows: &HyperbolicRows) -> anyhow::Result<Self> {
+        let len = rows.len();
+        let points = (0..len).flat_map(|i| rows.row(i).iter().map(|v| *v as f32)).collect();
+        let ids = (0..len).map(|i| i.to_string()).collect();
+        let spec = ManifoldSpec::lorentz(rows.dim(), 1.0);
+        let modality = vec![Modality::Image; len];
+        Ok(ProjectedPart { set: EmbeddingSet::new(spec, Root::Origin, ids, modality, points, Provenance::default())? })
+    }
+
+    /// The `count` nearest rows of a point, nearest first.
+    pub(crate) fn nearest(&self, point: &[f32], count: usize) -> anyhow::Result<Vec<Hit>> {
+        let index = NeighbourIndex::Flat(Box::new(FlatIndex::new(&self.set)?));
+        Ok(index.nearest(&Query::new(&self.set.spec, point), count)?.concat())
+    }
+
+    /// The `count` nearest other rows of each row.
+    pub(super) fn neighbours(&self, count: usize, unfinished: &UnfinishedMap) -> anyhow::Result<NeighbourTable> {
         let len = self.set.len();
-        let index = if len < CELLS_FROM {
+        let dim = self.set.spec.dim;
+        let list = unfinished.stage("neighbours", "neighbours", |progress| {
+            let mut list = progress.restored().unwrap_or_default();
+            let mut index = None;
+            loop {
+                let first = list.numbers.len() / count.max(1);
+                if !progress.step(first, len, &|| list.clone()) {
+                    return Err(conifer_viz::Error::Stopped.into());
+                }
+                if first >= len {
+                    return Ok(list);
+                }
+                // A finished search is not repeated, so the index is built only if rows are left.
+                let index = match &mut index {
+                    Some(index) => index,
+                    none => none.insert(self.index()?),
+                };
+                let last = (first + BATCH).min(len);
+                let query = Query::new(&self.set.spec, &self.set.points[first * dim..last * dim]);
+                for (i, hits) in (first..last).zip(index.nearest(&query, count + 1)?) {
+                    // If other rows have the same point, the row itself may not be among its hits.
+                    for hit in hits.iter().filter(|hit| hit.row != i).take(count) {
+                        list.integers.push(hit.row as u64);
+                        list.numbers.push(f64::from(hit.score));
+                    }
+                }
+            }
+        })?;
+        let FitState { integers, numbers } = list;
+        Ok(NeighbourTable::new(count, integers.into_iter().map(|row| row as u32).collect(), numbers)?)
+    }
+
+    fn index(&self) -> anyhow::Result<NeighbourIndex> {
+        Ok(if self.set.len() < CELLS_FROM {
             NeighbourIndex::Flat(Box::new(FlatIndex::new(&self.set)?))
         } else {
             NeighbourIndex::Cells(Box::new(CellIndex::new(self.set.clone(), Partition::default())?))
-        };
-        let (mut rows, mut distances) = (Vec::with_capacity(len * count), Vec::with_capacity(len * count));
-        let stop = signal::stop_flag()?;
-        let bar = progress::bar("neighbours", len);
-        let dim = self.set.spec.dim;
-        for first in (0..len).step_by(BATCH) {
-            if stop.load(std::sync::atomic::Ordering::Relaxed) {
-                return Err(conifer_viz::Error::Stopped.into());
-            }
-            let last = (first + BATCH).min(len);
-            let query = Query::new(&self.set.spec, &self.set.points[first * dim..last * dim]);
-            for (i, hits) in (first..last).zip(index.nearest(&query, count + 1)?) {
-                // If other rows have the same point, the row itself may not be among its hits.
-                for hit in hits.iter().filter(|hit| hit.row != i).take(count) {
-                    rows.push(hit.row as u32);
-                    distances.push(f64::from(hit.score));
-                }
-            }
-            bar.set_position(last as u64);
-        }
-        bar.finish_and_clear();
-        Ok(NeighbourTable::new(count, rows, distances)?)
+        })
     }
 
     /// Places the rows by their geodesic neighbours.
-    pub(super) fn umap(&self, args: &ProjectArgs) -> anyhow::Result<Umap> {
+    pub(super) fn umap(&self, args: &ProjectArgs, unfinished: &UnfinishedMap) -> anyhow::Result<Umap> {
         let len = self.set.len();
         let count = umap_neighbours(args, len)?;
         let start = tangent_positions(&self.set.spec, &self.set.root, len, |i| self.set.row(i).into())?;
-        let neighbours = self.neighbours(count - 1)?;
+        let neighbours = self.neighbours(count - 1, unfinished)?;
         let target = match args.target {
             UmapTargetArg::Plane => UmapTarget::Plane,
             UmapTargetArg::Disc => UmapTarget::Disc,
         };
         let settings = UmapSettings { target, min_dist: args.min_dist, epochs: args.epochs, seed: args.seed };
-        watched("epochs", |observer| Umap::fit(&neighbours, &start, &settings, observer))
+        unfinished
+            .stage("umap", "epochs", |progress| Ok(Umap::fit_resumable(&neighbours, &start, &settings, progress)?))
     }
 }
 
