@@ -43,7 +43,7 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--program", type=pathlib.Path, default=PROGRAM)
-    parser.add_argument("--only", default="", help="measure only the cases whose name starts with this")
+    parser.add_argument("--only", default="", help="measure only the cases whose text, such as horopca/, starts with this")
     parser.add_argument("--table", action="store_true")
     parser.add_argument("--torch", action="store_true", help=argparse.SUPPRESS)
     given = parser.parse_args()
@@ -59,7 +59,8 @@ def measure(given):
         sys.exit(f"{given.program} does not exist; build it first:\n    cargo build --release -p conifer-viz --example projection_speed")
     threads = os.cpu_count()
     python = harness.python("BENCH_PROJECTIONS_PYTHON", VENV, PACKAGES)
-    found = [{"kind": "machine", "cpu": harness.cpu_generation(), "cores": threads, "date": harness.datetime.date.today().isoformat()}]
+    machine = {"cpu": harness.cpu_generation(), "cores": threads, "date": harness.datetime.date.today().isoformat()}
+    found = []
     with tempfile.TemporaryDirectory() as folder:
         for name, ours, torch, share, _ in CASES:
             if not ours.startswith(given.only):
@@ -82,7 +83,7 @@ def measure(given):
                     reply = process.measure(case, 1)
                     process.close()
                     case = "/".join(part for part in case.split("/") if not part.endswith(".f64") and part not in folder.split("/"))
-                    found.append({"kind": "round", "name": name, "side": side, "round": number, "case": case, "share": share if side == "torch" else 1, **reply})
+                    found.append({"kind": "round", "name": name, "side": side, "round": number, "case": case, "share": share if side == "torch" else 1, **machine, **reply})
                     print(json.dumps(found[-1]), flush=True)
     # The rounds of cases that were not measured now are kept.
     measured = {it.get("name") for it in found}
@@ -94,9 +95,7 @@ def measure(given):
 
 def table():
     rounds = [json.loads(line) for line in RESULTS.read_text().splitlines()]
-    machine = rounds[0]
-    print(f"{machine['cpu']}, {machine['cores']} cores, {machine['date']}\n")
-    print("| work | s | peak MB | PyTorch, s | ratio | aims |\n|---|---|---|---|---|---|")
+    print("| work | s | peak MB | PyTorch, s | ratio | aims | measured on |\n|---|---|---|---|---|---|---|")
     for name, _, _, _, aims in CASES:
         of = lambda side: [it for it in rounds if it.get("name") == name and it["side"] == side]
         ours, torch = of("ours"), of("torch")
@@ -113,7 +112,8 @@ def table():
         texts = {"s": "<= {} s", "mb": "<= {} MB", "ratio": ">= {} x"}
         met = lambda aim, limit: values[aim] >= limit if aim == "ratio" else values[aim] <= limit
         shown = ", ".join(texts[aim].format(limit) + (" met" if met(aim, limit) else " **not met**") for aim, limit in aims.items())
-        print(f"| {name} | {seconds:.1f} | {memory:.0f} | {peer} | {ratio} | {shown} |")
+        machine = f"{ours[0]['cpu']}, {ours[0]['cores']} cores, {ours[0]['date']}"
+        print(f"| {name} | {seconds:.1f} | {memory:.0f} | {peer} | {ratio} | {shown} | {machine} |")
 
 
 def torch_side():

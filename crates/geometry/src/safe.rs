@@ -89,7 +89,7 @@ pub mod projection {
     pub const SHORT_SINH: f64 = 1e-12;
     /// Largest radius of a position in the Poincare disc. There `1 - r^2` is 2e-6 and still has ten digits.
     pub const RIM: f64 = 1.0 - 1e-6;
-    /// Largest error of an entropy, in nats, that ends the search for a perplexity. The similarities are stored in `f32`,
+    /// Largest error of an entropy, in nats, that ends the search for a perplexity. The exact method stores similarities in `f32`,
     /// whose rounding changes an entropy by more.
     pub const ENTROPY_SETTLED: f64 = 1e-9;
     /// A vector depends on others if removing its parts along them leaves at most this share of its length. The

@@ -2,14 +2,14 @@
 
 use std::path::Path;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, ensure};
 use burn::tensor::Device;
 use conifer_geometry::space;
 use conifer_index::{Hit, Snapshot};
 use conifer_viz::projection::place_by_neighbours;
 use serde_json::json;
 
-use super::project::{Placement, ProjectedPart, StoredMap, part_of};
+use super::project::{ProjectedPart, StoredMap, part_of};
 use super::search::label;
 use crate::arguments::PlaceArgs;
 use crate::output::{columns, print, print_json};
@@ -36,8 +36,14 @@ pub(crate) fn run(args: &PlaceArgs, as_json: bool, device: &Device) -> anyhow::R
     let (spec, root) = part_of(&set, map.factor)?;
     let start = map.factor.unwrap_or(0) * spec.dim;
     let point = &point[start..start + spec.dim];
-    let by = map.by.clone();
+    let (by, dim) = (map.by.clone(), map.dim);
     let placed = placed(map, &set, &args.into, point).with_context(|| format!("--into {}", args.into.display()))?;
+    ensure!(
+        placed.coordinates.len() == dim,
+        "{}: {} coordinates; expected {dim}, the `dim` of the map",
+        args.into.join(StoredMap::FILE).display(),
+        placed.coordinates.len()
+    );
     let wide: Vec<f64> = point.iter().map(|v| f64::from(*v)).collect();
     let depth = space::<f64>(&spec)?.depth(&wide, &root);
     if as_json {
@@ -61,12 +67,11 @@ pub(crate) fn run(args: &PlaceArgs, as_json: bool, device: &Device) -> anyhow::R
 
 fn placed(map: StoredMap, set: &Snapshot, dir: &Path, point: &[f32]) -> anyhow::Result<PlacedQuery> {
     let (spec, root) = part_of(set, map.factor)?;
-    let (count, surface) = match map.placement {
-        Placement::Neighbours { count, surface } => (count, surface),
-        formula => {
-            let formula = formula.formula().context("a map without a formula")?;
+    let (count, surface) = match map.placement.formula() {
+        Ok(formula) => {
             return Ok(PlacedQuery { coordinates: formula.place(&spec, &root, point)?, nearest: Vec::new() });
         }
+        Err(neighbours) => neighbours,
     };
     let PointTable { rows, positions } = PointTable::read(&dir.join(POINTS), &set.ids)?;
     let rows: Vec<usize> = rows.into_iter().map(|row| row as usize).collect();

@@ -23,7 +23,8 @@ use serde_json::{Map, Value, json};
 
 pub(super) use self::neighbours::ProjectedPart;
 use self::stored_map::MapSurface;
-pub(super) use self::stored_map::{Placement, StoredMap};
+use self::stored_map::Placement;
+pub(super) use self::stored_map::StoredMap;
 use self::unfinished::UnfinishedMap;
 use crate::arguments::{CenterArg, KernelArg, ProjectArgs, ProjectionArg, UmapTargetArg};
 use crate::output::{note, print, print_json};
@@ -219,7 +220,6 @@ fn projection<'a>(
         ProjectionArg::Cosne => {
             ensure!(args.dim == 2, "--dim is {}; expected 2 for --by cosne", args.dim);
             let mut hyperbolic = hyperboloid()?;
-            // Check the number of rows before the long reduction.
             let theta = args.theta.unwrap_or(if rows.len() > MAX_COSNE_ROWS { THETA } else { 0.0 });
             ensure!((0.0..1.0).contains(&theta), "--theta is {theta}; expected 0 to below 1");
             ensure!(
@@ -227,13 +227,7 @@ fn projection<'a>(
                 "rows: {}; expected at most {MAX_COSNE_ROWS} for --theta 0; leave it out, or draw a sample (--sample N)",
                 rows.len()
             );
-            if let Some(count) = args.components {
-                let few = PairSample::new(rows.len(), REDUCTION_PAIRS, args.seed);
-                let reduced = horopca(&hyperbolic, count, REDUCTION_STEPS, &few, unfinished).context("--components")?;
-                put("components", json!(count));
-                put("components_explained", json!(reduced.quality.explained));
-                hyperbolic = HyperbolicRows::from_unit(count, reduced.coordinates)?;
-            }
+            // Check the settings before the long reduction.
             let kernel = match args.kernel {
                 KernelArg::Paper => CosneKernel::Paper,
                 KernelArg::Torchdr => CosneKernel::TorchDr,
@@ -248,10 +242,17 @@ fn projection<'a>(
                 exaggeration: 4.0,
                 seed: args.seed,
             };
+            let perplexity = settings.checked_perplexity(rows.len())?;
+            if let Some(count) = args.components {
+                let few = PairSample::new(rows.len(), REDUCTION_PAIRS, args.seed);
+                let reduced = horopca(&hyperbolic, count, REDUCTION_STEPS, &few, unfinished).context("--components")?;
+                put("components", json!(count));
+                put("components_explained", json!(reduced.quality.explained));
+                hyperbolic = HyperbolicRows::from_unit(count, reduced.coordinates)?;
+            }
             let neighbours = match theta {
                 0.0 => None,
                 _ => {
-                    let perplexity = settings.checked_perplexity(rows.len())?;
                     let count = ((NEIGHBOURS_PER_PERPLEXITY * perplexity).ceil() as usize).min(rows.len() - 1);
                     Some(ProjectedPart::of_hyperboloid(&hyperbolic)?.neighbours(count, unfinished)?)
                 }
@@ -342,7 +343,7 @@ fn horopca(
 pub(super) fn part_of(set: &Snapshot, factor: Option<usize>) -> anyhow::Result<(ManifoldSpec, Root)> {
     let Some(factor) = factor else { return Ok((set.spec.clone(), set.root.clone())) };
     let curv = set.spec.curv.get(factor).with_context(|| {
-        format!("--factor is {factor}; expected a number below {}, the factors of {}", set.spec.curv.len(), set.spec)
+        format!("factor: {factor}; expected a number below {}, the factors of {}", set.spec.curv.len(), set.spec)
     })?;
     let width = set.spec.factor_dim();
     let root = match &set.root {

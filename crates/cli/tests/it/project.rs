@@ -174,7 +174,7 @@ fn umap_accepts_every_space_and_refuses_bad_settings() {
         ("flat", &["--min-dist", "-1"], &["min_dist: -1", "0 to below 3"]),
         ("flat", &["--dim", "3"], &["--dim is 3", "expected 2"]),
         ("flat", &["--center", "root"], &["--center is given"]),
-        ("product", &["--factor", "3"], &["--factor is 3", "below 3"]),
+        ("product", &["--factor", "3"], &["factor: 3", "below 3"]),
     ];
     for (set, more, words) in refusals {
         refused(here, &[&umap(set, more)[..], &["--out", "x"]].concat(), words);

@@ -10,7 +10,6 @@
 //! It is minimised by Riemannian gradient descent with momentum: the gradient in the disc is scaled by the inverse
 //! metric, and a point moves by the exponential map. In the first iterations the `p_ij` are multiplied by
 //! `exaggeration`. Distances are those at curvature -1, and the centre of the disc is the root.
-
 //!
 //! With [`CosneMethod::Tree`], `p_(j|i)` is zero except for the nearest rows of row `i`, and the sums over all pairs of
 //! points come from a tree of the disc (`cosne_tree`).
@@ -22,10 +21,12 @@ use super::cosne_terms::{DenseTerms, DiscPoints, KernelShape, PairTerms};
 use super::cosne_tree::TreeTerms;
 use super::fit_state::{FitProgress, FitState, Unsaved};
 use super::hyperbolic_rows::{HyperbolicRows, to_ball};
+use super::umap::mobius;
 use super::{NeighbourTable, StepObserver};
 use crate::{Error, Result};
 
-/// Maximum number of rows N of [`CosneMethod::Exact`]. Its table of similarities takes `4 N^2 / 2` bytes, here 200 MB.
+/// Maximum number of rows N of [`CosneMethod::Exact`]. Its table of similarities takes `4 N^2 / 2` bytes, here 200 MB; 600 MB while
+/// it is built.
 pub const MAX_COSNE_ROWS: usize = 10_000;
 /// Minimum number of rows. With fewer rows, every other row is a neighbour.
 const MIN_ROWS: usize = 4;
@@ -65,9 +66,9 @@ pub struct CosneSettings {
     pub perplexity: Option<f64>,
     /// Form of the kernel.
     pub kernel: CosneKernel,
-    /// Scale of the kernel, more than 0.
+    /// Scale of the kernel, 1e-6 to 1e6.
     pub gamma: f64,
-    /// Weight of the norm-preserving term.
+    /// Weight of the norm-preserving term, 0 to 1e6.
     pub norm_weight: f64,
     /// Number of iterations.
     pub iterations: usize,
@@ -194,14 +195,15 @@ impl CosneSettings {
         if len < MIN_ROWS {
             return Err(Error::invalid("rows", len, format!("at least {MIN_ROWS} for cosne")));
         }
-        let positive = |name: &str, value: f64| {
-            let is_right = value.is_finite() && value > 0.0;
-            if is_right { Ok(()) } else { Err(Error::invalid(name, value, "a positive number")) }
-        };
-        positive("gamma", self.gamma)?;
-        positive("exaggeration", self.exaggeration)?;
-        if !(self.norm_weight.is_finite() && self.norm_weight >= 0.0) {
-            return Err(Error::invalid("norm weight", self.norm_weight, "zero or a positive number"));
+        // Squares and products of larger or smaller numbers would leave the range of `f64`.
+        if !(1e-6..=1e6).contains(&self.gamma) {
+            return Err(Error::invalid("gamma", self.gamma, "1e-6 to 1e6"));
+        }
+        if !(1e-6..=1e6).contains(&self.exaggeration) {
+            return Err(Error::invalid("exaggeration", self.exaggeration, "1e-6 to 1e6"));
+        }
+        if !(0.0..=1e6).contains(&self.norm_weight) {
+            return Err(Error::invalid("norm weight", self.norm_weight, "0 to 1e6"));
         }
         let others = (len - 1) as f64;
         let perplexity = self.perplexity.unwrap_or((others / 3.0).min(30.0));
@@ -308,18 +310,11 @@ fn descend(positions: &mut [f64], speed: &mut [f64], gradient: &[f64], rate: f64
         let length = length.min(LONGEST_STEP);
         if length > 0.0 {
             let scale = (length / 2.0).tanh() / length;
-            *point = mobius_sum(*point, speed.map(|v| v * scale));
+            *point = mobius(*point, speed.map(|v| v * scale));
         }
         let radius = point[0].hypot(point[1]);
         if radius > RIM {
             *point = point.map(|v| v * RIM / radius);
         }
     }
-}
-
-/// Moebius addition in the disc: `((1 + 2 <x, y> + |y|^2) x + (1 - |x|^2) y) / (1 + 2 <x, y> + |x|^2 |y|^2)`.
-fn mobius_sum(x: [f64; 2], y: [f64; 2]) -> [f64; 2] {
-    let (xy, xx, yy) = (x[0] * y[0] + x[1] * y[1], x[0] * x[0] + x[1] * x[1], y[0] * y[0] + y[1] * y[1]);
-    let below = 1.0 + 2.0 * xy + xx * yy;
-    [0, 1].map(|k| ((1.0 + 2.0 * xy + yy) * x[k] + (1.0 - xx) * y[k]) / below)
 }

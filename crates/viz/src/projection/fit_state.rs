@@ -41,16 +41,16 @@ impl FitProgress for Unsaved<'_, '_> {
 }
 
 impl FitState {
-    /// Encodes the state as little-endian numbers: the lengths of both lists, then the lists.
-    pub fn to_bytes(&self) -> Vec<u8> {
-        let mut bytes = MAGIC.to_vec();
+    /// Appends the state to `bytes` as little-endian numbers: the lengths of both lists, then the lists.
+    pub fn append_to(&self, bytes: &mut Vec<u8>) {
+        bytes.reserve_exact(MAGIC.len() + 8 * (2 + self.integers.len() + self.numbers.len()));
+        bytes.extend(MAGIC);
         let lengths = [self.integers.len() as u64, self.numbers.len() as u64];
         lengths.iter().chain(&self.integers).for_each(|v| bytes.extend(v.to_le_bytes()));
         self.numbers.iter().for_each(|v| bytes.extend(v.to_le_bytes()));
-        bytes
     }
 
-    /// Decodes [`FitState::to_bytes`].
+    /// Decodes the bytes of [`FitState::append_to`].
     ///
     /// # Errors
     /// The bytes are of another format or incomplete.
@@ -76,8 +76,9 @@ impl FitState {
         if (self.integers.len(), self.numbers.len()) == (integers, numbers) {
             return Ok(self);
         }
-        let found = format!("{} integers and {} numbers", self.integers.len(), self.numbers.len());
-        let expected = format!("{integers} integers and {numbers} numbers: the state of another fit");
+        let lengths = format!("{} integers and {} numbers", self.integers.len(), self.numbers.len());
+        let found = format!("{lengths}, the state of another fit");
+        let expected = format!("{integers} integers and {numbers} numbers; start the fit again");
         Err(Error::invalid(format!("unfinished {what}"), found, expected))
     }
 }
@@ -90,7 +91,8 @@ mod tests {
     #[test]
     fn states_are_read_back_bit_for_bit() {
         let state = FitState { integers: vec![3, u64::MAX], numbers: vec![-0.0, 1.0 / 3.0, f64::INFINITY] };
-        let bytes = state.to_bytes();
+        let mut bytes = Vec::new();
+        state.append_to(&mut bytes);
         let found = FitState::from_bytes(&bytes).unwrap();
         assert_eq!(found.integers, state.integers);
         let bits = |it: &FitState| it.numbers.iter().map(|v| v.to_bits()).collect::<Vec<_>>();

@@ -52,6 +52,13 @@ pub struct HoroSettings {
     pub start: Option<Vec<Vec<f64>>>,
 }
 
+impl HoroSettings {
+    /// Largest number of gradient steps of all components.
+    fn total_steps(&self) -> usize {
+        self.dim.saturating_mul(self.steps)
+    }
+}
+
 /// Fitted components and the projected rows.
 #[derive(Clone, Debug)]
 pub struct HoroPca {
@@ -121,7 +128,7 @@ impl HoroPca {
             objective.fix(&ascent.direction);
             ascent.finish_component();
         }
-        let total = settings.dim * settings.steps;
+        let total = settings.total_steps();
         if !progress.step(total, total, &|| ascent.state()) {
             return Err(Error::Stopped);
         }
@@ -169,7 +176,7 @@ struct HoroAscent {
 impl HoroAscent {
     fn finish_component(&mut self) {
         self.directions.push(std::mem::take(&mut self.direction));
-        self.taken += std::mem::take(&mut self.step);
+        self.taken = self.taken.saturating_add(std::mem::take(&mut self.step));
     }
 
     fn state(&self) -> FitState {
@@ -180,12 +187,16 @@ impl HoroAscent {
     }
 
     fn of_state(state: FitState, dim: usize, count: usize) -> Result<Self> {
-        let found = state.integers.first().map_or(0, |it| *it as usize).min(count);
+        let finished = state.integers.first().map_or(0, |it| usize::try_from(*it).unwrap_or(usize::MAX));
+        if finished > count {
+            let found = format!("{finished} finished components, the state of another fit");
+            return Err(Error::invalid("unfinished HoroPCA", found, format!("at most {count}; start the fit again")));
+        }
         // The state between two components has no unfinished direction.
-        let is_between = state.numbers.len() == 1 + found * dim;
-        let state = state.checked("HoroPCA", 3, 1 + (found + usize::from(!is_between)) * dim)?;
+        let is_between = state.numbers.len() == 1 + finished * dim;
+        let state = state.checked("HoroPCA", 3, 1 + (finished + usize::from(!is_between)) * dim)?;
         let [_, taken, step] = [0, 1, 2].map(|at| state.integers[at] as usize);
-        let (directions, direction) = state.numbers[1..].split_at(found * dim);
+        let (directions, direction) = state.numbers[1..].split_at(finished * dim);
         let directions = directions.chunks_exact(dim).map(<[f64]>::to_vec).collect();
         Ok(HoroAscent { directions, taken, direction: direction.to_vec(), step, angle: state.numbers[0] })
     }
@@ -359,8 +370,8 @@ impl<'a> HoroObjective<'a> {
     fn ascend(&self, ascent: &mut HoroAscent, settings: &HoroSettings, progress: &mut dyn FitProgress) -> Result<()> {
         let (mut value, mut gradient) = self.evaluate_tangent(&ascent.direction, &ascent.directions);
         while ascent.step < settings.steps {
-            let done = ascent.directions.len() * settings.steps + ascent.step;
-            if !progress.step(done, settings.dim * settings.steps, &|| ascent.state()) {
+            let done = ascent.directions.len().saturating_mul(settings.steps).saturating_add(ascent.step);
+            if !progress.step(done, settings.total_steps(), &|| ascent.state()) {
                 return Err(Error::Stopped);
             }
             let slope = norm(&gradient);

@@ -143,7 +143,7 @@ impl FuzzyGraph {
 }
 
 /// The first distance that is not finite, negative or less than the one before.
-fn out_of_order(distances: &[f64]) -> Option<f64> {
+pub(super) fn out_of_order(distances: &[f64]) -> Option<f64> {
     let mut before = 0.0;
     distances.iter().copied().find(|d| {
         let is_right = d.is_finite() && *d >= before;

@@ -4,7 +4,7 @@ use conifer_geometry::{ManifoldSpec, Root};
 
 use super::horopca;
 use super::hyperbolic_rows::{HyperbolicRows, to_ball};
-use super::neighbour_graph::memberships;
+use super::neighbour_graph::{memberships, out_of_order};
 use super::tangent_pca;
 use super::umap::{self, UmapTarget};
 use crate::{Error, PoincareDisc, Result};
@@ -52,9 +52,11 @@ impl PointMap {
     /// not finite.
     pub fn place(&self, spec: &ManifoldSpec, root: &Root, point: &[f32]) -> Result<Vec<f64>> {
         spec.check()?;
-        if point.len() != spec.dim || point.iter().any(|v| !v.is_finite()) {
-            let found = format!("{} numbers", point.len());
-            return Err(Error::invalid("point", found, format!("{} finite numbers", spec.dim)));
+        if point.len() != spec.dim {
+            return Err(Error::invalid("point", format!("{} numbers", point.len()), format!("{} numbers", spec.dim)));
+        }
+        if let Some(at) = point.iter().position(|v| !v.is_finite()) {
+            return Err(Error::invalid(format!("point, coordinate {at}"), point[at], "a finite number"));
         }
         let (lists, is_hyperboloid): (Vec<&Vec<f64>>, bool) = match self {
             PointMap::Tangent { axes } => (axes.iter().collect(), false),
@@ -62,7 +64,6 @@ impl PointMap {
             | PointMap::Horospherical { center, directions: list } => (list.iter().chain([center]).collect(), true),
             PointMap::Disc { mean, axes, .. } => (axes.iter().chain([mean]).collect(), false),
         };
-        let is_two = !matches!(self, PointMap::Disc { axes, .. } if axes.len() != 2);
         if let Some(other) = lists.iter().find(|it| it.len() != spec.dim) {
             return Err(Error::invalid(
                 "map",
@@ -70,8 +71,17 @@ impl PointMap {
                 format!("{} of {spec}", spec.dim),
             ));
         }
-        if lists.len() <= usize::from(is_hyperboloid) || (is_hyperboloid && spec.curv.len() != 1) || !is_two {
-            return Err(Error::invalid("map", "axes that do not fit", format!("the axes of a map of {spec}")));
+        if is_hyperboloid && spec.curv.len() != 1 {
+            let found = format!("a map of one hyperboloid for {spec}");
+            return Err(Error::invalid("map", found, "a space of one hyperboloid"));
+        }
+        if lists.len() <= usize::from(is_hyperboloid) {
+            return Err(Error::invalid("map", "no axes", "at least 1"));
+        }
+        if let PointMap::Disc { axes, .. } = self
+            && axes.len() != 2
+        {
+            return Err(Error::invalid("map", format!("{} axes", axes.len()), "2 axes of a disc"));
         }
         let moved = |center: &[f64]| {
             HyperbolicRows::of_factor(spec, root, None, 1, |_| point.into()).map(|it| it.centred_at(center))
@@ -114,24 +124,24 @@ pub fn place_by_neighbours(target: UmapTarget, neighbours: &[([f64; 2], f64)]) -
     if neighbours.is_empty() {
         return Err(Error::invalid("neighbours", 0, "at least 1"));
     }
-    let in_order = neighbours.is_sorted_by(|a, b| a.1 <= b.1);
-    if !in_order || neighbours.iter().any(|it| !(it.1.is_finite() && it.1 >= 0.0)) {
-        return Err(Error::invalid("neighbours", "other distances", "finite ascending distances, zero or positive"));
+    let distances: Vec<f64> = neighbours.iter().map(|it| it.1).collect();
+    if let Some(bad) = out_of_order(&distances) {
+        let expected = "finite ascending distances, zero or positive";
+        return Err(Error::invalid("distance of a neighbour", bad, expected));
     }
     let inside = |[x, y]: [f64; 2]| match target {
         UmapTarget::Plane => x.is_finite() && y.is_finite(),
         UmapTarget::Disc => x * x + y * y < 1.0,
     };
     if let Some((bad, _)) = neighbours.iter().find(|it| !inside(it.0)) {
-        return Err(Error::invalid(
-            "position of a neighbour",
-            format!("{bad:?}"),
-            "finite numbers, and within the disc",
-        ));
+        let expected = match target {
+            UmapTarget::Plane => "finite numbers",
+            UmapTarget::Disc => "a point inside the unit disc",
+        };
+        return Err(Error::invalid("position of a neighbour", format!("{bad:?}"), expected));
     }
     let same = neighbours.iter().filter(|it| it.1 == 0.0).count();
     let used = if same > 0 { &neighbours[..same] } else { neighbours };
-    let distances: Vec<f64> = used.iter().map(|it| it.1).collect();
     let points: Vec<[f64; 2]> = used.iter().map(|it| it.0).collect();
-    Ok(umap::mean_of(target, &points, &memberships(&distances, 0.0)))
+    Ok(umap::mean_of(target, &points, &memberships(&distances[..used.len()], 0.0)))
 }

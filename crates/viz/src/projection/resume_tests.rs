@@ -29,7 +29,9 @@ impl FitProgress for Stopping {
             return true;
         }
         // Through the bytes, as a file would keep it.
-        self.state = Some(FitState::from_bytes(&state().to_bytes()).unwrap());
+        let mut bytes = Vec::new();
+        state().append_to(&mut bytes);
+        self.state = Some(FitState::from_bytes(&bytes).unwrap());
         false
     }
 }

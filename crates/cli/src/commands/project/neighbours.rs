@@ -50,8 +50,8 @@ impl ProjectedPart {
 
     /// The `count` nearest rows of a point, nearest first.
     pub(crate) fn nearest(&self, point: &[f32], count: usize) -> anyhow::Result<Vec<Hit>> {
-        let index = NeighbourIndex::Flat(Box::new(FlatIndex::new(&self.set)?));
-        Ok(index.nearest(&Query::new(&self.set.spec, point), count)?.concat())
+        let query = Query::new(&self.set.spec, point);
+        Ok(FlatIndex::new(&self.set)?.top_k(&query, Ranking::Distance, count, &Filter::All)?.concat())
     }
 
     /// The `count` nearest other rows of each row.
@@ -60,6 +60,13 @@ impl ProjectedPart {
         let dim = self.set.spec.dim;
         let list = unfinished.stage("neighbours", "neighbours", |progress| {
             let mut list = progress.restored().unwrap_or_default();
+            let found = list.numbers.len();
+            ensure!(
+                list.integers.len() == found && found.is_multiple_of(count.max(1)) && found <= len * count,
+                "unfinished neighbours: {} rows and {found} distances; expected {count} of each for up to {len} rows; use \
+                 --restart to start again",
+                list.integers.len()
+            );
             let mut index = None;
             loop {
                 let first = list.numbers.len() / count.max(1);
@@ -69,7 +76,7 @@ impl ProjectedPart {
                 if first >= len {
                     return Ok(list);
                 }
-                // A finished search is not repeated, so the index is built only if rows are left.
+                // Built only if rows are left.
                 let index = match &mut index {
                     Some(index) => index,
                     none => none.insert(self.index()?),
@@ -86,7 +93,9 @@ impl ProjectedPart {
             }
         })?;
         let FitState { integers, numbers } = list;
-        Ok(NeighbourTable::new(count, integers.into_iter().map(|row| row as u32).collect(), numbers)?)
+        // The table rejects a row that does not fit.
+        let rows = integers.into_iter().map(|row| u32::try_from(row).unwrap_or(u32::MAX)).collect();
+        Ok(NeighbourTable::new(count, rows, numbers)?)
     }
 
     fn index(&self) -> anyhow::Result<NeighbourIndex> {
@@ -101,6 +110,7 @@ impl ProjectedPart {
     pub(super) fn umap(&self, args: &ProjectArgs, unfinished: &UnfinishedMap) -> anyhow::Result<Umap> {
         let len = self.set.len();
         let count = umap_neighbours(args, len)?;
+        ensure!((0.0..3.0).contains(&args.min_dist), "--min-dist is {}; expected 0 to below 3", args.min_dist);
         let start = tangent_positions(&self.set.spec, &self.set.root, len, |i| self.set.row(i).into())?;
         let neighbours = self.neighbours(count - 1, unfinished)?;
         let target = match args.target {

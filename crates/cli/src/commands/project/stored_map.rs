@@ -101,14 +101,14 @@ impl From<PointMap> for Placement {
 }
 
 impl Placement {
-    /// The formula of the map; `None` if points are placed between their neighbours.
-    pub(crate) fn formula(self) -> Option<PointMap> {
-        Some(match self {
+    /// The formula of the map, or the number of neighbours between which points are placed and the surface.
+    pub(crate) fn formula(self) -> Result<PointMap, (usize, MapSurface)> {
+        Ok(match self {
             Placement::Tangent { axes } => PointMap::Tangent { axes },
             Placement::TangentHyperboloid { center, axes } => PointMap::TangentHyperboloid { center, axes },
             Placement::Horospherical { center, directions } => PointMap::Horospherical { center, directions },
             Placement::Disc { mean, axes, deepest } => PointMap::Disc { mean, axes, deepest },
-            Placement::Neighbours { .. } => return None,
+            Placement::Neighbours { count, surface } => return Err((count, surface)),
         })
     }
 }

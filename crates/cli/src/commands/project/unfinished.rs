@@ -4,7 +4,7 @@
 //! [`FitState`]; it is replaced atomically. The folder is created when the first state is written, so a projection that
 //! ends early leaves nothing behind.
 
-use std::cell::RefCell;
+use std::cell::{OnceCell, RefCell};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -33,7 +33,8 @@ pub(super) struct UnfinishedMap {
     settings: BTreeMap<String, String>,
     /// Time between two states.
     every: Duration,
-    stop: Arc<AtomicBool>,
+    /// Set by Ctrl-C. Created by the first stage: a projection without stages ends at Ctrl-C, as any command does.
+    stop: OnceCell<Arc<AtomicBool>>,
     /// Held from the first state on.
     lock: RefCell<Option<Lock>>,
 }
@@ -47,7 +48,7 @@ impl UnfinishedMap {
         restart: bool,
     ) -> anyhow::Result<Self> {
         let home = conifer_files::sibling(out, ".unfinished")?;
-        let found = UnfinishedMap { home, settings, every, stop: signal::stop_flag()?, lock: RefCell::new(None) };
+        let found = UnfinishedMap { home, settings, every, stop: OnceCell::new(), lock: RefCell::new(None) };
         if !found.home.exists() {
             return Ok(found);
         }
@@ -59,11 +60,11 @@ impl UnfinishedMap {
         }
         let bytes = fs::read(&path).with_context(|| format!("reading {}", path.display()))?;
         let before: BTreeMap<String, String> = serde_json::from_slice(&bytes)
-            .with_context(|| format!("{}: damaged; use --restart to start over", path.display()))?;
+            .with_context(|| format!("{}: damaged; use --restart to start again", path.display()))?;
         if let Some(SettingDifference { name, before, after }) = first_difference(&before, &found.settings) {
             bail!(
                 "{home} holds an unfinished map with {name} `{before}`; expected `{after}`, the value of this command. Repeat the earlier \
-                 command to continue it, or use --restart to start over"
+                 command to continue it, or use --restart to start again"
             );
         }
         Ok(found)
@@ -76,6 +77,12 @@ impl UnfinishedMap {
         what: &'static str,
         work: impl FnOnce(&mut dyn FitProgress) -> anyhow::Result<T>,
     ) -> anyhow::Result<T> {
+        if self.stop.get().is_none() {
+            _ = self.stop.set(signal::stop_flag()?);
+        }
+        if self.is_stopped() {
+            return Err(conifer_viz::Error::Stopped.into());
+        }
         let now = Instant::now();
         let bar = progress::bar(what, 0);
         let mut progress =
@@ -89,6 +96,11 @@ impl UnfinishedMap {
         }
     }
 
+    /// True after Ctrl-C during a stage.
+    fn is_stopped(&self) -> bool {
+        self.stop.get().is_some_and(|it| it.load(Ordering::Relaxed))
+    }
+
     /// Returns true if a later command can continue.
     pub(super) fn is_saved(&self) -> bool {
         self.home.join(SETTINGS).exists()
@@ -96,6 +108,10 @@ impl UnfinishedMap {
 
     /// Removes the states after the map was written.
     pub(super) fn finish(self) -> anyhow::Result<()> {
+        if self.lock.borrow().is_none() {
+            // This process wrote no state. A folder that exists meanwhile belongs to another one.
+            return Ok(());
+        }
         let home = self.home.clone();
         drop(self);
         Ok(operation::remove_dir_all(&home)?)
@@ -131,26 +147,40 @@ impl UnfinishedMap {
 
     fn load(&self, stage: &str) -> anyhow::Result<Option<FitState>> {
         let path = self.path(stage);
-        if !path.exists() {
+        // Without the lock, the folder appeared after `open` and belongs to another process.
+        if self.lock.borrow().is_none() || !path.exists() {
             return Ok(None);
         }
-        let damaged = || format!("{}: damaged; use --restart to start over", path.display());
+        let damaged = || format!("{}: damaged; use --restart to start again", path.display());
         let bytes = fs::read(&path).with_context(|| format!("reading {}", path.display()))?;
         let (digest, state) = bytes.split_at_checked(DIGEST).with_context(damaged)?;
         ensure!(digest == Sha256::digest(state).as_slice(), damaged());
         FitState::from_bytes(state).map(Some).with_context(damaged)
     }
 
-    fn save(&self, stage: &str, state: &FitState) -> anyhow::Result<()> {
-        operation::create_dir_all(&self.home)?;
-        self.take_lock()?;
+    fn save(&self, stage: &str, state: FitState) -> anyhow::Result<()> {
         let settings = self.home.join(SETTINGS);
+        if self.lock.borrow().is_none() {
+            operation::create_dir_all(&self.home)?;
+            self.take_lock()?;
+            ensure!(
+                !settings.exists(),
+                "{} holds an unfinished map that another command began meanwhile; expected no such folder. Use another \
+                 --out, or --restart to discard that map",
+                self.home.display()
+            );
+        }
         if !settings.exists() {
             conifer_files::write_whole(&settings, &serde_json::to_vec_pretty(&self.settings)?)?;
         }
-        let (path, state) = (self.path(stage), state.to_bytes());
+        let path = self.path(stage);
         conifer_files::remove_abandoned(&path);
-        let bytes = [Sha256::digest(&state).as_slice(), &state].concat();
+        let mut bytes = vec![0; DIGEST];
+        state.append_to(&mut bytes);
+        // A list of neighbours can take hundreds of megabytes.
+        drop(state);
+        let digest = Sha256::digest(&bytes[DIGEST..]);
+        bytes[..DIGEST].copy_from_slice(&digest);
         Ok(conifer_files::write_whole(&path, &bytes)?)
     }
 }
@@ -170,7 +200,7 @@ struct StageProgress<'a> {
 
 impl StageProgress<'_> {
     fn save(&mut self, state: &dyn Fn() -> FitState) -> bool {
-        match self.map.save(self.stage, &state()) {
+        match self.map.save(self.stage, state()) {
             Ok(()) => self.saved = Instant::now(),
             Err(error) => self.error = Some(error.context("saving the state of the unfinished map")),
         }
@@ -207,16 +237,17 @@ impl FitProgress for StageProgress<'_> {
         if self.error.is_some() {
             return false;
         }
+        self.bar.set_length(total as u64);
+        self.bar.set_position(done as u64);
         if self.first.is_none() {
             self.first = Some(done);
             if done > 0 && done < total {
                 note(&format!("{}: continuing after {done} of {total}", self.what));
             }
+            // After the position is set: the steps of earlier runs say nothing about the speed of this one.
             self.bar.reset_eta();
         }
-        self.bar.set_length(total as u64);
-        self.bar.set_position(done as u64);
-        if self.map.stop.load(Ordering::Relaxed) {
+        if self.map.is_stopped() {
             self.save(state);
             return false;
         }
