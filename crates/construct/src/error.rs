@@ -31,7 +31,7 @@ pub enum Error {
         /// The requirement and the next step.
         expected: String,
     },
-    /// The endpoint of the language model cannot be used.
+    /// The endpoint of the language model or of the judge cannot be used.
     #[error("build: {0}")]
     Endpoint(String),
     /// The model that compares phrases with boxes failed.

@@ -119,11 +119,12 @@ impl<'a> Pipeline<'a> {
         Stage::ALL.iter().copied().filter(runs).collect()
     }
 
-    /// Runs one stage, unless its file is there, its inputs are unchanged and no answer of the endpoint is missing.
+    /// Runs one stage, unless its file (for the distil stage also the model) is there, its inputs are unchanged and no
+    /// answer of the endpoint is missing.
     ///
     /// # Errors
-    /// A file cannot be read or written, an earlier stage has not run, the seeds or grow stage has no language model,
-    /// the endpoint does not answer, or the user stops.
+    /// A file cannot be read or written, an earlier stage has not run, the seeds or grow stage has no language model (or
+    /// given seeds), a model fails, the endpoint does not answer, or the user stops.
     pub fn run(&self, stage: Stage, source: &dyn Source) -> Result<StageReport> {
         let mut work = WorkFolder::open(&self.settings.work)?;
         let given = stage == Stage::Seeds && self.settings.seed_hierarchies.is_some();
@@ -184,7 +185,7 @@ impl<'a> Pipeline<'a> {
             // Only one stage runs at a time, so no other model was set in between.
             _ = self.distilled.set(distiller.open(&work.join(distil::FOLDER))?);
         }
-        Ok(self.distilled.get().map(AsRef::as_ref))
+        Ok(self.distilled.get().map(|it| it.as_ref()))
     }
 
     /// The stage whose hierarchies the distil stage reads.

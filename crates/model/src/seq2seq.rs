@@ -142,8 +142,8 @@ impl T5Model {
         self.shared.weight.val().device()
     }
 
-    /// Logits of each token of `labels`, `[B*T, vocabulary]`, if the decoder reads the start id and the labels before
-    /// it (teacher forcing). Rows after the end of a text have no meaning.
+    /// Logits of each token of `labels`, `[B*T, vocabulary]`. For each token the decoder reads the start id and the
+    /// labels before it (teacher forcing). Rows after the end of a text have no meaning.
     ///
     /// # Errors
     /// [`Error::Shape`] if a sequence exceeds the context, or the numbers of texts differ.
@@ -156,8 +156,8 @@ impl T5Model {
         }
         let hidden = inputs.after_end();
         let memory = self.encode(inputs);
-        // Computed from the labels, so that both have the same integer type.
-        let start = labels.ids.clone().narrow(1, 0, 1) * 0 + i64::from(self.config.start);
+        // Made from the labels, so that both have the same integer type.
+        let start = labels.ids.clone().narrow(1, 0, 1).full_like(i64::from(self.config.start));
         let before = match length {
             1 => start,
             _ => Tensor::cat(vec![start, labels.ids.clone().narrow(1, 0, length - 1)], 1),

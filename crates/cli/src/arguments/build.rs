@@ -70,7 +70,7 @@ pub(crate) struct HierarchiesArgs {
     #[arg(long, value_name = "JUDGE", default_value = "rules", help_heading = RULES)]
     pub(crate) judge: PathBuf,
     /// OpenAI-compatible endpoint whose model generates the tiers (default: the rules generate them):
-    /// `http://HOST:PORT[/PATH]`, where PATH is v1 if it is left out. The rules check the tiers in both cases.
+    /// `http://HOST:PORT[/PATH]`, where PATH is v1 if it is left out. --judge checks the tiers in both cases.
     #[arg(long, value_name = "URL", requires = "llm_model", help_heading = LLM)]
     pub(crate) llm: Option<String>,
     /// Name of the model at the endpoint.
@@ -113,9 +113,9 @@ pub(crate) struct HierarchiesArgs {
     /// Select the captions, print how many prompts the model would get, and stop.
     #[arg(long, requires = "llm", conflicts_with = "stage", help_heading = LLM)]
     pub(crate) dry_run: bool,
-    /// T5 that is fine-tuned on the hierarchies of the grow stage (or of --seeds, without --llm) and then makes the tiers
-    /// of all captions: a folder with config.json, model.safetensors and tokenizer.json, its name on the Hugging Face
-    /// hub, such as google/flan-t5-base, or the config.json of a new model.
+    /// T5 that is fine-tuned on the hierarchies of the grow stage (or of --seeds, without --llm) and then makes the
+    /// tiers of all captions: a folder with config.json, model.safetensors and tokenizer.json, its name on the Hugging
+    /// Face hub, such as google/flan-t5-base, or the config.json of a new model.
     #[arg(long, value_name = "MODEL", conflicts_with = "distilled", help_heading = DISTIL)]
     pub(crate) distil: Option<PathBuf>,
     /// T5 that an earlier run with --distil wrote (`distilled` in its work folder): makes the tiers without training.
@@ -133,7 +133,7 @@ pub(crate) struct HierarchiesArgs {
 }
 
 fn learning_rate(text: &str) -> Result<f64, String> {
-    let rate = text.parse().ok().filter(|rate| *rate > 0.0 && *rate <= 1.0);
+    let rate = text.parse::<f64>().ok().filter(|rate| *rate > 0.0 && *rate <= 1.0);
     rate.ok_or_else(|| "expected a number above 0, at most 1".to_owned())
 }
 

@@ -403,33 +403,36 @@ fn a_distilled_model_completes_the_captions_that_it_learned() {
     );
 }
 
+fn with_judge(judge: &str) -> [&str; 9] {
+    ["build", "hierarchies", "--data", "captions.csv", "--out", "h.jsonl", "--overwrite", "--judge", judge]
+}
+
 #[test]
 fn judges_are_rules_folders_or_endpoints() {
     let folder = tempfile::tempdir().unwrap();
     let here = folder.path();
     fs::write(here.join("captions.csv"), DOG).unwrap();
     let silent = FakeEndpoint::start(|_, _| (200, "!absent".to_owned()));
-    let build = |judge: &str| {
-        ["build", "hierarchies", "--data", "captions.csv", "--out", "h.jsonl", "--overwrite", "--judge", judge]
-            .map(str::to_owned)
-    };
-    let run = |judge: &str| build(judge).each_ref().map(String::as_str).to_vec();
-    refused(here, &run(&silent.url.replace("/v1", "")), &["--judge http://127.0.0.1", "no list of labels and scores"]);
+    refused(
+        here,
+        &with_judge(&silent.url.replace("/v1", "")),
+        &["--judge http://127.0.0.1", "no list of labels and scores"],
+    );
     let scores =
         serde_json::json!([{ "label": "ENTAILMENT", "score": 0.2 }, { "label": "CONTRADICTION", "score": 0.7 }]);
     let stubborn = FakeEndpoint::start(move |_, _| (200, format!("!{scores}")));
-    let printed = good(here, &run(&stubborn.url.replace("/v1", "")));
+    let printed = good(here, &with_judge(&stubborn.url.replace("/v1", "")));
     assert!(printed.contains("not_entailed") && stubborn.asked() > 0, "{printed}");
     let nameless = FakeEndpoint::start(|_, _| (200, r#"![{"label": "LABEL_0", "score": 1.0}]"#.to_owned()));
     refused(
         here,
-        &run(&nameless.url.replace("/v1", "")),
+        &with_judge(&nameless.url.replace("/v1", "")),
         &["the labels LABEL_0; expected a probability of `entailment`"],
     );
-    refused(here, &run("https://127.0.0.1"), &["--judge https://127.0.0.1", "expected http://HOST:PORT"]);
-    refused(here, &run("absent"), &["--judge absent", "holds no config.json"]);
+    refused(here, &with_judge("https://127.0.0.1"), &["--judge https://127.0.0.1", "expected http://HOST:PORT"]);
+    refused(here, &with_judge("absent"), &["--judge absent", "holds no config.json"]);
     let bart = root().join("fixtures/sequences/bart_mnli");
-    refused(here, &run(bart.to_str().unwrap()), &["holds no tokenizer.json"]);
+    refused(here, &with_judge(bart.to_str().unwrap()), &["holds no tokenizer.json"]);
 }
 
 /// A server of a real model, from `fixtures/llm_server.mjs`.

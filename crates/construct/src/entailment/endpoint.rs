@@ -11,8 +11,9 @@ use crate::{Error, Result};
 
 /// Maximum size of a response in bytes.
 const MAX_RESPONSE_BYTES: usize = 1 << 20;
-/// Number of times that a failed request is repeated, and the first waiting time, which doubles each time.
+/// Number of times that a failed request is repeated.
 const RETRIES: u32 = 4;
+/// Waiting time before the first repetition. It doubles each time.
 const BACKOFF: Duration = Duration::from_millis(500);
 
 /// Classifier of text pairs with the labels `entailment` and `contradiction` behind the interface of Hugging Face's
@@ -61,13 +62,15 @@ impl EndpointEntailment {
             return Err((format!("status {} for {}; expected 200", reply.status, self.path), busy));
         }
         // The error of the parser is left out, because it can quote the response.
-        let scores: Vec<LabelScore> = serde_json::from_slice(&reply.bytes)
-            .map_err(|_| ("a response that is no list of labels and scores".to_owned(), false))?;
+        let scores: Vec<LabelScore> = serde_json::from_slice(&reply.bytes).map_err(|_| {
+            let found = "the response is no list of labels and scores";
+            (format!("{found}; expected [{{\"label\": TEXT, \"score\": NUMBER}}, ...]"), false)
+        })?;
         let of = |label: &str| {
             let found = scores.iter().find(|it| it.label.eq_ignore_ascii_case(label)).map(|it| it.score);
             found.filter(|score| (0.0..=1.0).contains(score)).ok_or_else(|| {
                 let labels: Vec<&str> = scores.iter().map(|it| it.label.as_str()).collect();
-                let found = format!("the labels {}", labels.join(", "));
+                let found = format!("the response has the labels {}", labels.join(", "));
                 (format!("{found}; expected a probability of `{label}`"), false)
             })
         };

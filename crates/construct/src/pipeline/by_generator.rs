@@ -13,7 +13,8 @@ use crate::{Error, Result};
 
 /// Number of rows whose draws are made together.
 pub(super) const ROWS: usize = 64;
-/// Number of draws of each row before they are judged. The first valid draw is used, so more of them are often in vain.
+/// Number of draws of each row before they are judged. The first valid draw is used, so with a larger number more draws
+/// would be made that are not needed.
 const ROUND: u32 = 8;
 
 /// Completed tiers and the number of the accepted draw, or why no draw is valid, for each row.
@@ -51,7 +52,7 @@ pub(super) fn complete(
         )?;
         for (row, found) in open.into_iter().zip(judged) {
             match found {
-                // A draw with four tiers says more about the caption than one without.
+                // An earlier round may have set a more specific cause.
                 Err(Cause::NotFourTiers) => {}
                 found => made[row] = found,
             }
@@ -114,7 +115,7 @@ fn round<T: Send>(
     let requests: Vec<TierRequest> =
         open.iter().flat_map(|&row| draws.clone().map(|draw| request(row, draw)).collect::<Vec<_>>()).collect();
     let answers = generator.generate(&requests)?;
-    let first = |(&row, answers): (&usize, &[Vec<String>])| {
+    let first = |(&row, answers): (&usize, &[Vec<String>])| -> Result<std::result::Result<(T, u32), Cause>> {
         let mut last = Cause::NotFourTiers;
         for (tiers, draw) in answers.iter().zip(draws.clone()) {
             match judge(row, tiers)? {

@@ -1,4 +1,4 @@
-//! What models that write texts, or read pairs of texts, need besides [`Tokenizer::encode`].
+//! Added tokens, decoding of ids, and encoding of pairs of texts, for models that write texts or compare two.
 
 use tokenizers::AddedToken;
 

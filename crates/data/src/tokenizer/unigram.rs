@@ -55,14 +55,15 @@ impl Tokenizer {
     }
 }
 
-/// The runs of letters and digits of a word, and the characters between them. The first has the mark of a word.
+/// The runs of letters and digits of a word, and the characters between them. The first part starts with
+/// [`WORD_START`].
 fn parts(word: &str) -> Vec<String> {
     let mut found = vec![String::from(WORD_START)];
     let mut in_run = true;
     for letter in word.chars() {
         match (letter.is_alphanumeric(), found.last_mut()) {
             (true, Some(run)) if in_run => run.push(letter),
-            // A mark of punctuation at the beginning of a word belongs to the mark of the word.
+            // Punctuation at the beginning of a word shares the part with `WORD_START`.
             (false, Some(first)) if first.len() == WORD_START.len_utf8() && first.starts_with(WORD_START) => {
                 first.push(letter);
             }

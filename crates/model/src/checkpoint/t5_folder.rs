@@ -34,6 +34,8 @@ const MODEL: &str = "model.safetensors";
 const WEIGHTS: [&str; 2] = [MODEL, "pytorch_model.bin"];
 const LM_HEAD: &str = "lm_head.weight";
 const DECODER_WORDS: &str = "decoder.embed_tokens.weight";
+/// A table in the first published files (`t5-small` to `t5-11b`), which `transformers` ignores as well.
+const UNUSED: &str = "decoder.block.0.layer.1.EncDecAttention.relative_attention_bias.weight";
 
 /// A T5 with its tokenizer.
 #[derive(Debug)]
@@ -124,6 +126,7 @@ pub fn open_model(folder: &Path, device: &Device) -> Result<T5Model> {
     let file: T5ConfigFile = read_json(&path)?;
     let mut config = file.config(&path)?;
     let mut stored = StateDict::read(&weights_file(folder)?)?;
+    stored.weights.remove(UNUSED);
     for words in [ENCODER_WORDS, DECODER_WORDS] {
         if let Some(array) = stored.weights.remove(words) {
             stored.weights.entry(WORDS.to_owned()).or_insert(array);
@@ -156,7 +159,7 @@ pub fn read_config(path: &Path) -> Result<T5ModelConfig> {
 pub fn check_tokenizer(tokenizer: &Tokenizer, config: &T5ModelConfig, place: &Path) -> Result<()> {
     if tokenizer.end_of_text() != config.end {
         let detail =
-            format!("ends texts with id {}; expected {}, as its {CONFIG}", tokenizer.end_of_text(), config.end);
+            format!("ends texts with id {}; expected {}, the end id of {CONFIG}", tokenizer.end_of_text(), config.end);
         return Err(Error::format(place, detail));
     }
     let (ids, rows) = (tokenizer.vocab_size(), config.vocabulary);

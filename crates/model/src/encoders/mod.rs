@@ -195,7 +195,7 @@ fn unknown_preset(tower: Tower, found: &str) -> Error {
 fn max_setting(name: &str) -> usize {
     match name {
         "image_size" => 4096,
-        "depth" | "blocks" | "repeats" => 1024,
+        "depth" | "decoder_depth" | "blocks" | "repeats" => 1024,
         _ => 1 << 20,
     }
 }

@@ -116,7 +116,7 @@ pub(crate) fn split_heads(rows: Tensor<2>, batch: usize, heads: usize) -> Tensor
 }
 
 /// `softmax(Q K^T + bias) V`. Shapes: queries `[B, heads, Lq, H]`, keys and values `[B, heads, Lk, H]`, `bias` `[B or
-/// 1, heads or 1, Lq, Lk]`, result `[B*Lq, heads*H]`.
+/// 1, heads or 1, Lq or 1, Lk]`, result `[B*Lq, heads*H]`.
 pub(crate) fn attend(query: Tensor<4>, key: Tensor<4>, value: Tensor<4>, bias: Tensor<4>) -> Tensor<2> {
     let [batch, heads, length, width] = query.dims();
     let scores = query.matmul(key.transpose()) + bias;

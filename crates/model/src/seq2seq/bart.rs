@@ -34,11 +34,11 @@ pub struct BartConfig {
 }
 
 /// Rows of the table of positions before the row of the first token.
-pub(crate) const POSITION_OFFSET: usize = 2;
+const POSITION_OFFSET: usize = 2;
 
 impl BartConfig {
     pub(crate) fn check(&self) -> Result<()> {
-        let Self { vocabulary, context, width, depth, heads, hidden, classes, .. } = self;
+        let Self { vocabulary, context, width, depth, heads, hidden, start, classes, .. } = self;
         check_positive("bart", &[("vocabulary", *vocabulary), ("context", *context), ("width", *width)])?;
         check_positive("bart", &[("classes", *classes)])?;
         for stack in [0, 1] {
@@ -48,6 +48,10 @@ impl BartConfig {
                 let expected = format!("a divisor of {width}, the width of the tokens");
                 return Err(Error::invalid("bart.heads", heads[stack], expected));
             }
+        }
+        if *start as usize >= *vocabulary {
+            let expected = format!("less than {vocabulary}, the size of the vocabulary");
+            return Err(Error::invalid("bart.start", start, expected));
         }
         Ok(())
     }
@@ -139,16 +143,16 @@ impl BartClassifier {
         let [batch, length] = pairs.check(self.config.context)?;
         let device = self.device();
         let hidden = pairs.after_end();
-        let hidden = masked(Tensor::zeros([1, 1, 1, length], &device), &hidden);
+        let hidden = masked(Tensor::<4>::zeros([1, 1, 1, length], &device), &hidden);
         let x = self.encoder.forward(self.words(pairs.ids.clone()), [&hidden, &hidden], None, self.config.heads[0]);
-        // Computed from the ids, so that both have the same integer type.
-        let start = pairs.ids.clone().narrow(1, 0, 1) * 0 + i64::from(self.config.start);
+        // Made from the ids, so that both have the same integer type.
+        let start = pairs.ids.clone().narrow(1, 0, 1).full_like(i64::from(self.config.start));
         let before = match length {
             1 => start,
             _ => Tensor::cat(vec![start, pairs.ids.narrow(1, 0, length - 1)], 1),
         };
         let causal = Tensor::<2, Bool>::tril_mask([length, length], 0, &device.clone().without_autodiff());
-        let causal = Tensor::zeros([1, 1, length, length], &device)
+        let causal = Tensor::<4>::zeros([1, 1, length, length], &device)
             .mask_fill(causal.reshape([1, 1, length, length]), f32::NEG_INFINITY)
             .expand([batch, 1, length, length]);
         let x = self.decoder.forward(self.words(before), [&causal, &hidden], Some(x), self.config.heads[1]);
@@ -175,8 +179,8 @@ impl BartStack {
         }
     }
 
-    /// Words `[B, L, width]` to tokens `[B*L, width]`. The biases are those of the attention to the own tokens and to
-    /// `memory`.
+    /// Words `[B, L, width]` to tokens `[B*L, width]`. `biases` are added to the scores of self-attention and of the
+    /// attention to `memory`.
     fn forward(&self, words: Tensor<3>, biases: [&Tensor<4>; 2], memory: Option<Tensor<2>>, heads: usize) -> Tensor<2> {
         let [batch, length, width] = words.dims();
         let positions = self.embed_positions.weight.val().narrow(0, POSITION_OFFSET, length).unsqueeze::<3>();

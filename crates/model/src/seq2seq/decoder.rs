@@ -41,9 +41,9 @@ pub(super) struct DecoderCache {
 }
 
 struct DecoderBlockCache {
-    /// Of the tokens so far; `None` before the first.
+    /// Keys and values of the tokens so far; `None` before the first token.
     own: Option<KeysAndValues>,
-    /// Of the tokens of the input.
+    /// Keys and values of the tokens of the input.
     input: KeysAndValues,
 }
 

@@ -29,7 +29,7 @@ impl SequenceGolden {
         let file = SafeTensors::deserialize(&bytes).unwrap();
         let tensors = file.tensors().into_iter().map(|(name, view)| {
             let data = view.data();
-            let values = match view.dtype() {
+            let values: Vec<f32> = match view.dtype() {
                 Dtype::I64 => data.chunks_exact(8).map(|b| i64::from_le_bytes(b.try_into().unwrap()) as f32).collect(),
                 _ => data.chunks_exact(4).map(|b| f32::from_le_bytes(b.try_into().unwrap())).collect(),
             };
@@ -299,6 +299,18 @@ fn a_saved_folder_has_the_same_tensors_and_names() {
     }
 }
 
+/// The first files of T5 hold a table of relative positions for the attention to the input, which no version uses.
+#[test]
+fn the_unused_table_of_the_first_files_is_ignored() {
+    let copy = FolderCopy::new("t5_relu_tied");
+    copy.tensors(|it| {
+        let name = "decoder.block.0.layer.1.EncDecAttention.relative_attention_bias.weight";
+        it.insert(name.into(), WeightArray::f32([8, 3], vec![1.0; 24]));
+    });
+    let plain = t5_folder::open_model(&fixture("t5_relu_tied"), &Device::flex()).unwrap();
+    assert_eq!(module_weights(&copy.open().unwrap()), module_weights(&plain));
+}
+
 /// transformers 5 writes `tie_word_embeddings = true` for every T5.
 #[test]
 fn output_maps_are_read_as_transformers_4_and_5_write_them() {
@@ -359,7 +371,7 @@ fn damaged_folders_are_refused_with_the_reason() {
         (json("num_heads", json!(0)), "config.json: `textual.heads` is 0; expected 1 to"),
         (json("num_decoder_layers", json!(0)), "config.json: `textual.decoder_depth` is 0; expected 1 to"),
         (json("decoder_start_token_id", json!(33)), "`textual.start` is 33; expected less than 33"),
-        (json("eos_token_id", json!(2)), "tokenizer.json: ends texts with id 1; expected 2, as its config.json"),
+        (json("eos_token_id", json!(2)), "tokenizer.json: ends texts with id 1; expected 2, the end id of config.json"),
         (json("d_model", json!("wide")), "config.json: invalid type: string \"wide\""),
         (json("d_model", json!(1 << 19)), "`model` is an architecture of at least"),
         (json("num_decoder_layers", json!(3)), "missing `decoder.block.2.layer.0.layer_norm.weight` [16]"),
@@ -378,6 +390,12 @@ fn damaged_folders_are_refused_with_the_reason() {
                 it.insert(name.into(), WeightArray::f32([15, 16], vec![f32::NAN; 240]));
             }),
             "EncDecAttention.k.weight` holds NaN, expected finite numbers",
+        ),
+        (
+            tensors(&|it| {
+                it.insert("other.weight".into(), WeightArray::f32([1], vec![0.0]));
+            }),
+            "unexpected `other.weight` [1]",
         ),
         (
             tensors(&|it| {
@@ -441,6 +459,7 @@ fn damaged_classifiers_are_refused_with_the_reason() {
         (without("model.safetensors"), "holds no weights; expected model.safetensors"),
         (json("model_type", json!("t5")), "config.json: `model_type` is t5; expected bart"),
         (json("activation_function", json!("relu")), "`activation_function` is relu; expected gelu"),
+        (json("decoder_start_token_id", json!(40)), "`bart.start` is 40; expected less than 40"),
         (json("id2label", json!({"1": "a"})), "`id2label` is {1}; expected the names of the classes 0, 1, ..."),
         (json("encoder_attention_heads", json!(3)), "`bart.heads` is 3; expected a divisor of 16"),
         (json("decoder_layers", json!(2)), "missing `model.decoder.layers.1.self_attn.q_proj.weight` [16, 16]"),

@@ -30,7 +30,7 @@ const FORWARD: &str = "\u{2192}";
 const BACKWARD: &str = "\u{2190}";
 /// Sampling temperature of the paper.
 const TEMPERATURE: f64 = 1.0;
-/// Maximum number of tokens of an answer. The longest published hierarchy has fewer.
+/// Maximum number of tokens of an answer.
 const LONGEST: usize = 128;
 /// Maximum number of texts that are drawn together.
 const BATCH: usize = 64;
@@ -147,7 +147,9 @@ impl Distiller for T5Distiller {
 
     fn open(&self, folder: &Path) -> Result<Box<dyn TierGenerator>> {
         let opened = T5TierGenerator::open(folder, self.name.clone(), &self.device);
-        Ok(Box::new(opened.map_err(|error| Error::Model(format!("{error:#}; delete distil.jsonl to train again")))?))
+        Ok(Box::new(opened.map_err(|error| {
+            Error::Model(format!("cannot open the distilled model: {error:#}; delete distil.jsonl to train it again"))
+        })?))
     }
 }
 
