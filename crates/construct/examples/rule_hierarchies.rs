@@ -10,7 +10,7 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
-use conifer_construct::pipeline::{HierarchyRow, Pipeline, PipelineSettings, Stage, WorkFolder};
+use conifer_construct::pipeline::{HierarchyRow, Pipeline, PipelineModels, PipelineSettings, Stage, WorkFolder};
 use conifer_construct::{Hypernyms, WordNetNouns};
 use conifer_data::SourceSpec;
 use conifer_data::sources::csv_pairs;
@@ -35,7 +35,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         review: Vec::new(),
     };
     let stop = AtomicBool::new(false);
-    let pipeline = Pipeline::new(settings, Hypernyms::new(wordnet), None, &stop);
+    let pipeline = Pipeline::new(settings, Hypernyms::new(wordnet), PipelineModels::default(), &stop);
     let started = Instant::now();
     let mut selected = 0;
     for stage in pipeline.stages() {

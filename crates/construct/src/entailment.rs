@@ -1,8 +1,10 @@
 //! Textual entailment between captions: whether a text follows from another, and whether the two exclude each other.
 
 mod content;
+mod endpoint;
 mod rules;
 
+pub use endpoint::EndpointEntailment;
 pub use rules::RuleEntailment;
 
 use crate::Result;
@@ -16,10 +18,20 @@ pub struct EntailmentScores {
     pub contradiction: f32,
 }
 
+/// The text that HierarCaps gives to a model that judges entailment (supplement, Sec. 2.1).
+pub fn as_picture(text: &str) -> String {
+    format!("a picture of: \"{text}\"")
+}
+
 /// A judge of textual entailment.
 pub trait Entailment: Send + Sync {
     /// Name in reports and provenance.
     fn name(&self) -> String;
+
+    /// Everything besides the texts that determines a judgement: the name and, for a model, its weights.
+    fn identity(&self) -> String {
+        self.name()
+    }
 
     /// Judges whether `hypothesis` follows from `premise`. Both describe the same picture.
     ///

@@ -31,12 +31,15 @@ pub enum Error {
         /// The requirement and the next step.
         expected: String,
     },
-    /// The endpoint of the language model cannot be used.
+    /// The endpoint of the language model or of the judge cannot be used.
     #[error("build: {0}")]
     Endpoint(String),
     /// The model that compares phrases with boxes failed.
     #[error("build: the model failed: {0}")]
     Scorer(String),
+    /// The model that continues hierarchies, or that judges texts, failed.
+    #[error("build: {0}")]
+    Model(String),
     /// The user stopped the run.
     #[error("build: stopped; repeat the command to continue")]
     Stopped,

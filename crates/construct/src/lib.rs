@@ -2,9 +2,9 @@
 //! contradict them, as in HierarCaps (supplement, Sec. 2.1). Builds phrases with boxes from photos with captions
 //! ([`grounding`]).
 //!
-//! A tier is made by rules (part-of-speech tags, is-a relations between nouns) or by a language model behind an
-//! OpenAI-compatible endpoint, and is checked by a judge of textual [`entailment`]. The [`pipeline`] runs the stages,
-//! each of which reads a file and writes one.
+//! A tier is made by rules (part-of-speech tags, is-a relations between nouns), by a language model behind an
+//! OpenAI-compatible endpoint, or by a small model that was fine-tuned on hierarchies ([`distil`]), and is checked by a
+//! judge of textual [`entailment`]. The [`pipeline`] runs the stages, each of which reads a file and writes one.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -19,6 +19,7 @@
 mod chunks;
 mod clause;
 mod completer;
+pub mod distil;
 pub mod entailment;
 mod error;
 pub mod grounding;

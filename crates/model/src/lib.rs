@@ -47,6 +47,7 @@ pub mod model;
 pub mod onnx;
 pub mod params;
 pub mod scalars;
+pub mod seq2seq;
 pub mod weight_array;
 
 pub use error::{Error, Result};

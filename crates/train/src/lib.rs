@@ -27,6 +27,7 @@ pub mod optim;
 pub mod ranks;
 pub mod root;
 pub mod schedule;
+pub mod sequences;
 pub mod terms;
 pub mod trainer;
 pub mod unfreeze;

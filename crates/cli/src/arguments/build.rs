@@ -2,12 +2,13 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{ArgGroup, Args, Subcommand, ValueEnum};
 
 use super::{CropArg, DATA, DataArgs, OUTPUT};
 
 const RULES: &str = "Rules";
 const LLM: &str = "Language model";
+const DISTIL: &str = "Distilled model";
 const PHRASES: &str = "Phrases";
 const BOXES: &str = "Boxes";
 
@@ -20,7 +21,11 @@ pub(crate) enum BuildCommand {
 }
 
 #[derive(Args)]
-#[command(after_help = STAGES)]
+#[command(
+    after_help = STAGES,
+    group = ArgGroup::new("tier_model").args(["llm", "distil", "distilled"]).multiple(true),
+    group = ArgGroup::new("seeds_reader").args(["llm", "distil"]).multiple(true)
+)]
 pub(crate) struct HierarchiesArgs {
     #[command(flatten)]
     pub(crate) data: DataArgs,
@@ -59,8 +64,13 @@ pub(crate) struct HierarchiesArgs {
     /// `animal`.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=9), help_heading = RULES)]
     pub(crate) hypernym_steps: u8,
+    /// Judge of entailment: `rules`, a folder with a BART that was fine-tuned on MNLI (config.json, model.safetensors,
+    /// tokenizer.json), its name on the Hugging Face hub, such as facebook/bart-large-mnli, or the URL of an endpoint
+    /// with the route `/predict` of text-embeddings-inference.
+    #[arg(long, value_name = "JUDGE", default_value = "rules", help_heading = RULES)]
+    pub(crate) judge: PathBuf,
     /// OpenAI-compatible endpoint whose model generates the tiers (default: the rules generate them):
-    /// `http://HOST:PORT[/PATH]`, where PATH is v1 if it is left out. The rules check the tiers in both cases.
+    /// `http://HOST:PORT[/PATH]`, where PATH is v1 if it is left out. --judge checks the tiers in both cases.
     #[arg(long, value_name = "URL", requires = "llm_model", help_heading = LLM)]
     pub(crate) llm: Option<String>,
     /// Name of the model at the endpoint.
@@ -88,8 +98,8 @@ pub(crate) struct HierarchiesArgs {
     #[arg(long, default_value_t = 96, requires = "llm", help_heading = LLM)]
     pub(crate) llm_max_tokens: u32,
     /// Hierarchies that the grow stage continues, instead of those of the seeds stage: grounded JSONL, as this command
-    /// writes it. For a model that is too small for instructions.
-    #[arg(long, value_name = "FILE", requires = "llm", help_heading = LLM)]
+    /// writes it. For a model that is too small for instructions. Without --llm, those that --distil learns from.
+    #[arg(long, value_name = "FILE", requires = "seeds_reader", help_heading = LLM)]
     pub(crate) seeds: Option<PathBuf>,
     /// Maximum number of captions that the seeds stage reads.
     #[arg(long, default_value_t = 5000, requires = "llm", conflicts_with = "seeds", help_heading = LLM)]
@@ -98,11 +108,33 @@ pub(crate) struct HierarchiesArgs {
     #[arg(long, default_value_t = 10_000, requires = "llm", help_heading = LLM)]
     pub(crate) grow: usize,
     /// Maximum number of draws of the model for a caption; the first valid one is used.
-    #[arg(long, default_value_t = 64, requires = "llm", help_heading = LLM)]
+    #[arg(long, default_value_t = 64, requires = "tier_model", help_heading = LLM)]
     pub(crate) candidates: u32,
     /// Select the captions, print how many prompts the model would get, and stop.
     #[arg(long, requires = "llm", conflicts_with = "stage", help_heading = LLM)]
     pub(crate) dry_run: bool,
+    /// T5 that is fine-tuned on the hierarchies of the grow stage (or of --seeds, without --llm) and then makes the
+    /// tiers of all captions: a folder with config.json, model.safetensors and tokenizer.json, its name on the Hugging
+    /// Face hub, such as google/flan-t5-base, or the config.json of a new model.
+    #[arg(long, value_name = "MODEL", conflicts_with = "distilled", help_heading = DISTIL)]
+    pub(crate) distil: Option<PathBuf>,
+    /// T5 that an earlier run with --distil wrote (`distilled` in its work folder): makes the tiers without training.
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["llm", "seeds"], help_heading = DISTIL)]
+    pub(crate) distilled: Option<PathBuf>,
+    /// Number of passes of --distil over the hierarchies.
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000), requires = "distil", help_heading = DISTIL)]
+    pub(crate) distil_epochs: u32,
+    /// Number of hierarchies of an update of --distil.
+    #[arg(long, default_value_t = 32, value_parser = clap::value_parser!(u32).range(1..=65536), requires = "distil", help_heading = DISTIL)]
+    pub(crate) distil_batch: u32,
+    /// Learning rate of --distil (AdamW, constant, without weight decay).
+    #[arg(long, default_value_t = 1e-3, value_parser = learning_rate, requires = "distil", help_heading = DISTIL)]
+    pub(crate) distil_lr: f64,
+}
+
+fn learning_rate(text: &str) -> Result<f64, String> {
+    let rate = text.parse::<f64>().ok().filter(|rate| *rate > 0.0 && *rate <= 1.0);
+    rate.ok_or_else(|| "expected a number above 0, at most 1".to_owned())
 }
 
 #[derive(Args)]
@@ -199,10 +231,12 @@ fn fraction(text: &str) -> Result<f32, String> {
 pub(crate) enum BuildStageArg {
     /// Select captions by length, characters and language.
     Captions,
-    /// Make a few hierarchies with three instructions (only with --llm).
+    /// Make a few hierarchies with three instructions (only with --llm), or read those of --seeds.
     Seeds,
     /// Continue lists of seeds (only with --llm).
     Grow,
+    /// Fine-tune a small model on the hierarchies (only with --distil).
+    Distil,
     /// Complete each caption to four tiers.
     Complete,
     /// Make four negative tiers for each hierarchy.
@@ -223,6 +257,7 @@ pub(crate) enum LlmApiArg {
 const STAGES: &str = "\
 Files in the work folder:
   STAGE.jsonl    rows of the stages captions, seeds, grow, complete, negatives; each row names who made its texts
+  distil.jsonl   loss of each pass of --distil; the folder distilled has the model
   report.html    what entered and left each stage, by cause, with examples; report.json has the same
   review.csv     100 rows for review by a person; fill in the decisions and pass the file to --review
   answers.jsonl  answers of the model; a repeated command asks for nothing twice";

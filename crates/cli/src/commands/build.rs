@@ -1,6 +1,8 @@
 //! `conifer build`: makes training data.
 
+mod distiller;
 mod grounding;
+mod judge;
 mod report;
 mod stage_tables;
 
@@ -9,9 +11,10 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail, ensure};
 use burn::tensor::Device;
+use conifer_construct::distil::{Distiller, TierGenerator};
 use conifer_construct::llm::{LlmApi, LlmClient, LlmSettings};
 use conifer_construct::pipeline::{
-    OutputFormat, Pipeline, PipelineSettings, Stage, WorkFolder, read_review, read_seeds, write_output,
+    OutputFormat, Pipeline, PipelineModels, PipelineSettings, Stage, WorkFolder, read_review, read_seeds, write_output,
 };
 use conifer_construct::{Hypernyms, WordNetNouns};
 
@@ -20,17 +23,18 @@ use crate::output::{columns, note, print, print_json};
 use crate::request::open_source;
 use crate::signal::stop_flag;
 
+use distiller::{DistilSettings, T5Distiller, T5TierGenerator};
 use report::BuildReport;
 use stage_tables::{stage_table, with_reuse};
 
 pub(crate) fn run(command: BuildCommand, as_json: bool, device: &Device) -> anyhow::Result<()> {
     match command {
-        BuildCommand::Hierarchies(args) => hierarchies(&args, as_json),
+        BuildCommand::Hierarchies(args) => hierarchies(&args, as_json, device),
         BuildCommand::Grounding(args) => grounding::run(&args, as_json, device),
     }
 }
 
-fn hierarchies(args: &HierarchiesArgs, as_json: bool) -> anyhow::Result<()> {
+fn hierarchies(args: &HierarchiesArgs, as_json: bool, device: &Device) -> anyhow::Result<()> {
     let outputs = outputs(args)?;
     let work = match (&args.work, outputs.first()) {
         (Some(work), _) => work.clone(),
@@ -39,7 +43,7 @@ fn hierarchies(args: &HierarchiesArgs, as_json: bool) -> anyhow::Result<()> {
     };
     let source = open_source(&args.data)?;
     let wordnet = args.wordnet.as_deref().map(WordNetNouns::read).transpose()?;
-    let llm = llm(args, &work)?;
+    let models = models(args, &work, device)?;
     let settings = PipelineSettings {
         work: work.clone(),
         seed: args.seed,
@@ -53,7 +57,7 @@ fn hierarchies(args: &HierarchiesArgs, as_json: bool) -> anyhow::Result<()> {
         review: args.review.as_deref().map(read_review).transpose()?.unwrap_or_default(),
     };
     let stop = stop_flag()?;
-    let pipeline = Pipeline::new(settings, Hypernyms::new(wordnet), llm, &stop);
+    let pipeline = Pipeline::new(settings, Hypernyms::new(wordnet), models, &stop);
     if args.dry_run {
         let captions = pipeline.run(Stage::Captions, source.as_ref())?;
         return print_estimate(&pipeline, captions.left, as_json);
@@ -161,6 +165,25 @@ fn work_folder_of(out: &Path) -> PathBuf {
     out.with_file_name(name)
 }
 
+fn models(args: &HierarchiesArgs, work: &Path, device: &Device) -> anyhow::Result<PipelineModels> {
+    let settings =
+        DistilSettings { epochs: args.distil_epochs as usize, batch: args.distil_batch as usize, lr: args.distil_lr };
+    let distiller = match &args.distil {
+        Some(model) => Some(Box::new(T5Distiller::new(model, settings, device)?) as Box<dyn Distiller>),
+        None => None,
+    };
+    let generator = match &args.distilled {
+        Some(folder) => {
+            let name = folder.display().to_string();
+            let opened = T5TierGenerator::open(folder, name, device);
+            let opened = opened.with_context(|| format!("--distilled {}", folder.display()))?;
+            Some(Box::new(opened) as Box<dyn TierGenerator>)
+        }
+        None => None,
+    };
+    Ok(PipelineModels { llm: llm(args, work)?, distiller, generator, judge: judge::open(&args.judge, device)? })
+}
+
 fn llm(args: &HierarchiesArgs, work: &Path) -> anyhow::Result<Option<LlmClient>> {
     let (Some(url), Some(model)) = (&args.llm, &args.llm_model) else { return Ok(None) };
     let key = args.llm_key_env.as_deref().map(|name| {
@@ -191,6 +214,7 @@ fn stage_of(stage: BuildStageArg) -> Stage {
         BuildStageArg::Captions => Stage::Captions,
         BuildStageArg::Seeds => Stage::Seeds,
         BuildStageArg::Grow => Stage::Grow,
+        BuildStageArg::Distil => Stage::Distil,
         BuildStageArg::Complete => Stage::Complete,
         BuildStageArg::Negatives | BuildStageArg::Report => Stage::Negatives,
     }

@@ -315,6 +315,126 @@ fn an_endpoint_that_is_down_loses_nothing() {
     );
 }
 
+/// Three hierarchies that a T5 can learn by heart, and the config of one that starts from random weights.
+fn write_distil_files(here: &Path) {
+    let hierarchies = [
+        [
+            "animal",
+            "dog",
+            "dog running through the snow",
+            "A black dog is running through the deep snow near a fence .",
+        ],
+        ["people", "men", "men riding bikes", "Two men in red shirts are riding their bikes down a busy street ."],
+        [
+            "person",
+            "woman",
+            "woman sitting on a bench",
+            "A young woman wearing a white dress is sitting on a bench in the park .",
+        ],
+    ];
+    let mut captions = "image,caption\n".to_owned();
+    let mut seeds = String::new();
+    for (number, tiers) in hierarchies.iter().enumerate() {
+        captions += &format!("{number}.jpg,{}\n", tiers[3]);
+        seeds += &format!("{}\n", serde_json::json!({ "id": number.to_string(), "tiers": { "positive": tiers } }));
+    }
+    fs::write(here.join("captions.csv"), captions).unwrap();
+    fs::write(here.join("seeds.jsonl"), seeds).unwrap();
+    let config = serde_json::json!({
+        "model_type": "t5", "vocab_size": 120, "d_model": 32, "d_kv": 16, "d_ff": 64, "num_layers": 1, "num_heads": 2,
+        "feed_forward_proj": "gated-gelu", "tie_word_embeddings": false, "decoder_start_token_id": 0, "n_positions": 128,
+    });
+    fs::write(here.join("t5.json"), config.to_string()).unwrap();
+}
+
+#[test]
+fn a_distilled_model_completes_the_captions_that_it_learned() {
+    let folder = tempfile::tempdir().unwrap();
+    let here = folder.path();
+    write_distil_files(here);
+    let data = ["build", "hierarchies", "--data", "captions.csv", "--out", "h.jsonl", "--overwrite"];
+    let distil = ["--seeds", "seeds.jsonl", "--distil", "t5.json", "--distil-epochs", "400", "--distil-lr", "0.003"];
+    let output = conifer(here, &[&data[..], &distil].concat());
+    let [printed, notes] = [output.stdout, output.stderr].map(|it| String::from_utf8_lossy(&it).into_owned());
+    assert!(output.status.success() && notes.contains("distil: epoch 400 of 400: 1 updates"), "{notes}");
+    assert!(printed.contains("distil") && printed.contains("t5.json, distilled"), "{printed}");
+    let work = here.join("h.jsonl.work");
+    let losses: Vec<f64> = lines(&work.join("distil.jsonl")).iter().map(|it| it["loss"].as_f64().unwrap()).collect();
+    assert!(losses.len() == 400 && losses[399] < 0.2 && losses[0] > 3.0, "{losses:?}");
+    let completed = lines(&work.join("complete.jsonl"));
+    let tiers: Vec<&Value> = completed.iter().map(|it| &it["positive"]).collect();
+    let given = lines(&here.join("seeds.jsonl"));
+    let given: Vec<&Value> = given.iter().map(|it| &it["tiers"]["positive"]).collect();
+    assert_eq!(tiers, given, "{printed}");
+    assert_eq!(completed[0]["provenance"][0]["by"], "t5.json, distilled");
+
+    // Nothing is repeated; a model that is gone is trained again; the folder alone completes captions, too.
+    let printed = good(here, &[&data[..], &distil].concat());
+    assert_eq!(printed.matches("reused").count(), 5, "{printed}");
+    let only =
+        ["build", "hierarchies", "--data", "captions.csv", "--work", "other", "--distilled", "h.jsonl.work/distilled"];
+    good(here, &[&only[..], &["--stage", "captions"]].concat());
+    good(here, &[&only[..], &["--stage", "complete"]].concat());
+    let again = lines(&here.join("other/complete.jsonl"));
+    assert_eq!(again.iter().map(|it| &it["positive"]).collect::<Vec<_>>(), tiers);
+
+    // Damaged folders and requests that contradict each other.
+    refused(
+        here,
+        &[&data[..], &["--distil", "t5.json"]].concat(),
+        &["--stage seeds: no hierarchies to learn from", "--seeds FILE"],
+    );
+    refused(here, &[&data[..], &["--distil", "absent"]].concat(), &["--distil absent", "holds no config.json"]);
+    for words in [&["--seeds", "seeds.jsonl"][..], &["--distil", "t5.json", "--distil-lr", "0"]] {
+        let output = conifer(here, &[&data[..], words].concat());
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.code() == Some(2) && stderr.contains("--distil"), "{stderr}");
+    }
+    fs::write(here.join("small.json"), fs::read_to_string(here.join("t5.json")).unwrap().replace("120", "20")).unwrap();
+    let small = ["--seeds", "seeds.jsonl", "--distil", "small.json"];
+    refused(here, &[&data[..], &small].concat(), &["small.json: vocab_size is 20", "expected at least"]);
+    let distilled = here.join("h.jsonl.work/distilled");
+    let config = fs::read_to_string(distilled.join("config.json")).unwrap();
+    fs::write(distilled.join("config.json"), config.replace("\"t5\"", "\"bart\"")).unwrap();
+    refused(
+        here,
+        &[&only[..], &["--stage", "complete"]].concat(),
+        &["--distilled", "`model_type` is bart; expected t5"],
+    );
+}
+
+fn with_judge(judge: &str) -> [&str; 9] {
+    ["build", "hierarchies", "--data", "captions.csv", "--out", "h.jsonl", "--overwrite", "--judge", judge]
+}
+
+#[test]
+fn judges_are_rules_folders_or_endpoints() {
+    let folder = tempfile::tempdir().unwrap();
+    let here = folder.path();
+    fs::write(here.join("captions.csv"), DOG).unwrap();
+    let silent = FakeEndpoint::start(|_, _| (200, "!absent".to_owned()));
+    refused(
+        here,
+        &with_judge(&silent.url.replace("/v1", "")),
+        &["--judge http://127.0.0.1", "no list of labels and scores"],
+    );
+    let scores =
+        serde_json::json!([{ "label": "ENTAILMENT", "score": 0.2 }, { "label": "CONTRADICTION", "score": 0.7 }]);
+    let stubborn = FakeEndpoint::start(move |_, _| (200, format!("!{scores}")));
+    let printed = good(here, &with_judge(&stubborn.url.replace("/v1", "")));
+    assert!(printed.contains("not_entailed") && stubborn.asked() > 0, "{printed}");
+    let nameless = FakeEndpoint::start(|_, _| (200, r#"![{"label": "LABEL_0", "score": 1.0}]"#.to_owned()));
+    refused(
+        here,
+        &with_judge(&nameless.url.replace("/v1", "")),
+        &["the labels LABEL_0; expected a probability of `entailment`"],
+    );
+    refused(here, &with_judge("https://127.0.0.1"), &["--judge https://127.0.0.1", "expected http://HOST:PORT"]);
+    refused(here, &with_judge("absent"), &["--judge absent", "holds no config.json"]);
+    let bart = root().join("fixtures/sequences/bart_mnli");
+    refused(here, &with_judge(bart.to_str().unwrap()), &["holds no tokenizer.json"]);
+}
+
 /// A server of a real model, from `fixtures/llm_server.mjs`.
 struct LlmServer {
     process: std::process::Child,

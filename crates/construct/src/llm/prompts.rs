@@ -107,7 +107,7 @@ impl SeedPrompt {
 }
 
 /// Order of the tiers in a list.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Direction {
     /// From general to specific.
     Forward,

@@ -40,11 +40,15 @@ impl Pipeline<'_> {
         let seeds = captions.min(asked);
         let grown = settings.grow_count as u64;
         let tiers = TIERS as u64;
-        vec![
+        let mut stages = vec![
             of(Stage::Seeds, 3 * seeds, 3 * seeds, INSTRUCTION_CHARS),
             of(Stage::Grow, grown, 4 * grown, LIST_CHARS),
-            of(Stage::Complete, captions, captions * u64::from(settings.candidates), LIST_CHARS),
-            of(Stage::Negatives, tiers * captions, tiers * captions * TRIES, LIST_CHARS),
-        ]
+        ];
+        if self.completing_llm().is_some() {
+            let most = captions * u64::from(settings.candidates);
+            stages.push(of(Stage::Complete, captions, most, LIST_CHARS));
+            stages.push(of(Stage::Negatives, tiers * captions, tiers * captions * TRIES, LIST_CHARS));
+        }
+        stages
     }
 }

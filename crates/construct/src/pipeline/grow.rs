@@ -15,7 +15,7 @@ pub(super) fn run(pipeline: &Pipeline<'_>, work: &WorkFolder) -> Result<StageRep
     let wanted = pipeline.settings.grow_count;
     let draws = (0..wanted * DRAWS).map(Ok);
     pipeline.for_items(draws, Some(wanted as u64), Stage::Grow, work, |number: usize| {
-        let Some(llm) = &pipeline.llm else { return Ok(Err((Cause::EndpointDown, String::new()))) };
+        let Some(llm) = &pipeline.models.llm else { return Ok(Err((Cause::EndpointDown, String::new()))) };
         let prompt = shots.prompt(Direction::Forward, &[], pipeline.settings.seed, &format!("grow {number}"));
         // With few seeds some prompts are equal, so the number of the hierarchy is used as the number of the draw.
         let draw = u32::try_from(number).unwrap_or(u32::MAX);

@@ -36,18 +36,34 @@ impl Pipeline<'_> {
     /// Processes items until `enough` rows are written or no item is left.
     pub(super) fn for_items<I: Send, O: Serialize + Send>(
         &self,
-        mut items: impl Iterator<Item = Result<I>>,
+        items: impl Iterator<Item = Result<I>>,
         enough: Option<u64>,
         to: Stage,
         work: &WorkFolder,
         treat: impl Fn(I) -> Treated<O> + Sync,
     ) -> Result<StageReport> {
-        let threads = self.llm.as_ref().map_or(0, |llm| llm.concurrency());
+        let threads = self.models.llm.as_ref().map_or(0, |llm| llm.concurrency());
         let size = if threads == 0 { RULE_ROWS } else { threads * REQUESTS };
         let fault = |error: rayon::ThreadPoolBuildError| Error::invalid("threads", error.to_string(), "free threads");
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().map_err(fault)?;
-        let mut report = StageReport::new(to, self.maker());
-        let mut file = work.create(to)?;
+        let report = StageReport::new(to, self.maker());
+        self.for_chunks(items, enough, report, work, size, |chunk| {
+            pool.install(|| chunk.into_par_iter().map(&treat).collect::<Result<Vec<_>>>())
+        })
+    }
+
+    /// Like [`Pipeline::for_items`], for `treat_chunk`, which processes `size` items at a time. `report` names the
+    /// stage.
+    pub(super) fn for_chunks<I, O: Serialize>(
+        &self,
+        mut items: impl Iterator<Item = Result<I>>,
+        enough: Option<u64>,
+        mut report: StageReport,
+        work: &WorkFolder,
+        size: usize,
+        treat_chunk: impl Fn(Vec<I>) -> Result<Vec<std::result::Result<O, (Cause, String)>>>,
+    ) -> Result<StageReport> {
+        let mut file = work.create(report.stage)?;
         let is_enough = |report: &StageReport| enough.is_some_and(|enough| report.left >= enough);
         while !is_enough(&report) {
             if self.stop.load(Ordering::Relaxed) {
@@ -57,13 +73,12 @@ impl Pipeline<'_> {
             if chunk.is_empty() {
                 break;
             }
-            let treated: Vec<_> = pool.install(|| chunk.into_par_iter().map(&treat).collect());
-            for row in treated {
+            for row in treat_chunk(chunk)? {
                 if is_enough(&report) {
                     break;
                 }
                 report.entered += 1;
-                match row? {
+                match row {
                     Ok(row) => {
                         file.write(&row)?;
                         report.left += 1;

@@ -9,7 +9,6 @@ use super::captions::is_standard;
 use super::stage::StageReport;
 use super::work_folder::WorkFolder;
 use super::{CaptionRow, Cause, Pipeline, Stage, TIERS};
-use crate::entailment::Entailment as _;
 use crate::llm::{LlmApi, SeedPrompt};
 use crate::{Error, Result};
 
@@ -72,7 +71,7 @@ fn given(seeds: &[[String; TIERS]], work: &WorkFolder) -> Result<StageReport> {
 }
 
 fn tiers(pipeline: &Pipeline<'_>, caption: &str) -> Result<std::result::Result<[String; TIERS], Cause>> {
-    let Some(llm) = &pipeline.llm else { return Ok(Err(Cause::EndpointDown)) };
+    let Some(llm) = &pipeline.models.llm else { return Ok(Err(Cause::EndpointDown)) };
     let begun = llm.api() == LlmApi::Completions;
     let mut tiers: [String; TIERS] = Default::default();
     caption.clone_into(&mut tiers[TIERS - 1]);
@@ -87,7 +86,7 @@ fn tiers(pipeline: &Pipeline<'_>, caption: &str) -> Result<std::result::Result<[
         }
         tiers[tier] = text;
         for below in tier + 1..TIERS {
-            if !pipeline.judge.is_more_general(&tiers[tier], &tiers[below])? {
+            if !pipeline.judge().is_more_general(&tiers[tier], &tiers[below])? {
                 return Ok(Err(Cause::NotEntailed));
             }
         }

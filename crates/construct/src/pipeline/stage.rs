@@ -28,6 +28,8 @@ pub enum Stage {
     Seeds,
     /// A language model continues a list of seeds.
     Grow,
+    /// Fine-tunes a small model on these hierarchies.
+    Distil,
     /// Completes each caption to four tiers.
     Complete,
     /// Makes four negative tiers for each hierarchy.
@@ -36,7 +38,7 @@ pub enum Stage {
 
 impl Stage {
     /// All stages, in order.
-    pub const ALL: &[Self] = &[Self::Captions, Self::Seeds, Self::Grow, Self::Complete, Self::Negatives];
+    pub const ALL: &[Self] = &[Self::Captions, Self::Seeds, Self::Grow, Self::Distil, Self::Complete, Self::Negatives];
 
     /// Name in options, files and reports.
     pub fn name(self) -> &'static str {
@@ -44,6 +46,7 @@ impl Stage {
             Self::Captions => "captions",
             Self::Seeds => "seeds",
             Self::Grow => "grow",
+            Self::Distil => "distil",
             Self::Complete => "complete",
             Self::Negatives => "negatives",
         }

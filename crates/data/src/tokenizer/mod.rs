@@ -1,4 +1,4 @@
-//! Tokenizers, which convert texts to token ids.
+//! Tokenizers, which convert texts to token ids, and ids of a generated text to text.
 //!
 //! [`Tokenizer`] is CLIP's byte-pair encoding with the published merges, the same encoding trained on the user's
 //! captions, or any `tokenizer.json` of the `tokenizers` library. For CLIP's encoding, texts are first cleaned as in
@@ -9,7 +9,9 @@
 mod clean;
 mod clip;
 mod hostile;
+mod sequences;
 mod train;
+mod unigram;
 
 use std::io::Read;
 use std::path::Path;

@@ -20,6 +20,7 @@
 //! writes the layouts of other systems. [`open()`] opens a checkpoint of any kind.
 
 mod archive;
+pub mod bart_folder;
 mod folder;
 mod hf_align;
 mod hf_clip;
@@ -37,6 +38,7 @@ mod reference;
 pub mod run_folder;
 mod safetensors_file;
 mod state_dict;
+pub mod t5_folder;
 pub mod towers;
 mod weights;
 

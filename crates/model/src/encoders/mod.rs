@@ -24,7 +24,7 @@ pub mod onnx;
 pub mod pooling;
 pub mod pretrained_vit;
 mod registry;
-mod relative;
+pub(crate) mod relative;
 pub mod resnet;
 pub mod siglip_text;
 pub mod t5;
@@ -195,12 +195,12 @@ fn unknown_preset(tower: Tower, found: &str) -> Error {
 fn max_setting(name: &str) -> usize {
     match name {
         "image_size" => 4096,
-        "depth" | "blocks" | "repeats" => 1024,
+        "depth" | "decoder_depth" | "blocks" | "repeats" => 1024,
         _ => 1 << 20,
     }
 }
 
-fn check_positive(section: &str, values: &[(&str, usize)]) -> Result<()> {
+pub(crate) fn check_positive(section: &str, values: &[(&str, usize)]) -> Result<()> {
     match values.iter().find(|(name, value)| !(1..=max_setting(name)).contains(value)) {
         Some((name, value)) => {
             Err(Error::invalid(format!("{section}.{name}"), value, format!("1 to {}", max_setting(name))))

@@ -1,6 +1,8 @@
 //! Relative positions of T5 (Raffel et al., JMLR 2020, Sec. 2.1), which MPNet shares: each attention head adds a
 //! learned number to the score of a query and a key, looked up by the bucket of their distance.
 
+use std::ops::Range;
+
 use burn::tensor::{Bool, Int, Tensor, TensorData, activation};
 
 use super::check_positive;
@@ -11,13 +13,13 @@ pub(crate) const PUBLISHED_DISTANCE: usize = 128;
 
 /// Assignment of offsets between tokens to rows of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct RelativeBuckets {
+pub(crate) struct RelativeBuckets {
     /// Number of buckets: rows of the table.
-    pub(super) count: usize,
+    pub(crate) count: usize,
     /// All distances from here on share the last bucket.
-    pub(super) max_distance: usize,
+    pub(crate) max_distance: usize,
     /// True if a token attends to both sides (encoder). False: keys after the query are in bucket 0 (decoder).
-    pub(super) bidirectional: bool,
+    pub(crate) bidirectional: bool,
 }
 
 impl RelativeBuckets {
@@ -61,11 +63,18 @@ impl RelativeBuckets {
 
     /// The bias of the attention score of each pair of tokens: from `table` `[buckets, heads]` to `[1, heads, L, L]`.
     pub(super) fn bias(&self, table: Tensor<2>, length: usize) -> Tensor<4> {
+        self.bias_of(table, 0..length, length)
+    }
+
+    /// Like [`RelativeBuckets::bias`], for the queries at some positions and the first `keys` keys: `[1, heads,
+    /// queries, keys]`.
+    pub(crate) fn bias_of(&self, table: Tensor<2>, queries: Range<usize>, keys: usize) -> Tensor<4> {
         let [_, heads] = table.dims();
-        let offsets = (0..length as i64).flat_map(|query| (0..length as i64).map(move |key| key - query));
+        let rows = queries.len();
+        let offsets = queries.flat_map(|query| (0..keys as i64).map(move |key| key - query as i64));
         let buckets: Vec<i64> = offsets.map(|offset| self.bucket(offset) as i64).collect();
-        let buckets = Tensor::<1, Int>::from_data(TensorData::new(buckets, [length * length]), &table.device());
-        table.select(0, buckets).reshape([1, length, length, heads]).permute([0, 3, 1, 2])
+        let buckets = Tensor::<1, Int>::from_data(TensorData::new(buckets, [rows * keys]), &table.device());
+        table.select(0, buckets).reshape([1, rows, keys, heads]).permute([0, 3, 1, 2])
     }
 
     /// Number of buckets on one side, and number of those that contain a single distance.
@@ -77,7 +86,7 @@ impl RelativeBuckets {
 
 /// Masks keys: returns `bias` `[1, heads, Lq, Lk]` with negative infinity where `hidden` `[B, Lk]` is true, as
 /// `[B, heads, Lq, Lk]`.
-pub(super) fn masked(bias: Tensor<4>, hidden: &Tensor<2, Bool>) -> Tensor<4> {
+pub(crate) fn masked(bias: Tensor<4>, hidden: &Tensor<2, Bool>) -> Tensor<4> {
     let [batch, keys] = hidden.dims();
     let [_, heads, queries, _] = bias.dims();
     let hidden = hidden.clone().reshape([batch, 1, 1, keys]).expand([batch, heads, queries, keys]);
@@ -94,15 +103,24 @@ pub(super) fn biased_attention(
     scale: f64,
 ) -> Tensor<2> {
     let [batch, heads, ..] = bias.dims();
-    let [rows, width] = query.dims();
-    let split = |x: Tensor<2>| {
-        let [count, _] = x.dims();
-        x.reshape([batch, count / batch, heads, width / heads]).swap_dims(1, 2)
-    };
     // Scaling the queries takes fewer products than scaling the scores if there are more keys than columns of a head.
     let query = if scale == 1.0 { query } else { query * scale };
-    let scores = split(query).matmul(split(key).transpose()) + bias;
-    activation::softmax(scores, 3).matmul(split(value)).swap_dims(1, 2).reshape([rows, width])
+    let [query, key, value] = [query, key, value].map(|rows| split_heads(rows, batch, heads));
+    attend(query, key, value, bias)
+}
+
+/// `[B*L, W]` to `[B, heads, L, W / heads]`.
+pub(crate) fn split_heads(rows: Tensor<2>, batch: usize, heads: usize) -> Tensor<4> {
+    let [count, width] = rows.dims();
+    rows.reshape([batch, count / batch, heads, width / heads]).swap_dims(1, 2)
+}
+
+/// `softmax(Q K^T + bias) V`. Shapes: queries `[B, heads, Lq, H]`, keys and values `[B, heads, Lk, H]`, `bias` `[B or
+/// 1, heads or 1, Lq or 1, Lk]`, result `[B*Lq, heads*H]`.
+pub(crate) fn attend(query: Tensor<4>, key: Tensor<4>, value: Tensor<4>, bias: Tensor<4>) -> Tensor<2> {
+    let [batch, heads, length, width] = query.dims();
+    let scores = query.matmul(key.transpose()) + bias;
+    activation::softmax(scores, 3).matmul(value).swap_dims(1, 2).reshape([batch * length, heads * width])
 }
 
 #[cfg(test)]

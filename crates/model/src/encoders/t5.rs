@@ -2,7 +2,7 @@
 //! GTR (Ni et al., EMNLP 2022).
 
 use burn::module::Module;
-use burn::tensor::{Tensor, activation, module};
+use burn::tensor::{Bool, Int, Tensor, activation, module};
 use conifer_kernels::tanh_gelu;
 use serde::{Deserialize, Serialize};
 
@@ -67,7 +67,7 @@ pub enum T5Activation {
 }
 
 /// Buckets of every published T5.
-const PUBLISHED_BUCKETS: usize = 32;
+pub(crate) const PUBLISHED_BUCKETS: usize = 32;
 
 /// Rows of the published word embedding matrices. The tokenizer has 28 ids fewer.
 const VOCABULARY: usize = 32_128;
@@ -125,7 +125,7 @@ impl T5Config {
         RelativeBuckets { count: self.buckets, max_distance: self.max_distance, bidirectional: true }
     }
 
-    fn check(&self) -> Result<()> {
+    pub(crate) fn check(&self) -> Result<()> {
         let sizes = [("vocabulary", self.vocabulary), ("context", self.context), ("hidden", self.hidden)];
         check_positive("textual", &sizes)?;
         check_positive("textual", &[("width", self.width), ("depth", self.depth), ("heads", self.heads)])?;
@@ -155,8 +155,9 @@ pub struct T5Encoder {
     config: T5Config,
 }
 
+/// The blocks of the encoder with their table of biases.
 #[derive(Module, Debug)]
-struct T5Stack {
+pub(crate) struct T5Stack {
     relative_attention_bias: EmbeddingLayer,
     block: Vec<T5Block>,
     final_layer_norm: RmsNorm,
@@ -172,15 +173,16 @@ struct T5Block {
 
 /// T5 attention: linear projections without bias terms, and scores that are not divided by sqrt(d).
 #[derive(Module, Debug)]
-struct T5Attention {
-    q: BiasFreeLinear,
-    k: BiasFreeLinear,
-    v: BiasFreeLinear,
-    o: BiasFreeLinear,
+pub(crate) struct T5Attention {
+    pub(crate) q: BiasFreeLinear,
+    pub(crate) k: BiasFreeLinear,
+    pub(crate) v: BiasFreeLinear,
+    pub(crate) o: BiasFreeLinear,
 }
 
+/// Feed-forward layers of T5, without biases.
 #[derive(Module, Debug)]
-struct T5FeedForward {
+pub(crate) struct T5FeedForward {
     wi: BiasFreeLinear,
     gate: Option<BiasFreeLinear>,
     wo: BiasFreeLinear,
@@ -214,17 +216,10 @@ impl Encoder for T5Encoder {
     /// and bias 0.
     fn new(config: &T5Config, init: &mut Init) -> Result<Self> {
         config.check()?;
-        let &T5Config { vocabulary, width, depth, heads, projection, .. } = config;
-        let table = |init: &mut Init, rows: usize, columns: usize, std: f64| EmbeddingLayer {
-            weight: init.param([rows, columns], Fill::Normal(std)),
-        };
+        let &T5Config { vocabulary, width, projection, .. } = config;
         Ok(Self {
-            shared: table(init, vocabulary, width, 1.0),
-            encoder: T5Stack {
-                relative_attention_bias: table(init, config.buckets, heads, (width as f64).powf(-0.5)),
-                block: (0..depth).map(|_| T5Block::new(init, config)).collect(),
-                final_layer_norm: RmsNorm::new(init, width),
-            },
+            shared: EmbeddingLayer { weight: init.param([vocabulary, width], Fill::Normal(1.0)) },
+            encoder: T5Stack::new(init, config),
             projection: (projection > 0).then(|| linear(init, width, projection)),
             config: config.clone(),
         })
@@ -240,21 +235,50 @@ impl Encoder for T5Encoder {
 
     /// The pooled tokens after the last norm, mapped by the projection if there is one, `[B, width]`.
     fn forward(&self, tokens: Tokens) -> Result<Tensor<2>> {
-        let [batch, length] = tokens.check(self.config.context)?;
+        tokens.check(self.config.context)?;
         let hidden = tokens.after_end();
-        let T5Stack { relative_attention_bias, block, final_layer_norm } = &self.encoder;
-        let bias = self.config.relative().bias(relative_attention_bias.weight.val(), length);
-        let bias = relative::masked(bias, &hidden);
-        let x = module::embedding(self.shared.weight.val(), tokens.ids).reshape([batch * length, self.config.width]);
-        let x = block.iter().fold(x, |x, block| block.forward(x, &bias, self.config.epsilon));
+        let x = self.encoder.forward(self.shared.weight.val(), tokens.ids, &hidden, &self.config);
         let output = SentenceOutput {
             pooling: self.config.pooling,
             projection: self.projection.as_ref(),
             tanh: self.config.projection_tanh,
             normalize: self.config.normalize,
         };
-        Ok(output.forward(final_layer_norm.forward(x, self.config.epsilon), &hidden))
+        Ok(output.forward(x, &hidden))
     }
+}
+
+impl T5Stack {
+    pub(crate) fn new(init: &mut Init, config: &T5Config) -> Self {
+        Self {
+            relative_attention_bias: bias_table(init, config),
+            block: (0..config.depth).map(|_| T5Block::new(init, config)).collect(),
+            final_layer_norm: RmsNorm::new(init, config.width),
+        }
+    }
+
+    /// The tokens after the last norm, `[B*L, width]`, from the table of words, the ids `[B, L]` and the positions that
+    /// no token attends to, `[B, L]`.
+    pub(crate) fn forward(
+        &self,
+        words: Tensor<2>,
+        ids: Tensor<2, Int>,
+        hidden: &Tensor<2, Bool>,
+        config: &T5Config,
+    ) -> Tensor<2> {
+        let [batch, length] = ids.dims();
+        let bias = config.relative().bias(self.relative_attention_bias.weight.val(), length);
+        let bias = relative::masked(bias, hidden);
+        let x = module::embedding(words, ids).reshape([batch * length, config.width]);
+        let x = self.block.iter().fold(x, |x, block| block.forward(x, &bias, config.epsilon));
+        self.final_layer_norm.forward(x, config.epsilon)
+    }
+}
+
+/// A table of biases of relative positions, N(0, 1 / width).
+pub(crate) fn bias_table(init: &mut Init, config: &T5Config) -> EmbeddingLayer {
+    let std = (config.width as f64).powf(-0.5);
+    EmbeddingLayer { weight: init.param([config.buckets, config.heads], Fill::Normal(std)) }
 }
 
 impl T5Block {
@@ -277,7 +301,7 @@ impl T5Block {
 }
 
 impl T5Attention {
-    fn new(init: &mut Init, config: &T5Config) -> Self {
+    pub(crate) fn new(init: &mut Init, config: &T5Config) -> Self {
         let (width, inner) = (config.width, config.heads * config.head_width);
         let std = (width as f64).powf(-0.5);
         Self {
@@ -289,14 +313,14 @@ impl T5Attention {
     }
 
     /// Queries from `rows` `[B*Lq, width]`, keys and values from `memory` `[B*Lk, width]`; `bias` `[B, heads, Lq, Lk]`.
-    fn forward(&self, rows: Tensor<2>, memory: Tensor<2>, bias: &Tensor<4>) -> Tensor<2> {
+    pub(crate) fn forward(&self, rows: Tensor<2>, memory: Tensor<2>, bias: &Tensor<4>) -> Tensor<2> {
         let (key, value) = (self.k.forward(memory.clone()), self.v.forward(memory));
         self.o.forward(biased_attention(self.q.forward(rows), key, value, bias.clone(), 1.0))
     }
 }
 
 impl T5FeedForward {
-    fn new(init: &mut Init, config: &T5Config) -> Self {
+    pub(crate) fn new(init: &mut Init, config: &T5Config) -> Self {
         let &T5Config { width, hidden, feed_forward, .. } = config;
         let up = Fill::Normal((width as f64).powf(-0.5));
         Self {
@@ -306,7 +330,8 @@ impl T5FeedForward {
         }
     }
 
-    fn forward(&self, x: Tensor<2>) -> Tensor<2> {
+    /// `[N, width] -> [N, width]`.
+    pub(crate) fn forward(&self, x: Tensor<2>) -> Tensor<2> {
         let up = self.wi.forward(x.clone());
         self.wo.forward(match &self.gate {
             Some(gate) => tanh_gelu(up) * gate.forward(x),

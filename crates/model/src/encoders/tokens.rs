@@ -15,7 +15,7 @@ pub struct Tokens {
 
 impl Tokens {
     /// Checks that there is one end per text and that the rows are no longer than `context`. Returns `[B, L]`.
-    pub(super) fn check(&self, context: usize) -> Result<[usize; 2]> {
+    pub(crate) fn check(&self, context: usize) -> Result<[usize; 2]> {
         let [batch, length] = self.ids.dims();
         if batch == 0 || length == 0 || length > context || self.end.dims() != [batch] {
             return Err(Error::Shape {
@@ -28,7 +28,7 @@ impl Tokens {
     }
 
     /// `[B, L]`: true for the positions after the end of a text.
-    pub(super) fn after_end(&self) -> Tensor<2, Bool> {
+    pub(crate) fn after_end(&self) -> Tensor<2, Bool> {
         let [batch, length] = self.ids.dims();
         let positions = Tensor::<1, Int>::arange(0..length as i64, &self.ids.device()).reshape([1, length]);
         let end = self.end.clone().reshape([batch, 1]).expand([batch, length]);

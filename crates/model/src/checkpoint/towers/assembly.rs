@@ -39,7 +39,7 @@ pub(super) fn image_tower(
 ///
 /// # Errors
 /// The errors of [`gather`]; [`Error::Format`] naming `config` for an invalid architecture.
-pub(super) fn import_encoder<M: Module>(
+pub(in crate::checkpoint) fn import_encoder<M: Module>(
     build: impl FnOnce(&mut Init) -> Result<M>,
     stored: StateDict,
     mapping: impl Fn(&str) -> TensorMapping,

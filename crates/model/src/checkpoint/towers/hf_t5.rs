@@ -50,9 +50,9 @@ impl Default for HfT5Config {
 }
 
 /// Name of the word embedding matrix that encoder and decoder share.
-const WORDS: &str = "shared.weight";
+pub(in crate::checkpoint) const WORDS: &str = "shared.weight";
 /// Name of the same matrix in the encoder.
-const ENCODER_WORDS: &str = "encoder.embed_tokens.weight";
+pub(in crate::checkpoint) const ENCODER_WORDS: &str = "encoder.embed_tokens.weight";
 const BIAS: &str = "encoder.block.0.layer.0.SelfAttention.relative_attention_bias.weight";
 
 fn read(mut stored: StateDict, request: &TowerRequest<'_>) -> Result<TextEncoderFile> {
@@ -103,7 +103,7 @@ fn read(mut stored: StateDict, request: &TowerRequest<'_>) -> Result<TextEncoder
 }
 
 /// Maps our tensor names to those of `T5EncoderModel`.
-fn mapping(name: &str, feed_forward: T5Activation) -> TensorMapping {
+pub(in crate::checkpoint) fn mapping(name: &str, feed_forward: T5Activation) -> TensorMapping {
     let parts: Vec<&str> = name.split('.').collect();
     TensorMapping::Same(match parts.as_slice() {
         ["encoder", "relative_attention_bias", "weight"] => BIAS.to_owned(),

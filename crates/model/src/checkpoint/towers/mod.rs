@@ -5,12 +5,12 @@
 //! folder and an entry to the table. [`open_image`] and [`open_text`] also take the tower of a whole model: a conifer
 //! checkpoint, or a layout of [`FORMATS`](super::published::FORMATS).
 
-mod assembly;
+pub(super) mod assembly;
 mod efficientnet_lite;
 mod hf_dinov2;
 mod hf_dinov3;
 mod hf_siglip;
-mod hf_t5;
+pub(super) mod hf_t5;
 mod hf_vit;
 mod image_model;
 mod positions;
