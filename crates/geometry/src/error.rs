@@ -16,7 +16,7 @@ pub enum Error {
     /// A field of a spec or a root has an invalid value, or the name of a new registry entry is taken.
     #[error("{name} is {found}; expected {expected}")]
     Invalid {
-        /// The field, for example "root[2]" or "manifold `lorentz`: `dim`".
+        /// The field, for example `root[2]`, or the `dim` of a manifold.
         name: String,
         /// The value found.
         found: String,

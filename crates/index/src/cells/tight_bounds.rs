@@ -521,10 +521,10 @@ fn seen_angle(parent: f64, child: f64, theta: f64) -> f64 {
 /// By the law of cosines `cos = (cosh a cosh b - K) / (sinh a sinh b)` with `K = cosh depth`. The derivative with
 /// respect to `a` has the sign of `K cosh a - cosh b`. So for each `b` the minimum is at `cosh a = cosh b / K` or at
 /// the nearest end of the interval; the same holds with `a` and `b` exchanged. Both conditions cannot hold inside the
-/// rectangle (`K > 1`), so the minimum is on one of its four sides. In flat space, with `D = depth`, `cos = (a^2 + b^2
-/// - D^2) / 2 a b`, with the minimum at `a^2 = b^2 - D^2`. Near the root these formulas subtract nearly equal numbers,
-/// so the code computes `sin^2(angle / 2) = (1 + cos) / 2 = sinh s sinh(s - D) / (sinh a sinh b)` with `2 s = a + b +
-/// D`.
+/// rectangle (`K > 1`), so the minimum is on one of its four sides. In flat space, with `D = depth`,
+/// `cos = (a^2 + b^2 - D^2) / 2 a b`, with the minimum at `a^2 = b^2 - D^2`. Near the root these formulas subtract
+/// nearly equal numbers, so the code computes `sin^2(angle / 2) = (1 + cos) / 2 = sinh s sinh(s - D) / (sinh a sinh b)`
+/// with `2 s = a + b + D`.
 fn least_turn(scale: Option<f64>, a: Interval, b: Interval, depth: f64) -> f64 {
     if a.low <= bounds::SHORT_LEG || b.low <= bounds::SHORT_LEG {
         return 0.0;
