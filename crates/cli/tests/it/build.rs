@@ -353,14 +353,14 @@ fn a_distilled_model_completes_the_captions_that_it_learned() {
     let here = folder.path();
     write_distil_files(here);
     let data = ["build", "hierarchies", "--data", "captions.csv", "--out", "h.jsonl", "--overwrite"];
-    let distil = ["--seeds", "seeds.jsonl", "--distil", "t5.json", "--distil-epochs", "400", "--distil-lr", "0.003"];
+    let distil = ["--seeds", "seeds.jsonl", "--distil", "t5.json", "--distil-epochs", "800", "--distil-lr", "0.003"];
     let output = conifer(here, &[&data[..], &distil].concat());
     let [printed, notes] = [output.stdout, output.stderr].map(|it| String::from_utf8_lossy(&it).into_owned());
-    assert!(output.status.success() && notes.contains("distil: epoch 400 of 400: 1 updates"), "{notes}");
+    assert!(output.status.success() && notes.contains("distil: epoch 800 of 800: 1 updates"), "{notes}");
     assert!(printed.contains("distil") && printed.contains("t5.json, distilled"), "{printed}");
     let work = here.join("h.jsonl.work");
     let losses: Vec<f64> = lines(&work.join("distil.jsonl")).iter().map(|it| it["loss"].as_f64().unwrap()).collect();
-    assert!(losses.len() == 400 && losses[399] < 0.2 && losses[0] > 3.0, "{losses:?}");
+    assert!(losses.len() == 800 && losses[799] < 0.2 && losses[0] > 3.0, "{losses:?}");
     let completed = lines(&work.join("complete.jsonl"));
     let tiers: Vec<&Value> = completed.iter().map(|it| &it["positive"]).collect();
     let given = lines(&here.join("seeds.jsonl"));
