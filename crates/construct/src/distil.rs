@@ -29,7 +29,7 @@ pub struct DistilPair {
 }
 
 /// The training pairs of one epoch, one for each hierarchy, in random order. Zero to three tiers are given, each number
-/// with the same probability, and half of the hierarchies are reversed. Every epoch splits anew.
+/// with the same probability, and half of the hierarchies are reversed. Each epoch draws new splits.
 pub fn distil_pairs(hierarchies: &[[String; TIERS]], seed: u64, epoch: usize) -> Vec<DistilPair> {
     let mut rng = ChaCha8Rng::from_seed(key_of(seed, &format!("distil {epoch}")));
     let mut pairs: Vec<DistilPair> = hierarchies

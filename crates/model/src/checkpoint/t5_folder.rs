@@ -7,7 +7,7 @@
 //! | `scale_decoder_outputs` (transformers 5) | whether the last tokens are scaled; without it, `tie_word_embeddings` decides |
 //!
 //! transformers 5 writes `tie_word_embeddings = true` into every folder. For such a folder, an output map that differs
-//! from the word table is read as a table of its own.
+//! from the word table is read as a separate table.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -8,7 +8,7 @@ const MAGIC: &[u8; 8] = b"CNFRFIT1";
 
 /// Everything that a fit needs to continue after a number of finished steps, with the result of an uninterrupted fit.
 ///
-/// What the entries mean depends on the fit. A fit rejects a state whose lists have other lengths than its own.
+/// Each fit defines the meaning of the entries. A fit rejects a state whose lists have other lengths than its own.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct FitState {
     /// Counters and the state of a random generator.
@@ -19,7 +19,8 @@ pub struct FitState {
 
 /// Receives the progress of a fit and keeps its states.
 pub trait FitProgress {
-    /// The state from which the fit continues; `None` starts it anew. The fit asks once, before its first step.
+    /// Returns the state from which the fit continues; `None`: from the beginning. The fit calls this once, before its
+    /// first step.
     fn restored(&mut self) -> Option<FitState>;
 
     /// Receives the number of finished steps, the total, and a function that returns the present state; returns false
