@@ -168,7 +168,7 @@ impl T5Model {
         Ok(self.output(self.decoder.extend(x, &mut cache, &config)))
     }
 
-    /// Mean cross entropy of the tokens of the labels, in nats, `[1]`: the mean of -ln softmax(logits)[label] over all
+    /// Mean cross entropy of the tokens of the labels, in nats, `[1]`: the mean of `-ln softmax(logits)[label]` over all
     /// tokens of the batch up to the end of each text. Tokens after the end are ignored.
     ///
     /// # Errors
