@@ -38,7 +38,8 @@ export function pointsInside({ x, y, depth }, eye, outline, [low, high]) {
   const still = ax === 0 && ay === 0;
   for (let i = 0; i < x.length; i++) {
     if (!(depth[i] >= low && depth[i] <= high)) continue;
-    let [mx, my] = [x[i], y[i]];
+    let mx = x[i];
+    let my = y[i];
     if (!still) [mx, my] = moved(mx, my, ax, ay);
     const px = Math.floor(centreX + scale * mx);
     const py = Math.floor(centreY - scale * my);
@@ -53,16 +54,24 @@ const RANGES = 4096;
 
 /** The first `count` of the points by depth, most general first; points of equal depth by index. */
 export function shallowest(found, depth, count) {
-  let [min, max] = [Infinity, -Infinity];
+  let min = Infinity;
+  let max = -Infinity;
   for (const i of found) {
     if (depth[i] < min) min = depth[i];
     if (depth[i] > max) max = depth[i];
   }
-  const rangeOf = (i) => Math.min(RANGES - 1, Math.floor((depth[i] - min) / (max - min || 1) * RANGES));
+  const scale = RANGES / (max - min || 1);
+  const ranges = new Uint16Array(found.length);
   const counts = new Uint32Array(RANGES);
-  for (const i of found) counts[rangeOf(i)]++;
+  for (let at = 0; at < found.length; at++) {
+    ranges[at] = Math.min(RANGES - 1, (depth[found[at]] - min) * scale);
+    counts[ranges[at]]++;
+  }
   let [last, before] = [0, counts[0]];
   while (before < count && last + 1 < RANGES) before += counts[++last];
-  const some = found.filter((i) => rangeOf(i) <= last);
-  return Array.from(some).sort((a, b) => depth[a] - depth[b] || a - b).slice(0, count);
+  const some = [];
+  for (let at = 0; at < found.length; at++) {
+    if (ranges[at] <= last) some.push(found[at]);
+  }
+  return some.sort((a, b) => depth[a] - depth[b] || a - b).slice(0, count);
 }
