@@ -1,14 +1,11 @@
 """Embedding with Daft, with two processes on this machine."""
 
 import os
-import signal
-import threading
-import time
 from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import TOWERS, contents
+from conftest import TOWERS, a_killed_worker, contents, write_long_shards
 
 import conifer
 
@@ -55,36 +52,13 @@ def test_shards_do_not_depend_on_the_engine(shards, tmp_path):
 
 
 def test_the_call_after_a_killed_worker_changes_no_byte(tmp_path):
-    folder = tmp_path / "input"
-    folder.mkdir()
-    for i in range(4):
-        texts = [f"a blue shape number {j} beside {i} dogs and {j % 7} small red birds" for j in range(3000)]
-        pq.write_table(pa.table({"text": texts}), folder / f"{i}.parquet")
+    folder = write_long_shards(tmp_path / "input", 4)
     undisturbed = cd.embed(folder, TOWERS, tmp_path / "a", join=False)
     assert undisturbed.embedded == 4
 
-    killed, finished = [], threading.Event()
-
-    def kill():
-        """Kill the first process that writes a shard, whose number is in the name of the partial file."""
-        place = tmp_path / "b/shards"
-        while not finished.is_set() and not killed:
-            for partial in place.glob("*.part") if place.exists() else []:
-                pid = int(partial.name.rsplit("-", 2)[1])
-                if pid != os.getpid():
-                    os.kill(pid, signal.SIGKILL)
-                    killed.append(partial.name)
-                    break
-            time.sleep(0.001)
-
-    killer = threading.Thread(target=kill)
-    killer.start()
-    try:
+    with a_killed_worker(tmp_path / "b/shards", lambda pid: pid != os.getpid()) as killed:
         with pytest.raises(Exception, match="UDF process"):
             cd.embed(folder, TOWERS, tmp_path / "b", join=False)
-    finally:
-        finished.set()
-        killer.join()
     assert killed
     rest = cd.embed(folder, TOWERS, tmp_path / "b", join=False)
     assert 1 <= rest.embedded <= 4 and rest.rows == 12_000

@@ -2,13 +2,11 @@
 
 import os
 import signal
-import threading
-import time
 from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import TOWERS, contents
+from conftest import TOWERS, a_killed_worker, contents, write_long_shards
 
 import conifer
 
@@ -87,39 +85,15 @@ def test_a_dataset_with_photos_in_every_form(model, drawings, tmp_path):
 
 
 def test_a_killed_worker_changes_no_byte(tmp_path):
-    folder = tmp_path / "input"
-    folder.mkdir()
-    for i in range(6):
-        texts = [f"a blue shape number {j} beside {i} dogs and {j % 7} small red birds" for j in range(3000)]
-        pq.write_table(pa.table({"text": texts}), folder / f"{i}.parquet")
+    folder = write_long_shards(tmp_path / "input", 6)
     undisturbed = cr.embed(folder, TOWERS, tmp_path / "a", join=False)
     assert undisturbed.embedded == 6
 
-    killed, finished = [], threading.Event()
+    def is_worker(pid):
+        return b"ray::" in Path(f"/proc/{pid}/cmdline").read_bytes()
 
-    def kill():
-        """Kill a worker in the middle of a shard: its process number is in the name of the partial file."""
-        place = tmp_path / "b/shards"
-        while not finished.is_set() and not killed:
-            for partial in place.glob("*.part") if place.exists() else []:
-                pid = int(partial.name.rsplit("-", 2)[1])
-                if b"ray::" not in Path(f"/proc/{pid}/cmdline").read_bytes():
-                    continue
-                os.kill(pid, signal.SIGKILL)
-                time.sleep(0.2)
-                # The file is still there if the worker died before it finished the shard.
-                if partial.exists():
-                    killed.append(partial.name)
-                    break
-            time.sleep(0.001)
-
-    killer = threading.Thread(target=kill)
-    killer.start()
-    try:
+    with a_killed_worker(tmp_path / "b/shards", is_worker) as killed:
         disturbed = cr.embed(folder, TOWERS, tmp_path / "b", join=False)
-    finally:
-        finished.set()
-        killer.join()
     assert killed, "no worker was killed in the middle of a shard"
     assert contents(tmp_path / "a") == contents(tmp_path / "b") and disturbed.rows == 18_000
     assert len(contents(tmp_path / "b")) == 6, "the partial file is gone"

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::clause::{Clause, NounPhrase, Predicate, PrepositionalPhrase, clause};
 use crate::hypernyms::Hypernyms;
 use crate::lexicon::words;
-use crate::pipeline::Cause;
+use crate::pipeline::DropCause;
 use crate::tagger::{PartOfSpeech, Tagger, Token};
 use crate::text::{join, word_count};
 
@@ -32,12 +32,12 @@ impl RuleCompleter {
     /// # Errors
     /// The caption has no subject or a negated one, the subject has neither a hypernym nor a longer form, or no part of
     /// the caption is longer than the second tier and short enough for the third.
-    pub fn complete(&self, caption: &str) -> Result<[String; 3], Cause> {
+    pub fn complete(&self, caption: &str) -> Result<[String; 3], DropCause> {
         let tokens = self.tagger.tag(caption);
-        let clause = clause(&tokens).ok_or(Cause::NoNoun)?;
+        let clause = clause(&tokens).ok_or(DropCause::NoNoun)?;
         let start = clause.subject.tokens().start;
         if tokens[start..clause.subject.tokens().end].iter().any(|it| words().is("negations", &it.lower)) {
-            return Err(Cause::NegatedSubject);
+            return Err(DropCause::NegatedSubject);
         }
         let wording = Wording { tokens: &tokens, clause: &clause };
         let mut ladder = self.subjects(&wording);
@@ -55,10 +55,10 @@ impl RuleCompleter {
         if ladder.len() == 1 {
             let above = ladder[0].clone();
             let longer = forms.iter().rev().find(|form| word_count(form) > word_count(&above));
-            ladder.push(longer.cloned().ok_or(Cause::NoGeneralTier)?);
+            ladder.push(longer.cloned().ok_or(DropCause::NoGeneralTier)?);
         }
         let [first, second] = [ladder.remove(0), ladder.remove(0)];
-        let third = third(&second).ok_or(Cause::NoThirdTier)?;
+        let third = third(&second).ok_or(DropCause::NoThirdTier)?;
         Ok([first, second, third])
     }
 

@@ -10,7 +10,7 @@ use rand_chacha::ChaCha8Rng;
 use serde::{Deserialize, Serialize};
 
 use crate::Result;
-use crate::llm::Direction;
+use crate::llm::ReadingDirection;
 use crate::negatives::key_of;
 use crate::pipeline::TIERS;
 
@@ -21,7 +21,7 @@ const MAX_GIVEN: usize = 3;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DistilPair {
     /// Direction of both.
-    pub direction: Direction,
+    pub direction: ReadingDirection,
     /// Zero to three tiers that the model reads.
     pub given: Vec<String>,
     /// The other tiers.
@@ -36,8 +36,8 @@ pub fn distil_pairs(hierarchies: &[[String; TIERS]], seed: u64, epoch: usize) ->
         .iter()
         .map(|tiers| {
             let mut tiers = tiers.to_vec();
-            let direction = if rng.random_bool(0.5) { Direction::Backward } else { Direction::Forward };
-            if direction == Direction::Backward {
+            let direction = if rng.random_bool(0.5) { ReadingDirection::Backward } else { ReadingDirection::Forward };
+            if direction == ReadingDirection::Backward {
                 tiers.reverse();
             }
             let rest = tiers.split_off(rng.random_range(0..=MAX_GIVEN));
@@ -96,7 +96,7 @@ pub trait Distiller: Send + Sync {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TierRequest {
     /// Direction of the given tiers and of the answer.
-    pub direction: Direction,
+    pub direction: ReadingDirection,
     /// Zero to three tiers.
     pub given: Vec<String>,
     /// True if only the next tier is needed.
@@ -139,7 +139,7 @@ mod tests {
         for pair in &pairs {
             given[pair.given.len()] += 1;
             let mut tiers = [pair.given.clone(), pair.rest.clone()].concat();
-            if pair.direction == Direction::Backward {
+            if pair.direction == ReadingDirection::Backward {
                 backward += 1;
                 tiers.reverse();
             }

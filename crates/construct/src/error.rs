@@ -3,7 +3,7 @@ use std::path::{Path, PathBuf};
 /// Result type of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// Why a run cannot start or continue. A caption that cannot be used is counted by its [`crate::pipeline::Cause`]
+/// Why a run cannot start or continue. A caption that cannot be used is counted by its [`crate::pipeline::DropCause`]
 /// instead.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]

@@ -7,4 +7,4 @@ mod client;
 mod prompts;
 
 pub use client::{LlmApi, LlmClient, LlmSettings, LlmUsage};
-pub use prompts::{Direction, Prompt, SeedPrompt, Shots};
+pub use prompts::{Prompt, ReadingDirection, SeedPrompt, Shots};

@@ -13,7 +13,7 @@ use crate::completer::article;
 use crate::entailment::Entailment;
 use crate::hypernyms::Hypernyms;
 use crate::lexicon::words;
-use crate::pipeline::{Cause, TIERS};
+use crate::pipeline::{DropCause, TIERS};
 use crate::tagger::{PartOfSpeech, Tagger, Token};
 use crate::text::join;
 
@@ -46,13 +46,13 @@ impl RuleNegatives {
     /// tiers.
     ///
     /// # Errors
-    /// The inner error is [`Cause::NoNegative`] if no try gave a valid tier. The outer error is one of the judge.
+    /// The inner error is [`DropCause::NoNegative`] if no try gave a valid tier. The outer error is one of the judge.
     pub fn negatives(
         &self,
         tiers: &[String; TIERS],
         key: [u8; 32],
         judge: &dyn Entailment,
-    ) -> Result<std::result::Result<[(String, u32); TIERS], Cause>> {
+    ) -> Result<std::result::Result<[(String, u32); TIERS], DropCause>> {
         let mut rng = ChaCha8Rng::from_seed(key);
         let mut negatives: [(String, u32); TIERS] = Default::default();
         for (tier, negative) in negatives.iter_mut().enumerate() {
@@ -70,7 +70,7 @@ impl RuleNegatives {
             }
             match found {
                 Some(found) => *negative = found,
-                None => return Ok(Err(Cause::NoNegative)),
+                None => return Ok(Err(DropCause::NoNegative)),
             }
         }
         Ok(Ok(negatives))
@@ -297,7 +297,7 @@ mod tests {
         let tiers = ["quark", "strange quark", "strange quark there", "a very strange quark that was there"];
         let negatives =
             RuleNegatives::new(tagger, nouns).negatives(&tiers.map(str::to_owned), [0; 32], &judge).unwrap();
-        assert!(matches!(negatives, Err(Cause::NoNegative)));
+        assert!(matches!(negatives, Err(DropCause::NoNegative)));
     }
 
     #[test]

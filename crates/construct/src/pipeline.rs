@@ -25,11 +25,11 @@ use std::sync::{Arc, OnceLock};
 
 use conifer_data::Source;
 
-pub use cause::Cause;
+pub use cause::DropCause;
 pub use estimate::PromptEstimate;
 pub use output::{OutputFormat, write_output};
 pub use review::{Decision, ReviewRow, read_review};
-pub use rows::{CaptionRow, HierarchyRow, Provenance};
+pub use rows::{CaptionRow, HierarchyRow, RowProvenance};
 pub use seeds::read_seeds;
 pub use stage::{CauseCount, Stage, StageKind, StageReport};
 pub use statistics::{PUBLISHED_WORDS, TierLengths};

@@ -13,7 +13,7 @@ mod generate;
 mod tests;
 
 use burn::module::Module;
-use burn::tensor::{Device, Tensor, activation, module};
+use burn::tensor::{Device, Int, Tensor, activation, module};
 
 use crate::encoders::layers::{BiasFreeLinear, EmbeddingLayer};
 use crate::encoders::t5::{T5Activation, T5Stack};
@@ -156,12 +156,7 @@ impl T5Model {
         }
         let hidden = inputs.after_end();
         let memory = self.encode(inputs);
-        // Made from the labels, so that both have the same integer type.
-        let start = labels.ids.clone().narrow(1, 0, 1).full_like(i64::from(self.config.start));
-        let before = match length {
-            1 => start,
-            _ => Tensor::cat(vec![start, labels.ids.clone().narrow(1, 0, length - 1)], 1),
-        };
+        let before = shifted_right(labels.ids.clone(), self.config.start);
         let x = module::embedding(self.shared.weight.val(), before).reshape([batch * length, self.config.width]);
         let config = self.config.stack(self.config.decoder_depth);
         let mut cache = self.decoder.start(&memory, &hidden, &config);
@@ -195,5 +190,16 @@ impl T5Model {
             Some(map) => map.forward(rows),
             None => rows.matmul(self.shared.weight.val().transpose()),
         }
+    }
+}
+
+/// The ids that a decoder reads to write `ids` `[B, L]`: the start id, then all but the last.
+fn shifted_right(ids: Tensor<2, Int>, start: u32) -> Tensor<2, Int> {
+    let [_, length] = ids.dims();
+    // Made from the ids, so that both have the same integer type.
+    let start = ids.clone().narrow(1, 0, 1).full_like(i64::from(start));
+    match length {
+        1 => start,
+        _ => Tensor::cat(vec![start, ids.narrow(1, 0, length - 1)], 1),
     }
 }

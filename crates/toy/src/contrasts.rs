@@ -3,7 +3,7 @@
 use conifer_data::{Phrase, Sample};
 use rayon::prelude::*;
 
-use super::negatives::{HardNegative, hard_negatives};
+use super::negatives::{NegativeCaption, hard_negatives};
 use super::scene::Scene;
 use super::world::ToyWorld;
 
@@ -12,7 +12,7 @@ use super::world::ToyWorld;
 pub struct ToyContrasts {
     world: ToyWorld,
     /// Index of the scene, and one of its hard negatives.
-    items: Vec<(usize, HardNegative)>,
+    items: Vec<(usize, NegativeCaption)>,
 }
 
 impl ToyWorld {
@@ -37,7 +37,7 @@ impl ToyContrasts {
     }
 
     /// The hard negative of sample `index`: the kind of the edit and both texts.
-    pub fn texts(&self, index: usize) -> &HardNegative {
+    pub fn texts(&self, index: usize) -> &NegativeCaption {
         &self.items[index].1
     }
 
@@ -49,7 +49,7 @@ impl ToyContrasts {
     /// Sample `index`: the picture with its phrases, the correct caption and the incorrect caption. Split and label are
     /// the kind of the edit.
     pub fn sample(&self, index: usize) -> Sample {
-        let (number, HardNegative { kind, caption, negative }) = &self.items[index];
+        let (number, NegativeCaption { kind, caption, negative }) = &self.items[index];
         let sample = self.world.sample(*number);
         // The spans refer to captions that this sample does not have.
         let phrases = sample.phrases.into_iter().map(|phrase| Phrase { spans: Vec::new(), ..phrase }).collect();

@@ -64,7 +64,7 @@ pub use classes::{ROOT, ToyClass};
 pub use contrasts::ToyContrasts;
 pub use general::{TextChoice, class_words};
 pub use held_out::{held_out_background, held_out_colour, is_held_out};
-pub use negatives::{HardNegative, NegativeKind, hard_negatives};
+pub use negatives::{NegativeCaption, NegativeKind, hard_negatives};
 pub use paint::render;
 pub use palette::Colour;
 pub use scene::{ObjectSize, Relation, RelationKind, Scene, SceneObject};

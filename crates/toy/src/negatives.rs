@@ -13,7 +13,7 @@ use super::scene::{ObjectSize, RelationKind, Scene};
 
 /// A true caption of a scene, and a false caption that differs by one edit.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct HardNegative {
+pub struct NegativeCaption {
     /// The kind of the edit.
     pub kind: NegativeKind,
     /// A caption that is true of the scene.
@@ -70,7 +70,7 @@ impl NegativeKind {
 
 /// One hard negative of each kind that the scene allows (swaps and relations need two objects). The result is
 /// deterministic for each scene.
-pub fn hard_negatives(scene: &Scene) -> Vec<HardNegative> {
+pub fn hard_negatives(scene: &Scene) -> Vec<NegativeCaption> {
     let mut rng = ToyRng::new([scene.variant, 0, 0, NEGATIVES]);
     NegativeKind::ALL
         .iter()
@@ -80,7 +80,7 @@ pub fn hard_negatives(scene: &Scene) -> Vec<HardNegative> {
                 strip_attributes(&mut rng, &mut caption);
             }
             let negative = edit(&mut rng, scene, &caption, kind)?;
-            Some(HardNegative {
+            Some(NegativeCaption {
                 kind,
                 caption: caption.say(SentenceStyle::PLAIN).text,
                 negative: negative.say(SentenceStyle::PLAIN).text,

@@ -87,17 +87,16 @@ impl Entailment for EndpointEntailment {
         let request = PairRequest { inputs: [as_picture(premise), as_picture(hypothesis)], truncate: true };
         let fault = |error: String| Error::Endpoint(format!("--judge {}: {error}", self.url));
         let body = serde_json::to_vec(&request).map_err(|error| fault(error.to_string()))?;
-        let mut wait = BACKOFF;
-        for tries in 0.. {
+        let (mut wait, mut tries) = (BACKOFF, 0);
+        loop {
             match self.attempt(&body) {
                 Ok(scores) => return Ok(scores),
                 Err((_, true)) if tries < RETRIES => {
                     std::thread::sleep(wait);
-                    wait *= 2;
+                    (wait, tries) = (wait * 2, tries + 1);
                 }
                 Err((reason, _)) => return Err(fault(reason)),
             }
         }
-        Err(fault("no answer".to_owned()))
     }
 }

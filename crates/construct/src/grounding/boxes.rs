@@ -5,7 +5,7 @@ use rayon::prelude::*;
 
 use super::{GroundingPipeline, GroundingStage, PhotoBoxes, PhotoPhrases};
 use crate::Result;
-use crate::pipeline::{Cause, StageReport, WorkFolder};
+use crate::pipeline::{DropCause, StageReport, WorkFolder};
 
 /// Number of photos processed between two checks of the stop flag.
 const CHUNK: usize = 4096;
@@ -22,7 +22,7 @@ pub trait BoxProposer: Send + Sync {
     fn boxes(&self, photo: &PhotoPhrases, size: (u32, u32)) -> ProposedBoxes;
 
     /// Input that belongs to no photo of the data, by cause: malformed lines, unknown photos. Called after all photos.
-    fn unused(&self) -> Vec<(Cause, String)> {
+    fn unused(&self) -> Vec<(DropCause, String)> {
         Vec::new()
     }
 }
@@ -107,13 +107,13 @@ pub(super) fn run(
         let proposed: Vec<_> = chunk.into_par_iter().map(|photo| propose(pipeline, photo)).collect();
         for PhotoProposal { photo, small, outside, fault } in proposed {
             report.entered += photo.photo.phrases.len() as u64;
-            small.iter().for_each(|example| report.leave_out(Cause::SmallBox, example));
-            outside.iter().for_each(|example| report.leave_out(Cause::BoxOutside, example));
+            small.iter().for_each(|example| report.leave_out(DropCause::SmallBox, example));
+            outside.iter().for_each(|example| report.leave_out(DropCause::BoxOutside, example));
             if let Some((cause, detail)) = fault {
                 report.leave_out(cause, &detail);
                 photo.photo.phrases.iter().for_each(|it| report.drop(cause, &it.text));
             } else if photo.boxes.is_empty() {
-                photo.photo.phrases.iter().for_each(|it| report.drop(Cause::NoBox, &it.text));
+                photo.photo.phrases.iter().for_each(|it| report.drop(DropCause::NoBox, &it.text));
             } else {
                 report.left += photo.photo.phrases.len() as u64;
                 file.write(&photo)?;
@@ -132,7 +132,7 @@ struct PhotoProposal {
     photo: PhotoBoxes,
     small: Vec<String>,
     outside: Vec<String>,
-    fault: Option<(Cause, String)>,
+    fault: Option<(DropCause, String)>,
 }
 
 fn propose(pipeline: &GroundingPipeline<'_>, photo: PhotoPhrases) -> PhotoProposal {
@@ -167,10 +167,10 @@ fn propose(pipeline: &GroundingPipeline<'_>, photo: PhotoPhrases) -> PhotoPropos
 }
 
 /// The cause under which a photo that cannot be opened is counted.
-pub(super) fn photo_cause(broken: &conifer_data::Broken) -> Cause {
+pub(super) fn photo_cause(broken: &conifer_data::Broken) -> DropCause {
     match broken.cause {
-        conifer_data::Cause::MissingFile => Cause::PhotoGone,
-        _ => Cause::PhotoUnreadable,
+        conifer_data::Cause::MissingFile => DropCause::PhotoGone,
+        _ => DropCause::PhotoUnreadable,
     }
 }
 

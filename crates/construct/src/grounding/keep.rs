@@ -3,7 +3,7 @@
 use super::calibration::{Calibration, ScorePairs};
 use super::{GroundedPhoto, GroundedPhrase, GroundingPipeline, GroundingStage, PhotoBoxes, ScoredPhoto};
 use crate::negatives::draw;
-use crate::pipeline::{Cause, StageReport, WorkFolder};
+use crate::pipeline::{DropCause, StageReport, WorkFolder};
 use crate::{Error, Result};
 
 /// Minimum probability or similarity of the best box of a phrase.
@@ -42,7 +42,7 @@ pub(super) fn run(
         for (phrase, similarities) in row.photo.photo.phrases.iter().zip(&row.similarities) {
             report.entered += 1;
             let Some((bbox, score)) = best(&row.photo, similarities, weight) else {
-                report.drop(Cause::NoBox, &phrase.text);
+                report.drop(DropCause::NoBox, &phrase.text);
                 continue;
             };
             let (similarity, corners) = (similarities[bbox], row.photo.boxes[bbox]);
@@ -53,7 +53,7 @@ pub(super) fn run(
             };
             if !reached {
                 let shown = probability.map(|it| format!(", probability {it:.2}")).unwrap_or_default();
-                report.drop(Cause::BelowThreshold, &format!("{}: similarity {similarity:.3}{shown}", phrase.text));
+                report.drop(DropCause::BelowThreshold, &format!("{}: similarity {similarity:.3}{shown}", phrase.text));
                 continue;
             }
             report.left += 1;
@@ -62,7 +62,7 @@ pub(super) fn run(
         }
         let photo = row.photo.photo;
         if phrases.is_empty() {
-            report.leave_out(Cause::PhotoWithoutPhrase, &photo.id);
+            report.leave_out(DropCause::PhotoWithoutPhrase, &photo.id);
             continue;
         }
         let (id, split, captions) = (photo.id, photo.split, photo.captions);

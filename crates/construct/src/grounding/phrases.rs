@@ -6,7 +6,7 @@ use rayon::prelude::*;
 use super::{GroundingPipeline, GroundingStage, PhotoPhrases, PhraseSpans};
 use crate::Result;
 use crate::pipeline::captions::fault;
-use crate::pipeline::{Cause, StageReport, WorkFolder};
+use crate::pipeline::{DropCause, StageReport, WorkFolder};
 use crate::text::word_count;
 
 /// Number of samples that are read at a time.
@@ -31,9 +31,9 @@ pub(super) fn run(
                 Ok(sample) => phrases_of(pipeline, sample),
                 Err(broken) => {
                     let cause = match broken.cause {
-                        conifer_data::Cause::NoCaption => Cause::EmptyCaption,
-                        conifer_data::Cause::CaptionTooLong => Cause::TooLong,
-                        _ => Cause::BrokenSample,
+                        conifer_data::Cause::NoCaption => DropCause::EmptyCaption,
+                        conifer_data::Cause::CaptionTooLong => DropCause::TooLong,
+                        _ => DropCause::BrokenSample,
                     };
                     SamplePhrases { left_out: vec![(cause, broken.to_string())], ..SamplePhrases::default() }
                 }
@@ -61,8 +61,8 @@ pub(super) fn run(
 #[derive(Default)]
 struct SamplePhrases {
     chunks: u64,
-    dropped: Vec<(Cause, String)>,
-    left_out: Vec<(Cause, String)>,
+    dropped: Vec<(DropCause, String)>,
+    left_out: Vec<(DropCause, String)>,
     row: Option<PhotoPhrases>,
 }
 
@@ -71,19 +71,19 @@ fn phrases_of(pipeline: &GroundingPipeline<'_>, sample: Sample) -> SamplePhrases
     let photo = match &sample.image {
         Some(ImageRef::File(path)) => path.clone(),
         other => {
-            let cause = if other.is_some() { Cause::NoPhotoFile } else { Cause::NoPhoto };
+            let cause = if other.is_some() { DropCause::NoPhotoFile } else { DropCause::NoPhoto };
             made.left_out.push((cause, sample.id));
             return made;
         }
     };
     if sample.captions.is_empty() {
-        made.left_out.push((Cause::EmptyCaption, sample.id));
+        made.left_out.push((DropCause::EmptyCaption, sample.id));
         return made;
     }
     let mut phrases: Vec<PhraseSpans> = Vec::new();
     for (number, caption) in sample.captions.iter().enumerate() {
         let unused = fault(caption, 1).filter(|cause| {
-            *cause != Cause::NotEnglish
+            *cause != DropCause::NotEnglish
                 || word_count(caption) >= LANGUAGE_WORDS && !pipeline.settings.keep_other_languages
         });
         if let Some(cause) = unused {
@@ -92,24 +92,24 @@ fn phrases_of(pipeline: &GroundingPipeline<'_>, sample: Sample) -> SamplePhrases
         }
         let chunks = pipeline.chunker.chunks(caption).unwrap_or_default();
         if chunks.is_empty() {
-            made.left_out.push((Cause::NoPhrase, caption.clone()));
+            made.left_out.push((DropCause::NoPhrase, caption.clone()));
         }
         for chunk in chunks {
             made.chunks += 1;
             let text: String = caption.chars().skip(chunk.start).take(chunk.len()).collect();
             let span = [number, chunk.start, chunk.end];
             if pipeline.abstract_nouns.contains(&text, &pipeline.nouns) {
-                made.dropped.push((Cause::AbstractNoun, text));
+                made.dropped.push((DropCause::AbstractNoun, text));
             } else if let Some(earlier) = phrases.iter_mut().find(|it| it.text.eq_ignore_ascii_case(&text)) {
                 earlier.spans.push(span);
-                made.dropped.push((Cause::RepeatedPhrase, text));
+                made.dropped.push((DropCause::RepeatedPhrase, text));
             } else {
                 phrases.push(PhraseSpans { text, spans: vec![span] });
             }
         }
     }
     if phrases.is_empty() {
-        made.left_out.push((Cause::PhotoWithoutPhrase, sample.id));
+        made.left_out.push((DropCause::PhotoWithoutPhrase, sample.id));
         return made;
     }
     let Sample { id, split, captions, .. } = sample;

@@ -10,7 +10,7 @@ use serde::Deserialize;
 
 use super::boxes::{BoxProposer, ProposedBoxes, inside};
 use super::rows::PhotoPhrases;
-use crate::pipeline::Cause;
+use crate::pipeline::DropCause;
 use crate::pipeline::work_folder::hash;
 use crate::{Error, Result};
 
@@ -113,14 +113,14 @@ impl BoxProposer for ProposalFile {
         found
     }
 
-    fn unused(&self) -> Vec<(Cause, String)> {
-        let malformed = self.malformed.iter().map(|it| (Cause::MalformedProposal, it.clone()));
+    fn unused(&self) -> Vec<(DropCause, String)> {
+        let malformed = self.malformed.iter().map(|it| (DropCause::MalformedProposal, it.clone()));
         let mut unknown: Vec<_> = self
             .photos
             .values()
             .flatten()
             .filter(|it| !it.used.load(Ordering::Relaxed))
-            .map(|it| (Cause::UnknownPhoto, format!("{}: {}", it.place, it.image.display())))
+            .map(|it| (DropCause::UnknownPhoto, format!("{}: {}", it.place, it.image.display())))
             .collect();
         unknown.sort_unstable_by(|a, b| a.1.len().cmp(&b.1.len()).then_with(|| a.1.cmp(&b.1)));
         malformed.chain(unknown).collect()

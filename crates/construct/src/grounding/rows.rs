@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use crate::pipeline::Cause;
+use crate::pipeline::DropCause;
 
 /// A photo with the phrases of its captions.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -58,7 +58,7 @@ pub struct ScoredPhoto {
     pub foreign: Vec<Vec<f32>>,
     /// Why the photo could not be read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub fault: Option<(Cause, String)>,
+    pub fault: Option<(DropCause, String)>,
 }
 
 /// A photo with grounded phrases.

@@ -12,7 +12,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::answers::{AnswerStore, StoredAnswer};
 use super::prompts::Prompt;
-use crate::pipeline::Cause;
+use crate::pipeline::DropCause;
 use crate::{Error, Result};
 
 /// Maximum size of a response in bytes.
@@ -142,9 +142,9 @@ struct TokenUsage {
 enum Attempt {
     Answer(StoredAnswer),
     /// The request can be repeated, after this time if the endpoint gave one.
-    Failed(Cause, String, Option<Duration>),
+    Failed(DropCause, String, Option<Duration>),
     /// The request would fail again.
-    Refused(Cause, String),
+    Refused(DropCause, String),
 }
 
 impl LlmClient {
@@ -212,7 +212,7 @@ impl LlmClient {
     /// # Errors
     /// The endpoint rejects every request (status 401, 403, 404), has not answered many prompts in a row, or the answer
     /// cannot be stored.
-    pub fn answer(&self, prompt: &Prompt, draw: u32) -> Result<std::result::Result<String, Cause>> {
+    pub fn answer(&self, prompt: &Prompt, draw: u32) -> Result<std::result::Result<String, DropCause>> {
         let key = self.key(prompt, draw);
         if let Some(answer) = self.answers.get(&key) {
             self.usage.stored.fetch_add(1, Ordering::Relaxed);
@@ -256,7 +256,7 @@ impl LlmClient {
     ///
     /// # Errors
     /// Returns the errors of [`LlmClient::answer`].
-    pub fn line(&self, prompt: &Prompt, draw: u32) -> Result<std::result::Result<String, Cause>> {
+    pub fn line(&self, prompt: &Prompt, draw: u32) -> Result<std::result::Result<String, DropCause>> {
         let line =
             |text: String| text.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default().to_owned();
         Ok(self.answer(prompt, draw)?.map(line))
@@ -305,9 +305,9 @@ impl LlmClient {
             Ok(reply) => reply,
             Err(ClientError::Timeout(limit)) => {
                 let reason = format!("no answer within {} s", limit.as_secs_f64());
-                return Ok(Attempt::Failed(Cause::EndpointDown, reason, None));
+                return Ok(Attempt::Failed(DropCause::EndpointDown, reason, None));
             }
-            Err(error) => return Ok(Attempt::Failed(Cause::EndpointDown, error.to_string(), None)),
+            Err(error) => return Ok(Attempt::Failed(DropCause::EndpointDown, error.to_string(), None)),
         };
         match reply.status {
             StatusCode::OK => Ok(parsed(&reply)),
@@ -320,8 +320,8 @@ impl LlmClient {
                 let busy = status == StatusCode::TOO_MANY_REQUESTS || status.is_server_error();
                 let after = reply.headers.get("retry-after").and_then(|it| it.to_str().ok()?.parse().ok());
                 Ok(match busy {
-                    true => Attempt::Failed(Cause::EndpointStatus, reason, after.map(Duration::from_secs)),
-                    false => Attempt::Refused(Cause::EndpointStatus, reason),
+                    true => Attempt::Failed(DropCause::EndpointStatus, reason, after.map(Duration::from_secs)),
+                    false => Attempt::Refused(DropCause::EndpointStatus, reason),
                 })
             }
         }
@@ -341,7 +341,7 @@ fn parsed(reply: &ClientReply) -> Attempt {
         Some(answer) => Attempt::Answer(answer),
         None => {
             let reason = "no text at `choices[0]` of the response".to_owned();
-            Attempt::Failed(Cause::EndpointAnswer, reason, None)
+            Attempt::Failed(DropCause::EndpointAnswer, reason, None)
         }
     }
 }

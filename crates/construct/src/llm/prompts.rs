@@ -108,14 +108,14 @@ impl SeedPrompt {
 
 /// Order of the tiers in a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Direction {
+pub enum ReadingDirection {
     /// From general to specific.
     Forward,
     /// From the caption to the general concept.
     Backward,
 }
 
-impl Direction {
+impl ReadingDirection {
     fn arrow(self) -> &'static str {
         match self {
             Self::Forward => "->",
@@ -170,7 +170,7 @@ impl Shots {
 
     /// A list of up to ten hierarchies and the beginning of the next line. `seed` and `key` determine which
     /// hierarchies.
-    pub fn prompt(&self, direction: Direction, given: &[&str], seed: u64, key: &str) -> Prompt {
+    pub fn prompt(&self, direction: ReadingDirection, given: &[&str], seed: u64, key: &str) -> Prompt {
         let mut rng = ChaCha8Rng::from_seed(key_of(seed, key));
         let chosen = sample(&mut rng, self.rows.len(), SHOTS.min(self.rows.len()));
         let lines: Vec<String> = chosen.into_iter().map(|row| direction.line(&self.rows[row])).collect();
@@ -205,12 +205,15 @@ mod tests {
     fn lists_run_in_both_directions() {
         let tiers = ["animal", "dog", "dog in snow", "A dog is in the snow ."].map(str::to_owned);
         let shots = Shots { rows: vec![tiers] };
-        let prompt = shots.prompt(Direction::Backward, &["a cat"], 0, "a");
+        let prompt = shots.prompt(ReadingDirection::Backward, &["a cat"], 0, "a");
         assert_eq!(prompt.as_text(), "A dog is in the snow . <- dog in snow <- dog <- animal\na cat <-");
         assert_eq!(
-            shots.prompt(Direction::Forward, &[], 0, "a").as_text(),
+            shots.prompt(ReadingDirection::Forward, &[], 0, "a").as_text(),
             "animal -> dog -> dog in snow -> A dog is in the snow .\n"
         );
-        assert_eq!(Direction::Backward.split(" dog in snow <- dog <- animal "), ["dog in snow", "dog", "animal"]);
+        assert_eq!(
+            ReadingDirection::Backward.split(" dog in snow <- dog <- animal "),
+            ["dog in snow", "dog", "animal"]
+        );
     }
 }

@@ -5,9 +5,9 @@ use rayon::prelude::*;
 use super::captions::is_standard;
 use super::complete::is_hierarchy;
 use super::negative_tiers::{NegativeTiers, TRIES};
-use super::{CaptionRow, Cause, HierarchyRow, Pipeline, TIERS};
+use super::{CaptionRow, DropCause, HierarchyRow, Pipeline, TIERS};
 use crate::distil::{TierGenerator, TierRequest};
-use crate::llm::Direction;
+use crate::llm::ReadingDirection;
 use crate::negatives::{is_negative, key_of};
 use crate::{Error, Result};
 
@@ -18,7 +18,7 @@ pub(super) const ROWS: usize = 64;
 const ROUND: u32 = 8;
 
 /// Completed tiers and the number of the accepted draw, or why no draw is valid, for each row.
-type Completed = Vec<std::result::Result<([String; TIERS], u32), Cause>>;
+type Completed = Vec<std::result::Result<([String; TIERS], u32), DropCause>>;
 
 /// Completes captions: the first draw that is a valid hierarchy.
 pub(super) fn complete(
@@ -26,14 +26,14 @@ pub(super) fn complete(
     generator: &dyn TierGenerator,
     rows: &[&CaptionRow],
 ) -> Result<Completed> {
-    let mut made: Completed = vec![Err(Cause::NotFourTiers); rows.len()];
+    let mut made: Completed = vec![Err(DropCause::NotFourTiers); rows.len()];
     let mut start = 0;
     while start < pipeline.settings.candidates {
         let open: Vec<usize> = (0..rows.len()).filter(|&row| made[row].is_err()).collect();
         let draws = start..pipeline.settings.candidates.min(start + ROUND);
         start = draws.end;
         let request = |row: &CaptionRow, draw: u32| TierRequest {
-            direction: Direction::Backward,
+            direction: ReadingDirection::Backward,
             given: vec![row.caption.clone()],
             next_only: false,
             seed: key_of(pipeline.settings.seed, &format!("complete {draw} {}", row.id)),
@@ -45,15 +45,15 @@ pub(super) fn complete(
             draws,
             |row, draw| request(rows[row], draw),
             |row, tiers| {
-                let [third, second, first] = tiers else { return Ok(Err(Cause::NotFourTiers)) };
+                let [third, second, first] = tiers else { return Ok(Err(DropCause::NotFourTiers)) };
                 let tiers = [first.clone(), second.clone(), third.clone(), rows[row].caption.clone()];
-                Ok(if is_hierarchy(&tiers, pipeline.judge())? { Ok(tiers) } else { Err(Cause::NotEntailed) })
+                Ok(if is_hierarchy(&tiers, pipeline.judge())? { Ok(tiers) } else { Err(DropCause::NotEntailed) })
             },
         )?;
         for (row, found) in open.into_iter().zip(judged) {
             match found {
                 // An earlier round may have set a more specific cause.
-                Err(Cause::NotFourTiers) => {}
+                Err(DropCause::NotFourTiers) => {}
                 found => made[row] = found,
             }
         }
@@ -66,12 +66,12 @@ pub(super) fn negatives(
     pipeline: &Pipeline<'_>,
     generator: &dyn TierGenerator,
     rows: &[HierarchyRow],
-) -> Result<Vec<std::result::Result<NegativeTiers, Cause>>> {
+) -> Result<Vec<std::result::Result<NegativeTiers, DropCause>>> {
     let mut made = vec![Ok(NegativeTiers::default()); rows.len()];
     for tier in 0..TIERS {
         let open: Vec<usize> = (0..rows.len()).filter(|&row| made[row].is_ok()).collect();
         let request = |row: &HierarchyRow, draw: u32| TierRequest {
-            direction: Direction::Forward,
+            direction: ReadingDirection::Forward,
             given: row.positive[..tier].to_vec(),
             next_only: true,
             seed: key_of(pipeline.settings.seed, &format!("negative {tier} {draw} {}", row.id)),
@@ -83,9 +83,9 @@ pub(super) fn negatives(
             0..TRIES,
             |row, draw| request(&rows[row], draw),
             |row, tiers| {
-                let Some(text) = tiers.first() else { return Ok(Err(Cause::NoNegative)) };
+                let Some(text) = tiers.first() else { return Ok(Err(DropCause::NoNegative)) };
                 let valid = is_standard(text) && is_negative(&rows[row].positive, tier, text, pipeline.judge())?;
-                Ok(if valid { Ok(text.clone()) } else { Err(Cause::NoNegative) })
+                Ok(if valid { Ok(text.clone()) } else { Err(DropCause::NoNegative) })
             },
         )?;
         for (row, found) in open.into_iter().zip(judged) {
@@ -107,20 +107,20 @@ fn round<T: Send>(
     open: &[usize],
     draws: std::ops::Range<u32>,
     request: impl Fn(usize, u32) -> TierRequest,
-    judge: impl Fn(usize, &[String]) -> Result<std::result::Result<T, Cause>> + Sync,
-) -> Result<Vec<std::result::Result<(T, u32), Cause>>> {
+    judge: impl Fn(usize, &[String]) -> Result<std::result::Result<T, DropCause>> + Sync,
+) -> Result<Vec<std::result::Result<(T, u32), DropCause>>> {
     if pipeline.stop.load(std::sync::atomic::Ordering::Relaxed) {
         return Err(Error::Stopped);
     }
     let requests: Vec<TierRequest> =
         open.iter().flat_map(|&row| draws.clone().map(|draw| request(row, draw)).collect::<Vec<_>>()).collect();
     let answers = generator.generate(&requests)?;
-    let first = |(&row, answers): (&usize, &[Vec<String>])| -> Result<std::result::Result<(T, u32), Cause>> {
-        let mut last = Cause::NotFourTiers;
+    let first = |(&row, answers): (&usize, &[Vec<String>])| -> Result<std::result::Result<(T, u32), DropCause>> {
+        let mut last = DropCause::NotFourTiers;
         for (tiers, draw) in answers.iter().zip(draws.clone()) {
             match judge(row, tiers)? {
                 Ok(found) => return Ok(Ok((found, draw))),
-                Err(Cause::NotFourTiers) => {}
+                Err(DropCause::NotFourTiers) => {}
                 Err(cause) => last = cause,
             }
         }
@@ -211,13 +211,13 @@ mod tests {
             ("animal", TIERS_OF_DOG[0], DOG, 2)
         );
         // The only draw with three tiers is longer than the caption allows.
-        assert_eq!((&made[1], &made[2]), (&Err(Cause::NotEntailed), &Err(Cause::NotEntailed)));
+        assert_eq!((&made[1], &made[2]), (&Err(DropCause::NotEntailed), &Err(DropCause::NotEntailed)));
         let received = generator.received.into_inner().unwrap();
         // Eight draws of each caption, then two more of those that are not complete.
         assert_eq!(received.len(), 3 * 8 + 2 * 2);
         let seeds: std::collections::BTreeSet<_> = received.iter().map(|it| it.seed).collect();
         assert_eq!(seeds.len(), received.len(), "every draw has its own seed");
-        assert!(received.iter().all(|it| it.direction == Direction::Backward && !it.next_only));
+        assert!(received.iter().all(|it| it.direction == ReadingDirection::Backward && !it.next_only));
     }
 
     #[test]
@@ -248,7 +248,7 @@ mod tests {
             received: Mutex::default(),
         };
         let made = with_pipeline(1, |pipeline| negatives(pipeline, &same, &[row("1")]).unwrap());
-        assert_eq!(made, [Err(Cause::NoNegative)]);
+        assert_eq!(made, [Err(DropCause::NoNegative)]);
         assert_eq!(
             same.received.into_inner().unwrap().len(),
             8,

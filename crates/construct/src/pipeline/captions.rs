@@ -6,7 +6,7 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use conifer_data::{ImageRef, Source};
 use rayon::prelude::*;
 
-use super::{CaptionRow, Cause, MAX_WORDS, Pipeline, Stage, StageReport, WorkFolder};
+use super::{CaptionRow, DropCause, MAX_WORDS, Pipeline, Stage, StageReport, WorkFolder};
 use crate::lexicon::words;
 use crate::text::{is_word, split};
 use crate::{Error, Result};
@@ -37,7 +37,7 @@ pub(super) fn run(pipeline: &Pipeline<'_>, source: &dyn Source, work: &WorkFolde
                 Ok(sample) => sample,
                 Err(broken) => {
                     report.entered += 1;
-                    report.drop(Cause::BrokenSample, &broken.to_string());
+                    report.drop(DropCause::BrokenSample, &broken.to_string());
                     continue;
                 }
             };
@@ -50,13 +50,13 @@ pub(super) fn run(pipeline: &Pipeline<'_>, source: &dyn Source, work: &WorkFolde
                 report.entered += 1;
                 let caption = caption.split_whitespace().collect::<Vec<_>>().join(" ");
                 let fault = fault(&caption, pipeline.settings.min_words);
-                let other_language = fault == Some(Cause::NotEnglish) && pipeline.settings.keep_other_languages;
+                let other_language = fault == Some(DropCause::NotEnglish) && pipeline.settings.keep_other_languages;
                 if let Some(cause) = fault.filter(|_| !other_language) {
                     report.drop(cause, &caption);
                     continue;
                 }
                 if !seen.insert(fingerprint(&caption)) {
-                    report.drop(Cause::Duplicate, &caption);
+                    report.drop(DropCause::Duplicate, &caption);
                     continue;
                 }
                 let id = if several { format!("{}#{number}", sample.id) } else { sample.id.clone() };
@@ -71,17 +71,17 @@ pub(super) fn run(pipeline: &Pipeline<'_>, source: &dyn Source, work: &WorkFolde
 }
 
 /// Why a caption is dropped; `None` if it is kept.
-pub(crate) fn fault(caption: &str, min_words: usize) -> Option<Cause> {
+pub(crate) fn fault(caption: &str, min_words: usize) -> Option<DropCause> {
     let parts = split(caption);
     let count = parts.iter().filter(|part| is_word(part)).count();
     if !is_standard(caption) {
-        Some(Cause::Characters)
+        Some(DropCause::Characters)
     } else if count < min_words {
-        Some(Cause::TooShort)
+        Some(DropCause::TooShort)
     } else if count > MAX_WORDS {
-        Some(Cause::TooLong)
+        Some(DropCause::TooLong)
     } else if !is_english(&parts) {
-        Some(Cause::NotEnglish)
+        Some(DropCause::NotEnglish)
     } else {
         None
     }
@@ -121,13 +121,13 @@ mod tests {
         let long = "a dog in a park ".repeat(30);
         for (caption, expected) in [
             ("A dog is running through the deep snow near a fence .", None),
-            ("A dog in snow .", Some(Cause::TooShort)),
-            (&*long, Some(Cause::TooLong)),
-            ("\u{72d7}\u{5728}\u{96ea}\u{5730}", Some(Cause::Characters)),
-            ("a dog => a cat => a bird => a fish in the lake", Some(Cause::Characters)),
-            ("Ein Hund rennt mit einem Ball auf der Wiese und ist sehr schnell .", Some(Cause::NotEnglish)),
-            ("Un chien court dans la neige avec une balle sur les rochers", Some(Cause::NotEnglish)),
-            ("sale shoes cheap boots discount free shipping leather outlet store online", Some(Cause::NotEnglish)),
+            ("A dog in snow .", Some(DropCause::TooShort)),
+            (&*long, Some(DropCause::TooLong)),
+            ("\u{72d7}\u{5728}\u{96ea}\u{5730}", Some(DropCause::Characters)),
+            ("a dog => a cat => a bird => a fish in the lake", Some(DropCause::Characters)),
+            ("Ein Hund rennt mit einem Ball auf der Wiese und ist sehr schnell .", Some(DropCause::NotEnglish)),
+            ("Un chien court dans la neige avec une balle sur les rochers", Some(DropCause::NotEnglish)),
+            ("sale shoes cheap boots discount free shipping leather outlet store online", Some(DropCause::NotEnglish)),
         ] {
             assert_eq!(fault(caption, 10), expected, "{caption}");
         }

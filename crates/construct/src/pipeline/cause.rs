@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
-pub enum Cause {
+pub enum DropCause {
     /// The source could not read the sample: an empty caption, one of more than 16,384 characters, a bad record.
     BrokenSample,
     /// Fewer words than `--min-words`.
@@ -74,7 +74,7 @@ pub enum Cause {
     PhotoWithoutPhrase,
 }
 
-impl Cause {
+impl DropCause {
     /// Name in reports and files.
     pub fn name(self) -> &'static str {
         match self {

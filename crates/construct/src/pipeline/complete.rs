@@ -6,11 +6,11 @@ use std::ops::ControlFlow;
 
 use super::stage::StageReport;
 use super::work_folder::WorkFolder;
-use super::{CaptionRow, Cause, Decision, HierarchyRow, Pipeline, ReviewRow, Stage, TIERS, by_generator};
+use super::{CaptionRow, Decision, DropCause, HierarchyRow, Pipeline, ReviewRow, Stage, TIERS, by_generator};
 use crate::completer::{FEWER_CHARS, FEWER_WORDS};
 use crate::distil::TierGenerator;
 use crate::entailment::Entailment;
-use crate::llm::{Direction, LlmClient, Shots};
+use crate::llm::{LlmClient, ReadingDirection, Shots};
 use crate::text::word_count;
 use crate::{Result, RuleCompleter};
 
@@ -67,20 +67,20 @@ fn run_generator(
 }
 
 /// A hierarchy, or why a caption has none with the caption.
-type CompletedRow = std::result::Result<HierarchyRow, (Cause, String)>;
+type CompletedRow = std::result::Result<HierarchyRow, (DropCause, String)>;
 
 /// The result of a caption that a person decided on.
 fn decided(row: CaptionRow, reviewed: &HashMap<&str, &ReviewRow>) -> ControlFlow<CompletedRow, CaptionRow> {
     match reviewed.get(row.id.as_str()).map(|row| (&row.decision, &row.tiers)) {
         None => ControlFlow::Continue(row),
-        Some((Decision::Reject, _)) => ControlFlow::Break(Err((Cause::Rejected, row.caption))),
+        Some((Decision::Reject, _)) => ControlFlow::Break(Err((DropCause::Rejected, row.caption))),
         Some((Decision::Accept | Decision::Edit, tiers)) => {
             ControlFlow::Break(Ok(row.with_tiers(tiers.clone(), Stage::Complete, "review".to_owned(), vec![0])))
         }
     }
 }
 
-fn completed(row: CaptionRow, made: std::result::Result<([String; TIERS], u32), Cause>, by: &str) -> CompletedRow {
+fn completed(row: CaptionRow, made: std::result::Result<([String; TIERS], u32), DropCause>, by: &str) -> CompletedRow {
     match made {
         Ok((tiers, draw)) => Ok(row.with_tiers(tiers, Stage::Complete, by.to_owned(), vec![draw])),
         Err(cause) => Err((cause, row.caption)),
@@ -91,7 +91,7 @@ fn by_rules(
     pipeline: &Pipeline<'_>,
     completer: &RuleCompleter,
     caption: &str,
-) -> Result<std::result::Result<[String; TIERS], Cause>> {
+) -> Result<std::result::Result<[String; TIERS], DropCause>> {
     let [first, second, third] = match completer.complete(caption) {
         Ok(tiers) => tiers,
         Err(cause) => return Ok(Err(cause)),
@@ -99,7 +99,7 @@ fn by_rules(
     let tiers = [first, second, third, caption.to_owned()];
     Ok(match is_hierarchy(&tiers, pipeline.judge())? {
         true => Ok(tiers),
-        false => Err(Cause::NotEntailed),
+        false => Err(DropCause::NotEntailed),
     })
 }
 
@@ -109,21 +109,21 @@ fn by_model(
     llm: &LlmClient,
     shots: &Shots,
     caption: &str,
-) -> Result<std::result::Result<([String; TIERS], u32), Cause>> {
-    let mut last = Cause::NotFourTiers;
+) -> Result<std::result::Result<([String; TIERS], u32), DropCause>> {
+    let mut last = DropCause::NotFourTiers;
     for draw in 0..pipeline.settings.candidates {
-        let prompt = shots.prompt(Direction::Backward, &[caption], pipeline.settings.seed, caption);
+        let prompt = shots.prompt(ReadingDirection::Backward, &[caption], pipeline.settings.seed, caption);
         let answer = match llm.line(&prompt, draw)? {
             Ok(answer) => answer,
             Err(cause) => return Ok(Err(cause)),
         };
-        let parts = Direction::Backward.split(&answer);
+        let parts = ReadingDirection::Backward.split(&answer);
         let [third, second, first] = &parts[..] else { continue };
         let tiers = [first.clone(), second.clone(), third.clone(), caption.to_owned()];
         if is_hierarchy(&tiers, pipeline.judge())? {
             return Ok(Ok((tiers, draw)));
         }
-        last = Cause::NotEntailed;
+        last = DropCause::NotEntailed;
     }
     Ok(Err(last))
 }

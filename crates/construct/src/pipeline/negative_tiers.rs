@@ -2,9 +2,9 @@
 
 use super::stage::StageReport;
 use super::work_folder::WorkFolder;
-use super::{Cause, HierarchyRow, Pipeline, Provenance, Stage, TIERS, by_generator};
+use super::{DropCause, HierarchyRow, Pipeline, RowProvenance, Stage, TIERS, by_generator};
 use crate::Result;
-use crate::llm::{Direction, LlmClient, Shots};
+use crate::llm::{LlmClient, ReadingDirection, Shots};
 use crate::negatives::{is_negative, key_of};
 
 /// Draws of a model for each negative tier (HierarCaps supplement, Sec. 2.1).
@@ -41,16 +41,16 @@ pub(super) fn run(pipeline: &Pipeline<'_>, work: &WorkFolder) -> Result<StageRep
 /// A hierarchy with negative tiers, or why it has none with its tiers.
 fn with_negatives(
     mut row: HierarchyRow,
-    made: std::result::Result<NegativeTiers, Cause>,
+    made: std::result::Result<NegativeTiers, DropCause>,
     by: &str,
-) -> std::result::Result<HierarchyRow, (Cause, String)> {
+) -> std::result::Result<HierarchyRow, (DropCause, String)> {
     let negatives = match made {
         Ok(negatives) => negatives,
         Err(cause) => return Err((cause, row.positive.join(" => "))),
     };
     let draws = negatives.iter().map(|(_, draw)| *draw).collect();
     row.negative = Some(negatives.map(|(text, _)| text));
-    row.provenance.push(Provenance { stage: Stage::Negatives, by: by.to_owned(), draws });
+    row.provenance.push(RowProvenance { stage: Stage::Negatives, by: by.to_owned(), draws });
     Ok(row)
 }
 
@@ -59,18 +59,18 @@ fn by_model(
     llm: &LlmClient,
     shots: &Shots,
     tiers: &[String; TIERS],
-) -> Result<std::result::Result<NegativeTiers, Cause>> {
+) -> Result<std::result::Result<NegativeTiers, DropCause>> {
     let mut negatives = NegativeTiers::default();
     for tier in 0..TIERS {
         let above: Vec<&str> = tiers[..tier].iter().map(String::as_str).collect();
-        let prompt = shots.prompt(Direction::Forward, &above, pipeline.settings.seed, &tiers[TIERS - 1]);
+        let prompt = shots.prompt(ReadingDirection::Forward, &above, pipeline.settings.seed, &tiers[TIERS - 1]);
         let mut found = None;
         for draw in 0..TRIES {
             let answer = match llm.line(&prompt, draw)? {
                 Ok(answer) => answer,
                 Err(cause) => return Ok(Err(cause)),
             };
-            let Some(text) = Direction::Forward.split(&answer).into_iter().next() else { continue };
+            let Some(text) = ReadingDirection::Forward.split(&answer).into_iter().next() else { continue };
             if super::captions::is_standard(&text) && is_negative(tiers, tier, &text, pipeline.judge())? {
                 found = Some((text, draw));
                 break;
@@ -78,7 +78,7 @@ fn by_model(
         }
         match found {
             Some(found) => negatives[tier] = found,
-            None => return Ok(Err(Cause::NoNegative)),
+            None => return Ok(Err(DropCause::NoNegative)),
         }
     }
     Ok(Ok(negatives))

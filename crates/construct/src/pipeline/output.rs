@@ -7,7 +7,7 @@ use conifer_data::Tiers;
 use conifer_files::NewFile;
 use serde::Serialize;
 
-use super::{HierarchyRow, Provenance, WorkFolder};
+use super::{HierarchyRow, RowProvenance, WorkFolder};
 use super::{Stage, review};
 use crate::{Error, Result};
 
@@ -38,7 +38,7 @@ struct GroundedHierarchy<'a> {
 
 #[derive(Serialize)]
 struct HierarchyMeta<'a> {
-    provenance: &'a [Provenance],
+    provenance: &'a [RowProvenance],
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     other_language: bool,
 }

@@ -6,7 +6,7 @@ use rayon::prelude::*;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::{Cause, Pipeline, Stage, StageReport, WorkFolder};
+use super::{DropCause, Pipeline, Stage, StageReport, WorkFolder};
 use crate::{Error, Result};
 
 /// Number of rows that the rules process between two checks of the stop flag.
@@ -15,7 +15,7 @@ const RULE_ROWS: usize = 4096;
 const REQUESTS: usize = 4;
 
 /// A row, or why it was dropped with an example text.
-pub(super) type Treated<O> = Result<std::result::Result<O, (Cause, String)>>;
+pub(super) type Treated<O> = Result<std::result::Result<O, (DropCause, String)>>;
 
 impl Pipeline<'_> {
     /// Processes every row of the file of `from`, and writes the results to the file of `to` in the same order.
@@ -61,7 +61,7 @@ impl Pipeline<'_> {
         mut report: StageReport,
         work: &WorkFolder,
         size: usize,
-        treat_chunk: impl Fn(Vec<I>) -> Result<Vec<std::result::Result<O, (Cause, String)>>>,
+        treat_chunk: impl Fn(Vec<I>) -> Result<Vec<std::result::Result<O, (DropCause, String)>>>,
     ) -> Result<StageReport> {
         let mut file = work.create(report.stage)?;
         let is_enough = |report: &StageReport| enough.is_some_and(|enough| report.left >= enough);

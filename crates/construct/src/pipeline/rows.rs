@@ -40,7 +40,7 @@ impl CaptionRow {
             split: self.split,
             positive,
             negative: None,
-            provenance: vec![Provenance { stage, by, draws }],
+            provenance: vec![RowProvenance { stage, by, draws }],
             other_language: self.other_language,
         }
     }
@@ -48,7 +48,7 @@ impl CaptionRow {
 
 /// Model and draw that made the texts of a stage.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Provenance {
+pub struct RowProvenance {
     /// The stage.
     pub stage: Stage,
     /// `rules`, the name of a model, `review`, or `--seeds`.
@@ -75,7 +75,7 @@ pub struct HierarchyRow {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub negative: Option<[String; TIERS]>,
     /// Model and draw of the tiers, by stage.
-    pub provenance: Vec<Provenance>,
+    pub provenance: Vec<RowProvenance>,
     /// True if the caption does not look English but was kept.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub other_language: bool,

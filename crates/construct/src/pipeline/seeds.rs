@@ -8,7 +8,7 @@ use serde::Deserialize;
 use super::captions::is_standard;
 use super::stage::StageReport;
 use super::work_folder::WorkFolder;
-use super::{CaptionRow, Cause, Pipeline, Stage, TIERS};
+use super::{CaptionRow, DropCause, Pipeline, Stage, TIERS};
 use crate::llm::{LlmApi, SeedPrompt};
 use crate::{Error, Result};
 
@@ -58,7 +58,7 @@ fn given(seeds: &[[String; TIERS]], work: &WorkFolder) -> Result<StageReport> {
     for (number, tiers) in seeds.iter().enumerate() {
         report.entered += 1;
         if !tiers.iter().all(|tier| is_standard(tier)) {
-            report.drop(Cause::Characters, &tiers.join(" => "));
+            report.drop(DropCause::Characters, &tiers.join(" => "));
             continue;
         }
         report.left += 1;
@@ -70,8 +70,8 @@ fn given(seeds: &[[String; TIERS]], work: &WorkFolder) -> Result<StageReport> {
     Ok(report)
 }
 
-fn tiers(pipeline: &Pipeline<'_>, caption: &str) -> Result<std::result::Result<[String; TIERS], Cause>> {
-    let Some(llm) = &pipeline.models.llm else { return Ok(Err(Cause::EndpointDown)) };
+fn tiers(pipeline: &Pipeline<'_>, caption: &str) -> Result<std::result::Result<[String; TIERS], DropCause>> {
+    let Some(llm) = &pipeline.models.llm else { return Ok(Err(DropCause::EndpointDown)) };
     let begun = llm.api() == LlmApi::Completions;
     let mut tiers: [String; TIERS] = Default::default();
     caption.clone_into(&mut tiers[TIERS - 1]);
@@ -80,14 +80,14 @@ fn tiers(pipeline: &Pipeline<'_>, caption: &str) -> Result<std::result::Result<[
             Ok(answer) => answer,
             Err(cause) => return Ok(Err(cause)),
         };
-        let Some(text) = prompt.quoted(&answer, begun) else { return Ok(Err(Cause::NoQuotes)) };
+        let Some(text) = prompt.quoted(&answer, begun) else { return Ok(Err(DropCause::NoQuotes)) };
         if !is_standard(&text) {
-            return Ok(Err(Cause::Characters));
+            return Ok(Err(DropCause::Characters));
         }
         tiers[tier] = text;
         for below in tier + 1..TIERS {
             if !pipeline.judge().is_more_general(&tiers[tier], &tiers[below])? {
-                return Ok(Err(Cause::NotEntailed));
+                return Ok(Err(DropCause::NotEntailed));
             }
         }
     }

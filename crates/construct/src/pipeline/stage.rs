@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use super::Cause;
+use super::DropCause;
 
 /// Number of examples that a report keeps for each cause.
 const EXAMPLES: usize = 10;
@@ -94,11 +94,11 @@ pub struct StageReport<S = Stage> {
     /// Number of texts that left the stage: the rows that it wrote, or their phrases in a pipeline for phrases.
     pub left: u64,
     /// Dropped texts by cause.
-    pub dropped: BTreeMap<Cause, CauseCount>,
+    pub dropped: BTreeMap<DropCause, CauseCount>,
     /// Other input that the stage did not use, by cause: captions of a stage that counts phrases, proposed boxes,
     /// photos.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub left_out: BTreeMap<Cause, CauseCount>,
+    pub left_out: BTreeMap<DropCause, CauseCount>,
     /// Duration of the stage in seconds.
     pub seconds: f64,
     /// True if this run reused the file of an earlier run.
@@ -113,12 +113,12 @@ impl<S> StageReport<S> {
     }
 
     /// Counts a dropped text.
-    pub(crate) fn drop(&mut self, cause: Cause, example: &str) {
+    pub(crate) fn drop(&mut self, cause: DropCause, example: &str) {
         self.dropped.entry(cause).or_default().add(example);
     }
 
     /// Counts other input that is not used.
-    pub(crate) fn leave_out(&mut self, cause: Cause, example: &str) {
+    pub(crate) fn leave_out(&mut self, cause: DropCause, example: &str) {
         self.left_out.entry(cause).or_default().add(example);
     }
 

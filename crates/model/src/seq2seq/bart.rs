@@ -4,6 +4,7 @@ use burn::module::Module;
 use burn::tensor::{Bool, Device, Int, Tensor, TensorData, activation, module};
 use conifer_kernels::gelu;
 
+use super::shifted_right;
 use crate::encoders::layers::{EmbeddingLayer, LAYER_NORM_EPSILON, LayerNorm, Linear};
 use crate::encoders::relative::{attend, masked, split_heads};
 use crate::encoders::{Tokens, check_positive};
@@ -145,12 +146,7 @@ impl BartClassifier {
         let hidden = pairs.after_end();
         let hidden = masked(Tensor::<4>::zeros([1, 1, 1, length], &device), &hidden);
         let x = self.encoder.forward(self.words(pairs.ids.clone()), [&hidden, &hidden], None, self.config.heads[0]);
-        // Made from the ids, so that both have the same integer type.
-        let start = pairs.ids.clone().narrow(1, 0, 1).full_like(i64::from(self.config.start));
-        let before = match length {
-            1 => start,
-            _ => Tensor::cat(vec![start, pairs.ids.narrow(1, 0, length - 1)], 1),
-        };
+        let before = shifted_right(pairs.ids, self.config.start);
         let causal = Tensor::<2, Bool>::tril_mask([length, length], 0, &device.clone().without_autodiff());
         let causal = Tensor::<4>::zeros([1, 1, length, length], &device)
             .mask_fill(causal.reshape([1, 1, length, length]), f32::NEG_INFINITY)

@@ -75,7 +75,7 @@ impl<'a> LabelledRows<'a> {
             let [count, x, y, _] = sums[node];
             [x / count, y / count]
         };
-        // The row nearest to the mean, because the mean itself may lie where there are no rows.
+        // A class is labelled at its row nearest to the mean. At the mean itself there may be no rows.
         let mut nearest = vec![(f64::INFINITY, 0); tree.len()];
         for (at, (row, [x, y])) in self.rows.iter().zip(self.positions.iter().map(|it| it.map(f64::from))).enumerate() {
             for node in nodes(*row) {

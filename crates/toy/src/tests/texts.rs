@@ -135,7 +135,7 @@ fn training_texts_name_no_held_out_pair() {
 fn hard_negatives_differ_by_one_edit() {
     let mut seen = BTreeSet::new();
     for scene in scenes(ToySplit::Test, 1200) {
-        for HardNegative { kind, caption, negative } in hard_negatives(&scene) {
+        for NegativeCaption { kind, caption, negative } in hard_negatives(&scene) {
             seen.insert(kind);
             let (before, after) = (words(&caption), words(&negative));
             let sorted = |words: &[String]| {

@@ -11,7 +11,7 @@ use burn::tensor::Device;
 use conifer_construct::distil::{
     DistilEpoch, DistilPair, DistilTask, Distiller, TierGenerator, TierRequest, distil_pairs,
 };
-use conifer_construct::llm::Direction;
+use conifer_construct::llm::ReadingDirection;
 use conifer_construct::{Error, Result};
 use conifer_data::batch::TokenBatch;
 use conifer_data::tokenizer::Tokenizer;
@@ -178,7 +178,7 @@ impl T5TierGenerator {
 
     fn draw(&self, requests: &[TierRequest]) -> anyhow::Result<Vec<Vec<String>>> {
         let texts = TierTokens { tokenizer: &self.tokenizer, arrows: self.arrows, config: self.model.config().clone() };
-        let mut rows: HashMap<(Direction, &[String]), usize> = HashMap::new();
+        let mut rows: HashMap<(ReadingDirection, &[String]), usize> = HashMap::new();
         let mut inputs = Vec::new();
         let mut draws = Vec::with_capacity(requests.len());
         for request in requests {
@@ -269,7 +269,7 @@ impl TierTokens<'_> {
     }
 
     /// `T1 -> T2 ->`, or the delimiter alone, and the end.
-    fn input(&self, direction: Direction, given: &[String]) -> anyhow::Result<Vec<u32>> {
+    fn input(&self, direction: ReadingDirection, given: &[String]) -> anyhow::Result<Vec<u32>> {
         let mut ids = self.joined(direction, given)?;
         if ids.is_empty() {
             ids.push(self.arrow(direction));
@@ -279,7 +279,7 @@ impl TierTokens<'_> {
     }
 
     /// Each tier and the delimiter. If all together exceed the context, each tier is shortened.
-    fn joined(&self, direction: Direction, tiers: &[String]) -> anyhow::Result<Vec<u32>> {
+    fn joined(&self, direction: ReadingDirection, tiers: &[String]) -> anyhow::Result<Vec<u32>> {
         let mut parts = tiers.iter().map(|tier| self.text(tier)).collect::<anyhow::Result<Vec<_>>>()?;
         if parts.iter().map(|part| part.len() + 1).sum::<usize>() + 1 > self.config.context {
             parts.iter_mut().for_each(|part| part.truncate(self.config.context / 5));
@@ -307,10 +307,10 @@ impl TierTokens<'_> {
         parts.map(|ids| Ok(self.tokenizer.decode(ids)?.trim().to_owned())).collect()
     }
 
-    fn arrow(&self, direction: Direction) -> u32 {
+    fn arrow(&self, direction: ReadingDirection) -> u32 {
         match direction {
-            Direction::Forward => self.arrows[0],
-            Direction::Backward => self.arrows[1],
+            ReadingDirection::Forward => self.arrows[0],
+            ReadingDirection::Backward => self.arrows[1],
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use conifer_construct::pipeline::{Cause, CauseCount, StageKind, StageReport};
+use conifer_construct::pipeline::{CauseCount, DropCause, StageKind, StageReport};
 use conifer_files::write_whole;
 use conifer_viz::{Block, Report};
 use serde::Serialize;
@@ -71,6 +71,6 @@ pub(super) fn write_report(folder: &Path, report: &impl Serialize, page: &Report
     Ok(())
 }
 
-fn counts(causes: &BTreeMap<Cause, CauseCount>) -> String {
+fn counts(causes: &BTreeMap<DropCause, CauseCount>) -> String {
     causes.iter().map(|(cause, it)| format!("{} {}", it.count, cause.name())).collect::<Vec<_>>().join(", ")
 }

@@ -316,6 +316,16 @@ mod tests {
             let error = count(&open(1, false).unwrap(), 100).unwrap_err().to_string();
             assert!(error.contains("count.state: damaged") && error.contains("--restart"), "{error}");
         }
+        // A folder that another command made after `open` is neither read, overwritten nor removed.
+        fs::remove_dir_all(&home).unwrap();
+        let early = open(1, false).unwrap();
+        assert!(count(&open(2, false).unwrap(), 4).is_err());
+        let error = format!("{:#}", count(&early, 100).unwrap_err());
+        assert!(error.contains("another command began meanwhile"), "{error}");
+        drop(early);
+        assert_eq!(count(&open(2, false).unwrap(), 100).unwrap(), 6);
+        let idle = UnfinishedMap::open(&folder.path().join("free"), settings(1), Duration::ZERO, false).unwrap();
+        idle.finish().unwrap();
         let map = open(2, true).unwrap();
         assert_eq!(count(&map, 100).unwrap(), 10);
         map.finish().unwrap();
