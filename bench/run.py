@@ -37,6 +37,8 @@ CASES = {
     "text_bucketed": ("256 captions of Flickr8k: ours by length, PyTorch's padded to 77", 1),
     "text_bucketed_longest": ("the same captions: ours by length, PyTorch's padded to the longest of each batch of 32", 1),
     "text_finetune": ("text tower fine-tuning step, 8 chains of 8 texts of 20 tokens, radial loss", 3),
+    "t5_train": ("training step of a T5 of Flan-T5-small's size, 32 pairs of 24 tokens", 2),
+    "t5_decode": ("64 texts of 24 tokens sampled from it, for 8 inputs", 2),
     "head_clip": ("CLIP head, B = 768, D = 512, forward + backward", 5),
     "head_meru": ("MERU head, same", 5),
     "head_hycoclip": ("HyCoCLIP head, same, boxes", 3),
@@ -54,7 +56,7 @@ CASES = {
 # Cases that need files from outside the repository. Without them they are skipped, and the report says so.
 NEEDS = {"loader": [PHOTOS], "loader_large": [PHOTOS], "loader_large_scaled": [PHOTOS], "step_hycoclip": [GROUNDED, MERGES]}
 # Cases that only run when they are named on the command line.
-APART = ("eval_*", "text_finetune")
+APART = ("eval_*", "text_finetune", "t5_*")
 # Cases that are also measured on one thread.
 SCALED = ["vit_s16_train"]
 

@@ -217,6 +217,8 @@ def build(case):
         return step
     if case == "text_finetune":
         return text_finetune()
+    if case.startswith("t5_"):
+        return t5(case.removeprefix("t5_"))
     if case == "loader":
         return loader()
     if case == "head_angle":
@@ -248,6 +250,44 @@ def build(case):
         return loss.detach()
 
     return step
+
+
+def t5(what):
+    """A training step, or 64 sampled texts, of a T5 with the sizes of Flan-T5-small from `transformers`."""
+    from transformers import T5Config, T5ForConditionalGeneration
+
+    config = T5Config(
+        vocab_size=32128, d_model=512, num_layers=8, num_decoder_layers=8, num_heads=6, d_kv=64, d_ff=1024,
+        feed_forward_proj="gated-gelu", tie_word_embeddings=False, decoder_start_token_id=0, dropout_rate=0.0,
+    )
+    model = T5ForConditionalGeneration(config)
+
+    def ids(rows, shift):
+        found = (torch.arange(rows * 24).reshape(rows, 24) * 7919 + shift) % 32000 + 2
+        found[:, -1] = 1
+        return found
+
+    if what == "train":
+        optimiser = torch.optim.AdamW(model.parameters(), lr=1e-4, weight_decay=0.0)
+        inputs, labels = ids(32, 0), ids(32, 5)
+
+        def step():
+            optimiser.zero_grad()
+            loss = model(input_ids=inputs, labels=labels).loss
+            loss.backward()
+            optimiser.step()
+            return loss.detach()
+
+        return step
+    model.eval()
+    inputs = ids(8, 0)
+
+    def draw():
+        with torch.no_grad():
+            texts = model.generate(inputs, do_sample=True, top_k=0, num_return_sequences=8, min_new_tokens=24, max_new_tokens=24)
+        return torch.tensor(float(texts[:, 1:].numel()))
+
+    return draw
 
 
 def text_finetune():

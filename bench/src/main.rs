@@ -13,6 +13,7 @@ mod parts;
 mod search;
 mod step;
 mod stored;
+mod t5;
 mod texts;
 
 use std::io::{BufRead as _, Write as _};
@@ -131,6 +132,7 @@ fn build(name: &str) -> anyhow::Result<BenchCase> {
             Some(("head", method)) => head_of(method, HEAD_BATCH, &device.autodiff()),
             Some(("grow", what)) => growth::case(what),
             Some(("stored", what)) => stored::case(what),
+            Some(("t5", what)) => t5::case(what),
             _ => bail!("unknown case `{name}`"),
         },
     }

@@ -85,7 +85,7 @@ fn list(claims: &NamedClaims, as_json: bool) -> anyhow::Result<()> {
         all.push(json!({
             "name": name, "paper": claim.paper, "sentence": claim.sentence, "place": claim.place, "quick": claim.quick,
             "data": claim.needed_data(), "row": claim.test.row, "shown": claim.show, "explanation": claim.explanation,
-            "runs": claim.runs.iter().map(|(run, it)| json!({ "run": run, "config": it.config, "set": it.set, "init": it.init })).collect::<Vec<_>>(),
+            "runs": claim.runs.iter().map(|(run, it)| json!({ "run": run, "config": it.config, "encoder": it.encoder, "set": it.set, "init": it.init })).collect::<Vec<_>>(),
         }));
         let quick = if claim.quick { "quick" } else { "" };
         let runs = claim.runs.len().to_string();

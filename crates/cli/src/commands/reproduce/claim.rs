@@ -63,12 +63,14 @@ pub(super) struct ClaimExplanation {
     pub(super) shown_by: String,
 }
 
-/// A training run, for each seed.
+/// A training run, for each seed; or a pretrained encoder without training.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ClaimRun {
-    /// File in the folder of configs.
-    pub(super) config: String,
+    /// File in the folder of configs; `None` if there is an `encoder`.
+    pub(super) config: Option<String>,
+    /// Image encoder that is measured as it is: a file, a folder or a name on the hub, as for `conifer eval run`.
+    pub(super) encoder: Option<String>,
     /// Name of a data set of `--data`; `None` for the data set of the config.
     pub(super) data: Option<String>,
     /// Name of the run whose model is the initial one (`model.init`).
@@ -112,6 +114,9 @@ pub(super) struct ClaimRow {
     /// Classify among the classes of all splits.
     #[serde(default)]
     pub(super) all_classes: bool,
+    /// Measure the data that are there, although some are missing.
+    #[serde(default)]
+    pub(super) partial: bool,
     /// Name of the benchmark, see [`conifer_eval::Record::benchmark`].
     pub(super) benchmark: String,
     /// Split of the record, see [`conifer_eval::Record::split`].
@@ -194,6 +199,15 @@ impl Claim {
         ensure!(self.test.than != self.test.claimed, "test.than is the claimed run; expected another one");
         ensure!(self.test.margin.is_finite(), "test.margin is {}; expected a finite number", self.test.margin);
         for (name, of) in &self.runs {
+            ensure!(
+                of.config.is_some() != of.encoder.is_some(),
+                "run.{name} has {}; expected one of config and encoder",
+                if of.config.is_some() { "a config and an encoder" } else { "neither config nor encoder" }
+            );
+            ensure!(
+                of.config.is_some() || (of.data.is_none() && of.init.is_none() && of.set.is_empty()),
+                "run.{name} has an encoder and settings of a training; expected no data, init or set"
+            );
             let mut at = of;
             // A chain that is longer than the number of runs is a cycle.
             for step in 0.. {

@@ -12,7 +12,7 @@ use conifer_model::checkpoint::run_folder::{STATE, latest_checkpoint};
 use conifer_train::config::Config;
 use conifer_train::trainer::{Outcome, Trainer};
 
-use super::plan::{PlannedMeasurement, PlannedRun, ReproductionPlan, job_count};
+use super::plan::{PlannedMeasurement, ReproductionPlan, job_count};
 use crate::arguments::{Cli, Command, EvalCommand};
 use crate::commands::{eval, train};
 use crate::output::note;
@@ -37,7 +37,9 @@ pub(super) fn execute(plan: &ReproductionPlan, stop: &AtomicBool, device: &Devic
         let cause = run.init.as_ref().and_then(|init| failed.runs.get(init));
         let trained = match cause {
             Some(cause) => Err(anyhow::anyhow!("its initial model was not trained: {cause}")),
-            None => jobs.job(is_finished(run), &format!("train {}", run.key), || train_run(run, stop, device)),
+            None => run.config.as_ref().map_or(Ok(()), |config| {
+                jobs.job(is_finished(config), &format!("train {}", run.key), || train_run(config, stop, device))
+            }),
         };
         if stop.load(Ordering::Relaxed) {
             bail!("stopped; repeat the command to go on: finished runs are not trained again");
@@ -96,23 +98,23 @@ impl JobProgress {
 }
 
 /// True if the newest checkpoint of the run has all its steps.
-fn is_finished(run: &PlannedRun) -> bool {
+fn is_finished(config: &Config) -> bool {
     let step = || -> Option<u64> {
-        let state = latest_checkpoint(&run.config.train.out).ok()?.join(STATE);
+        let state = latest_checkpoint(&config.train.out).ok()?.join(STATE);
         serde_json::from_slice::<serde_json::Value>(&std::fs::read(state).ok()?).ok()?["step"].as_u64()
     };
-    step().is_some_and(|step| step >= run.config.train.steps)
+    step().is_some_and(|step| step >= config.train.steps)
 }
 
 /// Trains a run, or resumes it from its newest checkpoint.
-fn train_run(run: &PlannedRun, stop: &AtomicBool, device: &Device) -> anyhow::Result<()> {
-    let out = &run.config.train.out;
+fn train_run(config: &Config, stop: &AtomicBool, device: &Device) -> anyhow::Result<()> {
+    let out = &config.train.out;
     let mut trainer = if latest_checkpoint(out).is_ok() {
         Trainer::resume(out, train::open(&Config::of_run(out)?)?, device)?
     } else {
         // The folder may hold a run that was killed before its first checkpoint.
         train::clear_run(out, "the unfinished run")?;
-        Trainer::new(run.config.clone(), train::open(&run.config)?, device)?
+        Trainer::new(config.clone(), train::open(config)?, device)?
     };
     trainer.keep_features(train::feature_store(trainer.config()));
     match train::watch(&mut trainer, stop, &mut |_| {})? {

@@ -40,15 +40,17 @@ impl PlannedClaim {
     }
 }
 
-/// A training run.
+/// A training run, or a pretrained encoder.
 #[derive(Clone)]
 pub(super) struct PlannedRun {
     /// `<config name>-<hash>`, with a hash of everything that determines the weights.
     pub(super) key: String,
-    /// The config, with data, seed, initial model and folder.
-    pub(super) config: Config,
-    /// The command line of this training.
+    /// The config, with data, seed, initial model and folder; `None` for a pretrained encoder.
+    pub(super) config: Option<Config>,
+    /// The command line of this training; empty for a pretrained encoder.
     pub(super) command: String,
+    /// The model for `conifer eval run`: the run folder, or the encoder.
+    model: String,
     /// Key of the run whose model this run starts from.
     pub(super) init: Option<String>,
     /// Benchmarks of the trained model.
@@ -123,17 +125,21 @@ impl Planner<'_> {
     /// Plans a run and the one that it starts from. Returns its key.
     fn run(&mut self, claim: &Claim, name: &str, seed: u64) -> anyhow::Result<String> {
         let run = claim.runs.get(name).with_context(|| format!("no run `{name}`"))?;
+        if let Some(encoder) = &run.encoder {
+            return self.encoder(encoder).with_context(|| format!("run {name}"));
+        }
+        let file = run.config.as_ref().context("internal: a run without config and encoder")?;
         let init = run.init.as_ref().map(|init| self.run(claim, init, seed)).transpose()?;
         let place = || format!("run {name}");
         let mut sets = self.sets(run, seed).with_context(place)?;
         if let Some(init) = &init {
             sets.push(format!("model.init={}", run_folder(&self.args.out, init).display()));
         }
-        let path = self.args.configs.join(&run.config);
+        let path = self.args.configs.join(file);
         let mut config = Config::load(&path, &sets).with_context(place)?;
         check_weights(&config).with_context(place)?;
         let data = self.data.of_config(&config).with_context(place)?;
-        let key = run_key(&config, &run.config, &data, init.as_deref());
+        let key = run_key(&config, file, &data, init.as_deref());
         let out = run_folder(&self.args.out, &key);
         config.train.out.clone_from(&out);
         if !self.runs.iter().any(|it| it.key == key) {
@@ -141,7 +147,22 @@ impl Planner<'_> {
             words.extend(sets.into_iter().flat_map(|set| ["--set".to_owned(), set]));
             words.extend(["--out".to_owned(), out.display().to_string()]);
             let command = command(&words);
-            self.runs.push(PlannedRun { key: key.clone(), config, command, init, measurements: Vec::new() });
+            let (config, model) = (Some(config), out.display().to_string());
+            self.runs.push(PlannedRun { key: key.clone(), config, command, model, init, measurements: Vec::new() });
+        }
+        Ok(key)
+    }
+
+    /// Plans the measurements of a pretrained encoder. Returns its key, which is the same for all seeds.
+    fn encoder(&mut self, encoder: &str) -> anyhow::Result<String> {
+        check_encoder(Path::new(encoder))?;
+        let hash = sha256_hex([env!("CARGO_PKG_VERSION"), encoder].join("\n").as_bytes());
+        let key = format!("encoder-{}", short(&hash));
+        if !self.runs.iter().any(|it| it.key == key) {
+            let (command, model) = (String::new(), encoder.to_owned());
+            let run =
+                PlannedRun { key: key.clone(), config: None, command, model, init: None, measurements: Vec::new() };
+            self.runs.push(run);
         }
         Ok(key)
     }
@@ -169,22 +190,21 @@ impl Planner<'_> {
         let roots = if name == TOY { Vec::new() } else { self.args.roots.clone() };
         let args = DataArgs { data, split: row.split.clone(), data_options: row.options.clone(), roots };
         let fingerprint = self.data.of_args(&args, row.all_classes).with_context(place)?;
-        let hash = sha256_hex(
-            [env!("CARGO_PKG_VERSION"), &fingerprint, &row.benchmark, &row.all_classes.to_string()]
-                .join("\n")
-                .as_bytes(),
-        );
+        let all_classes = row.all_classes.to_string();
+        let mut settings = vec![env!("CARGO_PKG_VERSION"), &fingerprint, &row.benchmark, &all_classes];
+        settings.extend(row.partial.then_some("partial"));
+        let hash = sha256_hex(settings.join("\n").as_bytes());
         let file = format!("{}-{}.jsonl", row.benchmark, short(&hash));
         let file = self.args.out.join("results").join(key).join(file);
-        let mut words = vec!["eval".to_owned(), "run".to_owned()];
-        words.push(run_folder(&self.args.out, key).display().to_string());
+        let run = self.runs.iter_mut().find(|it| it.key == key).context("internal: a measured run has no plan")?;
+        let mut words = vec!["eval".to_owned(), "run".to_owned(), run.model.clone()];
         words.extend(["--data".to_owned(), args.data]);
         words.extend(args.split.into_iter().flat_map(|it| ["--split".to_owned(), it]));
         words.extend(args.data_options.into_iter().flat_map(|it| ["--data-option".to_owned(), it]));
         words.extend(args.roots.iter().flat_map(|it| ["--root".to_owned(), it.display().to_string()]));
         words.extend(row.all_classes.then(|| "--all-classes".to_owned()));
+        words.extend(row.partial.then(|| "--partial".to_owned()));
         words.extend(["--benchmark".to_owned(), row.benchmark.clone()]);
-        let run = self.runs.iter_mut().find(|it| it.key == key).context("internal: a measured run has no plan")?;
         if !run.measurements.iter().any(|it| it.file == file) {
             run.measurements.push(PlannedMeasurement { benchmark: row.benchmark.clone(), file: file.clone(), words });
         }
@@ -221,13 +241,15 @@ fn command(words: &[String]) -> String {
 
 /// Checks that pretrained encoders in the folder `weights` are installed.
 fn check_weights(config: &Config) -> anyhow::Result<()> {
-    for path in [&config.model.init_visual, &config.model.init_textual].into_iter().flatten() {
-        ensure!(
-            path.exists() || !path.starts_with("weights"),
-            "the encoder {} does not exist; install it with: {INSTALL_WEIGHTS}",
-            path.display()
-        );
-    }
+    [&config.model.init_visual, &config.model.init_textual].into_iter().flatten().try_for_each(|it| check_encoder(it))
+}
+
+fn check_encoder(path: &Path) -> anyhow::Result<()> {
+    ensure!(
+        path.exists() || !path.starts_with("weights"),
+        "the encoder {} does not exist; install it with: {INSTALL_WEIGHTS}",
+        path.display()
+    );
     Ok(())
 }
 
@@ -288,5 +310,6 @@ impl DataFiles {
 
 /// Number of distinct trainings and measurements.
 pub(super) fn job_count(plan: &ReproductionPlan) -> (usize, usize) {
-    (plan.runs.len(), plan.runs.iter().map(|run| run.measurements.len()).sum())
+    let trained = plan.runs.iter().filter(|it| it.config.is_some()).count();
+    (trained, plan.runs.iter().map(|run| run.measurements.len()).sum())
 }

@@ -148,11 +148,7 @@ fn cells(claim: &ClaimResult) -> Vec<String> {
             let margin =
                 if claim.margin == 0.0 { String::new() } else { format!(", margin {:+.1}", 100.0 * claim.margin) };
             (
-                format!(
-                    "{} against {}",
-                    spread(it.values.iter().map(|it| it[0])),
-                    spread(it.values.iter().map(|it| it[1]))
-                ),
+                against(&it.values, 100.0),
                 format!("{:+.1} ({:+.1} .. {:+.1}){margin}", 100.0 * it.difference, 100.0 * low, 100.0 * high),
             )
         }
@@ -162,15 +158,28 @@ fn cells(claim: &ClaimResult) -> Vec<String> {
     vec![sentence, claim.verdict.to_owned(), difference, here, numbers, row, claim.place.clone()]
 }
 
-/// Mean and standard deviation over the seeds, in hundredths.
+/// Mean and standard deviation over the seeds, of both sides.
+fn against(values: &[[f64; 2]], scale: f64) -> String {
+    format!(
+        "{} against {}",
+        spread(values.iter().map(|it| scale * it[0])),
+        spread(values.iter().map(|it| scale * it[1]))
+    )
+}
+
 fn spread(values: impl Iterator<Item = f64>) -> String {
-    let values: Vec<f64> = values.map(|it| 100.0 * it).collect();
+    let values: Vec<f64> = values.collect();
     let mean = values.iter().sum::<f64>() / values.len() as f64;
     if values.len() < 2 {
         return format!("{mean:.1}");
     }
     let squares = values.iter().map(|it| (it - mean).powi(2)).sum::<f64>();
     format!("{mean:.1} \u{b1} {:.1}", (squares / (values.len() - 1) as f64).sqrt())
+}
+
+/// Factor of a number on the page: shares are in hundredths, distances keep their unit.
+fn scale(metric: &str) -> f64 {
+    if ["TIE", "LCA", "LCA released", "mean depth"].contains(&metric) { 1.0 } else { 100.0 }
 }
 
 /// The facts about a claim that the table does not show.
@@ -184,6 +193,14 @@ fn details(claim: &ClaimResult, results: &[ClaimResult]) -> String {
     }
     if !claim.note.is_empty() {
         text += &format!(" {}", claim.note);
+    }
+    let shown = claim.shown.iter().map(|it| {
+        let data = it.row.data.as_ref().map_or_else(String::new, |data| format!("{data}, "));
+        format!("{data}{} {} {}", it.row.part, it.row.metric, against(&it.values, scale(&it.row.metric)))
+    });
+    let shown = shown.collect::<Vec<_>>().join("; ");
+    if !shown.is_empty() {
+        text += &format!(" Other numbers of the same runs: {shown}.");
     }
     text + &explanation(claim, results)
 }

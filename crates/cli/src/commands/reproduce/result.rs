@@ -41,9 +41,9 @@ pub(super) struct ClaimResult {
 /// A number without influence on the verdict.
 #[derive(Serialize)]
 pub(super) struct ShownNumber {
-    row: ClaimRow,
+    pub(super) row: ClaimRow,
     /// Values of the claimed run and of the other one (or the trivial answer), one pair for each seed.
-    values: Vec<[f64; 2]>,
+    pub(super) values: Vec<[f64; 2]>,
 }
 
 /// How a run was made.
@@ -52,6 +52,7 @@ pub(super) struct RunOrigin {
     run: String,
     seed: u64,
     key: String,
+    /// The training; empty for a pretrained encoder.
     train: String,
     measure: Vec<String>,
 }
@@ -223,7 +224,12 @@ impl ResultFiles {
             Ok(lines.into_iter().map(|it| it.record).collect())
         };
         let records = self.0.entry(path.to_owned()).or_insert_with(read).as_ref().map_err(Clone::clone)?;
-        let matches = |it: &&Record| it.split == row.part && it.protocol == row.protocol && it.metric == row.metric;
+        // With missing data, the protocol ends with their number, which a claim cannot know.
+        let protocol = |it: &Record| match row.partial {
+            true => it.protocol.split(PARTIAL).next() == Some(&row.protocol),
+            false => it.protocol == row.protocol,
+        };
+        let matches = |it: &&Record| it.split == row.part && protocol(it) && it.metric == row.metric;
         records.iter().find(matches).cloned().ok_or_else(|| {
             let mut known: Vec<String> =
                 records.iter().map(|it| format!("{} / {} / {}", it.split, it.protocol, it.metric)).collect();
@@ -244,5 +250,7 @@ impl ResultFiles {
     }
 }
 
+/// Start of the part of a protocol that gives the number of missing data.
+const PARTIAL: &str = ", partial: ";
 /// Maximum number of records that a message lists.
 const MAX_SHOWN: usize = 12;
