@@ -11,6 +11,7 @@ const LLM: &str = "Language model";
 const DISTIL: &str = "Distilled model";
 const PHRASES: &str = "Phrases";
 const BOXES: &str = "Boxes";
+const DETECTOR: &str = "Detector";
 
 #[derive(Subcommand)]
 pub(crate) enum BuildCommand {
@@ -172,8 +173,10 @@ pub(crate) struct GroundingArgs {
     /// JSONL file with the boxes of a detector, instead of windows over the whole photo: {"image": "1.jpg", "width":
     /// 500, "height": 375, "boxes": [[LEFT, TOP, RIGHT, BOTTOM], ...]} in each line, in pixels, or in fractions without
     /// a size.
-    #[arg(long, value_name = "FILE", help_heading = BOXES)]
+    #[arg(long, value_name = "FILE", conflicts_with = "detector", help_heading = BOXES)]
     pub(crate) proposals: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) detector: DetectorArgs,
     /// Minimum width and height of a box, in pixels of the photo.
     #[arg(long, value_name = "PIXELS", default_value_t = 32.0, value_parser = non_negative, help_heading = BOXES)]
     pub(crate) min_box: f32,
@@ -196,6 +199,50 @@ pub(crate) struct GroundingArgs {
     /// Seed of the photos on which the calibration is checked.
     #[arg(long, default_value_t = 0, help_heading = DATA)]
     pub(crate) seed: u64,
+}
+
+/// A detector of the user in place of windows.
+#[derive(Args)]
+pub(crate) struct DetectorArgs {
+    /// ONNX file of a detector whose boxes replace the windows: outputs boxes, scores and labels (torchvision), logits and
+    /// pred_boxes (DETR), or one output [1, 4 + C, N] or [1, N, 5 + C] (YOLO). Needs the ONNX Runtime library
+    /// (`pip install onnxruntime`); ORT_DYLIB_PATH names its file.
+    #[arg(long, value_name = "FILE", help_heading = DETECTOR)]
+    pub(crate) detector: Option<PathBuf>,
+    /// Width and height to which photos are resized, if the file accepts any size.
+    #[arg(long, value_name = "PIXELS", value_parser = clap::value_parser!(u32).range(32..=4096), requires = "detector", help_heading = DETECTOR)]
+    pub(crate) detector_size: Option<u32>,
+    /// Minimum score of a box.
+    #[arg(long, value_name = "SCORE", default_value_t = 0.1, value_parser = fraction, requires = "detector", help_heading = DETECTOR)]
+    pub(crate) detector_min_score: f32,
+    /// Maximum intersection over union of two boxes of the same class; the box with the lower score is dropped. Only for
+    /// the outputs of YOLO.
+    #[arg(long, value_name = "IOU", default_value_t = 0.5, value_parser = fraction, requires = "detector", help_heading = DETECTOR)]
+    pub(crate) detector_max_overlap: f32,
+    /// How the logits of DETR become scores.
+    #[arg(long, value_enum, default_value_t = DetectorLogitsArg::Softmax, requires = "detector", help_heading = DETECTOR)]
+    pub(crate) detector_logits: DetectorLogitsArg,
+    /// Normalisation of pixels (default: imagenet for the outputs of DETR, unit for the others).
+    #[arg(long, value_enum, requires = "detector", help_heading = DETECTOR)]
+    pub(crate) detector_pixels: Option<DetectorPixelsArg>,
+}
+
+/// How logits become scores.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum DetectorLogitsArg {
+    /// Softmax whose last column means that there is no object (DETR).
+    Softmax,
+    /// The sigmoid of each column (Deformable DETR, RT-DETR).
+    Sigmoid,
+}
+
+/// Normalisation of the pixels of a detector.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum DetectorPixelsArg {
+    /// Pixels in [0, 1].
+    Unit,
+    /// ImageNet's mean and standard deviation.
+    Imagenet,
 }
 
 /// A stage of `build grounding`.

@@ -1,12 +1,15 @@
-//! `conifer build grounding`: over dense windows, over proposals of a detector, with bad input, and killed on the way.
+//! `conifer build grounding`: over dense windows, over proposals of a detector, with a detector in an ONNX file, with bad
+//! input, and killed on the way.
 
 use std::fs;
 use std::path::Path;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
+use conifer_data::{Picture, encode_png};
 use serde_json::{Value, json};
 
+use crate::onnx::skipped;
 use crate::{command, good, refused, root};
 
 /// A small model and `scenes` toy scenes.
@@ -155,6 +158,71 @@ fn bad_input_is_counted_by_cause() {
         &build(&["--work", "w", "--stage", "phrases", "--chunks", "chunks.jsonl"]),
         &["line 1 of `chunks.jsonl`"],
     );
+}
+
+#[test]
+fn a_detector_in_an_onnx_file_proposes_boxes() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    // 200 x 100 pixels with a red rectangle from (40, 20) to (120, 80).
+    let is_red = |x: usize, y: usize| (40..120).contains(&x) && (20..80).contains(&y);
+    let rgb = (0..20_000).flat_map(|place| if is_red(place % 200, place / 200) { [255, 0, 0] } else { [50; 3] });
+    let png = encode_png(&Picture { width: 200, height: 100, rgb: rgb.collect() }).unwrap();
+    fs::write(at.join("red.png"), &png).unwrap();
+    fs::write(at.join("half.png"), &png[..png.len() / 2]).unwrap();
+    let photo = |name: &str| json!({"id": name, "image": name, "captions": ["a red ball"]});
+    write_lines(&at.join("data.jsonl"), &[photo("red.png"), photo("half.png"), photo("absent.png")]);
+    let fixture = |name: &str| root().join("fixtures/onnx").join(name).to_str().unwrap().to_owned();
+    let (corners, conv) = (fixture("detector_corners.onnx"), fixture("conv.onnx"));
+    let build = ["build", "grounding", "--data", "data.jsonl", "--work", "w"];
+    good(at, &[&build[..], &["--stage", "phrases"]].concat());
+    let boxes = |file, more: &[&'static str]| [&build[..], &["--stage", "boxes", "--detector", file], more].concat();
+
+    let run = command(at, &boxes(&corners, &["--detector-size", "64"])).env("ORT_DYLIB_PATH", "absent.so").output();
+    let run = run.unwrap();
+    let stderr = String::from_utf8_lossy(&run.stderr);
+    for said in ["--detector", "ORT_DYLIB_PATH", "Install ONNX Runtime"] {
+        assert!(!run.status.success() && stderr.contains(said) && !stderr.contains("panicked"), "{stderr}");
+    }
+    for misused in [
+        [&build[..], &["--detector-size", "64"]].concat(),
+        boxes(&corners, &["--proposals", "p.jsonl"]),
+        boxes(&corners, &["--detector-min-score", "1.5"]),
+    ] {
+        let run = command(at, &misused).output().unwrap();
+        let stderr = String::from_utf8_lossy(&run.stderr);
+        assert!(run.status.code() == Some(2) && stderr.contains("--detector"), "{misused:?}: {stderr}");
+    }
+    if skipped() {
+        return;
+    }
+    refused(at, &boxes(&conv, &[]), &["`features` float32 [-1, 5]", "expected float32 outputs `boxes` [N, 4]"]);
+    refused(at, &boxes(&corners, &[]), &["`--detector-size` is absent"]);
+    let report = good(at, &[&["--json"], &boxes(&corners, &["--detector-size", "64"])[..]].concat());
+    let report: Value = serde_json::from_str(&report).unwrap();
+    let stage = &report["stages"][0];
+    assert_eq!((stage["by"].as_str(), stage["left"].as_u64()), (Some("detector detector_corners.onnx"), Some(1)));
+    // The other two boxes of the file are in the padding and not a number.
+    assert_eq!(stage["left_out"]["box_outside"]["count"], 2, "{stage:#}");
+    for cause in ["photo_gone", "photo_unreadable"] {
+        let count = |kind: &str| stage[kind][cause]["count"].as_u64();
+        assert_eq!((count("left_out"), count("dropped")), (Some(1), Some(1)), "{cause}: {stage:#}");
+    }
+    let rows = lines(&at.join("w/boxes.jsonl"));
+    assert_eq!((rows.len(), rows[0]["boxes"].as_array().unwrap().len()), (1, 1));
+    // The photo has 64 x 32 pixels of the input.
+    for (border, (expected, side)) in [(0.2, 64.0), (0.2, 32.0), (0.6, 64.0), (0.8, 32.0)].into_iter().enumerate() {
+        let found = rows[0]["boxes"][0][border].as_f64().unwrap();
+        assert!((found - expected).abs() < 1.001 / side, "{}", rows[0]);
+    }
+    // The rectangle has 80 x 60 pixels.
+    let report = good(at, &[&["--json"], &boxes(&corners, &["--detector-size", "64", "--min-box", "70"])[..]].concat());
+    let report: Value = serde_json::from_str(&report).unwrap();
+    assert_eq!(report["stages"][0]["left_out"]["small_box"]["count"], 1, "{report:#}");
+    // Other stages need no ONNX Runtime.
+    let phrases = [&build[..], &["--stage", "phrases", "--detector", &corners]].concat();
+    let run = command(at, &phrases).env("ORT_DYLIB_PATH", "absent.so").output().unwrap();
+    assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
 }
 
 #[test]

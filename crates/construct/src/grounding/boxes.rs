@@ -1,6 +1,6 @@
 //! The boxes stage: proposes boxes in which a phrase may be.
 
-use conifer_data::{BBox, ImageRef};
+use conifer_data::{BBox, Broken, ImageRef, PixelLimits};
 use rayon::prelude::*;
 
 use super::{GroundingPipeline, GroundingStage, PhotoBoxes, PhotoPhrases};
@@ -18,8 +18,11 @@ pub trait BoxProposer: Send + Sync {
     /// Text that differs for proposers that may propose different boxes. The boxes stage is repeated if it changes.
     fn identity(&self) -> String;
 
-    /// The boxes of a photo of this size in pixels.
-    fn boxes(&self, photo: &PhotoPhrases, size: (u32, u32)) -> ProposedBoxes;
+    /// The boxes of a photo of this size in pixels. `limits` apply if the proposer decodes the photo.
+    ///
+    /// # Errors
+    /// The proposer cannot be used for any photo. A photo that cannot be decoded is [`ProposedBoxes::broken`].
+    fn boxes(&self, photo: &PhotoPhrases, size: (u32, u32), limits: &PixelLimits) -> Result<ProposedBoxes>;
 
     /// Input that belongs to no photo of the data, by cause: malformed lines, unknown photos. Called after all photos.
     fn unused(&self) -> Vec<(DropCause, String)> {
@@ -34,6 +37,8 @@ pub struct ProposedBoxes {
     pub boxes: Vec<BBox>,
     /// Boxes that are not inside the photo, for the report.
     pub outside: Vec<String>,
+    /// Why the photo could not be decoded.
+    pub broken: Option<Broken>,
 }
 
 /// Windows of several sizes and shapes over the whole photo, at most half a window apart.
@@ -70,7 +75,7 @@ impl BoxProposer for DenseWindows {
         format!("dense windows {WINDOWS:?} {STRIDE}")
     }
 
-    fn boxes(&self, _: &PhotoPhrases, _: (u32, u32)) -> ProposedBoxes {
+    fn boxes(&self, _: &PhotoPhrases, _: (u32, u32), _: &PixelLimits) -> Result<ProposedBoxes> {
         let mut boxes = Vec::new();
         for [width, height] in WINDOWS {
             for x1 in starts(*width) {
@@ -79,7 +84,7 @@ impl BoxProposer for DenseWindows {
                 }
             }
         }
-        ProposedBoxes { boxes, outside: Vec::new() }
+        Ok(ProposedBoxes { boxes, ..ProposedBoxes::default() })
     }
 }
 
@@ -104,7 +109,7 @@ pub(super) fn run(
         if chunk.is_empty() {
             break;
         }
-        let proposed: Vec<_> = chunk.into_par_iter().map(|photo| propose(pipeline, photo)).collect();
+        let proposed: Vec<_> = chunk.into_par_iter().map(|photo| propose(pipeline, photo)).collect::<Result<_>>()?;
         for PhotoProposal { photo, small, outside, fault } in proposed {
             report.entered += photo.photo.phrases.len() as u64;
             small.iter().for_each(|example| report.leave_out(DropCause::SmallBox, example));
@@ -135,7 +140,8 @@ struct PhotoProposal {
     fault: Option<(DropCause, String)>,
 }
 
-fn propose(pipeline: &GroundingPipeline<'_>, photo: PhotoPhrases) -> PhotoProposal {
+fn propose(pipeline: &GroundingPipeline<'_>, photo: PhotoPhrases) -> Result<PhotoProposal> {
+    pipeline.check_stop()?;
     let size = ImageRef::File(photo.photo.clone()).size(&pipeline.settings.limits);
     let mut made = PhotoProposal {
         photo: PhotoBoxes { photo, width: 0, height: 0, boxes: Vec::new() },
@@ -147,12 +153,15 @@ fn propose(pipeline: &GroundingPipeline<'_>, photo: PhotoPhrases) -> PhotoPropos
         Ok(size) => size,
         Err(broken) => {
             made.fault = Some((photo_cause(&broken), broken.to_string()));
-            return made;
+            return Ok(made);
         }
     };
     (made.photo.width, made.photo.height) = (width, height);
-    let ProposedBoxes { boxes, outside } = pipeline.proposer.boxes(&made.photo.photo, (width, height));
+    let limits = &pipeline.settings.limits;
+    let ProposedBoxes { boxes, outside, broken } =
+        pipeline.proposer.boxes(&made.photo.photo, (width, height), limits)?;
     made.outside = outside;
+    made.fault = broken.map(|broken| (photo_cause(&broken), broken.to_string()));
     let min = pipeline.settings.min_box;
     for bbox in boxes {
         // A tolerance for boxes that were in pixels: 32 / 500 * 500 is below 32 in f32.
@@ -163,11 +172,11 @@ fn propose(pipeline: &GroundingPipeline<'_>, photo: PhotoPhrases) -> PhotoPropos
             made.photo.boxes.push([bbox.x1, bbox.y1, bbox.x2, bbox.y2]);
         }
     }
-    made
+    Ok(made)
 }
 
 /// The cause under which a photo that cannot be opened is counted.
-pub(super) fn photo_cause(broken: &conifer_data::Broken) -> DropCause {
+pub(super) fn photo_cause(broken: &Broken) -> DropCause {
     match broken.cause {
         conifer_data::Cause::MissingFile => DropCause::PhotoGone,
         _ => DropCause::PhotoUnreadable,
@@ -190,6 +199,7 @@ pub(super) fn inside([x1, y1, x2, y2]: [f32; 4], size: Option<(f32, f32)>) -> st
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
     use super::*;
 
     #[test]
@@ -197,7 +207,7 @@ mod tests {
         assert_eq!(starts(1.0).collect::<Vec<_>>(), [0.0]);
         assert_eq!(starts(0.5).collect::<Vec<_>>(), [0.0, 0.25, 0.5]);
         let photo = PhotoPhrases::default();
-        let boxes = DenseWindows.boxes(&photo, (500, 400)).boxes;
+        let boxes = DenseWindows.boxes(&photo, (500, 400), &PixelLimits::default()).unwrap().boxes;
         // By hand: 1 + 2 + 2 + 4 + 3 + 3 + 5 + 5 + 9 + 6 * 3 + 3 * 6 + 6 * 6.
         assert_eq!(boxes.len(), 106);
         for bbox in &boxes {
