@@ -38,20 +38,34 @@ fn windows_ground_phrases_that_training_reads() {
     let (rows, scored) = (lines(&at.join("g.jsonl")), lines(&at.join("g.jsonl.work/rescore.jsonl")));
     assert_eq!(rows.len(), lines(&at.join("toy/scenes.jsonl")).len());
     assert!(at.join(rows[0]["image"].as_str().unwrap()).is_file());
-    // The box of a phrase in the result has the largest similarity of all its boxes.
+    // The box of a noun chunk in the result has the largest similarity of all its boxes. An expression begins with its
+    // chunk and has the chunk's box.
+    let mut kinds = [0, 0];
     for (row, scored) in rows.iter().zip(&scored) {
         for (number, phrase) in row["phrases"].as_array().unwrap().iter().enumerate() {
             let similarities = scored["similarities"][number].as_array().unwrap();
             assert_eq!(similarities.len(), scored["boxes"].as_array().unwrap().len());
-            let largest = similarities.iter().map(|it| it.as_f64().unwrap()).fold(f64::MIN, f64::max);
-            assert_eq!(row["meta"]["similarities"][number].as_f64(), Some(largest));
-            let first = similarities.iter().position(|it| it.as_f64() == Some(largest)).unwrap();
-            assert_eq!(phrase["boxes"][0], scored["boxes"][first]);
+            let is_expression = row["meta"]["kinds"][number] == "expression";
+            kinds[usize::from(is_expression)] += 1;
+            if is_expression {
+                let chunk = scored["phrases"][number]["chunk"].as_u64().unwrap() as usize;
+                let text = |phrase: &Value| phrase["text"].as_str().unwrap().to_lowercase();
+                assert!(text(phrase).starts_with(&text(&row["phrases"][chunk])), "{}", row["phrases"]);
+                assert_eq!(phrase["boxes"], row["phrases"][chunk]["boxes"]);
+                assert_eq!(phrase["score"], row["phrases"][chunk]["score"]);
+            } else {
+                let largest = similarities.iter().map(|it| it.as_f64().unwrap()).fold(f64::MIN, f64::max);
+                assert_eq!(row["meta"]["similarities"][number].as_f64(), Some(largest));
+                let first = similarities.iter().position(|it| it.as_f64() == Some(largest)).unwrap();
+                assert_eq!(phrase["boxes"][0], scored["boxes"][first]);
+            }
             let [caption, start, end] = [0, 1, 2].map(|it| phrase["spans"][0][it].as_u64().unwrap() as usize);
             let text = row["captions"][caption].as_str().unwrap();
             assert_eq!(&text[start..end], phrase["text"].as_str().unwrap());
         }
     }
+    assert!(kinds[0] > kinds[1] && kinds[1] > 0, "chunks and expressions: {kinds:?}");
+    assert!(printed.contains(&format!("({} chunks, {} expressions)", kinds[0], kinds[1])), "{kinds:?}: {printed}");
     assert_eq!(rows[0]["meta"]["provenance"][1], json!({"stage": "boxes", "by": "dense windows"}));
     good(at, &["data", "check", "--data", "g.jsonl"]);
     // A higher threshold repeats only the last stage and keeps fewer phrases.
@@ -60,10 +74,20 @@ fn windows_ground_phrases_that_training_reads() {
     let report = good(at, &[&["--json"], &build[..], &["--overwrite", "--min-probability", "0.55"]].concat());
     let report: Value = serde_json::from_str(&report).unwrap();
     assert_eq!(report["stages"].as_array().unwrap().iter().filter(|it| it["reused"] == true).count(), 3);
+    let kinds = &report["stages"][0]["kinds"];
+    let count = |kind: &str| kinds[kind]["left"].as_u64().unwrap();
+    assert_eq!(report["stages"][0]["left"], count("chunk") + count("expression"));
     let again = lines(&at.join("g.jsonl"));
     assert!(kept(&again) < kept(&rows), "{} of {}", kept(&again), kept(&rows));
     let least = again.iter().flat_map(|it| it["phrases"].as_array().unwrap()).map(|it| it["score"].as_f64().unwrap());
     assert!(least.fold(1.0, f64::min) >= 0.55);
+    // Chunks only.
+    let chunks_only = ["--stage", "phrases", "--no-expressions", "--work", "w"];
+    let report =
+        good(at, &[&["--json", "build", "grounding", "--data", "toy/scenes.jsonl"], &chunks_only[..]].concat());
+    let report: Value = serde_json::from_str(&report).unwrap();
+    assert!(report["stages"][0]["kinds"]["chunk"]["left"].as_u64().unwrap() > 0, "{report:#}");
+    assert_eq!(report["stages"][0]["kinds"].get("expression"), None);
     let page = fs::read_to_string(at.join("g.jsonl.work/report.html")).unwrap();
     assert!(page.contains("Calibration") && page.contains("below_threshold"), "the page has all sections");
 }

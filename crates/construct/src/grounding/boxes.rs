@@ -111,7 +111,7 @@ pub(super) fn run(
         }
         let proposed: Vec<_> = chunk.into_par_iter().map(|photo| propose(pipeline, photo)).collect::<Result<_>>()?;
         for PhotoProposal { photo, small, outside, fault } in proposed {
-            report.entered += photo.photo.phrases.len() as u64;
+            photo.photo.phrases.iter().for_each(|it| report.enter_phrase(it.kind));
             small.iter().for_each(|example| report.leave_out(DropCause::SmallBox, example));
             outside.iter().for_each(|example| report.leave_out(DropCause::BoxOutside, example));
             if let Some((cause, detail)) = fault {
@@ -120,7 +120,7 @@ pub(super) fn run(
             } else if photo.boxes.is_empty() {
                 photo.photo.phrases.iter().for_each(|it| report.drop(DropCause::NoBox, &it.text));
             } else {
-                report.left += photo.photo.phrases.len() as u64;
+                photo.photo.phrases.iter().for_each(|it| report.leave_phrase(it.kind));
                 file.write(&photo)?;
             }
         }

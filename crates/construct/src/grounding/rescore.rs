@@ -1,4 +1,4 @@
-//! The rescore stage: compares every box of a photo with every phrase of the photo, and with the phrases of the
+//! The rescore stage: compares every box of a photo with every phrase of the photo, and with the noun chunks of the
 //! previous photo.
 
 use std::fs::{File, OpenOptions};
@@ -9,7 +9,7 @@ use conifer_data::{BBox, Broken, ImageRef, Picture};
 use rayon::prelude::*;
 
 use super::boxes::photo_cause;
-use super::{GroundingPipeline, GroundingStage, PhotoBoxes, ScoredPhoto};
+use super::{GroundingPipeline, GroundingStage, PhotoBoxes, PhraseKind, PhraseSpans, ScoredPhoto};
 use crate::pipeline::work_folder::read_rows;
 use crate::pipeline::{StageReport, WorkFolder};
 use crate::{Error, Result};
@@ -74,9 +74,9 @@ fn finish(work: &WorkFolder<GroundingStage>, partial: PartialFile, by: String) -
     for row in partial.rows()? {
         let row: ScoredPhoto = row?;
         let phrases = &row.photo.photo.phrases;
-        report.entered += phrases.len() as u64;
+        phrases.iter().for_each(|it| report.enter_phrase(it.kind));
         let Some((cause, fault)) = &row.fault else {
-            report.left += phrases.len() as u64;
+            phrases.iter().for_each(|it| report.leave_phrase(it.kind));
             file.write(&row)?;
             continue;
         };
@@ -100,7 +100,9 @@ fn score(
     for (at, picture) in pictures.iter().enumerate() {
         let Ok(picture) = picture else { continue };
         let foreign = at.checked_sub(1).map_or(before, |at| photos.get(at));
-        let phrases = photos[at].phrases().chain(foreign.into_iter().flat_map(PhotoBoxes::phrases)).collect();
+        let own = photos[at].photo.phrases.iter();
+        let foreign = foreign.into_iter().flat_map(|it| &it.photo.phrases).filter(|it| it.kind == PhraseKind::Chunk);
+        let phrases = own.chain(foreign).map(|it: &PhraseSpans| it.text.as_str()).collect();
         let boxes = photos[at].boxes.iter().map(|&[x1, y1, x2, y2]| BBox { x1, y1, x2, y2 }).collect();
         requests.push(RegionRequest { picture, boxes, phrases });
     }
@@ -117,12 +119,6 @@ fn score(
         scored.push(ScoredPhoto { photo: photo.clone(), similarities, foreign, fault });
     }
     Ok(scored)
-}
-
-impl PhotoBoxes {
-    fn phrases(&self) -> impl Iterator<Item = &str> {
-        self.photo.phrases.iter().map(|it| it.text.as_str())
-    }
 }
 
 fn rounded(similarity: f32) -> f32 {
@@ -189,10 +185,11 @@ impl PartialFile {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use crate::grounding::{PhotoPhrases, PhraseSpans};
+    use crate::grounding::PhotoPhrases;
 
     fn row(id: &str) -> ScoredPhoto {
-        let phrases = vec![PhraseSpans { text: "a dog".to_owned(), spans: vec![[0, 0, 5]] }];
+        let spans = vec![[0, 0, 5]];
+        let phrases = vec![PhraseSpans { text: "a dog".to_owned(), kind: PhraseKind::Chunk, chunk: None, spans }];
         let photo = PhotoPhrases {
             id: id.to_owned(),
             photo: PathBuf::from("1.jpg"),

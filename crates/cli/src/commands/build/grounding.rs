@@ -61,6 +61,7 @@ pub(super) fn run(args: &GroundingArgs, as_json: bool, device: &Device) -> anyho
         work: work.clone(),
         seed: args.seed,
         keep_other_languages: args.keep_other_languages,
+        expressions: !args.no_expressions,
         min_box: args.min_box,
         area_weight: args.area_weight,
         threshold: match args.min_similarity {
