@@ -10,6 +10,7 @@ mod calibration;
 mod chunker;
 mod keep;
 mod output;
+mod partial;
 mod phrases;
 mod proposals;
 mod rescore;
@@ -100,7 +101,7 @@ impl<'a> GroundingPipeline<'a> {
         let started = std::time::Instant::now();
         let mut report = match stage {
             GroundingStage::Phrases => phrases::run(self, source, &work)?,
-            GroundingStage::Boxes => boxes::run(self, &work)?,
+            GroundingStage::Boxes => boxes::run(self, &work, &key)?,
             GroundingStage::Rescore => rescore::run(self, &work, &key)?,
             GroundingStage::Keep => keep::run(self, &work)?,
         };

@@ -44,7 +44,7 @@ impl PhraseKind {
 }
 
 /// A phrase with its positions in the captions.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct PhraseSpans {
     /// The phrase, as written in the first caption that has it.
     pub text: String,

@@ -47,6 +47,10 @@ impl BoxProposer for DetectorBoxes {
         self.detector.identity()
     }
 
+    fn is_slow(&self) -> bool {
+        true
+    }
+
     fn boxes(&self, photo: &PhotoPhrases, _: (u32, u32), limits: &PixelLimits) -> Result<ProposedBoxes> {
         let picture = match ImageRef::File(photo.photo.clone()).open(limits) {
             Ok(picture) => picture,
