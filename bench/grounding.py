@@ -1,12 +1,14 @@
 """Measure the boxes of `conifer build grounding` against human boxes: the share of phrases whose box has an IoU of at least .5 with
-the union of their human boxes, beside the whole photo, a centred box and random windows.
+the union of their human boxes, beside the whole photo, a centred box and random boxes of the same proposals.
 
     conifer data import flickr_joined --input records=joined_grounded.jsonl --out flickr8k.jsonl
     conifer train configs/flickr8k_pretrained_clip.toml --set data.path=flickr8k.jsonl --out runs/clip
     python3 bench/grounding.py --data flickr8k.jsonl --model runs/clip --out grounding_flickr8k
+    python3 bench/grounding.py --data flickr8k.jsonl --model runs/clip --out grounding_detector --detector model.onnx [--detector-size 640]
 
-The phrases are the human ones (`--chunks`), so that only the boxes are measured. The area weight and the size of the centred box are
-chosen on the dev photos. Intervals: 10,000 resamples of the test photos, both boxes of a phrase at a time.
+The phrases are the human ones (`--chunks`), so that only the boxes are measured. The proposals are windows, or the boxes of a detector.
+Phrases of photos without a box are not in the table; the first line says how many phrases are. The area weight and the size of the
+centred box are chosen on the dev photos. Intervals: 10,000 resamples of the test photos, both boxes of a phrase at a time.
 """
 
 import argparse
@@ -71,8 +73,8 @@ def build(args, split, more):
     command += [it for root in roots for it in ("--root", root)]
     command += ["--chunks", str(args.out / "chunks.jsonl"), "--abstract-nouns", str(args.out / "none.txt")]
     command += ["--min-similarity", "-1000", "--out", str(args.out / f"{split}_grounded.jsonl"), "--overwrite", *more]
-    if args.crop:
-        command += ["--crop", args.crop]
+    for option, value in (("--crop", args.crop), ("--detector", args.detector), ("--detector-size", args.detector_size)):
+        command += [option, value] if value else []
     subprocess.run(command, check=True)
 
 
@@ -127,6 +129,8 @@ def main():
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--program", default="conifer")
     parser.add_argument("--crop", choices=["center", "squeeze"])
+    parser.add_argument("--detector", help="ONNX file whose boxes replace the windows")
+    parser.add_argument("--detector-size", help="input size of a detector that accepts any")
     args = parser.parse_args()
     args.out.mkdir(parents=True, exist_ok=True)
     (args.out / "none.txt").write_text("")
@@ -161,8 +165,8 @@ def main():
     answers = {
         "whole photo": [float(centred(row, 1)) for row in rows],
         f"centred box, side {side}": [float(centred(row, side)) for row in rows],
-        "random window (expected)": [expected_at_random(row) for row in rows],
-        "best window (upper bound)": [float(any(iou(row[1], box) >= 0.5 for box in row[2])) for row in rows],
+        "random box (expected)": [expected_at_random(row) for row in rows],
+        "best box (upper bound)": [float(any(iou(row[1], box) >= 0.5 for box in row[2])) for row in rows],
     }
     low, high = interval(photos, found, random.Random(0))
     print(f"test: {len(found)} of {len(test_truth)} phrases in {len(set(photos))} photos, area weight {weight}")

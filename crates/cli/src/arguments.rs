@@ -26,7 +26,10 @@ use std::path::PathBuf;
 use clap::builder::PossibleValue;
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 
-pub(crate) use build::{BuildCommand, BuildStageArg, GroundingArgs, GroundingStageArg, HierarchiesArgs, LlmApiArg};
+pub(crate) use build::{
+    BuildCommand, BuildStageArg, DetectorArgs, DetectorLogitsArg, DetectorPixelsArg, GroundingArgs, GroundingStageArg,
+    HierarchiesArgs, LlmApiArg,
+};
 pub(crate) use convert::{ConvertArgs, WeightArg};
 pub(crate) use endpoint::EndpointArgs;
 pub(crate) use eval::{EvalCommand, EvalRunArgs, ReportFormat, ScoreArg, SuiteArgs};

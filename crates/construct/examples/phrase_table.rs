@@ -57,7 +57,8 @@ fn main() -> Result<(), Box<dyn Error>> {
             for it in &captions {
                 let text: Vec<char> = it.caption.chars().collect();
                 let words = |span: &Range<usize>| text[span.clone()].iter().collect::<String>();
-                let mut chunks = chunker.chunks(&it.caption).ok_or("the file of chunks lacks a caption")?;
+                let chunks = chunker.chunks(&it.caption).ok_or("the file of chunks lacks a caption")?;
+                let mut chunks: Vec<Range<usize>> = chunks.into_iter().map(|chunk| chunk.range).collect();
                 chunks.retain(|chunk| !filtered || !abstract_nouns.contains(&words(chunk), &nouns));
                 counts.add(&chunks, &it.phrases);
                 for chunk in chunks.iter().filter(|chunk| !it.phrases.iter().any(|phrase| overlap(chunk, phrase))) {

@@ -174,7 +174,8 @@ pub(crate) fn noun_phrase(tokens: &[Token], start: usize) -> Option<NounPhrase> 
     }
 }
 
-fn prepositional_phrase(tokens: &[Token], start: usize) -> Option<PrepositionalPhrase> {
+/// The preposition that starts at a token, with its noun phrase.
+pub(crate) fn prepositional_phrase(tokens: &[Token], start: usize) -> Option<PrepositionalPhrase> {
     let says = |words: &[&str]| {
         words.iter().enumerate().all(|(i, word)| tokens.get(start + i).is_some_and(|it| it.lower == *word))
     };

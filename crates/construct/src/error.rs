@@ -37,6 +37,9 @@ pub enum Error {
     /// The model that compares phrases with boxes failed.
     #[error("build: the model failed: {0}")]
     Scorer(String),
+    /// The detector that proposes boxes failed.
+    #[error("build: the detector failed: {0}")]
+    Detector(String),
     /// The model that continues hierarchies, or that judges texts, failed.
     #[error("build: {0}")]
     Model(String),

@@ -10,6 +10,7 @@ mod calibration;
 mod chunker;
 mod keep;
 mod output;
+mod partial;
 mod phrases;
 mod proposals;
 mod rescore;
@@ -25,12 +26,12 @@ use conifer_data::{PixelLimits, Source};
 pub use abstract_nouns::AbstractNouns;
 pub use boxes::{BoxProposer, DenseWindows, ProposedBoxes};
 pub use calibration::{Calibration, CalibrationBin};
-pub use chunker::{ChunkTable, Chunker};
+pub use chunker::{CaptionChunk, ChunkTable, Chunker};
 pub use keep::KeepThreshold;
 pub use output::write_grounded;
 pub use proposals::ProposalFile;
 pub use rescore::{RegionRequest, RegionScorer};
-pub use rows::{GroundedPhoto, GroundedPhrase, PhotoBoxes, PhotoPhrases, PhraseSpans, ScoredPhoto};
+pub use rows::{GroundedPhoto, GroundedPhrase, PhotoBoxes, PhotoPhrases, PhraseKind, PhraseSpans, ScoredPhoto};
 pub use stage::GroundingStage;
 
 use crate::hypernyms::Hypernyms;
@@ -46,6 +47,8 @@ pub struct GroundingSettings {
     pub seed: u64,
     /// Also read captions that do not look English.
     pub keep_other_languages: bool,
+    /// Also make a phrase of each referring expression, as the paper does.
+    pub expressions: bool,
     /// Smallest width and height of a box, in pixels of the photo.
     pub min_box: f32,
     /// Weight of the natural logarithm of the area of a box, as a share of the photo. The product is added to the
@@ -98,7 +101,7 @@ impl<'a> GroundingPipeline<'a> {
         let started = std::time::Instant::now();
         let mut report = match stage {
             GroundingStage::Phrases => phrases::run(self, source, &work)?,
-            GroundingStage::Boxes => boxes::run(self, &work)?,
+            GroundingStage::Boxes => boxes::run(self, &work, &key)?,
             GroundingStage::Rescore => rescore::run(self, &work, &key)?,
             GroundingStage::Keep => keep::run(self, &work)?,
         };
@@ -123,11 +126,12 @@ impl<'a> GroundingPipeline<'a> {
 
     /// SHA-256 of all inputs and settings that determine the file of a stage.
     fn key(&self, stage: GroundingStage, source: &dyn Source, work: &WorkFolder<GroundingStage>) -> Result<String> {
-        let GroundingSettings { seed, keep_other_languages, min_box, area_weight, threshold, .. } = &self.settings;
+        let GroundingSettings { seed, keep_other_languages, expressions, min_box, area_weight, threshold, .. } =
+            &self.settings;
         let settings = match stage {
             GroundingStage::Phrases => {
                 let lists = [self.chunker.identity(), self.abstract_nouns.identity()];
-                format!("{} {lists:?} {keep_other_languages}", source.fingerprint())
+                format!("{} {lists:?} {keep_other_languages} {expressions}", source.fingerprint())
             }
             GroundingStage::Boxes => format!("{} {min_box}", self.proposer.identity()),
             GroundingStage::Rescore => self.scorer()?.identity(),

@@ -22,6 +22,7 @@ mod completer;
 pub mod distil;
 pub mod entailment;
 mod error;
+mod expressions;
 pub mod grounding;
 mod hypernyms;
 mod lexicon;

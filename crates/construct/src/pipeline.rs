@@ -31,7 +31,7 @@ pub use output::{OutputFormat, write_output};
 pub use review::{Decision, ReviewRow, read_review};
 pub use rows::{CaptionRow, HierarchyRow, RowProvenance};
 pub use seeds::read_seeds;
-pub use stage::{CauseCount, Stage, StageKind, StageReport};
+pub use stage::{CauseCount, PhraseCount, Stage, StageKind, StageReport};
 pub use statistics::{PUBLISHED_WORDS, TierLengths};
 pub use work_folder::WorkFolder;
 

@@ -232,7 +232,7 @@ fn corrected(tokens: &[Token], at: usize) -> Option<PartOfSpeech> {
 const PLURALS: &[&str] = &["men", "women", "people", "children", "policemen", "firemen", "sheep", "cattle", "geese"];
 
 /// True for nouns that are usually subjects.
-fn is_person(word: &str) -> bool {
+pub(crate) fn is_person(word: &str) -> bool {
     let singular = word.strip_suffix('s').unwrap_or(word);
     PLURALS.contains(&word)
         || matches!(

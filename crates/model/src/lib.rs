@@ -36,6 +36,7 @@ pub mod adapter;
 pub mod apex;
 pub mod batch_space;
 pub mod checkpoint;
+pub mod detector;
 pub mod embed;
 pub mod encoders;
 pub mod error;

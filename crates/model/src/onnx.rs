@@ -54,6 +54,14 @@ pub(crate) enum OnnxValues<'a> {
     Integers(&'a [i64]),
 }
 
+/// An input with its shape and values.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct OnnxInput<'a> {
+    pub(crate) port: &'a OnnxPort,
+    pub(crate) shape: &'a [usize],
+    pub(crate) values: OnnxValues<'a>,
+}
+
 /// The values of an output.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct OnnxOutput {
@@ -99,6 +107,10 @@ impl OnnxGraph {
         &self.inputs
     }
 
+    pub(crate) fn outputs(&self) -> &[OnnxPort] {
+        &self.outputs
+    }
+
     /// The output `name`. Without a name, the only output.
     ///
     /// # Errors
@@ -134,34 +146,59 @@ impl OnnxGraph {
         shape: &[usize],
         output: &OnnxPort,
     ) -> Result<OnnxOutput> {
+        let inputs: Vec<_> = inputs.iter().map(|&(port, values)| OnnxInput { port, shape, values }).collect();
+        let found = self.run_outputs(&inputs, &[output])?.pop();
+        found.ok_or_else(|| Error::format(&self.path, format!("output `{}` has no value", output.name)))
+    }
+
+    /// Runs the model and returns these outputs, in their order. Integers become f32.
+    ///
+    /// # Errors
+    /// [`Error::Format`] with the message of ONNX Runtime.
+    pub(crate) fn run_outputs(&self, inputs: &[OnnxInput<'_>], outputs: &[&OnnxPort]) -> Result<Vec<OnnxOutput>> {
         let failed = |error: ort::Error| {
+            let shape = inputs.first().map_or(&[][..], |input| input.shape);
             let detail = format!("running the model on inputs of shape {shape:?} failed: {}", error.message());
             Error::format(&self.path, detail)
         };
         let narrow: Vec<Vec<i32>> = inputs
             .iter()
-            .map(|(port, values)| match values {
-                OnnxValues::Integers(ids) if port.element == OnnxElement::I32 => {
+            .map(|input| match input.values {
+                OnnxValues::Integers(ids) if input.port.element == OnnxElement::I32 => {
                     ids.iter().map(|&id| id as i32).collect()
                 }
                 _ => Vec::new(),
             })
             .collect();
         let mut values: Vec<(&str, SessionInputValue<'_>)> = Vec::with_capacity(inputs.len());
-        for ((port, numbers), narrow) in inputs.iter().zip(&narrow) {
-            let value: SessionInputValue<'_> = match numbers {
-                OnnxValues::F32(numbers) => TensorRef::from_array_view((shape, *numbers)).map_err(failed)?.into(),
+        for (OnnxInput { port, shape, values: numbers }, narrow) in inputs.iter().zip(&narrow) {
+            let shape = *shape;
+            let value: SessionInputValue<'_> = match *numbers {
+                OnnxValues::F32(numbers) => TensorRef::from_array_view((shape, numbers)).map_err(failed)?.into(),
                 OnnxValues::Integers(_) if port.element == OnnxElement::I32 => {
                     TensorRef::from_array_view((shape, narrow.as_slice())).map_err(failed)?.into()
                 }
-                OnnxValues::Integers(ids) => TensorRef::from_array_view((shape, *ids)).map_err(failed)?.into(),
+                OnnxValues::Integers(ids) => TensorRef::from_array_view((shape, ids)).map_err(failed)?.into(),
             };
             values.push((&port.name, value));
         }
         let mut session = self.session.lock().unwrap_or_else(PoisonError::into_inner);
-        let outputs = session.run(values).map_err(failed)?;
-        let (shape, numbers) = outputs[output.name.as_str()].try_extract_tensor::<f32>().map_err(failed)?;
-        Ok(OnnxOutput { shape: shape.iter().map(|&size| size as usize).collect(), values: numbers.to_vec() })
+        let found = session.run(values).map_err(failed)?;
+        let read = |port: &&OnnxPort| {
+            let value = &found[port.name.as_str()];
+            let (shape, values) = match port.element {
+                OnnxElement::I64 => value
+                    .try_extract_tensor::<i64>()
+                    .map(|(shape, values)| (shape, values.iter().map(|&value| value as f32).collect())),
+                OnnxElement::I32 => value
+                    .try_extract_tensor::<i32>()
+                    .map(|(shape, values)| (shape, values.iter().map(|&value| value as f32).collect())),
+                _ => value.try_extract_tensor::<f32>().map(|(shape, values)| (shape, values.to_vec())),
+            }
+            .map_err(failed)?;
+            Ok(OnnxOutput { shape: shape.iter().map(|&size| size as usize).collect(), values })
+        };
+        outputs.iter().map(read).collect()
     }
 }
 

@@ -11,12 +11,14 @@ const LLM: &str = "Language model";
 const DISTIL: &str = "Distilled model";
 const PHRASES: &str = "Phrases";
 const BOXES: &str = "Boxes";
+const DETECTOR: &str = "Detector";
 
 #[derive(Subcommand)]
 pub(crate) enum BuildCommand {
     /// Build caption hierarchies: four texts from general to specific for each caption, and four that contradict them.
     Hierarchies(Box<HierarchiesArgs>),
-    /// Build grounded phrases: the noun chunks of captions with the boxes in which a model finds them.
+    /// Build grounded phrases: the noun chunks and referring expressions of captions with the boxes in which a model
+    /// finds them.
     Grounding(Box<GroundingArgs>),
 }
 
@@ -160,9 +162,14 @@ pub(crate) struct GroundingArgs {
     #[arg(long, value_enum, help_heading = OUTPUT)]
     pub(crate) stage: Option<GroundingStageArg>,
     /// JSONL file with the noun chunks of the captions by another program, instead of the built-in chunker: {"caption":
-    /// TEXT, "chunks": [[START, END], ...]} in each line, in characters. bench/spacy_chunks.py writes those of spaCy.
+    /// TEXT, "chunks": [[START, END], ...]} in each line, in characters, and perhaps "expressions", one for each chunk
+    /// or null. bench/spacy_chunks.py writes those of spaCy.
     #[arg(long, value_name = "FILE", help_heading = PHRASES)]
     pub(crate) chunks: Option<PathBuf>,
+    /// Make phrases of noun chunks only ("a dog"), without referring expressions ("a dog with a red collar"), which
+    /// have the box of their chunk.
+    #[arg(long, help_heading = PHRASES)]
+    pub(crate) no_expressions: bool,
     /// File with head nouns of phrases that are removed, one per line (default: a built-in list of abstract nouns).
     #[arg(long, value_name = "FILE", help_heading = PHRASES)]
     pub(crate) abstract_nouns: Option<PathBuf>,
@@ -172,8 +179,10 @@ pub(crate) struct GroundingArgs {
     /// JSONL file with the boxes of a detector, instead of windows over the whole photo: {"image": "1.jpg", "width":
     /// 500, "height": 375, "boxes": [[LEFT, TOP, RIGHT, BOTTOM], ...]} in each line, in pixels, or in fractions without
     /// a size.
-    #[arg(long, value_name = "FILE", help_heading = BOXES)]
+    #[arg(long, value_name = "FILE", conflicts_with = "detector", help_heading = BOXES)]
     pub(crate) proposals: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) detector: DetectorArgs,
     /// Minimum width and height of a box, in pixels of the photo.
     #[arg(long, value_name = "PIXELS", default_value_t = 32.0, value_parser = non_negative, help_heading = BOXES)]
     pub(crate) min_box: f32,
@@ -198,16 +207,60 @@ pub(crate) struct GroundingArgs {
     pub(crate) seed: u64,
 }
 
+/// A detector of the user in place of windows.
+#[derive(Args)]
+pub(crate) struct DetectorArgs {
+    /// ONNX file of a detector whose boxes replace the windows: outputs boxes, scores and labels (torchvision), logits
+    /// and pred_boxes (DETR), or one output [1, 4 + C, N] or [1, N, 5 + C] (YOLO). Needs the ONNX Runtime library
+    /// (`pip install onnxruntime`); ORT_DYLIB_PATH names its file.
+    #[arg(long, value_name = "FILE", help_heading = DETECTOR)]
+    pub(crate) detector: Option<PathBuf>,
+    /// Width and height to which photos are resized, if the file accepts any size.
+    #[arg(long, value_name = "PIXELS", value_parser = clap::value_parser!(u32).range(32..=4096), requires = "detector", help_heading = DETECTOR)]
+    pub(crate) detector_size: Option<u32>,
+    /// Minimum score of a box.
+    #[arg(long, value_name = "SCORE", default_value_t = 0.1, value_parser = fraction, requires = "detector", help_heading = DETECTOR)]
+    pub(crate) detector_min_score: f32,
+    /// Maximum intersection over union of two boxes of the same class; the box with the lower score is dropped. Only
+    /// for the outputs of YOLO.
+    #[arg(long, value_name = "IOU", default_value_t = 0.5, value_parser = fraction, requires = "detector", help_heading = DETECTOR)]
+    pub(crate) detector_max_overlap: f32,
+    /// How the logits of DETR become scores.
+    #[arg(long, value_enum, default_value_t = DetectorLogitsArg::Softmax, requires = "detector", help_heading = DETECTOR)]
+    pub(crate) detector_logits: DetectorLogitsArg,
+    /// Normalisation of pixels (default: imagenet for the outputs of DETR, unit for the others).
+    #[arg(long, value_enum, requires = "detector", help_heading = DETECTOR)]
+    pub(crate) detector_pixels: Option<DetectorPixelsArg>,
+}
+
+/// How logits become scores.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum DetectorLogitsArg {
+    /// Softmax whose last column means that there is no object (DETR).
+    Softmax,
+    /// The sigmoid of each column (Deformable DETR, RT-DETR).
+    Sigmoid,
+}
+
+/// Normalisation of the pixels of a detector.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum DetectorPixelsArg {
+    /// Pixels in [0, 1].
+    Unit,
+    /// ImageNet's mean and standard deviation.
+    Imagenet,
+}
+
 /// A stage of `build grounding`.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum GroundingStageArg {
-    /// Find the noun chunks of the captions.
+    /// Find the noun chunks and referring expressions of the captions.
     Phrases,
     /// Propose boxes for each photo.
     Boxes,
     /// Compare each box with each phrase of its photo.
     Rescore,
-    /// Keep the phrases whose best box reaches the threshold.
+    /// Keep the noun chunks whose best box reaches the threshold, with their expressions.
     Keep,
     /// Write --out and the report.
     Report,

@@ -45,7 +45,8 @@ fn config(at: &Path, textual: &str) {
     fs::write(at.join("onnx.toml"), text).unwrap();
 }
 
-fn skipped() -> bool {
+/// True if ONNX Runtime is not available; the reason is printed.
+pub(crate) fn skipped() -> bool {
     let skipped = std::env::var_os("ORT_DYLIB_PATH").is_none_or(|path| path.is_empty());
     if skipped {
         eprintln!("skipped: ORT_DYLIB_PATH does not name the library of ONNX Runtime");

@@ -7,7 +7,7 @@ use conifer_data::grounded::PhraseRecord;
 use conifer_files::NewFile;
 use serde::Serialize;
 
-use super::{GroundedPhoto, GroundingStage};
+use super::{GroundedPhoto, GroundingStage, PhraseKind};
 use crate::pipeline::output::{absolute, relative};
 use crate::pipeline::{StageReport, WorkFolder};
 use crate::{Error, Result};
@@ -28,6 +28,8 @@ struct GroundedLine<'a> {
 struct GroundingMeta<'a> {
     /// The rules, file or model that made the rows of each stage.
     provenance: &'a [StageMaker],
+    /// How each phrase was found.
+    kinds: Vec<PhraseKind>,
     /// Similarity of each phrase and its box.
     similarities: Vec<f32>,
 }
@@ -74,6 +76,7 @@ pub fn write_grounded(
             split: row.split.as_deref(),
             meta: GroundingMeta {
                 provenance: &provenance,
+                kinds: row.phrases.iter().map(|it| it.kind).collect(),
                 similarities: row.phrases.iter().map(|it| it.similarity).collect(),
             },
         };

@@ -1,9 +1,11 @@
-//! The phrases stage: noun chunks of the captions of each photo, without abstract nouns.
+//! The phrases stage: noun chunks and referring expressions of the captions of each photo, without abstract nouns.
+
+use std::ops::Range;
 
 use conifer_data::{ImageRef, Sample, Source};
 use rayon::prelude::*;
 
-use super::{GroundingPipeline, GroundingStage, PhotoPhrases, PhraseSpans};
+use super::{CaptionChunk, GroundingPipeline, GroundingStage, PhotoPhrases, PhraseKind, PhraseSpans};
 use crate::Result;
 use crate::pipeline::captions::fault;
 use crate::pipeline::{DropCause, StageReport, WorkFolder};
@@ -40,7 +42,7 @@ pub(super) fn run(
             })
             .collect();
         for sample in treated {
-            report.entered += sample.chunks;
+            sample.found.iter().for_each(|kind| report.enter_phrase(*kind));
             for (cause, example) in &sample.dropped {
                 report.drop(*cause, example);
             }
@@ -48,7 +50,7 @@ pub(super) fn run(
                 report.leave_out(*cause, example);
             }
             if let Some(row) = sample.row {
-                report.left += row.phrases.len() as u64;
+                row.phrases.iter().for_each(|phrase| report.leave_phrase(phrase.kind));
                 file.write(&row)?;
             }
         }
@@ -60,10 +62,34 @@ pub(super) fn run(
 /// The phrases of a sample, and counts of what was left out.
 #[derive(Default)]
 struct SamplePhrases {
-    chunks: u64,
+    found: Vec<PhraseKind>,
     dropped: Vec<(DropCause, String)>,
     left_out: Vec<(DropCause, String)>,
     row: Option<PhotoPhrases>,
+}
+
+impl SamplePhrases {
+    /// Adds a phrase, or its place to an earlier phrase with the same words, and returns the index.
+    fn add(&mut self, phrases: &mut Vec<PhraseSpans>, phrase: PhraseSpans) -> usize {
+        let earlier = phrases.iter().position(|it| it.text.eq_ignore_ascii_case(&phrase.text));
+        let Some(index) = earlier else {
+            phrases.push(phrase);
+            return phrases.len() - 1;
+        };
+        let earlier = &mut phrases[index];
+        earlier.spans.extend(phrase.spans);
+        // A chunk has a box of its own, and expressions need one of their chunk.
+        if phrase.kind == PhraseKind::Chunk {
+            (earlier.kind, earlier.chunk) = (PhraseKind::Chunk, None);
+        }
+        self.dropped.push((DropCause::RepeatedPhrase, phrase.text));
+        index
+    }
+}
+
+/// The text of a range of characters of a caption, and its place.
+fn cut(caption: &str, number: usize, range: &Range<usize>) -> (String, [usize; 3]) {
+    (caption.chars().skip(range.start).take(range.len()).collect(), [number, range.start, range.end])
 }
 
 fn phrases_of(pipeline: &GroundingPipeline<'_>, sample: Sample) -> SamplePhrases {
@@ -94,17 +120,25 @@ fn phrases_of(pipeline: &GroundingPipeline<'_>, sample: Sample) -> SamplePhrases
         if chunks.is_empty() {
             made.left_out.push((DropCause::NoPhrase, caption.clone()));
         }
-        for chunk in chunks {
-            made.chunks += 1;
-            let text: String = caption.chars().skip(chunk.start).take(chunk.len()).collect();
-            let span = [number, chunk.start, chunk.end];
+        for CaptionChunk { range, expression } in chunks {
+            let expression = expression.filter(|_| pipeline.settings.expressions);
+            let (text, span) = cut(caption, number, &range);
+            made.found.push(PhraseKind::Chunk);
             if pipeline.abstract_nouns.contains(&text, &pipeline.nouns) {
                 made.dropped.push((DropCause::AbstractNoun, text));
-            } else if let Some(earlier) = phrases.iter_mut().find(|it| it.text.eq_ignore_ascii_case(&text)) {
-                earlier.spans.push(span);
-                made.dropped.push((DropCause::RepeatedPhrase, text));
-            } else {
-                phrases.push(PhraseSpans { text, spans: vec![span] });
+                if let Some(range) = expression {
+                    made.found.push(PhraseKind::Expression);
+                    made.dropped.push((DropCause::AbstractNoun, cut(caption, number, &range).0));
+                }
+                continue;
+            }
+            let chunk =
+                made.add(&mut phrases, PhraseSpans { text, kind: PhraseKind::Chunk, chunk: None, spans: vec![span] });
+            if let Some(range) = expression {
+                let (text, span) = cut(caption, number, &range);
+                made.found.push(PhraseKind::Expression);
+                let (kind, chunk) = (PhraseKind::Expression, Some(chunk));
+                made.add(&mut phrases, PhraseSpans { text, kind, chunk, spans: vec![span] });
             }
         }
     }
@@ -115,4 +149,29 @@ fn phrases_of(pipeline: &GroundingPipeline<'_>, sample: Sample) -> SamplePhrases
     let Sample { id, split, captions, .. } = sample;
     made.row = Some(PhotoPhrases { id, photo, split, captions, phrases });
     made
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn phrase(text: &str, chunk: Option<usize>, start: usize) -> PhraseSpans {
+        let kind = if chunk.is_some() { PhraseKind::Expression } else { PhraseKind::Chunk };
+        PhraseSpans { text: text.to_owned(), kind, chunk, spans: vec![[0, start, start + 1]] }
+    }
+
+    #[test]
+    fn equal_phrases_share_a_row() {
+        let (mut made, mut phrases) = (SamplePhrases::default(), Vec::new());
+        assert_eq!(made.add(&mut phrases, phrase("a dog", None, 0)), 0);
+        assert_eq!(made.add(&mut phrases, phrase("a dog in a park", Some(0), 0)), 1);
+        assert_eq!(made.add(&mut phrases, phrase("A dog", None, 5)), 0);
+        assert_eq!(made.add(&mut phrases, phrase("A dog in a park", Some(0), 5)), 1);
+        assert_eq!((phrases[0].spans.len(), phrases[1].spans.len(), phrases.len()), (2, 2, 2));
+        assert_eq!((phrases[1].kind, phrases[1].chunk), (PhraseKind::Expression, Some(0)));
+        // Another chunker result: the whole text is a chunk.
+        assert_eq!(made.add(&mut phrases, phrase("a dog in a park", None, 9)), 1);
+        assert_eq!((phrases[1].kind, phrases[1].chunk), (PhraseKind::Chunk, None));
+        assert_eq!(made.dropped.len(), 3);
+    }
 }

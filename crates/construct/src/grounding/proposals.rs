@@ -5,7 +5,7 @@ use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use conifer_data::BBox;
+use conifer_data::{BBox, PixelLimits};
 use serde::Deserialize;
 
 use super::boxes::{BoxProposer, ProposedBoxes, inside};
@@ -102,7 +102,7 @@ impl BoxProposer for ProposalFile {
         format!("proposals {}", self.identity)
     }
 
-    fn boxes(&self, photo: &PhotoPhrases, _: (u32, u32)) -> ProposedBoxes {
+    fn boxes(&self, photo: &PhotoPhrases, _: (u32, u32), _: &PixelLimits) -> Result<ProposedBoxes> {
         let mut found = ProposedBoxes::default();
         let name = photo.photo.file_name().map(|it| it.to_string_lossy().into_owned()).unwrap_or_default();
         for line in self.photos.get(&name).into_iter().flatten().filter(|it| photo.photo.ends_with(&it.image)) {
@@ -110,7 +110,7 @@ impl BoxProposer for ProposalFile {
             found.boxes.extend(&line.boxes);
             found.outside.extend(line.outside.iter().cloned());
         }
-        found
+        Ok(found)
     }
 
     fn unused(&self) -> Vec<(DropCause, String)> {
@@ -150,13 +150,14 @@ mod tests {
             "not JSON",
         ];
         let file = ProposalFile::read(&folder.write("p.jsonl", text.join("\n"))).unwrap();
-        let found = file.boxes(&photo("data/a/1.jpg"), (200, 100));
+        let boxes = |path: &str| file.boxes(&photo(path), (200, 100), &PixelLimits::default()).unwrap();
+        let found = boxes("data/a/1.jpg");
         let corners: Vec<[f32; 4]> = found.boxes.iter().map(|it| [it.x1, it.y1, it.x2, it.y2]).collect();
         assert_eq!(corners, [[0.1, 0.1, 0.5, 0.6], [0.5, 0.5, 1.0, 1.0]]);
         assert_eq!(found.outside.len(), 2);
         assert!(found.outside[0].starts_with("line 1, 1.jpg: box is [0.75, 0, 1.3, 1]"), "{:?}", found.outside);
         // Another folder's photo of the same name has only the boxes of the line without a folder.
-        assert_eq!(file.boxes(&photo("data/b/1.jpg"), (200, 100)).boxes.len(), 1);
+        assert_eq!(boxes("data/b/1.jpg").boxes.len(), 1);
         let unused = file.unused();
         let causes: Vec<_> = unused.iter().map(|(cause, _)| cause.name()).collect();
         assert_eq!(

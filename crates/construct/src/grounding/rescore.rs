@@ -1,18 +1,14 @@
-//! The rescore stage: compares every box of a photo with every phrase of the photo, and with the phrases of the
+//! The rescore stage: compares every box of a photo with every phrase of the photo, and with the noun chunks of the
 //! previous photo.
-
-use std::fs::{File, OpenOptions};
-use std::io::{BufRead as _, BufReader, Write as _};
-use std::path::{Path, PathBuf};
 
 use conifer_data::{BBox, Broken, ImageRef, Picture};
 use rayon::prelude::*;
 
 use super::boxes::photo_cause;
-use super::{GroundingPipeline, GroundingStage, PhotoBoxes, ScoredPhoto};
-use crate::pipeline::work_folder::read_rows;
+use super::partial::PartialFile;
+use super::{GroundingPipeline, GroundingStage, PhotoBoxes, PhraseKind, PhraseSpans, ScoredPhoto};
+use crate::Result;
 use crate::pipeline::{StageReport, WorkFolder};
-use crate::{Error, Result};
 
 /// Number of photos whose crops are embedded together.
 const PHOTOS: usize = 8;
@@ -68,15 +64,19 @@ pub(super) fn run(
 }
 
 /// Copies the rows to the stage's file and counts them.
-fn finish(work: &WorkFolder<GroundingStage>, partial: PartialFile, by: String) -> Result<StageReport<GroundingStage>> {
+fn finish(
+    work: &WorkFolder<GroundingStage>,
+    partial: PartialFile<ScoredPhoto>,
+    by: String,
+) -> Result<StageReport<GroundingStage>> {
     let mut report = StageReport::new(GroundingStage::Rescore, by);
     let mut file = work.create(GroundingStage::Rescore)?;
     for row in partial.rows()? {
-        let row: ScoredPhoto = row?;
+        let row = row?;
         let phrases = &row.photo.photo.phrases;
-        report.entered += phrases.len() as u64;
+        phrases.iter().for_each(|it| report.enter_phrase(it.kind));
         let Some((cause, fault)) = &row.fault else {
-            report.left += phrases.len() as u64;
+            phrases.iter().for_each(|it| report.leave_phrase(it.kind));
             file.write(&row)?;
             continue;
         };
@@ -100,7 +100,9 @@ fn score(
     for (at, picture) in pictures.iter().enumerate() {
         let Ok(picture) = picture else { continue };
         let foreign = at.checked_sub(1).map_or(before, |at| photos.get(at));
-        let phrases = photos[at].phrases().chain(foreign.into_iter().flat_map(PhotoBoxes::phrases)).collect();
+        let own = photos[at].photo.phrases.iter();
+        let foreign = foreign.into_iter().flat_map(|it| &it.photo.phrases).filter(|it| it.kind == PhraseKind::Chunk);
+        let phrases = own.chain(foreign).map(|it: &PhraseSpans| it.text.as_str()).collect();
         let boxes = photos[at].boxes.iter().map(|&[x1, y1, x2, y2]| BBox { x1, y1, x2, y2 }).collect();
         requests.push(RegionRequest { picture, boxes, phrases });
     }
@@ -119,108 +121,6 @@ fn score(
     Ok(scored)
 }
 
-impl PhotoBoxes {
-    fn phrases(&self) -> impl Iterator<Item = &str> {
-        self.photo.phrases.iter().map(|it| it.text.as_str())
-    }
-}
-
 fn rounded(similarity: f32) -> f32 {
     (similarity * DIGITS).round() / DIGITS
-}
-
-/// Finished rows of an unfinished stage. The first line is the key of the stage.
-struct PartialFile {
-    path: PathBuf,
-    file: File,
-    /// Number of finished rows.
-    rows: usize,
-}
-
-impl PartialFile {
-    /// Opens the file if it was begun with this key, or begins a new file. The rows of a group that a killed run left
-    /// incomplete are dropped: the last bits of a similarity depend on its batch.
-    fn open(path: &Path, key: &str, group: usize) -> Result<Self> {
-        let text = match std::fs::read(path) {
-            Ok(text) => text,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Vec::new(),
-            Err(error) => return Err(Error::io("read", path)(error)),
-        };
-        let ends: Vec<usize> = (0..text.len()).filter(|at| text[*at] == b'\n').map(|at| at + 1).collect();
-        let head = format!("{{\"key\":\"{key}\"}}\n");
-        let io = |action| Error::io(action, path);
-        if !text.starts_with(head.as_bytes()) {
-            let mut file = File::create(path).map_err(io("create"))?;
-            file.write_all(head.as_bytes()).map_err(io("write"))?;
-            return Ok(Self { path: path.to_owned(), file, rows: 0 });
-        }
-        let file = OpenOptions::new().append(true).open(path).map_err(io("open"))?;
-        let rows = (ends.len() - 1) / group * group;
-        file.set_len(ends[rows] as u64).map_err(io("write"))?;
-        Ok(Self { path: path.to_owned(), file, rows })
-    }
-
-    fn write(&mut self, rows: &[ScoredPhoto]) -> Result<()> {
-        let mut bytes = Vec::new();
-        for row in rows {
-            serde_json::to_writer(&mut bytes, row).map_err(|error| {
-                Error::invalid(format!("`{}`", self.path.display()), error.to_string(), "paths in UTF-8")
-            })?;
-            bytes.push(b'\n');
-        }
-        self.file.write_all(&bytes).map_err(Error::io("write", &self.path))
-    }
-
-    fn rows(&self) -> Result<impl Iterator<Item = Result<ScoredPhoto>> + use<>> {
-        let file = File::open(&self.path).map_err(Error::io("read", &self.path))?;
-        let mut reader = BufReader::new(file);
-        let mut head = String::new();
-        reader.read_line(&mut head).map_err(Error::io("read", &self.path))?;
-        Ok(read_rows(reader, self.path.clone()))
-    }
-
-    fn remove(self) -> Result<()> {
-        drop(self.file);
-        std::fs::remove_file(&self.path).map_err(Error::io("remove", &self.path))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    #![allow(clippy::unwrap_used)]
-    use super::*;
-    use crate::grounding::{PhotoPhrases, PhraseSpans};
-
-    fn row(id: &str) -> ScoredPhoto {
-        let phrases = vec![PhraseSpans { text: "a dog".to_owned(), spans: vec![[0, 0, 5]] }];
-        let photo = PhotoPhrases {
-            id: id.to_owned(),
-            photo: PathBuf::from("1.jpg"),
-            split: None,
-            captions: vec!["a dog".to_owned()],
-            phrases,
-        };
-        let photo = PhotoBoxes { photo, width: 10, height: 10, boxes: vec![[0.0, 0.0, 1.0, 1.0]] };
-        ScoredPhoto { photo, similarities: vec![vec![0.5]], foreign: Vec::new(), fault: None }
-    }
-
-    #[test]
-    fn a_killed_run_keeps_its_complete_rows() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("part.jsonl");
-        let mut file = PartialFile::open(&path, "k", 1).unwrap();
-        assert_eq!(file.rows, 0);
-        file.write(&[row("1"), row("2")]).unwrap();
-        drop(file);
-        let bytes = std::fs::read(&path).unwrap();
-        std::fs::write(&path, &bytes[..bytes.len() - 3]).unwrap();
-        let mut file = PartialFile::open(&path, "k", 1).unwrap();
-        assert_eq!(file.rows, 1);
-        file.write(&[row("2")]).unwrap();
-        let rows: Vec<_> = file.rows().unwrap().collect::<Result<_>>().unwrap();
-        assert_eq!(rows, [row("1"), row("2")]);
-        // An incomplete group is dropped, and another key starts again.
-        assert_eq!(PartialFile::open(&path, "k", 3).unwrap().rows, 0);
-        assert_eq!(PartialFile::open(&path, "other", 1).unwrap().rows, 0);
-    }
 }

@@ -6,13 +6,13 @@ use crate::pipeline::StageKind;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum GroundingStage {
-    /// Finds the noun chunks of the captions.
+    /// Finds the noun chunks and referring expressions of the captions.
     Phrases,
     /// Proposes boxes for each photo.
     Boxes,
     /// Compares each box with each phrase of its photo.
     Rescore,
-    /// Keeps the phrases whose best box reaches the threshold.
+    /// Keeps the noun chunks whose best box reaches the threshold, with their expressions.
     Keep,
 }
 

@@ -56,7 +56,7 @@ pub enum DropCause {
     NoPhrase,
     /// The noun is in the list of abstract nouns.
     AbstractNoun,
-    /// An earlier noun chunk of the photo has the same words. The position is added to the earlier chunk.
+    /// An earlier phrase of the photo has the same words. The position is added to the earlier phrase.
     RepeatedPhrase,
     /// No box of the photo is left.
     NoBox,
@@ -70,6 +70,8 @@ pub enum DropCause {
     SmallBox,
     /// The best box has less than the required similarity or probability.
     BelowThreshold,
+    /// The noun chunk of the expression was dropped.
+    ChunkDropped,
     /// No phrase of the photo is left.
     PhotoWithoutPhrase,
 }
@@ -110,6 +112,7 @@ impl DropCause {
             Self::BoxOutside => "box_outside",
             Self::SmallBox => "small_box",
             Self::BelowThreshold => "below_threshold",
+            Self::ChunkDropped => "chunk_dropped",
             Self::PhotoWithoutPhrase => "photo_without_phrase",
         }
     }

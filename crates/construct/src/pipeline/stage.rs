@@ -6,6 +6,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::DropCause;
+use crate::grounding::PhraseKind;
 
 /// Number of examples that a report keeps for each cause.
 const EXAMPLES: usize = 10;
@@ -81,6 +82,15 @@ impl CauseCount {
     }
 }
 
+/// Numbers of phrases of one kind.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PhraseCount {
+    /// Number of phrases that entered the stage.
+    pub entered: u64,
+    /// Number of phrases that left the stage.
+    pub left: u64,
+}
+
 /// Numbers of texts that entered and left a stage.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StageReport<S = Stage> {
@@ -93,6 +103,9 @@ pub struct StageReport<S = Stage> {
     pub entered: u64,
     /// Number of texts that left the stage: the rows that it wrote, or their phrases in a pipeline for phrases.
     pub left: u64,
+    /// `entered` and `left` by kind of phrase. Empty in a pipeline for hierarchies.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub kinds: BTreeMap<PhraseKind, PhraseCount>,
     /// Dropped texts by cause.
     pub dropped: BTreeMap<DropCause, CauseCount>,
     /// Other input that the stage did not use, by cause: captions of a stage that counts phrases, proposed boxes,
@@ -108,8 +121,20 @@ pub struct StageReport<S = Stage> {
 
 impl<S> StageReport<S> {
     pub(crate) fn new(stage: S, by: impl Into<String>) -> Self {
-        let (dropped, left_out) = (BTreeMap::new(), BTreeMap::new());
-        Self { stage, by: by.into(), entered: 0, left: 0, dropped, left_out, seconds: 0.0, reused: false }
+        let (kinds, dropped, left_out) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+        Self { stage, by: by.into(), entered: 0, left: 0, kinds, dropped, left_out, seconds: 0.0, reused: false }
+    }
+
+    /// Counts a phrase that entered the stage.
+    pub(crate) fn enter_phrase(&mut self, kind: PhraseKind) {
+        self.entered += 1;
+        self.kinds.entry(kind).or_default().entered += 1;
+    }
+
+    /// Counts a phrase that left the stage.
+    pub(crate) fn leave_phrase(&mut self, kind: PhraseKind) {
+        self.left += 1;
+        self.kinds.entry(kind).or_default().left += 1;
     }
 
     /// Counts a dropped text.

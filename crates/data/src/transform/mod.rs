@@ -16,7 +16,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use augment::{Augment, Blur, Crop, Jitter};
-pub use pad::white_pad;
+pub use pad::{PaddedPhoto, letterbox, white_pad};
 pub use resample::shrink;
 
 use crate::sample::{BBox, Picture, PixelLimits};

@@ -189,6 +189,24 @@ fn white_padding_is_centred() {
 }
 
 #[test]
+fn letterboxes_keep_the_shape_of_the_photo() {
+    let black = Picture { width: 40, height: 20, rgb: vec![0; 2400] };
+    // The width limits the scale to 3 / 4: 30 x 15 pixels, two rows above and three below.
+    let padded = letterbox(&black, 30, 20, 114);
+    assert_eq!((padded.left, padded.top, padded.width, padded.height), (0, 2, 30, 15));
+    assert_eq!(padded.picture.rgb[..180], [114; 180]);
+    assert_eq!(padded.picture.rgb[180..17 * 90], [0; 15 * 90]);
+    assert_eq!(padded.picture.rgb[17 * 90..], [114; 270]);
+    // The height limits the scale to 1 / 2.
+    let padded = letterbox(&black, 30, 10, 114);
+    assert_eq!((padded.left, padded.top, padded.width, padded.height), (5, 0, 20, 10));
+    // A line keeps one pixel.
+    let line = Picture { width: 1000, height: 1, rgb: vec![0; 3000] };
+    let padded = letterbox(&line, 8, 8, 114);
+    assert_eq!((padded.left, padded.top, padded.width, padded.height), (0, 3, 8, 1));
+}
+
+#[test]
 fn flips_are_involutions_and_commute_with_the_crop() {
     let photo = noise(7, 4, 1);
     let mut twice = photo.clone();

@@ -1,5 +1,6 @@
 //! `conifer build grounding`: phrases of captions with boxes in their photos.
 
+mod detector;
 mod page;
 mod scorer;
 
@@ -22,6 +23,7 @@ use crate::output::{columns, print, print_json};
 use crate::request::open_source;
 use crate::signal::stop_flag;
 
+use detector::DetectorBoxes;
 use page::GroundingReport;
 use scorer::ModelScorer;
 
@@ -59,6 +61,7 @@ pub(super) fn run(args: &GroundingArgs, as_json: bool, device: &Device) -> anyho
         work: work.clone(),
         seed: args.seed,
         keep_other_languages: args.keep_other_languages,
+        expressions: !args.no_expressions,
         min_box: args.min_box,
         area_weight: args.area_weight,
         threshold: match args.min_similarity {
@@ -75,9 +78,13 @@ pub(super) fn run(args: &GroundingArgs, as_json: bool, device: &Device) -> anyho
         Some(path) => AbstractNouns::read(path)?,
         None => AbstractNouns::default(),
     };
-    let proposer: Box<dyn BoxProposer> = match &args.proposals {
-        Some(path) => Box::new(ProposalFile::read(path)?),
-        None => Box::new(DenseWindows),
+    let proposer: Box<dyn BoxProposer> = match (&args.proposals, &args.detector.detector) {
+        (Some(path), _) => Box::new(ProposalFile::read(path)?),
+        // Only the boxes stage needs ONNX Runtime and the file.
+        (None, Some(path)) if stages.contains(&GroundingStage::Boxes) => {
+            Box::new(DetectorBoxes::open(path, &args.detector)?)
+        }
+        (None, _) => Box::new(DenseWindows),
     };
     let pipeline = GroundingPipeline::new(settings, chunker, abstract_nouns, proposer, scorer, &stop);
     let mut done: Vec<StageReport<GroundingStage>> = Vec::new();

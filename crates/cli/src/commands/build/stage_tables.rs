@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use conifer_construct::pipeline::{CauseCount, DropCause, StageKind, StageReport};
+use conifer_construct::pipeline::{CauseCount, DropCause, PhraseCount, StageKind, StageReport};
 use conifer_files::write_whole;
 use conifer_viz::{Block, Report};
 use serde::Serialize;
@@ -21,8 +21,8 @@ pub(super) fn stage_table<S: StageKind>(stages: &[StageReport<S>]) -> Vec<Vec<St
         let mut row = vec![
             it.stage.name().to_owned(),
             it.by.clone(),
-            it.entered.to_string(),
-            it.left.to_string(),
+            by_kind(it, it.entered, |count| count.entered),
+            by_kind(it, it.left, |count| count.left),
             seconds,
             counts(&it.dropped),
         ];
@@ -69,6 +69,16 @@ pub(super) fn write_report(folder: &Path, report: &impl Serialize, page: &Report
     write_whole(&folder.join("report.json"), (serde_json::to_string_pretty(report)? + "\n").as_bytes())?;
     write_whole(&folder.join("report.html"), page.html().as_bytes())?;
     Ok(())
+}
+
+/// A number of texts, and its parts by kind of phrase: `412 (300 chunks, 112 expressions)`.
+fn by_kind<S>(stage: &StageReport<S>, total: u64, count: impl Fn(&PhraseCount) -> u64) -> String {
+    if stage.kinds.is_empty() {
+        return total.to_string();
+    }
+    let parts: Vec<String> =
+        stage.kinds.iter().map(|(kind, phrases)| format!("{} {}s", count(phrases), kind.name())).collect();
+    format!("{total} ({})", parts.join(", "))
 }
 
 fn counts(causes: &BTreeMap<DropCause, CauseCount>) -> String {

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use conifer_construct::grounding::{Calibration, GroundedPhoto, GroundingStage};
+use conifer_construct::grounding::{Calibration, GroundedPhoto, GroundingStage, PhraseKind};
 use conifer_construct::pipeline::{StageReport, WorkFolder};
 use conifer_data::transform::{crop_box, shrink};
 use conifer_data::{BBox, ImageRef, PixelLimits, encode_png};
@@ -94,7 +94,11 @@ fn strip(photo: &GroundedPhoto) -> Block {
     };
     let mut figures = vec![Figure { png: png([0.0, 0.0, 1.0, 1.0]), caption: photo.id.clone(), ..Figure::default() }];
     figures.extend(photo.phrases.iter().map(|it| {
-        let note = it.probability.map_or_else(|| format!("{:.3}", it.similarity), |p| format!("{:.0} %", 100.0 * p));
+        let mut note =
+            it.probability.map_or_else(|| format!("{:.3}", it.similarity), |p| format!("{:.0} %", 100.0 * p));
+        if it.kind == PhraseKind::Expression {
+            note.push_str(", expression");
+        }
         Figure { png: png(it.bbox), caption: it.text.clone(), note, marked: false }
     }));
     Block::Strip { heading: photo.captions.first().cloned().unwrap_or_default(), figures }
