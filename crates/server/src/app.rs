@@ -12,7 +12,7 @@ use conifer_search::{EmbeddingEndpoint, EndpointError};
 
 use crate::error::{HttpError, HttpResult};
 use crate::metrics::{GaugeGuard, Metrics};
-use crate::{api, embedding_queue, limits, set};
+use crate::{api, embedding_queue, layer_jobs, limits, set};
 
 /// State shared by all request handlers.
 pub(crate) struct Server {
@@ -24,6 +24,7 @@ pub(crate) struct Server {
     pub(crate) photos: api::photos::UploadedPhotos,
     pub(crate) thumbnails: api::thumbnails::Thumbnails,
     pub(crate) explorer: set::explorer::Explorer,
+    pub(crate) layer_jobs: layer_jobs::LayerJobs,
     /// Predicts classes, if the server has a threshold.
     pub(crate) predictor: Option<api::predict::ServedPredictor>,
     pub(crate) metrics: Arc<Metrics>,

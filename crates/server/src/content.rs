@@ -1,6 +1,7 @@
 //! The content that a server serves.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use conifer_data::Source;
 use conifer_index::Snapshot;
@@ -8,6 +9,7 @@ use conifer_model::embed::Embedder;
 use conifer_search::EndpointSettings;
 
 use crate::api::predict::ServedPredictor;
+use crate::layer_maker::LayerMaker;
 use crate::set::layers::DISC;
 use crate::start_error::{Error, Result};
 
@@ -32,6 +34,8 @@ pub struct ServedContent {
     pub shard: Option<(usize, usize)>,
     /// Projections of the rows, which the explorer offers as layers of its map beside the built-in disc.
     pub maps: Vec<ServedMap>,
+    /// Computes further layers when a client asks for them.
+    pub layer_maker: Option<Arc<dyn LayerMaker>>,
 }
 
 /// A projection of rows of the set to two dimensions, as `conifer project` writes it.
@@ -100,6 +104,7 @@ impl ServedContent {
             cells: false,
             shard: None,
             maps: Vec::new(),
+            layer_maker: None,
         }
     }
 }

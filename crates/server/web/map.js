@@ -12,6 +12,7 @@ import { placeLabels, pointLabels, withDistances } from "./labels.js";
 import { pointsInside } from "./lasso.js";
 import { brief } from "./long.js";
 import { markShapes, textMeasure } from "./marks.js";
+import { newLayer } from "./newlayer.js";
 import { channels, plainRenderer } from "./paint.js";
 import { savePng, saveSvg } from "./picture.js";
 import { followPointer } from "./pointer.js";
@@ -33,7 +34,7 @@ const EVERY_DEPTH = [-1e30, 1e30];
 const NO_LINES = new Float32Array(0);
 const SAID = {
   disc: "The distance from the centre is the distance from the root: general inside, specific outside. Directions are projected from many dimensions to two, so neighbours on the map need not be neighbours in the space. The cone has its true opening.",
-  other: "This map was computed by `conifer project`. Depths and the depth range are those of the set, also where the map shows only one factor. It has no cones, because their opening holds only where the root is at the centre.",
+  other: "This map is a projection of the set. Depths and the depth range are those of the set, also where the map shows only one factor. It has no cones, because their opening holds only where the root is at the centre.",
 };
 
 /** Creates the map in `node`. `hits()` returns the rows of the results, which are drawn as rings. */
@@ -68,6 +69,7 @@ export function map(node, { info, say, open, hits }) {
   let lines = NO_LINES;
   let coded = null;  // from loadCodes, of the column that the state names
   let legend = { entries: [] };
+  let colours = new Uint32Array(0); // of the points, as drawn
   let range = EVERY_DEPTH;
   const eye = new Eye();
   let loading = null; // name of the layer that is being loaded
@@ -99,6 +101,11 @@ export function map(node, { info, say, open, hits }) {
     keepDepth({ depth });
   });
   const legendNode = el("div.legend");
+  const maker = el("details.newlayer");
+  const showJob = newLayer(maker, { info, ready: (reply, name) => {
+    listLayers(reply.layers);
+    if (current().view === "map") update({ layer: name });
+  } });
   const tools = el("div.maptools", {}, layer, colour, tick("labels", "labels"), tick("contours", "density"),
     el("button", { type: "button", onclick: () => fit() }, "Fit"),
     el("button", { type: "button", onclick: () => glide(...(data.root ?? [0, 0])), title: "Move the root back to the centre" }, "Root"),
@@ -107,22 +114,29 @@ export function map(node, { info, say, open, hits }) {
       encircled([[0, 0], [eye.width, 0], [eye.width, eye.height], [0, eye.height]]) }, "List view"),
     el("button", { type: "button", id: "save-png", title: "Save what the map shows as PNG", onclick: () => savePicture("png") }, "PNG"),
     el("button", { type: "button", id: "save-svg", title: "Save what the map shows as SVG", onclick: () => savePicture("svg") }, "SVG"),
-    el("div.deep", { title: "Show only points of these depths" }, slider.node), legendNode);
+    el("div.deep", { title: "Show only points of these depths" }, slider.node), legendNode, maker);
+
+  function listLayers(all) {
+    layers = all;
+    fill(layer, layers.map((it) => el("option", { value: it.name }, brief(it.title, 60))));
+    layer.hidden = layers.length < 2;
+    if (data) layer.value = data.layer;
+  }
 
   async function load(state) {
     fill(node, el("p.busy", {}, "Loading the map …"));
     data = null;
     try {
       const all = await newest(async (signal) => {
-        const { layers: there } = await get("/api/map/layers", signal);
-        const name = there.some((it) => it.name === state.layer) ? state.layer : START.layer;
+        const there = await get("/api/map/layers", signal);
+        const name = there.layers.some((it) => it.name === state.layer) ? state.layer : START.layer;
         const [points, words] = await Promise.all([loadPoints(name, limit, signal), get(`/api/map/labels?${new URLSearchParams({ layer: name })}`, signal)]);
         return { there, points, words: words.labels };
       });
       if (!all) return;
       const begun = performance.now();
-      layers = all.there;
-      fill(layer, layers.map((it) => el("option", { value: it.name }, brief(it.title, 60))));
+      listLayers(all.there.layers);
+      showJob(all.there);
       coded = null;
       outline = null;
       list.clear();
@@ -155,7 +169,6 @@ export function map(node, { info, say, open, hits }) {
     range = current().depth ?? EVERY_DEPTH;
     traceLines();
     layer.value = data.layer;
-    layer.hidden = layers.length < 2;
     caveat.textContent = SAID[data.layer === START.layer ? "disc" : "other"];
   }
 
@@ -176,13 +189,15 @@ export function map(node, { info, say, open, hits }) {
     theme = Object.fromEntries(["disc", "line", "accent", "ink", "image", "text", "box_image", "box_text"]
       .map((name) => [name, value(`--${name.replace("_", "-")}`)]));
     const found = colourPoints(data, current().colour, coded, info, theme);
-    renderer.colours(found.words, found.behind);
     legend = found.legend;
-    fill(legendNode, legend.entries ? legend.entries.map(([css, text]) => {
+    colours = found.words;
+    renderer.colours(colours, found.behind);
+    const entries = (all) => all.map(([css, text]) => {
       const dot = el("i.dot");
       dot.style.background = css;
       return el("span", {}, dot, text);
-    }) : [el("span", {}, number(legend.min, 2)), el("i.ramp"), el("span", {}, number(legend.max, 2))]);
+    });
+    fill(legendNode, legend.entries ? entries(legend.entries) : [el("span", {}, number(legend.min, 2)), el("i.ramp"), el("span", {}, number(legend.max, 2))]);
     redraw();
   }
 
@@ -308,12 +323,9 @@ export function map(node, { info, say, open, hits }) {
     };
     if (kind === "png") savePng(view, words, painted, shapes());
     else {
-      const { words: colours } = colourPoints(data, current().colour, coded, info, theme);
       const dots = { x: [], y: [], colours: [] };
-      for (let i = 0; i < data.x.length; i++) {
-        if (!shown(i)) continue;
+      for (const i of seen()) {
         const [x, y] = eye.screen(data.x[i], data.y[i]);
-        if (!eye.sees(x, y)) continue;
         dots.x.push(x);
         dots.y.push(y);
         dots.colours.push(colours[i]);
@@ -321,6 +333,15 @@ export function map(node, { info, say, open, hits }) {
       saveSvg(view, words, painted, shapes(true), dots, dotRadius());
     }
     resize();
+  }
+
+  /** The indices of the points on the stage. */
+  function seen() {
+    const all = [];
+    for (let i = 0; i < data.x.length; i++) {
+      if (shown(i) && eye.sees(...eye.screen(data.x[i], data.y[i]))) all.push(i);
+    }
+    return all;
   }
 
   // --- moving

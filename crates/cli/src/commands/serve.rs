@@ -1,6 +1,7 @@
 //! `conifer serve` opens the set, model, threshold and photos that its arguments name and starts a server for them.
 //! `conifer front` starts a server that queries other servers.
 
+mod layers;
 mod maps;
 
 use std::net::SocketAddr;
@@ -17,6 +18,7 @@ use conifer_server::{BoundServer, LogFormat, Reporter, ServedContent, ServedPred
 use indicatif::ProgressBar;
 use serde_json::json;
 
+use self::layers::SetProjections;
 use super::embed::DATA_RECORDS;
 use crate::arguments::{DataArgs, FrontArgs, ListenArgs, ServeArgs};
 use crate::embedder::ModelEmbedder;
@@ -52,6 +54,7 @@ pub(crate) fn serve(mut args: ServeArgs, as_json: bool, device: &Device) -> anyh
         (Some(model), Some(source)) => Some(model.with_text_vectors(source.as_ref())?),
         (model, _) => model,
     };
+    let layer_maker = SetProjections::new(&args.set, &set.spec, set.len());
     let content = ServedContent {
         set,
         model: model.map(ModelEmbedder::into_inner),
@@ -62,6 +65,7 @@ pub(crate) fn serve(mut args: ServeArgs, as_json: bool, device: &Device) -> anyh
         cells: args.cells,
         shard: args.shard,
         maps,
+        layer_maker: Some(Arc::new(layer_maker)),
     };
     Ok(server.serve(content, Arc::new(TerminalReporter::new(as_json)))?)
 }

@@ -38,6 +38,7 @@ pub(crate) const ASSETS: &[Asset] = &[
     js("main.js", include_str!("../../web/main.js")),
     js("map.js", include_str!("../../web/map.js")),
     js("marks.js", include_str!("../../web/marks.js")),
+    js("newlayer.js", include_str!("../../web/newlayer.js")),
     js("paint.js", include_str!("../../web/paint.js")),
     js("path.js", include_str!("../../web/path.js")),
     js("picture.js", include_str!("../../web/picture.js")),

@@ -9,8 +9,8 @@ use conifer_embeddings::Modality;
 
 use crate::Server;
 use crate::api::extract::QueryParams;
+use crate::api::map_requests::MapLabelsParams;
 use crate::api::replies::{LabelsReply, MapLabel};
-use crate::api::requests::MapLabelsParams;
 use crate::body::json;
 use crate::error::HttpResult;
 use crate::set::state::{RowClasses, ServedSet};

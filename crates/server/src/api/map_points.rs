@@ -13,7 +13,7 @@ use serde::Serialize;
 
 use crate::Server;
 use crate::api::extract::QueryParams;
-use crate::api::requests::{MapPointsParams, PointField};
+use crate::api::map_requests::{MapPointsParams, PointField};
 use crate::body::typed;
 use crate::error::{HttpError, HttpResult};
 use crate::set::state::{BOX, ServedSet};

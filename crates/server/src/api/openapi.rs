@@ -6,14 +6,15 @@ use schemars::{JsonSchema, Schema};
 use serde_json::{Map, Value, json};
 
 use crate::api::info::ServerInfo;
+use crate::api::map_requests::{LayerRequest, MapLabelsParams, MapParams, MapPointsParams};
 use crate::api::replies::{
     BoxesReply, ClassReply, ErrorReply, FactorReply, FactorsReply, HealthReply, HierarchyReply, LabelsReply,
-    LayersReply, MapReply, MapRowReply, NeighboursReply, PathReply, PhotoReply, PointReply, PredictionReply, RowReply,
-    SearchReply,
+    LayerJobReply, LayersReply, MapReply, MapRowReply, NeighboursReply, PathReply, PhotoReply, PointReply,
+    PredictionReply, RowReply, SearchReply,
 };
 use crate::api::requests::{
-    HierarchyRequest, MapLabelsParams, MapParams, MapPointsParams, NeighbourParams, PointRequest, RowIdParams,
-    RowListRequest, SearchRequest, ThumbnailParams, TraverseRequest, TreeParams, non_null,
+    HierarchyRequest, NeighbourParams, PointRequest, RowIdParams, RowListRequest, SearchRequest, ThumbnailParams,
+    TraverseRequest, TreeParams, non_null,
 };
 use crate::body::typed;
 
@@ -60,7 +61,7 @@ pub fn document() -> Value {
             error(&mut schemas, "Timeout. On a front also: a shard does not answer, or serves another set.");
         operation["responses"]["504"] =
             error(&mut schemas, "The embedding endpoint of the server did not answer in time.");
-        paths.insert(path.to_owned(), json!({ method: operation }));
+        paths.entry(path).or_insert_with(|| json!({}))[method] = operation;
     }
     let mut components = schemas.requests.take_definitions(true);
     components.extend(schemas.replies.take_definitions(true));
@@ -103,6 +104,7 @@ fn operations(schemas: &mut Schemas) -> Vec<(&'static str, &'static str, Operati
     let row = || path_parameter("row", "The number of a row.", json!({ "type": "integer", "minimum": 0 }));
     let factor = "The number of a factor, from 0; the explorer counts from 1.";
     let factor = path_parameter("factor", factor, json!({ "type": "integer", "minimum": 0 }));
+    let layer = path_parameter("name", "The name of a layer.", text.clone());
     let asset = path_parameter("name", "The name of a file.", text.clone());
     let binary = json!({ "type": "string", "contentMediaType": "application/octet-stream" });
     let jpeg = json!({ "type": "string", "contentMediaType": "image/jpeg" });
@@ -127,7 +129,9 @@ fn operations(schemas: &mut Schemas) -> Vec<(&'static str, &'static str, Operati
         ("/api/rows/{row}/thumbnail", "get", Operation::new("Returns the picture of a row. For a box this is its part of the photo, or the whole photo with `whole=true`.").with(row()).query::<ThumbnailParams>(schemas).returns("image/jpeg", jpeg)),
         ("/api/map", "get", Operation::new("Returns rows projected into the Poincare disc. The distance from the centre shows the distance from the root.").query::<MapParams>(schemas).json::<MapReply>(schemas)),
         ("/api/map/row/{row}", "get", Operation::new("Returns the position of a row in the disc and the half-aperture of its cone in radians.").with(row()).json::<MapRowReply>(schemas)),
-        ("/api/map/layers", "get", Operation::new("Lists the layers of the map: the built-in disc and the projections that the server was given.").json::<LayersReply<'_>>(schemas)),
+        ("/api/map/layers", "get", Operation::new("Lists the layers of the map: the built-in disc and the projections that the server was given or has computed. Names the methods that compute further layers, and the progress of the current computation.").json::<LayersReply<'_>>(schemas)),
+        ("/api/map/layers", "post", Operation::new("Computes a projection of the set in the background, as a new layer of the map; one at a time (409). 403: the server computes no layers.").reads::<LayerRequest>(schemas).json::<LayerJobReply>(schemas)),
+        ("/api/map/layers/{name}", "delete", Operation::new("Cancels the computation of a layer. It stops after its current step.").with(layer).json::<LayerJobReply>(schemas)),
         ("/api/map/points", "get", Operation::new(MAP_POINTS).query::<MapPointsParams>(schemas).returns("application/octet-stream", binary)),
         ("/api/map/labels", "get", Operation::new("Returns words for the map, from general to specific: the classes of the set and its short texts.").query::<MapLabelsParams>(schemas).json::<LabelsReply<'_>>(schemas)),
         ("/api/factors", "get", Operation::new("Returns the factors of a product space, with the mean and maximum depth of the rows.").json::<FactorsReply<'_>>(schemas)),

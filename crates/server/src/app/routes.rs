@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::extract::{DefaultBodyLimit, Request, State};
 use axum::http::StatusCode;
 use axum::response::Response;
-use axum::routing::{MethodRouter, get, post};
+use axum::routing::{MethodRouter, delete, get, post};
 use axum::{Router, middleware};
 
 use crate::Server;
@@ -45,6 +45,8 @@ pub(crate) fn routes() -> Vec<ServerRoute> {
         ("get", "/api/map", get(map::map)),
         ("get", "/api/map/row/{row}", get(map::map_row)),
         ("get", "/api/map/layers", get(map::layers)),
+        ("post", "/api/map/layers", post(map::new_layer)),
+        ("delete", "/api/map/layers/{name}", delete(map::cancel_layer)),
         ("get", "/api/map/points", get(map_points::points)),
         ("get", "/api/map/labels", get(map_labels::labels)),
         ("get", "/api/factors", get(factors::factors)),

@@ -1,0 +1,260 @@
+//! Layers of the explorer's map that the server computes.
+
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use conifer_embeddings::{EmbeddingSet, Modality, Provenance};
+use conifer_geometry::{ManifoldSpec, Root};
+use serde_json::{Value, json};
+
+use super::explorer::{ExplorerServer, set, set_of};
+use super::{command, good};
+
+/// Number of rows for which UMAP takes seconds.
+const MANY: usize = 6000;
+
+/// Rows in spirals around the origin.
+fn many_rows(folder: &Path) {
+    let spec = ManifoldSpec::lorentz(5, 0.7);
+    let ids = (0..MANY).map(|row| format!("r{row}")).collect();
+    let points =
+        (0..MANY * 5).map(|at| 0.0005 * (at / 5) as f32 * ((at * 7 + at / 5) as f32).sin()).collect::<Vec<f32>>();
+    let set = EmbeddingSet::new(spec, Root::Origin, ids, vec![Modality::Image; MANY], points, Provenance::default());
+    set.unwrap().save(&folder.join("set")).unwrap();
+}
+
+/// The job when it has one of these states, at most a minute later.
+fn when(server: &ExplorerServer, states: &[&str]) -> Value {
+    let begun = Instant::now();
+    loop {
+        let job = server.json("/api/map/layers")["job"].clone();
+        if states.iter().any(|state| job["state"] == *state) {
+            return job;
+        }
+        assert!(begun.elapsed() < Duration::from_secs(60), "{job}");
+        std::thread::sleep(Duration::from_millis(30));
+    }
+}
+
+fn compute(server: &ExplorerServer, body: &Value) -> Value {
+    let (status, started) = server.post("/api/map/layers", body);
+    assert_eq!(status, 200, "{started}");
+    assert_eq!((&started["by"], &started["sample"]), (&body["by"], &body["sample"]));
+    when(server, &["done", "failed", "cancelled"])
+}
+
+fn delete(server: &ExplorerServer, path: &str) -> (u16, Value) {
+    let (status, _, body) =
+        server.ask(&format!("DELETE {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"));
+    (status, serde_json::from_str(&body).unwrap())
+}
+
+fn refused(server: &ExplorerServer, path: &str, body: &Value, expected: u16, word: &str) {
+    let (status, answer) = server.post(path, body);
+    let message = answer["error"]["message"].as_str().unwrap_or_default();
+    assert!(status == expected && message.contains(word), "{body}: {status} {answer}");
+}
+
+#[test]
+fn computed_layers_are_those_of_project_and_stay_with_the_set() {
+    let folder = tempfile::tempdir().unwrap();
+    set(folder.path());
+    let server = ExplorerServer::start(folder.path(), &[]);
+    let before = server.json("/api/map/layers");
+    assert!(before.get("job").is_none() && before.get("refused").is_none(), "{before}");
+    let methods: Vec<&str> =
+        before["methods"].as_array().unwrap().iter().map(|it| it["by"].as_str().unwrap()).collect();
+    assert_eq!(methods, ["umap", "horopca", "cosne", "tangent-pca", "depth"]);
+    for (body, name) in [
+        (json!({ "by": "umap" }), "umap"),
+        (json!({ "by": "horopca", "factor": 1 }), "horopca-factor-1"),
+        (json!({ "by": "tangent-pca", "name": "flat" }), "flat"),
+    ] {
+        let job = compute(&server, &body);
+        assert_eq!((&job["state"], &job["name"], job.get("message")), (&json!("done"), &json!(name), None), "{job}");
+        let (by, factor) = (body["by"].as_str().unwrap(), body["factor"].as_u64().map(|it| it.to_string()));
+        let mut args = vec!["project", "set", "--by", by, "--out", name];
+        args.extend(factor.iter().flat_map(|it| ["--factor", it]));
+        good(folder.path(), &args);
+        for file in ["points.csv", "map.html", "map.json", "projection.json"] {
+            let read = |home: &str| std::fs::read(folder.path().join(home).join(name).join(file)).unwrap();
+            assert!(read("set/maps") == read("."), "{name}/{file}");
+        }
+        refused(&server, "/api/map/layers", &body, 409, "exists; give another `name`");
+    }
+    let layers = server.json("/api/map/layers")["layers"].clone();
+    assert_eq!(
+        layers[2],
+        json!({ "name": "horopca-factor-1", "title": "horopca-factor-1 · horopca, factor 1", "rows": 4, "disc": true })
+    );
+    let points = server.points("?layer=flat");
+    drop(server);
+    let server = ExplorerServer::start(folder.path(), &[]);
+    assert_eq!(server.points("?layer=flat"), points);
+    let again = server.json("/api/map/layers");
+    // The maps of a folder are listed by name.
+    let sorted = |layers: &Value| {
+        let mut all: Vec<String> = layers.as_array().unwrap().iter().map(Value::to_string).collect();
+        all.sort();
+        all
+    };
+    assert_eq!(sorted(&again["layers"]), sorted(&layers));
+    assert!(again.get("job").is_none());
+}
+
+#[test]
+fn wrong_requests_for_layers_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    set(folder.path());
+    std::fs::create_dir_all(folder.path().join("set/maps/taken")).unwrap();
+    let server = ExplorerServer::start(folder.path(), &[]);
+    for (body, status, word) in [
+        (json!({}), 422, "missing field `by`"),
+        (json!([1]), 422, "expected an object"),
+        (
+            json!({ "by": "pca" }),
+            422,
+            "`by` is `pca`; expected one of `umap`, `horopca`, `cosne`, `tangent-pca`, `depth`",
+        ),
+        (json!({ "by": "umap", "samples": 5 }), 422, "did you mean `sample`?"),
+        (json!({ "by": "umap", "sample": 0 }), 422, "`sample` is 0; expected at least 1"),
+        (json!({ "by": "umap", "sample": 3 }), 422, "expected at least 4 for `umap`"),
+        (json!({ "by": "umap", "factor": 2 }), 422, "`factor` is 2; expected a number from 0 to 1"),
+        (json!({ "by": "cosne" }), 422, "without `factor`; expected a factor from 0 to 1"),
+        (json!({ "by": "umap", "name": "../umap" }), 422, "`name` is `../umap`"),
+        (json!({ "by": "umap", "name": "taken" }), 422, "a folder `maps/taken` that is not shown as a layer"),
+        (json!({ "by": "umap", "name": "disc" }), 409, "a layer `disc` exists"),
+    ] {
+        refused(&server, "/api/map/layers", &body, status, word);
+    }
+    let (status, answer) = delete(&server, "/api/map/layers/umap");
+    assert!(status == 404 && answer.to_string().contains("no layer `umap` is being computed"), "{answer}");
+    // A request of a page of another site.
+    let (status, _, answer) = server.ask(
+        "POST /api/map/layers HTTP/1.1\r\nHost: localhost\r\nOrigin: http://evil.example\r\nConnection: close\r\n\
+         Content-Length: 13\r\n\r\n{\"by\":\"umap\"}",
+    );
+    assert!(status == 403 && answer.contains("cross-site"), "{answer}");
+    assert!(server.json("/api/map/layers").get("job").is_none());
+    // A projection that cannot be computed says why, and the next one can be.
+    let job = compute(&server, &json!({ "by": "cosne", "factor": 0, "sample": 1 }));
+    assert!(job["state"] == "failed" && job["message"].as_str().unwrap().contains("expected"), "{job}");
+    assert_eq!(compute(&server, &json!({ "by": "umap" }))["state"], "done");
+    drop(server);
+    let shard = ExplorerServer::start(folder.path(), &["--shard", "0/2"]);
+    refused(&shard, "/api/map/layers", &json!({ "by": "umap", "name": "more" }), 403, "a shard computes no layers");
+    assert!(shard.json("/api/map/layers")["refused"].as_str().unwrap().contains("a shard"));
+    drop(shard);
+    let open = ExplorerServer::start(folder.path(), &["--host", "0.0.0.0", "--allow-anyone"]);
+    refused(&open, "/api/map/layers", &json!({ "by": "umap", "name": "more" }), 403, "--allow-anyone");
+    assert!(!folder.path().join("set/maps/more").exists());
+}
+
+#[test]
+fn token_is_needed_to_compute_layers() {
+    let folder = tempfile::tempdir().unwrap();
+    set(folder.path());
+    std::fs::write(folder.path().join("token"), "0123456789abcdef").unwrap();
+    let server = ExplorerServer::start(folder.path(), &["--host", "0.0.0.0", "--token-file", "token"]);
+    let head = "POST /api/map/layers HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: 13\r\n";
+    let body = r#"{"by":"umap"}"#;
+    let (status, _, answer) = server.ask(&format!("{head}\r\n{body}"));
+    assert_eq!(status, 401, "{answer}");
+    let (status, _, answer) = server.ask(&format!("{head}Authorization: Bearer 0123456789abcdef\r\n\r\n{body}"));
+    assert_eq!(status, 200, "{answer}");
+}
+
+#[test]
+fn long_computations_can_be_watched_cancelled_and_continued() {
+    let folder = tempfile::tempdir().unwrap();
+    many_rows(folder.path());
+    let maps = folder.path().join("set/maps");
+    let mut server = ExplorerServer::start(folder.path(), &[]);
+    let umap = json!({ "by": "umap" });
+    assert_eq!(server.post("/api/map/layers", &umap).0, 200);
+    refused(&server, "/api/map/layers", &umap, 409, "`umap` is being computed");
+    refused(&server, "/api/map/layers", &json!({ "by": "tangent-pca" }), 409, "DELETE /api/map/layers/umap");
+    let begun = Instant::now();
+    let job = loop {
+        let job = when(&server, &["computing"]);
+        if job["stage"] == "epochs" && job["seconds_left"].is_number() {
+            break job;
+        }
+        assert!(begun.elapsed() < Duration::from_secs(60), "{job}");
+        std::thread::sleep(Duration::from_millis(10));
+    };
+    let (step, steps) = (job["step"].as_u64().unwrap(), job["steps"].as_u64().unwrap());
+    assert!(0 < step && step < steps && job["seconds_left"].as_f64().unwrap() > 0.0, "{job}");
+    // The server answers meanwhile.
+    assert_eq!(server.points("?limit=3").0["points"], 3);
+    server.refused("/api/map/points?layer=umap", 422, "expected one of `disc`");
+    let (status, answer) = delete(&server, "/api/map/layers/umap");
+    assert!(status == 200 && ["stopping", "cancelled"].contains(&answer["state"].as_str().unwrap()), "{answer}");
+    assert_eq!(when(&server, &["cancelled", "done", "failed"])["state"], "cancelled");
+    assert!(!maps.exists(), "a cancelled layer leaves nothing");
+    assert_eq!(delete(&server, "/api/map/layers/umap").0, 404);
+    // The end of the server keeps the state, and the next server continues.
+    assert_eq!(server.post("/api/map/layers", &umap).0, 200);
+    let begun = Instant::now();
+    while when(&server, &["computing"])["stage"] != "epochs" {
+        assert!(begun.elapsed() < Duration::from_secs(60));
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let pid = server.program.id().to_string();
+    assert!(Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
+    let begun = Instant::now();
+    while server.program.try_wait().unwrap().is_none() {
+        assert!(begun.elapsed() < Duration::from_secs(12), "the server does not end");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    assert!(maps.join(".umap.unfinished/umap.state").is_file() && !maps.join("umap").exists());
+    let server = ExplorerServer::start(folder.path(), &[]);
+    assert_eq!(compute(&server, &json!({ "by": "umap" }))["state"], "done");
+    assert!(!maps.join(".umap.unfinished").exists());
+    good(folder.path(), &["project", "set", "--by", "umap", "--out", "whole"]);
+    let read = |path: &Path| std::fs::read(path.join("points.csv")).unwrap();
+    assert!(read(&maps.join("umap")) == read(&folder.path().join("whole")), "a continued layer is another one");
+}
+
+#[test]
+fn set_that_changed_or_cannot_be_written_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    set(folder.path());
+    std::fs::write(folder.path().join("set/maps"), "in the way").unwrap();
+    let server = ExplorerServer::start(folder.path(), &[]);
+    let job = compute(&server, &json!({ "by": "umap" }));
+    assert!(job["state"] == "done" && job["message"].as_str().unwrap().contains("cannot be written"), "{job}");
+    let layers = server.json("/api/map/layers");
+    assert_eq!(layers["layers"][1]["title"], "umap · not saved");
+    assert_eq!(server.points("?layer=umap").0["points"], 4);
+    // The same folder with another label, while the server shows the old one.
+    std::fs::remove_dir_all(folder.path().join("set")).unwrap();
+    set_of(folder.path(), vec![Modality::Image; 4], &[("label", ["ox", "cat", "dog", ""])]);
+    let job = compute(&server, &json!({ "by": "tangent-pca" }));
+    assert!(job["state"] == "failed" && job["message"].as_str().unwrap().contains("the set has changed"), "{job}");
+    assert!(!job.to_string().contains(&*folder.path().to_string_lossy()), "{job}");
+}
+
+#[test]
+fn old_states_of_other_settings_are_reported() {
+    let folder = tempfile::tempdir().unwrap();
+    many_rows(folder.path());
+    // A command with other settings was stopped at once.
+    let args = ["project", "set", "--by", "umap", "--epochs", "3000", "--save-every", "0", "--out", "set/maps/umap"];
+    std::fs::create_dir(folder.path().join("set/maps")).unwrap();
+    let mut program = command(folder.path(), &args).spawn().unwrap();
+    let state = folder.path().join("set/maps/.umap.unfinished/settings.json");
+    let begun = Instant::now();
+    while !state.is_file() {
+        assert!(begun.elapsed() < Duration::from_secs(60));
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    program.kill().unwrap();
+    program.wait().unwrap();
+    let server = ExplorerServer::start(folder.path(), &[]);
+    let job = compute(&server, &json!({ "by": "umap" }));
+    let message = job["message"].as_str().unwrap_or_default();
+    assert!(job["state"] == "failed" && message.contains("--epochs `3000`") && message.starts_with("maps/"), "{job}");
+    assert_eq!(compute(&server, &json!({ "by": "umap", "name": "other", "sample": 50 }))["state"], "done");
+}
