@@ -9,6 +9,7 @@ pub(crate) mod hits;
 pub(crate) mod info;
 pub(crate) mod map;
 pub(crate) mod map_labels;
+pub(crate) mod map_page;
 pub(crate) mod map_points;
 pub(crate) mod map_requests;
 pub(crate) mod openapi;

@@ -1,6 +1,11 @@
-"""Checks of the explorer's map: layers that the server computes"""
+"""Checks of the explorer's map: layers that the server computes, and saved pages"""
 
-from drive_map import open_map, shows
+import json
+import os
+
+from drive_map import fitted, middle_of, open_map, points, shows
+
+FIRST = ".marks"
 
 
 def layers_reply(d):
@@ -44,3 +49,59 @@ def new_layers(d):
                 and d.page.get_by_label("Layer", exact=True).input_value() == "tangent-pca")
     d.expected = False
     d.shot("82_new_layer_shown")
+
+
+def saved_page(d):
+    open_map(d, "&colour=depth")
+    _, rows, x, y, _ = points(d)
+    with d.page.expect_download() as saved:
+        d.page.click("#save-html")
+    path = os.path.abspath(os.path.join(d.shots or "/tmp", "83_saved.html"))
+    saved.value.save_as(path)
+    d.page.wait_for_function("() => document.querySelector('#status').textContent.startsWith('Saved')")
+    context = d.page.context.browser.new_context(viewport={"width": 1200, "height": 800}, offline=True)
+    page, asked = context.new_page(), []
+    page.on("request", lambda it: asked.append(it.url))
+    page.on("pageerror", lambda e: d.problem(f"saved page: {e}"))
+    page.goto(f"file://{path}")
+    count = page.evaluate("data.x.length")
+    d.check(f"the saved page of {os.path.getsize(path):,} bytes has {count:,} points", saved.value.suggested_filename == "map.html" and 0 < count <= min(60_000, len(rows)))
+    d.check("it asks for no other file", asked == [f"file://{path}"])
+    d.check(f"it has a legend and is coloured as the map: {page.input_value('select')}", page.input_value("select") == "depth" and page.locator("#legend .scale").count() == 1)
+    places = dict(zip(rows, zip(x, y)))
+    own = page.evaluate("data.ids.map((id, i) => [Number(id.slice(1)), data.x[i], data.y[i]])") if page.evaluate("/^r\\d+$/.test(data.ids[0])") else []
+    d.check("the points are where they were", all(abs(px - places[row][0]) < 2e-6 and abs(py - places[row][1]) < 2e-6 for row, px, py in own))
+    half = page.evaluate("Math.min(canvas.clientWidth, canvas.clientHeight) / 2 / view.scale")
+    cx, cy, radius = middle_of(d)
+    d.check("it shows the same part", abs(half - (radius + 14) / (radius * fitted(x, y))) < 1e-6)
+    at = page.evaluate("(() => { const [x, y] = place(data.x[0], data.y[0]); const box = canvas.getBoundingClientRect(); return [box.left + x, box.top + y]; })()")
+    page.mouse.move(*at)
+    d.check(f"hovering shows a text: {page.inner_text('#tip')!r}", page.locator("#tip").is_visible() and page.inner_text("#tip") != "")
+    before = page.evaluate("view.scale")
+    page.mouse.wheel(0, -400)
+    page.wait_for_timeout(100)
+    d.check("the wheel zooms", page.evaluate("view.scale") > before)
+    page.mouse.down()
+    page.mouse.move(at[0] + 60, at[1] + 30)
+    page.mouse.up()
+    if d.shots:
+        page.screenshot(path=os.path.join(d.shots, "83_saved.png"))
+    context.close()
+    # A moved and zoomed disc, of which only some points are seen.
+    d.page.evaluate("window.scrollTo(0, 0)")
+    cx, cy, radius = middle_of(d)
+    d.page.mouse.dblclick(cx + radius * 0.5, cy + radius * 0.2)
+    d.page.wait_for_timeout(500)
+    d.page.mouse.move(cx, cy)
+    d.page.mouse.wheel(0, -900)
+    d.page.wait_for_timeout(200)
+    with d.page.expect_download() as saved, d.page.expect_request(lambda it: it.url.endswith("/api/map/page")) as asked:
+        d.page.click("#save-html")
+    sent = json.loads(asked.value.post_data)
+    with open(saved.value.path(), encoding="utf-8") as file:
+        data = json.loads(file.read().split('id="data">')[1].split("</script>")[0])
+    vx, vy, half = data["view"]
+    box = d.page.locator(FIRST).bounding_box()
+    wide, high = [half * side / min(box["width"], box["height"]) for side in [box["width"], box["height"]]]
+    inside = all(abs(px - vx) <= wide * 1.001 and abs(py - vy) <= high * 1.001 for px, py in zip(data["x"], data["y"]))
+    d.check(f"of a moved map, {len(data['x']):,} seen points are saved", inside and 0 < len(data["x"]) < len(rows) and sent["center"] != [0, 0])

@@ -18,6 +18,7 @@ import { savePng, saveSvg } from "./picture.js";
 import { followPointer } from "./pointer.js";
 import { indexOf, loadCodes, loadPoints, shrinkPoint } from "./points.js";
 import { caption, face, kindOf, missing, origin, trouble } from "./rows.js";
+import { savePage } from "./savedpage.js";
 import { drawShapes } from "./scene.js";
 import { COLUMN, current, START, update } from "./state.js";
 import { pointRenderer } from "./webgl.js";
@@ -114,6 +115,7 @@ export function map(node, { info, say, open, hits }) {
       encircled([[0, 0], [eye.width, 0], [eye.width, eye.height], [0, eye.height]]) }, "List view"),
     el("button", { type: "button", id: "save-png", title: "Save what the map shows as PNG", onclick: () => savePicture("png") }, "PNG"),
     el("button", { type: "button", id: "save-svg", title: "Save what the map shows as SVG", onclick: () => savePicture("svg") }, "SVG"),
+    el("button", { type: "button", id: "save-html", title: "Save the points on the stage as one HTML file with zoom and texts, which needs no network", onclick: saveHtml }, "HTML"),
     el("div.deep", { title: "Show only points of these depths" }, slider.node), legendNode, maker);
 
   function listLayers(all) {
@@ -342,6 +344,18 @@ export function map(node, { info, say, open, hits }) {
       if (shown(i) && eye.sees(...eye.screen(data.x[i], data.y[i]))) all.push(i);
     }
     return all;
+  }
+
+  async function saveHtml() {
+    const points = seen();
+    if (!points.length) return say("No point is on the stage. Press “Fit”, or widen the depth range.");
+    say("Saving the page …");
+    try {
+      const saved = await savePage({ data, eye, info, state: current() }, points);
+      say(saved < points.length ? `Saved a sample of ${count(saved)} of the ${count(points.length)} points on the stage.` : `Saved the ${count(saved)} points on the stage.`);
+    } catch (error) {
+      say(error.message);
+    }
   }
 
   // --- moving

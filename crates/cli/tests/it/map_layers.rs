@@ -1,4 +1,4 @@
-//! Layers of the explorer's map that the server computes.
+//! Layers of the explorer's map that the server computes, and the pages that it saves.
 
 use std::path::Path;
 use std::process::Command;
@@ -234,6 +234,79 @@ fn set_that_changed_or_cannot_be_written_is_told() {
     let job = compute(&server, &json!({ "by": "tangent-pca" }));
     assert!(job["state"] == "failed" && job["message"].as_str().unwrap().contains("the set has changed"), "{job}");
     assert!(!job.to_string().contains(&*folder.path().to_string_lossy()), "{job}");
+}
+
+/// The data of a saved page.
+fn page(server: &ExplorerServer, body: &Value) -> Value {
+    let body = body.to_string();
+    let head = "POST /api/map/page HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n";
+    let (status, head, text) = server.ask(&format!("{head}Content-Length: {}\r\n\r\n{body}", body.len()));
+    assert!(
+        status == 200 && head.contains("text/html") && head.contains("default-src 'self'"),
+        "{body}: {head} {text}"
+    );
+    assert!(!text.contains("http://") && !text.contains("https://") && !text.contains("src="), "{text}");
+    let data = text.split_once("id=\"data\">").unwrap().1.split_once("</script>").unwrap().0;
+    serde_json::from_str(data).unwrap()
+}
+
+#[test]
+fn saved_page_has_the_points_and_their_texts() {
+    let folder = tempfile::tempdir().unwrap();
+    let columns = [
+        ("text", ["a </script> b", "a cat", "", "x"]),
+        ("size", ["1", "2.5", "-3", "4"]),
+        ("label", ["dog", "cat", "dog", ""]),
+    ];
+    set_of(folder.path(), vec![Modality::Image, Modality::Text, Modality::Image, Modality::BoxText], &columns);
+    let server = ExplorerServer::start(folder.path(), &[]);
+    let map = server.json("/api/map");
+    let data = page(
+        &server,
+        &json!({ "rows": [3, 0], "columns": ["label", "size", "depth", "modality"], "seen": 9, "view": [0.1, 0.2, 0.5] }),
+    );
+    assert_eq!((&data["ids"], &data["labels"]), (&json!(["d", "a"]), &json!(["x", "a </script> b"])));
+    assert_eq!(
+        (&data["title"], &data["disc"], &data["root"]),
+        (&json!("Disc by depth · 2 rows"), &json!(true), &json!([0.0, 0.0]))
+    );
+    assert_eq!(
+        (&data["view"], &data["notes"]),
+        (&json!([0.1, 0.2, 0.5]), &json!(["a sample of 2 of the 9 points that were seen"]))
+    );
+    let names: Vec<&String> = data["columns"].as_object().unwrap().keys().collect();
+    assert_eq!(names, ["label", "size", "depth", "modality"]);
+    assert_eq!((&data["columns"]["label"], &data["columns"]["size"]), (&json!(["", "dog"]), &json!([4.0, 1.0])));
+    assert_eq!(data["columns"]["modality"], json!(["box_text", "image"]));
+    // Colours are those of the whole set, numbers have a scale.
+    assert_eq!(data["coloured"]["label"], json!(["", "cat", "dog"]));
+    assert!(data["coloured"].get("size").is_none());
+    for (at, row) in [3, 0].into_iter().enumerate() {
+        for name in ["x", "y"] {
+            let (found, expected) = (data[name][at].as_f64().unwrap(), map[name][row].as_f64().unwrap());
+            assert!((found - expected).abs() < 1e-6, "{name} of row {row}");
+        }
+        assert!((data["columns"]["depth"][at].as_f64().unwrap() - map["depth"][row].as_f64().unwrap()).abs() < 1e-6);
+    }
+    let centre = [map["x"][1].as_f64().unwrap(), map["y"][1].as_f64().unwrap()];
+    let moved = page(&server, &json!({ "rows": [1], "center": centre }));
+    assert!(moved["x"][0].as_f64().unwrap().abs() < 1e-6 && moved["y"][0].as_f64().unwrap().abs() < 1e-6, "{moved}");
+    assert!((moved["root"][0].as_f64().unwrap() + centre[0]).abs() < 1e-6, "{moved}");
+    assert_eq!(moved["notes"], json!([]));
+    let big = json!({ "rows": [0], "columns": vec!["label"; 21] });
+    for (body, status, word) in [
+        (json!({ "rows": [] }), 422, "`rows` has 0 numbers"),
+        (json!({ "rows": [0, 4] }), 422, "`rows[1]` is 4; expected a row of the layer `disc`"),
+        (json!({ "rows": [0], "layer": "umap" }), 422, "expected one of `disc`"),
+        (json!({ "rows": [0], "columns": ["colour"] }), 422, "`column` is `colour`"),
+        (json!({ "rows": [0], "center": [1, 0] }), 422, "inside the unit disc"),
+        (json!({ "rows": [0], "view": [0, 0, 0] }), 422, "`view[2]` is 0"),
+        (json!({ "rows": [0], "view": [0, 0] }), 422, "`view`"),
+        (json!({ "row": [0] }), 422, "did you mean `rows`?"),
+        (big, 422, "`columns` has 21 names"),
+    ] {
+        refused(&server, "/api/map/page", &body, status, word);
+    }
 }
 
 #[test]

@@ -45,6 +45,7 @@ pub(crate) const ASSETS: &[Asset] = &[
     js("pointer.js", include_str!("../../web/pointer.js")),
     js("points.js", include_str!("../../web/points.js")),
     js("rows.js", include_str!("../../web/rows.js")),
+    js("savedpage.js", include_str!("../../web/savedpage.js")),
     js("scene.js", include_str!("../../web/scene.js")),
     js("search.js", include_str!("../../web/search.js")),
     js("selection.js", include_str!("../../web/selection.js")),

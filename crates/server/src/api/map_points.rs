@@ -115,7 +115,7 @@ fn respond(server: &Server, params: &MapPointsParams, limit: usize) -> HttpResul
 }
 
 /// The name and values of a column that rows can be coloured by.
-fn column_of<'a>(state: &'a ServedSet, column: &str) -> HttpResult<(&'a str, &'a [String])> {
+pub(crate) fn column_of<'a>(state: &'a ServedSet, column: &str) -> HttpResult<(&'a str, &'a [String])> {
     let shown = || state.columns.iter().filter(|(name, _)| *name != BOX);
     let found = shown().find(|(name, _)| *name == column);
     found.map(|(name, values)| (name.as_str(), values.as_slice())).ok_or_else(|| {

@@ -15,6 +15,9 @@ pub(crate) const MAP_ROWS: usize = 100_000;
 pub(crate) const MAX_MAP_ROWS: usize = 1_000_000;
 /// Maximum and default number of points of `/api/map/points`. A point has 18 bytes.
 pub(crate) const MAX_MAP_POINTS: usize = 10_000_000;
+/// Maximum number of rows and of columns of a saved page of the map.
+const MAX_PAGE_ROWS: usize = 60_000;
+const MAX_PAGE_COLUMNS: usize = 20;
 /// Maximum length of the name of a layer, which is also the name of its folder.
 const MAX_LAYER_NAME: usize = 60;
 
@@ -76,6 +79,31 @@ pub(crate) struct LayerRequest {
 
 object_only!(LayerRequest, "an object");
 
+/// Body of `POST /api/map/page`.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(remote = "Self", deny_unknown_fields)]
+#[schemars(rename = "MapPage")]
+pub(crate) struct MapPageRequest {
+    /// Name of a layer; the built-in disc by default.
+    pub(crate) layer: Option<String>,
+    /// Row numbers of the layer.
+    #[schemars(length(min = 1, max = MAX_PAGE_ROWS))]
+    pub(crate) rows: Vec<usize>,
+    /// Names of the columns that colour the points, the initial one first: `modality`, `depth` and columns of the set. `modality`
+    /// and `depth` by default.
+    #[schemars(length(max = MAX_PAGE_COLUMNS))]
+    columns: Option<Vec<String>>,
+    /// Point of a disc that is moved to the centre.
+    pub(crate) center: Option<[f64; 2]>,
+    /// The part of the map that is shown at first: x and y of its middle after the move, and half the shorter side of
+    /// the picture. All of it by default.
+    pub(crate) view: Option<[f64; 3]>,
+    /// Number of points of which the rows are a sample.
+    pub(crate) seen: Option<usize>,
+}
+
+object_only!(MapPageRequest, "an object");
+
 impl MapParams {
     /// # Errors
     /// 422: `limit` is out of range.
@@ -122,6 +150,36 @@ impl LayerRequest {
     }
 }
 
+impl MapPageRequest {
+    /// # Errors
+    /// 422: there are no rows or too many rows or columns, or the part of the map is not valid.
+    pub(crate) fn check(&self) -> HttpResult<()> {
+        if !(1..=MAX_PAGE_ROWS).contains(&self.rows.len()) {
+            let found = self.rows.len();
+            return Err(HttpError::invalid(format!("`rows` has {found} numbers; expected 1 to {MAX_PAGE_ROWS}")));
+        }
+        if self.columns().count() > MAX_PAGE_COLUMNS {
+            let found = self.columns().count();
+            return Err(HttpError::invalid(format!(
+                "`columns` has {found} names; expected at most {MAX_PAGE_COLUMNS}"
+            )));
+        }
+        if let Some([x, y]) = self.center.filter(|[x, y]| x.hypot(*y) >= 1.0) {
+            return Err(HttpError::invalid(format!("`center` is [{x}, {y}]; expected a point inside the unit disc")));
+        }
+        if let Some([_, _, half]) = self.view.filter(|[_, _, half]| *half <= 0.0) {
+            return Err(HttpError::invalid(format!("`view[2]` is {half}; expected a length above 0")));
+        }
+        Ok(())
+    }
+
+    pub(crate) fn columns(&self) -> impl Iterator<Item = &str> {
+        const DEFAULT: [&str; 2] = ["modality", "depth"];
+        let default = if self.columns.is_none() { &DEFAULT[..] } else { &[] };
+        self.columns.iter().flatten().map(String::as_str).chain(default.iter().copied())
+    }
+}
+
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
@@ -142,5 +200,23 @@ mod tests {
             assert!(error.status == 422 && error.message.contains("expected up to 60 letters"), "{wrong}: {error:?}");
         }
         assert!(recipe(json!({ "by": "umap", "sample": 0 })).unwrap_err().message.contains("`sample` is 0"));
+    }
+
+    #[test]
+    fn pages_are_checked() {
+        let error = |body: serde_json::Value| {
+            serde_json::from_value::<MapPageRequest>(body)
+                .unwrap()
+                .check()
+                .err()
+                .map(|it| it.message)
+                .unwrap_or_default()
+        };
+        assert_eq!(error(json!({ "rows": [1], "center": [0.6, 0.7], "view": [0, 0, 1] })), "");
+        assert!(error(json!({ "rows": [] })).contains("`rows` has 0 numbers; expected 1 to 60000"));
+        assert!(error(json!({ "rows": vec![0; 60_001] })).contains("`rows` has 60001 numbers"));
+        assert!(error(json!({ "rows": [1], "columns": vec!["a"; 21] })).contains("`columns` has 21 names"));
+        assert!(error(json!({ "rows": [1], "center": [0.6, 0.8] })).contains("inside the unit disc"));
+        assert!(error(json!({ "rows": [1], "view": [0, 0, 0] })).contains("`view[2]` is 0"));
     }
 }

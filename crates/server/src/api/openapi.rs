@@ -6,7 +6,7 @@ use schemars::{JsonSchema, Schema};
 use serde_json::{Map, Value, json};
 
 use crate::api::info::ServerInfo;
-use crate::api::map_requests::{LayerRequest, MapLabelsParams, MapParams, MapPointsParams};
+use crate::api::map_requests::{LayerRequest, MapLabelsParams, MapPageRequest, MapParams, MapPointsParams};
 use crate::api::replies::{
     BoxesReply, ClassReply, ErrorReply, FactorReply, FactorsReply, HealthReply, HierarchyReply, LabelsReply,
     LayerJobReply, LayersReply, MapReply, MapRowReply, NeighboursReply, PathReply, PhotoReply, PointReply,
@@ -112,7 +112,7 @@ fn operations(schemas: &mut Schemas) -> Vec<(&'static str, &'static str, Operati
         ("/", "get", Operation::new("The explorer.").returns("text/html", text.clone())),
         ("/assets/{name}", "get", Operation::new("A file of the explorer.").with(asset).returns("text/javascript", text.clone())),
         ("/health", "get", Operation::new("Health check.").json::<HealthReply>(schemas)),
-        ("/metrics", "get", Operation::new("Metrics for Prometheus.").returns("text/plain", text)),
+        ("/metrics", "get", Operation::new("Metrics for Prometheus.").returns("text/plain", text.clone())),
         ("/api/openapi.json", "get", Operation::new("This document.").returns("application/json", json!({ "type": "object" }))),
         ("/api/info", "get", Operation::new("Describes the served set.").json::<ServerInfo>(schemas)),
         ("/api/search", "post", Operation::new("Returns the best rows.").reads::<SearchRequest>(schemas).json::<SearchReply<'_>>(schemas)),
@@ -134,6 +134,7 @@ fn operations(schemas: &mut Schemas) -> Vec<(&'static str, &'static str, Operati
         ("/api/map/layers/{name}", "delete", Operation::new("Cancels the computation of a layer. It stops after its current step.").with(layer).json::<LayerJobReply>(schemas)),
         ("/api/map/points", "get", Operation::new(MAP_POINTS).query::<MapPointsParams>(schemas).returns("application/octet-stream", binary)),
         ("/api/map/labels", "get", Operation::new("Returns words for the map, from general to specific: the classes of the set and its short texts.").query::<MapLabelsParams>(schemas).json::<LabelsReply<'_>>(schemas)),
+        ("/api/map/page", "post", Operation::new("Returns points of a layer as one HTML file with zoom, text and legend, which needs no network.").reads::<MapPageRequest>(schemas).returns("text/html", text.clone())),
         ("/api/factors", "get", Operation::new("Returns the factors of a product space, with the mean and maximum depth of the rows.").json::<FactorsReply<'_>>(schemas)),
         ("/api/factors/{factor}", "get", Operation::new("Returns the deepest rows in a factor. The score is the depth in the factor.").with(factor).query::<NeighbourParams>(schemas).json::<FactorReply<'_>>(schemas)),
         ("/api/tree", "get", Operation::new("Returns a class and its children with row counts.").query::<TreeParams>(schemas).json::<ClassReply>(schemas)),
