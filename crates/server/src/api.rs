@@ -8,6 +8,7 @@ pub(crate) mod hierarchy;
 pub(crate) mod hits;
 pub(crate) mod info;
 pub(crate) mod map;
+pub(crate) mod map_cone;
 pub(crate) mod map_labels;
 pub(crate) mod map_page;
 pub(crate) mod map_points;

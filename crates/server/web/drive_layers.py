@@ -1,9 +1,9 @@
-"""Checks of the explorer's map: layers that the server computes, and saved pages"""
+"""Checks of the explorer's map: layers that the server computes, saved pages and cones in layers"""
 
 import json
 import os
 
-from drive_map import fitted, middle_of, open_map, points, shows
+from drive_map import fitted, middle_of, open_map, points, shows, stage
 
 FIRST = ".marks"
 
@@ -105,3 +105,42 @@ def saved_page(d):
     wide, high = [half * side / min(box["width"], box["height"]) for side in [box["width"], box["height"]]]
     inside = all(abs(px - vx) <= wide * 1.001 and abs(py - vy) <= high * 1.001 for px, py in zip(data["x"], data["y"]))
     d.check(f"of a moved map, {len(data['x']):,} seen points are saved", inside and 0 < len(data["x"]) < len(rows) and sent["center"] != [0, 0])
+
+
+def cones(d):
+    """Needs a layer besides the disc with all rows."""
+    total = d.page.request.get(f"{d.url}/api/info").json()["rows"]
+    layer = next(it["name"] for it in layers_reply(d)["layers"][1:] if it["rows"] == total)
+    search = lambda row: d.page.request.post(f"{d.url}/api/search", data={"query": {"row": row}, "inside": {"row": row}, "k": 1}).json()["rows_passing"]
+    # A general row has many rows in its cone.
+    general = d.page.request.post(f"{d.url}/api/search", data={"query": {"row": 0}, "by": "general", "within": 1e6, "k": 20}).json()["hits"]
+    row = max((it["row"] for it in general), key=lambda it: (lambda n: n if n < total else 0)(search(it)))
+    open_map(d, f"&layer={layer}")
+    shows(d, layer)
+    before = stage(d)
+    d.go(f"#view=map&layer={layer}&select={row}", ready=".marks")
+    marked = "() => document.querySelector('.legend')?.textContent.includes('in the cone of the selected row')"
+    d.page.wait_for_function(marked)
+    d.settle()
+    legend = d.page.inner_text(".legend")
+    count = int(next(it for it in legend.splitlines() if "in the cone" in it).split()[0].replace(",", ""))
+    inside = search(row)
+    d.check(f"the rows in the cone of row {row} are marked: {legend!r}", count in (inside, inside - 1) and count > 0 and "of the full space" in legend and stage(d) != before)
+    d.shot("84_cone_in_layer")
+    # The deepest of some rows has a path with further rows.
+    deep = max(d.page.request.post(f"{d.url}/api/rows/list", data={"rows": list(range(min(total, 200)))}).json(), key=lambda it: it["depth"])["row"]
+    d.go(f"#view=map&layer={layer}&select={deep}", ready=".marks")
+    d.page.wait_for_function(marked)
+    d.settle()
+    walk = lambda cone: {it["hit"]["row"] for it in d.page.request.post(f"{d.url}/api/traverse", data={"from": {"row": deep}, "cone": cone}).json()["stops"] if it.get("hit")}
+    by_cones, nearest = walk(True) - {deep}, walk(False) - {deep}
+    words = "the nearest rows along its path to the root" if not by_cones else "line: its path to the root"
+    d.check(f"the path of row {deep} through {len(by_cones or nearest)} other rows is in the legend", words in d.page.inner_text(".legend") and nearest)
+    d.shot("84_path_in_layer")
+    with d.page.expect_download() as saved:
+        d.page.click("#save-svg")
+    with open(saved.value.path(), encoding="utf-8") as file:
+        d.check("the legend of a saved picture names the cone", "in the cone of the selected row" in file.read())
+    d.page.keyboard.press("Escape")
+    d.page.wait_for_function("() => !document.querySelector('.legend').textContent.includes('in the cone')")
+    d.check("without a selected row there is no cone", "select=" not in d.state())

@@ -21,6 +21,7 @@ import { caption, face, kindOf, missing, origin, trouble } from "./rows.js";
 import { savePage } from "./savedpage.js";
 import { drawShapes } from "./scene.js";
 import { COLUMN, current, START, update } from "./state.js";
+import { loadWay, markInside, wayEntries } from "./way.js";
 import { pointRenderer } from "./webgl.js";
 
 /** Maximum number of points with WebGL, and without. */
@@ -35,7 +36,7 @@ const EVERY_DEPTH = [-1e30, 1e30];
 const NO_LINES = new Float32Array(0);
 const SAID = {
   disc: "The distance from the centre is the distance from the root: general inside, specific outside. Directions are projected from many dimensions to two, so neighbours on the map need not be neighbours in the space. The cone has its true opening.",
-  other: "This map is a projection of the set. Depths and the depth range are those of the set, also where the map shows only one factor. It has no cones, because their opening holds only where the root is at the centre.",
+  other: "Depths and the depth range are those of the set, also where the map shows only one factor. The cone of the selected row is that of the full space: its rows have the colour of the cone, wherever this map places them.",
 };
 
 /** Creates the map in `node`. `hits()` returns the rows of the results, which are drawn as rings. */
@@ -76,6 +77,7 @@ export function map(node, { info, say, open, hits }) {
   let loading = null; // name of the layer that is being loaded
   let wanted = null; // the selected row; `selected` also has its position once it is loaded
   let selected = null;
+  let way = null;    // from loadWay, of the selected row in a layer other than the built-in disc
   let hovered = -1;  // the point under the pointer or chosen with the arrow keys
   let outline = null; // of the last lasso, in map coordinates; `drawing` is the one in progress, on the screen
   let drawing = null;
@@ -140,6 +142,7 @@ export function map(node, { info, say, open, hits }) {
       listLayers(all.there.layers);
       showJob(all.there);
       coded = null;
+      way = null;
       outline = null;
       list.clear();
       accept(all.points, all.words);
@@ -192,14 +195,15 @@ export function map(node, { info, say, open, hits }) {
       .map((name) => [name, value(`--${name.replace("_", "-")}`)]));
     const found = colourPoints(data, current().colour, coded, info, theme);
     legend = found.legend;
-    colours = found.words;
-    renderer.colours(colours, found.behind);
+    colours = way ? markInside(found.words, way.inside, theme.accent) : found.words;
+    renderer.colours(colours, found.behind || way !== null);
     const entries = (all) => all.map(([css, text]) => {
       const dot = el("i.dot");
       dot.style.background = css;
       return el("span", {}, dot, text);
     });
-    fill(legendNode, legend.entries ? entries(legend.entries) : [el("span", {}, number(legend.min, 2)), el("i.ramp"), el("span", {}, number(legend.max, 2))]);
+    fill(legendNode, legend.entries ? entries(legend.entries) : [el("span", {}, number(legend.min, 2)), el("i.ramp"), el("span", {}, number(legend.max, 2))],
+      way ? entries(wayEntries(way, theme.accent)) : null);
     redraw();
   }
 
@@ -270,7 +274,7 @@ export function map(node, { info, say, open, hits }) {
   function shapes(all = false) {
     const state = current();
     const rings = hits().map((hit) => indexOf(data.rows, hit.row)).filter((i) => i >= 0 && shown(i));
-    return markShapes({ eye, theme, data, selected, hovered, outline, drawing, hits: rings,
+    return markShapes({ eye, theme, data, selected, path: way?.path ?? [], inside: way?.inside ?? [], hovered, outline, drawing, hits: rings,
       labels: state.labels ? placeLabels([...labels, ...names], eye, range, measure) : [],
       // WebGL draws these lines itself, except for a saved picture of shapes.
       lines: (all || limit === PLAIN_LIMIT) && lines.length ? lines : null });
@@ -317,7 +321,7 @@ export function map(node, { info, say, open, hits }) {
   function savePicture(kind) {
     const view = { eye, theme };
     const title = layers.find((it) => it.name === data.layer)?.title ?? data.layer;
-    const words = { title: `${brief(title, 60)} · ${count(data.rows.length)} rows`, entries: legendEntries(legend) };
+    const words = { title: `${brief(title, 60)} · ${count(data.rows.length)} rows`, entries: [...legendEntries(legend), ...(way ? wayEntries(way, theme.accent) : [])] };
     const painted = (ratio) => {
       sized(back, ratio);
       paintDots(ratio);
@@ -517,6 +521,10 @@ export function map(node, { info, say, open, hits }) {
   async function select(row) {
     wanted = row;
     selected = null;
+    if (way) {
+      way = null;
+      look();
+    }
     if (row === null) {
       newestCone.stop();
       return redraw(false);
@@ -524,7 +532,17 @@ export function map(node, { info, say, open, hits }) {
     if (data.layer !== START.layer) {
       const i = indexOf(data.rows, row);
       if (i >= 0) selected = { row, x: data.x[i], y: data.y[i] };
-      return redraw(false);
+      redraw(false);
+      const points = data;
+      try {
+        const found = await newestCone((signal) => loadWay(points, row, signal));
+        if (!found || data !== points) return;
+        way = found;
+        look();
+      } catch (error) {
+        say(`${error.message} The cone of the selected row is not shown.`);
+      }
+      return;
     }
     try {
       const found = await newestCone((signal) => get(`/api/map/row/${row}`, signal));

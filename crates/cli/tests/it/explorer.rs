@@ -59,7 +59,7 @@ impl ExplorerServer {
     }
 
     /// The whole response to a request.
-    fn bytes(&self, request: &str) -> Vec<u8> {
+    pub(super) fn bytes(&self, request: &str) -> Vec<u8> {
         let mut stream = TcpStream::connect(&self.address).unwrap();
         stream.write_all(request.as_bytes()).unwrap();
         let mut answer = Vec::new();
@@ -168,7 +168,7 @@ fn map_keeps_the_depth_of_rows() {
 }
 
 /// The numbers of an array of `/api/map/points`.
-fn array(header: &Value, bytes: &[u8], name: &str) -> Vec<f64> {
+pub(super) fn array(header: &Value, bytes: &[u8], name: &str) -> Vec<f64> {
     let place = &header["arrays"][name];
     let (start, count) = (place["offset"].as_u64().unwrap() as usize, header["points"].as_u64().unwrap() as usize);
     let four = |at: usize| -> [u8; 4] { bytes[start + 4 * at..start + 4 * at + 4].try_into().unwrap() };

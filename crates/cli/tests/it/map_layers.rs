@@ -1,4 +1,4 @@
-//! Layers of the explorer's map that the server computes, and the pages that it saves.
+//! Layers of the explorer's map that the server computes, and what it saves and marks in a layer.
 
 use std::path::Path;
 use std::process::Command;
@@ -8,7 +8,7 @@ use conifer_embeddings::{EmbeddingSet, Modality, Provenance};
 use conifer_geometry::{ManifoldSpec, Root};
 use serde_json::{Value, json};
 
-use super::explorer::{ExplorerServer, set, set_of};
+use super::explorer::{ExplorerServer, array, set, set_of};
 use super::{command, good};
 
 /// Number of rows for which UMAP takes seconds.
@@ -307,6 +307,35 @@ fn saved_page_has_the_points_and_their_texts() {
     ] {
         refused(&server, "/api/map/page", &body, status, word);
     }
+}
+
+#[test]
+fn cone_of_a_row_is_that_of_the_filter() {
+    let folder = tempfile::tempdir().unwrap();
+    many_rows(folder.path());
+    let server = ExplorerServer::start(folder.path(), &[]);
+    let mut sizes = Vec::new();
+    for row in [0, 300, 3000] {
+        let request = format!("GET /api/map/cone/{row} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+        let answer = server.bytes(&request);
+        let body = &answer[answer.windows(4).position(|it| it == b"\r\n\r\n").unwrap() + 4..];
+        let length = u64::from_le_bytes(body[..8].try_into().unwrap()) as usize;
+        let header: Value = serde_json::from_slice(&body[8..8 + length]).unwrap();
+        let inside = array(&header, &body[8 + length..], "row");
+        let (status, found) =
+            server.post("/api/search", &json!({ "query": { "row": row }, "inside": { "row": row }, "k": 1000 }));
+        assert_eq!((status, &header["row"]), (200, &json!(row)));
+        assert_eq!((&header["points"], &found["rows_passing"]), (&json!(inside.len()), &json!(inside.len())));
+        assert_eq!(header["aperture"], server.json(&format!("/api/map/row/{row}"))["aperture"]);
+        assert!(inside.windows(2).all(|pair| pair[0] < pair[1]));
+        for hit in found["hits"].as_array().unwrap() {
+            assert!(inside.contains(&hit["row"].as_f64().unwrap()), "{hit}");
+        }
+        sizes.push(inside.len());
+    }
+    assert!(sizes.iter().any(|it| (2..MANY).contains(it)), "{sizes:?}");
+    server.refused(&format!("/api/map/cone/{MANY}"), 404, "expected a number below 6000");
+    server.refused("/api/map/cone/x", 422, "`x` is not a row number");
 }
 
 #[test]

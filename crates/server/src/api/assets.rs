@@ -52,6 +52,7 @@ pub(crate) const ASSETS: &[Asset] = &[
     js("state.js", include_str!("../../web/state.js")),
     js("theme.js", include_str!("../../web/theme.js")),
     js("tree.js", include_str!("../../web/tree.js")),
+    js("way.js", include_str!("../../web/way.js")),
     js("webgl.js", include_str!("../../web/webgl.js")),
 ];
 

@@ -129,6 +129,13 @@ pub(crate) struct RowFilter<'a> {
     pub(crate) subtree: Option<&'a str>,
 }
 
+impl<'a> RowFilter<'a> {
+    /// Only the rows inside the cone of a query.
+    pub(crate) fn inside(query: &'a PointQuery) -> Self {
+        RowFilter { modality: None, columns: None, depth: None, inside: Some(query), not: &[], subtree: None }
+    }
+}
+
 /// A query, which specifies a point. Exactly one field is set.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(remote = "Self", deny_unknown_fields)]
