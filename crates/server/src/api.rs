@@ -10,6 +10,7 @@ pub(crate) mod info;
 pub(crate) mod map;
 pub(crate) mod map_cone;
 pub(crate) mod map_labels;
+pub(crate) mod map_links;
 pub(crate) mod map_page;
 pub(crate) mod map_points;
 pub(crate) mod map_requests;

@@ -36,6 +36,18 @@ pub struct ServedContent {
     pub maps: Vec<ServedMap>,
     /// Computes further layers when a client asks for them.
     pub layer_maker: Option<Arc<dyn LayerMaker>>,
+    /// A set whose map is shown beside that of `set`.
+    pub beside: Option<SecondSet>,
+}
+
+/// A second set of the same items, for example before or after a training run. Only its map is served.
+pub struct SecondSet {
+    /// The rows. Some of them have ids of the served set.
+    pub set: Snapshot,
+    /// Name to display.
+    pub title: String,
+    /// Projections of the rows.
+    pub maps: Vec<ServedMap>,
 }
 
 /// A projection of rows of the set to two dimensions, as `conifer project` writes it.
@@ -105,6 +117,7 @@ impl ServedContent {
             shard: None,
             maps: Vec::new(),
             layer_maker: None,
+            beside: None,
         }
     }
 }

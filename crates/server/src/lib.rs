@@ -70,7 +70,7 @@ pub use api::openapi::document as openapi;
 pub use api::predict::ServedPredictor;
 pub use app::start::BoundServer;
 pub use auth::read_token;
-pub use content::{ServedContent, ServedMap};
+pub use content::{SecondSet, ServedContent, ServedMap};
 pub use layer_maker::{LayerMaker, LayerMethod, LayerRecipe, LayerWatch, MadeLayer};
 pub use reporter::Reporter;
 pub use settings::{DEFAULT_PORT, LogFormat, Settings};

@@ -1,11 +1,13 @@
-"""Checks of the explorer's map: layers that the server computes, saved pages and cones in layers"""
+"""Checks of the explorer's map: layers that the server computes, saved pages, cones in layers, and a second set."""
 
 import json
 import os
+import struct
 
-from drive_map import fitted, middle_of, open_map, points, shows, stage
+from drive_map import draw_outline, fitted, middle_of, open_map, points, shows, stage
 
-FIRST = ".marks"
+FIRST = ".stages > .stage .marks"
+SECOND = ".beside .marks"
 
 
 def layers_reply(d):
@@ -144,3 +146,90 @@ def cones(d):
     d.page.keyboard.press("Escape")
     d.page.wait_for_function("() => !document.querySelector('.legend').textContent.includes('in the cone')")
     d.check("without a selected row there is no cone", "select=" not in d.state())
+
+
+def links_of(d):
+    """Row of the second set by row of the first."""
+    body = d.page.request.get(f"{d.url}/api/map/links").body()
+    length = struct.unpack("<Q", body[:8])[0]
+    header = json.loads(body[8:8 + length])
+    take = lambda name: struct.unpack_from(f"<{header['points']}I", body, 8 + length + header["arrays"][name]["offset"])
+    return dict(zip(take("row"), take("beside")))
+
+
+def second(d):
+    return d.page.evaluate("it => ({ ...document.querySelector(it).dataset })", SECOND)
+
+
+def two_sets(d):
+    """Needs a server with --beside."""
+    summary = layers_reply(d)["beside"]
+    ours = links_of(d)
+    theirs = {there: here for here, there in ours.items()}
+    open_map(d)
+    d.page.wait_for_function("it => document.querySelector(it)?.dataset.layer", arg=SECOND)
+    d.settle()
+    said = d.page.inner_text(".beside header")
+    d.check(f"the second stage says what is shared: {said!r}", f"share {summary['shared_ids']:,} ids" in said and summary["title"] in said)
+    d.shot("85_two_sets")
+    d.page.evaluate("window.scrollTo(0, 0)")
+    _, rows, x, y, _ = points(d)
+    box = d.page.locator(FIRST).bounding_box()
+    cx, cy, radius = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2, min(box["width"], box["height"]) / 2 - 14
+    scale = radius * fitted(x, y)
+    seen = [(row, cx + scale * px, cy - scale * py) for row, px, py in zip(rows, x, y) if row in ours]
+    seen = [it for it in seen if box["x"] + 20 < it[1] < box["x"] + box["width"] - 20 and box["y"] + 20 < it[2] < min(d.page.viewport_size["height"], box["y"] + box["height"]) - 20]
+    _, px, py = seen[len(seen) // 2]
+    d.page.mouse.move(px, py)
+    d.page.wait_for_selector(".stages > .stage .tip:not([hidden])")
+    d.page.wait_for_function("it => document.querySelector(it).dataset.hovered !== ''", arg=SECOND)
+    d.page.mouse.click(px, py)
+    d.page.wait_for_function("it => document.querySelector(it).dataset.selected !== ''", arg=SECOND)
+    chosen = int(d.state().split("select=")[1].split("&")[0])
+    d.check("a row selected on the first stage is marked on the second", int(second(d)["selected"]) == ours[chosen])
+    d.shot("86_two_sets_selected")
+    # The other way round.
+    rows2, x2, y2 = points_of_second(d)
+    box = d.page.locator(SECOND).bounding_box()
+    cx, cy, radius = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2, min(box["width"], box["height"]) / 2 - 14
+    scale = radius * fitted(x2, y2)
+    there = [(row, cx + scale * px, cy - scale * py) for row, px, py in zip(rows2, x2, y2) if row in theirs]
+    there = [it for it in there if box["x"] + 20 < it[1] < box["x"] + box["width"] - 20 and box["y"] + 20 < it[2] < min(d.page.viewport_size["height"], box["y"] + box["height"]) - 20]
+    _, px, py = there[len(there) // 3]
+    d.page.mouse.move(px, py)
+    d.page.wait_for_selector(".beside .tip:not([hidden])")
+    hovered = int(second(d)["hovered"])
+    d.page.mouse.click(px, py)
+    d.page.wait_for_function("before => !location.hash.includes(before)", arg=f"select={chosen}")
+    chosen = int(d.state().split("select=")[1].split("&")[0])
+    d.check("a click on the second stage selects the linked row", chosen == theirs.get(hovered))
+    d.settle()
+    d.page.evaluate("window.scrollTo(0, 0)")
+    d.page.click("#lasso")
+    box = d.page.locator(SECOND).bounding_box()
+    cx, cy = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+    corners = [(cx - 0.3 * box["width"], cy - 0.3 * box["height"]), (cx + 0.3 * box["width"], cy - 0.3 * box["height"]),
+               (cx + 0.3 * box["width"], cy + 0.3 * box["height"]), (cx - 0.3 * box["width"], cy + 0.3 * box["height"])]
+    draw_outline(d, corners)
+    d.page.wait_for_selector(".found .card")
+    found = int(d.page.inner_text(".found h2").split()[0].replace(",", ""))
+    scale = min(box["width"], box["height"]) / 2 - 14
+    scale *= fitted(x2, y2)
+    half = 0.3 * box["width"], 0.3 * box["height"]
+    # Without the rows within two pixels of the outline.
+    surely = [row for row, a, b in zip(rows2, x2, y2) if row in theirs and abs(scale * a) < half[0] - 2 and abs(scale * b) < half[1] - 2]
+    maybe = [row for row, a, b in zip(rows2, x2, y2) if row in theirs and abs(scale * a) < half[0] + 2 and abs(scale * b) < half[1] + 2]
+    d.check(f"a lasso on the second stage lists {found:,} linked rows", len(surely) <= found <= len(maybe) and found > 0)
+    d.shot("87_two_sets_lasso")
+    listed = d.page.eval_on_selector_all(".found .card", "it => it.map((c) => Number(c.dataset.rows))")
+    d.check("these are rows of the first set", all(row in ours for row in listed))
+    d.page.click("#found-clear")
+    d.check("the list can be closed", d.page.locator(".found").is_hidden())
+
+
+def points_of_second(d):
+    body = d.page.request.get(f"{d.url}/api/map/points?beside=true").body()
+    length = struct.unpack("<Q", body[:8])[0]
+    header = json.loads(body[8:8 + length])
+    take = lambda name, kind: struct.unpack_from(f"<{header['points']}{kind}", body, 8 + length + header["arrays"][name]["offset"])
+    return take("row", "I"), take("x", "f"), take("y", "f")

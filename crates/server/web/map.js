@@ -1,10 +1,11 @@
 // The map: all rows in the Poincare disc, or in another projection, with the cone of the selected row.
 
 import { get, latest, post } from "./api.js";
+import { besideStage } from "./beside.js";
 import { colourPoints, columnOf, legendEntries } from "./colours.js";
 import { contours } from "./contours.js";
 import { depthSlider } from "./depth.js";
-import { Grid, moved, quantile, towards } from "./disc.js";
+import { Grid, moved, towards } from "./disc.js";
 import { count, debounced, el, fill, number } from "./dom.js";
 import { Eye } from "./eye.js";
 import { foundRows } from "./found.js";
@@ -15,12 +16,14 @@ import { markShapes, textMeasure } from "./marks.js";
 import { newLayer } from "./newlayer.js";
 import { channels, plainRenderer } from "./paint.js";
 import { savePng, saveSvg } from "./picture.js";
+import { dotSize, mover } from "./moving.js";
 import { followPointer } from "./pointer.js";
 import { indexOf, loadCodes, loadPoints, shrinkPoint } from "./points.js";
-import { caption, face, kindOf, missing, origin, trouble } from "./rows.js";
+import { caption, missing, trouble } from "./rows.js";
 import { savePage } from "./savedpage.js";
 import { drawShapes } from "./scene.js";
 import { COLUMN, current, START, update } from "./state.js";
+import { rowTip } from "./tip.js";
 import { loadWay, markInside, wayEntries } from "./way.js";
 import { pointRenderer } from "./webgl.js";
 
@@ -42,7 +45,6 @@ const SAID = {
 /** Creates the map in `node`. `hits()` returns the rows of the results, which are drawn as rings. */
 export function map(node, { info, say, open, hits }) {
   const newest = latest();
-  const newestTip = latest();
   const newestNames = latest();
   const newestCone = latest();
   let back = el("canvas.dots", { "aria-hidden": "true" });
@@ -56,11 +58,19 @@ export function map(node, { info, say, open, hits }) {
     renderer = plainRenderer(back);
   }
   front.dataset.renderer = limit === LIMIT ? "webgl" : "2d";
-  const tip = el("div.tip", { hidden: true, role: "tooltip" });
+  const eye = new Eye();
+  const tip = rowTip(eye);
   const told = el("p.unseen", { role: "status", "aria-live": "polite" });
-  const stage = el("div.stage", {}, back, front, tip, told);
+  const stage = el("div.stage", {}, back, front, tip.node, told);
+  const stages = el("div.stages", {}, stage);
   const listed = el("section.found", { hidden: true, "aria-label": "Rows in the outline" });
-  const list = foundRows(listed, { info, open, cleared: () => { outline = null; redraw(false); } });
+  const list = foundRows(listed, { info, open, cleared: () => {
+    outline = null;
+    marked = null;
+    beside?.clear();
+    beside?.mark({ outlined: [] });
+    look();
+  } });
   const caveat = el("p.hint");
 
   let data = null;   // from loadPoints
@@ -73,7 +83,7 @@ export function map(node, { info, say, open, hits }) {
   let legend = { entries: [] };
   let colours = new Uint32Array(0); // of the points, as drawn
   let range = EVERY_DEPTH;
-  const eye = new Eye();
+  let beside = null; // from besideStage, if the server has a second set
   let loading = null; // name of the layer that is being loaded
   let wanted = null; // the selected row; `selected` also has its position once it is loaded
   let selected = null;
@@ -84,8 +94,8 @@ export function map(node, { info, say, open, hits }) {
   let lassoing = false;
   let drawn = { back: false, front: false };
   let theme = {};
-  let motion = 0;
-  let fitted = 1;    // the zoom at which nearly all rows are visible
+  let marked = null; // indices of the points whose rows are outlined on the second stage
+  const move = mover(eye, () => redraw());
   const measure = textMeasure();
 
   // --- tools
@@ -127,6 +137,27 @@ export function map(node, { info, say, open, hits }) {
     if (data) layer.value = data.layer;
   }
 
+  function openBeside(summary) {
+    if (!summary || beside) return;
+    beside = besideStage(summary, { say, lassoing: () => lassoing, open: (row) => open({ row }),
+      hover: (row) => {
+        hovered = row === null ? -1 : indexOf(data.rows, row);
+        redraw(false);
+      },
+      outlined: (rows, all) => {
+        outline = null;
+        marked = Uint32Array.from(rows.map((row) => indexOf(data.rows, row)).filter((i) => i >= 0));
+        list.show(data, marked);
+        told.textContent = `${count(marked.length)} of the ${count(all)} rows in the outline are on the first map, listed below it`;
+        beside.mark({ outlined: [] });
+        lassoMode(false);
+        look();
+      } });
+    stages.append(beside.node);
+    stages.classList.add("two");
+    beside.load(START.layer);
+  }
+
   async function load(state) {
     fill(node, el("p.busy", {}, "Loading the map …"));
     data = null;
@@ -140,13 +171,15 @@ export function map(node, { info, say, open, hits }) {
       if (!all) return;
       const begun = performance.now();
       listLayers(all.there.layers);
+      openBeside(all.there.beside);
       showJob(all.there);
       coded = null;
       way = null;
+      marked = null;
       outline = null;
       list.clear();
       accept(all.points, all.words);
-      fill(node, tools, stage, caveat, listed);
+      fill(node, tools, stages, caveat, listed);
       resize();
       fit();
       front.dataset.layer = data.layer;
@@ -154,6 +187,7 @@ export function map(node, { info, say, open, hits }) {
       await paint();
       tell();
       wanted = null;
+      beside?.mark({ selected: current().select, hits: hits().map((hit) => hit.row) });
       await select(current().select);
     } catch (error) {
       data = null;
@@ -195,17 +229,26 @@ export function map(node, { info, say, open, hits }) {
       .map((name) => [name, value(`--${name.replace("_", "-")}`)]));
     const found = colourPoints(data, current().colour, coded, info, theme);
     legend = found.legend;
-    colours = way ? markInside(found.words, way.inside, theme.accent) : found.words;
-    renderer.colours(colours, found.behind || way !== null);
+    // The rows that were outlined on the second stage hide the cone until the list is closed.
+    const some = marked ?? way?.inside;
+    colours = some ? markInside(found.words, some, theme.accent) : found.words;
+    renderer.colours(colours, found.behind || Boolean(some));
     const entries = (all) => all.map(([css, text]) => {
       const dot = el("i.dot");
       dot.style.background = css;
       return el("span", {}, dot, text);
     });
+    beside?.mark({ theme, accent: theme.accent, colour: colourOf(found.words) });
     fill(legendNode, legend.entries ? entries(legend.entries) : [el("span", {}, number(legend.min, 2)), el("i.ramp"), el("span", {}, number(legend.max, 2))],
       way ? entries(wayEntries(way, theme.accent)) : null);
     redraw();
   }
+
+  /** Returns a function from a row to the word of its colour. */
+  const colourOf = (words) => {
+    const { rows } = data;
+    return (row) => words[indexOf(rows, row)];
+  };
 
   /** Colours the points as the state says; requests the codes of a column if needed. */
   async function paint() {
@@ -241,7 +284,7 @@ export function map(node, { info, say, open, hits }) {
     const idle = !drawn.back && !drawn.front;
     drawn = { back: drawn.back || both, front: true };
     if (both) {
-      tip.hidden = true; // the point under the tooltip has moved
+      tip.hide(); // the point under the tooltip has moved
       nameSoon();
     }
     if (idle) requestAnimationFrame(frame);
@@ -260,12 +303,7 @@ export function map(node, { info, say, open, hits }) {
     front.dataset.ms = (performance.now() - begun).toFixed(2); // read by drive.py
   }
 
-  /** Radius of a dot in CSS pixels. Dots grow with the zoom, but more slowly. */
-  function dotRadius() {
-    const many = data.rows.length;
-    const start = many > 400_000 ? 0.5 : many > 40_000 ? 0.7 : many > 8000 ? 1.5 : 2.4;
-    return start * Math.min(3, Math.max(1, eye.zoom / fitted) ** 0.3);
-  }
+  const dotRadius = () => dotSize(data.rows.length, eye.zoom / move.fitted());
 
   function paintDots(ratio) {
     renderer.draw(eye, { back: channels(theme.disc), range, radius: ratio * dotRadius(), lineColour: channels(theme.ink), lineAlpha: 0.55 });
@@ -274,7 +312,7 @@ export function map(node, { info, say, open, hits }) {
   function shapes(all = false) {
     const state = current();
     const rings = hits().map((hit) => indexOf(data.rows, hit.row)).filter((i) => i >= 0 && shown(i));
-    return markShapes({ eye, theme, data, selected, path: way?.path ?? [], inside: way?.inside ?? [], hovered, outline, drawing, hits: rings,
+    return markShapes({ eye, theme, data, selected, path: way?.path ?? [], inside: marked ?? way?.inside ?? [], hovered, outline, drawing, hits: rings,
       labels: state.labels ? placeLabels([...labels, ...names], eye, range, measure) : [],
       // WebGL draws these lines itself, except for a saved picture of shapes.
       lines: (all || limit === PLAIN_LIMIT) && lines.length ? lines : null });
@@ -364,38 +402,11 @@ export function map(node, { info, say, open, hits }) {
 
   // --- moving
 
-  /** Zooms so that nearly all rows are visible, with the centre of the map in the middle. */
-  function fit() {
-    cancelAnimationFrame(motion);
-    const step = Math.ceil(data.x.length / 100_000);
-    const far = [];
-    for (let i = 0; i < data.x.length; i += step) far.push(Math.hypot(data.x[i], data.y[i]));
-    fitted = Math.min(60, Math.max(1, 0.95 / Math.max(quantile(far, 0.995), 1e-6)));
-    Object.assign(eye, { ax: 0, ay: 0, x: 0, y: 0, zoom: fitted });
-    redraw();
-  }
-
-  /**
-   * Moves a point of the map to the middle: in a disc by an isometry, which enlarges its surroundings, in a plane by a
-   * shift.
-   */
-  function glide(toX, toY) {
-    const { ax, ay, x, y } = eye;
-    const [endX, endY] = data.disc ? [0, 0] : [-eye.scale * toX, eye.scale * toY];
-    const [endAx, endAy] = data.disc ? [toX, toY] : [0, 0];
-    const still = matchMedia("(prefers-reduced-motion: reduce)").matches;
-    const begun = performance.now();
-    cancelAnimationFrame(motion);
-    const step = (now) => {
-      const t = still ? 1 : Math.min(1, Math.max(0, (now - begun) / 300));
-      const ease = t * t * (3 - 2 * t);
-      const between = (from, to) => from + ease * (to - from);
-      Object.assign(eye, { ax: between(ax, endAx), ay: between(ay, endAy), x: between(x, endX), y: between(y, endY) });
-      redraw();
-      if (t < 1) motion = requestAnimationFrame(step);
-    };
-    motion = requestAnimationFrame(step);
-  }
+  const fit = () => {
+    move.fit(data);
+    beside?.fit();
+  };
+  const glide = (x, y) => move.glide(data, x, y);
 
   function zoom(factor, px, py) {
     eye.zoomBy(factor, px, py);
@@ -439,7 +450,7 @@ export function map(node, { info, say, open, hits }) {
   function lassoMode(on) {
     lassoing = on;
     lasso.setAttribute("aria-pressed", String(on));
-    stage.classList.toggle("lassoing", on);
+    stages.classList.toggle("lassoing", on);
     if (on) front.focus({ preventScroll: true });
   }
 
@@ -451,6 +462,9 @@ export function map(node, { info, say, open, hits }) {
       const [mx, my] = eye.under(x, y);
       return moved(mx, my, -eye.ax, -eye.ay);
     });
+    marked = null;
+    beside?.clear();
+    beside?.mark({ outlined: Array.from(found, (i) => data.rows[i]) });
     list.show(data, found);
     front.dataset.lassoMs = (performance.now() - begun).toFixed(2);
     told.textContent = `${count(found.length)} rows in the outline, listed below the map`;
@@ -491,30 +505,15 @@ export function map(node, { info, say, open, hits }) {
 
   // --- hovering and selection
 
-  const describeRow = debounced(async (row, i, aloud) => {
-    if (hovered !== i) return;
-    try {
-      const hit = await newestTip((signal) => get(`/api/rows/${row}`, signal));
-      if (!hit || hovered !== i) return;
-      fill(tip, el("div.face", {}, face(hit, 128)), el("p", {}, brief(caption(hit))), origin(hit) ? el("p.origin", {}, brief(origin(hit), 80)) : null, el("p.facts", {}, kindOf(hit), ` · depth ${number(hit.depth)}`));
-      if (aloud) told.textContent = `${kindOf(hit)}: ${brief(caption(hit))}, depth ${number(hit.depth)}`;
-      const [x, y] = eye.screen(data.x[i], data.y[i]);
-      tip.hidden = false;
-      tip.style.left = `${Math.max(4, Math.min(x + 14, eye.width - tip.offsetWidth - 4))}px`;
-      tip.style.top = `${Math.max(4, Math.min(y + 14, eye.height - tip.offsetHeight - 4))}px`;
-    } catch {
-      tip.hidden = true;
-    }
-  }, 70);
-
   /** Marks a point and shows its tooltip; with `aloud`, also announces it to screen readers. */
   function point(i, aloud = false) {
     if (i === hovered) return;
     hovered = i;
     front.classList.toggle("over", i >= 0);
-    tip.hidden = true;
+    tip.hide();
     told.textContent = "";
-    if (i >= 0) describeRow(data.rows[i], i, aloud);
+    if (i >= 0) tip.show(data.rows[i], () => eye.screen(data.x[i], data.y[i]), () => hovered === i, aloud ? (text) => { told.textContent = text; } : undefined);
+    beside?.mark({ hovered: i >= 0 ? data.rows[i] : null });
     redraw(false);
   }
 
@@ -571,13 +570,14 @@ export function map(node, { info, say, open, hits }) {
       if (loading === state.layer) loading = null;
       return;
     }
-    if (!node.contains(stage)) fill(node, tools, stage, caveat, listed);
+    if (!node.contains(stages)) fill(node, tools, stages, caveat, listed);
     const depth = state.depth ?? EVERY_DEPTH;
     const narrowed = depth[0] !== range[0] || depth[1] !== range[1];
     range = depth;
     if (!before || state.contours !== before.contours || (narrowed && state.contours)) traceLines();
     if (!before || state.colour !== before.colour) await paint();
     tell();
+    beside?.mark({ selected: state.select, hits: hits().map((hit) => hit.row) });
     if (wanted !== state.select) await select(state.select);
     redraw();
   }

@@ -14,7 +14,9 @@ use burn::tensor::Device;
 use conifer_data::Source;
 use conifer_embeddings::StoredSet;
 use conifer_eval::prediction::{Predictor, StoredThreshold};
-use conifer_server::{BoundServer, LogFormat, Reporter, ServedContent, ServedPredictor, Settings, read_token};
+use conifer_server::{
+    BoundServer, LogFormat, Reporter, SecondSet, ServedContent, ServedPredictor, Settings, read_token,
+};
 use indicatif::ProgressBar;
 use serde_json::json;
 
@@ -66,8 +68,17 @@ pub(crate) fn serve(mut args: ServeArgs, as_json: bool, device: &Device) -> anyh
         shard: args.shard,
         maps,
         layer_maker: Some(Arc::new(layer_maker)),
+        beside: args.beside.as_deref().map(second_set).transpose()?,
     };
     Ok(server.serve(content, Arc::new(TerminalReporter::new(as_json)))?)
+}
+
+/// The set of `--beside`, with the maps in its folder.
+fn second_set(path: &Path) -> anyhow::Result<SecondSet> {
+    let option = || format!("--beside {}", path.display());
+    let set = open_rows(path).with_context(option)?;
+    let maps = maps::served_maps(path, &[], &set.ids)?;
+    Ok(SecondSet { set, title: path.display().to_string(), maps })
 }
 
 pub(crate) fn front(args: FrontArgs, as_json: bool) -> anyhow::Result<()> {

@@ -360,3 +360,68 @@ fn old_states_of_other_settings_are_reported() {
     assert!(job["state"] == "failed" && message.contains("--epochs `3000`") && message.starts_with("maps/"), "{job}");
     assert_eq!(compute(&server, &json!({ "by": "umap", "name": "other", "sample": 50 }))["state"], "done");
 }
+
+/// Another set with the rows c, b, e and a, of which three are also in [`set`].
+fn other_set(folder: &Path, ids: [&str; 4], modality: Vec<Modality>) {
+    let points = vec![0.1, 0.2, 0.3, 1.0, 0.0, 0.5, -0.4, 0.2, 0.1, 0.0, 0.7, 0.0];
+    let ids = ids.map(String::from).to_vec();
+    let spec = ManifoldSpec::lorentz(3, 1.0);
+    let mut set = EmbeddingSet::new(spec, Root::Origin, ids, modality, points, Provenance::default()).unwrap();
+    set.columns.insert("text".to_owned(), ["of c", "of b", "of e", "of a"].map(String::from).to_vec());
+    set.save(&folder.join("other")).unwrap();
+}
+
+#[test]
+fn second_set_has_its_map_and_links() {
+    let folder = tempfile::tempdir().unwrap();
+    set(folder.path());
+    let kinds = || vec![Modality::Image, Modality::Text, Modality::Text, Modality::Image];
+    other_set(folder.path(), ["c", "b", "e", "a"], kinds());
+    std::fs::create_dir(folder.path().join("other/maps")).unwrap();
+    good(folder.path(), &["project", "other", "--by", "tangent-pca", "--out", "other/maps/flat"]);
+    let server = ExplorerServer::start(folder.path(), &["--beside", "other"]);
+    let layers = server.json("/api/map/layers");
+    assert_eq!(layers["beside"], json!({ "title": "other", "rows": 4, "shared_ids": 3, "linked_rows": 3 }));
+    assert_eq!(layers["layers"].as_array().unwrap().len(), 1);
+    let layers = server.json("/api/map/layers?beside=true");
+    assert_eq!((&layers["layers"][1]["name"], layers.get("beside")), (&json!("flat"), None));
+    let answer = server.bytes("GET /api/map/links HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+    let body = &answer[answer.windows(4).position(|it| it == b"\r\n\r\n").unwrap() + 4..];
+    let length = u64::from_le_bytes(body[..8].try_into().unwrap()) as usize;
+    let header: Value = serde_json::from_slice(&body[8..8 + length]).unwrap();
+    let pairs = |name: &str| array(&header, &body[8 + length..], name);
+    assert_eq!((pairs("row"), pairs("beside")), (vec![0.0, 1.0, 2.0], vec![3.0, 1.0, 0.0]));
+    let (header, bytes) = server.points("?beside=true");
+    let depth = array(&header, &bytes, "depth");
+    // asinh |x| of the second row.
+    assert!((depth[1] - 1.25_f64.sqrt().asinh()).abs() < 1e-6, "{depth:?}");
+    assert_eq!(server.points("?beside=true&layer=flat").0["points"], 4);
+    assert_eq!(server.json("/api/map/labels?beside=true")["labels"].as_array().unwrap().len(), 2);
+    server.refused("/api/map/points?beside=true&column=label", 422, "expected a column of the set: `text`");
+    server.refused("/api/map/points?beside=yes", 422, "`beside` is \"yes\"; expected true or false");
+    drop(server);
+    let server = ExplorerServer::start(folder.path(), &[]);
+    for path in
+        ["/api/map/links", "/api/map/points?beside=true", "/api/map/labels?beside=true", "/api/map/layers?beside=true"]
+    {
+        server.refused(path, 404, "no second set; start it with --beside OTHER");
+    }
+    drop(server);
+    let told = |ids: [&str; 4], kinds: Vec<Modality>, word: &str| {
+        std::fs::remove_dir_all(folder.path().join("other")).unwrap();
+        other_set(folder.path(), ids, kinds);
+        let output = command(folder.path(), &["serve", "set", "--port", "0", "--beside", "other"]).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(!output.status.success() && said.contains("--beside other") && said.contains(word), "{said}");
+    };
+    told(["v", "w", "x", "y"], kinds(), "no id of the served set (it begins with `v`, the served set with `a`)");
+    told(
+        ["a", "b", "c", "y"],
+        vec![Modality::BoxImage; 4],
+        "3 ids of the served set, but only at rows of another kind",
+    );
+    let output = command(folder.path(), &["serve", "set", "--beside", "other", "--shard", "0/2"]).output().unwrap();
+    assert!(String::from_utf8_lossy(&output.stderr).contains("cannot be used with"));
+    let output = command(folder.path(), &["serve", "set", "--port", "0", "--beside", "absent"]).output().unwrap();
+    assert!(String::from_utf8_lossy(&output.stderr).contains("absent does not exist"));
+}

@@ -9,8 +9,8 @@ use conifer_embeddings::Modality;
 
 use crate::Server;
 use crate::api::extract::{JsonBody, QueryParams, RowNumber};
-use crate::api::map_requests::{LayerRequest, MapParams};
-use crate::api::replies::{LayerMethodSummary, LayerSummary, LayersReply, MapReply, MapRowReply};
+use crate::api::map_requests::{LayerRequest, MapLayersParams, MapParams};
+use crate::api::replies::{BesideSummary, LayerMethodSummary, LayerSummary, LayersReply, MapReply, MapRowReply};
 use crate::api::search::MIN_RADIUS;
 use crate::body::json;
 use crate::error::{HttpError, HttpResult};
@@ -43,19 +43,33 @@ pub(crate) async fn map(State(server): State<Arc<Server>>, QueryParams(params): 
 }
 
 /// `GET /api/map/layers`.
-pub(crate) async fn layers(State(server): State<Arc<Server>>) -> HttpResult {
+pub(crate) async fn layers(
+    State(server): State<Arc<Server>>,
+    QueryParams(params): QueryParams<MapLayersParams>,
+) -> HttpResult {
+    let (state, explorer) = server.mapped(params.beside)?;
     // The job is read first: a layer that it names as done is among the layers that are read after it.
     let job = server.layer_jobs.status();
-    let layers = server.explorer.layers.all();
+    let layers = explorer.layers.all();
     let layers = layers.iter().map(|layer| LayerSummary {
         name: layer.name(),
         title: layer.title(),
-        rows: layer.len(&server.state),
+        rows: layer.len(state),
         disc: layer.is_disc(),
     });
+    if params.beside == Some(true) {
+        let refused = Some("the server computes layers of the served set only");
+        return json(&LayersReply { layers: layers.collect(), job: None, methods: Vec::new(), refused, beside: None });
+    }
     let maker = server.layer_jobs.maker();
     let methods = maker.map_or_else(|_| Vec::new(), LayerMaker::methods).into_iter().map(LayerMethodSummary::from);
-    json(&LayersReply { layers: layers.collect(), job, methods: methods.collect(), refused: maker.err() })
+    let beside = server.beside.as_ref().map(|it| BesideSummary {
+        title: &it.title,
+        rows: it.state.len(),
+        shared_ids: it.shared_ids,
+        linked_rows: it.links.len(),
+    });
+    json(&LayersReply { layers: layers.collect(), job, methods: methods.collect(), refused: maker.err(), beside })
 }
 
 /// `POST /api/map/layers`.

@@ -77,12 +77,12 @@ pub(crate) async fn points(
 }
 
 fn respond(server: &Server, params: &MapPointsParams, limit: usize) -> HttpResult<Response> {
-    let state = &server.state;
-    let layer = server.explorer.layers.find(params.layer.as_deref())?;
+    let (state, explorer) = server.mapped(params.beside)?;
+    let layer = explorer.layers.find(params.layer.as_deref())?;
     let rows = layer.rows(state, limit);
     let mut arrays = PointArrays::default();
     if params.only != Some(PointField::Codes) {
-        let positions = layer.positions(state, &server.explorer, limit)?;
+        let positions = layer.positions(state, explorer, limit)?;
         // An index has fewer than 2^32 rows.
         arrays.put("row", "u32", rows.iter().map(|row| (*row as u32).to_le_bytes()));
         arrays.put("x", "f32", positions.iter().map(|[x, _]| x.to_le_bytes()));

@@ -43,6 +43,9 @@ pub(crate) struct MapPointsParams {
     pub(crate) column: Option<String>,
     /// Return only the colour codes; requires `column`.
     pub(crate) only: Option<PointField>,
+    /// The map of the second set (--beside).
+    #[schemars(extend("default" = false))]
+    pub(crate) beside: Option<bool>,
 }
 
 /// A part of the response of `GET /api/map/points`.
@@ -58,6 +61,18 @@ pub(crate) enum PointField {
 pub(crate) struct MapLabelsParams {
     /// Name of a layer; the built-in disc by default.
     pub(crate) layer: Option<String>,
+    /// The map of the second set (--beside).
+    #[schemars(extend("default" = false))]
+    pub(crate) beside: Option<bool>,
+}
+
+/// Query parameters of `GET /api/map/layers`.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct MapLayersParams {
+    /// The layers of the second set (--beside).
+    #[schemars(extend("default" = false))]
+    pub(crate) beside: Option<bool>,
 }
 
 /// Body of `POST /api/map/layers`.

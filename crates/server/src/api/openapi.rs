@@ -6,7 +6,9 @@ use schemars::{JsonSchema, Schema};
 use serde_json::{Map, Value, json};
 
 use crate::api::info::ServerInfo;
-use crate::api::map_requests::{LayerRequest, MapLabelsParams, MapPageRequest, MapParams, MapPointsParams};
+use crate::api::map_requests::{
+    LayerRequest, MapLabelsParams, MapLayersParams, MapPageRequest, MapParams, MapPointsParams,
+};
 use crate::api::replies::{
     BoxesReply, ClassReply, ErrorReply, FactorReply, FactorsReply, HealthReply, HierarchyReply, LabelsReply,
     LayerJobReply, LayersReply, MapReply, MapRowReply, NeighboursReply, PathReply, PhotoReply, PointReply,
@@ -129,13 +131,14 @@ fn operations(schemas: &mut Schemas) -> Vec<(&'static str, &'static str, Operati
         ("/api/rows/{row}/thumbnail", "get", Operation::new("Returns the picture of a row. For a box this is its part of the photo, or the whole photo with `whole=true`.").with(row()).query::<ThumbnailParams>(schemas).returns("image/jpeg", jpeg)),
         ("/api/map", "get", Operation::new("Returns rows projected into the Poincare disc. The distance from the centre shows the distance from the root.").query::<MapParams>(schemas).json::<MapReply>(schemas)),
         ("/api/map/row/{row}", "get", Operation::new("Returns the position of a row in the disc and the half-aperture of its cone in radians.").with(row()).json::<MapRowReply>(schemas)),
-        ("/api/map/layers", "get", Operation::new("Lists the layers of the map: the built-in disc and the projections that the server was given or has computed. Names the methods that compute further layers, and the progress of the current computation.").json::<LayersReply<'_>>(schemas)),
+        ("/api/map/layers", "get", Operation::new("Lists the layers of the map: the built-in disc and the projections that the server was given or has computed. Names the methods that compute further layers, and the progress of the current computation.").query::<MapLayersParams>(schemas).json::<LayersReply<'_>>(schemas)),
         ("/api/map/layers", "post", Operation::new("Computes a projection of the set in the background, as a new layer of the map; one at a time (409). 403: the server computes no layers.").reads::<LayerRequest>(schemas).json::<LayerJobReply>(schemas)),
         ("/api/map/layers/{name}", "delete", Operation::new("Cancels the computation of a layer. It stops after its current step.").with(layer).json::<LayerJobReply>(schemas)),
         ("/api/map/points", "get", Operation::new(MAP_POINTS).query::<MapPointsParams>(schemas).returns("application/octet-stream", binary.clone())),
         ("/api/map/labels", "get", Operation::new("Returns words for the map, from general to specific: the classes of the set and its short texts.").query::<MapLabelsParams>(schemas).json::<LabelsReply<'_>>(schemas)),
-        ("/api/map/cone/{row}", "get", Operation::new("Returns the rows inside the cone of a row in the whole space, as the filter `inside` selects them, in the binary form of /api/map/points: the header has `row`, `aperture` (half-aperture in radians), `points` and the array `row`.").with(row()).returns("application/octet-stream", binary)),
-        ("/api/map/page", "post", Operation::new("Returns points of a layer as one HTML file with zoom, text and legend, which needs no network.").reads::<MapPageRequest>(schemas).returns("text/html", text.clone())),
+        ("/api/map/cone/{row}", "get", Operation::new("Returns the rows inside the cone of a row in the whole space, as the filter `inside` selects them, in the binary form of /api/map/points: the header has `row`, `aperture` (half-aperture in radians), `points` and the array `row`.").with(row()).returns("application/octet-stream", binary.clone())),
+        ("/api/map/links", "get", Operation::new("Returns which rows of the second set (--beside) are rows of the served set, in the binary form of /api/map/points: the header has `points` (number of pairs), the arrays are `row` (of the served set, ascending) and `beside`. 404 without a second set.").returns("application/octet-stream", binary)),
+        ("/api/map/page", "post", Operation::new("Returns points of a layer as one HTML file with zoom, text and legend, which needs no network.").reads::<MapPageRequest>(schemas).returns("text/html", text)),
         ("/api/factors", "get", Operation::new("Returns the factors of a product space, with the mean and maximum depth of the rows.").json::<FactorsReply<'_>>(schemas)),
         ("/api/factors/{factor}", "get", Operation::new("Returns the deepest rows in a factor. The score is the depth in the factor.").with(factor).query::<NeighbourParams>(schemas).json::<FactorReply<'_>>(schemas)),
         ("/api/tree", "get", Operation::new("Returns a class and its children with row counts.").query::<TreeParams>(schemas).json::<ClassReply>(schemas)),

@@ -275,6 +275,22 @@ pub(crate) struct LayersReply<'a> {
     /// Why the server computes no layers; absent if it does.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) refused: Option<&'a str>,
+    /// The second set; absent without --beside.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) beside: Option<BesideSummary<'a>>,
+}
+
+/// A second set whose map is shown beside that of the served set.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct BesideSummary<'a> {
+    /// Name to display.
+    pub(crate) title: &'a str,
+    /// Number of rows.
+    pub(crate) rows: usize,
+    /// Number of different ids that both sets have.
+    pub(crate) shared_ids: usize,
+    /// Number of rows that are linked: rows of the same id and kind in both sets.
+    pub(crate) linked_rows: usize,
 }
 
 /// A method that computes a layer.

@@ -10,8 +10,8 @@ use axum::{Router, middleware};
 
 use crate::Server;
 use crate::api::{
-    boxes, factors, hierarchy, info, map, map_cone, map_labels, map_page, map_points, openapi, page, photos, predict,
-    rows, search, thumbnails, traverse, tree,
+    boxes, factors, hierarchy, info, map, map_cone, map_labels, map_links, map_page, map_points, openapi, page, photos,
+    predict, rows, search, thumbnails, traverse, tree,
 };
 use crate::app::gate::{RequestGate, pass};
 use crate::body::typed;
@@ -50,6 +50,7 @@ pub(crate) fn routes() -> Vec<ServerRoute> {
         ("get", "/api/map/points", get(map_points::points)),
         ("get", "/api/map/labels", get(map_labels::labels)),
         ("get", "/api/map/cone/{row}", get(map_cone::cone)),
+        ("get", "/api/map/links", get(map_links::links)),
         ("post", "/api/map/page", post(map_page::page)),
         ("get", "/api/factors", get(factors::factors)),
         ("get", "/api/factors/{factor}", get(factors::factor)),

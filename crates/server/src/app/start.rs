@@ -27,6 +27,7 @@ use crate::limits::response_buffer::{MAX_UNSENT, ResponseBudget};
 use crate::log::RequestLog;
 use crate::metrics::Metrics;
 use crate::reporter::Reporter;
+use crate::set::beside::BesideSet;
 use crate::set::classes::ClassSource;
 use crate::set::explorer::Explorer;
 use crate::set::identity::SetIdentity;
@@ -118,8 +119,19 @@ impl BoundServer {
 
 impl Server {
     fn new(content: ServedContent, bound: &BoundServer, reporter: &Arc<dyn Reporter>) -> Result<Self> {
-        let ServedContent { set, model, endpoint, predictor, source, tree: tree_file, cells, shard, maps, layer_maker } =
-            content;
+        let ServedContent {
+            set,
+            model,
+            endpoint,
+            predictor,
+            source,
+            tree: tree_file,
+            cells,
+            shard,
+            maps,
+            layer_maker,
+            beside,
+        } = content;
         let (settings, metrics) = (&bound.settings, &bound.gate.metrics);
         let tree =
             tree_file.as_deref().map(|it| std::fs::read(it).map_err(Error::option(format!("--tree {}", it.display()))));
@@ -138,6 +150,9 @@ impl Server {
             (None, Some(ranks)) => Some(ClassSource::Edges(ranks)),
             (None, None) => ClassSource::of_columns(&set.columns)?,
         };
+        if beside.is_some() && shard.is_some() {
+            return Err(Error::invalid("--beside", "--shard, too", "a server of the whole set"));
+        }
         let layers = Arc::new(MapLayers::new(maps, set.len(), shard)?);
         let is_open = bound.gate.access.local_name.is_none() && settings.token.is_none();
         let maker = match layer_maker {
@@ -156,6 +171,10 @@ impl Server {
             Some((part, of)) => set.select(&(part..set.len()).step_by(of).collect::<Vec<_>>())?,
         };
         let state = ServedSet::new(set, cells, classes)?;
+        let beside = beside.map(|it| BesideSet::new(it, &state)).transpose()?;
+        if let Some(BesideSet { title, shared_ids, links, .. }) = &beside {
+            reporter.note(&format!("{title} beside it: {shared_ids} ids in both, {} rows linked", links.len()));
+        }
         let thumbnails = match source {
             None => Thumbnails::default(),
             Some(source) => Thumbnails::new(source, &state, Arc::clone(reporter))?,
@@ -194,6 +213,7 @@ impl Server {
             info: ServerInfo::new(&state, capabilities, vectors, shard, identity),
             explorer: Explorer::new(&state, layers)?,
             layer_jobs,
+            beside,
             predictor,
             endpoint,
             model: model.map(|it| EmbeddingQueue::start(it, settings.concurrency)).transpose()?,
