@@ -12,7 +12,7 @@ use conifer_search::{EmbeddingEndpoint, EndpointError};
 
 use crate::error::{HttpError, HttpResult};
 use crate::metrics::{GaugeGuard, Metrics};
-use crate::{api, embedding_queue, limits, set};
+use crate::{api, embedding_queue, layer_jobs, limits, set};
 
 /// State shared by all request handlers.
 pub(crate) struct Server {
@@ -24,6 +24,9 @@ pub(crate) struct Server {
     pub(crate) photos: api::photos::UploadedPhotos,
     pub(crate) thumbnails: api::thumbnails::Thumbnails,
     pub(crate) explorer: set::explorer::Explorer,
+    pub(crate) layer_jobs: layer_jobs::LayerJobs,
+    /// The set whose map is shown beside that of `state`.
+    pub(crate) beside: Option<set::beside::BesideSet>,
     /// Predicts classes, if the server has a threshold.
     pub(crate) predictor: Option<api::predict::ServedPredictor>,
     pub(crate) metrics: Arc<Metrics>,
@@ -39,6 +42,29 @@ impl Server {
                 "queries by text or photo need the model that made the set; start the server with --checkpoint MODEL",
             )
         })
+    }
+
+    /// The set beside the served one.
+    ///
+    /// # Errors
+    /// 404: there is none.
+    pub(crate) fn second(&self) -> HttpResult<&set::beside::BesideSet> {
+        let none = || HttpError::absent("this server has no second set; start it with --beside OTHER");
+        self.beside.as_ref().ok_or_else(none)
+    }
+
+    /// The rows and maps of the served set, or of the one beside it.
+    ///
+    /// # Errors
+    /// 404: there is no second set.
+    pub(crate) fn mapped(
+        &self,
+        beside: Option<bool>,
+    ) -> HttpResult<(&set::state::ServedSet, &set::explorer::Explorer)> {
+        if beside.unwrap_or(false) {
+            return self.second().map(|it| (&it.state, &it.explorer));
+        }
+        Ok((&self.state, &self.explorer))
     }
 
     /// The point of a text.

@@ -1,6 +1,7 @@
 //! The content that a server serves.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use conifer_data::Source;
 use conifer_index::Snapshot;
@@ -8,6 +9,7 @@ use conifer_model::embed::Embedder;
 use conifer_search::EndpointSettings;
 
 use crate::api::predict::ServedPredictor;
+use crate::layer_maker::LayerMaker;
 use crate::set::layers::DISC;
 use crate::start_error::{Error, Result};
 
@@ -31,6 +33,20 @@ pub struct ServedContent {
     /// Serve only shard `(i, n)`: rows i, i + n, i + 2 n, ...
     pub shard: Option<(usize, usize)>,
     /// Projections of the rows, which the explorer offers as layers of its map beside the built-in disc.
+    pub maps: Vec<ServedMap>,
+    /// Computes further layers when a client asks for them.
+    pub layer_maker: Option<Arc<dyn LayerMaker>>,
+    /// A set whose map is shown beside that of `set`.
+    pub beside: Option<SecondSet>,
+}
+
+/// A second set of the same items, for example before or after a training run. Only its map is served.
+pub struct SecondSet {
+    /// The rows. Some of them have ids of the served set.
+    pub set: Snapshot,
+    /// Name to display.
+    pub title: String,
+    /// Projections of the rows.
     pub maps: Vec<ServedMap>,
 }
 
@@ -100,6 +116,8 @@ impl ServedContent {
             cells: false,
             shard: None,
             maps: Vec::new(),
+            layer_maker: None,
+            beside: None,
         }
     }
 }

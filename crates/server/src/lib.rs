@@ -42,6 +42,7 @@
 //!       extract              parses bodies and query parameters
 //!       requests, replies    the types of bodies and query parameters; openapi describes them
 //!       query                resolves queries to points and filters to rows
+//!     layer_jobs             computes layers of the map in the background, by the program's `LayerMaker`
 //!     embedding_queue        embeds texts, photos and vectors in batches
 //!     set            the rows with their index, classes and identity
 //! cluster            most of the API over several servers, each with one shard of the rows
@@ -55,6 +56,8 @@ mod cluster;
 mod content;
 mod embedding_queue;
 mod error;
+mod layer_jobs;
+mod layer_maker;
 mod limits;
 mod log;
 mod metrics;
@@ -67,7 +70,8 @@ pub use api::openapi::document as openapi;
 pub use api::predict::ServedPredictor;
 pub use app::start::BoundServer;
 pub use auth::read_token;
-pub use content::{ServedContent, ServedMap};
+pub use content::{SecondSet, ServedContent, ServedMap};
+pub use layer_maker::{LayerMaker, LayerMethod, LayerRecipe, LayerWatch, MadeLayer};
 pub use reporter::Reporter;
 pub use settings::{DEFAULT_PORT, LogFormat, Settings};
 pub use start_error::{Error, Result};

@@ -1,5 +1,6 @@
 //! The served rows and what is derived from them: index, classes, views of the explorer, identity.
 
+pub(crate) mod beside;
 pub(crate) mod classes;
 pub(crate) mod explorer;
 pub(crate) mod identity;

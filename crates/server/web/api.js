@@ -90,6 +90,22 @@ export async function post(path, body, signal) {
   return json(await ask(path, { method: "POST", body: JSON.stringify(body), headers, signal }));
 }
 
+/** Sends a POST request with a JSON body and returns the text of the response. */
+export async function postText(path, body, signal) {
+  const headers = { "Content-Type": "application/json" };
+  const response = await ask(path, { method: "POST", body: JSON.stringify(body), headers, signal });
+  try {
+    return await response.text();
+  } catch (error) {
+    throw unreadable(error);
+  }
+}
+
+/** Sends a DELETE request and returns the JSON of the response. */
+export async function remove(path) {
+  return json(await ask(path, { method: "DELETE" }));
+}
+
 /** Uploads a photo; returns `{ photo, width, height }`. */
 export async function upload(file, signal) {
   const headers = { "Content-Type": file.type || "application/octet-stream" };

@@ -4,8 +4,9 @@
     conifer serve SET --checkpoint RUN --data toy --split test --data-option size=200
     venv/bin/python crates/server/web/drive.py http://127.0.0.1:7878 [--shots FOLDER] [--photo FILE] [--pid PID] [--web crates/server/web]
 
-The script does not start a server. Only the parts layers, lasso, depths, words, pictures, mapphone, plain and frames work with any
-set; `drive_set.py` writes one for them. For the other parts the set must have photos, texts, boxes and a column `label`. The server must have the
+The script does not start a server. Only the parts layers, lasso, depths, words, pictures, mapphone, plain, frames, page and cones work with any
+set; `drive_set.py` writes one for them. The part newlayer writes a layer into the folder `maps` of the set, cones needs a layer of all rows, and beside a
+server with --beside; these three run only if they are named with --only. For the other parts the set must have photos, texts, boxes and a column `label`. The server must have the
 model that made the set. With --pid the script stops the server at the end, to check the error on the page. With --web the
 files of the page come from that folder instead of the program, so that a change needs no build.
 Exits with 1 and the name of the first failed check.
@@ -23,6 +24,7 @@ from playwright.sync_api import sync_playwright
 
 import drive_edges as edges
 import drive_items as items
+import drive_layers as layers
 import drive_map as maps
 
 TIMEOUT = 15_000
@@ -492,6 +494,7 @@ def main():
             "path": lambda: traversal(d), "geometry": lambda: maps.geometry(d), "tree": lambda: tree(d), "map": lambda: maps.disc(d), "frames": lambda: maps.frames(d),
             "layers": lambda: maps.layers(d), "lasso": lambda: maps.lasso(d), "depths": lambda: maps.depth_range(d), "words": lambda: maps.labels(d),
             "pictures": lambda: maps.pictures(d), "mapphone": lambda: maps.on_a_phone(d, browser), "plain": lambda: maps.without_webgl(d, launch),
+            "newlayer": lambda: layers.new_layers(d), "page": lambda: layers.saved_page(d), "cones": lambda: layers.cones(d), "beside": lambda: layers.two_sets(d),
             "factors": lambda: factors(d), "keys": lambda: keyboard(d), "links": lambda: links(d),
             "late": lambda: edges.late_answers(d), "latephoto": lambda: edges.late_photo(d, photo), "latemap": lambda: edges.late_map(d), "hostile": lambda: edges.hostile_links(d),
             "long": lambda: edges.long_texts(d), "reach": lambda: edges.reach(d),
@@ -499,7 +502,9 @@ def main():
             "limit": lambda: items.first_limit(d), "boxes": lambda: items.boxes_on_photo(d), "export": lambda: items.selection(d), "names": lambda: items.titles(d), "flat": lambda: items.flat_ranking(d), "predict": lambda: items.prediction(d),
             "looks": lambda: dark_and_small(d, browser), "trouble": lambda: trouble(d, args.pid),
         }
-        wanted = args.only.split(",") if args.only else list(parts)
+        # These need a set that can be written, a further layer, or a second set.
+        special = ["newlayer", "cones", "beside"]
+        wanted = args.only.split(",") if args.only else [it for it in parts if it not in special]
         d.go()
         for name in wanted:
             parts[name]()

@@ -19,7 +19,7 @@ def marks(d):
 def stage(d):
     """The map as the bytes of a picture. A WebGL canvas cannot be read by the page after its frame."""
     d.page.wait_for_timeout(100)
-    return d.page.locator(".stage").screenshot()
+    return d.page.locator(".stage").first.screenshot()
 
 
 def open_map(d, more=""):

@@ -1,10 +1,11 @@
 // The map: all rows in the Poincare disc, or in another projection, with the cone of the selected row.
 
 import { get, latest, post } from "./api.js";
+import { besideStage } from "./beside.js";
 import { colourPoints, columnOf, legendEntries } from "./colours.js";
 import { contours } from "./contours.js";
 import { depthSlider } from "./depth.js";
-import { Grid, moved, quantile, towards } from "./disc.js";
+import { Grid, moved, towards } from "./disc.js";
 import { count, debounced, el, fill, number } from "./dom.js";
 import { Eye } from "./eye.js";
 import { foundRows } from "./found.js";
@@ -12,13 +13,18 @@ import { placeLabels, pointLabels, withDistances } from "./labels.js";
 import { pointsInside } from "./lasso.js";
 import { brief } from "./long.js";
 import { markShapes, textMeasure } from "./marks.js";
+import { newLayer } from "./newlayer.js";
 import { channels, plainRenderer } from "./paint.js";
 import { savePng, saveSvg } from "./picture.js";
+import { dotSize, mover } from "./moving.js";
 import { followPointer } from "./pointer.js";
 import { indexOf, loadCodes, loadPoints, shrinkPoint } from "./points.js";
-import { caption, face, kindOf, missing, origin, trouble } from "./rows.js";
+import { caption, missing, trouble } from "./rows.js";
+import { savePage } from "./savedpage.js";
 import { drawShapes } from "./scene.js";
 import { COLUMN, current, START, update } from "./state.js";
+import { rowTip } from "./tip.js";
+import { loadWay, markInside, wayEntries } from "./way.js";
 import { pointRenderer } from "./webgl.js";
 
 /** Maximum number of points with WebGL, and without. */
@@ -33,13 +39,12 @@ const EVERY_DEPTH = [-1e30, 1e30];
 const NO_LINES = new Float32Array(0);
 const SAID = {
   disc: "The distance from the centre is the distance from the root: general inside, specific outside. Directions are projected from many dimensions to two, so neighbours on the map need not be neighbours in the space. The cone has its true opening.",
-  other: "This map was computed by `conifer project`. Depths and the depth range are those of the set, also where the map shows only one factor. It has no cones, because their opening holds only where the root is at the centre.",
+  other: "Depths and the depth range are those of the set, also where the map shows only one factor. The cone of the selected row is that of the full space: its rows have the colour of the cone, wherever this map places them.",
 };
 
 /** Creates the map in `node`. `hits()` returns the rows of the results, which are drawn as rings. */
 export function map(node, { info, say, open, hits }) {
   const newest = latest();
-  const newestTip = latest();
   const newestNames = latest();
   const newestCone = latest();
   let back = el("canvas.dots", { "aria-hidden": "true" });
@@ -53,11 +58,19 @@ export function map(node, { info, say, open, hits }) {
     renderer = plainRenderer(back);
   }
   front.dataset.renderer = limit === LIMIT ? "webgl" : "2d";
-  const tip = el("div.tip", { hidden: true, role: "tooltip" });
+  const eye = new Eye();
+  const tip = rowTip(eye);
   const told = el("p.unseen", { role: "status", "aria-live": "polite" });
-  const stage = el("div.stage", {}, back, front, tip, told);
+  const stage = el("div.stage", {}, back, front, tip.node, told);
+  const stages = el("div.stages", {}, stage);
   const listed = el("section.found", { hidden: true, "aria-label": "Rows in the outline" });
-  const list = foundRows(listed, { info, open, cleared: () => { outline = null; redraw(false); } });
+  const list = foundRows(listed, { info, open, cleared: () => {
+    outline = null;
+    marked = null;
+    beside?.clear();
+    beside?.mark({ outlined: [] });
+    look();
+  } });
   const caveat = el("p.hint");
 
   let data = null;   // from loadPoints
@@ -68,19 +81,21 @@ export function map(node, { info, say, open, hits }) {
   let lines = NO_LINES;
   let coded = null;  // from loadCodes, of the column that the state names
   let legend = { entries: [] };
+  let colours = new Uint32Array(0); // of the points, as drawn
   let range = EVERY_DEPTH;
-  const eye = new Eye();
+  let beside = null; // from besideStage, if the server has a second set
   let loading = null; // name of the layer that is being loaded
   let wanted = null; // the selected row; `selected` also has its position once it is loaded
   let selected = null;
+  let way = null;    // from loadWay, of the selected row in a layer other than the built-in disc
   let hovered = -1;  // the point under the pointer or chosen with the arrow keys
   let outline = null; // of the last lasso, in map coordinates; `drawing` is the one in progress, on the screen
   let drawing = null;
   let lassoing = false;
   let drawn = { back: false, front: false };
   let theme = {};
-  let motion = 0;
-  let fitted = 1;    // the zoom at which nearly all rows are visible
+  let marked = null; // indices of the points whose rows are outlined on the second stage
+  const move = mover(eye, () => redraw());
   const measure = textMeasure();
 
   // --- tools
@@ -99,6 +114,11 @@ export function map(node, { info, say, open, hits }) {
     keepDepth({ depth });
   });
   const legendNode = el("div.legend");
+  const maker = el("details.newlayer");
+  const showJob = newLayer(maker, { info, ready: (reply, name) => {
+    listLayers(reply.layers);
+    if (current().view === "map") update({ layer: name });
+  } });
   const tools = el("div.maptools", {}, layer, colour, tick("labels", "labels"), tick("contours", "density"),
     el("button", { type: "button", onclick: () => fit() }, "Fit"),
     el("button", { type: "button", onclick: () => glide(...(data.root ?? [0, 0])), title: "Move the root back to the centre" }, "Root"),
@@ -107,27 +127,59 @@ export function map(node, { info, say, open, hits }) {
       encircled([[0, 0], [eye.width, 0], [eye.width, eye.height], [0, eye.height]]) }, "List view"),
     el("button", { type: "button", id: "save-png", title: "Save what the map shows as PNG", onclick: () => savePicture("png") }, "PNG"),
     el("button", { type: "button", id: "save-svg", title: "Save what the map shows as SVG", onclick: () => savePicture("svg") }, "SVG"),
-    el("div.deep", { title: "Show only points of these depths" }, slider.node), legendNode);
+    el("button", { type: "button", id: "save-html", title: "Save the points on the stage as one HTML file with zoom and texts, which needs no network", onclick: saveHtml }, "HTML"),
+    el("div.deep", { title: "Show only points of these depths" }, slider.node), legendNode, maker);
+
+  function listLayers(all) {
+    layers = all;
+    fill(layer, layers.map((it) => el("option", { value: it.name }, brief(it.title, 60))));
+    layer.hidden = layers.length < 2;
+    if (data) layer.value = data.layer;
+  }
+
+  function openBeside(summary) {
+    if (!summary || beside) return;
+    beside = besideStage(summary, { say, lassoing: () => lassoing, open: (row) => open({ row }),
+      hover: (row) => {
+        hovered = row === null ? -1 : indexOf(data.rows, row);
+        redraw(false);
+      },
+      outlined: (rows, all) => {
+        outline = null;
+        marked = Uint32Array.from(rows.map((row) => indexOf(data.rows, row)).filter((i) => i >= 0));
+        list.show(data, marked);
+        told.textContent = `${count(marked.length)} of the ${count(all)} rows in the outline are on the first map, listed below it`;
+        beside.mark({ outlined: [] });
+        lassoMode(false);
+        look();
+      } });
+    stages.append(beside.node);
+    stages.classList.add("two");
+    beside.load(START.layer);
+  }
 
   async function load(state) {
     fill(node, el("p.busy", {}, "Loading the map …"));
     data = null;
     try {
       const all = await newest(async (signal) => {
-        const { layers: there } = await get("/api/map/layers", signal);
-        const name = there.some((it) => it.name === state.layer) ? state.layer : START.layer;
+        const there = await get("/api/map/layers", signal);
+        const name = there.layers.some((it) => it.name === state.layer) ? state.layer : START.layer;
         const [points, words] = await Promise.all([loadPoints(name, limit, signal), get(`/api/map/labels?${new URLSearchParams({ layer: name })}`, signal)]);
         return { there, points, words: words.labels };
       });
       if (!all) return;
       const begun = performance.now();
-      layers = all.there;
-      fill(layer, layers.map((it) => el("option", { value: it.name }, brief(it.title, 60))));
+      listLayers(all.there.layers);
+      openBeside(all.there.beside);
+      showJob(all.there);
       coded = null;
+      way = null;
+      marked = null;
       outline = null;
       list.clear();
       accept(all.points, all.words);
-      fill(node, tools, stage, caveat, listed);
+      fill(node, tools, stages, caveat, listed);
       resize();
       fit();
       front.dataset.layer = data.layer;
@@ -135,6 +187,7 @@ export function map(node, { info, say, open, hits }) {
       await paint();
       tell();
       wanted = null;
+      beside?.mark({ selected: current().select, hits: hits().map((hit) => hit.row) });
       await select(current().select);
     } catch (error) {
       data = null;
@@ -155,7 +208,6 @@ export function map(node, { info, say, open, hits }) {
     range = current().depth ?? EVERY_DEPTH;
     traceLines();
     layer.value = data.layer;
-    layer.hidden = layers.length < 2;
     caveat.textContent = SAID[data.layer === START.layer ? "disc" : "other"];
   }
 
@@ -176,15 +228,27 @@ export function map(node, { info, say, open, hits }) {
     theme = Object.fromEntries(["disc", "line", "accent", "ink", "image", "text", "box_image", "box_text"]
       .map((name) => [name, value(`--${name.replace("_", "-")}`)]));
     const found = colourPoints(data, current().colour, coded, info, theme);
-    renderer.colours(found.words, found.behind);
     legend = found.legend;
-    fill(legendNode, legend.entries ? legend.entries.map(([css, text]) => {
+    // The rows that were outlined on the second stage hide the cone until the list is closed.
+    const some = marked ?? way?.inside;
+    colours = some ? markInside(found.words, some, theme.accent) : found.words;
+    renderer.colours(colours, found.behind || Boolean(some));
+    const entries = (all) => all.map(([css, text]) => {
       const dot = el("i.dot");
       dot.style.background = css;
       return el("span", {}, dot, text);
-    }) : [el("span", {}, number(legend.min, 2)), el("i.ramp"), el("span", {}, number(legend.max, 2))]);
+    });
+    beside?.mark({ theme, accent: theme.accent, colour: colourOf(found.words) });
+    fill(legendNode, legend.entries ? entries(legend.entries) : [el("span", {}, number(legend.min, 2)), el("i.ramp"), el("span", {}, number(legend.max, 2))],
+      way ? entries(wayEntries(way, theme.accent)) : null);
     redraw();
   }
+
+  /** Returns a function from a row to the word of its colour. */
+  const colourOf = (words) => {
+    const { rows } = data;
+    return (row) => words[indexOf(rows, row)];
+  };
 
   /** Colours the points as the state says; requests the codes of a column if needed. */
   async function paint() {
@@ -220,7 +284,7 @@ export function map(node, { info, say, open, hits }) {
     const idle = !drawn.back && !drawn.front;
     drawn = { back: drawn.back || both, front: true };
     if (both) {
-      tip.hidden = true; // the point under the tooltip has moved
+      tip.hide(); // the point under the tooltip has moved
       nameSoon();
     }
     if (idle) requestAnimationFrame(frame);
@@ -239,12 +303,7 @@ export function map(node, { info, say, open, hits }) {
     front.dataset.ms = (performance.now() - begun).toFixed(2); // read by drive.py
   }
 
-  /** Radius of a dot in CSS pixels. Dots grow with the zoom, but more slowly. */
-  function dotRadius() {
-    const many = data.rows.length;
-    const start = many > 400_000 ? 0.5 : many > 40_000 ? 0.7 : many > 8000 ? 1.5 : 2.4;
-    return start * Math.min(3, Math.max(1, eye.zoom / fitted) ** 0.3);
-  }
+  const dotRadius = () => dotSize(data.rows.length, eye.zoom / move.fitted());
 
   function paintDots(ratio) {
     renderer.draw(eye, { back: channels(theme.disc), range, radius: ratio * dotRadius(), lineColour: channels(theme.ink), lineAlpha: 0.55 });
@@ -253,7 +312,7 @@ export function map(node, { info, say, open, hits }) {
   function shapes(all = false) {
     const state = current();
     const rings = hits().map((hit) => indexOf(data.rows, hit.row)).filter((i) => i >= 0 && shown(i));
-    return markShapes({ eye, theme, data, selected, hovered, outline, drawing, hits: rings,
+    return markShapes({ eye, theme, data, selected, path: way?.path ?? [], inside: marked ?? way?.inside ?? [], hovered, outline, drawing, hits: rings,
       labels: state.labels ? placeLabels([...labels, ...names], eye, range, measure) : [],
       // WebGL draws these lines itself, except for a saved picture of shapes.
       lines: (all || limit === PLAIN_LIMIT) && lines.length ? lines : null });
@@ -300,7 +359,7 @@ export function map(node, { info, say, open, hits }) {
   function savePicture(kind) {
     const view = { eye, theme };
     const title = layers.find((it) => it.name === data.layer)?.title ?? data.layer;
-    const words = { title: `${brief(title, 60)} · ${count(data.rows.length)} rows`, entries: legendEntries(legend) };
+    const words = { title: `${brief(title, 60)} · ${count(data.rows.length)} rows`, entries: [...legendEntries(legend), ...(way ? wayEntries(way, theme.accent) : [])] };
     const painted = (ratio) => {
       sized(back, ratio);
       paintDots(ratio);
@@ -308,12 +367,9 @@ export function map(node, { info, say, open, hits }) {
     };
     if (kind === "png") savePng(view, words, painted, shapes());
     else {
-      const { words: colours } = colourPoints(data, current().colour, coded, info, theme);
       const dots = { x: [], y: [], colours: [] };
-      for (let i = 0; i < data.x.length; i++) {
-        if (!shown(i)) continue;
+      for (const i of seen()) {
         const [x, y] = eye.screen(data.x[i], data.y[i]);
-        if (!eye.sees(x, y)) continue;
         dots.x.push(x);
         dots.y.push(y);
         dots.colours.push(colours[i]);
@@ -323,40 +379,34 @@ export function map(node, { info, say, open, hits }) {
     resize();
   }
 
+  /** The indices of the points on the stage. */
+  function seen() {
+    const all = [];
+    for (let i = 0; i < data.x.length; i++) {
+      if (shown(i) && eye.sees(...eye.screen(data.x[i], data.y[i]))) all.push(i);
+    }
+    return all;
+  }
+
+  async function saveHtml() {
+    const points = seen();
+    if (!points.length) return say("No point is on the stage. Press “Fit”, or widen the depth range.");
+    say("Saving the page …");
+    try {
+      const saved = await savePage({ data, eye, info, state: current() }, points);
+      say(saved < points.length ? `Saved a sample of ${count(saved)} of the ${count(points.length)} points on the stage.` : `Saved the ${count(saved)} points on the stage.`);
+    } catch (error) {
+      say(error.message);
+    }
+  }
+
   // --- moving
 
-  /** Zooms so that nearly all rows are visible, with the centre of the map in the middle. */
-  function fit() {
-    cancelAnimationFrame(motion);
-    const step = Math.ceil(data.x.length / 100_000);
-    const far = [];
-    for (let i = 0; i < data.x.length; i += step) far.push(Math.hypot(data.x[i], data.y[i]));
-    fitted = Math.min(60, Math.max(1, 0.95 / Math.max(quantile(far, 0.995), 1e-6)));
-    Object.assign(eye, { ax: 0, ay: 0, x: 0, y: 0, zoom: fitted });
-    redraw();
-  }
-
-  /**
-   * Moves a point of the map to the middle: in a disc by an isometry, which enlarges its surroundings, in a plane by a
-   * shift.
-   */
-  function glide(toX, toY) {
-    const { ax, ay, x, y } = eye;
-    const [endX, endY] = data.disc ? [0, 0] : [-eye.scale * toX, eye.scale * toY];
-    const [endAx, endAy] = data.disc ? [toX, toY] : [0, 0];
-    const still = matchMedia("(prefers-reduced-motion: reduce)").matches;
-    const begun = performance.now();
-    cancelAnimationFrame(motion);
-    const step = (now) => {
-      const t = still ? 1 : Math.min(1, Math.max(0, (now - begun) / 300));
-      const ease = t * t * (3 - 2 * t);
-      const between = (from, to) => from + ease * (to - from);
-      Object.assign(eye, { ax: between(ax, endAx), ay: between(ay, endAy), x: between(x, endX), y: between(y, endY) });
-      redraw();
-      if (t < 1) motion = requestAnimationFrame(step);
-    };
-    motion = requestAnimationFrame(step);
-  }
+  const fit = () => {
+    move.fit(data);
+    beside?.fit();
+  };
+  const glide = (x, y) => move.glide(data, x, y);
 
   function zoom(factor, px, py) {
     eye.zoomBy(factor, px, py);
@@ -400,7 +450,7 @@ export function map(node, { info, say, open, hits }) {
   function lassoMode(on) {
     lassoing = on;
     lasso.setAttribute("aria-pressed", String(on));
-    stage.classList.toggle("lassoing", on);
+    stages.classList.toggle("lassoing", on);
     if (on) front.focus({ preventScroll: true });
   }
 
@@ -412,6 +462,9 @@ export function map(node, { info, say, open, hits }) {
       const [mx, my] = eye.under(x, y);
       return moved(mx, my, -eye.ax, -eye.ay);
     });
+    marked = null;
+    beside?.clear();
+    beside?.mark({ outlined: Array.from(found, (i) => data.rows[i]) });
     list.show(data, found);
     front.dataset.lassoMs = (performance.now() - begun).toFixed(2);
     told.textContent = `${count(found.length)} rows in the outline, listed below the map`;
@@ -452,36 +505,25 @@ export function map(node, { info, say, open, hits }) {
 
   // --- hovering and selection
 
-  const describeRow = debounced(async (row, i, aloud) => {
-    if (hovered !== i) return;
-    try {
-      const hit = await newestTip((signal) => get(`/api/rows/${row}`, signal));
-      if (!hit || hovered !== i) return;
-      fill(tip, el("div.face", {}, face(hit, 128)), el("p", {}, brief(caption(hit))), origin(hit) ? el("p.origin", {}, brief(origin(hit), 80)) : null, el("p.facts", {}, kindOf(hit), ` · depth ${number(hit.depth)}`));
-      if (aloud) told.textContent = `${kindOf(hit)}: ${brief(caption(hit))}, depth ${number(hit.depth)}`;
-      const [x, y] = eye.screen(data.x[i], data.y[i]);
-      tip.hidden = false;
-      tip.style.left = `${Math.max(4, Math.min(x + 14, eye.width - tip.offsetWidth - 4))}px`;
-      tip.style.top = `${Math.max(4, Math.min(y + 14, eye.height - tip.offsetHeight - 4))}px`;
-    } catch {
-      tip.hidden = true;
-    }
-  }, 70);
-
   /** Marks a point and shows its tooltip; with `aloud`, also announces it to screen readers. */
   function point(i, aloud = false) {
     if (i === hovered) return;
     hovered = i;
     front.classList.toggle("over", i >= 0);
-    tip.hidden = true;
+    tip.hide();
     told.textContent = "";
-    if (i >= 0) describeRow(data.rows[i], i, aloud);
+    if (i >= 0) tip.show(data.rows[i], () => eye.screen(data.x[i], data.y[i]), () => hovered === i, aloud ? (text) => { told.textContent = text; } : undefined);
+    beside?.mark({ hovered: i >= 0 ? data.rows[i] : null });
     redraw(false);
   }
 
   async function select(row) {
     wanted = row;
     selected = null;
+    if (way) {
+      way = null;
+      look();
+    }
     if (row === null) {
       newestCone.stop();
       return redraw(false);
@@ -489,7 +531,17 @@ export function map(node, { info, say, open, hits }) {
     if (data.layer !== START.layer) {
       const i = indexOf(data.rows, row);
       if (i >= 0) selected = { row, x: data.x[i], y: data.y[i] };
-      return redraw(false);
+      redraw(false);
+      const points = data;
+      try {
+        const found = await newestCone((signal) => loadWay(points, row, signal));
+        if (!found || data !== points) return;
+        way = found;
+        look();
+      } catch (error) {
+        say(`${error.message} The cone of the selected row is not shown.`);
+      }
+      return;
     }
     try {
       const found = await newestCone((signal) => get(`/api/map/row/${row}`, signal));
@@ -518,13 +570,14 @@ export function map(node, { info, say, open, hits }) {
       if (loading === state.layer) loading = null;
       return;
     }
-    if (!node.contains(stage)) fill(node, tools, stage, caveat, listed);
+    if (!node.contains(stages)) fill(node, tools, stages, caveat, listed);
     const depth = state.depth ?? EVERY_DEPTH;
     const narrowed = depth[0] !== range[0] || depth[1] !== range[1];
     range = depth;
     if (!before || state.contours !== before.contours || (narrowed && state.contours)) traceLines();
     if (!before || state.colour !== before.colour) await paint();
     tell();
+    beside?.mark({ selected: state.select, hits: hits().map((hit) => hit.row) });
     if (wanted !== state.select) await select(state.select);
     redraw();
   }

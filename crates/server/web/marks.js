@@ -3,8 +3,11 @@
 import { cone } from "./disc.js";
 import { font } from "./scene.js";
 
-/** The shapes of a view, from back to front. `it` has the fields that `map.js` passes. */
-export function markShapes({ eye, theme, data, labels, lines, hits, selected, hovered, outline, drawing }) {
+/** Up to this many points are enlarged that are inside a cone or an outline. */
+const MOST_DOTS = 2000;
+
+/** The shapes of a view, from back to front. The argument has the fields that `map.js` passes. */
+export function markShapes({ eye, theme, data, labels, lines, hits, selected, path, inside, hovered, outline, drawing }) {
   const shapes = [];
   const ring = (at, radius, stroke, width) => shapes.push({ ring: at, radius, stroke, width });
   const point = (i) => eye.screen(data.x[i], data.y[i]);
@@ -17,6 +20,13 @@ export function markShapes({ eye, theme, data, labels, lines, hits, selected, ho
   if (selected?.aperture !== undefined) {
     const path = cone(selected.x, selected.y, selected.aperture).map((it) => eye.screen(...it));
     shapes.push({ path, closed: true, fill: theme.accent, alpha: 0.16, stroke: theme.accent, width: 1.2 });
+  }
+  if (inside.length <= MOST_DOTS) inside.forEach((i) => shapes.push({ dot: point(i), radius: 2.6, fill: theme.accent }));
+  if (path.length) {
+    const places = path.map(point);
+    if (data.root) places.push(eye.screen(...data.root));
+    shapes.push({ path: places, stroke: theme.accent, width: 2 });
+    path.slice(1).forEach((i) => shapes.push({ dot: point(i), radius: 3.5, fill: theme.accent }));
   }
   hits.forEach((i) => ring(point(i), 4.5, theme.ink, 1.4));
   for (const { label, x, y, size } of labels) {

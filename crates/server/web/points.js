@@ -31,11 +31,11 @@ function swap(view, at, count) {
 }
 
 /**
- * Requests the points of a layer, at most `limit`. Returns `{ rows, x, y, depth, modality, of, disc, root, total }` with
+ * Requests the points of a layer, at most `limit`, with `beside` of the second set. Returns `{ rows, x, y, depth, modality, of, disc, root, total }` with
  * x and y from -1 to 1: a plane is shifted and scaled, a disc is not changed. `root` is `[x, y]` or `null`.
  */
-export async function loadPoints(layer, limit, signal) {
-  const { arrays, disc, root, rows_of_layer: total } = parsePoints(await getBytes(`/api/map/points?${query({ layer, limit })}`, signal));
+export async function loadPoints(layer, limit, signal, beside = false) {
+  const { arrays, disc, root, rows_of_layer: total } = parsePoints(await getBytes(`/api/map/points?${query({ layer, limit, beside: beside || null })}`, signal));
   const { row: rows, depth, modality } = arrays;
   const shared = { layer, limit, rows, depth, modality, disc, total };
   if (disc) return { ...shared, x: arrays.x, y: arrays.y, root, extent: { x: 0, y: 0, size: 1 } };

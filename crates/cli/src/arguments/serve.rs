@@ -44,6 +44,10 @@ pub(crate) struct ServeArgs {
     /// columns row, id, x0 and x1; repeat it for several. Maps in the folder `maps` of the set are found without it.
     #[arg(long = "map", value_name = "DIR|FILE", help_heading = "Photos and classes")]
     pub(crate) maps: Vec<PathBuf>,
+    /// Another embedding set or store of the same items, for example before the training or by another method: the page shows
+    /// its map beside that of SET, with the rows of the same ids linked.
+    #[arg(long, value_name = "OTHER", conflicts_with = "shard", help_heading = "Photos and classes")]
+    pub(crate) beside: Option<PathBuf>,
     /// Build a cell index, which searches fewer rows and returns the same results; needs twice the memory for the
     /// points.
     #[arg(long, help_heading = "Index")]

@@ -65,6 +65,7 @@ pub(crate) fn run(mut args: ExploreArgs, as_json: bool, device: &Device) -> anyh
             tree: args.tree,
             threshold: args.threshold,
             maps: Vec::new(),
+            beside: None,
             cells: false,
             shard: None,
             max_upload: MAX_UPLOAD,

@@ -25,7 +25,7 @@ pub(super) use self::neighbours::ProjectedPart;
 use self::stored_map::MapSurface;
 use self::stored_map::Placement;
 pub(super) use self::stored_map::StoredMap;
-use self::unfinished::UnfinishedMap;
+pub(super) use self::unfinished::UnfinishedMap;
 use crate::arguments::{CenterArg, KernelArg, ProjectArgs, ProjectionArg, UmapTargetArg};
 use crate::output::{note, print, print_json};
 use crate::request::open_rows;
@@ -44,7 +44,7 @@ const PLACED_BY: usize = 15;
 const NEIGHBOURS_PER_PERPLEXITY: f64 = 10.0;
 
 /// Projected rows, ready to be written.
-struct ProjectedSet<'a> {
+pub(super) struct ProjectedSet<'a> {
     set: &'a Snapshot,
     /// Numbers of the rows shown, ascending.
     rows: Vec<usize>,
@@ -96,7 +96,7 @@ pub(crate) fn run(args: ProjectArgs, as_json: bool) -> anyhow::Result<()> {
 }
 
 /// The settings that determine the coordinates, by name.
-fn settings(args: &ProjectArgs, fingerprint: &str) -> BTreeMap<String, String> {
+pub(super) fn settings(args: &ProjectArgs, fingerprint: &str) -> BTreeMap<String, String> {
     fn text(value: Option<impl ToString>) -> String {
         value.map_or_else(|| "the default".to_owned(), |it| it.to_string())
     }
@@ -135,11 +135,12 @@ fn settings(args: &ProjectArgs, fingerprint: &str) -> BTreeMap<String, String> {
     all.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
 }
 
-fn projection<'a>(
+/// Computes a projection. The result depends only on `args` and the set.
+pub(super) fn projection<'a>(
     args: &ProjectArgs,
     set: &'a Snapshot,
     fingerprint: String,
-    unfinished: &UnfinishedMap,
+    unfinished: &UnfinishedMap<'_>,
 ) -> anyhow::Result<ProjectedSet<'a>> {
     let rows = chosen_rows(set.len(), args.sample, args.seed)?;
     let row = |i: usize| set.row(rows[i]);
@@ -333,7 +334,7 @@ fn horopca(
     dim: usize,
     steps: usize,
     pairs: &PairSample,
-    unfinished: &UnfinishedMap,
+    unfinished: &UnfinishedMap<'_>,
 ) -> anyhow::Result<HoroPca> {
     let settings = HoroSettings { dim, steps, start: None };
     unfinished.stage("horopca", "steps", |progress| Ok(HoroPca::fit_resumable(rows, &settings, pairs, progress)?))

@@ -1,6 +1,7 @@
 //! `conifer serve` opens the set, model, threshold and photos that its arguments name and starts a server for them.
 //! `conifer front` starts a server that queries other servers.
 
+mod layers;
 mod maps;
 
 use std::net::SocketAddr;
@@ -13,10 +14,13 @@ use burn::tensor::Device;
 use conifer_data::Source;
 use conifer_embeddings::StoredSet;
 use conifer_eval::prediction::{Predictor, StoredThreshold};
-use conifer_server::{BoundServer, LogFormat, Reporter, ServedContent, ServedPredictor, Settings, read_token};
+use conifer_server::{
+    BoundServer, LogFormat, Reporter, SecondSet, ServedContent, ServedPredictor, Settings, read_token,
+};
 use indicatif::ProgressBar;
 use serde_json::json;
 
+use self::layers::SetProjections;
 use super::embed::DATA_RECORDS;
 use crate::arguments::{DataArgs, FrontArgs, ListenArgs, ServeArgs};
 use crate::embedder::ModelEmbedder;
@@ -52,6 +56,7 @@ pub(crate) fn serve(mut args: ServeArgs, as_json: bool, device: &Device) -> anyh
         (Some(model), Some(source)) => Some(model.with_text_vectors(source.as_ref())?),
         (model, _) => model,
     };
+    let layer_maker = SetProjections::new(&args.set, &set.spec, set.len());
     let content = ServedContent {
         set,
         model: model.map(ModelEmbedder::into_inner),
@@ -62,8 +67,18 @@ pub(crate) fn serve(mut args: ServeArgs, as_json: bool, device: &Device) -> anyh
         cells: args.cells,
         shard: args.shard,
         maps,
+        layer_maker: Some(Arc::new(layer_maker)),
+        beside: args.beside.as_deref().map(second_set).transpose()?,
     };
     Ok(server.serve(content, Arc::new(TerminalReporter::new(as_json)))?)
+}
+
+/// The set of `--beside`, with the maps in its folder.
+fn second_set(path: &Path) -> anyhow::Result<SecondSet> {
+    let option = || format!("--beside {}", path.display());
+    let set = open_rows(path).with_context(option)?;
+    let maps = maps::served_maps(path, &[], &set.ids)?;
+    Ok(SecondSet { set, title: path.display().to_string(), maps })
 }
 
 pub(crate) fn front(args: FrontArgs, as_json: bool) -> anyhow::Result<()> {

@@ -12,9 +12,9 @@ use serde_json::{Value, json};
 use super::{command, good};
 
 /// A running server, killed on drop.
-struct ExplorerServer {
-    program: Child,
-    address: String,
+pub(super) struct ExplorerServer {
+    pub(super) program: Child,
+    pub(super) address: String,
 }
 
 impl Drop for ExplorerServer {
@@ -26,7 +26,7 @@ impl Drop for ExplorerServer {
 }
 
 impl ExplorerServer {
-    fn start(folder: &Path, more: &[&str]) -> Self {
+    pub(super) fn start(folder: &Path, more: &[&str]) -> Self {
         let mut program = command(folder, &["serve", "set", "--port", "0"]);
         let mut program = program.args(more).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
         let mut line = String::new();
@@ -36,7 +36,7 @@ impl ExplorerServer {
     }
 
     /// Status, head and body of the response to a GET request.
-    fn get(&self, path: &str) -> (u16, String, String) {
+    pub(super) fn get(&self, path: &str) -> (u16, String, String) {
         self.ask(&format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"))
     }
 
@@ -52,14 +52,14 @@ impl ExplorerServer {
         rows
     }
 
-    fn ask(&self, request: &str) -> (u16, String, String) {
+    pub(super) fn ask(&self, request: &str) -> (u16, String, String) {
         let answer = String::from_utf8(self.bytes(request)).unwrap();
         let (head, body) = answer.split_once("\r\n\r\n").unwrap();
         (head.split(' ').nth(1).unwrap().parse().unwrap(), head.to_lowercase(), body.to_owned())
     }
 
     /// The whole response to a request.
-    fn bytes(&self, request: &str) -> Vec<u8> {
+    pub(super) fn bytes(&self, request: &str) -> Vec<u8> {
         let mut stream = TcpStream::connect(&self.address).unwrap();
         stream.write_all(request.as_bytes()).unwrap();
         let mut answer = Vec::new();
@@ -68,7 +68,7 @@ impl ExplorerServer {
     }
 
     /// The header and the arrays of `/api/map/points`.
-    fn points(&self, query: &str) -> (Value, Vec<u8>) {
+    pub(super) fn points(&self, query: &str) -> (Value, Vec<u8>) {
         let request = format!("GET /api/map/points{query} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
         let answer = self.bytes(&request);
         let end = answer.windows(4).position(|it| it == b"\r\n\r\n").unwrap() + 4;
@@ -79,20 +79,20 @@ impl ExplorerServer {
         (serde_json::from_slice(&body[8..8 + length]).unwrap(), body[8 + length..].to_vec())
     }
 
-    fn post(&self, path: &str, body: &Value) -> (u16, Value) {
+    pub(super) fn post(&self, path: &str, body: &Value) -> (u16, Value) {
         let body = body.to_string();
         let head = format!("POST {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n");
         let (status, _, answer) = self.ask(&format!("{head}Content-Length: {}\r\n\r\n{body}", body.len()));
         (status, serde_json::from_str(&answer).unwrap())
     }
 
-    fn json(&self, path: &str) -> Value {
+    pub(super) fn json(&self, path: &str) -> Value {
         let (status, _, body) = self.get(path);
         assert_eq!(status, 200, "{path}: {body}");
         serde_json::from_str(&body).unwrap()
     }
 
-    fn refused(&self, path: &str, expected: u16, word: &str) {
+    pub(super) fn refused(&self, path: &str, expected: u16, word: &str) {
         let (status, _, body) = self.get(path);
         let error: Value = serde_json::from_str(&body).unwrap();
         assert_eq!((status, &error["error"]["status"]), (expected, &expected.into()), "{path}: {body}");
@@ -101,13 +101,13 @@ impl ExplorerServer {
 }
 
 /// Four rows in a product of two hyperbolic planes with c = 1 and 4.
-fn set(folder: &Path) {
+pub(super) fn set(folder: &Path) {
     let modality = vec![Modality::Image, Modality::Text, Modality::Image, Modality::BoxText];
     set_of(folder, modality, &[("label", ["dog", "cat", "dog", ""])]);
 }
 
 /// The same four points with other modalities and columns.
-fn set_of(folder: &Path, modality: Vec<Modality>, columns: &[(&str, [&str; 4])]) {
+pub(super) fn set_of(folder: &Path, modality: Vec<Modality>, columns: &[(&str, [&str; 4])]) {
     let spec = ManifoldSpec::product_l1(2, 2, vec![1.0, 4.0]);
     let points = vec![0.3, 0.4, 0.0, 0.0, 3.0, 4.0, 0.0, 0.0, 0.0, 0.0, 1.5, 2.0, -0.3, 0.4, 0.3, -0.4];
     let ids = ["a", "b", "c", "d"].map(String::from).to_vec();
@@ -168,7 +168,7 @@ fn map_keeps_the_depth_of_rows() {
 }
 
 /// The numbers of an array of `/api/map/points`.
-fn array(header: &Value, bytes: &[u8], name: &str) -> Vec<f64> {
+pub(super) fn array(header: &Value, bytes: &[u8], name: &str) -> Vec<f64> {
     let place = &header["arrays"][name];
     let (start, count) = (place["offset"].as_u64().unwrap() as usize, header["points"].as_u64().unwrap() as usize);
     let four = |at: usize| -> [u8; 4] { bytes[start + 4 * at..start + 4 * at + 4].try_into().unwrap() };
@@ -240,7 +240,7 @@ fn maps_of_the_set_are_layers() {
         layer("ball", "ball · horopca, factor 1", 1, true),
         layer("flat", "flat · umap", 2, false),
     ];
-    assert_eq!(server.json("/api/map/layers"), json!({ "layers": expected }));
+    assert_eq!(server.json("/api/map/layers")["layers"], json!(expected));
     let (header, bytes) = server.points("?layer=flat&column=label");
     let array = |name: &str| array(&header, &bytes, name);
     assert_eq!((array("row"), array("x"), array("y")), (vec![1.0, 3.0], vec![5.5, -2.0], vec![7.0, 1.0]));

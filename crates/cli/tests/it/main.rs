@@ -16,6 +16,7 @@ mod first_hour;
 mod goldens;
 mod grounding;
 mod journey;
+mod map_layers;
 mod mpi;
 mod onnx;
 mod predict;

@@ -9,8 +9,8 @@ use conifer_embeddings::Modality;
 
 use crate::Server;
 use crate::api::extract::QueryParams;
+use crate::api::map_requests::MapLabelsParams;
 use crate::api::replies::{LabelsReply, MapLabel};
-use crate::api::requests::MapLabelsParams;
 use crate::body::json;
 use crate::error::HttpResult;
 use crate::set::state::{RowClasses, ServedSet};
@@ -39,10 +39,10 @@ pub(crate) async fn labels(
 ) -> HttpResult {
     server
         .work(move |server| {
-            let state = &server.state;
-            let layer = server.explorer.layers.find(params.layer.as_deref())?;
+            let (state, explorer) = server.mapped(params.beside)?;
+            let layer = explorer.layers.find(params.layer.as_deref())?;
             let rows = layer.rows(state, MAX_ROWS);
-            let positions = layer.positions(state, &server.explorer, MAX_ROWS)?;
+            let positions = layer.positions(state, explorer, MAX_ROWS)?;
             let found = LabelledRows { state, rows: &rows, positions: &positions };
             let mut labels = state.tree.as_ref().map_or_else(Vec::new, |classes| found.classes(classes));
             let names: HashSet<String> = labels.iter().map(|it| it.text.to_lowercase()).collect();

@@ -13,7 +13,7 @@ use serde::Serialize;
 
 use crate::Server;
 use crate::api::extract::QueryParams;
-use crate::api::requests::{MapPointsParams, PointField};
+use crate::api::map_requests::{MapPointsParams, PointField};
 use crate::body::typed;
 use crate::error::{HttpError, HttpResult};
 use crate::set::state::{BOX, ServedSet};
@@ -36,7 +36,7 @@ struct PointsHeader<'a> {
     root: Option<[f64; 2]>,
     #[serde(skip_serializing_if = "Option::is_none")]
     colour: Option<ColumnColours<'a>>,
-    arrays: BTreeMap<&'static str, ArrayPlace>,
+    arrays: PointArrays,
 }
 
 #[derive(Serialize)]
@@ -58,10 +58,12 @@ struct ColumnColours<'a> {
     max: Option<f64>,
 }
 
-/// Arrays of numbers, each at a multiple of 4 bytes.
-#[derive(Default)]
-struct PointArrays {
+/// Arrays of numbers, each at a multiple of 4 bytes. In a header, their places by name.
+#[derive(Default, Serialize)]
+#[serde(transparent)]
+pub(crate) struct PointArrays {
     places: BTreeMap<&'static str, ArrayPlace>,
+    #[serde(skip)]
     bytes: Vec<u8>,
 }
 
@@ -75,12 +77,12 @@ pub(crate) async fn points(
 }
 
 fn respond(server: &Server, params: &MapPointsParams, limit: usize) -> HttpResult<Response> {
-    let state = &server.state;
-    let layer = server.explorer.layers.find(params.layer.as_deref())?;
+    let (state, explorer) = server.mapped(params.beside)?;
+    let layer = explorer.layers.find(params.layer.as_deref())?;
     let rows = layer.rows(state, limit);
     let mut arrays = PointArrays::default();
     if params.only != Some(PointField::Codes) {
-        let positions = layer.positions(state, &server.explorer, limit)?;
+        let positions = layer.positions(state, explorer, limit)?;
         // An index has fewer than 2^32 rows.
         arrays.put("row", "u32", rows.iter().map(|row| (*row as u32).to_le_bytes()));
         arrays.put("x", "f32", positions.iter().map(|[x, _]| x.to_le_bytes()));
@@ -95,6 +97,7 @@ fn respond(server: &Server, params: &MapPointsParams, limit: usize) -> HttpResul
         arrays.put("code", "u8", rows.iter().map(|row| [found.code(&values[*row])]));
         colour = Some(found);
     }
+    let bytes = arrays.take_bytes();
     let header = PointsHeader {
         layer: layer.name(),
         points: rows.len(),
@@ -102,20 +105,25 @@ fn respond(server: &Server, params: &MapPointsParams, limit: usize) -> HttpResul
         disc: layer.is_disc(),
         root: layer.root(),
         colour,
-        arrays: arrays.places,
+        arrays,
     };
-    let mut header = serde_json::to_vec(&header).map_err(|error| HttpError::fault(error.to_string()))?;
+    binary(&header, bytes)
+}
+
+/// A response: 8 bytes with the length of the header, the header as JSON, then the arrays.
+pub(crate) fn binary(header: &impl Serialize, mut arrays: Vec<u8>) -> HttpResult<Response> {
+    let mut header = serde_json::to_vec(header).map_err(|error| HttpError::fault(error.to_string()))?;
     // Spaces are valid at the end of JSON. So the arrays begin at a multiple of 8 bytes.
     header.resize(header.len().next_multiple_of(8), b' ');
     let mut bytes = (header.len() as u64).to_le_bytes().to_vec();
-    bytes.reserve_exact(header.len() + arrays.bytes.len());
+    bytes.reserve_exact(header.len() + arrays.len());
     bytes.append(&mut header);
-    bytes.append(&mut arrays.bytes);
+    bytes.append(&mut arrays);
     Ok(typed("application/octet-stream", bytes))
 }
 
 /// The name and values of a column that rows can be coloured by.
-fn column_of<'a>(state: &'a ServedSet, column: &str) -> HttpResult<(&'a str, &'a [String])> {
+pub(crate) fn column_of<'a>(state: &'a ServedSet, column: &str) -> HttpResult<(&'a str, &'a [String])> {
     let shown = || state.columns.iter().filter(|(name, _)| *name != BOX);
     let found = shown().find(|(name, _)| *name == column);
     found.map(|(name, values)| (name.as_str(), values.as_slice())).ok_or_else(|| {
@@ -175,7 +183,17 @@ fn number_range(values: &[String]) -> Option<(f64, f64)> {
 }
 
 impl PointArrays {
-    fn put<const N: usize>(&mut self, name: &'static str, kind: &'static str, values: impl Iterator<Item = [u8; N]>) {
+    /// Removes the bytes of the arrays; their places stay.
+    pub(crate) fn take_bytes(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.bytes)
+    }
+
+    pub(crate) fn put<const N: usize>(
+        &mut self,
+        name: &'static str,
+        kind: &'static str,
+        values: impl Iterator<Item = [u8; N]>,
+    ) {
         self.places.insert(name, ArrayPlace { kind, offset: self.bytes.len() });
         values.for_each(|value| self.bytes.extend_from_slice(&value));
         self.bytes.resize(self.bytes.len().next_multiple_of(4), 0);

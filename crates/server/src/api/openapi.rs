@@ -6,14 +6,17 @@ use schemars::{JsonSchema, Schema};
 use serde_json::{Map, Value, json};
 
 use crate::api::info::ServerInfo;
+use crate::api::map_requests::{
+    LayerRequest, MapLabelsParams, MapLayersParams, MapPageRequest, MapParams, MapPointsParams,
+};
 use crate::api::replies::{
     BoxesReply, ClassReply, ErrorReply, FactorReply, FactorsReply, HealthReply, HierarchyReply, LabelsReply,
-    LayersReply, MapReply, MapRowReply, NeighboursReply, PathReply, PhotoReply, PointReply, PredictionReply, RowReply,
-    SearchReply,
+    LayerJobReply, LayersReply, MapReply, MapRowReply, NeighboursReply, PathReply, PhotoReply, PointReply,
+    PredictionReply, RowReply, SearchReply,
 };
 use crate::api::requests::{
-    HierarchyRequest, MapLabelsParams, MapParams, MapPointsParams, NeighbourParams, PointRequest, RowIdParams,
-    RowListRequest, SearchRequest, ThumbnailParams, TraverseRequest, TreeParams, non_null,
+    HierarchyRequest, NeighbourParams, PointRequest, RowIdParams, RowListRequest, SearchRequest, ThumbnailParams,
+    TraverseRequest, TreeParams, non_null,
 };
 use crate::body::typed;
 
@@ -60,7 +63,7 @@ pub fn document() -> Value {
             error(&mut schemas, "Timeout. On a front also: a shard does not answer, or serves another set.");
         operation["responses"]["504"] =
             error(&mut schemas, "The embedding endpoint of the server did not answer in time.");
-        paths.insert(path.to_owned(), json!({ method: operation }));
+        paths.entry(path).or_insert_with(|| json!({}))[method] = operation;
     }
     let mut components = schemas.requests.take_definitions(true);
     components.extend(schemas.replies.take_definitions(true));
@@ -103,6 +106,7 @@ fn operations(schemas: &mut Schemas) -> Vec<(&'static str, &'static str, Operati
     let row = || path_parameter("row", "The number of a row.", json!({ "type": "integer", "minimum": 0 }));
     let factor = "The number of a factor, from 0; the explorer counts from 1.";
     let factor = path_parameter("factor", factor, json!({ "type": "integer", "minimum": 0 }));
+    let layer = path_parameter("name", "The name of a layer.", text.clone());
     let asset = path_parameter("name", "The name of a file.", text.clone());
     let binary = json!({ "type": "string", "contentMediaType": "application/octet-stream" });
     let jpeg = json!({ "type": "string", "contentMediaType": "image/jpeg" });
@@ -110,7 +114,7 @@ fn operations(schemas: &mut Schemas) -> Vec<(&'static str, &'static str, Operati
         ("/", "get", Operation::new("The explorer.").returns("text/html", text.clone())),
         ("/assets/{name}", "get", Operation::new("A file of the explorer.").with(asset).returns("text/javascript", text.clone())),
         ("/health", "get", Operation::new("Health check.").json::<HealthReply>(schemas)),
-        ("/metrics", "get", Operation::new("Metrics for Prometheus.").returns("text/plain", text)),
+        ("/metrics", "get", Operation::new("Metrics for Prometheus.").returns("text/plain", text.clone())),
         ("/api/openapi.json", "get", Operation::new("This document.").returns("application/json", json!({ "type": "object" }))),
         ("/api/info", "get", Operation::new("Describes the served set.").json::<ServerInfo>(schemas)),
         ("/api/search", "post", Operation::new("Returns the best rows.").reads::<SearchRequest>(schemas).json::<SearchReply<'_>>(schemas)),
@@ -127,9 +131,14 @@ fn operations(schemas: &mut Schemas) -> Vec<(&'static str, &'static str, Operati
         ("/api/rows/{row}/thumbnail", "get", Operation::new("Returns the picture of a row. For a box this is its part of the photo, or the whole photo with `whole=true`.").with(row()).query::<ThumbnailParams>(schemas).returns("image/jpeg", jpeg)),
         ("/api/map", "get", Operation::new("Returns rows projected into the Poincare disc. The distance from the centre shows the distance from the root.").query::<MapParams>(schemas).json::<MapReply>(schemas)),
         ("/api/map/row/{row}", "get", Operation::new("Returns the position of a row in the disc and the half-aperture of its cone in radians.").with(row()).json::<MapRowReply>(schemas)),
-        ("/api/map/layers", "get", Operation::new("Lists the layers of the map: the built-in disc and the projections that the server was given.").json::<LayersReply<'_>>(schemas)),
-        ("/api/map/points", "get", Operation::new(MAP_POINTS).query::<MapPointsParams>(schemas).returns("application/octet-stream", binary)),
+        ("/api/map/layers", "get", Operation::new("Lists the layers of the map: the built-in disc and the projections that the server was given or has computed. Names the methods that compute further layers, and the progress of the current computation.").query::<MapLayersParams>(schemas).json::<LayersReply<'_>>(schemas)),
+        ("/api/map/layers", "post", Operation::new("Computes a projection of the set in the background, as a new layer of the map; one at a time (409). 403: the server computes no layers.").reads::<LayerRequest>(schemas).json::<LayerJobReply>(schemas)),
+        ("/api/map/layers/{name}", "delete", Operation::new("Cancels the computation of a layer. It stops after its current step.").with(layer).json::<LayerJobReply>(schemas)),
+        ("/api/map/points", "get", Operation::new(MAP_POINTS).query::<MapPointsParams>(schemas).returns("application/octet-stream", binary.clone())),
         ("/api/map/labels", "get", Operation::new("Returns words for the map, from general to specific: the classes of the set and its short texts.").query::<MapLabelsParams>(schemas).json::<LabelsReply<'_>>(schemas)),
+        ("/api/map/cone/{row}", "get", Operation::new("Returns the rows inside the cone of a row in the whole space, as the filter `inside` selects them, in the binary form of /api/map/points: the header has `row`, `aperture` (half-aperture in radians), `points` and the array `row`.").with(row()).returns("application/octet-stream", binary.clone())),
+        ("/api/map/links", "get", Operation::new("Returns which rows of the second set (--beside) are rows of the served set, in the binary form of /api/map/points: the header has `points` (number of pairs), the arrays are `row` (of the served set, ascending) and `beside`. 404 without a second set.").returns("application/octet-stream", binary)),
+        ("/api/map/page", "post", Operation::new("Returns points of a layer as one HTML file with zoom, text and legend, which needs no network.").reads::<MapPageRequest>(schemas).returns("text/html", text)),
         ("/api/factors", "get", Operation::new("Returns the factors of a product space, with the mean and maximum depth of the rows.").json::<FactorsReply<'_>>(schemas)),
         ("/api/factors/{factor}", "get", Operation::new("Returns the deepest rows in a factor. The score is the depth in the factor.").with(factor).query::<NeighbourParams>(schemas).json::<FactorReply<'_>>(schemas)),
         ("/api/tree", "get", Operation::new("Returns a class and its children with row counts.").query::<TreeParams>(schemas).json::<ClassReply>(schemas)),

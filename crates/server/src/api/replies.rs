@@ -267,6 +267,89 @@ pub(crate) struct MapRowReply {
 pub(crate) struct LayersReply<'a> {
     /// The built-in disc first.
     pub(crate) layers: Vec<LayerSummary<'a>>,
+    /// The layer that is being computed, or the last one that was; absent if there was none since the server started.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) job: Option<LayerJobReply>,
+    /// Methods of `POST /api/map/layers`.
+    pub(crate) methods: Vec<LayerMethodSummary>,
+    /// Why the server computes no layers; absent if it does.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) refused: Option<&'a str>,
+    /// The second set; absent without --beside.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) beside: Option<BesideSummary<'a>>,
+}
+
+/// A second set whose map is shown beside that of the served set.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct BesideSummary<'a> {
+    /// Name to display.
+    pub(crate) title: &'a str,
+    /// Number of rows.
+    pub(crate) rows: usize,
+    /// Number of different ids that both sets have.
+    pub(crate) shared_ids: usize,
+    /// Number of rows that are linked: rows of the same id and kind in both sets.
+    pub(crate) linked_rows: usize,
+}
+
+/// A method that computes a layer.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct LayerMethodSummary {
+    /// Name in requests.
+    pub(crate) by: String,
+    /// A short description.
+    pub(crate) title: String,
+    /// True if the request must name a factor of the space.
+    pub(crate) needs_factor: bool,
+    /// Why the method does not fit the set; absent if it does.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) refused: Option<String>,
+}
+
+/// Reply of `POST /api/map/layers` and `DELETE /api/map/layers/{name}`: a layer that is being computed, or was.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[schemars(rename = "LayerJob")]
+pub(crate) struct LayerJobReply {
+    /// Name of the layer.
+    pub(crate) name: String,
+    /// Name of the method.
+    pub(crate) by: String,
+    /// Factor of a product space, from 0.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) factor: Option<usize>,
+    /// Number of rows drawn at random; absent for all rows.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) sample: Option<usize>,
+    pub(crate) state: LayerJobState,
+    /// Name of the steps, for example `epochs`. A method may have several stages.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) stage: Option<String>,
+    /// Number of finished steps of the stage.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) step: Option<usize>,
+    /// Number of steps of the stage.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) steps: Option<usize>,
+    /// Estimated time until the end of the stage in seconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) seconds_left: Option<f64>,
+    /// Why the computation failed, or why a computed layer is lost when the server ends.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) message: Option<String>,
+}
+
+/// State of the computation of a layer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum LayerJobState {
+    Computing,
+    /// Cancelled, but still in its current step.
+    Stopping,
+    /// The layer is among `layers`.
+    Done,
+    Cancelled,
+    Failed,
 }
 
 #[derive(Serialize, JsonSchema)]

@@ -24,12 +24,6 @@ pub(crate) const MAX_OFFSET: usize = 1_000_000;
 pub(crate) const MAX_CHARACTERS: usize = 10_000;
 /// Maximum number of points of a path.
 pub(crate) const MAX_STEPS: usize = 200;
-/// Default number of rows of a map.
-pub(crate) const MAP_ROWS: usize = 100_000;
-/// Maximum number of rows of a map.
-pub(crate) const MAX_MAP_ROWS: usize = 1_000_000;
-/// Maximum and default number of points of `/api/map/points`. A point has 18 bytes.
-pub(crate) const MAX_MAP_POINTS: usize = 10_000_000;
 /// Limits of the size of a thumbnail in pixels.
 pub(crate) const MIN_THUMBNAIL: usize = 32;
 pub(crate) const MAX_THUMBNAIL: usize = 1024;
@@ -67,6 +61,8 @@ macro_rules! object_only {
         }
     };
 }
+
+pub(crate) use object_only;
 
 /// Modality of a row. `-` may replace `_` in requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -131,6 +127,13 @@ pub(crate) struct RowFilter<'a> {
     pub(crate) inside: Option<&'a PointQuery>,
     pub(crate) not: &'a [PointQuery],
     pub(crate) subtree: Option<&'a str>,
+}
+
+impl<'a> RowFilter<'a> {
+    /// Only the rows inside the cone of a query.
+    pub(crate) fn inside(query: &'a PointQuery) -> Self {
+        RowFilter { modality: None, columns: None, depth: None, inside: Some(query), not: &[], subtree: None }
+    }
 }
 
 /// A query, which specifies a point. Exactly one field is set.
@@ -290,45 +293,6 @@ pub(crate) struct ThumbnailParams {
     pub(crate) whole: Option<bool>,
 }
 
-/// Query parameters of `GET /api/map`.
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct MapParams {
-    /// Maximum number of rows.
-    #[schemars(range(min = 1, max = MAX_MAP_ROWS), extend("default" = MAP_ROWS))]
-    limit: Option<usize>,
-}
-
-/// Query parameters of `GET /api/map/points`.
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct MapPointsParams {
-    /// Name of a layer; the built-in disc by default.
-    pub(crate) layer: Option<String>,
-    /// Maximum number of points. If the layer has more, they are evenly sampled.
-    #[schemars(range(min = 1, max = MAX_MAP_POINTS), extend("default" = MAX_MAP_POINTS))]
-    limit: Option<usize>,
-    /// Name of a column, for colour codes.
-    pub(crate) column: Option<String>,
-    /// Return only the colour codes; requires `column`.
-    pub(crate) only: Option<PointField>,
-}
-
-/// A part of the response of `GET /api/map/points`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum PointField {
-    Codes,
-}
-
-/// Query parameters of `GET /api/map/labels`.
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct MapLabelsParams {
-    /// Name of a layer; the built-in disc by default.
-    pub(crate) layer: Option<String>,
-}
-
 /// Query parameters of `GET /api/tree`.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -434,25 +398,6 @@ impl ThumbnailParams {
     pub(crate) fn size(&self) -> HttpResult<u32> {
         // The maximum fits into `u32`.
         in_range("size", self.size.unwrap_or(256), MIN_THUMBNAIL, MAX_THUMBNAIL).map(|size| size as u32)
-    }
-}
-
-impl MapParams {
-    /// # Errors
-    /// 422: `limit` is out of range.
-    pub(crate) fn limit(&self) -> HttpResult<usize> {
-        in_range("limit", self.limit.unwrap_or(MAP_ROWS), 1, MAX_MAP_ROWS)
-    }
-}
-
-impl MapPointsParams {
-    /// # Errors
-    /// 422: `limit` is out of range, or `only` is given without `column`.
-    pub(crate) fn limit(&self) -> HttpResult<usize> {
-        if let (Some(PointField::Codes), None) = (self.only, &self.column) {
-            return Err(HttpError::invalid("`only` is `codes` without `column`; expected the name of a column, too"));
-        }
-        in_range("limit", self.limit.unwrap_or(MAX_MAP_POINTS), 1, MAX_MAP_POINTS)
     }
 }
 

@@ -5,13 +5,13 @@ use std::sync::Arc;
 use axum::extract::{DefaultBodyLimit, Request, State};
 use axum::http::StatusCode;
 use axum::response::Response;
-use axum::routing::{MethodRouter, get, post};
+use axum::routing::{MethodRouter, delete, get, post};
 use axum::{Router, middleware};
 
 use crate::Server;
 use crate::api::{
-    boxes, factors, hierarchy, info, map, map_labels, map_points, openapi, page, photos, predict, rows, search,
-    thumbnails, traverse, tree,
+    boxes, factors, hierarchy, info, map, map_cone, map_labels, map_links, map_page, map_points, openapi, page, photos,
+    predict, rows, search, thumbnails, traverse, tree,
 };
 use crate::app::gate::{RequestGate, pass};
 use crate::body::typed;
@@ -45,8 +45,13 @@ pub(crate) fn routes() -> Vec<ServerRoute> {
         ("get", "/api/map", get(map::map)),
         ("get", "/api/map/row/{row}", get(map::map_row)),
         ("get", "/api/map/layers", get(map::layers)),
+        ("post", "/api/map/layers", post(map::new_layer)),
+        ("delete", "/api/map/layers/{name}", delete(map::cancel_layer)),
         ("get", "/api/map/points", get(map_points::points)),
         ("get", "/api/map/labels", get(map_labels::labels)),
+        ("get", "/api/map/cone/{row}", get(map_cone::cone)),
+        ("get", "/api/map/links", get(map_links::links)),
+        ("post", "/api/map/page", post(map_page::page)),
         ("get", "/api/factors", get(factors::factors)),
         ("get", "/api/factors/{factor}", get(factors::factor)),
         ("get", "/api/tree", get(tree::tree)),

@@ -20,12 +20,14 @@ use crate::app::routes::router;
 use crate::auth::AccessPolicy;
 use crate::content::ServedContent;
 use crate::embedding_queue::EmbeddingQueue;
+use crate::layer_jobs::LayerJobs;
 use crate::limits::listen;
 use crate::limits::permits::Permits;
 use crate::limits::response_buffer::{MAX_UNSENT, ResponseBudget};
 use crate::log::RequestLog;
 use crate::metrics::Metrics;
 use crate::reporter::Reporter;
+use crate::set::beside::BesideSet;
 use crate::set::classes::ClassSource;
 use crate::set::explorer::Explorer;
 use crate::set::identity::SetIdentity;
@@ -92,17 +94,23 @@ impl BoundServer {
     pub fn serve(self, content: ServedContent, reporter: Arc<dyn Reporter>) -> Result<()> {
         let server = Arc::new(Server::new(content, &self, &reporter)?);
         let what = format!("{} rows", server.state.len());
-        let router = router(server, Arc::clone(&self.gate));
-        self.run(router, reporter.as_ref(), &what)
+        let router = router(Arc::clone(&server), Arc::clone(&self.gate));
+        let ended = self.run(router, reporter.as_ref(), &what, || server.layer_jobs.stop());
+        server.layer_jobs.wait();
+        ended
     }
 
-    /// Serves requests until Ctrl-C or SIGTERM.
-    pub(crate) fn run(self, router: Router, reporter: &dyn Reporter, what: &str) -> Result<()> {
+    /// Serves requests until Ctrl-C or SIGTERM. `on_stop` is called then, before the open connections are closed.
+    pub(crate) fn run(self, router: Router, reporter: &dyn Reporter, what: &str, on_stop: impl FnOnce()) -> Result<()> {
         let BoundServer { listener, gate, settings } = self;
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
         reporter.listening(what, listener.local_addr()?)?;
         let metrics = Arc::clone(&gate.metrics);
-        let done = runtime.block_on(listen::serve(listener, router, settings.connections, metrics, listen::stopped()));
+        let stop = async {
+            listen::stopped().await;
+            on_stop();
+        };
+        let done = runtime.block_on(listen::serve(listener, router, settings.connections, metrics, stop));
         // Wait at most one second for searches that are still running.
         runtime.shutdown_timeout(Duration::from_secs(1));
         Ok(done?)
@@ -111,7 +119,19 @@ impl BoundServer {
 
 impl Server {
     fn new(content: ServedContent, bound: &BoundServer, reporter: &Arc<dyn Reporter>) -> Result<Self> {
-        let ServedContent { set, model, endpoint, predictor, source, tree: tree_file, cells, shard, maps } = content;
+        let ServedContent {
+            set,
+            model,
+            endpoint,
+            predictor,
+            source,
+            tree: tree_file,
+            cells,
+            shard,
+            maps,
+            layer_maker,
+            beside,
+        } = content;
         let (settings, metrics) = (&bound.settings, &bound.gate.metrics);
         let tree =
             tree_file.as_deref().map(|it| std::fs::read(it).map_err(Error::option(format!("--tree {}", it.display()))));
@@ -122,19 +142,39 @@ impl Server {
             _ => None,
         };
         let tree = tree.transpose()?.or_else(|| ranks.as_ref().map(|it| TreeFile::of_ranks(it).sha256.into_bytes()));
-        let identity = SetIdentity::new(&set, tree.as_deref())?;
+        let fingerprint = set.fingerprint()?;
+        let identity = SetIdentity::new(&fingerprint, &set, tree.as_deref());
         // The classes are derived from the whole set, so that all shards have the same classes.
         let classes = match (tree_file.as_deref(), ranks) {
             (Some(file), _) => Some(ClassSource::Edges(Tree::read_edges(file).map_err(Error::option("--tree"))?)),
             (None, Some(ranks)) => Some(ClassSource::Edges(ranks)),
             (None, None) => ClassSource::of_columns(&set.columns)?,
         };
-        let layers = MapLayers::new(maps, set.len(), shard)?;
+        if beside.is_some() && shard.is_some() {
+            return Err(Error::invalid("--beside", "--shard, too", "a server of the whole set"));
+        }
+        let layers = Arc::new(MapLayers::new(maps, set.len(), shard)?);
+        let is_open = bound.gate.access.local_name.is_none() && settings.token.is_none();
+        let maker = match layer_maker {
+            // Two shards would write the same layer.
+            _ if shard.is_some() => Err("a shard computes no layers; use `conifer project`".to_owned()),
+            _ if is_open => Err(
+                "this server computes no layers, because everyone can send it requests (--allow-anyone); expected a \
+                server with --token-file, or one that listens on this machine only"
+                    .to_owned(),
+            ),
+            maker => maker.ok_or_else(|| "this server computes no layers; use `conifer project`".to_owned()),
+        };
+        let layer_jobs = LayerJobs::new(maker, fingerprint, Arc::clone(&layers), Arc::clone(reporter));
         let set = match shard {
             None => set,
             Some((part, of)) => set.select(&(part..set.len()).step_by(of).collect::<Vec<_>>())?,
         };
         let state = ServedSet::new(set, cells, classes)?;
+        let beside = beside.map(|it| BesideSet::new(it, &state)).transpose()?;
+        if let Some(BesideSet { title, shared_ids, links, .. }) = &beside {
+            reporter.note(&format!("{title} beside it: {shared_ids} ids in both, {} rows linked", links.len()));
+        }
         let thumbnails = match source {
             None => Thumbnails::default(),
             Some(source) => Thumbnails::new(source, &state, Arc::clone(reporter))?,
@@ -172,6 +212,8 @@ impl Server {
         Ok(Server {
             info: ServerInfo::new(&state, capabilities, vectors, shard, identity),
             explorer: Explorer::new(&state, layers)?,
+            layer_jobs,
+            beside,
             predictor,
             endpoint,
             model: model.map(|it| EmbeddingQueue::start(it, settings.concurrency)).transpose()?,

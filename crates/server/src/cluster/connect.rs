@@ -37,7 +37,7 @@ impl BoundServer {
         };
         let what = format!("{} rows of {} shards", front.rows, front.shards.len());
         let router = router(Arc::new(front), Arc::clone(&self.gate));
-        self.run(router, reporter, &what)
+        self.run(router, reporter, &what, || {})
     }
 }
 

@@ -1,6 +1,6 @@
 //! The data of the explorer views: the projection of the rows, the factors of the space and the classes.
 
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use conifer_search::LABEL;
 use conifer_viz::{PoincareDisc, ProductFactors};
@@ -17,13 +17,13 @@ pub(crate) struct Explorer {
     summary: OnceLock<Vec<FactorSummary>>,
     disc: OnceLock<PoincareDisc>,
     pub(crate) classes: Option<ClassTree>,
-    pub(crate) layers: MapLayers,
+    pub(crate) layers: Arc<MapLayers>,
 }
 
 impl Explorer {
     /// # Errors
     /// The space of the rows is not valid.
-    pub(crate) fn new(rows: &ServedSet, layers: MapLayers) -> conifer_geometry::Result<Self> {
+    pub(crate) fn new(rows: &ServedSet, layers: Arc<MapLayers>) -> conifer_geometry::Result<Self> {
         let labels = rows.columns.get(LABEL).map(Vec::as_slice);
         let classes = rows.tree.as_ref().map(|it| ClassTree::new(it.tree.clone(), &it.node_of, labels));
         let factors = ProductFactors::new(rows.spec(), rows.root())?;

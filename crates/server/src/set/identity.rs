@@ -42,17 +42,16 @@ pub(crate) struct ShardIdentity {
 }
 
 impl SetIdentity {
-    /// # Errors
-    /// The fingerprint of the set cannot be computed.
-    pub(crate) fn new(set: &Snapshot, tree: Option<&[u8]>) -> conifer_index::Result<Self> {
-        let (rows, tree) = (set.fingerprint()?, tree.map(sha256_hex));
-        Ok(SetIdentity {
+    /// `rows` is [`Snapshot::fingerprint`] of the set.
+    pub(crate) fn new(rows: &str, set: &Snapshot, tree: Option<&[u8]>) -> Self {
+        let tree = tree.map(sha256_hex);
+        SetIdentity {
             sha256: sha256_hex(format!("{rows} {}", tree.as_deref().unwrap_or("no tree")).as_bytes()),
             rows: set.len(),
             version: set.version(),
             weights: Some(set.source.weights.clone()).filter(|it| !it.is_empty()),
             tree,
-        })
+        }
     }
 }
 

@@ -1,5 +1,7 @@
 //! The layers of the explorer's map: the built-in disc, and projections that the server was given.
 
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
+
 use conifer_viz::evenly_spaced;
 
 use crate::content::ServedMap;
@@ -13,15 +15,18 @@ pub(crate) const DISC: &str = "disc";
 
 /// The layers of a server. Row numbers are those of the served rows.
 pub(crate) struct MapLayers {
-    projected: Vec<ServedMap>,
+    /// Number of served rows.
+    rows: usize,
+    /// Layers are added while the server runs.
+    projected: RwLock<Vec<Arc<ServedMap>>>,
 }
 
 /// A layer of the map.
-#[derive(Clone, Copy)]
-pub(crate) enum MapLayer<'a> {
+#[derive(Clone)]
+pub(crate) enum MapLayer {
     /// The projection of all rows with [`conifer_viz::PoincareDisc`].
     Disc,
-    Projected(&'a ServedMap),
+    Projected(Arc<ServedMap>),
 }
 
 impl MapLayers {
@@ -31,7 +36,7 @@ impl MapLayers {
     /// Two maps have the same name, or a map has row numbers or positions that are not valid.
     pub(crate) fn new(maps: Vec<ServedMap>, rows: usize, shard: Option<(usize, usize)>) -> Result<Self> {
         let (part, of) = shard.unwrap_or((0, 1));
-        let mut projected: Vec<ServedMap> = Vec::new();
+        let mut projected: Vec<Arc<ServedMap>> = Vec::new();
         for mut map in maps {
             map.check(rows)?;
             if projected.iter().any(|it| it.name == map.name) {
@@ -43,51 +48,72 @@ impl MapLayers {
             map.rows.retain(kept);
             // A row of the set fits into `u32`, and so does its number in the shard.
             map.rows.iter_mut().for_each(|row| *row = (*row as usize / of) as u32);
-            projected.push(map);
+            projected.push(Arc::new(map));
         }
-        Ok(MapLayers { projected })
+        let rows = (rows + of - 1 - part) / of;
+        Ok(MapLayers { rows, projected: RwLock::new(projected) })
     }
 
-    pub(crate) fn all(&self) -> impl Iterator<Item = MapLayer<'_>> {
-        std::iter::once(MapLayer::Disc).chain(self.projected.iter().map(MapLayer::Projected))
+    /// Adds a map of the served rows.
+    ///
+    /// # Errors
+    /// The map is not valid, or its name is taken.
+    pub(crate) fn add(&self, map: ServedMap) -> Result<()> {
+        map.check(self.rows)?;
+        let mut projected = self.projected.write().unwrap_or_else(PoisonError::into_inner);
+        if projected.iter().any(|it| it.name == map.name) {
+            return Err(Error::invalid(format!("map `{}`", map.name), "two maps of this name", "different names"));
+        }
+        projected.push(Arc::new(map));
+        Ok(())
+    }
+
+    pub(crate) fn all(&self) -> Vec<MapLayer> {
+        let projected = self.read();
+        std::iter::once(MapLayer::Disc).chain(projected.iter().cloned().map(MapLayer::Projected)).collect()
     }
 
     /// The layer of this name; the built-in disc without a name.
     ///
     /// # Errors
     /// 422: there is no such layer.
-    pub(crate) fn find(&self, name: Option<&str>) -> HttpResult<MapLayer<'_>> {
+    pub(crate) fn find(&self, name: Option<&str>) -> HttpResult<MapLayer> {
         let name = name.unwrap_or(DISC);
-        self.all().find(|it| it.name() == name).ok_or_else(|| {
-            let names: Vec<String> = self.all().map(|it| format!("`{}`", it.name())).collect();
+        let all = self.all();
+        all.iter().find(|it| it.name() == name).cloned().ok_or_else(|| {
+            let names: Vec<String> = all.iter().map(|it| format!("`{}`", it.name())).collect();
             HttpError::invalid(format!("`layer` is `{name}`; expected one of {}", names.join(", ")))
         })
     }
+
+    fn read(&self) -> RwLockReadGuard<'_, Vec<Arc<ServedMap>>> {
+        self.projected.read().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
-impl<'a> MapLayer<'a> {
-    pub(crate) fn name(self) -> &'a str {
+impl MapLayer {
+    pub(crate) fn name(&self) -> &str {
         match self {
             MapLayer::Disc => DISC,
             MapLayer::Projected(map) => &map.name,
         }
     }
 
-    pub(crate) fn title(self) -> &'a str {
+    pub(crate) fn title(&self) -> &str {
         match self {
             MapLayer::Disc => "Disc by depth",
             MapLayer::Projected(map) => &map.title,
         }
     }
 
-    pub(crate) fn is_disc(self) -> bool {
+    pub(crate) fn is_disc(&self) -> bool {
         match self {
             MapLayer::Disc => true,
             MapLayer::Projected(map) => map.is_disc,
         }
     }
 
-    pub(crate) fn root(self) -> Option<[f64; 2]> {
+    pub(crate) fn root(&self) -> Option<[f64; 2]> {
         match self {
             MapLayer::Disc => Some([0.0; 2]),
             MapLayer::Projected(map) => map.root,
@@ -95,7 +121,7 @@ impl<'a> MapLayer<'a> {
     }
 
     /// Number of rows that the layer shows.
-    pub(crate) fn len(self, rows: &ServedSet) -> usize {
+    pub(crate) fn len(&self, rows: &ServedSet) -> usize {
         match self {
             MapLayer::Disc => rows.len(),
             MapLayer::Projected(map) => map.rows.len(),
@@ -103,7 +129,7 @@ impl<'a> MapLayer<'a> {
     }
 
     /// Up to `limit` row numbers of the layer, evenly spaced and ascending.
-    pub(crate) fn rows(self, rows: &ServedSet, limit: usize) -> Vec<usize> {
+    pub(crate) fn rows(&self, rows: &ServedSet, limit: usize) -> Vec<usize> {
         let some = evenly_spaced(self.len(rows), limit);
         match self {
             MapLayer::Disc => some,
@@ -115,7 +141,7 @@ impl<'a> MapLayer<'a> {
     ///
     /// # Errors
     /// 500: the space of the set is not valid.
-    pub(crate) fn positions(self, rows: &ServedSet, explorer: &Explorer, limit: usize) -> HttpResult<Vec<[f32; 2]>> {
+    pub(crate) fn positions(&self, rows: &ServedSet, explorer: &Explorer, limit: usize) -> HttpResult<Vec<[f32; 2]>> {
         Ok(match self {
             MapLayer::Disc => {
                 let map = explorer.disc(rows)?.map(rows.len(), |row| rows.flat.row(row), limit);
@@ -164,8 +190,21 @@ mod tests {
         let all = map("a", &[0, 1, 3, 4], &[[0.0, 0.1], [0.1, 0.1], [0.3, 0.1], [0.4, 0.1]]);
         let layers = MapLayers::new(vec![all.clone()], 5, Some((1, 2))).unwrap();
         // Rows 1 and 3 are rows 0 and 1 of the second of two shards.
-        assert_eq!(layers.projected[0], map("a", &[0, 1], &[[0.1, 0.1], [0.3, 0.1]]));
-        assert_eq!(MapLayers::new(vec![all.clone()], 5, None).unwrap().projected[0], all);
+        assert_eq!(*layers.read()[0], map("a", &[0, 1], &[[0.1, 0.1], [0.3, 0.1]]));
+        assert_eq!(layers.rows, 2);
+        assert_eq!(*MapLayers::new(vec![all.clone()], 5, None).unwrap().read()[0], all);
+    }
+
+    #[test]
+    fn added_maps_are_checked() {
+        let layers = MapLayers::new(vec![map("a", &[0], &[[0.0; 2]])], 3, None).unwrap();
+        layers.add(map("b", &[2], &[[0.0; 2]])).unwrap();
+        assert_eq!(layers.all().iter().map(|it| it.name().to_owned()).collect::<Vec<_>>(), ["disc", "a", "b"]);
+        let error = |it: ServedMap| layers.add(it).unwrap_err().to_string();
+        assert!(error(map("a", &[0], &[[0.0; 2]])).contains("two maps of this name"));
+        assert!(error(map("disc", &[0], &[[0.0; 2]])).contains("taken by the built-in map"));
+        assert!(error(map("c", &[3], &[[0.0; 2]])).contains("row 3"));
+        assert_eq!(layers.all().len(), 3);
     }
 
     #[test]

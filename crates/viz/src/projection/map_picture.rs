@@ -104,9 +104,11 @@ impl MapPicture {
 /// A page that shows a map without the network: zoom, text of the point under the pointer, colour by a column, legend.
 ///
 /// `data` is a JSON object: `title`, `notes` (list of strings), `disc` (true if the points are in the unit disc), `x`
-/// and `y` (lists of numbers), `root` (`[x, y]` or null), `ids`, `labels` (lists of strings) and `columns` (an object
-/// of lists: numbers are shown by a colour scale, strings by colours of groups) and `coloured` (an object of lists: the
-/// values of a column of strings that have a colour, at most [`MAP_COLOURS`], in the order of the colours).
+/// and `y` (lists of numbers), `root` (`[x, y]` or null), `view` (what is shown at first: x and y of its middle and half
+/// the shorter side of the picture; everything if it is null), `ids`, `labels` (lists of strings) and `columns` (an
+/// object of lists: numbers are shown by a colour scale, strings by colours of groups; the first column is shown at
+/// first) and `coloured` (an object of lists: the values of a column of strings that have a colour, at most
+/// [`MAP_COLOURS`], in the order of the colours).
 pub fn map_html(title: &str, data: &str) -> String {
     // `</script>` in a text of the data would end the script; `<` is valid in JSON only inside strings.
     let data = data.replace('<', "\\u003c").replace('\u{2028}', "\\u2028").replace('\u{2029}', "\\u2029");

@@ -20,7 +20,7 @@ const DRAWN: usize = 50_000;
 
 impl ProjectedSet<'_> {
     /// Writes all files into a folder.
-    pub(super) fn write(&self, dir: &Path) -> anyhow::Result<()> {
+    pub(in crate::commands) fn write(&self, dir: &Path) -> anyhow::Result<()> {
         fs::write(dir.join("points.csv"), self.csv())?;
         self.write_parquet(&dir.join("points.parquet"))?;
         let drawn = self.drawn();
@@ -76,12 +76,25 @@ impl ProjectedSet<'_> {
         (0..count).map(|i| i * self.rows.len() / count).collect()
     }
 
-    fn position(&self, at: usize) -> [f64; 2] {
+    /// Numbers of the rows shown, ascending.
+    #[cfg(feature = "serve")]
+    pub(in crate::commands) fn rows(&self) -> &[usize] {
+        &self.rows
+    }
+
+    /// True if the points are in the Poincare disc.
+    #[cfg(feature = "serve")]
+    pub(in crate::commands) fn is_disc(&self) -> bool {
+        self.is_disc
+    }
+
+    /// The first two coordinates of the row at this place in [`ProjectedSet::rows`].
+    pub(in crate::commands) fn position(&self, at: usize) -> [f64; 2] {
         let point = &self.coordinates[at * self.dim..(at + 1) * self.dim];
         [point[0], point.get(1).copied().unwrap_or(0.0)]
     }
 
-    fn root_position(&self) -> Option<[f64; 2]> {
+    pub(in crate::commands) fn root_position(&self) -> Option<[f64; 2]> {
         self.root.as_ref().map(|it| [it[0], it.get(1).copied().unwrap_or(0.0)])
     }
 

@@ -55,7 +55,7 @@ impl ProjectedPart {
     }
 
     /// The `count` nearest other rows of each row.
-    pub(super) fn neighbours(&self, count: usize, unfinished: &UnfinishedMap) -> anyhow::Result<NeighbourTable> {
+    pub(super) fn neighbours(&self, count: usize, unfinished: &UnfinishedMap<'_>) -> anyhow::Result<NeighbourTable> {
         let len = self.set.len();
         let dim = self.set.spec.dim;
         let list = unfinished.stage("neighbours", "neighbours", |progress| {
@@ -107,7 +107,7 @@ impl ProjectedPart {
     }
 
     /// Places the rows by their geodesic neighbours.
-    pub(super) fn umap(&self, args: &ProjectArgs, unfinished: &UnfinishedMap) -> anyhow::Result<Umap> {
+    pub(super) fn umap(&self, args: &ProjectArgs, unfinished: &UnfinishedMap<'_>) -> anyhow::Result<Umap> {
         let len = self.set.len();
         let count = umap_neighbours(args, len)?;
         ensure!((0.0..3.0).contains(&args.min_dist), "--min-dist is {}; expected 0 to below 3", args.min_dist);

@@ -27,9 +27,13 @@ const LOCK: &str = "lock";
 /// Length of a sha256.
 const DIGEST: usize = 32;
 
-/// The states of the projection of one command.
-pub(super) struct UnfinishedMap {
-    home: PathBuf,
+/// Receives the name, the finished and all steps of a stage.
+type MapStageReport<'a> = dyn Fn(&str, usize, usize) + 'a;
+
+/// The states of one projection.
+pub(in crate::commands) struct UnfinishedMap<'a> {
+    /// `None`: no state is written.
+    home: Option<PathBuf>,
     settings: BTreeMap<String, String>,
     /// Time between two states.
     every: Duration,
@@ -37,25 +41,27 @@ pub(super) struct UnfinishedMap {
     stop: OnceCell<Arc<AtomicBool>>,
     /// Held from the first state on.
     lock: RefCell<Option<Lock>>,
+    /// Receives the progress instead of the terminal.
+    report: Option<&'a MapStageReport<'a>>,
 }
 
-impl UnfinishedMap {
+impl<'a> UnfinishedMap<'a> {
     /// Finds the states of an earlier run with the same settings. `restart` discards them instead.
-    pub(super) fn open(
+    pub(in crate::commands) fn open(
         out: &Path,
         settings: BTreeMap<String, String>,
         every: Duration,
         restart: bool,
     ) -> anyhow::Result<Self> {
         let home = conifer_files::sibling(out, ".unfinished")?;
-        let found = UnfinishedMap { home, settings, every, stop: OnceCell::new(), lock: RefCell::new(None) };
-        if !found.home.exists() {
+        let found = UnfinishedMap { home: Some(home.clone()), every, ..Self::unsaved(settings) };
+        if !home.exists() {
             return Ok(found);
         }
-        found.take_lock()?;
-        let (path, home) = (found.home.join(SETTINGS), found.home.display());
+        found.take_lock(&home)?;
+        let (path, shown) = (home.join(SETTINGS), home.display());
         if restart || !path.exists() {
-            found.remove_states()?;
+            remove_states(&home)?;
             return Ok(found);
         }
         let bytes = fs::read(&path).with_context(|| format!("reading {}", path.display()))?;
@@ -63,11 +69,30 @@ impl UnfinishedMap {
             .with_context(|| format!("{}: damaged; use --restart to start again", path.display()))?;
         if let Some(SettingDifference { name, before, after }) = first_difference(&before, &found.settings) {
             bail!(
-                "{home} holds an unfinished map with {name} `{before}`; expected `{after}`, the value of this command. Repeat the earlier \
+                "{shown} holds an unfinished map with {name} `{before}`; expected `{after}`, the value of this command. Repeat the earlier \
                  command to continue it, or use --restart to start again"
             );
         }
         Ok(found)
+    }
+
+    /// A projection whose states are not written.
+    pub(in crate::commands) fn unsaved(settings: BTreeMap<String, String>) -> Self {
+        UnfinishedMap {
+            home: None,
+            settings,
+            every: Duration::MAX,
+            stop: OnceCell::new(),
+            lock: RefCell::new(None),
+            report: None,
+        }
+    }
+
+    /// Sends the progress to `report` instead of the terminal. The projection stops when `stop` is set, and no longer
+    /// at a signal.
+    #[cfg(feature = "serve")]
+    pub(in crate::commands) fn in_background(self, stop: Arc<AtomicBool>, report: &'a MapStageReport<'a>) -> Self {
+        UnfinishedMap { stop: OnceCell::from(stop), report: Some(report), ..self }
     }
 
     /// Runs one stage with a progress bar, from its last state. `what` names the steps.
@@ -84,7 +109,7 @@ impl UnfinishedMap {
             return Err(conifer_viz::Error::Stopped.into());
         }
         let now = Instant::now();
-        let bar = progress::bar(what, 0);
+        let bar = if self.report.is_some() { ProgressBar::hidden() } else { progress::bar(what, 0) };
         let mut progress =
             StageProgress { map: self, stage, what, bar, begun: now, saved: now, first: None, error: None };
         let found = work(&mut progress);
@@ -103,50 +128,33 @@ impl UnfinishedMap {
 
     /// Returns true if a later command can continue.
     pub(super) fn is_saved(&self) -> bool {
-        self.home.join(SETTINGS).exists()
+        self.home.as_ref().is_some_and(|home| home.join(SETTINGS).exists())
     }
 
-    /// Removes the states after the map was written.
-    pub(super) fn finish(self) -> anyhow::Result<()> {
-        if self.lock.borrow().is_none() {
+    /// Removes the states after the map was written, or when it is not continued.
+    pub(in crate::commands) fn finish(mut self) -> anyhow::Result<()> {
+        let (home, lock) = (self.home.take(), self.lock.take());
+        let (Some(home), Some(lock)) = (home, lock) else {
             // This process wrote no state. A folder that exists meanwhile belongs to another one.
             return Ok(());
-        }
-        let home = self.home.clone();
-        drop(self);
+        };
+        drop(lock);
         Ok(operation::remove_dir_all(&home)?)
     }
 
-    fn take_lock(&self) -> anyhow::Result<()> {
+    fn take_lock(&self, home: &Path) -> anyhow::Result<()> {
         if self.lock.borrow().is_none() {
-            let file = operation::create_file(&self.home.join(LOCK))?;
-            let lock = Lock::take(file).with_context(|| format!("locking {}", self.home.display()))?;
-            ensure!(
-                lock.is_some(),
-                "another process is writing the map of {}; wait until it ends",
-                self.home.display()
-            );
+            let file = operation::create_file(&home.join(LOCK))?;
+            let lock = Lock::take(file).with_context(|| format!("locking {}", home.display()))?;
+            ensure!(lock.is_some(), "another process is writing the map of {}; wait until it ends", home.display());
             *self.lock.borrow_mut() = lock;
         }
         Ok(())
     }
 
-    fn remove_states(&self) -> anyhow::Result<()> {
-        for entry in fs::read_dir(&self.home).with_context(|| format!("reading {}", self.home.display()))? {
-            let path = entry?.path();
-            if path.file_name().is_some_and(|name| name != LOCK) {
-                operation::remove(&path)?;
-            }
-        }
-        Ok(())
-    }
-
-    fn path(&self, stage: &str) -> PathBuf {
-        self.home.join(format!("{stage}.state"))
-    }
-
     fn load(&self, stage: &str) -> anyhow::Result<Option<FitState>> {
-        let path = self.path(stage);
+        let Some(home) = &self.home else { return Ok(None) };
+        let path = state_path(home, stage);
         // Without the lock, the folder appeared after `open` and belongs to another process.
         if self.lock.borrow().is_none() || !path.exists() {
             return Ok(None);
@@ -158,22 +166,24 @@ impl UnfinishedMap {
         FitState::from_bytes(state).map(Some).with_context(damaged)
     }
 
-    fn save(&self, stage: &str, state: FitState) -> anyhow::Result<()> {
-        let settings = self.home.join(SETTINGS);
+    fn save(&self, stage: &str, state: &dyn Fn() -> FitState) -> anyhow::Result<()> {
+        let Some(home) = &self.home else { return Ok(()) };
+        let state = state();
+        let settings = home.join(SETTINGS);
         if self.lock.borrow().is_none() {
-            operation::create_dir_all(&self.home)?;
-            self.take_lock()?;
+            operation::create_dir_all(home)?;
+            self.take_lock(home)?;
             ensure!(
                 !settings.exists(),
                 "{} holds an unfinished map that another command began meanwhile; expected no such folder. Use another \
                  --out, or --restart to discard that map",
-                self.home.display()
+                home.display()
             );
         }
         if !settings.exists() {
             conifer_files::write_whole(&settings, &serde_json::to_vec_pretty(&self.settings)?)?;
         }
-        let path = self.path(stage);
+        let path = state_path(home, stage);
         conifer_files::remove_abandoned(&path);
         let mut bytes = vec![0; DIGEST];
         state.append_to(&mut bytes);
@@ -185,9 +195,24 @@ impl UnfinishedMap {
     }
 }
 
+fn state_path(home: &Path, stage: &str) -> PathBuf {
+    home.join(format!("{stage}.state"))
+}
+
+/// Removes all files of the folder except the lock, which is held.
+fn remove_states(home: &Path) -> anyhow::Result<()> {
+    for entry in fs::read_dir(home).with_context(|| format!("reading {}", home.display()))? {
+        let path = entry?.path();
+        if path.file_name().is_some_and(|name| name != LOCK) {
+            operation::remove(&path)?;
+        }
+    }
+    Ok(())
+}
+
 /// Progress of one stage: shows it, and writes a state from time to time.
 struct StageProgress<'a> {
-    map: &'a UnfinishedMap,
+    map: &'a UnfinishedMap<'a>,
     stage: &'static str,
     what: &'static str,
     bar: ProgressBar,
@@ -200,7 +225,7 @@ struct StageProgress<'a> {
 
 impl StageProgress<'_> {
     fn save(&mut self, state: &dyn Fn() -> FitState) -> bool {
-        match self.map.save(self.stage, state()) {
+        match self.map.save(self.stage, state) {
             Ok(()) => self.saved = Instant::now(),
             Err(error) => self.error = Some(error.context("saving the state of the unfinished map")),
         }
@@ -239,6 +264,9 @@ impl FitProgress for StageProgress<'_> {
         }
         self.bar.set_length(total as u64);
         self.bar.set_position(done as u64);
+        if let Some(report) = self.map.report {
+            report(self.what, done, total);
+        }
         if self.first.is_none() {
             self.first = Some(done);
             if done > 0 && done < total {
@@ -255,7 +283,7 @@ impl FitProgress for StageProgress<'_> {
             return true;
         }
         let is_saved = self.save(state);
-        if is_saved && self.bar.is_hidden() && done < total {
+        if is_saved && self.bar.is_hidden() && self.map.report.is_none() && done < total {
             note(&format!("{}: {done} of {total}{}", self.what, self.left(done, total)));
         }
         is_saved
@@ -272,7 +300,7 @@ mod tests {
     }
 
     /// Counts to ten and stops after `until` steps. Returns the number of steps in this run.
-    fn count(map: &UnfinishedMap, until: usize) -> anyhow::Result<usize> {
+    fn count(map: &UnfinishedMap<'_>, until: usize) -> anyhow::Result<usize> {
         map.stage("count", "numbers", |progress| {
             let mut done = progress.restored().map_or(0, |it| it.integers[0]);
             let mut steps = 0;

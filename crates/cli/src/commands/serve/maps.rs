@@ -32,7 +32,7 @@ pub(super) fn served_maps(set: &Path, given: &[PathBuf], ids: &[String]) -> anyh
         }
         maps.push(map);
     }
-    for path in found_maps(&conifer_files::resolve(&set_of(set)).join(MAPS)) {
+    for path in found_maps(&maps_folder(set)) {
         match read_map(&path, ids) {
             Ok(map) if maps.iter().any(|it| it.name == map.name) => {}
             Ok(map) => maps.push(map),
@@ -41,6 +41,11 @@ pub(super) fn served_maps(set: &Path, given: &[PathBuf], ids: &[String]) -> anyh
     }
     maps.iter().for_each(|map| note(&format!("map {}: {} rows", map.title, map.rows.len())));
     Ok(maps)
+}
+
+/// The folder of a set in which maps are found.
+pub(super) fn maps_folder(set: &Path) -> PathBuf {
+    conifer_files::resolve(&set_of(set)).join(MAPS)
 }
 
 /// The subfolders with points, by name.
@@ -91,10 +96,14 @@ fn is_disc(report: &Map<String, Value>) -> bool {
 }
 
 fn title(name: &str, report: &Map<String, Value>) -> String {
-    let by = report.get("by").and_then(Value::as_str).filter(|by| *by != name);
-    let factor = report.get("factor").and_then(Value::as_u64);
+    let factor = report.get("factor").and_then(Value::as_u64).and_then(|it| usize::try_from(it).ok());
+    map_title(name, report.get("by").and_then(Value::as_str), factor)
+}
+
+/// The title of a map with this name, of a projection and a factor.
+pub(super) fn map_title(name: &str, by: Option<&str>, factor: Option<usize>) -> String {
     let mut title = name.to_owned();
-    title.extend(by.map(|by| format!(" · {by}")));
+    title.extend(by.filter(|by| *by != name).map(|by| format!(" · {by}")));
     title.extend(factor.map(|factor| format!(", factor {factor}")));
     title
 }
