@@ -92,7 +92,7 @@ fn small_data(folder: &Path) {
         wrong += &format!("{item}\n");
         let pair = serde_json::json!({
             "id": format!("{i}"), "tiers": { "positive": [thing, format!("{thing} {i}")] }, "grade": i % 7, "label": "hyp-1",
-            "split": ["N", "V"][i % 2]
+            "split": if i % 2 == 0 { "N" } else { "V" }
         });
         pairs += &format!("{pair}\n");
     }
