@@ -8,6 +8,8 @@ a mean of one value per query (tau_d, macro averages).
 """
 import glob
 import json
+import pathlib
+import shlex
 import sys
 
 import numpy as np
@@ -15,13 +17,24 @@ import numpy as np
 RESAMPLES = 10_000
 
 
-def record(out, key, row):
+def record(out, key, row, own_data):
+    """The stored number of a run. The file of a data set has its name (`coco.jsonl`), as in docs/claims.md."""
     for path in glob.glob(f"{out}/results/{key}/{row['benchmark']}-*.jsonl"):
         for line in open(path):
             found = json.loads(line)
-            if (found["split"], found["protocol"], found["metric"]) == (row["part"], row["protocol"], row["metric"]):
+            made = found["produced_by"]
+            same_data = pathlib.Path(made["data"]).stem == (row["data"] or own_data) and made["split"] == row["split"]
+            protocol = found["protocol"].split(", partial: ")[0]
+            if same_data and (found["split"], protocol, found["metric"]) == (row["part"], row["protocol"], row["metric"]):
                 return found
     sys.exit(f"{out}: no record of {row} for the run {key}")
+
+
+def own_data(claim):
+    """Name of the data that the claimed run was trained on."""
+    train = next(it["train"] for it in claim["runs"] if it["run"] == claim["compared"][0])
+    paths = [word.removeprefix("data.path=") for word in shlex.split(train) if word.startswith("data.path=")]
+    return pathlib.Path(paths[0]).stem if paths else "toy"
 
 
 def interval(values, clusters, random):
@@ -40,8 +53,8 @@ def interval(values, clusters, random):
 def verdict(out, claim, seeds, random):
     keys = {(run["run"], run["seed"]): run["key"] for run in claim["runs"]}
     claimed, other = claim["compared"]
-    ours = [record(out, keys[claimed, seed], claim["row"]) for seed in seeds]
-    theirs = None if other == "trivial" else [record(out, keys[other, seed], claim["row"]) for seed in seeds]
+    ours = [record(out, keys[claimed, seed], claim["row"], own_data(claim)) for seed in seeds]
+    theirs = None if other == "trivial" else [record(out, keys[other, seed], claim["row"], own_data(claim)) for seed in seeds]
     trivial = lambda records: np.array([[record["baseline"]["value"]] for record in records])
     values = lambda records: np.array([record["outcomes"]["values"] for record in records])
     a = values(ours)
@@ -64,7 +77,7 @@ def main():
     for claim in report["claims"]:
         if names and claim["name"] not in names or not claim["comparison"]:
             continue
-        first = record(out, claim["runs"][0]["key"], claim["row"])
+        first = record(out, claim["runs"][0]["key"], claim["row"], own_data(claim))
         if "values" not in first["outcomes"]:
             print(f"{claim['name']}: not recomputed: the number is not a mean of one value per query")
             continue
