@@ -61,13 +61,15 @@ fn every_claim_file_is_embedded_and_has_valid_configs() {
     assert!(checked.len() > 30, "{}", checked.len());
 }
 
-/// A small file for each kind of data that a claim names. `small.jsonl`: twelve scenes with boxes, a label, four tiers and a taxon of
-/// five ranks; the first two tiers have equally many words, and all splits have photos. `hyperlex.jsonl`: graded pairs of words.
+/// A small file for each kind of data that a claim names. `small.jsonl`: 24 scenes with boxes, four tiers and a taxon of
+/// five ranks; the first two tiers have equally many words, and all splits have photos. `coco.jsonl`: the scenes with two
+/// classes of boxes. `coco_labels.jsonl`: scenes with a class and the
+/// class above it. `hyperlex.jsonl`: graded pairs of words.
 /// `sugarcrepe.jsonl`: the scenes with a wrong caption, in seven subsets.
 fn small_data(folder: &Path) {
-    good(folder, &["data", "toy", "--out", "world", "--size", "12", "--resolution", "32"]);
+    good(folder, &["data", "toy", "--out", "world", "--size", "24", "--resolution", "32"]);
     let scenes = fs::read_to_string(folder.join("world/scenes.jsonl")).unwrap();
-    let (mut lines, mut wrong, mut pairs) = (String::new(), String::new(), String::new());
+    let [mut lines, mut classes, mut labels, mut wrong, mut pairs] = [const { String::new() }; 5];
     for (i, line) in scenes.lines().enumerate() {
         let mut scene: Value = serde_json::from_str(line).unwrap();
         let thing = ["dog", "cat"][i % 2];
@@ -82,9 +84,18 @@ fn small_data(folder: &Path) {
             format!("species{i}"),
             format!("called {i}")
         ]);
-        scene["label"] = thing.into();
         scene["split"] = ["train", "test", "seen", "unseen"][i % 4].into();
         lines += &format!("{scene}\n");
+        let mut boxed = scene.clone();
+        for (number, phrase) in boxed["phrases"].as_array_mut().unwrap().iter_mut().enumerate() {
+            let class = if number % 2 == 0 { "dog" } else { "cat" };
+            *phrase = serde_json::json!({ "text": class, "boxes": phrase["boxes"] });
+        }
+        classes += &format!("{boxed}\n");
+        let classified = serde_json::json!({
+            "id": format!("{i}"), "image": scene["image"], "label": thing, "taxon": ["animal", thing]
+        });
+        labels += &format!("{classified}\n");
         let subset = SUBSETS[i % SUBSETS.len()];
         let item = serde_json::json!({
             "id": format!("{subset}/{i}"), "image": scene["image"], "captions": ["a red circle"], "wrong": ["a red square"], "split": subset
@@ -96,7 +107,9 @@ fn small_data(folder: &Path) {
         });
         pairs += &format!("{pair}\n");
     }
-    for (file, text) in [("small", lines), ("sugarcrepe", wrong), ("hyperlex", pairs)] {
+    for (file, text) in
+        [("small", lines), ("coco", classes), ("coco_labels", labels), ("sugarcrepe", wrong), ("hyperlex", pairs)]
+    {
         fs::write(folder.join(format!("world/{file}.jsonl")), text).unwrap();
     }
 }
@@ -118,13 +131,21 @@ fn every_row_of_the_claims_exists() {
     for claim in listed() {
         for row in std::iter::once(&claim["row"]).chain(claim["shown"].as_array().unwrap()) {
             let benchmark = text(&row["benchmark"]);
-            let source =
-                serde_json::json!([benchmark, row["split"], row["options"], row["all_classes"], row["partial"]]);
+            let source = serde_json::json!([
+                benchmark,
+                row["split"],
+                row["options"],
+                row["all_classes"],
+                row["partial"],
+                row["data"]
+            ]);
             if !measured.iter().any(|it| it.0 == source) {
                 let toy = row["data"] == "toy";
                 let mut args = vec!["--json", "eval", "run", "run", "--benchmark", benchmark, "--data"];
                 args.push(match row["data"].as_str() {
                     Some("toy") => "toy",
+                    Some("coco") => "world/coco.jsonl",
+                    Some("coco_labels") => "world/coco_labels.jsonl",
                     Some("hyperlex") => "world/hyperlex.jsonl",
                     Some("sugarcrepe") => "world/sugarcrepe.jsonl",
                     _ => "world/small.jsonl",
