@@ -6,7 +6,7 @@
 
 The script does not start a server. Only the parts layers, lasso, depths, words, pictures, mapphone, plain, frames, page and cones work with any
 set; `drive_set.py` writes one for them. The part newlayer writes a layer into the folder `maps` of the set, cones needs a layer of all rows, and beside a
-server with --beside; these three run only if they are named with --only. For the other parts the set must have photos, texts, boxes and a column `label`. The server must have the
+server with --beside and a set of the same rows; these three run only if they are named with --only. For the other parts the set must have photos, texts, boxes and a column `label`. The server must have the
 model that made the set. With --pid the script stops the server at the end, to check the error on the page. With --web the
 files of the page come from that folder instead of the program, so that a change needs no build.
 Exits with 1 and the name of the first failed check.
