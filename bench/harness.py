@@ -15,7 +15,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent
 # Created on first use and ignored by git: PyTorch's virtual environment, and generated data such as shards.
 VENV, MADE = HERE / ".venv", HERE / ".data"
-PACKAGES = ["torch", "torchvision", "numpy", "pillow", "timm", "open_clip_torch", "webdataset"]
+PACKAGES = ["torch", "torchvision", "numpy", "pillow", "timm", "open_clip_torch", "webdataset", "transformers"]
 KEEP_PAGES = "glibc.malloc.mmap_threshold=8589934592:glibc.malloc.trim_threshold=17179869184:glibc.malloc.top_pad=268435456"
 # Public data sets with the layout of the paths below. A case whose data are absent is skipped with a message.
 DATA = pathlib.Path(os.environ.get("BENCH_DATA", ROOT.parent / "shared/data"))
