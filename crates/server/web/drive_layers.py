@@ -174,12 +174,8 @@ def two_sets(d):
     d.shot("85_two_sets")
     d.page.evaluate("window.scrollTo(0, 0)")
     _, rows, x, y, _ = points(d)
-    box = d.page.locator(FIRST).bounding_box()
-    cx, cy, radius = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2, min(box["width"], box["height"]) / 2 - 14
-    scale = radius * fitted(x, y)
-    seen = [(row, cx + scale * px, cy - scale * py) for row, px, py in zip(rows, x, y) if row in ours]
-    seen = [it for it in seen if box["x"] + 20 < it[1] < box["x"] + box["width"] - 20 and box["y"] + 20 < it[2] < min(d.page.viewport_size["height"], box["y"] + box["height"]) - 20]
-    _, px, py = seen[len(seen) // 2]
+    seen = linked_on_screen(d, FIRST, zip(rows, x, y), fitted(x, y), ours)
+    px, py = seen[len(seen) // 2]
     d.page.mouse.move(px, py)
     d.page.wait_for_selector(".stages > .stage .tip:not([hidden])")
     d.page.wait_for_function("it => document.querySelector(it).dataset.hovered !== ''", arg=SECOND)
@@ -190,12 +186,8 @@ def two_sets(d):
     d.shot("86_two_sets_selected")
     # The other way round.
     rows2, x2, y2 = points_of_second(d)
-    box = d.page.locator(SECOND).bounding_box()
-    cx, cy, radius = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2, min(box["width"], box["height"]) / 2 - 14
-    scale = radius * fitted(x2, y2)
-    there = [(row, cx + scale * px, cy - scale * py) for row, px, py in zip(rows2, x2, y2) if row in theirs]
-    there = [it for it in there if box["x"] + 20 < it[1] < box["x"] + box["width"] - 20 and box["y"] + 20 < it[2] < min(d.page.viewport_size["height"], box["y"] + box["height"]) - 20]
-    _, px, py = there[len(there) // 3]
+    there = linked_on_screen(d, SECOND, zip(rows2, x2, y2), fitted(x2, y2), theirs)
+    px, py = there[len(there) // 3]
     d.page.mouse.move(px, py)
     d.page.wait_for_selector(".beside .tip:not([hidden])")
     hovered = int(second(d)["hovered"])
@@ -225,6 +217,15 @@ def two_sets(d):
     d.check("these are rows of the first set", all(row in ours for row in listed))
     d.page.click("#found-clear")
     d.check("the list can be closed", d.page.locator(".found").is_hidden())
+
+
+def linked_on_screen(d, stage, points, scale, linked):
+    """Places on the screen of the linked points of a stage, at least 20 pixels inside of it."""
+    box = d.page.locator(stage).bounding_box()
+    cx, cy, radius = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2, min(box["width"], box["height"]) / 2 - 14
+    right, bottom = box["x"] + box["width"] - 20, min(d.page.viewport_size["height"], box["y"] + box["height"]) - 20
+    places = [(cx + radius * scale * x, cy - radius * scale * y) for row, x, y in points if row in linked]
+    return [it for it in places if box["x"] + 20 < it[0] < right and box["y"] + 20 < it[1] < bottom]
 
 
 def points_of_second(d):

@@ -78,7 +78,7 @@ impl SamplePhrases {
         };
         let earlier = &mut phrases[index];
         earlier.spans.extend(phrase.spans);
-        // A chunk has a box of its own, and expressions need one of their chunk.
+        // A box is assigned to a chunk. Expressions get the box of their chunk.
         if phrase.kind == PhraseKind::Chunk {
             (earlier.kind, earlier.chunk) = (PhraseKind::Chunk, None);
         }

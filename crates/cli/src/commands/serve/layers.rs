@@ -16,8 +16,6 @@ use crate::commands::project::{ProjectedSet, UnfinishedMap, projection, settings
 use crate::output::note;
 use crate::request::open_rows;
 
-/// Time between two states of an unfinished layer, as the default of `conifer project --save-every`.
-const SAVE_EVERY: Duration = Duration::from_secs(30);
 /// Minimum number of rows of UMAP.
 const UMAP_ROWS: usize = 4;
 
@@ -75,7 +73,7 @@ impl SetProjections {
         let unwritable = check_writable(&home).err();
         let settings = settings(&args, fingerprint);
         let unfinished = match &unwritable {
-            None => UnfinishedMap::open(&out, settings, SAVE_EVERY, false)?,
+            None => UnfinishedMap::open(&out, settings, Duration::from_secs(args.save_every), false)?,
             Some(_) => UnfinishedMap::unsaved(settings),
         };
         let report = |stage: &str, done: usize, total: usize| watch.report(stage, done, total);
